@@ -1,0 +1,105 @@
+# gnnsched. `make help` lists the targets; `make demo` and `make test` are the two to know.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := all
+
+VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo dev)
+COMMIT   := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+K8S      := k8s.io/component-base/version
+LDFLAGS  := -s -w -X main.version=$(VERSION) -X $(K8S).gitVersion=v1.36.3 -X $(K8S).gitMajor=1 -X $(K8S).gitMinor=36 -X $(K8S).gitTreeState=clean -X sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0
+# One set of flags for programs and tests, so that Kubernetes is compiled once for both.
+GO       := CGO_ENABLED=0 GOFLAGS='$(GOFLAGS) -trimpath' go
+GOBUILD  := $(GO) build -ldflags '$(LDFLAGS)'
+TORCHENV := gnn/torch/toolchain/env.sh
+LINKS    := rungnn rundqn runacgnn runacdqn runsim cleancluster ktop
+
+# libtorch's threads fight over two cores; one is never slower here.
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+
+##@ Use
+
+.PHONY: all
+all: build trainer ## Build everything, installing what is missing (libtorch) where it may
+
+.PHONY: build
+build: bin/kwokcluster bin/gnnsched ## Build the cluster and the scheduler with its tools; needs Go alone
+
+.PHONY: FORCE
+bin/kwokcluster: FORCE
+	@echo "building bin/kwokcluster (minutes the first time: it holds etcd and Kubernetes' control plane)"
+	@$(GOBUILD) -o $@ ./cmd/kwokcluster
+
+bin/gnnsched: FORCE
+	@echo "building bin/gnnsched"
+	@$(GOBUILD) -o $@ ./cmd/gnnsched
+	@for l in $(LINKS); do ln -sf gnnsched bin/$$l; done
+
+.PHONY: demo
+demo: build ## See the GNN place pods on a simulated cluster, beside the default scheduler
+	@PATH="$(CURDIR)/bin:$$PATH" bin/gnnsched demo
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin .cache
+
+##@ Train
+
+.PHONY: toolchain
+toolchain: ## Install libtorch and OpenBLAS, or say what to install
+	@gnn/torch/toolchain/setup.sh
+
+.PHONY: trainer
+trainer: toolchain ## Build gnntrain, the one program that links libtorch
+	@echo "building bin/gnntrain (minutes the first time: it compiles gotch)"
+	@$(TORCHENV) go build -tags torch -ldflags "-X main.commit=$(COMMIT)" -o bin/gnntrain ./cmd/gnntrain
+
+##@ Test
+
+.PHONY: test
+test: test-go test-torch ## Run every test, the trainer's too
+
+.PHONY: test-go
+test-go: ## Run the tests that need Go alone
+	$(GO) vet ./...
+	$(GO) test ./...
+
+.PHONY: test-torch
+test-torch: toolchain ## Run the tests that need libtorch
+	$(TORCHENV) go vet -tags torch $(TORCH)
+	$(TORCHENV) go test -tags torch $(TORCH)
+
+TORCH := ./gnn/torch/... ./scheduler/learn/... ./cmd/gnntrain/...
+
+.PHONY: test-race
+test-race: ## Run the tests under the race detector (minutes more to build)
+	go test -race ./...
+
+.PHONY: test-compose
+test-compose: build trainer ## Run Docker Compose's services for real, where an engine answers
+	@compose/test.sh
+
+FUZZTIME ?= 20s
+.PHONY: fuzz
+fuzz: ## Fuzz everything that parses, FUZZTIME (20s) each
+	@for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$p/*_test.go | sed 's/func //'); do \
+			echo "$$p $$f"; go test $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) || exit 1; \
+		done; done
+
+##@ Measure
+
+.PHONY: bench
+bench: ## Time one decision of the network, the encoder and the simulator
+	$(GO) test -run '^$$' -bench . -benchmem ./gnn/... ./scheduler/... ./internal/top/...
+
+.PHONY: bench-throughput
+bench-throughput: ## Pods a second with the GNN profile against the default one, paired
+	$(GO) run ./scheduler/bench
+
+##@ About
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*##/ {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo

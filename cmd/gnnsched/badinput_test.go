@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+)
+
+// run runs a command line as main does and returns its exit code and what it printed.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	a := app(args[0])
+	a.Writer, a.ErrWriter = &out, &errs
+	code = cli.RunContext(context.Background(), a, args)
+	return code, out.String(), errs.String()
+}
+
+func write(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	p := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(p, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func kubeconfig(t *testing.T, server string) string {
+	return write(t, "kubeconfig", []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c",
+"clusters":[{"name":"c","cluster":{"server":"`+server+`"}}],"users":[{"name":"c","user":{"token":"t"}}],
+"contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}]}`))
+}
+
+// answering is an API server that is ready and has nothing else to say.
+func answering(t *testing.T) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// Bad input gets the documented exit code, an error that says what, and where one is known a
+// hint; and nothing on stdout that a script could take for data.
+func TestBadInput(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	t.Chdir(t.TempDir())
+
+	var good bytes.Buffer
+	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}, rand.New(rand.NewPCG(1, 2)))
+	if err := c.Write(&good); err != nil {
+		t.Fatal(err)
+	}
+	nan := bytes.Clone(good.Bytes())
+	copy(nan[8+binary.LittleEndian.Uint64(nan):], []byte{0xff, 0xff, 0xff, 0xff})
+	schema := bytes.Replace(good.Bytes(), []byte(c.Manifest.Schema), []byte(strings.Repeat("0", len(c.Manifest.Schema))), 1)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	dead, alive := kubeconfig(t, "https://127.0.0.1:1"), kubeconfig(t, answering(t))
+	notADir := write(t, "file", nil)
+
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		say  string // in stderr
+	}{
+		{"no cluster", []string{"rungnn"}, exit.Kubeconfig, "kwokcluster up"},
+		{"cluster does not answer", []string{"rungnn", "--kubeconfig", dead}, exit.Unreachable, "does not answer"},
+		{"wrong context", []string{"ktop", "--once", "--kubeconfig", dead, "--context", "other"}, exit.Kubeconfig, "other"},
+		{"unknown flag", []string{"rungnn", "--nope"}, exit.Usage, "nope"},
+		{"unknown flag value", []string{"rungnn", "--deadline", "soon"}, exit.Usage, "soon"},
+		{"unknown argument", []string{"rungnn", "now"}, exit.Usage, "now"},
+		{"unknown profile", []string{"rungnn", "--profiles", "gnn,xyz"}, exit.Usage, "xyz"},
+		{"profile twice", []string{"rungnn", "--profiles", "gnn,gnn"}, exit.Usage, "twice"},
+		{"blend without weight", []string{"rungnn", "--blend", "NodeAffinity"}, exit.Usage, "NAME=WEIGHT"},
+		{"percentage", []string{"rungnn", "--percentage-of-nodes-to-score", "101"}, exit.Usage, "101"},
+		{"checkpoint missing", []string{"rungnn", "--checkpoint", "none"}, exit.Checkpoint, "none"},
+		{"checkpoint truncated", []string{"rungnn", "--checkpoint", write(t, "t", good.Bytes()[:good.Len()/2])}, exit.Checkpoint, "truncated"},
+		{"checkpoint with NaN", []string{"rungnn", "--checkpoint", write(t, "n", nan)}, exit.Checkpoint, "not finite"},
+		{"checkpoint of another schema", []string{"rungnn", "--checkpoint", write(t, "s", schema)}, exit.Checkpoint, "another graph"},
+		{"port in use", []string{"rungnn", "--kubeconfig", alive, "--port", port}, exit.Usage, "--port"},
+		{"log directory", []string{"rungnn", "--kubeconfig", alive, "--log-dir", notADir}, exit.Usage, "--log-dir"},
+		{"log level", []string{"rungnn", "--kubeconfig", alive, "--log-level", "loud"}, exit.Usage, "loud"},
+		{"configuration missing", []string{"rungnn", "--kubeconfig", alive, "--config", "none.yaml"}, exit.Usage, "none.yaml"},
+		{"configuration with an unknown field", []string{"rungnn", "--kubeconfig", alive, "--config", write(t, "c.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofilez: []\n"))}, exit.Usage, "profilez"},
+		{"demo without nodes", []string{"gnnsched", "demo", "--nodes", "0", "--kwokcluster", "x"}, exit.Usage, "0 nodes"},
+		{"unknown command", []string{"gnnsched", "fly"}, exit.Usage, "fly"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, stdout, stderr := run(t, c.args...)
+			if code != c.code || !strings.Contains(stderr, c.say) {
+				t.Errorf("exit code %d, want %d; stderr %q wants %q", code, c.code, stderr, c.say)
+			}
+			if stdout != "" {
+				t.Errorf("stdout: %q", stdout)
+			}
+			if !strings.Contains(stderr, "error: ") {
+				t.Errorf("no error line: %q", stderr)
+			}
+		})
+	}
+}
+
+// Every command has help with examples, under its own name and as a subcommand.
+func TestHelp(t *testing.T) {
+	for _, c := range commands() {
+		for _, args := range [][]string{{c.Name, "--help"}, {"gnnsched", c.Name, "--help"}} {
+			code, stdout, stderr := run(t, args...)
+			if code != exit.OK || !strings.Contains(strings.ToLower(stdout), "examples:") {
+				t.Errorf("%v: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+			}
+		}
+	}
+}
+
+// The flags that users of similar tools type with underscores are understood.
+func TestUnderscores(t *testing.T) {
+	if code, stdout, stderr := run(t, "rungnn", "--scheduler_name=mine", "--print_config"); code != 0 || !strings.Contains(stdout, "schedulerName: mine") {
+		t.Errorf("code %d, %s%s", code, stdout, stderr)
+	}
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"gnnsched/internal/exit"
+	"gnnsched/workload"
+	"gnnsched/workload/cleanup"
+	"gnnsched/workload/toycluster"
+)
+
+func node(name string, simulated bool) runtime.Object {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if simulated {
+		n.Annotations = map[string]string{workload.NodeTaint: workload.NodeSimulated}
+	}
+	return n
+}
+
+// used is a cluster with one run in its own namespace, a person's pod beside it in another
+// that the run made, and the nodes.
+func used(nodes ...runtime.Object) *toycluster.Cluster {
+	ours := map[string]string{workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: "r"}
+	meta := func(ns, name string, l map[string]string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: ns, Name: name, Labels: l, UID: types.UID(ns + name)}
+	}
+	return toycluster.New(append(nodes,
+		&corev1.Namespace{ObjectMeta: meta("", "gnnsched-sim", ours)}, &corev1.Namespace{ObjectMeta: meta("", "shared", ours)},
+		&appsv1.Deployment{ObjectMeta: meta("gnnsched-sim", "a", ours)}, &corev1.Pod{ObjectMeta: meta("gnnsched-sim", "a-1", ours)},
+		&corev1.Pod{ObjectMeta: meta("shared", "a-2", ours)}, &corev1.Pod{ObjectMeta: meta("shared", "mine", nil)},
+	)...)
+}
+
+func toyEraser(c *toycluster.Cluster) (e *eraser, out, errs *bytes.Buffer) {
+	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
+	return &eraser{
+		cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: clock.RealClock{}}, host: "https://prod", format: "table",
+		timeout: time.Minute, in: strings.NewReader(""), out: out, err: errs, log: zerolog.Nop(),
+	}, out, errs
+}
+
+func podNames(t *testing.T, c *toycluster.Cluster) string {
+	t.Helper()
+	l, err := c.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range l.Items {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestCleanclusterOnASimulatedClusterDoesNotAsk(t *testing.T) {
+	c := used(node("n", true))
+	e, out, errs := toyEraser(c)
+	if err := e.run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := podNames(t, c); got != "mine" {
+		t.Errorf("left: %q", got)
+	}
+	if !strings.HasPrefix(out.String(), "removed 1 deployment, 0 replica sets, 2 pods and 1 namespace in ") {
+		t.Errorf("stdout %q", out)
+	}
+	if want := "namespace shared is kept: it holds other objects: pods/mine\n"; errs.String() != want {
+		t.Errorf("stderr %q, want %q", errs, want)
+	}
+	out.Reset()
+	if err := e.run(context.Background()); err != nil || out.String() != "nothing to remove\n" {
+		t.Errorf("the second time: %v, %q", err, out)
+	}
+}
+
+func TestCleanclusterAsksOnOthers(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		nodes       []runtime.Object
+		yes         bool
+		interactive bool
+		answer      string
+		removes     bool
+		code        int
+	}{
+		{"yes", []runtime.Object{node("n", false)}, false, true, "y\n", true, exit.OK},
+		{"YES", []runtime.Object{node("n", false)}, false, true, " Yes \n", true, exit.OK},
+		{"no", []runtime.Object{node("n", false)}, false, true, "n\n", false, exit.Internal},
+		{"enter", []runtime.Object{node("n", false)}, false, true, "\n", false, exit.Internal},
+		{"end of input", []runtime.Object{node("n", false)}, false, true, "", false, exit.Internal},
+		{"one real node among simulated ones", []runtime.Object{node("n", false), node("m", true)}, false, true, "", false, exit.Internal},
+		{"no nodes at all", nil, false, true, "", false, exit.Internal},
+		{"nobody there", []runtime.Object{node("n", false)}, false, false, "y\n", false, exit.Usage},
+		{"--yes", []runtime.Object{node("n", false)}, true, false, "", true, exit.OK},
+	} {
+		toy := used(c.nodes...)
+		e, _, errs := toyEraser(toy)
+		e.yes, e.interactive, e.in = c.yes, c.interactive, strings.NewReader(c.answer)
+		err := e.run(context.Background())
+		if exit.Code(err) != c.code {
+			t.Errorf("%s: got %v, want code %d", c.name, err, c.code)
+		}
+		if removed := podNames(t, toy) == "mine"; removed != c.removes {
+			t.Errorf("%s: left %q", c.name, podNames(t, toy))
+		}
+		if asked := strings.Contains(errs.String(), "Remove 1 deployment, 0 replica sets, 2 pods and 1 namespace from it? [y/N]"); asked != c.interactive {
+			t.Errorf("%s: stderr %q", c.name, errs)
+		}
+	}
+}
+
+func TestCleanclusterDryRun(t *testing.T) {
+	for format, want := range map[string]string{
+		"table": "NAMESPACE      RUN   DEPLOYMENTS   REPLICASETS   PODS\ngnnsched-sim   r     1             0             1\nshared         r     0             0             1\nnamespace gnnsched-sim\n",
+		"name":  "deployments/a -n gnnsched-sim\npods/a-1 -n gnnsched-sim\npods/a-2 -n shared\nnamespaces/gnnsched-sim\n",
+	} {
+		c := used(node("n", false))
+		e, out, _ := toyEraser(c)
+		e.dryRun, e.format = true, format
+		if err := e.run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, out.String()); d != "" {
+			t.Errorf("%s:\n%s", format, d)
+		}
+		if got := podNames(t, c); got != "a-1 a-2 mine" {
+			t.Errorf("left %q", got)
+		}
+	}
+	e, out, _ := toyEraser(used(node("n", true)))
+	e.dryRun, e.format, e.scope.Run = true, "json", "r"
+	if err := e.run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Objects    []cleanup.Object
+		Namespaces []cleanup.Namespace
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || len(got.Objects) != 3 || len(got.Namespaces) != 2 {
+		t.Errorf("%v, %+v", err, got)
+	}
+}
+
+func TestCleanclusterBadInput(t *testing.T) {
+	away(t)
+	dead := file(t, "kubeconfig", nobodyListens)
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"everything"}, exit.Usage, `unexpected argument "everything"`},
+		{[]string{"--run", "a b"}, exit.Usage, `run "a b"`},
+		{[]string{"-o", "wide"}, exit.Usage, `output format "wide"`},
+		{[]string{"--timeout", "0s"}, exit.Usage, "timeout 0s"},
+		{nil, exit.Kubeconfig, "kwokcluster up"},
+		{[]string{"--kubeconfig", dead, "--context", "x"}, exit.Kubeconfig, "x"},
+		{[]string{"--kubeconfig", dead, "--dry_run"}, exit.Unreachable, "127.0.0.1:1"},
+	} {
+		code, stdout, stderr := command("cleancluster", c.args...)
+		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
+			t.Errorf("%v: code %d, want %d; stdout %q, stderr %q lacks %q", c.args, code, c.code, stdout, stderr, c.want)
+		}
+	}
+}
+
+func TestClusterError(t *testing.T) {
+	lost := fmt.Errorf("list the pods: %w", &url.Error{Op: "Get", URL: "https://x", Err: fmt.Errorf("connection refused")})
+	for err, want := range map[error]int{
+		nil: exit.OK, lost: exit.Unreachable, fmt.Errorf("stuck: %w", context.DeadlineExceeded): exit.Internal,
+		exit.Usagef("no"): exit.Usage, &url.Error{Op: "Get", Err: context.Canceled}: exit.Interrupted,
+	} {
+		if got := exit.Code(clusterError(err)); got != want {
+			t.Errorf("%v: code %d, want %d", err, got, want)
+		}
+	}
+}

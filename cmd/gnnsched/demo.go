@@ -1,0 +1,78 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/internal/cli"
+	"gnnsched/internal/demo"
+	"gnnsched/internal/exit"
+)
+
+func demoCommand() *ucli.Command {
+	return &ucli.Command{
+		Name:  "demo",
+		Usage: "see the GNN place pods on a simulated cluster, beside the default scheduler",
+		Description: "Starts a cluster of its own (no other is touched), deploys the same workloads through the learned and\n" +
+			"through the default scheduler, and prints both side by side. Cleans up after itself.\n\n" +
+			"Examples:\n" +
+			"   gnnsched demo                            # ten nodes, under a minute\n" +
+			"   gnnsched demo --nodes 100 --load 0.3     # larger\n" +
+			"   gnnsched demo --no-view > summary.txt    # lines instead of the live view",
+		Flags: append([]ucli.Flag{
+			&ucli.IntFlag{Name: "nodes", Value: 10, Usage: "`NUMBER` of nodes"},
+			&ucli.Float64Flag{Name: "load", Value: 0.5, Usage: "`FRACTION` of CPU, memory or pod slots to fill"},
+			&ucli.IntFlag{Name: "seeds", Value: 2, Usage: "`NUMBER` of workloads, each deployed once for each scheduler"},
+			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the first workload"},
+			&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "learned `PROFILE`: gnn, dqn, acgnn or acdqn"},
+			&ucli.BoolFlag{Name: "no-view", Usage: "print lines instead of drawing the cluster"},
+			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster; default: beside this program, else on the PATH"},
+		}, cli.LogFlags()...),
+		Action: runDemo,
+	}
+}
+
+func runDemo(c *ucli.Context) error {
+	if c.NArg() > 0 {
+		return exit.Usagef("unexpected argument %q", c.Args().First())
+	}
+	live := !c.Bool("no-view") && cli.IsTerminal(os.Stdout) && cli.IsTerminal(os.Stderr) && os.Getenv("TERM") != "dumb"
+	log, closer, err := cli.Log(c, "demo", live)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	program, err := kwokcluster(c.String("kwokcluster"))
+	if err != nil {
+		return err
+	}
+	return demo.Run(c.Context, demo.Config{
+		Nodes: c.Int("nodes"), Load: c.Float64("load"), Seeds: c.Int("seeds"), Seed: c.Uint64("seed"), Variant: c.String("variant"),
+		Live: live, Kwokcluster: program, LogDir: c.String("log-dir"), Log: log, Out: c.App.Writer, Err: c.App.ErrWriter,
+	})
+}
+
+// kwokcluster finds the program: the one named, the one beside this one, or on the PATH.
+func kwokcluster(named string) (string, error) {
+	if named != "" {
+		return named, nil
+	}
+	if self, err := os.Executable(); err == nil {
+		if p := filepath.Join(filepath.Dir(self), "kwokcluster"); isFile(p) {
+			return p, nil
+		}
+	}
+	p, err := exec.LookPath("kwokcluster")
+	if err != nil {
+		return "", exit.New(exit.Usage, err, "build it with `make build`, or name it with --kwokcluster")
+	}
+	return p, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}

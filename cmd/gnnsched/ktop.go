@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	ucli "github.com/urfave/cli/v2"
+	"k8s.io/klog/v2"
+
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/logging"
+	"gnnsched/internal/top"
+	"gnnsched/internal/top/query"
+	"gnnsched/internal/top/report"
+)
+
+const ktopExamples = `ktop                            the live view; ? shows the keys, q quits
+   ktop --once                     print the table and end
+   ktop -o json | jq .totals       the data (docs/ktop.md has the schema)
+   ktop -w -o json --interval 10s  one JSON document every ten seconds
+   ktop --sort cpu                 the fullest node first
+   ktop --selector type=kwok       only the nodes with this label`
+
+func ktopCommand() *ucli.Command {
+	return &ucli.Command{
+		Name:  "ktop",
+		Usage: "show the nodes, what is requested of them, pending pods and schedulers at work",
+		Description: "What is shown is requested, not measured: it comes from the pods alone, so no metrics-server is needed.\n" +
+			"Where stdout is no terminal, ktop prints the table once.\n\nEXAMPLES:\n   " + ktopExamples,
+		Flags: append(cli.ClusterFlags(),
+			&ucli.BoolFlag{Name: "once", Usage: "print the table once and end"},
+			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print in `FORMAT` table, wide, json or yaml instead of drawing"},
+			&ucli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "print again after every interval"},
+			&ucli.DurationFlag{Name: "interval", Value: top.DefaultInterval, Usage: "`TIME` between two frames, 100ms or more"},
+			&ucli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "show only the nodes whose labels match `SELECTOR`"},
+			&ucli.StringFlag{Name: "sort", Value: "name", Usage: "sort by `COLUMN`: name, status, role, age, version, pods, cpu, memory or gpu; :asc or :desc behind it sets the direction"},
+			&ucli.StringFlag{Name: "log-dir", Usage: "`DIR`ectory of a log file; a view writes none unless asked"},
+			&ucli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
+		),
+		Action: runKtop,
+	}
+}
+
+func runKtop(c *ucli.Context) error {
+	if c.Args().Present() {
+		return exit.New(exit.Usage, fmt.Errorf("ktop takes no arguments, got %q", c.Args().First()), "use --selector or the / key to choose nodes")
+	}
+	format, err := report.ParseFormat(c.String("output"))
+	if err != nil {
+		return exit.New(exit.Usage, err, "see `ktop --help`")
+	}
+	sort, err := query.ParseSort(c.String("sort"))
+	if err != nil {
+		return exit.New(exit.Usage, err, "for example --sort cpu, or --sort cpu:asc")
+	}
+	if c.Bool("once") && c.Bool("watch") {
+		return exit.New(exit.Usage, errors.New("--once and --watch exclude each other"), "leave one out")
+	}
+	cfg := top.Config{Selector: c.String("selector"), Interval: c.Duration("interval"), Sort: sort, Out: c.App.Writer}
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	print := c.Bool("once") || c.Bool("watch") || c.IsSet("output")
+	if !print && !top.IsScreen(c.App.Writer) {
+		fmt.Fprintln(c.App.ErrWriter, "ktop: stdout is not a terminal: printing once, as with --once")
+		print = true
+	}
+	closer, err := ktopLog(c, !print)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	cfg.Log = klog.Background()
+	if err := ktopConnect(c, &cfg); err != nil {
+		return err
+	}
+	switch {
+	case c.Bool("watch"):
+		return top.Follow(c.Context, cfg, format)
+	case print:
+		return top.Once(c.Context, cfg, format)
+	}
+	if err := top.Run(c.Context, cfg); err != nil && !errors.Is(err, top.ErrInterrupted) {
+		return err
+	}
+	return c.Context.Err() // Ctrl-C is a key of the view; a signal from outside is not
+}
+
+// ktopLog keeps the screen clear while the view is drawn; what happens is in the log file,
+// if there is one, and in the view itself.
+func ktopLog(c *ucli.Context, drawing bool) (io.Closer, error) {
+	cfg := logging.Config{Component: "ktop", Dir: c.String("log-dir"), Level: c.String("log-level"), Stderr: c.App.ErrWriter, NoColor: true}
+	if drawing {
+		cfg.Stderr = io.Discard
+	}
+	_, closer, err := logging.Setup(cfg)
+	return closer, err
+}
+
+func ktopConnect(c *ucli.Context, cfg *top.Config) error {
+	target := cli.Target(c)
+	client, rest, err := target.Connect(c.Context)
+	if err != nil {
+		return err
+	}
+	cfg.Client = client
+	if cfg.Title = target.Name(); cfg.Title == "" {
+		cfg.Title = strings.TrimPrefix(rest.Host, "https://")
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+// Command gnnsched is the command line of the project. Under the names rungnn, rundqn,
+// runacgnn, runacdqn, runsim, cleancluster and ktop (links to this binary) it is that
+// subcommand alone.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	os.Exit(cli.Run(app(filepath.Base(os.Args[0])), os.Args))
+}
+
+// commands lists every subcommand, in the order in which help shows them.
+func commands() []*ucli.Command {
+	return slices.Concat(runCommands(), []*ucli.Command{ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), demoCommand(), healthcheckCommand()})
+}
+
+// app returns the command line for the name that the binary was called by.
+func app(name string) *ucli.App {
+	for _, c := range commands() {
+		if c.Name == name {
+			return &ucli.App{
+				Name: c.Name, Usage: c.Usage, UsageText: c.UsageText, Description: c.Description, ArgsUsage: c.ArgsUsage,
+				Flags: c.Flags, Action: c.Action, Version: version, EnableBashCompletion: true, HideHelpCommand: true,
+			}
+		}
+	}
+	return &ucli.App{
+		Name: "gnnsched", Usage: "a Kubernetes scheduler whose scoring is a graph neural network",
+		Commands: commands(), Version: version, EnableBashCompletion: true, Suggest: true,
+		Action: func(c *ucli.Context) error {
+			if c.NArg() > 0 {
+				return exit.New(exit.Usage, fmt.Errorf("there is no command %q", c.Args().First()), "see gnnsched --help")
+			}
+			return ucli.ShowAppHelp(c)
+		},
+	}
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/kube"
+	"gnnsched/scheduler/server"
+)
+
+// runCommands are rungnn, rundqn, runacgnn and runacdqn: the same scheduler with another
+// network.
+func runCommands() []*ucli.Command {
+	about := map[string]string{
+		"gnn": "graph network, deep Q-learning", "dqn": "no messages, deep Q-learning",
+		"acgnn": "graph network, actor-critic", "acdqn": "no messages, actor-critic",
+	}
+	var out []*ucli.Command
+	for _, v := range server.Variants {
+		out = append(out, &ucli.Command{
+			Name:  "run" + v,
+			Usage: "run kube-scheduler with learned scores (" + about[v] + ")",
+			Description: "Pods choose it with `schedulerName: " + v + "`. Filters, preemption, queues and binding are upstream's.\n" +
+				"Where the network cannot decide (no checkpoint, deadline, panic, NaN), upstream's scores do.\n\n" +
+				"Examples:\n" +
+				"   run" + v + "                                           # on the simulated cluster\n" +
+				"   run" + v + " --kubeconfig ~/.kube/config --context dev # on another one\n" +
+				"   run" + v + " --profiles gnn,acgnn,default-scheduler    # several schedulers in one process\n" +
+				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add upstream scores\n" +
+				"   run" + v + " --print-config                            # the KubeSchedulerConfiguration, to edit",
+			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), cli.LogFlags()...),
+			Action: func(c *ucli.Context) error { return runScheduler(c, v) },
+		})
+	}
+	return out
+}
+
+func runFlags(variant string) []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.StringFlag{Name: "scheduler-name", Value: variant, Usage: "`NAME` that pods choose this scheduler by"},
+		&ucli.StringSliceFlag{Name: "profiles", Usage: "serve these `VARIANTS` at once, each under its own name: " + strings.Join(server.Variants, ", ") + ", " + server.DefaultProfile},
+		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: the one that the program carries. A changed file is loaded at once"},
+		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond, Usage: "`TIME` for one pass of the network before upstream's scores decide"},
+		&ucli.StringSliceFlag{Name: "blend", Usage: "add upstream score plugins as `NAME=WEIGHT` (the network has weight 1)"},
+		&ucli.IntFlag{Name: "percentage-of-nodes-to-score", Usage: "`PERCENT` of the nodes to look for feasible ones among; 0 is upstream's adaptive share"},
+		&ucli.Float64Flag{Name: "kube-api-qps", Value: 5000, Usage: "`REQUESTS` a second to the API server"},
+		&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1", Usage: "`ADDRESS` for metrics and health checks"},
+		&ucli.IntFlag{Name: "port", Value: 10259, Usage: "`PORT` for metrics and health checks (HTTPS); 0 for none"},
+		&ucli.BoolFlag{Name: "leader-elect", Usage: "take turns with other replicas"},
+		&ucli.StringFlag{Name: "config", Usage: "KubeSchedulerConfiguration `FILE` instead of the flags above"},
+		&ucli.BoolFlag{Name: "print-config", Usage: "print the KubeSchedulerConfiguration and exit"},
+	}
+}
+
+func runScheduler(c *ucli.Context, variant string) error {
+	if c.NArg() > 0 {
+		return exit.Usagef("unexpected argument %q", c.Args().First())
+	}
+	want, err := wanted(c, variant)
+	if err != nil {
+		return err
+	}
+	if c.Bool("print-config") {
+		y, err := want.yaml(want.target.Kubeconfig)
+		if err == nil {
+			_, err = c.App.Writer.Write(y)
+		}
+		return err
+	}
+	log, closer, err := cli.Log(c, "run"+variant, false)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	_, rest, err := want.target.Connect(c.Context)
+	if err != nil {
+		return err
+	}
+	file, remove, err := want.write()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	for _, v := range want.unshipped {
+		log.Warn().Str("profile", v).Msg("no checkpoint is shipped for this variant: upstream's scores decide; train one with gnntrain, name it with --checkpoint")
+	}
+	endpoint := server.Endpoint{Address: c.String("bind-address"), Port: c.Int("port")}
+	err = server.Run(c.Context, file, endpoint, func() {
+		remove() // they hold credentials and have been read; losing the lease ends the process here and now
+		log.Info().Strs("schedulers", want.names).Str("cluster", rest.Host).Int("port", endpoint.Port).Msg("scheduling; Ctrl-C stops")
+	})
+	if err == nil && c.Context.Err() != nil {
+		log.Info().Msg("stopped")
+		return nil // a scheduler runs until it is told to stop: that is its success
+	}
+	return err
+}
+
+// request is what the flags ask for: our configuration, or the user's file.
+type request struct {
+	target    kube.Target
+	names     []string // that pods choose the schedulers by
+	unshipped []string // of these, those without weights
+	yaml      func(kubeconfig string) ([]byte, error)
+}
+
+// fileInstead are the flags that say what a configuration file says too.
+var fileInstead = []string{"scheduler-name", "profiles", "checkpoint", "deadline", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect"}
+
+func wanted(c *ucli.Context, variant string) (request, error) {
+	r := request{target: cli.Target(c)}
+	if path := c.String("config"); path != "" {
+		for _, name := range fileInstead {
+			if c.IsSet(name) {
+				return r, exit.New(exit.Usage, fmt.Errorf("--%s and --config exclude each other", name), "write it into the file")
+			}
+		}
+		f, err := server.ReadFile(path)
+		if err != nil {
+			return r, err
+		}
+		if r.target.Kubeconfig == "" {
+			r.target.Kubeconfig = f.Kubeconfig()
+		}
+		r.names, r.yaml = f.SchedulerNames(), f.YAML
+		return r, nil
+	}
+	cfg, err := schedulerConfig(c, variant)
+	if err != nil {
+		return r, err
+	}
+	for _, p := range cfg.Profiles {
+		r.names = append(r.names, p.SchedulerName)
+		if p.Variant != server.DefaultProfile && p.Checkpoint == "" && !slices.Contains(checkpoint.ShippedNames(), p.Variant) {
+			r.unshipped = append(r.unshipped, p.SchedulerName)
+		}
+	}
+	r.yaml = func(kubeconfig string) ([]byte, error) {
+		cfg.Kubeconfig = kubeconfig
+		return cfg.YAML()
+	}
+	return r, nil
+}
+
+// write puts the configuration, and a kubeconfig of the target alone, into temporary files
+// for kube-scheduler to read.
+func (r request) write() (path string, remove func(), err error) {
+	kubeconfig, removeKubeconfig, err := r.target.File()
+	if err != nil {
+		return "", nil, err
+	}
+	remove = removeKubeconfig
+	defer func() {
+		if err != nil {
+			remove()
+		}
+	}()
+	y, err := r.yaml(kubeconfig)
+	if err != nil {
+		return "", nil, err
+	}
+	f, err := os.CreateTemp("", "gnnsched-*.yaml")
+	if err != nil {
+		return "", nil, fmt.Errorf("write the scheduler configuration: %w", err)
+	}
+	remove = func() { removeKubeconfig(); os.Remove(f.Name()) }
+	_, err = f.Write(y)
+	return f.Name(), remove, errors.Join(err, f.Close())
+}
+
+// schedulerConfig turns the flags into a configuration and checks the checkpoint, so that a
+// bad one is an error here and not a fallback later.
+func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
+	cfg := server.Config{
+		QPS: float32(c.Float64("kube-api-qps")), PercentageOfNodesToScore: int32(c.Int("percentage-of-nodes-to-score")), LeaderElect: c.Bool("leader-elect"),
+	}
+	blend, err := parseBlend(c.StringSlice("blend"))
+	if err != nil {
+		return cfg, err
+	}
+	profile := server.Profile{SchedulerName: c.String("scheduler-name"), Variant: variant, Checkpoint: c.String("checkpoint"), Deadline: c.Duration("deadline"), Blend: blend}
+	if names := c.StringSlice("profiles"); len(names) > 0 {
+		if c.IsSet("checkpoint") || c.IsSet("scheduler-name") {
+			return cfg, exit.Usagef("--checkpoint and --scheduler-name are about one scheduler, --profiles about several; use --config for both")
+		}
+		for _, n := range names {
+			p := profile
+			p.SchedulerName, p.Variant = n, n
+			cfg.Profiles = append(cfg.Profiles, p)
+		}
+	} else {
+		cfg.Profiles = []server.Profile{profile}
+	}
+	if err := cfg.Validate(); err != nil {
+		return cfg, exit.New(exit.Usage, err, "see --help")
+	}
+	if profile.Checkpoint != "" {
+		if err := checkCheckpoint(profile.Checkpoint); err != nil {
+			return cfg, err
+		}
+	}
+	return cfg, nil
+}
+
+func checkCheckpoint(path string) error {
+	_, err := checkpoint.Load(path)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return exit.New(exit.Checkpoint, err, "train one with gnntrain, or leave --checkpoint out for the one that the program carries")
+	case errors.Is(err, checkpoint.ErrSchema):
+		return exit.New(exit.Checkpoint, err, "train it again with this version's gnntrain")
+	}
+	return exit.New(exit.Checkpoint, err, "the file is damaged: copy it again, or train it again with gnntrain")
+}
+
+func parseBlend(items []string) (map[string]int32, error) {
+	out := map[string]int32{}
+	for _, item := range items {
+		name, weight, ok := strings.Cut(item, "=")
+		w, err := strconv.ParseInt(weight, 10, 32)
+		if !ok || err != nil || w < 1 || name == "" {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--blend %q: want NAME=WEIGHT with a weight of 1 or more", item), "for example --blend PodTopologySpread=2,NodeAffinity=2")
+		}
+		out[name] = int32(w)
+	}
+	return out, nil
+}

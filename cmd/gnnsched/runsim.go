@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/workload"
+	"gnnsched/workload/cleanup"
+	"gnnsched/workload/driver"
+)
+
+const runsimDescription = `Random Deployments are created until the requests of all pods reach --cpu-load, --mem-load or
+--pod-load of what the schedulable nodes offer, whichever comes first. Then everything is
+deleted and the cluster is filled again, --cluster-resets times in all. The pods of the last
+fill stay, for you to look at; cleancluster removes them.
+
+The same --seed on the same cluster gives the same arrivals, for whatever scheduler. What was
+deployed is written to a CSV, which --replay deploys again; AAML's files replay too.
+
+Examples:
+   runsim                                              # fill to 20%, reset, fill again, for the gnn scheduler
+   runsim --scheduler-name default-scheduler           # the same arrivals for another scheduler
+   runsim --cpu-load 0.5 --mem-load 1 --pod-load 1     # until half of the CPU is asked for
+   runsim --seed 7 --shapes shapes.yaml                # other arrivals, of your own pod shapes
+   runsim --dry-run > plan.csv                         # what would be deployed
+   runsim --replay plan.csv                            # deploy it
+   runsim --cluster-resets 1 --cleanup                 # fill once and leave nothing`
+
+func runsimCommand() *ucli.Command {
+	return &ucli.Command{
+		Name:        "runsim",
+		Usage:       "deploy random pods until the cluster carries a load",
+		Description: runsimDescription,
+		Flags:       append(append(cli.ClusterFlags(), runsimFlags()...), cli.LogFlags()...),
+		Action:      func(c *ucli.Context) error { return clusterError(runSim(c)) },
+	}
+}
+
+func runsimFlags() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.Float64Flag{Name: "cpu-load", Value: 0.20, Usage: "`FRACTION` of the nodes' CPU at which a fill ends"},
+		&ucli.Float64Flag{Name: "mem-load", Value: 0.20, Usage: "`FRACTION` of the nodes' memory at which a fill ends"},
+		&ucli.Float64Flag{Name: "pod-load", Value: 0.20, Usage: "`FRACTION` of the nodes' pod slots at which a fill ends"},
+		&ucli.IntFlag{Name: "cluster-resets", Value: 2, Usage: "`TIMES` to fill the cluster; between two fills everything deployed is deleted"},
+		&ucli.StringFlag{Name: "scheduler-name", Value: "gnn", Usage: "`NAME` of the scheduler that the pods ask for"},
+		&ucli.StringFlag{Name: "shapes", Usage: "YAML `FILE` with the pod shapes to draw from; default: five built-in ones"},
+		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`NUMBER` that decides the arrivals"},
+		&ucli.IntFlag{Name: "replicas-min", Value: 5, Usage: "fewest `PODS` of a Deployment"},
+		&ucli.IntFlag{Name: "replicas-max", Value: 15, Usage: "most `PODS` of a Deployment"},
+		&ucli.StringFlag{Name: "replay", Usage: "deploy what a CSV `FILE` says instead; - is stdin"},
+		&ucli.DurationFlag{Name: "interval", Value: 100 * time.Millisecond, Usage: "`TIME` between two Deployments"},
+		&ucli.DurationFlag{Name: "settle", Value: driver.DefaultSettle, Usage: "give up on pending pods after a `TIME` in which none was bound"},
+		&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: driver.DefaultNamespace, Usage: "`NAMESPACE` to deploy to; made if it is missing"},
+		&ucli.StringFlag{Name: "run", Usage: "`ID` of the run, a label of all it makes; default: time and chance"},
+		&ucli.StringFlag{Name: "image", Value: driver.DefaultImage, Usage: "container `IMAGE`, which only real nodes pull"},
+		&ucli.StringFlag{Name: "csv", Usage: "write what was deployed to `FILE`; default: runsim-<run>.csv in the log directory; empty for none"},
+		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "print the summary as `FORMAT`: table or json"},
+		&ucli.BoolFlag{Name: "cleanup", Usage: "delete everything after the last fill too"},
+		&ucli.BoolFlag{Name: "dry-run", Usage: "print the CSV of what would be deployed, and deploy nothing"},
+	}
+}
+
+func runSim(c *ucli.Context) error {
+	run := c.String("run")
+	if run == "" {
+		run = driver.NewRunID(time.Now())
+	}
+	csv := csvPath(c, run)
+	source, err := readPlanSource(c, csv)
+	if err != nil {
+		return err
+	}
+	if f := c.String("output"); f != "table" && f != "json" {
+		return exit.New(exit.Usage, fmt.Errorf("output format %q is not known", f), "use table or json")
+	}
+	if source.replay != nil && c.Bool("dry-run") { // no cluster is needed to read a file
+		return printPlan(c, source.replay.Plan, driver.Room{})
+	}
+	log, closer, err := cli.Log(c, "runsim", onTerminal())
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	client, rest, err := cli.Target(c).Connect(c.Context)
+	if err != nil {
+		return err
+	}
+	cleaner, err := cleanup.New(rest)
+	if err != nil {
+		return err
+	}
+	room, err := driver.Measure(c.Context, client, source.tolerations())
+	if err != nil {
+		return err
+	}
+	plan, err := source.plan(room)
+	if err != nil {
+		return err
+	}
+	if c.Bool("dry-run") {
+		return printPlan(c, plan, room)
+	}
+	simulated, nodes, real, err := cleaner.Simulated(c.Context)
+	if err != nil {
+		return err
+	}
+	if !simulated {
+		log.Warn().Int("nodes", nodes).Int("real", real).Msg("this is not a simulated cluster: the pods will really run")
+	}
+	cleaner.Force = simulated
+	for _, note := range source.notes(plan) {
+		log.Warn().Msg(note)
+	}
+	s := &simulation{
+		seed: source.seed(), csv: csv, format: c.String("output"), cleanup: c.Bool("cleanup"),
+		terminal: onTerminal(), out: c.App.Writer, err: c.App.ErrWriter, log: log,
+		config: driver.Config{
+			Client: client, Cleaner: cleaner, Plan: plan, Room: room, Log: log,
+			SchedulerName: c.String("scheduler-name"), Namespace: c.String("namespace"), RunID: run, Image: c.String("image"),
+			Interval: c.Duration("interval"), Settle: c.Duration("settle"),
+		},
+	}
+	return s.run(c.Context)
+}
+
+// csvPath is where what was deployed is written; empty means nowhere.
+func csvPath(c *ucli.Context, run string) string {
+	if c.IsSet("csv") {
+		return c.String("csv")
+	}
+	dir := c.String("log-dir")
+	if dir == "" {
+		dir = "logs"
+	}
+	return filepath.Join(dir, "runsim-"+run+".csv")
+}
+
+// printPlan is the dry run: the CSV on stdout, what it amounts to on stderr.
+func printPlan(c *ucli.Context, p workload.Plan, room driver.Room) error {
+	if err := workload.WriteCSV(c.App.Writer, p); err != nil {
+		return err
+	}
+	for i, f := range p.Fills() {
+		load := ""
+		if room.Allocatable.Pods > 0 {
+			load = fmt.Sprintf(", %v of the cluster with what is there", workload.LoadOf(room.Used.Plus(f.Requests), room.Allocatable))
+		}
+		fmt.Fprintf(c.App.ErrWriter, "fill %d: %d deployments, %d pods%s\n", i+1, f.Deployments, f.Pods, load)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"gnnsched/internal/exit"
+	"gnnsched/workload"
+	"gnnsched/workload/cleanup"
+	"gnnsched/workload/driver"
+)
+
+// simulation is one runsim from the first Deployment to the summary.
+type simulation struct {
+	config   driver.Config
+	seed     *uint64 // of a random plan
+	csv      string  // file for what was deployed; empty for none
+	format   string  // of the summary
+	cleanup  bool    // leave nothing
+	terminal bool    // draw progress in place
+	out, err io.Writer
+	log      zerolog.Logger
+}
+
+// cleanupWithin bounds the removal after a run, which goes on after Ctrl-C.
+const cleanupWithin = 5 * time.Minute
+
+// run applies the plan, writes CSV and summary of what was done, however it ends, and cleans
+// up where that was asked for.
+func (s *simulation) run(ctx context.Context) (err error) {
+	if err := s.config.Validate(); err != nil {
+		return err
+	}
+	file, err := s.openCSV()
+	if err != nil {
+		return err
+	}
+	view := newProgressView(s.err, s.terminal, s.log)
+	s.config.Progress = func(p driver.Progress) {
+		view.show(p.Done, fmt.Sprint(p.Fill, p.Phase), progressText(p))
+	}
+	s.log.Info().Str("run", s.config.RunID).Str("scheduler", s.config.SchedulerName).Str("namespace", s.config.Namespace).
+		Int("nodes", s.config.Room.Nodes).Stringer("load", s.config.Room.Load()).Msg("deploying")
+	sum, err := driver.Run(ctx, s.config)
+	view.close()
+	if file != nil {
+		if cerr := file.Close(); cerr != nil {
+			err = errors.Join(err, fmt.Errorf("close the CSV: %w", cerr))
+		}
+	}
+	if len(sum.Fills) > 0 {
+		if werr := writeSimSummary(s.out, s.format, simSummary{Summary: sum, Seed: s.seed, CSV: s.csv}); werr != nil {
+			err = errors.Join(err, werr)
+		}
+	}
+	return errors.Join(err, s.after(ctx, sum))
+}
+
+// openCSV makes the file and has every step recorded in it.
+func (s *simulation) openCSV() (*os.File, error) {
+	path := s.csv
+	if path == "" {
+		return nil, nil
+	}
+	hint := "choose a file that you can write to with --csv, or --csv='' for none"
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("make the directory of the CSV: %w", err), hint)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("write the CSV: %w", err), hint)
+	}
+	r, err := workload.NewRecorder(f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	s.config.Record = r.Record
+	return f, nil
+}
+
+// after removes what the run made, or says how to.
+func (s *simulation) after(ctx context.Context, sum driver.Summary) error {
+	if !s.cleanup {
+		if len(sum.Fills) > 0 {
+			s.log.Info().Msg("what the last fill deployed stays; `cleancluster --run " + sum.RunID + "` removes it")
+		}
+		return nil
+	}
+	// A run that is to leave nothing leaves nothing after Ctrl-C too; a second one ends us.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupWithin)
+	defer cancel()
+	view := newProgressView(s.err, s.terminal, s.log)
+	defer view.close()
+	return removeAll(ctx, s.config.Cleaner, cleanup.Scope{Run: s.config.RunID, Namespace: s.config.Namespace}, view).err
+}
+
+// progressText is a line such as "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s left".
+func progressText(p driver.Progress) string {
+	if p.Phase == driver.Resetting {
+		return fmt.Sprintf("fill %d/%d: deleting, %d objects left", p.Fill, p.Fills, p.Deleting)
+	}
+	text := fmt.Sprintf("fill %d/%d: %d/%d bound, %v", p.Fill, p.Fills, p.Bound, p.Pods, p.Load)
+	if p.Left >= 0 {
+		text += ", " + p.Left.Round(time.Second).String() + " left"
+	}
+	return text
+}

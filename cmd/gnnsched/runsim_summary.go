@@ -1,0 +1,94 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"gnnsched/workload"
+	"gnnsched/workload/driver"
+)
+
+// simSummary is what runsim prints when it ends, and its JSON.
+type simSummary struct {
+	driver.Summary
+	Seed *uint64 `json:"seed,omitempty"` // not there for a replay
+	CSV  string  `json:"csv,omitempty"`
+}
+
+func writeSimSummary(w io.Writer, format string, s simSummary) error {
+	if format == "json" {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(s)
+	}
+	head := fmt.Sprintf("Run %s: %d fill(s) for scheduler %s in namespace %s, ", s.RunID, len(s.Fills), s.Scheduler, s.Namespace)
+	if s.Seed != nil {
+		head += fmt.Sprintf("seed %d, ", *s.Seed)
+	}
+	fmt.Fprintf(w, "%s%s\n\n", head, short(s.Elapsed))
+	if err := writeFills(w, s.Fills); err != nil {
+		return err
+	}
+	for i, f := range s.Fills {
+		for _, r := range f.Reasons {
+			why := r.Message
+			if why == "" {
+				why = "scheduler " + s.Scheduler + " has not looked at them"
+				if f.Bound == 0 {
+					why += "; is it running?"
+				}
+			}
+			fmt.Fprintf(w, "\npending in fill %d: %d pod(s): %s", i+1, r.Pods, why)
+		}
+		if missing := f.Pods - f.Created; missing > 0 {
+			fmt.Fprintf(w, "\nmissing in fill %d: %d pod(s) that the cluster's controllers have not created", i+1, missing)
+		}
+		if len(f.Reasons) > 0 || f.Pods > f.Created {
+			fmt.Fprintln(w)
+		}
+	}
+	if s.CSV != "" {
+		fmt.Fprintf(w, "\ndeployed workload: %s\n", s.CSV)
+	}
+	return nil
+}
+
+// writeFills writes the table. PODS/S is the pods bound over the time from the fill's first
+// Deployment to its last binding.
+func writeFills(w io.Writer, fills []driver.FillSummary) error {
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "FILL\tDEPLOYMENTS\tPODS\tCREATED\tBOUND\tPENDING\tCPU-LOAD\tMEM-LOAD\tPOD-LOAD\tTIME\tPODS/S")
+	var sum driver.FillSummary
+	for i, f := range fills {
+		row(t, fmt.Sprint(i+1), f, percent(f.Load))
+		sum.Deployments += f.Deployments
+		sum.Pods += f.Pods
+		sum.Created += f.Created
+		sum.Bound += f.Bound
+		sum.Pending += f.Pending
+		sum.Elapsed += f.Elapsed
+		sum.Binding += f.Binding
+	}
+	if len(fills) > 1 {
+		row(t, "all", sum, "\t\t")
+	}
+	return t.Flush()
+}
+
+func row(w io.Writer, name string, f driver.FillSummary, load string) {
+	rate := "-"
+	if f.Binding > 0 {
+		rate = fmt.Sprintf("%.1f", float64(f.Bound)/f.Binding.Seconds())
+	}
+	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", name, f.Deployments, f.Pods, f.Created, f.Bound, f.Pending, load, short(f.Elapsed), rate)
+}
+
+func percent(l workload.Load) string {
+	return fmt.Sprintf("%.1f%%\t%.1f%%\t%.1f%%", 100*l.CPU, 100*l.Memory, 100*l.Pods)
+}
+
+// short is a duration to a tenth of a second.
+func short(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }

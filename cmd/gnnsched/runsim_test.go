@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/cluster"
+	"gnnsched/workload"
+	"gnnsched/workload/cleanup"
+	"gnnsched/workload/driver"
+	"gnnsched/workload/toycluster"
+)
+
+const nobodyListens = `apiVersion: v1
+kind: Config
+current-context: sim
+clusters: [{name: sim, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: admin, user: {token: x}}]
+contexts: [{name: sim, context: {cluster: sim, user: admin}}]
+`
+
+// away is an empty directory as everything that a command could find a cluster by, and as
+// the working directory.
+func away(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	t.Setenv("XDG_DATA_HOME", dir)
+	t.Setenv("KUBECONFIG", "")
+	t.Chdir(dir)
+}
+
+func file(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// command runs a command line and returns its exit code and what it printed.
+func command(name string, args ...string) (code int, stdout, stderr string) {
+	a := app(name)
+	var out, errs bytes.Buffer
+	a.Writer, a.ErrWriter, a.Reader = &out, &errs, strings.NewReader("")
+	code = cli.RunContext(context.Background(), a, append([]string{name}, args...))
+	return code, out.String(), errs.String()
+}
+
+func TestRunsimBadInput(t *testing.T) {
+	away(t)
+	shapes := file(t, "shapes.yaml", "shapes: [{name: a, requests: {cpu: much}}]")
+	plan := file(t, "plan.csv", "a,2,1,1,1Gi,1Gi,add\na,2,1,1,1Gi,1Gi,scale\n")
+	good := file(t, "good.csv", "a,2,1,1,1Gi,1Gi,add\n")
+	if err := os.Link(good, filepath.Join(filepath.Dir(good), "runsim-x.csv")); err != nil {
+		t.Fatal(err)
+	}
+	dead := file(t, "kubeconfig", nobodyListens)
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"unknown flag", []string{"--load", "1"}, exit.Usage, "flag provided but not defined: -load"},
+		{"value", []string{"--cpu-load", "much"}, exit.Usage, `invalid value "much"`},
+		{"percent", []string{"--cpu_load", "20"}, exit.Usage, "cpu-load 20 must be a fraction"},
+		{"resets", []string{"--cluster_resets", "0"}, exit.Usage, "cluster-resets 0"},
+		{"replicas", []string{"--replicas-min", "20"}, exit.Usage, "replicas 20 to 15"},
+		{"argument", []string{"now"}, exit.Usage, `unexpected argument "now"`},
+		{"output", []string{"-o", "xml"}, exit.Usage, `output format "xml"`},
+		{"no shapes file", []string{"--shapes", "nowhere.yaml"}, exit.Usage, "nowhere.yaml"},
+		{"bad shapes", []string{"--shapes", shapes}, exit.Usage, "shapes.yaml: shapes[0].requests.cpu:"},
+		{"no replay file", []string{"--replay", "nowhere.csv"}, exit.Usage, "nowhere.csv"},
+		{"bad replay", []string{"--replay", plan}, exit.Usage, `plan.csv:2:17: action: "scale" is not an action`},
+		{"replay and seed", []string{"--replay", good, "--seed", "1"}, exit.Usage, "--seed has no effect with --replay"},
+		{"replay onto itself", []string{"--replay", good, "--csv", good}, exit.Usage, "is the file that is replayed"},
+		{"replay onto its own default", []string{"--replay", filepath.Join(filepath.Dir(good), "runsim-x.csv"), "--run", "x", "--log-dir", filepath.Dir(good)}, exit.Usage, "is the file that is replayed"},
+		{"no cluster", nil, exit.Kubeconfig, "kwokcluster up"},
+		{"no such context", []string{"--kubeconfig", dead, "--context", "other"}, exit.Kubeconfig, "other"},
+		{"nobody listens", []string{"--kubeconfig", dead}, exit.Unreachable, "127.0.0.1:1"},
+		{"log level", []string{"--log-level", "loud"}, exit.Usage, `log level "loud"`},
+	} {
+		code, stdout, stderr := command("runsim", c.args...)
+		if code != c.code || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: code %d, want %d; stderr %q lacks %q", c.name, code, c.code, stderr, c.want)
+		}
+		if stdout != "" && !strings.Contains(c.name, "flag") && c.name != "value" { // urfave prints the help
+			t.Errorf("%s: stdout %q", c.name, stdout)
+		}
+	}
+	if b, _ := os.ReadFile(good); string(b) != "a,2,1,1,1Gi,1Gi,add\n" {
+		t.Errorf("the replayed file is now %q", b)
+	}
+}
+
+// A file is checked and normalised without a cluster.
+func TestReplayDryRunNeedsNoCluster(t *testing.T) {
+	away(t)
+	code, stdout, stderr := command("runsim", "--dry_run", "--replay", file(t, "p.csv", "a,2,1000m,,2.0Gi,2Gi,create\n,,,,,,reset\nb,3,0.1,,128Mi,,add\n"))
+	want := "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\na,2,1,,2Gi,2Gi,add\n,,,,,,reset\nb,3,100m,,128Mi,,add\n"
+	if code != 0 || stdout != want {
+		t.Errorf("code %d, stdout:\n%s", code, cmp.Diff(want, stdout))
+	}
+	if !strings.Contains(stderr, "fill 1: 1 deployments, 2 pods") || !strings.Contains(stderr, "fill 2: 1 deployments, 3 pods") {
+		t.Errorf("stderr %q", stderr)
+	}
+}
+
+func TestHelpIsUnderBothNames(t *testing.T) {
+	for _, args := range [][]string{{"runsim", "--help"}, {"gnnsched", "runsim", "--help"}} {
+		code, stdout, _ := command(args[0], args[1:]...)
+		for _, want := range []string{"--cpu-load", "--replay", "runsim --dry-run > plan.csv", "default: 0.2"} {
+			if code != 0 || !strings.Contains(stdout, want) {
+				t.Errorf("%v: code %d, the help lacks %q", args, code, want)
+			}
+		}
+	}
+}
+
+// toySimulation is a runsim of two fills on a cluster in memory.
+func toySimulation(t *testing.T, c *toycluster.Cluster) (s *simulation, out *bytes.Buffer) {
+	t.Helper()
+	shape := workload.Shape{Name: "web", Weight: 1, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}}
+	add := func(name string, n int) workload.Step {
+		return workload.Step{Action: workload.Add, Deployment: workload.Deployment{Name: name, Replicas: n, Shape: shape}}
+	}
+	seed := uint64(7)
+	out = &bytes.Buffer{}
+	return &simulation{
+		seed: &seed, csv: filepath.Join(t.TempDir(), "new", "run.csv"), format: "table", out: out, err: &bytes.Buffer{}, log: zerolog.Nop(),
+		config: driver.Config{
+			Client: c.Client, Cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: clock.RealClock{}},
+			Plan:          workload.Plan{Steps: []workload.Step{add("a", 2), {Action: workload.Reset}, add("b", 3)}},
+			SchedulerName: "gnn", RunID: "r", Settle: 100 * time.Millisecond,
+		},
+	}, out
+}
+
+func TestSimulationWritesSummaryAndReplayableCSV(t *testing.T) {
+	c := toycluster.New()
+	s, out := toySimulation(t, c)
+	if err := s.run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Run r: 2 fill(s) for scheduler gnn in namespace gnnsched-sim, seed 7", "FILL   DEPLOYMENTS", "all    2             5", "deployed workload: " + s.csv} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the summary lacks %q:\n%s", want, out)
+		}
+	}
+	f, err := os.Open(s.csv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	got, err := workload.ReadCSV(f, s.csv)
+	if err != nil || len(got.Steps) != 3 || got.Steps[1].Action != workload.Reset || got.Steps[2].Deployment.Replicas != 3 {
+		t.Errorf("the CSV replays as %+v, %v", got.Steps, err)
+	}
+}
+
+func TestSimulationJSON(t *testing.T) {
+	c := toycluster.New()
+	c.Slots, c.Why = 2, "0/1 nodes are available"
+	s, out := toySimulation(t, c)
+	s.format = "json"
+	if err := s.run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Run   string
+		Seed  uint64
+		CSV   string
+		Fills []struct {
+			Bound, Pending int
+			Reasons        []driver.Reason
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if got.Run != "r" || got.Seed != 7 || got.CSV != s.csv || len(got.Fills) != 2 || got.Fills[1].Bound != 2 || got.Fills[1].Pending != 1 || got.Fills[1].Reasons[0].Message != c.Why {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Pending pods are reported with their reason, and are no failure.
+func TestSimulationReportsPending(t *testing.T) {
+	c := toycluster.New()
+	c.Slots = 0
+	s, out := toySimulation(t, c)
+	if err := s.run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if want := "pending in fill 2: 3 pod(s): scheduler gnn has not looked at them; is it running?"; !strings.Contains(out.String(), want) {
+		t.Errorf("the summary lacks %q:\n%s", want, out)
+	}
+}
+
+// Ctrl-C keeps the CSV and the summary of what was deployed, and cleans up if that was asked.
+func TestSimulationInterrupted(t *testing.T) {
+	for _, clean := range []bool{false, true} {
+		c := toycluster.New()
+		s, out := toySimulation(t, c)
+		s.cleanup = clean
+		s.config.Interval = time.Hour
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(300*time.Millisecond, cancel)
+		if err := s.run(ctx); !errors.Is(err, context.Canceled) || exit.Code(err) != exit.Interrupted {
+			t.Errorf("got %v", err)
+		}
+		b, err := os.ReadFile(s.csv)
+		if err != nil || !strings.HasSuffix(string(b), "\na,2,500m,,1Gi,,add\n") || !strings.Contains(out.String(), "1      1             2") {
+			t.Errorf("CSV %q, %v; summary:\n%s", b, err, out)
+		}
+		left, err := c.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
+		if err != nil || len(left.Items) != map[bool]int{false: 2, true: 0}[clean] {
+			t.Errorf("cleanup %v: %d pods left, %v", clean, len(left.Items), err)
+		}
+	}
+}
+
+func TestSimulationRefusesAnUnwritableCSV(t *testing.T) {
+	c := toycluster.New()
+	s, _ := toySimulation(t, c)
+	s.csv = filepath.Join(file(t, "a-file", ""), "run.csv")
+	if err := s.run(context.Background()); exit.Code(err) != exit.Usage {
+		t.Errorf("got %v", err)
+	}
+	if n, _ := c.Client.AppsV1().Deployments("").List(context.Background(), metav1.ListOptions{}); len(n.Items) > 0 {
+		t.Error("it deployed all the same")
+	}
+}
+
+func TestProgressText(t *testing.T) {
+	p := driver.Progress{Phase: driver.Settling, Fill: 1, Fills: 2, Pods: 210, Bound: 120, Load: workload.Load{CPU: 0.124, Memory: 0.08, Pods: 0.11}, Left: 8200 * time.Millisecond}
+	if got, want := progressText(p), "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s left"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	p.Left = -1
+	if got := progressText(p); strings.Contains(got, "left") {
+		t.Errorf("got %q with no estimate", got)
+	}
+	p.Phase, p.Deleting = driver.Resetting, 17
+	if got, want := progressText(p), "fill 1/2: deleting, 17 objects left"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// On a terminal, progress is one line that fits; elsewhere, a change of phase is a line.
+func TestProgressView(t *testing.T) {
+	var screen, lines bytes.Buffer
+	v := newProgressView(&screen, true, zerolog.New(&lines))
+	for range 3 {
+		v.show(0.5, "a", strings.Repeat("long ", 100))
+	}
+	v.show(1, "b", "short")
+	v.close()
+	for drawn := range strings.SplitSeq(screen.String(), "\r") {
+		if len([]rune(drawn)) > 100 { // 80 columns and the codes that draw over the line
+			t.Errorf("too wide: %q", drawn)
+		}
+	}
+	if strings.Contains(screen.String(), "\n") || strings.Count(lines.String(), "\n") != 2 {
+		t.Errorf("screen %q, lines %q", screen.String(), lines.String())
+	}
+}

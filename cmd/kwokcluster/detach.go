@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/internal/exit"
+	"gnnsched/kwok"
+)
+
+// envReport tells a process that `up --detach` started it, and on which file descriptor it
+// is to report to the one that waits.
+const envReport = "KWOKCLUSTER_REPORT_FD"
+
+// report is one line from a cluster that starts in the background.
+type report struct {
+	Progress string        `json:"progress,omitempty"`
+	Ready    *readyMessage `json:"ready,omitempty"`
+	Failed   *failure      `json:"failed,omitempty"`
+}
+
+type failure struct {
+	Code  int    `json:"code"`
+	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+// detach starts this program again in a session of its own and waits until the cluster is
+// ready there, or has failed.
+func detach(c *ucli.Context, args []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	if err := kwok.MakeDir(dir(c)); err != nil {
+		return err
+	}
+	out, err := openLog(logFile(c))
+	if err != nil {
+		return err
+	}
+	defer out.Close() //nolint:errcheck // the child has its own
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("make a pipe: %w", err)
+	}
+	defer r.Close() //nolint:errcheck // only read
+	child := exec.Command(self, args[1:]...)
+	child.Stdout, child.Stderr = out, out
+	child.ExtraFiles = []*os.File{w}
+	child.Env = append(os.Environ(), envReport+"="+strconv.Itoa(3)) // ExtraFiles begin there
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = child.Start()
+	_ = w.Close()
+	if err != nil {
+		return fmt.Errorf("start %s in the background: %w", self, err)
+	}
+	result := make(chan error, 1)
+	go func() { result <- follow(c, r) }()
+	select {
+	case err := <-result:
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return exit.New(exit.Internal, fmt.Errorf("the cluster ended while it started: %v", child.Wait()), "its log is "+logFile(c))
+		}
+		if err != nil {
+			_ = child.Wait() // it is about to end; what it has to say is in err
+		}
+		return err
+	case <-c.Context.Done():
+		_ = child.Process.Signal(syscall.SIGTERM)
+		_ = child.Wait()
+		return c.Context.Err()
+	}
+}
+
+// openLog opens the file that gets what a process in the background prints, such as a
+// runtime's last words; its log is appended to the same file.
+func openLog(path string) (*os.File, error) {
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("make the log directory: %w", err), "choose another with --log-dir")
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("open the log file: %w", err), "choose another directory with --log-dir")
+	}
+	return f, nil
+}
+
+// follow prints what the cluster in the background reports until it is ready or has failed.
+// A report that ends before that is io.ErrUnexpectedEOF.
+func follow(c *ucli.Context, r io.Reader) error {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		var m report
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			return fmt.Errorf("understand the cluster in the background: %w", err)
+		}
+		switch {
+		case m.Failed != nil:
+			return exit.New(m.Failed.Code, errors.New(m.Failed.Error), m.Failed.Hint)
+		case m.Ready != nil:
+			m.Ready.print(c, "`kwokcluster down` stops it")
+			return nil
+		default:
+			fmt.Fprintf(c.App.ErrWriter, "%s: %s\n", component, m.Progress)
+		}
+	}
+	return io.ErrUnexpectedEOF
+}
+
+// reporter is the other end: it tells the process that waits how the start goes. A nil
+// reporter tells nobody. Nothing fails when the other has gone away.
+type reporter struct{ w io.WriteCloser }
+
+// reporterFromEnv returns the reporter of a process that was started by detach, nil for any
+// other.
+func reporterFromEnv() (*reporter, error) {
+	v := os.Getenv(envReport)
+	if v == "" {
+		return nil, nil
+	}
+	if err := os.Unsetenv(envReport); err != nil {
+		return nil, err
+	}
+	fd, err := strconv.Atoi(v)
+	if err != nil || fd < 3 {
+		return nil, exit.Usagef("the environment variable %s is %q, not a file descriptor; it is for the program's own use", envReport, v)
+	}
+	syscall.CloseOnExec(fd)
+	return &reporter{os.NewFile(uintptr(fd), "report")}, nil
+}
+
+func (r *reporter) send(m report) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic(fmt.Sprintf("a report of strings and numbers does not marshal: %v", err)) // cannot happen
+	}
+	_, _ = r.w.Write(append(b, '\n'))
+}
+
+func (r *reporter) progress(step string) { r.send(report{Progress: step}) }
+
+// ready ends the report.
+func (r *reporter) ready(m readyMessage) {
+	r.send(report{Ready: &m})
+	_ = r.w.Close()
+}
+
+// failed ends the report of a cluster that did not become ready; afterwards it does nothing.
+func (r *reporter) failed(err error) {
+	if r == nil || err == nil {
+		return
+	}
+	f := &failure{Code: exit.Code(err), Error: err.Error()}
+	var e *exit.Error
+	if errors.As(err, &e) {
+		f.Hint = e.Hint
+	}
+	r.send(report{Failed: f})
+	_ = r.w.Close()
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/golden"
+	"gnnsched/kwok"
+)
+
+// envMain makes the test binary behave like kwokcluster, which up --detach needs: it starts
+// its own executable again.
+const envMain = "KWOKCLUSTER_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(envMain) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// runApp runs kwokcluster in this process.
+func runApp(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	args = append([]string{"kwokcluster"}, args...)
+	var out, errs bytes.Buffer
+	a := app(args)
+	a.Writer, a.ErrWriter = &out, &errs
+	code = cli.RunContext(context.Background(), a, args)
+	return code, out.String(), errs.String()
+}
+
+// runProcess runs kwokcluster in a process of its own.
+func runProcess(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	c := exec.Command(os.Args[0], args...)
+	c.Env = append(os.Environ(), envMain+"=1")
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Run(); err != nil && c.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return c.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+func TestWrongUseIsReported(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close() //nolint:errcheck // a test's end
+	tmp := t.TempDir()
+	file := filepath.Join(tmp, "file")
+	pools := filepath.Join(tmp, "pools.yaml")
+	for path, text := range map[string]string{file: "x", pools: "pools:\n- name: a\n  cout: 1\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fresh := filepath.Join(tmp, "cluster")
+	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
+	for _, c := range []struct {
+		name string
+		args []string
+		want string // on stderr
+	}{
+		{"unknown command", []string{"start"}, `there is no command "start"`},
+		{"unknown flag", []string{"up", "--node", "3"}, "-node"},
+		{"argument", []string{"up", "now"}, `takes no arguments, got "now"`},
+		{"argument of down", []string{"down", "now"}, `takes no arguments, got "now"`},
+		{"number", []string{"up", "--nodes", "many"}, "many"},
+		{"negative", []string{"up", "--dir", fresh, "--nodes", "-1"}, "--nodes -1 is not between"},
+		{"nodes and pools", []string{"up", "--nodes", "1", "--pools", pools}, "exclude each other"},
+		{"no pool file", []string{"up", "--pools", filepath.Join(tmp, "none.yaml")}, "none.yaml: no such file"},
+		{"malformed pool file", []string{"up", "--pools", pools}, "pools.yaml:3: pools[0].cout: no such field"},
+		{"port in use", []string{"up", "--dir", fresh, "--port", port}, "hint: choose another port with --port"},
+		{"port in use, detached", []string{"up", "--dir", fresh, "--port", "99999", "--detach"}, "99999"},
+		{"open to the network", []string{"up", "--dir", fresh, "--bind-address", "0.0.0.0"}, "add --advertise-host"},
+		{"directory below a file", []string{"up", "--dir", filepath.Join(file, "x")}, "hint: choose a directory that you can write to"},
+		{"somebody else's directory", []string{"up", "--dir", tmp}, "was not made by kwokcluster"},
+		{"kubeconfig mode", []string{"up", "--kubeconfig-mode", "rw"}, `"rw" is not an octal number`},
+		{"log level", []string{"up", "--dir", fresh, "--log-level", "loud"}, `"loud"`},
+		{"purge of somebody else's directory", []string{"down", "--purge", "--dir", tmp}, "was not made by kwokcluster"},
+		{"timeout", []string{"down", "--timeout", "0s"}, "--timeout 0s"},
+		{"output format", []string{"status", "-o", "yaml"}, `"yaml" is not known`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, stdout, stderr := runApp(t, c.args...)
+			if code != exit.Usage || !strings.Contains(stderr, c.want) {
+				t.Errorf("code %d, stderr %q; want code 2 and %q", code, stderr, c.want)
+			}
+			if strings.Contains(stdout, "export") {
+				t.Errorf("stdout %q", stdout)
+			}
+		})
+	}
+}
+
+func TestWithoutACluster(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	code, stdout, stderr := runApp(t, "status", "--dir", dir, "-o", "json")
+	var s kwok.State
+	if err := json.Unmarshal([]byte(stdout), &s); err != nil || s.Phase != kwok.Absent {
+		t.Errorf("state %q, %v", stdout, err)
+	}
+	if code != exit.Unreachable || !strings.Contains(stderr, "kwokcluster up") {
+		t.Errorf("status: code %d, %q", code, stderr)
+	}
+	for _, args := range [][]string{{"down", "--dir", dir}, {"down", "--purge", "--dir", dir}} {
+		if code, _, stderr := runApp(t, args...); code != exit.OK || !strings.Contains(stderr, "no cluster runs in "+dir) {
+			t.Errorf("%v: code %d, %q", args, code, stderr)
+		}
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("looking made the directory")
+	}
+}
+
+func TestPrintState(t *testing.T) {
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	ready := kwok.State{
+		Phase: kwok.Ready, Dir: "/data/kwok", PID: 4711, Address: "https://127.0.0.1:36519", Kubeconfig: "/data/kwok/kubeconfig",
+		Version: "v1.36.3", Nodes: kwok.NodeCount{Ready: 10, Total: 11}, CreatedAt: now.Add(-50 * time.Hour), StartedAt: now.Add(-90 * time.Second),
+	}
+	stopped := kwok.State{Phase: kwok.Stopped, Dir: "/data/kwok", Kubeconfig: "/data/kwok/kubeconfig", CreatedAt: now.Add(-50 * time.Hour)}
+	var b bytes.Buffer
+	for _, s := range []kwok.State{ready, stopped} {
+		if err := printState(&b, s, now); err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString("\n")
+	}
+	golden.Check(t, "status.golden", b.String())
+}
+
+func TestNotReady(t *testing.T) {
+	for phase, code := range map[kwok.Phase]int{
+		kwok.Ready: exit.OK, kwok.Starting: exit.Unreachable, kwok.Stopped: exit.Unreachable, kwok.Absent: exit.Unreachable, kwok.Unhealthy: exit.Unreachable,
+	} {
+		if got := exit.Code(notReady(kwok.State{Phase: phase})); got != code {
+			t.Errorf("%s: code %d, want %d", phase, got, code)
+		}
+	}
+}
+
+func TestFollow(t *testing.T) {
+	for _, c := range []struct {
+		name, in, stdout, stderr string
+		code                     int
+	}{
+		{"ready", `{"progress":"starting etcd"}
+{"ready":{"url":"https://h:1","kubeconfig":"/a b/kubeconfig","context":"c","nodes":11,"took":3600000000}}`,
+			"export KUBECONFIG='/a b/kubeconfig'\n", "kwokcluster: starting etcd\nkwokcluster: ready after 3.6 s: https://h:1, 11 nodes\n", exit.OK},
+		{"failed", `{"failed":{"code":2,"error":"port taken","hint":"another"}}`, "", "", exit.Usage},
+		{"gone", `{"progress":"starting etcd"}`, "", "kwokcluster: starting etcd\n", exit.Internal},
+		{"nonsense", `panic: no`, "", "", exit.Internal},
+	} {
+		var out, errs bytes.Buffer
+		a := &ucli.App{Writer: &out, ErrWriter: &errs}
+		err := follow(ucli.NewContext(a, nil, nil), strings.NewReader(c.in))
+		if exit.Code(err) != c.code || out.String() != c.stdout || !strings.HasPrefix(errs.String(), c.stderr) {
+			t.Errorf("%s: %v, stdout %q, stderr %q", c.name, err, out.String(), errs.String())
+		}
+	}
+}
+
+func TestEndWithin(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	ended := make(chan struct{})
+	defer endWithin(ctx, time.Millisecond, func() { close(ended) })()
+	<-ended
+	never := func() { t.Error("ended although it was stopped in time") }
+	endWithin(context.Background(), time.Nanosecond, never)()
+	endWithin(ctx, time.Hour, never)()
+}
+
+func TestShellQuote(t *testing.T) {
+	for in, want := range map[string]string{
+		"/home/me/.local/kubeconfig": "/home/me/.local/kubeconfig", "/a b": "'/a b'", "it's": `'it'\''s'`, "": "''", "$HOME": "'$HOME'",
+	} {
+		if got := shellQuote(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+		out, err := exec.Command("sh", "-c", "printf %s "+want).Output()
+		if err != nil || string(out) != in {
+			t.Errorf("a shell reads %s as %q, %v", want, out, err)
+		}
+	}
+}
+
+// TestDetached goes through the life of a cluster in the background, in real processes.
+func TestDetached(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cluster")
+	t.Cleanup(func() { runProcess(t, "down", "--dir", dir) })
+	code, stdout, stderr := runProcess(t, "up", "--dir", dir, "--nodes", "3", "--detach")
+	if code != exit.OK || stdout != "export KUBECONFIG="+shellQuote(filepath.Join(dir, "kubeconfig"))+"\n" || !strings.Contains(stderr, "4 nodes") {
+		t.Fatalf("up: code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	code, stdout, stderr = runProcess(t, "status", "--dir", dir, "-o", "json")
+	var s kwok.State
+	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exit.OK {
+		t.Fatalf("status: code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	if s.Phase != kwok.Ready || s.Nodes != (kwok.NodeCount{Ready: 4, Total: 4}) {
+		t.Errorf("state %+v", s)
+	}
+	for _, extra := range [][]string{nil, {"--detach"}} {
+		code, _, stderr = runProcess(t, append([]string{"up", "--dir", dir}, extra...)...)
+		if code != exit.Usage || !strings.Contains(stderr, "already running: process "+strconv.Itoa(s.PID)) || !strings.Contains(stderr, "hint: ") {
+			t.Errorf("up again %v: code %d, stderr %q", extra, code, stderr)
+		}
+	}
+	if code, _, stderr = runProcess(t, "down", "--purge", "--dir", dir); code != exit.OK || !strings.Contains(stderr, "deleted "+dir) {
+		t.Errorf("down: code %d, stderr %q", code, stderr)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the directory is still there: %v", err)
+	}
+}

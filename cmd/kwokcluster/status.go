@@ -1,0 +1,98 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	ucli "github.com/urfave/cli/v2"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"gnnsched/internal/exit"
+	"gnnsched/kwok"
+)
+
+func statusCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "status", Usage: "show whether the cluster runs; exit 0 if it is ready, 3 if not",
+		Description: "EXAMPLES:\n   kwokcluster status\n   kwokcluster status -o json | jq .nodes",
+		Flags: []ucli.Flag{
+			dirFlag(),
+			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "print in `FORMAT` table or json"},
+		},
+		Before: noArguments,
+		Action: status,
+	}
+}
+
+func status(c *ucli.Context) error {
+	format := c.String("output")
+	if format != "table" && format != "json" {
+		return exit.New(exit.Usage, fmt.Errorf("output format %q is not known", format), "use table or json")
+	}
+	s, err := kwok.Inspect(c.Context, dir(c))
+	if err != nil {
+		return err
+	}
+	if format == "json" {
+		enc := json.NewEncoder(c.App.Writer)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(s)
+	} else {
+		err = printState(c.App.Writer, s, time.Now())
+	}
+	if err != nil {
+		return fmt.Errorf("print the state: %w", err)
+	}
+	return notReady(s)
+}
+
+// notReady returns the error that a state other than ready is to a script.
+func notReady(s kwok.State) error {
+	unreachable := func(hint, format string, a ...any) error {
+		return exit.New(exit.Unreachable, fmt.Errorf(format, a...), hint)
+	}
+	switch s.Phase {
+	case kwok.Ready:
+		return nil
+	case kwok.Absent:
+		return unreachable("make one with `kwokcluster up`", "there is no cluster in %s", s.Dir)
+	case kwok.Starting:
+		return unreachable("try again in a few seconds", "the cluster is starting")
+	case kwok.Unhealthy:
+		return unreachable("its log may say more; `kwokcluster down` and `up` start it again", "the API server at %s does not answer: %s", s.Address, s.Reason)
+	}
+	return unreachable("start it with `kwokcluster up`", "the cluster is stopped")
+}
+
+// printState prints what is known, a line for each.
+func printState(w io.Writer, s kwok.State, now time.Time) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(t, "%s\t%s\n", name, value)
+		}
+	}
+	ago := func(at time.Time) string {
+		if at.IsZero() {
+			return ""
+		}
+		return duration.HumanDuration(now.Sub(at)) + " ago"
+	}
+	row("STATE", string(s.Phase))
+	row("ADDRESS", s.Address)
+	if s.Phase == kwok.Ready {
+		row("NODES", fmt.Sprintf("%d of %d ready", s.Nodes.Ready, s.Nodes.Total))
+	}
+	row("VERSION", s.Version)
+	if s.PID != 0 {
+		row("PID", fmt.Sprint(s.PID))
+	}
+	row("STARTED", ago(s.StartedAt))
+	row("CREATED", ago(s.CreatedAt))
+	row("KUBECONFIG", s.Kubeconfig)
+	row("DIR", s.Dir)
+	return t.Flush()
+}

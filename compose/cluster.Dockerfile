@@ -1,0 +1,32 @@
+# The simulated cluster: kwokcluster alone, a static program, not root.
+#
+# BINARIES says where the program comes from: "build" compiles it in the image, which takes
+# nothing but Docker; "prebuilt" takes bin/kwokcluster as `make build` left it.
+ARG BINARIES=build
+
+FROM golang:1.26-bookworm AS build
+WORKDIR /src
+COPY go.mod go.sum Makefile ./
+COPY cmd cmd
+COPY gnn gnn
+COPY internal internal
+COPY kwok kwok
+COPY scheduler scheduler
+COPY workload workload
+ARG GOPROXY
+ARG VERSION=dev
+RUN --mount=type=cache,id=gnnsched-modules,target=/go/pkg/mod \
+    --mount=type=cache,id=gnnsched-build,target=/root/.cache/go-build \
+    make bin/kwokcluster VERSION=$VERSION GOFLAGS=-buildvcs=false
+
+FROM scratch AS prebuilt
+COPY bin/kwokcluster /src/bin/kwokcluster
+
+FROM ${BINARIES} AS binaries
+
+FROM scratch
+COPY --from=binaries /src/bin/kwokcluster /usr/local/bin/kwokcluster
+ENV PATH=/usr/local/bin
+USER 65532:65532
+ENTRYPOINT ["kwokcluster"]
+CMD ["up"]

@@ -1,0 +1,235 @@
+// Package checkpoint is a trained network on disk: its weights in the safetensors layout,
+// and a manifest that says what they are, what they were trained for and on what.
+//
+// A file is 8 bytes of header length (little endian), the header as JSON, and the tensors'
+// data: https://huggingface.co/docs/safetensors. The manifest is the entry "gnnsched" of the
+// header's __metadata__, so that any safetensors reader opens our files.
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"gnnsched/gnn/graph"
+)
+
+// Manifest says what the weights are. Free-form fields inform people; Schema and
+// Architecture decide whether a file fits this program.
+type Manifest struct {
+	Schema       string             `json:"schema"` // graph.SchemaHash of the program that trained
+	Architecture Architecture       `json:"architecture"`
+	Objective    string             `json:"objective"` // e.g. "balance"
+	Seed         uint64             `json:"seed"`
+	Commit       string             `json:"commit"`   // of the program that trained
+	Config       json.RawMessage    `json:"config"`   // the training configuration
+	Training     map[string]float64 `json:"training"` // figures of the run: steps, seconds, …
+}
+
+// Tensor is a dense float32 array, row-major.
+type Tensor struct {
+	Shape []int
+	Data  []float32
+}
+
+// Checkpoint is weights with their manifest.
+type Checkpoint struct {
+	Manifest Manifest
+	Weights  map[string]Tensor
+}
+
+// The ways in which a file is of no use. Read wraps one of them.
+var (
+	ErrFormat = errors.New("not a checkpoint")       // truncated or malformed
+	ErrSchema = errors.New("made for another graph") // other features, or other parameters
+	ErrNaN    = errors.New("weights are not finite") // NaN or infinity among them
+)
+
+const (
+	manifestKey = "gnnsched"
+	maxHeader   = 1 << 20
+	maxFile     = 1 << 28
+)
+
+type entry struct {
+	DType   string `json:"dtype"`
+	Shape   []int  `json:"shape"`
+	Offsets [2]int `json:"data_offsets"`
+}
+
+// Validate checks that the weights are those that the architecture wants, no more and no
+// less, in shape and finite.
+func (c *Checkpoint) Validate() error {
+	if err := c.Manifest.Architecture.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrSchema, err)
+	}
+	if want := graph.SchemaHash(); c.Manifest.Schema != want {
+		return fmt.Errorf("%w: its feature schema is %q, this program's is %q", ErrSchema, c.Manifest.Schema, want)
+	}
+	params := c.Manifest.Architecture.Params()
+	for _, p := range params {
+		t, ok := c.Weights[p.Name]
+		if !ok {
+			return fmt.Errorf("%w: tensor %s is missing", ErrSchema, p.Name)
+		}
+		if !slices.Equal(t.Shape, p.Shape) {
+			return fmt.Errorf("%w: tensor %s has shape %v, want %v", ErrSchema, p.Name, t.Shape, p.Shape)
+		}
+		for i, v := range t.Data {
+			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+				return fmt.Errorf("%w: %s[%d] is %v", ErrNaN, p.Name, i, v)
+			}
+		}
+	}
+	if len(c.Weights) != len(params) {
+		return fmt.Errorf("%w: %d tensors, want %d", ErrSchema, len(c.Weights), len(params))
+	}
+	return nil
+}
+
+// Write writes the checkpoint, byte for byte the same for the same content.
+func (c *Checkpoint) Write(w io.Writer) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	manifest, err := json.Marshal(c.Manifest)
+	if err != nil {
+		return fmt.Errorf("encode manifest: %w", err)
+	}
+	header := map[string]any{"__metadata__": map[string]string{manifestKey: string(manifest)}}
+	var data bytes.Buffer
+	for _, p := range c.Manifest.Architecture.Params() {
+		from := data.Len()
+		if err := binary.Write(&data, binary.LittleEndian, c.Weights[p.Name].Data); err != nil {
+			return fmt.Errorf("encode %s: %w", p.Name, err)
+		}
+		header[p.Name] = entry{"F32", p.Shape, [2]int{from, data.Len()}}
+	}
+	h, err := json.Marshal(header)
+	if err != nil {
+		return fmt.Errorf("encode header: %w", err)
+	}
+	h = append(h, bytes.Repeat([]byte(" "), (8-len(h)%8)%8)...) // data starts aligned
+	if err := binary.Write(w, binary.LittleEndian, uint64(len(h))); err != nil {
+		return err
+	}
+	if _, err := w.Write(h); err != nil {
+		return err
+	}
+	_, err = w.Write(data.Bytes())
+	return err
+}
+
+// Save writes the checkpoint to a file at once: a reader sees the old file or the new one,
+// never half of it.
+func (c *Checkpoint) Save(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("save checkpoint: %w", err)
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // gone after the rename
+	err = errors.Join(c.Write(f), f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("save checkpoint %s: %w", path, err)
+	}
+	return nil
+}
+
+// Load reads and validates a file.
+func Load(path string) (*Checkpoint, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("load checkpoint: %w", err)
+	}
+	defer f.Close()
+	c, err := Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("load checkpoint %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Read reads and validates a checkpoint.
+func Read(r io.Reader) (*Checkpoint, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) < 8 || len(b) > maxFile {
+		return nil, fmt.Errorf("%w: %d bytes", ErrFormat, len(b))
+	}
+	n := binary.LittleEndian.Uint64(b)
+	if n > maxHeader || n > uint64(len(b)-8) {
+		return nil, fmt.Errorf("%w: header of %d bytes in a file of %d (truncated?)", ErrFormat, n, len(b))
+	}
+	var header map[string]json.RawMessage
+	if err := json.Unmarshal(b[8:8+n], &header); err != nil {
+		return nil, fmt.Errorf("%w: header: %w", ErrFormat, err)
+	}
+	c := &Checkpoint{Weights: map[string]Tensor{}}
+	if err := c.readManifest(header["__metadata__"]); err != nil {
+		return nil, err
+	}
+	delete(header, "__metadata__")
+	for name, raw := range header {
+		t, err := readTensor(raw, b[8+n:])
+		if err != nil {
+			return nil, fmt.Errorf("%w: tensor %s: %w", ErrFormat, name, err)
+		}
+		c.Weights[name] = t
+	}
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Checkpoint) readManifest(raw json.RawMessage) error {
+	var meta map[string]string
+	if err := json.Unmarshal(raw, &meta); err != nil {
+		return fmt.Errorf("%w: no metadata: %w", ErrFormat, err)
+	}
+	if err := json.Unmarshal([]byte(meta[manifestKey]), &c.Manifest); err != nil {
+		return fmt.Errorf("%w: no manifest (not a file of gnnsched?): %w", ErrFormat, err)
+	}
+	return nil
+}
+
+func readTensor(raw json.RawMessage, data []byte) (Tensor, error) {
+	var e entry
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return Tensor{}, err
+	}
+	if e.DType != "F32" {
+		return Tensor{}, fmt.Errorf("dtype %q, want F32", e.DType)
+	}
+	from, to := e.Offsets[0], e.Offsets[1]
+	if from < 0 || to < from || to > len(data) {
+		return Tensor{}, fmt.Errorf("bytes %d to %d of %d (truncated?)", from, to, len(data))
+	}
+	n := 1
+	for _, d := range e.Shape {
+		if d < 0 || d > maxFile || n > maxFile {
+			return Tensor{}, fmt.Errorf("shape %v", e.Shape)
+		}
+		n *= d
+	}
+	if 4*n != to-from {
+		return Tensor{}, fmt.Errorf("shape %v in %d bytes", e.Shape, to-from)
+	}
+	t := Tensor{Shape: e.Shape, Data: make([]float32, n)}
+	for i := range t.Data {
+		t.Data[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[from+4*i:]))
+	}
+	return t, nil
+}

@@ -1,0 +1,37 @@
+package checkpoint
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+//go:embed shipped
+var shipped embed.FS
+
+// Shipped returns the trained checkpoint of a variant that this program carries. The error
+// wraps fs.ErrNotExist where there is none.
+func Shipped(variant string) (*Checkpoint, error) {
+	b, err := fs.ReadFile(shipped, "shipped/"+variant+".safetensors")
+	if err != nil {
+		return nil, fmt.Errorf("no checkpoint is shipped for %q (there are: %s): %w", variant, strings.Join(ShippedNames(), ", "), err)
+	}
+	return Read(bytes.NewReader(b))
+}
+
+// ShippedNames lists the variants that Shipped knows, sorted.
+func ShippedNames() []string {
+	entries, err := fs.ReadDir(shipped, "shipped")
+	if err != nil {
+		panic(err) // the directory is part of the program
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".safetensors"); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}

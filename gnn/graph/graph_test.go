@@ -1,0 +1,100 @@
+package graph
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// tiny returns a valid graph of n nodes whose features are told apart by seed.
+func tiny(n int, seed float32) *Graph {
+	g := &Graph{Zones: 2}
+	g.Resize(n)
+	for i := range n {
+		g.NodeRow(i)[0] = seed + float32(i)
+		g.Zone[i], g.Stamp[i] = int32(i%2), NextStamp()
+		g.Groups[i] = Groups{X: make([]float32, GroupDim*(i%3)), Weight: make([]float32, i%3)}
+	}
+	g.PodX, g.ClusterX = make([]float32, PodDim), make([]float32, ClusterDim)
+	g.ResizeCandidates(n - 1)
+	for c := range g.Candidates {
+		g.Candidates[c] = int32(c + 1)
+	}
+	return g
+}
+
+func TestValidate(t *testing.T) {
+	if err := tiny(5, 0).Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*Graph){
+		"nodes":      func(g *Graph) { g.NodeX = g.NodeX[1:] },
+		"pod":        func(g *Graph) { g.PodX = nil },
+		"zone":       func(g *Graph) { g.Zone[0] = 2 },
+		"groups":     func(g *Graph) { g.Groups[1].Weight = nil },
+		"candidates": func(g *Graph) { g.Candidates[0] = 5 },
+	} {
+		g := tiny(5, 0)
+		spoil(g)
+		if g.Validate() == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestCloneSharesNothing(t *testing.T) {
+	g := tiny(4, 1)
+	c := g.Clone()
+	if d := cmp.Diff(g, c, cmp.AllowUnexported(Graph{})); d != "" {
+		t.Fatal(d)
+	}
+	c.NodeX[0], c.Groups[2].X[0], c.Candidates[0] = 99, 99, 3
+	if g.NodeX[0] == 99 || g.Groups[2].X[0] == 99 || g.Candidates[0] == 3 {
+		t.Error("the clone shares memory")
+	}
+}
+
+func TestResizeClearsNewRows(t *testing.T) {
+	g := tiny(4, 7)
+	g.Resize(2)
+	g.Resize(4)
+	if g.NodeRow(3)[0] != 0 || g.Stamp[3] != 0 || g.NodeRow(1)[0] != 8 {
+		t.Errorf("rows after shrinking and growing: %v, stamps %v", g.NodeX, g.Stamp)
+	}
+}
+
+func TestConcat(t *testing.T) {
+	b := Concat([]*Graph{tiny(3, 0), tiny(4, 10)})
+	if d := cmp.Diff([]int64{1, 2, 4, 5, 6}, b.CandidateNode); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]int64{0, 1, 0, 2, 3, 2, 3}, b.NodeZone); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]int64{1, 2, 2, 4, 5, 5}, b.GroupNode); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]int{0, 2, 5}, b.CandidateStart); d != "" {
+		t.Error(d)
+	}
+	if b.Size != 2 || b.NodeX[3*NodeDim] != 10 || len(b.ZoneGraph) != 4 || b.CandidateGraph[2] != 1 {
+		t.Errorf("batch %+v", b)
+	}
+}
+
+// The hash is written into every checkpoint: changing the features without meaning to makes
+// all of them useless, so the change must show here.
+func TestSchemaHash(t *testing.T) {
+	if h := SchemaHash(); len(h) != 16 || strings.ToLower(h) != h {
+		t.Errorf("hash %q", h)
+	}
+	before := SchemaHash()
+	old := NodeFeatures
+	NodeFeatures = append([]string{"x"}, old...)
+	after := SchemaHash()
+	NodeFeatures = old
+	if before == after {
+		t.Error("the hash does not depend on the features")
+	}
+}

@@ -1,0 +1,30 @@
+// Package infer runs a network forward in plain Go: the pass that serves in the scheduler
+// and steps the simulator.
+//
+// With x the features of a vertex, h hidden vectors of width H, and ⊕ written as a sum of
+// linear maps (biases left out):
+//
+//	group     g_s = ReLU(G x_s)
+//	node      h_v = ReLU(LayerNorm(N x_v + M · mean_{s on v} g_s))        mean weighted by pods
+//	pod       p   = ReLU(P x_p)
+//	cluster   c   = ReLU(C x_c + C' · mean_v h_v + C" p)
+//	zone      z_k = ReLU(Z · mean_{v in k} h_v + Z' c)
+//	candidate k_i = ReLU(A h_v + A' z_{zone(v)} + A" c + B p + E e_i)     e_i: candidate edge
+//	score     a_i = s · k_i
+//	value     V   = w · ReLU(W [c, p, mean_i k_i])
+//
+// This is message passing with mean aggregation in the manner of GraphSAGE (Hamilton et al.
+// 2017) with one weight matrix a relation as in R-GCN (Schlichtkrull et al. 2018): groups to
+// nodes, nodes to cluster and zones, and back to the candidates. The MLP encoder is the same
+// without the messages: G, M, C', C", Z, Z' and A' are absent.
+//
+// What a decision changes is one node. A Session therefore keeps h_v and A h_v of every node
+// and the zones' sums between decisions, computes again only the nodes whose stamp changed,
+// and spends the rest on the candidates: the cost follows the change and the candidates, not
+// the cluster's pods.
+//
+// Two inner loops, a row of x W and the last layer, are also written in assembly for
+// processors of amd64 with AVX2 and FMA, where they take a quarter of the decision's time
+// that Go's scalar code takes; a test holds the two to each other. The build tag purego
+// leaves the assembly out.
+package infer

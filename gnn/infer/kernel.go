@@ -1,0 +1,116 @@
+package infer
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// vectorised tells whether the processor runs the kernels in assembly. They want vectors of
+// a multiple of eight; the rest, and other processors, get the same in Go.
+var vectorised = hasKernels()
+
+// dense is y = W x + b with W stored transposed (in × out), so that W x is a sum of rows.
+type dense struct {
+	in, out int
+	wT      []float32
+	b       []float32 // nil for none
+}
+
+func newDense(w, b []float32, out, in int) dense {
+	d := dense{in: in, out: out, wT: make([]float32, in*out), b: b}
+	for o := range out {
+		for i := range in {
+			d.wT[i*out+o] = w[o*in+i]
+		}
+	}
+	return d
+}
+
+// addRows adds W x + b to each of the rows of y (rows × out) for x (rows × in).
+func (d dense) addRows(y, x []float32, rows int) {
+	if rows == 0 {
+		return
+	}
+	y, x = y[:rows*d.out], x[:rows*d.in]
+	if d.b != nil {
+		for r := range rows {
+			yr := y[r*d.out : (r+1)*d.out]
+			for j, v := range d.b {
+				yr[j] += v
+			}
+		}
+	}
+	if vectorised && d.out%8 == 0 {
+		for r := range rows {
+			addRow(&y[r*d.out], &x[r*d.in], &d.wT[0], d.in, d.out)
+		}
+		return
+	}
+	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1,
+		blas32.General{Rows: rows, Cols: d.in, Stride: d.in, Data: x},
+		blas32.General{Rows: d.in, Cols: d.out, Stride: d.out, Data: d.wT},
+		1, blas32.General{Rows: rows, Cols: d.out, Stride: d.out, Data: y})
+}
+
+// scorer is the last layer, k = ReLU(part + base + E e) and s·k, which is where a decision
+// spends its time.
+type scorer struct {
+	e     dense
+	rows  []padded // E again, for the loop in Go
+	score []float32
+}
+
+// padded is one row of E, or the features of one candidate, followed by zeros. The fixed
+// length spares the loop its bounds checks.
+type padded [15]float32
+
+func newScorer(e, score []float32, out, in int) scorer {
+	if in > len(padded{}) {
+		panic("infer: the schema has more candidate features than padded has room for: make it longer")
+	}
+	s := scorer{e: newDense(e, nil, out, in), rows: make([]padded, out), score: score}
+	for o := range s.rows {
+		copy(s.rows[o][:], e[o*in:(o+1)*in])
+	}
+	return s
+}
+
+// candidate returns s·k and adds k to sum. All vectors but features have length H.
+func (s *scorer) candidate(part, base, features, sum []float32) float32 {
+	h := len(s.score)
+	part, base, sum, features = part[:h], base[:h], sum[:h], features[:s.e.in]
+	if vectorised && h%8 == 0 {
+		return candidate(&part[0], &base[0], &features[0], &s.e.wT[0], &s.score[0], &sum[0], s.e.in, h)
+	}
+	return s.candidateGo(part, base, features, sum)
+}
+
+// candidateGo is candidate in Go. ReLU(a) is (a + |a|) / 2: unlike a branch it cannot be
+// predicted wrongly, and unlike a cleared sign bit it leaves NaN alone. The three partial
+// sums are there because the latency of one long addition would bound the loop.
+func (s *scorer) candidateGo(part, base, features, sum []float32) float32 {
+	var e padded
+	copy(e[:], features)
+	rows, weight := s.rows[:len(part)], s.score[:len(part)]
+	base, sum = base[:len(part)], sum[:len(part)]
+	var score float32
+	for j := range part {
+		w := &rows[j]
+		a := part[j] + e[0]*w[0] + e[3]*w[3] + e[6]*w[6] + e[9]*w[9] + e[12]*w[12]
+		b := base[j] + e[1]*w[1] + e[4]*w[4] + e[7]*w[7] + e[10]*w[10] + e[13]*w[13]
+		c := e[2]*w[2] + e[5]*w[5] + e[8]*w[8] + e[11]*w[11] + e[14]*w[14]
+		a += b + c
+		a = (a + math.Float32frombits(math.Float32bits(a)&^(1<<31))) / 2
+		sum[j] += a
+		score += a * weight[j]
+	}
+	return score
+}
+
+func relu(x []float32) {
+	for i, v := range x {
+		x[i] = max(v, 0)
+	}
+}

@@ -1,0 +1,53 @@
+package infer
+
+import (
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+)
+
+// Network is the weights, ready to multiply. It is immutable and safe for concurrent use.
+type Network struct {
+	arch checkpoint.Architecture
+	h    int // H
+
+	node, group, nodeGroup, pod              dense
+	clusterX, clusterNode, clusterPod        dense
+	zoneNode, zoneCluster                    dense
+	candNode, candZone, candCluster, candPod dense
+	valueHidden                              dense
+	scorer                                   scorer
+	normW, normB, valueW                     []float32
+	valueB                                   float32
+}
+
+// New prepares the weights of a valid checkpoint.
+func New(c *checkpoint.Checkpoint) (*Network, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	h := c.Manifest.Architecture.Hidden
+	w := func(name string) []float32 { return c.Weights[name].Data }
+	mat := func(name string, in int, bias string) dense { return newDense(w(name+".weight"), w(bias), h, in) }
+	n := &Network{
+		arch: c.Manifest.Architecture, h: h,
+		node: mat("node", graph.NodeDim, "node.bias"), pod: mat("pod", graph.PodDim, "pod.bias"),
+		clusterX: mat("cluster.features", graph.ClusterDim, "cluster.bias"),
+		candNode: mat("candidate.node", h, ""), candCluster: mat("candidate.cluster", h, ""), candPod: mat("candidate.pod", h, "candidate.bias"),
+		valueHidden: mat("value.hidden", 3*h, "value.hidden.bias"),
+		normW:       w("norm.weight"), normB: w("norm.bias"),
+		scorer: newScorer(w("candidate.features.weight"), w("score.weight"), h, graph.CandidateDim),
+		valueW: w("value.out.weight"), valueB: w("value.out.bias")[0],
+	}
+	if n.messages() {
+		n.group, n.nodeGroup = mat("group", graph.GroupDim, "group.bias"), mat("node.group", h, "")
+		n.clusterNode, n.clusterPod = mat("cluster.node", h, ""), mat("cluster.pod", h, "")
+		n.zoneNode, n.zoneCluster = mat("zone.node", h, ""), mat("zone.cluster", h, "zone.bias")
+		n.candZone = mat("candidate.zone", h, "")
+	}
+	return n, nil
+}
+
+// Architecture returns what the network is.
+func (n *Network) Architecture() checkpoint.Architecture { return n.arch }
+
+func (n *Network) messages() bool { return n.arch.Encoder == checkpoint.GNN }

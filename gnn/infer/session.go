@@ -1,0 +1,257 @@
+package infer
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gnnsched/gnn/graph"
+)
+
+// The ways in which a pass can end without scores.
+var (
+	ErrDeadline = errors.New("deadline of the forward pass missed")
+	ErrNaN      = errors.New("the network gave a value that is not finite")
+)
+
+// Output is the result of one pass. The slices belong to the session and are overwritten by
+// its next pass.
+type Output struct {
+	Scores []float32 // C: one a candidate, in the graph's order; larger is better
+	Value  float32   // of the state
+}
+
+// Session runs a network over a sequence of graphs that change little from one to the next.
+// It is not safe for concurrent use; sessions of one network run in parallel.
+type Session struct {
+	net *Network
+
+	stamp     []uint64    // N: graph stamp that row i was computed for
+	zone      []int32     // N: zone that row i was added to
+	embedding []float32   // N × H: h_v
+	partial   []float32   // N × H: A h_v
+	zoneSum   [][]float64 // Z: sum of h_v over the zone, in float64 so that it does not drift
+	zoneCount []int
+
+	// scratch, grown as needed
+	groups, message, row, scores      []float32
+	podH, clusterH, zoneH, base, mean []float32
+	valueIn, valueH                   []float32
+}
+
+// NewSession returns a session with nothing kept yet.
+func (n *Network) NewSession() *Session {
+	h := n.h
+	return &Session{
+		net: n, message: make([]float32, h), row: make([]float32, h), podH: make([]float32, h),
+		clusterH: make([]float32, h), zoneH: make([]float32, h), mean: make([]float32, h),
+		valueIn: make([]float32, 3*h), valueH: make([]float32, h),
+	}
+}
+
+// checkEvery is how many rows are computed between two looks at the deadline.
+const checkEvery = 128
+
+// Score runs the network. expired is asked now and then whether to give up with ErrDeadline;
+// nil means never. The graph must be valid; a graph without candidates gives no scores.
+func (s *Session) Score(g *graph.Graph, expired func() bool) (Output, error) {
+	if expired == nil {
+		expired = func() bool { return false }
+	}
+	if err := s.refresh(g, expired); err != nil {
+		return Output{}, err
+	}
+	s.context(g)
+	if expired() {
+		return Output{}, ErrDeadline
+	}
+	return s.candidates(g, expired)
+}
+
+// refresh brings the kept rows and sums up to date with the graph.
+func (s *Session) refresh(g *graph.Graph, expired func() bool) error {
+	n := g.Nodes()
+	for i := n; i < len(s.stamp); i++ {
+		s.forget(i)
+	}
+	s.stamp, s.zone = grow(s.stamp, n), grow(s.zone, n)
+	s.embedding, s.partial = grow(s.embedding, n*s.net.h), grow(s.partial, n*s.net.h)
+	for len(s.zoneSum) < g.Zones {
+		s.zoneSum = append(s.zoneSum, make([]float64, s.net.h))
+		s.zoneCount = append(s.zoneCount, 0)
+	}
+	done := 0
+	for i, st := range g.Stamp {
+		if s.stamp[i] == st {
+			continue
+		}
+		if done++; done%checkEvery == 0 && expired() {
+			return ErrDeadline
+		}
+		s.forget(i)
+		s.embed(g, i)
+		s.stamp[i], s.zone[i] = st, g.Zone[i]
+		sum := s.zoneSum[g.Zone[i]]
+		for j, v := range s.embedding[i*s.net.h : (i+1)*s.net.h] {
+			sum[j] += float64(v)
+		}
+		s.zoneCount[g.Zone[i]]++
+	}
+	return nil
+}
+
+// forget takes row i out of its zone's sum.
+func (s *Session) forget(i int) {
+	if s.stamp[i] == 0 {
+		return
+	}
+	sum := s.zoneSum[s.zone[i]]
+	for j, v := range s.embedding[i*s.net.h : (i+1)*s.net.h] {
+		sum[j] -= float64(v)
+	}
+	s.zoneCount[s.zone[i]]--
+	if s.zoneCount[s.zone[i]] == 0 {
+		clear(sum) // exactly
+	}
+	s.stamp[i] = 0
+}
+
+// embed computes h_v and A h_v of row i.
+func (s *Session) embed(g *graph.Graph, i int) {
+	n, h := s.net, s.net.h
+	row := s.row
+	clear(row)
+	n.node.addRows(row, g.NodeRow(i), 1)
+	if gr := g.Groups[i]; n.messages() && len(gr.Weight) > 0 {
+		k := len(gr.Weight)
+		s.groups = grow(s.groups, k*h)
+		clear(s.groups)
+		n.group.addRows(s.groups, gr.X, k)
+		relu(s.groups)
+		var total float32
+		clear(s.message)
+		for r, w := range gr.Weight {
+			total += w
+			for j, v := range s.groups[r*h : (r+1)*h] {
+				s.message[j] += w * v
+			}
+		}
+		for j := range s.message {
+			s.message[j] /= total
+		}
+		n.nodeGroup.addRows(row, s.message, 1)
+	}
+	out := s.embedding[i*h : (i+1)*h]
+	layerNorm(out, row, n.normW, n.normB)
+	relu(out)
+	p := s.partial[i*h : (i+1)*h]
+	clear(p)
+	n.candNode.addRows(p, out, 1)
+}
+
+// context computes pod, cluster and zones, and what they add to every candidate of a zone.
+func (s *Session) context(g *graph.Graph) {
+	n, h := s.net, s.net.h
+	s.affine(s.podH, n.pod, g.PodX)
+	relu(s.podH)
+	s.affine(s.clusterH, n.clusterX, g.ClusterX)
+	if n.messages() {
+		for j := range s.mean {
+			var sum float64
+			for _, z := range s.zoneSum[:g.Zones] {
+				sum += z[j]
+			}
+			s.mean[j] = float32(sum / float64(max(g.Nodes(), 1)))
+		}
+		n.clusterNode.addRows(s.clusterH, s.mean, 1)
+		n.clusterPod.addRows(s.clusterH, s.podH, 1)
+	}
+	relu(s.clusterH)
+
+	s.base = grow(s.base, max(g.Zones, 1)*h)
+	clear(s.base)
+	for k := range max(g.Zones, 1) {
+		base := s.base[k*h : (k+1)*h]
+		n.candCluster.addRows(base, s.clusterH, 1)
+		n.candPod.addRows(base, s.podH, 1)
+		if n.messages() {
+			for j, v := range s.zoneSum[k] {
+				s.mean[j] = float32(v / float64(max(s.zoneCount[k], 1)))
+			}
+			s.affine(s.zoneH, n.zoneNode, s.mean)
+			n.zoneCluster.addRows(s.zoneH, s.clusterH, 1)
+			relu(s.zoneH)
+			n.candZone.addRows(base, s.zoneH, 1)
+		}
+	}
+}
+
+// candidates computes scores and value.
+func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error) {
+	n, h, c := s.net, s.net.h, len(g.Candidates)
+	s.scores = grow(s.scores, c)
+	clear(s.mean) // from here on the sum over candidates
+	for i, v := range g.Candidates {
+		if (i+1)%checkEvery == 0 && expired() {
+			return Output{}, ErrDeadline
+		}
+		s.scores[i] = n.scorer.candidate(s.partial[int(v)*h:], s.base[int(g.Zone[v])*h:], g.CandidateRow(i), s.mean)
+	}
+	out := Output{Scores: s.scores[:c]}
+	if c > 0 {
+		out.Value = s.value(c)
+	}
+	sum := out.Value // NaN and infinity survive a sum
+	for _, v := range out.Scores {
+		sum += v - v // 0, or NaN where v is not finite
+	}
+	if sum != sum || math.IsInf(float64(sum), 0) {
+		return Output{}, fmt.Errorf("%w: value %v over %d candidates", ErrNaN, out.Value, c)
+	}
+	return out, nil
+}
+
+func (s *Session) value(c int) float32 {
+	h := s.net.h
+	copy(s.valueIn, s.clusterH)
+	copy(s.valueIn[h:], s.podH)
+	for j, v := range s.mean {
+		s.valueIn[2*h+j] = v / float32(c)
+	}
+	s.affine(s.valueH, s.net.valueHidden, s.valueIn)
+	v := s.net.valueB
+	for j, x := range s.valueH {
+		v += max(x, 0) * s.net.valueW[j]
+	}
+	return v
+}
+
+// affine sets y = W x + b.
+func (s *Session) affine(y []float32, d dense, x []float32) {
+	clear(y)
+	d.addRows(y, x, 1)
+}
+
+// layerNorm sets y to x normalised to mean 0 and variance 1, scaled and shifted: Ba et al.
+// 2016, with epsilon 1e-5 as in PyTorch.
+func layerNorm(y, x, weight, bias []float32) {
+	var mean, variance float64
+	for _, v := range x {
+		mean += float64(v)
+	}
+	mean /= float64(len(x))
+	for _, v := range x {
+		variance += (float64(v) - mean) * (float64(v) - mean)
+	}
+	inv := 1 / math.Sqrt(variance/float64(len(x))+1e-5)
+	for j, v := range x {
+		y[j] = float32((float64(v)-mean)*inv)*weight[j] + bias[j]
+	}
+}
+
+func grow[T any](s []T, n int) []T {
+	if n <= cap(s) {
+		return s[:n]
+	}
+	return append(s[:cap(s)], make([]T, n-cap(s))...)
+}

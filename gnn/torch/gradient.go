@@ -1,0 +1,84 @@
+//go:build torch
+
+package torch
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sugarme/gotch/libtch"
+)
+
+// ZeroGrad sets every gradient to zero; do so before each Backward, which adds to them.
+func (p *Parameters) ZeroGrad() error {
+	var s Scope
+	defer s.Drop()
+	for _, g := range p.gradients(&s) {
+		s.op("zero gradient", func(out *libtch.Ctensor) { libtch.AtgZero_(out, g.c) }, g)
+	}
+	return s.Err()
+}
+
+// ClipGrad scales the gradients of all parameters together so that their common Euclidean
+// norm is at most limit, and returns the norm that they had. A norm that is not finite
+// changes nothing and is an error: a step with such gradients would destroy the network.
+func (p *Parameters) ClipGrad(limit float64) (norm float64, err error) {
+	var s Scope
+	defer s.Drop()
+	gradients := p.gradients(&s)
+	sum := 0.0
+	for _, g := range gradients {
+		n := s.Float(s.op("norm", func(out *libtch.Ctensor) { libtch.AtgNorm(out, g.c) }, g))
+		sum += n * n
+	}
+	norm = math.Sqrt(sum)
+	if s.Err() != nil {
+		return 0, s.Err()
+	}
+	if math.IsNaN(norm) || math.IsInf(norm, 0) {
+		return norm, fmt.Errorf("torch: the gradient's norm is %v: the loss diverged; lower the learning rate or check the inputs", norm)
+	}
+	if norm > limit {
+		for _, g := range gradients {
+			s.op("clip", func(out *libtch.Ctensor) {
+				withScalar(limit/norm, func(c libtch.Cscalar) { libtch.AtgMulScalar_(out, g.c, c) })
+			}, g)
+		}
+	}
+	return norm, s.Err()
+}
+
+// Gradients copies the gradients out, in the order of the parameters. A parameter that no
+// loss has reached yet has zeros.
+func (p *Parameters) Gradients() ([]Array, error) {
+	var s Scope
+	defer s.Drop()
+	out := make([]Array, len(p.tensors))
+	for i, t := range p.tensors {
+		out[i] = Array{Name: p.names[i], Shape: t.Shape(), Data: make([]float32, size(t.Shape()))}
+		if g := s.gradient(t); g != nil {
+			out[i].Data = s.Float32s(g)
+		}
+	}
+	return out, s.Err()
+}
+
+// gradients returns the gradients that exist: those of the parameters that a loss has reached.
+func (p *Parameters) gradients(s *Scope) []*Tensor {
+	out := make([]*Tensor, 0, len(p.tensors))
+	for _, t := range p.tensors {
+		if g := s.gradient(t); g != nil {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// gradient returns a handle of the tensor's gradient, nil if there is none.
+func (s *Scope) gradient(t *Tensor) *Tensor {
+	g := s.op("gradient", func(out *libtch.Ctensor) { libtch.AtgGrad(out, t.c) }, t)
+	if g == nil || !libtch.AtDefined(g.c) {
+		return nil
+	}
+	return g
+}

@@ -1,0 +1,49 @@
+//go:build torch
+
+package torch
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Linear is y = x·Wᵀ + b with x [n, in], W [out, in] and b [out]. Its parameters are called
+// name.weight and name.bias.
+type Linear struct {
+	Weight, Bias *Tensor
+}
+
+// NewLinear registers a layer. Weights and biases start uniform in ±1/√in: for inputs of
+// variance 1 the outputs then have a variance of about a third, whatever the width. gotch's
+// own default, normal with variance 1 for each weight, has them grow with it.
+func NewLinear(p *Parameters, rng *rand.Rand, name string, in, out int) Linear {
+	bound := 1 / math.Sqrt(float64(in))
+	return Linear{
+		Weight: p.Uniform(rng, name+".weight", bound, out, in),
+		Bias:   p.Uniform(rng, name+".bias", bound, out),
+	}
+}
+
+// Forward applies the layer to every row of x.
+func (l Linear) Forward(s *Scope, x *Tensor) *Tensor { return s.Linear(x, l.Weight, l.Bias) }
+
+// LayerNorm normalises every row on its own (Ba, Kiros and Hinton, 2016), so that one graph
+// is treated alike alone and in a batch. Its parameters are called name.gain and name.bias.
+type LayerNorm struct {
+	Gain, Bias *Tensor
+	Epsilon    float64 // added to a row's variance before the square root
+}
+
+// NewLayerNorm registers a layer for rows of the given width; gain starts at 1, bias at 0.
+func NewLayerNorm(p *Parameters, name string, width int, epsilon float64) LayerNorm {
+	return LayerNorm{
+		Gain:    p.Constant(name+".gain", 1, width),
+		Bias:    p.Constant(name+".bias", 0, width),
+		Epsilon: epsilon,
+	}
+}
+
+// Forward normalises every row of x.
+func (l LayerNorm) Forward(s *Scope, x *Tensor) *Tensor {
+	return s.LayerNorm(x, l.Gain, l.Bias, l.Epsilon)
+}

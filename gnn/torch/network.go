@@ -1,0 +1,147 @@
+//go:build torch
+
+package torch
+
+import (
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+)
+
+// Network is the network of package infer with gradients, over batches of graphs. The
+// equations are in that package's comment; the parity test holds the two together.
+type Network struct {
+	Parameters
+	manifest checkpoint.Manifest
+	hidden   int
+	byName   map[string]*Tensor
+}
+
+// Outputs are what a batch gives.
+type Outputs struct {
+	Scores *Tensor // [ΣC, 1]: a_i of every candidate
+	Value  *Tensor // [B, 1]: V of every graph
+}
+
+// Q returns the value of every action, [ΣC, 1], from a dueling network (Wang et al. 2016):
+// Q_i = V + a_i - mean a over the graph's candidates.
+func (o Outputs) Q(s *Scope, b *graph.Batch) *Tensor {
+	of := s.Int64(b.CandidateGraph, len(b.CandidateGraph))
+	state := s.Sub(o.Value, segmentMean(s, o.Scores, of, b.CandidateGraph, b.Size))
+	return s.Add(o.Scores, s.Rows(state, of))
+}
+
+// NewNetwork returns a network with the weights of a checkpoint.
+func NewNetwork(c *checkpoint.Checkpoint) (*Network, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	n := &Network{manifest: c.Manifest, hidden: c.Manifest.Architecture.Hidden, byName: map[string]*Tensor{}}
+	var arrays []Array
+	for _, p := range c.Manifest.Architecture.Params() {
+		n.byName[p.Name] = n.Constant(p.Name, 0, p.Shape...)
+		arrays = append(arrays, Array{Name: p.Name, Shape: p.Shape, Data: c.Weights[p.Name].Data})
+	}
+	if err := n.Import(arrays); err != nil {
+		n.Drop()
+		return nil, err
+	}
+	return n, nil
+}
+
+// Checkpoint returns the weights as they are now, under the manifest that the network was
+// made with.
+func (n *Network) Checkpoint() (*checkpoint.Checkpoint, error) {
+	arrays, err := n.Export()
+	if err != nil {
+		return nil, err
+	}
+	c := &checkpoint.Checkpoint{Manifest: n.manifest, Weights: map[string]checkpoint.Tensor{}}
+	for _, a := range arrays {
+		c.Weights[a.Name] = checkpoint.Tensor{Shape: a.Shape, Data: a.Data}
+	}
+	return c, nil
+}
+
+// Forward runs the network over a batch in the scope s. Check s.Err before the outputs are
+// used.
+func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
+	messages := n.manifest.Architecture.Encoder == checkpoint.GNN
+	nodes, zones, graphs, cands := len(b.NodeGraph), len(b.ZoneGraph), b.Size, len(b.CandidateNode)
+	nodeGraph, candGraph := s.Int64(b.NodeGraph, nodes), s.Int64(b.CandidateGraph, cands)
+	candNode := s.Int64(b.CandidateNode, cands)
+
+	x := n.affine(s, "node", s.Float32(b.NodeX, nodes, graph.NodeDim), "node.bias")
+	if messages && len(b.GroupNode) > 0 {
+		x = s.Add(x, n.affine(s, "node.group", n.groupMessages(s, b, nodes), ""))
+	}
+	h := s.Relu(s.LayerNorm(x, n.byName["norm.weight"], n.byName["norm.bias"], 1e-5))
+
+	p := s.Relu(n.affine(s, "pod", s.Float32(b.PodX, graphs, graph.PodDim), "pod.bias"))
+	c := n.affine(s, "cluster.features", s.Float32(b.ClusterX, graphs, graph.ClusterDim), "cluster.bias")
+	if messages {
+		c = s.Add(s.Add(c, n.affine(s, "cluster.node", segmentMean(s, h, nodeGraph, b.NodeGraph, graphs), "")), n.affine(s, "cluster.pod", p, ""))
+	}
+	c = s.Relu(c)
+
+	// What all candidates of a graph, and of a zone, share is computed once and looked up.
+	shared := s.Add(n.affine(s, "candidate.cluster", c, ""), n.affine(s, "candidate.pod", p, "candidate.bias"))
+	k := s.Add(s.Rows(n.affine(s, "candidate.node", h, ""), candNode), s.Rows(shared, candGraph))
+	if messages {
+		nodeZone := s.Int64(b.NodeZone, nodes)
+		z := s.Add(n.affine(s, "zone.node", segmentMean(s, h, nodeZone, b.NodeZone, zones), ""),
+			s.Rows(n.affine(s, "zone.cluster", c, "zone.bias"), s.Int64(b.ZoneGraph, zones)))
+		zone := n.affine(s, "candidate.zone", s.Relu(z), "")
+		k = s.Add(k, s.Rows(zone, s.Int64(pick(b.NodeZone, b.CandidateNode), cands)))
+	}
+	k = s.Relu(s.Add(k, n.affine(s, "candidate.features", s.Float32(b.CandidateX, cands, graph.CandidateDim), "")))
+
+	mean := segmentMean(s, k, candGraph, b.CandidateGraph, graphs)
+	v := s.Relu(n.affine(s, "value.hidden", s.Concat(1, c, p, mean), "value.hidden.bias"))
+	return Outputs{Scores: n.affine(s, "score", k, ""), Value: n.affine(s, "value.out", v, "value.out.bias")}
+}
+
+// groupMessages returns, for every node, the mean over its pods of their group's embedding:
+// [nodes, H], zero for empty nodes.
+func (n *Network) groupMessages(s *Scope, b *graph.Batch, nodes int) *Tensor {
+	groups := len(b.GroupNode)
+	g := s.Relu(n.affine(s, "group", s.Float32(b.GroupX, groups, graph.GroupDim), "group.bias"))
+	total := make([]float32, nodes)
+	for i, v := range b.GroupNode {
+		total[v] += b.GroupWeight[i]
+	}
+	share := make([]float32, groups)
+	for i, v := range b.GroupNode {
+		share[i] = b.GroupWeight[i] / total[v]
+	}
+	return s.SegmentSum(s.Mul(g, s.Float32(share, groups, 1)), s.Int64(b.GroupNode, groups), nodes)
+}
+
+// affine is the linear map called name, with a bias unless that is empty.
+func (n *Network) affine(s *Scope, name string, x *Tensor, bias string) *Tensor {
+	w := n.byName[name+".weight"]
+	if bias == "" {
+		return s.Project(x, w)
+	}
+	return s.Linear(x, w, n.byName[bias])
+}
+
+// segmentMean is the mean of the rows of x over each segment; zero for one without rows.
+func segmentMean(s *Scope, x, segment *Tensor, rows []int64, segments int) *Tensor {
+	inverse := make([]float32, segments)
+	for _, r := range rows {
+		inverse[r]++
+	}
+	for i, c := range inverse {
+		inverse[i] = 1 / max(c, 1)
+	}
+	return s.Mul(s.SegmentSum(x, segment, segments), s.Float32(inverse, segments, 1))
+}
+
+// pick is out[i] = values[index[i]].
+func pick(values, index []int64) []int64 {
+	out := make([]int64, len(index))
+	for i, v := range index {
+		out[i] = values[v]
+	}
+	return out
+}

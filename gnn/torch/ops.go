@@ -1,0 +1,255 @@
+//go:build torch
+
+package torch
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sugarme/gotch/libtch"
+)
+
+// How a loss turns one number per element into its result.
+const (
+	reduceNone = 0
+	reduceMean = 1
+)
+
+// Add returns a + b, with b repeated along dimensions of size 1; so do the others of two tensors.
+func (s *Scope) Add(a, b *Tensor) *Tensor {
+	return s.op("add", func(out *libtch.Ctensor) { libtch.AtgAdd(out, a.c, b.c) }, a, b)
+}
+
+// Sub returns a − b.
+func (s *Scope) Sub(a, b *Tensor) *Tensor {
+	return s.op("sub", func(out *libtch.Ctensor) { libtch.AtgSub(out, a.c, b.c) }, a, b)
+}
+
+// Mul returns a · b, element by element.
+func (s *Scope) Mul(a, b *Tensor) *Tensor {
+	return s.op("mul", func(out *libtch.Ctensor) { libtch.AtgMul(out, a.c, b.c) }, a, b)
+}
+
+// Div returns a / b, element by element.
+func (s *Scope) Div(a, b *Tensor) *Tensor {
+	return s.op("div", func(out *libtch.Ctensor) { libtch.AtgDiv(out, a.c, b.c) }, a, b)
+}
+
+// Minimum returns the smaller of a and b, element by element.
+func (s *Scope) Minimum(a, b *Tensor) *Tensor {
+	return s.op("minimum", func(out *libtch.Ctensor) { libtch.AtgMinimum(out, a.c, b.c) }, a, b)
+}
+
+// Maximum returns the larger of a and b, element by element.
+func (s *Scope) Maximum(a, b *Tensor) *Tensor {
+	return s.op("maximum", func(out *libtch.Ctensor) { libtch.AtgMaximum(out, a.c, b.c) }, a, b)
+}
+
+// MatMul returns the matrix product of a [n, k] and b [k, m].
+func (s *Scope) MatMul(a, b *Tensor) *Tensor {
+	return s.op("matmul", func(out *libtch.Ctensor) { libtch.AtgMatmul(out, a.c, b.c) }, a, b)
+}
+
+// AddNumber returns x + v.
+func (s *Scope) AddNumber(x *Tensor, v float64) *Tensor {
+	return s.op("add number", func(out *libtch.Ctensor) {
+		withScalar(v, func(c libtch.Cscalar) { libtch.AtgAddScalar(out, x.c, c) })
+	}, x)
+}
+
+// Scale returns v · x.
+func (s *Scope) Scale(x *Tensor, v float64) *Tensor {
+	return s.op("scale", func(out *libtch.Ctensor) {
+		withScalar(v, func(c libtch.Cscalar) { libtch.AtgMulScalar(out, x.c, c) })
+	}, x)
+}
+
+// Clamp returns x with values below low raised to it and values above high lowered to it.
+func (s *Scope) Clamp(x *Tensor, low, high float64) *Tensor {
+	return s.op("clamp", func(out *libtch.Ctensor) {
+		withScalar(low, func(l libtch.Cscalar) {
+			withScalar(high, func(h libtch.Cscalar) { libtch.AtgClamp(out, x.c, l, h) })
+		})
+	}, x)
+}
+
+// withScalar lends f one of libtorch's scalars.
+func withScalar(v float64, f func(libtch.Cscalar)) {
+	c := libtch.AtsFloat(v)
+	defer libtch.AtsFree(c)
+	f(c)
+}
+
+// Neg returns −x.
+func (s *Scope) Neg(x *Tensor) *Tensor {
+	return s.op("neg", func(out *libtch.Ctensor) { libtch.AtgNeg(out, x.c) }, x)
+}
+
+// Exp returns e to the power of x.
+func (s *Scope) Exp(x *Tensor) *Tensor {
+	return s.op("exp", func(out *libtch.Ctensor) { libtch.AtgExp(out, x.c) }, x)
+}
+
+// Log returns the natural logarithm of x.
+func (s *Scope) Log(x *Tensor) *Tensor {
+	return s.op("log", func(out *libtch.Ctensor) { libtch.AtgLog(out, x.c) }, x)
+}
+
+// Square returns x².
+func (s *Scope) Square(x *Tensor) *Tensor {
+	return s.op("square", func(out *libtch.Ctensor) { libtch.AtgSquare(out, x.c) }, x)
+}
+
+// Relu returns max(x, 0).
+func (s *Scope) Relu(x *Tensor) *Tensor {
+	return s.op("relu", func(out *libtch.Ctensor) { libtch.AtgRelu(out, x.c) }, x)
+}
+
+// Tanh returns the hyperbolic tangent of x.
+func (s *Scope) Tanh(x *Tensor) *Tensor {
+	return s.op("tanh", func(out *libtch.Ctensor) { libtch.AtgTanh(out, x.c) }, x)
+}
+
+// Sigmoid returns 1 / (1 + e^−x).
+func (s *Scope) Sigmoid(x *Tensor) *Tensor {
+	return s.op("sigmoid", func(out *libtch.Ctensor) { libtch.AtgSigmoid(out, x.c) }, x)
+}
+
+// Linear returns x·weightᵀ + bias for x [n, in], weight [out, in] and bias [out].
+func (s *Scope) Linear(x, weight, bias *Tensor) *Tensor {
+	return s.op("linear", func(out *libtch.Ctensor) {
+		libtch.AtgLinear(out, x.c, weight.c, bias.c)
+	}, x, weight, bias)
+}
+
+// Project returns x·weightᵀ for x [n, in] and weight [out, in]: Linear without a bias.
+func (s *Scope) Project(x, weight *Tensor) *Tensor {
+	return s.op("project", func(out *libtch.Ctensor) { libtch.AtgLinear(out, x.c, weight.c, nil) }, x, weight)
+}
+
+// LayerNorm brings every row of x [n, k] to mean 0 and variance 1 (with epsilon added to the
+// variance), then scales it by gain [k] and shifts it by bias [k].
+func (s *Scope) LayerNorm(x, gain, bias *Tensor, epsilon float64) *Tensor {
+	return s.op("layer norm", func(out *libtch.Ctensor) {
+		row := []int64{int64(size(gain.Shape()))}
+		libtch.AtgLayerNorm(out, x.c, row, 1, gain.c, bias.c, epsilon, 0)
+	}, x, gain, bias)
+}
+
+// Dropout zeroes a share p of the elements and scales the others by 1/(1−p); see [Seed].
+func (s *Scope) Dropout(x *Tensor, p float64) *Tensor {
+	return s.op("dropout", func(out *libtch.Ctensor) { libtch.AtgDropout(out, x.c, p, 1) }, x)
+}
+
+// Rows returns the rows of x that index names, in its order: out[i] = x[index[i]].
+func (s *Scope) Rows(x, index *Tensor) *Tensor {
+	return s.op("rows", func(out *libtch.Ctensor) { libtch.AtgIndexSelect(out, x.c, 0, index.c) }, x, index)
+}
+
+// SegmentSum adds up the rows of x [n, k] by segment: row i goes to row segment[i] of the
+// result [segments, k]. Segments without rows are zero.
+func (s *Scope) SegmentSum(x, segment *Tensor, segments int) *Tensor {
+	if !s.ready("segment sum", x, segment) {
+		return nil
+	}
+	shape := x.Shape()
+	if len(shape) == 0 {
+		s.fail(fmt.Errorf("torch: segment sum of a tensor without rows"))
+		return nil
+	}
+	shape[0] = segments
+	zeros := s.Zeros(shape...)
+	return s.op("segment sum", func(out *libtch.Ctensor) {
+		libtch.AtgIndexAdd(out, zeros.c, 0, segment.c, x.c)
+	}, zeros, x, segment)
+}
+
+// Gather picks one element a row of x [n, k] by its column: out[i, 0] = x[i, column[i, 0]].
+func (s *Scope) Gather(x, column *Tensor) *Tensor {
+	return s.op("gather", func(out *libtch.Ctensor) { libtch.AtgGather(out, x.c, 1, column.c, 0) }, x, column)
+}
+
+// Concat puts tensors side by side along a dimension; in the others they agree.
+func (s *Scope) Concat(dim int, parts ...*Tensor) *Tensor {
+	if len(parts) == 0 {
+		s.fail(fmt.Errorf("torch: concat of nothing"))
+		return nil
+	}
+	return s.op("concat", func(out *libtch.Ctensor) {
+		c := make([]libtch.Ctensor, len(parts))
+		for i, p := range parts {
+			c[i] = p.c
+		}
+		libtch.AtgCat(out, c, len(c), int64(dim))
+	}, parts...)
+}
+
+// Narrow returns length rows (or columns: dim 1) of x from start on.
+func (s *Scope) Narrow(x *Tensor, dim, start, length int) *Tensor {
+	return s.op("narrow", func(out *libtch.Ctensor) {
+		libtch.AtgNarrow(out, x.c, int64(dim), int64(start), int64(length))
+	}, x)
+}
+
+// Reshape returns the same numbers in another shape; one dimension may be -1, the rest.
+func (s *Scope) Reshape(x *Tensor, shape ...int) *Tensor {
+	d := make([]int64, len(shape))
+	for i, v := range shape {
+		d[i] = int64(v)
+	}
+	if len(d) == 0 {
+		s.fail(fmt.Errorf("torch: reshape to no dimension"))
+		return nil
+	}
+	return s.op("reshape", func(out *libtch.Ctensor) { libtch.AtgReshape(out, x.c, d, len(d)) }, x)
+}
+
+// Sum returns the sum of all elements.
+func (s *Scope) Sum(x *Tensor) *Tensor {
+	return s.op("sum", func(out *libtch.Ctensor) { libtch.AtgSum(out, x.c, kindFloat32) }, x)
+}
+
+// SumAlong sums along a dimension, which stays with size 1.
+func (s *Scope) SumAlong(x *Tensor, dim int) *Tensor {
+	return s.op("sum along", func(out *libtch.Ctensor) {
+		libtch.AtgSumDimIntlist(out, x.c, []int64{int64(dim)}, 1, 1, kindFloat32)
+	}, x)
+}
+
+// Mean returns the mean of all elements.
+func (s *Scope) Mean(x *Tensor) *Tensor {
+	return s.op("mean", func(out *libtch.Ctensor) { libtch.AtgMean(out, x.c, kindFloat32) }, x)
+}
+
+// LogSoftmax returns the logarithm of the softmax along a dimension.
+func (s *Scope) LogSoftmax(x *Tensor, dim int) *Tensor {
+	return s.op("log softmax", func(out *libtch.Ctensor) {
+		libtch.AtgLogSoftmax(out, x.c, int64(dim), kindFloat32)
+	}, x)
+}
+
+// Detach returns x cut off from the graph: no gradient flows through the result.
+func (s *Scope) Detach(x *Tensor) *Tensor {
+	return s.op("detach", func(out *libtch.Ctensor) { libtch.AtgDetach(out, x.c) }, x)
+}
+
+// Huber returns the mean Huber loss: half the squared error up to delta, growing linearly
+// beyond it.
+func (s *Scope) Huber(x, target *Tensor, delta float64) *Tensor {
+	return s.huber(x, target, delta, reduceMean)
+}
+
+// HuberEach returns the Huber loss of every element, for losses that weigh them.
+func (s *Scope) HuberEach(x, target *Tensor, delta float64) *Tensor {
+	return s.huber(x, target, delta, reduceNone)
+}
+
+func (s *Scope) huber(x, target *Tensor, delta float64, reduce int64) *Tensor {
+	// libtorch would repeat [n] along [n, 1] into n² errors and say nothing.
+	if s.ready("huber", x, target) && !slices.Equal(x.Shape(), target.Shape()) {
+		s.fail(fmt.Errorf("torch: huber: prediction %v and target %v differ in shape", x.Shape(), target.Shape()))
+	}
+	return s.op("huber", func(out *libtch.Ctensor) {
+		libtch.AtgHuberLoss(out, x.c, target.c, reduce, delta)
+	}, x, target)
+}

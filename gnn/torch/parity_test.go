@@ -1,0 +1,138 @@
+//go:build torch
+
+package torch
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+	"gnnsched/gnn/infer"
+)
+
+// tolerance of plain Go against libtorch, absolute, on scores and values of order one.
+const tolerance = 1e-5
+
+// Plain Go and libtorch give the same scores and values: for every encoder, head and size,
+// and for every checkpoint that ships, over random graphs small and large, in one batch.
+func TestParity(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	nets := map[string]*checkpoint.Checkpoint{}
+	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP} {
+		for _, head := range []checkpoint.Head{checkpoint.DQN, checkpoint.ActorCritic} {
+			for _, hidden := range []int{7, 32, 64} {
+				a := checkpoint.Architecture{Encoder: e, Head: head, Hidden: hidden}
+				nets[fmt.Sprintf("%s %s %d", e, head, hidden)] = checkpoint.Random(a, r)
+			}
+		}
+	}
+	for _, name := range checkpoint.ShippedNames() {
+		c, err := checkpoint.Shipped(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nets["shipped "+name] = c
+	}
+	for name, c := range nets {
+		t.Run(name, func(t *testing.T) {
+			var graphs []*graph.Graph
+			for _, n := range []int{1, 2, 10, 100, 1000} {
+				graphs = append(graphs, randomGraph(r, n))
+			}
+			compare(t, c, graphs)
+		})
+	}
+}
+
+func compare(t *testing.T, c *checkpoint.Checkpoint, graphs []*graph.Graph) {
+	net, err := NewNetwork(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer net.Drop()
+	plain, err := infer.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s Scope
+	defer s.Drop()
+	batch := graph.Concat(graphs)
+	out := net.Forward(&s, batch)
+	scores, values := s.Float32s(out.Scores), s.Float32s(out.Value)
+	if err := s.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range graphs {
+		if err := g.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		want, err := plain.NewSession().Score(g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := scores[batch.CandidateStart[i]:batch.CandidateStart[i+1]]
+		worst := math.Abs(float64(values[i] - want.Value))
+		for j, v := range want.Scores {
+			worst = max(worst, math.Abs(float64(got[j]-v)))
+		}
+		if worst > tolerance || len(got) != len(want.Scores) {
+			t.Errorf("%d nodes: plain Go and libtorch differ by %g", g.Nodes(), worst)
+		}
+	}
+}
+
+// randomGraph draws a graph of n nodes with features in the range that the encoder gives.
+func randomGraph(r *rand.Rand, n int) *graph.Graph {
+	g := &graph.Graph{Zones: 1 + r.IntN(3), PodX: uniform(r, graph.PodDim), ClusterX: uniform(r, graph.ClusterDim)}
+	g.Resize(n)
+	copy(g.NodeX, uniform(r, len(g.NodeX)))
+	for i := range n {
+		k := r.IntN(4)
+		g.Groups[i] = graph.Groups{X: uniform(r, k*graph.GroupDim), Weight: make([]float32, k)}
+		for j := range k {
+			g.Groups[i].Weight[j] = float32(1 + r.IntN(50))
+		}
+		g.Zone[i], g.Stamp[i] = int32(r.IntN(g.Zones)), graph.NextStamp()
+	}
+	g.ResizeCandidates(1 + r.IntN(n))
+	for c, v := range r.Perm(n)[:len(g.Candidates)] {
+		g.Candidates[c] = int32(v)
+	}
+	copy(g.CandidateX, uniform(r, len(g.CandidateX)))
+	return g
+}
+
+func uniform(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = r.Float32()*2 - 1
+	}
+	return x
+}
+
+// A network that went through training's hands comes back as the checkpoint it was.
+func TestCheckpointRoundTrip(t *testing.T) {
+	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}, rand.New(rand.NewPCG(3, 4)))
+	net, err := NewNetwork(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer net.Drop()
+	back, err := net.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range c.Weights {
+		for i, v := range want.Data {
+			if back.Weights[name].Data[i] != v {
+				t.Fatalf("%s[%d] changed", name, i)
+			}
+		}
+	}
+	if err := back.Validate(); err != nil {
+		t.Error(err)
+	}
+}

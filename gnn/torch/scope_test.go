@@ -1,0 +1,232 @@
+//go:build torch
+
+package torch
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+var close5 = cmpopts.EquateApprox(1e-5, 1e-6)
+
+// done drops the scope at the end of the test and fails it if anything failed or is left.
+func done(t *testing.T, s *Scope, before int) {
+	t.Helper()
+	if err := s.Err(); err != nil {
+		t.Error(err)
+	}
+	s.Drop()
+	if now := Live(); now != before {
+		t.Errorf("%d tensors are left, want %d", now, before)
+	}
+}
+
+func TestOperations(t *testing.T) {
+	type unary = func(s *Scope, x, y, index *Tensor) *Tensor
+	for name, c := range map[string]struct {
+		run   unary
+		want  []float32
+		shape []int
+	}{
+		"add":        {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Add(x, y) }, []float32{2, 0, 6, 3, 7, 5}, []int{3, 2}},
+		"sub":        {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Sub(x, y) }, []float32{0, -4, 0, -11, 3, -17}, []int{3, 2}},
+		"mul":        {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Mul(x, y) }, []float32{1, -4, 9, -28, 10, -66}, []int{3, 2}},
+		"div":        {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Div(x, y) }, []float32{1, -1, 1, -4. / 7, 2.5, -6. / 11}, []int{3, 2}},
+		"minimum":    {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Minimum(x, y) }, []float32{1, -2, 3, -4, 2, -6}, []int{3, 2}},
+		"maximum":    {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Maximum(x, y) }, []float32{1, 2, 3, 7, 5, 11}, []int{3, 2}},
+		"add number": {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.AddNumber(x, 0.5) }, []float32{1.5, -1.5, 3.5, -3.5, 5.5, -5.5}, []int{3, 2}},
+		"scale":      {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Scale(x, -2) }, []float32{-2, 4, -6, 8, -10, 12}, []int{3, 2}},
+		"clamp":      {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Clamp(x, -3, 2) }, []float32{1, -2, 2, -3, 2, -3}, []int{3, 2}},
+		"neg":        {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Neg(x) }, []float32{-1, 2, -3, 4, -5, 6}, []int{3, 2}},
+		"square":     {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Square(x) }, []float32{1, 4, 9, 16, 25, 36}, []int{3, 2}},
+		"exp log":    {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Log(s.Exp(x)) }, []float32{1, -2, 3, -4, 5, -6}, []int{3, 2}},
+		"relu":       {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Relu(x) }, []float32{1, 0, 3, 0, 5, 0}, []int{3, 2}},
+		"sigmoid tanh": {func(s *Scope, x, _, _ *Tensor) *Tensor { // tanh x = 2·sigmoid(2x) − 1
+			return s.Sub(s.Tanh(x), s.AddNumber(s.Scale(s.Sigmoid(s.Scale(x, 2)), 2), -1))
+		}, []float32{0, 0, 0, 0, 0, 0}, []int{3, 2}},
+		"matmul": {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.MatMul(x, s.Reshape(y, 2, -1)) },
+			[]float32{-13, -2, -19, -25, -2, -35, -37, -2, -51}, []int{3, 3}},
+		"linear": {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Linear(x, y, s.Float32([]float32{1, 2, 3}, 3)) },
+			[]float32{-2, -9, -17, -4, -17, -35, -6, -25, -53}, []int{3, 3}},
+		"project": {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Project(x, y) },
+			[]float32{-3, -11, -20, -5, -19, -38, -7, -27, -56}, []int{3, 3}},
+		"layer norm": {func(s *Scope, x, _, _ *Tensor) *Tensor {
+			return s.LayerNorm(x, s.Float32([]float32{1, 2}, 2), s.Float32([]float32{0, 1}, 2), 0)
+		}, []float32{1, -1, 1, -1, 1, -1}, []int{3, 2}},
+		"rows":         {func(s *Scope, x, _, i *Tensor) *Tensor { return s.Rows(x, i) }, []float32{5, -6, 1, -2, 5, -6}, []int{3, 2}},
+		"segment sum":  {func(s *Scope, x, _, i *Tensor) *Tensor { return s.SegmentSum(x, i, 4) }, []float32{3, -4, 0, 0, 6, -8, 0, 0}, []int{4, 2}},
+		"gather":       {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Gather(x, s.Int64([]int64{1, 0, 1}, 3, 1)) }, []float32{-2, 3, -6}, []int{3, 1}},
+		"concat":       {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Concat(1, x, s.Narrow(y, 1, 1, 1)) }, []float32{1, -2, 2, 3, -4, 7, 5, -6, 11}, []int{3, 3}},
+		"narrow":       {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Narrow(x, 0, 1, 2) }, []float32{3, -4, 5, -6}, []int{2, 2}},
+		"sum":          {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Sum(x) }, []float32{-3}, []int{}},
+		"sum along":    {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.SumAlong(x, 1) }, []float32{-1, -1, -1}, []int{3, 1}},
+		"mean":         {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Mean(x) }, []float32{-0.5}, []int{}},
+		"log softmax":  {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.SumAlong(s.Exp(s.LogSoftmax(x, 1)), 1) }, []float32{1, 1, 1}, []int{3, 1}},
+		"huber each":   {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.HuberEach(x, y, 1) }, []float32{0, 3.5, 0, 10.5, 2.5, 16.5}, []int{3, 2}},
+		"huber":        {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Huber(x, y, 1) }, []float32{5.5}, []int{}},
+		"dropout none": {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Dropout(x, 0) }, []float32{1, -2, 3, -4, 5, -6}, []int{3, 2}},
+		"zeros":        {func(s *Scope, _, _, _ *Tensor) *Tensor { return s.Zeros(1, 2) }, []float32{0, 0}, []int{1, 2}},
+		"no rows":      {func(s *Scope, _, _, _ *Tensor) *Tensor { return s.Float32(nil, 0, 4) }, []float32{}, []int{0, 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := Live()
+			var s Scope
+			x := s.Float32([]float32{1, -2, 3, -4, 5, -6}, 3, 2)
+			y := s.Float32([]float32{1, 2, 3, 7, 2, 11}, 3, 2)
+			got := c.run(&s, x, y, s.Int64([]int64{2, 0, 2}, 3))
+			if d := cmp.Diff(c.want, s.Float32s(got), close5); d != "" {
+				t.Errorf("values (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(c.shape, got.Shape()); d != "" {
+				t.Errorf("shape (-want +got):\n%s", d)
+			}
+			done(t, &s, before)
+		})
+	}
+}
+
+func TestErrorsStayWithTheScope(t *testing.T) {
+	for name, c := range map[string]struct {
+		run  func(s *Scope)
+		want string
+	}{
+		"libtorch's own, without its stack trace": {func(s *Scope) { s.MatMul(s.Zeros(2, 3), s.Zeros(2, 3)) }, "torch: matmul: mat1 and mat2 shapes cannot be multiplied"},
+		"index out of range":                      {func(s *Scope) { s.Rows(s.Zeros(2, 3), s.Int64([]int64{2}, 1)) }, "index out of range"},
+		"dropped":                                 {func(s *Scope) { x := s.Zeros(1); x.Drop(); s.Relu(x) }, "relu: argument 1 is a dropped tensor"},
+		"none":                                    {func(s *Scope) { s.Add(s.Zeros(1), nil) }, "add: argument 2"},
+		"too few numbers":                         {func(s *Scope) { s.Float32([]float32{1, 2, 3}, 2, 2) }, "3 numbers do not fill the shape [2 2]"},
+		"no dimension":                            {func(s *Scope) { s.Float32([]float32{1}) }, "at least one dimension"},
+		"negative dimension":                      {func(s *Scope) { s.Zeros(-1) }, "negative dimension"},
+		"huber repeats nothing":                   {func(s *Scope) { s.Huber(s.Zeros(3, 1), s.Zeros(3), 1) }, "differ in shape"},
+		"one number of many":                      {func(s *Scope) { s.Float(s.Zeros(2)) }, "the tensor has the shape [2]"},
+		"float of int":                            {func(s *Scope) { s.Float32s(s.Int64([]int64{1}, 1)) }, "read as float32"},
+		"backward without graph":                  {func(s *Scope) { s.Backward(s.Zeros(1)) }, "backward"},
+		"concat of nothing":                       {func(s *Scope) { s.Concat(0) }, "concat of nothing"},
+		"keep another's":                          {func(s *Scope) { s.Keep(&Tensor{}) }, "not the scope's"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := Live()
+			var s Scope
+			c.run(&s)
+			first := s.Err()
+			if first == nil || !strings.Contains(first.Error(), c.want) {
+				t.Fatalf("error %v, want one with %q", first, c.want)
+			}
+			if strings.Contains(first.Error(), "\n") {
+				t.Errorf("the error has several lines:\n%v", first)
+			}
+			if got := s.Relu(s.Zeros(2)); got != nil {
+				t.Error("an operation ran after the error")
+			}
+			if s.Float32s(nil) != nil || s.Float(nil) != 0 {
+				t.Error("something was read after the error")
+			}
+			if s.Err() != first {
+				t.Errorf("the error became %v", s.Err())
+			}
+			s.Drop()
+			if Live() != before {
+				t.Errorf("%d tensors are left, want %d", Live(), before)
+			}
+			var other Scope // the failure is not left behind in libtorch either
+			other.Zeros(1)
+			done(t, &other, before)
+		})
+	}
+}
+
+func TestKeep(t *testing.T) {
+	before := Live()
+	var s Scope
+	kept := s.Keep(s.AddNumber(s.Zeros(2), 3))
+	done(t, &s, before+1)
+	var later Scope
+	if d := cmp.Diff([]float32{3, 3}, later.Float32s(kept)); d != "" {
+		t.Error(d)
+	}
+	kept.Drop()
+	kept.Drop() // harmless
+	done(t, &later, before)
+}
+
+func TestNoGradNestsAndRestores(t *testing.T) {
+	var p Parameters
+	defer p.Drop()
+	w := p.Constant("w", 2, 1)
+	graph := func() bool {
+		var s Scope
+		defer s.Drop()
+		s.Backward(s.Square(w))
+		return s.Err() == nil
+	}
+	if !graph() {
+		t.Fatal("gradients are off at the start")
+	}
+	NoGrad(func() {
+		NoGrad(func() {
+			if graph() {
+				t.Error("a graph was built inside")
+			}
+		})
+		if graph() {
+			t.Error("the inner NoGrad switched gradients on")
+		}
+	})
+	if !graph() {
+		t.Error("gradients stayed off")
+	}
+}
+
+func TestThreads(t *testing.T) {
+	if Threads() != 1 {
+		t.Errorf("%d threads by default, want 1", Threads())
+	}
+	SetThreads(2)
+	defer SetThreads(1)
+	if Threads() != 2 {
+		t.Errorf("%d threads, want 2", Threads())
+	}
+}
+
+func TestSeedSetsDropout(t *testing.T) {
+	draw := func(seed int64) []float32 {
+		var s Scope
+		defer s.Drop()
+		Seed(seed)
+		return s.Float32s(s.Dropout(s.AddNumber(s.Zeros(64), 1), 0.5))
+	}
+	if d := cmp.Diff(draw(1), draw(1)); d != "" {
+		t.Errorf("the same seed gives different masks:\n%s", d)
+	}
+	if cmp.Equal(draw(1), draw(2)) {
+		t.Error("two seeds give the same mask")
+	}
+}
+
+func TestScopesInManyGoroutines(t *testing.T) {
+	before := Live()
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 20 { // libtorch takes milliseconds to describe an error
+				var s Scope
+				if got := s.Float(s.Sum(s.AddNumber(s.Zeros(3), float64(i)))); got != float64(3*i) {
+					t.Errorf("got %v, want %d", got, 3*i)
+				}
+				s.MatMul(s.Zeros(1, 2), s.Zeros(1, 2)) // its error must reach this scope and no other
+				if s.Err() == nil {
+					t.Error("an error got lost")
+				}
+				s.Drop()
+			}
+		})
+	}
+	wg.Wait()
+	if Live() != before {
+		t.Errorf("%d tensors are left, want %d", Live(), before)
+	}
+}

@@ -1,0 +1,126 @@
+//go:build torch
+
+package torch
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/sugarme/gotch/libtch"
+)
+
+// What libtorch calls its scalar types.
+const (
+	kindInt64   = 4
+	kindFloat32 = 6
+)
+
+// onCPU is gotch's number for main memory.
+const onCPU = -1
+
+// Tensor is one tensor of libtorch. Somebody owns it and drops it: the [Scope] that made
+// it, the [Parameters] that it belongs to, or whoever took it with [Scope.Keep]. Go's
+// collector does not see libtorch's memory and never frees it.
+type Tensor struct {
+	c libtch.Ctensor // nil once dropped
+}
+
+var live atomic.Int64
+
+// Live returns how many tensors exist. A training loop that holds no tensor over its steps
+// sees the same number after each: a test of that finds a leak at once.
+func Live() int { return int(live.Load()) }
+
+func own(c libtch.Ctensor) *Tensor {
+	live.Add(1)
+	return &Tensor{c: c}
+}
+
+// Drop frees the tensor. A second call does nothing.
+func (t *Tensor) Drop() {
+	if t == nil || t.c == nil {
+		return
+	}
+	libtch.AtFree(t.c)
+	t.c = nil
+	live.Add(-1)
+}
+
+// Shape returns the size of every dimension, outermost first; nil for a dropped tensor.
+func (t *Tensor) Shape() []int {
+	if t == nil || t.c == nil {
+		return nil
+	}
+	dims := make([]int64, libtch.AtDim(t.c))
+	shape := make([]int, len(dims))
+	if len(dims) > 0 {
+		libtch.AtShape(t.c, unsafe.Pointer(&dims[0]))
+	}
+	for i, d := range dims {
+		shape[i] = int(d)
+	}
+	return shape
+}
+
+// float32s copies the numbers out, row by row.
+func (t *Tensor) float32s() ([]float32, error) {
+	if kind := libtch.AtScalarType(t.c); kind != kindFloat32 {
+		return nil, fmt.Errorf("torch: read as float32: the tensor holds libtorch's type %d", kind)
+	}
+	out := make([]float32, size(t.Shape()))
+	if len(out) == 0 {
+		return out, nil
+	}
+	return out, call("read", func() { libtch.AtCopyData(t.c, unsafe.Pointer(&out[0]), uint(len(out)), 4) })
+}
+
+// fromMemory copies n numbers that start at data into a new tensor.
+func fromMemory(data unsafe.Pointer, n int, bytes uint, kind int, shape []int) (*Tensor, error) {
+	dims, err := dims(shape)
+	if err != nil {
+		return nil, err
+	}
+	if size(shape) != n {
+		return nil, fmt.Errorf("torch: %d numbers do not fill the shape %v", n, shape)
+	}
+	var c libtch.Ctensor
+	if err := call("new tensor", func() {
+		c = libtch.AtTensorOfData(data, dims, uint(len(dims)), bytes, kind)
+	}); err != nil {
+		return nil, err
+	}
+	return own(c), nil
+}
+
+func fromFloat32(data []float32, shape []int) (*Tensor, error) {
+	return fromMemory(unsafe.Pointer(unsafe.SliceData(data)), len(data), 4, kindFloat32, shape)
+}
+
+func fromInt64(data []int64, shape []int) (*Tensor, error) {
+	return fromMemory(unsafe.Pointer(unsafe.SliceData(data)), len(data), 8, kindInt64, shape)
+}
+
+// dims turns a shape into libtorch's form.
+func dims(shape []int) ([]int64, error) {
+	if len(shape) == 0 {
+		return nil, fmt.Errorf("torch: a shape needs at least one dimension")
+	}
+	out := make([]int64, len(shape))
+	for i, d := range shape {
+		if d < 0 {
+			return nil, fmt.Errorf("torch: negative dimension in the shape %v", shape)
+		}
+		out[i] = int64(d)
+	}
+	return out, nil
+}
+
+// size is the number of elements in a shape.
+func size(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}

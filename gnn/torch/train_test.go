@@ -1,0 +1,370 @@
+//go:build torch
+
+package torch
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// network is a small one with every kind of layer: vertices, their sums by graph, a value each.
+type network struct {
+	params  Parameters
+	in, out Linear
+	norm    LayerNorm
+}
+
+func newNetwork(t testing.TB, seed uint64, in, width int) *network {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	n := &network{}
+	n.in = NewLinear(&n.params, rng, "in", in, width)
+	n.norm = NewLayerNorm(&n.params, "norm", width, 1e-5)
+	n.out = NewLinear(&n.params, rng, "out", 2*width, 1)
+	if err := n.params.Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.params.Drop)
+	return n
+}
+
+func (n *network) forward(s *Scope, x, graph *Tensor, graphs int) *Tensor {
+	h := s.Relu(n.norm.Forward(s, n.in.Forward(s, x)))
+	whole := s.Rows(s.SegmentSum(h, graph, graphs), graph)
+	return n.out.Forward(s, s.Concat(1, h, whole))
+}
+
+// batch is the same random vertices for one seed.
+func batch(seed uint64, graphs, vertices, in int) (x, y []float32, graph []int64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	x, y, graph = make([]float32, graphs*vertices*in), make([]float32, graphs*vertices), make([]int64, graphs*vertices)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	for i := range y {
+		y[i], graph[i] = x[i*in]-0.5*x[i*in+1], int64(i/vertices)
+	}
+	return x, y, graph
+}
+
+func (n *network) loss(s *Scope, seed uint64, graphs, vertices, in int) *Tensor {
+	x, y, graph := batch(seed, graphs, vertices, in)
+	rows := graphs * vertices
+	out := n.forward(s, s.Float32(x, rows, in), s.Int64(graph, rows), graphs)
+	return s.Huber(out, s.Float32(y, rows, 1), 1)
+}
+
+func TestTrainingLearnsAndRepeats(t *testing.T) {
+	run := func() (first, last float64, weights []Array) {
+		n := newNetwork(t, 7, 4, 16)
+		adam, err := NewAdam(&n.params, AdamConfig{LearningRate: 1e-2, Beta1: 0.9, Beta2: 0.999})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer adam.Drop()
+		for i := range 200 {
+			loss := step(t, n, adam, uint64(i))
+			if i == 0 {
+				first = loss
+			}
+			last = loss
+		}
+		weights, err = n.params.Export()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return first, last, weights
+	}
+	first, last, weights := run()
+	if last > first/20 {
+		t.Errorf("the loss went from %.4f to %.4f, want less than a twentieth", first, last)
+	}
+	if _, _, again := run(); !cmp.Equal(weights, again) {
+		t.Error("a second run with the same seed ended with other weights")
+	}
+}
+
+// step makes one step of training and returns the loss before it.
+func step(t testing.TB, n *network, adam *Adam, seed uint64) float64 {
+	t.Helper()
+	var s Scope
+	defer s.Drop()
+	loss := n.loss(&s, seed, 4, 25, 4)
+	value := s.Float(loss)
+	if err := n.params.ZeroGrad(); err != nil {
+		t.Fatal(err)
+	}
+	s.Backward(loss)
+	if err := s.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.params.ClipGrad(10); err != nil {
+		t.Fatal(err)
+	}
+	if err := adam.Step(); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func residentMB(t *testing.T) float64 {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		var kb float64
+		if n, _ := fmt.Sscanf(line, "VmRSS: %f kB", &kb); n == 1 {
+			return kb / 1024
+		}
+	}
+	t.Fatal("no VmRSS in /proc/self/status")
+	return 0
+}
+
+func TestTrainingKeepsNoMemory(t *testing.T) {
+	n := newNetwork(t, 1, 4, 16)
+	adam, err := NewAdam(&n.params, DefaultAdam())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer adam.Drop()
+	for i := range 500 {
+		step(t, n, adam, uint64(i))
+	}
+	debug.FreeOSMemory()
+	live, resident := Live(), residentMB(t)
+	const steps = 5000 // some 200,000 operations: 32 bytes lost in each would be 6 MB
+	for i := range steps {
+		step(t, n, adam, uint64(i))
+	}
+	debug.FreeOSMemory()
+	if now := Live(); now != live {
+		t.Errorf("%d tensors after %d steps, %d before", now, steps, live)
+	}
+	if grown := residentMB(t) - resident; grown > 4 {
+		t.Errorf("the process grew by %.1f MB in %d steps, from %.1f", grown, steps, resident)
+	}
+}
+
+// The gradient is what finite differences say that it is.
+func TestBackwardAgainstFiniteDifferences(t *testing.T) {
+	n := newNetwork(t, 3, 3, 4)
+	eval := func() float64 {
+		var s Scope
+		defer s.Drop()
+		v := s.Float(n.loss(&s, 5, 2, 6, 3))
+		if s.Err() != nil {
+			t.Fatal(s.Err())
+		}
+		return v
+	}
+	var s Scope
+	defer s.Drop()
+	s.Backward(n.loss(&s, 5, 2, 6, 3))
+	if s.Err() != nil {
+		t.Fatal(s.Err())
+	}
+	gradients, err := n.params.Gradients()
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights, err := n.params.Export()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const h = 1e-2
+	checked := 0
+	for a := range weights {
+		for i, w := range weights[a].Data {
+			at := func(v float32) float64 {
+				weights[a].Data[i] = v
+				if err := n.params.Import(weights); err != nil {
+					t.Fatal(err)
+				}
+				return eval()
+			}
+			want := (at(w+h) - at(w-h)) / (2 * h)
+			weights[a].Data[i] = w
+			if got := float64(gradients[a].Data[i]); math.Abs(got-want) > 5e-3+0.02*math.Abs(want) {
+				t.Errorf("%s[%d]: gradient %.5f, finite difference %.5f", weights[a].Name, i, got, want)
+			}
+			checked++
+		}
+	}
+	if checked != n.params.Count() {
+		t.Errorf("checked %d of %d numbers", checked, n.params.Count())
+	}
+}
+
+func norm(arrays []Array) float64 {
+	sum := 0.0
+	for _, a := range arrays {
+		for _, v := range a.Data {
+			sum += float64(v) * float64(v)
+		}
+	}
+	return math.Sqrt(sum)
+}
+
+func TestClipGrad(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		limit := rapid.Float64Range(1e-3, 20).Draw(r, "limit")
+		scale := rapid.Float64Range(1e-3, 100).Draw(r, "scale")
+		n := newNetwork(t, rapid.Uint64().Draw(r, "seed"), 3, 8)
+		var s Scope
+		defer s.Drop()
+		s.Backward(s.Scale(n.loss(&s, 2, 2, 5, 3), scale))
+		before, err := n.params.Gradients()
+		if s.Err() != nil || err != nil {
+			r.Fatal(s.Err(), err)
+		}
+		got, err := n.params.ClipGrad(limit)
+		if err != nil {
+			r.Fatal(err)
+		}
+		want := norm(before)
+		if math.Abs(got-want) > 1e-4*want {
+			r.Errorf("norm %v, want %v", got, want)
+		}
+		after, err := n.params.Gradients()
+		if err != nil {
+			r.Fatal(err)
+		}
+		if v, most := norm(after), math.Min(want, limit); math.Abs(v-most) > 1e-4*most {
+			r.Errorf("norm after clipping %v to %v: %v, want %v", want, limit, v, most)
+		}
+		for a := range after { // the direction stays
+			for i, v := range after[a].Data {
+				if w := float64(before[a].Data[i]) * math.Min(1, limit/want); math.Abs(float64(v)-w) > 1e-4*math.Abs(w)+1e-7 {
+					r.Fatalf("%s[%d] is %v, want %v", after[a].Name, i, v, w)
+				}
+			}
+		}
+	})
+}
+
+func TestClipGradRefusesNaN(t *testing.T) {
+	n := newNetwork(t, 1, 3, 4)
+	var s Scope
+	defer s.Drop()
+	s.Backward(s.Scale(n.loss(&s, 1, 1, 4, 3), math.NaN()))
+	if s.Err() != nil {
+		t.Fatal(s.Err())
+	}
+	if _, err := n.params.ClipGrad(1); err == nil || !strings.Contains(err.Error(), "diverged") {
+		t.Errorf("error %v, want one that says diverged", err)
+	}
+}
+
+// Two steps of Adam on one number, against the formula.
+func TestAdamFollowsItsFormula(t *testing.T) {
+	var p Parameters
+	defer p.Drop()
+	w := p.Constant("w", 1, 1)
+	adam, err := NewAdam(&p, AdamConfig{LearningRate: 0.1, Beta1: 0.9, Beta2: 0.999, WeightDecay: 0.01})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer adam.Drop()
+	want, m, v, rate := 1.0, 0.0, 0.0, 0.1
+	for i := 1; i <= 5; i++ {
+		if i == 4 {
+			rate = 0.02
+			if err := adam.SetLearningRate(rate); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var s Scope
+		if err := p.ZeroGrad(); err != nil {
+			t.Fatal(err)
+		}
+		s.Backward(s.Sum(s.Square(w)))
+		if err := adam.Step(); err != nil || s.Err() != nil {
+			t.Fatal(err, s.Err())
+		}
+		g := 2 * want
+		want -= rate * 0.01 * want
+		m, v = 0.9*m+0.1*g, 0.999*v+0.001*g*g
+		want -= rate * m / (1 - math.Pow(0.9, float64(i))) / (math.Sqrt(v/(1-math.Pow(0.999, float64(i)))) + 1e-8)
+		if got := float64(s.Float32s(w)[0]); math.Abs(got-want) > 1e-5 {
+			t.Errorf("after step %d: %v, want %v", i, got, want)
+		}
+		s.Drop()
+	}
+	adam.Drop()
+	if err := adam.Step(); err == nil {
+		t.Error("a dropped optimiser made a step")
+	}
+	if err := adam.SetLearningRate(0.1); err == nil {
+		t.Error("a dropped optimiser took a learning rate")
+	}
+}
+
+func TestAdamConfigValidate(t *testing.T) {
+	for want, change := range map[string]func(*AdamConfig){
+		"learning rate": func(c *AdamConfig) { c.LearningRate = 0 },
+		"beta1":         func(c *AdamConfig) { c.Beta1 = 1 },
+		"beta2":         func(c *AdamConfig) { c.Beta2 = math.NaN() },
+		"weight decay":  func(c *AdamConfig) { c.WeightDecay = -1 },
+	} {
+		c := DefaultAdam()
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one about the %s", err, want)
+		}
+		if _, err := NewAdam(&Parameters{}, c); err == nil {
+			t.Errorf("an optimiser was made with a wrong %s", want)
+		}
+	}
+	if err := DefaultAdam().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// One operation, from Go into libtorch and back: what a network of many small ones pays.
+func BenchmarkOperation(b *testing.B) {
+	var s Scope
+	defer s.Drop()
+	x := s.Float32(bytesOfOnes(64), 64)
+	NoGrad(func() {
+		for b.Loop() {
+			var inner Scope
+			inner.Relu(x)
+			inner.Drop()
+		}
+	})
+	if s.Err() != nil {
+		b.Fatal(s.Err())
+	}
+}
+
+func BenchmarkTrainingStep(b *testing.B) {
+	n := newNetwork(b, 1, 4, 64)
+	adam, err := NewAdam(&n.params, DefaultAdam())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer adam.Drop()
+	for b.Loop() {
+		step(b, n, adam, 1)
+	}
+}
+
+func bytesOfOnes(n int) []float32 {
+	out := make([]float32, n)
+	for i, v := range bytes.Repeat([]byte{1}, n) {
+		out[i] = float32(v)
+	}
+	return out
+}

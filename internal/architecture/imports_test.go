@@ -1,0 +1,109 @@
+package architecture
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "gnnsched/"
+
+// may lists, for each folder, the folders of this module that its code may import. A folder
+// covers those below it; the longest match rules. Test files may import what they like.
+var may = map[string][]string{
+	"cmd/gnnsched":        {"gnn", "scheduler", "workload", "internal"},
+	"cmd/gnntrain":        {"gnn", "scheduler", "workload", "internal"},
+	"cmd/kwokcluster":     {"kwok", "internal"},
+	"gnn/graph":           {},
+	"gnn/checkpoint":      {"gnn/graph"},
+	"gnn/infer":           {"gnn/graph", "gnn/checkpoint"},
+	"gnn/torch":           {"gnn/graph", "gnn/checkpoint"},
+	"scheduler/cluster":   {},
+	"scheduler/encode":    {"scheduler/cluster", "gnn/graph"},
+	"scheduler/policy":    {"gnn/graph", "scheduler/cluster", "scheduler/encode", "gnn/infer"},
+	"scheduler/objective": {"scheduler/cluster"},
+	"scheduler/plugin":    {"scheduler/cluster", "scheduler/policy", "scheduler/objective", "gnn/infer", "gnn/checkpoint"},
+	"scheduler/server":    {"scheduler/plugin", "internal/exit"},
+	"scheduler/bench":     {"scheduler/server", "scheduler/plugin", "gnn/checkpoint", "kwok", "internal"},
+	"scheduler/sim":       {"scheduler/cluster", "scheduler/encode", "scheduler/objective", "workload"},
+	"scheduler/learn":     {"scheduler/cluster", "scheduler/encode", "scheduler/objective", "scheduler/policy", "scheduler/sim", "scheduler/eval", "workload", "gnn"},
+	"scheduler/eval":      {"scheduler/cluster", "scheduler/policy", "scheduler/objective", "scheduler/sim", "workload"},
+	"workload":            {"scheduler/cluster", "workload", "internal/exit"},
+	"kwok":                {"kwok", "internal/exit"},
+	"internal":            {"gnn", "scheduler", "workload", "internal"},
+}
+
+// torch is the one folder tree and the two programs' folders that may name gotch.
+var torch = []string{"gnn/torch", "scheduler/learn", "cmd/gnntrain"}
+
+func TestImports(t *testing.T) {
+	root := filepath.Join("..", "..")
+	seen := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, path)
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && rel != "." || d.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		folder := filepath.ToSlash(filepath.Dir(rel))
+		room := longest(folder)
+		if room == "" {
+			t.Errorf("%s lies in no folder that the rules know", rel)
+			return nil
+		}
+		seen[room] = true
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, i := range file.Imports {
+			name, _ := strconv.Unquote(i.Path.Value)
+			check(t, rel, folder, room, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for room := range may {
+		if !seen[room] {
+			t.Errorf("the rules name %s, where no code is", room)
+		}
+	}
+}
+
+func check(t *testing.T, file, folder, room, imported string) {
+	if strings.HasPrefix(imported, "github.com/sugarme/gotch") && !slices.ContainsFunc(torch, func(f string) bool { return within(folder, f) }) {
+		t.Errorf("%s imports %s: only %v may", file, imported, torch)
+	}
+	target, ours := strings.CutPrefix(imported, module)
+	if !ours || within(target, room) {
+		return
+	}
+	if !slices.ContainsFunc(may[room], func(f string) bool { return within(target, f) }) {
+		t.Errorf("%s imports %s: %s may import only %v", file, imported, room, may[room])
+	}
+}
+
+func longest(folder string) (room string) {
+	for r := range may {
+		if within(folder, r) && len(r) > len(room) {
+			room = r
+		}
+	}
+	return room
+}
+
+func within(folder, parent string) bool {
+	return folder == parent || strings.HasPrefix(folder, parent+"/")
+}

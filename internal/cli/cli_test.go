@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v2"
+
+	"gnnsched/internal/exit"
+)
+
+func TestDashFlags(t *testing.T) {
+	got := DashFlags([]string{"runsim", "--cpu_load", "0.2", "--scheduler_name=my_name", "-n", "a_b", "file_name", "--", "--left_alone"})
+	want := []string{"runsim", "--cpu-load", "0.2", "--scheduler-name=my_name", "-n", "a_b", "file_name", "--", "--left_alone"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestRunContextCodes(t *testing.T) {
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, c := range []struct {
+		name string
+		ctx  context.Context
+		args []string
+		act  func(*cli.Context) error
+		want int
+	}{
+		{"ok", context.Background(), []string{"p"}, func(*cli.Context) error { return nil }, exit.OK},
+		{"unknown flag", context.Background(), []string{"p", "--nope"}, func(*cli.Context) error { return nil }, exit.Usage},
+		{"bad value", context.Background(), []string{"p", "--n=x"}, func(*cli.Context) error { return nil }, exit.Usage},
+		{"failure", context.Background(), []string{"p"}, func(*cli.Context) error { return errors.New("no") }, exit.Internal},
+		{"interrupted", cancelled, []string{"p"}, func(c *cli.Context) error { return c.Context.Err() }, exit.Interrupted},
+	} {
+		var stderr bytes.Buffer
+		app := &cli.App{Name: "p", Flags: []cli.Flag{&cli.IntFlag{Name: "n"}}, Action: c.act, Writer: &bytes.Buffer{}, ErrWriter: &stderr}
+		if got := RunContext(c.ctx, app, c.args); got != c.want {
+			t.Errorf("%s: code %d, want %d; stderr %q", c.name, got, c.want, stderr.String())
+		}
+		if (stderr.Len() == 0) != (c.want == exit.OK) {
+			t.Errorf("%s: stderr %q", c.name, stderr.String())
+		}
+	}
+}
+
+// A command that was interrupted and then failed says how it failed: "interrupted" alone
+// would hide that its work is lost.
+func TestInterruptionHidesNoError(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, c := range []struct {
+		err  error
+		code int
+		want string
+	}{
+		{ctx.Err(), exit.Interrupted, "p: error: interrupted\n"},
+		{fmt.Errorf("wait for pods: %w", ctx.Err()), exit.Interrupted, "p: error: interrupted\n"},
+		{errors.Join(ctx.Err(), errors.New("disk full")), exit.Interrupted, "p: error: context canceled\ndisk full\n"},
+		{errors.New("disk full"), exit.Interrupted, "p: error: disk full\n"},
+		{exit.New(exit.Unreachable, errors.New("gone"), ""), exit.Unreachable, "p: error: gone\n"},
+	} {
+		var stderr bytes.Buffer
+		app := &cli.App{Name: "p", Action: func(*cli.Context) error { return c.err }, Writer: &bytes.Buffer{}, ErrWriter: &stderr}
+		if code := RunContext(ctx, app, []string{"p"}); code != c.code || stderr.String() != c.want {
+			t.Errorf("%v: code %d, %q; want %d, %q", c.err, code, stderr.String(), c.code, c.want)
+		}
+	}
+}

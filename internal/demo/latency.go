@@ -1,0 +1,57 @@
+package demo
+
+import (
+	"fmt"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// latencies reads each scheduler's attempts from the metrics of this process, where both
+// run.
+func (d *director) latencies() error {
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		return fmt.Errorf("read the metrics: %w", err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			r, ok := d.results[label(m, "profile")]
+			if !ok {
+				continue
+			}
+			switch f.GetName() {
+			case "gnnsched_scheduling_attempt_duration_seconds":
+				r.P50, r.P99 = quantile(m.GetHistogram(), 0.5), quantile(m.GetHistogram(), 0.99)
+			case "gnnsched_fallbacks_total":
+				r.Fallbacks += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return nil
+}
+
+func label(m *dto.Metric, name string) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
+}
+
+// quantile is the q-quantile of a histogram in seconds, interpolated within its bucket as
+// Prometheus' histogram_quantile does; beyond the last bucket it is that bucket's bound.
+func quantile(h *dto.Histogram, q float64) time.Duration {
+	rank, below, from := q*float64(h.GetSampleCount()), 0.0, 0.0
+	for _, b := range h.GetBucket() {
+		count, to := float64(b.GetCumulativeCount()), b.GetUpperBound()
+		if count >= rank && count > below {
+			from += (to - from) * (rank - below) / (count - below)
+			return time.Duration(from * float64(time.Second))
+		}
+		below, from = count, to
+	}
+	return time.Duration(from * float64(time.Second))
+}

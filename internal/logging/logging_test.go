@@ -1,0 +1,64 @@
+package logging
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/klog/v2"
+
+	"gnnsched/internal/exit"
+)
+
+func TestSetupWritesFileAndBridgesKlog(t *testing.T) {
+	dir := t.TempDir()
+	var stderr bytes.Buffer
+	log, closer, err := Setup(Config{Component: "unit", Dir: dir, Level: "info", Stderr: &stderr, NoColor: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(klog.ClearLogger)
+	log.Info().Int("pods", 3).Msg("hello")
+	klog.ErrorS(errors.New("boom"), "from klog")
+	klog.InfoS("chatter")
+	klog.Flush()
+	if err := closer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "unit.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("want our line and klog's error, got %d lines:\n%s", len(lines), b)
+	}
+	for _, l := range lines {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(l), &m); err != nil {
+			t.Fatalf("not a JSON line: %q", l)
+		}
+		if m["component"] != "unit" {
+			t.Errorf("component missing in %q", l)
+		}
+	}
+	if !strings.Contains(lines[1], `"source":"kubernetes"`) || !strings.Contains(stderr.String(), "hello") {
+		t.Errorf("bridge or console missing: %q, stderr %q", lines[1], stderr.String())
+	}
+}
+
+func TestSetupRejects(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a-file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []Config{{Level: "loud"}, {}, {Level: "info", Component: "x", Dir: filepath.Join(file, "logs")}} {
+		if _, _, err := Setup(c); exit.Code(err) != exit.Usage {
+			t.Errorf("%+v: got %v, want a usage error", c, err)
+		}
+	}
+}

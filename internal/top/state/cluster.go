@@ -1,0 +1,323 @@
+package state
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+	"time"
+	"unique"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// All asks [Cluster.Frame] for every pending pod.
+const All = -1
+
+// Cluster is the running sum. The zero value is not usable: call [New]. All methods may be
+// called from several goroutines.
+type Cluster struct {
+	mu         sync.Mutex
+	nodes      map[string]*nodeSum
+	schedulers map[string]*schedulerSum
+	pods       map[podKey]podSum
+	pending    map[podKey]waiting
+	generation uint32 // raised by every ReplacePods, so that what was not in it can be told
+}
+
+type podKey struct {
+	namespace unique.Handle[string]
+	name      string
+}
+
+// podSum is what a pod adds to its node, kept so that it can be taken away again.
+type podSum struct {
+	node             *nodeSum // nil while it is pending
+	scheduler        *schedulerSum
+	cpu, memory, gpu int64
+	generation       uint32
+}
+
+// nodeSum outlives its node while pods still name it, and may exist before it: the two
+// streams of changes are not ordered with each other.
+type nodeSum struct {
+	Node
+	known bool
+}
+
+type schedulerSum struct {
+	name           string
+	bound, pending int
+	rate           rate
+	last           time.Time // of the newest binding
+}
+
+type waiting struct {
+	created         time.Time
+	reason, message unique.Handle[string] // thousands of pods wait for the same reason
+}
+
+// New returns an empty cluster.
+func New() *Cluster {
+	return &Cluster{
+		nodes: map[string]*nodeSum{}, schedulers: map[string]*schedulerSum{},
+		pods: map[podKey]podSum{}, pending: map[podKey]waiting{},
+	}
+}
+
+// SetNode adds or changes a node.
+func (c *Cluster) SetNode(n Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.setNode(n)
+}
+
+// DeleteNode forgets a node. Pods that still name it are kept for the case that it returns.
+func (c *Cluster) DeleteNode(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deleteNode(name)
+}
+
+// ReplaceNodes makes the given nodes the only ones.
+func (c *Cluster) ReplaceNodes(nodes []Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stay := make(map[string]bool, len(nodes))
+	for _, n := range nodes {
+		stay[n.Name] = true
+		c.setNode(n)
+	}
+	for name := range c.nodes {
+		if !stay[name] {
+			c.deleteNode(name)
+		}
+	}
+}
+
+// SetPod adds or changes a pod; now is when the change was seen. A pod that was pending
+// and has a node counts as bound at now.
+func (c *Cluster) SetPod(p Pod, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.setPod(p, now, true)
+}
+
+// DeletePod forgets a pod.
+func (c *Cluster) DeletePod(namespace, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deletePod(podKey{unique.Make(namespace), name})
+}
+
+// ReplacePods makes the given pods the only ones, as after a first or a new list. Bindings
+// that happened unseen count at the time that the pods' own condition gives.
+func (c *Cluster) ReplacePods(pods []Pod, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.generation++
+	for i := range pods {
+		c.setPod(pods[i], now, false)
+	}
+	for k, p := range c.pods {
+		if p.generation != c.generation {
+			c.deletePod(k)
+		}
+	}
+}
+
+func (c *Cluster) setNode(n Node) {
+	s := c.node(n.Name)
+	n.CPU.Requested, n.Memory.Requested = s.CPU.Requested, s.Memory.Requested
+	n.GPU.Requested, n.Pods.Requested = s.GPU.Requested, s.Pods.Requested
+	s.Node, s.known = n, true
+}
+
+func (c *Cluster) deleteNode(name string) {
+	if s := c.nodes[name]; s != nil {
+		s.known = false
+		c.dropUnused(s)
+	}
+}
+
+func (c *Cluster) node(name string) *nodeSum {
+	s := c.nodes[name]
+	if s == nil {
+		s = &nodeSum{Node: Node{Name: name}}
+		c.nodes[name] = s
+	}
+	return s
+}
+
+func (c *Cluster) dropUnused(s *nodeSum) {
+	if !s.known && s.Pods.Requested == 0 {
+		delete(c.nodes, s.Name)
+	}
+}
+
+func (c *Cluster) scheduler(name string) *schedulerSum {
+	s := c.schedulers[name]
+	if s == nil {
+		s = &schedulerSum{name: name}
+		c.schedulers[name] = s
+	}
+	return s
+}
+
+func (c *Cluster) setPod(p Pod, now time.Time, live bool) {
+	k := podKey{unique.Make(p.Namespace), p.Name}
+	if p.Done {
+		c.deletePod(k)
+		return
+	}
+	old, known := c.pods[k]
+	if known {
+		c.subtract(k, old)
+	}
+	sum := podSum{scheduler: c.scheduler(p.Scheduler), cpu: p.CPU, memory: p.Memory, gpu: p.GPU, generation: c.generation}
+	if p.Node == "" {
+		sum.scheduler.pending++
+		c.pending[k] = waiting{p.Created, unique.Make(p.Reason), unique.Make(p.Message)}
+	} else {
+		sum.node = c.node(p.Node)
+		sum.node.add(sum, 1)
+		sum.scheduler.bound++
+		wasPending := known && old.node == nil
+		switch {
+		case wasPending && live:
+			sum.scheduler.bind(now, now)
+		case !known || wasPending:
+			sum.scheduler.bind(p.Scheduled, now)
+		}
+	}
+	c.pods[k] = sum
+	if known && old.node != nil {
+		c.dropUnused(old.node)
+	}
+}
+
+func (c *Cluster) deletePod(k podKey) {
+	old, known := c.pods[k]
+	if !known {
+		return
+	}
+	c.subtract(k, old)
+	delete(c.pods, k)
+	if old.node != nil {
+		c.dropUnused(old.node)
+	}
+}
+
+func (c *Cluster) subtract(k podKey, p podSum) {
+	if p.node == nil {
+		p.scheduler.pending--
+		delete(c.pending, k)
+		return
+	}
+	p.node.add(p, -1)
+	p.scheduler.bound--
+}
+
+func (s *nodeSum) add(p podSum, sign int64) {
+	s.CPU.Requested += sign * p.cpu
+	s.Memory.Requested += sign * p.memory
+	s.GPU.Requested += sign * p.gpu
+	s.Pods.Requested += sign
+}
+
+// bind counts a binding at t. The zero time means that nobody knows when; a time after
+// now comes from a server whose clock is ahead.
+func (s *schedulerSum) bind(t, now time.Time) {
+	if t.IsZero() {
+		return
+	}
+	if t.After(now) {
+		t = now
+	}
+	s.rate.add(t)
+	if t.After(s.last) {
+		s.last = t
+	}
+}
+
+// Frame adds everything up as of now, with the maxPending oldest pending pods ([All] for
+// every one).
+func (c *Cluster) Frame(now time.Time, maxPending int) Frame {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := Frame{Time: now, Nodes: make([]Node, 0, len(c.nodes)), PendingCount: len(c.pending)}
+	for _, s := range c.nodes {
+		if s.known {
+			f.Nodes = append(f.Nodes, s.Node)
+		}
+	}
+	slices.SortFunc(f.Nodes, func(a, b Node) int { return CompareNatural(a.Name, b.Name) })
+	f.Totals, f.CPUSpread = sum(f.Nodes), spread(f.Nodes)
+	f.Schedulers = c.schedulersAt(now)
+	f.Pending = c.oldestPending(maxPending)
+	return f
+}
+
+func (c *Cluster) schedulersAt(now time.Time) []Scheduler {
+	out := make([]Scheduler, 0, len(c.schedulers))
+	for name, s := range c.schedulers {
+		if s.bound == 0 && s.pending == 0 && now.Sub(s.last) > RateWindow {
+			delete(c.schedulers, name) // no pod points to it, so it can go
+			continue
+		}
+		out = append(out, Scheduler{Name: name, Bound: s.bound, Pending: s.pending, Rate: s.rate.perSecond(now)})
+	}
+	slices.SortFunc(out, func(a, b Scheduler) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func (c *Cluster) oldestPending(limit int) []PendingPod {
+	if limit == 0 {
+		return nil
+	}
+	out := make([]PendingPod, 0, len(c.pending))
+	for k, w := range c.pending {
+		out = append(out, PendingPod{
+			Namespace: k.namespace.Value(), Name: k.name, Scheduler: c.pods[k].scheduler.name,
+			Created: w.created, Reason: w.reason.Value(), Message: w.message.Value(),
+		})
+	}
+	slices.SortFunc(out, func(a, b PendingPod) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Namespace, b.Namespace), CompareNatural(a.Name, b.Name))
+	})
+	if limit > 0 && len(out) > limit {
+		out = out[:limit]
+	}
+	return out
+}
+
+func sum(nodes []Node) Totals {
+	t := Totals{Nodes: len(nodes)}
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Ready {
+			t.Ready++
+		}
+		if n.Cordoned {
+			t.Cordoned++
+		}
+		t.CPU, t.Memory = t.CPU.plus(n.CPU), t.Memory.plus(n.Memory)
+		t.GPU, t.Pods = t.GPU.plus(n.GPU), t.Pods.plus(n.Pods)
+	}
+	return t
+}
+
+func spread(nodes []Node) Spread {
+	var x []float64
+	for i := range nodes {
+		if nodes[i].Worker {
+			x = append(x, nodes[i].CPU.Fraction())
+		}
+	}
+	if len(x) == 0 {
+		return Spread{}
+	}
+	mean, variance := stat.PopMeanVariance(x, nil)
+	// Rounding can leave the variance of equal numbers a hair below zero.
+	return Spread{Nodes: len(x), Mean: mean, Std: math.Sqrt(max(variance, 0)), Min: slices.Min(x), Max: slices.Max(x)}
+}

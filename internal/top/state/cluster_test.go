@@ -1,0 +1,364 @@
+package state
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func worker(name string) Node {
+	return Node{
+		Name: name, Status: "Ready", Ready: true, Worker: true, Created: noon.Add(-time.Hour),
+		CPU: Usage{Allocatable: 64_000}, Memory: Usage{Allocatable: 256 << 30}, Pods: Usage{Allocatable: 110},
+	}
+}
+
+func pod(name, node string, cpu, memory int64) Pod {
+	return Pod{Namespace: "default", Name: name, Node: node, Scheduler: "gnn", CPU: cpu, Memory: memory, Created: noon.Add(-time.Minute)}
+}
+
+// figures is what the tables below look at: "node cpu/memory/pods" for every node, and
+// "scheduler bound/pending/rate".
+func figures(f Frame) []string {
+	var out []string
+	for _, n := range f.Nodes {
+		out = append(out, fmt.Sprintf("%s %d/%d/%d/%d", n.Name, n.CPU.Requested, n.Memory.Requested, n.GPU.Requested, n.Pods.Requested))
+	}
+	for _, s := range f.Schedulers {
+		out = append(out, fmt.Sprintf("%s %d/%d/%.1f", s.Name, s.Bound, s.Pending, s.Rate))
+	}
+	return out
+}
+
+func TestChanges(t *testing.T) {
+	gpuPod := pod("g", "a", 100, 1)
+	gpuPod.GPU = 2
+	done := pod("p", "a", 100, 1)
+	done.Done = true
+	earlier, unknown := pod("p", "a", 100, 1), pod("p", "a", 100, 1)
+	earlier.Scheduled = noon.Add(-2 * time.Second)
+	future := earlier
+	future.Scheduled = noon.Add(time.Hour)
+	old := earlier
+	old.Scheduled = noon.Add(-time.Minute)
+	for _, c := range []struct {
+		name string
+		do   func(*Cluster)
+		want []string
+	}{
+		{"empty", func(*Cluster) {}, nil},
+		{"a pod on a node", func(c *Cluster) {
+			c.SetNode(worker("a"))
+			c.SetPod(gpuPod, noon)
+		}, []string{"a 100/1/2/1", "gnn 1/0/0.0"}},
+		{"the pod before its node", func(c *Cluster) {
+			c.SetPod(pod("p", "a", 100, 1), noon)
+			c.SetNode(worker("a"))
+		}, []string{"a 100/1/0/1", "gnn 1/0/0.0"}},
+		{"a pod on a node nobody knows", func(c *Cluster) {
+			c.SetPod(pod("p", "ghost", 100, 1), noon)
+		}, []string{"gnn 1/0/0.0"}},
+		{"pending", func(c *Cluster) {
+			c.SetNode(worker("a"))
+			c.SetPod(pod("p", "", 100, 1), noon)
+		}, []string{"a 0/0/0/0", "gnn 0/1/0.0"}},
+		{"bound while watched", func(c *Cluster) {
+			c.SetNode(worker("a"))
+			c.SetPod(pod("p", "", 100, 1), noon)
+			c.SetPod(pod("p", "a", 100, 1), noon)
+		}, []string{"a 100/1/0/1", "gnn 1/0/0.1"}},
+		{"status change of a bound pod is no second binding", func(c *Cluster) {
+			c.SetNode(worker("a"))
+			c.SetPod(pod("p", "", 100, 1), noon)
+			c.SetPod(pod("p", "a", 100, 1), noon)
+			c.SetPod(pod("p", "a", 100, 1), noon)
+		}, []string{"a 100/1/0/1", "gnn 1/0/0.1"}},
+		{"bound before the first list, just now", func(c *Cluster) {
+			c.ReplaceNodes([]Node{worker("a")})
+			c.ReplacePods([]Pod{earlier}, noon)
+		}, []string{"a 100/1/0/1", "gnn 1/0/0.1"}},
+		{"bound before the first list, nobody knows when", func(c *Cluster) {
+			c.ReplaceNodes([]Node{worker("a")})
+			c.ReplacePods([]Pod{unknown}, noon)
+		}, []string{"a 100/1/0/1", "gnn 1/0/0.0"}},
+		{"bound before the first list, long ago", func(c *Cluster) {
+			c.ReplaceNodes([]Node{worker("a")})
+			c.ReplacePods([]Pod{old}, noon)
+		}, []string{"a 100/1/0/1", "gnn 1/0/0.0"}},
+		{"bound by a server whose clock is ahead", func(c *Cluster) {
+			c.ReplaceNodes([]Node{worker("a")})
+			c.ReplacePods([]Pod{future}, noon)
+		}, []string{"a 100/1/0/1", "gnn 1/0/0.1"}},
+		{"resized", func(c *Cluster) {
+			c.SetNode(worker("a"))
+			c.SetPod(pod("p", "a", 100, 1), noon)
+			c.SetPod(pod("p", "a", 250, 3), noon)
+		}, []string{"a 250/3/0/1", "gnn 1/0/0.0"}},
+		{"ended", func(c *Cluster) {
+			c.SetNode(worker("a"))
+			c.SetPod(pod("p", "a", 100, 1), noon)
+			c.SetPod(done, noon)
+		}, []string{"a 0/0/0/0"}},
+		{"deleted, and deleted again", func(c *Cluster) {
+			c.SetNode(worker("a"))
+			c.SetPod(pod("p", "a", 100, 1), noon)
+			c.DeletePod("default", "p")
+			c.DeletePod("default", "p")
+		}, []string{"a 0/0/0/0"}},
+		{"pending and deleted", func(c *Cluster) {
+			c.SetPod(pod("p", "", 100, 1), noon)
+			c.DeletePod("default", "p")
+		}, nil},
+		{"the node goes and returns under its pods", func(c *Cluster) {
+			c.SetNode(worker("a"))
+			c.SetPod(pod("p", "a", 100, 1), noon)
+			c.DeleteNode("a")
+			c.DeleteNode("a")
+			c.SetNode(worker("a"))
+		}, []string{"a 100/1/0/1", "gnn 1/0/0.0"}},
+		{"a new list forgets what is not in it", func(c *Cluster) {
+			c.ReplaceNodes([]Node{worker("a"), worker("b")})
+			c.ReplacePods([]Pod{pod("p", "a", 100, 1), pod("q", "b", 100, 1), pod("r", "", 100, 1)}, noon)
+			c.ReplaceNodes([]Node{worker("b")})
+			c.ReplacePods([]Pod{pod("q", "b", 100, 1)}, noon)
+		}, []string{"b 100/1/0/1", "gnn 1/0/0.0"}},
+		{"names in natural order", func(c *Cluster) {
+			c.ReplaceNodes([]Node{worker("node-10"), worker("node-9"), worker("node-1")})
+		}, []string{"node-1 0/0/0/0", "node-9 0/0/0/0", "node-10 0/0/0/0"}},
+	} {
+		cl := New()
+		c.do(cl)
+		if d := cmp.Diff(c.want, figures(cl.Frame(noon, All))); d != "" {
+			t.Errorf("%s: -want +got\n%s", c.name, d)
+		}
+	}
+}
+
+func TestNothingIsKeptOfWhatIsGone(t *testing.T) {
+	c := New()
+	c.SetPod(pod("p", "ghost", 1, 1), noon)
+	c.SetPod(pod("q", "", 1, 1), noon)
+	c.SetPod(pod("p", "other", 1, 1), noon) // moved, as after a pod of the same name was made again
+	c.DeletePod("default", "p")
+	c.DeletePod("default", "q")
+	c.Frame(noon.Add(time.Minute), All)
+	if len(c.nodes)+len(c.pods)+len(c.pending)+len(c.schedulers) != 0 {
+		t.Errorf("kept %d nodes, %d pods, %d pending, %d schedulers", len(c.nodes), len(c.pods), len(c.pending), len(c.schedulers))
+	}
+}
+
+func TestPendingOldestFirst(t *testing.T) {
+	c := New()
+	for i, name := range []string{"p-10", "p-9", "first"} {
+		p := pod(name, "", 1, 1)
+		p.Reason, p.Message = "Unschedulable", "0/1 nodes are available"
+		if i == 2 {
+			p.Created = p.Created.Add(-time.Second)
+		}
+		c.SetPod(p, noon)
+	}
+	names := func(limit int) (out []string) {
+		f := c.Frame(noon, limit)
+		if f.PendingCount != 3 {
+			t.Errorf("limit %d: count %d, want 3", limit, f.PendingCount)
+		}
+		for _, p := range f.Pending {
+			if p.Reason != "Unschedulable" || p.Message != "0/1 nodes are available" || p.Scheduler != "gnn" {
+				t.Errorf("lost why %s waits: %+v", p.Name, p)
+			}
+			out = append(out, p.Name)
+		}
+		return out
+	}
+	for limit, want := range map[int][]string{All: {"first", "p-9", "p-10"}, 2: {"first", "p-9"}, 0: nil, 9: {"first", "p-9", "p-10"}} {
+		if got := names(limit); !slices.Equal(got, want) {
+			t.Errorf("limit %d: %v, want %v", limit, got, want)
+		}
+	}
+}
+
+func TestSpread(t *testing.T) {
+	c := New()
+	closed := worker("control")
+	closed.Worker = false
+	c.ReplaceNodes([]Node{worker("a"), worker("b"), closed})
+	c.SetPod(pod("p", "a", 32_000, 1), noon)
+	c.SetPod(pod("q", "control", 64_000, 1), noon)
+	want := Spread{Nodes: 2, Mean: 0.25, Std: 0.25, Min: 0, Max: 0.5}
+	if got := c.Frame(noon, 0).CPUSpread; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := New().Frame(noon, 0).CPUSpread; got != (Spread{}) {
+		t.Errorf("of an empty cluster: %+v", got)
+	}
+}
+
+// TestSumsFollowEveryHistory compares the running sums with a count from scratch after any
+// history of changes, and the totals with the sum of the nodes.
+func TestSumsFollowEveryHistory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, nodes, pods := New(), map[string]bool{}, map[string]Pod{}
+		now := noon
+		nodeName := rapid.SampledFrom([]string{"a", "b", "c", "d"})
+		podName := rapid.SampledFrom([]string{"1", "2", "3", "4", "5", "6"})
+		draw := func() Pod {
+			p := pod(podName.Draw(t, "pod"), "", rapid.Int64Range(0, 4000).Draw(t, "cpu"), rapid.Int64Range(0, 1<<34).Draw(t, "memory"))
+			p.Scheduler = rapid.SampledFrom([]string{"gnn", "dqn"}).Draw(t, "scheduler")
+			p.GPU = rapid.Int64Range(0, 4).Draw(t, "gpu")
+			p.Done = rapid.IntRange(0, 9).Draw(t, "done") == 0
+			if rapid.Bool().Draw(t, "bound") {
+				p.Node = nodeName.Draw(t, "node")
+			}
+			return p
+		}
+		keep := func(p Pod) {
+			if delete(pods, p.Name); !p.Done {
+				pods[p.Name] = p
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"node":        func(t *rapid.T) { n := nodeName.Draw(t, "n"); nodes[n] = true; c.SetNode(worker(n)) },
+			"delete node": func(t *rapid.T) { n := nodeName.Draw(t, "n"); delete(nodes, n); c.DeleteNode(n) },
+			"pod":         func(*rapid.T) { p := draw(); keep(p); c.SetPod(p, now) },
+			"delete pod":  func(t *rapid.T) { n := podName.Draw(t, "p"); delete(pods, n); c.DeletePod("default", n) },
+			"time":        func(*rapid.T) { now = now.Add(700 * time.Millisecond) },
+			"list pods": func(t *rapid.T) {
+				clear(pods)
+				var list []Pod
+				for range rapid.IntRange(0, 4).Draw(t, "n") {
+					p := draw()
+					list = append(list, p)
+					keep(p)
+				}
+				c.ReplacePods(list, now)
+			},
+			"list nodes": func(t *rapid.T) {
+				clear(nodes)
+				var list []Node
+				for _, n := range rapid.SliceOfDistinct(nodeName, rapid.ID[string]).Draw(t, "nodes") {
+					nodes[n] = true
+					list = append(list, worker(n))
+				}
+				c.ReplaceNodes(list)
+			},
+			"": func(t *rapid.T) { checkAgainstCount(t, c.Frame(now, All), nodes, pods) },
+		})
+	})
+}
+
+func checkAgainstCount(t *rapid.T, f Frame, nodes map[string]bool, pods map[string]Pod) {
+	if len(f.Nodes) != len(nodes) {
+		t.Fatalf("%d nodes, want %d", len(f.Nodes), len(nodes))
+	}
+	var total Totals
+	for _, n := range f.Nodes {
+		var want [4]int64
+		for _, p := range pods {
+			if p.Node == n.Name {
+				want = [4]int64{want[0] + p.CPU, want[1] + p.Memory, want[2] + p.GPU, want[3] + 1}
+			}
+		}
+		if got := [4]int64{n.CPU.Requested, n.Memory.Requested, n.GPU.Requested, n.Pods.Requested}; !nodes[n.Name] || got != want {
+			t.Fatalf("node %s: %v, want %v", n.Name, got, want)
+		}
+		total.Nodes++
+		total.Ready++
+		total.CPU, total.Memory = total.CPU.plus(n.CPU), total.Memory.plus(n.Memory)
+		total.GPU, total.Pods = total.GPU.plus(n.GPU), total.Pods.plus(n.Pods)
+	}
+	if total != f.Totals {
+		t.Fatalf("totals %+v, want the sum of the nodes %+v", f.Totals, total)
+	}
+	bound, pending := map[string]int{}, map[string]int{}
+	for _, p := range pods {
+		if p.Node == "" {
+			pending[p.Scheduler]++
+		} else {
+			bound[p.Scheduler]++
+		}
+	}
+	if f.PendingCount != pending["gnn"]+pending["dqn"] || len(f.Pending) != f.PendingCount {
+		t.Fatalf("%d pending, %d listed, want %v", f.PendingCount, len(f.Pending), pending)
+	}
+	for _, s := range f.Schedulers {
+		if s.Bound != bound[s.Name] || s.Pending != pending[s.Name] {
+			t.Fatalf("scheduler %+v, want %d bound and %d pending", s, bound[s.Name], pending[s.Name])
+		}
+		delete(bound, s.Name)
+		delete(pending, s.Name)
+	}
+	if len(bound)+len(pending) > 0 {
+		t.Fatalf("schedulers missing: %v %v", bound, pending)
+	}
+}
+
+// TestManyPodsFit holds the promise that 150,000 pods need some tens of megabytes.
+func TestManyPodsFit(t *testing.T) {
+	const n = 150_000
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	c := New()
+	for i := range n {
+		c.SetPod(pod(fmt.Sprintf("deployment-5d5f9c8b7-%05d", i), fmt.Sprintf("node-%d", i%5000), 100, 1<<20), noon)
+	}
+	perPod := float64(heap()-before) / n
+	t.Logf("%.0f bytes a pod", perPod)
+	if perPod > 400 {
+		t.Errorf("%.0f bytes a pod, want at most 400", perPod)
+	}
+	if got := c.Frame(noon, 0).Schedulers[0].Bound; got != n {
+		t.Errorf("%d pods, want %d", got, n)
+	}
+}
+
+func filled(nodes, podsPerNode int) *Cluster {
+	c := New()
+	for i := range nodes {
+		name := fmt.Sprintf("node-%d", i)
+		c.SetNode(worker(name))
+		for j := range podsPerNode {
+			c.SetPod(pod(fmt.Sprintf("pod-%d-%d", i, j), name, int64(100+10*(i%7)), 1<<28), noon)
+		}
+	}
+	return c
+}
+
+// BenchmarkPodEvent is what one change of a pod costs on a cluster of 1,000 nodes and
+// 30,000 pods: it becomes pending, then bound.
+func BenchmarkPodEvent(b *testing.B) {
+	c := filled(1000, 30)
+	waits, runs := pod("p", "", 100, 1), pod("p", "node-500", 100, 1)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%2 == 0 {
+			c.SetPod(waits, noon)
+		} else {
+			c.SetPod(runs, noon)
+		}
+	}
+}
+
+// BenchmarkFrame is what a redraw asks for.
+func BenchmarkFrame(b *testing.B) {
+	for _, nodes := range []int{10, 1000, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			c := filled(nodes, 30)
+			b.ReportAllocs()
+			for b.Loop() {
+				c.Frame(noon, 0)
+			}
+		})
+	}
+}

@@ -1,0 +1,164 @@
+package state
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+func requests(cpu, memory string) v1.ResourceRequirements {
+	return v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}}
+}
+
+func TestPodOf(t *testing.T) {
+	base := func(change func(*v1.Pod)) *v1.Pod {
+		p := &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", CreationTimestamp: metav1.NewTime(noon)},
+			Spec:       v1.PodSpec{SchedulerName: "gnn", NodeName: "n", Containers: []v1.Container{{Name: "a", Resources: requests("100m", "1Mi")}}},
+		}
+		change(p)
+		return p
+	}
+	want := func(change func(*Pod)) Pod {
+		p := Pod{Namespace: "ns", Name: "p", Node: "n", Scheduler: "gnn", CPU: 100, Memory: 1 << 20, Created: noon}
+		change(&p)
+		return p
+	}
+	for _, c := range []struct {
+		name string
+		pod  *v1.Pod
+		want Pod
+	}{
+		{"one container", base(func(*v1.Pod) {}), want(func(*Pod) {})},
+		{"containers add up", base(func(p *v1.Pod) {
+			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "b", Resources: requests("50m", "2Mi")})
+		}), want(func(p *Pod) { p.CPU, p.Memory = 150, 3<<20 })},
+		{"a large init container counts alone", base(func(p *v1.Pod) {
+			p.Spec.InitContainers = []v1.Container{{Name: "i", Resources: requests("2", "1Ki")}}
+		}), want(func(p *Pod) { p.CPU = 2000 })},
+		{"a sidecar adds up", base(func(p *v1.Pod) {
+			p.Spec.InitContainers = []v1.Container{{Name: "s", Resources: requests("30m", "1Mi"), RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways)}}
+		}), want(func(p *Pod) { p.CPU, p.Memory = 130, 2<<20 })},
+		{"overhead", base(func(p *v1.Pod) { p.Spec.Overhead = requests("5m", "1Mi").Requests }), want(func(p *Pod) { p.CPU, p.Memory = 105, 2<<20 })},
+		{"pod-level requests win", base(func(p *v1.Pod) { p.Spec.Resources = ptr.To(requests("1", "1Gi")) }), want(func(p *Pod) { p.CPU, p.Memory = 1000, 1<<30 })},
+		{"a resize that is under way counts at the larger size", base(func(p *v1.Pod) {
+			p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "a", Resources: ptr.To(requests("300m", "1Mi"))}}
+		}), want(func(p *Pod) { p.CPU = 300 })},
+		{"GPUs", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests[gpuResource] = resource.MustParse("2") }), want(func(p *Pod) { p.GPU = 2 })},
+		{"no requests", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources = v1.ResourceRequirements{} }), want(func(p *Pod) { p.CPU, p.Memory = 0, 0 })},
+		{"succeeded", base(func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }), want(func(p *Pod) { p.Done = true })},
+		{"failed", base(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), want(func(p *Pod) { p.Done = true })},
+		{"scheduled", base(func(p *v1.Pod) {
+			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady}, {Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)}}
+		}), want(func(p *Pod) { p.Scheduled = noon })},
+		{"unschedulable", base(func(p *v1.Pod) {
+			p.Spec.NodeName = ""
+			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Unschedulable", Message: "no\x1b[2Jroom\n"}}
+		}), want(func(p *Pod) { p.Node, p.Reason, p.Message = "", "Unschedulable", "no [2Jroom " })},
+	} {
+		if d := cmp.Diff(c.want, PodOf(c.pod)); d != "" {
+			t.Errorf("%s: -want +got\n%s", c.name, d)
+		}
+	}
+}
+
+func TestNodeOf(t *testing.T) {
+	ready := func(s v1.ConditionStatus) []v1.NodeCondition {
+		return []v1.NodeCondition{{Type: v1.NodeMemoryPressure, Status: v1.ConditionTrue}, {Type: v1.NodeReady, Status: s}}
+	}
+	full := &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", CreationTimestamp: metav1.NewTime(noon), Labels: map[string]string{
+			"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/agent": "", "kubernetes.io/role": "agent", "node-role.kubernetes.io/": "x",
+			v1.LabelTopologyZone: "z1",
+		}},
+		Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "b", Value: "v", Effect: v1.TaintEffectNoSchedule}, {Key: "a", Effect: v1.TaintEffectNoExecute}}},
+		Status: v1.NodeStatus{
+			Conditions: ready(v1.ConditionTrue), NodeInfo: v1.NodeSystemInfo{KubeletVersion: "v1.36.3"},
+			Addresses:   []v1.NodeAddress{{Type: v1.NodeHostName, Address: "h"}, {Type: v1.NodeInternalIP, Address: "10.0.0.1"}, {Type: v1.NodeInternalIP, Address: "fd00::1"}},
+			Allocatable: v1.ResourceList{"cpu": resource.MustParse("63500m"), "memory": resource.MustParse("256Gi"), "pods": resource.MustParse("110"), gpuResource: resource.MustParse("8")},
+		},
+	}
+	want := Node{
+		Name: "n", Status: "Ready", Ready: true, Worker: true, Roles: []string{"agent", "worker"}, Version: "v1.36.3", Zone: "z1", InternalIP: "10.0.0.1",
+		Taints: []string{"a:NoExecute", "b=v:NoSchedule"}, Created: noon,
+		CPU: Usage{Allocatable: 63_500}, Memory: Usage{Allocatable: 256 << 30}, GPU: Usage{Allocatable: 8}, Pods: Usage{Allocatable: 110},
+	}
+	if d := cmp.Diff(want, NodeOf(full)); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+	for _, c := range []struct {
+		name       string
+		node       v1.Node
+		status     string
+		ready      bool
+		worker     bool
+		roleInView string
+	}{
+		{"no condition", v1.Node{}, "Unknown", false, true, "worker"},
+		{"not ready", v1.Node{Status: v1.NodeStatus{Conditions: ready(v1.ConditionFalse)}}, "NotReady", false, true, "worker"},
+		{"unknown", v1.Node{Status: v1.NodeStatus{Conditions: ready(v1.ConditionUnknown)}}, "Unknown", false, true, "worker"},
+		{"cordoned", v1.Node{Spec: v1.NodeSpec{Unschedulable: true}, Status: v1.NodeStatus{Conditions: ready(v1.ConditionTrue)}}, "Ready,SchedulingDisabled", true, true, "worker"},
+		{"control plane", v1.Node{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}},
+			Spec:       v1.NodeSpec{Taints: []v1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: v1.TaintEffectNoSchedule}}},
+		}, "Unknown", false, false, "control-plane"},
+		{"control plane that takes pods", v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}}, "Unknown", false, true, "control-plane"},
+		{"control plane that is not preferred", v1.Node{Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "node-role.kubernetes.io/master", Effect: v1.TaintEffectPreferNoSchedule}}}}, "Unknown", false, true, "worker"},
+		{"closed, without a role", v1.Node{Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "node-role.kubernetes.io/master", Effect: v1.TaintEffectNoExecute}}}}, "Unknown", false, false, "none"},
+	} {
+		n := NodeOf(&c.node)
+		if n.Status != c.status || n.Ready != c.ready || n.Worker != c.worker || n.Role() != c.roleInView {
+			t.Errorf("%s: %q ready %v worker %v role %q", c.name, n.Status, n.Ready, n.Worker, n.Role())
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain – text ✓": "plain – text ✓",
+		"\x1b]0;title\a": " ]0;title ",
+		"a\nb\tc\x7f":    "a b c ",
+		"\u009b31m":      " 31m",
+		"bad\xff":        "bad\uFFFD",
+		"\u202egnp.exe":  " gnp.exe",
+	} {
+		if got := Printable(in); got != want {
+			t.Errorf("Printable(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestRate(t *testing.T) {
+	var r rate
+	if got := r.perSecond(noon); got != 0 {
+		t.Errorf("of nothing: %v", got)
+	}
+	for i := range 200 { // 20 a second for ten seconds
+		r.add(noon.Add(time.Duration(i) * 50 * time.Millisecond))
+	}
+	for _, c := range []struct {
+		at       time.Duration
+		from, to float64
+	}{
+		{10*time.Second - time.Millisecond, 19.9, 20.1},
+		{10*time.Second + 400*time.Millisecond, 18.9, 19.3}, // the pause begins to show
+		{15 * time.Second, 9, 11},
+		{19 * time.Second, 1, 3},
+		{21 * time.Second, 0, 0},
+		{time.Hour, 0, 0},
+	} {
+		if got := r.perSecond(noon.Add(c.at)); got < c.from || got > c.to {
+			t.Errorf("after %v: %.2f a second, want %v to %v", c.at, got, c.from, c.to)
+		}
+	}
+	r.add(noon.Add(30 * time.Second))
+	r.add(noon.Add(10 * time.Second)) // late news of the same slot
+	if got := r.perSecond(noon.Add(30*time.Second + 250*time.Millisecond)); got < 0.09 || got > 0.11 {
+		t.Errorf("late news changed the present: %.3f a second", got)
+	}
+}

@@ -1,0 +1,61 @@
+package state
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// Cores writes millicores the way a person compares them: "0.25", "12.8", "640".
+func Cores(milli int64) string { return short(float64(milli) / 1000) }
+
+// Bytes writes bytes with a binary unit: "512Mi", "51.2Gi".
+func Bytes(b int64) string {
+	v, units := float64(b), []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
+	for len(units) > 1 && math.Abs(v) >= 1024 {
+		v, units = v/1024, units[1:]
+	}
+	return short(v) + units[0]
+}
+
+// Percent writes a fraction as whole percent: "20%".
+func Percent(f float64) string { return strconv.FormatFloat(math.Round(f*100), 'f', 0, 64) + "%" }
+
+// Rate writes events per second: "12.3".
+func Rate(perSecond float64) string {
+	if perSecond >= 100 {
+		return strconv.FormatFloat(perSecond, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(perSecond, 'f', 1, 64)
+}
+
+// Age writes how long before now t was, as kubectl does; "<unknown>" for the zero time.
+func Age(now, t time.Time) string {
+	if t.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(max(now.Sub(t), 0))
+}
+
+// short writes v with three digits at most before trailing zeros are dropped, and never
+// rounds away digits in front of the point.
+func short(v float64) string {
+	prec := 2
+	switch a := math.Abs(v); {
+	case a >= 99.95:
+		prec = 0
+	case a >= 9.995:
+		prec = 1
+	}
+	s := strconv.FormatFloat(v, 'f', prec, 64)
+	if prec > 0 {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	if s == "-0" || s == "" {
+		return "0"
+	}
+	return s
+}

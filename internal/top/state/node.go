@@ -1,0 +1,105 @@
+package state
+
+import (
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// gpuResource is the one extended resource that has a column of its own.
+const gpuResource v1.ResourceName = "nvidia.com/gpu"
+
+const (
+	roleLabelPrefix = "node-role.kubernetes.io/"
+	roleLabel       = "kubernetes.io/role" // the older form, which kubectl still reads
+)
+
+// NodeOf takes from an API node what a frame shows. The Requested figures stay zero: they
+// come from the pods.
+func NodeOf(n *v1.Node) Node {
+	out := Node{
+		Name:     n.Name,
+		Status:   "Unknown",
+		Roles:    roles(n.Labels),
+		Version:  Printable(n.Status.NodeInfo.KubeletVersion),
+		Zone:     n.Labels[v1.LabelTopologyZone],
+		Created:  n.CreationTimestamp.Time,
+		Cordoned: n.Spec.Unschedulable,
+		Worker:   true,
+		CPU:      Usage{Allocatable: n.Status.Allocatable.Cpu().MilliValue()},
+		Memory:   Usage{Allocatable: n.Status.Allocatable.Memory().Value()},
+		Pods:     Usage{Allocatable: n.Status.Allocatable.Pods().Value()},
+	}
+	if q, ok := n.Status.Allocatable[gpuResource]; ok {
+		out.GPU.Allocatable = q.Value()
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == v1.NodeReady {
+			out.Status, out.Ready = readiness(c.Status)
+		}
+	}
+	if out.Cordoned {
+		out.Status += ",SchedulingDisabled"
+	}
+	for _, a := range n.Status.Addresses {
+		if a.Type == v1.NodeInternalIP && out.InternalIP == "" {
+			out.InternalIP = Printable(a.Address)
+		}
+	}
+	for i := range n.Spec.Taints {
+		t := &n.Spec.Taints[i]
+		out.Taints = append(out.Taints, t.ToString())
+		if closesToWorkloads(t) {
+			out.Worker = false
+		}
+	}
+	slices.Sort(out.Taints)
+	return out
+}
+
+func readiness(s v1.ConditionStatus) (status string, ready bool) {
+	switch s {
+	case v1.ConditionTrue:
+		return "Ready", true
+	case v1.ConditionFalse:
+		return "NotReady", false
+	}
+	return "Unknown", false
+}
+
+// closesToWorkloads: a control plane without its taint (k3s, minikube) is a worker too.
+func closesToWorkloads(t *v1.Taint) bool {
+	switch t.Key {
+	case "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master":
+		return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
+	}
+	return false
+}
+
+func roles(labels map[string]string) []string {
+	var out []string
+	for k, v := range labels {
+		switch {
+		case strings.HasPrefix(k, roleLabelPrefix):
+			if role := k[len(roleLabelPrefix):]; role != "" {
+				out = append(out, role)
+			}
+		case k == roleLabel && v != "":
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Printable keeps text from a cluster from steering the terminal: control characters and
+// line breaks become spaces, and bytes that are no text are replaced.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}

@@ -1,0 +1,55 @@
+package state
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
+)
+
+// Pod is what is kept of a pod; an API pod is some thirty times as large.
+type Pod struct {
+	Namespace string
+	Name      string
+	Node      string // empty while it is pending
+	Scheduler string
+	CPU       int64 // effective request, millicores
+	Memory    int64 // effective request, bytes
+	GPU       int64 // effective request, devices
+	Created   time.Time
+	Done      bool      // Succeeded or Failed: holds no resources any more
+	Scheduled time.Time // when PodScheduled became true, to the second; zero if it is not
+	Reason    string    // of PodScheduled, while it is false
+	Message   string
+}
+
+// PodOf takes from an API pod what the sums need. The effective request is the
+// scheduler's: containers, sidecars, init containers, overhead, pod-level resources and
+// in-place resizes.
+func PodOf(p *v1.Pod) Pod {
+	reqs := resource.PodRequests(p, resource.PodResourcesOptions{
+		UseStatusResources: true,
+		InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	})
+	out := Pod{
+		Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Scheduler: Printable(p.Spec.SchedulerName),
+		CPU: reqs.Cpu().MilliValue(), Memory: reqs.Memory().Value(),
+		Created: p.CreationTimestamp.Time,
+		Done:    p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed,
+	}
+	if q, ok := reqs[gpuResource]; ok {
+		out.GPU = q.Value()
+	}
+	for i := range p.Status.Conditions {
+		c := &p.Status.Conditions[i]
+		if c.Type != v1.PodScheduled {
+			continue
+		}
+		if c.Status == v1.ConditionTrue {
+			out.Scheduled = c.LastTransitionTime.Time
+		} else {
+			out.Reason, out.Message = Printable(c.Reason), Printable(c.Message)
+		}
+	}
+	return out
+}

@@ -1,0 +1,122 @@
+package kwok
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	apiserverapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	apiserveroptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+)
+
+// featureGates are set for all components, which share them in one process. With the
+// replica set controller's staleness check on, its log floods under load.
+const featureGates = "--feature-gates=StaleControllerConsistencyReplicaSet=false"
+
+// apiServerArgs are the flags of kube-apiserver.
+func (cl *Cluster) apiServerArgs(etcdSocket string) []string {
+	advertise := cl.config.localHost() // must be an IP address; nothing uses it here
+	return []string{
+		"--etcd-servers=unix://" + etcdSocket,
+		"--bind-address=" + cl.config.BindAddress,
+		"--advertise-address=" + advertise,
+		"--secure-port=" + strconv.Itoa(cl.port),
+		"--tls-cert-file=" + cl.dir.file(fileServerCert),
+		"--tls-private-key-file=" + cl.dir.file(fileServerKey),
+		"--token-auth-file=" + cl.dir.file(fileTokens),
+		"--anonymous-auth=false",
+		"--authorization-mode=AlwaysAllow", // the one token there is may do everything
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + cl.dir.file(fileServiceAccountKey),
+		"--service-account-signing-key-file=" + cl.dir.file(fileServiceAccountKey),
+		"--service-cluster-ip-range=10.96.0.0/16",
+		"--disable-admission-plugins=ServiceAccount", // nothing runs in the pods that could use a token
+		"--endpoint-reconciler-type=none",
+		"--enable-priority-and-fairness=false",
+		"--max-requests-inflight=0",
+		"--max-mutating-requests-inflight=0",
+		"--event-ttl=10m",
+		"--delete-collection-workers=16",
+		"--profiling=false",
+		featureGates,
+	}
+}
+
+// runAPIServer runs kube-apiserver on the listener until ctx is cancelled. The option
+// structs are used rather than the component's command, whose signal handler can be
+// installed only once in a process.
+func runAPIServer(ctx context.Context, listener net.Listener, args []string) error {
+	s := apiserveroptions.NewServerRunOptions()
+	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
+	for _, f := range s.Flags().FlagSets {
+		flags.AddFlagSet(f)
+	}
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("flags: %w", err)
+	}
+	s.SecureServing.Listener = listener
+	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return fmt.Errorf("feature gates: %w", err)
+	}
+	completed, err := s.Complete(ctx)
+	if err != nil {
+		return err
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	return apiserverapp.Run(ctx, completed)
+}
+
+const (
+	apiPoll     = 50 * time.Millisecond
+	apiPatience = 2 * time.Minute
+)
+
+// waitAPI waits until the API server says that it is ready and returns a client. A
+// cancelled ctx does not cut the wait short: an API server that is told to stop while it
+// starts ends the whole process (its start hooks end in klog.Fatal).
+func (cl *Cluster) waitAPI(ctx context.Context, server *component) (*kubernetes.Clientset, error) {
+	cs, err := kubernetes.NewForConfig(cl.protobuf())
+	if err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(apiPoll)
+	defer tick.Stop()
+	limit := time.NewTimer(apiPatience)
+	defer limit.Stop()
+	for {
+		if ready(context.WithoutCancel(ctx), cs.RESTClient()) == nil {
+			return cs, context.Cause(ctx)
+		}
+		select {
+		case <-server.done:
+			return nil, fmt.Errorf("wait for the API server: %w", context.Cause(ctx))
+		case <-limit.C:
+			return nil, fmt.Errorf("the API server is not ready after %v", apiPatience)
+		case <-tick.C:
+		}
+	}
+}
+
+// protobuf returns a client configuration for typed clients, with the encoding that costs
+// the least.
+func (cl *Cluster) protobuf() *rest.Config {
+	rc := cl.REST()
+	rc.ContentType = "application/vnd.kubernetes.protobuf"
+	rc.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	return rc
+}
+
+// ready asks the API server whether it is.
+func ready(ctx context.Context, c rest.Interface) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return c.Get().AbsPath("/readyz").Do(ctx).Error()
+}

@@ -1,0 +1,70 @@
+package kwok
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gnnsched/kwok/nodepool"
+)
+
+// BenchmarkStart measures a cluster from nothing: the time until every node is ready, the
+// CPU time that takes, the memory then, and the time that a stop takes. The figures in
+// docs/cluster.md come from
+//
+//	GOGC=300 go test ./kwok -run '^$' -bench Start -benchtime 1x
+//
+// in which 300 is what kwokcluster sets.
+func BenchmarkStart(b *testing.B) {
+	for _, nodes := range []int{10, 1000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			var ready, stopped, cpu time.Duration
+			for range b.N {
+				begin, used := time.Now(), cpuTime(b)
+				cl, err := Start(context.Background(), Config{Dir: b.TempDir(), Pools: nodepool.Default(nodes)})
+				if err != nil {
+					b.Fatal(err)
+				}
+				ready, cpu = ready+time.Since(begin), cpu+cpuTime(b)-used
+				b.ReportMetric(residentMiB(b), "MiB")
+				begin = time.Now()
+				if err := cl.Stop(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+				stopped += time.Since(begin)
+			}
+			n := float64(b.N)
+			b.ReportMetric(ready.Seconds()/n, "s-to-ready")
+			b.ReportMetric(cpu.Seconds()/n, "cpu-s-to-ready")
+			b.ReportMetric(stopped.Seconds()/n, "s-to-stop")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// cpuTime returns the CPU time that this process has used.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// residentMiB returns the memory that this process holds, as the kernel counts it.
+func residentMiB(b *testing.B) float64 {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "VmRSS:")
+	var kib float64
+	if _, err := fmt.Sscan(rest, &kib); !found || err != nil {
+		b.Fatalf("no VmRSS in /proc/self/status: %v", err)
+	}
+	return kib / 1024
+}

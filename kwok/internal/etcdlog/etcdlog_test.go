@@ -1,0 +1,51 @@
+package etcdlog_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"go.etcd.io/etcd/client/pkg/v3/logutil"
+	"go.uber.org/zap"
+	_ "k8s.io/apiserver/pkg/storage/storagebackend/factory" // whose logger it is about
+
+	"gnnsched/kwok/internal/etcdlog"
+)
+
+func TestRoute(t *testing.T) {
+	log, err := logutil.CreateDefaultZapLogger(zap.InfoLevel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Warn("to nobody")
+	var out bytes.Buffer
+	to := zerolog.New(&out)
+	etcdlog.Route(&to)
+	t.Cleanup(func() { etcdlog.Route(nil) })
+	log.Info("chatter")
+	log.Warn("slow disk", zap.Int("ms", 7))
+	want := `{"level":"warn","ms":7,"message":"slow disk"}` + "\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+// TestIsInitialisedFirst holds what the package relies on: that it is initialised before
+// the package that makes the logger. The runtime says so when it is asked to trace.
+func TestIsInitialisedFirst(t *testing.T) {
+	c := exec.Command(os.Args[0], "-test.run=^$")
+	c.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	if err := c.Run(); err != nil {
+		t.Fatal(err)
+	}
+	us := strings.Index(stderr.String(), "init gnnsched/kwok/internal/etcdlog @")
+	them := strings.Index(stderr.String(), "init k8s.io/apiserver/pkg/storage/storagebackend/factory @")
+	if us < 0 || them < 0 || us > them {
+		t.Errorf("we are initialised at %d, they at %d of the trace", us, them)
+	}
+}

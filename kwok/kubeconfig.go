@@ -1,0 +1,33 @@
+package kwok
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"gnnsched/internal/exit"
+)
+
+// kubeconfig returns a kubeconfig that needs no other file: authority and token are in it.
+func kubeconfig(context, url string, creds credentials) *clientcmdapi.Config {
+	k := clientcmdapi.NewConfig()
+	k.Clusters[context] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: creds.caPEM}
+	k.AuthInfos[context] = &clientcmdapi.AuthInfo{Token: creds.token}
+	k.Contexts[context] = &clientcmdapi.Context{Cluster: context, AuthInfo: context}
+	k.CurrentContext = context
+	return k
+}
+
+// copyKubeconfig writes a kubeconfig outside the data directory, where the user wants it.
+func copyKubeconfig(path string, b []byte, mode os.FileMode) error {
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = writeFile(path, b, mode)
+	}
+	if err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("write the kubeconfig %s: %w", path, err), "choose a file that you can write to with --kubeconfig-out")
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package kwok
+
+import (
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"go.uber.org/goleak"
+	"k8s.io/klog/v2"
+)
+
+func init() {
+	// Kubernetes' chatter would hide what the tests say.
+	klog.SetLogger(logr.Discard())
+}
+
+// upstreamLeaks are goroutines of Kubernetes and kwok that have no way to be stopped, or that
+// end by themselves some seconds later. There are a few for each start.
+var upstreamLeaks = []goleak.Option{
+	// kwok's queues run until the process ends: three a start.
+	goleak.IgnoreAnyFunction("sigs.k8s.io/kwok/pkg/utils/queue.(*weightDelayingQueue[...]).loopWorker"),
+	// kwok's informers feed a cache whose end they do not wait for.
+	goleak.IgnoreAnyFunction("sigs.k8s.io/kwok/pkg/utils/informer.newCacheInformer[...].func2"),
+	// kwok never shuts its event broadcaster down: two a start.
+	goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*Broadcaster).loop"),
+	goleak.IgnoreAnyFunction("k8s.io/client-go/tools/record.(*eventBroadcasterImpl).StartEventWatcher.func1"),
+	// Each read that must be fresh starts a timer, which is left to run out.
+	goleak.IgnoreAnyFunction("k8s.io/apiserver/pkg/storage/cacher.(*watchCache).waitUntilFreshAndBlock.func2"),
+	// What runs forever by its name, such as the log health check's watcher: one a process.
+	goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/util/wait.Forever"),
+}
+
+// checkLeaks fails the test if it leaves goroutines behind other than upstreamLeaks.
+func checkLeaks(t *testing.T) {
+	t.Helper()
+	ignore := append([]goleak.Option{goleak.IgnoreCurrent()}, upstreamLeaks...)
+	t.Cleanup(func() { goleak.VerifyNone(t, ignore...) })
+}
+
+// checkSockets checks that this process listens on loopback addresses alone.
+func checkSockets(t *testing.T) {
+	t.Helper()
+	mine := map[string]bool{}
+	fds, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		target, err := os.Readlink(fd)
+		if inode, ok := strings.CutPrefix(target, "socket:["); err == nil && ok {
+			mine[strings.TrimSuffix(inode, "]")] = true
+		}
+	}
+	listening := 0
+	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6", "/proc/self/net/udp", "/proc/self/net/udp6"} {
+		b, err := os.ReadFile(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(string(b), "\n")[1:] {
+			f := strings.Fields(line)
+			const local, state, inode = 1, 3, 9
+			if len(f) <= inode || !mine[f[inode]] || f[state] != "0A" && !strings.Contains(table, "udp") {
+				continue
+			}
+			listening++
+			if !loopbackHex(t, f[local]) {
+				t.Errorf("%s: listens on %s", table, f[local])
+			}
+		}
+	}
+	if listening != 1 {
+		t.Errorf("%d listening sockets, want the API server's alone", listening)
+	}
+}
+
+// loopbackHex tells whether an address of the kernel's tables, such as 0100007F:C350, is a
+// loopback address.
+func loopbackHex(t *testing.T, s string) bool {
+	t.Helper()
+	host, port, _ := strings.Cut(s, ":")
+	b, err := hex.DecodeString(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := strconv.ParseUint(port, 16, 16); err != nil {
+		t.Fatal(err)
+	}
+	if len(b) == 4 {
+		return b[3] == 127 // the bytes are in the order of the machine, little endian
+	}
+	return host == "00000000000000000000000001000000"
+}
+
+func TestLoopbackHex(t *testing.T) {
+	for s, want := range map[string]bool{
+		"0100007F:1F90": true, "00000000:1F90": false, "0101A8C0:0050": false,
+		"00000000000000000000000001000000:1F90": true, "00000000000000000000000000000000:1F90": false,
+	} {
+		if got := loopbackHex(t, s); got != want {
+			t.Errorf("%s: %v", s, got)
+		}
+	}
+}

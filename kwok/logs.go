@@ -1,0 +1,95 @@
+package kwok
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	kwoklog "sigs.k8s.io/kwok/pkg/log"
+
+	"gnnsched/kwok/internal/jsonlog"
+)
+
+// etcdLog is where etcd's log goes: warnings and errors to a zerolog logger, but warnings
+// only once it serves (before, it warns of what is meant to be so), and nothing once ctx is
+// over (what it says then, it says because it is being stopped).
+type etcdLog struct {
+	ctx     context.Context
+	log     zerolog.Logger
+	serving atomic.Bool
+}
+
+// zap returns the logger for etcd. What etcd calls fatal panics instead of ending the process.
+func (l *etcdLog) zap() *zap.Logger {
+	return zap.New(&zapCore{to: l, log: l.log.With().Str("source", "etcd").Logger()}, zap.WithFatalHook(zapcore.WriteThenPanic))
+}
+
+type zapCore struct {
+	to  *etcdLog
+	log zerolog.Logger
+}
+
+// Enabled implements zapcore.LevelEnabler.
+func (c *zapCore) Enabled(l zapcore.Level) bool {
+	return l > zapcore.WarnLevel || l == zapcore.WarnLevel && c.to.serving.Load()
+}
+
+// With implements zapcore.Core.
+func (c *zapCore) With(fields []zapcore.Field) zapcore.Core {
+	return &zapCore{to: c.to, log: c.log.With().Fields(zapFields(fields)).Logger()}
+}
+
+// Check implements zapcore.Core.
+func (c *zapCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(e.Level) {
+		return ce.AddCore(e, c)
+	}
+	return ce
+}
+
+// Write implements zapcore.Core.
+func (c *zapCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	if c.to.ctx.Err() != nil {
+		return nil
+	}
+	level := zerolog.WarnLevel
+	if e.Level > zapcore.WarnLevel {
+		level = zerolog.ErrorLevel
+	}
+	c.log.WithLevel(level).Fields(zapFields(fields)).Msg(e.Message)
+	return nil
+}
+
+// Sync implements zapcore.Core.
+func (c *zapCore) Sync() error { return nil }
+
+func zapFields(fields []zapcore.Field) map[string]any {
+	m := zapcore.NewMapObjectEncoder()
+	for _, f := range fields {
+		f.AddTo(m)
+	}
+	return m.Fields
+}
+
+// kwokLogTo returns the logger that kwok's controllers take from their context. It passes
+// warnings and errors on to log until ctx is over: what fails after that fails because the
+// cluster is being stopped.
+func kwokLogTo(ctx context.Context, log zerolog.Logger) *kwoklog.Logger {
+	return kwoklog.NewLogger(kwokWriter{ctx, log.With().Str("source", "kwok").Logger()}, kwoklog.LevelWarn)
+}
+
+// kwokWriter takes the JSON lines that kwok writes, one at a time.
+type kwokWriter struct {
+	ctx context.Context
+	log zerolog.Logger
+}
+
+// Write implements io.Writer.
+func (w kwokWriter) Write(b []byte) (int, error) {
+	if w.ctx.Err() == nil {
+		jsonlog.Forward(w.log, b)
+	}
+	return len(b), nil
+}

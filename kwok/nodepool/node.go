@@ -1,0 +1,93 @@
+package nodepool
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// LabelManagedBy and ManagedBy mark the nodes that this package made; it deletes no other.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	ManagedBy      = "kwokcluster"
+	// LabelPool holds the name of a node's pool.
+	LabelPool = "gnnsched.io/node-pool"
+	// AnnotationFake hands a node to kwok's controllers, which play its kubelet.
+	AnnotationFake = "kwok.x-k8s.io/node"
+	// annotationSpec holds, as JSON, what the node was last told to be, so that a changed
+	// pool changes its part of the node and leaves what others added.
+	annotationSpec = "gnnsched.io/node-pool-spec"
+)
+
+// reserved are the labels that node sets on every node, which a pool therefore may not.
+var reserved = map[string]bool{
+	LabelManagedBy: true, LabelPool: true, "type": true, corev1.LabelHostname: true,
+	corev1.LabelOSStable: true, corev1.LabelArchStable: true, labelOSBeta: true, labelArchBeta: true,
+}
+
+// The old names of the labels for operating system and architecture. The node controller
+// adds them to a node that lacks them, in a write of its own for each.
+const (
+	labelOSBeta   = "beta.kubernetes.io/os"
+	labelArchBeta = "beta.kubernetes.io/arch"
+)
+
+// spec is the part of a node that its pool decides.
+type spec struct {
+	Labels   map[string]string   `json:"labels"`
+	Taints   []corev1.Taint      `json:"taints,omitempty"`
+	Capacity corev1.ResourceList `json:"capacity"`
+}
+
+func (s spec) json() string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(fmt.Sprintf("a node's spec of strings and quantities does not marshal: %v", err)) // cannot happen
+	}
+	return string(b)
+}
+
+// spec returns what node i of the pool is to be.
+func (p *Pool) spec(i int) spec {
+	name := p.NodeName(i)
+	labels := map[string]string{}
+	maps.Copy(labels, p.Labels)
+	labels[LabelManagedBy], labels[LabelPool] = ManagedBy, p.Name
+	labels["type"] = "kwok"
+	labels[corev1.LabelHostname] = name
+	labels[corev1.LabelOSStable], labels[labelOSBeta] = "linux", "linux"
+	labels[corev1.LabelArchStable], labels[labelArchBeta] = "amd64", "amd64"
+	if len(p.Zones) > 0 {
+		labels[corev1.LabelTopologyZone] = p.Zones[i%len(p.Zones)]
+	}
+	capacity := p.Capacity.DeepCopy()
+	if _, ok := capacity[corev1.ResourcePods]; !ok {
+		capacity[corev1.ResourcePods] = resource.MustParse(defaultPods)
+	}
+	return spec{Labels: labels, Taints: p.Taints, Capacity: capacity}
+}
+
+// NodeName returns the name of the pool's node number i, from 0.
+func (p *Pool) NodeName(i int) string { return p.Name + "-" + strconv.Itoa(i) }
+
+// node returns node number i as it is first created. kwok sets its conditions, IP
+// address and versions.
+func (p *Pool) node(i int) *corev1.Node {
+	s := p.spec(i)
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: p.NodeName(i), Labels: s.Labels,
+			Annotations: map[string]string{AnnotationFake: "fake", annotationSpec: s.json()},
+		},
+		Spec: corev1.NodeSpec{Taints: s.Taints},
+		Status: corev1.NodeStatus{
+			Capacity: s.Capacity, Allocatable: s.Capacity.DeepCopy(), Phase: corev1.NodePending,
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: p.NodeName(i)}},
+		},
+	}
+}

@@ -1,0 +1,322 @@
+package nodepool
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"gnnsched/internal/exit"
+)
+
+const (
+	maxFile     = 1 << 20 // bytes of a pool file
+	maxPools    = 1000    // in one file
+	maxQuantity = 40      // characters
+)
+
+const parseHint = "the format is described in docs/cluster.md; an example:\n  pools: [{name: node, count: 10, capacity: {cpu: \"64\", memory: 256Gi, pods: 110}}]"
+
+// Load reads the pool file at path; see Parse.
+func Load(path string) ([]Pool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("open the node pools: %w", err), "")
+	}
+	defer f.Close() //nolint:errcheck // only read
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("read the node pools: %w", err), "")
+	}
+	return Parse(path, b)
+}
+
+// Parse decodes a pool file, strictly: an unknown field, a field given twice and a value of
+// the wrong type are errors, and so is what Validate rejects. The error is a usage error
+// that names every fault with file (name), line and field.
+func Parse(name string, b []byte) ([]Pool, error) {
+	p := parser{name: name, lines: map[string]int{}}
+	pools := p.file(b)
+	if len(p.errs) == 0 {
+		p.invalid(Validate(pools))
+	}
+	if len(p.errs) > 0 {
+		return nil, exit.New(exit.Usage, errors.Join(p.errs...), parseHint)
+	}
+	return pools, nil
+}
+
+// parser walks the YAML tree instead of decoding into structs so that it knows the line of
+// every field, for its own errors and for those of Validate.
+type parser struct {
+	name  string
+	lines map[string]int // of the fields, by joinPath
+	errs  []error
+}
+
+func (p *parser) fail(line int, path []any, format string, a ...any) {
+	where := p.name
+	if line > 0 {
+		where += ":" + strconv.Itoa(line)
+	}
+	if len(path) > 0 {
+		where += ": " + joinPath(path)
+	}
+	p.errs = append(p.errs, fmt.Errorf("%s: %s", where, fmt.Sprintf(format, a...)))
+}
+
+// invalid adds the faults that Validate found, each with the line of the innermost field on
+// its path that the file has.
+func (p *parser) invalid(err error) {
+	if err == nil {
+		return
+	}
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		p.errs = append(p.errs, err)
+		return
+	}
+	for _, e := range joined.Unwrap() {
+		var f *FieldError
+		if !errors.As(e, &f) {
+			p.errs = append(p.errs, e)
+			continue
+		}
+		line := 0
+		for n := len(f.Path); n > 0 && line == 0; n-- {
+			line = p.lines[joinPath(f.Path[:n])]
+		}
+		p.fail(line, f.Path, "%s", f.Why)
+	}
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
+
+func (p *parser) file(b []byte) []Pool {
+	if len(b) > maxFile {
+		p.fail(0, nil, "is larger than %d bytes", maxFile)
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(b))
+	var doc, more yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		p.fail(0, nil, "is empty")
+		return nil
+	case err != nil:
+		line := 0
+		if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+			line, _ = strconv.Atoi(m[1])
+		}
+		p.fail(line, nil, "is not YAML: %s", strings.TrimPrefix(yamlLine.ReplaceAllString(err.Error(), ""), "yaml: "))
+		return nil
+	}
+	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
+		p.fail(more.Line, nil, "holds more than one document; put all pools in one list")
+		return nil
+	}
+	var pools []Pool
+	found := false
+	p.object(doc.Content[0], nil, map[string]func(*yaml.Node, []any){
+		"pools": func(n *yaml.Node, path []any) {
+			found = true
+			p.list(n, path, func(n *yaml.Node, path []any) {
+				if len(pools) < maxPools {
+					pools = append(pools, p.pool(n, path))
+				} else if len(pools) == maxPools {
+					p.fail(n.Line, path, "more than %d pools", maxPools)
+					pools = append(pools, Pool{})
+				}
+			})
+		},
+	})
+	if len(p.errs) == 0 && (!found || len(pools) == 0) {
+		p.fail(0, []any{"pools"}, "must list at least one pool")
+	}
+	return pools
+}
+
+func (p *parser) pool(n *yaml.Node, path []any) Pool {
+	var out Pool
+	count, zone := false, ""
+	p.object(n, path, map[string]func(*yaml.Node, []any){
+		"name":  func(n *yaml.Node, path []any) { out.Name = p.text(n, path) },
+		"count": func(n *yaml.Node, path []any) { out.Count, count = p.integer(n, path), true },
+		"capacity": func(n *yaml.Node, path []any) {
+			out.Capacity = corev1.ResourceList{}
+			p.each(n, path, func(key string, n *yaml.Node, path []any) {
+				out.Capacity[corev1.ResourceName(key)] = p.quantity(n, path)
+			})
+		},
+		"labels": func(n *yaml.Node, path []any) {
+			out.Labels = map[string]string{}
+			p.each(n, path, func(key string, n *yaml.Node, path []any) { out.Labels[key] = p.text(n, path) })
+		},
+		"taints": func(n *yaml.Node, path []any) {
+			p.list(n, path, func(n *yaml.Node, path []any) { out.Taints = append(out.Taints, p.taint(n, path)) })
+		},
+		"zone": func(n *yaml.Node, path []any) { zone = p.text(n, path) },
+		"zones": func(n *yaml.Node, path []any) {
+			p.list(n, path, func(n *yaml.Node, path []any) { out.Zones = append(out.Zones, p.text(n, path)) })
+		},
+	})
+	if n.Kind == yaml.MappingNode && !count {
+		p.fail(n.Line, append(slices.Clone(path), "count"), "must be given: how many nodes the pool has")
+	}
+	if zone != "" {
+		if len(out.Zones) > 0 {
+			p.fail(n.Line, append(slices.Clone(path), "zone"), "give zone or zones, not both")
+		}
+		out.Zones = []string{zone}
+		p.lines[joinPath(append(slices.Clone(path), "zones", 0))] = p.lines[joinPath(append(slices.Clone(path), "zone"))]
+	}
+	return out
+}
+
+func (p *parser) taint(n *yaml.Node, path []any) corev1.Taint {
+	var t corev1.Taint
+	p.object(n, path, map[string]func(*yaml.Node, []any){
+		"key":    func(n *yaml.Node, path []any) { t.Key = p.text(n, path) },
+		"value":  func(n *yaml.Node, path []any) { t.Value = p.text(n, path) },
+		"effect": func(n *yaml.Node, path []any) { t.Effect = corev1.TaintEffect(p.text(n, path)) },
+	})
+	return t
+}
+
+// object walks a mapping whose keys are the given fields.
+func (p *parser) object(n *yaml.Node, path []any, fields map[string]func(*yaml.Node, []any)) {
+	p.each(n, path, func(key string, n *yaml.Node, path []any) {
+		if f, ok := fields[key]; ok {
+			f(n, path)
+			return
+		}
+		known := make([]string, 0, len(fields))
+		for k := range fields {
+			known = append(known, k)
+		}
+		slices.Sort(known)
+		p.fail(p.lines[joinPath(path)], path, "no such field; there are %s", strings.Join(known, ", "))
+	})
+}
+
+// each walks a mapping. An empty value stands for an empty mapping, as in YAML elsewhere.
+func (p *parser) each(n *yaml.Node, path []any, f func(key string, value *yaml.Node, path []any)) {
+	n = resolve(n)
+	if null(n) {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		p.fail(n.Line, path, "must be fields and values, not %s", kind(n))
+		return
+	}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := resolve(n.Content[i]), resolve(n.Content[i+1])
+		if k.Kind != yaml.ScalarNode {
+			p.fail(k.Line, path, "a field's name must be text, not %s", kind(k))
+			continue
+		}
+		sub := append(slices.Clone(path), k.Value)
+		line := n.Content[i].Line
+		p.lines[joinPath(sub)] = line
+		if first, dup := seen[k.Value]; dup {
+			p.fail(line, sub, "given twice, first in line %d", first)
+			continue
+		}
+		seen[k.Value] = line
+		f(k.Value, v, sub)
+	}
+}
+
+func (p *parser) list(n *yaml.Node, path []any, f func(*yaml.Node, []any)) {
+	n = resolve(n)
+	if null(n) {
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		p.fail(n.Line, path, "must be a list, not %s", kind(n))
+		return
+	}
+	for i, item := range n.Content {
+		sub := append(slices.Clone(path), i)
+		p.lines[joinPath(sub)] = item.Line
+		f(resolve(item), sub)
+	}
+}
+
+func (p *parser) text(n *yaml.Node, path []any) string {
+	switch {
+	case null(n):
+	case n.Kind != yaml.ScalarNode:
+		p.fail(n.Line, path, "must be text, not %s", kind(n))
+	case n.ShortTag() != "!!str":
+		p.fail(n.Line, path, "%s is %s to YAML; write %q in quotes", n.Value, kind(n), n.Value)
+	default:
+		return n.Value
+	}
+	return ""
+}
+
+func (p *parser) integer(n *yaml.Node, path []any) int {
+	i, err := strconv.Atoi(n.Value)
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || err != nil {
+		p.fail(n.Line, path, "must be a whole number, not %s", kind(n))
+		return 0
+	}
+	return i
+}
+
+func (p *parser) quantity(n *yaml.Node, path []any) resource.Quantity {
+	if n.Kind != yaml.ScalarNode || null(n) {
+		p.fail(n.Line, path, "must be a quantity such as 64, 500m or 256Gi, not %s", kind(n))
+		return resource.Quantity{}
+	}
+	if len(n.Value) > maxQuantity {
+		p.fail(n.Line, path, "a quantity of more than %d characters", maxQuantity)
+		return resource.Quantity{}
+	}
+	q, err := resource.ParseQuantity(n.Value)
+	if err != nil {
+		p.fail(n.Line, path, "%q is not a quantity such as 64, 500m or 256Gi", n.Value)
+	}
+	return q
+}
+
+func resolve(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+func null(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// kind says in plain words what a value is.
+func kind(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "fields and values"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return "nothing"
+	case "!!int", "!!float":
+		return "a number"
+	case "!!bool":
+		return "true or false"
+	case "!!str":
+		return "text"
+	}
+	return "a " + strings.TrimPrefix(n.ShortTag(), "!!")
+}

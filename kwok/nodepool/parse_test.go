@@ -1,0 +1,211 @@
+package nodepool
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
+
+	"gnnsched/internal/exit"
+)
+
+var quantities = cmp.Comparer(func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })
+
+func TestExamplesParse(t *testing.T) {
+	files, err := filepath.Glob("../testdata/*.yaml")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("found %d examples: %v", len(files), err)
+	}
+	for _, f := range files {
+		if _, err := Load(f); err != nil {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestDocsParse decodes every pool file that the documentation shows.
+func TestDocsParse(t *testing.T) {
+	b, err := os.ReadFile("../../docs/cluster.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for i, block := range strings.Split(string(b), "```") {
+		body, isYAML := strings.CutPrefix(block, "yaml\n")
+		if i%2 == 0 || !isYAML || !strings.Contains(body, "pools:") {
+			continue
+		}
+		shown++
+		if _, err := Parse("docs/cluster.md", []byte(body)); err != nil {
+			t.Errorf("%v, in\n%s", err, body)
+		}
+	}
+	if shown < 2 {
+		t.Errorf("the documentation shows %d pool files", shown)
+	}
+}
+
+func TestDefaultIsTheExample(t *testing.T) {
+	want, err := Load("../testdata/default.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, Default(10), quantities, cmpopts.EquateEmpty()); d != "" {
+		t.Error(d)
+	}
+	if err := Validate(Default(0)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	got, err := Parse("p", []byte(`
+pools:
+- &base
+  name: gpu
+  count: 2
+  capacity: {cpu: 1500m, memory: "1Gi", nvidia.com/gpu: 8}
+  zone: b
+  taints: [{key: k, value: v, effect: NoExecute}]
+- name: other
+  count: 0
+  capacity: {cpu: .5, memory: 1e9}
+  labels: {a: "1", b: ""}
+  taints:
+  zones: [x, "2"]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := resource.MustParse
+	want := []Pool{{
+		Name: "gpu", Count: 2, Zones: []string{"b"},
+		Capacity: corev1.ResourceList{"cpu": q("1.5"), "memory": q("1Gi"), "nvidia.com/gpu": q("8")},
+		Taints:   []corev1.Taint{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute}},
+	}, {
+		Name: "other", Zones: []string{"x", "2"}, Labels: map[string]string{"a": "1", "b": ""},
+		Capacity: corev1.ResourceList{"cpu": q("500m"), "memory": q("1G")},
+	}}
+	if d := cmp.Diff(want, got, quantities); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	const ok = "capacity: {cpu: 1, memory: 1Gi}"
+	for _, c := range []struct{ name, in, want string }{
+		{"empty", "", "p.yaml: is empty"},
+		{"nothing", "---\n", "p.yaml: pools: must list at least one pool"},
+		{"no pools", "pools: []", "p.yaml: pools: must list at least one pool"},
+		{"not YAML", "pools:\n  - {", "p.yaml:2: is not YAML: did not find expected node content"},
+		{"tab", "pools:\n\t- a", "p.yaml:2: is not YAML: found character that cannot start any token"},
+		{"two documents", "pools: []\n---\npools: []", "p.yaml:2: holds more than one document; put all pools in one list"},
+		{"a list", "- name: a", "p.yaml:1: must be fields and values, not a list"},
+		{"not a list", "pools: 3", "p.yaml:1: pools: must be a list, not a number"},
+		{"unknown field", "pools:\n- name: a\n  count: 1\n  " + ok + "\n  size: 3", "p.yaml:5: pools[0].size: no such field; there are capacity, count, labels, name, taints, zone, zones"},
+		{"unknown top field", "pool:\n- name: a", "p.yaml:1: pool: no such field; there are pools"},
+		{"twice", "pools:\n- name: a\n  name: b\n  count: 1\n  " + ok, "p.yaml:3: pools[0].name: given twice, first in line 2"},
+		{"no count", "pools:\n- name: a\n  " + ok, "p.yaml:2: pools[0].count: must be given: how many nodes the pool has"},
+		{"count is text", "pools:\n- name: a\n  count: many\n  " + ok, "p.yaml:3: pools[0].count: must be a whole number, not text"},
+		{"count is a fraction", "pools:\n- name: a\n  count: 1.5\n  " + ok, "p.yaml:3: pools[0].count: must be a whole number, not a number"},
+		{"negative count", "pools:\n- name: a\n  count: -1\n  " + ok, "p.yaml:3: pools[0].count: -1 is not between 0 and 100000"},
+		{"too many", "pools:\n- {name: a, count: 60000, " + ok + "}\n- {name: b, count: 60000, " + ok + "}", "p.yaml:1: pools: 120000 nodes in all, more than the 100000 that are allowed"},
+		{"no name", "pools:\n- count: 1\n  " + ok, "p.yaml:2: pools[0].name: must be given: it is the prefix of the nodes' names"},
+		{"long name", "pools:\n- {name: " + strings.Repeat("a", 58) + ", count: 1, " + ok + "}", "p.yaml:2: pools[0].name: has 58 characters, more than 57"},
+		{"same name", "pools:\n- {name: a, count: 1, " + ok + "}\n- {name: a, count: 1, " + ok + "}", `p.yaml:3: pools[1].name: "a" is also the name of pools[0]`},
+		{"bad quantity", "pools:\n- name: a\n  count: 1\n  capacity:\n    cpu: 64x\n    memory: 1Gi", `p.yaml:5: pools[0].capacity.cpu: "64x" is not a quantity such as 64, 500m or 256Gi`},
+		{"no quantity", "pools:\n- name: a\n  count: 1\n  capacity:\n    cpu:\n    memory: 1Gi", `p.yaml:5: pools[0].capacity.cpu: must be a quantity such as 64, 500m or 256Gi, not nothing`},
+		{"endless quantity", "pools:\n- {name: a, count: 1, capacity: {memory: 1, cpu: " + strings.Repeat("9", 41) + "}}", `p.yaml:2: pools[0].capacity.cpu: a quantity of more than 40 characters`},
+		{"negative quantity", "pools:\n- {name: a, count: 1, capacity: {cpu: -1, memory: 1}}", "p.yaml:2: pools[0].capacity.cpu: -1 is negative"},
+		{"endless CPU", "pools:\n- {name: a, count: 1, capacity: {cpu: 1e2147483647, memory: 1}}", "p.yaml:2: pools[0].capacity.cpu: is more than 8e+15"},
+		{"half a GPU", "pools:\n- {name: a, count: 1, capacity: {cpu: 1, memory: 1, nvidia.com/gpu: 500m}}", `p.yaml:2: pools[0].capacity["nvidia.com/gpu"]: 500m is not a whole number`},
+		{"no memory", "pools:\n- name: a\n  count: 1\n  capacity: {cpu: 1}", "p.yaml:4: pools[0].capacity: must say memory"},
+		{"unknown resource", "pools:\n- {name: a, count: 1, capacity: {cpu: 1, memory: 1, gpu: 1}}", `p.yaml:2: pools[0].capacity.gpu: "gpu" is not a resource of a node: use cpu, memory, ephemeral-storage, pods, hugepages-SIZE, or an extended one with its domain, such as nvidia.com/gpu`},
+		{"label is a number", "pools:\n- name: a\n  count: 1\n  " + ok + "\n  labels: {tier: 1}", `p.yaml:5: pools[0].labels.tier: 1 is a number to YAML; write "1" in quotes`},
+		{"label is a boolean", "pools:\n- name: a\n  count: 1\n  " + ok + "\n  labels: {gpu: true}", `p.yaml:5: pools[0].labels.gpu: true is true or false to YAML; write "true" in quotes`},
+		{"reserved label", "pools:\n- name: a\n  count: 1\n  " + ok + "\n  labels:\n    kubernetes.io/hostname: x", `p.yaml:6: pools[0].labels["kubernetes.io/hostname"]: is set by gnnsched on every node`},
+		{"no effect", "pools:\n- name: a\n  count: 1\n  " + ok + "\n  taints:\n  - key: k", `p.yaml:6: pools[0].taints[0].effect: "" is not NoSchedule, PreferNoSchedule or NoExecute`},
+		{"zone and zones", "pools:\n- name: a\n  count: 1\n  " + ok + "\n  zone: a\n  zones: [b]", "p.yaml:2: pools[0].zone: give zone or zones, not both"},
+		{"bad zone", "pools:\n- name: a\n  count: 1\n  " + ok + "\n  zone: a b", "p.yaml:5: pools[0].zones[0]: \"a b\" is not a label value: " + labelRule},
+		{"zone as a label too", "pools:\n- name: a\n  count: 1\n  " + ok + "\n  zone: a\n  labels: {topology.kubernetes.io/zone: b}", `p.yaml:6: pools[0].labels["topology.kubernetes.io/zone"]: is also given by zone or zones; keep one`},
+		{"two faults", "pools:\n- name: a\n  count: x\n  foo: 1\n  " + ok, "p.yaml:3: pools[0].count: must be a whole number, not text\np.yaml:4: pools[0].foo: no such field; there are capacity, count, labels, name, taints, zone, zones"},
+		{"large", strings.Repeat("#", maxFile+1), "p.yaml: is larger than 1048576 bytes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pools, err := Parse("p.yaml", []byte(c.in))
+			if err == nil {
+				t.Fatalf("accepted: %+v", pools)
+			}
+			if d := cmp.Diff(c.want, err.Error()); d != "" {
+				t.Error(d)
+			}
+			if exit.Code(err) != exit.Usage {
+				t.Errorf("exit code %d", exit.Code(err))
+			}
+		})
+	}
+}
+
+const labelRule = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+
+func TestLoadErrors(t *testing.T) {
+	for _, path := range []string{filepath.Join(t.TempDir(), "missing.yaml"), t.TempDir()} {
+		if _, err := Load(path); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// FuzzParse (run it with -fuzzminimizetime=10x: the order of maps makes coverage waver, which
+// Go's minimiser takes for progress) checks that whatever is accepted is valid and means the same when it is written
+// down again, and that whatever is refused is refused with a usage error.
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("../testdata/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range files {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte("pools:\n- &a {name: a, count: 1, capacity: {cpu: 1, memory: 1Gi}}\n- *a\n"))
+	f.Add([]byte("{pools: [{? [a] : b}, 1, null]}\n---\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		pools, err := Parse("fuzz.yaml", b)
+		if err != nil {
+			var e *exit.Error
+			if !errors.As(err, &e) || e.Code != exit.Usage || !strings.HasPrefix(e.Error(), "fuzz.yaml") {
+				t.Fatalf("not a usage error: %#v", err)
+			}
+			return
+		}
+		if err := Validate(pools); err != nil {
+			t.Fatalf("accepted and invalid: %v", err)
+		}
+		text, err := json.Marshal(map[string]any{"pools": pools})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse("again.yaml", text)
+		if err != nil {
+			t.Fatalf("%v, in\n%s", err, text)
+		}
+		if d := cmp.Diff(pools, again, quantities, cmpopts.EquateEmpty()); d != "" {
+			t.Fatal(d)
+		}
+	})
+}

@@ -1,0 +1,196 @@
+package nodepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
+	"pgregory.net/rapid"
+)
+
+func poolGen() *rapid.Generator[[]Pool] {
+	return rapid.Custom(func(t *rapid.T) []Pool {
+		names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "gpu"}), 0, 3, rapid.ID).Draw(t, "names")
+		pools := make([]Pool, len(names))
+		for i, n := range names {
+			pools[i] = Pool{
+				Name: n, Count: rapid.IntRange(0, 4).Draw(t, "count"),
+				Capacity: corev1.ResourceList{
+					corev1.ResourceCPU:    *resource.NewQuantity(rapid.Int64Range(1, 3).Draw(t, "cpu"), resource.DecimalSI),
+					corev1.ResourceMemory: resource.MustParse("1Gi"),
+				},
+				Labels: rapid.MapOfN(rapid.SampledFrom([]string{"x", "y"}), rapid.SampledFrom([]string{"", "1"}), 0, 2).Draw(t, "labels"),
+				Zones:  rapid.SliceOfN(rapid.SampledFrom([]string{"z1", "z2"}), 0, 2).Draw(t, "zones"),
+			}
+			for _, k := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"t1", "t2"}), 0, 2, rapid.ID).Draw(t, "taints") {
+				pools[i].Taints = append(pools[i].Taints, corev1.Taint{Key: k, Effect: corev1.TaintEffectNoSchedule})
+			}
+		}
+		return pools
+	})
+}
+
+// TestReconcileReachesThePools goes through random changes of the pools. After each, the
+// nodes are what a fresh cluster would have, apart from what others added; a node that
+// others made stays as it was; and doing it again changes nothing.
+func TestReconcileReachesThePools(t *testing.T) {
+	foreignTaint := corev1.Taint{Key: "others/maintenance", Effect: corev1.TaintEffectNoSchedule}
+	rapid.Check(t, func(t *rapid.T) {
+		ctx := context.Background()
+		foreign := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "c-0", Labels: map[string]string{"x": "theirs"}}}
+		cs := fake.NewClientset(foreign)
+		for range rapid.IntRange(1, 4).Draw(t, "steps") {
+			pools := poolGen().Draw(t, "pools")
+			if _, err := Reconcile(ctx, cs, pools); err != nil {
+				t.Fatal(err)
+			}
+			again, err := Reconcile(ctx, cs, pools)
+			if err != nil || again != (Result{Unchanged: Nodes(pools)}) {
+				t.Fatalf("the second time it did %+v, %v", again, err)
+			}
+			list, err := cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]*corev1.Node{}
+			for i := range list.Items {
+				got[list.Items[i].Name] = &list.Items[i]
+			}
+			if d := cmp.Diff(foreign, got["c-0"]); d != "" {
+				t.Fatalf("the foreign node changed: %s", d)
+			}
+			delete(got, "c-0")
+			for _, p := range pools {
+				for i := range p.Count {
+					n := got[p.NodeName(i)]
+					delete(got, p.NodeName(i))
+					checkNode(t, p.node(i), n, foreignTaint)
+					// Somebody adds a label and a taint of their own.
+					n.Labels["others/label"] = "kept"
+					n.Spec.Taints = append(n.Spec.Taints, foreignTaint)[:len(n.Spec.Taints)+1]
+					if _, err := cs.CoreV1().Nodes().Update(ctx, dedupe(n), metav1.UpdateOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if len(got) > 0 {
+				t.Fatalf("surplus nodes are left: %v", maps.Keys(got))
+			}
+		}
+	})
+}
+
+func dedupe(n *corev1.Node) *corev1.Node {
+	seen := map[string]bool{}
+	var out []corev1.Taint
+	for _, t := range n.Spec.Taints {
+		if !seen[t.Key] {
+			out = append(out, t)
+		}
+		seen[t.Key] = true
+	}
+	n.Spec.Taints = out
+	return n
+}
+
+func checkNode(t *rapid.T, want, got *corev1.Node, foreignTaint corev1.Taint) {
+	if got == nil {
+		t.Fatalf("node %s is missing", want.Name)
+	}
+	got = got.DeepCopy()
+	delete(got.Labels, "others/label")
+	var taints []corev1.Taint
+	for _, taint := range got.Spec.Taints {
+		if taint.Key != foreignTaint.Key {
+			taints = append(taints, taint)
+		}
+	}
+	for _, d := range []string{
+		cmp.Diff(want.Labels, got.Labels), cmp.Diff(want.Annotations, got.Annotations),
+		cmp.Diff(want.Spec.Taints, taints, cmpopts.EquateEmpty()),
+		cmp.Diff(want.Status.Capacity, got.Status.Capacity, quantities), cmp.Diff(want.Status.Allocatable, got.Status.Allocatable, quantities),
+	} {
+		if d != "" {
+			t.Fatalf("node %s: %s", want.Name, d)
+		}
+	}
+}
+
+func TestReconcileLeavesOthersNodesAlone(t *testing.T) {
+	cs := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}})
+	_, err := Reconcile(context.Background(), cs, Default(3))
+	if err == nil || !strings.Contains(err.Error(), "node-1") || !strings.Contains(err.Error(), "someone else") {
+		t.Fatalf("got %v", err)
+	}
+	n, err := cs.CoreV1().Nodes().Get(context.Background(), "node-1", metav1.GetOptions{})
+	if err != nil || len(n.Labels) > 0 {
+		t.Errorf("the node was changed: %v, %v", n.Labels, err)
+	}
+}
+
+func TestReconcileRetriesConflicts(t *testing.T) {
+	ctx := context.Background()
+	cs := fake.NewClientset()
+	if _, err := Reconcile(ctx, cs, Default(1)); err != nil {
+		t.Fatal(err)
+	}
+	conflicts := 2
+	cs.PrependReactor("update", "nodes", func(a kubetesting.Action) (bool, runtime.Object, error) {
+		if conflicts == 0 {
+			return false, nil, nil
+		}
+		conflicts--
+		return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "node-0", errors.New("changed"))
+	})
+	pools := Default(1)
+	pools[1].Labels = map[string]string{"new": "label"}
+	res, err := Reconcile(ctx, cs, pools)
+	if err != nil || res != (Result{Updated: 1, Unchanged: 1}) {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	n, err := cs.CoreV1().Nodes().Get(ctx, "node-0", metav1.GetOptions{})
+	if err != nil || n.Labels["new"] != "label" || n.Labels["node-role.kubernetes.io/agent"] != "" && conflicts != 0 {
+		t.Errorf("labels %v, %d conflicts left, %v", n.Labels, conflicts, err)
+	}
+}
+
+func TestReconcileReportsFailures(t *testing.T) {
+	for _, verb := range []string{"list", "create", "update", "delete"} {
+		cs := fake.NewClientset()
+		if _, err := Reconcile(context.Background(), cs, Default(2)); err != nil {
+			t.Fatal(err)
+		}
+		cs.PrependReactor(verb, "nodes", func(kubetesting.Action) (bool, runtime.Object, error) {
+			return true, nil, fmt.Errorf("no %s today", verb)
+		})
+		changed := []Pool{{Name: "new", Count: 1, Capacity: Default(0)[0].Capacity}, Default(1)[1]}
+		changed[1].Zones = []string{"z"}
+		if _, err := Reconcile(context.Background(), cs, changed); err == nil || !strings.Contains(err.Error(), "no "+verb+" today") {
+			t.Errorf("%s: got %v", verb, err)
+		}
+	}
+}
+
+func TestZonesTakeTurns(t *testing.T) {
+	p := Pool{Name: "n", Count: 5, Capacity: Default(1)[0].Capacity, Zones: []string{"a", "b"}}
+	got := ""
+	for i := range p.Count {
+		got += p.node(i).Labels[corev1.LabelTopologyZone]
+	}
+	if got != "ababa" {
+		t.Errorf("zones %s", got)
+	}
+}

@@ -1,0 +1,250 @@
+package kwok
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"gnnsched/internal/exit"
+)
+
+// Phase is what a cluster is doing.
+type Phase string
+
+// The phases of a cluster.
+const (
+	Absent    Phase = "absent"    // the directory holds no cluster
+	Stopped   Phase = "stopped"   // there is one, and nobody runs it
+	Starting  Phase = "starting"  // a process runs it and is not done starting, or did not wait for nodes that are not ready
+	Ready     Phase = "ready"     // the API server answers and all nodes are, or were once, ready
+	Unhealthy Phase = "unhealthy" // a process runs it, but the API server does not answer
+)
+
+// State is what can be seen of a cluster from outside the process that runs it.
+type State struct {
+	Phase      Phase     `json:"phase"`
+	Dir        string    `json:"dir"`
+	PID        int       `json:"pid,omitempty"`
+	Address    string    `json:"address,omitempty"`    // URL as others are told it
+	Kubeconfig string    `json:"kubeconfig,omitempty"` // file
+	Version    string    `json:"version,omitempty"`    // of the API server
+	Nodes      NodeCount `json:"nodes"`
+	CreatedAt  time.Time `json:"createdAt,omitzero"` // of the data
+	StartedAt  time.Time `json:"startedAt,omitzero"` // of the process
+	Reason     string    `json:"reason,omitempty"`   // why it is unhealthy
+}
+
+// inspectPatience bounds the questions to an API server that may be stuck.
+const inspectPatience = 10 * time.Second
+
+// Inspect returns the state of the cluster in dir.
+func Inspect(ctx context.Context, dir string) (State, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return State{}, fmt.Errorf("find the data directory: %w", err)
+	}
+	s := State{Phase: Absent, Dir: dir}
+	if _, err := os.Stat(filepath.Join(dir, fileMarker)); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return s, nil
+		}
+		return s, dirError("look into the data directory", err)
+	}
+	d := &dataDir{path: dir}
+	kept, err := d.settings()
+	if err != nil {
+		return s, err
+	}
+	s.Phase, s.CreatedAt = Stopped, kept.CreatedAt
+	if _, err := os.Stat(d.kubeconfig()); err == nil {
+		s.Kubeconfig = d.kubeconfig()
+	}
+	held, err := lockHeld(dir)
+	if err != nil || !held {
+		return s, err
+	}
+	s.Phase = Starting
+	run, err := readRun(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil // so early that it is not written yet
+	}
+	if err != nil {
+		return s, err
+	}
+	s.PID, s.Address, s.StartedAt = run.PID, run.Advertised, run.StartedAt
+	if run.Ready {
+		s.ask(ctx, d)
+	}
+	if run.NoWait && s.Phase == Ready && s.Nodes.Ready < s.Nodes.Total {
+		s.Phase = Starting
+	}
+	return s, nil
+}
+
+// ask fills in what the API server says about itself.
+func (s *State) ask(ctx context.Context, d *dataDir) {
+	ctx, cancel := context.WithTimeout(ctx, inspectPatience)
+	defer cancel()
+	err := func() error {
+		rc, err := clientcmd.BuildConfigFromFlags("", d.localKubeconfig())
+		if err != nil {
+			return err
+		}
+		rc.ContentType = "application/vnd.kubernetes.protobuf"
+		rc.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+		cs, err := kubernetes.NewForConfig(rc)
+		if err != nil {
+			return err
+		}
+		if err := ready(ctx, cs.RESTClient()); err != nil {
+			return err
+		}
+		v, err := cs.Discovery().ServerVersion()
+		if err != nil {
+			return err
+		}
+		s.Version = v.GitVersion
+		s.Nodes, err = countNodes(ctx, cs, "")
+		return err
+	}()
+	s.Phase = Ready
+	if err != nil {
+		s.Phase, s.Reason = Unhealthy, err.Error()
+	}
+}
+
+// lockHeld tells whether a process holds the lock of dir. It takes the lock for a moment to
+// find out, which is why lockDir tries more than once.
+func lockHeld(dir string) (bool, error) {
+	f, err := os.Open(filepath.Join(dir, fileLock))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, dirError("open the lock of the data directory", err)
+	}
+	defer f.Close() //nolint:errcheck // closing gives the lock back
+	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); {
+	case err == nil:
+		return false, nil
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return true, nil
+	default:
+		return false, dirError("look at the lock of the data directory", err)
+	}
+}
+
+// stopPoll is how often Terminate looks whether the process has let go.
+const stopPoll = 50 * time.Millisecond
+
+// Terminate stops the cluster that another process runs in dir and waits until it has
+// ended; after patience it kills the process. It returns false if nobody runs it. Only the
+// process that holds the directory's lock and is the very one that wrote its pid there is
+// ever sent a signal.
+func Terminate(ctx context.Context, dir string, patience time.Duration) (bool, error) {
+	held, err := lockHeld(dir)
+	if err != nil || !held {
+		return false, err
+	}
+	p, err := runner(dir)
+	if err != nil {
+		return false, err
+	}
+	defer p.Release() //nolint:errcheck // it only frees a descriptor
+	if err := p.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return false, fmt.Errorf("stop process %d: %w", p.Pid, err)
+	}
+	kill := time.NewTimer(patience)
+	defer kill.Stop()
+	tick := time.NewTicker(stopPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return true, context.Cause(ctx)
+		case <-kill.C:
+			if err := p.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				return true, fmt.Errorf("kill process %d, which did not stop in %v: %w", p.Pid, patience, err)
+			}
+		case <-tick.C:
+			if held, err := lockHeld(dir); err != nil || !held {
+				return true, err
+			}
+		}
+	}
+}
+
+// runner returns the process that runs the cluster in dir, whose lock is held.
+func runner(dir string) (*os.Process, error) {
+	run, err := readRun(dir)
+	if err != nil {
+		return nil, fmt.Errorf("find the process that runs the cluster: %w", err)
+	}
+	// The handle is taken first: if the process that it names is the right one afterwards,
+	// it is the right one for good, even if the pid is used again later.
+	p, err := os.FindProcess(run.PID)
+	if err != nil {
+		return nil, fmt.Errorf("find process %d: %w", run.PID, err)
+	}
+	if now := processStart(run.PID); now != run.Start {
+		_ = p.Release()
+		return nil, exit.New(exit.Internal, fmt.Errorf("the cluster runs, but process %d here is not the one that runs it", run.PID),
+			"it probably runs in a container or as another user: stop it there")
+	}
+	return p, nil
+}
+
+// Purge deletes everything that a cluster keeps in dir, and dir itself unless other things
+// are in it, whose names it returns. A directory that was not made by this package, or
+// whose cluster runs, is left alone and is an error.
+func Purge(dir string) (left []string, err error) {
+	if _, err := os.Stat(filepath.Join(dir, fileMarker)); err != nil {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, exit.New(exit.Usage, fmt.Errorf("the directory %s was not made by kwokcluster, so it is not deleted", dir), "name the right one with --dir")
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	for _, name := range []string{dirEtcd, dirPKI, fileRun, fileSettings, filePools, fileKubeconfig, FileLog, dirSockets} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return nil, fmt.Errorf("delete the cluster's data: %w", err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("delete the cluster's data: %w", err)
+	}
+	for _, e := range entries {
+		switch n := e.Name(); {
+		case n == fileMarker || n == fileLock:
+		case strings.HasPrefix(n, tmpPrefix): // from a process that was killed
+			_ = os.Remove(filepath.Join(dir, n))
+		default:
+			left = append(left, n)
+		}
+	}
+	if len(left) > 0 {
+		return left, nil // the marker stays, so that the directory can be used again
+	}
+	for _, name := range []string{fileLock, fileMarker} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			return nil, fmt.Errorf("delete the cluster's data: %w", err)
+		}
+	}
+	// A mount point cannot be removed, and an empty directory does no harm.
+	_ = os.Remove(dir)
+	return nil, nil
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	fwkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/server"
+)
+
+// measureLoop compares the profiles in kube-scheduler's loop (queue, cache, snapshot,
+// plugins, binding) on a client that keeps objects in memory.
+func (o *options) measureLoop(ctx context.Context, nodes int, s share) (result, error) {
+	what := fmt.Sprintf("loop alone, %d nodes, %v", nodes, s)
+	return o.compare(ctx, what, func(ctx context.Context, profile string) (run, error) {
+		return o.runLoop(ctx, profile, nodes, s)
+	})
+}
+
+func (o *options) runLoop(ctx context.Context, profile string, nodes int, s share) (run, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// The client's watches panic when they are full; nobody reads while the backlog is made.
+	watch.DefaultChanSize = int32(max(watch.DefaultChanSize, int32(4*(nodes+s.pods))))
+	client := fake.NewSimpleClientset()
+	for i := range nodes {
+		if err := client.Tracker().Add(node(i)); err != nil {
+			return run{}, err
+		}
+	}
+	for i := range s.pods {
+		if err := client.Tracker().Add(pod(profile, i)); err != nil {
+			return run{}, err
+		}
+	}
+	bound := newMeter(s.pods)
+	bind(client, bound)
+	sched, err := o.newScheduler(ctx, client, s.percentage)
+	if err != nil {
+		return run{}, err
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); sched.Run(ctx) }()
+	r, err := bound.wait(ctx)
+	cancel()
+	<-done
+	return r, err
+}
+
+// newScheduler makes the scheduler with its backlog in the queue.
+func (o *options) newScheduler(ctx context.Context, client *fake.Clientset, percentage int) (*scheduler.Scheduler, error) {
+	y, err := o.config("", percentage).YAML()
+	if err != nil {
+		return nil, err
+	}
+	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(y, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("scheduler configuration: %w", err)
+	}
+	k := obj.(*config.KubeSchedulerConfiguration)
+	informers := scheduler.NewInformerFactory(client, 0)
+	sched, err := scheduler.New(ctx, client, informers, nil,
+		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
+		scheduler.WithProfiles(k.Profiles...),
+		scheduler.WithFrameworkOutOfTreeRegistry(fwkruntime.Registry{plugin.Name: plugin.New}),
+		scheduler.WithPercentageOfNodesToScore(k.PercentageOfNodesToScore),
+		scheduler.WithParallelism(k.Parallelism),
+	)
+	if err != nil {
+		return nil, err
+	}
+	informers.Start(ctx.Done())
+	informers.WaitForCacheSync(ctx.Done())
+	return sched, sched.WaitForHandlersSync(ctx)
+}
+
+// qps is a client's limit that is never met.
+const qps = 10_000
+
+// config is the scheduler's configuration in every run: both profiles, one setting.
+func (o *options) config(kubeconfig string, percentage int) server.Config {
+	return server.Config{
+		Kubeconfig: kubeconfig, QPS: qps, Parallelism: int32(o.parallelism), PercentageOfNodesToScore: int32(percentage),
+		Profiles: []server.Profile{
+			{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile},
+			{SchedulerName: o.variant, Variant: o.variant, Checkpoint: o.checkpoint},
+		},
+	}
+}
+
+// bind makes the client do what the API server does with a binding.
+func bind(client *fake.Clientset, bound *meter) {
+	pods := v1.SchemeGroupVersion.WithResource("pods")
+	client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if a.GetSubresource() != "binding" {
+			return false, nil, nil
+		}
+		b := a.(clienttesting.CreateAction).GetObject().(*v1.Binding)
+		o, err := client.Tracker().Get(pods, a.GetNamespace(), b.Name)
+		if err != nil {
+			return true, nil, err
+		}
+		p := o.(*v1.Pod).DeepCopy()
+		p.Spec.NodeName = b.Target.Name
+		if err := client.Tracker().Update(pods, p, a.GetNamespace()); err != nil {
+			return true, nil, err
+		}
+		bound.add()
+		return true, b, nil
+	})
+}

@@ -1,0 +1,41 @@
+package cluster
+
+// Resources is an amount of each resource that a pod asks for or a node offers.
+type Resources struct {
+	MilliCPU int64 // thousandths of a CPU core
+	Memory   int64 // bytes
+	GPU      int64 // whole devices
+	Pods     int64 // pod slots; 1 for a pod
+}
+
+// Plus returns r + o.
+func (r Resources) Plus(o Resources) Resources {
+	return Resources{r.MilliCPU + o.MilliCPU, r.Memory + o.Memory, r.GPU + o.GPU, r.Pods + o.Pods}
+}
+
+// Minus returns r - o.
+func (r Resources) Minus(o Resources) Resources {
+	return Resources{r.MilliCPU - o.MilliCPU, r.Memory - o.Memory, r.GPU - o.GPU, r.Pods - o.Pods}
+}
+
+// Times returns n·r.
+func (r Resources) Times(n int64) Resources {
+	return Resources{n * r.MilliCPU, n * r.Memory, n * r.GPU, n * r.Pods}
+}
+
+// Within tells whether r fits into free in every resource. As in kube-scheduler, a resource
+// that is not asked for fits even where nothing of it is left.
+func (r Resources) Within(free Resources) bool {
+	return fits(r.MilliCPU, free.MilliCPU) && fits(r.Memory, free.Memory) && fits(r.GPU, free.GPU) && fits(r.Pods, free.Pods)
+}
+
+func fits(want, free int64) bool { return want == 0 || want <= free }
+
+// Fraction returns a/b, and 0 where b is 0 or less (a node that offers none of a resource
+// uses none of it).
+func Fraction(a, b int64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}

@@ -1,0 +1,293 @@
+package encode
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"gnnsched/gnn/graph"
+	"gnnsched/internal/golden"
+	"gnnsched/scheduler/cluster"
+)
+
+func drawRequests(t *rapid.T) cluster.Resources {
+	return cluster.Resources{
+		MilliCPU: rapid.Int64Range(0, 40).Draw(t, "request cpu") * 100,
+		Memory:   rapid.Int64Range(0, 40).Draw(t, "request memory") << 28,
+		GPU:      rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(t, "request gpu"),
+		Pods:     1,
+	}
+}
+
+// drawAllocatable draws what a node offers; now and then nothing of a resource, or nothing.
+func drawAllocatable(t *rapid.T) cluster.Resources {
+	return cluster.Resources{
+		MilliCPU: rapid.SampledFrom([]int64{0, 1, 4000, 16_000, 64_000}).Draw(t, "cpu"),
+		Memory:   rapid.SampledFrom([]int64{0, 1, 8 << 30, 64 << 30, 256 << 30}).Draw(t, "memory"),
+		GPU:      rapid.SampledFrom([]int64{0, 0, 8}).Draw(t, "gpu"),
+		Pods:     rapid.SampledFrom([]int64{0, 110}).Draw(t, "slots"),
+	}
+}
+
+func drawNode(t *rapid.T, name string) *cluster.Node {
+	n := &cluster.Node{
+		Name: name, Zone: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "zone"), Generation: 1,
+		Allocatable: drawAllocatable(t), Unschedulable: rapid.IntRange(0, 9).Draw(t, "cordoned") == 0,
+	}
+	for range rapid.IntRange(0, 5).Draw(t, "pods") {
+		n.Add(drawRequests(t))
+	}
+	return n
+}
+
+func drawSnapshot(t *rapid.T) *cluster.Snapshot {
+	s := &cluster.Snapshot{}
+	for i := range rapid.IntRange(1, 9).Draw(t, "nodes") {
+		s.Nodes = append(s.Nodes, drawNode(t, fmt.Sprintf("n%d", i)))
+	}
+	return s
+}
+
+// change does one thing that happens to clusters.
+func change(t *rapid.T, s *cluster.Snapshot, serial *int) {
+	i := rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "node")
+	n := s.Nodes[i]
+	switch rapid.IntRange(0, 9).Draw(t, "what") {
+	case 0: // joins, anywhere
+		*serial++
+		s.Nodes = append(s.Nodes[:i:i], append([]*cluster.Node{drawNode(t, fmt.Sprintf("new%d", *serial))}, s.Nodes[i:]...)...)
+	case 1: // leaves
+		if len(s.Nodes) > 1 {
+			s.Nodes = append(s.Nodes[:i:i], s.Nodes[i+1:]...)
+		}
+	case 2: // one leaves as another joins
+		*serial++
+		s.Nodes[i] = drawNode(t, fmt.Sprintf("new%d", *serial))
+	case 3: // changes size
+		n.Allocatable = drawAllocatable(t)
+		n.Generation++
+	case 4: // two swap sizes, which leaves the sums as they are
+		o := s.Nodes[rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "other")]
+		n.Allocatable, o.Allocatable = o.Allocatable, n.Allocatable
+		n.Generation, o.Generation = n.Generation+1, o.Generation+1
+	case 5: // is cordoned or moves to another zone
+		n.Unschedulable, n.Zone = !n.Unschedulable, rapid.SampledFrom([]string{"", "a", "c"}).Draw(t, "zone")
+		n.Generation++
+	case 6: // the list comes in another order
+		j := rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "other")
+		s.Nodes[i], s.Nodes[j] = s.Nodes[j], s.Nodes[i]
+	case 7:
+		if len(n.Groups) > 0 {
+			n.Remove(n.Groups[rapid.IntRange(0, len(n.Groups)-1).Draw(t, "group")].Each)
+		}
+	default:
+		n.Add(drawRequests(t))
+	}
+}
+
+func drawCandidates(t *rapid.T, n int) []int32 {
+	rows := make([]int32, n)
+	for i := range rows {
+		rows[i] = int32(i)
+	}
+	return rapid.Permutation(rows).Draw(t, "candidates")[:rapid.IntRange(0, n).Draw(t, "of them")]
+}
+
+// sameGraph compares all but the stamps, which differ between encoders, and the names of
+// zones: they are numbered in order of first sight, so the partition is what counts.
+func sameGraph(t *rapid.T, got, want *graph.Graph) {
+	opts := []cmp.Option{cmpopts.IgnoreFields(graph.Graph{}, "Stamp", "Zone", "Zones"), cmpopts.EquateEmpty()}
+	if d := cmp.Diff(want, got, opts...); d != "" {
+		t.Fatalf("(-from scratch +incremental)\n%s", d)
+	}
+	for i := range want.Zone {
+		for j := range want.Zone {
+			if (want.Zone[i] == want.Zone[j]) != (got.Zone[i] == got.Zone[j]) {
+				t.Fatalf("zones %v, from scratch %v", got.Zone, want.Zone)
+			}
+		}
+	}
+}
+
+// An encoder that follows a changing cluster gives, to the bit, what a new one gives; and it
+// gives a row a new stamp where anything of it changed.
+func TestIncremental(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, serial, e := drawSnapshot(t), 0, New()
+		var last *graph.Graph
+		for range 7 {
+			pod := &cluster.Pod{Requests: drawRequests(t)}
+			candidates := drawCandidates(t, len(s.Nodes))
+			got := e.Encode(s, pod, candidates)
+			if err := got.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			sameGraph(t, got, New().Encode(s, pod, candidates))
+			checkStamps(t, last, got)
+			last = got.Clone()
+			for range rapid.IntRange(0, 4).Draw(t, "changes") {
+				change(t, s, &serial)
+			}
+		}
+	})
+}
+
+func checkStamps(t *rapid.T, before, after *graph.Graph) {
+	if before == nil {
+		return
+	}
+	for i := range min(before.Nodes(), after.Nodes()) {
+		same := cmp.Equal(before.NodeRow(i), after.NodeRow(i)) && before.Zone[i] == after.Zone[i] && cmp.Equal(before.Groups[i], after.Groups[i], cmpopts.EquateEmpty())
+		if !same && before.Stamp[i] == after.Stamp[i] {
+			t.Fatalf("row %d changed, its stamp did not", i)
+		}
+	}
+}
+
+// Placing one pod changes one stamp: the work that follows is for one node.
+func TestOneChangeOneStamp(t *testing.T) {
+	s, e := &cluster.Snapshot{}, New()
+	for i := range 50 {
+		s.Nodes = append(s.Nodes, &cluster.Node{Name: fmt.Sprint(i), Generation: 1, Allocatable: cluster.Resources{MilliCPU: 64_000, Memory: 1 << 38, Pods: 110}})
+	}
+	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 31, Pods: 1}}
+	before := e.Encode(s, pod, nil).Clone()
+	s.Nodes[17].Add(pod.Requests)
+	after := e.Encode(s, pod, nil)
+	for i := range s.Nodes {
+		if changed := before.Stamp[i] != after.Stamp[i]; changed != (i == 17) {
+			t.Errorf("node %d: stamp changed: %v", i, changed)
+		}
+	}
+}
+
+// The order of the nodes decides the order of the rows and nothing else.
+func TestPermutation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, pod := drawSnapshot(t), &cluster.Pod{Requests: drawRequests(t)}
+		candidates := drawCandidates(t, len(s.Nodes))
+		want := New().Encode(s, pod, candidates)
+		place := drawCandidates(t, len(s.Nodes))
+		for i := range s.Nodes { // place is a prefix of a permutation; the rest keeps its order
+			found := false
+			for _, p := range place {
+				found = found || int(p) == i
+			}
+			if !found {
+				place = append(place, int32(i))
+			}
+		}
+		other := &cluster.Snapshot{Nodes: make([]*cluster.Node, len(s.Nodes))}
+		for i, n := range s.Nodes {
+			other.Nodes[place[i]] = n
+		}
+		moved := make([]int32, len(candidates))
+		for i, c := range candidates {
+			moved[i] = place[c]
+		}
+		got := New().Encode(other, pod, moved)
+		back := got.Clone() // with the rows where they were
+		copy(back.Candidates, candidates)
+		for i, p := range place {
+			copy(back.NodeRow(i), got.NodeRow(int(p)))
+			back.Groups[i], back.Zone[i] = got.Groups[p], got.Zone[p]
+		}
+		sameGraph(t, back, want)
+	})
+}
+
+// Whatever the nodes offer, features are finite; on ordinary nodes, those that are shares,
+// flags or clamped keep their range.
+func TestRanges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, pod := drawSnapshot(t), &cluster.Pod{Requests: drawRequests(t)}
+		g := New().Encode(s, pod, drawCandidates(t, len(s.Nodes)))
+		all := append(append(append(append([]float32{}, g.NodeX...), g.PodX...), g.ClusterX...), g.CandidateX...)
+		for _, gr := range g.Groups {
+			all = append(append(all, gr.X...), gr.Weight...)
+		}
+		for i, v := range all {
+			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+				t.Fatalf("feature %d of %d is %v", i, len(all), v)
+			}
+		}
+		ordinary := true
+		for i, n := range s.Nodes {
+			row := g.NodeRow(i)
+			inRange(t, "log size", row[5:7], -limit, limit)
+			inRange(t, "flag", row[7:9], 0, 1)
+			if n.Requested.Within(n.Allocatable) {
+				inRange(t, "share", row[:5], 0, 1)
+			} else {
+				ordinary = false
+			}
+		}
+		inRange(t, "log of CPU over memory, flags", g.PodX[3:], -limit, limit)
+		inRange(t, "feasible", g.ClusterX[4:], 0, 1)
+		if ordinary {
+			inRange(t, "means and deviations", g.ClusterX[:4], 0, 1)
+		}
+		for c, v := range g.Candidates {
+			inRange(t, "z", g.CandidateRow(c)[9:11], -limit, limit)
+			if s.Nodes[v].Fit(pod) == cluster.Fits && s.Nodes[v].Requested.Within(s.Nodes[v].Allocatable) {
+				inRange(t, "share after placement", g.CandidateRow(c)[:7], 0, 1)
+			}
+		}
+	})
+}
+
+func inRange(t *rapid.T, what string, values []float32, low, high float32) {
+	for _, v := range values {
+		if v < low || v > high {
+			t.Fatalf("%s: %v is outside %v to %v", what, v, low, high)
+		}
+	}
+}
+
+// The meaning of every feature, on one small cluster. A change here makes every checkpoint
+// useless: raise graph.SchemaVersion with it.
+func TestGolden(t *testing.T) {
+	gi := int64(1) << 30
+	node := func(name, zone string, cpu, mem, gpu int64, pods ...cluster.Resources) *cluster.Node {
+		n := &cluster.Node{Name: name, Zone: zone, Generation: 1, Allocatable: cluster.Resources{MilliCPU: cpu, Memory: mem * gi, GPU: gpu, Pods: 110}}
+		for _, p := range pods {
+			n.Add(p)
+		}
+		return n
+	}
+	small, big := cluster.Resources{MilliCPU: 500, Memory: gi}, cluster.Resources{MilliCPU: 4000, Memory: 8 * gi, GPU: 1}
+	control := node("control", "", 4000, 8, 0)
+	control.Taints = []cluster.Taint{{Key: "control", Effect: cluster.NoSchedule}}
+	s := &cluster.Snapshot{Nodes: []*cluster.Node{
+		control,
+		node("a", "east", 8000, 32, 0, small, small, small),
+		node("b", "west", 16_000, 32, 4, small, big, big),
+		node("c", "east", 4000, 8, 0),
+	}}
+	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 2 * gi, Pods: 1}}
+	g := New().Encode(s, pod, []int32{1, 2, 3})
+	var b bytes.Buffer
+	list := func(title string, names []string, values []float32) {
+		fmt.Fprintf(&b, "%s\n", title)
+		for i, n := range names {
+			fmt.Fprintf(&b, "  %-16s %.5f\n", n, values[i])
+		}
+	}
+	for i, n := range s.Nodes {
+		list(fmt.Sprintf("node %s, zone %d", n.Name, g.Zone[i]), graph.NodeFeatures, g.NodeRow(i))
+		for j, w := range g.Groups[i].Weight {
+			list(fmt.Sprintf("group of %v on %s", w, n.Name), graph.GroupFeatures, g.Groups[i].X[j*graph.GroupDim:])
+		}
+	}
+	list("pod", graph.PodFeatures, g.PodX)
+	list("cluster", graph.ClusterFeatures, g.ClusterX)
+	for c, v := range g.Candidates {
+		list("candidate "+s.Nodes[v].Name, graph.CandidateFeatures, g.CandidateRow(c))
+	}
+	golden.Check(t, "small.txt", b.String())
+}

@@ -1,0 +1,279 @@
+package eval
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
+	"gnnsched/internal/golden"
+	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/sim"
+)
+
+// tiny is a scenario of a moment.
+func tiny(t testing.TB) Scenario {
+	s, err := Find("mixed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Name, s.About, s.Config.Nodes, s.Config.Turnover = "tiny", "mixed on six nodes", sim.Exactly(6), 1
+	return s
+}
+
+func fixed(p policy.Policy, ties bool) Contender {
+	return Contender{Name: p.Name(), New: func(uint64) policy.Policy { return p }, RandomTies: ties}
+}
+
+func contenders() []Contender {
+	return []Contender{
+		fixed(policy.Kubernetes{}, true), fixed(policy.BestFit{}, false),
+		{Name: "random", New: func(seed uint64) policy.Policy { return policy.NewRandom(rand.New(rand.NewPCG(seed, 9))) }},
+	}
+}
+
+func compare(t testing.TB, s Scenario, seeds []uint64) *Comparison {
+	c, err := Compare(t.Context(), s, contenders(), seeds, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestScenarios(t *testing.T) {
+	for _, s := range Scenarios() {
+		if err := s.Config.Validate(); err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+		if found, err := Find(s.Name); err != nil || found.About != s.About {
+			t.Errorf("%s: found %v, %v", s.Name, found, err)
+		}
+	}
+	if _, err := Find("nowhere"); err == nil || !strings.Contains(err.Error(), "aaml, mixed") {
+		t.Errorf("got %v", err)
+	}
+	// The AAML scenario is what AAML ran: 32 pods of 1 CPU for each of ten nodes, or a few
+	// more, because the last deployment goes over the load.
+	o := compare(t, Scenarios()[0], []uint64{1}).Results[0].Outcomes[0]
+	if o.Nodes != 10 || o.Arrived < 320 || o.Arrived > 334 || o.Unscheduled != 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// The same comparison twice is the same; every contender meets the same arrivals; a
+// contender's result does not depend on who else takes part.
+func TestCompareIsPairedAndRepeatable(t *testing.T) {
+	seeds := Seeds(40, 3)
+	a, b := compare(t, tiny(t), seeds), compare(t, tiny(t), seeds)
+	if d := cmp.Diff(a.Results, b.Results); d != "" {
+		t.Errorf("another run differs:\n%s", d)
+	}
+	for i := range seeds {
+		for _, r := range a.Results {
+			if r.Outcomes[i].Arrived != a.Results[0].Outcomes[i].Arrived || r.Outcomes[i].Nodes != 6 {
+				t.Errorf("seed %d: %s met other arrivals: %+v", seeds[i], r.Name, r.Outcomes[i])
+			}
+		}
+	}
+	alone, err := Compare(t.Context(), tiny(t), contenders()[2:], seeds, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(a.Results[2], alone.Results[0]); d != "" {
+		t.Errorf("alone it differs:\n%s", d)
+	}
+	if cmp.Equal(a.Results[0].Outcomes, a.Results[1].Outcomes) {
+		t.Error("two policies do the same")
+	}
+}
+
+func TestCompareStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var calls []int
+	_, err := Compare(ctx, tiny(t), contenders(), Seeds(1, 5), func(done, total int) {
+		if total != 15 {
+			t.Errorf("%d episodes in all, want 15", total)
+		}
+		if calls = append(calls, done); done == 4 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || !slices.Equal(calls, []int{0, 1, 2, 3, 4}) {
+		t.Errorf("%v after %v", err, calls)
+	}
+	if _, err := Compare(t.Context(), tiny(t), nil, Seeds(1, 5), nil); err == nil {
+		t.Error("no error without policies")
+	}
+	broken := tiny(t)
+	broken.Config.Shapes = nil
+	if _, err := Compare(t.Context(), broken, contenders(), Seeds(1, 5), nil); err == nil || !strings.Contains(err.Error(), "tiny") {
+		t.Errorf("broken scenario: %v", err)
+	}
+}
+
+// failing cannot decide.
+type failing struct{ policy.Kubernetes }
+
+var errUndecided = errors.New("cannot decide")
+
+func (failing) Score(*cluster.Snapshot, *cluster.Pod, []int32, []float32) error { return errUndecided }
+
+func TestCompareReportsWhoFailed(t *testing.T) {
+	_, err := Compare(t.Context(), tiny(t), []Contender{fixed(failing{}, false)}, []uint64{77}, nil)
+	if !errors.Is(err, errUndecided) || !strings.Contains(err.Error(), "seed 77") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	scores := []float32{1, 3, 2, 3, 3}
+	if got := choose(scores, nil); got != 1 {
+		t.Errorf("without chance: %d, want the first of the best", got)
+	}
+	var count [5]int
+	rng := rand.New(rand.NewPCG(1, 2))
+	const rounds = 9000
+	for range rounds {
+		count[choose(scores, rng)]++
+	}
+	for i, n := range count {
+		want := 0
+		if scores[i] == 3 {
+			want = rounds / 3
+		}
+		if n < want-360 || n > want+360 { // eight standard deviations
+			t.Errorf("%d was chosen %d times of %d, want about %d", i, n, rounds, want)
+		}
+	}
+}
+
+func TestBootstrap(t *testing.T) {
+	if got := Bootstrap([]float64{2, 2, 2}); got != (Interval{2, 2, 2}) {
+		t.Errorf("of equal values: %+v", got)
+	}
+	// Of many normal values, the interval is that of the normal approximation.
+	rng := rand.New(rand.NewPCG(1, 2))
+	values := make([]float64, 400)
+	for i := range values {
+		values[i] = 5 + 2*rng.NormFloat64()
+	}
+	got := Bootstrap(values)
+	half := 1.96 * 2 / math.Sqrt(400)
+	if math.Abs((got.High-got.Low)/2-half) > 0.1*half || got.Low > 5 || got.High < 5 {
+		t.Errorf("%+v, want about 5 ± %.3f", got, half)
+	}
+}
+
+// The interval holds the mean, lies within the values, and moves and scales with them.
+func TestBootstrapProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Float64Range(-100, 100), 1, 12).Draw(t, "values")
+		v := Bootstrap(values)
+		const tiny = 1e-9
+		if v.Low > v.Mean+tiny || v.High < v.Mean-tiny || v.Low < slices.Min(values)-tiny || v.High > slices.Max(values)+tiny {
+			t.Fatalf("%+v of %v", v, values)
+		}
+		moved := slices.Clone(values)
+		for i := range moved {
+			moved[i] = 2*moved[i] + 7
+		}
+		if w := Bootstrap(moved); math.Abs(w.Low-2*v.Low-7) > 1e-6 || math.Abs(w.High-2*v.High-7) > 1e-6 {
+			t.Fatalf("%+v, doubled and moved by 7: %+v", v, w)
+		}
+	})
+}
+
+// made is a comparison with known figures.
+func made(seeds int) *Comparison {
+	c := &Comparison{Scenario: Scenario{Name: "made", About: "figures made up for a test"}, Seeds: Seeds(1, seeds)}
+	for k, name := range []string{"base", "other"} {
+		r := Result{Name: name}
+		for i := range seeds {
+			r.Outcomes = append(r.Outcomes, sim.Outcome{
+				CPUVariance: 0.01, CPUStd: 0.1 - 0.05*float64(k), MemoryStd: 0.2, Imbalance: 0.15 + 0.01*float64(k*i), NodesInUse: 10 - k, Nodes: 10,
+				Arrived: 100, Placed: 98, Unscheduled: 2 + k*i, Waited: 4,
+			})
+		}
+		c.Results = append(c.Results, r)
+	}
+	return c
+}
+
+func TestDifference(t *testing.T) {
+	c := made(4)
+	for name, want := range map[string]float64{"cpuStd": -0.05, "imbalance": 0.015, "unscheduled": 1.5, "nodesInUse": -1, "memoryStd": 0} {
+		if got := c.Difference(c.Results[1], metric(name)); math.Abs(got.Mean-want) > 1e-12 || got.Low > got.Mean || got.High < got.Mean {
+			t.Errorf("%s: %+v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestReportsGolden(t *testing.T) {
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"table.txt":    func(b *bytes.Buffer) error { return made(4).WriteTable(b) },
+		"one-seed.txt": func(b *bytes.Buffer) error { return made(1).WriteTable(b) },
+		"markdown.md":  func(b *bytes.Buffer) error { return made(4).WriteMarkdown(b) },
+		"json.json": func(b *bytes.Buffer) error {
+			e := json.NewEncoder(b)
+			e.SetIndent("", "  ")
+			return e.Encode(made(2))
+		},
+	} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, name, b.String())
+	}
+}
+
+// BenchmarkPlay is episodes of the mixed scenario on clusters of several sizes: decisions per
+// second with everything around them, of policies that cost next to nothing and of networks.
+func BenchmarkPlay(b *testing.B) {
+	s, err := Find("mixed")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.Config.Turnover = 1
+	all := contenders()
+	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP} {
+		net, err := infer.New(checkpoint.Random(checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: 32}, rand.New(rand.NewPCG(1, 2))))
+		if err != nil {
+			b.Fatal(err)
+		}
+		all = append(all, Contender{Name: string(e), New: func(uint64) policy.Policy { return policy.NewLearned(string(e), net) }})
+	}
+	for _, nodes := range []int{16, 100, 1000} {
+		for _, c := range all {
+			b.Run(fmt.Sprintf("%s/nodes=%d", c.Name, nodes), func(b *testing.B) {
+				s.Config.Nodes = sim.Exactly(nodes)
+				env, err := sim.New(s.Config)
+				if err != nil {
+					b.Fatal(err)
+				}
+				decisions := 0
+				for i := 0; b.Loop(); i++ {
+					o, err := Play(env, uint64(i), c.New(uint64(i)), nil)
+					if err != nil {
+						b.Fatal(err)
+					}
+					decisions += o.Placed
+				}
+				b.ReportMetric(float64(decisions)/b.Elapsed().Seconds(), "decisions/s")
+			})
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package eval
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"gnnsched/scheduler/sim"
+)
+
+// Metric is one figure of an outcome. Less is better for all of them.
+type Metric struct {
+	Name   string // of its column and in JSON
+	Title  string // for people
+	Digits int    // after the point
+	Of     func(sim.Outcome) float64
+}
+
+// Metrics are what is reported, in the order of the columns.
+var Metrics = []Metric{
+	{"cpuStd", "cpu std", 4, func(o sim.Outcome) float64 { return o.CPUStd }},
+	{"cpuVariance", "cpu variance", 6, func(o sim.Outcome) float64 { return o.CPUVariance }},
+	{"memoryStd", "memory std", 4, func(o sim.Outcome) float64 { return o.MemoryStd }},
+	{"imbalance", "imbalance", 4, func(o sim.Outcome) float64 { return o.Imbalance }},
+	{"unscheduled", "unscheduled", 1, func(o sim.Outcome) float64 { return float64(o.Unscheduled) }},
+	{"waited", "waited", 1, func(o sim.Outcome) float64 { return float64(o.Waited) }},
+	{"nodesInUse", "nodes in use", 1, func(o sim.Outcome) float64 { return float64(o.NodesInUse) }},
+}
+
+// Interval is an estimate of a mean. Low and High are the bounds that hold 95% of the
+// bootstrap's means; with one seed they are the mean itself and say nothing.
+type Interval struct {
+	Mean float64 `json:"mean"`
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// Mean is the mean of a metric over the seeds.
+func (r Result) Mean(m Metric) float64 { return stat.Mean(r.values(m), nil) }
+
+func (r Result) values(m Metric) []float64 {
+	out := make([]float64, len(r.Outcomes))
+	for i, o := range r.Outcomes {
+		out[i] = m.Of(o)
+	}
+	return out
+}
+
+// Difference is how much more of the metric r has than the baseline, seed by seed.
+func (c *Comparison) Difference(r Result, m Metric) Interval {
+	mine, theirs := r.values(m), c.Results[0].values(m)
+	for i := range mine {
+		mine[i] -= theirs[i]
+	}
+	return Bootstrap(mine)
+}
+
+const resamples = 10_000
+
+// Bootstrap estimates the mean of what values were drawn from, by the percentile bootstrap
+// (Efron 1979) with 10,000 resamples. It is deterministic.
+func Bootstrap(values []float64) Interval {
+	rng := rand.New(rand.NewPCG(95, uint64(len(values))))
+	means := make([]float64, resamples)
+	for i := range means {
+		var sum float64
+		for range values {
+			sum += values[rng.IntN(len(values))]
+		}
+		means[i] = sum / float64(len(values))
+	}
+	slices.Sort(means)
+	return Interval{
+		Mean: stat.Mean(values, nil),
+		Low:  stat.Quantile(0.025, stat.Empirical, means, nil),
+		High: stat.Quantile(0.975, stat.Empirical, means, nil),
+	}
+}

@@ -1,0 +1,148 @@
+package objective
+
+import (
+	"encoding"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gnnsched/scheduler/cluster"
+)
+
+// Weighted is a term and its share in a mix.
+type Weighted struct {
+	Term   Term
+	Weight float64 // over 0
+}
+
+// Mix is the weighted sum of terms, itself a term. Its text form, which flags, configuration
+// files and checkpoints hold, is "balance" or "balance=1,pack=0.5".
+type Mix []Weighted
+
+var (
+	_ Trackable                = Mix{}
+	_ encoding.TextMarshaler   = Mix{}
+	_ encoding.TextUnmarshaler = &Mix{}
+)
+
+// Terms are the terms that Parse knows by name. To use a term of one's own by name, append
+// it here before parsing.
+var Terms = []Term{Balance{}, Pack{}}
+
+// Parse reads a mix from its text form. The error names the terms that there are.
+func Parse(text string) (Mix, error) {
+	var m Mix
+	for _, part := range strings.Split(text, ",") {
+		name, weight, given := strings.Cut(strings.TrimSpace(part), "=")
+		i := slices.IndexFunc(Terms, func(t Term) bool { return t.Name() == name })
+		if i < 0 {
+			return nil, fmt.Errorf("objective %q: no term is called %q; there are %s", text, name, known())
+		}
+		w := Weighted{Term: Terms[i], Weight: 1}
+		if given {
+			v, err := strconv.ParseFloat(weight, 64)
+			if err != nil {
+				return nil, fmt.Errorf("objective %q: weight %q of %s is not a number", text, weight, name)
+			}
+			w.Weight = v
+		}
+		m = append(m, w)
+	}
+	if err := m.Validate(); err != nil {
+		return nil, fmt.Errorf("objective %q: %w", text, err)
+	}
+	return m, nil
+}
+
+func known() string {
+	var names []string
+	for _, t := range Terms {
+		names = append(names, t.Name())
+	}
+	return strings.Join(names, ", ")
+}
+
+// Validate checks that there is a term, none twice, with finite weights over 0.
+func (m Mix) Validate() error {
+	if len(m) == 0 {
+		return fmt.Errorf("it has no term; there are %s", known())
+	}
+	seen := map[string]bool{}
+	for _, w := range m {
+		name := w.Term.Name()
+		if !(w.Weight > 0) || math.IsInf(w.Weight, 0) {
+			return fmt.Errorf("weight %v of %s must be a finite number over 0", w.Weight, name)
+		}
+		if seen[name] {
+			return fmt.Errorf("term %s is there twice", name)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// Name implements Term; Parse reads it.
+func (m Mix) Name() string {
+	parts := make([]string, len(m))
+	for i, w := range m {
+		parts[i] = w.Term.Name()
+		if w.Weight != 1 {
+			parts[i] += "=" + strconv.FormatFloat(w.Weight, 'g', -1, 64)
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (m Mix) MarshalText() ([]byte, error) { return []byte(m.Name()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *Mix) UnmarshalText(b []byte) error {
+	parsed, err := Parse(string(b))
+	if err != nil {
+		return err
+	}
+	*m = parsed
+	return nil
+}
+
+// Cost implements Term.
+func (m Mix) Cost(nodes []*cluster.Node) float64 {
+	var sum float64
+	for _, w := range m {
+		sum += w.Weight * w.Term.Cost(nodes)
+	}
+	return sum
+}
+
+// Track implements Trackable.
+func (m Mix) Track(nodes []*cluster.Node) Tracker {
+	t := make(mixTracker, len(m))
+	for i, w := range m {
+		t[i] = weightedTracker{Track(w.Term, nodes), w.Weight}
+	}
+	return t
+}
+
+type weightedTracker struct {
+	Tracker
+	weight float64
+}
+
+type mixTracker []weightedTracker
+
+func (m mixTracker) Update(i int) {
+	for _, t := range m {
+		t.Update(i)
+	}
+}
+
+func (m mixTracker) Cost() float64 {
+	var sum float64
+	for _, t := range m {
+		sum += t.weight * t.Cost()
+	}
+	return sum
+}

@@ -1,0 +1,75 @@
+package plugin
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+func duration(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
+
+func TestDecodeArgs(t *testing.T) {
+	defaults := Args{Variant: "gnn", Deadline: duration(100 * time.Millisecond), ReloadInterval: duration(2 * time.Second)}
+	with := func(edit func(*Args)) Args {
+		a := defaults
+		edit(&a)
+		return a
+	}
+	for _, c := range []struct {
+		name, profile, raw string
+		want               Args
+		err                string // part of it; empty for none
+	}{
+		{"empty", "gnn", `{}`, defaults, ""},
+		{"nothing", "gnn", ``, defaults, ""},
+		{"JSON", "gnn", `{"deadline":"10ms","reloadInterval":"1m"}`, with(func(a *Args) { a.Deadline, a.ReloadInterval = duration(10*time.Millisecond), duration(time.Minute) }), ""},
+		{"YAML", "x", "variant: acdqn\ncheckpoint: /a/b\n", with(func(a *Args) { a.Variant, a.Checkpoint = "acdqn", "/a/b" }), ""},
+		{"a scheduler name of one's own with a file", "mine", `{"checkpoint":"f"}`, with(func(a *Args) { a.Variant, a.Checkpoint = "mine", "f" }), ""},
+		{"a scheduler name of one's own alone", "mine", `{}`, Args{}, `variant "mine" is not one of`},
+		{"unknown variant", "gnn", `{"variant":"GNN"}`, Args{}, `variant "GNN" is not one of`},
+		{"kind", "gnn", `{"apiVersion":"a/v1","kind":"K"}`, with(func(a *Args) { a.APIVersion, a.Kind = "a/v1", "K" }), ""},
+		{"unknown field", "gnn", `{"deadlin":"1ms"}`, Args{}, `unknown field "deadlin"`},
+		{"twice", "gnn", "deadline: 1ms\ndeadline: 2ms\n", Args{}, "already set"},
+		{"not a duration", "gnn", `{"deadline":"soon"}`, Args{}, "soon"},
+		{"wrong type", "gnn", `{"checkpoint":["a"]}`, Args{}, "checkpoint"},
+		{"negative deadline", "gnn", `{"deadline":"-1ms"}`, Args{}, "must be positive"},
+		{"negative interval", "gnn", `{"reloadInterval":"-1ms"}`, Args{}, "must be positive"},
+		{"malformed", "gnn", `{"deadline":`, Args{}, "profile gnn"},
+		{"a list", "gnn", `[]`, Args{}, "profile gnn"},
+	} {
+		got, err := DecodeArgs(&runtime.Unknown{Raw: []byte(c.raw)}, c.profile)
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("%s: %s", c.name, d)
+		}
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.err)
+		}
+	}
+}
+
+func TestDecodeArgsWithoutRawBytes(t *testing.T) {
+	if a, err := DecodeArgs(nil, "dqn"); err != nil || a.Variant != "dqn" {
+		t.Errorf("nil: %+v, %v; want the defaults", a, err)
+	}
+	if _, err := DecodeArgs(&v1.Pod{}, "dqn"); err == nil {
+		t.Error("a typed object of another kind: no error")
+	}
+}
+
+// Whatever is accepted keeps the promises that the rest relies on.
+func FuzzDecodeArgs(f *testing.F) {
+	for _, s := range []string{`{}`, `{"deadline":"1ms"}`, "variant: gnn\n", `{"checkpoint":"x"}`, `[`, `{"a":1}`, `{"deadline":"-9223372036854775808ns"}`, `null`} {
+		f.Add([]byte(s), "gnn")
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, profile string) {
+		a, err := DecodeArgs(&runtime.Unknown{Raw: raw}, profile)
+		if err == nil && (a.Deadline.Duration <= 0 || a.ReloadInterval.Duration <= 0) {
+			t.Fatalf("accepted %q as %+v", raw, a)
+		}
+	})
+}

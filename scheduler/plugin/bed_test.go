@@ -1,0 +1,190 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	configlatest "k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	fwkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"pgregory.net/rapid"
+
+	"gnnsched/gnn/checkpoint"
+)
+
+const defaultProfile = "default-scheduler"
+
+// bed is upstream's scheduler without a cluster: tests put nodes and pods into its cache and
+// ask each profile for scores, the default one and ours.
+type bed struct {
+	ctx    context.Context
+	sched  *scheduler.Scheduler
+	plugin *Plugin
+	log    klog.Logger
+}
+
+// newBed makes a scheduler whose second profile, of the given name, is ours. The objects are
+// what its informers know.
+func newBed(t testing.TB, profile string, args Args, objects ...runtime.Object) *bed {
+	t.Helper()
+	log := logr.Discard() // the tests make errors by the hundred
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), log))
+	t.Cleanup(cancel)
+	client := fake.NewClientset(objects...)
+	informers := scheduler.NewInformerFactory(client, 0)
+	b := &bed{ctx: ctx, log: log}
+	catch := func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		made, err := New(ctx, obj, h)
+		b.plugin, _ = made.(*Plugin)
+		return made, err
+	}
+	var err error
+	b.sched, err = scheduler.New(ctx, client, informers, nil,
+		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
+		scheduler.WithProfiles(upstreamProfile(t), learnedProfile(t, profile, args)),
+		scheduler.WithFrameworkOutOfTreeRegistry(fwkruntime.Registry{Name: catch}),
+		scheduler.WithPercentageOfNodesToScore(nil),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	informers.Start(ctx.Done())
+	informers.WaitForCacheSync(ctx.Done())
+	return b
+}
+
+func upstreamProfile(t testing.TB) config.KubeSchedulerProfile {
+	t.Helper()
+	c, err := configlatest.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Profiles[0]
+}
+
+func learnedProfile(t testing.TB, name string, args Args) config.KubeSchedulerProfile {
+	t.Helper()
+	raw, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := upstreamProfile(t)
+	p.SchedulerName = name
+	only := config.PluginSet{Enabled: []config.Plugin{{Name: Name, Weight: 1}}, Disabled: []config.Plugin{{Name: "*"}}}
+	p.Plugins.PreScore, p.Plugins.Score = only, only
+	p.PluginConfig = append(p.PluginConfig, config.PluginConfig{Name: Name, Args: &runtime.Unknown{Raw: raw}})
+	return p
+}
+
+// load puts a cluster into the cache and returns what takes it out again.
+func (b *bed) load(t rapid.TB, c clusterState) (unload func()) {
+	for _, n := range c.nodes {
+		b.sched.Cache.AddNode(b.log, n)
+	}
+	for _, p := range c.pods {
+		if err := b.sched.Cache.AddPod(b.log, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		for _, p := range c.pods {
+			if err := b.sched.Cache.RemovePod(b.log, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, n := range c.nodes {
+			if err := b.sched.Cache.RemoveNode(b.log, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// decide runs one scheduling attempt of the profile up to the choice of a node.
+func (b *bed) decide(profile string, pod *v1.Pod) (scheduler.ScheduleResult, error) {
+	info, err := framework.NewPodInfo(pod)
+	if err != nil {
+		return scheduler.ScheduleResult{}, err
+	}
+	snapshot := b.sched.Profiles[profile].SnapshotSharedLister().(*cache.Snapshot) // all profiles share one
+	if err := b.sched.Cache.UpdateSnapshot(b.log, snapshot); err != nil {
+		return scheduler.ScheduleResult{}, err
+	}
+	return b.sched.SchedulePod(b.ctx, b.sched.Profiles[profile], framework.NewCycleState(), &framework.QueuedPodInfo{PodInfo: info})
+}
+
+// filter returns the nodes that the profile's filters let the pod on, in the order of the
+// snapshot that the last attempt took, and the state that scoring goes on from.
+func (b *bed) filter(t rapid.TB, profile string, pod *v1.Pod) ([]fwk.NodeInfo, fwk.CycleState) {
+	f, state := b.sched.Profiles[profile], framework.NewCycleState()
+	if _, st, _ := f.RunPreFilterPlugins(b.ctx, state, pod); !st.IsSuccess() {
+		t.Fatal(st.AsError())
+	}
+	all, err := f.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var feasible []fwk.NodeInfo
+	for _, n := range all {
+		if f.RunFilterPlugins(b.ctx, state, pod, n).IsSuccess() {
+			feasible = append(feasible, n)
+		}
+	}
+	return feasible, state
+}
+
+// totals returns the profile's scores of every node that filter returns.
+func (b *bed) totals(t rapid.TB, profile string, pod *v1.Pod) []fwk.NodePluginScores {
+	f := b.sched.Profiles[profile]
+	feasible, state := b.filter(t, profile, pod)
+	if st := f.RunPreScorePlugins(b.ctx, state, pod, feasible); !st.IsSuccess() {
+		t.Fatal(st.AsError())
+	}
+	scores, st := f.RunScorePlugins(b.ctx, state, pod, feasible)
+	if !st.IsSuccess() {
+		t.Fatal(st.AsError())
+	}
+	return scores
+}
+
+// untrained writes a small checkpoint with random weights and returns its path. edit, if not
+// nil, changes it first.
+func untrained(t testing.TB, seed uint64, edit func(*checkpoint.Checkpoint)) string {
+	t.Helper()
+	return untrainedOf(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}, seed, edit)
+}
+
+func untrainedOf(t testing.TB, a checkpoint.Architecture, seed uint64, edit func(*checkpoint.Checkpoint)) string {
+	t.Helper()
+	c := checkpoint.Random(a, rand.New(rand.NewPCG(seed, 1)))
+	if edit != nil {
+		edit(c)
+	}
+	path := filepath.Join(t.TempDir(), "net.safetensors")
+	if err := c.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// exploding makes the weights so large that the pass overflows, though each is finite.
+func exploding(c *checkpoint.Checkpoint) {
+	for _, w := range c.Weights {
+		for i := range w.Data {
+			w.Data[i] = 3e38
+		}
+	}
+}

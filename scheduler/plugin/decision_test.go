@@ -1,0 +1,136 @@
+package plugin
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"pgregory.net/rapid"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
+	"gnnsched/scheduler/policy"
+)
+
+// Over one cluster after another, with all that the plugin keeps from decision to decision,
+// its scores are those of the same network that sees the cluster for the first time; the node
+// chosen is the network's best, and upstream has no say.
+func TestScoresAreTheNetworks(t *testing.T) {
+	const profile = "decides"
+	b := newBed(t, profile, Args{Checkpoint: untrained(t, 5, nil)}, service())
+	compared := 0
+	rapid.Check(t, func(t *rapid.T) {
+		state := drawState(t)
+		defer b.load(t, state)()
+		result, err := b.decide(profile, state.waiting)
+		if err != nil {
+			t.Skip("fits nowhere")
+		}
+		nodes, _ := b.filter(t, profile, state.waiting)
+		want, best := afresh(t, b, state.waiting, nodes)
+		got := map[string]int64{}
+		for _, s := range b.totals(t, profile, state.waiting) {
+			got[s.Name] = s.TotalScore
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatal(d)
+		}
+		if result.FeasibleNodes > 1 && got[result.SuggestedHost] != 100 {
+			t.Fatalf("%s was chosen, the network likes %s", result.SuggestedHost, best)
+		}
+		compared++
+	})
+	if compared == 0 {
+		t.Error("no state was compared")
+	}
+	for _, r := range []string{reasonNoModel, reasonDeadline, reasonNotFinite, reasonPanic, reasonSnapshot} {
+		if n := fallbackCount(t, profile, r); n != 0 {
+			t.Errorf("%v decisions fell back: %s", n, r)
+		}
+	}
+}
+
+// A network that was swapped in decides from the next pod on, and what a decision that broke
+// off left behind spoils no later one.
+func TestDecisionsAfterAChange(t *testing.T) {
+	const profile = "changes"
+	b := newBed(t, profile, Args{Checkpoint: untrained(t, 5, nil)})
+	state := rapid.Custom(drawState).Example(3)
+	state.waiting.Spec.Containers[0].Resources.Requests = nil
+	b.load(t, state)
+	expect := func(step string, fell float64) {
+		t.Helper()
+		if _, err := b.decide(profile, state.waiting); err != nil {
+			t.Fatal(err)
+		}
+		if n := fallbackCount(t, profile, reasonPanic); n != fell {
+			t.Errorf("%s: %v decisions fell back, want %v", step, n, fell)
+		}
+		nodes, _ := b.filter(t, profile, state.waiting)
+		want, _ := afresh(t, b, state.waiting, nodes)
+		for _, s := range b.totals(t, profile, state.waiting) {
+			if s.TotalScore != want[s.Name] {
+				t.Errorf("%s: %s has %d, want %d", step, s.Name, s.TotalScore, want[s.Name])
+			}
+		}
+	}
+	expect("first", 0)
+	b.plugin.model.current.Store(load(t, untrained(t, 6, nil)))
+	expect("swapped", 0)
+	b.plugin.learned = policy.NewLearned("broken", new(infer.Network))
+	expect("broke off", 1)
+	b.plugin.mirror.snapshot.Nodes = b.plugin.mirror.snapshot.Nodes[:1]
+	expect("mirror broken", 2)
+}
+
+func load(t *testing.T, file string) *infer.Network {
+	t.Helper()
+	c, err := checkpoint.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := infer.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// afresh scores nodes with nothing kept from before.
+func afresh(t rapid.TB, b *bed, pod *v1.Pod, nodes []fwk.NodeInfo) (scores map[string]int64, best string) {
+	infos, err := b.plugin.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m mirror
+	m.sync(infos)
+	rows, raw, list := make([]int32, len(nodes)), make([]float32, len(nodes)), make([]int8, len(nodes))
+	for i, n := range nodes {
+		rows[i] = m.row[n.Node().Name]
+	}
+	waiting := convertPod(pod)
+	if err := policy.NewLearned("afresh", b.plugin.model.current.Load()).Score(&m.snapshot, &waiting, rows, raw); err != nil {
+		t.Fatal(err)
+	}
+	toNodeScores(raw, list)
+	scores = map[string]int64{}
+	for i, n := range nodes {
+		scores[n.Node().Name] = int64(list[i])
+		if list[i] == 100 {
+			best = n.Node().Name
+		}
+	}
+	return scores, best
+}
+
+// Score without PreScore is a fault of the configuration, and says so.
+func TestScoreWithoutPreScore(t *testing.T) {
+	info := framework.NewNodeInfo()
+	info.SetNode(&v1.Node{})
+	if _, st := new(Plugin).Score(context.Background(), framework.NewCycleState(), &v1.Pod{}, info); st.IsSuccess() {
+		t.Error("no error")
+	}
+}

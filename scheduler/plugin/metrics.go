@@ -1,0 +1,88 @@
+package plugin
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// The plugin's metrics, on kube-scheduler's own endpoint beside its own.
+var (
+	decisionDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Subsystem: "gnnsched", Name: "decision_duration_seconds",
+		Help:           "Time that the network takes for one decision, the building of the graph included.",
+		Buckets:        metrics.ExponentialBuckets(10e-6, 1.5, 24), // 10 µs to 0.1 s
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile"})
+	candidates = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Subsystem: "gnnsched", Name: "candidates",
+		Help:           "Feasible nodes that a decision chose among.",
+		Buckets:        metrics.ExponentialBuckets(1, 2, 15), // 1 to 16384
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile"})
+	scoreSpread = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Subsystem: "gnnsched", Name: "score_spread",
+		Help:           "Best minus worst raw score of a decision; near zero the network has no opinion.",
+		Buckets:        metrics.ExponentialBuckets(1e-4, 4, 12),
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile"})
+	fallbacks = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: "gnnsched", Name: "fallbacks_total",
+		Help:           "Decisions left to upstream's scoring, by reason: no_model, deadline, not_finite, panic, snapshot.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile", "reason"})
+	reloads = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: "gnnsched", Name: "checkpoint_loads_total",
+		Help:           "Checkpoints read, by result: ok or error.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile", "result"})
+)
+
+// Why a decision was left to upstream's scoring: the values of the label reason.
+const (
+	reasonNoModel   = "no_model"
+	reasonDeadline  = "deadline"
+	reasonNotFinite = "not_finite"
+	reasonPanic     = "panic"
+	reasonSnapshot  = "snapshot"
+)
+
+var registerOnce sync.Once
+
+func registerMetrics() {
+	registerOnce.Do(func() {
+		legacyregistry.MustRegister(decisionDuration, candidates, scoreSpread, fallbacks, reloads)
+	})
+}
+
+// Fallbacks returns how many decisions of a profile in this process were left to upstream's
+// scoring so far.
+func Fallbacks(profile string) (int, error) {
+	var sum float64
+	for _, reason := range []string{reasonNoModel, reasonDeadline, reasonNotFinite, reasonPanic, reasonSnapshot} {
+		m, registered := fallbacks.WithLabelValues(profile, reason).(prometheus.Metric)
+		if !registered {
+			return 0, nil // no profile was ever made
+		}
+		var value dto.Metric
+		if err := m.Write(&value); err != nil {
+			return 0, fmt.Errorf("read the metric: %w", err)
+		}
+		sum += value.GetCounter().GetValue()
+	}
+	return int(sum), nil
+}
+
+// profileMetrics are the metrics that every decision of a profile observes, looked up once.
+type profileMetrics struct{ duration, candidates, spread metrics.ObserverMetric }
+
+// metricsOf needs registerMetrics first: before it, lookups find metrics that go nowhere.
+func metricsOf(profile string) profileMetrics {
+	return profileMetrics{
+		duration: decisionDuration.WithLabelValues(profile), candidates: candidates.WithLabelValues(profile), spread: scoreSpread.WithLabelValues(profile),
+	}
+}

@@ -1,0 +1,108 @@
+package plugin
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"gnnsched/scheduler/cluster"
+)
+
+const gpuResource = v1.ResourceName("nvidia.com/gpu")
+
+// mirror keeps plain values of the scheduler's snapshot, and converts again only the nodes
+// whose generation changed. Generations are unique in a process, so one and the same
+// generation is one and the same state of one node.
+type mirror struct {
+	snapshot   cluster.Snapshot
+	infos      []fwk.NodeInfo // what each row was converted from
+	generation []int64        // and when; 0 for not yet
+
+	// row is the row of each node by name. It is replaced, never changed: Score reads the
+	// one of its own cycle.
+	row map[string]int32
+}
+
+// sync brings the mirror up to date with the nodes of the snapshot.
+func (m *mirror) sync(infos []fwk.NodeInfo) {
+	if len(infos) != len(m.infos) {
+		m.rearrange(infos)
+	}
+	for i, info := range infos {
+		g := info.GetGeneration()
+		if g == m.generation[i] && info == m.infos[i] {
+			continue // by far the most: between two pods, one node changes
+		}
+		if n := m.snapshot.Nodes[i]; n != nil && n.Name != info.Node().Name {
+			m.rearrange(infos)
+			m.sync(infos)
+			return
+		}
+		if g != m.generation[i] {
+			m.snapshot.Nodes[i] = convertNode(info)
+		}
+		m.infos[i], m.generation[i] = info, g
+	}
+}
+
+// rearrange gives every node its row and keeps what is known of the nodes that stay.
+func (m *mirror) rearrange(infos []fwk.NodeInfo) {
+	old := *m
+	*m = mirror{
+		snapshot: cluster.Snapshot{Nodes: make([]*cluster.Node, len(infos))},
+		infos:    slices.Clone(infos), generation: make([]int64, len(infos)), row: make(map[string]int32, len(infos)),
+	}
+	for i, info := range infos {
+		name := info.Node().Name
+		m.row[name] = int32(i)
+		if r, known := old.row[name]; known {
+			m.snapshot.Nodes[i], m.generation[i] = old.snapshot.Nodes[r], old.generation[r]
+		}
+	}
+}
+
+// rows appends the row of each of nodes, which are in the snapshot, to out. Filters leave most
+// of them in the snapshot's order, so the next row is tried before the index.
+func (m *mirror) rows(nodes []fwk.NodeInfo, out []int32) []int32 {
+	next := int32(0)
+	for _, n := range nodes {
+		if int(next) >= len(m.infos) || m.infos[next] != n {
+			next = m.row[n.Node().Name]
+		}
+		out = append(out, next)
+		next++
+	}
+	return out
+}
+
+// convertNode converts one node and the pods on it.
+func convertNode(info fwk.NodeInfo) *cluster.Node {
+	node := info.Node()
+	n := &cluster.Node{Name: node.Name, Zone: node.Labels[v1.LabelTopologyZone], Unschedulable: node.Spec.Unschedulable}
+	for _, t := range node.Spec.Taints {
+		n.Taints = append(n.Taints, cluster.Taint{Key: t.Key, Value: t.Value, Effect: cluster.Effect(t.Effect)})
+	}
+	n.Allocatable = amounts(info.GetAllocatable())
+	n.Allocatable.Pods = int64(info.GetAllocatable().GetAllowedPodNumber())
+	for _, p := range info.GetPods() {
+		n.Add(amounts(p.CalculateResource().Resource))
+	}
+	n.Generation = info.GetGeneration()
+	return n
+}
+
+func amounts(r fwk.Resource) cluster.Resources {
+	return cluster.Resources{MilliCPU: r.GetMilliCPU(), Memory: r.GetMemory(), GPU: r.GetScalarResources()[gpuResource]}
+}
+
+// convertPod keeps what scoring needs: the filters have run.
+func convertPod(pod *v1.Pod) cluster.Pod {
+	r := resource.PodRequests(pod, resource.PodResourcesOptions{})
+	gpu := r[gpuResource]
+	return cluster.Pod{
+		Name: pod.Name, Namespace: pod.Namespace,
+		Requests: cluster.Resources{MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value(), GPU: gpu.Value(), Pods: 1},
+	}
+}

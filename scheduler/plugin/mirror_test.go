@@ -1,0 +1,273 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+	"pgregory.net/rapid"
+
+	"gnnsched/scheduler/cluster"
+)
+
+// world changes a cluster at random in upstream's cache, whose snapshots the mirror follows,
+// and knows by itself what the mirror must show.
+type world struct {
+	cache    cache.Cache
+	snapshot *cache.Snapshot
+	nodes    map[string]*v1.Node
+	pods     map[string]*v1.Pod
+	mirror   mirror
+	made     int
+}
+
+func newWorld() *world {
+	return &world{
+		cache: cache.New(context.Background(), nil, false), snapshot: cache.NewEmptySnapshot(),
+		nodes: map[string]*v1.Node{}, pods: map[string]*v1.Pod{},
+	}
+}
+
+func (w *world) addNode(t *rapid.T) {
+	name := fmt.Sprintf("n%d", rapid.IntRange(0, 8).Draw(t, "name")) // names come back
+	if w.nodes[name] != nil {
+		t.Skip("there already")
+	}
+	w.nodes[name] = drawNode(t, name)
+	w.cache.AddNode(logr.Discard(), w.nodes[name])
+}
+
+func (w *world) changeNode(t *rapid.T) {
+	name := w.anyNode(t)
+	old := w.nodes[name]
+	w.nodes[name] = drawNode(t, name)
+	w.nodes[name].Spec.Unschedulable = rapid.Bool().Draw(t, "cordoned")
+	w.cache.UpdateNode(logr.Discard(), old, w.nodes[name])
+}
+
+// replaceNode puts another node in the place of one between two snapshots.
+func (w *world) replaceNode(t *rapid.T) {
+	w.removeNode(t)
+	w.addNode(t)
+}
+
+func (w *world) removeNode(t *rapid.T) {
+	name := w.anyNode(t)
+	for _, p := range slices.Collect(maps.Values(w.pods)) {
+		if p.Spec.NodeName == name {
+			w.forget(t, p)
+		}
+	}
+	if err := w.cache.RemoveNode(logr.Discard(), w.nodes[name]); err != nil {
+		t.Fatal(err)
+	}
+	delete(w.nodes, name)
+}
+
+func (w *world) addPod(t *rapid.T) {
+	w.made++
+	p := drawPod(t, fmt.Sprintf("p%d", w.made))
+	p.Spec.NodeName = w.anyNode(t)
+	if err := w.cache.AddPod(logr.Discard(), p); err != nil {
+		t.Fatal(err)
+	}
+	w.pods[p.Name] = p
+}
+
+func (w *world) removePod(t *rapid.T) {
+	if len(w.pods) == 0 {
+		t.Skip("no pod")
+	}
+	w.forget(t, w.pods[rapid.SampledFrom(slices.Sorted(maps.Keys(w.pods))).Draw(t, "pod")])
+}
+
+func (w *world) forget(t *rapid.T, p *v1.Pod) {
+	if err := w.cache.RemovePod(logr.Discard(), p); err != nil {
+		t.Fatal(err)
+	}
+	delete(w.pods, p.Name)
+}
+
+func (w *world) anyNode(t *rapid.T) string {
+	if len(w.nodes) == 0 {
+		t.Skip("no node")
+	}
+	return rapid.SampledFrom(slices.Sorted(maps.Keys(w.nodes))).Draw(t, "node")
+}
+
+// sync takes a snapshot as kube-scheduler does before an attempt, and lets the mirror follow.
+func (w *world) sync(t *rapid.T) []fwk.NodeInfo {
+	if err := w.cache.UpdateSnapshot(logr.Discard(), w.snapshot); err != nil {
+		t.Fatal(err)
+	}
+	infos, err := w.snapshot.NodeInfos().List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.mirror.sync(infos)
+	return infos
+}
+
+// check holds the mirror against the objects themselves.
+func (w *world) check(t *rapid.T, infos []fwk.NodeInfo) {
+	if len(w.mirror.snapshot.Nodes) != len(w.nodes) || len(w.mirror.row) != len(w.nodes) {
+		t.Fatalf("%d rows and %d names for %d nodes", len(w.mirror.snapshot.Nodes), len(w.mirror.row), len(w.nodes))
+	}
+	for i, info := range infos {
+		got, want := w.mirror.snapshot.Nodes[i], w.expect(info.Node().Name)
+		want.Generation = info.GetGeneration()
+		if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
+			t.Fatalf("row %d: %s", i, d)
+		}
+		if w.mirror.row[got.Name] != int32(i) {
+			t.Fatalf("%s is in row %d, the index says %d", got.Name, i, w.mirror.row[got.Name])
+		}
+	}
+}
+
+// expect works out a node from its object and the pods on it, by other means than the
+// mirror does.
+func (w *world) expect(name string) *cluster.Node {
+	o := w.nodes[name]
+	n := &cluster.Node{Name: name, Zone: o.Labels[v1.LabelTopologyZone], Unschedulable: o.Spec.Unschedulable}
+	for _, x := range o.Spec.Taints {
+		n.Taints = append(n.Taints, cluster.Taint{Key: x.Key, Value: x.Value, Effect: cluster.Effect(x.Effect)})
+	}
+	a := o.Status.Allocatable
+	n.Allocatable = cluster.Resources{MilliCPU: a.Cpu().MilliValue(), Memory: a.Memory().Value(), GPU: value(a, gpuResource), Pods: a.Pods().Value()}
+	for _, p := range w.pods {
+		if p.Spec.NodeName == name {
+			n.Add(asks(p))
+		}
+	}
+	return n
+}
+
+// asks is what a pod occupies: all containers and sidecars together, or the largest init
+// container with the sidecars that were started before it, whichever is more; plus overhead.
+func asks(p *v1.Pod) cluster.Resources {
+	of := func(r v1.ResourceList) cluster.Resources {
+		return cluster.Resources{MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value(), GPU: value(r, gpuResource)}
+	}
+	var sum, sidecars, peak cluster.Resources
+	for _, c := range p.Spec.Containers {
+		sum = sum.Plus(of(c.Resources.Requests))
+	}
+	for _, c := range p.Spec.InitContainers {
+		now := sidecars.Plus(of(c.Resources.Requests))
+		if c.RestartPolicy != nil {
+			sidecars = now
+		}
+		peak = cluster.Resources{MilliCPU: max(peak.MilliCPU, now.MilliCPU), Memory: max(peak.Memory, now.Memory), GPU: max(peak.GPU, now.GPU)}
+	}
+	sum = sum.Plus(sidecars)
+	sum = cluster.Resources{MilliCPU: max(peak.MilliCPU, sum.MilliCPU), Memory: max(peak.Memory, sum.Memory), GPU: max(peak.GPU, sum.GPU)}
+	return sum.Plus(of(p.Spec.Overhead))
+}
+
+func value(r v1.ResourceList, name v1.ResourceName) int64 {
+	q := r[name]
+	return q.Value()
+}
+
+// However the cluster changes between two snapshots, the mirror shows what is there, in the
+// snapshot's order.
+func TestMirrorFollowsTheCluster(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld()
+		t.Repeat(map[string]func(*rapid.T){
+			"add node": w.addNode, "change node": w.changeNode, "remove node": w.removeNode, "replace node": w.replaceNode,
+			"add pod": w.addPod, "remove pod": w.removePod,
+			"snapshot": func(t *rapid.T) { w.check(t, w.sync(t)) },
+		})
+		w.check(t, w.sync(t))
+	})
+}
+
+// Any order of the same nodes, and any subset, is followed too, and a node that did not
+// change is not converted again.
+func TestMirrorFollowsTheOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all []fwk.NodeInfo
+		for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
+			info := framework.NewNodeInfo()
+			info.SetNode(drawNode(t, fmt.Sprintf("n%d", i)))
+			all = append(all, info)
+		}
+		var m mirror
+		converted := map[string]*cluster.Node{}
+		for range 4 {
+			order := rapid.Permutation(all).Draw(t, "order")
+			infos := order[:rapid.IntRange(1, len(order)).Draw(t, "some")]
+			m.sync(infos)
+			now := map[string]*cluster.Node{}
+			for i, info := range infos {
+				n := m.snapshot.Nodes[i]
+				if n.Name != info.Node().Name || m.row[n.Name] != int32(i) {
+					t.Fatalf("row %d shows %s, want %s; the index says %d", i, n.Name, info.Node().Name, m.row[n.Name])
+				}
+				if was := converted[n.Name]; was != nil && was != n {
+					t.Fatalf("%s was converted again", n.Name)
+				}
+				now[n.Name] = n
+			}
+			converted = now
+			some := rapid.Permutation(infos).Draw(t, "candidates")[:rapid.IntRange(1, len(infos)).Draw(t, "how many")]
+			for i, r := range m.rows(some, nil) {
+				if m.snapshot.Nodes[r].Name != some[i].Node().Name {
+					t.Fatalf("row %d is %s, want that of %s", r, m.snapshot.Nodes[r].Name, some[i].Node().Name)
+				}
+			}
+		}
+	})
+}
+
+// Score reads the index of its own cycle while the next one may be made.
+func TestMirrorReplacesTheIndex(t *testing.T) {
+	info := func(name string) fwk.NodeInfo {
+		n := framework.NewNodeInfo()
+		n.SetNode(st.MakeNode().Name(name).Obj())
+		return n
+	}
+	var m mirror
+	m.sync([]fwk.NodeInfo{info("a"), info("b")})
+	before := m.row
+	m.sync([]fwk.NodeInfo{info("c"), info("a")})
+	if d := cmp.Diff(map[string]int32{"a": 0, "b": 1}, before); d != "" {
+		t.Error("the index of the cycle before changed: ", d)
+	}
+	if d := cmp.Diff(map[string]int32{"c": 0, "a": 1}, m.row); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestConvertPod(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPod(t, "p")
+		want := asks(p)
+		want.Pods = 1
+		if got := convertPod(p).Requests; got != want {
+			t.Fatalf("%+v, want %+v", got, want)
+		}
+	})
+}
+
+// Requests of the whole pod count instead of its containers'.
+func TestConvertPodWithRequestsOfThePod(t *testing.T) {
+	p := st.MakePod().Req(map[v1.ResourceName]string{v1.ResourceCPU: "1"}).Obj()
+	p.Spec.Resources = &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}}
+	if got := convertPod(p).Requests.MilliCPU; got != 3000 {
+		t.Errorf("%d m, want 3000 m", got)
+	}
+}

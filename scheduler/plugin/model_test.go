@@ -1,0 +1,133 @@
+package plugin
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"k8s.io/component-base/metrics/testutil"
+
+	"gnnsched/gnn/infer"
+)
+
+func loads(t *testing.T, profile, result string) float64 {
+	t.Helper()
+	v, err := testutil.GetCounterMetricValue(reloads.WithLabelValues(profile, result))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rename(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The life of a checkpoint file as the scheduler sees it: not there, there, replaced, broken,
+// gone, back. What was loaded last goes on deciding throughout.
+func TestModelFollowsItsFile(t *testing.T) {
+	registerMetrics()
+	const profile = "reload"
+	file := filepath.Join(t.TempDir(), "net.safetensors")
+	m := openModel(context.Background(), Args{Checkpoint: file}, profile)
+	var last *infer.Network
+	expect := func(step string, fresh bool, ok, failed float64) {
+		t.Helper()
+		m.reload(context.Background())
+		m.reload(context.Background()) // a second look finds nothing new
+		now := m.current.Load()
+		if fresh && (now == nil || now == last) || !fresh && now != last {
+			t.Errorf("%s: network %p, before %p", step, now, last)
+		}
+		if a, b := loads(t, profile, "ok"), loads(t, profile, "error"); a != ok || b != failed {
+			t.Errorf("%s: %v loaded and %v failed, want %v and %v", step, a, b, ok, failed)
+		}
+		last = now
+	}
+	expect("not there", false, 0, 1)
+	rename(t, untrained(t, 1, nil), file)
+	expect("comes later", true, 1, 1)
+	rename(t, untrained(t, 2, nil), file)
+	expect("replaced", true, 2, 1)
+	rename(t, untrained(t, 3, exploding), file)
+	expect("replaced by one that will fail", true, 3, 1)
+	if err := os.WriteFile(file, []byte("half a checkp"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect("broken", false, 3, 2)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	expect("gone", false, 3, 3)
+	copyFile(t, untrained(t, 4, nil), file)
+	expect("back", true, 4, 3)
+}
+
+// A copy that keeps the time of the original (cp -p, tar) is of the same size too.
+func TestModelSeesAFileOfTheSameTimeAndSize(t *testing.T) {
+	registerMetrics()
+	file, other := untrained(t, 1, nil), untrained(t, 2, nil)
+	when := time.Now().Add(-time.Hour)
+	for _, f := range []string{file, other} {
+		if err := os.Chtimes(f, when, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := openModel(context.Background(), Args{Checkpoint: file}, "same-time")
+	first := m.current.Load()
+	rename(t, other, file)
+	m.reload(context.Background())
+	if first == nil || m.current.Load() == first {
+		t.Error("the new file was not loaded")
+	}
+}
+
+// watch picks a new file up by itself and ends with its context.
+func TestWatch(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	registerMetrics()
+	file := filepath.Join(t.TempDir(), "net.safetensors")
+	ctx, cancel := context.WithCancel(context.Background())
+	m := openModel(ctx, Args{Checkpoint: file}, "watch")
+	done := make(chan struct{})
+	go func() { defer close(done); m.watch(ctx, time.Millisecond) }()
+	rename(t, untrained(t, 1, nil), file)
+	for m.current.Load() == nil {
+		time.Sleep(time.Millisecond) // the test's own time limit ends a watch that never sees it
+	}
+	cancel()
+	<-done
+}
+
+// A shipped checkpoint never changes, so nothing watches it.
+func TestWatchOfAShippedCheckpointEnds(t *testing.T) {
+	registerMetrics()
+	m := openModel(context.Background(), Args{Variant: "gnn"}, "shipped")
+	m.watch(context.Background(), time.Millisecond)
+}

@@ -1,0 +1,199 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"gnnsched/gnn/infer"
+	"gnnsched/scheduler/policy"
+)
+
+// Name is the plugin's name in KubeSchedulerConfiguration.
+const Name = "LearnedScore"
+
+const stateKey = fwk.StateKey("gnnsched/" + Name)
+
+// Plugin is one profile's instance.
+type Plugin struct {
+	handle   fwk.Handle
+	profile  string
+	deadline time.Duration
+	model    *model
+	upstream *upstream
+	metrics  profileMetrics
+
+	mu      sync.Mutex // scheduling cycles come one at a time; this keeps it so
+	net     *infer.Network
+	learned *policy.Learned
+	mirror  mirror
+	rows    []int32
+	raw     []float32
+
+	complained map[string]time.Time // when each reason was last logged
+}
+
+var (
+	_ fwk.PreScorePlugin = &Plugin{}
+	_ fwk.ScorePlugin    = &Plugin{}
+)
+
+// New makes the plugin for one profile; kube-scheduler calls it.
+func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	profile := h.ProfileName()
+	args, err := DecodeArgs(obj, profile)
+	if err != nil {
+		return nil, err
+	}
+	registerMetrics()
+	up, err := newUpstream(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plugin{
+		handle: h, profile: profile, deadline: args.Deadline.Duration, upstream: up, metrics: metricsOf(profile),
+		model: openModel(ctx, args, profile), complained: map[string]time.Time{},
+	}
+	go p.model.watch(ctx, args.ReloadInterval.Duration)
+	return p, nil
+}
+
+// Name implements fwk.Plugin.
+func (p *Plugin) Name() string { return Name }
+
+// scores is one decision's result: a score in each row that is a candidate.
+type scores struct {
+	row   map[string]int32 // by node name
+	byRow []int8
+}
+
+// Clone implements fwk.StateData. Nothing writes to scores after PreScore.
+func (s *scores) Clone() fwk.StateData { return s }
+
+// PreScore implements fwk.PreScorePlugin: it runs the network over the feasible nodes, or
+// upstream's scoring where the network has nothing to say.
+func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	start := time.Now()
+	if cap(p.raw) < len(nodes) {
+		p.raw = make([]float32, 2*len(nodes))
+	}
+	raw := p.raw[:len(nodes)]
+	p.metrics.candidates.Observe(float64(len(nodes)))
+	if reason, err := p.decide(pod, nodes, raw, start); err != nil {
+		fallbacks.WithLabelValues(p.profile, reason).Inc()
+		p.complain(ctx, pod, reason, err, "Upstream's scoring decides instead of the network")
+		if err := p.upstream.score(ctx, state, pod, nodes, raw); err != nil {
+			p.complain(ctx, pod, "upstream", err, "A part of upstream's scoring is left out")
+		}
+		state.Write(stateKey, byName(nodes, raw))
+		return nil
+	}
+	p.metrics.duration.Observe(time.Since(start).Seconds())
+	p.metrics.spread.Observe(spread(raw))
+	state.Write(stateKey, p.byRow(raw))
+	return nil
+}
+
+// byRow turns the raw scores of p.rows into what Score looks up.
+func (p *Plugin) byRow(raw []float32) *scores {
+	out := make([]int8, len(p.mirror.snapshot.Nodes)+len(raw))
+	list, byRow := out[:len(raw)], out[len(raw):]
+	toNodeScores(raw, list)
+	for i, r := range p.rows {
+		byRow[r] = list[i]
+	}
+	return &scores{row: p.mirror.row, byRow: byRow}
+}
+
+// byName is byRow without the mirror, which a failed decision may have left unfit.
+func byName(nodes []fwk.NodeInfo, raw []float32) *scores {
+	s := &scores{row: make(map[string]int32, len(nodes)), byRow: make([]int8, len(nodes))}
+	toNodeScores(raw, s.byRow)
+	for i, n := range nodes {
+		s.row[n.Node().Name] = int32(i)
+	}
+	return s
+}
+
+// decide runs the network and writes the raw scores of nodes. The reason names the error
+// for the metric.
+func (p *Plugin) decide(pod *v1.Pod, nodes []fwk.NodeInfo, raw []float32, start time.Time) (reason string, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			p.forget() // what is kept between decisions is in doubt
+			reason, err = reasonPanic, fmt.Errorf("network panicked: %v", r)
+		}
+	}()
+	net := p.model.current.Load()
+	if net == nil {
+		return reasonNoModel, errors.New("no network is loaded")
+	}
+	if net != p.net {
+		p.net, p.learned = net, policy.NewLearned(p.profile, net)
+	}
+	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return reasonSnapshot, fmt.Errorf("read the snapshot: %w", err)
+	}
+	p.mirror.sync(infos)
+	p.rows = p.mirror.rows(nodes, p.rows[:0])
+	p.learned.Until(func() bool { return time.Since(start) > p.deadline })
+	waiting := convertPod(pod)
+	err = p.learned.Score(&p.mirror.snapshot, &waiting, p.rows, raw)
+	switch {
+	case errors.Is(err, infer.ErrDeadline):
+		return reasonDeadline, fmt.Errorf("%w (%v)", err, p.deadline)
+	case err != nil:
+		p.forget()
+		return reasonNotFinite, err
+	}
+	return "", nil
+}
+
+// forget drops what is kept between decisions, so that the next one starts afresh.
+func (p *Plugin) forget() { p.learned, p.net, p.mirror = nil, nil, mirror{} }
+
+// logAgain is how long a reason is not logged again: a thousand pods a second may have it.
+const logAgain = 10 * time.Second
+
+func (p *Plugin) complain(ctx context.Context, pod *v1.Pod, reason string, err error, what string) {
+	if last, before := p.complained[reason]; before && time.Since(last) < logAgain {
+		return
+	}
+	p.complained[reason] = time.Now()
+	klog.FromContext(ctx).Error(err, what, "profile", p.profile, "reason", reason, "pod", klog.KObj(pod))
+}
+
+// Score implements fwk.ScorePlugin.
+func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	d, err := state.Read(stateKey)
+	if err != nil {
+		return 0, fwk.AsStatus(err)
+	}
+	s := d.(*scores)
+	return int64(s.byRow[s.row[node.Node().Name]]), nil
+}
+
+// ScoreExtensions implements fwk.ScorePlugin; the scores are in 0 to 100 already.
+func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
+
+// spread is the best minus the worst score.
+func spread(raw []float32) float64 {
+	if len(raw) == 0 {
+		return 0
+	}
+	low, high := raw[0], raw[0]
+	for _, v := range raw {
+		low, high = min(low, v), max(high, v)
+	}
+	return float64(high) - float64(low)
+}

@@ -1,0 +1,29 @@
+package plugin
+
+import (
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// toNodeScores maps raw scores to integers in 0 to 100 that never turn the raw order round,
+// with 100 for the best alone: the range below the best is spread linearly over 0 to 99. Of
+// equal bests the first gets 100, so that the outcome does not depend on chance.
+func toNodeScores(raw []float32, out []int8) {
+	if len(raw) == 0 {
+		return
+	}
+	best, low := 0, raw[0]
+	for i, v := range raw {
+		if v > raw[best] {
+			best = i
+		}
+		low = min(low, v)
+	}
+	spread := float64(raw[best]) - float64(low)
+	for i, v := range raw {
+		out[i] = int8(fwk.MaxNodeScore - 1)
+		if spread > 0 {
+			out[i] = int8((float64(v) - float64(low)) / spread * float64(fwk.MaxNodeScore-1))
+		}
+	}
+	out[best] = int8(fwk.MaxNodeScore)
+}

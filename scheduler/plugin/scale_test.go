@@ -1,0 +1,55 @@
+package plugin
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The order is kept, the best alone has 100, and nothing leaves 0 to 100.
+func TestToNodeScores(t *testing.T) {
+	raw := rapid.OneOf(
+		rapid.SliceOfN(rapid.Float32Range(-math.MaxFloat32, math.MaxFloat32), 1, 300),
+		rapid.SliceOfN(rapid.Map(rapid.IntRange(0, 4), func(i int) float32 { return float32(i) }), 1, 50), // ties
+		rapid.SliceOfN(rapid.Float32Range(1, 1.00001), 1, 50),                                             // hardly apart
+		rapid.SliceOfN(rapid.Float32Range(-1e-44, 1e-44), 1, 50),                                          // subnormal
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		raw := raw.Draw(t, "raw")
+		out := make([]int8, len(raw))
+		toNodeScores(raw, out)
+		best := slices.Index(raw, slices.Max(raw))
+		for i := range raw {
+			if (out[i] == 100) != (i == best) || out[i] < 0 {
+				t.Fatalf("score %d of %v at %d, the best is at %d", out[i], raw[i], i, best)
+			}
+			for j := range raw {
+				if raw[i] > raw[j] && out[i] < out[j] {
+					t.Fatalf("%v > %v, but %d < %d", raw[i], raw[j], out[i], out[j])
+				}
+			}
+		}
+	})
+}
+
+// Scores far enough apart stay apart: below the best, every hundredth of the range shows.
+func TestToNodeScoresUsesTheRange(t *testing.T) {
+	raw := make([]float32, 101)
+	for i := range raw {
+		raw[i] = 7 + float32(i)
+	}
+	out := make([]int8, len(raw))
+	toNodeScores(raw, out)
+	if out[0] != 0 || out[100] != 100 || out[99] < 97 || out[50] < 48 || out[50] > 50 {
+		t.Errorf("%v", out)
+	}
+}
+
+func TestToNodeScoresOfNothing(t *testing.T) {
+	toNodeScores(nil, nil)
+	if spread(nil) != 0 || spread([]float32{-1, 2, 0}) != 3 {
+		t.Error("spread")
+	}
+}

@@ -1,0 +1,166 @@
+package policy_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	configlatest "k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	fwkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"pgregory.net/rapid"
+
+	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/policy"
+)
+
+// upstream returns kube-scheduler's own framework with the given score plugins, each with
+// weight one and the default arguments but for NodeResourcesFit's strategy.
+func upstream(t *testing.T, strategy config.ScoringStrategyType, score ...string) framework.Framework {
+	metrics.Register()
+	cfg, err := configlatest.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile := cfg.Profiles[0]
+	for _, c := range profile.PluginConfig {
+		if args, ok := c.Args.(*config.NodeResourcesFitArgs); ok {
+			args.ScoringStrategy.Type = strategy
+		}
+	}
+	profile.Plugins = &config.Plugins{
+		QueueSort: config.PluginSet{Enabled: []config.Plugin{{Name: names.PrioritySort}}},
+		Bind:      config.PluginSet{Enabled: []config.Plugin{{Name: names.DefaultBinder}}},
+	}
+	for _, name := range score {
+		profile.Plugins.PreScore.Enabled = append(profile.Plugins.PreScore.Enabled, config.Plugin{Name: name})
+		profile.Plugins.Score.Enabled = append(profile.Plugins.Score.Enabled, config.Plugin{Name: name, Weight: 1})
+	}
+	client := fake.NewClientset()
+	f, err := fwkruntime.NewFramework(t.Context(), plugins.NewInTreeRegistry(), &profile,
+		fwkruntime.WithClientSet(client), fwkruntime.WithInformerFactory(informers.NewSharedInformerFactory(client, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// totals are the scores that upstream adds up for every node.
+func totals(t *rapid.T, f framework.Framework, s *cluster.Snapshot, p *cluster.Pod) []int64 {
+	nodes := make([]fwk.NodeInfo, len(s.Nodes))
+	for i, n := range s.Nodes {
+		nodes[i] = nodeInfo(n)
+	}
+	ctx, state, pod := context.Background(), framework.NewCycleState(), v1Pod("pending", p.Requests)
+	if st := f.RunPreScorePlugins(ctx, state, pod, nodes); !st.IsSuccess() {
+		t.Fatal(st.AsError())
+	}
+	scores, st := f.RunScorePlugins(ctx, state, pod, nodes)
+	if !st.IsSuccess() {
+		t.Fatal(st.AsError())
+	}
+	out := make([]int64, len(scores))
+	for i, s := range scores {
+		out[i] = s.TotalScore
+	}
+	return out
+}
+
+// nodeInfo is the node as kube-scheduler's cache holds it.
+func nodeInfo(n *cluster.Node) fwk.NodeInfo {
+	var pods []*v1.Pod
+	for i, g := range n.Groups {
+		for j := range g.Count {
+			pods = append(pods, v1Pod(fmt.Sprintf("%d-%d", i, j), g.Each))
+		}
+	}
+	info := framework.NewNodeInfo(pods...)
+	info.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{
+		v1.ResourceCPU: *resource.NewMilliQuantity(n.Allocatable.MilliCPU, resource.DecimalSI), v1.ResourceMemory: *resource.NewQuantity(n.Allocatable.Memory, resource.BinarySI),
+		v1.ResourcePods: *resource.NewQuantity(n.Allocatable.Pods, resource.DecimalSI),
+	}}})
+	return info
+}
+
+// v1Pod is a pod of one container. What it does not ask for it does not mention, either.
+func v1Pod(name string, r cluster.Resources) *v1.Pod {
+	requests := v1.ResourceList{}
+	if r.MilliCPU > 0 {
+		requests[v1.ResourceCPU] = *resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI)
+	}
+	if r.Memory > 0 {
+		requests[v1.ResourceMemory] = *resource.NewQuantity(r.Memory, resource.BinarySI)
+	}
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: requests}}}},
+	}
+}
+
+// drawSnapshot draws nodes of odd sizes, some that offer no CPU or no memory, with pods of
+// odd sizes, some that ask for nothing; some nodes are overcommitted.
+func drawSnapshot(t *rapid.T) *cluster.Snapshot {
+	s := &cluster.Snapshot{}
+	for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
+		n := &cluster.Node{Name: fmt.Sprintf("n%d", i), Generation: 1, Allocatable: cluster.Resources{
+			MilliCPU: rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(1000, 96_000)).Draw(t, "cpu"),
+			Memory:   rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(1<<30, 1<<39)).Draw(t, "memory"),
+			Pods:     110,
+		}}
+		for range rapid.IntRange(0, 12).Draw(t, "pods") {
+			n.Add(drawRequests(t))
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	return s
+}
+
+func drawRequests(t *rapid.T) cluster.Resources {
+	return cluster.Resources{
+		MilliCPU: rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(1, 16_000)).Draw(t, "request cpu"),
+		Memory:   rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(1, 1<<36)).Draw(t, "request memory"),
+		Pods:     1,
+	}
+}
+
+// On any state, the policies that claim to be kube-scheduler's scoring give the very
+// integers that its plugins give.
+func TestSameAsUpstream(t *testing.T) {
+	for _, c := range []struct {
+		ours  policy.Policy
+		their framework.Framework
+	}{
+		{policy.Kubernetes{}, upstream(t, config.LeastAllocated, names.NodeResourcesFit, names.NodeResourcesBalancedAllocation)},
+		{policy.MostAllocated{}, upstream(t, config.MostAllocated, names.NodeResourcesFit)},
+	} {
+		t.Run(c.ours.Name(), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				s, p := drawSnapshot(t), &cluster.Pod{Requests: drawRequests(t)}
+				want := totals(t, c.their, s, p)
+				candidates, scores := make([]int32, len(s.Nodes)), make([]float32, len(s.Nodes))
+				for i := range candidates {
+					candidates[i] = int32(i)
+				}
+				if err := c.ours.Score(s, p, candidates, scores); err != nil {
+					t.Fatal(err)
+				}
+				for i, got := range scores {
+					if int64(got) != want[i] || got != float32(int64(got)) {
+						t.Fatalf("%+v for %+v: score %v, upstream's %d", s.Nodes[i], p.Requests, got, want[i])
+					}
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,170 @@
+package server
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+	"sigs.k8s.io/yaml"
+
+	"gnnsched/internal/exit"
+	"gnnsched/internal/golden"
+	"gnnsched/scheduler/plugin"
+)
+
+// full uses every field.
+func full() Config {
+	return Config{
+		Kubeconfig: "/home/user/.kube/config", QPS: 5000, Parallelism: 4, PercentageOfNodesToScore: 100, LeaderElect: true,
+		Profiles: []Profile{
+			{SchedulerName: "default-scheduler", Variant: DefaultProfile},
+			{SchedulerName: "gnn", Variant: "gnn"},
+			{SchedulerName: "mine", Variant: "acdqn", Checkpoint: "/models/mine.safetensors", Deadline: 20 * time.Millisecond,
+				Blend: map[string]int32{"PodTopologySpread": 2, "NodeAffinity": 3, "ImageLocality": 1}},
+		},
+	}
+}
+
+func TestYAML(t *testing.T) {
+	for name, c := range map[string]Config{
+		"full":     full(),
+		"smallest": {QPS: 50, Profiles: []Profile{{SchedulerName: "gnn", Variant: "gnn"}}},
+	} {
+		got, err := c.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, name+".yaml", string(got))
+		upstreamAccepts(t, got)
+	}
+}
+
+// upstreamAccepts decodes and validates a configuration as kube-scheduler does, and our
+// plugin's arguments as the plugin does.
+func upstreamAccepts(t *testing.T, y []byte) {
+	t.Helper()
+	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(y, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := obj.(*config.KubeSchedulerConfiguration)
+	if err := validation.ValidateKubeSchedulerConfiguration(k); err != nil {
+		t.Error(err)
+	}
+	for _, p := range k.Profiles {
+		for _, c := range p.PluginConfig {
+			if c.Name != plugin.Name {
+				continue
+			}
+			if _, err := plugin.DecodeArgs(c.Args.(*runtime.Unknown), p.SchedulerName); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*Config)
+		want string
+	}{
+		"no profile":      {func(c *Config) { c.Profiles = nil }, "no scheduler profile"},
+		"no QPS":          {func(c *Config) { c.QPS = 0 }, "QPS"},
+		"percentage":      {func(c *Config) { c.PercentageOfNodesToScore = 101 }, "percentage of nodes"},
+		"negative":        {func(c *Config) { c.PercentageOfNodesToScore = -1 }, "percentage of nodes"},
+		"no name":         {func(c *Config) { c.Profiles[0].SchedulerName = "" }, "scheduler name"},
+		"twice":           {func(c *Config) { c.Profiles[1].SchedulerName = c.Profiles[0].SchedulerName }, "there twice"},
+		"unknown variant": {func(c *Config) { c.Profiles[1].Variant = "transformer" }, "transformer"},
+	} {
+		k := full()
+		c.edit(&k)
+		if _, err := k.YAML(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if err := full().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func file(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const header = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+func TestReadFile(t *testing.T) {
+	for name, c := range map[string]struct{ path, want string }{
+		"none named":    {file(t, header), "/given"},
+		"its own":       {file(t, header+"clientConnection: {kubeconfig: /own}\n"), "/given"},
+		"unknown field": {file(t, header+"percentageOfNodesToScor: 1\n"), ""},
+		"malformed":     {file(t, "{"), ""},
+		"missing":       {filepath.Join(t.TempDir(), "none"), ""},
+	} {
+		var y []byte
+		f, err := ReadFile(c.path)
+		if err == nil {
+			y, err = f.YAML("/given")
+		}
+		if c.want == "" {
+			if exit.Code(err) != exit.Usage {
+				t.Errorf("%s: %v, want a usage error", name, err)
+			}
+			continue
+		}
+		var k schedulerconfig.KubeSchedulerConfiguration
+		if err != nil || yaml.UnmarshalStrict(y, &k) != nil || k.ClientConnection.Kubeconfig != c.want {
+			t.Errorf("%s: %v, kubeconfig %q, want %q", name, err, k.ClientConnection.Kubeconfig, c.want)
+		}
+	}
+}
+
+// What the user got wrong ends with exit code 2 before anything runs.
+func TestRunRefuses(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	const cluster = `{"apiVersion":"v1","kind":"Config","current-context":"o","clusters":[{"name":"o","cluster":{"server":"https://127.0.0.1:1"}}],"users":[{"name":"o","user":{}}],"contexts":[{"name":"o","context":{"cluster":"o","user":"o"}}]}`
+	connection := "clientConnection: {kubeconfig: " + file(t, cluster) + "}\n"
+	ours := func(args string) string {
+		return header + connection + "profiles: [{schedulerName: gnn, plugins: {preScore: {enabled: [{name: LearnedScore}]}, score: {enabled: [{name: LearnedScore}]}}, pluginConfig: [{name: LearnedScore, args: " + args + "}]}]\n"
+	}
+	for name, c := range map[string]struct {
+		config string
+		port   int
+		want   string
+	}{
+		"port in use":           {ours("{}"), busy.Addr().(*net.TCPAddr).Port, "address already in use"},
+		"unknown field":         {header + connection + "percentageOfNodesToScor: 1\n", 0, "percentageOfNodesToScor"},
+		"unknown plugin":        {header + connection + "profiles: [{plugins: {score: {enabled: [{name: NoSuch}]}}}]\n", 0, "NoSuch"},
+		"unknown argument":      {ours("{deadlin: 1ms}"), 0, "deadlin"},
+		"unknown variant":       {ours("{variant: transformer}"), 0, "transformer"},
+		"missing kubeconfig":    {header + "clientConnection: {kubeconfig: /does/not/exist}\n", 0, "/does/not/exist"},
+		"malformed":             {"{", 0, "config.yaml"},
+		"another kind of thing": {"apiVersion: v1\nkind: Pod\n", 0, "Pod"},
+	} {
+		err := Run(context.Background(), file(t, c.config), Endpoint{Address: "127.0.0.1", Port: c.port}, func() { t.Error(name, ": it runs") })
+		if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: code %d, %v; want a usage error about %s", name, exit.Code(err), err, c.want)
+		}
+	}
+	if err := Run(context.Background(), filepath.Join(t.TempDir(), "none"), Endpoint{}, nil); exit.Code(err) != exit.Usage {
+		t.Errorf("missing file: %v, want a usage error", err)
+	}
+}

@@ -1,0 +1,330 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/metrics/testutil"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/kwok"
+	"gnnsched/kwok/nodepool"
+)
+
+// lab is a simulated cluster, what talks to it, and the address of the scheduler's endpoint.
+type lab struct {
+	cluster *kwok.Cluster
+	client  *kubernetes.Clientset
+	dynamic dynamic.Interface
+	port    int
+}
+
+// patience is how long anything may take; it is long because the machine may be busy, and
+// nothing waits for it to pass.
+const patience = time.Minute
+
+// pools are nodes of two kinds in three zones for everybody, and some that are reserved.
+func pools() []nodepool.Pool {
+	capacity := func(cpu, gpu string) corev1.ResourceList {
+		r := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110")}
+		if gpu != "" {
+			r["nvidia.com/gpu"] = resource.MustParse(gpu)
+		}
+		return r
+	}
+	taint := func(key, value string) []corev1.Taint {
+		return []corev1.Taint{{Key: key, Value: value, Effect: corev1.TaintEffectNoSchedule}}
+	}
+	return []nodepool.Pool{
+		{Name: "ssd", Count: 3, Capacity: capacity("16", ""), Labels: map[string]string{"disk": "ssd"}, Zones: []string{"a", "b", "c"}},
+		{Name: "hdd", Count: 3, Capacity: capacity("16", ""), Labels: map[string]string{"disk": "hdd"}, Zones: []string{"a", "b", "c"}},
+		{Name: "gpu", Count: 2, Capacity: capacity("8", "4"), Taints: taint("dedicated", "gpu"), Zones: []string{"a"}},
+		{Name: "tight", Count: 1, Capacity: capacity("2", ""), Taints: taint("reserved", "tight"), Zones: []string{"a"}},
+		{Name: "ports", Count: 2, Capacity: capacity("8", ""), Taints: taint("reserved", "ports"), Zones: []string{"b"}},
+	}
+}
+
+// newLab starts the cluster; it ends with the test.
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	// Not the test's own context, which ends before the clean-up.
+	cluster, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), Pools: pools()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	l := &lab{cluster: cluster, client: kubernetes.NewForConfigOrDie(cluster.REST()), dynamic: dynamic.NewForConfigOrDie(cluster.REST()), port: freePort(t)}
+	return l
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// schedule runs the scheduler with the profiles until the returned function is called, which
+// checks that it ends well.
+func (l *lab) schedule(t *testing.T, profiles ...Profile) (stop func()) {
+	t.Helper()
+	y, err := Config{Kubeconfig: l.cluster.Kubeconfig(), Profiles: profiles, QPS: 1000}.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "scheduler.yaml")
+	if err := os.WriteFile(file, y, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	ready := make(chan struct{})
+	go func() {
+		ended <- Run(ctx, file, Endpoint{Address: "127.0.0.1", Port: l.port}, func() { close(ready) })
+	}()
+	stop = func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("the scheduler ended with %v", err)
+			}
+		case <-time.After(patience):
+			t.Error("the scheduler does not end")
+		}
+	}
+	select {
+	case <-ready:
+	case err := <-ended:
+		cancel()
+		t.Fatalf("the scheduler does not start: %v", err)
+	}
+	return stop
+}
+
+// network writes an untrained checkpoint of a variant; edit, if not nil, changes it first.
+func network(t *testing.T, variant string, edit func(*checkpoint.Checkpoint)) string {
+	t.Helper()
+	a := checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32}
+	if strings.HasSuffix(variant, "dqn") {
+		a.Encoder = checkpoint.MLP
+	}
+	if strings.HasPrefix(variant, "ac") {
+		a.Head = checkpoint.ActorCritic
+	}
+	c := checkpoint.Random(a, rand.New(rand.NewPCG(7, 7)))
+	if edit != nil {
+		edit(c)
+	}
+	file := filepath.Join(t.TempDir(), variant+".safetensors")
+	if err := c.Save(file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// namespace makes one and removes it, with all that is in it, after the test.
+func (l *lab) namespace(t *testing.T, name string) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := l.client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+		ctx := context.Background()
+		err := errors.Join(
+			l.client.AppsV1().Deployments(name).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}, metav1.ListOptions{}),
+			l.client.CoreV1().Namespaces().Delete(ctx, name, now),
+		)
+		if err != nil {
+			t.Error(err)
+		}
+		l.until(t, "namespace "+name+" to be empty", func() error {
+			if err := l.client.CoreV1().Pods(name).DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
+				return err
+			}
+			if n := len(l.pods(t, name)); n > 0 {
+				return fmt.Errorf("%d pods are left", n)
+			}
+			return nil
+		})
+	})
+	return name
+}
+
+// apply does what `kubectl apply -n namespace -f` does with a file of testdata/manifests.
+func (l *lab) apply(t *testing.T, namespace, file string) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "manifests", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := kyaml.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096)
+	for {
+		var o unstructured.Unstructured
+		if err := docs.Decode(&o); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		l.applyObject(t, namespace, &o)
+	}
+}
+
+func (l *lab) applyObject(t *testing.T, namespace string, o *unstructured.Unstructured) {
+	t.Helper()
+	gvr, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+	var r dynamic.ResourceInterface = l.dynamic.Resource(gvr)
+	if o.GetKind() != "PriorityClass" {
+		r = l.dynamic.Resource(gvr).Namespace(namespace)
+	}
+	if _, err := r.Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l *lab) pods(t *testing.T, namespace string) []corev1.Pod {
+	t.Helper()
+	list, err := l.client.CoreV1().Pods(namespace).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+// bound waits until want pods of the namespace have a node, and returns them.
+func (l *lab) bound(t *testing.T, namespace string, want int) []corev1.Pod {
+	t.Helper()
+	var out []corev1.Pod
+	l.until(t, fmt.Sprintf("%d pods in %s to get a node", want, namespace), func() error {
+		out = nil
+		for _, p := range l.pods(t, namespace) {
+			if p.Spec.NodeName != "" && p.DeletionTimestamp == nil {
+				out = append(out, p)
+			}
+		}
+		if len(out) != want {
+			return fmt.Errorf("%d have one", len(out))
+		}
+		return nil
+	})
+	return out
+}
+
+// events returns the events of a pod (of any pod, if the name is empty) with a reason.
+func (l *lab) events(t *testing.T, namespace, pod, reason string) []corev1.Event {
+	t.Helper()
+	list, err := l.client.CoreV1().Events(namespace).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []corev1.Event
+	for _, e := range list.Items {
+		if e.Reason == reason && (pod == "" || e.InvolvedObject.Name == pod) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// until waits for a condition that will come true.
+func (l *lab) until(t *testing.T, what string, condition func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := condition()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for %s: %v", patience, what, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// get asks the scheduler's endpoint, with a token unless it is empty.
+func (l *lab) get(t *testing.T, path, token string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d%s", l.port, path), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	// The certificate is self-signed; nothing secret is sent to anybody else on loopback.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// samples is what the scheduler's endpoint showed at one moment.
+type samples testutil.Metrics
+
+func (l *lab) metrics(t *testing.T) samples {
+	t.Helper()
+	status, body := l.get(t, "/metrics", l.cluster.REST().BearerToken)
+	if status != http.StatusOK {
+		t.Fatalf("metrics: status %d: %s", status, body)
+	}
+	all := testutil.NewMetrics()
+	if err := testutil.ParseMetrics(body, &all); err != nil {
+		t.Fatal(err)
+	}
+	return samples(all)
+}
+
+// sum adds up the samples of a metric whose labels include the given ones, pairs of name
+// and value. 0 where there is none.
+func (m samples) sum(name string, labels ...string) float64 {
+	var sum float64
+next:
+	for _, s := range m[name] {
+		for i := 0; i < len(labels); i += 2 {
+			if string(s.Metric[model.LabelName(labels[i])]) != labels[i+1] {
+				continue next
+			}
+		}
+		sum += float64(s.Value)
+	}
+	return sum
+}

@@ -1,0 +1,224 @@
+package sim
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"gnnsched/internal/golden"
+	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/objective"
+	"gnnsched/workload"
+)
+
+func TestValidate(t *testing.T) {
+	if err := config().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		want  string
+		spoil func(*Config)
+	}{
+		{"nodes: 0 to 5 is no range", func(c *Config) { c.Nodes = IntRange{0, 5} }},
+		{"nodes: 5 to 4", func(c *Config) { c.Nodes = IntRange{5, 4} }},
+		{"within 1 to 10000", func(c *Config) { c.Nodes = Exactly(10_001) }},
+		{"sizes: give at least one", func(c *Config) { c.Sizes = nil }},
+		{"sizes[1]: a node offers", func(c *Config) { c.Sizes[1].Allocatable.Pods = 0 }},
+		{"sizes[0]: weight NaN", func(c *Config) { c.Sizes[0].Weight = math.NaN() }},
+		{"sizeKinds: 1 to 4 is no range within 0 to 3", func(c *Config) { c.SizeKinds = IntRange{1, 4} }},
+		{"zones: -1", func(c *Config) { c.Zones = IntRange{-1, 4} }},
+		{"initial: 0.4 must be", func(c *Config) { c.Initial = c.Load.Min }},
+		{"shapes: no shape", func(c *Config) { c.Shapes = nil }},
+		{"shapes[1]: \"web\" is the name", func(c *Config) { c.Shapes[1].Name = "web" }},
+		{"shapes[2]: weight 0", func(c *Config) { c.Shapes[2].Weight = 0 }},
+		{"shapeKinds: 1 to 9", func(c *Config) { c.ShapeKinds = IntRange{1, 9} }},
+		{"replicas 0 to 3", func(c *Config) { c.Replicas = IntRange{0, 3} }},
+		{"load 3 must be", func(c *Config) { c.Load.Max = 3 }},
+		{"load: 0.9 to 0.5 is no range", func(c *Config) { c.Load = FloatRange{0.9, 0.5} }},
+		{"load 0 must be", func(c *Config) { c.Load, c.Initial = FloatRange{}, 0 }},
+		{"turnover: -1", func(c *Config) { c.Turnover = -1 }},
+		{"objective: it has no term", func(c *Config) { c.Objective = nil }},
+		{"waitCost: -1", func(c *Config) { c.WaitCost = -1 }},
+	} {
+		cfg := config()
+		cfg.Sizes = slices.Clone(cfg.Sizes)
+		c.spoil(&cfg)
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q in it", err, c.want)
+		}
+	}
+}
+
+// A configuration survives the way through JSON, in which checkpoints keep it.
+func TestConfigRoundTrip(t *testing.T) {
+	b, err := json.Marshal(config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Config
+	if err := json.Unmarshal(b, &again); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(config(), again); d != "" {
+		t.Error(d)
+	}
+}
+
+// Whatever is drawn is what the configuration allows, and all of it comes up.
+func TestDraws(t *testing.T) {
+	c := config()
+	c.SizeKinds, c.ShapeKinds = IntRange{1, 2}, IntRange{2, 3}
+	nodes, zones, sizes, shapes := map[int]bool{}, map[string]bool{}, map[cluster.Resources]bool{}, map[cluster.Resources]bool{}
+	for seed := range uint64(60) {
+		e := newEnv(t, c, seed)
+		all := e.snapshot.Nodes
+		nodes[len(all)-1] = true
+		if all[0].Available() || !all[1].Available() {
+			t.Fatalf("seed %d: the first node is to be the control plane, alone", seed)
+		}
+		here := map[cluster.Resources]bool{}
+		for _, n := range all[1:] {
+			zones[n.Zone], here[n.Allocatable], sizes[n.Allocatable] = true, true, true
+		}
+		kinds := map[int32]bool{}
+		for _, d := range e.arrivals.deployments {
+			kinds[d.shape], shapes[d.pod.Requests] = true, true
+			if n := count(e.arrivals.pods, d.pod.Name, e); n < 1 || n > 9 {
+				t.Fatalf("seed %d: %s has %d pods", seed, d.pod.Name, n)
+			}
+		}
+		if len(here) > 2 || len(kinds) > 3 {
+			t.Fatalf("seed %d: %d sizes and %d shapes", seed, len(here), len(kinds))
+		}
+	}
+	if len(nodes) != 6 || len(zones) != 4 || len(sizes) != 3 || len(shapes) != 5 {
+		t.Errorf("of all draws: %d numbers of nodes, %d zones, %d sizes, %d shapes", len(nodes), len(zones), len(sizes), len(shapes))
+	}
+}
+
+func count(pods []int32, name string, e *Env) (n int) {
+	for _, p := range pods {
+		if e.arrivals.deployments[p].pod.Name == name {
+			n++
+		}
+	}
+	return n
+}
+
+// The load before the first arrival is random, and never over what the configuration says.
+func TestInitialLoad(t *testing.T) {
+	c := config()
+	c.Nodes, c.Initial, c.Load = Exactly(200), 0.35, FloatRange{0.4, 0.4}
+	nodes := c.drawNodes(1)
+	c.drawInitial(1, nodes, c.Shapes)
+	var loads []float64
+	for _, n := range nodes[1:] {
+		l := workload.LoadOf(n.Requested, n.Allocatable)
+		loads = append(loads, max(l.CPU, l.Memory, l.Pods))
+	}
+	slices.Sort(loads)
+	if loads[199] > 0.35 || loads[199] < 0.25 || loads[100] < 0.05 || loads[100] > 0.25 || nodes[0].Requested.Pods != 0 {
+		t.Errorf("loads from %.2f over %.2f to %.2f", loads[0], loads[100], loads[199])
+	}
+}
+
+// Departures come in order of time, and of arrival where times are equal.
+func TestDepartures(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var h departures
+		var all []departure
+		for i, at := range rapid.SliceOf(rapid.IntRange(0, 9)).Draw(t, "times") {
+			d := departure{at: float64(at), pod: int32(i)}
+			h.push(d)
+			all = append(all, d)
+		}
+		slices.SortFunc(all, func(a, b departure) int {
+			if a.before(b) {
+				return -1
+			}
+			return 1
+		})
+		for _, want := range all {
+			if got := h.pop(); got != want {
+				t.Fatalf("popped %+v, want %+v", got, want)
+			}
+		}
+	})
+}
+
+// What a seed means must not change from one version to the next without anybody noticing:
+// it would make results incomparable.
+func TestSeedsGolden(t *testing.T) {
+	var outcomes []Outcome
+	for seed := range uint64(3) {
+		e := newEnv(t, config(), seed)
+		for rng := rand.New(rand.NewPCG(seed, 1)); !e.Done(); {
+			e.Step(rng.IntN(len(e.Candidates())))
+		}
+		o := e.Outcome()
+		for _, v := range []*float64{&o.CPUVariance, &o.CPUStd, &o.MemoryStd, &o.Imbalance, &o.Cost} {
+			*v = math.Round(*v*1e9) / 1e9 // what rounding makes of it is not the point
+		}
+		outcomes = append(outcomes, o)
+	}
+	got, err := json.MarshalIndent(outcomes, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "seeds.json", string(got)+"\n")
+}
+
+// A step allocates nothing; an episode does, when it is reset.
+func TestStepDoesNotAllocate(t *testing.T) {
+	c := config()
+	c.Nodes, c.Turnover = Exactly(60), 2
+	e := newEnv(t, c, 1)
+	for range 300 { // until the buffers have their size
+		e.Step(0)
+	}
+	steps := 0
+	if n := testing.AllocsPerRun(400, func() {
+		e.Step(steps % len(e.Candidates()))
+		steps++
+	}); n > 0.05 {
+		t.Errorf("%v allocations a step", n)
+	}
+}
+
+// The nodes of two episodes are never mistaken for each other, whatever environment they are
+// of: no generation comes twice.
+func TestGenerationsAreUnique(t *testing.T) {
+	a, b := newEnv(t, config(), 1), newEnv(t, config(), 1)
+	first := a.snapshot.Nodes[0].Generation
+	if err := a.Reset(1); err != nil {
+		t.Fatal(err)
+	}
+	if g := a.snapshot.Nodes[0].Generation; g == first || g == b.snapshot.Nodes[0].Generation || first == b.snapshot.Nodes[0].Generation {
+		t.Error("a generation is used twice")
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	full := cluster.Resources{MilliCPU: 1000, Memory: 1000, Pods: 10}
+	nodes := []*cluster.Node{
+		{Allocatable: full, Requested: cluster.Resources{MilliCPU: 200, Memory: 500, Pods: 1}},
+		{Allocatable: full, Requested: cluster.Resources{MilliCPU: 600, Memory: 500, Pods: 2}},
+		{Allocatable: full, Requested: cluster.Resources{MilliCPU: 1000, Memory: 900, Pods: 3}, Unschedulable: true},
+	}
+	got := Measure(nodes)
+	if math.Abs(got.CPUVariance-0.04) > 1e-12 || math.Abs(got.CPUStd-0.2) > 1e-12 || got.MemoryStd != 0 || got.NodesInUse != 2 || got.Nodes != 2 {
+		t.Errorf("%+v", got)
+	}
+	if math.Abs(got.Imbalance-objective.Balance{}.Cost(nodes)) > 1e-12 {
+		t.Errorf("imbalance %v", got.Imbalance)
+	}
+	if got := Measure(nil); got != (Outcome{}) {
+		t.Errorf("of nothing: %+v", got)
+	}
+}

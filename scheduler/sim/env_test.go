@@ -1,0 +1,212 @@
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/objective"
+	"gnnsched/workload"
+)
+
+func config() Config {
+	return Config{
+		Nodes: IntRange{3, 8}, ControlPlane: true, Zones: IntRange{0, 3}, Initial: 0.2,
+		Sizes: []NodeSize{
+			{1, cluster.Resources{MilliCPU: 4000, Memory: 16 << 30, Pods: 20}},
+			{2, cluster.Resources{MilliCPU: 16000, Memory: 32 << 30, Pods: 30}},
+			{1, cluster.Resources{MilliCPU: 8000, Memory: 64 << 30, Pods: 110}},
+		},
+		Shapes: workload.DefaultShapes(), Replicas: IntRange{1, 9}, Load: FloatRange{0.4, 1.1}, Turnover: 2,
+		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}, {Term: objective.Pack{}, Weight: 0.5}}, WaitCost: 0.01,
+	}
+}
+
+func newEnv(t testing.TB, c Config, seed uint64) *Env {
+	e, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Reset(seed); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// drawConfig draws a small valid configuration.
+func drawConfig(t *rapid.T) Config {
+	c := config()
+	c.ControlPlane = rapid.Bool().Draw(t, "control plane")
+	c.Turnover = rapid.IntRange(0, 3).Draw(t, "turnover")
+	c.Initial = rapid.SampledFrom([]float64{0, 0.3}).Draw(t, "initial")
+	c.SizeKinds = rapid.SampledFrom([]IntRange{{}, {1, 1}, {1, 3}}).Draw(t, "size kinds")
+	c.ShapeKinds = rapid.SampledFrom([]IntRange{{}, {1, 2}, {5, 5}}).Draw(t, "shape kinds")
+	return c
+}
+
+// At every step: candidates are exactly the nodes that the pending pod fits on, no node is
+// overcommitted, the cost is what the objective says of the nodes, and the rewards add up to
+// the cost saved by placements. At the end every pod is accounted for, and who has no node
+// fits nowhere.
+func TestEpisode(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seed := rapid.Uint64().Draw(t, "seed")
+		e, err := New(drawConfig(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Reset(seed); err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(seed, 7))
+		for !e.Done() {
+			pod, rows := e.Pending(), e.Candidates()
+			if d := cmp.Diff(e.Snapshot().Feasible(pod, nil), rows); d != "" || len(rows) == 0 {
+				t.Fatalf("candidates: %s", d)
+			}
+			if want := e.cfg.Objective.Cost(e.Snapshot().Nodes); math.Abs(want-e.Cost()) > 1e-9 {
+				t.Fatalf("cost %v, want %v", e.Cost(), want)
+			}
+			choice := rng.IntN(len(rows))
+			after := clone(e.Snapshot().Nodes)
+			after[rows[choice]].Add(pod.Requests)
+			want, waited := e.Cost()-e.cfg.Objective.Cost(after), e.waited
+			if got := e.Step(choice) + e.cfg.WaitCost*float64(e.waited-waited); math.Abs(got-want) > 1e-9 {
+				t.Fatalf("reward %v, want %v", got, want)
+			}
+			for _, n := range e.Snapshot().Nodes {
+				if !n.Requested.Within(n.Allocatable) {
+					t.Fatalf("%s is overcommitted: %+v of %+v", n.Name, n.Requested, n.Allocatable)
+				}
+			}
+		}
+		checkEnd(t, e)
+	})
+}
+
+func checkEnd(t *rapid.T, e *Env) {
+	o := e.Outcome()
+	if o.Arrived != len(e.arrivals.pods) || o.Unscheduled != len(e.waiting) || o.Waited < o.Unscheduled || o.Waited > o.Arrived {
+		t.Fatalf("the books are wrong: %+v, %d waiting of %d", o, len(e.waiting), len(e.arrivals.pods))
+	}
+	for _, p := range e.waiting {
+		if rows := e.snapshot.Feasible(&e.deployment(p).pod, nil); len(rows) > 0 {
+			t.Fatalf("arrival %d waits, but fits on %v", p, rows)
+		}
+	}
+	if o.CPUStd < 0 || math.IsNaN(o.CPUStd+o.MemoryStd+o.Imbalance+o.Cost) || o.NodesInUse > o.Nodes {
+		t.Fatalf("%+v", o)
+	}
+}
+
+func clone(nodes []*cluster.Node) []*cluster.Node {
+	out := make([]*cluster.Node, len(nodes))
+	for i, n := range nodes {
+		c := *n
+		c.Groups = append([]cluster.Group(nil), n.Groups...)
+		out[i] = &c
+	}
+	return out
+}
+
+// The same seed and choices give the same episode, also in an environment that has been
+// used; another seed gives another one; and what arrives does not depend on the choices.
+func TestSeedDecides(t *testing.T) {
+	play := func(e *Env, choose func(n int) int) (o Outcome, rewards []float64) {
+		for !e.Done() {
+			rewards = append(rewards, e.Step(choose(len(e.Candidates()))))
+		}
+		return e.Outcome(), rewards
+	}
+	first, last := func(int) int { return 0 }, func(n int) int { return n - 1 }
+	a, b := newEnv(t, config(), 5), newEnv(t, config(), 6)
+	arrived, lifetimes := a.arrivals.pods, a.arrivals.lifetime
+	oa, ra := play(a, first)
+	if ob, _ := play(b, first); cmp.Equal(oa, ob) {
+		t.Error("seeds 5 and 6 give the same episode")
+	}
+	if err := b.Reset(5); err != nil {
+		t.Fatal(err)
+	}
+	ob, rb := play(b, first)
+	if d := cmp.Diff(oa, ob) + cmp.Diff(ra, rb); d != "" {
+		t.Errorf("seed 5 again:\n%s", d)
+	}
+	if err := b.Reset(5); err != nil {
+		t.Fatal(err)
+	}
+	oc, _ := play(b, last)
+	if cmp.Equal(oa, oc) {
+		t.Error("the choices make no difference")
+	}
+	if d := cmp.Diff(arrived, b.arrivals.pods) + cmp.Diff(lifetimes, b.arrivals.lifetime); d != "" {
+		t.Errorf("the arrivals depend on the choices:\n%s", d)
+	}
+}
+
+// With a turnover the load stays about where the fill brought it.
+func TestTurnoverKeepsTheLoad(t *testing.T) {
+	c := config()
+	c.Nodes, c.Load, c.Turnover, c.Initial = Exactly(40), FloatRange{0.5, 0.5}, 4, 0
+	e := newEnv(t, c, 3)
+	load := func() float64 {
+		var used, offered cluster.Resources
+		for _, n := range e.snapshot.Nodes {
+			if n.Available() {
+				used, offered = used.Plus(n.Requested), offered.Plus(n.Allocatable)
+			}
+		}
+		l := workload.LoadOf(used, offered)
+		return max(l.CPU, l.Memory, l.Pods)
+	}
+	var sum, n float64
+	for rng := rand.New(rand.NewPCG(1, 1)); !e.Done(); e.Step(rng.IntN(len(e.Candidates()))) {
+		if e.clock > e.arrivals.fill {
+			sum, n = sum+load(), n+1
+		}
+	}
+	if mean := sum / n; mean < 0.4 || mean > 0.6 {
+		t.Errorf("mean load %.2f after a fill to 0.50", mean)
+	}
+}
+
+// A pod that fits nowhere waits for the departures, and the longest waiting comes first.
+func TestWaiting(t *testing.T) {
+	c := config()
+	c.Nodes, c.Sizes, c.Zones, c.ControlPlane, c.Initial = Exactly(1), c.Sizes[:1], IntRange{}, false, 0
+	c.Load, c.Turnover = FloatRange{1.5, 1.5}, 3
+	e := newEnv(t, c, 11)
+	for !e.Done() {
+		for _, p := range e.waiting[:e.at] {
+			if len(e.snapshot.Feasible(&e.deployment(p).pod, nil)) > 0 {
+				t.Fatalf("arrival %d waits longer than the pending %d and fits", p, e.pending)
+			}
+		}
+		e.Step(0)
+	}
+	if o := e.Outcome(); o.Waited <= o.Unscheduled || o.Unscheduled == 0 {
+		t.Errorf("nobody got a node late, or all got one: %+v", o)
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	c := config()
+	c.Nodes, c.ControlPlane, c.Initial, c.Load = Exactly(100), false, 0, FloatRange{0.7, 0.7}
+	e := newEnv(b, c, 0)
+	seed := uint64(0)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if e.Done() {
+			seed++
+			if err := e.Reset(seed); err != nil {
+				b.Fatal(err)
+			}
+		}
+		e.Step(i % len(e.Candidates()))
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "steps/s")
+}

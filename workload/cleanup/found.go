@@ -1,0 +1,111 @@
+package cleanup
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gnnsched/workload"
+)
+
+// Object is one thing that a run made.
+type Object struct {
+	Kind      string `json:"kind"` // deployments, replicasets or pods
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Run       string `json:"run"`
+}
+
+// Found is everything in a scope, owners before what they own.
+type Found struct {
+	Objects []Object `json:"objects"`
+}
+
+// Counts is how many objects there are of each kind.
+type Counts struct {
+	Deployments int `json:"deployments"`
+	ReplicaSets int `json:"replicasets"`
+	Pods        int `json:"pods"`
+}
+
+// Total is all of them.
+func (c Counts) Total() int { return c.Deployments + c.ReplicaSets + c.Pods }
+
+func (c *Counts) add(kind string) {
+	switch kind {
+	case "deployments":
+		c.Deployments++
+	case "replicasets":
+		c.ReplicaSets++
+	case "pods":
+		c.Pods++
+	}
+}
+
+// Counts counts the objects.
+func (f Found) Counts() Counts {
+	var c Counts
+	for _, o := range f.Objects {
+		c.add(o.Kind)
+	}
+	return c
+}
+
+// Group is what one run has in one namespace.
+type Group struct {
+	Namespace string `json:"namespace"`
+	Run       string `json:"run"`
+	Counts
+}
+
+// Groups counts the objects by namespace and run, in alphabetical order.
+func (f Found) Groups() []Group {
+	var out []Group
+	index := map[[2]string]int{}
+	for _, o := range f.Objects {
+		k := [2]string{o.Namespace, o.Run}
+		i, ok := index[k]
+		if !ok {
+			i = len(out)
+			index[k] = i
+			out = append(out, Group{Namespace: o.Namespace, Run: o.Run})
+		}
+		out[i].add(o.Kind)
+	}
+	slices.SortFunc(out, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Run, b.Run))
+	})
+	return out
+}
+
+// namespaces are those that objects were found in.
+func (f Found) namespaces() []string {
+	var out []string
+	for _, o := range f.Objects {
+		out = append(out, o.Namespace)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Find lists what the scope holds.
+func (c *Client) Find(ctx context.Context, s Scope) (Found, error) {
+	if err := s.Validate(); err != nil {
+		return Found{}, err
+	}
+	var f Found
+	for _, kind := range workloads {
+		err := c.each(ctx, kind, s.Namespace, s.selector(), func(o *metav1.PartialObjectMetadata) bool {
+			if s.holds(o.Labels) {
+				f.Objects = append(f.Objects, Object{Kind: kind.Resource, Namespace: o.Namespace, Name: o.Name, Run: o.Labels[workload.LabelRun]})
+			}
+			return true
+		})
+		if err != nil {
+			return Found{}, err
+		}
+	}
+	return f, nil
+}

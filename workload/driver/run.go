@@ -1,0 +1,230 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+
+	"gnnsched/scheduler/cluster"
+	"gnnsched/workload"
+	"gnnsched/workload/cleanup"
+)
+
+// Run applies the plan and returns what came of it. When ctx ends first, or a step fails, the
+// summary holds what was done until then. Pods that stay pending are no error.
+func Run(ctx context.Context, c Config) (Summary, error) {
+	if err := c.complete(); err != nil {
+		return Summary{}, err
+	}
+	r := &runner{Config: c, sum: Summary{RunID: c.RunID, Scheduler: c.SchedulerName, Namespace: c.Namespace}, fills: c.Plan.Fills(), start: c.Clock.Now()}
+	var err error
+	if r.sum.NamespaceCreated, err = c.namespace(ctx); err != nil {
+		return r.sum, err
+	}
+	if err := c.namesFree(ctx); err != nil {
+		return r.sum, err
+	}
+	if r.pods, err = watchPods(ctx, &c); err != nil {
+		return r.sum, err
+	}
+	defer r.pods.stop()
+	err = r.run(ctx)
+	r.sum.Elapsed = c.Clock.Since(r.start)
+	return r.sum, err
+}
+
+// runner is a run under way.
+type runner struct {
+	Config
+	pods  *podWatch
+	fills []workload.Fill // what is due
+	sum   Summary
+	start time.Time
+
+	open      bool        // a fill is under way
+	fill      FillSummary // the current one
+	fillStart time.Time
+	live      map[string]workload.Deployment // of the current fill
+	asked     cluster.Resources              // by live
+	before    int                            // pods due in the fills that have ended
+	reported  time.Time
+}
+
+func (r *runner) run(ctx context.Context) error {
+	r.begin()
+	defer func() {
+		if r.open {
+			r.end()
+		}
+	}()
+	for _, s := range r.Plan.Steps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := r.step(ctx, s); err != nil {
+			return err
+		}
+		if err := r.Record(s); err != nil {
+			return err
+		}
+		if s.Action == workload.Reset {
+			continue
+		}
+		r.report(Deploying, 0, false)
+		if err := r.pause(ctx); err != nil {
+			return err
+		}
+	}
+	return r.settle(ctx)
+}
+
+// begin starts a fill, end closes the books of one.
+func (r *runner) begin() {
+	r.open, r.fill, r.fillStart = true, FillSummary{}, r.Clock.Now()
+	r.live, r.asked = map[string]workload.Deployment{}, cluster.Resources{}
+}
+
+func (r *runner) end() {
+	t, _ := r.pods.count(r.live)
+	r.fill.Created, r.fill.Bound, r.fill.Pending = t.created, t.bound, t.created-t.bound
+	r.fill.Reasons = sortedReasons(r.pods.reasons(r.live))
+	r.fill.Load = r.load()
+	r.fill.Elapsed = r.Clock.Since(r.fillStart)
+	r.before += r.fills[len(r.sum.Fills)].Pods
+	r.sum.Fills = append(r.sum.Fills, r.fill)
+	r.open = false
+}
+
+func (r *runner) step(ctx context.Context, s workload.Step) error {
+	d := s.Deployment
+	switch s.Action {
+	case workload.Add:
+		if err := r.create(ctx, d); err != nil {
+			return err
+		}
+		r.live[d.Name] = d
+		r.asked = r.asked.Plus(d.Requests())
+		r.fill.Deployments++
+		r.fill.Pods += d.Replicas
+	case workload.Delete:
+		background := metav1.DeletePropagationBackground
+		err := r.Client.AppsV1().Deployments(r.Namespace).Delete(ctx, d.Name, metav1.DeleteOptions{PropagationPolicy: &background})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete deployment %s: %w", d.Name, err)
+		}
+		delete(r.live, d.Name)
+		r.asked = r.asked.Minus(d.Requests())
+		r.fill.Deleted++
+		r.fill.Pods -= d.Replicas
+	case workload.Reset:
+		return r.reset(ctx)
+	}
+	return nil
+}
+
+// reset ends the fill, removes everything that it made, and begins the next.
+func (r *runner) reset(ctx context.Context) error {
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	r.end()
+	r.Log.Info().Int("fill", len(r.sum.Fills)).Int("bound", r.fill.Bound).Int("pending", r.fill.Pending).Msg("reset: deleting everything that was deployed")
+	err := r.Cleaner.Remove(ctx, cleanup.Scope{Run: r.RunID, Namespace: r.Namespace}, func(left cleanup.Counts) {
+		r.report(Resetting, left.Total(), true)
+	})
+	if err != nil {
+		return fmt.Errorf("reset the cluster: %w", err)
+	}
+	r.begin()
+	return nil
+}
+
+// create makes a Deployment. It is not broken off by the end of ctx, so that what is in the
+// cluster and what is recorded stay the same; it gives up soon by itself.
+func (r *runner) create(ctx context.Context, d workload.Deployment) error {
+	want := r.deployment(d, len(r.sum.Fills)+1)
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	backoff := wait.Backoff{Steps: 5, Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1}
+	tries := 0
+	err := retry.OnError(backoff, func(err error) bool { return ctx.Err() == nil && passing(err) }, func() error {
+		_, err := r.Client.AppsV1().Deployments(r.Namespace).Create(call, want, metav1.CreateOptions{})
+		if tries++; apierrors.IsAlreadyExists(err) && tries > 1 {
+			return nil // an earlier try got through, though its answer did not
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("create deployment %s: %w", d.Name, err)
+	}
+	r.Log.Debug().Str("deployment", d.Name).Int("replicas", d.Replicas).Str("shape", d.Shape.Name).Msg("deployed")
+	return nil
+}
+
+// passing tells whether a request may succeed when it is made again.
+func passing(err error) bool {
+	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err) ||
+		apierrors.IsServiceUnavailable(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
+}
+
+// pause waits for the interval between two Deployments.
+func (r *runner) pause(ctx context.Context) error {
+	if r.Interval == 0 {
+		return nil
+	}
+	t := r.Clock.NewTimer(r.Interval)
+	defer t.Stop()
+	tick := r.Clock.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C():
+			return nil
+		case <-r.pods.changed:
+			r.noteBinding()
+			r.report(Deploying, 0, false)
+		case <-tick.C():
+			r.report(Deploying, 0, true)
+		}
+	}
+}
+
+// settle waits until every pod of the fill is bound, or until none has been for a while.
+func (r *runner) settle(ctx context.Context) error {
+	stalled := r.Clock.NewTimer(r.Settle)
+	defer func() { stalled.Stop() }()
+	tick := r.Clock.NewTicker(time.Second)
+	defer tick.Stop()
+	_, last := r.pods.count(r.live)
+	for {
+		r.noteBinding()
+		t, progress := r.pods.count(r.live)
+		if t.bound >= r.fill.Pods {
+			r.report(Settling, 0, true)
+			return nil
+		}
+		r.report(Settling, 0, false)
+		if progress != last {
+			last = progress
+			stalled.Stop()
+			stalled = r.Clock.NewTimer(r.Settle)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.pods.changed:
+		case <-tick.C():
+		case <-stalled.C():
+			r.Log.Warn().Int("fill", len(r.sum.Fills)+1).Int("pending", r.fill.Pods-t.bound).Dur("waited", r.Settle).Msg("pods stay pending; going on without them")
+			return nil
+		}
+	}
+}

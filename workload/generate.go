@@ -1,0 +1,126 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"gnnsched/scheduler/cluster"
+)
+
+// Generator draws a plan at random. The Deployments of a fill are decided by seed, shapes
+// and replica range alone; target, capacity and use only decide how many of them there are.
+type Generator struct {
+	Seed        uint64
+	Shapes      []Shape // at least one with a weight over 0
+	ReplicasMin int     // fewest pods of a Deployment, 1 or more
+	ReplicasMax int     // most, ReplicasMin or more
+
+	Fills  int  // how often the cluster is filled, 1 or more; resets stand between
+	Target Load // fractions, each over 0; a fill ends with the first that is reached
+
+	Capacity cluster.Resources // what the schedulable nodes offer
+	Used     cluster.Resources // what others ask of it already
+}
+
+// maxTarget keeps a percentage (20 instead of 0.20) from becoming a hundred clusters' load.
+const maxTarget = 2
+
+// Validate says what is wrong with the settings, in the words of runsim's flags.
+func (g Generator) Validate() error {
+	var errs []error
+	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	for _, t := range []struct {
+		flag string
+		v    float64
+	}{{"cpu-load", g.Target.CPU}, {"mem-load", g.Target.Memory}, {"pod-load", g.Target.Pods}} {
+		if !(t.v > 0 && t.v <= maxTarget) {
+			bad("%s %v must be a fraction over 0 and at most %d; 0.20 is 20%%", t.flag, t.v, maxTarget)
+		}
+	}
+	if g.Fills < 1 || g.Fills > 10_000 {
+		bad("cluster-resets %d must be 1 to 10000", g.Fills)
+	}
+	if g.ReplicasMin < 1 || g.ReplicasMax > maxReplicas || g.ReplicasMin > g.ReplicasMax {
+		bad("replicas %d to %d: want 1 or more, at most %d, and the least not over the most", g.ReplicasMin, g.ReplicasMax, maxReplicas)
+	}
+	var weight float64
+	for _, s := range g.Shapes {
+		if err := s.Validate(); err != nil {
+			bad("shape %q: %w", s.Name, err)
+		}
+		weight += s.Weight
+	}
+	if !(weight > 0) || math.IsInf(weight, 0) {
+		bad("shapes: no shape with a weight over 0")
+	}
+	return errors.Join(errs...)
+}
+
+// ErrNoCapacity is returned where no node could take a pod, ErrLoaded where the cluster
+// carries the target load before anything is deployed.
+var (
+	ErrNoCapacity = errors.New("the cluster has no schedulable node that offers CPU, memory and pods")
+	ErrLoaded     = errors.New("the cluster carries the wanted load already")
+)
+
+// Plan draws the plan. Equal generators give equal plans.
+func (g Generator) Plan() (Plan, error) {
+	if err := g.Validate(); err != nil {
+		return Plan{}, err
+	}
+	if g.Capacity.MilliCPU <= 0 || g.Capacity.Memory <= 0 || g.Capacity.Pods <= 0 {
+		return Plan{}, ErrNoCapacity
+	}
+	if at := LoadOf(g.Used, g.Capacity); at.Reached(g.Target) {
+		return Plan{}, fmt.Errorf("%w: %v", ErrLoaded, at)
+	}
+	var p Plan
+	taken := map[string]bool{}
+	for fill := range g.Fills {
+		if fill > 0 {
+			p.Steps = append(p.Steps, Step{Action: Reset})
+		}
+		p.Steps = append(p.Steps, g.fill(fill, taken)...)
+	}
+	return p, nil
+}
+
+// fill draws one fill. Shapes and replicas have a stream of random numbers of their own, so
+// that a name that is taken, and therefore drawn again, does not change them.
+func (g Generator) fill(fill int, taken map[string]bool) []Step {
+	draw := rand.New(rand.NewPCG(g.Seed, 2*uint64(fill)))
+	names := rand.New(rand.NewPCG(g.Seed, 2*uint64(fill)+1))
+	var steps []Step
+	for used := g.Used; !LoadOf(used, g.Capacity).Reached(g.Target); {
+		d := Deployment{
+			Replicas: g.ReplicasMin + draw.IntN(g.ReplicasMax-g.ReplicasMin+1),
+			Shape:    pick(draw, g.Shapes),
+			Name:     freeName(names, taken),
+		}
+		used = used.Plus(d.Requests())
+		steps = append(steps, Step{Action: Add, Deployment: d})
+	}
+	return steps
+}
+
+// pick draws a shape by weight.
+func pick(rng *rand.Rand, shapes []Shape) Shape {
+	var total float64
+	for _, s := range shapes {
+		total += s.Weight
+	}
+	at := rng.Float64() * total
+	last := 0
+	for i, s := range shapes {
+		if s.Weight <= 0 {
+			continue
+		}
+		last = i
+		if at -= s.Weight; at < 0 {
+			break
+		}
+	}
+	return shapes[last]
+}

@@ -1,0 +1,183 @@
+// Package integration runs plans on a whole simulated cluster: a real API server, the real
+// controllers, and kwok's nodes.
+package integration
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"gnnsched/kwok"
+	"gnnsched/kwok/nodepool"
+	"gnnsched/workload"
+	"gnnsched/workload/cleanup"
+	"gnnsched/workload/driver"
+)
+
+func TestWorkloadOnACluster(t *testing.T) {
+	klog.SetLogger(logr.Discard()) // controllers chatter about what is deleted under their hands
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	cl, err := kwok.Start(ctx, kwok.Config{Dir: filepath.Join(t.TempDir(), "cluster"), Pools: nodepool.Default(4)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := cl.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	client, err := kubernetes.NewForConfig(cl.REST())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cleaner, err := cleanup.New(cl.REST())
+	if err != nil {
+		t.Fatal(err)
+	}
+	simulated, _, _, err := cleaner.Simulated(ctx)
+	if err != nil || !simulated {
+		t.Fatalf("simulated %v, %v", simulated, err)
+	}
+	cleaner.Force = true
+	person := inhabit(ctx, t, client)
+	stop := bindAll(ctx, t, client)
+	defer stop()
+
+	room, err := driver.Measure(ctx, client, nil)
+	if err != nil || room.Nodes != 4 || room.Excluded != 1 {
+		t.Fatalf("room %+v, %v: want 4 nodes and the control plane left out", room, err)
+	}
+	plan, err := workload.Generator{
+		Seed: 1, Shapes: workload.DefaultShapes(), ReplicasMin: 5, ReplicasMax: 15, Fills: 2,
+		Target: workload.Load{CPU: 0.1, Memory: 0.1, Pods: 0.1}, Capacity: room.Allocatable, Used: room.Used,
+	}.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := driver.Run(ctx, driver.Config{Client: client, Cleaner: cleaner, Plan: plan, Room: room, SchedulerName: "test-binder", RunID: "it"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range plan.Fills() {
+		if s := sum.Fills[i]; s.Deployments != f.Deployments || s.Created != f.Pods || s.Bound != f.Pods || s.Pending != 0 {
+			t.Errorf("fill %d: %+v, planned %+v", i+1, s, f)
+		}
+	}
+	checkPods(ctx, t, client, plan.Fills()[1].Pods)
+	clean(ctx, t, client, cleaner, person)
+}
+
+// inhabit puts a person's things where the run will be: a Deployment in a namespace of its
+// own, and a ConfigMap in the one that the run makes. It returns a check that they live.
+func inhabit(ctx context.Context, t *testing.T, client kubernetes.Interface) func() {
+	t.Helper()
+	labels := map[string]string{"app": "mine"}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: appsv1.DeploymentSpec{
+		Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+			SchedulerName: "test-binder", Containers: []corev1.Container{{Name: "app", Image: "img"}},
+		}},
+	}}
+	if _, err := client.AppsV1().Deployments("default").Create(ctx, d, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		pods, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=mine"})
+		if err != nil || len(pods.Items) != 1 {
+			t.Errorf("the person's pod: %v, %v", len(pods.Items), err)
+		}
+	}
+}
+
+// bindAll plays a scheduler: it binds every pod to one of the nodes in turn.
+func bindAll(ctx context.Context, t *testing.T, client kubernetes.Interface) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	w, err := client.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		next := 0
+		for e := range w.ResultChan() {
+			p, ok := e.Object.(*corev1.Pod)
+			if !ok || e.Type != "ADDED" {
+				continue
+			}
+			next = (next + 1) % 4
+			b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}, Target: corev1.ObjectReference{Kind: "Node", Name: fmt.Sprintf("node-%d", next)}}
+			if err := client.CoreV1().Pods(p.Namespace).Bind(ctx, b, metav1.CreateOptions{}); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				t.Errorf("bind %s: %v", p.Name, err)
+			}
+		}
+	}()
+	return func() { cancel(); w.Stop(); <-done }
+}
+
+// checkPods wants the pods of the last fill alone, with the labels that clean-up goes by.
+func checkPods(ctx context.Context, t *testing.T, client kubernetes.Interface, want int) {
+	t.Helper()
+	pods, err := client.CoreV1().Pods(driver.DefaultNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pods.Items {
+		if p.Labels[workload.LabelManagedBy] != workload.ManagedBy || p.Labels[workload.LabelRun] != "it" || p.Labels[workload.LabelFill] != "2" {
+			t.Fatalf("pod %s has the labels %v", p.Name, p.Labels)
+		}
+	}
+	if len(pods.Items) != want {
+		t.Errorf("%d pods, want the %d of the last fill", len(pods.Items), want)
+	}
+}
+
+// clean removes the run: first with a person's object in its namespace, then without.
+func clean(ctx context.Context, t *testing.T, client kubernetes.Interface, cleaner *cleanup.Client, person func()) {
+	t.Helper()
+	mine := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}
+	if _, err := client.CoreV1().ConfigMaps(driver.DefaultNamespace).Create(ctx, mine, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	scope := cleanup.Scope{Run: "it"}
+	if err := cleaner.Remove(ctx, scope, nil); err != nil {
+		t.Fatal(err)
+	}
+	spaces, err := cleaner.Namespaces(ctx, scope)
+	if err != nil || len(spaces) != 1 || spaces[0].Keep != "it holds other objects: configmaps/mine" {
+		t.Fatalf("namespaces %+v, %v", spaces, err)
+	}
+	if err := cleaner.RemoveNamespaces(ctx, spaces); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CoreV1().ConfigMaps(driver.DefaultNamespace).Get(ctx, "mine", metav1.GetOptions{}); err != nil {
+		t.Errorf("the person's object in the run's namespace: %v", err)
+	}
+	if err := client.CoreV1().ConfigMaps(driver.DefaultNamespace).Delete(ctx, "mine", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if spaces, err = cleaner.Namespaces(ctx, scope); err != nil || len(spaces) != 1 || spaces[0].Keep != "" {
+		t.Fatalf("namespaces %+v, %v", spaces, err)
+	}
+	if err := cleaner.RemoveNamespaces(ctx, spaces); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CoreV1().Namespaces().Get(ctx, driver.DefaultNamespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the run's namespace: %v", err)
+	}
+	person()
+}

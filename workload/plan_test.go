@@ -1,0 +1,58 @@
+package workload
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/scheduler/cluster"
+)
+
+func TestPlanValidate(t *testing.T) {
+	a := pods("a", 1, 100, 0, 1<<20, 0)
+	for _, c := range []struct {
+		name  string
+		steps []Step
+		want  string
+	}{
+		{"nothing", nil, ""},
+		{"add, delete, add", []Step{{Add, a}, {Delete, a}, {Add, a}}, ""},
+		{"add, reset, add", []Step{{Add, a}, {Action: Reset}, {Add, a}}, ""},
+		{"twice", []Step{{Add, a}, {Add, a}}, `step 2 of the plan: "a" is deployed already`},
+		{"delete first", []Step{{Delete, a}}, `step 1 of the plan: "a" is not deployed`},
+		{"delete after reset", []Step{{Add, a}, {Action: Reset}, {Delete, a}}, "step 3"},
+		{"name", []Step{{Add, pods("A", 1, 1, 0, 1, 0)}}, `"A" is no name`},
+		{"replicas", []Step{{Add, pods("a", 0, 1, 0, 1, 0)}}, "0 replicas"},
+		{"shape", []Step{{Add, pods("a", 1, 2, 1, 1, 0)}}, "limits.cpu"},
+		{"action", []Step{{Action: 7}}, "Action(7) is not an action"},
+	} {
+		err := Plan{Steps: c.steps}.Validate()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestFills(t *testing.T) {
+	a, b := pods("a", 2, 100, 0, 1<<20, 0), pods("b", 3, 10, 0, 1<<10, 0)
+	got := Plan{Steps: []Step{{Add, a}, {Add, b}, {Delete, a}, {Action: Reset}, {Add, a}, {Action: Reset}}}.Fills()
+	want := []Fill{
+		{Deployments: 2, Deleted: 1, Pods: 5, Requests: cluster.Resources{MilliCPU: 30, Memory: 3 << 10, Pods: 3}},
+		{Deployments: 1, Pods: 2, Requests: cluster.Resources{MilliCPU: 200, Memory: 2 << 20, Pods: 2}},
+		{},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestTolerations(t *testing.T) {
+	x := cluster.Toleration{Key: "x", Exists: true}
+	shape := Shape{Tolerations: []cluster.Toleration{x, x}}
+	p := Plan{Steps: []Step{{Add, Deployment{Shape: shape}}, {Delete, Deployment{Shape: shape}}, {Action: Reset}}}
+	want := []cluster.Toleration{{Key: NodeTaint, Exists: true}, x}
+	if d := cmp.Diff(want, p.Tolerations()); d != "" {
+		t.Error(d)
+	}
+}

@@ -1,0 +1,102 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"gnnsched/scheduler/cluster"
+)
+
+// Shape is a kind of pod: what each pod of a Deployment asks for and where it may run.
+type Shape struct {
+	Name   string  // a label value; may be empty for a shape read back from a CSV
+	Weight float64 // how often it is drawn, relative to the other shapes of the list
+
+	Requests cluster.Resources // CPU and memory of one pod; Pods is 1; GPU is not used yet
+	Limits   cluster.Resources // CPU and memory; 0 means no limit; Pods and GPU are 0
+
+	Labels       map[string]string // further labels of the pods
+	NodeSelector map[string]string
+	Tolerations  []cluster.Toleration
+}
+
+// Validate tells what Kubernetes or the generator would not accept. Every error names the
+// field as the shapes file spells it.
+func (s Shape) Validate() error {
+	var errs []error
+	add := func(field, format string, a ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, a...)))
+	}
+	if p := validation.IsValidLabelValue(s.Name); len(p) > 0 {
+		add("name", "%q: %s", s.Name, p[0])
+	}
+	if s.Weight < 0 || math.IsNaN(s.Weight) || math.IsInf(s.Weight, 0) {
+		add("weight", "%v must be 0 or more", s.Weight)
+	}
+	r, l := s.Requests, s.Limits
+	if r.MilliCPU < 0 || r.MilliCPU > maxMilliCPU {
+		add("requests.cpu", "%s is out of range", formatCPU(r.MilliCPU))
+	}
+	if r.Memory < 0 || r.Memory > maxMemory {
+		add("requests.memory", "%s is out of range", formatMemory(r.Memory))
+	}
+	if r.Pods != 1 || r.GPU != 0 || l.Pods != 0 || l.GPU != 0 {
+		add("requests", "a shape is one pod that asks for CPU and memory")
+	}
+	if l.MilliCPU != 0 && l.MilliCPU < r.MilliCPU {
+		add("limits.cpu", "%s is less than the request of %s", formatCPU(l.MilliCPU), formatCPU(r.MilliCPU))
+	}
+	if l.Memory != 0 && l.Memory < r.Memory {
+		add("limits.memory", "%s is less than the request of %s", formatMemory(l.Memory), formatMemory(r.Memory))
+	}
+	validateLabels("labels", s.Labels, true, add)
+	validateLabels("nodeSelector", s.NodeSelector, false, add)
+	for i, t := range s.Tolerations {
+		validateToleration(fmt.Sprintf("tolerations[%d]", i), t, add)
+	}
+	return errors.Join(errs...)
+}
+
+// validateLabels checks keys and values; own keeps the keys that runsim sets itself free.
+func validateLabels(field string, labels map[string]string, own bool, add func(field, format string, a ...any)) {
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		at := field + "." + k
+		if p := validation.IsQualifiedName(k); len(p) > 0 {
+			add(at, "%s", p[0])
+		}
+		if p := validation.IsValidLabelValue(labels[k]); len(p) > 0 {
+			add(at, "%q: %s", labels[k], p[0])
+		}
+		if own && (k == LabelManagedBy || k == LabelName || strings.HasPrefix(k, "gnnsched.io/")) {
+			add(at, "is set by runsim itself")
+		}
+	}
+}
+
+func validateToleration(at string, t cluster.Toleration, add func(field, format string, a ...any)) {
+	if t.Key == "" && !t.Exists {
+		add(at+".key", "is needed with the operator Equal")
+	}
+	if t.Key != "" {
+		if p := validation.IsQualifiedName(t.Key); len(p) > 0 {
+			add(at+".key", "%q: %s", t.Key, p[0])
+		}
+	}
+	if t.Exists && t.Value != "" {
+		add(at+".value", "must be empty with the operator Exists")
+	}
+	if p := validation.IsValidLabelValue(t.Value); len(p) > 0 {
+		add(at+".value", "%q: %s", t.Value, p[0])
+	}
+	switch t.Effect {
+	case "", cluster.NoSchedule, cluster.PreferNoSchedule, cluster.NoExecute:
+	default:
+		add(at+".effect", "%q is not NoSchedule, PreferNoSchedule or NoExecute", t.Effect)
+	}
+}

@@ -1,0 +1,136 @@
+package workload
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/scheduler/cluster"
+)
+
+func TestExampleShapesFile(t *testing.T) {
+	data, err := os.ReadFile("testdata/shapes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadShapes("shapes.yaml", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Shape{
+		{
+			Name: "frontend", Weight: 3, Labels: map[string]string{"tier": "web"},
+			Requests: cluster.Resources{MilliCPU: 250, Memory: 512 << 20, Pods: 1},
+			Limits:   cluster.Resources{Memory: 1 << 30},
+		},
+		{
+			Name: "training", Weight: 1, NodeSelector: map[string]string{"pool": "batch"},
+			Requests:    cluster.Resources{MilliCPU: 4000, Memory: 16 << 30, Pods: 1},
+			Limits:      cluster.Resources{MilliCPU: 8000, Memory: 16 << 30},
+			Tolerations: []cluster.Toleration{{Key: "dedicated", Value: "batch", Effect: cluster.NoSchedule}},
+		},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+// The comment in the built-in file promises which resource ends a filling on usual nodes.
+func TestDefaultShapesFillTheCPUFirst(t *testing.T) {
+	var sum cluster.Resources
+	var weight float64
+	for _, s := range DefaultShapes() {
+		sum = sum.Plus(s.Requests.Times(int64(s.Weight)))
+		weight += s.Weight
+	}
+	l := LoadOf(sum, cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110})
+	if l.CPU < l.Pods || l.Pods < l.Memory || l.Pods < 0.9*l.CPU {
+		t.Errorf("mean pod asks for %v of a node, want cpu first and pods close behind", l)
+	}
+	if weight != 12 || len(DefaultShapes()) != 5 {
+		t.Errorf("%d shapes of weight %v", len(DefaultShapes()), weight)
+	}
+}
+
+func TestReadShapesRejects(t *testing.T) {
+	const ok = "shapes: [{name: a, requests: {cpu: 1}}]"
+	if _, err := ReadShapes("f", []byte("# only a comment\n---\n"+ok)); err != nil {
+		t.Fatalf("a leading comment document: %v", err)
+	}
+	for _, c := range []struct{ name, yaml, want string }{
+		{"empty", "", "f: the file is empty"},
+		{"no shapes", "shapes: []", "f: shapes: the list is empty"},
+		{"not yaml", "shapes: [", "f: "},
+		{"a list", "- a", "f: "},
+		{"unknown field", "shapes: [{name: a, request: {cpu: 1}}]", `unknown field "shapes[0].request"`},
+		{"unknown top field", ok + "\nshape: 1", `unknown field "shape"`},
+		{"doubled field", "shapes: [{name: a, name: b}]", `"name" already set`},
+		{"two documents", ok + "\n---\n" + ok, "more than one YAML document"},
+		{"no name", "shapes: [{requests: {cpu: 1}}]", "f: shapes[0].name: is missing"},
+		{"bad name", "shapes: [{name: 'a b'}]", `f: shapes[0].name: "a b"`},
+		{"name twice", "shapes: [{name: a}, {name: a}]", `f: shapes[1].name: "a" is the name of shapes[0] already`},
+		{"negative weight", "shapes: [{name: a, weight: -1}]", "f: shapes[0].weight: -1 must be 0 or more"},
+		{"no weight at all", "shapes: [{name: a, weight: 0}]", "f: shapes: every weight is 0"},
+		{"cpu", "shapes: [{name: a, requests: {cpu: much}}]", `f: shapes[0].requests.cpu: "much" is no amount of CPU`},
+		{"cpu type", "shapes: [{name: a, requests: {cpu: [1]}}]", `f: shapes[0].requests.cpu: "[1]" is no amount of CPU`},
+		{"memory", "shapes: [{name: b}, {name: a, limits: {memory: 1GB}}]", `f: shapes[1].limits.memory: "1GB" is no amount of memory`},
+		{"negative", "shapes: [{name: a, requests: {memory: -1Mi}}]", `f: shapes[0].requests.memory: "-1Mi" is negative`},
+		{"limit", "shapes: [{name: a, requests: {cpu: 2}, limits: {cpu: 1}}]", "f: shapes[0].limits.cpu: 1 is less than the request of 2"},
+		{"memory limit", "shapes: [{name: a, requests: {memory: 2Gi}, limits: {memory: 1Gi}}]", "f: shapes[0].limits.memory: 1Gi is less than"},
+		{"label", "shapes: [{name: a, labels: {'x y': z}}]", "f: shapes[0].labels.x y: "},
+		{"label value", "shapes: [{name: a, labels: {x: 'y z'}}]", `f: shapes[0].labels.x: "y z"`},
+		{"our label", "shapes: [{name: a, labels: {gnnsched.io/run: z}}]", "f: shapes[0].labels.gnnsched.io/run: is set by runsim itself"},
+		{"selector", "shapes: [{name: a, nodeSelector: {x: '*'}}]", `f: shapes[0].nodeSelector.x: "*"`},
+		{"operator", "shapes: [{name: a, tolerations: [{key: k, operator: In}]}]", `f: shapes[0].tolerations[0].operator: "In"`},
+		{"effect", "shapes: [{name: a, tolerations: [{key: k, effect: Never}]}]", `f: shapes[0].tolerations[0].effect: "Never"`},
+		{"toleration key", "shapes: [{name: a, tolerations: [{value: v}]}]", "f: shapes[0].tolerations[0].key: is needed"},
+		{"toleration value", "shapes: [{name: a, tolerations: [{key: k, operator: Exists, value: v}]}]", "f: shapes[0].tolerations[0].value: must be empty"},
+	} {
+		_, err := ReadShapes("f", []byte(c.yaml))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// Every fault of a file is reported, not only the first.
+func TestReadShapesReportsAll(t *testing.T) {
+	_, err := ReadShapes("f", []byte("shapes: [{name: a, requests: {cpu: x, memory: y}}, {weight: -1}]"))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"shapes[0].requests.cpu", "shapes[0].requests.memory", "shapes[1].weight", "shapes[1].name"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in:\n%v", want, err)
+		}
+	}
+}
+
+func FuzzReadShapes(f *testing.F) {
+	for _, file := range []string{"testdata/shapes.yaml", "shapes_default.yaml"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte("shapes: [{name: a, requests: {cpu: 1e-3, memory: .5}}]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		shapes, err := ReadShapes("f", data)
+		if err != nil {
+			return
+		}
+		for _, s := range shapes {
+			if err := s.Validate(); err != nil {
+				t.Fatalf("accepted %+v, which is not valid: %v", s, err)
+			}
+		}
+		g := generator()
+		g.Shapes = shapes
+		if p, err := g.Plan(); err != nil || p.Validate() != nil {
+			t.Fatalf("no plan from accepted shapes: %v, %v", err, p.Validate())
+		}
+	})
+}

@@ -1,0 +1,194 @@
+package workload
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	strictjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"gnnsched/scheduler/cluster"
+)
+
+//go:embed shapes_default.yaml
+var defaultShapes []byte
+
+// DefaultShapes is the built-in list: five shapes from a small web server to a batch job.
+func DefaultShapes() []Shape {
+	s, err := ReadShapes("built-in shapes", defaultShapes)
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	return s
+}
+
+// shapeFile is the YAML that --shapes names.
+type shapeFile struct {
+	Shapes []shapeEntry `json:"shapes"`
+}
+
+type shapeEntry struct {
+	Name         string            `json:"name"`
+	Weight       *float64          `json:"weight,omitempty"` // 1 where it is left out
+	Requests     amounts           `json:"requests,omitempty"`
+	Limits       amounts           `json:"limits,omitempty"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	Tolerations  []tolerationEntry `json:"tolerations,omitempty"`
+}
+
+type amounts struct {
+	CPU    scalar `json:"cpu,omitempty"`
+	Memory scalar `json:"memory,omitempty"`
+}
+
+type tolerationEntry struct {
+	Key      string `json:"key,omitempty"`
+	Operator string `json:"operator,omitempty"` // Equal (the default) or Exists
+	Value    string `json:"value,omitempty"`
+	Effect   string `json:"effect,omitempty"` // empty means every effect
+}
+
+// scalar keeps a string or a number as it is written, so that what is wrong with it can be
+// said together with the place where it stands.
+type scalar string
+
+func (s *scalar) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, (*string)(s))
+	}
+	*s = scalar(b)
+	return nil
+}
+
+// ReadShapes decodes a shapes file. It is strict: an unknown or doubled field, a second
+// document and a value that Kubernetes would refuse are errors, which name file and field.
+func ReadShapes(file string, data []byte) ([]Shape, error) {
+	doc, err := onlyDocument(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	asJSON, err := yaml.YAMLToJSONStrict(doc)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	var f shapeFile
+	strict, err := strictjson.UnmarshalStrict(asJSON, &f)
+	if err := errors.Join(append(strict, err)...); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(f.Shapes) == 0 {
+		return nil, fmt.Errorf("%s: shapes: the list is empty", file)
+	}
+	return f.convert(file)
+}
+
+func (f shapeFile) convert(file string) ([]Shape, error) {
+	var errs []error
+	var weight float64
+	out, seen := make([]Shape, len(f.Shapes)), map[string]int{}
+	for i, e := range f.Shapes {
+		at := fmt.Sprintf("%s: shapes[%d]", file, i)
+		s, err := e.shape()
+		for _, err := range flatten(errors.Join(err, s.Validate())) {
+			errs = append(errs, fmt.Errorf("%s.%w", at, err))
+		}
+		if e.Name == "" {
+			errs = append(errs, fmt.Errorf("%s.name: is missing", at))
+		} else if first, twice := seen[e.Name]; twice {
+			errs = append(errs, fmt.Errorf("%s.name: %q is the name of shapes[%d] already", at, e.Name, first))
+		}
+		seen[e.Name], out[i] = i, s
+		weight += s.Weight
+	}
+	if len(errs) == 0 && weight <= 0 {
+		errs = append(errs, fmt.Errorf("%s: shapes: every weight is 0, so no shape can be drawn", file))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (e shapeEntry) shape() (Shape, error) {
+	s := Shape{Name: e.Name, Weight: 1, Labels: e.Labels, NodeSelector: e.NodeSelector}
+	if e.Weight != nil {
+		s.Weight = *e.Weight
+	}
+	var errs []error
+	read := func(to *int64, field string, v scalar, parse func(string) (int64, error)) {
+		if v == "" {
+			return
+		}
+		n, err := parse(string(v))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", field, err))
+		}
+		*to = n
+	}
+	read(&s.Requests.MilliCPU, "requests.cpu", e.Requests.CPU, parseCPU)
+	read(&s.Requests.Memory, "requests.memory", e.Requests.Memory, parseMemory)
+	read(&s.Limits.MilliCPU, "limits.cpu", e.Limits.CPU, parseCPU)
+	read(&s.Limits.Memory, "limits.memory", e.Limits.Memory, parseMemory)
+	s.Requests.Pods = 1
+	for i, t := range e.Tolerations {
+		switch t.Operator {
+		case "", "Equal", "Exists":
+		default:
+			errs = append(errs, fmt.Errorf("tolerations[%d].operator: %q is not Equal or Exists", i, t.Operator))
+		}
+		s.Tolerations = append(s.Tolerations, cluster.Toleration{
+			Key: t.Key, Value: t.Value, Exists: t.Operator == "Exists", Effect: cluster.Effect(t.Effect),
+		})
+	}
+	return s, errors.Join(errs...)
+}
+
+// onlyDocument returns the one YAML document of data; decoders read the first and would
+// silently leave out the rest.
+func onlyDocument(data []byte) ([]byte, error) {
+	r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	var only []byte
+	for {
+		doc, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if j, err := yaml.YAMLToJSON(doc); err == nil && string(j) == "null" {
+			continue // comments or nothing
+		}
+		if only != nil {
+			return nil, errors.New("there is more than one YAML document in it")
+		}
+		only = doc
+	}
+	if only == nil {
+		return nil, errors.New("the file is empty")
+	}
+	return only, nil
+}
+
+// flatten returns the errors that errors.Join put together.
+func flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var out []error
+	for _, e := range joined.Unwrap() {
+		out = append(out, flatten(e)...)
+	}
+	return out
+}

@@ -1,0 +1,243 @@
+// Package toycluster is a cluster in memory for tests: client-go's fake clients over one
+// store, with as much of the controllers and of a scheduler as it takes for a Deployment to
+// become bound pods, and for them to go again.
+package toycluster
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// Cluster is the cluster. Its fields may be set before it is used.
+type Cluster struct {
+	Client   *fake.Clientset
+	Metadata *metadatafake.FakeMetadataClient
+
+	// Slots is how many pods can be bound at a time; the others wait with Why.
+	Slots int
+	Why   string
+	// OnDelete, if set, is asked before a collection is deleted; its error is the answer.
+	OnDelete func(resource string) error
+
+	mu     sync.Mutex
+	serial int
+}
+
+var kinds = map[schema.GroupVersionResource]string{
+	{Group: "apps", Version: "v1", Resource: "deployments"}: "Deployment",
+	{Group: "apps", Version: "v1", Resource: "replicasets"}: "ReplicaSet",
+	{Version: "v1", Resource: "pods"}:                       "Pod",
+	{Version: "v1", Resource: "nodes"}:                      "Node",
+	{Version: "v1", Resource: "namespaces"}:                 "Namespace",
+	{Version: "v1", Resource: "configmaps"}:                 "ConfigMap",
+	{Version: "v1", Resource: "secrets"}:                    "Secret",
+	{Version: "v1", Resource: "serviceaccounts"}:            "ServiceAccount",
+}
+
+func resource(kind string) schema.GroupVersionResource {
+	for r, k := range kinds {
+		if k == kind {
+			return r
+		}
+	}
+	panic("toycluster: no kind " + kind)
+}
+
+// New returns a cluster with the objects in it and room for every pod.
+func New(objects ...runtime.Object) *Cluster {
+	scheme := runtime.NewScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		panic(err)
+	}
+	c := &Cluster{Client: fake.NewClientset(objects...), Metadata: metadatafake.NewSimpleMetadataClient(scheme), Slots: 1 << 30}
+	c.Client.PrependReactor("create", "deployments", c.createDeployment)
+	c.Client.PrependReactor("delete", "deployments", c.deleteDeployment)
+	c.Metadata.PrependReactor("list", "*", c.list)
+	c.Metadata.PrependReactor("get", "*", c.get)
+	c.Metadata.PrependReactor("delete", "*", c.delete)
+	c.Metadata.PrependReactor("delete-collection", "*", c.deleteCollection)
+	return c
+}
+
+// ServerPreferredNamespacedResources makes the cluster its own discovery client.
+func (c *Cluster) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
+	lists := map[string]*metav1.APIResourceList{}
+	for r, kind := range kinds {
+		if kind == "Node" || kind == "Namespace" {
+			continue
+		}
+		gv := r.GroupVersion().String()
+		if lists[gv] == nil {
+			lists[gv] = &metav1.APIResourceList{GroupVersion: gv}
+		}
+		lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{Name: r.Resource, Kind: kind, Namespaced: true, Verbs: []string{"list", "delete"}})
+	}
+	var out []*metav1.APIResourceList
+	for _, l := range lists {
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// Bind sets how many pods can be bound, and binds waiting ones to the new slots.
+func (c *Cluster) Bind(slots int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Slots = slots
+	c.schedule()
+}
+
+func (c *Cluster) createDeployment(a clienttesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := a.(clienttesting.CreateAction).GetObject().(*appsv1.Deployment).DeepCopy()
+	d.UID = c.uid()
+	if err := c.Client.Tracker().Create(resource("Deployment"), d, d.Namespace); err != nil {
+		return true, nil, err
+	}
+	rs := &appsv1.ReplicaSet{ObjectMeta: child(d.Name+"-5d8f", d.Namespace, d.Spec.Template.Labels, "Deployment", d.Name), Spec: appsv1.ReplicaSetSpec{Replicas: d.Spec.Replicas}}
+	rs.UID = c.uid()
+	c.must(c.Client.Tracker().Create(resource("ReplicaSet"), rs, rs.Namespace))
+	for range *d.Spec.Replicas {
+		p := &corev1.Pod{ObjectMeta: child("", d.Namespace, d.Spec.Template.Labels, "ReplicaSet", rs.Name), Spec: d.Spec.Template.Spec}
+		p.UID = c.uid()
+		p.Name = fmt.Sprintf("%s-%s", rs.Name, p.UID)
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: c.Why}}
+		c.must(c.Client.Tracker().Create(resource("Pod"), p, p.Namespace))
+	}
+	c.schedule()
+	return true, d, nil
+}
+
+func child(name, namespace string, labels map[string]string, ownerKind, owner string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{{Kind: ownerKind, Name: owner}}}
+}
+
+// schedule binds waiting pods while there are slots.
+func (c *Cluster) schedule() {
+	pods := c.all(resource("Pod"), "")
+	bound := 0
+	for _, o := range pods {
+		if o.(*corev1.Pod).Spec.NodeName != "" {
+			bound++
+		}
+	}
+	for _, o := range pods {
+		p := o.(*corev1.Pod).DeepCopy()
+		if p.Spec.NodeName != "" || bound >= c.Slots {
+			continue
+		}
+		bound++
+		p.Spec.NodeName = fmt.Sprintf("node-%d", bound%3)
+		p.Status.Conditions = nil
+		c.must(c.Client.Tracker().Update(resource("Pod"), p, p.Namespace))
+	}
+}
+
+// deleteDeployment plays the garbage collector too.
+func (c *Cluster) deleteDeployment(a clienttesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name := a.(clienttesting.DeleteAction).GetName()
+	if err := c.Client.Tracker().Delete(a.GetResource(), a.GetNamespace(), name); err != nil {
+		return true, nil, err
+	}
+	for _, kind := range []string{"ReplicaSet", "Pod"} {
+		for _, o := range c.all(resource(kind), a.GetNamespace()) {
+			m := c.meta(o)
+			if owner := m.GetOwnerReferences(); len(owner) > 0 && (owner[0].Name == name || owner[0].Name == name+"-5d8f") {
+				c.must(c.Client.Tracker().Delete(resource(kind), m.GetNamespace(), m.GetName()))
+			}
+		}
+	}
+	return true, nil, nil
+}
+
+func (c *Cluster) list(a clienttesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := &metav1.List{}
+	for _, o := range c.all(a.GetResource(), a.GetNamespace()) {
+		out.Items = append(out.Items, runtime.RawExtension{Object: c.partial(o)})
+	}
+	return true, out, nil
+}
+
+func (c *Cluster) get(a clienttesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o, err := c.Client.Tracker().Get(a.GetResource(), a.GetNamespace(), a.(clienttesting.GetAction).GetName())
+	if err != nil {
+		return true, nil, err
+	}
+	return true, c.partial(o), nil
+}
+
+func (c *Cluster) delete(a clienttesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return true, nil, c.Client.Tracker().Delete(a.GetResource(), a.GetNamespace(), a.(clienttesting.DeleteAction).GetName())
+}
+
+func (c *Cluster) deleteCollection(a clienttesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.OnDelete != nil {
+		if err := c.OnDelete(a.GetResource().Resource); err != nil {
+			return true, nil, err
+		}
+	}
+	if a.GetNamespace() == "" {
+		return true, nil, errors.New("a real server deletes namespaced collections only within a namespace")
+	}
+	selector := a.(clienttesting.DeleteCollectionAction).GetListRestrictions().Labels
+	for _, o := range c.all(a.GetResource(), a.GetNamespace()) {
+		if m := c.meta(o); selector.Matches(labels.Set(m.GetLabels())) {
+			c.must(c.Client.Tracker().Delete(a.GetResource(), m.GetNamespace(), m.GetName()))
+		}
+	}
+	return true, nil, nil
+}
+
+// all lists a kind; an empty namespace means every one.
+func (c *Cluster) all(r schema.GroupVersionResource, namespace string) []runtime.Object {
+	list, err := c.Client.Tracker().List(r, r.GroupVersion().WithKind(kinds[r]), namespace)
+	c.must(err)
+	objects, err := meta.ExtractList(list)
+	c.must(err)
+	return objects
+}
+
+func (c *Cluster) partial(o runtime.Object) *metav1.PartialObjectMetadata {
+	return meta.AsPartialObjectMetadata(c.meta(o))
+}
+
+func (c *Cluster) meta(o runtime.Object) metav1.Object {
+	m, err := meta.Accessor(o)
+	c.must(err)
+	return m
+}
+
+func (c *Cluster) uid() types.UID {
+	c.serial++
+	return types.UID(fmt.Sprintf("uid%d", c.serial))
+}
+
+func (c *Cluster) must(err error) {
+	if err != nil {
+		panic(err) // the store is in memory: a bug of the test
+	}
+}
