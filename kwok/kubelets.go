@@ -3,6 +3,8 @@ package kwok
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"path"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -65,7 +67,8 @@ func stages() (map[internalversion.StageResourceRef][]*internalversion.Stage, er
 // runKwok runs kwok's controllers, which play the kubelets, until ctx is cancelled.
 func runKwok(ctx context.Context, kubeconfig string, typed *rest.Config, log zerolog.Logger) error {
 	ctx = kwoklog.NewContext(ctx, kwokLogTo(ctx, log))
-	conf, err := kwokConfig(kubeconfig, typed)
+	started := make(chan struct{})
+	conf, err := kwokConfig(kubeconfig, holdPods(typed, started))
 	if err != nil {
 		return err
 	}
@@ -76,9 +79,34 @@ func runKwok(ctx context.Context, kubeconfig string, typed *rest.Config, log zer
 	if err := c.Start(ctx); err != nil {
 		return err
 	}
+	close(started)
 	<-ctx.Done()
 	return nil
 }
+
+// holdPods returns a configuration whose clients hear nothing of pods until started is closed.
+// kwok starts its controllers in the random order of a map; its pod controller looks, at the
+// first pod and without a lock, at the node controller that may be in the making.
+func holdPods(c *rest.Config, started <-chan struct{}) *rest.Config {
+	c = rest.CopyConfig(c)
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if path.Base(r.URL.Path) == "pods" {
+				select {
+				case <-started:
+				case <-r.Context().Done():
+					return nil, r.Context().Err()
+				}
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	return c
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func kwokConfig(kubeconfig string, typedRC *rest.Config) (controllers.Config, error) {
 	var none controllers.Config
