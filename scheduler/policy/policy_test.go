@@ -41,6 +41,14 @@ func node(size, cpu, mem int64) *cluster.Node {
 	return n
 }
 
+func ratio(t testing.TB, shape []policy.ShapePoint) policy.Policy {
+	p, err := policy.NewRequestedToCapacityRatio(shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 func TestHeuristicsPrefer(t *testing.T) {
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 1}}
 	for _, c := range []struct {
@@ -56,13 +64,14 @@ func TestHeuristicsPrefer(t *testing.T) {
 		{"least left", policy.BestFit{}, []*cluster.Node{node(1, 4, 4), node(1, 6, 6), node(1, 2, 2)}, 1},
 		{"least left by amount", policy.BestFit{}, []*cluster.Node{node(4, 20, 20), node(1, 4, 4)}, 1},
 		{"nothing offered", policy.BestFit{}, []*cluster.Node{{Name: "none"}}, 0},
+		{"most free", policy.DotProduct{}, []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 1},
+		{"most free in all", policy.DotProduct{}, []*cluster.Node{node(1, 4, 3), node(1, 2, 4), node(1, 7, 1)}, 1},
+		{"where it is a larger part", policy.DotProduct{}, []*cluster.Node{node(4, 20, 20), node(1, 5, 5)}, 1},
+		{"fullest by the shape", ratio(t, policy.BinPacking()), []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 2},
+		{"emptiest by the shape", ratio(t, []policy.ShapePoint{{0, 10}, {100, 0}}), []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 1},
 	} {
 		s := &cluster.Snapshot{Nodes: c.nodes}
-		candidates := make([]int32, len(c.nodes))
-		for i := range candidates {
-			candidates[i] = int32(i)
-		}
-		got := scores(t, c.policy, s, pod, candidates)
+		got := scores(t, c.policy, s, pod, rows(len(c.nodes)))
 		if policy.Best(got) != c.want {
 			t.Errorf("%s: %s gives %v, want the best at %d", c.name, c.policy.Name(), got, c.want)
 		}
@@ -139,11 +148,7 @@ func change(t *rapid.T, s *cluster.Snapshot, serial *int) {
 
 // somePermutation draws candidates: some of the nodes, in any order.
 func somePermutation(t *rapid.T, n int) []int32 {
-	rows := make([]int32, n)
-	for i := range rows {
-		rows[i] = int32(i)
-	}
-	return rapid.Permutation(rows).Draw(t, "candidates")[:rapid.IntRange(1, n).Draw(t, "of them")]
+	return rapid.Permutation(rows(n)).Draw(t, "candidates")[:rapid.IntRange(1, n).Draw(t, "of them")]
 }
 
 func within(t *rapid.T, what string, got, want []float32, tolerance float64) {
@@ -170,15 +175,19 @@ func TestLearnedForgetsHistory(t *testing.T) {
 	}
 }
 
-// For every policy but the random one, the order of nodes and of candidates means nothing.
+// For every policy that does not draw or take turns, the order of nodes and of candidates
+// means nothing.
 func TestEquivariance(t *testing.T) {
-	for name, make := range map[string]func() policy.Policy{
-		"gnn":            func() policy.Policy { return policy.NewLearned("gnn", network(t, checkpoint.GNN)) },
-		"mlp":            func() policy.Policy { return policy.NewLearned("mlp", network(t, checkpoint.MLP)) },
-		"kubernetes":     func() policy.Policy { return policy.Kubernetes{} },
-		"most allocated": func() policy.Policy { return policy.MostAllocated{} },
-		"best fit":       func() policy.Policy { return policy.BestFit{} },
-	} {
+	policies := map[string]func() policy.Policy{
+		"gnn": func() policy.Policy { return policy.NewLearned("gnn", network(t, checkpoint.GNN)) },
+		"mlp": func() policy.Policy { return policy.NewLearned("mlp", network(t, checkpoint.MLP)) },
+	}
+	for _, h := range policy.Heuristics() {
+		if h.Name != "random" && h.Name != "round-robin" {
+			policies[h.Name] = func() policy.Policy { return h.New(1) }
+		}
+	}
+	for name, make := range policies {
 		rapid.Check(t, func(t *rapid.T) {
 			s, pod, serial := drawSnapshot(t), &cluster.Pod{Requests: drawRequests(t)}, 0
 			change(t, s, &serial)

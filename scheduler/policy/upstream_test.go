@@ -25,9 +25,10 @@ import (
 	"gnnsched/scheduler/policy"
 )
 
-// upstream returns kube-scheduler's own framework with the given score plugins, each with
-// weight one and the default arguments but for NodeResourcesFit's strategy.
-func upstream(t *testing.T, strategy config.ScoringStrategyType, score ...string) framework.Framework {
+// upstream returns kube-scheduler's own framework with the given score plugins, with the
+// default weights and arguments but for NodeResourcesFit's strategy, where edit (not nil)
+// changes it.
+func upstream(t *testing.T, edit func(*config.ScoringStrategy), score ...string) framework.Framework {
 	metrics.Register()
 	cfg, err := configlatest.Default()
 	if err != nil {
@@ -35,9 +36,13 @@ func upstream(t *testing.T, strategy config.ScoringStrategyType, score ...string
 	}
 	profile := cfg.Profiles[0]
 	for _, c := range profile.PluginConfig {
-		if args, ok := c.Args.(*config.NodeResourcesFitArgs); ok {
-			args.ScoringStrategy.Type = strategy
+		if args, ok := c.Args.(*config.NodeResourcesFitArgs); ok && edit != nil {
+			edit(args.ScoringStrategy)
 		}
+	}
+	weights := map[string]int32{}
+	for _, p := range profile.Plugins.MultiPoint.Enabled {
+		weights[p.Name] = p.Weight
 	}
 	profile.Plugins = &config.Plugins{
 		QueueSort: config.PluginSet{Enabled: []config.Plugin{{Name: names.PrioritySort}}},
@@ -45,7 +50,7 @@ func upstream(t *testing.T, strategy config.ScoringStrategyType, score ...string
 	}
 	for _, name := range score {
 		profile.Plugins.PreScore.Enabled = append(profile.Plugins.PreScore.Enabled, config.Plugin{Name: name})
-		profile.Plugins.Score.Enabled = append(profile.Plugins.Score.Enabled, config.Plugin{Name: name, Weight: 1})
+		profile.Plugins.Score.Enabled = append(profile.Plugins.Score.Enabled, config.Plugin{Name: name, Weight: weights[name]})
 	}
 	client := fake.NewClientset()
 	f, err := fwkruntime.NewFramework(t.Context(), plugins.NewInTreeRegistry(), &profile,
@@ -134,33 +139,61 @@ func drawRequests(t *rapid.T) cluster.Resources {
 	}
 }
 
+func mostAllocated(s *config.ScoringStrategy) { s.Type = config.MostAllocated }
+
+// capacityRatio is the strategy RequestedToCapacityRatio with a shape.
+func capacityRatio(shape []policy.ShapePoint) func(*config.ScoringStrategy) {
+	return func(s *config.ScoringStrategy) {
+		s.Type, s.RequestedToCapacityRatio = config.RequestedToCapacityRatio, &config.RequestedToCapacityRatioParam{}
+		for _, p := range shape {
+			s.RequestedToCapacityRatio.Shape = append(s.RequestedToCapacityRatio.Shape, config.UtilizationShapePoint{Utilization: int32(p.Utilization), Score: int32(p.Score)})
+		}
+	}
+}
+
 // On any state, the policies that claim to be kube-scheduler's scoring give the very
 // integers that its plugins give.
 func TestSameAsUpstream(t *testing.T) {
-	for _, c := range []struct {
-		ours  policy.Policy
-		their framework.Framework
-	}{
-		{policy.Kubernetes{}, upstream(t, config.LeastAllocated, names.NodeResourcesFit, names.NodeResourcesBalancedAllocation)},
-		{policy.MostAllocated{}, upstream(t, config.MostAllocated, names.NodeResourcesFit)},
-	} {
-		t.Run(c.ours.Name(), func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				s, p := drawSnapshot(t), &cluster.Pod{Requests: drawRequests(t)}
-				want := totals(t, c.their, s, p)
-				candidates, scores := make([]int32, len(s.Nodes)), make([]float32, len(s.Nodes))
-				for i := range candidates {
-					candidates[i] = int32(i)
-				}
-				if err := c.ours.Score(s, p, candidates, scores); err != nil {
-					t.Fatal(err)
-				}
-				for i, got := range scores {
-					if int64(got) != want[i] || got != float32(int64(got)) {
-						t.Fatalf("%+v for %+v: score %v, upstream's %d", s.Nodes[i], p.Requests, got, want[i])
-					}
-				}
-			})
-		})
+	sameAsUpstream(t, policy.Kubernetes{}, upstream(t, nil, names.NodeResourcesFit, names.NodeResourcesBalancedAllocation))
+	sameAsUpstream(t, policy.MostAllocated{}, upstream(t, mostAllocated, names.NodeResourcesFit))
+	shapes := [][]policy.ShapePoint{policy.BinPacking(), {{0, 10}, {100, 0}}, {{50, 7}}, {{20, 3}, {21, 9}, {80, 0}}}
+	for i := range 6 {
+		shapes = append(shapes, rapid.Custom(drawShape).Example(i))
 	}
+	for _, shape := range shapes {
+		sameAsUpstream(t, ratio(t, shape), upstream(t, capacityRatio(shape), names.NodeResourcesFit))
+	}
+}
+
+func drawShape(t *rapid.T) []policy.ShapePoint {
+	var shape []policy.ShapePoint
+	at := rapid.Int64Range(0, 40).Draw(t, "first")
+	for at <= 100 {
+		shape = append(shape, policy.ShapePoint{Utilization: at, Score: rapid.Int64Range(0, 10).Draw(t, "score")})
+		at += rapid.Int64Range(1, 50).Draw(t, "step")
+	}
+	return shape
+}
+
+func sameAsUpstream(t *testing.T, ours policy.Policy, their framework.Framework) {
+	t.Run(ours.Name(), func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			s, p := drawSnapshot(t), &cluster.Pod{Requests: drawRequests(t)}
+			want := totals(t, their, s, p)
+			for i, got := range scores(t, ours, s, p, rows(len(s.Nodes))) {
+				if int64(got) != want[i] || got != float32(int64(got)) {
+					t.Fatalf("%+v for %+v: score %v, upstream's %d", s.Nodes[i], p.Requests, got, want[i])
+				}
+			}
+		})
+	})
+}
+
+// rows are the candidates that all nodes are.
+func rows(nodes int) []int32 {
+	out := make([]int32, nodes)
+	for i := range out {
+		out[i] = int32(i)
+	}
+	return out
 }
