@@ -16,6 +16,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kube"
+	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/server"
 )
 
@@ -32,11 +33,13 @@ func runCommands() []*ucli.Command {
 			Name:  "run" + v,
 			Usage: "run kube-scheduler with learned scores (" + about[v] + ")",
 			Description: "Pods choose it with `schedulerName: " + v + "`. Filters, preemption, queues and binding are upstream's.\n" +
-				"Where the network cannot decide (no checkpoint, deadline, panic, NaN), upstream's scores do.\n\n" +
+				"Where the network cannot decide (no checkpoint, deadline, panic, NaN), upstream's scores do.\n" +
+				"A heuristic may decide in the network's place:\n" + heuristicHelp() + "\n" +
 				"Examples:\n" +
 				"   run" + v + "                                           # on the simulated cluster\n" +
 				"   run" + v + " --kubeconfig ~/.kube/config --context dev # on another one\n" +
 				"   run" + v + " --profiles gnn,acgnn,default-scheduler    # several schedulers in one process\n" +
+				"   run" + v + " --policy best-fit                         # a heuristic, under its own name\n" +
 				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add upstream scores\n" +
 				"   run" + v + " --print-config                            # the KubeSchedulerConfiguration, to edit",
 			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), cli.LogFlags()...),
@@ -46,13 +49,22 @@ func runCommands() []*ucli.Command {
 	return out
 }
 
+func heuristicHelp() string {
+	var b strings.Builder
+	for _, h := range policy.Heuristics() {
+		fmt.Fprintf(&b, "   %-27s %s\n", h.Name, h.About)
+	}
+	return b.String()
+}
+
 func runFlags(variant string) []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.StringFlag{Name: "scheduler-name", Value: variant, Usage: "`NAME` that pods choose this scheduler by"},
-		&ucli.StringSliceFlag{Name: "profiles", Usage: "serve these `VARIANTS` at once, each under its own name: " + strings.Join(server.Variants, ", ") + ", " + server.DefaultProfile},
+		&ucli.StringFlag{Name: "scheduler-name", Usage: "`NAME` that pods choose this scheduler by; default: " + variant + ", or the policy's name"},
+		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides in the network's place: " + strings.Join(policy.HeuristicNames(), ", ")},
+		&ucli.StringSliceFlag{Name: "profiles", Usage: "serve these `NAMES` at once, each under its own name: " + strings.Join(server.ProfileNames(), ", ")},
 		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: the one that the program carries. A changed file is loaded at once"},
 		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond, Usage: "`TIME` for one pass of the network before upstream's scores decide"},
-		&ucli.StringSliceFlag{Name: "blend", Usage: "add upstream score plugins as `NAME=WEIGHT` (the network has weight 1)"},
+		&ucli.StringSliceFlag{Name: "blend", Usage: "add upstream score plugins as `NAME=WEIGHT` (the network or the policy has weight 1)"},
 		&ucli.IntFlag{Name: "percentage-of-nodes-to-score", Usage: "`PERCENT` of the nodes to look for feasible ones among; 0 is upstream's adaptive share"},
 		&ucli.Float64Flag{Name: "kube-api-qps", Value: 5000, Usage: "`REQUESTS` a second to the API server"},
 		&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1", Usage: "`ADDRESS` for metrics and health checks"},
@@ -116,7 +128,7 @@ type request struct {
 }
 
 // fileInstead are the flags that say what a configuration file says too.
-var fileInstead = []string{"scheduler-name", "profiles", "checkpoint", "deadline", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect"}
+var fileInstead = []string{"scheduler-name", "policy", "profiles", "checkpoint", "deadline", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect"}
 
 func wanted(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}
@@ -142,7 +154,7 @@ func wanted(c *ucli.Context, variant string) (request, error) {
 	}
 	for _, p := range cfg.Profiles {
 		r.names = append(r.names, p.SchedulerName)
-		if p.Variant != server.DefaultProfile && p.Checkpoint == "" && !slices.Contains(checkpoint.ShippedNames(), p.Variant) {
+		if p.Policy == "" && p.Variant != server.DefaultProfile && p.Checkpoint == "" && !slices.Contains(checkpoint.ShippedNames(), p.Variant) {
 			r.unshipped = append(r.unshipped, p.SchedulerName)
 		}
 	}
@@ -189,28 +201,61 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
-	profile := server.Profile{SchedulerName: c.String("scheduler-name"), Variant: variant, Checkpoint: c.String("checkpoint"), Deadline: c.Duration("deadline"), Blend: blend}
-	if names := c.StringSlice("profiles"); len(names) > 0 {
-		if c.IsSet("checkpoint") || c.IsSet("scheduler-name") {
-			return cfg, exit.Usagef("--checkpoint and --scheduler-name are about one scheduler, --profiles about several; use --config for both")
-		}
-		for _, n := range names {
-			p := profile
-			p.SchedulerName, p.Variant = n, n
-			cfg.Profiles = append(cfg.Profiles, p)
-		}
-	} else {
-		cfg.Profiles = []server.Profile{profile}
+	if cfg.Profiles, err = chosenProfiles(c, variant); err != nil {
+		return cfg, err
+	}
+	for i := range cfg.Profiles {
+		cfg.Profiles[i].Deadline, cfg.Profiles[i].Blend = c.Duration("deadline"), blend
 	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, exit.New(exit.Usage, err, "see --help")
 	}
-	if profile.Checkpoint != "" {
-		if err := checkCheckpoint(profile.Checkpoint); err != nil {
-			return cfg, err
-		}
+	if path := c.String("checkpoint"); path != "" {
+		return cfg, checkCheckpoint(path)
 	}
 	return cfg, nil
+}
+
+// chosenProfiles are those of --profiles, or the one of the other flags.
+func chosenProfiles(c *ucli.Context, variant string) ([]server.Profile, error) {
+	names := c.StringSlice("profiles")
+	if len(names) == 0 {
+		p, err := chosenProfile(c, variant)
+		return []server.Profile{p}, err
+	}
+	for _, flag := range []string{"checkpoint", "policy", "scheduler-name"} {
+		if c.IsSet(flag) {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s is about one scheduler, --profiles about several", flag), "use --config for both")
+		}
+	}
+	var out []server.Profile
+	for _, n := range names {
+		p, err := server.ProfileNamed(n)
+		if err != nil {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--profiles: %w", err), "")
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// chosenProfile is the one scheduler of the command: its variant's network, or the heuristic
+// of --policy.
+func chosenProfile(c *ucli.Context, variant string) (server.Profile, error) {
+	p := server.Profile{SchedulerName: variant, Variant: variant, Checkpoint: c.String("checkpoint")}
+	if name := c.String("policy"); name != "" {
+		if c.IsSet("checkpoint") {
+			return p, exit.New(exit.Usage, errors.New("--policy and --checkpoint exclude each other"), "leave one out: a heuristic has no weights")
+		}
+		if _, err := policy.FindHeuristic(name); err != nil {
+			return p, exit.New(exit.Usage, fmt.Errorf("--policy: %w", err), "")
+		}
+		p = server.Profile{SchedulerName: name, Policy: name}
+	}
+	if c.IsSet("scheduler-name") {
+		p.SchedulerName = c.String("scheduler-name")
+	}
+	return p, nil
 }
 
 func checkCheckpoint(path string) error {

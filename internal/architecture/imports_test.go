@@ -28,7 +28,7 @@ var may = map[string][]string{
 	"scheduler/policy":    {"gnn/graph", "scheduler/cluster", "scheduler/encode", "gnn/infer"},
 	"scheduler/objective": {"scheduler/cluster"},
 	"scheduler/plugin":    {"scheduler/cluster", "scheduler/policy", "scheduler/objective", "gnn/infer", "gnn/checkpoint"},
-	"scheduler/server":    {"scheduler/plugin", "internal/exit"},
+	"scheduler/server":    {"scheduler/plugin", "scheduler/policy", "internal/exit"},
 	"scheduler/bench":     {"scheduler/server", "scheduler/plugin", "gnn/checkpoint", "kwok", "internal"},
 	"scheduler/sim":       {"scheduler/cluster", "scheduler/encode", "scheduler/objective", "workload"},
 	"scheduler/learn":     {"scheduler/cluster", "scheduler/encode", "scheduler/objective", "scheduler/policy", "scheduler/sim", "scheduler/eval", "workload", "gnn"},

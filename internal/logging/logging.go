@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/zerologr"
 	"github.com/rs/zerolog"
 	"k8s.io/klog/v2"
@@ -65,8 +66,13 @@ func openFile(dir, component string) (*os.File, error) {
 	return f, nil
 }
 
+// Ours is the name of klog loggers that carry the project's own lines: code that runs inside
+// Kubernetes' uses klog as that does, but has something to say to our users.
+const Ours = "gnnsched"
+
 // bridgeKlog sends klog, which all of Kubernetes' own code writes to, through log. klog's
-// V(0) is chatter for our users ("starting controller …"), so it becomes debug.
+// V(0) is chatter for our users ("starting controller …"), so it shows with debug alone,
+// unless the logger is of the name Ours.
 func bridgeKlog(log zerolog.Logger) {
 	zerologr.NameFieldName = "logger"
 	zerologr.VerbosityFieldName = ""
@@ -76,5 +82,24 @@ func bridgeKlog(log zerolog.Logger) {
 	}
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	klog.SetLogger(zerologr.New(&sink))
+	klog.SetLoggerWithOptions(logr.New(bridge{zerologr.NewLogSink(&sink), zerologr.NewLogSink(&log)}), klog.ContextualLogger(true)) // or names are lost
+}
+
+// bridge is Kubernetes' log sink, which turns into ours once a logger is named so.
+type bridge struct {
+	logr.LogSink
+	ours logr.LogSink
+}
+
+// WithValues implements logr.LogSink.
+func (b bridge) WithValues(pairs ...any) logr.LogSink {
+	return bridge{b.LogSink.WithValues(pairs...), b.ours.WithValues(pairs...)}
+}
+
+// WithName implements logr.LogSink.
+func (b bridge) WithName(name string) logr.LogSink {
+	if name == Ours {
+		return b.ours
+	}
+	return bridge{b.LogSink.WithName(name), b.ours} // whatever it was part of, it is ours
 }

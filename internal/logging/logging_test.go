@@ -25,6 +25,9 @@ func TestSetupWritesFileAndBridgesKlog(t *testing.T) {
 	log.Info().Int("pods", 3).Msg("hello")
 	klog.ErrorS(errors.New("boom"), "from klog")
 	klog.InfoS("chatter")
+	framework := klog.LoggerWithValues(klog.LoggerWithName(klog.Background(), "framework"), "profile", "gnn")
+	framework.Info("chatter")
+	klog.LoggerWithName(framework, Ours).Info("Network loaded")
 	klog.Flush()
 	if err := closer.Close(); err != nil {
 		t.Fatal(err)
@@ -34,8 +37,8 @@ func TestSetupWritesFileAndBridgesKlog(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	if len(lines) != 2 {
-		t.Fatalf("want our line and klog's error, got %d lines:\n%s", len(lines), b)
+	if len(lines) != 3 {
+		t.Fatalf("want our line, klog's error and our line by klog, got %d lines:\n%s", len(lines), b)
 	}
 	for _, l := range lines {
 		var m map[string]any
@@ -45,6 +48,9 @@ func TestSetupWritesFileAndBridgesKlog(t *testing.T) {
 		if m["component"] != "unit" {
 			t.Errorf("component missing in %q", l)
 		}
+	}
+	if !strings.Contains(lines[2], `"profile":"gnn"`) || !strings.Contains(lines[2], "Network loaded") || strings.Contains(lines[2], "kubernetes") {
+		t.Errorf("not as our own: %q", lines[2])
 	}
 	if !strings.Contains(lines[1], `"source":"kubernetes"`) || !strings.Contains(stderr.String(), "hello") {
 		t.Errorf("bridge or console missing: %q, stderr %q", lines[1], stderr.String())

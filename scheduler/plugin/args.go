@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"gnnsched/scheduler/policy"
 )
 
 // Variants are the learned profiles, each named after its shipped checkpoint.
@@ -24,6 +26,9 @@ type Args struct {
 	// Checkpoint is a file to use instead of the shipped one. The scheduler swaps it in
 	// again whenever it changes.
 	Checkpoint string `json:"checkpoint,omitempty"`
+	// Policy names a heuristic (policy.Heuristics) that decides in the network's place. It
+	// excludes Variant and Checkpoint; Deadline and ReloadInterval are then of no consequence.
+	Policy string `json:"policy,omitempty"`
 	// Deadline of one network pass; a pass that takes longer is given up for upstream's
 	// scoring. Default 100ms.
 	Deadline metav1.Duration `json:"deadline,omitempty"`
@@ -44,11 +49,8 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 			return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
 		}
 	}
-	if a.Variant == "" {
-		a.Variant = profile
-	}
-	if a.Checkpoint == "" && !slices.Contains(Variants, a.Variant) {
-		return Args{}, fmt.Errorf("arguments of %s in profile %s: no checkpoint is named, and variant %q is not one of %v", Name, profile, a.Variant, Variants)
+	if err := a.chooseDecider(profile); err != nil {
+		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
 	}
 	if a.Deadline.Duration == 0 {
 		a.Deadline.Duration = 100 * time.Millisecond
@@ -60,4 +62,23 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 		return Args{}, fmt.Errorf("arguments of %s in profile %s: deadline and reloadInterval must be positive", Name, profile)
 	}
 	return a, nil
+}
+
+// chooseDecider checks what is to decide: a heuristic, a file, or a shipped checkpoint, which
+// is by default the one of the profile's name.
+func (a *Args) chooseDecider(profile string) error {
+	if a.Policy != "" {
+		if a.Variant != "" || a.Checkpoint != "" {
+			return fmt.Errorf("policy %q excludes variant and checkpoint, which are about a network; keep one of them", a.Policy)
+		}
+		_, err := policy.FindHeuristic(a.Policy)
+		return err
+	}
+	if a.Variant == "" {
+		a.Variant = profile
+	}
+	if a.Checkpoint == "" && !slices.Contains(Variants, a.Variant) {
+		return fmt.Errorf("neither a checkpoint nor a policy is named, and variant %q is not one of %v", a.Variant, Variants)
+	}
+	return nil
 }

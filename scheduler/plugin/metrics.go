@@ -14,7 +14,7 @@ import (
 var (
 	decisionDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Subsystem: "gnnsched", Name: "decision_duration_seconds",
-		Help:           "Time that the network takes for one decision, the building of the graph included.",
+		Help:           "Time that the network (the building of the graph included) or the heuristic takes for one decision.",
 		Buckets:        metrics.ExponentialBuckets(10e-6, 1.5, 24), // 10 µs to 0.1 s
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile"})
@@ -26,7 +26,7 @@ var (
 	}, []string{"profile"})
 	scoreSpread = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Subsystem: "gnnsched", Name: "score_spread",
-		Help:           "Best minus worst raw score of a decision; near zero the network has no opinion.",
+		Help:           "Best minus worst raw score of a decision; near zero the network or the heuristic has no opinion.",
 		Buckets:        metrics.ExponentialBuckets(1e-4, 4, 12),
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile"})

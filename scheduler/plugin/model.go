@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/klog/v2"
-
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 )
@@ -33,7 +31,7 @@ func openModel(ctx context.Context, args Args, profile string) *model {
 	}
 	c, err := checkpoint.Shipped(args.Variant)
 	if errors.Is(err, fs.ErrNotExist) { // nothing is wrong: every decision is counted as a fallback
-		klog.FromContext(ctx).Info("No checkpoint is shipped for the variant: upstream's scoring decides", "profile", profile, "variant", args.Variant)
+		logger(ctx).Info("No checkpoint is shipped for the variant: upstream's scoring decides", "profile", profile, "variant", args.Variant)
 		return m
 	}
 	m.swap(ctx, c, err)
@@ -95,7 +93,7 @@ func (m *model) swap(ctx context.Context, c *checkpoint.Checkpoint, err error) {
 	m.current.Store(n)
 	reloads.WithLabelValues(m.profile, "ok").Inc()
 	a := c.Manifest.Architecture
-	klog.FromContext(ctx).Info("Network loaded", "profile", m.profile, "file", m.file, "encoder", a.Encoder, "head", a.Head, "objective", c.Manifest.Objective)
+	logger(ctx).Info("Network loaded", "profile", m.profile, "file", m.file, "encoder", a.Encoder, "head", a.Head, "objective", c.Manifest.Objective)
 }
 
 func (m *model) complain(ctx context.Context, err error) {
@@ -104,5 +102,5 @@ func (m *model) complain(ctx context.Context, err error) {
 	if m.current.Load() != nil {
 		doing = "the network loaded before goes on"
 	}
-	klog.FromContext(ctx).Error(err, "Checkpoint of no use", "profile", m.profile, "file", m.file, "until then", doing)
+	logger(ctx).Error(err, "Checkpoint of no use", "profile", m.profile, "file", m.file, "until then", doing)
 }

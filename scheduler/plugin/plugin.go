@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -26,16 +27,18 @@ type Plugin struct {
 	handle   fwk.Handle
 	profile  string
 	deadline time.Duration
-	model    *model
+	model    *model            // nil where a heuristic decides
+	makes    *policy.Heuristic // nil where a network does
 	upstream *upstream
 	metrics  profileMetrics
 
-	mu      sync.Mutex // scheduling cycles come one at a time; this keeps it so
-	net     *infer.Network
-	learned *policy.Learned
-	mirror  mirror
-	rows    []int32
-	raw     []float32
+	mu        sync.Mutex // scheduling cycles come one at a time; this keeps it so
+	net       *infer.Network
+	learned   *policy.Learned
+	heuristic policy.Policy // of this profile alone; nil for not yet made
+	mirror    mirror
+	rows      []int32
+	raw       []float32
 
 	complained map[string]time.Time // when each reason was last logged
 }
@@ -59,8 +62,14 @@ func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, err
 	}
 	p := &Plugin{
 		handle: h, profile: profile, deadline: args.Deadline.Duration, upstream: up, metrics: metricsOf(profile),
-		model: openModel(ctx, args, profile), complained: map[string]time.Time{},
+		complained: map[string]time.Time{},
 	}
+	if args.Policy != "" {
+		h, err := policy.FindHeuristic(args.Policy)
+		p.makes = &h
+		return p, err
+	}
+	p.model = openModel(ctx, args, profile)
 	go p.model.watch(ctx, args.ReloadInterval.Duration)
 	return p, nil
 }
@@ -77,8 +86,8 @@ type scores struct {
 // Clone implements fwk.StateData. Nothing writes to scores after PreScore.
 func (s *scores) Clone() fwk.StateData { return s }
 
-// PreScore implements fwk.PreScorePlugin: it runs the network over the feasible nodes, or
-// upstream's scoring where the network has nothing to say.
+// PreScore implements fwk.PreScorePlugin: it runs the network or the heuristic over the
+// feasible nodes, or upstream's scoring where that has nothing to say.
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +99,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	p.metrics.candidates.Observe(float64(len(nodes)))
 	if reason, err := p.decide(pod, nodes, raw, start); err != nil {
 		fallbacks.WithLabelValues(p.profile, reason).Inc()
-		p.complain(ctx, pod, reason, err, "Upstream's scoring decides instead of the network")
+		p.complain(ctx, pod, reason, err, "Upstream's scoring decides instead of the "+p.decider())
 		if err := p.upstream.score(ctx, state, pod, nodes, raw); err != nil {
 			p.complain(ctx, pod, "upstream", err, "A part of upstream's scoring is left out")
 		}
@@ -107,7 +116,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 func (p *Plugin) byRow(raw []float32) *scores {
 	out := make([]int8, len(p.mirror.snapshot.Nodes)+len(raw))
 	list, byRow := out[:len(raw)], out[len(raw):]
-	toNodeScores(raw, list)
+	toNodeScores(raw, list, p.makes != nil && p.makes.RandomTies)
 	for i, r := range p.rows {
 		byRow[r] = list[i]
 	}
@@ -117,28 +126,25 @@ func (p *Plugin) byRow(raw []float32) *scores {
 // byName is byRow without the mirror, which a failed decision may have left unfit.
 func byName(nodes []fwk.NodeInfo, raw []float32) *scores {
 	s := &scores{row: make(map[string]int32, len(nodes)), byRow: make([]int8, len(nodes))}
-	toNodeScores(raw, s.byRow)
+	toNodeScores(raw, s.byRow, false)
 	for i, n := range nodes {
 		s.row[n.Node().Name] = int32(i)
 	}
 	return s
 }
 
-// decide runs the network and writes the raw scores of nodes. The reason names the error
-// for the metric.
+// decide runs the network or the heuristic and writes the raw scores of nodes. The reason
+// names the error for the metric.
 func (p *Plugin) decide(pod *v1.Pod, nodes []fwk.NodeInfo, raw []float32, start time.Time) (reason string, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.forget() // what is kept between decisions is in doubt
-			reason, err = reasonPanic, fmt.Errorf("network panicked: %v", r)
+			reason, err = reasonPanic, fmt.Errorf("%s panicked: %v", p.decider(), r)
 		}
 	}()
-	net := p.model.current.Load()
-	if net == nil {
+	deciding := p.current(start)
+	if deciding == nil {
 		return reasonNoModel, errors.New("no network is loaded")
-	}
-	if net != p.net {
-		p.net, p.learned = net, policy.NewLearned(p.profile, net)
 	}
 	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -146,9 +152,8 @@ func (p *Plugin) decide(pod *v1.Pod, nodes []fwk.NodeInfo, raw []float32, start 
 	}
 	p.mirror.sync(infos)
 	p.rows = p.mirror.rows(nodes, p.rows[:0])
-	p.learned.Until(func() bool { return time.Since(start) > p.deadline })
 	waiting := convertPod(pod)
-	err = p.learned.Score(&p.mirror.snapshot, &waiting, p.rows, raw)
+	err = deciding.Score(&p.mirror.snapshot, &waiting, p.rows, raw)
 	switch {
 	case errors.Is(err, infer.ErrDeadline):
 		return reasonDeadline, fmt.Errorf("%w (%v)", err, p.deadline)
@@ -159,18 +164,50 @@ func (p *Plugin) decide(pod *v1.Pod, nodes []fwk.NodeInfo, raw []float32, start 
 	return "", nil
 }
 
+// current is the policy that decides now, with the deadline of a decision that began at
+// start; nil where no network is loaded.
+func (p *Plugin) current(start time.Time) policy.Policy {
+	if p.makes != nil {
+		if p.heuristic == nil {
+			p.heuristic = p.makes.New(rand.Uint64()) // a restart must not repeat the draws of the last run
+		}
+		return p.heuristic
+	}
+	net := p.model.current.Load()
+	if net == nil {
+		return nil
+	}
+	if net != p.net {
+		p.net, p.learned = net, policy.NewLearned(p.profile, net)
+	}
+	p.learned.Until(func() bool { return time.Since(start) > p.deadline })
+	return p.learned
+}
+
+// decider is what logs call that which should decide.
+func (p *Plugin) decider() string {
+	if p.makes != nil {
+		return "policy " + p.makes.Name
+	}
+	return "network"
+}
+
 // forget drops what is kept between decisions, so that the next one starts afresh.
-func (p *Plugin) forget() { p.learned, p.net, p.mirror = nil, nil, mirror{} }
+func (p *Plugin) forget() { p.learned, p.net, p.heuristic, p.mirror = nil, nil, nil, mirror{} }
 
 // logAgain is how long a reason is not logged again: a thousand pods a second may have it.
 const logAgain = 10 * time.Second
+
+// logger names our own lines, so that what Kubernetes' chatter is silenced with can let them
+// through.
+func logger(ctx context.Context) klog.Logger { return klog.FromContext(ctx).WithName("gnnsched") }
 
 func (p *Plugin) complain(ctx context.Context, pod *v1.Pod, reason string, err error, what string) {
 	if last, before := p.complained[reason]; before && time.Since(last) < logAgain {
 		return
 	}
 	p.complained[reason] = time.Now()
-	klog.FromContext(ctx).Error(err, what, "profile", p.profile, "reason", reason, "pod", klog.KObj(pod))
+	logger(ctx).Error(err, what, "profile", p.profile, "reason", reason, "pod", klog.KObj(pod))
 }
 
 // Score implements fwk.ScorePlugin.

@@ -6,8 +6,9 @@ import (
 
 // toNodeScores maps raw scores to integers in 0 to 100 that never turn the raw order round,
 // with 100 for the best alone: the range below the best is spread linearly over 0 to 99. Of
-// equal bests the first gets 100, so that the outcome does not depend on chance.
-func toNodeScores(raw []float32, out []int8) {
+// equal bests the first gets 100, so that the outcome does not depend on chance; with
+// randomTies all of them do, and kube-scheduler draws among them.
+func toNodeScores(raw []float32, out []int8, randomTies bool) {
 	if len(raw) == 0 {
 		return
 	}
@@ -23,6 +24,9 @@ func toNodeScores(raw []float32, out []int8) {
 		out[i] = int8(fwk.MaxNodeScore - 1)
 		if spread > 0 {
 			out[i] = int8((float64(v) - float64(low)) / spread * float64(fwk.MaxNodeScore-1))
+		}
+		if randomTies && v == raw[best] {
+			out[i] = int8(fwk.MaxNodeScore)
 		}
 	}
 	out[best] = int8(fwk.MaxNodeScore)

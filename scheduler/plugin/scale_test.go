@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The order is kept, the best alone has 100, and nothing leaves 0 to 100.
+// The order is kept, the best alone has 100 (or every equal of it), and nothing leaves 0 to 100.
 func TestToNodeScores(t *testing.T) {
 	raw := rapid.OneOf(
 		rapid.SliceOfN(rapid.Float32Range(-math.MaxFloat32, math.MaxFloat32), 1, 300),
@@ -19,10 +19,11 @@ func TestToNodeScores(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := raw.Draw(t, "raw")
 		out := make([]int8, len(raw))
-		toNodeScores(raw, out)
+		randomTies := rapid.Bool().Draw(t, "random ties")
+		toNodeScores(raw, out, randomTies)
 		best := slices.Index(raw, slices.Max(raw))
 		for i := range raw {
-			if (out[i] == 100) != (i == best) || out[i] < 0 {
+			if (out[i] == 100) != (i == best || randomTies && raw[i] == raw[best]) || out[i] < 0 {
 				t.Fatalf("score %d of %v at %d, the best is at %d", out[i], raw[i], i, best)
 			}
 			for j := range raw {
@@ -41,14 +42,14 @@ func TestToNodeScoresUsesTheRange(t *testing.T) {
 		raw[i] = 7 + float32(i)
 	}
 	out := make([]int8, len(raw))
-	toNodeScores(raw, out)
+	toNodeScores(raw, out, false)
 	if out[0] != 0 || out[100] != 100 || out[99] < 97 || out[50] < 48 || out[50] > 50 {
 		t.Errorf("%v", out)
 	}
 }
 
 func TestToNodeScoresOfNothing(t *testing.T) {
-	toNodeScores(nil, nil)
+	toNodeScores(nil, nil, false)
 	if spread(nil) != 0 || spread([]float32{-1, 2, 0}) != 3 {
 		t.Error("spread")
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/policy"
 )
 
 // DefaultProfile is upstream's own profile; asked for by this name it is left as upstream
@@ -27,12 +28,30 @@ var Variants = plugin.Variants
 // Profile is one scheduler name and how it scores.
 type Profile struct {
 	SchedulerName string        // pods name it in spec.schedulerName
-	Variant       string        // one of Variants, or DefaultProfile
+	Variant       string        // one of Variants, or DefaultProfile; empty with Policy
+	Policy        string        // one of policy.Heuristics, which decides in a network's place
 	Checkpoint    string        // file; empty for the shipped one
-	Deadline      time.Duration // of one network pass; 0 for the plugin's default
-	// Blend adds upstream score plugins to the network's, by name and weight. The network's
-	// weight is 1 and each score is in 0 to 100. Empty means the network alone.
+	Deadline      time.Duration // of one network pass; 0 for the plugin's default; none with Policy
+	// Blend adds upstream score plugins to the network's or the heuristic's scores, by name and
+	// weight. Their own weight is 1 and each score is in 0 to 100. Empty means theirs alone.
 	Blend map[string]int32
+}
+
+// ProfileNames are the names that ProfileNamed knows.
+func ProfileNames() []string {
+	return slices.Concat(Variants, policy.HeuristicNames(), []string{DefaultProfile})
+}
+
+// ProfileNamed is the profile that schedules pods under the name of what decides: a variant,
+// a heuristic or DefaultProfile. The error for another name lists those that there are.
+func ProfileNamed(name string) (Profile, error) {
+	switch {
+	case !slices.Contains(ProfileNames(), name):
+		return Profile{}, fmt.Errorf("no profile is called %q; there are %s", name, strings.Join(ProfileNames(), ", "))
+	case slices.Contains(policy.HeuristicNames(), name):
+		return Profile{SchedulerName: name, Policy: name}, nil
+	}
+	return Profile{SchedulerName: name, Variant: name}, nil
 }
 
 // Config is what a scheduler process needs to know.
@@ -62,11 +81,26 @@ func (c Config) Validate() error {
 			return fmt.Errorf("scheduler name %q is empty or there twice", p.SchedulerName)
 		}
 		names[p.SchedulerName] = true
-		if p.Variant != DefaultProfile && !slices.Contains(Variants, p.Variant) {
-			return fmt.Errorf("variant %q is not known (%v or %s)", p.Variant, Variants, DefaultProfile)
+		if err := p.validate(); err != nil {
+			return fmt.Errorf("scheduler %s: %w", p.SchedulerName, err)
 		}
 	}
 	return nil
+}
+
+// validate checks that exactly one thing decides.
+func (p Profile) validate() error {
+	if p.Policy == "" {
+		if p.Variant != DefaultProfile && !slices.Contains(Variants, p.Variant) {
+			return fmt.Errorf("variant %q is not known; there are %s, %s", p.Variant, strings.Join(Variants, ", "), DefaultProfile)
+		}
+		return nil
+	}
+	if p.Variant != "" || p.Checkpoint != "" {
+		return fmt.Errorf("policy %s and a network (variant or checkpoint) exclude each other", p.Policy)
+	}
+	_, err := policy.FindHeuristic(p.Policy)
+	return err
 }
 
 // lease names the lock that replicas take turns with: those that serve the same schedulers,
@@ -147,7 +181,10 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 	if p.Variant == DefaultProfile {
 		return out, nil
 	}
-	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Deadline: metav1.Duration{Duration: p.Deadline}}
+	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy}
+	if p.Policy == "" { // a heuristic has no deadline
+		args.Deadline.Duration = p.Deadline
+	}
 	raw, err := yaml.Marshal(args)
 	if err != nil {
 		return out, fmt.Errorf("encode plugin arguments: %w", err)

@@ -30,6 +30,7 @@ func full() Config {
 			{SchedulerName: "gnn", Variant: "gnn"},
 			{SchedulerName: "mine", Variant: "acdqn", Checkpoint: "/models/mine.safetensors", Deadline: 20 * time.Millisecond,
 				Blend: map[string]int32{"PodTopologySpread": 2, "NodeAffinity": 3, "ImageLocality": 1}},
+			{SchedulerName: "packs", Policy: "best-fit", Deadline: 20 * time.Millisecond},
 		},
 	}
 }
@@ -77,13 +78,16 @@ func TestValidate(t *testing.T) {
 		edit func(*Config)
 		want string
 	}{
-		"no profile":      {func(c *Config) { c.Profiles = nil }, "no scheduler profile"},
-		"no QPS":          {func(c *Config) { c.QPS = 0 }, "QPS"},
-		"percentage":      {func(c *Config) { c.PercentageOfNodesToScore = 101 }, "percentage of nodes"},
-		"negative":        {func(c *Config) { c.PercentageOfNodesToScore = -1 }, "percentage of nodes"},
-		"no name":         {func(c *Config) { c.Profiles[0].SchedulerName = "" }, "scheduler name"},
-		"twice":           {func(c *Config) { c.Profiles[1].SchedulerName = c.Profiles[0].SchedulerName }, "there twice"},
-		"unknown variant": {func(c *Config) { c.Profiles[1].Variant = "transformer" }, "transformer"},
+		"no profile":            {func(c *Config) { c.Profiles = nil }, "no scheduler profile"},
+		"no QPS":                {func(c *Config) { c.QPS = 0 }, "QPS"},
+		"percentage":            {func(c *Config) { c.PercentageOfNodesToScore = 101 }, "percentage of nodes"},
+		"negative":              {func(c *Config) { c.PercentageOfNodesToScore = -1 }, "percentage of nodes"},
+		"no name":               {func(c *Config) { c.Profiles[0].SchedulerName = "" }, "scheduler name"},
+		"twice":                 {func(c *Config) { c.Profiles[1].SchedulerName = c.Profiles[0].SchedulerName }, "there twice"},
+		"unknown variant":       {func(c *Config) { c.Profiles[1].Variant = "transformer" }, "transformer"},
+		"unknown policy":        {func(c *Config) { c.Profiles[3].Policy = "worst-fit" }, "best-fit"},
+		"policy and variant":    {func(c *Config) { c.Profiles[3].Variant = "gnn" }, "exclude each other"},
+		"policy and checkpoint": {func(c *Config) { c.Profiles[3].Checkpoint = "f" }, "exclude each other"},
 	} {
 		k := full()
 		c.edit(&k)
@@ -93,6 +97,26 @@ func TestValidate(t *testing.T) {
 	}
 	if err := full().Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Every name is a profile of its own that upstream accepts, and no other name is one.
+func TestProfileNamed(t *testing.T) {
+	c := Config{QPS: 50}
+	for _, name := range ProfileNames() {
+		p, err := ProfileNamed(name)
+		if err != nil || p.SchedulerName != name {
+			t.Errorf("%s: %+v, %v", name, p, err)
+		}
+		c.Profiles = append(c.Profiles, p)
+	}
+	y, err := c.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstreamAccepts(t, y)
+	if _, err := ProfileNamed("foo"); err == nil || !strings.Contains(err.Error(), "acgnn, acdqn, kube-scheduler") {
+		t.Errorf("foo: %v, want the names", err)
 	}
 }
 
@@ -155,6 +179,8 @@ func TestRunRefuses(t *testing.T) {
 		"unknown plugin":        {header + connection + "profiles: [{plugins: {score: {enabled: [{name: NoSuch}]}}}]\n", 0, "NoSuch"},
 		"unknown argument":      {ours("{deadlin: 1ms}"), 0, "deadlin"},
 		"unknown variant":       {ours("{variant: transformer}"), 0, "transformer"},
+		"unknown policy":        {ours("{policy: worst-fit}"), 0, "worst-fit"},
+		"policy and variant":    {ours("{policy: best-fit, variant: gnn}"), 0, "excludes"},
 		"missing kubeconfig":    {header + "clientConnection: {kubeconfig: /does/not/exist}\n", 0, "/does/not/exist"},
 		"malformed":             {"{", 0, "config.yaml"},
 		"another kind of thing": {"apiVersion: v1\nkind: Pod\n", 0, "Pod"},

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/policy"
 )
 
 func TestMain(m *testing.M) {
@@ -39,6 +40,9 @@ func TestScheduler(t *testing.T) {
 		Profile{SchedulerName: "not-finite", Variant: "gnn", Checkpoint: network(t, "gnn", exploding)},
 		Profile{SchedulerName: "deadline", Variant: "gnn", Checkpoint: gnn, Deadline: time.Nanosecond},
 	)
+	for _, name := range policy.HeuristicNames() {
+		profiles = append(profiles, Profile{SchedulerName: name, Policy: name})
+	}
 	stop := l.schedule(t, profiles...)
 	t.Run("manifests", l.testManifests)
 	t.Run("preemption", l.testPreemption)

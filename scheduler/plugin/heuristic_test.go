@@ -1,0 +1,181 @@
+package plugin
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+	"pgregory.net/rapid"
+
+	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/policy"
+)
+
+// On any cluster, the integers are those of the heuristic on plain values: the node chosen is
+// a best of its, no order is turned round, and upstream has no say.
+func TestScoresAreTheHeuristics(t *testing.T) {
+	for _, h := range policy.Heuristics() {
+		if h.Name == "random" || h.Name == "round-robin" {
+			continue // these keep state: below
+		}
+		t.Run(h.Name, func(t *testing.T) {
+			b := newBed(t, h.Name, Args{Policy: h.Name}, service())
+			rapid.Check(t, func(t *rapid.T) {
+				state := drawState(t)
+				defer b.load(t, state)()
+				if _, err := b.decide(h.Name, state.waiting); err != nil {
+					t.Skip("fits nowhere")
+				}
+				compareWithPolicy(t, b, h, state.waiting)
+			})
+			if n, err := Fallbacks(h.Name); n != 0 || err != nil {
+				t.Errorf("%d decisions fell back, %v", n, err)
+			}
+		})
+	}
+}
+
+// compareWithPolicy holds the profile's scores against the heuristic's own.
+func compareWithPolicy(t *rapid.T, b *bed, h policy.Heuristic, pod *v1.Pod) {
+	nodes, _ := b.filter(t, h.Name, pod)
+	infos, err := b.plugin.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m mirror
+	m.sync(infos)
+	waiting, raw := convertPod(pod), make([]float32, len(nodes))
+	if err := h.New(1).Score(&m.snapshot, &waiting, m.rows(nodes, nil), raw); err != nil {
+		t.Fatal(err)
+	}
+	best, got := raw[policy.Best(raw)], b.totals(t, h.Name, pod)
+	for i, g := range got {
+		if (g.TotalScore == 100) != (raw[i] == best) && (h.RandomTies || g.TotalScore == 100) {
+			t.Fatalf("%s has %d, the policy gives %v of %v", g.Name, g.TotalScore, raw[i], raw)
+		}
+		for j := range got {
+			if raw[i] > raw[j] && g.TotalScore < got[j].TotalScore {
+				t.Fatalf("%s and %s changed places: %v", g.Name, got[j].Name, raw)
+			}
+		}
+	}
+}
+
+// alike loads n nodes that nothing tells apart but their names.
+func (b *bed) alike(t testing.TB, profile string, n int) {
+	var state clusterState
+	for i := range n {
+		name := fmt.Sprint("n", i)
+		state.nodes = append(state.nodes, st.MakeNode().Name(name).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi", v1.ResourcePods: "110"}).Obj())
+	}
+	b.load(t, state)
+	if err := b.sched.Cache.UpdateSnapshot(b.log, b.sched.Profiles[profile].SnapshotSharedLister().(*cache.Snapshot)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// best runs PreScore for one pod and returns the node that alone has 100.
+func (b *bed) best(profile string) (string, error) {
+	infos, err := b.sched.Profiles[profile].SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return "", err
+	}
+	state, pod, best := framework.NewCycleState(), st.MakePod().Name("p").Obj(), ""
+	if st := b.plugin.PreScore(b.ctx, state, pod, infos); !st.IsSuccess() {
+		return "", st.AsError()
+	}
+	for _, n := range infos {
+		s, st := b.plugin.Score(b.ctx, state, pod, n)
+		if !st.IsSuccess() {
+			return "", st.AsError()
+		}
+		if s == 100 {
+			if best != "" {
+				return "", fmt.Errorf("%s and %s have 100", best, n.Node().Name)
+			}
+			best = n.Node().Name
+		}
+	}
+	return best, nil
+}
+
+// Policies with state keep it whole whoever calls: of 40 decisions that come at once, round
+// robin gives each of four nodes ten; random gives each some.
+func TestStatefulHeuristicsUnderConcurrency(t *testing.T) {
+	for _, name := range []string{"round-robin", "random"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, name, Args{Policy: name})
+			b.alike(t, name, 4)
+			var mu sync.Mutex
+			var wg sync.WaitGroup
+			count := map[string]int{}
+			for range 40 {
+				wg.Go(func() {
+					best, err := b.best(name)
+					mu.Lock()
+					defer mu.Unlock()
+					if count[best]++; err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			for i := range 4 {
+				if n := count[fmt.Sprint("n", i)]; name == "round-robin" && n != 10 {
+					t.Errorf("%v", count)
+				}
+			}
+			if len(count) < 2 { // but for one run in 4³⁹
+				t.Errorf("all on one node: %v", count)
+			}
+		})
+	}
+}
+
+// Two profiles of one heuristic take their turns apart.
+func TestProfilesShareNoState(t *testing.T) {
+	a, b := newBed(t, "a", Args{Policy: "round-robin"}), newBed(t, "b", Args{Policy: "round-robin"})
+	a.alike(t, "a", 3)
+	b.alike(t, "b", 3)
+	for range 2 {
+		x, errX := a.best("a")
+		y, errY := b.best("b")
+		if x != y || errX != nil || errY != nil {
+			t.Errorf("%s and %s, %v, %v", x, y, errX, errY)
+		}
+	}
+}
+
+// panics scores all but the first pod that it is asked about with a panic.
+type panics struct {
+	policy.Policy
+	asked int
+}
+
+func (p *panics) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+	if p.asked++; p.asked > 1 {
+		panic("a fault")
+	}
+	return p.Policy.Score(s, pod, candidates, scores)
+}
+
+// A heuristic that panics is upstream's scoring for that pod, counted, and is made anew for
+// the next.
+func TestHeuristicThatPanics(t *testing.T) {
+	const profile = "faulty"
+	b := newBed(t, profile, Args{Policy: "best-fit"})
+	b.plugin.makes = &policy.Heuristic{Name: "faulty", New: func(uint64) policy.Policy { return &panics{Policy: policy.BestFit{}} }}
+	b.alike(t, profile, 3)
+	for i := range 4 {
+		if best, err := b.best(profile); best == "" || err != nil {
+			t.Fatalf("pod %d: %q, %v", i, best, err)
+		}
+		if n, want := fallbackCount(t, profile, reasonPanic), float64((i+1)/2); n != want {
+			t.Errorf("after pod %d: %v fallbacks, want %v", i, n, want)
+		}
+	}
+}
