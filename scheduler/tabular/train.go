@@ -1,0 +1,113 @@
+package tabular
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"gnnsched/scheduler/sim"
+)
+
+// emptyEpisodes in a row, which place nothing, are too many: no step would ever be made.
+const emptyEpisodes = 100
+
+// Train learns a table in env, which it resets, for c.Steps placements. The same
+// configuration and environment give the same table. It ends early with the context's error.
+//
+// A placement's reward is the environment's times the number of nodes, since one pod moves the
+// objective of n nodes by something of order 1/n: a table has no other way to know of sizes.
+func Train(ctx context.Context, env *sim.Env, c Config) (*Agent, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("tabular agent: %w", err)
+	}
+	t := &trainer{
+		Agent: &Agent{c, make([]float64, c.cells())}, env: env, visits: make([]int64, c.cells()),
+		rng: rand.New(rand.NewPCG(c.Seed, stream)),
+	}
+	for step := 0; step < c.Steps; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := t.begin(); err != nil {
+			return nil, err
+		}
+		step = t.episode(step)
+	}
+	return t.Agent, nil
+}
+
+// stream keeps the choices apart from what the simulator draws.
+const stream = 0x7461_6275
+
+type trainer struct {
+	*Agent
+	env     *sim.Env
+	visits  []int64 // by cell
+	rng     *rand.Rand
+	started uint64 // episodes
+	cells   []int  // of the candidates at hand
+}
+
+// begin starts the next episode in which something can be placed.
+func (t *trainer) begin() error {
+	for range emptyEpisodes {
+		seed := t.config.Seed<<32 + t.started
+		t.started++
+		if err := t.env.Reset(seed); err != nil {
+			return fmt.Errorf("tabular agent: episode %d: %w", seed, err)
+		}
+		if !t.env.Done() {
+			return nil
+		}
+	}
+	return fmt.Errorf("tabular agent: nothing could be placed in %d episodes; make the nodes larger or the pods smaller", emptyEpisodes)
+}
+
+// episode learns from an episode until it ends or the steps are used up, and returns the next
+// step.
+func (t *trainer) episode(step int) int {
+	best := t.look()
+	for ; step < t.config.Steps && !t.env.Done(); step++ {
+		choice := best
+		if t.rng.Float64() < t.config.epsilon(step) {
+			choice = t.rng.IntN(len(t.cells))
+		}
+		cell, nodes := t.cells[choice], float64(len(t.env.Snapshot().Nodes))
+		target := nodes * t.env.Step(choice)
+		if !t.env.Done() {
+			best = t.look()
+			target += t.config.Gamma * t.values[t.cells[best]]
+		}
+		t.learn(cell, target)
+	}
+	return step
+}
+
+// look fills in the cells of the candidates and returns the best one, any of several.
+func (t *trainer) look() (best int) {
+	s := t.env.Snapshot()
+	v := t.config.look(s, t.env.Pending())
+	t.cells = t.cells[:0]
+	equal := 0
+	for i, row := range t.env.Candidates() {
+		cell := v.cell(s.Nodes[row])
+		t.cells = append(t.cells, cell)
+		switch q, most := t.values[cell], t.values[t.cells[best]]; {
+		case q > most:
+			best, equal = i, 1
+		case q == most:
+			if equal++; t.rng.IntN(equal) == 0 {
+				best = i
+			}
+		}
+	}
+	return best
+}
+
+// learn moves a cell's value towards target: the mean of its targets at first, an exponential
+// average later.
+func (t *trainer) learn(cell int, target float64) {
+	t.visits[cell]++
+	rate := max(t.config.LearningRate, 1/float64(t.visits[cell]))
+	t.values[cell] += rate * (target - t.values[cell])
+}
