@@ -1,22 +1,16 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"path/filepath"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/infer"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/policy"
 )
 
 func evalCommand() *ucli.Command {
@@ -24,85 +18,114 @@ func evalCommand() *ucli.Command {
 		Name:  "eval",
 		Usage: "compare policies in the simulator, on the same arrivals",
 		Description: "Every policy meets the same clusters and arrivals. Means and the differences from the first policy, with a\n" +
-			"95% bootstrap interval; pods that found no node are counted beside every other figure. No cluster is needed.\n\n" +
+			"95% bootstrap interval and Wilcoxon's signed-rank test; pods that found no node are counted beside every\n" +
+			"other figure. No cluster is needed.\n\n" +
 			"Scenarios:\n" + scenarioHelp() + "\n" +
+			"A threshold compares means: sums of numbers and of policy.metric, perhaps times a number, with <, <=, > or >=\n" +
+			"between them, and the scenario's name and a colon before it where it is not for all. The metrics are\n" +
+			metricHelp() + ".\n\n" +
 			"Examples:\n" +
-			"   gnnsched eval                                          # all policies on all scenarios\n" +
-			"   gnnsched eval --scenario mixed --seeds 30 -o markdown  # a table for a document\n" +
+			"   gnnsched eval                                          # all policies on the quick scenarios\n" +
+			"   gnnsched eval --scenario 'hetero*' --seeds 30 -o markdown\n" +
+			"   gnnsched eval --print-scenario mixed > mine.yaml       # a scenario of your own, to be changed …\n" +
+			"   gnnsched eval --scenario mine.yaml --plot figures      # … and compared on, with an SVG\n" +
 			"   gnnsched eval --checkpoint logs/gnn.safetensors        # add a network that you trained\n" +
 			"   gnnsched eval --policies best-fit,most-allocated,gnn   # best-fit is the baseline\n" +
+			"   gnnsched eval --threshold 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'   # exit 99 where missed\n" +
 			"   gnnsched eval -o json | jq '.[].policies[].mean'",
 		Flags: []ucli.Flag{
-			&ucli.StringSliceFlag{Name: "scenario", Usage: "`NAMES`; default: " + strings.Join(scenarioNames(), ",")},
+			&ucli.StringSliceFlag{Name: "scenario", Usage: "`NAMES`, patterns such as 'hetero*', all, or YAML files; default: " + strings.Join(eval.Default, ",")},
+			&ucli.StringFlag{Name: "print-scenario", Usage: "print the file of the scenario `NAME` and do nothing else"},
 			&ucli.IntFlag{Name: "seeds", Value: 10, Usage: "`NUMBER` of episodes for each policy"},
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the first episode; the others follow it"},
 			&ucli.StringSliceFlag{Name: "policies", Usage: "`NAMES`, the baseline first; default: " + strings.Join(policyNames(), ",")},
 			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "also a network from a `FILE`, or NAME=FILE to say what tables call it; repeatable"},
+			&ucli.StringSliceFlag{Name: "threshold", Usage: "exit with 99 unless the `CONDITION` holds; repeatable"},
+			&ucli.StringFlag{Name: "plot", Usage: "also draw a figure of each scenario into the `DIRECTORY`, as SVG"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 		},
 		Action: runEval,
 	}
 }
 
-var evalFormats = []string{"table", "markdown", "json"}
-
 func scenarioHelp() string {
 	var b strings.Builder
 	for _, s := range eval.Scenarios() {
-		fmt.Fprintf(&b, "   %-6s %s\n", s.Name, s.About)
+		fmt.Fprintf(&b, "   %-10s %s\n", s.Name, s.About)
 	}
 	return b.String()
 }
 
-func scenarioNames() []string {
+func metricHelp() string {
 	var names []string
-	for _, s := range eval.Scenarios() {
-		names = append(names, s.Name)
+	for _, m := range eval.Metrics {
+		names = append(names, m.Name)
 	}
-	return names
+	return strings.Join(names, ", ")
 }
 
-// heuristics are the policies that need no checkpoint, the default baseline first.
-func heuristics() []eval.Contender {
-	one := func(p policy.Policy) eval.Contender {
-		return eval.Contender{Name: p.Name(), New: func(uint64) policy.Policy { return p }, RandomTies: true}
-	}
-	return []eval.Contender{
-		one(policy.Kubernetes{}), one(policy.MostAllocated{}), one(policy.BestFit{}), one(policy.GreedyBalance{}),
-		{Name: "random", New: func(seed uint64) policy.Policy {
-			const stream = 0x72616e64 // apart from the ties and the episode itself
-			return policy.NewRandom(rand.New(rand.NewPCG(seed, stream)))
-		}},
-	}
-}
-
-func policyNames() []string {
-	var names []string
-	for _, h := range heuristics() {
-		names = append(names, h.Name)
-	}
-	return append(names, checkpoint.ShippedNames()...)
+// evaluation is what one call of the command is about.
+type evaluation struct {
+	scenarios  []eval.Scenario
+	contenders []eval.Contender
+	seeds      []uint64
+	thresholds []eval.Threshold
+	format     string
+	plots      string // directory; empty: none
 }
 
 func runEval(c *ucli.Context) error {
 	if c.NArg() > 0 {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
 	}
-	format, seeds := c.String("output"), c.Int("seeds")
-	if !slices.Contains(evalFormats, format) {
-		return exit.Usagef("--output %q is not known; there are %s", format, strings.Join(evalFormats, ", "))
+	if name := c.String("print-scenario"); name != "" {
+		text, err := eval.Source(name)
+		if err != nil {
+			return exit.New(exit.Usage, fmt.Errorf("--print-scenario: %w", err), "")
+		}
+		_, err = c.App.Writer.Write(text)
+		return err
 	}
-	if seeds < 1 || seeds > 100_000 {
-		return exit.Usagef("--seeds %d is outside 1 to 100000", seeds)
-	}
-	scenarios, err := chosenScenarios(c.StringSlice("scenario"))
+	e, err := evaluationOf(c)
 	if err != nil {
 		return err
 	}
-	contenders, err := chosenPolicies(c.StringSlice("policies"), c.StringSlice("checkpoint"))
+	comparisons, err := e.compare(c)
 	if err != nil {
 		return err
 	}
+	if err := e.draw(comparisons); err != nil {
+		return err
+	}
+	if err := e.write(c.App.Writer, comparisons); err != nil {
+		return err
+	}
+	return missed(comparisons)
+}
+
+// evaluationOf reads the flags.
+func evaluationOf(c *ucli.Context) (e evaluation, err error) {
+	n := c.Int("seeds")
+	e.format, e.plots = c.String("output"), c.String("plot")
+	if !slices.Contains(evalFormats, e.format) {
+		return e, exit.Usagef("--output %q is not known; there are %s", e.format, strings.Join(evalFormats, ", "))
+	}
+	if n < 1 || n > 100_000 {
+		return e, exit.Usagef("--seeds %d is outside 1 to 100000", n)
+	}
+	e.seeds = eval.Seeds(c.Uint64("seed"), n)
+	if e.scenarios, err = chosenScenarios(c.StringSlice("scenario")); err != nil {
+		return e, err
+	}
+	if e.contenders, err = chosenPolicies(c.StringSlice("policies"), c.StringSlice("checkpoint")); err != nil {
+		return e, err
+	}
+	e.thresholds, err = chosenThresholds(c.StringSlice("threshold"), e.scenarios, e.contenders)
+	return e, err
+}
+
+// compare runs every scenario, which can take long, and shows how far it is.
+func (e evaluation) compare(c *ucli.Context) ([]*eval.Comparison, error) {
 	log := zerolog.New(zerolog.ConsoleWriter{Out: c.App.ErrWriter, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}})
 	if onTerminal() {
 		log = zerolog.Nop()
@@ -110,115 +133,79 @@ func runEval(c *ucli.Context) error {
 	view := newProgressView(c.App.ErrWriter, onTerminal(), log)
 	defer view.close()
 	var out []*eval.Comparison
-	for i, s := range scenarios {
-		r, err := eval.Compare(c.Context, s, contenders, eval.Seeds(c.Uint64("seed"), seeds), func(done, total int) {
-			view.show((float64(i)+float64(done)/float64(total))/float64(len(scenarios)), s.Name, fmt.Sprintf("%s: %d of %d episodes", s.Name, done, total))
+	for i, s := range e.scenarios {
+		r, err := eval.Compare(c.Context, s, e.contenders, e.seeds, func(done, total int) {
+			view.show((float64(i)+float64(done)/float64(total))/float64(len(e.scenarios)), s.Name, fmt.Sprintf("%s: %d of %d episodes", s.Name, done, total))
 		})
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if err := r.Judge(e.thresholds); err != nil {
+			return nil, exit.New(exit.Usage, err, "")
 		}
 		out = append(out, r)
 	}
-	view.close()
-	return writeComparisons(c.App.Writer, out, format)
+	return out, nil
 }
 
-func writeComparisons(w io.Writer, comparisons []*eval.Comparison, format string) error {
-	if format == "json" {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(comparisons)
-	}
-	for _, r := range comparisons {
-		write := r.WriteTable
-		if format == "markdown" {
-			write = r.WriteMarkdown
-		}
-		if err := write(w); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func chosenScenarios(names []string) ([]eval.Scenario, error) {
-	if len(names) == 0 {
-		return eval.Scenarios(), nil
+// chosenScenarios are the built-in ones of names and patterns, and those of files.
+func chosenScenarios(arguments []string) ([]eval.Scenario, error) {
+	if len(arguments) == 0 {
+		arguments = eval.Default
 	}
 	var out []eval.Scenario
-	for _, n := range names {
-		s, err := eval.Find(n)
+	from := map[string]string{}
+	for _, a := range arguments {
+		scenarios, err := scenariosOf(a)
 		if err != nil {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--scenario: %w", err), "")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--scenario: %w", err), "gnnsched eval --print-scenario NAME shows what such a file looks like")
 		}
-		out = append(out, s)
+		for _, s := range scenarios {
+			if first, twice := from[s.Name]; twice {
+				return nil, exit.Usagef("--scenario: %s is there twice, from %s and from %s", s.Name, first, a)
+			}
+			from[s.Name] = a
+			out = append(out, s)
+		}
 	}
 	return out, nil
 }
 
-// chosenPolicies are the policies of the given names, and those of the checkpoint files.
-func chosenPolicies(names, files []string) ([]eval.Contender, error) {
-	if len(names) == 0 {
-		names = policyNames()
+func scenariosOf(argument string) ([]eval.Scenario, error) {
+	if !strings.HasSuffix(argument, ".yaml") && !strings.HasSuffix(argument, ".yml") && !strings.ContainsRune(argument, os.PathSeparator) {
+		return eval.Select(argument)
 	}
-	var out []eval.Contender
-	for _, n := range names {
-		x, err := namedPolicy(n)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, x)
+	data, err := os.ReadFile(argument)
+	if err != nil {
+		return nil, err
 	}
-	for _, f := range files {
-		name, path, given := strings.Cut(f, "=")
-		if !given {
-			path = f
-			name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-		}
-		if err := checkCheckpoint(path); err != nil {
-			return nil, err
-		}
-		ckpt, err := checkpoint.Load(path)
-		if err != nil {
-			return nil, exit.New(exit.Checkpoint, err, "")
-		}
-		x, err := learned(name, ckpt)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, x)
+	return eval.Read(argument, data)
+}
+
+// chosenThresholds reads the flags, and checks before hours of work that every threshold can
+// be judged.
+func chosenThresholds(texts []string, scenarios []eval.Scenario, contenders []eval.Contender) ([]eval.Threshold, error) {
+	var policies []string
+	for _, x := range contenders {
+		policies = append(policies, x.Name)
 	}
-	seen := map[string]bool{}
-	for _, x := range out {
-		if seen[x.Name] {
-			return nil, exit.New(exit.Usage, fmt.Errorf("two policies are called %q", x.Name), "give the checkpoint a name: --checkpoint NAME=FILE")
+	var out []eval.Threshold
+	for _, text := range texts {
+		t, err := eval.ParseThreshold(text)
+		if err != nil {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%w", err), "for example 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'")
 		}
-		seen[x.Name] = true
+		if !slices.ContainsFunc(scenarios, func(s eval.Scenario) bool { return t.Concerns(s.Name) }) {
+			return nil, exit.Usagef("--threshold %q: none of the scenarios is meant", t)
+		}
+		out = append(out, t)
+	}
+	for _, s := range scenarios {
+		for _, t := range s.Judged(out) {
+			if err := t.Needs(policies); err != nil {
+				return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s: %w", s.Name, err), "add the policy with --policies or --checkpoint NAME=FILE")
+			}
+		}
 	}
 	return out, nil
-}
-
-func namedPolicy(name string) (eval.Contender, error) {
-	for _, h := range heuristics() {
-		if h.Name == name {
-			return h, nil
-		}
-	}
-	if !slices.Contains(checkpoint.ShippedNames(), name) {
-		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: no policy is called %q; there are %s", name, strings.Join(policyNames(), ", ")),
-			"a network of your own comes with --checkpoint")
-	}
-	c, err := checkpoint.Shipped(name)
-	if err != nil {
-		return eval.Contender{}, exit.New(exit.Checkpoint, err, "train one with gnntrain and give it with --checkpoint")
-	}
-	return learned(name, c)
-}
-
-func learned(name string, c *checkpoint.Checkpoint) (eval.Contender, error) {
-	net, err := infer.New(c)
-	if err != nil {
-		return eval.Contender{}, exit.New(exit.Checkpoint, err, "")
-	}
-	return eval.Contender{Name: name, New: func(uint64) policy.Policy { return policy.NewLearned(name, net) }}, nil
 }

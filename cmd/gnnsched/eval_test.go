@@ -3,12 +3,14 @@ package main
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval"
 )
 
 func savedCheckpoint(t *testing.T) string {
@@ -26,8 +28,9 @@ func TestEval(t *testing.T) {
 		args []string
 		want []string // in stdout
 	}{
-		{"table", []string{"--seeds", "2"}, []string{"│ kube-scheduler │", "│ best-fit", "2 paired seeds (1 to 2)", "Difference from kube-scheduler"}},
-		{"markdown", []string{"--seeds", "2", "-o", "markdown"}, []string{"### aaml", "| most-allocated |"}},
+		{"table", []string{"--seeds", "2"}, []string{"│ kube-scheduler ", "│ best-fit", "2 paired seeds (1 to 2)", "Difference from kube-scheduler"}},
+		{"markdown", []string{"--seeds", "2", "-o", "markdown"}, []string{"### aaml", "| most-allocated "}},
+		{"csv", []string{"--seeds", "1", "-o", "csv"}, []string{"scenario,policy,seed,cost,", "aaml,kube-scheduler,1,0."}},
 		{"checkpoint", []string{"--seeds", "1", "--policies", "random", "--checkpoint", savedCheckpoint(t), "--checkpoint", "other=" + savedCheckpoint(t)}, []string{"│ random", "│ mine", "│ other", "seed 1 alone"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -58,7 +61,7 @@ func TestEvalJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &got); code != exit.OK || err != nil {
 		t.Fatalf("exit code %d, %v: %s", code, err, stderr)
 	}
-	if len(got) != len(scenarioNames()) || got[0].Baseline != "random" || got[0].Seeds[0] != 5 || len(got[0].Policies) != 2 || len(got[0].Policies[1].Outcomes) != 2 {
+	if len(got) != len(eval.Default) || got[0].Baseline != "random" || got[0].Seeds[0] != 5 || len(got[0].Policies) != 2 || len(got[0].Policies[1].Outcomes) != 2 {
 		t.Errorf("%+v", got)
 	}
 	if m := got[0].Policies[1]; m.Mean["cpuStd"] != (m.Outcomes[0]["cpuStd"]+m.Outcomes[1]["cpuStd"])/2 || m.Mean["cpuStd"] == 0 {
@@ -73,7 +76,14 @@ func TestEvalBadInput(t *testing.T) {
 		say  string
 	}{
 		{[]string{"now"}, exit.Usage, "now"},
-		{[]string{"--scenario", "moon"}, exit.Usage, "aaml, mixed"},
+		{[]string{"--scenario", "moon"}, exit.Usage, "there are aaml, "},
+		{[]string{"--scenario", "moon.yaml"}, exit.Usage, "moon.yaml: no such file"},
+		{[]string{"--scenario", write(t, "s.yaml", []byte("name: x\nnodez: 3\n"))}, exit.Usage, "s.yaml: scenario x: unknown field"},
+		{[]string{"--scenario", "aaml,a*"}, exit.Usage, "aaml is there twice"},
+		{[]string{"--print-scenario", "moon"}, exit.Usage, "there are aaml, "},
+		{[]string{"--threshold", "gnn<1"}, exit.Usage, "policy.metric"},
+		{[]string{"--threshold", "me.cpuStd<1"}, exit.Usage, "does not take part"},
+		{[]string{"--threshold", "moon: gnn.cpuStd<1"}, exit.Usage, "none of the scenarios"},
 		{[]string{"--policies", "guess"}, exit.Usage, "kube-scheduler, most-allocated"},
 		{[]string{"--policies", "random,random"}, exit.Usage, "two policies"},
 		{[]string{"--seeds", "0"}, exit.Usage, "1 to 100000"},
@@ -85,5 +95,27 @@ func TestEvalBadInput(t *testing.T) {
 		if code != c.code || !strings.Contains(stderr, c.say) || stdout != "" {
 			t.Errorf("%v: exit code %d, want %d; stdout %q, stderr %q wants %q", c.args, code, c.code, stdout, stderr, c.say)
 		}
+	}
+}
+
+// A scenario that is printed can be changed and used; its thresholds decide the exit code.
+func TestEvalScenarioFile(t *testing.T) {
+	code, text, stderr := run(t, "gnnsched", "eval", "--print-scenario", "aaml")
+	if code != exit.OK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	mine := strings.Replace(text, "name: aaml", "name: mine\nthresholds: [random.cpuStd > 2*kube-scheduler.cpuStd]", 1)
+	file, plots := write(t, "mine.yaml", []byte(mine)), filepath.Join(t.TempDir(), "new")
+	args := []string{"gnnsched", "eval", "--scenario", file, "--seeds", "2", "--policies", "kube-scheduler,random", "--plot", plots}
+	code, stdout, stderr := run(t, args...)
+	if code != exit.OK || !strings.Contains(stdout, "PASS random.cpuStd > 2*kube-scheduler.cpuStd (") {
+		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	if svg, err := os.ReadFile(filepath.Join(plots, "mine.svg")); err != nil || !strings.Contains(string(svg), "kube-scheduler") {
+		t.Errorf("the figure: %v", err)
+	}
+	code, stdout, stderr = run(t, append(args, "--threshold", "m*: random.cpuStd<=kube-scheduler.cpuStd")...)
+	if code != exit.Gate || !strings.Contains(stdout, "FAIL m*: random.cpuStd <= ") || !strings.Contains(stderr, "1 of 2 thresholds missed") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
 }

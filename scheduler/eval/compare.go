@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"gnnsched/scheduler/cluster"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -32,6 +33,7 @@ type Comparison struct {
 	Scenario Scenario
 	Seeds    []uint64
 	Results  []Result
+	Verdicts []Verdict // of Judge
 }
 
 // Seeds are n seeds from first on.
@@ -69,7 +71,7 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 			if x.RandomTies {
 				ties = rand.New(rand.NewPCG(seed, tieStream))
 			}
-			o, err := Play(env, seed, x.New(seed), ties)
+			o, err := Play(env, seed, interruptible{x.New(seed), ctx}, ties)
 			if err != nil {
 				return nil, fmt.Errorf("scenario %s: %s: %w", s.Name, x.Name, err)
 			}
@@ -78,4 +80,19 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 		}
 	}
 	return c, nil
+}
+
+// interruptible is a policy that gives up when the context is over: an episode of a thousand
+// nodes is too long to wait for.
+type interruptible struct {
+	policy.Policy
+	ctx context.Context
+}
+
+// Score implements policy.Policy.
+func (i interruptible) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+	if err := i.ctx.Err(); err != nil {
+		return err
+	}
+	return i.Policy.Score(s, pod, candidates, scores)
 }

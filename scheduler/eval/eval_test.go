@@ -52,26 +52,6 @@ func compare(t testing.TB, s Scenario, seeds []uint64) *Comparison {
 	return c
 }
 
-func TestScenarios(t *testing.T) {
-	for _, s := range Scenarios() {
-		if err := s.Config.Validate(); err != nil {
-			t.Errorf("%s: %v", s.Name, err)
-		}
-		if found, err := Find(s.Name); err != nil || found.About != s.About {
-			t.Errorf("%s: found %v, %v", s.Name, found, err)
-		}
-	}
-	if _, err := Find("nowhere"); err == nil || !strings.Contains(err.Error(), "aaml, mixed") {
-		t.Errorf("got %v", err)
-	}
-	// The AAML scenario is what AAML ran: 32 pods of 1 CPU for each of ten nodes, or a few
-	// more, because the last deployment goes over the load.
-	o := compare(t, Scenarios()[0], []uint64{1}).Results[0].Outcomes[0]
-	if o.Nodes != 10 || o.Arrived < 320 || o.Arrived > 334 || o.Unscheduled != 0 {
-		t.Errorf("%+v", o)
-	}
-}
-
 // The same comparison twice is the same; every contender meets the same arrivals; a
 // contender's result does not depend on who else takes part.
 func TestCompareIsPairedAndRepeatable(t *testing.T) {
@@ -203,7 +183,7 @@ func made(seeds int) *Comparison {
 		r := Result{Name: name}
 		for i := range seeds {
 			r.Outcomes = append(r.Outcomes, sim.Outcome{
-				CPUVariance: 0.01, CPUStd: 0.1 - 0.05*float64(k), MemoryStd: 0.2, Imbalance: 0.15 + 0.01*float64(k*i), NodesInUse: 10 - k, Nodes: 10,
+				Cost: 0.2 - 0.1*float64(k), CPUVariance: 0.01, CPUStd: 0.1 - 0.05*float64(k), MemoryStd: 0.2, Imbalance: 0.15 + 0.01*float64(k*i), NodesInUse: 10 - k, Nodes: 10,
 				Arrived: 100, Placed: 98, Unscheduled: 2 + k*i, Waited: 4,
 			})
 		}
@@ -225,6 +205,8 @@ func TestReportsGolden(t *testing.T) {
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"table.txt":    func(b *bytes.Buffer) error { return made(4).WriteTable(b) },
 		"one-seed.txt": func(b *bytes.Buffer) error { return made(1).WriteTable(b) },
+		"csv.csv":      func(b *bytes.Buffer) error { return WriteCSV(b, []*Comparison{made(2), made(1)}) },
+		"judged.txt":   func(b *bytes.Buffer) error { return judged(t).WriteTable(b) },
 		"markdown.md":  func(b *bytes.Buffer) error { return made(4).WriteMarkdown(b) },
 		"json.json": func(b *bytes.Buffer) error {
 			e := json.NewEncoder(b)
@@ -238,6 +220,15 @@ func TestReportsGolden(t *testing.T) {
 		}
 		golden.Check(t, name, b.String())
 	}
+}
+
+// judged is made with a threshold that it meets and one that it misses.
+func judged(t testing.TB) *Comparison {
+	c := made(2)
+	if err := c.Judge([]Threshold{threshold(t, "other.cpuStd < 0.75*base.cpuStd"), threshold(t, "other.unscheduled <= base.unscheduled")}); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // BenchmarkPlay is episodes of the mixed scenario on clusters of several sizes: decisions per

@@ -2,7 +2,6 @@ package eval
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,12 +11,10 @@ import (
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
-
-	"gnnsched/scheduler/sim"
 )
 
 // compared are the metrics whose differences are reported, with their intervals.
-var compared = []string{"cpuStd", "imbalance", "unscheduled", "nodesInUse"}
+var compared = []string{"cost", "cpuStd", "imbalance", "unscheduled", "nodesInUse"}
 
 // WriteTable writes the comparison for a terminal: the means, and the differences from the
 // baseline.
@@ -43,6 +40,9 @@ func (c *Comparison) write(w io.Writer, title string, style ...tablewriter.Optio
 			return err
 		}
 	}
+	for _, v := range c.Verdicts {
+		fmt.Fprintf(&b, "\n%s\n", v)
+	}
 	b.WriteByte('\n')
 	_, err := w.Write(b.Bytes())
 	return err
@@ -52,6 +52,9 @@ func (c *Comparison) write(w io.Writer, title string, style ...tablewriter.Optio
 func render(w io.Writer, rows [][]string, style []tablewriter.Option) error {
 	align := slices.Repeat([]tw.Align{tw.AlignRight}, len(rows[0]))
 	align[0] = tw.AlignLeft
+	if rows[0][1] == "policy" {
+		align[1] = tw.AlignLeft
+	}
 	cell := tw.CellConfig{
 		Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},
 		Alignment:  tw.CellAlignment{Global: tw.AlignRight, PerColumn: align},
@@ -81,18 +84,12 @@ func (c *Comparison) means() [][]string {
 }
 
 func (c *Comparison) differences() [][]string {
-	head := []string{"policy"}
+	rows := [][]string{{"metric", "policy", "difference", "95% interval", "relative", "p"}}
 	for _, name := range compared {
-		head = append(head, metric(name).Title)
-	}
-	rows := [][]string{head}
-	for _, r := range c.Results[1:] {
-		row := []string{r.Name}
-		for _, name := range compared {
-			m := metric(name)
-			row = append(row, c.Difference(r, m).format(m.Digits, len(c.Seeds)))
+		m := metric(name)
+		for _, r := range c.Results[1:] {
+			rows = append(rows, append([]string{m.Title, r.Name}, c.Difference(r, m).cells(m.Digits, len(c.Seeds))...))
 		}
-		rows = append(rows, row)
 	}
 	return rows
 }
@@ -106,59 +103,28 @@ func (c *Comparison) seeds() string {
 
 func (c *Comparison) estimate() string {
 	if len(c.Seeds) > 1 {
-		return "seeds, mean and 95% bootstrap interval"
+		return "seeds: mean, bootstrap interval, and p of Wilcoxon's signed-rank test"
 	}
 	return "seed"
 }
 
-// format is the interval for a table. One seed has none.
-func (v Interval) format(digits, seeds int) string {
-	if seeds < 2 {
-		return fmt.Sprintf("%+.*f", digits, v.Mean)
+// cells are the difference's columns of a table. One seed has no interval and no p.
+func (d Difference) cells(digits, seeds int) []string {
+	cells := []string{fmt.Sprintf("%+.*f", digits, d.Mean), "", "", ""}
+	if seeds > 1 {
+		cells[1] = fmt.Sprintf("%+.*f to %+.*f", digits, d.Low, digits, d.High)
+		cells[3] = fmt.Sprintf("%.3g", d.P)
 	}
-	return fmt.Sprintf("%+.*f [%+.*f, %+.*f]", digits, v.Mean, digits, v.Low, digits, v.High)
+	if d.Relative != nil {
+		cells[2] = fmt.Sprintf("%+.1f%%", 100**d.Relative)
+	}
+	return cells
 }
 
 func metric(name string) Metric {
-	for _, m := range Metrics {
-		if m.Name == name {
-			return m
-		}
+	m, known := findMetric(name)
+	if !known {
+		panic("eval: no metric " + name)
 	}
-	panic("eval: no metric " + name)
-}
-
-type jsonComparison struct {
-	Scenario string       `json:"scenario"`
-	About    string       `json:"about"`
-	Seeds    []uint64     `json:"seeds"`
-	Baseline string       `json:"baseline"`
-	Policies []jsonResult `json:"policies"`
-}
-
-type jsonResult struct {
-	Name       string              `json:"name"`
-	Mean       map[string]float64  `json:"mean"`
-	Difference map[string]Interval `json:"difference,omitempty"` // from the baseline
-	Outcomes   []sim.Outcome       `json:"outcomes"`             // by seed
-}
-
-// MarshalJSON implements json.Marshaler: every outcome, the means, and the differences from
-// the baseline in every metric.
-func (c *Comparison) MarshalJSON() ([]byte, error) {
-	out := jsonComparison{Scenario: c.Scenario.Name, About: c.Scenario.About, Seeds: c.Seeds, Baseline: c.Results[0].Name}
-	for i, r := range c.Results {
-		j := jsonResult{Name: r.Name, Mean: map[string]float64{}, Outcomes: r.Outcomes}
-		if i > 0 {
-			j.Difference = map[string]Interval{}
-		}
-		for _, m := range Metrics {
-			j.Mean[m.Name] = r.Mean(m)
-			if i > 0 {
-				j.Difference[m.Name] = c.Difference(r, m)
-			}
-		}
-		out.Policies = append(out.Policies, j)
-	}
-	return json.Marshal(out)
+	return m
 }

@@ -1,67 +1,138 @@
 package eval
 
 import (
+	"embed"
+	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
+	"sync"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
-	"gnnsched/workload"
 )
 
-// Scenario is a kind of cluster and workload to compare policies on.
+// Scenario is a kind of cluster and workload to compare policies on. In a file it is a YAML
+// document with these fields beside those of sim.Config.
 type Scenario struct {
-	Name   string
-	About  string // in a sentence
-	Config sim.Config
+	Name    string `json:"name"`
+	About   string `json:"about"`             // in a sentence
+	Optimum bool   `json:"optimum,omitempty"` // small enough to also find the best that there is
+	sim.Config
+	Thresholds []Threshold `json:"thresholds,omitempty"` // what has to hold in it
 }
 
-const gib = int64(1) << 30
+// Validate says everything that is wrong with the scenario.
+func (s Scenario) Validate() error {
+	var errs []error
+	if s.Name == "" || strings.Trim(s.Name, nameRunes) != "" || s.Name == All {
+		errs = append(errs, fmt.Errorf("name: %q is not made of lower-case letters, digits and dashes, or means every scenario", s.Name))
+	}
+	return errors.Join(append(errs, s.Config.Validate())...)
+}
+
+const nameRunes = "abcdefghijklmnopqrstuvwxyz0123456789-"
+
+// Judged are the thresholds for the scenario: those of the given ones that concern it, and
+// its own.
+func (s Scenario) Judged(given []Threshold) []Threshold {
+	var out []Threshold
+	for _, t := range slices.Concat(given, s.Thresholds) {
+		if t.Concerns(s.Name) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// All is the name that means every built-in scenario.
+const All = "all"
+
+// Default are the names of the scenarios that are compared on where none is named: those of
+// a moment.
+var Default = []string{"aaml", "mixed"}
+
+//go:embed scenarios/*.yaml
+var files embed.FS
+
+// builtIn reads the scenarios' files, which hold one each, in the order of their names.
+var builtIn = sync.OnceValue(func() []Scenario {
+	var out []Scenario
+	for _, name := range Names() {
+		data, err := Source(name)
+		if err != nil {
+			panic(err) // the files are part of the program
+		}
+		s, err := Read(name+".yaml", data)
+		if err != nil || len(s) != 1 || s[0].Name != name {
+			panic(fmt.Sprintf("eval: the file of %s does not hold it alone: %v", name, err))
+		}
+		out = append(out, s[0])
+	}
+	return out
+})
+
+// Names are the names of the built-in scenarios, in alphabetical order.
+func Names() []string {
+	entries, err := files.ReadDir("scenarios")
+	if err != nil {
+		panic(err) // the files are part of the program
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = strings.TrimSuffix(e.Name(), ".yaml")
+	}
+	return names
+}
 
 // Scenarios are the built-in ones. Training uses other seeds and other configurations.
-func Scenarios() []Scenario {
-	balance := objective.Mix{{Term: objective.Balance{}, Weight: 1}}
-	pods := func(name string, weight float64, milliCPU, gi int64) workload.Shape {
-		return workload.Shape{Name: name, Weight: weight, Requests: cluster.Resources{MilliCPU: milliCPU, Memory: gi * gib, Pods: 1}}
-	}
-	return []Scenario{
-		{
-			Name:  "aaml",
-			About: "10 nodes of 64 CPU, 256 GiB and 110 pods and a tainted control plane; pods of 1 CPU and 2 GiB, in deployments of 5 to 15, to 50% load",
-			Config: sim.Config{
-				Nodes: sim.Exactly(10), Sizes: []sim.NodeSize{{Weight: 1, Allocatable: sim.AAMLNode}}, ControlPlane: true,
-				Shapes: []workload.Shape{pods("one", 1, 1000, 2)}, Replicas: sim.IntRange{Min: 5, Max: 15},
-				Load: sim.FloatRange{Min: 0.5, Max: 0.5}, Objective: balance,
-			},
-		},
-		{
-			Name:  "mixed",
-			About: "50 nodes of 16, 32 or 64 CPU with 4 GiB a CPU, in three zones; five shapes from 0.5 CPU to 8 CPU and 32 GiB to 80% load, then twice as many pods again while others leave",
-			Config: sim.Config{
-				Nodes: sim.Exactly(50), Zones: sim.Exactly(3), ControlPlane: true,
-				Sizes: []sim.NodeSize{
-					{Weight: 2, Allocatable: cluster.Resources{MilliCPU: 16_000, Memory: 64 * gib, Pods: 110}},
-					{Weight: 2, Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 128 * gib, Pods: 110}},
-					{Weight: 1, Allocatable: cluster.Resources{MilliCPU: 64_000, Memory: 256 * gib, Pods: 110}},
-				},
-				Shapes: []workload.Shape{
-					pods("web", 4, 500, 1), pods("api", 3, 1000, 4), pods("cache", 2, 1000, 8), pods("batch", 2, 4000, 4), pods("big", 1, 8000, 32),
-				},
-				Replicas: sim.IntRange{Min: 5, Max: 15}, Load: sim.FloatRange{Min: 0.8, Max: 0.8}, Turnover: 2, Objective: balance,
-			},
-		},
-	}
-}
+func Scenarios() []Scenario { return slices.Clone(builtIn()) }
 
 // Find returns the built-in scenario of a name. The error lists those that there are.
 func Find(name string) (Scenario, error) {
-	var names []string
-	for _, s := range Scenarios() {
+	for _, s := range builtIn() {
 		if s.Name == name {
 			return s, nil
 		}
-		names = append(names, s.Name)
 	}
-	return Scenario{}, fmt.Errorf("no scenario is called %q; there are %s", name, strings.Join(names, ", "))
+	return Scenario{}, unknown("no scenario is called %q", name)
+}
+
+// Select returns the built-in scenarios whose names match a pattern as of path.Match, such as
+// "hetero*", or every one for All.
+func Select(pattern string) ([]Scenario, error) {
+	if pattern == All {
+		return Scenarios(), nil
+	}
+	if !strings.ContainsAny(pattern, `*?[\`) {
+		s, err := Find(pattern)
+		return []Scenario{s}, err
+	}
+	var out []Scenario
+	for _, s := range builtIn() {
+		matches, err := path.Match(pattern, s.Name)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no pattern: %w", pattern, err)
+		}
+		if matches {
+			out = append(out, s)
+		}
+	}
+	if len(out) == 0 {
+		return nil, unknown("no scenario matches %q", pattern)
+	}
+	return out, nil
+}
+
+// Source is the file of the built-in scenario of a name, to be copied and changed.
+func Source(name string) ([]byte, error) {
+	data, err := files.ReadFile(path.Join("scenarios", name+".yaml"))
+	if err != nil {
+		return nil, unknown("no scenario is called %q", name)
+	}
+	return data, nil
+}
+
+func unknown(format, name string) error {
+	return fmt.Errorf(format+"; there are %s", name, strings.Join(Names(), ", "))
 }

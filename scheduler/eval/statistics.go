@@ -17,13 +17,20 @@ type Metric struct {
 	Of     func(sim.Outcome) float64
 }
 
+// The two that no report leaves out.
+var (
+	Objective   = Metric{"cost", "objective", 4, func(o sim.Outcome) float64 { return o.Cost }}
+	Unscheduled = Metric{"unscheduled", "unscheduled", 1, func(o sim.Outcome) float64 { return float64(o.Unscheduled) }}
+)
+
 // Metrics are what is reported, in the order of the columns.
 var Metrics = []Metric{
+	Objective,
 	{"cpuStd", "cpu std", 4, func(o sim.Outcome) float64 { return o.CPUStd }},
 	{"cpuVariance", "cpu variance", 6, func(o sim.Outcome) float64 { return o.CPUVariance }},
 	{"memoryStd", "memory std", 4, func(o sim.Outcome) float64 { return o.MemoryStd }},
 	{"imbalance", "imbalance", 4, func(o sim.Outcome) float64 { return o.Imbalance }},
-	{"unscheduled", "unscheduled", 1, func(o sim.Outcome) float64 { return float64(o.Unscheduled) }},
+	Unscheduled,
 	{"waited", "waited", 1, func(o sim.Outcome) float64 { return float64(o.Waited) }},
 	{"nodesInUse", "nodes in use", 1, func(o sim.Outcome) float64 { return float64(o.NodesInUse) }},
 }
@@ -37,9 +44,10 @@ type Interval struct {
 }
 
 // Mean is the mean of a metric over the seeds.
-func (r Result) Mean(m Metric) float64 { return stat.Mean(r.values(m), nil) }
+func (r Result) Mean(m Metric) float64 { return stat.Mean(r.Values(m), nil) }
 
-func (r Result) values(m Metric) []float64 {
+// Values are the metric by seed.
+func (r Result) Values(m Metric) []float64 {
 	out := make([]float64, len(r.Outcomes))
 	for i, o := range r.Outcomes {
 		out[i] = m.Of(o)
@@ -47,13 +55,27 @@ func (r Result) values(m Metric) []float64 {
 	return out
 }
 
+// Difference is how much more of a metric a contender has than the baseline on the same
+// seeds. Less is better, so what is negative is an improvement.
+type Difference struct {
+	Interval
+	// Relative is the difference of the means as a fraction of the baseline's mean; nil where
+	// that is zero.
+	Relative *float64 `json:"relative"`
+	P        float64  `json:"p"` // of Wilcoxon
+}
+
 // Difference is how much more of the metric r has than the baseline, seed by seed.
-func (c *Comparison) Difference(r Result, m Metric) Interval {
-	mine, theirs := r.values(m), c.Results[0].values(m)
+func (c *Comparison) Difference(r Result, m Metric) Difference {
+	mine, theirs := r.Values(m), c.Results[0].Values(m)
 	for i := range mine {
 		mine[i] -= theirs[i]
 	}
-	return Bootstrap(mine)
+	d := Difference{Interval: Bootstrap(mine), P: Wilcoxon(mine)}
+	if base := stat.Mean(theirs, nil); base != 0 {
+		d.Relative = new(d.Mean / base)
+	}
+	return d
 }
 
 const resamples = 10_000

@@ -1,0 +1,119 @@
+package eval
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+func TestScenarios(t *testing.T) {
+	for _, s := range Scenarios() {
+		if found, err := Find(s.Name); err != nil || found.About != s.About || s.About == "" {
+			t.Errorf("%s: found %v, %v", s.Name, found, err)
+		}
+		// What a person copies is what runs, also after a program has rewritten it.
+		text, err := yaml.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Read("again.yaml", text)
+		if err != nil {
+			t.Fatalf("%s: %v", s.Name, err)
+		}
+		if d := cmp.Diff(s, again[0], cmp.AllowUnexported(Threshold{}, term{})); d != "" {
+			t.Errorf("%s, written and read:\n%s", s.Name, d)
+		}
+	}
+	if _, err := Find("nowhere"); err == nil || !strings.Contains(err.Error(), "aaml, ") {
+		t.Errorf("got %v", err)
+	}
+	// The AAML scenario is what AAML ran: 32 pods of 1 CPU for each of ten nodes, or a few
+	// more, because the last deployment goes over the load.
+	aaml, err := Find("aaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := compare(t, aaml, []uint64{1}).Results[0].Outcomes[0]
+	if o.Nodes != 10 || o.Arrived < 320 || o.Arrived > 334 || o.Unscheduled != 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestSelect(t *testing.T) {
+	names := func(pattern string) string {
+		s, err := Select(pattern)
+		if err != nil {
+			return err.Error()
+		}
+		var out []string
+		for _, x := range s {
+			out = append(out, x.Name)
+		}
+		return strings.Join(out, " ")
+	}
+	for pattern, want := range map[string]string{
+		"all": strings.Join(Names(), " "), "mixed": "mixed", "m*d": "mixed", "hetero*": "hetero70 hetero80 hetero90 hetero95",
+	} {
+		if got := names(pattern); got != want {
+			t.Errorf("%s: %s, want %s", pattern, got, want)
+		}
+	}
+	for pattern, say := range map[string]string{"moon": "there are aaml", "moon*": `matches "moon*"; there are aaml`, "[": "no pattern"} {
+		if got := names(pattern); !strings.Contains(got, say) {
+			t.Errorf("%s: %s, want %s", pattern, got, say)
+		}
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	good, err := Source("aaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(old, now string) string {
+		text := strings.Replace(string(good), old, now, 1)
+		if text == string(good) {
+			t.Fatalf("%q is not in the file", old)
+		}
+		return text
+	}
+	for name, c := range map[string]struct{ text, say string }{
+		"empty":            {"# nothing\n---\n", "no scenario in it"},
+		"no YAML":          {"name: [", "f.yaml: "},
+		"unknown field":    {with("controlPlane:", "controlPlain:"), `f.yaml: scenario aaml: unknown field "controlPlain"`},
+		"doubled field":    {with("controlPlane:", "name: x\ncontrolPlane:"), `"name"`},
+		"wrong type":       {with("controlPlane: true", "controlPlane: much"), "controlPlane"},
+		"no value of it":   {with("objective: balance", "objective: beauty"), "no term is called"},
+		"out of range":     {with("objective: balance", "objective: balance\nturnover: -1"), "turnover: -1"},
+		"wrong threshold":  {with("objective:", "thresholds: [a.cpuStd]\nobjective:"), "compares nothing"},
+		"nameless":         {with("name: aaml", ""), "name: "},
+		"named all":        {with("name: aaml", "name: all"), "name: "},
+		"the same twice":   {string(good) + "\n---\n" + string(good), "f.yaml: scenario aaml: two scenarios"},
+		"wrong in another": {string(good) + "\n---\nname: second\n", "f.yaml: scenario second: "},
+	} {
+		if _, err := Read("f.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.say) || !strings.HasPrefix(err.Error(), "f.yaml: ") {
+			t.Errorf("%s: %v, want %q", name, err, c.say)
+		}
+	}
+	two, err := Read("f.yaml", []byte(string(good)+"---\n"+with("name: aaml", "name: other")))
+	if err != nil || len(two) != 2 || two[1].Name != "other" {
+		t.Errorf("two scenarios: %v, %v", two, err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	for _, n := range Names() {
+		text, err := Source(n)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if s, err := Read("f.yaml", data); (err == nil) == (len(s) == 0) {
+			t.Fatalf("%d scenarios and %v", len(s), err)
+		}
+	})
+}

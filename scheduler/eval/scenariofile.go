@@ -1,0 +1,68 @@
+package eval
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	strictjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// Read decodes a file of scenarios, one in each YAML document. It is strict: an unknown or
+// doubled field and a value that cannot be are errors, which name file, scenario and field.
+func Read(file string, data []byte) ([]Scenario, error) {
+	var out []Scenario
+	seen := map[string]bool{}
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for n := 1; ; n++ {
+		doc, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		s, err := decode(doc)
+		if errors.Is(err, errEmpty) {
+			continue
+		}
+		at := fmt.Sprintf("%s: scenario %d", file, n)
+		if s.Name != "" {
+			at = fmt.Sprintf("%s: scenario %s", file, s.Name)
+		}
+		if err == nil {
+			err = s.Validate()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", at, err)
+		}
+		if seen[s.Name] {
+			return nil, fmt.Errorf("%s: two scenarios have this name", at)
+		}
+		seen[s.Name] = true
+		out = append(out, s)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s: there is no scenario in it", file)
+	}
+	return out, nil
+}
+
+var errEmpty = errors.New("the document is empty")
+
+// decode reads one document. What it returns beside an error has the name, where it got so far.
+func decode(doc []byte) (s Scenario, err error) {
+	asJSON, err := yaml.YAMLToJSONStrict(doc)
+	if err != nil {
+		return s, err
+	}
+	if bytes.Equal(bytes.TrimSpace(asJSON), []byte("null")) {
+		return s, errEmpty
+	}
+	strict, err := strictjson.UnmarshalStrict(asJSON, &s)
+	return s, errors.Join(append(strict, err)...)
+}

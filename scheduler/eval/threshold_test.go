@@ -1,0 +1,88 @@
+package eval
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestParseThreshold(t *testing.T) {
+	for text, want := range map[string]string{
+		"gnn.cpuStd<=0.75*kube-scheduler.cpuStd":                 "gnn.cpuStd <= 0.75*kube-scheduler.cpuStd",
+		" a.unscheduled < b.unscheduled+0.5 ":                    "a.unscheduled < b.unscheduled + 0.5",
+		"aaml: gnn.cpuVariance < 4e-4":                           "aaml: gnn.cpuVariance < 0.0004",
+		"hetero*:1*a.cost + -2 * v1.2.cost>3":                    "hetero*: a.cost + -2*v1.2.cost > 3",
+		"kube-scheduler.nodesInUse>=best-fit.nodesInUse + 1e300": "kube-scheduler.nodesInUse >= best-fit.nodesInUse + 1e300",
+	} {
+		got, err := ParseThreshold(text)
+		if err != nil || got.String() != want {
+			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
+		}
+	}
+	for text, say := range map[string]string{
+		"":                        "compares nothing",
+		"a.cpuStd = b.cpuStd":     "compares nothing",
+		"a.cpuStd <":              `"" is neither`,
+		"a.cpuStd < b":            `"b" is neither`,
+		"a.cpuSdt < 1":            `no metric is called "cpuSdt"; there are cost, cpuStd`,
+		"x*a.cpuStd < 1":          `"x" is not a number before a *`,
+		"a.cpuStd < 1e999":        `"1e999" is neither`,
+		"a.cpuStd < NaN":          `"NaN" is neither`,
+		"a.cpuStd < b.cpuStd < 1": "neither",
+		": a.cpuStd < 1":          "no scenario stands before the colon",
+		"[: a.cpuStd < 1":         "no pattern",
+	} {
+		if _, err := ParseThreshold(text); err == nil || !strings.Contains(err.Error(), say) || !strings.Contains(err.Error(), "threshold") {
+			t.Errorf("%q: %v, want %q", text, err, say)
+		}
+	}
+}
+
+// Whatever is accepted says itself in a way that is accepted again and means the same.
+func FuzzParseThreshold(f *testing.F) {
+	for _, s := range []string{"gnn.cpuStd<=0.75*kube-scheduler.cpuStd", "aaml: a.cost + 2 < 1e300", "a.b.cost>-3*b.waited+1", "x:<", "*<*"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := ParseThreshold(text)
+		if err != nil {
+			return
+		}
+		b, err := ParseThreshold(a.String())
+		if err != nil || b.String() != a.String() {
+			t.Fatalf("%q became %q, which became %q, %v", text, a, b, err)
+		}
+	})
+}
+
+func threshold(t testing.TB, text string) Threshold {
+	x, err := ParseThreshold(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func TestJudge(t *testing.T) {
+	c := made(4) // cpuStd 0.1 and 0.05, unscheduled 2 and 3.5
+	c.Scenario.Thresholds = []Threshold{threshold(t, "other.unscheduled <= base.unscheduled")}
+	given := []Threshold{
+		threshold(t, "other.cpuStd<=0.5*base.cpuStd"), threshold(t, "moon: other.cpuStd > 7"), threshold(t, "ma*: base.cpuStd + 2*other.cpuStd + 1 < 1.2"),
+	}
+	if err := c.Judge(given); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, v := range c.Verdicts {
+		got = append(got, v.String())
+	}
+	want := `PASS other.cpuStd <= 0.5*base.cpuStd (0.05 and 0.05)
+FAIL ma*: base.cpuStd + 2*other.cpuStd + 1 < 1.2 (1.2 and 1.2)
+FAIL other.unscheduled <= base.unscheduled (3.5 and 2)`
+	if strings.Join(got, "\n") != want || math.Abs(c.Verdicts[1].Left-1.2) > 1e-12 {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+	if err := c.Judge([]Threshold{threshold(t, "gnn.cpuStd < 1")}); err == nil || !strings.Contains(err.Error(), "base, other") {
+		t.Errorf("of a policy that is not there: %v", err)
+	}
+}

@@ -1,0 +1,62 @@
+package eval
+
+import "fmt"
+
+// Verdict is what came of a threshold: its two sides, and whether it holds between them.
+type Verdict struct {
+	Threshold Threshold `json:"threshold"`
+	Left      float64   `json:"left"`
+	Right     float64   `json:"right"`
+	Pass      bool      `json:"pass"`
+}
+
+// String is a line for people.
+func (v Verdict) String() string {
+	word := "PASS"
+	if !v.Pass {
+		word = "FAIL"
+	}
+	return fmt.Sprintf("%s %s (%.4g and %.4g)", word, v.Threshold, v.Left, v.Right)
+}
+
+// Judge holds the comparison against the thresholds that concern its scenario, and against
+// the scenario's own, and keeps the verdicts. An error means that one names a policy that did
+// not take part.
+func (c *Comparison) Judge(thresholds []Threshold) error {
+	c.Verdicts = nil
+	var policies []string
+	for _, r := range c.Results {
+		policies = append(policies, r.Name)
+	}
+	for _, t := range c.Scenario.Judged(thresholds) {
+		if err := t.Needs(policies); err != nil {
+			return err
+		}
+		v := Verdict{Threshold: t, Left: c.sum(t.left), Right: c.sum(t.right)}
+		switch t.operator {
+		case "<":
+			v.Pass = v.Left < v.Right
+		case "<=":
+			v.Pass = v.Left <= v.Right
+		case ">":
+			v.Pass = v.Left > v.Right
+		case ">=":
+			v.Pass = v.Left >= v.Right
+		}
+		c.Verdicts = append(c.Verdicts, v)
+	}
+	return nil
+}
+
+func (c *Comparison) sum(terms []term) (sum float64) {
+	for _, x := range terms {
+		value := 1.0
+		for _, r := range c.Results {
+			if x.policy != "" && r.Name == x.policy {
+				value = r.Mean(metric(x.metric))
+			}
+		}
+		sum += x.factor * value
+	}
+	return sum
+}
