@@ -1,0 +1,56 @@
+package online
+
+import (
+	"fmt"
+	"math"
+
+	"gnnsched/gnn/graph"
+)
+
+// Step is one placement: what the scheduler saw, what it chose and what that was worth. The
+// state that came of it is that of the step with the next number.
+type Step struct {
+	Number uint64 // a gap after a number means that a step is lost
+	State  *graph.Graph
+	Action int     // index of the chosen one among the state's candidates
+	Reward float64 // see Reward
+}
+
+// RewardScale, times the number of nodes, brings the reward of one placement to about one: a
+// placement moves the cost of a cluster by the less the more nodes it has.
+const RewardScale = 10
+
+// Reward is what a placement is worth that takes the objective's cost of so many nodes from
+// before to after, others' placements and departures aside.
+func Reward(before, after float64, nodes int) float64 {
+	return (before - after) * RewardScale * float64(nodes)
+}
+
+// Validate checks that the state is well-formed, the action one of its candidates and every
+// value finite.
+func (s Step) Validate() error {
+	if err := s.State.Validate(); err != nil {
+		return fmt.Errorf("step %d: %w", s.Number, err)
+	}
+	if s.Action < 0 || s.Action >= len(s.State.Candidates) {
+		return fmt.Errorf("step %d: action %d of %d candidates", s.Number, s.Action, len(s.State.Candidates))
+	}
+	sum := s.Reward // not finite if one of the values is not
+	add := func(values []float32) {
+		for _, v := range values {
+			sum += float64(v)
+		}
+	}
+	add(s.State.NodeX)
+	add(s.State.PodX)
+	add(s.State.ClusterX)
+	add(s.State.CandidateX)
+	for _, g := range s.State.Groups {
+		add(g.X)
+		add(g.Weight)
+	}
+	if math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return fmt.Errorf("step %d: a value is not finite", s.Number)
+	}
+	return nil
+}
