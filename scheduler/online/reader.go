@@ -85,8 +85,9 @@ func decode(frame []byte) (Step, error) {
 		return s, io.ErrUnexpectedEOF
 	}
 	g.Groups, g.Stamp = make([]graph.Groups, nodes), make([]uint64, nodes)
-	for i, k := range groups {
-		g.Groups[i] = graph.Groups{X: c.floats(int(k) * graph.GroupDim), Weight: c.floats(int(k))}
+	for i, group := range groups {
+		k := int(uint32(group)) // a length, not a number that may be negative
+		g.Groups[i] = graph.Groups{X: c.floats(k * graph.GroupDim), Weight: c.floats(k)}
 		g.Stamp[i] = graph.NextStamp()
 	}
 	g.PodX, g.ClusterX, g.CandidateX = c.floats(graph.PodDim), c.floats(graph.ClusterDim), c.floats(candidates*graph.CandidateDim)
