@@ -1,0 +1,51 @@
+package sim
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// The plan is what arrives, in that order; who is placed and in no list of the environment has
+// left.
+func TestPlan(t *testing.T) {
+	c := config()
+	c.Turnover, c.Initial = 1, 0
+	env, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Reset(3); err != nil {
+		t.Fatal(err)
+	}
+	plan := env.Plan()
+	running := map[int]bool{}
+	for !env.Done() {
+		next := env.Next()
+		if plan[next].Pod != env.Pending() || running[next] || slices.Contains(env.Waiting(), next) {
+			t.Fatalf("arrival %d is pending", next)
+		}
+		if life := plan[next].Lifetime; !(life > 0) || math.IsInf(life, 0) {
+			t.Fatalf("arrival %d lives for %v", next, life)
+		}
+		env.Step(0)
+		running[next] = true
+		left := len(running)
+		for _, p := range env.Leaving() {
+			if !running[p] {
+				t.Fatalf("arrival %d leaves and was never placed", p)
+			}
+			left--
+		}
+		var used int64
+		for _, n := range env.Snapshot().Nodes {
+			used += n.Requested.Pods
+		}
+		if int(used) != len(running)-left {
+			t.Fatalf("%d pods run, %d were placed and %d of them left", used, len(running), left)
+		}
+	}
+	if o := env.Outcome(); env.Next() != -1 || o.Placed != len(running) || o.Unscheduled != len(env.Waiting()) || o.Arrived != len(plan) {
+		t.Errorf("%d of %d placed, %d wait: %+v", len(running), len(plan), len(env.Waiting()), o)
+	}
+}
