@@ -202,7 +202,7 @@ func chosenThresholds(texts []string, scenarios []eval.Scenario, contenders []ev
 	}
 	for _, s := range scenarios {
 		for _, t := range s.Judged(out) {
-			if err := t.Needs(policies); err != nil {
+			if err := t.Needs(s.Takers(policies)); err != nil {
 				return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s: %w", s.Name, err), "add the policy with --policies or --checkpoint NAME=FILE")
 			}
 		}

@@ -50,7 +50,7 @@ func chosenPolicies(names, files []string) ([]eval.Contender, error) {
 		}
 		out = append(out, x)
 	}
-	seen := map[string]bool{}
+	seen := map[string]bool{eval.Optimum: true} // of the scenarios, not ours to give
 	for _, x := range out {
 		if seen[x.Name] {
 			return nil, exit.New(exit.Usage, fmt.Errorf("two policies are called %q", x.Name), "give the checkpoint a name: --checkpoint NAME=FILE")

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/eval/optimum"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -48,7 +49,8 @@ func Seeds(first uint64, n int) []uint64 {
 // tieStream keeps the ties apart from everything else that is drawn from a seed.
 const tieStream = 0x7469_6573
 
-// Compare runs every contender on every seed. progress, which may be nil, is told before
+// Compare runs every contender on every seed, and in a scenario that asks for it adds the
+// optimum to the results. progress, which may be nil, is told before
 // each episode how many are done. It ends early with the context's error.
 func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []uint64, progress func(done, total int)) (*Comparison, error) {
 	if len(contenders) == 0 || len(seeds) == 0 {
@@ -79,7 +81,32 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 			c.Results[k].Outcomes = append(c.Results[k].Outcomes, o)
 		}
 	}
+	if s.Optimum {
+		r, err := best(ctx, env, seeds)
+		if err != nil {
+			return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
+		}
+		c.Results = append(c.Results, r)
+	}
 	return c, nil
+}
+
+// Optimum is what tables call the best that there is, in the scenarios that ask for it.
+const Optimum = "optimum"
+
+func best(ctx context.Context, env *sim.Env, seeds []uint64) (Result, error) {
+	r := Result{Name: Optimum}
+	for _, seed := range seeds {
+		if err := ctx.Err(); err != nil {
+			return r, err
+		}
+		o, err := optimum.Of(env, seed)
+		if err != nil {
+			return r, fmt.Errorf("the optimum: %w", err)
+		}
+		r.Outcomes = append(r.Outcomes, o)
+	}
+	return r, nil
 }
 
 // interruptible is a policy that gives up when the context is over: an episode of a thousand

@@ -222,6 +222,29 @@ func TestReportsGolden(t *testing.T) {
 	}
 }
 
+// The scenario tiny also has the optimum, which nobody beats and somebody misses.
+func TestCompareWithOptimum(t *testing.T) {
+	s, err := Find("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := compare(t, s, Seeds(1, 10))
+	best := c.Results[len(c.Results)-1]
+	if best.Name != Optimum || len(c.Results) != len(contenders())+1 {
+		t.Fatalf("the last of %d results is of %s", len(c.Results), best.Name)
+	}
+	for _, r := range c.Results {
+		for i, o := range r.Outcomes {
+			if b := best.Outcomes[i]; o.Arrived != b.Arrived || o.Unscheduled < b.Unscheduled || o.Unscheduled == b.Unscheduled && o.Cost < b.Cost-1e-12 {
+				t.Errorf("seed %d: %s %+v, the optimum is %+v", c.Seeds[i], r.Name, o, b)
+			}
+		}
+	}
+	if c.Results[0].Mean(Objective) <= best.Mean(Objective) {
+		t.Error("the baseline is as good as can be: the scenario says nothing")
+	}
+}
+
 // judged is made with a threshold that it meets and one that it misses.
 func judged(t testing.TB) *Comparison {
 	c := made(2)

@@ -45,6 +45,14 @@ func (s Scenario) Judged(given []Threshold) []Threshold {
 	return out
 }
 
+// Takers are the names that the results in the scenario have, for contenders of these names.
+func (s Scenario) Takers(contenders []string) []string {
+	if s.Optimum {
+		return append(slices.Clone(contenders), Optimum)
+	}
+	return contenders
+}
+
 // All is the name that means every built-in scenario.
 const All = "all"
 

@@ -1,0 +1,30 @@
+package optimum
+
+import (
+	"maps"
+	"slices"
+
+	"gnnsched/scheduler/cluster"
+)
+
+// clone copies nodes, so that pods can be added to the copies.
+func clone(nodes []*cluster.Node) []*cluster.Node {
+	out := make([]*cluster.Node, len(nodes))
+	for i, n := range nodes {
+		c := *n
+		c.Groups = slices.Clone(n.Groups)
+		out[i] = &c
+	}
+	return out
+}
+
+// same tells whether only their names tell two nodes apart.
+func same(a, b *cluster.Node) bool {
+	return a.Zone == b.Zone && a.Unschedulable == b.Unschedulable && a.Allocatable == b.Allocatable && a.Requested == b.Requested &&
+		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Taints, b.Taints) && slices.Equal(a.Groups, b.Groups)
+}
+
+// equal tells whether only their names tell two pods apart.
+func equal(a, b *cluster.Pod) bool {
+	return a.Requests == b.Requests && maps.Equal(a.NodeSelector, b.NodeSelector) && slices.Equal(a.Tolerations, b.Tolerations)
+}
