@@ -35,6 +35,7 @@ var may = map[string][]string{
 	"scheduler/tabular":   {"scheduler/cluster", "scheduler/policy", "scheduler/sim"},
 	"scheduler/learn":     {"scheduler/online", "scheduler/cluster", "scheduler/encode", "scheduler/objective", "scheduler/policy", "scheduler/sim", "scheduler/eval", "workload", "gnn"},
 	"scheduler/eval":      {"scheduler/cluster", "scheduler/policy", "scheduler/objective", "scheduler/sim", "workload"},
+	"scheduler/tune":      {"scheduler/policy", "scheduler/sim", "scheduler/eval"},
 	"workload":            {"scheduler/cluster", "workload", "internal/exit"},
 	"kwok":                {"kwok", "internal/exit"},
 	"internal":            {"gnn", "scheduler", "workload", "internal"},

@@ -1,0 +1,151 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+
+	"gnnsched/scheduler/cluster"
+)
+
+// LinearFeatures are what Linear weighs, by name and in order, each of one candidate and of
+// order one whatever the cluster's size. With a fraction being requested / allocatable and a
+// share being the pod's request / allocatable:
+var LinearFeatures = []string{
+	"balance", // how much the placement lowers objective balance, times nodes (see GreedyBalance)
+	"used",    // mean of the CPU and memory fractions after placement
+	"skew",    // how much it lowers the standard deviation of CPU fraction - memory fraction, times nodes
+	"share",   // the larger of the pod's CPU and memory shares
+	"over",    // how much it lowers the part of the variances that lies over the means, over the deviations, times nodes
+	"match",   // log2 of the pod's size over the mean pod's, times log2 of the node's size over the mean node's
+	"room",    // how many pods as large as the largest seen fit less by the placement
+	"empty",   // 1 where the node runs nothing yet
+	"size",    // log2 of the node's size over the mean node's
+}
+
+// Linear scores a candidate by a weighted sum of a handful of hand-made features. Its weights
+// are tuned by the cross-entropy method (package tune); it is the floor that a network must
+// clear to be worth having.
+type Linear struct {
+	name    string
+	weights []float64
+}
+
+// NewLinear returns the policy with one weight for each of LinearFeatures.
+func NewLinear(name string, weights []float64) (*Linear, error) {
+	if len(weights) != len(LinearFeatures) {
+		return nil, fmt.Errorf("linear policy %s: %d weights for %d features", name, len(weights), len(LinearFeatures))
+	}
+	for i, w := range weights {
+		if math.IsNaN(w) || math.IsInf(w, 0) {
+			return nil, fmt.Errorf("linear policy %s: the weight of %s is %v", name, LinearFeatures[i], w)
+		}
+	}
+	return &Linear{name, weights}, nil
+}
+
+// Name implements Policy.
+func (l *Linear) Name() string { return l.name }
+
+// Score implements Policy.
+func (l *Linear) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+	f := newLinearView(s, pod)
+	x := make([]float64, len(LinearFeatures))
+	for i, v := range candidates {
+		f.features(s.Nodes[v], x)
+		var sum float64
+		for j, w := range l.weights {
+			sum += w * x[j]
+		}
+		scores[i] = float32(sum)
+	}
+	return nil
+}
+
+// linearView is what the features of every candidate share.
+type linearView struct {
+	cpu, mem, skew spread  // of the available nodes' fractions, and of the first less the second
+	nodes          float64 // available ones
+	request        cluster.Resources
+	largest        cluster.Resources // in each resource, of the pending pod and the running ones
+	podSize        float64           // log2 over the mean pod's
+	mean           cluster.Resources // that a node offers
+}
+
+func newLinearView(s *cluster.Snapshot, pod *cluster.Pod) linearView {
+	f := linearView{request: pod.Requests, largest: pod.Requests}
+	var offered, used cluster.Resources
+	for _, n := range s.Nodes {
+		if !n.Available() {
+			continue
+		}
+		f.nodes++
+		f.cpu.add(cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU))
+		f.mem.add(cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory))
+		f.skew.add(cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU) - cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory))
+		offered, used = offered.Plus(n.Allocatable), used.Plus(n.Requested)
+		for _, g := range n.Groups {
+			f.largest.MilliCPU = max(f.largest.MilliCPU, g.Each.MilliCPU)
+			f.largest.Memory = max(f.largest.Memory, g.Each.Memory)
+		}
+	}
+	count := int64(max(f.nodes, 1))
+	f.mean = cluster.Resources{MilliCPU: offered.MilliCPU / count, Memory: offered.Memory / count}
+	if used.Pods > 0 {
+		each := cluster.Resources{MilliCPU: used.MilliCPU / used.Pods, Memory: used.Memory / used.Pods}
+		f.podSize = log2(size(pod.Requests, f.mean), size(each, f.mean))
+	}
+	return f
+}
+
+// features writes the features of a candidate to x.
+func (f *linearView) features(n *cluster.Node, x []float64) {
+	cpu, mem := cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)
+	dc, dm := cluster.Fraction(f.request.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(f.request.Memory, n.Allocatable.Memory)
+	c, m := f.cpu.moved(cpu, dc), f.mem.moved(mem, dm)
+	x[0] = f.nodes * (f.cpu.std() + f.mem.std() - c.std() - m.std())
+	x[1] = (cpu + dc + mem + dm) / 2
+	x[2] = f.nodes * (f.skew.std() - f.skew.moved(cpu-mem, dc-dm).std())
+	x[3] = max(dc, dm)
+	x[4] = f.cpu.over(cpu, dc) + f.mem.over(mem, dm)
+	x[8] = log2(size(n.Allocatable, f.mean), 1)
+	x[5] = f.podSize * x[8]
+	free := n.Free()
+	x[6] = float64(times(f.largest, free) - times(f.largest, free.Minus(f.request)))
+	x[7] = 0
+	if n.Requested.Pods == 0 {
+		x[7] = 1
+	}
+}
+
+// over is by how much less x lies over the mean, squared, when it has grown by d; over the
+// standard deviation.
+func (s spread) over(x, d float64) float64 {
+	mean := s.sum / max(s.n, 1)
+	before, after := max(x-mean, 0), max(x+d-mean, 0)
+	return (before*before - after*after) / (s.std() + 0.01)
+}
+
+// size is the mean over CPU and memory of a over b.
+func size(a, b cluster.Resources) float64 {
+	return (cluster.Fraction(a.MilliCPU, b.MilliCPU) + cluster.Fraction(a.Memory, b.Memory)) / 2
+}
+
+// log2 of a/b within ±4.
+func log2(a, b float64) float64 {
+	if a <= 0 || b <= 0 {
+		return 0
+	}
+	return max(min(math.Log2(a/b), 4), -4)
+}
+
+// times is how many of each fit into free.
+func times(each, free cluster.Resources) int64 {
+	n := int64(1) << 20
+	if each.MilliCPU > 0 {
+		n = min(n, free.MilliCPU/each.MilliCPU)
+	}
+	if each.Memory > 0 {
+		n = min(n, free.Memory/each.Memory)
+	}
+	return max(n, 0)
+}

@@ -1,0 +1,72 @@
+package policy
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// tuned are the weights that package tune found; `gnnsched tune` writes such files.
+//
+//go:embed linear.json
+var tuned []byte
+
+// linearFile is how weights are kept: by the names of their features.
+type linearFile struct {
+	Name    string             `json:"name"`
+	Weights map[string]float64 `json:"weights"`
+}
+
+// ParseLinear reads weights by the names of their features; one that is not named is 0.
+func ParseLinear(text []byte) (*Linear, error) {
+	var f linearFile
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		return nil, fmt.Errorf("linear policy: %w", err)
+	}
+	weights := make([]float64, len(LinearFeatures))
+	for name, w := range f.Weights {
+		i := slices.Index(LinearFeatures, name)
+		if i < 0 {
+			return nil, fmt.Errorf("linear policy %s: there is no feature %q; there are %s", f.Name, name, strings.Join(LinearFeatures, ", "))
+		}
+		weights[i] = w
+	}
+	return NewLinear(f.Name, weights)
+}
+
+// LoadLinear reads the file of a linear policy.
+func LoadLinear(path string) (*Linear, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	l, err := ParseLinear(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return l, nil
+}
+
+// MarshalJSON implements json.Marshaler; ParseLinear reads it.
+func (l *Linear) MarshalJSON() ([]byte, error) {
+	f := linearFile{l.name, map[string]float64{}}
+	for i, w := range l.weights {
+		f.Weights[LinearFeatures[i]] = w
+	}
+	return json.Marshal(f)
+}
+
+// Tuned is the linear policy with the weights that the program carries.
+func Tuned() *Linear {
+	l, err := ParseLinear(tuned)
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	return l
+}

@@ -1,0 +1,84 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/sim"
+)
+
+// firstSeed is where the seeds of tuning start: far from those of evaluation, which count from
+// 1, and from those of training.
+const firstSeed = 1 << 61
+
+// Linear tunes the weights of a linear policy on episodes of one configuration.
+type Linear struct {
+	Env      sim.Config
+	Baseline policy.Policy // its outcome on the same episode is the unit of the loss
+	Episodes int           // a generation
+	// WaitWeight is what one percentage point more of pods that had to wait weighs against
+	// one percent of objective.
+	WaitWeight float64
+	CEM        CEM
+
+	env       *sim.Env
+	baselines map[uint64]sim.Outcome
+}
+
+// Tune returns the tuned policy, and with ctx's error the one so far.
+func (l *Linear) Tune(ctx context.Context, name string, told func(Generation)) (*policy.Linear, error) {
+	var err error
+	if l.env, err = sim.New(l.Env); err != nil {
+		return nil, fmt.Errorf("tune: %w", err)
+	}
+	if l.Episodes < 1 {
+		return nil, fmt.Errorf("tune: %d episodes a generation, want at least 1", l.Episodes)
+	}
+	l.baselines = map[uint64]sim.Outcome{}
+	weights, err := l.CEM.Minimise(ctx, l.loss, told)
+	if weights == nil {
+		return nil, err
+	}
+	p, invalid := policy.NewLinear(name, weights)
+	if invalid != nil {
+		return nil, invalid
+	}
+	return p, err
+}
+
+// loss is the mean over a generation's episodes of Relative.
+func (l *Linear) loss(generation int, weights []float64) (float64, error) {
+	p, err := policy.NewLinear("candidate", weights)
+	if err != nil {
+		return 0, err
+	}
+	var sum float64
+	for i := range l.Episodes {
+		seed := firstSeed + uint64(generation*l.Episodes+i)
+		base, ok := l.baselines[seed]
+		if !ok {
+			ties := rand.New(rand.NewPCG(seed, 1))
+			if base, err = eval.Play(l.env, seed, l.Baseline, ties); err != nil {
+				return 0, err
+			}
+			l.baselines[seed] = base
+		}
+		o, err := eval.Play(l.env, seed, p, nil)
+		if err != nil {
+			return 0, err
+		}
+		sum += l.relative(o, base)
+	}
+	return sum / float64(l.Episodes), nil
+}
+
+// relative is the objective's cost over the baseline's, averaged over its end and its mean in
+// time, and what waits more.
+func (l *Linear) relative(o, base sim.Outcome) float64 {
+	const least = 1e-4 // keeps an episode that the baseline solves to perfection from deciding all
+	cost := (o.Cost + o.Imbalance + least) / (base.Cost + base.Imbalance + least)
+	return cost + l.WaitWeight*float64(o.Waited-base.Waited)/float64(max(o.Arrived, 1))
+}
