@@ -28,7 +28,7 @@ var may = map[string][]string{
 	"scheduler/policy":    {"gnn/graph", "scheduler/cluster", "scheduler/encode", "gnn/infer"},
 	"scheduler/objective": {"scheduler/cluster"},
 	"scheduler/online":    {"gnn/graph"},
-	"scheduler/plugin":    {"scheduler/online", "scheduler/cluster", "scheduler/policy", "scheduler/objective", "gnn/infer", "gnn/checkpoint"},
+	"scheduler/plugin":    {"scheduler/online", "scheduler/cluster", "scheduler/policy", "scheduler/objective", "gnn/graph", "gnn/infer", "gnn/checkpoint"},
 	"scheduler/server":    {"scheduler/plugin", "scheduler/policy", "internal/exit"},
 	"scheduler/bench":     {"scheduler/server", "scheduler/plugin", "gnn/checkpoint", "kwok", "internal"},
 	"scheduler/sim":       {"scheduler/cluster", "scheduler/encode", "scheduler/objective", "workload"},

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -34,6 +35,9 @@ type Args struct {
 	Deadline metav1.Duration `json:"deadline,omitempty"`
 	// ReloadInterval is how often the file is looked at. Default 2s.
 	ReloadInterval metav1.Duration `json:"reloadInterval,omitempty"`
+	// Learn makes the profile explore and learn; nil, as by default, means that it does
+	// neither. It needs a Checkpoint.
+	Learn *LearnArgs `json:"learn,omitempty"`
 }
 
 // DecodeArgs decodes the arguments strictly and fills in the defaults. A nil object means
@@ -50,6 +54,9 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 		}
 	}
 	if err := a.chooseDecider(profile); err != nil {
+		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
+	}
+	if err := a.validateLearn(); err != nil {
 		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
 	}
 	if a.Deadline.Duration == 0 {
@@ -81,4 +88,14 @@ func (a *Args) chooseDecider(profile string) error {
 		return fmt.Errorf("neither a checkpoint nor a policy is named, and variant %q is not one of %v", a.Variant, Variants)
 	}
 	return nil
+}
+
+func (a *Args) validateLearn() error {
+	switch {
+	case a.Learn == nil:
+		return nil
+	case a.Checkpoint == "":
+		return errors.New("learn: no checkpoint is named, the file that the trainer writes and the profile reads")
+	}
+	return a.Learn.Validate()
 }

@@ -30,10 +30,11 @@ const defaultProfile = "default-scheduler"
 // bed is upstream's scheduler without a cluster: tests put nodes and pods into its cache and
 // ask each profile for scores, the default one and ours.
 type bed struct {
-	ctx    context.Context
-	sched  *scheduler.Scheduler
-	plugin *Plugin
-	log    klog.Logger
+	ctx     context.Context
+	sched   *scheduler.Scheduler
+	plugin  *Plugin
+	learner *Learner // nil unless the profile learns
+	log     klog.Logger
 }
 
 // newBed makes a scheduler whose second profile, of the given name, is ours. The objects are
@@ -49,6 +50,9 @@ func newBed(t testing.TB, profile string, args Args, objects ...runtime.Object) 
 	catch := func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		made, err := New(ctx, obj, h)
 		b.plugin, _ = made.(*Plugin)
+		if b.learner, _ = made.(*Learner); b.learner != nil {
+			b.plugin = b.learner.Plugin
+		}
 		return made, err
 	}
 	var err error
@@ -85,6 +89,10 @@ func learnedProfile(t testing.TB, name string, args Args) config.KubeSchedulerPr
 	p.SchedulerName = name
 	only := config.PluginSet{Enabled: []config.Plugin{{Name: Name, Weight: 1}}, Disabled: []config.Plugin{{Name: "*"}}}
 	p.Plugins.PreScore, p.Plugins.Score = only, only
+	if args.Learn != nil {
+		hear := config.PluginSet{Enabled: []config.Plugin{{Name: Name}}}
+		p.Plugins.Reserve, p.Plugins.PostBind = hear, hear
+	}
 	p.PluginConfig = append(p.PluginConfig, config.PluginConfig{Name: Name, Args: &runtime.Unknown{Raw: raw}})
 	return p
 }

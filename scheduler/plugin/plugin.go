@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/gnn/infer"
+	"gnnsched/scheduler/cluster"
 	"gnnsched/scheduler/policy"
 )
 
@@ -39,6 +40,9 @@ type Plugin struct {
 	mirror    mirror
 	rows      []int32
 	raw       []float32
+
+	// explore, of a Learner alone, may change the scores of a decision that the network made.
+	explore func(fwk.CycleState, *cluster.Pod, []float32)
 
 	complained map[string]time.Time // when each reason was last logged
 }
@@ -71,6 +75,9 @@ func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, err
 	}
 	p.model = openModel(ctx, args, profile)
 	go p.model.watch(ctx, args.ReloadInterval.Duration)
+	if args.Learn != nil {
+		return newLearner(ctx, p, *args.Learn)
+	}
 	return p, nil
 }
 
@@ -97,7 +104,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	}
 	raw := p.raw[:len(nodes)]
 	p.metrics.candidates.Observe(float64(len(nodes)))
-	if reason, err := p.decide(pod, nodes, raw, start); err != nil {
+	if reason, err := p.decide(state, pod, nodes, raw, start); err != nil {
 		fallbacks.WithLabelValues(p.profile, reason).Inc()
 		p.complain(ctx, pod, reason, err, "Upstream's scoring decides instead of the "+p.decider())
 		if err := p.upstream.score(ctx, state, pod, nodes, raw); err != nil {
@@ -135,7 +142,7 @@ func byName(nodes []fwk.NodeInfo, raw []float32) *scores {
 
 // decide runs the network or the heuristic and writes the raw scores of nodes. The reason
 // names the error for the metric.
-func (p *Plugin) decide(pod *v1.Pod, nodes []fwk.NodeInfo, raw []float32, start time.Time) (reason string, err error) {
+func (p *Plugin) decide(state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo, raw []float32, start time.Time) (reason string, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.forget() // what is kept between decisions is in doubt
@@ -160,6 +167,9 @@ func (p *Plugin) decide(pod *v1.Pod, nodes []fwk.NodeInfo, raw []float32, start 
 	case err != nil:
 		p.forget()
 		return reasonNotFinite, err
+	}
+	if p.explore != nil {
+		p.explore(state, &waiting, raw)
 	}
 	return "", nil
 }

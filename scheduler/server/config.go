@@ -35,6 +35,8 @@ type Profile struct {
 	// Blend adds upstream score plugins to the network's or the heuristic's scores, by name and
 	// weight. Their own weight is 1 and each score is in 0 to 100. Empty means theirs alone.
 	Blend map[string]int32
+	// Learn makes the profile explore and learn; it needs a Checkpoint. nil means neither.
+	Learn *plugin.LearnArgs
 }
 
 // ProfileNames are the names that ProfileNamed knows.
@@ -90,6 +92,9 @@ func (c Config) Validate() error {
 
 // validate checks that exactly one thing decides.
 func (p Profile) validate() error {
+	if p.Learn != nil {
+		return p.validateLearn()
+	}
 	if p.Policy == "" {
 		if p.Variant != DefaultProfile && !slices.Contains(Variants, p.Variant) {
 			return fmt.Errorf("variant %q is not known; there are %s, %s", p.Variant, strings.Join(Variants, ", "), DefaultProfile)
@@ -101,6 +106,16 @@ func (p Profile) validate() error {
 	}
 	_, err := policy.FindHeuristic(p.Policy)
 	return err
+}
+
+func (p Profile) validateLearn() error {
+	switch {
+	case !slices.Contains(Variants, p.Variant) || p.Policy != "":
+		return fmt.Errorf("only a network can learn, one of %s", strings.Join(Variants, ", "))
+	case p.Checkpoint == "":
+		return fmt.Errorf("a network that learns needs a checkpoint file of its own")
+	}
+	return p.Learn.Validate()
 }
 
 // lease names the lock that replicas take turns with: those that serve the same schedulers,
@@ -181,7 +196,7 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 	if p.Variant == DefaultProfile {
 		return out, nil
 	}
-	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy}
+	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Learn: p.Learn}
 	if p.Policy == "" { // a heuristic has no deadline
 		args.Deadline.Duration = p.Deadline
 	}
@@ -205,6 +220,10 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 	out.Plugins = &schedulerconfig.Plugins{
 		PreScore: schedulerconfig.PluginSet{Enabled: preScore, Disabled: off},
 		Score:    schedulerconfig.PluginSet{Enabled: score, Disabled: off},
+	}
+	if p.Learn != nil {
+		only := schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{{Name: plugin.Name}}}
+		out.Plugins.Reserve, out.Plugins.PostBind = only, only
 	}
 	out.PluginConfig = []schedulerconfig.PluginConfig{{Name: plugin.Name, Args: runtime.RawExtension{Raw: raw}}}
 	return out, nil

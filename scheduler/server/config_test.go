@@ -31,8 +31,13 @@ func full() Config {
 			{SchedulerName: "mine", Variant: "acdqn", Checkpoint: "/models/mine.safetensors", Deadline: 20 * time.Millisecond,
 				Blend: map[string]int32{"PodTopologySpread": 2, "NodeAffinity": 3, "ImageLocality": 1}},
 			{SchedulerName: "packs", Policy: "best-fit", Deadline: 20 * time.Millisecond},
+			{SchedulerName: "learns", Variant: "gnn", Checkpoint: "/models/learned.safetensors", Learn: learn("gnntrain", "--online")},
 		},
 	}
+}
+
+func learn(trainer ...string) *plugin.LearnArgs {
+	return &plugin.LearnArgs{Trainer: trainer, Objective: "balance", InitEpsilon: 0.1, EpsilonDecay: 0.999, FinalEpsilon: 0.01}
 }
 
 func TestYAML(t *testing.T) {

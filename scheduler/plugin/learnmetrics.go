@@ -1,0 +1,51 @@
+package plugin
+
+import (
+	"sync"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// The metrics of profiles that learn.
+var (
+	learningSteps = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: "gnnsched", Name: "learning_steps_total",
+		Help:           "Placements to learn from, by result: sent to the trainer, dropped because it does not keep up, unbound because the pod did not get its node.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile", "result"})
+	exploredTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: "gnnsched", Name: "explored_total",
+		Help:           "Decisions left to chance.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile"})
+	epsilonNow = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Subsystem: "gnnsched", Name: "epsilon",
+		Help:           "Probability with which the last decision was left to chance.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile"})
+	trainerRestarts = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: "gnnsched", Name: "trainer_restarts_total",
+		Help:           "How often the trainer ended, or did not start, and was started again.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile"})
+)
+
+var registerLearnOnce sync.Once
+
+// learnMetrics are the metrics of one profile.
+type learnMetrics struct {
+	sent, dropped, unbound, explored, restarts metrics.CounterMetric
+	epsilon                                    metrics.GaugeMetric
+}
+
+func learnMetricsOf(profile string) learnMetrics {
+	registerLearnOnce.Do(func() {
+		legacyregistry.MustRegister(learningSteps, exploredTotal, epsilonNow, trainerRestarts)
+	})
+	return learnMetrics{
+		sent: learningSteps.WithLabelValues(profile, "sent"), dropped: learningSteps.WithLabelValues(profile, "dropped"),
+		unbound: learningSteps.WithLabelValues(profile, "unbound"), explored: exploredTotal.WithLabelValues(profile),
+		restarts: trainerRestarts.WithLabelValues(profile), epsilon: epsilonNow.WithLabelValues(profile),
+	}
+}
