@@ -22,6 +22,14 @@ type Contender struct {
 	RandomTies bool
 }
 
+// Ties is what chooses among equal scores in the episode of a seed; nil for the first.
+func (c Contender) Ties(seed uint64) *rand.Rand {
+	if !c.RandomTies {
+		return nil
+	}
+	return rand.New(rand.NewPCG(seed, tieStream))
+}
+
 // Result is how one contender did.
 type Result struct {
 	Name     string
@@ -69,11 +77,7 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 			if progress != nil {
 				progress(i*len(contenders)+k, len(seeds)*len(contenders))
 			}
-			var ties *rand.Rand
-			if x.RandomTies {
-				ties = rand.New(rand.NewPCG(seed, tieStream))
-			}
-			o, err := Play(env, seed, interruptible{x.New(seed), ctx}, ties)
+			o, err := Play(env, seed, interruptible{x.New(seed), ctx}, x.Ties(seed))
 			if err != nil {
 				return nil, fmt.Errorf("scenario %s: %s: %w", s.Name, x.Name, err)
 			}
