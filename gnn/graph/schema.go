@@ -38,6 +38,8 @@ var (
 		"cpu_off", "memory_off", // after placement, minus the candidates' mean
 		"cpu_z", "memory_z", // the same over (standard deviation + mean added share), within ±4
 		"cpu_rise", "memory_rise", // of that standard deviation by the placement, times candidates, over the mean of both resources' scales, within ±4
+		"skew_rise", // the same of the standard deviation of cpu - memory
+		"room",      // pods of the largest requests, running or pending, that fit less by the placement, up to 4
 	}
 )
 

@@ -29,6 +29,19 @@ func (r Resources) Within(free Resources) bool {
 	return fits(r.MilliCPU, free.MilliCPU) && fits(r.Memory, free.Memory) && fits(r.GPU, free.GPU) && fits(r.Pods, free.Pods)
 }
 
+// FitsInto returns how many times the CPU and memory of r fit into free; 1<<20 where r asks
+// for neither.
+func (r Resources) FitsInto(free Resources) int64 {
+	n := int64(1) << 20
+	if r.MilliCPU > 0 {
+		n = min(n, free.MilliCPU/r.MilliCPU)
+	}
+	if r.Memory > 0 {
+		n = min(n, free.Memory/r.Memory)
+	}
+	return max(n, 0)
+}
+
 func fits(want, free int64) bool { return want == 0 || want <= free }
 
 // Fraction returns a/b, and 0 where b is 0 or less (a node that offers none of a resource

@@ -1,6 +1,10 @@
 package encode
 
-import "math"
+import (
+	"math"
+
+	"gnnsched/scheduler/cluster"
+)
 
 const limit = 4 // of logs and z-scores
 
@@ -68,4 +72,10 @@ func flag(b bool) float32 {
 		return 1
 	}
 	return 0
+}
+
+// lessRoom is how many pods that ask for each fit into free, less those that fit when r is
+// gone from it, up to limit.
+func lessRoom(each, free, r cluster.Resources) float32 {
+	return min(float32(each.FitsInto(free)-each.FitsInto(free.Minus(r))), limit)
 }

@@ -16,6 +16,8 @@ type Encoder struct {
 
 	// What the sizes of nodes are measured by: sums over the nodes of what they offer.
 	offered cluster.Resources
+	// largest is the most of each resource that one running pod asks for.
+	largest cluster.Resources
 }
 
 // seen is the state in which a row was encoded. The values, not the pointer, decide: a
@@ -24,6 +26,7 @@ type seen struct {
 	name        string
 	generation  int64
 	allocatable cluster.Resources
+	largest     cluster.Resources // of the requests of one pod on it, in each resource
 }
 
 // New returns an encoder that has seen nothing.
@@ -61,12 +64,14 @@ func (e *Encoder) syncNodes(s *cluster.Snapshot) {
 	}
 	all = all || offered != e.offered
 	e.offered = offered
+	e.largest = cluster.Resources{}
 	for i, node := range s.Nodes {
 		r := &e.rows[i]
 		if all || r.generation != node.Generation || r.name != node.Name {
 			r.generation, r.name = node.Generation, node.Name
 			e.encodeNode(i, node)
 		}
+		e.largest.MilliCPU, e.largest.Memory = max(e.largest.MilliCPU, r.largest.MilliCPU), max(e.largest.Memory, r.largest.Memory)
 	}
 	e.g.Zones = max(len(e.zones), 1)
 }
@@ -83,9 +88,10 @@ func (e *Encoder) encodeNode(i int, n *cluster.Node) {
 	row[7] = flag(n.Allocatable.GPU > 0)
 	row[8] = flag(!n.Available())
 
-	gr := &e.g.Groups[i]
-	gr.X, gr.Weight = gr.X[:0], gr.Weight[:0]
+	gr, largest := &e.g.Groups[i], &e.rows[i].largest
+	gr.X, gr.Weight, *largest = gr.X[:0], gr.Weight[:0], cluster.Resources{}
 	for _, group := range n.Groups {
+		largest.MilliCPU, largest.Memory = max(largest.MilliCPU, group.Each.MilliCPU), max(largest.Memory, group.Each.Memory)
 		total := group.Each.Times(group.Count)
 		gr.X = append(gr.X,
 			ratio(group.Each.MilliCPU, n.Allocatable.MilliCPU), ratio(group.Each.Memory, n.Allocatable.Memory), ratio(group.Each.GPU, n.Allocatable.GPU),
@@ -119,13 +125,15 @@ func (e *Encoder) encodePod(r cluster.Resources) {
 func (e *Encoder) encodeCandidates(s *cluster.Snapshot, r cluster.Resources, candidates []int32) {
 	e.g.ResizeCandidates(len(candidates))
 	copy(e.g.Candidates, candidates)
-	var cpu, mem, addCPU, addMem moments
+	var cpu, mem, skew, addCPU, addMem moments
+	largest := cluster.Resources{MilliCPU: max(e.largest.MilliCPU, r.MilliCPU), Memory: max(e.largest.Memory, r.Memory)}
 	for c, v := range candidates {
 		n := s.Nodes[v]
 		row, node := e.g.CandidateRow(c), e.g.NodeRow(int(v))
 		dc, dm := ratio(r.MilliCPU, n.Allocatable.MilliCPU), ratio(r.Memory, n.Allocatable.Memory)
 		cpu.add(float64(node[0]))
 		mem.add(float64(node[1]))
+		skew.add(float64(node[0] - node[1]))
 		addCPU.add(float64(dc))
 		addMem.add(float64(dm))
 		row[0], row[1] = node[0]+dc, node[1]+dm
@@ -133,16 +141,18 @@ func (e *Encoder) encodeCandidates(s *cluster.Snapshot, r cluster.Resources, can
 		row[3] = ratio(n.Requested.GPU+r.GPU, n.Allocatable.GPU)
 		row[4] = abs(row[0] - row[1])
 		row[5], row[6] = dc, dm
+		row[14] = lessRoom(largest, n.Free(), r)
 	}
 	meanCPU, meanMem := float32(cpu.mean()), float32(mem.mean())
 	perCPU, perMem := 1/(cpu.std()+addCPU.mean()+1e-6), 1/(mem.std()+addMem.mean()+1e-6)
 	common := 2 / (1/perCPU + 1/perMem) // one scale, so that the two rises add up to one of balance
-	cpuRise, memRise := cpu.rise(common), mem.rise(common)
+	cpuRise, memRise, skewRise := cpu.rise(common), mem.rise(common), skew.rise(common)
 	for c := range candidates {
 		row := e.g.CandidateRow(c)
 		row[7], row[8] = row[0]-meanCPU, row[1]-meanMem
 		row[9], row[10] = clamp(row[7]*float32(perCPU)), clamp(row[8]*float32(perMem))
 		row[11], row[12] = cpuRise.by(row[0], row[5]), memRise.by(row[1], row[6])
+		row[13] = skewRise.by(row[0]-row[1], row[5]-row[6])
 	}
 	e.g.ClusterX = append(e.g.ClusterX[:0],
 		meanCPU, meanMem, float32(cpu.std()), float32(mem.std()), ratio(int64(len(candidates)), int64(len(s.Nodes))))

@@ -110,7 +110,7 @@ func (f *linearView) features(n *cluster.Node, x []float64) {
 	x[8] = log2(size(n.Allocatable, f.mean), 1)
 	x[5] = f.podSize * x[8]
 	free := n.Free()
-	x[6] = float64(times(f.largest, free) - times(f.largest, free.Minus(f.request)))
+	x[6] = float64(f.largest.FitsInto(free) - f.largest.FitsInto(free.Minus(f.request)))
 	x[7] = 0
 	if n.Requested.Pods == 0 {
 		x[7] = 1
@@ -136,16 +136,4 @@ func log2(a, b float64) float64 {
 		return 0
 	}
 	return max(min(math.Log2(a/b), 4), -4)
-}
-
-// times is how many of each fit into free.
-func times(each, free cluster.Resources) int64 {
-	n := int64(1) << 20
-	if each.MilliCPU > 0 {
-		n = min(n, free.MilliCPU/each.MilliCPU)
-	}
-	if each.Memory > 0 {
-		n = min(n, free.Memory/each.Memory)
-	}
-	return max(n, 0)
 }
