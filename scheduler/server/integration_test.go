@@ -20,6 +20,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(trainerEnv); path != "" {
+		os.Exit(fakeTrainer(path))
+	}
 	klog.LogToStderr(false) // a cluster and a scheduler in one process have much to say
 	klog.SetOutput(io.Discard)
 	os.Exit(m.Run())
@@ -57,6 +60,8 @@ func TestScheduler(t *testing.T) {
 		l.make(t, ns, "gnn", 3)
 		l.bound(t, ns, 3)
 	})
+	t.Run("learning", l.testLearning)
+	t.Run("trainer dies", l.testTrainerDies)
 }
 
 func exploding(c *checkpoint.Checkpoint) {
