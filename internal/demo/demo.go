@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kube"
+	"gnnsched/internal/simulated"
 	"gnnsched/internal/top"
 	"gnnsched/scheduler/server"
 )
@@ -67,24 +69,30 @@ func Run(ctx context.Context, c Config) (err error) {
 	}
 	defer os.RemoveAll(dir)
 	fmt.Fprintf(c.Err, "starting a simulated cluster of %d nodes …\n", c.Nodes)
-	cl, err := startCluster(ctx, c, filepath.Join(dir, "cluster"))
+	logDir := c.LogDir
+	if logDir == "" {
+		logDir = dir
+	}
+	cl, err := simulated.Start(ctx, simulated.Config{
+		Program: c.Kwokcluster, Dir: filepath.Join(dir, "cluster"), Log: filepath.Join(logDir, "demo-cluster.log"),
+		Nodes: []string{"--nodes", strconv.Itoa(c.Nodes)},
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, cl.stop()) }()
+	defer func() { err = errors.Join(err, cl.Stop()) }()
 
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := cl.Watch(ctx)
 	defer cancel(nil)
-	kubeconfig := kube.SimulatedKubeconfig(cl.dir)
-	client, rest, err := kube.Target{Kubeconfig: kubeconfig}.Connect(ctx)
+	client, rest, err := kube.Target{Kubeconfig: cl.Kubeconfig()}.Connect(ctx)
 	if err != nil {
 		return err
 	}
-	go func() { // nothing goes on without the cluster
-		<-cl.done
-		cancel(fmt.Errorf("the cluster ended; its log is %s", cl.log))
-	}()
-	stopScheduler, err := startScheduler(ctx, c, dir, kubeconfig, cancel)
+	fmt.Fprintf(c.Err, "starting kube-scheduler with the profiles %s and %s …\n", c.Variant, server.DefaultProfile)
+	stopScheduler, err := simulated.Schedule(ctx, dir, server.Config{Kubeconfig: cl.Kubeconfig(), QPS: rate, Profiles: []server.Profile{
+		{SchedulerName: c.Variant, Variant: c.Variant},
+		{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile},
+	}}, cancel)
 	if err != nil {
 		return err
 	}
@@ -101,32 +109,6 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	return writeSummary(c.Out, c, *d.results[c.Variant], *d.results[server.DefaultProfile], time.Since(d.started))
-}
-
-// startScheduler runs kube-scheduler with both profiles in this process until the returned
-// function stops it; should it end by itself, it takes the demo with it.
-func startScheduler(ctx context.Context, c Config, dir, kubeconfig string, cancel context.CancelCauseFunc) (stop func(), err error) {
-	fmt.Fprintf(c.Err, "starting kube-scheduler with the profiles %s and %s …\n", c.Variant, server.DefaultProfile)
-	y, err := server.Config{Kubeconfig: kubeconfig, QPS: rate, Profiles: []server.Profile{
-		{SchedulerName: c.Variant, Variant: c.Variant},
-		{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile},
-	}}.YAML()
-	if err != nil {
-		return nil, exit.New(exit.Usage, err, "see gnnsched demo --help")
-	}
-	file := filepath.Join(dir, "scheduler.yaml")
-	if err := os.WriteFile(file, y, 0o600); err != nil {
-		return nil, fmt.Errorf("write the scheduler configuration: %w", err)
-	}
-	ctx, stopIt := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := server.Run(ctx, file, server.Endpoint{Address: "127.0.0.1"}, nil); err != nil {
-			cancel(err)
-		}
-	}()
-	return func() { stopIt(); <-ended }, nil
 }
 
 // show runs the rounds, under the live view where there is a terminal.

@@ -1,4 +1,4 @@
-package demo
+package simulated
 
 import (
 	"bufio"
@@ -7,18 +7,17 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/kube"
 )
 
-// simulated is a kwokcluster process. It is a process of its own because a scheduler that
+// Cluster is a kwokcluster process. It is a process of its own because a scheduler that
 // people deploy carries no API server.
-type simulated struct {
+type Cluster struct {
 	dir  string
 	log  string
 	cmd  *exec.Cmd
@@ -26,21 +25,25 @@ type simulated struct {
 	err  error         // how, valid after done
 }
 
+// Config says which cluster.
+type Config struct {
+	Program string   // path of kwokcluster
+	Dir     string   // of the cluster's data; made, and left behind
+	Log     string   // file for what the program writes
+	Nodes   []string // arguments of `kwokcluster up` that say which nodes
+}
+
 const readyWithin = 2 * time.Minute
 
-// startCluster returns when the nodes are Ready.
-func startCluster(ctx context.Context, c Config, dir string) (*simulated, error) {
-	logDir := c.LogDir
-	if logDir == "" {
-		logDir = filepath.Dir(dir)
-	}
-	s := &simulated{dir: dir, log: filepath.Join(logDir, "demo-cluster.log"), done: make(chan struct{})}
+// Start returns when the nodes are Ready.
+func Start(ctx context.Context, c Config) (*Cluster, error) {
+	s := &Cluster{dir: c.Dir, log: c.Log, done: make(chan struct{})}
 	log, err := os.Create(s.log)
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("write the cluster's log: %w", err), "choose a directory that you can write to with --log-dir")
 	}
 	defer log.Close() // the process has its own handle
-	s.cmd = exec.Command(c.Kwokcluster, "up", "--dir", dir, "--nodes", strconv.Itoa(c.Nodes))
+	s.cmd = exec.Command(c.Program, append([]string{"up", "--dir", c.Dir}, c.Nodes...)...)
 	s.cmd.Stderr, s.cmd.Stdout = log, log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on, when the scheduler has stopped
 	if err := s.cmd.Start(); err != nil {
@@ -51,13 +54,13 @@ func startCluster(ctx context.Context, c Config, dir string) (*simulated, error)
 		close(s.done)
 	}()
 	if err := s.waitReady(ctx); err != nil {
-		return nil, errors.Join(err, s.stop())
+		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
 }
 
 // waitReady waits until `kwokcluster up` has said that it is.
-func (s *simulated) waitReady(ctx context.Context) error {
+func (s *Cluster) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	tick := time.NewTicker(250 * time.Millisecond)
@@ -77,12 +80,28 @@ func (s *simulated) waitReady(ctx context.Context) error {
 }
 
 // ready asks kwokcluster, which knows best.
-func (s *simulated) ready(ctx context.Context) bool {
+func (s *Cluster) ready(ctx context.Context) bool {
 	return exec.CommandContext(ctx, s.cmd.Path, "status", "--dir", s.dir).Run() == nil
 }
 
-// stop ends the process and waits for it.
-func (s *simulated) stop() error {
+// Kubeconfig is the file that clients reach the cluster with.
+func (s *Cluster) Kubeconfig() string { return kube.SimulatedKubeconfig(s.dir) }
+
+// Watch returns a context that also ends when the cluster does, which is then its cause.
+func (s *Cluster) Watch(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-s.done:
+			cancel(fmt.Errorf("the cluster ended; its log is %s", s.log))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// Stop ends the process and waits for it.
+func (s *Cluster) Stop() error {
 	_ = s.cmd.Process.Signal(os.Interrupt) // it may have ended already
 	select {
 	case <-s.done:
@@ -94,7 +113,7 @@ func (s *simulated) stop() error {
 	}
 }
 
-func (s *simulated) lastLine() string {
+func (s *Cluster) lastLine() string {
 	f, err := os.Open(s.log)
 	if err != nil {
 		return "no log"
