@@ -19,24 +19,24 @@ var compared = []string{"cost", "cpuStd", "imbalance", "unscheduled", "nodesInUs
 // WriteTable writes the comparison for a terminal: the means, and the differences from the
 // baseline.
 func (c *Comparison) WriteTable(w io.Writer) error {
-	return c.write(w, "%s: %s.\n")
+	return c.write(w, "%s: %s.\n", false)
 }
 
 // WriteMarkdown writes what WriteTable writes as Markdown.
 func (c *Comparison) WriteMarkdown(w io.Writer) error {
-	return c.write(w, "### %s\n\n%s.\n", tablewriter.WithRenderer(renderer.NewMarkdown()))
+	return c.write(w, "### %s\n\n%s.\n", true)
 }
 
-func (c *Comparison) write(w io.Writer, title string, style ...tablewriter.Option) error {
+func (c *Comparison) write(w io.Writer, title string, markdown bool) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, title, c.Scenario.Name, c.Scenario.About)
 	fmt.Fprintf(&b, "\nMeans over %s, less is better:\n\n", c.seeds())
-	if err := render(&b, c.means(), style); err != nil {
+	if err := Render(&b, c.means(), markdown); err != nil {
 		return err
 	}
 	if len(c.Results) > 1 {
 		fmt.Fprintf(&b, "\nDifference from %s on the same %s:\n\n", c.Results[0].Name, c.estimate())
-		if err := render(&b, c.differences(), style); err != nil {
+		if err := Render(&b, c.differences(), markdown); err != nil {
 			return err
 		}
 	}
@@ -48,8 +48,9 @@ func (c *Comparison) write(w io.Writer, title string, style ...tablewriter.Optio
 	return err
 }
 
-// render writes rows, the first of which is the header, as a table.
-func render(w io.Writer, rows [][]string, style []tablewriter.Option) error {
+// Render writes rows, the first of which is the header, as a table. Columns are aligned to
+// the right but for the first, and for the second where it is the policy.
+func Render(w io.Writer, rows [][]string, markdown bool) error {
 	align := slices.Repeat([]tw.Align{tw.AlignRight}, len(rows[0]))
 	align[0] = tw.AlignLeft
 	if rows[0][1] == "policy" {
@@ -59,7 +60,11 @@ func render(w io.Writer, rows [][]string, style []tablewriter.Option) error {
 		Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},
 		Alignment:  tw.CellAlignment{Global: tw.AlignRight, PerColumn: align},
 	}
-	t := tablewriter.NewTable(w, append([]tablewriter.Option{tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell})}, style...)...)
+	options := []tablewriter.Option{tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell})}
+	if markdown {
+		options = append(options, tablewriter.WithRenderer(renderer.NewMarkdown()))
+	}
+	t := tablewriter.NewTable(w, options...)
 	t.Header(rows[0])
 	if err := errors.Join(t.Bulk(rows[1:]), t.Render()); err != nil {
 		return fmt.Errorf("write the table: %w", err)
@@ -122,7 +127,7 @@ func (d Difference) cells(digits, seeds int) []string {
 }
 
 func metric(name string) Metric {
-	m, known := findMetric(name)
+	m, known := FindMetric(name)
 	if !known {
 		panic("eval: no metric " + name)
 	}

@@ -100,7 +100,7 @@ func parseTerm(text string) (term, error) {
 		return x, fmt.Errorf("%q is neither a number nor policy.metric", text)
 	}
 	x.policy, x.metric = name[:dot], name[dot+1:]
-	if _, known := findMetric(x.metric); !known {
+	if _, known := FindMetric(x.metric); !known {
 		return x, fmt.Errorf("no metric is called %q; there are %s", x.metric, metricNames())
 	}
 	return x, nil
@@ -166,7 +166,8 @@ func (t Threshold) Needs(policies []string) error {
 	return nil
 }
 
-func findMetric(name string) (Metric, bool) {
+// FindMetric returns the metric of a name.
+func FindMetric(name string) (Metric, bool) {
 	for _, m := range Metrics {
 		if m.Name == name {
 			return m, true
