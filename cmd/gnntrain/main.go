@@ -37,7 +37,7 @@ func main() {
 			"   gnntrain                                  # a few minutes; writes gnn.safetensors\n" +
 			"   gnntrain --variant dqn --steps 50000      # no messages, a third of the time\n" +
 			"   gnntrain --out my.safetensors && rungnn --checkpoint my.safetensors",
-		Flags: []ucli.Flag{
+		Flags: append(onlineFlags(), []ucli.Flag{
 			&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "`NAME`: gnn (message passing) or dqn (no messages)"},
 			&ucli.StringFlag{Name: "out", Usage: "`FILE` to write; default: VARIANT.safetensors"},
 			&ucli.Uint64Flag{Name: "seed", Value: d.Seed, Usage: "of everything random"},
@@ -53,7 +53,7 @@ func main() {
 			&ucli.IntFlag{Name: "update-frequency", Value: d.UpdateFrequency, Usage: "placements between updates"},
 			&ucli.IntFlag{Name: "target-update-frequency", Value: d.TargetUpdateFrequency, Usage: "updates between copies to the target network"},
 			&ucli.BoolFlag{Name: "use-heuristic", Value: d.ImitationShare > 0, Usage: "start from imitation of the greedy heuristic for the objective"},
-		},
+		}...),
 		Action: train,
 	}, os.Args))
 }
@@ -85,6 +85,9 @@ func config(c *ucli.Context) (learn.Config, error) {
 func train(c *ucli.Context) error {
 	if c.NArg() > 0 {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
+	}
+	if c.Bool("online") {
+		return learnOnline(c)
 	}
 	cfg, err := config(c)
 	if err != nil {
