@@ -4,8 +4,9 @@ package torch
 
 import (
 	"fmt"
-
-	"github.com/sugarme/gotch/libtch"
+	"math"
+	"slices"
+	"strings"
 )
 
 // AdamConfig sets the optimiser.
@@ -34,12 +35,27 @@ func (c AdamConfig) Validate() error {
 	return nil
 }
 
-// Adam changes a set of parameters along their gradients (Kingma and Ba, 2015).
+// Adam changes a set of parameters along their gradients (Kingma and Ba, 2015). Its moments
+// are Go's, where libtorch's own optimiser keeps them out of reach: a run that is to go on
+// after it was killed needs them.
 type Adam struct {
-	c libtch.Coptimizer
+	config AdamConfig
+	p      *Parameters
+	of     []moments // by parameter
+	scale  []float64 // by parameter, of the learning rate; 0 leaves it alone
 }
 
-// NewAdam returns an optimiser for the parameters registered so far.
+// moments are what the optimiser remembers of one parameter.
+type moments struct {
+	steps  int
+	mean   []float32 // of the gradient
+	square []float32 // of the squared gradient
+}
+
+// adamEpsilon keeps a step finite where the gradient is zero.
+const adamEpsilon = 1e-8
+
+// NewAdam returns an optimiser for the parameters registered so far, which outlive it.
 func NewAdam(p *Parameters, config AdamConfig) (*Adam, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -47,45 +63,106 @@ func NewAdam(p *Parameters, config AdamConfig) (*Adam, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	a := &Adam{}
-	err := call("adam", func() {
-		a.c = libtch.AtoAdamW(config.LearningRate, config.Beta1, config.Beta2, config.WeightDecay)
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i, t := range p.tensors {
-		if err := call("adam: add "+p.names[i], func() { libtch.AtoAddParameter(a.c, t.c, 0) }); err != nil {
-			a.Drop()
-			return nil, err
-		}
+	a := &Adam{config: config, p: p}
+	for _, t := range p.tensors {
+		n := size(t.Shape())
+		a.of = append(a.of, moments{mean: make([]float32, n), square: make([]float32, n)})
+		a.scale = append(a.scale, 1)
 	}
 	return a, nil
 }
 
 // Step changes every parameter that has a gradient.
 func (a *Adam) Step() error {
-	if a.c == nil {
-		return fmt.Errorf("torch: a step of a dropped optimiser")
+	if len(a.of) != len(a.p.tensors) {
+		return fmt.Errorf("torch: a step of an optimiser of %d parameters on %d", len(a.of), len(a.p.tensors))
 	}
-	return call("adam: step", func() { libtch.AtoStep(a.c) })
+	var s Scope
+	defer s.Drop()
+	changed := slices.Clone(a.p.tensors)
+	for i, t := range a.p.tensors {
+		g := s.gradient(t)
+		if g == nil || a.scale[i] == 0 {
+			continue
+		}
+		gradient, weights := s.Float32s(g), s.Float32s(t)
+		if s.Err() != nil {
+			return s.Err()
+		}
+		a.step(i, weights, gradient)
+		changed[i] = s.Float32(weights, t.Shape()...)
+	}
+	return a.p.overwrite(&s, func(i int) *Tensor { return changed[i] })
+}
+
+// step moves the weights of parameter i.
+func (a *Adam) step(i int, weights, gradient []float32) {
+	m := &a.of[i]
+	m.steps++
+	rate := a.config.LearningRate * a.scale[i]
+	b1, b2 := float32(a.config.Beta1), float32(a.config.Beta2)
+	keep := float32(1 - rate*a.config.WeightDecay)
+	by := float32(rate / (1 - math.Pow(a.config.Beta1, float64(m.steps))))
+	root := float32(1 / math.Sqrt(1-math.Pow(a.config.Beta2, float64(m.steps))))
+	for j, g := range gradient {
+		m.mean[j] = b1*m.mean[j] + (1-b1)*g
+		m.square[j] = b2*m.square[j] + (1-b2)*g*g
+		weights[j] = keep*weights[j] - by*m.mean[j]/(root*float32(math.Sqrt(float64(m.square[j])))+adamEpsilon)
+	}
 }
 
 // SetLearningRate changes the size of the steps from the next one on; rate is positive.
 func (a *Adam) SetLearningRate(rate float64) error {
-	if a.c == nil {
-		return fmt.Errorf("torch: the learning rate of a dropped optimiser")
-	}
 	if !(rate > 0) {
 		return fmt.Errorf("torch: the learning rate is %v, want more than 0", rate)
 	}
-	return call("adam: learning rate", func() { libtch.AtoSetLearningRate(a.c, rate) })
+	a.config.LearningRate = rate
+	return nil
 }
 
-// Drop frees the optimiser and its moments. A second call does nothing.
-func (a *Adam) Drop() {
-	if a.c != nil {
-		libtch.AtoFree(a.c)
-		a.c = nil
+// Scale sets by what the learning rate is multiplied for the parameters whose names begin
+// with prefix, 0 or more; with 0 they stay as they are, and so does what is remembered of
+// their gradients.
+func (a *Adam) Scale(prefix string, factor float64) error {
+	if !(factor >= 0) || math.IsInf(factor, 0) {
+		return fmt.Errorf("torch: the learning rate of %s* times %v, want a number of 0 or more", prefix, factor)
 	}
+	for i, name := range a.p.names {
+		if strings.HasPrefix(name, prefix) {
+			a.scale[i] = factor
+		}
+	}
+	return nil
+}
+
+// Moments are what an optimiser remembers of one parameter, to be stored.
+type Moments struct {
+	Name         string
+	Steps        int
+	Mean, Square []float32
+}
+
+// Export copies out what the optimiser remembers, in the order of the parameters.
+func (a *Adam) Export() []Moments {
+	out := make([]Moments, len(a.of))
+	for i, m := range a.of {
+		out[i] = Moments{a.p.names[i], m.steps, slices.Clone(m.mean), slices.Clone(m.square)}
+	}
+	return out
+}
+
+// Import makes the optimiser go on from what another exported for a network of the same make.
+func (a *Adam) Import(ms []Moments) error {
+	if len(ms) != len(a.of) {
+		return fmt.Errorf("torch: import moments of %d parameters into %d", len(ms), len(a.of))
+	}
+	for i, m := range ms {
+		if n := len(a.of[i].mean); m.Name != a.p.names[i] || len(m.Mean) != n || len(m.Square) != n {
+			return fmt.Errorf("torch: import moments of %q (%d numbers) for %q (%d)", m.Name, len(m.Mean), a.p.names[i], n)
+		}
+	}
+	for i, m := range ms {
+		a.of[i] = moments{m.Steps, slices.Clone(m.Mean), slices.Clone(m.Square)}
+	}
+	return nil
 }

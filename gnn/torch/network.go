@@ -11,10 +11,17 @@ import (
 // equations are in that package's comment; the parity test holds the two together.
 type Network struct {
 	Parameters
+	// ValueApart stops the gradient of the value at the layers that only it has
+	// (ValueLayers), so that what it needs does not disturb the scores.
+	ValueApart bool
+
 	manifest checkpoint.Manifest
 	hidden   int
 	byName   map[string]*Tensor
 }
+
+// ValueLayers is how the names of the parameters begin that the value alone depends on.
+const ValueLayers = "value."
 
 // Outputs are what a batch gives.
 type Outputs struct {
@@ -96,7 +103,11 @@ func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
 	k = s.Relu(s.Add(k, n.affine(s, "candidate.features", s.Float32(b.CandidateX, cands, graph.CandidateDim), "")))
 
 	mean := segmentMean(s, k, candGraph, b.CandidateGraph, graphs)
-	v := s.Relu(n.affine(s, "value.hidden", s.Concat(1, c, p, mean), "value.hidden.bias"))
+	state := s.Concat(1, c, p, mean)
+	if n.ValueApart {
+		state = s.Detach(state)
+	}
+	v := s.Relu(n.affine(s, "value.hidden", state, "value.hidden.bias"))
 	return Outputs{Scores: n.affine(s, "score", k, ""), Value: n.affine(s, "value.out", v, "value.out.bias")}
 }
 

@@ -70,7 +70,6 @@ func TestTrainingLearnsAndRepeats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer adam.Drop()
 		for i := range 200 {
 			loss := step(t, n, adam, uint64(i))
 			if i == 0 {
@@ -138,7 +137,6 @@ func TestTrainingKeepsNoMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer adam.Drop()
 	for i := range 500 {
 		step(t, n, adam, uint64(i))
 	}
@@ -276,7 +274,6 @@ func TestAdamFollowsItsFormula(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer adam.Drop()
 	want, m, v, rate := 1.0, 0.0, 0.0, 0.1
 	for i := 1; i <= 5; i++ {
 		if i == 4 {
@@ -302,12 +299,8 @@ func TestAdamFollowsItsFormula(t *testing.T) {
 		}
 		s.Drop()
 	}
-	adam.Drop()
-	if err := adam.Step(); err == nil {
-		t.Error("a dropped optimiser made a step")
-	}
-	if err := adam.SetLearningRate(0.1); err == nil {
-		t.Error("a dropped optimiser took a learning rate")
+	if err := adam.SetLearningRate(0); err == nil {
+		t.Error("the optimiser took a learning rate of 0")
 	}
 }
 
@@ -355,7 +348,6 @@ func BenchmarkTrainingStep(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer adam.Drop()
 	for b.Loop() {
 		step(b, n, adam, 1)
 	}

@@ -50,9 +50,6 @@ func NewDQN(config Config, c *checkpoint.Checkpoint) (*DQN, error) {
 
 // Drop frees the networks.
 func (d *DQN) Drop() {
-	if d.adam != nil {
-		d.adam.Drop()
-	}
 	for _, n := range []*torch.Network{d.online, d.target} {
 		if n != nil {
 			n.Drop()

@@ -1,0 +1,84 @@
+//go:build torch
+
+package torch
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// An optimiser that goes on from exported moments and weights ends where the first one does.
+func TestAdamGoesOn(t *testing.T) {
+	run := func(stop int) []Array {
+		n := newNetwork(t, 7, 4, 8)
+		adam, err := NewAdam(&n.params, AdamConfig{LearningRate: 1e-2, Beta1: 0.9, Beta2: 0.999})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 20 {
+			if i == stop {
+				weights, moments := export(t, &n.params), adam.Export()
+				n = newNetwork(t, 8, 4, 8)
+				if adam, err = NewAdam(&n.params, AdamConfig{LearningRate: 1e-2, Beta1: 0.9, Beta2: 0.999}); err != nil {
+					t.Fatal(err)
+				}
+				if err := n.params.Import(weights); err != nil {
+					t.Fatal(err)
+				}
+				if err := adam.Import(moments); err != nil {
+					t.Fatal(err)
+				}
+			}
+			step(t, n, adam, uint64(i))
+		}
+		return export(t, &n.params)
+	}
+	if d := cmp.Diff(run(-1), run(9)); d != "" {
+		t.Errorf("unbroken (-) and broken (+) runs differ:\n%s", d)
+	}
+}
+
+func TestAdamRefusesOthersMoments(t *testing.T) {
+	a, b := newNetwork(t, 1, 3, 4), newNetwork(t, 1, 3, 5)
+	from, err := NewAdam(&a.params, DefaultAdam())
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := NewAdam(&b.params, DefaultAdam())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if to.Import(from.Export()) == nil || to.Import(nil) == nil {
+		t.Error("moments of another network were taken")
+	}
+}
+
+// A parameter whose rate is scaled to nothing stays, the others move.
+func TestAdamScale(t *testing.T) {
+	var p Parameters
+	defer p.Drop()
+	still, moving := p.Constant("head.w", 1, 1), p.Constant("trunk.w", 1, 1)
+	adam, err := NewAdam(&p, DefaultAdam())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := adam.Scale("head.", 0); err != nil {
+		t.Fatal(err)
+	}
+	if adam.Scale("head.", -1) == nil {
+		t.Error("a negative factor was taken")
+	}
+	var s Scope
+	defer s.Drop()
+	s.Backward(s.Sum(s.Square(s.Add(still, moving))))
+	if err := adam.Step(); err != nil {
+		t.Fatal(err)
+	}
+	if v := s.Float(still); v != 1 {
+		t.Errorf("the one at rest is %v", v)
+	}
+	if v := s.Float(moving); v >= 1 {
+		t.Errorf("the other one is %v", v)
+	}
+}

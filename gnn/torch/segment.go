@@ -1,0 +1,43 @@
+//go:build torch
+
+package torch
+
+import (
+	"fmt"
+	"math"
+)
+
+// SegmentLogSoftmax returns the logarithm of the softmax over each segment of x [n, 1]: row i
+// belongs to segment[i] of so many. It is how a policy chooses among candidates whose number
+// differs from graph to graph. Scores are shifted by their segment's highest first, so that
+// no exponential overflows.
+func (s *Scope) SegmentLogSoftmax(x *Tensor, segment []int64, segments int) *Tensor {
+	values := s.Float32s(x)
+	if s.err != nil {
+		return nil
+	}
+	if len(values) != len(segment) || len(x.Shape()) != 2 {
+		s.fail(fmt.Errorf("torch: segment log softmax: a tensor of shape %v for %d rows, want [%d, 1]", x.Shape(), len(segment), len(segment)))
+		return nil
+	}
+	n := len(values)
+	of := s.Int64(segment, n)
+	shifted := s.Sub(x, s.Float32(highest(values, segment, segments), n, 1))
+	return s.Sub(shifted, s.Rows(s.Log(s.SegmentSum(s.Exp(shifted), of, segments)), of))
+}
+
+// highest is, for every value, the highest of its segment.
+func highest(values []float32, segment []int64, segments int) []float32 {
+	top := make([]float32, segments)
+	for i := range top {
+		top[i] = float32(math.Inf(-1))
+	}
+	for i, v := range values {
+		top[segment[i]] = max(top[segment[i]], v)
+	}
+	out := make([]float32, len(values))
+	for i, g := range segment {
+		out[i] = top[g]
+	}
+	return out
+}
