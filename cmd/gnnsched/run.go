@@ -42,7 +42,7 @@ func runCommands() []*ucli.Command {
 				"   run" + v + " --policy best-fit                         # a heuristic, under its own name\n" +
 				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add upstream scores\n" +
 				"   run" + v + " --print-config                            # the KubeSchedulerConfiguration, to edit",
-			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), cli.LogFlags()...),
+			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), append(learnFlags(), cli.LogFlags()...)...),
 			Action: func(c *ucli.Context) error { return runScheduler(c, v) },
 		})
 	}
@@ -99,6 +99,11 @@ func runScheduler(c *ucli.Context, variant string) error {
 	if err != nil {
 		return err
 	}
+	if want.prepare != nil {
+		if err := want.prepare(); err != nil {
+			return err
+		}
+	}
 	file, remove, err := want.write()
 	if err != nil {
 		return err
@@ -122,13 +127,14 @@ func runScheduler(c *ucli.Context, variant string) error {
 // request is what the flags ask for: our configuration, or the user's file.
 type request struct {
 	target    kube.Target
-	names     []string // that pods choose the schedulers by
-	unshipped []string // of these, those without weights
+	names     []string     // that pods choose the schedulers by
+	unshipped []string     // of these, those without weights
+	prepare   func() error // what must be done before the scheduler runs; nil for nothing
 	yaml      func(kubeconfig string) ([]byte, error)
 }
 
 // fileInstead are the flags that say what a configuration file says too.
-var fileInstead = []string{"scheduler-name", "policy", "profiles", "checkpoint", "deadline", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect"}
+var fileInstead = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "deadline", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect"}, learnNames()...)
 
 func wanted(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}
@@ -150,6 +156,9 @@ func wanted(c *ucli.Context, variant string) (request, error) {
 	}
 	cfg, err := schedulerConfig(c, variant)
 	if err != nil {
+		return r, err
+	}
+	if r.prepare, err = learning(c, &cfg.Profiles[0]); err != nil {
 		return r, err
 	}
 	for _, p := range cfg.Profiles {
@@ -210,7 +219,7 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	if err := cfg.Validate(); err != nil {
 		return cfg, exit.New(exit.Usage, err, "see --help")
 	}
-	if path := c.String("checkpoint"); path != "" {
+	if path := c.String("checkpoint"); path != "" && !c.Bool("learn") { // which may begin a new one
 		return cfg, checkCheckpoint(path)
 	}
 	return cfg, nil
@@ -223,7 +232,7 @@ func chosenProfiles(c *ucli.Context, variant string) ([]server.Profile, error) {
 		p, err := chosenProfile(c, variant)
 		return []server.Profile{p}, err
 	}
-	for _, flag := range []string{"checkpoint", "policy", "scheduler-name"} {
+	for _, flag := range []string{"checkpoint", "policy", "scheduler-name", "learn"} {
 		if c.IsSet(flag) {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--%s is about one scheduler, --profiles about several", flag), "use --config for both")
 		}
