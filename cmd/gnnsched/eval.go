@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 )
@@ -19,7 +20,8 @@ func evalCommand() *ucli.Command {
 		Usage: "compare policies in the simulator, on the same arrivals",
 		Description: "Every policy meets the same clusters and arrivals. Means and the differences from the first policy, with a\n" +
 			"95% bootstrap interval and Wilcoxon's signed-rank test; pods that found no node are counted beside every\n" +
-			"other figure. No cluster is needed.\n\n" +
+			"other figure. No cluster is needed; --live starts one of its own for each seed and repeats the episodes there,\n" +
+			"for a few policies unless told otherwise.\n\n" +
 			"Scenarios:\n" + scenarioHelp() + "\n" +
 			"A threshold compares means: sums of numbers and of policy.metric, perhaps times a number, with <, <=, > or >=\n" +
 			"between them, and the scenario's name and a colon before it where it is not for all. The metrics are\n" +
@@ -32,8 +34,9 @@ func evalCommand() *ucli.Command {
 			"   gnnsched eval --checkpoint logs/gnn.safetensors        # add a network that you trained\n" +
 			"   gnnsched eval --policies best-fit,most-allocated,gnn   # best-fit is the baseline\n" +
 			"   gnnsched eval --threshold 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'   # exit 99 where missed\n" +
+			"   gnnsched eval --live --scenario aaml                   # the simulator against a cluster\n" +
 			"   gnnsched eval -o json | jq '.[].policies[].mean'",
-		Flags: []ucli.Flag{
+		Flags: append([]ucli.Flag{
 			&ucli.StringSliceFlag{Name: "scenario", Usage: "`NAMES`, patterns such as 'hetero*', all, or YAML files; default: " + strings.Join(eval.Default, ",")},
 			&ucli.StringFlag{Name: "print-scenario", Usage: "print the file of the scenario `NAME` and do nothing else"},
 			&ucli.IntFlag{Name: "seeds", Value: 10, Usage: "`NUMBER` of episodes for each policy"},
@@ -43,7 +46,9 @@ func evalCommand() *ucli.Command {
 			&ucli.StringSliceFlag{Name: "threshold", Usage: "exit with 99 unless the `CONDITION` holds; repeatable"},
 			&ucli.StringFlag{Name: "plot", Usage: "also draw a figure of each scenario into the `DIRECTORY`, as SVG"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
-		},
+			&ucli.BoolFlag{Name: "live", Usage: "repeat it on simulated clusters with the real kube-scheduler, and state the difference"},
+			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: beside this program, else on the PATH"},
+		}, cli.LogFlags()...),
 		Action: runEval,
 	}
 }
@@ -86,6 +91,9 @@ func runEval(c *ucli.Context) error {
 		_, err = c.App.Writer.Write(text)
 		return err
 	}
+	if c.Bool("live") {
+		return runLive(c)
+	}
 	e, err := evaluationOf(c)
 	if err != nil {
 		return err
@@ -126,11 +134,7 @@ func evaluationOf(c *ucli.Context) (e evaluation, err error) {
 
 // compare runs every scenario, which can take long, and shows how far it is.
 func (e evaluation) compare(c *ucli.Context) ([]*eval.Comparison, error) {
-	log := zerolog.New(zerolog.ConsoleWriter{Out: c.App.ErrWriter, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}})
-	if onTerminal() {
-		log = zerolog.Nop()
-	}
-	view := newProgressView(c.App.ErrWriter, onTerminal(), log)
+	view := evalProgress(c)
 	defer view.close()
 	var out []*eval.Comparison
 	for i, s := range e.scenarios {
@@ -146,6 +150,15 @@ func (e evaluation) compare(c *ucli.Context) ([]*eval.Comparison, error) {
 		out = append(out, r)
 	}
 	return out, nil
+}
+
+// evalProgress shows how far it is: in place on a terminal, as lines on stderr elsewhere.
+func evalProgress(c *ucli.Context) *progressView {
+	log := zerolog.New(zerolog.ConsoleWriter{Out: c.App.ErrWriter, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}})
+	if onTerminal() {
+		log = zerolog.Nop()
+	}
+	return newProgressView(c.App.ErrWriter, onTerminal(), log)
 }
 
 // chosenScenarios are the built-in ones of names and patterns, and those of files.

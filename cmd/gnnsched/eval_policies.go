@@ -32,11 +32,7 @@ func chosenPolicies(names, files []string) ([]eval.Contender, error) {
 		out = append(out, x)
 	}
 	for _, f := range files {
-		name, path, given := strings.Cut(f, "=")
-		if !given {
-			path = f
-			name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-		}
+		name, path := checkpointArgument(f)
 		if err := checkCheckpoint(path); err != nil {
 			return nil, err
 		}
@@ -58,6 +54,14 @@ func chosenPolicies(names, files []string) ([]eval.Contender, error) {
 		seen[x.Name] = true
 	}
 	return out, nil
+}
+
+// checkpointArgument reads NAME=FILE, or FILE, which is then called after its base name.
+func checkpointArgument(text string) (name, path string) {
+	if name, path, given := strings.Cut(text, "="); given {
+		return name, path
+	}
+	return strings.TrimSuffix(filepath.Base(text), filepath.Ext(text)), text
 }
 
 func namedPolicy(name string) (eval.Contender, error) {

@@ -22,7 +22,7 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 		title = "### %s on a cluster with the real kube-scheduler\n\n%s.\n"
 	}
 	fmt.Fprintf(&b, title, r.Scenario.Name, r.Scenario.About)
-	fmt.Fprintf(&b, "\nPods of %d seeds: who got the same node as in the simulator, and whose node is one that the simulator's policy\ntakes in the same state:\n\n", len(r.Seeds))
+	fmt.Fprintf(&b, "\nHow many pods of %s got the same node as in the simulator, and how many a node that the simulator's\npolicy would have chosen in the same state:\n\n", r.seeds())
 	if err := eval.Render(&b, r.placements(), markdown); err != nil {
 		return err
 	}
@@ -33,6 +33,13 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 	b.WriteByte('\n')
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+func (r *Report) seeds() string {
+	if n := len(r.Seeds); n > 1 {
+		return fmt.Sprintf("seeds %d to %d", r.Seeds[0], r.Seeds[n-1])
+	}
+	return fmt.Sprintf("seed %d", r.Seeds[0])
 }
 
 // MarshalJSON implements json.Marshaler.

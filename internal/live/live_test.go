@@ -1,0 +1,133 @@
+package live
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/kubernetes"
+
+	"gnnsched/internal/golden"
+	"gnnsched/internal/simulated"
+	"gnnsched/kwok"
+	"gnnsched/kwok/nodepool"
+	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/server"
+	"gnnsched/scheduler/sim"
+	"gnnsched/workload"
+)
+
+// scenario is a few nodes of quite different sizes, so that scores hardly ever tie, and more
+// pods than fit, some of which leave.
+func scenario() eval.Scenario {
+	size := func(milliCPU, gi int64) sim.NodeSize {
+		return sim.NodeSize{Weight: 1, Allocatable: cluster.Resources{MilliCPU: milliCPU, Memory: gi << 30, Pods: 110}}
+	}
+	shape := func(name string, milliCPU, gi int64) workload.Shape {
+		return workload.Shape{Name: name, Weight: 1, Requests: cluster.Resources{MilliCPU: milliCPU, Memory: gi << 30, Pods: 1}}
+	}
+	return eval.Scenario{Name: "test", About: "a few nodes and more pods than fit", Config: sim.Config{
+		Nodes: sim.Exactly(3), Zones: sim.Exactly(2), ControlPlane: true, Initial: 0.2,
+		Sizes:    []sim.NodeSize{size(7100, 17), size(9300, 37), size(13700, 29), size(17900, 53)},
+		Shapes:   []workload.Shape{shape("a", 700, 1), shape("b", 1100, 3), shape("c", 2300, 2)},
+		Replicas: sim.IntRange{Min: 1, Max: 4}, Load: sim.FloatRange{Min: 1, Max: 1}, Turnover: 1,
+		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
+	}}
+}
+
+// seed is one whose nodes differ from each other and whose pods do not all fit at the end.
+const seed = 14
+
+func contender(t *testing.T, name string, p server.Profile) Contender {
+	h, err := policy.FindHeuristic(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SchedulerName = name
+	return Contender{Contender: eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, Profile: p}
+}
+
+// The real scheduler on a cluster does what the simulator says: a heuristic in our plugin
+// gives every pod the same node, and upstream's own profile decides as our copy of its scoring
+// would.
+func TestClusterAgreesWithSimulator(t *testing.T) {
+	c := Config{Scenario: scenario(), Contenders: []Contender{
+		contender(t, "best-fit", server.Profile{Policy: "best-fit"}),
+		contender(t, "kube-scheduler", server.Profile{Variant: server.DefaultProfile}),
+	}}
+	client, kubeconfig := startCluster(t, c.Scenario)
+	ended := func(err error) { t.Error(err) }
+	stop, err := simulated.Schedule(t.Context(), t.TempDir(), c.scheduler(kubeconfig), ended)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for _, x := range c.Contenders {
+		got, err := try(t.Context(), client, c.Scenario, x, seed, func(float64) {})
+		if err != nil {
+			t.Fatalf("%s: %v", x.Name, err)
+		}
+		if got.Placed < 20 || got.Best != got.Placed || got.Simulated.Unscheduled == 0 {
+			t.Errorf("%s: %+v", x.Name, got)
+		}
+		if x.Name != "best-fit" { // upstream draws among equals, and so does our copy
+			continue
+		}
+		if d := cmp.Diff(got.Simulated, got.Live); d != "" || got.Same != got.Placed {
+			t.Errorf("%s: %d of %d pods on the same node; -simulator +cluster:\n%s", x.Name, got.Same, got.Placed, d)
+		}
+	}
+}
+
+// startCluster has the nodes of the seed.
+func startCluster(t *testing.T, s eval.Scenario) (kubernetes.Interface, string) {
+	env, err := sim.New(s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Reset(seed); err != nil {
+		t.Fatal(err)
+	}
+	y, err := pools(env.Snapshot().Nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := nodepool.Parse("pools.yaml", y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), Pools: nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return kubernetes.NewForConfigOrDie(c.REST()), c.Kubeconfig()
+}
+
+func TestReportGolden(t *testing.T) {
+	r := &Report{Scenario: eval.Scenario{Name: "made", About: "figures made up for a test"}, Seeds: []uint64{1, 2}}
+	for i := range r.Seeds {
+		for k, name := range []string{"kube-scheduler", "gnn"} {
+			r.Trials = append(r.Trials, Trial{
+				Policy: name, Seed: r.Seeds[i], Placed: 100, Same: 90 * k, Best: 100 - k,
+				Simulated: sim.Outcome{Cost: 0.1, CPUStd: 0.2, MemoryStd: 0.3, NodesInUse: 10, Unscheduled: k},
+				Live:      sim.Outcome{Cost: 0.1 + 0.01*float64(i), CPUStd: 0.2, MemoryStd: 0.27, NodesInUse: 10 - k, Unscheduled: i},
+			})
+		}
+	}
+	for file, markdown := range map[string]bool{"report.txt": false, "report.md": true} {
+		var b bytes.Buffer
+		if err := r.Write(&b, markdown); err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, file, b.String())
+	}
+}
