@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/utils/clock"
@@ -37,6 +39,7 @@ func learnOnline(c *ucli.Context) (err error) {
 	if cli.IsTerminal(os.Stdin) {
 		return exit.New(exit.Usage, errors.New("--online reads a scheduler's placements from stdin, which is a terminal"), "start it with rungnn --learn")
 	}
+	signal.Ignore(syscall.SIGPIPE) // a scheduler that was killed reads no report, but what was learned is to be saved
 	r, err := online.NewReader(os.Stdin)
 	if err != nil {
 		return exit.New(exit.Usage, err, "start it with rungnn --learn")

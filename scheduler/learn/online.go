@@ -22,7 +22,7 @@ const saveEvery = 16
 type Online struct {
 	Config   Config                             // of OnlineConfig; its schedules stand still
 	Save     func(*checkpoint.Checkpoint) error // gets the network every saveEvery updates, and at the end
-	Progress func(OnlineProgress)               // called at every Save before it; may be nil
+	Progress func(OnlineProgress)               // called after every Save; may be nil
 
 	start   *checkpoint.Checkpoint
 	dqn     *DQN
@@ -131,9 +131,6 @@ func (o *Online) update() error {
 // learning so far.
 func (o *Online) save() error {
 	o.unsaved = 0
-	if o.Progress != nil {
-		o.Progress(OnlineProgress{Steps: o.steps, Updates: o.updates, Lost: o.lost, Loss: o.losses.take(), Norm: o.norms.take(), Reward: o.rewards.take()})
-	}
 	c, err := o.dqn.Checkpoint()
 	if err != nil {
 		return err
@@ -143,5 +140,11 @@ func (o *Online) save() error {
 	maps.Copy(training, was)
 	training["onlineSteps"], training["onlineUpdates"] = was["onlineSteps"]+float64(o.steps), was["onlineUpdates"]+float64(o.updates)
 	c.Manifest.Training = training
-	return o.Save(c)
+	if err := o.Save(c); err != nil {
+		return err
+	}
+	if o.Progress != nil {
+		o.Progress(OnlineProgress{Steps: o.steps, Updates: o.updates, Lost: o.lost, Loss: o.losses.take(), Norm: o.norms.take(), Reward: o.rewards.take()})
+	}
+	return nil
 }
