@@ -30,17 +30,19 @@ func (e *Env) Plan() []Arrival {
 func (e *Env) Next() int { return int(e.pending) }
 
 // Waiting are the arrivals of Plan that wait for a node, less the pending one.
-func (e *Env) Waiting() []int { return numbers(e.waiting, func(pod int32) int32 { return pod }) }
+func (e *Env) Waiting() []int {
+	out := make([]int, len(e.waiting))
+	for i, pod := range e.waiting {
+		out[i] = int(pod)
+	}
+	return out
+}
 
 // Leaving are the arrivals of Plan that run now and will leave one day, in no order.
 func (e *Env) Leaving() []int {
-	return numbers(e.running, func(d departure) int32 { return d.pod })
-}
-
-func numbers[T any](list []T, of func(T) int32) []int {
-	out := make([]int, len(list))
-	for i, x := range list {
-		out[i] = int(of(x))
+	out := make([]int, len(e.running))
+	for i, d := range e.running {
+		out[i] = int(d.pod)
 	}
 	return out
 }
