@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/jszwec/csvutil"
+
+	"gnnsched/scheduler/cluster"
 )
 
 // row is a line of the CSV: AAML's columns in AAML's order.
@@ -76,11 +78,11 @@ func (c cpuCell) MarshalText() ([]byte, error) {
 	if c == 0 {
 		return nil, nil
 	}
-	return []byte(formatCPU(int64(c))), nil
+	return []byte(cluster.FormatCPU(int64(c))), nil
 }
 
 func (c *cpuCell) UnmarshalText(b []byte) error {
-	n, err := parseCPU(string(b))
+	n, err := cluster.ParseCPU(string(b))
 	*c = cpuCell(n)
 	return err
 }
@@ -89,11 +91,11 @@ func (m memCell) MarshalText() ([]byte, error) {
 	if m == 0 {
 		return nil, nil
 	}
-	return []byte(formatMemory(int64(m))), nil
+	return []byte(cluster.FormatMemory(int64(m))), nil
 }
 
 func (m *memCell) UnmarshalText(b []byte) error {
-	n, err := parseMemory(string(b))
+	n, err := cluster.ParseMemory(string(b))
 	*m = memCell(n)
 	return err
 }
@@ -101,7 +103,7 @@ func (m *memCell) UnmarshalText(b []byte) error {
 // Recorder writes steps as CSV, AAML's columns, each line flushed as it is written, so that a
 // run that breaks off leaves what it did.
 //
-// The columns hold no labels, node selectors or tolerations: a plan whose shapes have them
+// The columns hold no labels, node selectors, tolerations or GPUs: a plan whose shapes have them
 // is repeated by its seed, not by its CSV.
 type Recorder struct {
 	w   *csv.Writer
@@ -155,13 +157,13 @@ func WriteCSV(w io.Writer, p Plan) error {
 }
 
 // LostInCSV names the shapes of the plan that hold what the CSV cannot: labels, a node
-// selector or tolerations.
+// selector, tolerations or GPUs.
 func LostInCSV(p Plan) []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, s := range p.Steps {
 		sh := s.Deployment.Shape
-		if len(sh.Labels)+len(sh.NodeSelector)+len(sh.Tolerations) > 0 && !seen[sh.Name] {
+		if len(sh.Labels)+len(sh.NodeSelector)+len(sh.Tolerations)+int(sh.Requests.GPU) > 0 && !seen[sh.Name] {
 			seen[sh.Name] = true
 			out = append(out, sh.Name)
 		}

@@ -29,7 +29,10 @@ type Replay struct {
 // that still lives, which AAML's files have where a reset lay between that they do not
 // record, gets a number.
 func ReadCSV(r io.Reader, file string) (Replay, error) {
-	rows := newRecords(r)
+	return readPlan(newRecords(r), file)
+}
+
+func readPlan(rows *records, file string) (Replay, error) {
 	header, err := rows.header()
 	if err != nil {
 		return Replay{}, located(file, rows, "", err)
@@ -96,9 +99,9 @@ func (in *reader) add(r row) (column string, err error) {
 		return "pod_count", fmt.Errorf("a deployment needs 1 pod or more")
 	}
 	if l, q := d.Shape.Limits, d.Shape.Requests; l.MilliCPU != 0 && l.MilliCPU < q.MilliCPU {
-		return "cpu_limit", fmt.Errorf("%s is less than the request of %s", formatCPU(l.MilliCPU), formatCPU(q.MilliCPU))
+		return "cpu_limit", fmt.Errorf("%s is less than the request of %s", cluster.FormatCPU(l.MilliCPU), cluster.FormatCPU(q.MilliCPU))
 	} else if l.Memory != 0 && l.Memory < q.Memory {
-		return "mem_limit", fmt.Errorf("%s is less than the request of %s", formatMemory(l.Memory), formatMemory(q.Memory))
+		return "mem_limit", fmt.Errorf("%s is less than the request of %s", cluster.FormatMemory(l.Memory), cluster.FormatMemory(q.Memory))
 	}
 	if in.taken[d.Name] {
 		d.Name = numbered(d.Name, in.taken)
@@ -194,10 +197,7 @@ func (r *records) header() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.names = make([]string, len(first))
-	for i, s := range first {
-		r.names[i] = strings.ToLower(strings.ReplaceAll(s, " ", "_"))
-	}
+	r.names = columnNames(first)
 	if slices.Contains(r.names, "name") && slices.Contains(r.names, "pod_count") {
 		return r.names, r.checkHeader()
 	}
@@ -211,6 +211,14 @@ func (r *records) header() ([]string, error) {
 	}
 	r.again = first
 	return r.names, nil
+}
+
+func columnNames(record []string) []string {
+	names := make([]string, len(record))
+	for i, s := range record {
+		names[i] = strings.ToLower(strings.ReplaceAll(s, " ", "_"))
+	}
+	return names
 }
 
 // checkHeader wants every column but the action once: without requests, pods would be other

@@ -13,9 +13,10 @@ import (
 // and replica range alone; target, capacity and use only decide how many of them there are.
 type Generator struct {
 	Seed        uint64
-	Shapes      []Shape // at least one with a weight over 0
-	ReplicasMin int     // fewest pods of a Deployment, 1 or more
-	ReplicasMax int     // most, ReplicasMin or more
+	Shapes      []Shape   // at least one with a weight over 0
+	Requests    *Requests // draws what pods ask for; instead of Shapes
+	ReplicasMin int       // fewest pods of a Deployment, 1 or more
+	ReplicasMax int       // most, ReplicasMin or more
 
 	Fills  int  // how often the cluster is filled, 1 or more; resets stand between
 	Target Load // fractions, each over 0; a fill ends with the first that is reached
@@ -45,6 +46,21 @@ func (g Generator) Validate() error {
 	if g.ReplicasMin < 1 || g.ReplicasMax > maxReplicas || g.ReplicasMin > g.ReplicasMax {
 		bad("replicas %d to %d: want 1 or more, at most %d, and the least not over the most", g.ReplicasMin, g.ReplicasMax, maxReplicas)
 	}
+	errs = append(errs, g.validateShapes()...)
+	return errors.Join(errs...)
+}
+
+func (g Generator) validateShapes() (errs []error) {
+	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	if g.Requests != nil {
+		if len(g.Shapes) > 0 {
+			bad("requests: give these or shapes, not both")
+		}
+		if err := g.Requests.Validate(); err != nil {
+			bad("requests.%w", err)
+		}
+		return errs
+	}
 	var weight float64
 	for _, s := range g.Shapes {
 		if err := s.Validate(); err != nil {
@@ -55,7 +71,7 @@ func (g Generator) Validate() error {
 	if !(weight > 0) || math.IsInf(weight, 0) {
 		bad("shapes: no shape with a weight over 0")
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // ErrNoCapacity is returned where no node could take a pod, ErrLoaded where the cluster
@@ -96,13 +112,20 @@ func (g Generator) fill(fill int, taken map[string]bool) []Step {
 	for used := g.Used; !LoadOf(used, g.Capacity).Reached(g.Target); {
 		d := Deployment{
 			Replicas: g.ReplicasMin + draw.IntN(g.ReplicasMax-g.ReplicasMin+1),
-			Shape:    pick(draw, g.Shapes),
+			Shape:    g.shape(draw),
 			Name:     freeName(names, taken),
 		}
 		used = used.Plus(d.Requests())
 		steps = append(steps, Step{Action: Add, Deployment: d})
 	}
 	return steps
+}
+
+func (g Generator) shape(rng *rand.Rand) Shape {
+	if g.Requests != nil {
+		return g.Requests.Draw(rng)
+	}
+	return pick(rng, g.Shapes)
 }
 
 // pick draws a shape by weight.

@@ -13,12 +13,18 @@ import (
 	"gnnsched/scheduler/cluster"
 )
 
+// The most that a Deployment, and a pod of it, may ask for. Beyond it lies a slip.
+const (
+	maxReplicas = 10_000
+	maxGPU      = 64
+)
+
 // Shape is a kind of pod: what each pod of a Deployment asks for and where it may run.
 type Shape struct {
 	Name   string  // a label value; may be empty for a shape read back from a CSV
 	Weight float64 // how often it is drawn, relative to the other shapes of the list
 
-	Requests cluster.Resources // CPU and memory of one pod; Pods is 1; GPU is not used yet
+	Requests cluster.Resources // of one pod; Pods is 1
 	Limits   cluster.Resources // CPU and memory; 0 means no limit; Pods and GPU are 0
 
 	Labels       map[string]string // further labels of the pods
@@ -40,20 +46,26 @@ func (s Shape) Validate() error {
 		add("weight", "%v must be 0 or more", s.Weight)
 	}
 	r, l := s.Requests, s.Limits
-	if r.MilliCPU < 0 || r.MilliCPU > maxMilliCPU {
-		add("requests.cpu", "%s is out of range", formatCPU(r.MilliCPU))
+	if r.MilliCPU < 0 || r.MilliCPU > cluster.MaxMilliCPU {
+		add("requests.cpu", "%s is out of range", cluster.FormatCPU(r.MilliCPU))
 	}
-	if r.Memory < 0 || r.Memory > maxMemory {
-		add("requests.memory", "%s is out of range", formatMemory(r.Memory))
+	if r.Memory < 0 || r.Memory > cluster.MaxMemory {
+		add("requests.memory", "%s is out of range", cluster.FormatMemory(r.Memory))
 	}
-	if r.Pods != 1 || r.GPU != 0 || l.Pods != 0 || l.GPU != 0 {
-		add("requests", "a shape is one pod that asks for CPU and memory")
+	if r.GPU < 0 || r.GPU > maxGPU {
+		add("requests.gpu", "%d is not 0 to %d", r.GPU, maxGPU)
+	}
+	if r.Pods != 1 {
+		add("requests.pods", "%d; a shape is one pod", r.Pods)
+	}
+	if l.Pods != 0 || l.GPU != 0 {
+		add("limits", "only CPU and memory have a limit of their own")
 	}
 	if l.MilliCPU != 0 && l.MilliCPU < r.MilliCPU {
-		add("limits.cpu", "%s is less than the request of %s", formatCPU(l.MilliCPU), formatCPU(r.MilliCPU))
+		add("limits.cpu", "%s is less than the request of %s", cluster.FormatCPU(l.MilliCPU), cluster.FormatCPU(r.MilliCPU))
 	}
 	if l.Memory != 0 && l.Memory < r.Memory {
-		add("limits.memory", "%s is less than the request of %s", formatMemory(l.Memory), formatMemory(r.Memory))
+		add("limits.memory", "%s is less than the request of %s", cluster.FormatMemory(l.Memory), cluster.FormatMemory(r.Memory))
 	}
 	validateLabels("labels", s.Labels, true, add)
 	validateLabels("nodeSelector", s.NodeSelector, false, add)

@@ -35,17 +35,12 @@ type shapeFile struct {
 
 type shapeEntry struct {
 	Name         string            `json:"name"`
-	Weight       *float64          `json:"weight,omitempty"` // 1 where it is left out
-	Requests     amounts           `json:"requests,omitempty"`
-	Limits       amounts           `json:"limits,omitempty"`
+	Weight       *float64          `json:"weight,omitempty"`   // 1 where it is left out
+	Requests     json.RawMessage   `json:"requests,omitempty"` // cluster.Resources, read later
+	Limits       json.RawMessage   `json:"limits,omitempty"`   // so that errors say where
 	Labels       map[string]string `json:"labels,omitempty"`
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	Tolerations  []tolerationEntry `json:"tolerations,omitempty"`
-}
-
-type amounts struct {
-	CPU    scalar `json:"cpu,omitempty"`
-	Memory scalar `json:"memory,omitempty"`
 }
 
 type tolerationEntry struct {
@@ -53,18 +48,6 @@ type tolerationEntry struct {
 	Operator string `json:"operator,omitempty"` // Equal (the default) or Exists
 	Value    string `json:"value,omitempty"`
 	Effect   string `json:"effect,omitempty"` // empty means every effect
-}
-
-// scalar keeps a string or a number as it is written, so that what is wrong with it can be
-// said together with the place where it stands.
-type scalar string
-
-func (s *scalar) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] == '"' {
-		return json.Unmarshal(b, (*string)(s))
-	}
-	*s = scalar(b)
-	return nil
 }
 
 // ReadShapes decodes a shapes file. It is strict: an unknown or doubled field, a second
@@ -122,20 +105,19 @@ func (e shapeEntry) shape() (Shape, error) {
 		s.Weight = *e.Weight
 	}
 	var errs []error
-	read := func(to *int64, field string, v scalar, parse func(string) (int64, error)) {
-		if v == "" {
+	read := func(to *cluster.Resources, field string, b json.RawMessage) {
+		if len(b) == 0 {
 			return
 		}
-		n, err := parse(string(v))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", field, err))
+		for _, err := range flatten(to.UnmarshalJSON(b)) {
+			errs = append(errs, fmt.Errorf("%s.%w", field, err))
 		}
-		*to = n
 	}
-	read(&s.Requests.MilliCPU, "requests.cpu", e.Requests.CPU, parseCPU)
-	read(&s.Requests.Memory, "requests.memory", e.Requests.Memory, parseMemory)
-	read(&s.Limits.MilliCPU, "limits.cpu", e.Limits.CPU, parseCPU)
-	read(&s.Limits.Memory, "limits.memory", e.Limits.Memory, parseMemory)
+	read(&s.Requests, "requests", e.Requests)
+	read(&s.Limits, "limits", e.Limits)
+	if s.Requests.Pods > 1 {
+		errs = append(errs, fmt.Errorf("requests.pods: %d; a shape is one pod", s.Requests.Pods))
+	}
 	s.Requests.Pods = 1
 	for i, t := range e.Tolerations {
 		switch t.Operator {

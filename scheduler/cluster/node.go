@@ -14,8 +14,9 @@ const (
 
 // Taint keeps pods off a node unless they tolerate it.
 type Taint struct {
-	Key, Value string
-	Effect     Effect
+	Key    string `json:"key"`
+	Value  string `json:"value,omitempty"`
+	Effect Effect `json:"effect"`
 }
 
 // Toleration admits a pod to nodes with matching taints. An empty Key matches every key, an

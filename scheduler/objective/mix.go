@@ -29,7 +29,7 @@ var (
 
 // Terms are the terms that Parse knows by name. To use a term of one's own by name, append
 // it here before parsing.
-var Terms = []Term{Balance{}, Pack{}}
+var Terms = []Term{Balance{}, Pack{}, Fragmentation{}, Zones{}}
 
 // Parse reads a mix from its text form. The error names the terms that there are.
 func Parse(text string) (Mix, error) {

@@ -5,81 +5,86 @@ import (
 	"fmt"
 	"math"
 
-	"gnnsched/scheduler/cluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
 )
 
 // Config says what clusters, what workload and what reward an environment has. Ranges and
-// weighted lists are drawn from anew in every episode.
+// weighted lists are drawn from anew in every episode. By hand, in YAML:
+//
+//	nodes: {min: 40, max: 60}
+//	sizes:
+//	- {weight: 2, allocatable: {cpu: 16, memory: 64Gi, pods: 110}}
+//	- {weight: 1, allocatable: {cpu: 64, memory: 256Gi, pods: 110}}
+//	pools:
+//	- {count: 4, allocatable: {cpu: 32, memory: 128Gi, gpu: 8, pods: 110}, zone: a,
+//	   labels: {pool: gpu}, taints: [{key: gpu, effect: NoSchedule}]}
+//	zones: 3
+//	shapes:
+//	- {name: web, weight: 4, requests: {cpu: 500m, memory: 1Gi}}
+//	- {name: train, weight: 1, requests: {cpu: 8, memory: 32Gi, gpu: 1},
+//	   nodeSelector: {pool: gpu}, tolerations: [{key: gpu, operator: Exists}]}
+//	replicas: {min: 1, max: 10}
+//	load: 0.8
+//	turnover: 2
+//	arrivals: {process: bursts, size: 0.1}
+//	lifetimes: {distribution: pareto, alpha: 1.5}
+//	lose: 0.1
+//	objective: balance
 type Config struct {
-	Nodes        IntRange   `json:"nodes"`        // how many, besides the control plane; 1 or more
-	Sizes        []NodeSize `json:"sizes"`        // what a node offers; every node draws one
-	SizeKinds    IntRange   `json:"sizeKinds"`    // how many of Sizes one cluster mixes; zero: all
-	Zones        IntRange   `json:"zones"`        // how many zones; every node draws one; zero: no zones
-	ControlPlane bool       `json:"controlPlane"` // one more node, the first, which no ordinary pod tolerates
-	Initial      float64    `json:"initial"`      // pods that never leave fill each node up to a fraction drawn from 0 to this; less than Load.Min
+	Nodes        IntRange   `json:"nodes"`           // how many of Sizes; 1 or more where there are no pools
+	Sizes        []NodeSize `json:"sizes,omitempty"` // what a node offers; every node draws one
+	SizeKinds    IntRange   `json:"sizeKinds"`       // how many of Sizes one cluster mixes; zero: all
+	Pools        []NodePool `json:"pools,omitempty"` // nodes that are there besides
+	Zones        IntRange   `json:"zones"`           // how many zones; every node draws one; zero: no zones
+	ControlPlane bool       `json:"controlPlane"`    // one more node, the first, which no ordinary pod tolerates
+	Initial      float64    `json:"initial"`         // pods that never leave fill each node up to a fraction drawn from 0 to this; less than Load.Min
 
-	Shapes     []workload.Shape `json:"shapes"`     // pods, drawn by weight; their names are distinct
-	ShapeKinds IntRange         `json:"shapeKinds"` // how many of Shapes one episode uses; zero: all
-	Replicas   IntRange         `json:"replicas"`   // pods of a deployment; 1 or more
-	Load       FloatRange       `json:"load"`       // fraction of CPU, memory or pod slots, whichever is reached first; over 0, at most 2
+	Shapes     []workload.Shape   `json:"shapes,omitempty"`   // pods, drawn by weight; their names are distinct
+	ShapeKinds IntRange           `json:"shapeKinds"`         // how many of Shapes one episode uses; zero: all
+	Requests   *workload.Requests `json:"requests,omitempty"` // instead of Shapes: every deployment's pods ask for random amounts
+	Trace      *Trace             `json:"trace,omitempty"`    // instead of all other fields on pods
+	Replicas   IntRange           `json:"replicas"`           // pods of a deployment; 1 or more
+	Load       FloatRange         `json:"load"`               // fraction of CPU, memory or pod slots, whichever is reached first; over 0, at most 2
 	// Turnover is for how many further fills' worth of pods arrive after the load is
-	// reached, while pods leave. Lifetimes are exponential, their mean as many arrivals as
-	// the fill had pods, which keeps the load about where it is.
-	Turnover int `json:"turnover"`
+	// reached, while pods leave.
+	Turnover  int       `json:"turnover"`
+	Arrivals  Arrivals  `json:"arrivals,omitzero"`  // how those further pods come
+	Lifetimes Lifetimes `json:"lifetimes,omitzero"` // when pods leave, once the load is reached
+
+	// Lose is the fraction of the nodes that go once the load is reached, halfway through a
+	// trace; which ones, the seed decides. The pods on them wait for a node again, and then
+	// run for their whole lifetime; those of Initial are gone. 0 to less than 1.
+	Lose float64 `json:"lose,omitempty"`
 
 	Objective objective.Mix `json:"objective"` // what the reward is about
 	WaitCost  float64       `json:"waitCost"`  // what the reward loses by each pod that has to wait; 0 or more
 }
 
-// IntRange is an interval, both ends included. The zero value means unset.
-type IntRange struct {
-	Min int `json:"min"`
-	Max int `json:"max"`
-}
-
-// Exactly is the range of one value.
-func Exactly(n int) IntRange { return IntRange{n, n} }
-
-// FloatRange is an interval of fractions.
-type FloatRange struct {
-	Min float64 `json:"min"`
-	Max float64 `json:"max"`
-}
-
-// NodeSize is what a node may offer.
-type NodeSize struct {
-	Weight      float64           `json:"weight"` // how often it is drawn, relative to the others; over 0
-	Allocatable cluster.Resources `json:"allocatable"`
-}
-
-// AAMLNode is the node that simulated clusters have by default: 64 CPU, 256 GiB, 110 pods.
-var AAMLNode = cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110}
-
-// maxNodes bounds a cluster to what Kubernetes is tested with, twice over.
-const maxNodes = 10_000
-
 // Validate says everything that is wrong with the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
-	c.Nodes.validate("nodes", 1, maxNodes, bad)
-	c.SizeKinds.validate("sizeKinds", 0, len(c.Sizes), bad)
-	c.Zones.validate("zones", 0, maxNodes, bad)
+	c.validateNodes(bad)
+	if c.Trace != nil {
+		c.validateTrace(bad)
+	} else {
+		c.validateWorkload(bad)
+	}
+	if !(c.Lose >= 0 && c.Lose < 1) {
+		bad("lose: %v is no fraction from 0 to less than 1", c.Lose)
+	}
+	if err := c.Objective.Validate(); err != nil {
+		bad("objective: %w", err)
+	}
+	if !(c.WaitCost >= 0) || math.IsInf(c.WaitCost, 0) {
+		bad("waitCost: %v must be a finite number, 0 or more", c.WaitCost)
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) validateWorkload(bad func(string, ...any)) {
 	c.ShapeKinds.validate("shapeKinds", 0, len(c.Shapes), bad)
-	if len(c.Sizes) == 0 {
-		bad("sizes: give at least one")
-	}
-	for i, s := range c.Sizes {
-		a := s.Allocatable
-		if a.MilliCPU <= 0 || a.Memory <= 0 || a.Pods <= 0 || a.GPU < 0 {
-			bad("sizes[%d]: a node offers CPU, memory and pods, not %+v", i, a)
-		}
-		if !(s.Weight > 0) || math.IsInf(s.Weight, 0) {
-			bad("sizes[%d]: weight %v must be a finite number over 0", i, s.Weight)
-		}
-	}
 	c.validateShapes(bad)
 	if c.Load.Min > c.Load.Max {
 		bad("load: %v to %v is no range", c.Load.Min, c.Load.Max)
@@ -90,13 +95,11 @@ func (c Config) Validate() error {
 	if c.Turnover < 0 || c.Turnover > 1000 {
 		bad("turnover: %d is outside 0 to 1000", c.Turnover)
 	}
-	if err := c.Objective.Validate(); err != nil {
-		bad("objective: %w", err)
+	if c.Turnover == 0 && (c.Arrivals != Arrivals{} && c.Arrivals.Process != AtOnce || c.Lifetimes != Lifetimes{} && c.Lifetimes.Distribution != NoEnd) {
+		bad("turnover: is 0, but arrivals and lifetimes are about the time after the load is reached")
 	}
-	if !(c.WaitCost >= 0) || math.IsInf(c.WaitCost, 0) {
-		bad("waitCost: %v must be a finite number, 0 or more", c.WaitCost)
-	}
-	return errors.Join(errs...)
+	c.Arrivals.validate(bad)
+	c.Lifetimes.validate(bad)
 }
 
 func (c Config) validateShapes(bad func(string, ...any)) {
@@ -121,13 +124,7 @@ func (c Config) validateShapes(bad func(string, ...any)) {
 // generator is the workload of one episode, less the capacity.
 func (c Config) generator(seed uint64, shapes []workload.Shape, load float64) workload.Generator {
 	return workload.Generator{
-		Seed: seed, Shapes: shapes, ReplicasMin: c.Replicas.Min, ReplicasMax: c.Replicas.Max,
+		Seed: seed, Shapes: shapes, Requests: c.Requests, ReplicasMin: c.Replicas.Min, ReplicasMax: c.Replicas.Max,
 		Fills: 1 + c.Turnover, Target: workload.Load{CPU: load, Memory: load, Pods: load},
-	}
-}
-
-func (r IntRange) validate(field string, least, most int, bad func(string, ...any)) {
-	if r.Min < least || r.Max > most || r.Min > r.Max {
-		bad("%s: %d to %d is no range within %d to %d", field, r.Min, r.Max, least, most)
 	}
 }

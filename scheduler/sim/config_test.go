@@ -162,7 +162,7 @@ func TestSeedsGolden(t *testing.T) {
 			e.Step(rng.IntN(len(e.Candidates())))
 		}
 		o := e.Outcome()
-		for _, v := range []*float64{&o.CPUVariance, &o.CPUStd, &o.MemoryStd, &o.Imbalance, &o.Cost} {
+		for _, v := range []*float64{&o.CPUVariance, &o.CPUStd, &o.MemoryStd, &o.Imbalance, &o.Cost, &o.MeanNodesInUse, &o.Pending, &o.Room, &o.Fragmentation, &o.ZoneStd} {
 			*v = math.Round(*v*1e9) / 1e9 // what rounding makes of it is not the point
 		}
 		outcomes = append(outcomes, o)

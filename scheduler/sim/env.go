@@ -5,13 +5,16 @@ import (
 
 	"gnnsched/scheduler/cluster"
 	"gnnsched/scheduler/objective"
+	"gnnsched/workload"
 )
 
 // Env is one simulated cluster and its workload, an episode at a time. It is not safe for
 // concurrent use; environments are independent of each other.
 type Env struct {
-	cfg Config
+	cfg   Config
+	trace workload.Trace // nil where the configuration has none
 
+	seed     uint64
 	snapshot cluster.Snapshot
 	arrivals arrivals
 	tracker  objective.Tracker
@@ -19,16 +22,21 @@ type Env struct {
 	feasible feasible
 
 	clock   int        // pods that have arrived
+	now     float64    // the time
 	running departures // those that will leave; empty without turnover
+	on      []int32    // by arrival: the row of its node, or -1
 	waiting []int32    // arrivals without a node, the longest waiting first
 	at      int        // where in waiting to look next
 	full    []bool     // by shape: fits nowhere until somebody leaves
 	queued  []bool     // by arrival: has had to wait
+	freed   []int32    // rows that somebody has just left
 
 	pending int32 // arrival to place; -1 when the episode is over
 	placed  int
 	waited  int // pods that had to wait, placed later or not
-	spread  overTime
+	lost    bool
+	evicted int // pods whose node went
+	means   overTime
 }
 
 // New returns an environment. Reset must come before anything else.
@@ -36,7 +44,14 @@ func New(cfg Config) (*Env, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("simulator: %w", err)
 	}
-	return &Env{cfg: cfg, pending: -1}, nil
+	e := &Env{cfg: cfg, pending: -1}
+	if cfg.Trace != nil {
+		var err error
+		if e.trace, err = cfg.Trace.read(); err != nil {
+			return nil, fmt.Errorf("simulator: %w", err)
+		}
+	}
+	return e, nil
 }
 
 // Config returns what the environment was made with.
@@ -45,29 +60,51 @@ func (e *Env) Config() Config { return e.cfg }
 // Reset starts the episode of a seed. An error means that the configuration can give
 // clusters without room for its load; the environment is then Done.
 func (e *Env) Reset(seed uint64) error {
-	*e = Env{cfg: e.cfg, pending: -1, running: e.running[:0], waiting: e.waiting[:0], feasible: feasible{rows: e.feasible.rows[:0]}}
-	rng := stream(seed, streamWorkload)
-	shapes, load := some(rng, e.cfg.ShapeKinds, e.cfg.Shapes), e.cfg.Load.draw(rng)
-	e.snapshot.Nodes = e.cfg.drawNodes(seed)
-	e.cfg.drawInitial(seed, e.snapshot.Nodes, shapes)
-	var err error
-	if e.arrivals, err = e.cfg.drawArrivals(seed, e.snapshot.Nodes, shapes, load); err != nil {
+	*e = Env{
+		cfg: e.cfg, trace: e.trace, seed: seed, pending: -1, running: e.running[:0], waiting: e.waiting[:0], freed: e.freed[:0],
+		feasible: feasible{rows: e.feasible.rows[:0]},
+	}
+	if err := e.draw(); err != nil {
 		return err
 	}
-	e.tracker = e.cfg.Objective.Track(e.snapshot.Nodes)
-	e.cost = e.tracker.Cost()
-	e.feasible.snapshot = &e.snapshot
-	e.full, e.queued = make([]bool, len(shapes)), make([]bool, len(e.arrivals.pods))
-	e.spread = newOverTime(e.snapshot.Nodes)
+	e.full, e.queued = make([]bool, len(e.arrivals.shapes)), make([]bool, len(e.arrivals.pods))
+	e.on = make([]int32, len(e.arrivals.pods))
+	for i := range e.on {
+		e.on[i] = -1
+	}
+	e.follow()
 	e.advance()
 	return nil
+}
+
+// draw makes cluster and workload of the episode.
+func (e *Env) draw() (err error) {
+	rng := stream(e.seed, streamWorkload)
+	if e.trace != nil {
+		e.snapshot.Nodes = e.cfg.drawNodes(e.seed)
+		e.arrivals = fromTrace(window(rng, e.trace, e.cfg.Trace.Pods))
+		return nil
+	}
+	shapes, load := some(rng, e.cfg.ShapeKinds, e.cfg.Shapes), e.cfg.Load.draw(rng)
+	e.snapshot.Nodes = e.cfg.drawNodes(e.seed)
+	e.cfg.drawInitial(e.seed, e.snapshot.Nodes, shapes)
+	e.arrivals, err = e.cfg.drawArrivals(e.seed, e.snapshot.Nodes, shapes, load)
+	return err
+}
+
+// follow starts to follow the snapshot's nodes, which are others than before.
+func (e *Env) follow() {
+	e.tracker = e.cfg.Objective.Track(e.snapshot.Nodes)
+	e.cost = e.tracker.Cost()
+	e.feasible.snapshot, e.feasible.pod = &e.snapshot, nil
+	e.means.follow(e.snapshot.Nodes)
 }
 
 // Done tells whether the episode is over: every pod has a node, or never gets one.
 func (e *Env) Done() bool { return e.pending < 0 }
 
 // Snapshot is the cluster as it is. It belongs to the environment, which changes its nodes
-// in Step and replaces them in Reset.
+// in Step, replaces them in Reset, and makes the slice shorter where Lose says so.
 func (e *Env) Snapshot() *cluster.Snapshot { return &e.snapshot }
 
 // Pending is the pod that needs a node now; its name is its deployment's. It must not be
@@ -86,8 +123,9 @@ func (e *Env) Step(choice int) (reward float64) {
 	row, pod := e.Candidates()[choice], e.pending
 	e.change(row, e.deployment(pod).pod.Requests, 1)
 	e.placed++
-	if e.arrivals.lifetime != nil {
-		from := float64(max(e.clock, e.arrivals.fill)) // nobody leaves while the cluster is filled
+	e.on[pod] = row
+	if !e.arrivals.stays(pod) {
+		from := max(e.now, float64(e.arrivals.fill)) // nobody leaves while the cluster is filled
 		e.running.push(departure{at: from + e.arrivals.lifetime[pod], pod: pod, node: row})
 	}
 	before := e.cost
@@ -113,7 +151,7 @@ func (e *Env) change(row int32, r cluster.Resources, by int) {
 	}
 	e.tracker.Update(int(row))
 	e.feasible.update(row)
-	e.spread.update(int(row))
+	e.means.update(int(row))
 }
 
 // advance lets time pass until a pod is pending that fits somewhere, or the workload ends.
@@ -122,20 +160,33 @@ func (e *Env) advance() {
 		if e.retry() {
 			return
 		}
+		if e.loseNodes() {
+			continue
+		}
 		if e.clock == len(e.arrivals.pods) {
 			e.pending = -1
 			return
 		}
-		if e.clock >= e.arrivals.fill {
-			e.spread.observe()
+		next := e.arrivals.at[e.clock]
+		if e.arrivals.exact && len(e.running) > 0 && e.running[0].at < next {
+			e.pass(e.running[0].at)
+			e.depart()
+			continue
 		}
+		e.pass(next)
 		e.clock++
 		e.at = len(e.waiting)
-		if e.depart() {
-			e.at = 0
-		}
+		e.depart()
 		e.waiting = append(e.waiting, int32(e.clock-1))
 	}
+}
+
+// pass lets time pass in which nothing happens.
+func (e *Env) pass(until float64) {
+	if e.clock >= e.arrivals.fill {
+		e.means.observe(until-e.now, len(e.waiting))
+	}
+	e.now = until
 }
 
 // retry makes the first waiting pod that fits somewhere pending.
@@ -159,17 +210,34 @@ func (e *Env) retry() bool {
 	return false
 }
 
-// depart takes away the pods whose time has come, and tells whether there were any.
-func (e *Env) depart() bool {
-	any := false
-	for len(e.running) > 0 && e.running[0].at <= float64(e.clock) {
+// depart takes away the pods whose time has come. Those that wait and now fit are looked at
+// again.
+func (e *Env) depart() {
+	e.freed = e.freed[:0]
+	for len(e.running) > 0 && e.running[0].at <= e.now {
 		d := e.running.pop()
 		e.change(d.node, e.deployment(d.pod).pod.Requests, -1)
-		any = true
+		e.on[d.pod] = -1
+		e.freed = append(e.freed, d.node)
 	}
-	if any {
-		clear(e.full)
-		e.cost = e.tracker.Cost()
+	if len(e.freed) == 0 {
+		return
 	}
-	return any
+	e.cost = e.tracker.Cost()
+	for shape, full := range e.full {
+		if full && e.fitsFreed(int32(shape)) {
+			e.full[shape], e.at = false, 0
+		}
+	}
+}
+
+// fitsFreed tells whether pods of a shape fit on a node that somebody has just left.
+func (e *Env) fitsFreed(shape int32) bool {
+	pod := &e.arrivals.deployments[e.arrivals.shapes[shape]].pod
+	for _, row := range e.freed {
+		if e.snapshot.Nodes[row].Fit(pod) == cluster.Fits {
+			return true
+		}
+	}
+	return false
 }

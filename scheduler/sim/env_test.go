@@ -17,9 +17,9 @@ func config() Config {
 	return Config{
 		Nodes: IntRange{3, 8}, ControlPlane: true, Zones: IntRange{0, 3}, Initial: 0.2,
 		Sizes: []NodeSize{
-			{1, cluster.Resources{MilliCPU: 4000, Memory: 16 << 30, Pods: 20}},
-			{2, cluster.Resources{MilliCPU: 16000, Memory: 32 << 30, Pods: 30}},
-			{1, cluster.Resources{MilliCPU: 8000, Memory: 64 << 30, Pods: 110}},
+			{Weight: 1, Allocatable: cluster.Resources{MilliCPU: 4000, Memory: 16 << 30, Pods: 20}},
+			{Weight: 2, Allocatable: cluster.Resources{MilliCPU: 16000, Memory: 32 << 30, Pods: 30}},
+			{Weight: 1, Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 64 << 30, Pods: 110}},
 		},
 		Shapes: workload.DefaultShapes(), Replicas: IntRange{1, 9}, Load: FloatRange{0.4, 1.1}, Turnover: 2,
 		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}, {Term: objective.Pack{}, Weight: 0.5}}, WaitCost: 0.01,

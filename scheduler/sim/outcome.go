@@ -13,26 +13,38 @@ type Outcome struct {
 	CPUVariance float64 `json:"cpuVariance"` // of the nodes' CPU fractions
 	CPUStd      float64 `json:"cpuStd"`      // its square root
 	MemoryStd   float64 `json:"memoryStd"`
-	// Imbalance is objective.Balance averaged over the arrivals after the fill, or at the
-	// end where none came: what the cluster was like, not only how it was left.
+	// Imbalance is objective.Balance averaged over the time after the fill, or at the end
+	// where nothing came after it: what the cluster was like, not only how it was left.
 	Imbalance  float64 `json:"imbalance"`
 	Cost       float64 `json:"cost"` // of the configured objective
 	NodesInUse int     `json:"nodesInUse"`
 	Nodes      int     `json:"nodes"` // available
 
+	// MeanNodesInUse and Pending are averaged over time as Imbalance is.
+	MeanNodesInUse float64 `json:"meanNodesInUse"`
+	Pending        float64 `json:"pending"` // pods that waited
+	// Room is how many large pods still fit, as a fraction of those that would fit on the
+	// empty nodes: pods of a quarter of the largest node, as of objective.Fragmentation.
+	Room          float64 `json:"room"`
+	Fragmentation float64 `json:"fragmentation"` // objective.Fragmentation
+	ZoneStd       float64 `json:"zoneStd"`       // objective.Zones
+
 	Arrived     int `json:"arrived"` // pods, so far
 	Placed      int `json:"placed"`
 	Unscheduled int `json:"unscheduled"` // pods without a node
 	Waited      int `json:"waited"`      // pods that got their node late or not at all
+	Evicted     int `json:"evicted"`     // pods whose node went, so that they needed another one
 }
 
 // Outcome measures the episode as it stands; when Done, that is its result.
 func (e *Env) Outcome() Outcome {
 	o := Measure(e.snapshot.Nodes)
 	o.Cost = e.cfg.Objective.Cost(e.snapshot.Nodes)
-	if e.spread.n > 0 {
-		o.Imbalance = e.spread.sum / e.spread.n
+	o.Pending = float64(len(e.waiting))
+	if m := e.means; m.time > 0 {
+		o.Imbalance, o.MeanNodesInUse, o.Pending = m.imbalance/m.time, m.inUse/m.time, m.waiting/m.time
 	}
+	o.Evicted = e.evicted
 	o.Arrived, o.Placed, o.Waited = e.clock, e.placed, e.waited
 	o.Unscheduled = e.clock - e.placed
 	return o
@@ -40,7 +52,7 @@ func (e *Env) Outcome() Outcome {
 
 // Measure is the part of an outcome that the state of the nodes alone decides.
 func Measure(nodes []*cluster.Node) Outcome {
-	o := Outcome{Imbalance: objective.Balance{}.Cost(nodes)}
+	o := Outcome{Imbalance: objective.Balance{}.Cost(nodes), Fragmentation: objective.Fragmentation{}.Cost(nodes), Room: objective.Room(nodes), ZoneStd: objective.Zones{}.Cost(nodes)}
 	var cpu, mem []float64
 	for _, n := range nodes {
 		if !n.Available() {
@@ -56,22 +68,37 @@ func Measure(nodes []*cluster.Node) Outcome {
 		o.CPUVariance, o.CPUStd = stat.PopVariance(cpu, nil), stat.PopStdDev(cpu, nil)
 		o.MemoryStd = stat.PopStdDev(mem, nil)
 	}
+	o.MeanNodesInUse = float64(o.NodesInUse)
 	return o
 }
 
-// overTime averages the imbalance over arrivals.
+// overTime adds up, over time, what an outcome has the means of.
 type overTime struct {
-	balance objective.Tracker
-	n, sum  float64
+	balance, pack objective.Tracker
+	nodes         float64 // available
+
+	time, imbalance, inUse, waiting float64
 }
 
-func newOverTime(nodes []*cluster.Node) overTime {
-	return overTime{balance: objective.Balance{}.Track(nodes)}
+// follow goes on with other nodes.
+func (o *overTime) follow(nodes []*cluster.Node) {
+	o.balance, o.pack, o.nodes = objective.Balance{}.Track(nodes), objective.Pack{}.Track(nodes), 0
+	for _, n := range nodes {
+		if n.Available() {
+			o.nodes++
+		}
+	}
 }
 
-func (o *overTime) update(row int) { o.balance.Update(row) }
+func (o *overTime) update(row int) {
+	o.balance.Update(row)
+	o.pack.Update(row)
+}
 
-func (o *overTime) observe() {
-	o.n++
-	o.sum += o.balance.Cost()
+// observe adds a time during which nothing changed.
+func (o *overTime) observe(time float64, waiting int) {
+	o.time += time
+	o.imbalance += time * o.balance.Cost()
+	o.inUse += time * o.nodes * o.pack.Cost()
+	o.waiting += time * float64(waiting)
 }

@@ -9,8 +9,9 @@ import (
 // Arrival is one pod of an episode's workload.
 type Arrival struct {
 	Pod *cluster.Pod // shared by the replicas of a deployment
-	// Lifetime is for how many arrivals it runs, counted from when it got its node or from the
-	// end of the fill, whichever is later; +Inf where it stays.
+	At  float64      // when it arrives, in the unit of Config.Arrivals or of the trace
+	// Lifetime is for how long it runs, counted from when it got its node or from the end of
+	// the fill, whichever is later; +Inf where it stays.
 	Lifetime float64
 }
 
@@ -18,7 +19,7 @@ type Arrival struct {
 func (e *Env) Plan() []Arrival {
 	plan := make([]Arrival, len(e.arrivals.pods))
 	for i := range plan {
-		plan[i] = Arrival{Pod: &e.deployment(int32(i)).pod, Lifetime: math.Inf(1)}
+		plan[i] = Arrival{Pod: &e.deployment(int32(i)).pod, At: e.arrivals.at[i], Lifetime: math.Inf(1)}
 		if e.arrivals.lifetime != nil {
 			plan[i].Lifetime = e.arrivals.lifetime[i]
 		}

@@ -45,7 +45,7 @@ func (c *Config) deployment(d workload.Deployment, fill int) *appsv1.Deployment 
 					EnableServiceLinks:           ptr.To(false),
 					Containers: []corev1.Container{{
 						Name: "app", Image: c.Image,
-						Resources: corev1.ResourceRequirements{Requests: list(d.Shape.Requests), Limits: list(d.Shape.Limits)},
+						Resources: corev1.ResourceRequirements{Requests: list(d.Shape.Requests), Limits: list(limits(d.Shape))},
 					}},
 				},
 			},
@@ -62,6 +62,19 @@ func list(r cluster.Resources) corev1.ResourceList {
 	if r.Memory != 0 {
 		l[corev1.ResourceMemory] = *resource.NewQuantity(r.Memory, resource.BinarySI)
 	}
+	if r.GPU != 0 {
+		l[gpuResource] = *resource.NewQuantity(r.GPU, resource.DecimalSI)
+	}
+	return l
+}
+
+// gpuResource is what device plugins call whole NVIDIA devices, and the scheduler counts.
+const gpuResource = corev1.ResourceName("nvidia.com/gpu")
+
+// limits are the shape's, and its GPUs, of which Kubernetes wants request and limit alike.
+func limits(s workload.Shape) cluster.Resources {
+	l := s.Limits
+	l.GPU = s.Requests.GPU
 	return l
 }
 

@@ -1,0 +1,105 @@
+package objective
+
+import "gnnsched/scheduler/cluster"
+
+// largePod is what share of the largest node a large pod asks for: 1/largePod of its CPU and
+// of its memory.
+const largePod = 4
+
+// Fragmentation is the share of the cluster that lies free in pieces too small for a large
+// pod, one of a quarter of the most CPU and of the most memory that any available node offers:
+// (P - F) / E, where F is how many large pods fit on the nodes as they are, P how many would
+// fit if all that is free lay on one node, in fractions of a pod, and E the same as P for an
+// empty cluster. The idea is that of Weng et al. 2023 (Beware of fragmentation, USENIX ATC),
+// with one kind of pod. Unlike the share of nodes in use, it tells which of the nodes in use
+// a small pod should go to.
+type Fragmentation struct{}
+
+// Name implements Term.
+func (Fragmentation) Name() string { return "fragmentation" }
+
+// Cost implements Term.
+func (f Fragmentation) Cost(nodes []*cluster.Node) float64 { return f.Track(nodes).Cost() }
+
+// Track implements Trackable.
+func (Fragmentation) Track(nodes []*cluster.Node) Tracker { return newLargePods(nodes) }
+
+// Room is how many large pods, as of Fragmentation, fit on the available nodes as they are,
+// as a fraction of those that would fit if the nodes were empty; 0 where none would.
+func Room(nodes []*cluster.Node) float64 {
+	t := newLargePods(nodes)
+	var empty int64
+	for _, v := range nodes {
+		if v.Available() {
+			empty += t.fit(v.Allocatable)
+		}
+	}
+	return cluster.Fraction(t.fits, empty)
+}
+
+// largePods counts the large pods that fit.
+type largePods struct {
+	nodes   []*cluster.Node
+	pod     cluster.Resources
+	free    cluster.Resources   // of all available nodes
+	offered cluster.Resources   // by them
+	fits    int64               // over them
+	counted []cluster.Resources // free as counted in the sums
+}
+
+func newLargePods(nodes []*cluster.Node) *largePods {
+	t := &largePods{nodes: nodes, counted: make([]cluster.Resources, len(nodes))}
+	for _, v := range nodes {
+		if v.Available() {
+			t.pod.MilliCPU = max(t.pod.MilliCPU, v.Allocatable.MilliCPU/largePod)
+			t.pod.Memory = max(t.pod.Memory, v.Allocatable.Memory/largePod)
+			t.offered = t.offered.Plus(v.Allocatable)
+		}
+	}
+	for i := range nodes {
+		t.Update(i)
+	}
+	return t
+}
+
+// fit is how many large pods fit into free.
+func (t *largePods) fit(free cluster.Resources) int64 {
+	n := free.Pods
+	if t.pod.MilliCPU > 0 {
+		n = min(n, free.MilliCPU/t.pod.MilliCPU)
+	}
+	if t.pod.Memory > 0 {
+		n = min(n, free.Memory/t.pod.Memory)
+	}
+	return max(n, 0)
+}
+
+// pooled is how many would fit into free if it lay on one node, in fractions.
+func (t *largePods) pooled(free cluster.Resources) float64 {
+	n := float64(free.Pods)
+	if t.pod.MilliCPU > 0 {
+		n = min(n, cluster.Fraction(free.MilliCPU, t.pod.MilliCPU))
+	}
+	if t.pod.Memory > 0 {
+		n = min(n, cluster.Fraction(free.Memory, t.pod.Memory))
+	}
+	return max(n, 0)
+}
+
+func (t *largePods) Update(i int) {
+	if !t.nodes[i].Available() {
+		return
+	}
+	free := t.nodes[i].Free()
+	t.fits += t.fit(free) - t.fit(t.counted[i])
+	t.free = t.free.Plus(free.Minus(t.counted[i]))
+	t.counted[i] = free
+}
+
+func (t *largePods) Cost() float64 {
+	empty := t.pooled(t.offered)
+	if empty == 0 {
+		return 0
+	}
+	return max(t.pooled(t.free)-float64(t.fits), 0) / empty
+}

@@ -1,0 +1,158 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+
+	"gnnsched/scheduler/cluster"
+)
+
+// NodeSize is what a node may be.
+type NodeSize struct {
+	Weight      float64           `json:"weight"` // how often it is drawn, relative to the others; over 0
+	Allocatable cluster.Resources `json:"allocatable"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Taints      []cluster.Taint   `json:"taints,omitempty"`
+	Zone        string            `json:"zone,omitempty"` // drawn from Config.Zones where empty
+}
+
+// NodePool is nodes that are alike and there in every episode.
+type NodePool struct {
+	Count       IntRange          `json:"count"` // 1 or more
+	Allocatable cluster.Resources `json:"allocatable"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Taints      []cluster.Taint   `json:"taints,omitempty"`
+	Zone        string            `json:"zone,omitempty"` // drawn from Config.Zones where empty
+}
+
+func (p NodePool) size() NodeSize {
+	return NodeSize{Weight: 1, Allocatable: p.Allocatable, Labels: p.Labels, Taints: p.Taints, Zone: p.Zone}
+}
+
+// AAMLNode is the node that simulated clusters have by default: 64 CPU, 256 GiB, 110 pods.
+var AAMLNode = cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110}
+
+// maxNodes bounds a cluster to what Kubernetes is tested with, twice over.
+const maxNodes = 10_000
+
+// zoneLabel is where nodes carry their zone and selectors look for it.
+const zoneLabel = "topology.kubernetes.io/zone"
+
+func (c *Config) validateNodes(bad func(string, ...any)) {
+	least := 1
+	if len(c.Pools) > 0 {
+		least = 0
+	}
+	c.Nodes.validate("nodes", least, maxNodes, bad)
+	c.SizeKinds.validate("sizeKinds", 0, len(c.Sizes), bad)
+	c.Zones.validate("zones", 0, maxNodes, bad)
+	if len(c.Sizes) == 0 && (c.Nodes.Max > 0 || len(c.Pools) == 0) {
+		bad("sizes: give at least one, from which nodes are drawn, or pools instead of nodes and sizes")
+	}
+	for i, s := range c.Sizes {
+		s.validate(fmt.Sprintf("sizes[%d]", i), bad)
+	}
+	most := c.Nodes.Max
+	for i, p := range c.Pools {
+		at := fmt.Sprintf("pools[%d]", i)
+		p.Count.validate(at+".count", 1, maxNodes, bad)
+		p.size().validate(at, bad)
+		most += p.Count.Max
+	}
+	if most > maxNodes {
+		bad("pools: with %d nodes in all there are more than %d", most, maxNodes)
+	}
+}
+
+func (s NodeSize) validate(at string, bad func(string, ...any)) {
+	if a := s.Allocatable; a.MilliCPU <= 0 || a.Memory <= 0 || a.Pods <= 0 || a.GPU < 0 {
+		bad("%s: a node offers CPU, memory and pods, not %+v", at, a)
+	}
+	if !(s.Weight > 0) || math.IsInf(s.Weight, 0) {
+		bad("%s: weight %v must be a finite number over 0", at, s.Weight)
+	}
+	for i, t := range s.Taints {
+		switch t.Effect {
+		case cluster.NoSchedule, cluster.PreferNoSchedule, cluster.NoExecute:
+		default:
+			bad("%s.taints[%d]: effect %q is not NoSchedule, PreferNoSchedule or NoExecute", at, i, t.Effect)
+		}
+		if t.Key == "" {
+			bad("%s.taints[%d]: key is missing", at, i)
+		}
+	}
+	if z, ok := s.Labels[zoneLabel]; ok && z != s.Zone {
+		bad("%s: labels name the zone %q; set zone instead", at, z)
+	}
+}
+
+// epoch makes the generations of nodes differ between any two episodes of a process, so that
+// a policy that keeps what it derived from a node never takes one episode's for another's.
+var epoch atomic.Int64
+
+// drawNodes makes the cluster of an episode, with nothing running.
+func (c *Config) drawNodes(seed uint64) []*cluster.Node {
+	rng := stream(seed, streamCluster)
+	d := nodeDraw{rng: rng, generation: epoch.Add(1) << 32, kinds: len(c.Shapes)}
+	count := c.Nodes.draw(rng)
+	d.zones = c.Zones.draw(rng)
+	sizes := some(rng, c.SizeKinds, c.Sizes)
+	d.nodes = make([]*cluster.Node, 0, count+1)
+	if c.ControlPlane {
+		d.nodes = append(d.nodes, &cluster.Node{
+			Name: "control-plane-0", Allocatable: c.controlPlane(sizes), Generation: d.generation,
+			Taints: []cluster.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: cluster.NoSchedule}},
+		})
+	}
+	for range count {
+		d.add(sizes[weighted(rng, sizes, func(s NodeSize) float64 { return s.Weight })])
+	}
+	for _, p := range c.Pools {
+		size := p.size()
+		for range p.Count.draw(rng) {
+			d.add(size)
+		}
+	}
+	return d.nodes
+}
+
+// controlPlane is what the control plane's node offers: as much as the first kind of nodes.
+func (c *Config) controlPlane(sizes []NodeSize) cluster.Resources {
+	if len(sizes) > 0 {
+		return sizes[0].Allocatable
+	}
+	return c.Pools[0].Allocatable
+}
+
+// nodeDraw makes nodes.
+type nodeDraw struct {
+	rng        *rand.Rand
+	generation int64
+	zones      int // of which a node without a zone of its own draws one
+	kinds      int // of pods that may come
+	made       int
+	nodes      []*cluster.Node
+}
+
+func (d *nodeDraw) add(s NodeSize) {
+	n := &cluster.Node{
+		Name: "node-" + strconv.Itoa(d.made), Generation: d.generation,
+		Allocatable: s.Allocatable, Zone: s.Zone, Labels: s.Labels, Taints: s.Taints,
+		Groups: make([]cluster.Group, 0, d.kinds),
+	}
+	if n.Zone == "" && d.zones > 0 {
+		n.Zone = fmt.Sprintf("zone-%d", d.rng.IntN(d.zones))
+	}
+	if n.Zone != "" {
+		labels := make(map[string]string, len(s.Labels)+1)
+		maps.Copy(labels, s.Labels)
+		labels[zoneLabel] = n.Zone
+		n.Labels = labels
+	}
+	d.made++
+	d.nodes = append(d.nodes, n)
+}

@@ -1,0 +1,51 @@
+package workload
+
+import (
+	"encoding/json"
+	"errors"
+
+	"gnnsched/scheduler/cluster"
+)
+
+// MarshalJSON implements json.Marshaler: the form that an entry of a shapes file has.
+func (s Shape) MarshalJSON() ([]byte, error) {
+	e := shapeEntry{Name: s.Name, Weight: &s.Weight, Labels: s.Labels, NodeSelector: s.NodeSelector}
+	requests := s.Requests
+	requests.Pods = 0 // always 1
+	var errs [2]error
+	e.Requests, errs[0] = optional(requests)
+	e.Limits, errs[1] = optional(s.Limits)
+	for _, t := range s.Tolerations {
+		x := tolerationEntry{Key: t.Key, Value: t.Value, Effect: string(t.Effect)}
+		if t.Exists {
+			x.Operator = "Exists"
+		}
+		e.Tolerations = append(e.Tolerations, x)
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	return json.Marshal(e)
+}
+
+func optional(r cluster.Resources) (json.RawMessage, error) {
+	if r == (cluster.Resources{}) {
+		return nil, nil
+	}
+	return json.Marshal(r)
+}
+
+// UnmarshalJSON implements json.Unmarshaler, as strictly as ReadShapes. What it reads need
+// not be valid.
+func (s *Shape) UnmarshalJSON(b []byte) error {
+	var e shapeEntry
+	if err := cluster.DecodeStrict(b, &e); err != nil {
+		return err
+	}
+	out, err := e.shape()
+	if err != nil {
+		return err
+	}
+	*s = out
+	return nil
+}
