@@ -43,6 +43,14 @@ func learnFlags() []ucli.Flag {
 	}, trainerFlags()...)
 }
 
+// learnExample is a line of the examples, for the variants that can learn.
+func learnExample(variant string) string {
+	if _, can := onlineVariants[variant]; !can {
+		return ""
+	}
+	return "   run" + variant + " --learn                                   # explore, and learn from every placement\n"
+}
+
 // learning makes a profile learn if the flags say so. prepare, if not nil, writes the weights
 // to start from, where there are none yet; it is to be called before the scheduler runs.
 func learning(c *ucli.Context, p *server.Profile) (prepare func() error, err error) {

@@ -40,6 +40,7 @@ func runCommands() []*ucli.Command {
 				"   run" + v + " --kubeconfig ~/.kube/config --context dev # on another one\n" +
 				"   run" + v + " --profiles gnn,acgnn,default-scheduler    # several schedulers in one process\n" +
 				"   run" + v + " --policy best-fit                         # a heuristic, under its own name\n" +
+				learnExample(v) +
 				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add upstream scores\n" +
 				"   run" + v + " --print-config                            # the KubeSchedulerConfiguration, to edit",
 			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), append(learnFlags(), cli.LogFlags()...)...),
