@@ -42,7 +42,7 @@ func evalCommand() *ucli.Command {
 			&ucli.IntFlag{Name: "seeds", Value: 10, Usage: "`NUMBER` of episodes for each policy"},
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the first episode; the others follow it"},
 			&ucli.StringSliceFlag{Name: "policies", Usage: "`NAMES`, the baseline first; default: " + strings.Join(policyNames(), ",")},
-			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "also a network from a `FILE`, or NAME=FILE to say what tables call it; repeatable"},
+			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "also a network from a `FILE`, or a table or linear weights from one in .json; NAME=FILE says what tables call it; repeatable"},
 			&ucli.StringSliceFlag{Name: "threshold", Usage: "exit with 99 unless the `CONDITION` holds; repeatable"},
 			&ucli.StringFlag{Name: "plot", Usage: "also draw a figure of each scenario into the `DIRECTORY`, as SVG"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},

@@ -115,6 +115,9 @@ func profiles(contenders []eval.Contender, files []string) ([]live.Contender, er
 	}
 	for _, f := range files {
 		name, path := checkpointArgument(f)
+		if filepath.Ext(path) == ".json" {
+			return nil, exit.Usagef("--checkpoint %s: --live is for networks and heuristics, which have a scheduler profile", f)
+		}
 		i := slices.IndexFunc(out, func(x live.Contender) bool { return x.Name == name })
 		var err error
 		if out[i].Profile.Checkpoint, err = filepath.Abs(path); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/tabular"
 )
 
 // policyNames are what --policies takes, the default baseline first.
@@ -33,14 +35,7 @@ func chosenPolicies(names, files []string) ([]eval.Contender, error) {
 	}
 	for _, f := range files {
 		name, path := checkpointArgument(f)
-		if err := checkCheckpoint(path); err != nil {
-			return nil, err
-		}
-		ckpt, err := checkpoint.Load(path)
-		if err != nil {
-			return nil, exit.New(exit.Checkpoint, err, "")
-		}
-		x, err := learned(name, ckpt)
+		x, err := policyFrom(name, path)
 		if err != nil {
 			return nil, err
 		}
@@ -54,6 +49,34 @@ func chosenPolicies(names, files []string) ([]eval.Contender, error) {
 		seen[x.Name] = true
 	}
 	return out, nil
+}
+
+// policyFrom reads a network, or in a file that ends in .json a table or linear weights.
+func policyFrom(name, path string) (eval.Contender, error) {
+	if filepath.Ext(path) == ".json" {
+		return simplePolicy(name, path)
+	}
+	if err := checkCheckpoint(path); err != nil {
+		return eval.Contender{}, err
+	}
+	ckpt, err := checkpoint.Load(path)
+	if err != nil {
+		return eval.Contender{}, exit.New(exit.Checkpoint, err, "")
+	}
+	return learned(name, ckpt)
+}
+
+// simplePolicy is a tabular agent or a linear policy. Neither keeps anything between episodes.
+func simplePolicy(name, path string) (eval.Contender, error) {
+	table, notTable := tabular.Load(path)
+	if notTable == nil {
+		return eval.Contender{Name: name, New: func(uint64) policy.Policy { return table }, RandomTies: true}, nil
+	}
+	linear, notLinear := policy.LoadLinear(path)
+	if notLinear == nil {
+		return eval.Contender{Name: name, New: func(uint64) policy.Policy { return linear }}, nil
+	}
+	return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("it is neither a table nor linear weights: %w", errors.Join(notTable, notLinear)), "")
 }
 
 // checkpointArgument reads NAME=FILE, or FILE, which is then called after its base name.

@@ -30,6 +30,7 @@ func TestEval(t *testing.T) {
 	}{
 		{"table", []string{"--seeds", "2"}, []string{"│ kube-scheduler ", "│ best-fit", "2 paired seeds (1 to 2)", "Difference from kube-scheduler"}},
 		{"markdown", []string{"--seeds", "2", "-o", "markdown"}, []string{"### aaml", "| most-allocated "}},
+		{"linear weights", []string{"--seeds", "1", "--policies", "random", "--checkpoint", "mine=../../scheduler/policy/linear.json"}, []string{"│ mine "}},
 		{"csv", []string{"--seeds", "1", "-o", "csv"}, []string{"scenario,policy,seed,cost,", "aaml,kube-scheduler,1,0."}},
 		{"checkpoint", []string{"--seeds", "1", "--policies", "random", "--checkpoint", savedCheckpoint(t), "--checkpoint", "other=" + savedCheckpoint(t)}, []string{"│ random", "│ mine", "│ other", "seed 1 alone"}},
 	} {
@@ -92,6 +93,8 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--seeds", "0"}, exit.Usage, "1 to 100000"},
 		{[]string{"-o", "xml"}, exit.Usage, "markdown"},
 		{[]string{"--checkpoint", "none"}, exit.Checkpoint, "none"},
+		{[]string{"--checkpoint", write(t, "c.json", []byte("[]"))}, exit.Checkpoint, "neither a table nor linear weights"},
+		{[]string{"--live", "--checkpoint", "../../scheduler/policy/linear.json"}, exit.Usage, "have a scheduler profile"},
 		{[]string{"--checkpoint", "a=" + write(t, "c", []byte("no checkpoint"))}, exit.Checkpoint, "not a checkpoint"},
 	} {
 		code, stdout, stderr := run(t, append([]string{"gnnsched", "eval"}, c.args...)...)

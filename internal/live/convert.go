@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -40,8 +41,10 @@ func pools(nodes []*cluster.Node) ([]byte, error) {
 		if n.Zone != "" {
 			pool["zone"] = n.Zone
 		}
-		if len(n.Labels) > 0 {
-			pool["labels"] = n.Labels
+		labels := maps.Clone(n.Labels)
+		delete(labels, corev1.LabelTopologyZone) // it is what zone says
+		if len(labels) > 0 {
+			pool["labels"] = labels
 		}
 		var taints []map[string]string
 		for _, t := range n.Taints {

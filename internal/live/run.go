@@ -39,6 +39,9 @@ const rate = 5000
 // Run repeats every episode. Everything that it started has stopped and its clusters are
 // deleted when it returns, also after an error or the end of ctx.
 func Run(ctx context.Context, c Config) (*Report, error) {
+	if c.Scenario.Lose > 0 {
+		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s loses nodes, which is not repeated on a cluster", c.Scenario.Name), "choose another scenario for --live")
+	}
 	r := &Report{Scenario: c.Scenario, Seeds: c.Seeds}
 	for i := range c.Seeds {
 		trials, err := c.seed(ctx, i)

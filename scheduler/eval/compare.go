@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"gnnsched/scheduler/cluster"
 	"gnnsched/scheduler/eval/optimum"
@@ -15,7 +19,8 @@ import (
 // Contender is a policy under comparison.
 type Contender struct {
 	Name string
-	// New returns the policy for one episode. A policy that draws at random uses seed.
+	// New returns the policy for one episode. A policy that draws at random uses seed. It may
+	// be called while other episodes run.
 	New func(seed uint64) policy.Policy
 	// RandomTies breaks ties between equal scores at random, as kube-scheduler does;
 	// otherwise the first of the equals is taken.
@@ -57,61 +62,68 @@ func Seeds(first uint64, n int) []uint64 {
 // tieStream keeps the ties apart from everything else that is drawn from a seed.
 const tieStream = 0x7469_6573
 
-// Compare runs every contender on every seed, and in a scenario that asks for it adds the
-// optimum to the results. progress, which may be nil, is told before
-// each episode how many are done. It ends early with the context's error.
+// Compare runs every contender on every seed, as many seeds at a time as there are processors,
+// and in a scenario that asks for it adds the optimum to the results. progress, which may be
+// nil, is told after each episode how many are done, one call at a time. It ends early with the
+// context's error.
 func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []uint64, progress func(done, total int)) (*Comparison, error) {
 	if len(contenders) == 0 || len(seeds) == 0 {
 		return nil, errors.New("nothing to compare: no policy or no seed")
 	}
-	env, err := sim.New(s.Config)
-	if err != nil {
-		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
-	}
-	c := &Comparison{Scenario: s, Seeds: seeds, Results: make([]Result, len(contenders))}
-	for i, seed := range seeds {
-		for k, x := range contenders {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			if progress != nil {
-				progress(i*len(contenders)+k, len(seeds)*len(contenders))
-			}
-			o, err := Play(env, seed, interruptible{x.New(seed), ctx}, x.Ties(seed))
-			if err != nil {
-				return nil, fmt.Errorf("scenario %s: %s: %w", s.Name, x.Name, err)
-			}
-			c.Results[k].Name = x.Name
-			c.Results[k].Outcomes = append(c.Results[k].Outcomes, o)
-		}
+	c := &Comparison{Scenario: s, Seeds: seeds}
+	for _, x := range contenders {
+		c.Results = append(c.Results, Result{Name: x.Name, Outcomes: make([]sim.Outcome, len(seeds))})
 	}
 	if s.Optimum {
-		r, err := best(ctx, env, seeds)
-		if err != nil {
-			return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
-		}
-		c.Results = append(c.Results, r)
+		c.Results = append(c.Results, Result{Name: Optimum, Outcomes: make([]sim.Outcome, len(seeds))})
+	}
+	var told sync.Mutex
+	done, total := 0, len(c.Results)*len(seeds)
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range seeds {
+		work.Go(func() error {
+			return c.seed(ctx, contenders, i, func() {
+				told.Lock()
+				defer told.Unlock()
+				if done++; progress != nil {
+					progress(done, total)
+				}
+			})
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
 	return c, nil
 }
 
+// seed fills in the outcomes of one seed.
+func (c *Comparison) seed(ctx context.Context, contenders []Contender, i int, played func()) error {
+	env, err := sim.New(c.Scenario.Config)
+	if err != nil {
+		return err
+	}
+	for k := range c.Results {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		o := &c.Results[k].Outcomes[i]
+		if k < len(contenders) {
+			x := contenders[k]
+			if *o, err = Play(env, c.Seeds[i], interruptible{x.New(c.Seeds[i]), ctx}, x.Ties(c.Seeds[i])); err != nil {
+				return fmt.Errorf("%s: %w", x.Name, err)
+			}
+		} else if *o, err = optimum.Of(env, c.Seeds[i]); err != nil {
+			return fmt.Errorf("the optimum: %w", err)
+		}
+		played()
+	}
+	return nil
+}
+
 // Optimum is what tables call the best that there is, in the scenarios that ask for it.
 const Optimum = "optimum"
-
-func best(ctx context.Context, env *sim.Env, seeds []uint64) (Result, error) {
-	r := Result{Name: Optimum}
-	for _, seed := range seeds {
-		if err := ctx.Err(); err != nil {
-			return r, err
-		}
-		o, err := optimum.Of(env, seed)
-		if err != nil {
-			return r, fmt.Errorf("the optimum: %w", err)
-		}
-		r.Outcomes = append(r.Outcomes, o)
-	}
-	return r, nil
-}
 
 // interruptible is a policy that gives up when the context is over: an episode of a thousand
 // nodes is too long to wait for.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -83,15 +84,16 @@ func TestCompareStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var calls []int
-	_, err := Compare(ctx, tiny(t), contenders(), Seeds(1, 5), func(done, total int) {
-		if total != 15 {
-			t.Errorf("%d episodes in all, want 15", total)
+	_, err := Compare(ctx, tiny(t), contenders(), Seeds(1, 50), func(done, total int) {
+		if total != 150 {
+			t.Errorf("%d episodes in all, want 150", total)
 		}
 		if calls = append(calls, done); done == 4 {
 			cancel()
 		}
 	})
-	if !errors.Is(err, context.Canceled) || !slices.Equal(calls, []int{0, 1, 2, 3, 4}) {
+	// Whoever was at work when it was cancelled may have finished its episode.
+	if n := len(calls); !errors.Is(err, context.Canceled) || n < 4 || n > 4+runtime.GOMAXPROCS(0) || !slices.IsSorted(calls) || calls[n-1] != n {
 		t.Errorf("%v after %v", err, calls)
 	}
 	if _, err := Compare(t.Context(), tiny(t), nil, Seeds(1, 5), nil); err == nil {
@@ -183,7 +185,7 @@ func made(seeds int) *Comparison {
 		r := Result{Name: name}
 		for i := range seeds {
 			r.Outcomes = append(r.Outcomes, sim.Outcome{
-				Cost: 0.2 - 0.1*float64(k), CPUVariance: 0.01, CPUStd: 0.1 - 0.05*float64(k), MemoryStd: 0.2, Imbalance: 0.15 + 0.01*float64(k*i), NodesInUse: 10 - k, Nodes: 10,
+				Cost: 0.2 - 0.1*float64(k), CPUVariance: 0.01, CPUStd: 0.1 - 0.05*float64(k), MemoryStd: 0.2, Imbalance: 0.15 + 0.01*float64(k*i), NodesInUse: 10 - k, MeanNodesInUse: 9.5 - float64(k), Nodes: 10,
 				Arrived: 100, Placed: 98, Unscheduled: 2 + k*i, Waited: 4,
 			})
 		}
@@ -198,6 +200,18 @@ func TestDifference(t *testing.T) {
 		if got := c.Difference(c.Results[1], metric(name)); math.Abs(got.Mean-want) > 1e-12 || got.Low > got.Mean || got.High < got.Mean {
 			t.Errorf("%s: %+v, want %v", name, got, want)
 		}
+	}
+}
+
+// What differs only by the order of additions does not differ in Wilcoxon's test.
+func TestDifferenceOfRounding(t *testing.T) {
+	c := made(8)
+	for i := range c.Seeds {
+		x := 0.1 + 0.01*float64(i)
+		c.Results[0].Outcomes[i].Cost, c.Results[1].Outcomes[i].Cost = x, math.Nextafter(x, 1)
+	}
+	if d := c.Difference(c.Results[1], Objective); d.P != 1 {
+		t.Errorf("%+v", d)
 	}
 }
 

@@ -73,17 +73,18 @@ func Render(w io.Writer, rows [][]string, markdown bool) error {
 }
 
 func (c *Comparison) means() [][]string {
-	head := []string{"policy"}
-	for _, m := range Metrics {
-		head = append(head, m.Title)
-	}
-	rows := [][]string{head}
+	rows := [][]string{{"policy"}}
 	for _, r := range c.Results {
-		row := []string{r.Name}
-		for _, m := range Metrics {
-			row = append(row, strconv.FormatFloat(r.Mean(m), 'f', m.Digits, 64))
+		rows = append(rows, []string{r.Name})
+	}
+	for _, m := range Metrics {
+		if m.Detail {
+			continue
 		}
-		rows = append(rows, row)
+		rows[0] = append(rows[0], m.Title)
+		for i, r := range c.Results {
+			rows[i+1] = append(rows[i+1], strconv.FormatFloat(r.Mean(m), 'f', m.Digits, 64))
+		}
 	}
 	return rows
 }

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -15,24 +16,30 @@ type Metric struct {
 	Title  string // for people
 	Digits int    // after the point
 	Of     func(sim.Outcome) float64
+	Detail bool // left out of tables for people, which are wide enough
 }
 
 // The two that no report leaves out.
 var (
-	Objective   = Metric{"cost", "objective", 4, func(o sim.Outcome) float64 { return o.Cost }}
-	Unscheduled = Metric{"unscheduled", "unscheduled", 1, func(o sim.Outcome) float64 { return float64(o.Unscheduled) }}
+	Objective   = Metric{"cost", "objective", 4, func(o sim.Outcome) float64 { return o.Cost }, false}
+	Unscheduled = Metric{"unscheduled", "unscheduled", 1, func(o sim.Outcome) float64 { return float64(o.Unscheduled) }, false}
 )
 
 // Metrics are what is reported, in the order of the columns.
 var Metrics = []Metric{
 	Objective,
-	{"cpuStd", "cpu std", 4, func(o sim.Outcome) float64 { return o.CPUStd }},
-	{"cpuVariance", "cpu variance", 6, func(o sim.Outcome) float64 { return o.CPUVariance }},
-	{"memoryStd", "memory std", 4, func(o sim.Outcome) float64 { return o.MemoryStd }},
-	{"imbalance", "imbalance", 4, func(o sim.Outcome) float64 { return o.Imbalance }},
+	{"cpuStd", "cpu std", 4, func(o sim.Outcome) float64 { return o.CPUStd }, false},
+	{"cpuVariance", "cpu variance", 6, func(o sim.Outcome) float64 { return o.CPUVariance }, false},
+	{"memoryStd", "memory std", 4, func(o sim.Outcome) float64 { return o.MemoryStd }, false},
+	{"imbalance", "imbalance", 4, func(o sim.Outcome) float64 { return o.Imbalance }, false},
 	Unscheduled,
-	{"waited", "waited", 1, func(o sim.Outcome) float64 { return float64(o.Waited) }},
-	{"nodesInUse", "nodes in use", 1, func(o sim.Outcome) float64 { return float64(o.NodesInUse) }},
+	{"waited", "waited", 1, func(o sim.Outcome) float64 { return float64(o.Waited) }, false},
+	{"nodesInUse", "nodes in use", 1, func(o sim.Outcome) float64 { return float64(o.NodesInUse) }, false},
+	{"meanNodesInUse", "mean in use", 1, func(o sim.Outcome) float64 { return o.MeanNodesInUse }, false},
+	{"zoneStd", "zone std", 4, func(o sim.Outcome) float64 { return o.ZoneStd }, true},
+	{"fragmentation", "fragmentation", 4, func(o sim.Outcome) float64 { return o.Fragmentation }, true},
+	{"pending", "pending", 1, func(o sim.Outcome) float64 { return o.Pending }, true},
+	{"evicted", "evicted", 1, func(o sim.Outcome) float64 { return float64(o.Evicted) }, true},
 }
 
 // Interval is an estimate of a mean. Low and High are the bounds that hold 95% of the
@@ -68,14 +75,34 @@ type Difference struct {
 // Difference is how much more of the metric r has than the baseline, seed by seed.
 func (c *Comparison) Difference(r Result, m Metric) Difference {
 	mine, theirs := r.Values(m), c.Results[0].Values(m)
+	p := Wilcoxon(grains(mine, theirs))
 	for i := range mine {
 		mine[i] -= theirs[i]
 	}
-	d := Difference{Interval: Bootstrap(mine), P: Wilcoxon(mine)}
+	d := Difference{Interval: Bootstrap(mine), P: p}
 	if base := stat.Mean(theirs, nil); base != 0 {
 		d.Relative = new(d.Mean / base)
 	}
 	return d
+}
+
+// grain is the least difference that is one, relative to the largest value: what is less comes
+// from the order in which floats were added up, and would count as much in a test by ranks.
+const grain = 1e-9
+
+// grains returns a - b in grains.
+func grains(a, b []float64) []float64 {
+	var most float64
+	for i := range a {
+		most = max(most, math.Abs(a[i]), math.Abs(b[i]))
+	}
+	out := make([]float64, len(a))
+	for i := range a {
+		if most > 0 {
+			out[i] = math.Round((a[i] - b[i]) / (grain * most))
+		}
+	}
+	return out
 }
 
 const resamples = 10_000

@@ -21,8 +21,11 @@ const (
 var ErrTooLarge = errors.New("too many placements to go through; the optimum is for a few nodes and a dozen pods")
 
 // Of returns how the episode of a seed ends at best: with the fewest pods unscheduled, and
-// among these ends the one of least cost. Pods must not leave.
+// among these ends the one of least cost. Neither pods nor nodes must leave.
 func Of(env *sim.Env, seed uint64) (sim.Outcome, error) {
+	if env.Config().Lose > 0 {
+		return sim.Outcome{}, errors.New("nodes are lost, and the optimum is known only where none is")
+	}
 	if err := env.Reset(seed); err != nil {
 		return sim.Outcome{}, err
 	}
