@@ -83,6 +83,7 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--scenario", "aaml,a*"}, exit.Usage, "aaml is there twice"},
 		{[]string{"--print-scenario", "moon"}, exit.Usage, "there are aaml, "},
 		{[]string{"--live", "-o", "csv"}, exit.Usage, "--live has no CSV"},
+		{[]string{"--live", "--scenario", "lossy", "--kwokcluster", "/none", "--log-dir", ""}, exit.Usage, "lossy loses nodes"},
 		{[]string{"--live", "--plot", "x"}, exit.Usage, "--plot is for the simulator"},
 		{[]string{"--live", "--kwokcluster", "/none", "--log-dir", ""}, exit.Usage, "start the cluster"},
 		{[]string{"--threshold", "gnn<1"}, exit.Usage, "policy.metric"},
