@@ -17,6 +17,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/learn"
+	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/online"
 )
 
@@ -25,7 +26,6 @@ func onlineFlags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.BoolFlag{Name: "online", Usage: "learn from the placements that a scheduler writes to stdin, until that ends; rungnn --learn starts it"},
 		&ucli.StringFlag{Name: "init", Usage: "with --online: `FILE` with the weights to start from, and to write to unless --out says otherwise"},
-		&ucli.StringFlag{Name: "events", Usage: "with --online: `DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile},
 	}
 }
 
@@ -79,19 +79,7 @@ func onlineStart(c *ucli.Context) (*checkpoint.Checkpoint, learn.Config, error) 
 	if err != nil {
 		return nil, cfg, exit.New(exit.Checkpoint, err, "choose a checkpoint of the variant gnn or dqn")
 	}
-	for name, v := range map[string]*float64{"gamma": &cfg.Gamma, "learning-rate": &cfg.LearningRate} {
-		if c.IsSet(name) {
-			*v = c.Float64(name)
-		}
-	}
-	for name, v := range map[string]*int{
-		"batch-size": &cfg.BatchSize, "replay-buffer-size": &cfg.ReplayBufferSize, "n-step": &cfg.NStep,
-		"update-frequency": &cfg.UpdateFrequency, "target-update-frequency": &cfg.TargetUpdateFrequency,
-	} {
-		if c.IsSet(name) {
-			*v = c.Int(name)
-		}
-	}
+	flags.Apply(c, &cfg)
 	if err := cfg.Validate(); err != nil {
 		return nil, cfg, exit.New(exit.Usage, err, "see gnntrain --help")
 	}

@@ -26,8 +26,10 @@ type DQN struct {
 
 // Update is what one update saw.
 type Update struct {
-	Loss float64 // weighted Huber loss of the temporal difference
-	Norm float64 // of the gradient, before clipping
+	Loss   float64 // weighted Huber loss of the temporal difference
+	Norm   float64 // of the gradient, before clipping
+	Q      float64 // mean value of the actions taken
+	Margin float64 // large-margin loss; 0 without a teacher
 }
 
 // NewDQN starts from the weights of c.
@@ -69,12 +71,12 @@ func (d *DQN) Update(replay *Replay, rng *rand.Rand, step int) (Update, error) {
 	if err != nil {
 		return Update{}, fmt.Errorf("DQN targets: %w", err)
 	}
-	u, errors, err := d.step(sample, targets, d.config.MarginWeight*d.config.imitation(step), step)
+	u, errors, err := d.step(sample, targets, d.config.marginWeight(step), step)
 	if err != nil {
 		return Update{}, fmt.Errorf("DQN update %d: %w", d.updates, err)
 	}
 	replay.Prioritise(sample.Slots, errors)
-	if d.updates++; d.updates%d.config.TargetUpdateFrequency == 0 {
+	if d.updates++; d.updates%d.config.DQN.TargetUpdateFrequency == 0 {
 		err = d.target.CopyFrom(&d.online.Parameters)
 	}
 	return u, err
@@ -130,14 +132,18 @@ func (d *DQN) step(sample Sample, targets []float32, marginWeight float64, at in
 	td := s.HuberEach(q, s.Float32(targets, n, 1), huberDelta)
 	loss := s.Mean(s.Mul(td, s.Float32(sample.Weights, n, 1)))
 	u := Update{Loss: s.Float(loss)}
-	if margin := d.marginLoss(&s, out.Scores, batch, sample.Transitions); marginWeight > 0 && margin != nil {
-		loss = s.Add(loss, s.Scale(margin, marginWeight))
+	if marginWeight > 0 {
+		if margin := d.marginLoss(&s, out.Scores, batch, sample.Transitions); margin != nil {
+			u.Margin = s.Float(margin)
+			loss = s.Add(loss, s.Scale(margin, marginWeight))
+		}
 	}
 	errors := s.Float32s(q)
 	if s.Err() != nil {
 		return u, nil, s.Err()
 	}
 	for i, y := range targets {
+		u.Q += float64(errors[i]) / float64(n)
 		errors[i] -= y
 	}
 	if err := d.online.ZeroGrad(); err != nil {
@@ -175,7 +181,7 @@ func (d *DQN) marginLoss(s *torch.Scope, scores *torch.Tensor, b *graph.Batch, t
 		for j := range lead {
 			lead[j] = values[from+j]
 			if j != t.Teacher {
-				lead[j] += float32(d.config.Margin)
+				lead[j] += float32(d.config.Imitation.Margin)
 			}
 		}
 		top := argmax(lead)

@@ -24,12 +24,10 @@ type Score struct {
 	Unscheduled float64 // mean over the seeds of the pods left over
 }
 
-// unscheduledCost is what a pod left over weighs against the objective when networks are
-// chosen among.
-const unscheduledCost = 0.01
-
-func (s Score) less(o Score) bool {
-	return s.Cost+unscheduledCost*s.Unscheduled < o.Cost+unscheduledCost*o.Unscheduled
+// less tells whether s is better than o where a pod left over weighs as much as leftOver of the
+// objective.
+func (s Score) less(o Score, leftOver float64) bool {
+	return s.Cost+leftOver*s.Unscheduled < o.Cost+leftOver*o.Unscheduled
 }
 
 // NewHeldOut returns an evaluation over so many seeds of the configuration.

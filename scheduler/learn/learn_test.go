@@ -15,12 +15,12 @@ func TestConfigValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*Config){
-		"encoder": func(c *Config) { c.Encoder = "cnn" },
+		"variant": func(c *Config) { c.Variant = "cnn" },
 		"hidden":  func(c *Config) { c.Hidden = 0 },
 		"seed":    func(c *Config) { c.Seed = 1 << 30 },
 		"gamma":   func(c *Config) { c.Gamma = 1.1 },
 		"NaN":     func(c *Config) { c.LearningRate = math.NaN() },
-		"buffer":  func(c *Config) { c.ReplayBufferSize = c.BatchSize - 1 },
+		"buffer":  func(c *Config) { c.DQN.ReplayBufferSize = c.BatchSize - 1 },
 	} {
 		c := DefaultConfig()
 		spoil(&c)
@@ -32,7 +32,7 @@ func TestConfigValidate(t *testing.T) {
 
 func TestSchedules(t *testing.T) {
 	c := DefaultConfig()
-	c.Steps, c.InitEpsilon, c.FinalEpsilon, c.EpsilonShare, c.ImitationShare = 100, 1, 0.1, 0.5, 0
+	c.Steps, c.DQN.InitEpsilon, c.DQN.FinalEpsilon, c.DQN.EpsilonShare, c.Imitation.Share = 100, 1, 0.1, 0.5, 0
 	for step, want := range map[int]float64{0: 1, 25: 0.55, 50: 0.1, 99: 0.1} {
 		if got := c.epsilon(step); math.Abs(got-want) > 1e-12 {
 			t.Errorf("epsilon(%d) = %v, want %v", step, got, want)

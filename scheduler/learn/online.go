@@ -29,7 +29,7 @@ type Online struct {
 	replay  *Replay
 	rng     *rand.Rand
 	queue   nStep
-	last    uint64 // number of the step before
+	last    online.Step // the one before
 	steps   int
 	lost    int
 	updates int
@@ -59,7 +59,10 @@ func OnlineConfig(c *checkpoint.Checkpoint) (Config, error) {
 	if a.Head != checkpoint.DQN {
 		return cfg, fmt.Errorf("a network with the head %q does not learn online, only %q does", a.Head, checkpoint.DQN)
 	}
-	cfg.Encoder, cfg.Hidden, cfg.ImitationShare = a.Encoder, a.Hidden, 0
+	cfg.Variant, cfg.Hidden, cfg.Imitation.Share = "dqn", a.Hidden, 0
+	if a.Encoder == checkpoint.GNN {
+		cfg.Variant = "gnn"
+	}
 	cfg.LearningRate = cfg.learningRate(cfg.Steps)
 	return cfg, nil
 }
@@ -77,7 +80,7 @@ func (o *Online) Learn(r *online.Reader, c *checkpoint.Checkpoint) (err error) {
 	}
 	defer o.dqn.Drop()
 	o.start, o.rng = c, rand.New(rand.NewPCG(o.Config.Seed, 0x6f6e6c696e65))
-	o.replay, o.queue = NewReplay(o.Config.ReplayBufferSize, o.Config.PriorityExponent), nStep{n: o.Config.NStep, gamma: o.Config.Gamma}
+	o.replay, o.queue = NewReplay(o.Config.DQN.ReplayBufferSize, o.Config.DQN.PriorityExponent), nStep{n: o.Config.DQN.NStep, gamma: o.Config.Gamma}
 	for err == nil {
 		var s online.Step
 		if s, err = r.Read(); err == nil {
@@ -95,22 +98,39 @@ func (o *Online) Learn(r *online.Reader, c *checkpoint.Checkpoint) (err error) {
 
 // take learns from one step.
 func (o *Online) take(s online.Step) error {
-	if o.steps > 0 && s.Number != o.last+1 {
-		o.lost += int(s.Number - o.last - 1)
+	switch follows := s.Number == o.last.Number+1; {
+	case o.steps == 0:
+	case follows:
+		r := o.Config.Reward.of(o.last, s)
+		o.rewards.add(r)
+		o.queue.reward(r)
+		if t, ok := o.queue.ready(s.State); ok {
+			o.replay.Add(t)
+		}
+	default:
+		o.lost += int(s.Number - o.last.Number - 1)
 		o.queue = nStep{n: o.queue.n, gamma: o.queue.gamma} // nobody knows what came of the waiting ones
 	}
-	o.last = s.Number
-	if t, ok := o.queue.ready(s.State); ok {
-		o.replay.Add(t)
-	}
+	o.last = s
 	o.queue.begin(s.State, s.Action, -1)
-	o.queue.reward(s.Reward)
-	o.rewards.add(s.Reward)
 	o.steps++
-	if o.steps%o.Config.UpdateFrequency > 0 || o.replay.Len() < o.Config.BatchSize {
+	if o.steps%o.Config.DQN.UpdateFrequency > 0 || o.replay.Len() < o.Config.BatchSize {
 		return nil
 	}
 	return o.update()
+}
+
+// of is the reward of a scheduler's step, as step gives it in the simulator; next is the one
+// that follows it.
+func (r Reward) of(s, next online.Step) float64 {
+	fell := s.Before - s.After
+	switch r.Kind {
+	case StepReward:
+		fell = s.Before - next.Before
+	case LevelReward:
+		fell = -next.Before
+	}
+	return r.Scale * float64(s.State.Nodes()) * fell
 }
 
 func (o *Online) update() error {

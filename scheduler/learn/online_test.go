@@ -37,9 +37,9 @@ func onlineStream(t *testing.T, steps int) *bytes.Buffer {
 		number++ // a gap: nobody bootstraps from one episode to the next
 		for ; !env.Done() && steps > 0; steps-- {
 			number++
-			candidates, nodes := env.Candidates(), len(env.Snapshot().Nodes)
-			s := online.Step{Number: number, State: see.Graph(env.Snapshot(), env.Pending(), candidates).Clone(), Action: rng.IntN(len(candidates))}
-			s.Reward = online.Reward(0, -env.Step(s.Action), nodes)
+			candidates := env.Candidates()
+			s := online.Step{Number: number, State: see.Graph(env.Snapshot(), env.Pending(), candidates).Clone(), Action: rng.IntN(len(candidates)), Before: env.Cost()}
+			s.After = s.Before - env.Step(s.Action)
 			if err := w.Write(s); err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func onlineStream(t *testing.T, steps int) *bytes.Buffer {
 
 func onlineShort() Config {
 	c := short(1)
-	c.ImitationShare, c.Gamma, c.LearningRate = 0, 0.5, 1e-3
+	c.Imitation.Share, c.Gamma, c.LearningRate = 0, 0.5, 1e-3
 	return c
 }
 
@@ -112,10 +112,10 @@ func TestOnlineLearns(t *testing.T) {
 func TestOnlineGaps(t *testing.T) {
 	g := episodeGraph(t)
 	c := onlineShort()
-	c.NStep = 2
+	c.DQN.NStep, c.Reward = 2, Reward{Kind: PlacementReward, Scale: 1 / float64(g.Nodes())}
 	o := Online{Config: c, replay: NewReplay(10, 0), queue: nStep{n: 2, gamma: 0.5}}
 	for _, n := range []uint64{1, 2, 3, 5, 6, 8, 9, 10} {
-		if err := o.take(online.Step{Number: n, State: g, Reward: float64(n)}); err != nil {
+		if err := o.take(online.Step{Number: n, State: g, Before: float64(n)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,7 +132,7 @@ func TestOnlineConfig(t *testing.T) {
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 16}, rand.New(rand.NewPCG(1, 1)))
 	c.Manifest.Config = []byte(`{"gamma": 0.75, "learningRate": 0.01, "imitationShare": 1}`)
 	cfg, err := OnlineConfig(c)
-	if err != nil || cfg.Validate() != nil || cfg.Gamma != 0.75 || cfg.ImitationShare != 0 || cfg.Encoder != checkpoint.MLP || cfg.Hidden != 16 || cfg.LearningRate > 0.00101 {
+	if err != nil || cfg.Validate() != nil || cfg.Gamma != 0.75 || cfg.Imitation.Share != 0 || cfg.Variant != "dqn" || cfg.Hidden != 16 || cfg.LearningRate > 0.00101 {
 		t.Errorf("%+v, %v", cfg, err)
 	}
 	c.Manifest.Architecture.Head = checkpoint.ActorCritic

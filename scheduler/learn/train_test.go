@@ -21,7 +21,7 @@ import (
 // short is a training run of seconds.
 func short(steps int) Config {
 	c := DefaultConfig()
-	c.Hidden, c.Steps, c.BatchSize, c.ReplayBufferSize, c.EvaluateEvery, c.EvaluateSeeds = 16, steps, 32, 2000, 1000, 4
+	c.Hidden, c.Steps, c.BatchSize, c.DQN.ReplayBufferSize, c.EvaluateEvery, c.EvaluateSeeds = 16, steps, 32, 2000, 1000, 4
 	return c
 }
 
@@ -36,7 +36,7 @@ func trainer(t *testing.T, c Config) (*Trainer, *HeldOut) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Trainer{Config: c, Env: smallEnv(), Teacher: policy.GreedyBalance{}, Held: held}, held
+	return &Trainer{Job: Job{Config: c, Environment: smallEnv()}, Held: held}, held
 }
 
 // A short run ends well above chance and an untrained network, on workloads it never saw;
@@ -137,7 +137,7 @@ func TestTargets(t *testing.T) {
 // teacher's choice to the front.
 func TestUpdatesFit(t *testing.T) {
 	c := short(400)
-	c.ImitationShare, c.Margin = 1, 0.5
+	c.Imitation.Share, c.Imitation.Margin = 1, 0.5
 	d, err := NewDQN(c, checkpoint.Random(c.architecture(), rand.New(rand.NewPCG(3, 4))))
 	if err != nil {
 		t.Fatal(err)

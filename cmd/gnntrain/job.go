@@ -1,0 +1,67 @@
+//go:build torch
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/learn"
+	"gnnsched/scheduler/learn/flags"
+)
+
+// wanted is the job that file and flags ask for.
+func wanted(c *ucli.Context) (learn.Job, error) {
+	j, err := read(c)
+	if err != nil {
+		return j, exit.New(exit.Usage, err, "see gnntrain --help, and gnntrain --print-config for a file to start from")
+	}
+	flags.Apply(c, &j.Config)
+	if name := c.String("scenario"); name != "" {
+		if j.Environment, err = learn.EnvironmentByName(name); err != nil {
+			return j, exit.New(exit.Usage, fmt.Errorf("--scenario: %w", err), "")
+		}
+	}
+	if err := j.Validate(); err != nil {
+		return j, exit.New(exit.Usage, err, "see gnntrain --help")
+	}
+	return j, nil
+}
+
+func read(c *ucli.Context) (learn.Job, error) {
+	path := c.String("config")
+	if path == "" {
+		return learn.NewJob(c.String("variant"))
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return learn.Job{}, err
+	}
+	j, err := learn.ReadJob(path, data, c.String("variant"))
+	if err == nil && c.IsSet("variant") && c.String("variant") != j.Variant {
+		err = fmt.Errorf("--variant is %s, %s says %s", c.String("variant"), path, j.Variant)
+	}
+	return j, err
+}
+
+// stored is the run to go on with. Its configuration is its own.
+func stored(c *ucli.Context, path string) (*learn.State, learn.Job, error) {
+	for _, name := range append(flags.Names(), "config", "scenario") {
+		if c.IsSet(name) {
+			return nil, learn.Job{}, exit.New(exit.Usage, fmt.Errorf("--%s: a run goes on with the configuration that it began with", name), "leave it out, or start anew without --resume")
+		}
+	}
+	s, err := learn.LoadState(path)
+	if errors.Is(err, learn.ErrNoState) {
+		return nil, learn.Job{}, exit.New(exit.Usage, err, "leave --resume out to start anew; --out and --variant say which run is meant")
+	}
+	if err != nil {
+		return nil, learn.Job{}, err
+	}
+	j, err := s.Job()
+	return s, j, err
+}

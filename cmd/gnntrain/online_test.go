@@ -1,0 +1,141 @@
+//go:build torch
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/tensorboard"
+	"gnnsched/scheduler/encode"
+	"gnnsched/scheduler/learn"
+	"gnnsched/scheduler/learn/flags"
+	"gnnsched/scheduler/online"
+	"gnnsched/scheduler/sim"
+)
+
+// steps is the stream of a scheduler that puts every pod on the first node that it fits on.
+func steps(t *testing.T, n int) []byte {
+	t.Helper()
+	env, err := sim.New(learn.BalanceEnv())
+	if err == nil {
+		err = env.Reset(1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	w, err := online.NewWriter(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := encode.New()
+	for i := range n {
+		if env.Done() {
+			if err := env.Reset(uint64(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := online.Step{Number: uint64(i), State: see.Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone(), Before: env.Cost()}
+		env.Step(0)
+		s.After = env.Cost()
+		if err := w.Write(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// trainOnline runs the command with a stream on its stdin.
+func trainOnline(t *testing.T, stream []byte, args ...string) (code int, stderr string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "stream")
+	if err := os.WriteFile(path, stream, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdin := os.Stdin
+	os.Stdin = in
+	defer func() { os.Stdin = stdin; in.Close() }()
+	var errs bytes.Buffer
+	app := &ucli.App{
+		Name: "gnntrain", ErrWriter: &errs, Action: learnOnline,
+		Flags: slices.Concat(runFlags(), onlineFlags(), flags.All()),
+	}
+	code = cli.RunContext(context.Background(), app, append([]string{"gnntrain", "--online"}, args...))
+	return code, errs.String()
+}
+
+// What was learned is written, with the flags' hyperparameters, and goes on counting where
+// the last time ended.
+func TestOnline(t *testing.T) {
+	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, rand.New(rand.NewPCG(1, 1)))
+	file, events := filepath.Join(t.TempDir(), "net.safetensors"), t.TempDir()
+	if err := c.Save(file); err != nil {
+		t.Fatal(err)
+	}
+	stream := steps(t, 300)
+	for _, want := range []float64{300, 600} {
+		if code, errs := trainOnline(t, stream, "--init", file, "--events", events, "--batch-size", "16", "--update-frequency", "2"); code != exit.OK {
+			t.Fatalf("code %d: %s", code, errs)
+		}
+		got, err := checkpoint.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := got.Manifest.Training["onlineSteps"]; n != want || got.Manifest.Training["onlineUpdates"] < want/2-20 {
+			t.Errorf("figures %v, want %v steps", got.Manifest.Training, want)
+		}
+	}
+	csv, err := os.ReadFile(filepath.Join(events, tensorboard.ScalarsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{"\n300,online/loss,", "\n600,online/reward,"} {
+		if !strings.Contains(string(csv), row) {
+			t.Errorf("no row %q in %s", row, csv)
+		}
+	}
+}
+
+func TestOnlineRefuses(t *testing.T) {
+	save := func(head checkpoint.Head) string {
+		c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: head, Hidden: 8}, rand.New(rand.NewPCG(1, 1)))
+		file := filepath.Join(t.TempDir(), "net.safetensors")
+		if err := c.Save(file); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	good := save(checkpoint.DQN)
+	for _, c := range []struct {
+		args   []string
+		stream string
+		code   int
+		want   string
+	}{
+		{nil, "", exit.Usage, "--init"},
+		{[]string{"--init", "none"}, "", exit.Checkpoint, "none"},
+		{[]string{"--init", save(checkpoint.ActorCritic)}, "", exit.Checkpoint, "head"},
+		{[]string{"--init", good, "--gamma", "2"}, "", exit.Usage, "gamma"},
+		{[]string{"--init", good}, "hello", exit.Usage, "not a stream of steps"},
+	} {
+		if code, errs := trainOnline(t, []byte(c.stream), c.args...); code != c.code || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: code %d, %s; want %d and %q", c.args, code, errs, c.code, c.want)
+		}
+	}
+}

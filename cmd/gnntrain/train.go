@@ -1,0 +1,126 @@
+//go:build torch
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	ucli "github.com/urfave/cli/v2"
+	"k8s.io/utils/clock"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/tensorboard"
+	"gnnsched/scheduler/learn"
+	"gnnsched/scheduler/policy"
+)
+
+// files are where a run writes.
+type files struct{ out, state, events string }
+
+func wantedFiles(c *ucli.Context, variant string) files {
+	f := files{c.String("out"), c.String("state"), c.String("events")}
+	if f.out == "" {
+		f.out = variant + ".safetensors"
+	}
+	if f.state == "" {
+		f.state = f.out + ".state"
+	}
+	if f.events == "" {
+		base := filepath.Base(f.out)
+		f.events = filepath.Join("logs", strings.TrimSuffix(base, filepath.Ext(base)))
+	}
+	return f
+}
+
+// train is the action without --online.
+func train(c *ucli.Context) (err error) {
+	var job learn.Job
+	var resume *learn.State
+	if c.Bool("resume") {
+		resume, job, err = stored(c, wantedFiles(c, c.String("variant")).state)
+	} else {
+		job, err = wanted(c)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Bool("print-config") {
+		y, err := job.YAML()
+		if err == nil {
+			_, err = c.App.Writer.Write(y)
+		}
+		return err
+	}
+	f := wantedFiles(c, job.Variant)
+	for _, path := range []string{f.out, f.state} {
+		if err := writable(path); err != nil {
+			return err
+		}
+	}
+	figures, err := tensorboard.Open(f.events, clock.RealClock{})
+	if err != nil {
+		return exit.New(exit.Usage, err, "choose a place that you can write to with --events")
+	}
+	defer func() { err = errors.Join(err, figures.Close()) }()
+	figures.Rewind(firstStep(resume)) // what another run, or this one before it was killed, noted of later steps
+	return learnJob(c, job, resume, f, figures)
+}
+
+// firstStep is where a run begins; -1 for a new one.
+func firstStep(s *learn.State) int {
+	if s == nil {
+		return -1
+	}
+	return s.Step
+}
+
+func learnJob(c *ucli.Context, job learn.Job, resume *learn.State, f files, figures learn.Recorder) error {
+	held, err := learn.NewHeldOut(job.Evaluation(), job.EvaluateSeeds)
+	if err != nil {
+		return err
+	}
+	baseline, err := held.Evaluate(policy.Kubernetes{}, true)
+	if err != nil {
+		return err
+	}
+	r := newReporter(c, job.Steps, baseline)
+	save := func(k *checkpoint.Checkpoint) error {
+		k.Manifest.Commit = commit
+		k.Manifest.Training["defaultCost"], k.Manifest.Training["defaultUnscheduled"] = baseline.Cost, baseline.Unscheduled
+		return k.Save(f.out)
+	}
+	t := learn.Trainer{
+		Job: job, Held: held, State: f.state, Resume: resume, Recorder: figures,
+		Progress: r.progress, Evaluated: r.evaluated, Improved: save,
+	}
+	best, score, err := t.Train(c.Context)
+	r.end()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	if saved := save(best); saved != nil { // it may be from before this process
+		return saved
+	}
+	fmt.Fprintf(c.App.Writer, "wrote %s: held-out cost %.5f with %.1f pods unscheduled (default scoring: %.5f, %.1f), after %s\n",
+		f.out, score.Cost, score.Unscheduled, baseline.Cost, baseline.Unscheduled, r.last.Elapsed.Round(time.Second))
+	if err != nil {
+		return exit.New(exit.Interrupted, errors.New("interrupted"), "go on with --resume")
+	}
+	return os.Remove(f.state) // the run is over
+}
+
+// writable finds out before minutes of training whether the result can be written.
+func writable(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".gnntrain-*")
+	if err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("write %s: %w", path, err), "choose a place that you can write to with --out")
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}

@@ -1,0 +1,61 @@
+package flags
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"gnnsched/scheduler/learn"
+)
+
+func apply(t *testing.T, args ...string) learn.Config {
+	t.Helper()
+	c := learn.DefaultConfig()
+	app := &cli.App{Flags: All(), Action: func(ctx *cli.Context) error { Apply(ctx, &c); return nil }}
+	if err := app.Run(append([]string{"x"}, args...)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestApply(t *testing.T) {
+	if c := apply(t); c != learn.DefaultConfig() {
+		t.Errorf("no flag changed the configuration to %+v", c)
+	}
+	c := apply(t, "--gamma", "0.25", "--replay-buffer-size=777", "--seed", "9", "--reward", "step", "--critic-apart", "--actor-learning-rate", "0.002")
+	if c.Gamma != 0.25 || c.DQN.ReplayBufferSize != 777 || c.Seed != 9 || c.Reward.Kind != learn.StepReward || !c.PPO.CriticApart || c.PPO.ActorLearningRate != 0.002 {
+		t.Errorf("%+v", c)
+	}
+	if c := apply(t, "--use-heuristic=false"); c.Imitation.Share != 0 {
+		t.Errorf("%+v", c.Imitation)
+	}
+	if c := apply(t, "--use-heuristic"); c.Imitation != learn.DefaultConfig().Imitation {
+		t.Errorf("%+v", c.Imitation)
+	}
+}
+
+// Those who come from AAML find the names that they know, and every hyperparameter has a flag
+// of its own.
+func TestNames(t *testing.T) {
+	names := Names()
+	for _, name := range []string{
+		"hidden-layers", "init-epsi", "epsi-decay", "final-epsi", "gamma", "learning-rate", "actor-learning-rate", "critic-learning-rate",
+		"replay-buffer-size", "update-frequency", "target-update-frequency", "batch-size", "use-heuristic",
+	} {
+		if !slices.Contains(names, name) {
+			t.Errorf("no flag --%s", name)
+		}
+	}
+	slices.Sort(names)
+	if len(slices.Compact(names)) != len(Names()) {
+		t.Error("two hyperparameters share a flag")
+	}
+	all := learn.DefaultConfig()
+	each(&all, func(name, usage string, v reflect.Value) {
+		if usage == "" {
+			t.Errorf("--%s says nothing of itself", name)
+		}
+	})
+}

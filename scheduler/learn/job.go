@@ -1,0 +1,174 @@
+package learn
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	strictjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/sim"
+)
+
+// Job is a whole training run: how to learn, and on what. Its YAML form has the fields of Config
+// and the environments, each a sim.Config or, with the field scenario, that of a name, of which
+// further fields replace parts:
+//
+//	variant: acgnn
+//	steps: 500000
+//	ppo: {envs: 32}
+//	environment: {scenario: mixed, load: {min: 0.5, max: 0.95}}
+type Job struct {
+	Config
+	Environment sim.Config  `json:"environment"`       // to learn on
+	HeldOut     *sim.Config `json:"heldOut,omitempty"` // to evaluate on, with other seeds; default: the same
+}
+
+// NewJob is how a variant is trained where nobody says otherwise.
+func NewJob(variant string) (Job, error) {
+	c, err := Defaults(variant)
+	return Job{Config: c, Environment: BalanceEnv()}, err
+}
+
+// ReadJob decodes a file over the defaults of its variant, or of the given one where it names
+// none. It is strict: an unknown or doubled field, and a value that cannot be, are errors.
+func ReadJob(file string, data []byte, variant string) (Job, error) {
+	j, err := readJob(data, variant)
+	if err == nil {
+		err = j.Validate()
+	}
+	if err != nil {
+		return j, fmt.Errorf("%s: %w", file, err)
+	}
+	return j, nil
+}
+
+func readJob(data []byte, variant string) (Job, error) {
+	asJSON, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return Job{}, err
+	}
+	first := struct {
+		Variant string `json:"variant"`
+	}{variant}
+	if err := json.Unmarshal(asJSON, &first); err != nil {
+		return Job{}, err
+	}
+	j, err := NewJob(first.Variant)
+	if err != nil {
+		return j, err
+	}
+	file := struct {
+		*Config
+		Environment json.RawMessage `json:"environment"`
+		HeldOut     json.RawMessage `json:"heldOut"`
+	}{Config: &j.Config}
+	if err := strict(asJSON, &file); err != nil {
+		return j, err
+	}
+	if len(file.Environment) > 0 {
+		if j.Environment, err = readEnvironment(file.Environment); err != nil {
+			return j, fmt.Errorf("environment: %w", err)
+		}
+	}
+	if len(file.HeldOut) > 0 {
+		held, err := readEnvironment(file.HeldOut)
+		if err != nil {
+			return j, fmt.Errorf("heldOut: %w", err)
+		}
+		j.HeldOut = &held
+	}
+	return j, nil
+}
+
+// readEnvironment decodes a sim.Config, over that of a scenario where it names one.
+func readEnvironment(data []byte) (c sim.Config, err error) {
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return c, err
+	}
+	if name, ok := fields["scenario"]; ok {
+		var s string
+		if err := json.Unmarshal(name, &s); err != nil {
+			return c, fmt.Errorf("scenario: %w", err)
+		}
+		delete(fields, "scenario")
+		if fields, err = over(s, fields); err != nil {
+			return c, err
+		}
+		if data, err = json.Marshal(fields); err != nil {
+			return c, err
+		}
+	}
+	return c, strict(data, &c)
+}
+
+// over is the configuration of a scenario with some fields replaced.
+func over(scenario string, fields map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+	c, err := EnvironmentByName(scenario)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	maps.Copy(all, fields)
+	return all, nil
+}
+
+// EnvironmentByName is the cluster and workload of a scenario: TrainingEnv for what the shipped
+// networks learn on, or one of package eval's.
+func EnvironmentByName(name string) (sim.Config, error) {
+	if name == TrainingEnv {
+		return BalanceEnv(), nil
+	}
+	s, err := eval.Find(name)
+	if err != nil {
+		return sim.Config{}, fmt.Errorf("%w; and %s, what the shipped networks learn on", err, TrainingEnv)
+	}
+	return s.Config, nil
+}
+
+// TrainingEnv is the name of BalanceEnv.
+const TrainingEnv = "training"
+
+func strict(data []byte, into any) error {
+	faults, err := strictjson.UnmarshalStrict(data, into)
+	return errors.Join(append(faults, err)...)
+}
+
+// Validate reports what is wrong with the job.
+func (j Job) Validate() error {
+	if err := j.Config.Validate(); err != nil {
+		return err
+	}
+	if err := j.Environment.Validate(); err != nil {
+		return fmt.Errorf("environment: %w", err)
+	}
+	if j.HeldOut == nil {
+		return nil
+	}
+	if err := j.HeldOut.Validate(); err != nil {
+		return fmt.Errorf("heldOut: %w", err)
+	}
+	return nil
+}
+
+// Evaluation is what to evaluate on.
+func (j Job) Evaluation() sim.Config {
+	if j.HeldOut != nil {
+		return *j.HeldOut
+	}
+	return j.Environment
+}
+
+// YAML is the file of the job.
+func (j Job) YAML() ([]byte, error) { return yaml.Marshal(j) }

@@ -1,0 +1,146 @@
+//go:build torch
+
+package learn
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"gnnsched/gnn/checkpoint"
+)
+
+// ppoAgent acts in several environments side by side and learns from what all of them gave.
+type ppoAgent struct {
+	*actors
+	learner *PPO
+	rollout *rollout
+	after   []float64 // values of the states after the rollout, by environment
+}
+
+func newPPOAgent(a *actors, start *checkpoint.Checkpoint) (*ppoAgent, error) {
+	p := &ppoAgent{actors: a, rollout: newRollout(a.config.PPO.Envs * a.config.PPO.Rollout), after: make([]float64, a.config.PPO.Envs)}
+	var err error
+	if p.learner, err = NewPPO(a.config, start); err != nil {
+		return nil, err
+	}
+	if err = p.begin(); err == nil {
+		err = p.follow(start)
+	}
+	if err != nil {
+		p.drop()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *ppoAgent) round(step, _ int) (int, error) {
+	for e, w := range p.walkers {
+		if err := p.walk(w, e*p.config.PPO.Rollout, step); err != nil {
+			return 0, err
+		}
+		w.look()
+		out, err := w.judge()
+		if err != nil {
+			return 0, err
+		}
+		p.after[e] = float64(out.Value)
+	}
+	r := p.rollout
+	r.judge(p.after, p.config.Gamma, p.config.PPO.Lambda)
+	p.figures.add(TagLearningRate, p.config.learningRate(step))
+	if err := p.learner.update(r, p.rng, step, p.figures); err != nil {
+		return 0, err
+	}
+	c, err := p.checkpoint()
+	if err != nil {
+		return 0, err
+	}
+	return len(r.states), p.follow(c)
+}
+
+// walk makes one environment's placements of a rollout, which lie from row from on.
+func (p *ppoAgent) walk(w *walker, from, step int) error {
+	c, r := p.config, p.rollout
+	part := 0.0
+	if c.phase(step) == cloning {
+		part = c.imitation(step)
+	}
+	ask := part > 0 || c.phase(step) == improving && c.Imitation.Coefficient > 0
+	for i := from; i < from+c.PPO.Rollout; i++ {
+		w.look()
+		out, err := w.judge()
+		if err != nil {
+			return err
+		}
+		r.states[i], r.values[i], r.teacher[i] = w.copy(), float64(out.Value), -1
+		r.actions[i], r.logs[i] = sample(p.rng, out.Scores)
+		if ask {
+			if r.teacher[i], err = w.ask(); err != nil {
+				return err
+			}
+			if p.rng.Float64() < part {
+				r.actions[i] = r.teacher[i]
+			}
+		}
+		var row int32
+		if r.rewards[i], row, r.last[i], err = w.step(r.actions[i]); err != nil {
+			return err
+		}
+		p.acted(row)
+	}
+	return nil
+}
+
+// sample draws a candidate from the softmax of the scores, and returns it with the logarithm of
+// its probability.
+func sample(rng *rand.Rand, scores []float32) (int, float32) {
+	top := scores[argmax(scores)]
+	total := 0.0
+	for _, v := range scores {
+		total += math.Exp(float64(v - top))
+	}
+	at, choice := rng.Float64()*total, len(scores)-1
+	for i, v := range scores {
+		if at -= math.Exp(float64(v - top)); at < 0 {
+			choice = i
+			break
+		}
+	}
+	return choice, float32(float64(scores[choice]-top) - math.Log(total))
+}
+
+func (p *ppoAgent) checkpoint() (*checkpoint.Checkpoint, error) { return p.learner.net.Checkpoint() }
+
+func (p *ppoAgent) loss(step int) string {
+	return [...]string{TagCloning, TagValueLoss, TagPolicyLoss}[p.config.phase(step)]
+}
+
+func (p *ppoAgent) phase(step int) string { return phaseNames[p.config.phase(step)] }
+
+func (p *ppoAgent) drop() { p.learner.net.Drop() }
+
+func (p *ppoAgent) export() (s agentState, err error) {
+	if s.Actors, err = p.exportActors(); err != nil {
+		return s, err
+	}
+	s.Moments = p.learner.adam.Export()
+	s.Weights, err = p.learner.net.Export()
+	return s, err
+}
+
+func (p *ppoAgent) restore(s agentState) error {
+	if err := p.learner.net.Import(s.Weights); err != nil {
+		return err
+	}
+	if err := p.learner.adam.Import(s.Moments); err != nil {
+		return err
+	}
+	if err := p.restoreActors(s.Actors); err != nil {
+		return err
+	}
+	c, err := p.checkpoint()
+	if err != nil {
+		return err
+	}
+	return p.follow(c)
+}

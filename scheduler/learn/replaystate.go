@@ -1,0 +1,88 @@
+package learn
+
+import (
+	"fmt"
+
+	"gnnsched/gnn/graph"
+)
+
+// replayState is a memory, and the transitions that wait for their rewards, to be stored. The
+// graphs come once each, however many transitions share one.
+type replayState struct {
+	Graphs      []graph.Graph
+	Transitions []storedTransition // in the order of the slots
+	Waiting     []storedTransition
+	Rewards     []float64
+	Next        int
+	Leaves      []float64 // priorities, by slot
+	Top         float64
+}
+
+// storedTransition is a Transition whose graphs are named by their number; -1 for none.
+type storedTransition struct {
+	State, Next      int
+	Action, Teacher  int
+	Return, Discount float64
+}
+
+func exportReplay(r *Replay, q nStep) replayState {
+	s := replayState{Next: r.next, Top: r.top, Rewards: q.rewards, Leaves: r.tree[len(r.tree)/2:][:r.size]}
+	numbers := map[*graph.Graph]int{nil: -1}
+	number := func(g *graph.Graph) int {
+		n, ok := numbers[g]
+		if !ok {
+			n = len(s.Graphs)
+			numbers[g] = n
+			s.Graphs = append(s.Graphs, *g)
+		}
+		return n
+	}
+	store := func(ts []Transition) (out []storedTransition) {
+		for _, t := range ts {
+			out = append(out, storedTransition{number(t.State), number(t.Next), t.Action, t.Teacher, t.Return, t.Discount})
+		}
+		return out
+	}
+	s.Transitions, s.Waiting = store(r.transitions[:r.size]), store(q.waiting)
+	return s
+}
+
+// restore fills an empty memory and queue.
+func (s replayState) restore(r *Replay, q *nStep) error {
+	if len(s.Transitions) > len(r.transitions) || len(s.Leaves) != len(s.Transitions) || s.Next > len(r.transitions) {
+		return fmt.Errorf("the state holds %d transitions with %d priorities, the memory %d", len(s.Transitions), len(s.Leaves), len(r.transitions))
+	}
+	graphs := make([]*graph.Graph, len(s.Graphs))
+	for i := range s.Graphs {
+		if err := s.Graphs[i].Validate(); err != nil {
+			return err
+		}
+		graphs[i] = &s.Graphs[i]
+	}
+	load := func(stored []storedTransition) (out []Transition, err error) {
+		for _, t := range stored {
+			if t.State < 0 || t.State >= len(graphs) || t.Next >= len(graphs) {
+				return nil, fmt.Errorf("a transition names graph %d and %d of %d", t.State, t.Next, len(graphs))
+			}
+			tr := Transition{State: graphs[t.State], Action: t.Action, Teacher: t.Teacher, Return: t.Return, Discount: t.Discount}
+			if t.Next >= 0 {
+				tr.Next = graphs[t.Next]
+			}
+			out = append(out, tr)
+		}
+		return out, nil
+	}
+	kept, err := load(s.Transitions)
+	if err != nil {
+		return err
+	}
+	if q.waiting, err = load(s.Waiting); err != nil {
+		return err
+	}
+	q.rewards = s.Rewards
+	r.size, r.next, r.top = copy(r.transitions, kept), s.Next, s.Top
+	for i, p := range s.Leaves {
+		r.set(i, p)
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package learn
+
+import "gnnsched/gnn/graph"
+
+// rollout is what a policy did in several environments, T placements in each: those of an
+// environment lie side by side, the first environment's first.
+type rollout struct {
+	states  []*graph.Graph
+	actions []int
+	teacher []int // the teacher's choices; -1 for none
+	logs    []float32
+	values  []float64 // of the states
+	rewards []float64
+	last    []bool // whether the episode ended with the placement
+
+	advantages []float64
+	returns    []float64 // advantage + value: what the critic is to learn
+}
+
+func newRollout(n int) *rollout {
+	return &rollout{
+		states: make([]*graph.Graph, n), actions: make([]int, n), teacher: make([]int, n), logs: make([]float32, n),
+		values: make([]float64, n), rewards: make([]float64, n), last: make([]bool, n),
+		advantages: make([]float64, n), returns: make([]float64, n),
+	}
+}
+
+// judge computes advantages and returns. after holds the value of the state after each
+// environment's last placement.
+func (r *rollout) judge(after []float64, gamma, lambda float64) {
+	steps := len(r.states) / len(after)
+	values := make([]float64, steps+1)
+	for e, v := range after {
+		from, to := e*steps, (e+1)*steps
+		copy(values, r.values[from:to])
+		values[steps] = v
+		advantages(r.advantages[from:to], r.rewards[from:to], values, r.last[from:to], gamma, lambda)
+	}
+	for i, a := range r.advantages {
+		r.returns[i] = a + r.values[i]
+	}
+}
+
+// pick is out[i] = values[index[i]].
+func pick[T any](values []T, index []int) []T {
+	out := make([]T, len(index))
+	for i, at := range index {
+		out[i] = values[at]
+	}
+	return out
+}
