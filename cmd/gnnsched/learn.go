@@ -8,11 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/server"
 )
@@ -20,18 +22,38 @@ import (
 // onlineVariants are those that can learn while they schedule, with their encoders.
 var onlineVariants = map[string]checkpoint.Encoder{"gnn": checkpoint.GNN, "dqn": checkpoint.MLP}
 
-// trainerFlags are handed on to gnntrain, which has flags of the same names.
-func trainerFlags() []ucli.Flag {
-	const earlier = "; default: as the network was trained"
-	return []ucli.Flag{
-		&ucli.Float64Flag{Name: "gamma", Usage: "with --learn: discount of the next placement's reward" + earlier},
-		&ucli.Float64Flag{Name: "learning-rate", Usage: "with --learn: of Adam; default: as the network's training ended with"},
-		&ucli.IntFlag{Name: "batch-size", Usage: "with --learn: placements an update" + earlier},
-		&ucli.IntFlag{Name: "replay-buffer-size", Usage: "with --learn: placements kept" + earlier},
-		&ucli.IntFlag{Name: "update-frequency", Usage: "with --learn: placements between updates" + earlier},
-		&ucli.IntFlag{Name: "target-update-frequency", Usage: "with --learn: updates between copies to the target network" + earlier},
-	}
+// trainerNames are the hyperparameters that are the trainer's alone and matter online.
+var trainerNames = []string{
+	"gamma", "learning-rate", "batch-size", "n-step", "replay-buffer-size", "priority-exponent",
+	"update-frequency", "target-update-frequency", "clip-norm", "reward", "reward-scale",
 }
+
+// trainerFlags are handed on to gnntrain, which has the same.
+func trainerFlags() []ucli.Flag {
+	var out []ucli.Flag
+	for _, f := range flags.All() {
+		if !slices.Contains(trainerNames, f.Names()[0]) {
+			continue
+		}
+		switch f := f.(type) {
+		case *ucli.Float64Flag:
+			f.Usage, f.DefaultText = withLearn(f.Usage), asTrained
+			if f.Name == "learning-rate" { // which does not fall here
+				f.Usage, f.DefaultText = withLearn("of Adam"), "what the network's training ended with"
+			}
+		case *ucli.IntFlag:
+			f.Usage, f.DefaultText = withLearn(f.Usage), asTrained
+		case *ucli.StringFlag:
+			f.Usage, f.DefaultText = withLearn(f.Usage), asTrained
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+const asTrained = "as the network was trained"
+
+func withLearn(usage string) string { return "with --learn: " + usage }
 
 func learnFlags() []ucli.Flag {
 	return append([]ucli.Flag{

@@ -7,23 +7,14 @@ import (
 	"gnnsched/gnn/graph"
 )
 
-// Step is one placement: what the scheduler saw, what it chose and what that was worth. The
-// state that came of it is that of the step with the next number.
+// Step is one placement: what the scheduler saw, what it chose and what that did to the
+// objective. What it is worth is the trainer's to say. The state that came of it is that of
+// the step with the next number.
 type Step struct {
-	Number uint64 // a gap after a number means that a step is lost
-	State  *graph.Graph
-	Action int     // index of the chosen one among the state's candidates
-	Reward float64 // see Reward
-}
-
-// RewardScale, times the number of nodes, brings the reward of one placement to about one: a
-// placement moves the cost of a cluster by the less the more nodes it has.
-const RewardScale = 10
-
-// Reward is what a placement is worth that takes the objective's cost of so many nodes from
-// before to after, others' placements and departures aside.
-func Reward(before, after float64, nodes int) float64 {
-	return (before - after) * RewardScale * float64(nodes)
+	Number        uint64 // a gap after a number means that a step is lost
+	State         *graph.Graph
+	Action        int     // index of the chosen one among the state's candidates
+	Before, After float64 // the objective's cost without and with the placement, all else equal
 }
 
 // Validate checks that the state is well-formed, the action one of its candidates and every
@@ -35,7 +26,7 @@ func (s Step) Validate() error {
 	if s.Action < 0 || s.Action >= len(s.State.Candidates) {
 		return fmt.Errorf("step %d: action %d of %d candidates", s.Number, s.Action, len(s.State.Candidates))
 	}
-	sum := s.Reward // not finite if one of the values is not
+	sum := s.Before + s.After // not finite if one of the values is not
 	add := func(values []float32) {
 		for _, v := range values {
 			sum += float64(v)

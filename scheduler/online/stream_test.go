@@ -35,7 +35,7 @@ func drawStep(t *rapid.T) Step {
 	copy(g.CandidateX, floats(len(g.CandidateX), "edge"))
 	return Step{
 		Number: rapid.Uint64().Draw(t, "number"), State: g,
-		Action: rapid.IntRange(0, len(g.Candidates)-1).Draw(t, "action"), Reward: rapid.Float64Range(-1e9, 1e9).Draw(t, "reward"),
+		Action: rapid.IntRange(0, len(g.Candidates)-1).Draw(t, "action"), Before: rapid.Float64Range(-1e9, 1e9).Draw(t, "before"), After: rapid.Float64Range(-1e9, 1e9).Draw(t, "after"),
 	}
 }
 
@@ -103,7 +103,7 @@ func TestReaderRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*Step){
 		"action":   func(s *Step) { s.Action = len(s.State.Candidates) },
 		"NaN":      func(s *Step) { s.State.NodeX[0] = float32(math.NaN()) },
-		"infinity": func(s *Step) { s.Reward = math.Inf(1) },
+		"infinity": func(s *Step) { s.After = math.Inf(1) },
 		"zone":     func(s *Step) { s.State.Zone[0] = int32(s.State.Zones) },
 		"zones":    func(s *Step) { s.State.Zones = math.MaxInt32 },
 	} {
@@ -153,10 +153,4 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestReward(t *testing.T) {
-	if r := Reward(0.3, 0.2, 10); math.Abs(r-10) > 1e-12 {
-		t.Errorf("reward %v, want 10", r)
-	}
 }

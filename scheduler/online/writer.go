@@ -12,7 +12,7 @@ import (
 // A stream begins with magic, whose last byte is the format's version, and the schema hash
 // of the graphs in it. Frames follow, one a step: their length in 4 bytes, then
 //
-//	number uint64, action uint32, reward float64, N, Z, C uint32,
+//	number uint64, action uint32, before float64, after float64, N, Z, C uint32,
 //	zones N × int32, groups a node N × uint32, candidates C × int32,
 //	NodeX, the groups' X and then Weight node by node, PodX, ClusterX, CandidateX as float32
 //
@@ -44,7 +44,8 @@ func (w *Writer) Write(s Step) error {
 	g := s.State
 	b = order.AppendUint64(b, s.Number)
 	b = order.AppendUint32(b, uint32(s.Action))
-	b = order.AppendUint64(b, math.Float64bits(s.Reward))
+	b = order.AppendUint64(b, math.Float64bits(s.Before))
+	b = order.AppendUint64(b, math.Float64bits(s.After))
 	for _, n := range []int{g.Nodes(), g.Zones, len(g.Candidates)} {
 		b = order.AppendUint32(b, uint32(n))
 	}

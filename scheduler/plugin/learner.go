@@ -102,8 +102,7 @@ func (l *Learner) explore(state fwk.CycleState, pod *cluster.Pod, raw []float32)
 	}
 }
 
-// Reserve implements fwk.ReservePlugin: a node is chosen, so the step's action and reward are
-// known. It comes in the scheduling cycle, while the mirror is still as it was for PreScore.
+// Reserve implements fwk.ReservePlugin: a node is chosen, so the step's action is known. It comes in the scheduling cycle, while the mirror is still as it was for PreScore.
 func (l *Learner) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +115,8 @@ func (l *Learner) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, no
 	if !known || action < 0 {
 		return nil
 	}
-	d.entry = l.ledger.open(online.Step{State: d.state, Action: action, Reward: l.reward(row, d.requests)})
+	before, after := l.costs(row, d.requests)
+	d.entry = l.ledger.open(online.Step{State: d.state, Action: action, Before: before, After: after})
 	return nil
 }
 
@@ -145,14 +145,14 @@ func read(state fwk.CycleState) *decision {
 	return data.(*decision)
 }
 
-// reward is what the objective gives for a pod on the node of a row. It evaluates the
-// objective twice, which learning alone pays for.
-func (l *Learner) reward(row int32, r cluster.Resources) float64 {
+// costs are the objective's without and with a pod on the node of a row. It is evaluated
+// twice, which learning alone pays for.
+func (l *Learner) costs(row int32, r cluster.Resources) (before, after float64) {
 	nodes := l.mirror.snapshot.Nodes
 	before, was := l.term.Cost(nodes), nodes[row]
 	nodes[row] = convertNode(l.mirror.infos[row])
 	nodes[row].Add(r)
-	after := l.term.Cost(nodes)
+	after = l.term.Cost(nodes)
 	nodes[row] = was
-	return online.Reward(before, after, len(nodes))
+	return before, after
 }

@@ -110,8 +110,8 @@ func (b *bed) cycle(t rapid.TB, profile string, pod *v1.Pod) (state fwk.CycleSta
 	return state, best.Name, true
 }
 
-// Every bound pod becomes a step with the node that it got and what the objective gives for
-// that; one whose binding fails is a gap.
+// Every bound pod becomes a step with the node that it got and the objective's cost before
+// and after; one whose binding fails is a gap.
 func TestBindingsBecomeSteps(t *testing.T) {
 	const profile = "learns"
 	b, finish := newLearningBed(t, profile, learning(t, 0.5))
@@ -128,7 +128,8 @@ func TestBindingsBecomeSteps(t *testing.T) {
 				f.RunReservePluginsUnreserve(b.ctx, cycle, state.waiting, node)
 			} else {
 				f.RunPostBindPlugins(b.ctx, cycle, state.waiting, node)
-				want = append(want, online.Step{Number: number, Action: actionOf(b.learner, node), Reward: rewardOf(b.learner, state.waiting, node)})
+				before, after := costsOf(b.learner, state.waiting, node)
+				want = append(want, online.Step{Number: number, Action: actionOf(b.learner, node), Before: before, After: after})
 				waitSent(t, profile, len(want))
 			}
 		}
@@ -139,8 +140,8 @@ func TestBindingsBecomeSteps(t *testing.T) {
 		t.Fatalf("%d steps, want %d", len(got), len(want))
 	}
 	for i, w := range want {
-		if g := got[i]; g.Number != w.Number || g.Action != w.Action || math.Abs(g.Reward-w.Reward) > 1e-9 {
-			t.Errorf("step %d is %d: action %d, reward %v; want %d: action %d, reward %v", i, g.Number, g.Action, g.Reward, w.Number, w.Action, w.Reward)
+		if g := got[i]; g.Number != w.Number || g.Action != w.Action || math.Abs(g.Before-w.Before) > 1e-9 || math.Abs(g.After-w.After) > 1e-9 || g.Before == g.After {
+			t.Errorf("step %d is %d: action %d, cost %v to %v; want %d: action %d, cost %v to %v", i, g.Number, g.Action, g.Before, g.After, w.Number, w.Action, w.Before, w.After)
 		}
 	}
 	count := func(result string) float64 { return counter(t, learningSteps.WithLabelValues(profile, result)) }
@@ -168,16 +169,16 @@ func waitSent(t *testing.T, profile string, n int) {
 
 func actionOf(l *Learner, node string) int { return slices.Index(l.rows, l.mirror.row[node]) }
 
-// rewardOf evaluates the objective on a cluster made anew.
-func rewardOf(l *Learner, pod *v1.Pod, node string) float64 {
+// costsOf evaluates the objective on a cluster made anew.
+func costsOf(l *Learner, pod *v1.Pod, node string) (before, after float64) {
 	made := func() []*cluster.Node {
 		var m mirror
 		m.sync(l.mirror.infos)
 		return m.snapshot.Nodes
 	}
-	after := made()
-	after[l.mirror.row[node]].Add(convertPod(pod).Requests)
-	return 10 * float64(len(after)) * (objective.Balance{}.Cost(made()) - objective.Balance{}.Cost(after))
+	nodes := made()
+	nodes[l.mirror.row[node]].Add(convertPod(pod).Requests)
+	return objective.Balance{}.Cost(made()), objective.Balance{}.Cost(nodes)
 }
 
 // With epsilon 1 every candidate gets its turn, of equals too.
