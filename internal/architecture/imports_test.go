@@ -25,7 +25,7 @@ var may = map[string][]string{
 	"gnn/torch":           {"gnn/graph", "gnn/checkpoint"},
 	"scheduler/cluster":   {},
 	"scheduler/encode":    {"scheduler/cluster", "gnn/graph"},
-	"scheduler/policy":    {"gnn/graph", "scheduler/cluster", "scheduler/encode", "gnn/infer"},
+	"scheduler/policy":    {"gnn/graph", "scheduler/cluster", "scheduler/objective", "scheduler/encode", "gnn/infer"},
 	"scheduler/objective": {"scheduler/cluster"},
 	"scheduler/online":    {"gnn/graph"},
 	"scheduler/plugin":    {"scheduler/online", "scheduler/cluster", "scheduler/policy", "scheduler/objective", "gnn/graph", "gnn/infer", "gnn/checkpoint"},

@@ -40,14 +40,18 @@ func Heuristics() []Heuristic {
 	}
 }
 
-// FindHeuristic returns the heuristic of a name. The error lists those that there are.
+// FindHeuristic returns the heuristic of a name, or for "greedy:OBJECTIVE" the one that is
+// greedy for an objective. The error lists those that there are.
 func FindHeuristic(name string) (Heuristic, error) {
+	if strings.HasPrefix(name, greedyPrefix) {
+		return greedyFor(name)
+	}
 	for _, h := range Heuristics() {
 		if h.Name == name {
 			return h, nil
 		}
 	}
-	return Heuristic{}, fmt.Errorf("no heuristic is called %q; there are %s", name, strings.Join(HeuristicNames(), ", "))
+	return Heuristic{}, fmt.Errorf("no heuristic is called %q; there are %s, and greedy:OBJECTIVE", name, strings.Join(HeuristicNames(), ", "))
 }
 
 // HeuristicNames are the names of Heuristics, in order.
