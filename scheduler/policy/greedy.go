@@ -57,7 +57,7 @@ func greedyFor(name string) (Heuristic, error) {
 		return Heuristic{}, err
 	}
 	return Heuristic{
-		Name: name, About: "the node that leaves the objective lowest after this one pod", RandomTies: true,
+		Name: NewGreedy(m).Name(), About: "the node that leaves the objective lowest after this one pod", RandomTies: true,
 		New: func(uint64) Policy { return NewGreedy(m) },
 	}, nil
 }
