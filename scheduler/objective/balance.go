@@ -7,8 +7,10 @@ import (
 )
 
 // Balance is how unevenly the available nodes are used: the standard deviation (population)
-// of their CPU fractions and of their memory fractions, averaged over the two. A fraction is
-// requested / allocatable. The cost is between 0 and 0.5 while no node is overcommitted.
+// of their CPU fractions, of their memory fractions and, over the nodes that offer GPUs, of
+// their GPU fractions, averaged over the two, or three where any node offers GPUs. A fraction
+// is requested / allocatable, so that a node counts by how full and not by how large it is.
+// The cost is between 0 and 0.5 while no node is overcommitted.
 type Balance struct{}
 
 // Name implements Term.
@@ -16,47 +18,73 @@ func (Balance) Name() string { return "balance" }
 
 // Cost implements Term.
 func (Balance) Cost(nodes []*cluster.Node) float64 {
-	var n, cpu, mem float64
-	for _, v := range nodes {
-		if v.Available() {
-			c, m := fractions(v)
-			n, cpu, mem = n+1, cpu+c, mem+m
+	var sum, resources float64
+	for r := range balanced {
+		var n, mean, variance float64
+		for _, v := range nodes {
+			if counts(r, v) {
+				n, mean = n+1, mean+fraction(r, v)
+			}
 		}
-	}
-	n = max(n, 1)
-	cpu, mem = cpu/n, mem/n
-	var varCPU, varMem float64
-	for _, v := range nodes {
-		if v.Available() {
-			c, m := fractions(v)
-			varCPU, varMem = varCPU+(c-cpu)*(c-cpu), varMem+(m-mem)*(m-mem)
+		if n == 0 && r == gpuRow {
+			continue
 		}
+		n, resources = max(n, 1), resources+1
+		mean /= n
+		for _, v := range nodes {
+			if counts(r, v) {
+				d := fraction(r, v) - mean
+				variance += d * d
+			}
+		}
+		sum += math.Sqrt(variance / n)
 	}
-	return (math.Sqrt(varCPU/n) + math.Sqrt(varMem/n)) / 2
+	return sum / resources
 }
 
-func fractions(n *cluster.Node) (cpu, mem float64) {
-	return cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)
+// The resources that are balanced: CPU, memory, GPUs.
+const (
+	balanced = 3
+	gpuRow   = 2
+)
+
+func fraction(r int, n *cluster.Node) float64 {
+	switch r {
+	case 0:
+		return cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU)
+	case 1:
+		return cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)
+	}
+	return cluster.Fraction(n.Requested.GPU, n.Allocatable.GPU)
+}
+
+// counts tells whether a node takes part in balancing a resource.
+func counts(r int, n *cluster.Node) bool {
+	return n.Available() && (r != gpuRow || n.Allocatable.GPU > 0)
 }
 
 // Track implements Trackable.
 func (Balance) Track(nodes []*cluster.Node) Tracker {
-	b := &balanceTracker{nodes: nodes, cpu: make([]float64, len(nodes)), mem: make([]float64, len(nodes))}
+	b := &balanceTracker{nodes: nodes, counted: make([][balanced]float64, len(nodes)), offers: make([]int8, len(nodes))}
 	for i, v := range nodes {
-		if v.Available() {
-			b.n++
-			b.Update(i)
+		for r := range balanced {
+			if counts(r, v) {
+				b.n[r]++
+				b.offers[i]++
+			}
 		}
+		b.Update(i)
 	}
 	return b
 }
 
-// balanceTracker keeps the sums that two standard deviations need.
+// balanceTracker keeps the sums that the standard deviations need.
 type balanceTracker struct {
-	nodes          []*cluster.Node
-	n              float64
-	cpu, mem       []float64 // fractions as counted in the sums
-	sumCPU, sumMem moments
+	nodes   []*cluster.Node
+	offers  []int8              // in how many of the resources, from the first, each node takes part
+	counted [][balanced]float64 // fractions as counted in the sums
+	n       [balanced]float64   // nodes that take part
+	sums    [balanced]moments
 }
 
 type moments struct{ sum, squares float64 }
@@ -72,16 +100,18 @@ func (m *moments) std(n float64) float64 {
 }
 
 func (b *balanceTracker) Update(i int) {
-	if !b.nodes[i].Available() {
-		return
+	for r := range int(b.offers[i]) {
+		now := fraction(r, b.nodes[i])
+		b.sums[r].replace(b.counted[i][r], now)
+		b.counted[i][r] = now
 	}
-	cpu, mem := fractions(b.nodes[i])
-	b.sumCPU.replace(b.cpu[i], cpu)
-	b.sumMem.replace(b.mem[i], mem)
-	b.cpu[i], b.mem[i] = cpu, mem
 }
 
 func (b *balanceTracker) Cost() float64 {
-	n := max(b.n, 1)
-	return (b.sumCPU.std(n) + b.sumMem.std(n)) / 2
+	n := max(b.n[0], 1)
+	sum := b.sums[0].std(n) + b.sums[1].std(n)
+	if b.n[gpuRow] == 0 {
+		return sum / 2
+	}
+	return (sum + b.sums[gpuRow].std(b.n[gpuRow])) / 3
 }

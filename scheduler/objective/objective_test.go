@@ -63,12 +63,15 @@ func (pods) Cost(nodes []*cluster.Node) (sum float64) {
 
 // Following a changing cluster gives what evaluating each of its states anew gives.
 func TestTrackerFollows(t *testing.T) {
-	mix := Mix{{Balance{}, 1}, {Pack{}, 0.25}, {pods{}, 2}}
+	mix := Mix{{pods{}, 2}}
+	for _, term := range Terms {
+		mix = append(mix, Weighted{term, 0.5})
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := make([]*cluster.Node, rapid.IntRange(0, 12).Draw(t, "nodes"))
 		for i := range nodes {
 			a := rapid.Custom(func(t *rapid.T) int64 { return rapid.Int64Range(0, 64).Draw(t, "amount") })
-			nodes[i] = &cluster.Node{Name: "n", Allocatable: cluster.Resources{MilliCPU: 100 * a.Draw(t, "cpu"), Memory: a.Draw(t, "mem") << 26, Pods: 110}, Generation: 1}
+			nodes[i] = &cluster.Node{Name: "n", Allocatable: cluster.Resources{MilliCPU: 100 * a.Draw(t, "cpu"), Memory: a.Draw(t, "mem") << 26, GPU: rapid.Int64Range(0, 2).Draw(t, "gpu"), Pods: 110}, Generation: 1, Zone: rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "zone")}
 			if rapid.IntRange(0, 4).Draw(t, "tainted") == 0 {
 				tainted(nodes[i])
 			}
@@ -88,7 +91,7 @@ func TestTrackerFollows(t *testing.T) {
 			if g := nodes[i].Groups; len(g) > 0 && rapid.Bool().Draw(t, "remove") {
 				nodes[i].Remove(g[0].Each)
 			} else {
-				nodes[i].Add(cluster.Resources{MilliCPU: 100 * rapid.Int64Range(0, 9).Draw(t, "cpu"), Memory: rapid.Int64Range(0, 9).Draw(t, "mem") << 26})
+				nodes[i].Add(cluster.Resources{MilliCPU: 100 * rapid.Int64Range(0, 9).Draw(t, "cpu"), Memory: rapid.Int64Range(0, 9).Draw(t, "mem") << 26, GPU: rapid.Int64Range(0, 1).Draw(t, "gpu")})
 			}
 			tracker.Update(i)
 		}

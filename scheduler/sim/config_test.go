@@ -176,18 +176,20 @@ func TestSeedsGolden(t *testing.T) {
 
 // A step allocates nothing; an episode does, when it is reset.
 func TestStepDoesNotAllocate(t *testing.T) {
-	c := config()
-	c.Nodes, c.Turnover = Exactly(60), 2
-	e := newEnv(t, c, 1)
-	for range 300 { // until the buffers have their size
-		e.Step(0)
-	}
-	steps := 0
-	if n := testing.AllocsPerRun(400, func() {
-		e.Step(steps % len(e.Candidates()))
-		steps++
-	}); n > 0.05 {
-		t.Errorf("%v allocations a step", n)
+	for _, p := range []Process{Steady, Poisson, Diurnal} {
+		c := config()
+		c.Nodes, c.Turnover, c.Arrivals.Process = Exactly(60), 2, p
+		e := newEnv(t, c, 1)
+		for range 300 { // until the buffers have their size
+			e.Step(0)
+		}
+		steps := 0
+		if n := testing.AllocsPerRun(400, func() {
+			e.Step(steps % len(e.Candidates()))
+			steps++
+		}); n > 0.05 {
+			t.Errorf("%s: %v allocations a step", p, n)
+		}
 	}
 }
 

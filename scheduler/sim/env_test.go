@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -37,6 +38,13 @@ func newEnv(t testing.TB, c Config, seed uint64) *Env {
 	return e
 }
 
+func requests() *workload.Requests {
+	return &workload.Requests{
+		CPU:    workload.Distribution{Kind: workload.LogUniform, Min: 100, Max: 4000},
+		Memory: workload.Distribution{Kind: workload.LogNormal, Min: 64 << 20, Max: 8 << 30, Median: 1 << 30, Sigma: 1},
+	}
+}
+
 // drawConfig draws a small valid configuration.
 func drawConfig(t *rapid.T) Config {
 	c := config()
@@ -45,8 +53,20 @@ func drawConfig(t *rapid.T) Config {
 	c.Initial = rapid.SampledFrom([]float64{0, 0.3}).Draw(t, "initial")
 	c.SizeKinds = rapid.SampledFrom([]IntRange{{}, {1, 1}, {1, 3}}).Draw(t, "size kinds")
 	c.ShapeKinds = rapid.SampledFrom([]IntRange{{}, {1, 2}, {5, 5}}).Draw(t, "shape kinds")
+	if rapid.Bool().Draw(t, "random requests") {
+		c.Shapes, c.ShapeKinds, c.Requests = nil, IntRange{}, requests()
+	}
+	if c.Turnover > 0 {
+		c.Arrivals.Process = rapid.SampledFrom([]Process{"", Steady, Poisson, Bursts, Diurnal, AtOnce}).Draw(t, "process")
+		c.Lifetimes.Distribution = rapid.SampledFrom([]Lifetime{"", NoEnd, ExponentialEnd, ParetoEnd, LogNormalEnd}).Draw(t, "lifetimes")
+	}
+	c.Lose = rapid.SampledFrom([]float64{0, 0.1, 0.6}).Draw(t, "lose")
 	return c
 }
+
+// rounding is how far a followed cost may be off: the sums of squares that a tracker keeps
+// hold half the digits of a deviation near 0.
+const rounding = 1e-6
 
 // At every step: candidates are exactly the nodes that the pending pod fits on, no node is
 // overcommitted, the cost is what the objective says of the nodes, and the rewards add up to
@@ -68,14 +88,14 @@ func TestEpisode(t *testing.T) {
 			if d := cmp.Diff(e.Snapshot().Feasible(pod, nil), rows); d != "" || len(rows) == 0 {
 				t.Fatalf("candidates: %s", d)
 			}
-			if want := e.cfg.Objective.Cost(e.Snapshot().Nodes); math.Abs(want-e.Cost()) > 1e-9 {
+			if want := e.cfg.Objective.Cost(e.Snapshot().Nodes); math.Abs(want-e.Cost()) > rounding {
 				t.Fatalf("cost %v, want %v", e.Cost(), want)
 			}
 			choice := rng.IntN(len(rows))
 			after := clone(e.Snapshot().Nodes)
 			after[rows[choice]].Add(pod.Requests)
 			want, waited := e.Cost()-e.cfg.Objective.Cost(after), e.waited
-			if got := e.Step(choice) + e.cfg.WaitCost*float64(e.waited-waited); math.Abs(got-want) > 1e-9 {
+			if got := e.Step(choice) + e.cfg.WaitCost*float64(e.waited-waited); math.Abs(got-want) > rounding {
 				t.Fatalf("reward %v, want %v", got, want)
 			}
 			for _, n := range e.Snapshot().Nodes {
@@ -148,11 +168,29 @@ func TestSeedDecides(t *testing.T) {
 	}
 }
 
-// With a turnover the load stays about where the fill brought it.
+// With a turnover the load stays about where the fill brought it, however pods come and for
+// however long they run.
 func TestTurnoverKeepsTheLoad(t *testing.T) {
-	c := config()
-	c.Nodes, c.Load, c.Turnover, c.Initial = Exactly(40), FloatRange{0.5, 0.5}, 4, 0
-	e := newEnv(t, c, 3)
+	lifetimes := []Lifetimes{{}, {Distribution: ParetoEnd}, {Distribution: ParetoEnd, Alpha: 3}, {Distribution: LogNormalEnd}}
+	for _, l := range lifetimes {
+		for _, p := range []Process{Steady, Poisson, Bursts, Diurnal, AtOnce} {
+			c := config()
+			c.Nodes, c.Load, c.Turnover, c.Initial = Exactly(80), FloatRange{0.4, 0.4}, 5, 0
+			c.Arrivals.Process, c.Lifetimes = p, l
+			var sum float64
+			const seeds = 5
+			for seed := range uint64(seeds) {
+				sum += meanLoad(newEnv(t, c, seed))
+			}
+			if mean := sum / seeds; mean < 0.34 || mean > 0.46 {
+				t.Errorf("%s, %+v: mean load %.3f after a fill to 0.40", p, l, mean)
+			}
+		}
+	}
+}
+
+// meanLoad plays an episode and averages the load over the time after the fill.
+func meanLoad(e *Env) float64 {
 	load := func() float64 {
 		var used, offered cluster.Resources
 		for _, n := range e.snapshot.Nodes {
@@ -163,15 +201,17 @@ func TestTurnoverKeepsTheLoad(t *testing.T) {
 		l := workload.LoadOf(used, offered)
 		return max(l.CPU, l.Memory, l.Pods)
 	}
-	var sum, n float64
-	for rng := rand.New(rand.NewPCG(1, 1)); !e.Done(); e.Step(rng.IntN(len(e.Candidates()))) {
-		if e.clock > e.arrivals.fill {
-			sum, n = sum+load(), n+1
+	// The load is known where a pod is placed; in between it is taken for the mean of the two.
+	var sum, time float64
+	for rng := rand.New(rand.NewPCG(1, 1)); !e.Done(); {
+		from, was := e.now, e.clock
+		now := load()
+		e.Step(rng.IntN(len(e.Candidates())))
+		if was >= e.arrivals.fill && e.now > from {
+			sum, time = sum+(e.now-from)*(now+load())/2, time+e.now-from
 		}
 	}
-	if mean := sum / n; mean < 0.4 || mean > 0.6 {
-		t.Errorf("mean load %.2f after a fill to 0.50", mean)
-	}
+	return sum / time
 }
 
 // A pod that fits nowhere waits for the departures, and the longest waiting comes first.
@@ -193,9 +233,20 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
+// What a step costs without a policy, by the number of nodes. The loads are those that the
+// policies are compared at.
 func BenchmarkStep(b *testing.B) {
-	c := config()
-	c.Nodes, c.ControlPlane, c.Initial, c.Load = Exactly(100), false, 0, FloatRange{0.7, 0.7}
+	for _, nodes := range []int{16, 100, 1000} {
+		c := config()
+		c.Nodes, c.ControlPlane, c.Initial, c.Load = Exactly(nodes), false, 0, FloatRange{0.7, 0.7}
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) { benchmark(b, c) })
+		c.Arrivals, c.Lifetimes = Arrivals{Process: Poisson}, Lifetimes{Distribution: ParetoEnd}
+		b.Run(fmt.Sprintf("nodes=%d/poisson", nodes), func(b *testing.B) { benchmark(b, c) })
+	}
+}
+
+// benchmark counts steps with a policy that costs nothing, resets included.
+func benchmark(b *testing.B, c Config) {
 	e := newEnv(b, c, 0)
 	seed := uint64(0)
 	b.ReportAllocs()

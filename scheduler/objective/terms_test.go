@@ -1,0 +1,115 @@
+package objective
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"gnnsched/scheduler/cluster"
+)
+
+func in(zone string, n *cluster.Node) *cluster.Node {
+	n.Zone = zone
+	return n
+}
+
+func withGPU(offered, requested int64, n *cluster.Node) *cluster.Node {
+	n.Allocatable.GPU, n.Requested.GPU = offered, requested
+	return n
+}
+
+func TestZones(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		nodes []*cluster.Node
+		want  float64
+	}{
+		{"none", nil, 0},
+		{"no zones", []*cluster.Node{at(2, 2), at(9, 9)}, 0},
+		{"one zone", []*cluster.Node{in("a", at(2, 2)), in("a", at(9, 9))}, 0},
+		{"even zones of uneven nodes", []*cluster.Node{in("a", at(0, 0)), in("a", at(8, 8)), in("b", at(4, 4)), in("b", at(4, 4))}, 0},
+		{"uneven", []*cluster.Node{in("a", at(2, 5)), in("b", at(6, 5)), at(9, 9), in("c", tainted(at(9, 9)))}, 0.1},
+	} {
+		if got := (Zones{}).Cost(c.nodes); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// Nodes of 10 CPU and 10 GiB take four large pods of 2.5 CPU and 2.5 GiB each.
+func TestFragmentation(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		nodes      []*cluster.Node
+		cost, room float64
+	}{
+		{"none", nil, 0, 0},
+		{"empty", []*cluster.Node{at(0, 0), at(0, 0)}, 0, 1},
+		{"full", []*cluster.Node{at(10, 10)}, 0, 0},
+		{"in large pieces", []*cluster.Node{at(5, 5), at(0, 0)}, 0, 0.75},
+		{"in small pieces", []*cluster.Node{at(8, 8), at(8, 8)}, 0.2, 0},
+		{"memory decides", []*cluster.Node{at(0, 8), at(0, 8)}, 0.2, 0},
+		{"control plane left out", []*cluster.Node{at(5, 5), tainted(at(8, 8))}, 0, 0.5},
+	} {
+		if got := (Fragmentation{}).Cost(c.nodes); math.Abs(got-c.cost) > 1e-9 {
+			t.Errorf("%s: fragmentation %v, want %v", c.name, got, c.cost)
+		}
+		if got := Room(c.nodes); math.Abs(got-c.room) > 1e-12 {
+			t.Errorf("%s: room %v, want %v", c.name, got, c.room)
+		}
+	}
+}
+
+// GPUs count where there are any, over the nodes that have them.
+func TestBalanceOfGPUs(t *testing.T) {
+	without := []*cluster.Node{at(2, 5), at(6, 5), at(4, 5)}
+	want := Balance{}.Cost(without)
+	some := []*cluster.Node{withGPU(4, 1, at(2, 5)), withGPU(8, 6, at(6, 5)), at(4, 5)}
+	if got := (Balance{}).Cost(some); math.Abs(got-(2*want+0.25)/3) > 1e-12 {
+		t.Errorf("%v, want %v", got, (2*want+0.25)/3)
+	}
+	if got := (Balance{}).Cost([]*cluster.Node{tainted(withGPU(4, 4, at(0, 0))), without[0], without[1], without[2]}); got != want {
+		t.Errorf("GPUs of a node that is not available: %v, want %v", got, want)
+	}
+}
+
+// Every term lies between 0 and 1 while no node is overcommitted.
+func TestTermsAreFractions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var nodes []*cluster.Node
+		for range rapid.IntRange(0, 8).Draw(t, "nodes") {
+			n := in(rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "zone"), at(rapid.Int64Range(0, 10).Draw(t, "cpu"), rapid.Int64Range(0, 10).Draw(t, "mem")))
+			nodes = append(nodes, n)
+		}
+		for _, term := range Terms {
+			if c := term.Cost(nodes); !(c >= 0 && c <= 1) {
+				t.Fatalf("%s: %v", term.Name(), c)
+			}
+		}
+	})
+}
+
+// The return of an episode whose rewards are shaped is that of the rewards as reported, plus
+// the cost of its first state, which no policy has a say in.
+func TestShapingKeepsReturns(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := Shaping{Gamma: rapid.Float64Range(0, 1).Draw(t, "gamma")}
+		steps := rapid.IntRange(1, 30).Draw(t, "steps")
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		first := rng.Float64()
+		cost, shaped, discount := first, 0.0, 1.0
+		for i := range steps {
+			after, last := rng.Float64(), i == steps-1
+			shaped += discount * s.Reward(cost, after, last)
+			cost = after
+			if !last {
+				discount *= s.Gamma
+			}
+		}
+		if reported := -discount * cost; math.Abs(shaped-(reported+first)) > 1e-9 {
+			t.Fatalf("shaped %v, reported %v, first cost %v", shaped, reported, first)
+		}
+	})
+}

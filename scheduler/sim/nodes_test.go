@@ -1,0 +1,149 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/scheduler/cluster"
+	"gnnsched/workload"
+)
+
+// Pools are there beside the drawn nodes, with their labels, taints and zones; and pods that
+// select them get them, others do not.
+func TestPools(t *testing.T) {
+	c := config()
+	c.Nodes, c.Zones, c.Initial, c.Turnover, c.Load = Exactly(5), Exactly(2), 0, 1, FloatRange{0.5, 0.5}
+	c.Pools = []NodePool{
+		{
+			Count: Exactly(3), Zone: "east", Labels: map[string]string{"pool": "gpu"},
+			Allocatable: cluster.Resources{MilliCPU: 32000, Memory: 128 << 30, GPU: 8, Pods: 110},
+			Taints:      []cluster.Taint{{Key: "gpu", Effect: cluster.NoSchedule}},
+		},
+		{Count: IntRange{1, 2}, Allocatable: AAMLNode},
+	}
+	c.Shapes = append(workload.DefaultShapes()[:1:1], workload.Shape{
+		Name: "train", Weight: 1, Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, GPU: 1, Pods: 1},
+		NodeSelector: map[string]string{"pool": "gpu"}, Tolerations: []cluster.Toleration{{Key: "gpu", Exists: true}},
+	}, workload.Shape{
+		Name: "west", Weight: 1, Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 1},
+		NodeSelector: map[string]string{"topology.kubernetes.io/zone": "zone-1"},
+	})
+	counts, trained := map[int]bool{}, 0
+	for seed := range uint64(10) {
+		e := newEnv(t, c, seed)
+		nodes := e.Snapshot().Nodes
+		counts[len(nodes)] = true
+		names := map[string]bool{}
+		for _, n := range nodes {
+			names[n.Name] = true
+		}
+		if len(names) != len(nodes) || nodes[0].Allocatable != c.Sizes[0].Allocatable {
+			t.Fatalf("seed %d: %v", seed, names)
+		}
+		for i, n := range nodes[6:9] {
+			if n.Zone != "east" || n.Allocatable.GPU != 8 || n.Available() || !cmp.Equal(n.Labels, map[string]string{"pool": "gpu", zoneLabel: "east"}) {
+				t.Fatalf("seed %d: pool node %d: %+v", seed, i, n)
+			}
+		}
+		for !e.Done() {
+			gpu, west := e.Pending().Requests.GPU > 0, e.Pending().NodeSelector[zoneLabel] != ""
+			for _, r := range e.Candidates() {
+				if n := nodes[r]; gpu != (n.Allocatable.GPU > 0) || west && n.Zone != "zone-1" {
+					t.Fatalf("seed %d: %+v may run on %+v", seed, e.Pending(), n)
+				}
+			}
+			if gpu {
+				trained++
+			}
+			e.Step(0)
+		}
+	}
+	if !cmp.Equal(counts, map[int]bool{10: true, 11: true}) || trained == 0 {
+		t.Errorf("clusters of %v nodes, %d pods with GPUs", counts, trained)
+	}
+}
+
+// A cluster may consist of pools alone.
+func TestOnlyPools(t *testing.T) {
+	c := config()
+	c.Nodes, c.Sizes, c.Pools = IntRange{}, nil, []NodePool{{Count: Exactly(4), Allocatable: AAMLNode}}
+	if e := newEnv(t, c, 1); len(e.Snapshot().Nodes) != 5 || e.Snapshot().Nodes[0].Available() {
+		t.Errorf("%d nodes", len(e.Snapshot().Nodes))
+	}
+}
+
+// Which nodes go is the seed's decision; their pods come back, the others stay where they are.
+func TestLoss(t *testing.T) {
+	for _, turnover := range []int{0, 2} {
+		c := config()
+		c.Nodes, c.Turnover, c.Lose, c.Load, c.Initial = Exactly(30), turnover, 0.1, FloatRange{0.5, 0.5}, 0
+		c.Sizes = c.Sizes[2:]
+		var gone []string
+		for choice := range 2 {
+			e := newEnv(t, c, 4)
+			before := e.Snapshot().Nodes
+			ran := map[string]int64{}
+			for i := 0; !e.Done() && len(e.Snapshot().Nodes) == len(before); i++ {
+				for _, n := range before {
+					ran[n.Name] = n.Requested.Pods
+				}
+				rows := e.Candidates()
+				pick := i * (1 + 6*choice) % len(rows)
+				ran[before[rows[pick]].Name]++ // as it is when nodes go, right after the step
+				e.Step(pick)
+			}
+			left := map[string]bool{}
+			for _, n := range e.Snapshot().Nodes {
+				left[n.Name] = true
+			}
+			var names []string
+			var pods int64
+			for _, n := range before {
+				if !left[n.Name] {
+					names, pods = append(names, n.Name), pods+ran[n.Name]
+				}
+			}
+			if len(names) != 3 || e.evicted != int(pods) || left["control-plane-0"] != true {
+				t.Fatalf("%v went with %d pods, of which %d came back", names, pods, e.evicted)
+			}
+			if choice == 1 && !cmp.Equal(gone, names) {
+				t.Errorf("the choices decide on which nodes go: %v or %v", gone, names)
+			}
+			gone = names
+			for !e.Done() {
+				e.Step(0)
+			}
+			o := e.Outcome()
+			var running int64
+			for _, n := range e.Snapshot().Nodes {
+				running += n.Requested.Pods
+			}
+			if o.Evicted == 0 || o.Nodes != 27 || o.Placed+o.Unscheduled != o.Arrived || turnover == 0 && int(running) != o.Placed {
+				t.Errorf("%d pods run: %+v", running, o)
+			}
+		}
+	}
+}
+
+func TestValidateNodes(t *testing.T) {
+	for say, spoil := range map[string]func(*Config){
+		"nodes: -1":                func(c *Config) { c.Pools = []NodePool{{Count: Exactly(1), Allocatable: AAMLNode}}; c.Nodes.Min = -1 },
+		"pools[0].count: 0":        func(c *Config) { c.Pools = []NodePool{{Allocatable: AAMLNode}} },
+		"pools[0]: a node":         func(c *Config) { c.Pools = []NodePool{{Count: Exactly(1)}} },
+		"more than 10000":          func(c *Config) { c.Pools = []NodePool{{Count: Exactly(9999), Allocatable: AAMLNode}} },
+		`effect "Never"`:           func(c *Config) { c.Sizes[0].Taints = []cluster.Taint{{Key: "k", Effect: "Never"}} },
+		"taints[0]: key":           func(c *Config) { c.Sizes[0].Taints = []cluster.Taint{{Effect: cluster.NoSchedule}} },
+		"set zone instead":         func(c *Config) { c.Sizes[0].Labels = map[string]string{zoneLabel: "a"} },
+		"lose: 1 ":                 func(c *Config) { c.Lose = 1 },
+		"lose: -0.1":               func(c *Config) { c.Lose = -0.1 },
+		"sizes: give at least one": func(c *Config) { c.Sizes, c.Pools = nil, []NodePool{{Count: Exactly(1), Allocatable: AAMLNode}} },
+	} {
+		c := config()
+		spoil(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), say) {
+			t.Errorf("%v, want %q in it", err, say)
+		}
+	}
+}
