@@ -8,7 +8,14 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/graph"
+	"gnnsched/scheduler/sim"
 )
+
+func smallEnv() sim.Config {
+	e := BalanceEnv()
+	e.Nodes, e.Turnover = sim.IntRange{Min: 4, Max: 8}, 0
+	return e
+}
 
 func TestConfigValidate(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
@@ -38,11 +45,38 @@ func TestSchedules(t *testing.T) {
 			t.Errorf("epsilon(%d) = %v, want %v", step, got, want)
 		}
 	}
-	if c.imitation(0) != 0 {
+	if c.imitation(0) != 0 || c.marginWeight(0) != 0 {
 		t.Error("a share of 0 still imitates")
+	}
+	c.Imitation.Share, c.Imitation.MarginWeight, c.Imitation.MarginFloor = 0.5, 2, 0.1
+	for step, want := range map[int]float64{0: 2, 25: 1, 49: 0.1, 99: 0.1} {
+		if got := c.marginWeight(step); math.Abs(got-want) > 1e-12 {
+			t.Errorf("margin weight at %d is %v, want %v", step, got, want)
+		}
+	}
+	c.DQN.EpsilonDecay = 0.5
+	for step, want := range map[int]float64{0: 1, 1: 0.5, 99: 0.1} {
+		if got := c.epsilon(step); math.Abs(got-want) > 1e-12 {
+			t.Errorf("decaying epsilon(%d) = %v, want %v", step, got, want)
+		}
 	}
 	if got := c.learningRate(100); math.Abs(got-c.LearningRate/10) > 1e-12 {
 		t.Errorf("learning rate at the end %v", got)
+	}
+}
+
+func TestPhases(t *testing.T) {
+	c := DefaultConfig()
+	c.Steps, c.Imitation.Share, c.Imitation.Warmup = 100, 0.25, 0.25
+	for step, want := range map[int]phase{0: cloning, 24: cloning, 25: warmingUp, 49: warmingUp, 50: improving, 99: improving} {
+		if got := c.phase(step); got != want {
+			t.Errorf("at %d: %v, want %v", step, phaseNames[got], phaseNames[want])
+		}
+	}
+	for step, want := range map[int]float64{50: 1, 75: 0.5, 100: 0, 120: 0} {
+		if got := c.improved(step); math.Abs(got-want) > 1e-12 {
+			t.Errorf("share left at %d: %v, want %v", step, got, want)
+		}
 	}
 }
 

@@ -25,12 +25,6 @@ func short(steps int) Config {
 	return c
 }
 
-func smallEnv() sim.Config {
-	e := BalanceEnv()
-	e.Nodes, e.Turnover = sim.IntRange{Min: 4, Max: 8}, 0
-	return e
-}
-
 func trainer(t *testing.T, c Config) (*Trainer, *HeldOut) {
 	held, err := NewHeldOut(smallEnv(), c.EvaluateSeeds)
 	if err != nil {

@@ -1,0 +1,86 @@
+package learn
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/sim"
+)
+
+func TestReadJob(t *testing.T) {
+	j, err := ReadJob("f", []byte("variant: acdqn\nsteps: 123\nppo: {envs: 3}\nenvironment: {scenario: mixed, load: {min: 0.5, max: 0.6}}\nheldOut: {scenario: training}"), "gnn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Defaults("acdqn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Steps, want.PPO.Envs = 123, 3
+	if j.Config != want {
+		t.Errorf("%+v, want %+v", j.Config, want)
+	}
+	mixed, err := eval.Find("mixed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j.Environment.Nodes != mixed.Nodes || j.Environment.Load != (sim.FloatRange{Min: 0.5, Max: 0.6}) {
+		t.Errorf("environment %+v", j.Environment)
+	}
+	if j.HeldOut == nil || !reflect.DeepEqual(j.Evaluation(), BalanceEnv()) {
+		t.Errorf("held-out %+v", j.HeldOut)
+	}
+}
+
+// What is printed is what is read.
+func TestJobRoundTrip(t *testing.T) {
+	for _, v := range Variants {
+		j, err := NewJob(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := j.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := ReadJob("f", y, "gnn")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, y)
+		}
+		if again, err := back.YAML(); err != nil || string(again) != string(y) {
+			t.Errorf("%s: %v\n%s\nbecame\n%s", v, err, y, again)
+		}
+	}
+}
+
+func TestReadJobRefuses(t *testing.T) {
+	for want, text := range map[string]string{
+		"cnn":        "variant: cnn",
+		"stepz":      "stepz: 1",
+		"gamma":      "gamma: 2",
+		"nodez":      "environment: {scenario: mixed, nodez: 1}",
+		"nowhere":    "environment: {scenario: nowhere}",
+		"already":    "steps: 1\nsteps: 2",
+		"envz":       "ppo: {envz: 1}",
+		"reward":     "reward: {kind: gold}",
+		"waitCost":   "heldOut: {scenario: mixed, waitCost: -1}",
+		"file.yaml:": "steps: 0",
+	} {
+		if _, err := ReadJob("file.yaml", []byte(text), "gnn"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one with %q", text, err, want)
+		}
+	}
+}
+
+func TestTeacherByName(t *testing.T) {
+	if p, err := TeacherByName("best-fit", 1); err != nil || p.Name() != "best-fit" {
+		t.Error(p, err)
+	}
+	for _, name := range []string{"nobody", "nowhere.json"} {
+		if _, err := TeacherByName(name, 1); err == nil {
+			t.Errorf("%s teaches", name)
+		}
+	}
+}

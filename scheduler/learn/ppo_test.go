@@ -1,0 +1,159 @@
+//go:build torch
+
+package learn
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+	"gnnsched/gnn/torch"
+	"gnnsched/scheduler/policy"
+)
+
+// Without a teacher, PPO goes from an untrained network to one well below it and below chance,
+// on workloads that it never saw, and the same seed gives the same weights.
+func TestPPOImprovesAndRepeats(t *testing.T) {
+	c := tiny(t, "acdqn")
+	c.Hidden, c.Steps, c.EvaluateEvery, c.EvaluateSeeds = 16, 12_000, 6_000, 4
+	c.Gamma, c.LearningRate, c.BatchSize, c.PPO.Envs, c.PPO.Rollout = 0, 3e-3, 128, 8, 64
+	c.Imitation = Imitation{}
+	var files [2][]byte
+	for i := range files {
+		tr, held := trainer(t, c)
+		before := torch.Live()
+		files[i] = finish(t, tr, context.Background())
+		if left := torch.Live() - before; left != 0 {
+			t.Errorf("%d tensors are left over", left)
+		}
+		random, err := held.Evaluate(policy.NewRandom(rand.New(rand.NewPCG(1, 2))), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("held-out score %+v, by chance %+v", tr.bestScore, random)
+		if tr.bestScore.Cost > 0.8*random.Cost {
+			t.Errorf("trained %v, by chance %v", tr.bestScore, random)
+		}
+	}
+	if !bytes.Equal(files[0], files[1]) {
+		t.Error("the same seed gave other weights")
+	}
+}
+
+func newPPO(t *testing.T, c Config) *PPO {
+	t.Helper()
+	p, err := NewPPO(c, checkpoint.Random(c.architecture(), rand.New(rand.NewPCG(3, 4))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.net.Drop)
+	return p
+}
+
+// bandit is a rollout of one decision over and over, in which action 1 alone pays. The
+// teacher would take action 2.
+func bandit(t *testing.T, p *PPO, rng *rand.Rand, g *graph.Graph) *rollout {
+	t.Helper()
+	out, err := plain(t, p.net).NewSession().Score(g, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRollout(64)
+	for i := range r.states {
+		r.states[i], r.teacher[i], r.last[i], r.values[i] = g, 2, true, float64(out.Value)
+		r.actions[i], r.logs[i] = sample(rng, out.Scores)
+		if r.rewards[i] = 0; r.actions[i] == 1 {
+			r.rewards[i] = 1
+		}
+	}
+	r.judge([]float64{0}, 0.9, 0.9)
+	return r
+}
+
+// probability is that of an action, and the value of the state.
+func probability(t *testing.T, p *PPO, g *graph.Graph, action int) (chance, value float64) {
+	t.Helper()
+	out, err := plain(t, p.net).NewSession().Score(g, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0.0
+	for _, v := range out.Scores {
+		total += math.Exp(float64(v))
+	}
+	return math.Exp(float64(out.Scores[action])) / total, float64(out.Value)
+}
+
+// Each phase moves what it is to move: cloning the teacher's choice, the warm-up the value
+// alone, PPO what pays.
+func TestPhasesOfPPO(t *testing.T) {
+	c := tiny(t, "acdqn")
+	c.Steps, c.Imitation.Share, c.Imitation.Warmup, c.Imitation.Coefficient = 300, 0.2, 0.2, 0
+	c.LearningRate, c.PPO.TargetKL, c.PPO.Entropy = 5e-3, 0, 0
+	p, g, rng := newPPO(t, c), episodeGraph(t), rand.New(rand.NewPCG(5, 6))
+	var f figures
+	learn := func(step int) {
+		for range 10 {
+			if err := p.update(bandit(t, p, rng, g), rng, step, &f); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	learn(0)
+	cloned, _ := probability(t, p, g, 2)
+	if cloned < 0.5 {
+		t.Errorf("after cloning the teacher's choice has the probability %v", cloned)
+	}
+	learn(70)
+	still, value := probability(t, p, g, 2)
+	if still != cloned {
+		t.Errorf("the warm-up moved the policy from %v to %v", cloned, still)
+	}
+	pays, _ := probability(t, p, g, 1)
+	if math.Abs(value-pays) > 0.1 {
+		t.Errorf("after the warm-up the value is %v, the policy is paid %v", value, pays)
+	}
+	for range 5 {
+		learn(150)
+	}
+	if chance, _ := probability(t, p, g, 1); chance < 2*pays || chance < 0.2 {
+		t.Errorf("PPO moved what pays from %v to %v", pays, chance)
+	}
+}
+
+// A policy that has moved too far ends the updates of a rollout.
+func TestKLStops(t *testing.T) {
+	c := tiny(t, "acdqn")
+	c.Imitation = Imitation{}
+	c.LearningRate, c.PPO.Epochs, c.PPO.TargetKL = 0.05, 50, 0.01
+	p, g, rng := newPPO(t, c), episodeGraph(t), rand.New(rand.NewPCG(5, 6))
+	var f figures
+	if err := p.update(bandit(t, p, rng, g), rng, 0, &f); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.means[TagKL].n; n < 2 || n > 50 {
+		t.Errorf("%v updates", n)
+	}
+}
+
+// Candidates are drawn with the probabilities of the softmax.
+func TestSample(t *testing.T) {
+	rng, scores := rand.New(rand.NewPCG(1, 2)), []float32{500, 501, 499, 300}
+	counts := make([]float64, len(scores))
+	var logs [4]float32
+	const draws = 40_000
+	for range draws {
+		i, log := sample(rng, scores)
+		counts[i] += 1. / draws
+		logs[i] = log
+	}
+	for i, want := range []float64{0.2447, 0.6652, 0.0900, 0} {
+		if math.Abs(counts[i]-want) > 0.01 || want > 0 && math.Abs(math.Exp(float64(logs[i]))-want) > 1e-4 {
+			t.Errorf("%d drawn with frequency %v, said to be %v; want %v", i, counts[i], math.Exp(float64(logs[i])), want)
+		}
+	}
+}
