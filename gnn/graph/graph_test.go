@@ -69,7 +69,7 @@ func TestConcat(t *testing.T) {
 	if d := cmp.Diff([]int64{1, 2, 4, 5, 6}, b.CandidateNode); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]int64{0, 1, 0, 2, 3, 2, 3}, b.NodeZone); d != "" {
+	if d := cmp.Diff([]int64{0, 1, 0, 2, 3, 2, 3}, b.PlaceZone); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff([]int64{1, 2, 2, 4, 5, 5}, b.GroupNode); d != "" {
@@ -80,6 +80,29 @@ func TestConcat(t *testing.T) {
 	}
 	if b.Size != 2 || b.NodeX[3*NodeDim] != 10 || len(b.ZoneGraph) != 4 || b.CandidateGraph[2] != 1 {
 		t.Errorf("batch %+v", b)
+	}
+}
+
+// Nodes with the same stamp are one row, in whichever graphs they are.
+func TestConcatShared(t *testing.T) {
+	a := tiny(3, 0)
+	for i := range a.Stamp {
+		a.Stamp[i] = NextStamp()
+	}
+	later := a.Clone()
+	later.NodeRow(1)[0], later.Stamp[1] = 99, NextStamp()
+	b := ConcatShared([]*Graph{a, later})
+	if d := cmp.Diff([]int64{0, 1, 2, 0, 3, 2}, b.PlaceNode); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]int64{1, 2, 3, 2}, b.CandidateNode); d != "" {
+		t.Error(d)
+	}
+	if whole := Concat([]*Graph{a, later}); !cmp.Equal(whole.CandidateZone, b.CandidateZone) || whole.PlaceNode != nil {
+		t.Errorf("zones of the candidates %v, unshared %v", b.CandidateZone, whole.CandidateZone)
+	}
+	if b.Nodes() != 4 || b.NodeX[3*NodeDim] != 99 {
+		t.Errorf("%d rows, %v", b.Nodes(), b.NodeX)
 	}
 }
 

@@ -73,9 +73,8 @@ func (n *Network) Checkpoint() (*checkpoint.Checkpoint, error) {
 // used.
 func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
 	messages := n.manifest.Architecture.Encoder == checkpoint.GNN
-	nodes, zones, graphs, cands := len(b.NodeGraph), len(b.ZoneGraph), b.Size, len(b.CandidateNode)
-	nodeGraph, candGraph := s.Int64(b.NodeGraph, nodes), s.Int64(b.CandidateGraph, cands)
-	candNode := s.Int64(b.CandidateNode, cands)
+	nodes, zones, graphs, cands := b.Nodes(), len(b.ZoneGraph), b.Size, len(b.CandidateNode)
+	candGraph, candNode := s.Int64(b.CandidateGraph, cands), s.Int64(b.CandidateNode, cands)
 
 	x := n.affine(s, "node", s.Float32(b.NodeX, nodes, graph.NodeDim), "node.bias")
 	if messages && len(b.GroupNode) > 0 {
@@ -85,8 +84,11 @@ func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
 
 	p := s.Relu(n.affine(s, "pod", s.Float32(b.PodX, graphs, graph.PodDim), "pod.bias"))
 	c := n.affine(s, "cluster.features", s.Float32(b.ClusterX, graphs, graph.ClusterDim), "cluster.bias")
+	var zoneMean *Tensor
 	if messages {
-		c = s.Add(s.Add(c, n.affine(s, "cluster.node", segmentMean(s, h, nodeGraph, b.NodeGraph, graphs), "")), n.affine(s, "cluster.pod", p, ""))
+		var clusterMean *Tensor
+		zoneMean, clusterMean = nodeMeans(s, b, h)
+		c = s.Add(s.Add(c, n.affine(s, "cluster.node", clusterMean, "")), n.affine(s, "cluster.pod", p, ""))
 	}
 	c = s.Relu(c)
 
@@ -94,11 +96,9 @@ func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
 	shared := s.Add(n.affine(s, "candidate.cluster", c, ""), n.affine(s, "candidate.pod", p, "candidate.bias"))
 	k := s.Add(s.Rows(n.affine(s, "candidate.node", h, ""), candNode), s.Rows(shared, candGraph))
 	if messages {
-		nodeZone := s.Int64(b.NodeZone, nodes)
-		z := s.Add(n.affine(s, "zone.node", segmentMean(s, h, nodeZone, b.NodeZone, zones), ""),
-			s.Rows(n.affine(s, "zone.cluster", c, "zone.bias"), s.Int64(b.ZoneGraph, zones)))
+		z := s.Add(n.affine(s, "zone.node", zoneMean, ""), s.Rows(n.affine(s, "zone.cluster", c, "zone.bias"), s.Int64(b.ZoneGraph, zones)))
 		zone := n.affine(s, "candidate.zone", s.Relu(z), "")
-		k = s.Add(k, s.Rows(zone, s.Int64(pick(b.NodeZone, b.CandidateNode), cands)))
+		k = s.Add(k, s.Rows(zone, s.Int64(b.CandidateZone, cands)))
 	}
 	k = s.Relu(s.Add(k, n.affine(s, "candidate.features", s.Float32(b.CandidateX, cands, graph.CandidateDim), "")))
 
@@ -127,6 +127,23 @@ func (n *Network) groupMessages(s *Scope, b *graph.Batch, nodes int) *Tensor {
 	return s.SegmentSum(s.Mul(g, s.Float32(share, groups, 1)), s.Int64(b.GroupNode, groups), nodes)
 }
 
+// nodeMeans returns the means of the nodes' embeddings over each zone, [zones, H], and over each
+// graph, [graphs, H]; zero for a zone without nodes.
+func nodeMeans(s *Scope, b *graph.Batch, h *Tensor) (zone, cluster *Tensor) {
+	if b.PlaceNode != nil {
+		h = s.Rows(h, s.Int64(b.PlaceNode, len(b.PlaceNode)))
+	}
+	zones := len(b.ZoneGraph)
+	sum := s.SegmentSum(h, s.Int64(b.PlaceZone, len(b.PlaceZone)), zones)
+	inZone, inGraph := make([]float32, zones), make([]float32, b.Size)
+	for _, z := range b.PlaceZone {
+		inZone[z]++
+		inGraph[b.ZoneGraph[z]]++
+	}
+	all := s.SegmentSum(sum, s.Int64(b.ZoneGraph, zones), b.Size)
+	return s.Mul(sum, s.Float32(inverse(inZone), zones, 1)), s.Mul(all, s.Float32(inverse(inGraph), b.Size, 1))
+}
+
 // affine is the linear map called name, with a bias unless that is empty.
 func (n *Network) affine(s *Scope, name string, x *Tensor, bias string) *Tensor {
 	w := n.byName[name+".weight"]
@@ -138,21 +155,17 @@ func (n *Network) affine(s *Scope, name string, x *Tensor, bias string) *Tensor 
 
 // segmentMean is the mean of the rows of x over each segment; zero for one without rows.
 func segmentMean(s *Scope, x, segment *Tensor, rows []int64, segments int) *Tensor {
-	inverse := make([]float32, segments)
+	count := make([]float32, segments)
 	for _, r := range rows {
-		inverse[r]++
+		count[r]++
 	}
-	for i, c := range inverse {
-		inverse[i] = 1 / max(c, 1)
-	}
-	return s.Mul(s.SegmentSum(x, segment, segments), s.Float32(inverse, segments, 1))
+	return s.Mul(s.SegmentSum(x, segment, segments), s.Float32(inverse(count), segments, 1))
 }
 
-// pick is out[i] = values[index[i]].
-func pick(values, index []int64) []int64 {
-	out := make([]int64, len(index))
-	for i, v := range index {
-		out[i] = values[v]
+// inverse turns counts into what a mean multiplies its sum by.
+func inverse(count []float32) []float32 {
+	for i, c := range count {
+		count[i] = 1 / max(c, 1)
 	}
-	return out
+	return count
 }

@@ -42,6 +42,7 @@ func TestParity(t *testing.T) {
 			for _, n := range []int{1, 2, 10, 100, 1000} {
 				graphs = append(graphs, randomGraph(r, n))
 			}
+			graphs = append(graphs, withOneNodeChanged(r, graphs[2]))
 			compare(t, c, graphs)
 		})
 	}
@@ -57,9 +58,14 @@ func compare(t *testing.T, c *checkpoint.Checkpoint, graphs []*graph.Graph) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, batch := range []*graph.Batch{graph.Concat(graphs), graph.ConcatShared(graphs)} {
+		compareBatch(t, net, plain, graphs, batch)
+	}
+}
+
+func compareBatch(t *testing.T, net *Network, plain *infer.Network, graphs []*graph.Graph, batch *graph.Batch) {
 	var s Scope
 	defer s.Drop()
-	batch := graph.Concat(graphs)
 	out := net.Forward(&s, batch)
 	scores, values := s.Float32s(out.Scores), s.Float32s(out.Value)
 	if err := s.Err(); err != nil {
@@ -103,6 +109,17 @@ func randomGraph(r *rand.Rand, n int) *graph.Graph {
 	}
 	copy(g.CandidateX, uniform(r, len(g.CandidateX)))
 	return g
+}
+
+// withOneNodeChanged is what g may be one decision later: it shares the stamps of the nodes that
+// stay as they are.
+func withOneNodeChanged(r *rand.Rand, g *graph.Graph) *graph.Graph {
+	c := g.Clone()
+	i := r.IntN(c.Nodes())
+	copy(c.NodeRow(i), uniform(r, graph.NodeDim))
+	c.Stamp[i] = graph.NextStamp()
+	copy(c.PodX, uniform(r, len(c.PodX)))
+	return c
 }
 
 func uniform(r *rand.Rand, n int) []float32 {

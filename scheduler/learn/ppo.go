@@ -66,7 +66,7 @@ func (p *PPO) update(r *rollout, rng *rand.Rand, step int, f *figures) error {
 	f.add(TagExplained, explained(r.values, r.returns))
 	n := len(r.states)
 	for range p.config.PPO.Epochs {
-		order := rng.Perm(n)
+		order := stretches(rng, n)
 		for from := 0; from < n; from += p.config.BatchSize {
 			kl, err := p.step(r, order[from:min(from+p.config.BatchSize, n)], o, f)
 			if err != nil {
@@ -78,6 +78,21 @@ func (p *PPO) update(r *rollout, rng *rand.Rand, step int, f *figures) error {
 		}
 	}
 	return nil
+}
+
+// stretch is how many consecutive decisions of one environment an update learns from together:
+// they share most of their nodes, which are embedded once.
+const stretch = 16
+
+// stretches returns the rows of a rollout of n decisions, its stretches in random order.
+func stretches(rng *rand.Rand, n int) []int {
+	order := make([]int, 0, n)
+	for _, i := range rng.Perm((n + stretch - 1) / stretch) {
+		for row := i * stretch; row < min((i+1)*stretch, n); row++ {
+			order = append(order, row)
+		}
+	}
+	return order
 }
 
 // rates sets the learning rates of policy and critic.
@@ -108,7 +123,7 @@ func (p *PPO) rates(step int, o terms) error {
 func (p *PPO) step(r *rollout, rows []int, o terms, f *figures) (kl float64, err error) {
 	var s torch.Scope
 	defer s.Drop()
-	b := graph.Concat(pick(r.states, rows))
+	b := graph.ConcatShared(pick(r.states, rows))
 	out := p.net.Forward(&s, b)
 	loss := s.Scale(p.valueLoss(&s, out.Value, r, rows, f), o.value)
 	if o.policy > 0 || o.cloning > 0 {

@@ -184,7 +184,7 @@ func (e *Env) advance() {
 // pass lets time pass in which nothing happens.
 func (e *Env) pass(until float64) {
 	if e.clock >= e.arrivals.fill {
-		e.means.observe(until-e.now, len(e.waiting))
+		e.means.observe(until-e.now, e.cost, len(e.waiting))
 	}
 	e.now = until
 }

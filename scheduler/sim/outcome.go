@@ -16,7 +16,8 @@ type Outcome struct {
 	// Imbalance is objective.Balance averaged over the time after the fill, or at the end
 	// where nothing came after it: what the cluster was like, not only how it was left.
 	Imbalance  float64 `json:"imbalance"`
-	Cost       float64 `json:"cost"` // of the configured objective
+	Cost       float64 `json:"cost"`     // of the configured objective
+	MeanCost   float64 `json:"meanCost"` // the same, averaged over time as Imbalance is
 	NodesInUse int     `json:"nodesInUse"`
 	Nodes      int     `json:"nodes"` // available
 
@@ -40,9 +41,9 @@ type Outcome struct {
 func (e *Env) Outcome() Outcome {
 	o := Measure(e.snapshot.Nodes)
 	o.Cost = e.cfg.Objective.Cost(e.snapshot.Nodes)
-	o.Pending = float64(len(e.waiting))
+	o.MeanCost, o.Pending = o.Cost, float64(len(e.waiting))
 	if m := e.means; m.time > 0 {
-		o.Imbalance, o.MeanNodesInUse, o.Pending = m.imbalance/m.time, m.inUse/m.time, m.waiting/m.time
+		o.Imbalance, o.MeanCost, o.MeanNodesInUse, o.Pending = m.imbalance/m.time, m.cost/m.time, m.inUse/m.time, m.waiting/m.time
 	}
 	o.Evicted = e.evicted
 	o.Arrived, o.Placed, o.Waited = e.clock, e.placed, e.waited
@@ -77,7 +78,7 @@ type overTime struct {
 	balance, pack objective.Tracker
 	nodes         float64 // available
 
-	time, imbalance, inUse, waiting float64
+	time, imbalance, cost, inUse, waiting float64
 }
 
 // follow goes on with other nodes.
@@ -95,10 +96,11 @@ func (o *overTime) update(row int) {
 	o.pack.Update(row)
 }
 
-// observe adds a time during which nothing changed.
-func (o *overTime) observe(time float64, waiting int) {
+// observe adds a time during which nothing changed: not what waits, nor the objective's cost.
+func (o *overTime) observe(time, cost float64, waiting int) {
 	o.time += time
 	o.imbalance += time * o.balance.Cost()
+	o.cost += time * cost
 	o.inUse += time * o.nodes * o.pack.Cost()
 	o.waiting += time * float64(waiting)
 }

@@ -79,6 +79,6 @@ func (l *Linear) loss(generation int, weights []float64) (float64, error) {
 // time, and what waits more.
 func (l *Linear) relative(o, base sim.Outcome) float64 {
 	const least = 1e-4 // keeps an episode that the baseline solves to perfection from deciding all
-	cost := (o.Cost + o.Imbalance + least) / (base.Cost + base.Imbalance + least)
+	cost := (o.Cost + o.MeanCost + least) / (base.Cost + base.MeanCost + least)
 	return cost + l.WaitWeight*float64(o.Waited-base.Waited)/float64(max(o.Arrived, 1))
 }
