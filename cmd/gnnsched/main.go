@@ -24,7 +24,7 @@ func main() {
 
 // commands lists every subcommand, in the order in which help shows them.
 func commands() []*ucli.Command {
-	return slices.Concat(runCommands(), []*ucli.Command{ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), demoCommand(), healthcheckCommand()})
+	return slices.Concat(runCommands(), []*ucli.Command{ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), demoCommand(), healthcheckCommand()})
 }
 
 // app returns the command line for the name that the binary was called by.

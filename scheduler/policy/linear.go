@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gnnsched/scheduler/cluster"
 )
@@ -42,6 +43,9 @@ func NewLinear(name string, weights []float64) (*Linear, error) {
 	}
 	return &Linear{name, weights}, nil
 }
+
+// Weights returns a copy of the weights, in the order of LinearFeatures.
+func (l *Linear) Weights() []float64 { return slices.Clone(l.weights) }
 
 // Name implements Policy.
 func (l *Linear) Name() string { return l.name }

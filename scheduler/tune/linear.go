@@ -28,14 +28,25 @@ type Linear struct {
 	baselines map[uint64]sim.Outcome
 }
 
+// Validate reports the first setting out of range.
+func (l *Linear) Validate() error {
+	if l.Episodes < 1 {
+		return fmt.Errorf("%d episodes a generation: want at least 1", l.Episodes)
+	}
+	if !(l.WaitWeight >= 0) {
+		return fmt.Errorf("weight %v of waiting pods: want 0 or more", l.WaitWeight)
+	}
+	return l.CEM.Validate()
+}
+
 // Tune returns the tuned policy, and with ctx's error the one so far.
 func (l *Linear) Tune(ctx context.Context, name string, told func(Generation)) (*policy.Linear, error) {
-	var err error
-	if l.env, err = sim.New(l.Env); err != nil {
+	err := l.Validate()
+	if err != nil {
 		return nil, fmt.Errorf("tune: %w", err)
 	}
-	if l.Episodes < 1 {
-		return nil, fmt.Errorf("tune: %d episodes a generation, want at least 1", l.Episodes)
+	if l.env, err = sim.New(l.Env); err != nil {
+		return nil, fmt.Errorf("tune: %w", err)
 	}
 	l.baselines = map[uint64]sim.Outcome{}
 	weights, err := l.CEM.Minimise(ctx, l.loss, told)
