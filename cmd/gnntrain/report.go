@@ -24,7 +24,7 @@ type reporter struct {
 
 func newReporter(c *ucli.Context, steps int, baseline learn.Score) *reporter {
 	r := &reporter{steps: steps, scrolling: c.Bool("log-scrolling")}
-	fmt.Fprintf(os.Stderr, "default scoring on the held-out workloads: cost %.5f, %.1f pods unscheduled\n", baseline.Cost, baseline.Unscheduled)
+	fmt.Fprintf(os.Stderr, "default scoring on the held-out workloads: %s\n", figuresOf(baseline))
 	bar := cli.IsTerminal(os.Stderr) && !r.scrolling
 	if c.IsSet("progress") {
 		bar = c.Bool("progress")
@@ -51,7 +51,7 @@ func (r *reporter) evaluated(_ int, s learn.Score) {
 	if r.bar != nil {
 		_ = r.bar.Clear()
 	}
-	r.line(fmt.Sprintf("held-out cost %.5f, %.1f unscheduled", s.Cost, s.Unscheduled))
+	r.line("held-out " + figuresOf(s))
 }
 
 func (r *reporter) line(what string) {

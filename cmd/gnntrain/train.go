@@ -93,7 +93,8 @@ func learnJob(c *ucli.Context, job learn.Job, resume *learn.State, f files, figu
 	r := newReporter(c, job.Steps, baseline)
 	save := func(k *checkpoint.Checkpoint) error {
 		k.Manifest.Commit = commit
-		k.Manifest.Training["defaultCost"], k.Manifest.Training["defaultUnscheduled"] = baseline.Cost, baseline.Unscheduled
+		m := k.Manifest.Training
+		m["defaultCost"], m["defaultMeanCost"], m["defaultUnscheduled"] = baseline.Cost, baseline.MeanCost, baseline.Unscheduled
 		return k.Save(f.out)
 	}
 	t := learn.Trainer{
@@ -108,12 +109,17 @@ func learnJob(c *ucli.Context, job learn.Job, resume *learn.State, f files, figu
 	if saved := save(best); saved != nil { // it may be from before this process
 		return saved
 	}
-	fmt.Fprintf(c.App.Writer, "wrote %s: held-out cost %.5f with %.1f pods unscheduled (default scoring: %.5f, %.1f), after %s\n",
-		f.out, score.Cost, score.Unscheduled, baseline.Cost, baseline.Unscheduled, r.last.Elapsed.Round(time.Second))
+	fmt.Fprintf(c.App.Writer, "wrote %s: held-out %s (default scoring: %s), after %s\n",
+		f.out, figuresOf(score), figuresOf(baseline), r.last.Elapsed.Round(time.Second))
 	if err != nil {
 		return exit.New(exit.Interrupted, errors.New("interrupted"), "go on with --resume")
 	}
 	return os.Remove(f.state) // the run is over
+}
+
+// figuresOf is a score in words.
+func figuresOf(s learn.Score) string {
+	return fmt.Sprintf("cost %.5f, over time %.5f, %.1f unscheduled", s.Cost, s.MeanCost, s.Unscheduled)
 }
 
 // writable finds out before minutes of training whether the result can be written.

@@ -30,6 +30,7 @@ const (
 	TagAgreement    = "losses/imitation_agreement"
 	TagNorm         = "losses/gradient_norm"
 	TagEvalCost     = "eval/cost"
+	TagEvalMean     = "eval/mean_cost"
 	TagEvalLeft     = "eval/unscheduled"
 	TagVariance     = "cluster/variance"
 	TagUnscheduled  = "cluster/unscheduled"

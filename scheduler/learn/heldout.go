@@ -18,16 +18,17 @@ type HeldOut struct {
 	seeds int
 }
 
-// Score is what an evaluation gives; both parts are better when lower.
+// Score is what an evaluation gives; all parts are better when lower.
 type Score struct {
 	Cost        float64 // mean over the seeds of the objective at the end of the episode
+	MeanCost    float64 // mean over the seeds of the objective over time (sim.Outcome)
 	Unscheduled float64 // mean over the seeds of the pods left over
 }
 
-// less tells whether s is better than o where a pod left over weighs as much as leftOver of the
-// objective.
-func (s Score) less(o Score, leftOver float64) bool {
-	return s.Cost+leftOver*s.Unscheduled < o.Cost+leftOver*o.Unscheduled
+// Total is what networks are chosen by, where a pod left over weighs as much as leftOver of the
+// objective: the objective counts in the end and over time alike.
+func (s Score) Total(leftOver float64) float64 {
+	return (s.Cost+s.MeanCost)/2 + leftOver*s.Unscheduled
 }
 
 // NewHeldOut returns an evaluation over so many seeds of the configuration.
@@ -53,6 +54,7 @@ func (h *HeldOut) Evaluate(p policy.Policy, randomTies bool) (Score, error) {
 			return s, err
 		}
 		s.Cost += o.Cost / float64(h.seeds)
+		s.MeanCost += o.MeanCost / float64(h.seeds)
 		s.Unscheduled += float64(o.Unscheduled) / float64(h.seeds)
 	}
 	return s, nil

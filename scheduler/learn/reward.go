@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
 )
 
@@ -19,16 +20,19 @@ const (
 	// StepReward is how much the cost falls until the next decision, departures included: its
 	// sum over an episode is what the cost has fallen by in the end.
 	StepReward RewardKind = "step"
+	// ShapedReward is the cost in the end, negative, shaped by the cost on the way: as StepReward,
+	// but so that the discount changes no policy's rank (objective.Shaping).
+	ShapedReward RewardKind = "shaped"
 	// LevelReward is the cost at the next decision, negative: its sum over an episode is the
 	// cost over time.
 	LevelReward RewardKind = "level"
 )
 
-var rewardKinds = []string{string(PlacementReward), string(StepReward), string(LevelReward)}
+var rewardKinds = []string{string(PlacementReward), string(StepReward), string(ShapedReward), string(LevelReward)}
 
 // Reward says what is learned from.
 type Reward struct {
-	Kind RewardKind `json:"kind" flag:"reward" usage:"what a placement is paid for: placement, step (departures too) or level (the cost over time)"`
+	Kind RewardKind `json:"kind" flag:"reward" usage:"what a placement is paid for: placement, step (departures too), shaped (the same, discounted right) or level (the cost over time)"`
 	// Scale, times the number of nodes, brings the reward to about one: a placement moves the
 	// cost of a cluster by the less the more nodes it has.
 	Scale float64 `json:"scale" flag:"reward-scale" usage:"of the reward, times the number of nodes"`
@@ -44,19 +48,24 @@ func (r Reward) validate() error {
 	return nil
 }
 
-// step takes a step in env and returns what it is paid.
-func (r Reward) step(env *sim.Env, choice int) float64 {
+// step takes a step in env and returns what it is paid by a learner with the discount gamma.
+func (r Reward) step(env *sim.Env, choice int, gamma float64) float64 {
 	scale := r.Scale * float64(len(env.Snapshot().Nodes))
 	if r.Kind == PlacementReward {
 		return scale * env.Step(choice)
 	}
 	before, waited := env.Cost(), r.waited(env)
 	env.Step(choice)
-	fell := before - env.Cost()
-	if r.Kind == LevelReward {
-		fell = -env.Cost()
+	after, paid := env.Cost(), 0.0
+	switch r.Kind {
+	case StepReward:
+		paid = before - after
+	case ShapedReward:
+		paid = objective.Shaping{Gamma: gamma}.Reward(before, after, env.Done())
+	case LevelReward:
+		paid = -after
 	}
-	return scale * (fell - env.Config().WaitCost*float64(r.waited(env)-waited))
+	return scale * (paid - env.Config().WaitCost*float64(r.waited(env)-waited))
 }
 
 // waited is how many pods have had to wait, where that costs anything.

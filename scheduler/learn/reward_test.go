@@ -11,7 +11,7 @@ import (
 func TestRewards(t *testing.T) {
 	c := smallEnv()
 	c.Turnover, c.WaitCost, c.Load = 1, 0.1, sim.FloatRange{Min: 0.95, Max: 0.99}
-	for _, kind := range []RewardKind{PlacementReward, StepReward, LevelReward} {
+	for _, kind := range []RewardKind{PlacementReward, StepReward, ShapedReward, LevelReward} {
 		env, err := sim.New(c)
 		if err != nil {
 			t.Fatal(err)
@@ -20,9 +20,15 @@ func TestRewards(t *testing.T) {
 			t.Fatal(err)
 		}
 		scale := 10 * float64(len(env.Snapshot().Nodes))
-		first, level, sum := env.Cost(), 0.0, 0.0
+		first, level, sum, factor := env.Cost(), 0.0, 0.0, 1.0
+		const gamma = 0.75
 		for !env.Done() {
-			sum += Reward{kind, 10}.step(env, len(env.Candidates())/2) / scale
+			paid := Reward{kind, 10}.step(env, len(env.Candidates())/2, gamma) / scale
+			if kind == ShapedReward { // whose discounted sum is what is known
+				paid *= factor
+				factor *= gamma
+			}
+			sum += paid
 			level += env.Cost()
 		}
 		waited := c.WaitCost * float64(env.Outcome().Waited)
@@ -33,6 +39,10 @@ func TestRewards(t *testing.T) {
 		case StepReward:
 			if want := first - env.Cost(); math.Abs(got-want) > 1e-9 {
 				t.Errorf("step: %v, want %v", got, want)
+			}
+		case ShapedReward:
+			if got := sum; math.Abs(got-first) > c.WaitCost { // what the end adds is discounted away, and waiting comes late
+				t.Errorf("shaped: %v, want %v", got, first)
 			}
 		case LevelReward:
 			if math.Abs(got+level) > 1e-9 {

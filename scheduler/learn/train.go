@@ -24,7 +24,7 @@ type Progress struct {
 	Return      float64       // mean undiscounted scaled return of the episodes since the last report
 	Elapsed     time.Duration // over all processes that the run took
 	Speed       float64       // steps a second in this process, evaluations included
-	Best        float64       // lowest evaluation so far; 0 before the first
+	Best        float64       // lowest evaluation so far (Score.Total); 0 before the first
 }
 
 // Trainer runs reinforcement learning in the simulator.
@@ -142,10 +142,10 @@ func (t *Trainer) evaluate() error {
 	if err != nil {
 		return fmt.Errorf("evaluation: %w", err)
 	}
-	if t.best == nil || score.less(t.bestScore, t.Config.Unscheduled) {
+	if t.best == nil || score.Total(t.Unscheduled) < t.bestScore.Total(t.Unscheduled) {
 		t.best, t.bestScore = c, score
 		t.best.Manifest.Training = map[string]float64{
-			"step": float64(t.step), "seconds": t.elapsed().Seconds(), "heldOutCost": score.Cost, "heldOutUnscheduled": score.Unscheduled,
+			"step": float64(t.step), "seconds": t.elapsed().Seconds(), "heldOutCost": score.Cost, "heldOutMeanCost": score.MeanCost, "heldOutUnscheduled": score.Unscheduled,
 		}
 		if t.Improved != nil {
 			if err := t.Improved(c); err != nil {
@@ -155,6 +155,7 @@ func (t *Trainer) evaluate() error {
 	}
 	if t.Recorder != nil {
 		t.Recorder.Scalar(TagEvalCost, t.step, score.Cost)
+		t.Recorder.Scalar(TagEvalMean, t.step, score.MeanCost)
 		t.Recorder.Scalar(TagEvalLeft, t.step, score.Unscheduled)
 	}
 	if t.Evaluated != nil {
@@ -180,6 +181,6 @@ func (t *Trainer) report() {
 	t.Progress(Progress{
 		Step: t.step, Steps: t.Config.Steps, Phase: t.agent.phase(t.step), Epsilon: t.figures.last(TagEpsilon),
 		Loss: t.figures.last(t.agent.loss(t.step)), Return: t.figures.last(TagReturn), Elapsed: t.elapsed(),
-		Speed: float64(t.step-t.from) / time.Since(t.start).Seconds(), Best: t.bestScore.Cost,
+		Speed: float64(t.step-t.from) / time.Since(t.start).Seconds(), Best: t.bestScore.Total(t.Unscheduled),
 	})
 }

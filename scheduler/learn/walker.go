@@ -16,6 +16,7 @@ import (
 type walker struct {
 	env     *sim.Env
 	reward  Reward
+	gamma   float64
 	teacher policy.Policy // nil for none
 	groups  bool          // whether the network reads groups of running pods
 	next    func() uint64 // seed of the next episode
@@ -48,7 +49,7 @@ type ended struct {
 const emptyEpisodes = 100
 
 func newWalker(c Config, env sim.Config, teacher policy.Policy, next func() uint64, told func(ended)) (*walker, error) {
-	w := &walker{reward: c.Reward, teacher: teacher, groups: c.architecture().Encoder == checkpoint.GNN, next: next, ended: told}
+	w := &walker{reward: c.Reward, gamma: c.Gamma, teacher: teacher, groups: c.architecture().Encoder == checkpoint.GNN, next: next, ended: told}
 	var err error
 	w.env, err = sim.New(env)
 	return w, err
@@ -142,7 +143,7 @@ func (w *walker) copy() *graph.Graph {
 // episode ended, upon which the next one has begun.
 func (w *walker) step(choice int) (reward float64, row int32, last bool, err error) {
 	row = w.env.Candidates()[choice]
-	reward = w.reward.step(w.env, choice)
+	reward = w.reward.step(w.env, choice, w.gamma)
 	w.Actions, w.Return = append(w.Actions, int32(choice)), w.Return+reward
 	if !w.env.Done() {
 		return reward, row, false, nil
