@@ -51,6 +51,22 @@ func TestRolloutJudge(t *testing.T) {
 	}
 }
 
+// In a group every moment's advantages add up to nothing, and their differences stay.
+func TestRolloutCompare(t *testing.T) {
+	r := newRollout(8) // two groups of two environments, two placements each
+	copy(r.advantages, []float64{1, 2, 3, 8, 10, 20, 30, 40})
+	r.compare(2, 2)
+	for i, want := range []float64{-1, -3, 1, 3, -10, -10, 10, 10} {
+		if r.advantages[i] != want {
+			t.Errorf("%d: %v, want %v", i, r.advantages[i], want)
+		}
+	}
+	r.compare(1, 2)
+	if r.advantages[3] != 3 {
+		t.Error("a group of one was compared")
+	}
+}
+
 func TestNormalise(t *testing.T) {
 	x := []float64{1, 2, 3, 10}
 	normalise(x)

@@ -41,8 +41,12 @@ func newAgent(c Config, env sim.Config, start *checkpoint.Checkpoint, f *figures
 	if c.head() == checkpoint.ActorCritic {
 		walkers = c.PPO.Envs
 	}
-	for range walkers {
-		w, err := newWalker(c, env, teacher, a.seed, f.episode)
+	for i := range walkers {
+		next := a.seed
+		if first := i - i%max(c.PPO.Group, 1); first < i { // who is not the first of its group follows it
+			next = func() uint64 { return a.walkers[first].Seed }
+		}
+		w, err := newWalker(c, env, teacher, next, f.episode)
 		if err != nil {
 			return nil, fmt.Errorf("simulator: %w", err)
 		}

@@ -29,7 +29,7 @@ type Config struct {
 
 	EvaluateEvery int     `json:"evaluateEvery" flag:"evaluate-every" usage:"placements between evaluations"`
 	EvaluateSeeds int     `json:"evaluateSeeds" flag:"evaluate-seeds" usage:"held-out episodes an evaluation"`
-	Unscheduled   float64 `json:"unscheduledCost" flag:"unscheduled-cost" usage:"what a pod left over weighs against the objective when the best network is chosen"`
+	Unscheduled   float64 `json:"unscheduledCost" flag:"unscheduled-cost" usage:"what the fraction of pods left over weighs against the objective when the best network is chosen"`
 }
 
 // DQNConfig is what deep Q-learning has of its own.
@@ -50,7 +50,11 @@ type DQNConfig struct {
 
 // PPOConfig is what proximal policy optimisation has of its own.
 type PPOConfig struct {
-	Envs    int `json:"envs" flag:"envs" usage:"simulated clusters side by side"`
+	Envs int `json:"envs" flag:"envs" usage:"simulated clusters side by side"`
+	// Group is how many environments play the same episodes. What came of a decision is then
+	// judged against what came of the others' at the same time: most of the noise is that of
+	// the arrivals, which they share (Mao et al. 2019, input-driven environments).
+	Group   int `json:"group" flag:"group" usage:"environments that play the same episodes, each judged against the others; 1 for none"`
 	Rollout int `json:"rollout" flag:"rollout" usage:"placements in each between updates"`
 	Epochs  int `json:"epochs" flag:"epochs" usage:"passes over a rollout"`
 
@@ -102,9 +106,9 @@ func DefaultConfig() Config {
 			PriorityExponent: 0.6, UpdateFrequency: 4, TargetUpdateFrequency: 200,
 		},
 		PPO: PPOConfig{
-			Envs: 16, Rollout: 128, Epochs: 4, Lambda: 0.95, Clip: 0.2, ValueCoef: 0.5, Entropy: 0.01, TargetKL: 0.02,
+			Envs: 16, Group: 1, Rollout: 128, Epochs: 4, Lambda: 0.95, Clip: 0.2, ValueCoef: 0.5, Entropy: 0.01, TargetKL: 0.02,
 		},
-		EvaluateEvery: 5_000, EvaluateSeeds: 100, Unscheduled: 0.01,
+		EvaluateEvery: 5_000, EvaluateSeeds: 100, Unscheduled: 1,
 	}
 }
 
@@ -133,6 +137,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.Reward.validate(); err != nil {
 		return err
+	}
+	if p := c.PPO; p.Group > 0 && p.Envs%p.Group != 0 {
+		return fmt.Errorf("%d environments cannot be divided into groups of %d", p.Envs, p.Group)
 	}
 	for _, r := range c.ranges() {
 		if !(r.value >= r.low && r.value <= r.high) {
@@ -172,6 +179,7 @@ func (c Config) ranges() []valueRange {
 		{"update frequency", float64(d.UpdateFrequency), 1, 1e6},
 		{"target update frequency", float64(d.TargetUpdateFrequency), 1, 1e6},
 		{"envs", float64(p.Envs), 1, 4096},
+		{"group", float64(p.Group), 1, float64(p.Envs)},
 		{"rollout", float64(p.Rollout), 1, 65536},
 		{"epochs", float64(p.Epochs), 1, 100},
 		{"actor learning rate", p.ActorLearningRate, 0, 1},

@@ -86,14 +86,12 @@ func (d *dqnAgent) place(step int) error {
 		return err
 	}
 	d.queue.begin(state, action, teacher)
-	reward, row, last, err := w.step(action)
-	if err != nil {
-		return err
-	}
+	reward, row, last := w.step(action)
 	d.acted(row)
 	d.queue.reward(reward)
 	if last {
 		d.queue.end(d.replay.Add)
+		return w.begin()
 	}
 	return nil
 }

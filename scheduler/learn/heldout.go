@@ -23,13 +23,12 @@ type Score struct {
 	Cost        float64 // mean over the seeds of the objective at the end of the episode
 	MeanCost    float64 // mean over the seeds of the objective over time (sim.Outcome)
 	Unscheduled float64 // mean over the seeds of the pods left over
+	LeftOver    float64 // the same as a fraction of the pods that arrived
 }
 
-// Total is what networks are chosen by, where a pod left over weighs as much as leftOver of the
-// objective: the objective counts in the end and over time alike.
-func (s Score) Total(leftOver float64) float64 {
-	return (s.Cost+s.MeanCost)/2 + leftOver*s.Unscheduled
-}
+// Total is what networks are chosen by: the objective, in the end and over time alike, and the
+// fraction of pods left over, with a weight.
+func (s Score) Total(weight float64) float64 { return (s.Cost+s.MeanCost)/2 + weight*s.LeftOver }
 
 // NewHeldOut returns an evaluation over so many seeds of the configuration.
 func NewHeldOut(c sim.Config, seeds int) (*HeldOut, error) {
@@ -56,6 +55,7 @@ func (h *HeldOut) Evaluate(p policy.Policy, randomTies bool) (Score, error) {
 		s.Cost += o.Cost / float64(h.seeds)
 		s.MeanCost += o.MeanCost / float64(h.seeds)
 		s.Unscheduled += float64(o.Unscheduled) / float64(h.seeds)
+		s.LeftOver += float64(o.Unscheduled) / float64(max(o.Arrived, 1)*h.seeds)
 	}
 	return s, nil
 }

@@ -34,10 +34,13 @@ func newPPOAgent(a *actors, start *checkpoint.Checkpoint) (*ppoAgent, error) {
 }
 
 func (p *ppoAgent) round(step, _ int) (int, error) {
-	for e, w := range p.walkers {
-		if err := p.walk(w, e*p.config.PPO.Rollout, step); err != nil {
+	group := p.config.PPO.Group
+	for e := 0; e < len(p.walkers); e += group {
+		if err := p.walk(e, p.walkers[e:e+group], step); err != nil {
 			return 0, err
 		}
+	}
+	for e, w := range p.walkers {
 		w.look()
 		out, err := w.judge()
 		if err != nil {
@@ -47,6 +50,7 @@ func (p *ppoAgent) round(step, _ int) (int, error) {
 	}
 	r := p.rollout
 	r.judge(p.after, p.config.Gamma, p.config.PPO.Lambda)
+	r.compare(group, p.config.PPO.Rollout)
 	p.figures.add(TagLearningRate, p.config.learningRate(step))
 	if err := p.learner.update(r, p.rng, step, p.figures); err != nil {
 		return 0, err
@@ -58,36 +62,57 @@ func (p *ppoAgent) round(step, _ int) (int, error) {
 	return len(r.states), p.follow(c)
 }
 
-// walk makes one environment's placements of a rollout, which lie from row from on.
-func (p *ppoAgent) walk(w *walker, from, step int) error {
+// walk makes the placements of a rollout in a group of environments, the first of which has the
+// number given. Where an episode ends in one of them, it ends in all: they stay together.
+func (p *ppoAgent) walk(first int, group []*walker, step int) error {
+	length, r := p.config.PPO.Rollout, p.rollout
+	for t := range length {
+		ended := false
+		for e, w := range group {
+			i := (first+e)*length + t
+			if err := p.place(w, i, step); err != nil {
+				return err
+			}
+			ended = ended || r.last[i]
+		}
+		for e, w := range group {
+			if !ended {
+				break
+			}
+			r.last[(first+e)*length+t] = true
+			if err := w.begin(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// place makes the rollout's placement i: the policy's, or the teacher's.
+func (p *ppoAgent) place(w *walker, i, step int) error {
 	c, r := p.config, p.rollout
 	part := 0.0
 	if c.phase(step) == cloning {
 		part = c.imitation(step)
 	}
-	ask := part > 0 || c.phase(step) == improving && c.Imitation.Coefficient > 0
-	for i := from; i < from+c.PPO.Rollout; i++ {
-		w.look()
-		out, err := w.judge()
-		if err != nil {
-			return err
-		}
-		r.states[i], r.values[i], r.teacher[i] = w.copy(), float64(out.Value), -1
-		r.actions[i], r.logs[i] = sample(p.rng, out.Scores)
-		if ask {
-			if r.teacher[i], err = w.ask(); err != nil {
-				return err
-			}
-			if p.rng.Float64() < part {
-				r.actions[i] = r.teacher[i]
-			}
-		}
-		var row int32
-		if r.rewards[i], row, r.last[i], err = w.step(r.actions[i]); err != nil {
-			return err
-		}
-		p.acted(row)
+	w.look()
+	out, err := w.judge()
+	if err != nil {
+		return err
 	}
+	r.states[i], r.values[i], r.teacher[i] = w.copy(), float64(out.Value), -1
+	r.actions[i], r.logs[i] = sample(p.rng, out.Scores)
+	if part > 0 || c.phase(step) == improving && c.Imitation.Coefficient > 0 {
+		if r.teacher[i], err = w.ask(); err != nil {
+			return err
+		}
+		if p.rng.Float64() < part {
+			r.actions[i] = r.teacher[i]
+		}
+	}
+	var row int32
+	r.rewards[i], row, r.last[i] = w.step(r.actions[i])
+	p.acted(row)
 	return nil
 }
 

@@ -58,7 +58,7 @@ func tiny(t *testing.T, variant string) Config {
 	}
 	c.Hidden, c.Steps, c.BatchSize, c.EvaluateEvery, c.EvaluateSeeds = 8, 1200, 32, 300, 2
 	c.DQN.ReplayBufferSize, c.DQN.NStep = 500, 3
-	c.PPO.Envs, c.PPO.Rollout, c.Imitation.Coefficient = 3, 32, 0.1
+	c.PPO.Envs, c.PPO.Group, c.PPO.Rollout, c.Imitation.Coefficient = 4, 2, 24, 0.1
 	c.Imitation.Share = 0.4
 	return c
 }

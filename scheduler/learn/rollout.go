@@ -41,6 +41,25 @@ func (r *rollout) judge(after []float64, gamma, lambda float64) {
 	}
 }
 
+// compare takes from every advantage the mean of those that the environments of its group had at
+// the same time. Groups are of so many environments, whose placements are length each.
+func (r *rollout) compare(group, length int) {
+	if group < 2 {
+		return
+	}
+	for first := 0; first < len(r.advantages); first += group * length {
+		for t := range length {
+			mean := 0.0
+			for e := range group {
+				mean += r.advantages[first+e*length+t] / float64(group)
+			}
+			for e := range group {
+				r.advantages[first+e*length+t] -= mean
+			}
+		}
+	}
+}
+
 // pick is out[i] = values[index[i]].
 func pick[T any](values []T, index []int) []T {
 	out := make([]T, len(index))

@@ -139,15 +139,14 @@ func (w *walker) copy() *graph.Graph {
 	return c
 }
 
-// step places the pod and returns the reward, the row of the chosen node and whether the
-// episode ended, upon which the next one has begun.
-func (w *walker) step(choice int) (reward float64, row int32, last bool, err error) {
+// step places the pod and returns the reward, the row of the chosen node and whether the episode
+// ended with it; begin must follow then.
+func (w *walker) step(choice int) (reward float64, row int32, last bool) {
 	row = w.env.Candidates()[choice]
 	reward = w.reward.step(w.env, choice, w.gamma)
 	w.Actions, w.Return = append(w.Actions, int32(choice)), w.Return+reward
-	if !w.env.Done() {
-		return reward, row, false, nil
+	if w.env.Done() {
+		w.ended(ended{w.Return, len(w.Actions), w.env.Outcome()})
 	}
-	w.ended(ended{w.Return, len(w.Actions), w.env.Outcome()})
-	return reward, row, true, w.begin()
+	return reward, row, w.env.Done()
 }
