@@ -19,8 +19,10 @@ import (
 // commit is set by the linker.
 var commit = "unknown"
 
-func main() {
-	os.Exit(cli.Run(&ucli.App{
+func main() { os.Exit(cli.Run(app(), os.Args)) }
+
+func app() *ucli.App {
+	return &ucli.App{
 		Name: "gnntrain", HideHelpCommand: true, Version: commit,
 		Usage: "train a scheduler's network in the simulator",
 		Description: "Reinforcement learning on random clusters and workloads: deep Q-learning (gnn, dqn) or\n" +
@@ -36,7 +38,7 @@ func main() {
 			"   rungnn --checkpoint my.safetensors        # schedules with what was learned",
 		Flags:  slices.Concat(runFlags(), onlineFlags(), flags.All()),
 		Action: run,
-	}, os.Args))
+	}
 }
 
 func runFlags() []ucli.Flag {

@@ -153,6 +153,11 @@ func (j Job) Validate() error {
 	if err := j.Environment.Validate(); err != nil {
 		return fmt.Errorf("environment: %w", err)
 	}
+	if i := j.Imitation; i.Share > 0 || i.Coefficient > 0 {
+		if _, err := TeacherByName(i.Teacher, j.Seed); err != nil {
+			return err
+		}
+	}
 	if j.HeldOut == nil {
 		return nil
 	}

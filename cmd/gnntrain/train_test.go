@@ -1,0 +1,109 @@
+//go:build torch
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/tensorboard"
+	"gnnsched/scheduler/learn"
+)
+
+func gnntrain(t *testing.T, ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	a := app()
+	a.Writer, a.ErrWriter = &out, &errs
+	code = cli.RunContext(ctx, a, append([]string{"gnntrain"}, args...))
+	return code, out.String(), errs.String()
+}
+
+const tinyRun = `
+variant: acdqn
+hiddenLayers: 8
+steps: 600
+batchSize: 64
+evaluateEvery: 200
+evaluateSeeds: 2
+ppo: {envs: 2, rollout: 32, epochs: 1}
+environment: {scenario: training, nodes: {min: 4, max: 5}, turnover: 0, load: {min: 0.25, max: 0.3}}
+`
+
+// A run that is interrupted says how to go on, and does, with the figures of both in one place.
+func TestTrainAndResume(t *testing.T) {
+	dir := t.TempDir()
+	config, out, events := filepath.Join(dir, "my.yaml"), filepath.Join(dir, "my.safetensors"), filepath.Join(dir, "events")
+	if err := os.WriteFile(config, []byte(tinyRun), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	code, _, errs := gnntrain(t, stopped, "--config", config, "--out", out, "--events", events)
+	if code != exit.Interrupted || !strings.Contains(errs, "--resume") {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	code, stdout, errs := gnntrain(t, context.Background(), "--resume", "--out", out, "--events", events)
+	if code != exit.OK || !strings.Contains(stdout, "wrote "+out) {
+		t.Fatalf("code %d: %s%s", code, stdout, errs)
+	}
+	c, err := checkpoint.Load(out)
+	if err != nil || c.Manifest.Architecture.Head != checkpoint.ActorCritic || c.Manifest.Training["defaultCost"] == 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := os.Stat(out + ".state"); !os.IsNotExist(err) {
+		t.Errorf("the state of a run that is over: %v", err)
+	}
+	csv, err := os.ReadFile(filepath.Join(events, tensorboard.ScalarsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tag := range []string{learn.TagReturn, learn.TagPolicyLoss, learn.TagValueLoss, learn.TagEntropy, learn.TagKL, learn.TagCloning, learn.TagEvalCost, learn.TagVariance} {
+		if !strings.Contains(string(csv), ","+tag+",") {
+			t.Errorf("no %s among the figures", tag)
+		}
+	}
+}
+
+// What --print-config prints is the configuration, flags and all.
+func TestPrintConfig(t *testing.T) {
+	code, out, errs := gnntrain(t, context.Background(), "--variant", "acgnn", "--actor_learning_rate", "0.003", "--scenario", "mixed", "--print-config")
+	if code != exit.OK {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	j, err := learn.ReadJob("printed", []byte(out), "gnn")
+	if err != nil || j.Variant != "acgnn" || j.PPO.ActorLearningRate != 0.003 || j.Environment.Nodes.Min != 50 {
+		t.Errorf("%+v, %v", j, err)
+	}
+}
+
+func TestTrainBadInput(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.yaml")
+	if err := os.WriteFile(bad, []byte("stepz: 3"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"stepz":                   {"--config", bad},
+		"no such file":            {"--config", filepath.Join(dir, "none.yaml")},
+		`variant "cnn"`:           {"--variant", "cnn"},
+		"no scenario":             {"--scenario", "nowhere"},
+		"gamma is 2":              {"--gamma", "2"},
+		"no heuristic":            {"--teacher", "nobody"},
+		"unexpected":              {"now"},
+		"no state of a run":       {"--resume", "--out", filepath.Join(dir, "x")},
+		"configuration that it b": {"--resume", "--gamma", "0.5"},
+		"nowhere":                 {"--out", filepath.Join(dir, "nowhere", "x")},
+	} {
+		if code, _, errs := gnntrain(t, context.Background(), args...); code != exit.Usage || !strings.Contains(errs, want) {
+			t.Errorf("%v: code %d, want one with %q: %s", args, code, want, errs)
+		}
+	}
+}
