@@ -10,6 +10,9 @@ import (
 // greedyPrefix, followed by an objective, is the name of the policy that is greedy for it.
 const greedyPrefix = "greedy:"
 
+// termSeparator stands between the terms of that objective, where commas stand between names.
+const termSeparator = "+"
+
 // Greedy chooses the node whose placement leaves an objective lowest, for any objective. It
 // looks one pod ahead and knows nothing of what is still to come.
 type Greedy struct {
@@ -22,7 +25,9 @@ type Greedy struct {
 func NewGreedy(m objective.Mix) *Greedy { return &Greedy{objective: m} }
 
 // Name implements Policy.
-func (g *Greedy) Name() string { return greedyPrefix + g.objective.Name() }
+func (g *Greedy) Name() string {
+	return greedyPrefix + strings.ReplaceAll(g.objective.Name(), ",", termSeparator)
+}
 
 // Score implements Policy. A score is how much the placement lowers the objective, times the
 // nodes. It takes time by the number of nodes and of candidates.
@@ -50,9 +55,9 @@ func (g *Greedy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	return nil
 }
 
-// greedyFor is the heuristic of a name such as "greedy:balance=0.3,zones=1".
+// greedyFor is the heuristic of a name such as "greedy:balance=0.3+zones".
 func greedyFor(name string) (Heuristic, error) {
-	m, err := objective.Parse(strings.TrimPrefix(name, greedyPrefix))
+	m, err := objective.Parse(strings.ReplaceAll(strings.TrimPrefix(name, greedyPrefix), termSeparator, ","))
 	if err != nil {
 		return Heuristic{}, err
 	}

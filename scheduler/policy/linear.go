@@ -21,6 +21,7 @@ var LinearFeatures = []string{
 	"room",    // how many pods as large as the largest seen fit less by the placement
 	"empty",   // 1 where the node runs nothing yet
 	"size",    // log2 of the node's size over the mean node's
+	"zones",   // how much the placement lowers objective zones, times nodes
 }
 
 // Linear scores a candidate by a weighted sum of a handful of hand-made features. Its weights
@@ -53,6 +54,9 @@ func (l *Linear) Name() string { return l.name }
 // Score implements Policy.
 func (l *Linear) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
 	f := newLinearView(s, pod)
+	if l.weights[len(l.weights)-1] != 0 { // the one feature that takes time by the nodes' zones
+		f.zones = newZoneView(s, pod.Requests)
+	}
 	x := make([]float64, len(LinearFeatures))
 	for i, v := range candidates {
 		f.features(s.Nodes[v], x)
@@ -73,6 +77,7 @@ type linearView struct {
 	largest        cluster.Resources // in each resource, of the pending pod and the running ones
 	podSize        float64           // log2 over the mean pod's
 	mean           cluster.Resources // that a node offers
+	zones          *zoneView         // nil where nobody asks
 }
 
 func newLinearView(s *cluster.Snapshot, pod *cluster.Pod) linearView {
@@ -119,6 +124,7 @@ func (f *linearView) features(n *cluster.Node, x []float64) {
 	if n.Requested.Pods == 0 {
 		x[7] = 1
 	}
+	x[9] = f.zones.of(n.Zone)
 }
 
 // over is by how much less x lies over the mean, squared, when it has grown by d; over the

@@ -9,7 +9,37 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/objective"
 )
+
+// With the weight of zones alone, the linear policy is the one that is greedy for them.
+func TestLinearZonesIsGreedy(t *testing.T) {
+	weights := make([]float64, len(LinearFeatures))
+	weights[9] = 1
+	linear, err := NewLinear("x", weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s cluster.Snapshot
+	for i, zone := range []string{"a", "a", "b", "b", "c", ""} {
+		n := &cluster.Node{Zone: zone, Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, Pods: 110}}
+		n.Add(cluster.Resources{MilliCPU: int64(500 * i), Memory: 3 << 30, Pods: 1})
+		s.Nodes = append(s.Nodes, n)
+	}
+	pod, rows := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000, Memory: 1 << 30}}, []int32{0, 1, 2, 3, 4, 5}
+	a, b := make([]float32, len(rows)), make([]float32, len(rows))
+	if err := linear.Score(&s, pod, rows, a); err != nil {
+		t.Fatal(err)
+	}
+	if err := NewGreedy(objective.Mix{{Term: objective.Zones{}, Weight: 1}}).Score(&s, pod, rows, b); err != nil {
+		t.Fatal(err)
+	}
+	for i := range a {
+		if math.Abs(float64(a[i]-b[i])) > 1e-5 {
+			t.Errorf("node %d: %v, greedy %v", i, a[i], b[i])
+		}
+	}
+}
 
 // With the weight of balance alone, the linear policy is the greedy one.
 func TestLinearBalanceIsGreedy(t *testing.T) {

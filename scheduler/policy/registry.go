@@ -32,7 +32,7 @@ func Heuristics() []Heuristic {
 		always(BestFit{}, "the node with the least left, by amount"),
 		always(DotProduct{}, "Tetris: the node whose free resources lie most along the pod's"),
 		always(GreedyBalance{}, "the node that leaves utilization most even after this one pod"),
-		{Name: "linear", About: "a weighted sum of nine hand-made features, tuned by the cross-entropy method", New: func(uint64) Policy { return Tuned() }},
+		{Name: "linear", About: "a weighted sum of ten hand-made features, tuned by the cross-entropy method", New: func(uint64) Policy { return Tuned() }},
 		{Name: "round-robin", About: "the nodes in turn", New: func(uint64) Policy { return NewRoundRobin() }},
 		{Name: "random", About: "any node, each as likely", New: func(seed uint64) Policy {
 			return NewRandom(rand.New(rand.NewPCG(seed, randomStream)))
