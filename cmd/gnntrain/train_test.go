@@ -33,7 +33,7 @@ steps: 600
 batchSize: 64
 evaluateEvery: 200
 evaluateSeeds: 2
-ppo: {envs: 2, rollout: 32, epochs: 1}
+ppo: {envs: 2, group: 2, rollout: 32, epochs: 1}
 environment: {scenario: training, nodes: {min: 4, max: 5}, turnover: 0, load: {min: 0.25, max: 0.3}}
 `
 

@@ -60,7 +60,8 @@ type PPOConfig struct {
 
 	ActorLearningRate  float64 `json:"actorLearningRate" flag:"actor-learning-rate" usage:"of all but the critic's own layers; 0 for the learning rate"`
 	CriticLearningRate float64 `json:"criticLearningRate" flag:"critic-learning-rate" usage:"of the critic's own layers; 0 for the learning rate"`
-	// CriticApart keeps the critic's gradient out of the layers that it shares with the policy.
+	// CriticApart keeps the critic's gradient, by far the larger one, out of the layers that it
+	// shares with the policy, where Adam would scale the policy's steps down with it.
 	CriticApart bool `json:"criticApart" flag:"critic-apart" usage:"keep the critic's gradient out of the layers that it shares with the policy"`
 
 	Lambda    float64 `json:"lambda" flag:"gae-lambda" usage:"of generalised advantage estimation"`
@@ -106,7 +107,8 @@ func DefaultConfig() Config {
 			PriorityExponent: 0.6, UpdateFrequency: 4, TargetUpdateFrequency: 200,
 		},
 		PPO: PPOConfig{
-			Envs: 16, Group: 1, Rollout: 128, Epochs: 4, Lambda: 0.95, Clip: 0.2, ValueCoef: 0.5, Entropy: 0.01, TargetKL: 0.02,
+			Envs: 32, Group: 8, Rollout: 128, Epochs: 4, CriticApart: true,
+			Lambda: 0.97, Clip: 0.2, ValueCoef: 0.5, Entropy: 0.001, TargetKL: 0.02,
 		},
 		EvaluateEvery: 5_000, EvaluateSeeds: 100, Unscheduled: 1,
 	}
@@ -120,8 +122,8 @@ func Defaults(variant string) (Config, error) {
 		return c, fmt.Errorf("variant %q is not known; there are %s", variant, strings.Join(Variants, ", "))
 	}
 	if c.head() == checkpoint.ActorCritic {
-		c.Steps, c.BatchSize, c.Gamma, c.LearningRate, c.ClipNorm = 1_000_000, 512, 0.9, 5e-4, 0.5
-		c.Imitation.Share, c.Imitation.Warmup = 0.15, 0.05
+		c.Steps, c.BatchSize, c.Gamma, c.LearningRate = 1_500_000, 1024, 0.99, 2e-3
+		c.Reward.Kind, c.Imitation.Share, c.Imitation.Warmup = ShapedReward, 0.05, 0.02
 		c.EvaluateEvery = 50_000
 	}
 	return c, nil

@@ -19,7 +19,7 @@ import (
 //
 //	variant: acgnn
 //	steps: 500000
-//	ppo: {envs: 32}
+//	ppo: {envs: 64}
 //	environment: {scenario: mixed, load: {min: 0.5, max: 0.95}}
 type Job struct {
 	Config

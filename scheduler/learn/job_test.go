@@ -10,7 +10,7 @@ import (
 )
 
 func TestReadJob(t *testing.T) {
-	j, err := ReadJob("f", []byte("variant: acdqn\nsteps: 123\nppo: {envs: 3}\nenvironment: {scenario: mixed, load: {min: 0.5, max: 0.6}}\nheldOut: {scenario: training}"), "gnn")
+	j, err := ReadJob("f", []byte("variant: acdqn\nsteps: 123\nppo: {envs: 16}\nenvironment: {scenario: mixed, load: {min: 0.5, max: 0.6}}\nheldOut: {scenario: training}"), "gnn")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,7 +18,7 @@ func TestReadJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Steps, want.PPO.Envs = 123, 3
+	want.Steps, want.PPO.Envs = 123, 16
 	if j.Config != want {
 		t.Errorf("%+v, want %+v", j.Config, want)
 	}
