@@ -71,7 +71,7 @@ func runTune(c *ucli.Context) error {
 }
 
 func tuner(c *ucli.Context, s eval.Scenario) (*tune.Linear, error) {
-	start := policy.Tuned()
+	start := policy.Tuned("linear")
 	if path := c.String("init"); path != "" {
 		var err error
 		if start, err = policy.LoadLinear(path); err != nil {

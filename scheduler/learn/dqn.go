@@ -5,6 +5,7 @@ package learn
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
@@ -163,37 +164,26 @@ func (d *DQN) step(sample Sample, targets []float32, marginWeight float64, at in
 	return u, errors, d.adam.Step()
 }
 
-// marginLoss is the mean over transitions with a teacher of
-// max_i (a_i + margin·[i ≠ teacher]) - a_teacher; nil where none has one.
+// marginLoss is the large-margin loss of DQfD, max_i (a_i + m·[i ≠ teacher]) - a_teacher, averaged
+// over the transitions with a teacher, with a smooth maximum: m·log Σ_i exp(x_i / m) for max_i x_i.
+// The hard one has a gradient for one rival of the many at a time. It is nil where nobody has a
+// teacher, or the margin is 0.
 func (d *DQN) marginLoss(s *torch.Scope, scores *torch.Tensor, b *graph.Batch, ts []Transition) *torch.Tensor {
-	values := s.Float32s(scores)
-	if s.Err() != nil {
-		return nil
-	}
-	var best, teacher []int64
-	var extra []float32
+	margin := d.config.Imitation.Margin
+	lead := slices.Repeat([]float32{float32(margin)}, len(b.CandidateGraph))
+	var teacher []int64
 	for i, t := range ts {
-		if t.Teacher < 0 {
-			continue
+		if t.Teacher >= 0 {
+			at := b.CandidateStart[i] + t.Teacher
+			lead[at], teacher = 0, append(teacher, int64(at))
 		}
-		from, to := b.CandidateStart[i], b.CandidateStart[i+1]
-		lead := make([]float32, to-from)
-		for j := range lead {
-			lead[j] = values[from+j]
-			if j != t.Teacher {
-				lead[j] += float32(d.config.Imitation.Margin)
-			}
-		}
-		top := argmax(lead)
-		best, teacher = append(best, int64(from+top)), append(teacher, int64(from+t.Teacher))
-		extra = append(extra, lead[top]-values[from+top])
 	}
-	n := len(best)
-	if n == 0 {
+	if len(teacher) == 0 || margin == 0 {
 		return nil
 	}
-	lead := s.Sub(s.Rows(scores, s.Int64(best, n)), s.Rows(scores, s.Int64(teacher, n)))
-	return s.Mean(s.Add(lead, s.Float32(extra, n, 1)))
+	x := s.Scale(s.Add(scores, s.Float32(lead, len(lead), 1)), 1/margin)
+	logs := s.SegmentLogSoftmax(x, b.CandidateGraph, b.Size)
+	return s.Scale(s.Mean(s.Rows(logs, s.Int64(teacher, len(teacher)))), -margin)
 }
 
 func argmax(x []float32) int {

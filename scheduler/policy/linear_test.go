@@ -108,7 +108,7 @@ func TestLinearFeatures(t *testing.T) {
 }
 
 func TestLinearFile(t *testing.T) {
-	text, err := json.Marshal(Tuned())
+	text, err := json.Marshal(Tuned("linear"))
 	if err != nil {
 		t.Fatal(err)
 	}

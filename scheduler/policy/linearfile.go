@@ -2,7 +2,7 @@ package policy
 
 import (
 	"bytes"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// tuned are the weights that package tune found; `gnnsched tune` writes such files.
+// tuned are the weights that package tune found, a file for each objective; `gnnsched tune`
+// writes such files.
 //
-//go:embed linear.json
-var tuned []byte
+//go:embed linear.json linear-pack.json linear-zones.json
+var tuned embed.FS
 
 // linearFile is how weights are kept: by the names of their features.
 type linearFile struct {
@@ -62,9 +63,14 @@ func (l *Linear) MarshalJSON() ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// Tuned is the linear policy with the weights that the program carries.
-func Tuned() *Linear {
-	l, err := ParseLinear(tuned)
+// Tuned is the linear policy of a name whose weights the program carries: "linear" for balance,
+// "linear-pack" for packing, "linear-zones" for packing with even zones.
+func Tuned(name string) *Linear {
+	text, err := tuned.ReadFile(name + ".json")
+	if err != nil {
+		panic(err) // a programmer's mistake
+	}
+	l, err := ParseLinear(text)
 	if err != nil {
 		panic(err) // the file is part of the program
 	}

@@ -32,7 +32,9 @@ func Heuristics() []Heuristic {
 		always(BestFit{}, "the node with the least left, by amount"),
 		always(DotProduct{}, "Tetris: the node whose free resources lie most along the pod's"),
 		always(GreedyBalance{}, "the node that leaves utilization most even after this one pod"),
-		{Name: "linear", About: "a weighted sum of ten hand-made features, tuned by the cross-entropy method", New: func(uint64) Policy { return Tuned() }},
+		weighted("linear", "balance"),
+		weighted("linear-pack", "packing"),
+		weighted("linear-zones", "packing with even zones"),
 		{Name: "round-robin", About: "the nodes in turn", New: func(uint64) Policy { return NewRoundRobin() }},
 		{Name: "random", About: "any node, each as likely", New: func(seed uint64) Policy {
 			return NewRandom(rand.New(rand.NewPCG(seed, randomStream)))
@@ -61,6 +63,14 @@ func HeuristicNames() []string {
 		names = append(names, h.Name)
 	}
 	return names
+}
+
+// weighted is a tuned linear policy.
+func weighted(name, purpose string) Heuristic {
+	return Heuristic{
+		Name: name, About: "a weighted sum of ten hand-made features, tuned by the cross-entropy method for " + purpose,
+		New: func(uint64) Policy { return Tuned(name) },
+	}
 }
 
 // always is a policy without state, which one and all may share.
