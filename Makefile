@@ -54,6 +54,27 @@ trainer: toolchain ## Build gnntrain, the one program that links libtorch
 	@echo "building bin/gnntrain (minutes the first time: it compiles gotch)"
 	@$(TORCHENV) go build -tags torch -ldflags "-X main.commit=$(COMMIT)" -o bin/gnntrain ./cmd/gnntrain
 
+NETWORKS := gnn dqn acgnn acdqn acgnn-pack acgnn-zones acdqn-zones
+JOBS     ?= 2
+
+.PHONY: train
+train: trainer ## Train the shipped networks anew, JOBS (2) at a time (under an hour on two cores)
+	@mkdir -p .cache/train
+	@printf '%s\n' $(NETWORKS) | xargs -P $(JOBS) -I{} sh -c 'echo "training {}: logs/{}/train.log"; mkdir -p logs/{}; \
+		bin/gnntrain --config scheduler/learn/runs/{}.yaml --out gnn/checkpoint/shipped/{}.safetensors \
+		--state .cache/train/{}.state --events logs/{} --log-scrolling >logs/{}/train.log 2>&1 && tail -n 1 logs/{}/train.log'
+
+.PHONY: ablation
+ablation: trainer ## Train the four variants without imitation, for the ablation in docs/results.md
+	@mkdir -p .cache/ablation
+	@printf '%s\n' gnn dqn acgnn acdqn | xargs -P $(JOBS) -I{} sh -c 'echo "training {} alone: logs/{}-alone/train.log"; mkdir -p logs/{}-alone; \
+		bin/gnntrain --config scheduler/learn/runs/{}.yaml --use-heuristic=false --out .cache/ablation/{}-alone.safetensors \
+		--events logs/{}-alone --log-scrolling >logs/{}-alone/train.log 2>&1 && tail -n 1 logs/{}-alone/train.log'
+
+.PHONY: results
+results: build ## Evaluate the shipped networks and write docs/results.md (minutes)
+	@docs/results.sh
+
 ##@ Test
 
 .PHONY: test

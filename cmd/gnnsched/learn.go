@@ -122,6 +122,31 @@ func setLearn(c *ucli.Context, p *server.Profile, objective string) (err error) 
 	return nil
 }
 
+// actorCriticNames are hyperparameters that those who come from AAML type after runacgnn and
+// runacdqn. Actor-critic networks learn in gnntrain alone, so they are answered, not obeyed.
+var actorCriticNames = []string{"actor-learning-rate", "critic-learning-rate"}
+
+func actorCriticFlags(variant string) []ucli.Flag {
+	if _, online := onlineVariants[variant]; online {
+		return nil
+	}
+	var out []ucli.Flag
+	for _, name := range actorCriticNames {
+		out = append(out, &ucli.Float64Flag{Name: name, Usage: "of gnntrain --variant " + variant + "; not while scheduling"})
+	}
+	return out
+}
+
+func notActorCritic(c *ucli.Context, variant string) error {
+	for _, name := range actorCriticNames {
+		if c.IsSet(name) {
+			return exit.New(exit.Usage, fmt.Errorf("--%s is about training, and %s does not learn while it schedules", name, variant),
+				fmt.Sprintf("train with `gnntrain --variant %s --%s %v --out FILE`, then schedule with --checkpoint FILE", variant, name, c.Float64(name)))
+		}
+	}
+	return nil
+}
+
 // onlyWithLearn refuses the flags that would be of no consequence, lest somebody believes
 // that the scheduler learns.
 func onlyWithLearn(c *ucli.Context) error {

@@ -95,6 +95,8 @@ func TestLearnRefuses(t *testing.T) {
 	}{
 		{"rungnn --learn", exit.Usage, "make trainer"},
 		{"runacgnn --learn", exit.Usage, "does not learn"},
+		{"runacdqn --actor_learning_rate 0.002", exit.Usage, "gnntrain --variant acdqn --actor-learning-rate 0.002"},
+		{"rungnn --critic-learning-rate 0.002", exit.Usage, "critic-learning-rate"},
 		{"rungnn --learn --policy best-fit", exit.Usage, "policy best-fit does not learn"},
 		{"rungnn --learn --profiles gnn,dqn", exit.Usage, "--learn is about one scheduler"},
 		{"rungnn --learn --config f", exit.Usage, "exclude each other"},

@@ -43,7 +43,7 @@ func runCommands() []*ucli.Command {
 				learnExample(v) +
 				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add upstream scores\n" +
 				"   run" + v + " --print-config                            # the KubeSchedulerConfiguration, to edit",
-			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), append(learnFlags(), cli.LogFlags()...)...),
+			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(learnFlags(), actorCriticFlags(v), cli.LogFlags())...),
 			Action: func(c *ucli.Context) error { return runScheduler(c, v) },
 		})
 	}
@@ -157,6 +157,9 @@ func wanted(c *ucli.Context, variant string) (request, error) {
 	}
 	cfg, err := schedulerConfig(c, variant)
 	if err != nil {
+		return r, err
+	}
+	if err := notActorCritic(c, variant); err != nil {
 		return r, err
 	}
 	if r.prepare, err = learning(c, &cfg.Profiles[0]); err != nil {

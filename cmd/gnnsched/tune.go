@@ -49,7 +49,7 @@ func runTune(c *ucli.Context) error {
 	if c.NArg() > 0 {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
 	}
-	scenarios, err := scenariosOf(c.String("scenario"))
+	scenarios, err := chosenScenarios([]string{c.String("scenario")})
 	if err != nil {
 		return err
 	}
