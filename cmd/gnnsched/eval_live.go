@@ -103,10 +103,11 @@ func profiles(contenders []eval.Contender, files []string) ([]live.Contender, er
 	var out []live.Contender
 	for _, x := range contenders {
 		p := server.Profile{SchedulerName: x.Name}
+		_, notHeuristic := policy.FindHeuristic(x.Name)
 		switch {
 		case x.Name == kubernetes:
 			p.Variant = server.DefaultProfile
-		case slices.Contains(policy.HeuristicNames(), x.Name):
+		case notHeuristic == nil:
 			p.Policy = x.Name
 		case slices.Contains(checkpoint.ShippedNames(), x.Name):
 			p.Variant = x.Name

@@ -19,22 +19,28 @@ func TestTune(t *testing.T) {
 	if err != nil || l.Name() != "mine" {
 		t.Error(l, err)
 	}
-	if code, _, errs := run(t, "gnnsched", "eval", "--scenario", "tiny", "--seeds", "2", "--policies", "kube-scheduler", "--checkpoint", "mine="+out); code != exit.OK {
+	table := filepath.Join(t.TempDir(), "q.json")
+	if code, _, errs := run(t, "gnnsched", "tune", "--method", "tabular-q", "--scenario", "tiny", "--steps", "500", "--out", table); code != exit.OK {
+		t.Fatalf("code %d, %q", code, errs)
+	}
+	if code, _, errs := run(t, "gnnsched", "eval", "--scenario", "tiny", "--seeds", "2", "--policies", "kube-scheduler", "--checkpoint", "mine="+out, "--checkpoint", "q="+table); code != exit.OK {
 		t.Errorf("evaluated: code %d, %q", code, errs)
 	}
 }
 
 func TestTuneBadInput(t *testing.T) {
 	for args, want := range map[string]string{
-		"--scenario nowhere":        "nowhere",
-		"--scenario hetero*":        "want one",
-		"--population 4":            "elite",
-		"--episodes 0":              "episodes",
-		"--init /nowhere.json":      "nowhere.json",
-		"--out /nowhere/mine.json":  "--out",
-		"more":                      "unexpected argument",
-		"--wait-weight -1":          "weight",
-		"--generations 0 --seed 12": "generations",
+		"--scenario nowhere":           "nowhere",
+		"--scenario hetero*":           "want one",
+		"--population 4":               "elite",
+		"--episodes 0":                 "episodes",
+		"--init /nowhere.json":         "nowhere.json",
+		"--out /nowhere/mine.json":     "--out",
+		"more":                         "unexpected argument",
+		"--method guess":               "tabular-q",
+		"--method tabular-q --steps 0": "steps",
+		"--wait-weight -1":             "weight",
+		"--generations 0 --seed 12":    "generations",
 	} {
 		code, _, errs := run(t, append([]string{"gnnsched", "tune"}, strings.Fields(args)...)...)
 		if code != exit.Usage || !strings.Contains(errs, want) {

@@ -93,7 +93,9 @@ func Names() []string {
 	return names
 }
 
-// Scenarios are the built-in ones. Training uses other seeds and other configurations.
+// Scenarios are the built-in ones. Training and tuning use those that are called family, and
+// others to choose the best network by, always with other seeds than an evaluation's (those of
+// an evaluation are small numbers).
 func Scenarios() []Scenario { return slices.Clone(builtIn()) }
 
 // Find returns the built-in scenario of a name. The error lists those that there are.

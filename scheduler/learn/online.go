@@ -101,7 +101,7 @@ func (o *Online) take(s online.Step) error {
 	switch follows := s.Number == o.last.Number+1; {
 	case o.steps == 0:
 	case follows:
-		r := o.Config.Reward.of(o.last, s)
+		r := o.Config.Reward.of(o.last, s, o.Config.Gamma)
 		o.rewards.add(r)
 		o.queue.reward(r)
 		if t, ok := o.queue.ready(s.State); ok {
@@ -118,19 +118,6 @@ func (o *Online) take(s online.Step) error {
 		return nil
 	}
 	return o.update()
-}
-
-// of is the reward of a scheduler's step, as step gives it in the simulator; next is the one
-// that follows it.
-func (r Reward) of(s, next online.Step) float64 {
-	fell := s.Before - s.After
-	switch r.Kind {
-	case StepReward:
-		fell = s.Before - next.Before
-	case LevelReward:
-		fell = -next.Before
-	}
-	return r.Scale * float64(s.State.Nodes()) * fell
 }
 
 func (o *Online) update() error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/online"
 	"gnnsched/scheduler/sim"
 )
 
@@ -51,26 +52,38 @@ func (r Reward) validate() error {
 // step takes a step in env and returns what it is paid by a learner with the discount gamma.
 func (r Reward) step(env *sim.Env, choice int, gamma float64) float64 {
 	scale := r.Scale * float64(len(env.Snapshot().Nodes))
-	if r.Kind == PlacementReward {
-		return scale * env.Step(choice)
-	}
 	before, waited := env.Cost(), r.waited(env)
-	env.Step(choice)
-	after, paid := env.Cost(), 0.0
-	switch r.Kind {
-	case StepReward:
-		paid = before - after
-	case ShapedReward:
-		paid = objective.Shaping{Gamma: gamma}.Reward(before, after, env.Done())
-	case LevelReward:
-		paid = -after
-	}
+	fell := env.Step(choice)
+	paid := r.paid(fell, before, env.Cost(), gamma, env.Done())
 	return scale * (paid - env.Config().WaitCost*float64(r.waited(env)-waited))
 }
 
-// waited is how many pods have had to wait, where that costs anything.
+// of is what step pays, for a step of a scheduler at work that is followed by next. Such a
+// scheduler's workload has no last step, and its stream does not tell who waits: waits are
+// not in it.
+func (r Reward) of(s, next online.Step, gamma float64) float64 {
+	return r.Scale * float64(s.State.Nodes()) * r.paid(s.Before-s.After, s.Before, next.Before, gamma, false)
+}
+
+// paid is what a placement is worth, before scaling and but for the waits, that lowered the
+// cost by fell; before is the cost that it found, after the one that the next decision finds,
+// and last tells that there is none.
+func (r Reward) paid(fell, before, after, gamma float64, last bool) float64 {
+	switch r.Kind {
+	case StepReward:
+		return before - after
+	case ShapedReward:
+		return objective.Shaping{Gamma: gamma}.Reward(before, after, last)
+	case LevelReward:
+		return -after
+	}
+	return fell
+}
+
+// waited is how many pods have had to wait, where that costs anything and is not yet in what
+// the environment itself pays for the placement.
 func (r Reward) waited(env *sim.Env) int {
-	if env.Config().WaitCost == 0 {
+	if env.Config().WaitCost == 0 || r.Kind == PlacementReward {
 		return 0
 	}
 	return env.Outcome().Waited

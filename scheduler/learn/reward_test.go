@@ -1,57 +1,112 @@
 package learn
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
+	"gnnsched/gnn/graph"
+	"gnnsched/scheduler/encode"
+	"gnnsched/scheduler/online"
 	"gnnsched/scheduler/sim"
 )
 
-// The rewards of an episode add up to what they are said to.
-func TestRewards(t *testing.T) {
+var allRewards = []RewardKind{PlacementReward, StepReward, ShapedReward, LevelReward}
+
+// paidStep is a step of an episode and what was paid for it, unscaled.
+type paidStep struct {
+	before, fell, after float64 // costs: found, lowered by the placement, left to the next decision
+	waited              int     // pods that began to wait on the way
+	paid                float64
+	nodes               int
+	state               *graph.Graph
+}
+
+// paidEpisode is an episode with departures and full nodes.
+func paidEpisode(t *testing.T, r Reward, waitCost, gamma float64) []paidStep {
+	t.Helper()
 	c := smallEnv()
-	c.Turnover, c.WaitCost, c.Load = 1, 0.1, sim.FloatRange{Min: 0.95, Max: 0.99}
-	for _, kind := range []RewardKind{PlacementReward, StepReward, ShapedReward, LevelReward} {
-		env, err := sim.New(c)
-		if err != nil {
-			t.Fatal(err)
+	c.Turnover, c.WaitCost, c.Load = 1, waitCost, sim.FloatRange{Min: 0.95, Max: 0.99}
+	paying, twin := started(t, c), started(t, c) // twin tells what the placement alone does
+	encoder := encode.NewEncoder()
+	var steps []paidStep
+	for !paying.Done() {
+		choice, waited := len(paying.Candidates())/2, paying.Outcome().Waited
+		s := paidStep{before: paying.Cost(), nodes: len(paying.Snapshot().Nodes)}
+		s.state = encoder.Encode(paying.Snapshot(), paying.Pending(), paying.Candidates()).Clone()
+		s.paid = r.step(paying, choice, gamma) / (r.Scale * float64(s.nodes))
+		s.fell = twin.Step(choice)
+		s.after, s.waited = paying.Cost(), paying.Outcome().Waited-waited
+		s.fell += waitCost * float64(s.waited)
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+func started(t *testing.T, c sim.Config) *sim.Env {
+	t.Helper()
+	env, err := sim.New(c)
+	if err == nil {
+		err = env.Reset(3)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env
+}
+
+// The rewards of an episode add up to what they are said to, with and without a cost of waiting.
+func TestRewards(t *testing.T) {
+	const gamma = 0.99
+	for _, kind := range allRewards {
+		for _, waitCost := range []float64{0, 0.1} {
+			t.Run(fmt.Sprint(kind, waitCost), func(t *testing.T) {
+				steps := paidEpisode(t, Reward{kind, 10}, waitCost, gamma)
+				sum, waits, falls, level, factor := 0.0, 0.0, 0.0, 0.0, 1.0
+				for i, s := range steps {
+					if kind == ShapedReward { // whose discounted sum is what is known
+						factor = math.Pow(gamma, float64(i))
+					}
+					sum += factor * s.paid
+					waits += factor * waitCost * float64(s.waited)
+					falls += s.fell
+					level += s.after
+				}
+				first, final := steps[0].before, steps[len(steps)-1].after
+				want := map[RewardKind]float64{
+					PlacementReward: falls, StepReward: first - final, LevelReward: -level,
+					ShapedReward: first - math.Pow(gamma, float64(len(steps)-1))*final,
+				}[kind] - waits
+				if math.Abs(sum-want) > 1e-9 {
+					t.Errorf("the sum is %v, want %v", sum, want)
+				}
+				if waitCost > 0 && waits == 0 {
+					t.Error("nobody waited")
+				}
+				if math.Abs(falls-(first-final)) < 1e-6 {
+					t.Error("departures made no difference to the placements' rewards")
+				}
+			})
 		}
-		if err := env.Reset(3); err != nil {
-			t.Fatal(err)
-		}
-		scale := 10 * float64(len(env.Snapshot().Nodes))
-		first, level, sum, factor := env.Cost(), 0.0, 0.0, 1.0
-		const gamma = 0.75
-		for !env.Done() {
-			paid := Reward{kind, 10}.step(env, len(env.Candidates())/2, gamma) / scale
-			if kind == ShapedReward { // whose discounted sum is what is known
-				paid *= factor
-				factor *= gamma
+	}
+}
+
+// A scheduler's steps are paid as the simulator's, but for the last of an episode, which a
+// scheduler has not.
+func TestOnlineRewards(t *testing.T) {
+	const gamma = 0.9
+	for _, kind := range allRewards {
+		t.Run(string(kind), func(t *testing.T) {
+			r := Reward{kind, 10}
+			steps := paidEpisode(t, r, 0, gamma)
+			for i, s := range steps[:len(steps)-1] {
+				now := online.Step{State: s.state, Before: s.before, After: s.before - s.fell}
+				next := online.Step{State: steps[i+1].state, Before: steps[i+1].before}
+				want := s.paid * r.Scale * float64(s.nodes)
+				if got := r.of(now, next, gamma); math.Abs(got-want) > 1e-9 {
+					t.Fatalf("step %d is paid %v, want %v", i, got, want)
+				}
 			}
-			sum += paid
-			level += env.Cost()
-		}
-		waited := c.WaitCost * float64(env.Outcome().Waited)
-		if waited == 0 {
-			t.Fatal("nobody waited")
-		}
-		switch got := sum + waited; kind {
-		case StepReward:
-			if want := first - env.Cost(); math.Abs(got-want) > 1e-9 {
-				t.Errorf("step: %v, want %v", got, want)
-			}
-		case ShapedReward:
-			if got := sum; math.Abs(got-first) > c.WaitCost { // what the end adds is discounted away, and waiting comes late
-				t.Errorf("shaped: %v, want %v", got, first)
-			}
-		case LevelReward:
-			if math.Abs(got+level) > 1e-9 {
-				t.Errorf("level: %v, want %v", got, -level)
-			}
-		case PlacementReward:
-			if math.Abs(got-(first-env.Cost())) < 1e-6 {
-				t.Error("departures made no difference to the placements' rewards")
-			}
-		}
+		})
 	}
 }

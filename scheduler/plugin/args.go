@@ -10,18 +10,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/policy"
 )
 
 // Variants are the learned profiles, each named after its shipped checkpoint.
 var Variants = []string{"gnn", "dqn", "acgnn", "acdqn"}
 
+// Networks are the names that Variant may have: the variants, and the shipped checkpoints for
+// other objectives.
+func Networks() []string {
+	out := slices.Clone(Variants)
+	for _, n := range checkpoint.ShippedNames() {
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
 // Args are the plugin's arguments in pluginConfig of KubeSchedulerConfiguration. Unknown
 // fields are errors.
 type Args struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Variant names the shipped checkpoint: one of Variants. Default: the profile's
+	// Variant names the shipped checkpoint: one of Networks. Default: the profile's
 	// schedulerName. With Checkpoint it is of no consequence.
 	Variant string `json:"variant,omitempty"`
 	// Checkpoint is a file to use instead of the shipped one. The scheduler swaps it in
@@ -84,8 +97,8 @@ func (a *Args) chooseDecider(profile string) error {
 	if a.Variant == "" {
 		a.Variant = profile
 	}
-	if a.Checkpoint == "" && !slices.Contains(Variants, a.Variant) {
-		return fmt.Errorf("neither a checkpoint nor a policy is named, and variant %q is not one of %v", a.Variant, Variants)
+	if a.Checkpoint == "" && !slices.Contains(Networks(), a.Variant) {
+		return fmt.Errorf("neither a checkpoint nor a policy is named, and variant %q is not one of %v", a.Variant, Networks())
 	}
 	return nil
 }

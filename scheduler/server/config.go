@@ -28,7 +28,7 @@ var Variants = plugin.Variants
 // Profile is one scheduler name and how it scores.
 type Profile struct {
 	SchedulerName string        // pods name it in spec.schedulerName
-	Variant       string        // one of Variants, or DefaultProfile; empty with Policy
+	Variant       string        // one of plugin.Networks, or DefaultProfile; empty with Policy
 	Policy        string        // one of policy.Heuristics, which decides in a network's place
 	Checkpoint    string        // file; empty for the shipped one
 	Deadline      time.Duration // of one network pass; 0 for the plugin's default; none with Policy
@@ -41,7 +41,7 @@ type Profile struct {
 
 // ProfileNames are the names that ProfileNamed knows.
 func ProfileNames() []string {
-	return slices.Concat(Variants, policy.HeuristicNames(), []string{DefaultProfile})
+	return slices.Concat(plugin.Networks(), policy.HeuristicNames(), []string{DefaultProfile})
 }
 
 // ProfileNamed is the profile that schedules pods under the name of what decides: a variant,
@@ -96,8 +96,8 @@ func (p Profile) validate() error {
 		return p.validateLearn()
 	}
 	if p.Policy == "" {
-		if p.Variant != DefaultProfile && !slices.Contains(Variants, p.Variant) {
-			return fmt.Errorf("variant %q is not known; there are %s, %s", p.Variant, strings.Join(Variants, ", "), DefaultProfile)
+		if p.Variant != DefaultProfile && !slices.Contains(plugin.Networks(), p.Variant) {
+			return fmt.Errorf("variant %q is not known; there are %s, %s", p.Variant, strings.Join(plugin.Networks(), ", "), DefaultProfile)
 		}
 		return nil
 	}
