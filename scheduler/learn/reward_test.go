@@ -7,6 +7,7 @@ import (
 
 	"gnnsched/gnn/graph"
 	"gnnsched/scheduler/encode"
+	"gnnsched/scheduler/online"
 	"gnnsched/scheduler/sim"
 )
 
@@ -87,5 +88,25 @@ func TestRewards(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A scheduler's steps are paid as the simulator's, but for the last of an episode, which a
+// scheduler has not.
+func TestOnlineRewards(t *testing.T) {
+	const gamma = 0.9
+	for _, kind := range allRewards {
+		t.Run(string(kind), func(t *testing.T) {
+			r := Reward{kind, 10}
+			steps := paidEpisode(t, r, 0, gamma)
+			for i, s := range steps[:len(steps)-1] {
+				now := online.Step{State: s.state, Before: s.before, After: s.before - s.fell}
+				next := online.Step{State: steps[i+1].state, Before: steps[i+1].before}
+				want := s.paid * r.Scale * float64(s.nodes)
+				if got := r.of(now, next, gamma); math.Abs(got-want) > 1e-9 {
+					t.Fatalf("step %d is paid %v, want %v", i, got, want)
+				}
+			}
+		})
 	}
 }
