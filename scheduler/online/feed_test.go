@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +21,9 @@ import (
 
 // trainerEnv makes the test binary a trainer: its value says which.
 const trainerEnv = "GNNSCHED_TEST_TRAINER"
+
+// heldEnv names a pipe that a trainer's child holds open for as long as it lives.
+const heldEnv = "GNNSCHED_TEST_HELD"
 
 func TestMain(m *testing.M) {
 	if kind := os.Getenv(trainerEnv); kind != "" {
@@ -36,6 +41,13 @@ func fakeTrainer(kind string) int {
 	case "deaf":
 		_, _ = fmt.Println("deaf")
 		time.Sleep(time.Hour)
+	case "parent":
+		child := exec.Command(os.Args[0])
+		child.Env, child.Stdout = append(os.Environ(), trainerEnv+"=child"), os.Stdout
+		_ = child.Run()
+		return 0
+	case "child":
+		return fakeChild()
 	}
 	r, err := NewReader(os.Stdin)
 	n := 0
@@ -52,6 +64,18 @@ func fakeTrainer(kind string) int {
 	if !errors.Is(err, io.EOF) {
 		return 1
 	}
+	return 0
+}
+
+// fakeChild outlives the test unless it is killed.
+func fakeChild() int {
+	held, err := os.OpenFile(os.Getenv(heldEnv), os.O_WRONLY, 0)
+	if err != nil {
+		return 1
+	}
+	_, _ = fmt.Println("holds")
+	time.Sleep(time.Minute)
+	_, _ = held.WriteString("outlived")
 	return 0
 }
 
@@ -127,6 +151,33 @@ func TestFullQueueDrops(t *testing.T) {
 	}
 	c.Step(grace)
 	h.feed.Close()
+}
+
+// What a trainer has started is killed with it.
+func TestKillsTheGroup(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	path := filepath.Join(t.TempDir(), "held")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(heldEnv, path)
+	c := clocktest.NewFakeClock(time.Unix(0, 0))
+	h := feed(t, "parent", 3, c)
+	held, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	<-h.lines // the child runs
+	h.feed.stop()
+	for !c.HasWaiters() { // until it waits for the trainer to end
+		time.Sleep(time.Millisecond)
+	}
+	c.Step(grace)
+	h.feed.Close()
+	if rest, err := io.ReadAll(held); err != nil || len(rest) > 0 { // which ends with the child
+		t.Errorf("the child %s, error %v", rest, err)
+	}
 }
 
 // A trainer that dies is started again and again, ever less often.

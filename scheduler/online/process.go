@@ -47,7 +47,10 @@ func start(command []string, output func(string)) (*process, error) {
 // close ends the stream.
 func (p *process) close() { _ = p.stdin.Close() } // all that fails is a second time
 
-func (p *process) kill() { _ = p.cmd.Process.Kill() } // all that fails is a process that has ended
+// kill ends the trainer and all that it has started.
+func (p *process) kill() {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // all that fails is a group that has ended
+}
 
 // lineWriter hands on whole lines.
 type lineWriter struct {
