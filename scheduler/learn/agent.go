@@ -31,7 +31,7 @@ func newAgent(c Config, env sim.Config, start *checkpoint.Checkpoint, f *figures
 	var teacher policy.Policy
 	if c.Imitation.Share > 0 || c.Imitation.Coefficient > 0 {
 		var err error
-		if teacher, err = TeacherByName(c.Imitation.Teacher, c.Seed); err != nil {
+		if teacher, err = TeacherByName(c.Imitation.Teacher); err != nil {
 			return nil, err
 		}
 	}

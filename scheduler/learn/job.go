@@ -154,7 +154,7 @@ func (j Job) Validate() error {
 		return fmt.Errorf("environment: %w", err)
 	}
 	if i := j.Imitation; i.Share > 0 || i.Coefficient > 0 {
-		if _, err := TeacherByName(i.Teacher, j.Seed); err != nil {
+		if _, err := TeacherByName(i.Teacher); err != nil {
 			return err
 		}
 	}

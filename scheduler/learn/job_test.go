@@ -75,12 +75,15 @@ func TestReadJobRefuses(t *testing.T) {
 }
 
 func TestTeacherByName(t *testing.T) {
-	if p, err := TeacherByName("best-fit", 1); err != nil || p.Name() != "best-fit" {
+	if p, err := TeacherByName("best-fit"); err != nil || p.Name() != "best-fit" {
 		t.Error(p, err)
 	}
-	for _, name := range []string{"nobody", "nowhere.json"} {
-		if _, err := TeacherByName(name, 1); err == nil {
-			t.Errorf("%s teaches", name)
+	for name, want := range map[string]string{
+		"nobody": "nobody", "nowhere.json": "nowhere.json",
+		"random": "--resume", "round-robin": "--resume", // whose state is not saved
+	} {
+		if _, err := TeacherByName(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", name, err, want)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // A run that is stopped, and one that is killed after its state was stored, end with the bytes
 // of an unbroken one.
 func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
-	for _, variant := range []string{"gnn", "acgnn", "acdqn"} {
+	for _, variant := range Variants {
 		t.Run(variant, func(t *testing.T) {
 			c := tiny(t, variant)
 			whole, _ := trainer(t, c)

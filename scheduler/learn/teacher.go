@@ -8,8 +8,9 @@ import (
 )
 
 // TeacherByName returns the policy that is to be imitated: a heuristic by its name, or the
-// linear policy of a file whose name ends in .json. One that draws at random draws from seed.
-func TeacherByName(name string, seed uint64) (policy.Policy, error) {
+// linear policy of a file whose name ends in .json. One whose choice follows from more than the
+// state of the cluster is refused: a resumed run would not go on where it was.
+func TeacherByName(name string) (policy.Policy, error) {
 	if strings.HasSuffix(name, ".json") {
 		l, err := policy.LoadLinear(name)
 		if err != nil {
@@ -21,5 +22,10 @@ func TeacherByName(name string, seed uint64) (policy.Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("teacher: %w; or the .json file of a linear policy", err)
 	}
-	return h.New(seed), nil
+	p := h.New(0) // the seed is for those that draw at random
+	switch p.(type) {
+	case *policy.Random, *policy.RoundRobin:
+		return nil, fmt.Errorf("teacher: %s cannot be imitated: it chooses by a state of its own, which a network does not see and --resume does not restore; choose another with --teacher", name)
+	}
+	return p, nil
 }
