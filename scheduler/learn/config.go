@@ -95,7 +95,8 @@ type Imitation struct {
 // Variants are the kinds of network that can be trained.
 var Variants = []string{"gnn", "dqn", "acgnn", "acdqn"}
 
-// DefaultConfig is what the shipped GNN-DQN is trained with.
+// DefaultConfig is what a GNN-DQN is trained with where nobody says otherwise. The shipped
+// networks are trained with the files in the folder runs.
 func DefaultConfig() Config {
 	return Config{
 		Variant: "gnn", Hidden: 32, Seed: 1, Steps: 60_000,

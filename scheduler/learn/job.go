@@ -124,15 +124,15 @@ func over(scenario string, fields map[string]json.RawMessage) (map[string]json.R
 	return all, nil
 }
 
-// EnvironmentByName is the cluster and workload of a scenario: TrainingEnv for what the shipped
-// networks learn on, or one of package eval's.
+// EnvironmentByName is the cluster and workload of a scenario: TrainingEnv for what
+// gnntrain learns on where nobody says otherwise, or one of package eval's.
 func EnvironmentByName(name string) (sim.Config, error) {
 	if name == TrainingEnv {
 		return BalanceEnv(), nil
 	}
 	s, err := eval.Find(name)
 	if err != nil {
-		return sim.Config{}, fmt.Errorf("%w; and %s, what the shipped networks learn on", err, TrainingEnv)
+		return sim.Config{}, fmt.Errorf("%w; and %s, the default", err, TrainingEnv)
 	}
 	return s.Config, nil
 }

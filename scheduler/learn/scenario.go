@@ -7,9 +7,10 @@ import (
 	"gnnsched/workload"
 )
 
-// BalanceEnv is what the shipped networks learn balance on: clusters of 4 to 32 nodes of one
-// to three sizes, filled to between a quarter and nearly all of their capacity with a few
-// kinds of pods, half of the time with pods that leave again.
+// BalanceEnv is what gnntrain learns on where nobody says otherwise: balance, in clusters of 4
+// to 32 nodes of one to three sizes, filled to between a quarter and nearly all of their
+// capacity with a few kinds of pods, and then as much again while pods leave. The shipped
+// networks learn on scenarios of package eval instead, as the files in the folder runs say.
 func BalanceEnv() sim.Config {
 	return sim.Config{
 		Nodes: sim.IntRange{Min: 4, Max: 32},
