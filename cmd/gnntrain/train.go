@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/learn"
@@ -60,7 +61,7 @@ func train(c *ucli.Context) (err error) {
 	}
 	f := wantedFiles(c, job.Variant)
 	for _, path := range []string{f.out, f.state} {
-		if err := writable(path); err != nil {
+		if err := cli.Writable(path); err != nil {
 			return err
 		}
 	}
@@ -120,13 +121,4 @@ func learnJob(c *ucli.Context, job learn.Job, resume *learn.State, f files, figu
 // figuresOf is a score in words.
 func figuresOf(s learn.Score) string {
 	return fmt.Sprintf("cost %.5f, over time %.5f, %.1f unscheduled", s.Cost, s.MeanCost, s.Unscheduled)
-}
-
-// writable finds out before minutes of training whether the result can be written.
-func writable(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".gnntrain-*")
-	if err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("write %s: %w", path, err), "choose a place that you can write to with --out")
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
