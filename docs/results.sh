@@ -13,9 +13,14 @@ trap 'rm -f "$tmp"' EXIT
 say() { printf '%s\n' "$@" >>"$tmp"; }
 compare() { # arguments of gnnsched eval
 	set -- eval -o markdown --seed $first "$@"
-	local code=0 line
-	line=$(printf '%q ' gnnsched "$@")
-	say '' "    ${line% }" ''
+	local code=0 line=gnnsched a
+	for a in "$@"; do
+		case $a in
+		*[!a-zA-Z0-9_.,:/=+-]*) line+=" '$a'" ;;
+		*) line+=" $a" ;;
+		esac
+	done
+	say '' "    $line" ''
 	echo "$line" >&2
 	bin/gnnsched "$@" >>"$tmp" || code=$?
 	if [ $code -ne 0 ] && [ $code -ne 99 ]; then exit $code; fi
