@@ -120,7 +120,7 @@ func TestProfileNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	upstreamAccepts(t, y)
-	if _, err := ProfileNamed("foo"); err == nil || !strings.Contains(err.Error(), "acgnn, acdqn, kube-scheduler") {
+	if _, err := ProfileNamed("foo"); err == nil || !strings.Contains(err.Error(), "acgnn, acdqn, ") || !strings.Contains(err.Error(), "kube-scheduler, ") {
 		t.Errorf("foo: %v, want the names", err)
 	}
 }
