@@ -60,11 +60,11 @@ compare --scenario pack --seeds "$seeds" \
 
 say '' '## What was not trained on' '' \
 	'Smaller and larger clusters, a tenth of the nodes lost, other arrivals and lifetimes; sizes of' \
-	'nodes and shapes of pods as in `hetero80`. And, last, sizes and shapes that the family has not.'
-for s in small8 large500 lossy bursty diurnal heavytail; do
-	compare --scenario $s --seeds 10 --policies kube-scheduler,greedy-balance,linear,gnn,dqn,acgnn,acdqn
+	'nodes and shapes of pods as in `hetero80`. And, as `foreign`, sizes and shapes that the family has not.'
+for s in small8 lossy bursty diurnal heavytail foreign; do
+	compare --scenario $s --seeds "$seeds" --policies kube-scheduler,greedy-balance,linear,gnn,dqn,acgnn,acdqn
 done
-compare --scenario foreign --seeds 10 --policies kube-scheduler,greedy-balance,linear,gnn,dqn,acgnn,acdqn
+compare --scenario large500 --seeds 10 --policies kube-scheduler,greedy-balance,linear,gnn,dqn,acgnn,acdqn
 compare --scenario large1000 --seeds 10 --policies kube-scheduler,linear,gnn,acgnn
 
 say '' '## Where relations matter' '' \

@@ -119,7 +119,7 @@ func (d Difference) cells(digits, seeds int) []string {
 	cells := []string{fmt.Sprintf("%+.*f", digits, d.Mean), "", "", ""}
 	if seeds > 1 {
 		cells[1] = fmt.Sprintf("%+.*f to %+.*f", digits, d.Low, digits, d.High)
-		cells[3] = fmt.Sprintf("%.3g", d.P)
+		cells[3] = significance(d.P)
 	}
 	if d.Relative != nil {
 		cells[2] = fmt.Sprintf("%+.1f%%", 100**d.Relative)
@@ -133,4 +133,14 @@ func metric(name string) Metric {
 		panic("eval: no metric " + name)
 	}
 	return m
+}
+
+// significance is a p for a table. What lies below the rounding of the normal approximation is
+// no figure.
+func significance(p float64) string {
+	const least = 1e-9
+	if p < least {
+		return fmt.Sprintf("<%.0e", least)
+	}
+	return fmt.Sprintf("%.3g", p)
 }
