@@ -13,7 +13,7 @@ import (
 	"gnnsched/gnn/infer"
 )
 
-// tolerance of plain Go against libtorch, absolute, on scores and values of order one.
+// tolerance of plain Go against libtorch, as of distance.
 const tolerance = 1e-5
 
 // Plain Go and libtorch give the same scores and values: for every encoder, head and size,
@@ -80,14 +80,27 @@ func compareBatch(t *testing.T, net *Network, plain *infer.Network, graphs []*gr
 			t.Fatal(err)
 		}
 		got := scores[batch.CandidateStart[i]:batch.CandidateStart[i+1]]
-		worst := math.Abs(float64(values[i] - want.Value))
-		for j, v := range want.Scores {
-			worst = max(worst, math.Abs(float64(got[j]-v)))
+		if len(got) != len(want.Scores) {
+			t.Fatalf("%d nodes: %d scores, want %d", g.Nodes(), len(got), len(want.Scores))
 		}
-		if worst > tolerance || len(got) != len(want.Scores) {
-			t.Errorf("%d nodes: plain Go and libtorch differ by %g", g.Nodes(), worst)
+		if d := distance([]float32{values[i]}, []float32{want.Value}); d > tolerance {
+			t.Errorf("%d nodes: the values of plain Go and libtorch differ by %g", g.Nodes(), d)
+		}
+		if d := distance(got, want.Scores); d > tolerance {
+			t.Errorf("%d nodes: the scores of plain Go and libtorch differ by %g", g.Nodes(), d)
 		}
 	}
+}
+
+// distance is the largest difference between two vectors: of what is over one in size as a
+// fraction of the largest entry, since float32 holds no more than seven digits of it.
+func distance(a, b []float32) float64 {
+	worst, size := 0.0, 1.0
+	for i := range a {
+		worst = max(worst, math.Abs(float64(a[i]-b[i])))
+		size = max(size, math.Abs(float64(b[i])))
+	}
+	return worst / size
 }
 
 // randomGraph draws a graph of n nodes with features in the range that the encoder gives.
