@@ -5,6 +5,7 @@ package torch
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/sugarme/gotch/libtch"
 )
@@ -13,7 +14,7 @@ import (
 func (p *Parameters) ZeroGrad() error {
 	var s Scope
 	defer s.Drop()
-	for _, g := range p.gradients(&s) {
+	for _, g := range p.gradients(&s, func(string) bool { return true }) {
 		s.op("zero gradient", func(out *libtch.Ctensor) { libtch.AtgZero_(out, g.c) }, g)
 	}
 	return s.Err()
@@ -23,9 +24,23 @@ func (p *Parameters) ZeroGrad() error {
 // norm is at most limit, and returns the norm that they had. A norm that is not finite
 // changes nothing and is an error: a step with such gradients would destroy the network.
 func (p *Parameters) ClipGrad(limit float64) (norm float64, err error) {
+	return p.clip(limit, func(string) bool { return true })
+}
+
+// ClipGradApart is ClipGrad with a norm of their own for the parameters whose names begin with
+// prefix; it returns the norm of the others.
+func (p *Parameters) ClipGradApart(limit float64, prefix string) (norm float64, err error) {
+	if _, err := p.clip(limit, func(name string) bool { return strings.HasPrefix(name, prefix) }); err != nil {
+		return 0, err
+	}
+	return p.clip(limit, func(name string) bool { return !strings.HasPrefix(name, prefix) })
+}
+
+// clip is ClipGrad for some of the parameters.
+func (p *Parameters) clip(limit float64, which func(name string) bool) (norm float64, err error) {
 	var s Scope
 	defer s.Drop()
-	gradients := p.gradients(&s)
+	gradients := p.gradients(&s, which)
 	sum := 0.0
 	for _, g := range gradients {
 		n := s.Float(s.op("norm", func(out *libtch.Ctensor) { libtch.AtgNorm(out, g.c) }, g))
@@ -63,10 +78,14 @@ func (p *Parameters) Gradients() ([]Array, error) {
 	return out, s.Err()
 }
 
-// gradients returns the gradients that exist: those of the parameters that a loss has reached.
-func (p *Parameters) gradients(s *Scope) []*Tensor {
+// gradients returns the gradients that exist, of the parameters that are asked for: those that a
+// loss has reached.
+func (p *Parameters) gradients(s *Scope, which func(name string) bool) []*Tensor {
 	out := make([]*Tensor, 0, len(p.tensors))
-	for _, t := range p.tensors {
+	for i, t := range p.tensors {
+		if !which(p.names[i]) {
+			continue
+		}
 		if g := s.gradient(t); g != nil {
 			out = append(out, g)
 		}

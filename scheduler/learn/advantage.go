@@ -3,17 +3,19 @@ package learn
 import "math"
 
 // advantages is generalised advantage estimation (Schulman et al. 2016) over a stretch of one
-// environment's steps, A_t = Σ_k (γλ)^k δ_(t+k) with δ_t = r_t + γ V_(t+1) - V_t, where what
-// follows the last step of an episode counts nothing. values has one more entry than rewards:
-// the value of the state after them. It writes to out, of the length of rewards.
-func advantages(out, rewards, values []float64, last []bool, gamma, lambda float64) {
+// environment's steps, A_t = Σ_k (γλ)^k δ_(t+k) with δ_t = r_t + γ V_(t+1) - V_t. values has one
+// more entry than rewards: the value of the state after them. The sum ends with the last step of an
+// episode, after which V is what beyond says: 0 where the episode ended, the value of the state
+// that it was left in where it was cut (Pardo et al. 2018). It writes to out, of the length of
+// rewards.
+func advantages(out, rewards, values []float64, last []bool, beyond []float64, gamma, lambda float64) {
 	next := 0.0
 	for t := len(rewards) - 1; t >= 0; t-- {
-		after := gamma
+		after := values[t+1]
 		if last[t] {
-			after = 0
+			after, next = beyond[t], 0
 		}
-		next = rewards[t] + after*values[t+1] - values[t] + after*lambda*next
+		next = rewards[t] + gamma*after - values[t] + gamma*lambda*next
 		out[t] = next
 	}
 }

@@ -14,17 +14,17 @@ func TestAdvantages(t *testing.T) {
 		gamma, lambda := rapid.Float64Range(0, 1).Draw(t, "gamma"), rapid.Float64Range(0, 1).Draw(t, "lambda")
 		number := rapid.Float64Range(-3, 3)
 		rewards, values := rapid.SliceOfN(number, n, n).Draw(t, "rewards"), rapid.SliceOfN(number, n+1, n+1).Draw(t, "values")
-		last := rapid.SliceOfN(rapid.Bool(), n, n).Draw(t, "last")
+		last, beyond := rapid.SliceOfN(rapid.Bool(), n, n).Draw(t, "last"), rapid.SliceOfN(number, n, n).Draw(t, "beyond")
 		got := make([]float64, n)
-		advantages(got, rewards, values, last, gamma, lambda)
+		advantages(got, rewards, values, last, beyond, gamma, lambda)
 		for from := range got {
 			want, factor := 0.0, 1.0
 			for i := from; i < n; i++ {
-				delta := rewards[i] - values[i]
-				if !last[i] {
-					delta += gamma * values[i+1]
+				after := values[i+1]
+				if last[i] {
+					after = beyond[i]
 				}
-				want += factor * delta
+				want += factor * (rewards[i] + gamma*after - values[i])
 				if last[i] {
 					break
 				}
@@ -41,9 +41,10 @@ func TestAdvantages(t *testing.T) {
 // and value together.
 func TestRolloutJudge(t *testing.T) {
 	r := newRollout(4)
-	r.rewards, r.values, r.last = []float64{1, 2, 3, 4}, []float64{10, 20, 30, 40}, []bool{false, true, false, false}
+	r.rewards, r.values = []float64{1, 2, 3, 4}, []float64{10, 20, 30, 40}
+	r.last, r.beyond = []bool{false, true, true, false}, []float64{0, 0, 60, 0} // ends, and is cut
 	r.judge([]float64{100, 1000}, 0.5, 0)
-	want := []float64{1 + 10 - 10, 2 - 20, 3 + 20 - 30, 4 + 500 - 40}
+	want := []float64{1 + 10 - 10, 2 - 20, 3 + 30 - 30, 4 + 500 - 40}
 	for i := range want {
 		if r.advantages[i] != want[i] || r.returns[i] != want[i]+r.values[i] {
 			t.Errorf("%d: advantage %v, return %v; want %v", i, r.advantages[i], r.returns[i], want[i])

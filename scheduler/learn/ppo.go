@@ -68,12 +68,8 @@ func (p *PPO) update(r *rollout, rng *rand.Rand, step int, f *figures) error {
 	for range p.config.PPO.Epochs {
 		order := stretches(rng, n)
 		for from := 0; from < n; from += p.config.BatchSize {
-			kl, err := p.step(r, order[from:min(from+p.config.BatchSize, n)], o, f)
-			if err != nil {
-				return fmt.Errorf("PPO update: %w", err)
-			}
-			if o.policy > 0 && p.config.PPO.TargetKL > 0 && kl > p.config.PPO.TargetKL {
-				return nil
+			if far, err := p.step(r, order[from:min(from+p.config.BatchSize, n)], o, f); far || err != nil {
+				return err
 			}
 		}
 	}
@@ -117,10 +113,9 @@ func (p *PPO) rates(step int, o terms) error {
 	return p.adam.Scale(torch.ValueLayers, critic)
 }
 
-// step takes one step of the optimiser on some of the rollout's decisions, and returns how far
-// the policy had moved before it: the mean of (r - 1) - log r over the ratios r of new to old
-// probabilities, an estimate of the KL divergence (Schulman 2020).
-func (p *PPO) step(r *rollout, rows []int, o terms, f *figures) (kl float64, err error) {
+// step takes one step of the optimiser on some of the rollout's decisions, unless the policy has
+// moved too far already: then it tells so and changes nothing.
+func (p *PPO) step(r *rollout, rows []int, o terms, f *figures) (far bool, err error) {
 	var s torch.Scope
 	defer s.Drop()
 	b := graph.ConcatShared(pick(r.states, rows))
@@ -130,7 +125,11 @@ func (p *PPO) step(r *rollout, rows []int, o terms, f *figures) (kl float64, err
 		logs := s.SegmentLogSoftmax(out.Scores, b.CandidateGraph, b.Size)
 		if o.policy > 0 {
 			var policy *torch.Tensor
+			var kl float64
 			policy, kl = p.policyLoss(&s, logs, b, r, rows, f)
+			if limit := p.config.PPO.TargetKL; limit > 0 && kl > limit {
+				return true, s.Err()
+			}
 			loss = s.Add(loss, s.Scale(policy, o.policy))
 		}
 		entropy := s.Scale(s.Sum(s.Mul(s.Exp(logs), logs)), -1/float64(b.Size))
@@ -143,21 +142,32 @@ func (p *PPO) step(r *rollout, rows []int, o terms, f *figures) (kl float64, err
 		}
 	}
 	if err := p.net.ZeroGrad(); err != nil {
-		return kl, err
+		return false, err
 	}
 	s.Backward(loss)
 	if s.Err() != nil {
-		return kl, s.Err()
+		return false, s.Err()
 	}
-	norm, err := p.net.ClipGrad(p.config.ClipNorm)
+	norm, err := p.clip(o)
 	if err != nil {
-		return kl, err
+		return false, fmt.Errorf("PPO update: %w", err)
 	}
 	f.add(TagNorm, norm)
-	return kl, p.adam.Step()
+	return false, p.adam.Step()
 }
 
-// policyLoss is the mean of -min(r A, clip(r) A) over the decisions.
+// clip limits the gradient's norm. Where the critic is apart so is its norm, the larger one by far:
+// a common limit would scale the policy's gradient with it.
+func (p *PPO) clip(o terms) (norm float64, err error) {
+	if o.apart {
+		return p.net.ClipGradApart(p.config.ClipNorm, torch.ValueLayers)
+	}
+	return p.net.ClipGrad(p.config.ClipNorm)
+}
+
+// policyLoss is the mean of -min(r A, clip(r) A) over the decisions. It comes with how far the
+// policy has moved: the mean of (r - 1) - log r over the ratios r of new to old probabilities, an
+// estimate of the KL divergence (Schulman 2020).
 func (p *PPO) policyLoss(s *torch.Scope, logs *torch.Tensor, b *graph.Batch, r *rollout, rows []int, f *figures) (*torch.Tensor, float64) {
 	n, clip := len(rows), p.config.PPO.Clip
 	change := s.Sub(s.Rows(logs, s.Int64(chosen(b, pick(r.actions, rows)), n)), s.Float32(pick(r.logs, rows), n, 1))

@@ -7,12 +7,15 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/torch"
+	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/sim"
 )
 
 // Without a teacher, PPO goes from an untrained network to one well below it and below chance,
@@ -135,8 +138,102 @@ func TestKLStops(t *testing.T) {
 	if err := p.update(bandit(t, p, rng, g), rng, 0, &f); err != nil {
 		t.Fatal(err)
 	}
-	if n := f.means[TagKL].n; n < 2 || n > 50 {
-		t.Errorf("%v updates", n)
+	looks, steps := int(f.means[TagKL].n), p.adam.Export()[0].Steps
+	if looks < 2 || looks > 50 || steps != looks-1 {
+		t.Errorf("%d looks at the policy, %d steps; the last look is to come before the step that it forbids", looks, steps)
+	}
+}
+
+// Where the critic is apart, however large its gradient, the policy takes the same steps.
+func TestCriticDoesNotClipThePolicy(t *testing.T) {
+	learned := func(apart bool, weight float64) []float32 {
+		c := tiny(t, "acdqn")
+		c.Imitation = Imitation{}
+		c.LearningRate, c.PPO.TargetKL, c.PPO.Epochs, c.ClipNorm = 5e-3, 0, 3, 0.5
+		c.PPO.CriticApart, c.PPO.ValueCoef = apart, weight
+		p, g, rng := newPPO(t, c), episodeGraph(t), rand.New(rand.NewPCG(5, 6))
+		var f figures
+		if err := p.update(bandit(t, p, rng, g), rng, 0, &f); err != nil {
+			t.Fatal(err)
+		}
+		out, err := plain(t, p.net).NewSession().Score(g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Clone(out.Scores)
+	}
+	if a, b := learned(true, 0.5), learned(true, 500); !slices.Equal(a, b) {
+		t.Errorf("a heavier critic moved the policy: %v, %v", a, b)
+	}
+	if a, b := learned(false, 0.5), learned(false, 500); slices.Equal(a, b) {
+		t.Error("the two share layers, but the critic's weight makes no difference")
+	}
+}
+
+// Where one environment of a group ends, the others are cut: what comes after their last
+// placement is worth what the network says, and only what has ended is worth nothing.
+func TestCutEpisodesAreBootstrapped(t *testing.T) {
+	c := tiny(t, "acgnn")
+	c.Imitation = Imitation{}
+	c.Steps, c.PPO.Envs, c.PPO.Group, c.PPO.Rollout, c.Gamma, c.PPO.Lambda = 1000, 4, 4, 2000, 0.5, 0
+	env := smallEnv()
+	env.Turnover, env.Load = 1, sim.FloatRange{Min: 0.97, Max: 0.99} // full: the environments do not end together
+	start := checkpoint.Random(c.architecture(), rand.New(rand.NewPCG(3, 4)))
+	var f figures
+	made, err := newAgent(c, env, start, &f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := made.(*ppoAgent)
+	defer p.drop()
+	if err := p.walk(0, p.walkers, 0); err != nil {
+		t.Fatal(err)
+	}
+	r := p.rollout
+	r.judge(p.after, c.Gamma, c.PPO.Lambda)
+	ended, cut := 0, 0
+	replay(t, c, env, r, func(i int, after *sim.Env) {
+		worth := 0.0
+		if after.Done() {
+			ended++
+		} else {
+			cut++
+			out, err := plain(t, p.learner.net).NewSession().Score(encode.New().Encode(after.Snapshot(), after.Pending(), after.Candidates()), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			worth = float64(out.Value)
+		}
+		if want := r.rewards[i] + c.Gamma*worth; math.Abs(r.returns[i]-want) > 1e-4 {
+			t.Errorf("placement %d: return %v, want %v", i, r.returns[i], want)
+		}
+	})
+	if ended == 0 || cut == 0 {
+		t.Fatalf("%d episodes ended, %d were cut: the test is about both", ended, cut)
+	}
+	if n := f.means[TagReturn].n; int(n) != ended+cut {
+		t.Errorf("%v episodes were told of; %d ended, %d were cut", n, ended, cut)
+	}
+}
+
+// replay plays the episodes of a rollout of one group again, and calls last after the last
+// placement of each.
+func replay(t *testing.T, c Config, env sim.Config, r *rollout, last func(i int, after *sim.Env)) {
+	t.Helper()
+	twin, seed := started(t, env), uint64(0)
+	for i, action := range r.actions {
+		if i%c.PPO.Rollout == 0 {
+			seed = c.Seed << 32
+		}
+		if i%c.PPO.Rollout == 0 || r.last[i-1] {
+			seed++
+			if err := twin.Reset(seed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if twin.Step(action); r.last[i] {
+			last(i, twin)
+		}
 	}
 }
 

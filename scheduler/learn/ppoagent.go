@@ -41,12 +41,10 @@ func (p *ppoAgent) round(step, _ int) (int, error) {
 		}
 	}
 	for e, w := range p.walkers {
-		w.look()
-		out, err := w.judge()
-		if err != nil {
+		var err error
+		if p.after[e], err = w.value(); err != nil {
 			return 0, err
 		}
-		p.after[e] = float64(out.Value)
 	}
 	r := p.rollout
 	r.judge(p.after, p.config.Gamma, p.config.PPO.Lambda)
@@ -63,7 +61,7 @@ func (p *ppoAgent) round(step, _ int) (int, error) {
 }
 
 // walk makes the placements of a rollout in a group of environments, the first of which has the
-// number given. Where an episode ends in one of them, it ends in all: they stay together.
+// number given. Where an episode ends in one of them, it is cut in the others: they stay together.
 func (p *ppoAgent) walk(first int, group []*walker, step int) error {
 	length, r := p.config.PPO.Rollout, p.rollout
 	for t := range length {
@@ -79,13 +77,25 @@ func (p *ppoAgent) walk(first int, group []*walker, step int) error {
 			if !ended {
 				break
 			}
-			r.last[(first+e)*length+t] = true
-			if err := w.begin(); err != nil {
+			if err := p.leave(w, (first+e)*length+t); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// leave goes on to the next episode after placement i, which is the last of this one.
+func (p *ppoAgent) leave(w *walker, i int) (err error) {
+	r := p.rollout
+	if !r.last[i] {
+		if r.beyond[i], err = w.value(); err != nil {
+			return err
+		}
+		r.last[i] = true
+		w.cut()
+	}
+	return w.begin()
 }
 
 // place makes the rollout's placement i: the policy's, or the teacher's.
@@ -112,6 +122,7 @@ func (p *ppoAgent) place(w *walker, i, step int) error {
 	}
 	var row int32
 	r.rewards[i], row, r.last[i] = w.step(r.actions[i])
+	r.beyond[i] = 0
 	p.acted(row)
 	return nil
 }

@@ -11,7 +11,8 @@ type rollout struct {
 	logs    []float32
 	values  []float64 // of the states
 	rewards []float64
-	last    []bool // whether the episode ended with the placement
+	last    []bool    // whether the placement is an episode's last: it ended, or was cut
+	beyond  []float64 // value of the state that an episode was cut in; 0 where it ended
 
 	advantages []float64
 	returns    []float64 // advantage + value: what the critic is to learn
@@ -20,7 +21,7 @@ type rollout struct {
 func newRollout(n int) *rollout {
 	return &rollout{
 		states: make([]*graph.Graph, n), actions: make([]int, n), teacher: make([]int, n), logs: make([]float32, n),
-		values: make([]float64, n), rewards: make([]float64, n), last: make([]bool, n),
+		values: make([]float64, n), rewards: make([]float64, n), last: make([]bool, n), beyond: make([]float64, n),
 		advantages: make([]float64, n), returns: make([]float64, n),
 	}
 }
@@ -34,7 +35,7 @@ func (r *rollout) judge(after []float64, gamma, lambda float64) {
 		from, to := e*steps, (e+1)*steps
 		copy(values, r.values[from:to])
 		values[steps] = v
-		advantages(r.advantages[from:to], r.rewards[from:to], values, r.last[from:to], gamma, lambda)
+		advantages(r.advantages[from:to], r.rewards[from:to], values, r.last[from:to], r.beyond[from:to], gamma, lambda)
 	}
 	for i, a := range r.advantages {
 		r.returns[i] = a + r.values[i]

@@ -38,7 +38,7 @@ type walk struct {
 	Return  float64 // so far
 }
 
-// ended is what an episode gave.
+// ended is what an episode gave, or one that was cut had given so far.
 type ended struct {
 	Return  float64 // undiscounted sum of the rewards
 	Length  int     // placements
@@ -107,6 +107,13 @@ func (w *walker) judge() (infer.Output, error) {
 	return out, nil
 }
 
+// value is what the network takes the decision at hand to be worth.
+func (w *walker) value() (float64, error) {
+	w.look()
+	out, err := w.judge()
+	return float64(out.Value), err
+}
+
 // ask returns the teacher's choice.
 func (w *walker) ask() (int, error) {
 	rows := w.env.Candidates()
@@ -149,4 +156,11 @@ func (w *walker) step(choice int) (reward float64, row int32, last bool) {
 		w.ended(ended{w.Return, len(w.Actions), w.env.Outcome()})
 	}
 	return reward, row, w.env.Done()
+}
+
+// cut tells of an episode that is left before its end; begin must follow.
+func (w *walker) cut() {
+	o := w.env.Outcome()
+	o.Unscheduled-- // the pod at hand was about to get a node
+	w.ended(ended{w.Return, len(w.Actions), o})
 }
