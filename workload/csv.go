@@ -157,13 +157,13 @@ func WriteCSV(w io.Writer, p Plan) error {
 }
 
 // LostInCSV names the shapes of the plan that hold what the CSV cannot: labels, a node
-// selector, tolerations or GPUs.
+// selector, tolerations or GPUs (whole, shared or of a model).
 func LostInCSV(p Plan) []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, s := range p.Steps {
 		sh := s.Deployment.Shape
-		if len(sh.Labels)+len(sh.NodeSelector)+len(sh.Tolerations)+int(sh.Requests.GPU) > 0 && !seen[sh.Name] {
+		if len(sh.Labels)+len(sh.NodeSelector)+len(sh.Tolerations)+len(sh.GPUModels)+int(sh.Requests.TotalGPUMilli()) > 0 && !seen[sh.Name] {
 			seen[sh.Name] = true
 			out = append(out, sh.Name)
 		}

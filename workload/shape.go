@@ -30,6 +30,7 @@ type Shape struct {
 	Labels       map[string]string // further labels of the pods
 	NodeSelector map[string]string
 	Tolerations  []cluster.Toleration
+	GPUModels    []string // GPU models that may serve the pods; empty: any
 }
 
 // Validate tells what Kubernetes or the generator would not accept. Every error names the
@@ -55,10 +56,19 @@ func (s Shape) Validate() error {
 	if r.GPU < 0 || r.GPU > maxGPU {
 		add("requests.gpu", "%d is not 0 to %d", r.GPU, maxGPU)
 	}
+	if r.GPUMilli < 0 || r.GPUMilli >= cluster.DeviceMilli {
+		add("requests.gpuMilli", "%d is not 1 to %d thousandths of one device", r.GPUMilli, cluster.DeviceMilli-1)
+	}
+	if r.GPUMilli > 0 && r.GPU > 0 {
+		add("requests.gpuMilli", "a pod has whole GPUs or a share of one, not both")
+	}
+	if slices.Contains(s.GPUModels, "") {
+		add("gpuModels", "a model has no name")
+	}
 	if r.Pods != 1 {
 		add("requests.pods", "%d; a shape is one pod", r.Pods)
 	}
-	if l.Pods != 0 || l.GPU != 0 {
+	if l.Pods != 0 || l.GPU != 0 || l.GPUMilli != 0 {
 		add("limits", "only CPU and memory have a limit of their own")
 	}
 	if l.MilliCPU != 0 && l.MilliCPU < r.MilliCPU {

@@ -41,6 +41,7 @@ type shapeEntry struct {
 	Labels       map[string]string `json:"labels,omitempty"`
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	Tolerations  []tolerationEntry `json:"tolerations,omitempty"`
+	GPUModels    []string          `json:"gpuModels,omitempty"`
 }
 
 type tolerationEntry struct {
@@ -100,7 +101,7 @@ func (f shapeFile) convert(file string) ([]Shape, error) {
 }
 
 func (e shapeEntry) shape() (Shape, error) {
-	s := Shape{Name: e.Name, Weight: 1, Labels: e.Labels, NodeSelector: e.NodeSelector}
+	s := Shape{Name: e.Name, Weight: 1, Labels: e.Labels, NodeSelector: e.NodeSelector, GPUModels: e.GPUModels}
 	if e.Weight != nil {
 		s.Weight = *e.Weight
 	}

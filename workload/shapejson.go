@@ -9,7 +9,7 @@ import (
 
 // MarshalJSON implements json.Marshaler: the form that an entry of a shapes file has.
 func (s Shape) MarshalJSON() ([]byte, error) {
-	e := shapeEntry{Name: s.Name, Weight: &s.Weight, Labels: s.Labels, NodeSelector: s.NodeSelector}
+	e := shapeEntry{Name: s.Name, Weight: &s.Weight, Labels: s.Labels, NodeSelector: s.NodeSelector, GPUModels: s.GPUModels}
 	requests := s.Requests
 	requests.Pods = 0 // always 1
 	var errs [2]error

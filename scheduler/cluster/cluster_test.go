@@ -8,7 +8,7 @@ import (
 )
 
 func node() *Node {
-	return &Node{Name: "n", Labels: map[string]string{"disk": "ssd"}, Allocatable: Resources{4000, 8 << 30, 1, 3}, Generation: 1}
+	return &Node{Name: "n", Labels: map[string]string{"disk": "ssd"}, Allocatable: Resources{MilliCPU: 4000, Memory: 8 << 30, GPU: 1, Pods: 3}, Generation: 1}
 }
 
 func TestFit(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAddRemove(t *testing.T) {
 			}
 		}
 		for _, i := range rapid.Permutation(indices(len(shapes))).Draw(t, "order") {
-			n.Remove(shapes[i])
+			n.Remove(shapes[i], 0)
 		}
 		if n.Requested != (Resources{}) || len(n.Groups) != 0 {
 			t.Fatalf("left over: %v %v", n.Requested, n.Groups)
@@ -100,7 +100,7 @@ func TestRemoveOfStrangerPanics(t *testing.T) {
 			t.Error("no panic")
 		}
 	}()
-	node().Remove(Resources{MilliCPU: 1, Pods: 1})
+	node().Remove(Resources{MilliCPU: 1, Pods: 1}, 0)
 }
 
 func TestFeasible(t *testing.T) {

@@ -57,6 +57,9 @@ type Node struct {
 	Requested   Resources // sum over Groups; Pods counts the pods
 	Groups      []Group   // sorted by ascending Each, no two alike
 
+	GPUModel string  // empty where there are no GPUs or nobody says which
+	GPUs     []int64 // thousandths in use, by device; nil where devices are not known one by one
+
 	// Generation grows with every change of the node's state, so that whoever derives
 	// something from a node knows when to derive it again. Never 0 for a live node.
 	Generation int64
@@ -65,14 +68,23 @@ type Node struct {
 // Free is what the node has left.
 func (n *Node) Free() Resources { return n.Allocatable.Minus(n.Requested) }
 
-// Add accounts for one more running pod that asks for r.
-func (n *Node) Add(r Resources) { n.change(r, 1) }
+// Add accounts for one more running pod that asks for r, on the devices of ChooseDevices, and
+// returns these.
+func (n *Node) Add(r Resources) DeviceSet {
+	on := n.ChooseDevices(r)
+	n.AddOn(r, on)
+	return on
+}
 
-// Remove accounts for the end of one pod that asked for r. It panics where no such pod runs:
-// the caller's books are wrong.
-func (n *Node) Remove(r Resources) { n.change(r, -1) }
+// AddOn accounts for one more running pod that asks for r, on the given devices: as many as r
+// asks for, or one for a share; none where devices are not known.
+func (n *Node) AddOn(r Resources, on DeviceSet) { n.change(r, on, 1) }
 
-func (n *Node) change(r Resources, by int64) {
+// Remove accounts for the end of one pod that asked for r and was on the given devices. It
+// panics where no such pod runs: the caller's books are wrong.
+func (n *Node) Remove(r Resources, on DeviceSet) { n.change(r, on, -1) }
+
+func (n *Node) change(r Resources, on DeviceSet, by int64) {
 	r.Pods = 1
 	i, found := slices.BinarySearchFunc(n.Groups, r, func(g Group, r Resources) int { return compare(g.Each, r) })
 	switch {
@@ -86,12 +98,15 @@ func (n *Node) change(r Resources, by int64) {
 	default:
 		n.Groups = slices.Insert(n.Groups, i, Group{Each: r, Count: by})
 	}
+	if on != 0 {
+		n.use(r, on, by)
+	}
 	n.Requested = n.Requested.Plus(r.Times(by))
 	n.Generation++
 }
 
 func compare(a, b Resources) int {
-	for _, d := range [...]int64{a.MilliCPU - b.MilliCPU, a.Memory - b.Memory, a.GPU - b.GPU, a.Pods - b.Pods} {
+	for _, d := range [...]int64{a.MilliCPU - b.MilliCPU, a.Memory - b.Memory, a.GPU - b.GPU, a.GPUMilli - b.GPUMilli, a.Pods - b.Pods} {
 		if d != 0 {
 			return int(max(min(d, 1), -1))
 		}

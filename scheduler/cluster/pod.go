@@ -1,5 +1,7 @@
 package cluster
 
+import "slices"
+
 // Pod is a pod that waits for a node.
 type Pod struct {
 	Name         string
@@ -7,6 +9,7 @@ type Pod struct {
 	Requests     Resources         // Pods is 1
 	NodeSelector map[string]string // labels that the node must carry
 	Tolerations  []Toleration
+	GPUModels    []string // GPU models that may serve it; empty: any
 }
 
 // Snapshot is the state of a cluster at one decision. The slice order is stable between
@@ -24,14 +27,18 @@ const (
 	Cordoned     Reason = "node is unschedulable"
 	Untolerated  Reason = "untolerated taint"
 	SelectorMiss Reason = "node selector does not match"
+	WrongModel   Reason = "gpu model does not match"
 	TooManyPods  Reason = "too many pods"
 	NoCPU        Reason = "insufficient cpu"
 	NoMemory     Reason = "insufficient memory"
 	NoGPU        Reason = "insufficient gpu"
+	NoDevice     Reason = "no gpu device with room for the share"
 )
 
 // Fit applies kube-scheduler's filters as far as these values know them: cordoned nodes,
-// taints, node selector and resources.
+// taints, node selector, GPU models and resources. Whole GPUs need as many idle devices, a share
+// one device with room; where the devices are not known, whole GPUs are counted and no share
+// fits.
 func (n *Node) Fit(p *Pod) Reason {
 	if n.Unschedulable {
 		return Cordoned
@@ -46,16 +53,21 @@ func (n *Node) Fit(p *Pod) Reason {
 			return SelectorMiss
 		}
 	}
-	free := n.Free()
+	if len(p.GPUModels) > 0 && !slices.Contains(p.GPUModels, n.GPUModel) {
+		return WrongModel
+	}
+	r := &p.Requests
 	switch {
-	case free.Pods < 1:
+	case n.Requested.Pods >= n.Allocatable.Pods:
 		return TooManyPods
-	case !fits(p.Requests.MilliCPU, free.MilliCPU):
+	case !fits(r.MilliCPU, n.Allocatable.MilliCPU-n.Requested.MilliCPU):
 		return NoCPU
-	case !fits(p.Requests.Memory, free.Memory):
+	case !fits(r.Memory, n.Allocatable.Memory-n.Requested.Memory):
 		return NoMemory
-	case !fits(p.Requests.GPU, free.GPU):
+	case r.GPU > 0 && !n.fitsDevices(r):
 		return NoGPU
+	case r.GPUMilli > 0 && !n.fitsDevices(r):
+		return NoDevice
 	}
 	return Fits
 }

@@ -14,6 +14,8 @@ type amounts struct {
 	GPU    int64  `json:"gpu,omitempty"`
 	Pods   int64  `json:"pods,omitempty"`
 
+	GPUMilli int64 `json:"gpuMilli,omitempty"`
+
 	MilliCPU int64 `json:"milliCPU,omitempty"` // files of the first versions have it
 }
 
@@ -32,7 +34,7 @@ func (s *scalar) UnmarshalJSON(b []byte) error {
 // MarshalJSON implements json.Marshaler: {"cpu":"16","memory":"64Gi","pods":110}. What is 0
 // is left out.
 func (r Resources) MarshalJSON() ([]byte, error) {
-	a := amounts{GPU: r.GPU, Pods: r.Pods}
+	a := amounts{GPU: r.GPU, GPUMilli: r.GPUMilli, Pods: r.Pods}
 	if r.MilliCPU != 0 {
 		a.CPU = scalar(FormatCPU(r.MilliCPU))
 	}
@@ -48,7 +50,7 @@ func (r *Resources) UnmarshalJSON(b []byte) error {
 	if err := DecodeStrict(b, &a); err != nil {
 		return err
 	}
-	out := Resources{MilliCPU: a.MilliCPU, GPU: a.GPU, Pods: a.Pods}
+	out := Resources{MilliCPU: a.MilliCPU, GPU: a.GPU, GPUMilli: a.GPUMilli, Pods: a.Pods}
 	var errs []error
 	read := func(to *int64, field string, v scalar, parse func(string) (int64, error)) {
 		if v == "" {
@@ -65,7 +67,7 @@ func (r *Resources) UnmarshalJSON(b []byte) error {
 	for _, x := range []struct {
 		field string
 		n     int64
-	}{{"gpu", a.GPU}, {"pods", a.Pods}, {"milliCPU", a.MilliCPU}} {
+	}{{"gpu", a.GPU}, {"gpuMilli", a.GPUMilli}, {"pods", a.Pods}, {"milliCPU", a.MilliCPU}} {
 		if x.n < 0 {
 			errs = append(errs, fmt.Errorf("%s: %d %w", x.field, x.n, errNegative))
 		}

@@ -14,9 +14,10 @@ func TestResourcesJSON(t *testing.T) {
 		`{"cpu":"16","memory":"64Gi","gpu":2,"pods":110}`:            full,
 		`{"cpu":16,"memory":68719476736,"gpu":2,"pods":110}`:         full,
 		`{"MilliCPU":16000,"Memory":68719476736,"GPU":2,"Pods":110}`: full,
-		`{"cpu":"500m"}`: {MilliCPU: 500},
-		`{"cpu":1.5}`:    {MilliCPU: 1500},
-		`{}`:             {},
+		`{"cpu":"500m"}`:   {MilliCPU: 500},
+		`{"gpuMilli":460}`: {GPUMilli: 460},
+		`{"cpu":1.5}`:      {MilliCPU: 1500},
+		`{}`:               {},
 	} {
 		var got Resources
 		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
@@ -28,6 +29,7 @@ func TestResourcesJSON(t *testing.T) {
 		`{"cpu":"-1"}`:          `cpu: "-1" is negative`,
 		`{"memory":"1GB"}`:      `memory: "1GB" is no amount of memory`,
 		`{"gpu":-1}`:            "gpu: -1 is negative",
+		`{"gpuMilli":-1}`:       "gpuMilli: -1 is negative",
 		`{"milliCPU":-1}`:       "milliCPU: -1 is negative",
 		`{"pods":1.5}`:          "pods",
 		`{"cpu":"x","pods":-1}`: "pods: -1 is negative",
@@ -47,7 +49,7 @@ func TestResourcesJSONRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Resources{
 			MilliCPU: rapid.Int64Range(0, MaxMilliCPU).Draw(t, "cpu"), Memory: rapid.Int64Range(0, MaxMemory).Draw(t, "memory"),
-			GPU: rapid.Int64Range(0, 100).Draw(t, "gpu"), Pods: rapid.Int64Range(0, 1000).Draw(t, "pods"),
+			GPU: rapid.Int64Range(0, 100).Draw(t, "gpu"), GPUMilli: rapid.Int64Range(0, 999).Draw(t, "milli"), Pods: rapid.Int64Range(0, 1000).Draw(t, "pods"),
 		}
 		b, err := json.Marshal(r)
 		if err != nil {

@@ -83,7 +83,7 @@ func change(t *rapid.T, s *cluster.Snapshot, serial *int) {
 		s.Nodes[i], s.Nodes[j] = s.Nodes[j], s.Nodes[i]
 	case 7:
 		if len(n.Groups) > 0 {
-			n.Remove(n.Groups[rapid.IntRange(0, len(n.Groups)-1).Draw(t, "group")].Each)
+			n.Remove(n.Groups[rapid.IntRange(0, len(n.Groups)-1).Draw(t, "group")].Each, 0)
 		}
 	default:
 		n.Add(drawRequests(t))

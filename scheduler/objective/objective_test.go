@@ -89,7 +89,7 @@ func TestTrackerFollows(t *testing.T) {
 			}
 			i := rapid.IntRange(0, len(nodes)-1).Draw(t, "node")
 			if g := nodes[i].Groups; len(g) > 0 && rapid.Bool().Draw(t, "remove") {
-				nodes[i].Remove(g[0].Each)
+				nodes[i].Remove(g[0].Each, 0)
 			} else {
 				nodes[i].Add(cluster.Resources{MilliCPU: 100 * rapid.Int64Range(0, 9).Draw(t, "cpu"), Memory: rapid.Int64Range(0, 9).Draw(t, "mem") << 26, GPU: rapid.Int64Range(0, 1).Draw(t, "gpu")})
 			}
@@ -110,7 +110,7 @@ func TestTrackerDoesNotDrift(t *testing.T) {
 	for i := range 1_000_000 {
 		n := nodes[i%7]
 		if n.Requested.Pods > int64(i%5) {
-			n.Remove(pod)
+			n.Remove(pod, 0)
 		} else {
 			n.Add(pod)
 		}

@@ -53,7 +53,7 @@ func BenchmarkDecision(b *testing.B) {
 					if changed.Requested.Pods < 100 {
 						changed.Add(pod.Requests)
 					} else {
-						changed.Remove(changed.Groups[0].Each)
+						changed.Remove(changed.Groups[0].Each, 0)
 					}
 				}
 			})

@@ -32,7 +32,7 @@ func TestGreedyBalanceLowersTheObjectiveMost(t *testing.T) {
 		for i, n := range s.Nodes {
 			n.Add(pod.Requests)
 			costs[i] = objective.Balance{}.Cost(s.Nodes)
-			n.Remove(pod.Requests)
+			n.Remove(pod.Requests, 0)
 		}
 		for i := range rows {
 			if best := Best(scores); costs[best] > costs[i]+1e-7 {

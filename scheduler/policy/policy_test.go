@@ -138,7 +138,7 @@ func change(t *rapid.T, s *cluster.Snapshot, serial *int) {
 			s.Nodes[i], s.Nodes[j] = s.Nodes[j], s.Nodes[i]
 		case 5:
 			if len(n.Groups) > 0 {
-				n.Remove(n.Groups[0].Each)
+				n.Remove(n.Groups[0].Each, 0)
 			}
 		default:
 			n.Add(drawRequests(t))

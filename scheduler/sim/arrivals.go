@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"gnnsched/scheduler/cluster"
 	"gnnsched/workload"
@@ -34,7 +35,7 @@ func (a *arrivals) add(d workload.Deployment, shape int32) {
 		a.shapes = append(a.shapes, int32(len(a.deployments)))
 	}
 	a.deployments = append(a.deployments, deployment{
-		pod:   cluster.Pod{Name: d.Name, Namespace: "default", Requests: d.Shape.Requests, NodeSelector: d.Shape.NodeSelector, Tolerations: d.Shape.Tolerations},
+		pod:   cluster.Pod{Name: d.Name, Namespace: "default", Requests: d.Shape.Requests, NodeSelector: d.Shape.NodeSelector, Tolerations: d.Shape.Tolerations, GPUModels: d.Shape.GPUModels},
 		shape: shape, replicas: d.Replicas,
 	})
 }
@@ -126,9 +127,13 @@ func (c *Config) drawLifetimes(seed uint64, a *arrivals) {
 // fromTrace is the workload that a trace says. It has no fill.
 func fromTrace(t workload.Trace) arrivals {
 	a := arrivals{exact: true}
-	row := numbers[cluster.Resources]{} // a trace has no selectors or tolerations
+	type kind struct { // a trace has no selectors or tolerations
+		requests cluster.Resources
+		models   string
+	}
+	row := numbers[kind]{}
 	for _, x := range t {
-		a.add(x.Deployment, row.of(x.Deployment.Shape.Requests))
+		a.add(x.Deployment, row.of(kind{x.Deployment.Shape.Requests, strings.Join(x.Deployment.Shape.GPUModels, "|")}))
 		for range x.Deployment.Replicas {
 			a.at = append(a.at, x.At-t[0].At)
 			a.lifetime = append(a.lifetime, x.Lifetime)

@@ -63,7 +63,7 @@ func (c *Config) drawInitial(seed uint64, nodes []*cluster.Node, shapes []worklo
 		for misses := 0; misses < 3; {
 			s := c.drawShape(rng, shapes)
 			with := workload.LoadOf(n.Requested.Plus(s.Requests), n.Allocatable)
-			p := cluster.Pod{Requests: s.Requests, NodeSelector: s.NodeSelector, Tolerations: s.Tolerations}
+			p := cluster.Pod{Requests: s.Requests, NodeSelector: s.NodeSelector, Tolerations: s.Tolerations, GPUModels: s.GPUModels}
 			if max(with.CPU, with.Memory, with.Pods) > upTo || n.Fit(&p) != cluster.Fits {
 				misses++
 				continue

@@ -21,15 +21,16 @@ type Env struct {
 	cost     float64 // of the state as it is
 	feasible feasible
 
-	clock   int        // pods that have arrived
-	now     float64    // the time
-	running departures // those that will leave; empty without turnover
-	on      []int32    // by arrival: the row of its node, or -1
-	waiting []int32    // arrivals without a node, the longest waiting first
-	at      int        // where in waiting to look next
-	full    []bool     // by shape: fits nowhere until somebody leaves
-	queued  []bool     // by arrival: has had to wait
-	freed   []int32    // rows that somebody has just left
+	clock   int                 // pods that have arrived
+	now     float64             // the time
+	running departures          // those that will leave; empty without turnover
+	on      []int32             // by arrival: the row of its node, or -1
+	devices []cluster.DeviceSet // by arrival: the GPUs that it is on
+	waiting []int32             // arrivals without a node, the longest waiting first
+	at      int                 // where in waiting to look next
+	full    []bool              // by shape: fits nowhere until somebody leaves
+	queued  []bool              // by arrival: has had to wait
+	freed   []int32             // rows that somebody has just left
 
 	pending int32 // arrival to place; -1 when the episode is over
 	placed  int
@@ -69,6 +70,7 @@ func (e *Env) Reset(seed uint64) error {
 	}
 	e.full, e.queued = make([]bool, len(e.arrivals.shapes)), make([]bool, len(e.arrivals.pods))
 	e.on = make([]int32, len(e.arrivals.pods))
+	e.devices = make([]cluster.DeviceSet, len(e.arrivals.pods))
 	for i := range e.on {
 		e.on[i] = -1
 	}
@@ -121,7 +123,8 @@ func (e *Env) Candidates() []int32 { return e.feasible.of(e.Pending()) }
 // which are nobody's choice, are not in it.
 func (e *Env) Step(choice int) (reward float64) {
 	row, pod := e.Candidates()[choice], e.pending
-	e.change(row, e.deployment(pod).pod.Requests, 1)
+	e.devices[pod] = e.snapshot.Nodes[row].Add(e.deployment(pod).pod.Requests)
+	e.changed(row)
 	e.placed++
 	e.on[pod] = row
 	if !e.arrivals.stays(pod) {
@@ -141,14 +144,8 @@ func (e *Env) Cost() float64 { return e.cost }
 
 func (e *Env) deployment(pod int32) *deployment { return &e.arrivals.deployments[e.arrivals.pods[pod]] }
 
-// change adds a pod to a node or takes it away.
-func (e *Env) change(row int32, r cluster.Resources, by int) {
-	n := e.snapshot.Nodes[row]
-	if by > 0 {
-		n.Add(r)
-	} else {
-		n.Remove(r)
-	}
+// changed takes note that a node has one pod more or less.
+func (e *Env) changed(row int32) {
 	e.tracker.Update(int(row))
 	e.feasible.update(row)
 	e.means.update(int(row))
@@ -216,7 +213,8 @@ func (e *Env) depart() {
 	e.freed = e.freed[:0]
 	for len(e.running) > 0 && e.running[0].at <= e.now {
 		d := e.running.pop()
-		e.change(d.node, e.deployment(d.pod).pod.Requests, -1)
+		e.snapshot.Nodes[d.node].Remove(e.deployment(d.pod).pod.Requests, e.devices[d.pod])
+		e.changed(d.node)
 		e.on[d.pod] = -1
 		e.freed = append(e.freed, d.node)
 	}

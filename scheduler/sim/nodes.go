@@ -18,6 +18,7 @@ type NodeSize struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Taints      []cluster.Taint   `json:"taints,omitempty"`
 	Zone        string            `json:"zone,omitempty"` // drawn from Config.Zones where empty
+	GPUModel    string            `json:"gpuModel,omitempty"`
 }
 
 // NodePool is nodes that are alike and there in every episode.
@@ -27,10 +28,11 @@ type NodePool struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Taints      []cluster.Taint   `json:"taints,omitempty"`
 	Zone        string            `json:"zone,omitempty"` // drawn from Config.Zones where empty
+	GPUModel    string            `json:"gpuModel,omitempty"`
 }
 
 func (p NodePool) size() NodeSize {
-	return NodeSize{Weight: 1, Allocatable: p.Allocatable, Labels: p.Labels, Taints: p.Taints, Zone: p.Zone}
+	return NodeSize{Weight: 1, Allocatable: p.Allocatable, Labels: p.Labels, Taints: p.Taints, Zone: p.Zone, GPUModel: p.GPUModel}
 }
 
 // AAMLNode is the node that simulated clusters have by default: 64 CPU, 256 GiB, 110 pods.
@@ -71,6 +73,9 @@ func (c *Config) validateNodes(bad func(string, ...any)) {
 func (s NodeSize) validate(at string, bad func(string, ...any)) {
 	if a := s.Allocatable; a.MilliCPU <= 0 || a.Memory <= 0 || a.Pods <= 0 || a.GPU < 0 {
 		bad("%s: a node offers CPU, memory and pods, not %+v", at, a)
+	}
+	if a := s.Allocatable; a.GPU > cluster.MaxDevices || a.GPUMilli != 0 {
+		bad("%s: a node offers 0 to %d whole GPUs and no thousandths, not %d and %d", at, cluster.MaxDevices, a.GPU, a.GPUMilli)
 	}
 	if !(s.Weight > 0) || math.IsInf(s.Weight, 0) {
 		bad("%s: weight %v must be a finite number over 0", at, s.Weight)
@@ -142,7 +147,10 @@ func (d *nodeDraw) add(s NodeSize) {
 	n := &cluster.Node{
 		Name: "node-" + strconv.Itoa(d.made), Generation: d.generation,
 		Allocatable: s.Allocatable, Zone: s.Zone, Labels: s.Labels, Taints: s.Taints,
-		Groups: make([]cluster.Group, 0, d.kinds),
+		Groups: make([]cluster.Group, 0, d.kinds), GPUModel: s.GPUModel,
+	}
+	if s.Allocatable.GPU > 0 {
+		n.GPUs = make([]int64, s.Allocatable.GPU)
 	}
 	if n.Zone == "" && d.zones > 0 {
 		n.Zone = fmt.Sprintf("zone-%d", d.rng.IntN(d.zones))

@@ -12,7 +12,7 @@ func clone(nodes []*cluster.Node) []*cluster.Node {
 	out := make([]*cluster.Node, len(nodes))
 	for i, n := range nodes {
 		c := *n
-		c.Groups = slices.Clone(n.Groups)
+		c.Groups, c.GPUs = slices.Clone(n.Groups), slices.Clone(n.GPUs)
 		out[i] = &c
 	}
 	return out
@@ -21,10 +21,11 @@ func clone(nodes []*cluster.Node) []*cluster.Node {
 // same tells whether only their names tell two nodes apart.
 func same(a, b *cluster.Node) bool {
 	return a.Zone == b.Zone && a.Unschedulable == b.Unschedulable && a.Allocatable == b.Allocatable && a.Requested == b.Requested &&
-		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Taints, b.Taints) && slices.Equal(a.Groups, b.Groups)
+		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Taints, b.Taints) && slices.Equal(a.Groups, b.Groups) &&
+		a.GPUModel == b.GPUModel && slices.Equal(a.GPUs, b.GPUs)
 }
 
 // equal tells whether only their names tell two pods apart.
 func equal(a, b *cluster.Pod) bool {
-	return a.Requests == b.Requests && maps.Equal(a.NodeSelector, b.NodeSelector) && slices.Equal(a.Tolerations, b.Tolerations)
+	return a.Requests == b.Requests && maps.Equal(a.NodeSelector, b.NodeSelector) && slices.Equal(a.Tolerations, b.Tolerations) && slices.Equal(a.GPUModels, b.GPUModels)
 }

@@ -34,6 +34,9 @@ func Of(env *sim.Env, seed uint64) (sim.Outcome, error) {
 		if !math.IsInf(a.Lifetime, 1) {
 			return sim.Outcome{}, errors.New("pods leave, and the optimum is known only where none does")
 		}
+		if a.Pod.Requests.GPUMilli > 0 { // a state does not say on which devices shares are
+			return sim.Outcome{}, errors.New("pods share GPUs, and the optimum is known only where none does")
+		}
 	}
 	s := newSearch(env.Snapshot().Nodes, plan)
 	tooLarge := fmt.Errorf("seed %d, %d pods and %d nodes: %w", seed, len(plan), len(s.nodes), ErrTooLarge)

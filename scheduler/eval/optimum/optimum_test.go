@@ -93,7 +93,7 @@ func TestAgainstEveryPlacement(t *testing.T) {
 				if n.Fit(plan[i].Pod) == cluster.Fits {
 					n.Add(plan[i].Pod.Requests)
 					place(i+1, left)
-					n.Remove(plan[i].Pod.Requests)
+					n.Remove(plan[i].Pod.Requests, 0)
 				}
 			}
 			if left < out {
