@@ -7,8 +7,9 @@ import (
 
 // Network is the weights, ready to multiply. It is immutable and safe for concurrent use.
 type Network struct {
-	arch checkpoint.Architecture
-	h    int // H
+	arch        checkpoint.Architecture
+	fingerprint uint64
+	h           int // H
 
 	node, group, nodeGroup, pod              dense
 	clusterX, clusterNode, clusterPod        dense
@@ -20,6 +21,12 @@ type Network struct {
 	valueB                                   float32
 }
 
+// Head is how the network was trained, and so what its scores mean.
+func (n *Network) Head() checkpoint.Head { return n.arch.Head }
+
+// Fingerprint is that of the checkpoint that the network was made of.
+func (n *Network) Fingerprint() uint64 { return n.fingerprint }
+
 // New prepares the weights of a valid checkpoint.
 func New(c *checkpoint.Checkpoint) (*Network, error) {
 	if err := c.Validate(); err != nil {
@@ -29,7 +36,7 @@ func New(c *checkpoint.Checkpoint) (*Network, error) {
 	w := func(name string) []float32 { return c.Weights[name].Data }
 	mat := func(name string, in int, bias string) dense { return newDense(w(name+".weight"), w(bias), h, in) }
 	n := &Network{
-		arch: c.Manifest.Architecture, h: h,
+		arch: c.Manifest.Architecture, fingerprint: c.Fingerprint(), h: h,
 		node: mat("node", graph.NodeDim, "node.bias"), pod: mat("pod", graph.PodDim, "pod.bias"),
 		clusterX: mat("cluster.features", graph.ClusterDim, "cluster.bias"),
 		candNode: mat("candidate.node", h, ""), candCluster: mat("candidate.cluster", h, ""), candPod: mat("candidate.pod", h, "candidate.bias"),

@@ -68,7 +68,7 @@ func bandit(t *testing.T, p *PPO, rng *rand.Rand, g *graph.Graph) *rollout {
 	r := newRollout(64)
 	for i := range r.states {
 		r.states[i], r.teacher[i], r.last[i], r.values[i] = g, 2, true, float64(out.Value)
-		r.actions[i], r.logs[i] = sample(rng, out.Scores)
+		r.actions[i], r.logs[i] = policy.Sample(rng, out.Scores)
 		if r.rewards[i] = 0; r.actions[i] == 1 {
 			r.rewards[i] = 1
 		}
@@ -233,24 +233,6 @@ func replay(t *testing.T, c Config, env sim.Config, r *rollout, last func(i int,
 		}
 		if twin.Step(action); r.last[i] {
 			last(i, twin)
-		}
-	}
-}
-
-// Candidates are drawn with the probabilities of the softmax.
-func TestSample(t *testing.T) {
-	rng, scores := rand.New(rand.NewPCG(1, 2)), []float32{500, 501, 499, 300}
-	counts := make([]float64, len(scores))
-	var logs [4]float32
-	const draws = 40_000
-	for range draws {
-		i, log := sample(rng, scores)
-		counts[i] += 1. / draws
-		logs[i] = log
-	}
-	for i, want := range []float64{0.2447, 0.6652, 0.0900, 0} {
-		if math.Abs(counts[i]-want) > 0.01 || want > 0 && math.Abs(math.Exp(float64(logs[i]))-want) > 1e-4 {
-			t.Errorf("%d drawn with frequency %v, said to be %v; want %v", i, counts[i], math.Exp(float64(logs[i])), want)
 		}
 	}
 }

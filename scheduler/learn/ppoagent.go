@@ -3,10 +3,8 @@
 package learn
 
 import (
-	"math"
-	"math/rand/v2"
-
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/policy"
 )
 
 // ppoAgent acts in several environments side by side and learns from what all of them gave.
@@ -111,7 +109,7 @@ func (p *ppoAgent) place(w *walker, i, step int) error {
 		return err
 	}
 	r.states[i], r.values[i], r.teacher[i] = w.copy(), float64(out.Value), -1
-	r.actions[i], r.logs[i] = sample(p.rng, out.Scores)
+	r.actions[i], r.logs[i] = policy.Sample(p.rng, out.Scores)
 	if part > 0 || c.phase(step) == improving && c.Imitation.Coefficient > 0 {
 		if r.teacher[i], err = w.ask(); err != nil {
 			return err
@@ -125,24 +123,6 @@ func (p *ppoAgent) place(w *walker, i, step int) error {
 	r.beyond[i] = 0
 	p.acted(row)
 	return nil
-}
-
-// sample draws a candidate from the softmax of the scores, and returns it with the logarithm of
-// its probability.
-func sample(rng *rand.Rand, scores []float32) (int, float32) {
-	top := scores[argmax(scores)]
-	total := 0.0
-	for _, v := range scores {
-		total += math.Exp(float64(v - top))
-	}
-	at, choice := rng.Float64()*total, len(scores)-1
-	for i, v := range scores {
-		if at -= math.Exp(float64(v - top)); at < 0 {
-			choice = i
-			break
-		}
-	}
-	return choice, float32(float64(scores[choice]-top) - math.Log(total))
 }
 
 func (p *ppoAgent) checkpoint() (*checkpoint.Checkpoint, error) { return p.learner.net.Checkpoint() }

@@ -74,7 +74,10 @@ func noEOF(err error) error {
 
 func decode(frame []byte) (Step, error) {
 	c := &cursor{b: frame}
-	s := Step{Number: order.Uint64(c.take(8)), Action: c.count(), Before: c.double(), After: c.double(), State: &graph.Graph{}}
+	s := Step{
+		Number: c.long(), Action: c.count(), Before: c.double(), After: c.double(),
+		Waited: c.long(), Network: c.long(), Log: c.double(), State: &graph.Graph{},
+	}
 	g := s.State
 	nodes, zones, candidates := c.count(), c.count(), c.count()
 	g.Zones, g.Zone = zones, c.ints(nodes)
@@ -122,7 +125,9 @@ func (c *cursor) take(n int) []byte {
 
 func (c *cursor) count() int { return int(order.Uint32(c.take(4))) }
 
-func (c *cursor) double() float64 { return math.Float64frombits(order.Uint64(c.take(8))) }
+func (c *cursor) long() uint64 { return order.Uint64(c.take(8)) }
+
+func (c *cursor) double() float64 { return math.Float64frombits(c.long()) }
 
 // words returns n words of four bytes; nil where they are not there.
 func (c *cursor) words(n int) []byte {

@@ -15,6 +15,10 @@ type Step struct {
 	State         *graph.Graph
 	Action        int     // index of the chosen one among the state's candidates
 	Before, After float64 // the objective's cost without and with the placement, all else equal
+
+	Waited  uint64  // pods that have had to wait so far: found no node when they were first tried
+	Network uint64  // fingerprint of the checkpoint that scored the candidates
+	Log     float64 // log-probability of the action, which an actor-critic draws; 0 for other networks
 }
 
 // Validate checks that the state is well-formed, the action one of its candidates and every
@@ -26,7 +30,10 @@ func (s Step) Validate() error {
 	if s.Action < 0 || s.Action >= len(s.State.Candidates) {
 		return fmt.Errorf("step %d: action %d of %d candidates", s.Number, s.Action, len(s.State.Candidates))
 	}
-	sum := s.Before + s.After // not finite if one of the values is not
+	if s.Log > 0 {
+		return fmt.Errorf("step %d: the action's log-probability is %v, want 0 at most", s.Number, s.Log)
+	}
+	sum := s.Before + s.After + s.Log // not finite if one of the values is not
 	add := func(values []float32) {
 		for _, v := range values {
 			sum += float64(v)

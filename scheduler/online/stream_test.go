@@ -36,6 +36,7 @@ func drawStep(t *rapid.T) Step {
 	return Step{
 		Number: rapid.Uint64().Draw(t, "number"), State: g,
 		Action: rapid.IntRange(0, len(g.Candidates)-1).Draw(t, "action"), Before: rapid.Float64Range(-1e9, 1e9).Draw(t, "before"), After: rapid.Float64Range(-1e9, 1e9).Draw(t, "after"),
+		Waited: rapid.Uint64().Draw(t, "waited"), Network: rapid.Uint64().Draw(t, "network"), Log: rapid.Float64Range(-1e3, 0).Draw(t, "log"),
 	}
 }
 
@@ -92,7 +93,7 @@ func TestReaderRefuses(t *testing.T) {
 	for name, stream := range map[string]string{
 		"nothing":        "",
 		"another schema": magic + "0123456789abcdef",
-		"another format": "gnnstep\x02" + graph.SchemaHash(),
+		"another format": "gnnstep\x01" + graph.SchemaHash(),
 		"a short head":   magic,
 	} {
 		if _, err := NewReader(bytes.NewReader([]byte(stream))); !errors.Is(err, ErrStream) {
@@ -104,6 +105,8 @@ func TestReaderRefuses(t *testing.T) {
 		"action":   func(s *Step) { s.Action = len(s.State.Candidates) },
 		"NaN":      func(s *Step) { s.State.NodeX[0] = float32(math.NaN()) },
 		"infinity": func(s *Step) { s.After = math.Inf(1) },
+		"log":      func(s *Step) { s.Log = 0.1 },
+		"no log":   func(s *Step) { s.Log = math.NaN() },
 		"zone":     func(s *Step) { s.State.Zone[0] = int32(s.State.Zones) },
 		"zones":    func(s *Step) { s.State.Zones = math.MaxInt32 },
 	} {

@@ -12,12 +12,13 @@ import (
 // A stream begins with magic, whose last byte is the format's version, and the schema hash
 // of the graphs in it. Frames follow, one a step: their length in 4 bytes, then
 //
-//	number uint64, action uint32, before float64, after float64, N, Z, C uint32,
+//	number uint64, action uint32, before, after float64,
+//	waited uint64, network uint64, log float64, N, Z, C uint32,
 //	zones N × int32, groups a node N × uint32, candidates C × int32,
 //	NodeX, the groups' X and then Weight node by node, PodX, ClusterX, CandidateX as float32
 //
 // with N nodes, Z zones and C candidates, all little endian.
-const magic = "gnnstep\x01"
+const magic = "gnnstep\x02"
 
 // maxFrame is a limit for a step's bytes; a cluster of 5,000 nodes takes about one million.
 const maxFrame = 64 << 20
@@ -46,6 +47,9 @@ func (w *Writer) Write(s Step) error {
 	b = order.AppendUint32(b, uint32(s.Action))
 	b = order.AppendUint64(b, math.Float64bits(s.Before))
 	b = order.AppendUint64(b, math.Float64bits(s.After))
+	b = order.AppendUint64(b, s.Waited)
+	b = order.AppendUint64(b, s.Network)
+	b = order.AppendUint64(b, math.Float64bits(s.Log))
 	for _, n := range []int{g.Nodes(), g.Zones, len(g.Candidates)} {
 		b = order.AppendUint32(b, uint32(n))
 	}

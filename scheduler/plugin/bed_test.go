@@ -91,6 +91,7 @@ func learnedProfile(t testing.TB, name string, args Args) config.KubeSchedulerPr
 	p.Plugins.PreScore, p.Plugins.Score = only, only
 	if args.Learn != nil {
 		hear := config.PluginSet{Enabled: []config.Plugin{{Name: Name}}}
+		p.Plugins.PostFilter.Enabled = append(p.Plugins.PostFilter.Enabled, hear.Enabled...)
 		p.Plugins.Reserve, p.Plugins.PostBind = hear, hear
 	}
 	p.PluginConfig = append(p.PluginConfig, config.PluginConfig{Name: Name, Args: &runtime.Unknown{Raw: raw}})

@@ -15,12 +15,13 @@ type LearnArgs struct {
 	Trainer []string `json:"trainer"`
 	// Objective is what placements are rewarded for, as objective.Parse reads it.
 	Objective string `json:"objective"`
-	// Exploration: a random feasible node with probability epsilon, which starts at
-	// InitEpsilon and is multiplied by EpsilonDecay after each decision, down to
-	// FinalEpsilon.
-	InitEpsilon  float64 `json:"initEpsilon"`
-	EpsilonDecay float64 `json:"epsilonDecay"`
-	FinalEpsilon float64 `json:"finalEpsilon"`
+	// Exploration of a network of deep Q-learning: a random feasible node with probability
+	// epsilon, which starts at InitEpsilon and is multiplied by EpsilonDecay after each
+	// decision, down to FinalEpsilon. An actor-critic draws a node with the probabilities that
+	// it gives them, whatever is said here.
+	InitEpsilon  float64 `json:"initEpsilon,omitempty"`
+	EpsilonDecay float64 `json:"epsilonDecay,omitempty"`
+	FinalEpsilon float64 `json:"finalEpsilon,omitempty"`
 }
 
 // Validate reports the first value of no use.

@@ -10,10 +10,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
-	"gnnsched/gnn/graph"
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/cluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/online"
+	"gnnsched/scheduler/policy"
 )
 
 const decisionKey = fwk.StateKey("gnnsched/" + Name + "/decision")
@@ -32,11 +33,13 @@ type Learner struct {
 	ledger  *ledger
 	feed    *online.Feed
 	metrics learnMetrics
+	waited  uint64 // pods that found no node when they were first tried
 }
 
 var (
-	_ fwk.ReservePlugin  = &Learner{}
-	_ fwk.PostBindPlugin = &Learner{}
+	_ fwk.PostFilterPlugin = &Learner{}
+	_ fwk.ReservePlugin    = &Learner{}
+	_ fwk.PostBindPlugin   = &Learner{}
 )
 
 // newLearner makes p explore, and starts the trainer.
@@ -79,30 +82,62 @@ func (l *Learner) Close() error {
 
 // decision is what the profile saw when it decided, kept until the pod is bound.
 type decision struct {
-	state    *graph.Graph
-	rows     []int32 // of the candidates, in the state's order
+	step     online.Step // but for action and costs
+	rows     []int32     // of the candidates, in the state's order
 	requests cluster.Resources
+	drawn    int32  // row of the node that the network's probabilities chose; -1 where none did
 	entry    *entry // nil until a node is reserved
 }
 
 // Clone implements fwk.StateData: there is one decision a cycle.
 func (d *decision) Clone() fwk.StateData { return d }
 
-// explore notes the decision and, for a share epsilon of them, makes a random candidate
-// the best one.
+// explore notes the decision and may make another candidate the best one.
 func (l *Learner) explore(state fwk.CycleState, pod *cluster.Pod, raw []float32) {
-	state.Write(decisionKey, &decision{
-		state: l.learned.Graph(&l.mirror.snapshot, pod, l.rows).Clone(), rows: slices.Clone(l.rows), requests: pod.Requests,
-	})
-	epsilon := l.epsilon.next()
-	l.metrics.epsilon.Set(epsilon)
-	if l.rng.Float64() < epsilon {
-		preferAnother(raw, l.rng.IntN(len(raw)))
+	d := &decision{
+		step: online.Step{State: l.learned.Graph(&l.mirror.snapshot, pod, l.rows).Clone(), Waited: l.waited, Network: l.net.Fingerprint()},
+		rows: slices.Clone(l.rows), requests: pod.Requests, drawn: -1,
+	}
+	choice := policy.Best(raw)
+	best := choice
+	if l.net.Head() == checkpoint.ActorCritic {
+		var log float32
+		choice, log = policy.Sample(l.rng, raw)
+		d.step.Log, d.drawn = float64(log), l.rows[choice]
+	} else if l.chance() {
+		choice, best = l.rng.IntN(len(raw)), -1 // which counts even where chance picks the best
+	}
+	state.Write(decisionKey, d)
+	if choice != best {
+		preferAnother(raw, choice)
 		l.metrics.explored.Inc()
 	}
 }
 
-// Reserve implements fwk.ReservePlugin: a node is chosen, so the step's action is known. It comes in the scheduling cycle, while the mirror is still as it was for PreScore.
+// chance tells whether this decision is left to chance, as a share epsilon of them is.
+func (l *Learner) chance() bool {
+	epsilon := l.epsilon.next()
+	l.metrics.epsilon.Set(epsilon)
+	return l.rng.Float64() < epsilon
+}
+
+// PostFilter implements fwk.PostFilterPlugin: no node is feasible. It notes who has to wait, each
+// pod once: one that was tried before has the condition that upstream gives it then.
+func (l *Learner) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.PodScheduled && c.Reason == v1.PodReasonUnschedulable {
+			return nil, fwk.NewStatus(fwk.Unschedulable)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waited++
+	l.metrics.waited.Inc()
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// Reserve implements fwk.ReservePlugin: a node is chosen, so the step's action is known. It comes
+// in the scheduling cycle, while the mirror is still as it was for PreScore.
 func (l *Learner) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,8 +150,13 @@ func (l *Learner) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, no
 	if !known || action < 0 {
 		return nil
 	}
-	before, after := l.costs(row, d.requests)
-	d.entry = l.ledger.open(online.Step{State: d.state, Action: action, Before: before, After: after})
+	if d.drawn >= 0 && d.drawn != row {
+		l.metrics.overruled.Inc() // blended in scores chose: nobody knows with what probability
+		return nil
+	}
+	d.step.Action = action
+	d.step.Before, d.step.After = l.costs(row, d.requests)
+	d.entry = l.ledger.open(d.step)
 	return nil
 }
 

@@ -11,17 +11,22 @@ import (
 var (
 	learningSteps = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: "gnnsched", Name: "learning_steps_total",
-		Help:           "Placements to learn from, by result: sent to the trainer, dropped because it does not keep up, unbound because the pod did not get its node.",
+		Help:           "Placements to learn from, by result: sent to the trainer, dropped because it does not keep up, unbound because the pod did not get its node, overruled because blended in scores chose another one.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile", "result"})
 	exploredTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: "gnnsched", Name: "explored_total",
-		Help:           "Decisions left to chance.",
+		Help:           "Decisions that were left to chance: random ones, or of an actor-critic those that were drawn and are not the likeliest.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile"})
 	epsilonNow = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Subsystem: "gnnsched", Name: "epsilon",
 		Help:           "Probability with which the last decision was left to chance.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile"})
+	waitedTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: "gnnsched", Name: "waited_total",
+		Help:           "Pods that found no node when they were first tried, as learning counts them.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile"})
 	trainerRestarts = metrics.NewCounterVec(&metrics.CounterOpts{
@@ -35,17 +40,19 @@ var registerLearnOnce sync.Once
 
 // learnMetrics are the metrics of one profile.
 type learnMetrics struct {
-	sent, dropped, unbound, explored, restarts metrics.CounterMetric
-	epsilon                                    metrics.GaugeMetric
+	sent, dropped, unbound, overruled metrics.CounterMetric
+	explored, waited, restarts        metrics.CounterMetric
+	epsilon                           metrics.GaugeMetric
 }
 
 func learnMetricsOf(profile string) learnMetrics {
 	registerLearnOnce.Do(func() {
-		legacyregistry.MustRegister(learningSteps, exploredTotal, epsilonNow, trainerRestarts)
+		legacyregistry.MustRegister(learningSteps, exploredTotal, waitedTotal, epsilonNow, trainerRestarts)
 	})
 	return learnMetrics{
 		sent: learningSteps.WithLabelValues(profile, "sent"), dropped: learningSteps.WithLabelValues(profile, "dropped"),
-		unbound: learningSteps.WithLabelValues(profile, "unbound"), explored: exploredTotal.WithLabelValues(profile),
+		unbound: learningSteps.WithLabelValues(profile, "unbound"), overruled: learningSteps.WithLabelValues(profile, "overruled"),
+		explored: exploredTotal.WithLabelValues(profile), waited: waitedTotal.WithLabelValues(profile),
 		restarts: trainerRestarts.WithLabelValues(profile), epsilon: epsilonNow.WithLabelValues(profile),
 	}
 }

@@ -223,7 +223,7 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 	}
 	if p.Learn != nil {
 		only := schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{{Name: plugin.Name}}}
-		out.Plugins.Reserve, out.Plugins.PostBind = only, only
+		out.Plugins.PostFilter, out.Plugins.Reserve, out.Plugins.PostBind = only, only, only
 	}
 	out.PluginConfig = []schedulerconfig.PluginConfig{{Name: plugin.Name, Args: runtime.RawExtension{Raw: raw}}}
 	return out, nil

@@ -8,6 +8,10 @@ import (
 	"runtime"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/online"
 )
@@ -18,24 +22,33 @@ const (
 	diesEnv    = "GNNSCHED_TEST_TRAINER_DIES"
 )
 
-// fakeTrainer writes another checkpoint after every three steps. With diesEnv it dies then.
+// fakeTrainer writes another checkpoint after every three steps, and dies of steps that are not of the
+// networks that were there. With diesEnv it dies after the first.
 func fakeTrainer(path string) int {
 	c, err := checkpoint.Load(path)
 	var r *online.Reader
 	if err == nil {
 		r, err = online.NewReader(os.Stdin)
 	}
+	known := map[uint64]bool{}
 	for n := 1; err == nil; n++ {
 		var s online.Step
 		if s, err = r.Read(); err != nil {
 			break
 		}
 		fmt.Printf("step %d of number %d\n", n, s.Number)
+		a := c.Manifest.Architecture
+		known[c.Fingerprint()] = true
+		strange := !known[s.Network] || (s.Log < 0) != (a.Head == checkpoint.ActorCritic)
+		if strange && os.Getenv(diesEnv) == "" { // who died does not know whose steps are still coming
+			fmt.Printf("a step of network %x with log-probability %v\n", s.Network, s.Log)
+			return 4
+		}
 		if n%3 > 0 {
 			continue
 		}
-		a := c.Manifest.Architecture
-		if err = checkpoint.Random(a, rand.New(rand.NewPCG(rand.Uint64(), 1))).Save(path); err == nil && os.Getenv(diesEnv) != "" {
+		c = checkpoint.Random(a, rand.New(rand.NewPCG(rand.Uint64(), 1)))
+		if err = c.Save(path); err == nil && os.Getenv(diesEnv) != "" {
 			return 3
 		}
 	}
@@ -46,24 +59,32 @@ func fakeTrainer(path string) int {
 // A scheduler that learns hands its bindings to the trainer and loads what that writes; when
 // it stops, so does the trainer, and nothing is left behind.
 func (l *lab) testLearning(t *testing.T) {
-	file := network(t, "gnn", nil)
+	for _, variant := range Variants {
+		t.Run(variant, func(t *testing.T) { l.testVariantLearns(t, variant) })
+	}
+}
+
+func (l *lab) testVariantLearns(t *testing.T, variant string) {
+	file, name := network(t, variant, nil), "learns-"+variant
 	t.Setenv(trainerEnv, file)
-	stop := l.schedule(t, Profile{SchedulerName: "learns", Variant: "gnn", Checkpoint: file, Learn: learn(os.Args[0])})
-	ns := l.namespace(t, "learning")
-	l.make(t, ns, "learns", 9)
+	stop := l.schedule(t, Profile{SchedulerName: name, Variant: variant, Checkpoint: file, Learn: learn(os.Args[0])})
+	ns := l.namespace(t, name)
+	l.tooLarge(t, ns, name)
+	l.make(t, ns, name, 9)
 	l.bound(t, ns, 9)
 	l.until(t, "steps to be sent and a network to be loaded", func() error {
 		m := l.metrics(t)
-		sent, loads := m.sum("gnnsched_learning_steps_total", "profile", "learns", "result", "sent"), m.sum("gnnsched_checkpoint_loads_total", "profile", "learns", "result", "ok")
-		if sent != 9 || loads < 2 {
-			return fmt.Errorf("%v steps sent, %v networks loaded", sent, loads)
+		sent, loads := m.sum("gnnsched_learning_steps_total", "profile", name, "result", "sent"), m.sum("gnnsched_checkpoint_loads_total", "profile", name, "result", "ok")
+		waited := m.sum("gnnsched_waited_total", "profile", name)
+		if sent != 9 || loads < 2 || waited != 1 {
+			return fmt.Errorf("%v steps sent, %v networks loaded, %v pods waited", sent, loads, waited)
 		}
 		return nil
 	})
 	m := l.metrics(t)
-	for _, name := range []string{"gnnsched_trainer_restarts_total", "gnnsched_fallbacks_total"} {
-		if n := m.sum(name, "profile", "learns"); n != 0 {
-			t.Errorf("%s is %v", name, n)
+	for _, metric := range []string{"gnnsched_trainer_restarts_total", "gnnsched_fallbacks_total"} {
+		if n := m.sum(metric, "profile", name); n != 0 {
+			t.Errorf("%s is %v", metric, n)
 		}
 	}
 	stop()
@@ -71,6 +92,20 @@ func (l *lab) testLearning(t *testing.T) {
 	stacks := make([]byte, 16<<20)
 	if stacks = stacks[:runtime.Stack(stacks, true)]; bytes.Contains(stacks, []byte("scheduler/online.")) {
 		t.Error("something of the feed is left after the scheduler has stopped")
+	}
+}
+
+// tooLarge creates a pod that fits nowhere.
+func (l *lab) tooLarge(t *testing.T, namespace, schedulerName string) {
+	t.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "too-large"}, Spec: corev1.PodSpec{
+		SchedulerName: schedulerName, Containers: []corev1.Container{{
+			Name: "main", Image: "registry.k8s.io/pause:3.10",
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1k")}},
+		}},
+	}}
+	if _, err := l.client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
 	}
 }
 
