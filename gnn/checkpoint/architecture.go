@@ -13,6 +13,19 @@ type Encoder string
 const (
 	GNN Encoder = "gnn" // message passing: groups to nodes, nodes to zones and cluster, and back
 	MLP Encoder = "mlp" // each candidate by itself, no messages
+
+	// Linear is one weight a feature of the node, and nothing else: what the others must
+	// beat to be worth having. For the GPU graph only.
+	Linear Encoder = "linear"
+)
+
+// Graph says which graph a network reads.
+type Graph string
+
+// The graphs.
+const (
+	ClusterGraph Graph = ""    // graph.Graph: any cluster
+	GPUGraph     Graph = "gpu" // graph.GPUNode: GPU clusters, device by device
 )
 
 // Head says what the outputs mean and how they are trained.
@@ -28,15 +41,27 @@ const (
 // Architecture fixes the parameters of a network and their shapes. See gnn/infer for the
 // equations.
 type Architecture struct {
+	Graph   Graph   `json:"graph,omitempty"`
 	Encoder Encoder `json:"encoder"`
 	Head    Head    `json:"head"`
 	Hidden  int     `json:"hidden"` // width H of every embedding
 }
 
+// Schema identifies the features that the network reads.
+func (a Architecture) Schema() string {
+	if a.Graph == GPUGraph {
+		return graph.GPUSchemaHash()
+	}
+	return graph.SchemaHash()
+}
+
 // Validate checks the values.
 func (a Architecture) Validate() error {
-	if a.Encoder != GNN && a.Encoder != MLP {
-		return fmt.Errorf("encoder %q is not known (gnn, mlp)", a.Encoder)
+	if a.Graph != ClusterGraph && a.Graph != GPUGraph {
+		return fmt.Errorf("graph %q is not known (gpu, or none)", a.Graph)
+	}
+	if a.Encoder != GNN && a.Encoder != MLP && (a.Encoder != Linear || a.Graph != GPUGraph) {
+		return fmt.Errorf("encoder %q is not known (gnn, mlp; linear for the graph gpu)", a.Encoder)
 	}
 	if a.Head != DQN && a.Head != ActorCritic {
 		return fmt.Errorf("head %q is not known (dqn, actor-critic)", a.Head)
@@ -55,6 +80,9 @@ type Param struct {
 
 // Params lists the parameters in a fixed order.
 func (a Architecture) Params() []Param {
+	if a.Graph == GPUGraph {
+		return a.gpuParams()
+	}
 	h := a.Hidden
 	mat := func(name string, in int) Param { return Param{name + ".weight", []int{h, in}} }
 	vec := func(name string) Param { return Param{name, []int{h}} }

@@ -17,14 +17,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"gnnsched/gnn/graph"
 )
 
 // Manifest says what the weights are. Free-form fields inform people; Schema and
 // Architecture decide whether a file fits this program.
 type Manifest struct {
-	Schema       string             `json:"schema"` // graph.SchemaHash of the program that trained
+	Schema       string             `json:"schema"` // Architecture.Schema of the program that trained
 	Architecture Architecture       `json:"architecture"`
 	Objective    string             `json:"objective"` // e.g. "balance"
 	Seed         uint64             `json:"seed"`
@@ -70,7 +68,7 @@ func (c *Checkpoint) Validate() error {
 	if err := c.Manifest.Architecture.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrSchema, err)
 	}
-	if want := graph.SchemaHash(); c.Manifest.Schema != want {
+	if want := c.Manifest.Architecture.Schema(); c.Manifest.Schema != want {
 		return fmt.Errorf("%w: its feature schema is %q, this program's is %q", ErrSchema, c.Manifest.Schema, want)
 	}
 	params := c.Manifest.Architecture.Params()

@@ -13,7 +13,10 @@ import (
 var rare = map[string]bool{"gpu": true, "has_gpu": true, "each_gpu": true, "no_cpu": true, "no_memory": true}
 
 // featuresOf names the inputs of the weights that read features.
-func featuresOf(param string) []string {
+func (a Architecture) featuresOf(param string) []string {
+	if a.Graph == GPUGraph { // whose training shows every feature
+		return nil
+	}
 	return map[string][]string{
 		"node.weight": graph.NodeFeatures, "group.weight": graph.GroupFeatures, "pod.weight": graph.PodFeatures,
 		"cluster.features.weight": graph.ClusterFeatures, "candidate.features.weight": graph.CandidateFeatures,
@@ -25,7 +28,7 @@ func featuresOf(param string) []string {
 // use.
 func Random(a Architecture, r *rand.Rand) *Checkpoint {
 	c := &Checkpoint{
-		Manifest: Manifest{Schema: graph.SchemaHash(), Architecture: a, Objective: "none", Config: []byte("{}")},
+		Manifest: Manifest{Schema: a.Schema(), Architecture: a, Objective: "none", Config: []byte("{}")},
 		Weights:  map[string]Tensor{},
 	}
 	fanIn := a.Hidden
@@ -47,7 +50,7 @@ func Random(a Architecture, r *rand.Rand) *Checkpoint {
 			}
 		}
 		c.Weights[p.Name] = t
-		for column, feature := range featuresOf(p.Name) {
+		for column, feature := range a.featuresOf(p.Name) {
 			for i := column; rare[feature] && i < n; i += fanIn {
 				t.Data[i] = 0
 			}

@@ -1,6 +1,8 @@
 package infer
 
 import (
+	"fmt"
+
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
 )
@@ -31,6 +33,9 @@ func (n *Network) Fingerprint() uint64 { return n.fingerprint }
 func New(c *checkpoint.Checkpoint) (*Network, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
+	}
+	if c.Manifest.Architecture.Graph != checkpoint.ClusterGraph {
+		return nil, fmt.Errorf("%w: the network reads GPU devices, not any cluster's graph", checkpoint.ErrSchema)
 	}
 	h := c.Manifest.Architecture.Hidden
 	w := func(name string) []float32 { return c.Weights[name].Data }

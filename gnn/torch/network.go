@@ -39,17 +39,9 @@ func (o Outputs) Q(s *Scope, b *graph.Batch) *Tensor {
 
 // NewNetwork returns a network with the weights of a checkpoint.
 func NewNetwork(c *checkpoint.Checkpoint) (*Network, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	n := &Network{manifest: c.Manifest, hidden: c.Manifest.Architecture.Hidden, byName: map[string]*Tensor{}}
-	var arrays []Array
-	for _, p := range c.Manifest.Architecture.Params() {
-		n.byName[p.Name] = n.Constant(p.Name, 0, p.Shape...)
-		arrays = append(arrays, Array{Name: p.Name, Shape: p.Shape, Data: c.Weights[p.Name].Data})
-	}
-	if err := n.Import(arrays); err != nil {
-		n.Drop()
+	n := &Network{manifest: c.Manifest, hidden: c.Manifest.Architecture.Hidden}
+	var err error
+	if n.byName, err = n.load(c); err != nil {
 		return nil, err
 	}
 	return n, nil
@@ -57,17 +49,7 @@ func NewNetwork(c *checkpoint.Checkpoint) (*Network, error) {
 
 // Checkpoint returns the weights as they are now, under the manifest that the network was
 // made with.
-func (n *Network) Checkpoint() (*checkpoint.Checkpoint, error) {
-	arrays, err := n.Export()
-	if err != nil {
-		return nil, err
-	}
-	c := &checkpoint.Checkpoint{Manifest: n.manifest, Weights: map[string]checkpoint.Tensor{}}
-	for _, a := range arrays {
-		c.Weights[a.Name] = checkpoint.Tensor{Shape: a.Shape, Data: a.Data}
-	}
-	return c, nil
-}
+func (n *Network) Checkpoint() (*checkpoint.Checkpoint, error) { return n.save(n.manifest) }
 
 // Forward runs the network over a batch in the scope s. Check s.Err before the outputs are
 // used.

@@ -29,12 +29,8 @@ func TestParity(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range checkpoint.ShippedNames() {
-		c, err := checkpoint.Shipped(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		nets["shipped "+name] = c
+	for name, c := range shipped(t, checkpoint.ClusterGraph) {
+		nets[name] = c
 	}
 	for name, c := range nets {
 		t.Run(name, func(t *testing.T) {

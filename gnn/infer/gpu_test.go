@@ -1,0 +1,101 @@
+package infer
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+)
+
+func gpuCheckpoint(e checkpoint.Encoder, head checkpoint.Head) *checkpoint.Checkpoint {
+	return checkpoint.Random(checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: e, Head: head, Hidden: 8}, rand.New(rand.NewPCG(5, 6)))
+}
+
+func value(s *GPUSession, width int, g *graph.GPUNode, u []float32) float32 {
+	phi, psi := make([]float32, width), make([]float32, width)
+	s.Node(phi, g)
+	s.Cluster(psi, u)
+	return Dot(phi, psi)
+}
+
+// The order of a node's devices makes no difference, and only the encoder with messages sees
+// them at all.
+func TestGPUDevicesAreASet(t *testing.T) {
+	for e, sees := range map[checkpoint.Encoder]bool{checkpoint.GNN: true, checkpoint.MLP: false, checkpoint.Linear: false} {
+		n, err := NewGPU(gpuCheckpoint(e, checkpoint.DQN))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+			g := &graph.GPUNode{X: uniform(r, graph.GPUNodeDim), Free: make([]float32, 1+r.IntN(8))}
+			for i := range g.Free {
+				g.Free[i] = r.Float32()
+			}
+			u := uniform(r, graph.GPUClusterDim)
+			s := n.Actor()
+			before := value(s, n.Width(), g, u)
+			r.Shuffle(len(g.Free), func(i, j int) { g.Free[i], g.Free[j] = g.Free[j], g.Free[i] })
+			if after := value(s, n.Width(), g, u); math.Abs(float64(after-before)) > 1e-5 {
+				t.Fatalf("%s: %v became %v in another order", e, before, after)
+			}
+			g.Free[0] = float32(math.Mod(float64(g.Free[0])+0.5, 1))
+			if after := value(s, n.Width(), g, u); (after != before) != sees && math.Abs(float64(after-before)) > 1e-5 {
+				t.Fatalf("%s: another device changed %v to %v", e, before, after)
+			}
+		})
+	}
+}
+
+// With an actor of its own the choice is the actor's, and the value the critic's.
+func TestGPUActor(t *testing.T) {
+	c := gpuCheckpoint(checkpoint.GNN, checkpoint.ActorCritic)
+	n, err := NewGPU(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	g, u := &graph.GPUNode{X: uniform(r, graph.GPUNodeDim), Free: []float32{1, 0.5}}, uniform(r, graph.GPUClusterDim)
+	critic, actor := value(n.Critic(), n.Width(), g, u), value(n.Actor(), n.Width(), g, u)
+	clear(c.Weights[checkpoint.ActorPrefix+"node.out.weight"].Data)
+	clear(c.Weights[checkpoint.ActorPrefix+"node.out.bias"].Data)
+	if n, err = NewGPU(c); err != nil {
+		t.Fatal(err)
+	}
+	if got := value(n.Critic(), n.Width(), g, u); got != critic {
+		t.Errorf("the actor's weights changed the value from %v to %v", critic, got)
+	}
+	if got := value(n.Actor(), n.Width(), g, u); got != 0 || actor == 0 {
+		t.Errorf("the actor without weights gives %v, before %v", got, actor)
+	}
+}
+
+// Neither kind of network takes a checkpoint of the other.
+func TestGraphsAreNotMixed(t *testing.T) {
+	if _, err := New(gpuCheckpoint(checkpoint.GNN, checkpoint.DQN)); !errors.Is(err, checkpoint.ErrSchema) {
+		t.Errorf("a network on any cluster's graph from one on the GPU graph: %v", err)
+	}
+	_, c := network(t, checkpoint.GNN, 8)
+	if _, err := NewGPU(c); !errors.Is(err, checkpoint.ErrSchema) {
+		t.Errorf("the other way round: %v", err)
+	}
+}
+
+func BenchmarkGPUNode(b *testing.B) {
+	c := checkpoint.Random(checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32}, rand.New(rand.NewPCG(5, 6)))
+	n, err := NewGPU(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	g := &graph.GPUNode{X: uniform(r, graph.GPUNodeDim), Free: []float32{1, 1, 0.5, 0.19, 0, 0, 0, 0}}
+	s, out := n.Actor(), make([]float32, n.Width())
+	for b.Loop() {
+		s.Node(out, g)
+	}
+}

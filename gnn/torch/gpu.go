@@ -1,0 +1,91 @@
+//go:build torch
+
+package torch
+
+import (
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+)
+
+// GPUNetwork is the network infer.GPUNetwork with gradients; the equations are there, and the
+// parity test holds the two together.
+type GPUNetwork struct {
+	Parameters
+
+	manifest checkpoint.Manifest
+	byName   map[string]*Tensor
+}
+
+// NewGPUNetwork returns a network with the weights of a checkpoint on the GPU graph.
+func NewGPUNetwork(c *checkpoint.Checkpoint) (*GPUNetwork, error) {
+	n := &GPUNetwork{manifest: c.Manifest}
+	var err error
+	if n.byName, err = n.load(c); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// Checkpoint returns the weights as they are now, under the manifest that the network was
+// made with.
+func (n *GPUNetwork) Checkpoint() (*checkpoint.Checkpoint, error) { return n.save(n.manifest) }
+
+// GPUBatch is nodes of several clusters.
+type GPUBatch struct {
+	X       []float32 // n × GPUNodeDim
+	Free    []float32 // d: free part of each device
+	Node    []int64   // d: node of each device
+	Cluster []int64   // n: cluster of each node
+	U       []float32 // clusters × GPUClusterDim
+}
+
+// Add appends a node of the cluster that was begun last.
+func (b *GPUBatch) Add(g *graph.GPUNode) {
+	node := int64(len(b.Cluster))
+	b.X = append(b.X, g.X...)
+	b.Free = append(b.Free, g.Free...)
+	for range g.Free {
+		b.Node = append(b.Node, node)
+	}
+	b.Cluster = append(b.Cluster, int64(len(b.U)/graph.GPUClusterDim)-1)
+}
+
+// Begin begins a cluster.
+func (b *GPUBatch) Begin(u []float32) { b.U = append(b.U, u...) }
+
+// Reset empties the batch.
+func (b *GPUBatch) Reset() {
+	b.X, b.Free, b.Node, b.Cluster, b.U = b.X[:0], b.Free[:0], b.Node[:0], b.Cluster[:0], b.U[:0]
+}
+
+// Values returns v of every node, [n, 1], by the tower whose parameters begin with prefix: ""
+// for the critic, checkpoint.ActorPrefix for the actor.
+func (n *GPUNetwork) Values(s *Scope, b *GPUBatch, prefix string) *Tensor {
+	w := func(name string) *Tensor { return n.byName[prefix+name] }
+	affine := func(name string, x *Tensor) *Tensor { return s.Linear(x, w(name+".weight"), w(name+".bias")) }
+	nodes, clusters := len(b.Cluster), len(b.U)/graph.GPUClusterDim
+	x := s.Float32(b.X, nodes, graph.GPUNodeDim)
+	h := affine("node", x)
+	if n.manifest.Architecture.Encoder == checkpoint.Linear {
+		return h
+	}
+	if n.manifest.Architecture.Encoder == checkpoint.GNN && len(b.Node) > 0 {
+		of := s.Int64(b.Node, len(b.Node))
+		free := s.Project(s.Float32(interpolate(b.Free), len(b.Free), graph.DeviceKnots), w("device.free.weight"))
+		m := s.Relu(s.Add(free, s.Rows(affine("device", x), of)))
+		h = s.Add(h, s.Project(s.SegmentSum(m, of, nodes), w("node.device.weight")))
+	}
+	phi := affine("node.out", s.Relu(h))
+	psi := affine("cluster.out", s.Relu(affine("cluster", s.Float32(b.U, clusters, graph.GPUClusterDim))))
+	return s.SumAlong(s.Mul(phi, s.Rows(psi, s.Int64(b.Cluster, nodes))), 1)
+}
+
+// interpolate returns the weights of the knots, one row a device.
+func interpolate(free []float32) []float32 {
+	t := make([]float32, len(free)*graph.DeviceKnots)
+	for d, f := range free {
+		k, next := graph.Knots(f)
+		t[d*graph.DeviceKnots+k], t[d*graph.DeviceKnots+k+1] = 1-next, next
+	}
+	return t
+}

@@ -1,0 +1,97 @@
+//go:build torch
+
+package torch
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+	"gnnsched/gnn/infer"
+)
+
+// Plain Go and libtorch give the same values on the GPU graph, for every encoder and head, and
+// for every checkpoint that ships.
+func TestGPUParity(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	nets := map[string]*checkpoint.Checkpoint{}
+	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP, checkpoint.Linear} {
+		for _, head := range []checkpoint.Head{checkpoint.DQN, checkpoint.ActorCritic} {
+			for _, hidden := range []int{7, 32} {
+				a := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: e, Head: head, Hidden: hidden}
+				nets[fmt.Sprintf("%s %s %d", e, head, hidden)] = checkpoint.Random(a, r)
+			}
+		}
+	}
+	for name, c := range shipped(t, checkpoint.GPUGraph) {
+		nets[name] = c
+	}
+	for name, c := range nets {
+		t.Run(name, func(t *testing.T) { compareGPU(t, r, c) })
+	}
+}
+
+func compareGPU(t *testing.T, r *rand.Rand, c *checkpoint.Checkpoint) {
+	net, err := NewGPUNetwork(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer net.Drop()
+	plain, err := infer.NewGPU(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b GPUBatch
+	var critic, actor []float32
+	phi, psi := make([]float32, plain.Width()), make([]float32, plain.Width())
+	value := func(s *infer.GPUSession, g *graph.GPUNode, u []float32) float32 {
+		s.Node(phi, g)
+		s.Cluster(psi, u)
+		return infer.Dot(phi, psi)
+	}
+	for range 3 {
+		u := uniform(r, graph.GPUClusterDim)
+		b.Begin(u)
+		for range 40 {
+			g := &graph.GPUNode{X: uniform(r, graph.GPUNodeDim), Free: make([]float32, r.IntN(9))}
+			for i := range g.Free {
+				g.Free[i] = []float32{0, 0.19, 0.325, 1, r.Float32()}[r.IntN(5)]
+			}
+			b.Add(g)
+			critic, actor = append(critic, value(plain.Critic(), g, u)), append(actor, value(plain.Actor(), g, u))
+		}
+	}
+	var s Scope
+	defer s.Drop()
+	prefix := ""
+	if c.Manifest.Architecture.Head == checkpoint.ActorCritic {
+		prefix = checkpoint.ActorPrefix
+	}
+	gotCritic, gotActor := s.Float32s(net.Values(&s, &b, "")), s.Float32s(net.Values(&s, &b, prefix))
+	if err := s.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if d := distance(gotCritic, critic); d > tolerance {
+		t.Errorf("the values of plain Go and libtorch differ by %g", d)
+	}
+	if d := distance(gotActor, actor); d > tolerance {
+		t.Errorf("the actor's values of plain Go and libtorch differ by %g", d)
+	}
+}
+
+// shipped is the checkpoints on a graph that the program carries.
+func shipped(t *testing.T, g checkpoint.Graph) map[string]*checkpoint.Checkpoint {
+	all := map[string]*checkpoint.Checkpoint{}
+	for _, name := range checkpoint.ShippedNames() {
+		c, err := checkpoint.Shipped(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Manifest.Architecture.Graph == g {
+			all["shipped "+name] = c
+		}
+	}
+	return all
+}
