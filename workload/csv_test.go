@@ -105,7 +105,7 @@ func TestReadCSVRejects(t *testing.T) {
 		{"header only", head, "f: it holds no deployment"},
 		{"something else", "pod_name,action,reward\nx,1,0.9\n", "f:1: this is neither a header nor a deployment"},
 		{"missing column", "name,pod_count,cpu_request,cpu_limit,mem_request,action\n", "f:1: column mem_limit is missing"},
-		{"doubled column", strings.Replace(head, "action", "name", 1), "f:1: column name is there 2 times"},
+		{"doubled column", strings.Replace(head, "action", "name", 1), "f:1: column name is there twice"},
 		{"action", head + "a,2,1,1,1Gi,1Gi,scale\n", `f:2:17: action: "scale" is not an action`},
 		{"cpu", head + "a,2,lots,1,1Gi,1Gi,add\n", `f:2:5: cpu_request: "lots" is no amount of CPU`},
 		{"fine cpu", head + "a,2,0.0001,1,1Gi,1Gi,add\n", `f:2:5: cpu_request: "0.0001" is finer`},

@@ -1,8 +1,6 @@
 package workload
 
 import (
-	"bufio"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +10,7 @@ import (
 	"github.com/jszwec/csvutil"
 
 	"gnnsched/scheduler/cluster"
+	"gnnsched/workload/records"
 )
 
 // Replay is a plan read from a CSV, and what a person should know about how it was read.
@@ -29,17 +28,17 @@ type Replay struct {
 // that still lives, which AAML's files have where a reset lay between that they do not
 // record, gets a number.
 func ReadCSV(r io.Reader, file string) (Replay, error) {
-	return readPlan(newRecords(r), file)
+	return readPlan(records.New(r), file)
 }
 
-func readPlan(rows *records, file string) (Replay, error) {
-	header, err := rows.header()
+func readPlan(rows *records.Reader, file string) (Replay, error) {
+	header, err := planHeader(rows)
 	if err != nil {
-		return Replay{}, located(file, rows, "", err)
+		return Replay{}, rows.Locate(file, "", err)
 	}
 	dec, err := csvutil.NewDecoder(rows, header...)
 	if err != nil {
-		return Replay{}, located(file, rows, "", err)
+		return Replay{}, rows.Locate(file, "", err)
 	}
 	in := reader{live: map[string]live{}, taken: map[string]bool{}}
 	for {
@@ -47,10 +46,10 @@ func readPlan(rows *records, file string) (Replay, error) {
 		if err := dec.Decode(&line); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return Replay{}, located(file, rows, "", err)
+			return Replay{}, rows.Locate(file, "", err)
 		}
 		if column, err := in.add(line); err != nil {
-			return Replay{}, located(file, rows, column, err)
+			return Replay{}, rows.Locate(file, column, err)
 		}
 	}
 	if len(in.out.Steps) == 0 {
@@ -127,140 +126,29 @@ func (r row) deployment() Deployment {
 	}}
 }
 
-// records reads CSV records for csvutil: trimmed, without blank ones, and with the first
-// record given back where it turned out to be data.
-type records struct {
-	csv    *csv.Reader
-	again  []string
-	names  []string // of the columns
-	begun  bool     // a record has been read, so there is a position
-	fields int      // in the record read last
-}
-
-func newRecords(r io.Reader) *records {
-	b := bufio.NewReader(r)
-	if bom, err := b.Peek(3); err == nil && string(bom) == "\xef\xbb\xbf" {
-		b.Discard(3) // nothing to fail: these bytes are in the buffer
-	}
-	c := csv.NewReader(b)
-	c.FieldsPerRecord, c.TrimLeadingSpace, c.Comment = -1, true, '#'
-	return &records{csv: c}
-}
-
-// Read implements csvutil.Reader.
-func (r *records) Read() ([]string, error) {
-	if again := r.again; again != nil {
-		r.again = nil
-		return r.emptied(again), nil
-	}
-	for {
-		rec, err := r.csv.Read()
-		if err != nil {
-			return nil, err
-		}
-		blank := true
-		for i, s := range rec {
-			rec[i] = strings.TrimSpace(s)
-			blank = blank && rec[i] == ""
-		}
-		if !blank {
-			r.begun, r.fields = true, len(rec)
-			return r.emptied(rec), nil
-		}
-	}
-}
-
-// emptied empties the cells that hold one of Python's words for an empty cell.
-func (r *records) emptied(rec []string) []string {
-	for i, s := range rec {
-		if i >= len(r.names) || r.names[i] == "name" || r.names[i] == "action" {
-			continue
-		}
-		switch strings.ToLower(s) {
-		case "nan", "none", "null":
-			rec[i] = ""
-		}
-	}
-	return rec
-}
-
-// FieldPos lets csvutil say where a wrong cell stands.
-func (r *records) FieldPos(i int) (line, column int) { return r.csv.FieldPos(i) }
-
-// header reads the first record and returns the column names: the record itself, or the
+// planHeader reads the first record and returns the column names: the record itself, or the
 // usual ones where it is data already.
-func (r *records) header() ([]string, error) {
-	first, err := r.Read()
-	if errors.Is(err, io.EOF) {
-		return nil, errors.New("the file is empty")
-	}
+func planHeader(r *records.Reader) ([]string, error) {
+	first, names, err := r.First()
 	if err != nil {
 		return nil, err
 	}
-	r.names = columnNames(first)
-	if slices.Contains(r.names, "name") && slices.Contains(r.names, "pod_count") {
-		return r.names, r.checkHeader()
+	r.Names = names
+	if slices.Contains(names, "name") && slices.Contains(names, "pod_count") {
+		return names, r.Check("a plan", required, columns)
 	}
 	switch len(first) {
 	case len(columns):
-		r.names = columns
+		r.Names = columns
 	case len(columns) + 1:
-		r.names = append([]string{"row"}, columns...)
+		r.Names = append([]string{"row"}, columns...)
 	default:
-		return nil, fmt.Errorf("this is neither a header nor a deployment; a file has the columns %s", strings.Join(columns, ","))
+		return nil, fmt.Errorf("this is neither a header nor a deployment; a plan has the columns %s", strings.Join(columns, ", "))
 	}
-	r.again = first
-	return r.names, nil
+	r.Unread(first)
+	return r.Names, nil
 }
 
-func columnNames(record []string) []string {
-	names := make([]string, len(record))
-	for i, s := range record {
-		names[i] = strings.ToLower(strings.ReplaceAll(s, " ", "_"))
-	}
-	return names
-}
-
-// checkHeader wants every column but the action once: without requests, pods would be other
-// pods than those that were recorded.
-func (r *records) checkHeader() error {
-	for _, c := range columns {
-		n := 0
-		for _, have := range r.names {
-			if have == c {
-				n++
-			}
-		}
-		if n > 1 {
-			return fmt.Errorf("column %s is there %d times", c, n)
-		}
-		if n == 0 && c != "action" {
-			return fmt.Errorf("column %s is missing; a file has the columns %s", c, strings.Join(columns, ","))
-		}
-	}
-	return nil
-}
-
-// located puts file, line and column in front of an error. column names the wrong column
-// where err does not know it.
-func located(file string, r *records, column string, err error) error {
-	var cell *csvutil.DecodeError
-	var syntax *csv.ParseError
-	switch {
-	case errors.As(err, &cell):
-		return fmt.Errorf("%s:%d:%d: %s: %w", file, cell.Line, cell.Column, cell.Field, cell.Err)
-	case errors.As(err, &syntax):
-		return fmt.Errorf("%s:%d:%d: %w", file, syntax.Line, syntax.Column, syntax.Err)
-	case !r.begun:
-		return fmt.Errorf("%s: %w", file, err)
-	case errors.Is(err, csvutil.ErrFieldCount):
-		line, _ := r.FieldPos(0)
-		return fmt.Errorf("%s:%d: it has %d fields where %d are due", file, line, r.fields, len(r.names))
-	}
-	at := max(slices.Index(r.names, column), 0)
-	line, col := r.FieldPos(at)
-	if column == "" {
-		return fmt.Errorf("%s:%d: %w", file, line, err)
-	}
-	return fmt.Errorf("%s:%d:%d: %s: %w", file, line, col, column, err)
-}
+// required are the columns that a header must have, all but the action: without requests, pods
+// would be other pods than those that were recorded.
+var required = columns[:len(columns)-1]

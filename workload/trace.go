@@ -12,6 +12,7 @@ import (
 	"github.com/jszwec/csvutil"
 
 	"gnnsched/scheduler/cluster"
+	"gnnsched/workload/records"
 )
 
 // Arrival is a Deployment in time.
@@ -54,11 +55,11 @@ func (p Plan) Trace() Trace {
 			clear(live)
 		}
 	}
-	return out.fromZero()
+	return out.FromZero()
 }
 
-// fromZero orders by time, what comes at once as it stood, and puts the first at 0.
-func (t Trace) fromZero() Trace {
+// FromZero orders by time, in place, what comes at once as it stood, and puts the first at 0.
+func (t Trace) FromZero() Trace {
 	slices.SortStableFunc(t, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
 	for i := len(t) - 1; i >= 0; i-- {
 		t[i].At -= t[0].At
@@ -109,18 +110,18 @@ func (c *gpuCell) UnmarshalText(b []byte) error {
 // the rows does not matter. A CSV without an arrival column is read as ReadCSV does, a step a
 // unit of time. Errors have the form file:line:column.
 func ReadTrace(r io.Reader, file string) (Trace, error) {
-	rows := newRecords(r)
-	isTrace, err := rows.traceHeader()
+	rows := records.New(r)
+	isTrace, err := traceHeader(rows)
 	if err != nil {
-		return nil, located(file, rows, "", err)
+		return nil, rows.Locate(file, "", err)
 	}
 	if !isTrace {
 		replay, err := readPlan(rows, file)
 		return replay.Trace(), err
 	}
-	dec, err := csvutil.NewDecoder(rows, rows.names...)
+	dec, err := csvutil.NewDecoder(rows, rows.Names...)
 	if err != nil {
-		return nil, located(file, rows, "", err)
+		return nil, rows.Locate(file, "", err)
 	}
 	var out Trace
 	for {
@@ -128,46 +129,32 @@ func ReadTrace(r io.Reader, file string) (Trace, error) {
 		if err := dec.Decode(&line); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return nil, located(file, rows, "", err)
+			return nil, rows.Locate(file, "", err)
 		}
 		a, column, err := line.arrival(len(out))
 		if err != nil {
-			return nil, located(file, rows, column, err)
+			return nil, rows.Locate(file, column, err)
 		}
 		out = append(out, a)
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("%s: it holds no pod", file)
 	}
-	return out.fromZero(), nil
+	return out.FromZero(), nil
 }
 
 // traceHeader reads the first record. Where that has no arrival column, it is given back.
-func (r *records) traceHeader() (isTrace bool, err error) {
-	first, err := r.Read()
-	if errors.Is(err, io.EOF) {
-		return false, errors.New("the file is empty")
-	}
+func traceHeader(r *records.Reader) (isTrace bool, err error) {
+	first, names, err := r.First()
 	if err != nil {
 		return false, err
 	}
-	names := columnNames(first)
 	if !slices.Contains(names, "arrival") {
-		r.again = first
+		r.Unread(first)
 		return false, nil
 	}
-	r.names = names
-	for i, c := range names {
-		if c != "" && slices.Contains(names[:i], c) {
-			return true, fmt.Errorf("column %s is there twice", c)
-		}
-	}
-	for _, c := range traceColumns {
-		if !slices.Contains(names, c) {
-			return true, fmt.Errorf("column %s is missing; a trace has the columns arrival, lifetime, cpu_request, mem_request, gpu_request, name, pod_count", c)
-		}
-	}
-	return true, nil
+	r.Names = names
+	return true, r.Check("a trace", traceColumns, []string{"arrival", "lifetime", "cpu_request", "mem_request", "gpu_request", "name", "pod_count"})
 }
 
 // arrival is the row as the i-th arrival, named after its place where it has no name. On an
