@@ -6,7 +6,8 @@ import (
 	"gnnsched/scheduler/cluster"
 )
 
-// Random scores at random: every candidate is as likely as any other.
+// Random scores at random: every candidate is as likely as any other, and so is every GPU
+// device with room for a share.
 type Random struct{ rng *rand.Rand }
 
 // NewRandom returns a policy that draws from rng, which must not be used elsewhere at the
@@ -15,6 +16,24 @@ func NewRandom(rng *rand.Rand) *Random { return &Random{rng} }
 
 // Name implements Policy.
 func (*Random) Name() string { return "random" }
+
+// Devices implements DeviceChooser.
+func (r *Random) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
+	on := n.ChooseDevices(pod.Requests)
+	if pod.Requests.GPUMilli == 0 || on == 0 {
+		return on
+	}
+	fitting := 0
+	for i, used := range n.GPUs {
+		if used+pod.Requests.GPUMilli > cluster.DeviceMilli {
+			continue
+		}
+		if fitting++; r.rng.IntN(fitting) == 0 {
+			on = cluster.Device(i)
+		}
+	}
+	return on
+}
 
 // Score implements Policy.
 func (r *Random) Score(_ *cluster.Snapshot, _ *cluster.Pod, _ []int32, scores []float32) error {

@@ -44,6 +44,7 @@ type Config struct {
 	ShapeKinds IntRange           `json:"shapeKinds"`         // how many of Shapes one episode uses; zero: all
 	Requests   *workload.Requests `json:"requests,omitempty"` // instead of Shapes: every deployment's pods ask for random amounts
 	Trace      *Trace             `json:"trace,omitempty"`    // instead of all other fields on pods
+	OpenB      *OpenB             `json:"openb,omitempty"`    // instead of all other fields on nodes and pods
 	Replicas   IntRange           `json:"replicas"`           // pods of a deployment; 1 or more
 	Load       FloatRange         `json:"load"`               // fraction of CPU, memory or pod slots, whichever is reached first; over 0, at most 2
 	// Turnover is for how many further fills' worth of pods arrive after the load is
@@ -65,10 +66,14 @@ type Config struct {
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
-	c.validateNodes(bad)
-	if c.Trace != nil {
+	switch {
+	case c.OpenB != nil:
+		c.validateOpenB(bad)
+	case c.Trace != nil:
+		c.validateNodes(bad)
 		c.validateTrace(bad)
-	} else {
+	default:
+		c.validateNodes(bad)
 		c.validateWorkload(bad)
 	}
 	if !(c.Lose >= 0 && c.Lose < 1) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/gpu"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
 )
@@ -13,6 +14,9 @@ import (
 type Env struct {
 	cfg   Config
 	trace workload.Trace // nil where the configuration has none
+	openb *OpenB         // likewise
+
+	typical *gpu.Typical
 
 	seed     uint64
 	snapshot cluster.Snapshot
@@ -38,6 +42,7 @@ type Env struct {
 	lost    bool
 	evicted int // pods whose node went
 	means   overTime
+	gpus    gpuDemand
 }
 
 // New returns an environment. Reset must come before anything else.
@@ -52,6 +57,13 @@ func New(cfg Config) (*Env, error) {
 			return nil, fmt.Errorf("simulator: %w", err)
 		}
 	}
+	if cfg.OpenB != nil {
+		var err error
+		if e.openb, err = cfg.OpenB.read(); err != nil {
+			return nil, fmt.Errorf("simulator: %w", err)
+		}
+	}
+	e.typical = gpu.NewTypical(e.demand())
 	return e, nil
 }
 
@@ -62,8 +74,8 @@ func (e *Env) Config() Config { return e.cfg }
 // clusters without room for its load; the environment is then Done.
 func (e *Env) Reset(seed uint64) error {
 	*e = Env{
-		cfg: e.cfg, trace: e.trace, seed: seed, pending: -1, running: e.running[:0], waiting: e.waiting[:0], freed: e.freed[:0],
-		feasible: feasible{rows: e.feasible.rows[:0]},
+		cfg: e.cfg, trace: e.trace, openb: e.openb, typical: e.typical, seed: seed, pending: -1,
+		running: e.running[:0], waiting: e.waiting[:0], freed: e.freed[:0], feasible: feasible{changed: e.feasible.changed[:0]},
 	}
 	if err := e.draw(); err != nil {
 		return err
@@ -74,6 +86,7 @@ func (e *Env) Reset(seed uint64) error {
 	for i := range e.on {
 		e.on[i] = -1
 	}
+	e.gpus = newGPUDemand(e.snapshot.Nodes, &e.arrivals)
 	e.follow()
 	e.advance()
 	return nil
@@ -81,6 +94,11 @@ func (e *Env) Reset(seed uint64) error {
 
 // draw makes cluster and workload of the episode.
 func (e *Env) draw() (err error) {
+	if e.openb != nil {
+		e.snapshot.Nodes = e.openb.nodes(e.seed)
+		e.arrivals, err = e.openb.arrivals(e.seed)
+		return err
+	}
 	rng := stream(e.seed, streamWorkload)
 	if e.trace != nil {
 		e.snapshot.Nodes = e.cfg.drawNodes(e.seed)
@@ -98,7 +116,7 @@ func (e *Env) draw() (err error) {
 func (e *Env) follow() {
 	e.tracker = e.cfg.Objective.Track(e.snapshot.Nodes)
 	e.cost = e.tracker.Cost()
-	e.feasible.snapshot, e.feasible.pod = &e.snapshot, nil
+	e.feasible.follow(&e.snapshot, len(e.arrivals.shapes))
 	e.means.follow(e.snapshot.Nodes)
 }
 
@@ -115,15 +133,25 @@ func (e *Env) Pending() *cluster.Pod { return &e.deployment(e.pending).pod }
 
 // Candidates are the rows of the snapshot's nodes that the pending pod fits on, ascending;
 // there is at least one. They belong to the environment and are valid until Step.
-func (e *Env) Candidates() []int32 { return e.feasible.of(e.Pending()) }
+func (e *Env) Candidates() []int32 {
+	d := e.deployment(e.pending)
+	return e.feasible.of(&d.pod, d.shape)
+}
 
-// Step puts the pending pod on node Candidates()[choice] and goes on to the next pod that
-// fits somewhere, or to the end. The reward is how much the placement lowered the
+// Step is StepOn with the devices that cluster.Node.ChooseDevices chooses.
+func (e *Env) Step(choice int) (reward float64) {
+	n := e.snapshot.Nodes[e.Candidates()[choice]]
+	return e.StepOn(choice, n.ChooseDevices(e.Pending().Requests))
+}
+
+// StepOn puts the pending pod on node Candidates()[choice], on the given devices of it, and
+// goes on to the next pod that fits somewhere, or to the end. The reward is how much the placement lowered the
 // objective's cost, less WaitCost for each pod that began to wait on the way; departures,
 // which are nobody's choice, are not in it.
-func (e *Env) Step(choice int) (reward float64) {
+func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
 	row, pod := e.Candidates()[choice], e.pending
-	e.devices[pod] = e.snapshot.Nodes[row].Add(e.deployment(pod).pod.Requests)
+	e.snapshot.Nodes[row].AddOn(e.deployment(pod).pod.Requests, on)
+	e.devices[pod] = on
 	e.changed(row)
 	e.placed++
 	e.on[pod] = row
@@ -171,6 +199,7 @@ func (e *Env) advance() {
 			continue
 		}
 		e.pass(next)
+		e.gpus.arrive(e.deployment(int32(e.clock)).pod.Requests, e.snapshot.Nodes)
 		e.clock++
 		e.at = len(e.waiting)
 		e.depart()
@@ -192,7 +221,7 @@ func (e *Env) retry() bool {
 		pod := e.waiting[e.at]
 		d := e.deployment(pod)
 		if !e.full[d.shape] {
-			if len(e.feasible.of(&d.pod)) > 0 {
+			if len(e.feasible.of(&d.pod, d.shape)) > 0 {
 				e.waiting = append(e.waiting[:e.at], e.waiting[e.at+1:]...)
 				e.pending = pod
 				return true

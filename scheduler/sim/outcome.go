@@ -35,6 +35,8 @@ type Outcome struct {
 	Unscheduled int `json:"unscheduled"` // pods without a node
 	Waited      int `json:"waited"`      // pods that got their node late or not at all
 	Evicted     int `json:"evicted"`     // pods whose node went, so that they needed another one
+
+	GPU *GPUOutcome `json:"gpu,omitempty"` // nil on a cluster without GPUs
 }
 
 // Outcome measures the episode as it stands; when Done, that is its result.
@@ -48,6 +50,7 @@ func (e *Env) Outcome() Outcome {
 	o.Evicted = e.evicted
 	o.Arrived, o.Placed, o.Waited = e.clock, e.placed, e.waited
 	o.Unscheduled = e.clock - e.placed
+	o.GPU = e.gpuOutcome()
 	return o
 }
 

@@ -23,6 +23,11 @@ func (c Config) validateTrace(bad func(string, ...any)) {
 	if c.Trace.Pods < 0 {
 		bad("trace.pods: %d must be 0 or more", c.Trace.Pods)
 	}
+	c.noWorkload("trace", bad)
+}
+
+// noWorkload refuses the fields about pods where something else decides on them.
+func (c Config) noWorkload(by string, bad func(string, ...any)) {
 	for _, x := range []struct {
 		field string
 		given bool
@@ -32,7 +37,7 @@ func (c Config) validateTrace(bad func(string, ...any)) {
 		{"turnover", c.Turnover != 0}, {"arrivals", c.Arrivals != Arrivals{}}, {"lifetimes", c.Lifetimes != Lifetimes{}},
 	} {
 		if x.given {
-			bad("%s: the trace decides on the pods; leave this out", x.field)
+			bad("%s: the %s decides on the pods; leave this out", x.field, by)
 		}
 	}
 }
