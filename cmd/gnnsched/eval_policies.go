@@ -70,11 +70,11 @@ func policyFrom(name, path string) (eval.Contender, error) {
 func simplePolicy(name, path string) (eval.Contender, error) {
 	table, notTable := tabular.Load(path)
 	if notTable == nil {
-		return eval.Contender{Name: name, New: func(uint64) policy.Policy { return table }, RandomTies: true}, nil
+		return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return table }, RandomTies: true}, nil
 	}
 	linear, notLinear := policy.LoadLinear(path)
 	if notLinear == nil {
-		return eval.Contender{Name: name, New: func(uint64) policy.Policy { return linear }}, nil
+		return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return linear }}, nil
 	}
 	return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("it is neither a table nor linear weights: %w", errors.Join(notTable, notLinear)), "")
 }
@@ -107,5 +107,5 @@ func learned(name string, c *checkpoint.Checkpoint) (eval.Contender, error) {
 	if err != nil {
 		return eval.Contender{}, exit.New(exit.Checkpoint, err, "")
 	}
-	return eval.Contender{Name: name, New: func(uint64) policy.Policy { return policy.NewLearned(name, net) }}, nil
+	return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return policy.NewLearned(name, net) }}, nil
 }

@@ -41,11 +41,12 @@ func try(ctx context.Context, client kubernetes.Interface, s eval.Scenario, x Co
 		return t, err
 	}
 	nodes := map[int]string{} // by arrival
-	decide := eval.Deciding(x.New(seed), x.Ties(seed))
-	_, err = eval.Episode(env, seed, func(env *sim.Env) (int, error) {
+	setting := policy.Setting{Seed: seed, Typical: env.Typical()}
+	decide := eval.Deciding(x.New(setting), x.Ties(seed))
+	_, err = eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
 		choice, err := decide(env)
 		if err == nil {
-			nodes[env.Next()] = env.Snapshot().Nodes[env.Candidates()[choice]].Name
+			nodes[env.Next()] = env.Snapshot().Nodes[env.Candidates()[choice.Candidate]].Name
 		}
 		return choice, err
 	})
@@ -61,7 +62,7 @@ func try(ctx context.Context, client kubernetes.Interface, s eval.Scenario, x Co
 		return t, err
 	}
 	defer b.close()
-	mirror := judge{policy: x.New(seed)}
+	mirror := judge{policy: x.New(setting)}
 	for !env.Done() {
 		choice, err := b.place(ctx)
 		if err != nil {

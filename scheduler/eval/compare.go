@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"gnnsched/scheduler/cluster"
 	"gnnsched/scheduler/eval/optimum"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
@@ -19,9 +18,8 @@ import (
 // Contender is a policy under comparison.
 type Contender struct {
 	Name string
-	// New returns the policy for one episode. A policy that draws at random uses seed. It may
-	// be called while other episodes run.
-	New func(seed uint64) policy.Policy
+	// New returns the policy for one episode. It may be called while other episodes run.
+	New func(policy.Setting) policy.Policy
 	// RandomTies breaks ties between equal scores at random, as kube-scheduler does;
 	// otherwise the first of the equals is taken.
 	RandomTies bool
@@ -111,7 +109,8 @@ func (c *Comparison) seed(ctx context.Context, contenders []Contender, i int, pl
 		o := &c.Results[k].Outcomes[i]
 		if k < len(contenders) {
 			x := contenders[k]
-			if *o, err = Play(env, c.Seeds[i], interruptible{x.New(c.Seeds[i]), ctx}, x.Ties(c.Seeds[i])); err != nil {
+			p := x.New(policy.Setting{Seed: c.Seeds[i], Typical: env.Typical()})
+			if *o, err = play(ctx, env, c.Seeds[i], p, x.Ties(c.Seeds[i])); err != nil {
 				return fmt.Errorf("%s: %w", x.Name, err)
 			}
 		} else if *o, err = optimum.Of(env, c.Seeds[i]); err != nil {
@@ -124,18 +123,3 @@ func (c *Comparison) seed(ctx context.Context, contenders []Contender, i int, pl
 
 // Optimum is what tables call the best that there is, in the scenarios that ask for it.
 const Optimum = "optimum"
-
-// interruptible is a policy that gives up when the context is over: an episode of a thousand
-// nodes is too long to wait for.
-type interruptible struct {
-	policy.Policy
-	ctx context.Context
-}
-
-// Score implements policy.Policy.
-func (i interruptible) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	if err := i.ctx.Err(); err != nil {
-		return err
-	}
-	return i.Policy.Score(s, pod, candidates, scores)
-}

@@ -35,13 +35,13 @@ func tiny(t testing.TB) Scenario {
 }
 
 func fixed(p policy.Policy, ties bool) Contender {
-	return Contender{Name: p.Name(), New: func(uint64) policy.Policy { return p }, RandomTies: ties}
+	return Contender{Name: p.Name(), New: func(policy.Setting) policy.Policy { return p }, RandomTies: ties}
 }
 
 func contenders() []Contender {
 	return []Contender{
 		fixed(policy.Kubernetes{}, true), fixed(policy.BestFit{}, false),
-		{Name: "random", New: func(seed uint64) policy.Policy { return policy.NewRandom(rand.New(rand.NewPCG(seed, 9))) }},
+		{Name: "random", New: func(s policy.Setting) policy.Policy { return policy.NewRandom(rand.New(rand.NewPCG(s.Seed, 9))) }},
 	}
 }
 
@@ -282,7 +282,7 @@ func BenchmarkPlay(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		all = append(all, Contender{Name: string(e), New: func(uint64) policy.Policy { return policy.NewLearned(string(e), net) }})
+		all = append(all, Contender{Name: string(e), New: func(policy.Setting) policy.Policy { return policy.NewLearned(string(e), net) }})
 	}
 	for _, nodes := range []int{16, 100, 1000} {
 		for _, c := range all {
@@ -294,7 +294,7 @@ func BenchmarkPlay(b *testing.B) {
 				}
 				decisions := 0
 				for i := 0; b.Loop(); i++ {
-					o, err := Play(env, uint64(i), c.New(uint64(i)), nil)
+					o, err := Play(env, uint64(i), c.New(policy.Setting{Seed: uint64(i)}), nil)
 					if err != nil {
 						b.Fatal(err)
 					}

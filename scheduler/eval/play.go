@@ -1,9 +1,11 @@
 package eval
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 
+	"gnnsched/scheduler/cluster"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -11,15 +13,33 @@ import (
 // Play runs the episode of a seed with a policy that always takes a best node, and returns
 // how it went. Equal bests are chosen among by ties, or the first is taken where it is nil.
 func Play(env *sim.Env, seed uint64, p policy.Policy, ties *rand.Rand) (sim.Outcome, error) {
-	o, err := Episode(env, seed, Deciding(p, ties))
+	return play(context.Background(), env, seed, p, ties)
+}
+
+// play is Play, given up when the context is over: an episode of a thousand nodes is too long
+// to wait for.
+func play(ctx context.Context, env *sim.Env, seed uint64, p policy.Policy, ties *rand.Rand) (sim.Outcome, error) {
+	decide := Deciding(p, ties)
+	o, err := Episode(env, seed, func(env *sim.Env) (Choice, error) {
+		if err := ctx.Err(); err != nil {
+			return Choice{}, err
+		}
+		return decide(env)
+	})
 	if err != nil {
 		return o, fmt.Errorf("%s on seed %d: %w", p.Name(), seed, err)
 	}
 	return o, nil
 }
 
-// Decide returns which of the environment's candidates the pending pod gets.
-type Decide func(env *sim.Env) (choice int, err error)
+// Choice is where a pod goes.
+type Choice struct {
+	Candidate int               // which of the environment's candidates
+	Devices   cluster.DeviceSet // of that node
+}
+
+// Decide returns where the pending pod goes.
+type Decide func(env *sim.Env) (Choice, error)
 
 // Episode runs the episode of a seed with whatever decides, and returns how it went.
 func Episode(env *sim.Env, seed uint64, decide Decide) (sim.Outcome, error) {
@@ -31,7 +51,7 @@ func Episode(env *sim.Env, seed uint64, decide Decide) (sim.Outcome, error) {
 		if err != nil {
 			return sim.Outcome{}, err
 		}
-		env.Step(choice)
+		env.StepOn(choice.Candidate, choice.Devices)
 	}
 	return env.Outcome(), nil
 }
@@ -39,16 +59,17 @@ func Episode(env *sim.Env, seed uint64, decide Decide) (sim.Outcome, error) {
 // Deciding is a policy that takes a best node, chosen as in Play.
 func Deciding(p policy.Policy, ties *rand.Rand) Decide {
 	var buffer []float32
-	return func(env *sim.Env) (int, error) {
+	return func(env *sim.Env) (Choice, error) {
 		rows := env.Candidates()
 		if len(rows) > cap(buffer) {
 			buffer = make([]float32, 2*len(rows))
 		}
 		scores := buffer[:len(rows)]
 		if err := p.Score(env.Snapshot(), env.Pending(), rows, scores); err != nil {
-			return 0, err
+			return Choice{}, err
 		}
-		return choose(scores, ties), nil
+		best := choose(scores, ties)
+		return Choice{best, policy.Devices(p, env.Snapshot().Nodes[rows[best]], env.Pending())}, nil
 	}
 }
 

@@ -22,7 +22,7 @@ func TeacherByName(name string) (policy.Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("teacher: %w; or the .json file of a linear policy", err)
 	}
-	p := h.New(0) // the seed is for those that draw at random
+	p := h.New(policy.Setting{})
 	switch p.(type) {
 	case *policy.Random, *policy.RoundRobin:
 		return nil, fmt.Errorf("teacher: %s cannot be imitated: it chooses by a state of its own, which a network does not see and --resume does not restore; choose another with --teacher", name)

@@ -49,7 +49,7 @@ func compareWithPolicy(t *rapid.T, b *bed, h policy.Heuristic, pod *v1.Pod) {
 	var m mirror
 	m.sync(infos)
 	waiting, raw := convertPod(pod), make([]float32, len(nodes))
-	if err := h.New(1).Score(&m.snapshot, &waiting, m.rows(nodes, nil), raw); err != nil {
+	if err := h.New(policy.Setting{Seed: 1}).Score(&m.snapshot, &waiting, m.rows(nodes, nil), raw); err != nil {
 		t.Fatal(err)
 	}
 	best, got := raw[policy.Best(raw)], b.totals(t, h.Name, pod)
@@ -168,7 +168,7 @@ func (p *panics) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 func TestHeuristicThatPanics(t *testing.T) {
 	const profile = "faulty"
 	b := newBed(t, profile, Args{Policy: "best-fit"})
-	b.plugin.makes = &policy.Heuristic{Name: "faulty", New: func(uint64) policy.Policy { return &panics{Policy: policy.BestFit{}} }}
+	b.plugin.makes = &policy.Heuristic{Name: "faulty", New: func(policy.Setting) policy.Policy { return &panics{Policy: policy.BestFit{}} }}
 	b.alike(t, profile, 3)
 	for i := range 4 {
 		if best, err := b.best(profile); best == "" || err != nil {

@@ -179,7 +179,7 @@ func (p *Plugin) decide(state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo,
 func (p *Plugin) current(start time.Time) policy.Policy {
 	if p.makes != nil {
 		if p.heuristic == nil {
-			p.heuristic = p.makes.New(rand.Uint64()) // a restart must not repeat the draws of the last run
+			p.heuristic = p.makes.New(policy.Setting{Seed: rand.Uint64()}) // a restart must not repeat the draws of the last run
 		}
 		return p.heuristic
 	}

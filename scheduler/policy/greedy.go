@@ -63,6 +63,6 @@ func greedyFor(name string) (Heuristic, error) {
 	}
 	return Heuristic{
 		Name: NewGreedy(m).Name(), About: "the node that leaves the objective lowest after this one pod", RandomTies: true,
-		New: func(uint64) Policy { return NewGreedy(m) },
+		New: func(Setting) Policy { return NewGreedy(m) },
 	}, nil
 }

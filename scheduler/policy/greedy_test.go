@@ -39,7 +39,7 @@ func TestGreedyForBalance(t *testing.T) {
 
 func TestFindGreedy(t *testing.T) {
 	h, err := FindHeuristic("greedy:pack=2+zones=1")
-	if err != nil || h.Name != "greedy:pack=2+zones" || h.New(1).Name() != h.Name {
+	if err != nil || h.Name != "greedy:pack=2+zones" || h.New(Setting{Seed: 1}).Name() != h.Name {
 		t.Error(h, err)
 	}
 	if _, err := FindHeuristic("greedy:luck"); err == nil {

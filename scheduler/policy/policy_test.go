@@ -184,7 +184,7 @@ func TestEquivariance(t *testing.T) {
 	}
 	for _, h := range policy.Heuristics() {
 		if h.Name != "random" && h.Name != "round-robin" {
-			policies[h.Name] = func() policy.Policy { return h.New(1) }
+			policies[h.Name] = func() policy.Policy { return h.New(policy.Setting{Seed: 1}) }
 		}
 	}
 	for name, make := range policies {

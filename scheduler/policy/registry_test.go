@@ -14,9 +14,12 @@ import (
 // Names are distinct, are the policies' own, and find what they name.
 func TestHeuristicNames(t *testing.T) {
 	names := policy.HeuristicNames()
+	for _, h := range policy.GPUHeuristics() {
+		names = append(names, h.Name)
+	}
 	for i, n := range names {
 		h, err := policy.FindHeuristic(n)
-		if err != nil || h.New(1).Name() != n || h.About == "" || slices.Index(names, n) != i {
+		if err != nil || h.New(policy.Setting{Seed: 1}).Name() != n || h.About == "" || slices.Index(names, n) != i {
 			t.Errorf("%s: %+v, %v", n, h, err)
 		}
 	}
@@ -28,11 +31,11 @@ func TestHeuristicNames(t *testing.T) {
 // On any state, nodes that offer nothing and overcommitted ones included, every heuristic
 // gives finite scores, and the same to whoever starts from the same seed.
 func TestHeuristicsAreFiniteAndSeeded(t *testing.T) {
-	for _, h := range policy.Heuristics() {
+	for _, h := range slices.Concat(policy.Heuristics(), policy.GPUHeuristics()) {
 		t.Run(h.Name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				s, seed := drawSnapshot(t), rapid.Uint64().Draw(t, "seed")
-				a, b := h.New(seed), h.New(seed)
+				a, b := h.New(policy.Setting{Seed: seed}), h.New(policy.Setting{Seed: seed})
 				for range 3 {
 					pod, candidates := &cluster.Pod{Requests: drawRequests(t)}, somePermutation(t, len(s.Nodes))
 					got := scores(t, a, s, pod, candidates)

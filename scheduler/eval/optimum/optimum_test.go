@@ -58,7 +58,7 @@ func TestNoPolicyBeatsIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, h := range policy.Heuristics() {
-			o, err := eval.Play(e, seed, h.New(seed), rand.New(rand.NewPCG(seed, 1)))
+			o, err := eval.Play(e, seed, h.New(policy.Setting{Seed: seed}), rand.New(rand.NewPCG(seed, 1)))
 			if err != nil {
 				t.Fatal(err)
 			}
