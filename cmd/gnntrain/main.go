@@ -36,8 +36,9 @@ func app() *ucli.App {
 			"   gnntrain --variant acdqn --resume         # goes on with it after Ctrl-C, or worse\n" +
 			"   gnntrain --print-config >my.yaml && gnntrain --config my.yaml --out my.safetensors\n" +
 			"   rungnn --checkpoint my.safetensors        # schedules with what was learned",
-		Flags:  slices.Concat(runFlags(), onlineFlags(), flags.All()),
-		Action: run,
+		Commands: []*ucli.Command{gpuCommand()},
+		Flags:    slices.Concat(runFlags(), onlineFlags(), flags.All()),
+		Action:   run,
 	}
 }
 

@@ -23,16 +23,21 @@ import (
 
 // onlineFlags are what a scheduler that learns (rungnn --learn) starts its trainer with.
 func onlineFlags() []ucli.Flag {
-	return []ucli.Flag{
+	out := []ucli.Flag{
 		&ucli.BoolFlag{Name: "online", Usage: "learn from the placements that a scheduler writes to stdin, until that ends; rungnn --learn starts it"},
-		&ucli.StringFlag{Name: "init", Usage: "with --online: `FILE` with the weights to start from, and to write to unless --out says otherwise"},
+		&ucli.StringFlag{Name: "init", Usage: "`FILE` with the weights to start from, and to write to unless --out says otherwise"},
 	}
+	out = append(out, flags.Online()...)
+	for _, f := range out {
+		flags.Group(f, "with --online:")
+	}
+	return out
 }
 
 // learnOnline is the action with --online. It ends with its stdin, in good order; signals are
 // left to the scheduler, which ends the stream when it gets one.
 func learnOnline(c *ucli.Context) (err error) {
-	start, cfg, err := onlineStart(c)
+	start, job, err := onlineStart(c)
 	if err != nil {
 		return err
 	}
@@ -48,10 +53,20 @@ func learnOnline(c *ucli.Context) (err error) {
 	if out == "" {
 		out = c.String("init")
 	}
-	o := learn.Online{Config: cfg, Save: func(k *checkpoint.Checkpoint) error {
-		k.Manifest.Commit = commit
-		return k.Save(out)
-	}}
+	o := learn.Online{
+		Config: job.Config, WaitCost: job.Environment.WaitCost, State: c.String("state"),
+		Guard: learn.Guard{Unscheduled: job.Unscheduled, Tolerance: c.Float64(flags.Tolerance)},
+		Save:  func(k *checkpoint.Checkpoint) error { k.Manifest.Commit = commit; return k.Save(out) },
+		Note:  func(line string) { fmt.Fprintln(os.Stderr, line) },
+	}
+	if o.State == "" {
+		o.State = out + ".online"
+	}
+	if n := c.Int(flags.GuardEpisodes); n > 0 {
+		if o.Guard.Held, err = learn.NewHeldOut(job.Evaluation(), n); err != nil {
+			return err
+		}
+	}
 	report := onlineReport{before: int(start.Manifest.Training["onlineSteps"])}
 	if dir := c.String("events"); dir != "" {
 		if report.run, err = tensorboard.Open(dir, clock.RealClock{}); err != nil {
@@ -66,24 +81,45 @@ func learnOnline(c *ucli.Context) (err error) {
 
 // onlineStart reads the weights to start from, and their configuration with what the flags
 // change.
-func onlineStart(c *ucli.Context) (*checkpoint.Checkpoint, learn.Config, error) {
+func onlineStart(c *ucli.Context) (*checkpoint.Checkpoint, learn.Job, error) {
 	path := c.String("init")
 	if path == "" {
-		return nil, learn.Config{}, exit.New(exit.Usage, errors.New("--online needs --init"), "name the checkpoint to go on from")
+		return nil, learn.Job{}, exit.New(exit.Usage, errors.New("--online needs --init"), "name the checkpoint to go on from")
 	}
 	start, err := checkpoint.Load(path)
 	if err != nil {
-		return nil, learn.Config{}, exit.New(exit.Checkpoint, err, "train one with gnntrain")
+		return nil, learn.Job{}, exit.New(exit.Checkpoint, err, "train one with gnntrain")
 	}
-	cfg, err := learn.OnlineConfig(start)
+	job, err := learn.OnlineJob(start)
 	if err != nil {
-		return nil, cfg, exit.New(exit.Checkpoint, err, "choose a checkpoint of the variant gnn or dqn")
+		return nil, job, exit.New(exit.Checkpoint, err, "train one with this version's gnntrain")
 	}
-	flags.Apply(c, &cfg)
-	if err := cfg.Validate(); err != nil {
-		return nil, cfg, exit.New(exit.Usage, err, "see gnntrain --help")
+	flags.Apply(c, &job.Config)
+	if c.IsSet(flags.WaitCost) {
+		job.Environment.WaitCost = c.Float64(flags.WaitCost)
 	}
-	return start, cfg, nil
+	if name := c.String("scenario"); name != "" {
+		held, err := learn.EnvironmentByName(name)
+		if err != nil {
+			return nil, job, exit.New(exit.Usage, fmt.Errorf("--scenario: %w", err), "")
+		}
+		job.HeldOut = &held
+	}
+	return start, job, checkOnline(c, job)
+}
+
+func checkOnline(c *ucli.Context, job learn.Job) error {
+	err := job.Validate()
+	if t := c.Float64(flags.Tolerance); !(t >= 0) {
+		err = fmt.Errorf("--%s is %v, want 0 or more", flags.Tolerance, t)
+	}
+	if n := c.Int(flags.GuardEpisodes); n < 0 || n > 1000 {
+		err = fmt.Errorf("--%s is %d, want 0 to 1000", flags.GuardEpisodes, n)
+	}
+	if err != nil {
+		return exit.New(exit.Usage, err, "see gnntrain --help")
+	}
+	return nil
 }
 
 // onlineReport tells how online learning goes: a line, and TensorBoard's scalars.
@@ -93,7 +129,8 @@ type onlineReport struct {
 }
 
 func (r *onlineReport) progress(p learn.OnlineProgress) {
-	fmt.Fprintf(os.Stderr, "learned from %d placements (%d are missing) in %d updates: reward %.3f, loss %.4f\n", p.Steps, p.Lost, p.Updates, p.Reward, p.Loss)
+	fmt.Fprintf(os.Stderr, "learned from %d placements (%d are missing, %d another network's) in %d updates: reward %.3f, loss %.4f, held-out score %.4f, %d networks kept back\n",
+		p.Steps, p.Lost, p.Stale, p.Updates, p.Reward, p.Loss, p.Score, p.KeptBack)
 	if r.run == nil {
 		return
 	}
@@ -101,7 +138,13 @@ func (r *onlineReport) progress(p learn.OnlineProgress) {
 	for _, s := range []struct {
 		tag   string
 		value float64
-	}{{"online/reward", p.Reward}, {"online/loss", p.Loss}, {"online/gradient_norm", p.Norm}, {"online/missing_steps", float64(p.Lost)}} {
-		r.run.Scalar(s.tag, step, s.value)
+	}{
+		{"reward", p.Reward}, {"loss", p.Loss}, {"gradient_norm", p.Norm}, {"missing_steps", float64(p.Lost)}, {"stale_steps", float64(p.Stale)},
+		{"kept_back", float64(p.KeptBack)}, {"eval_total", p.Score},
+	} {
+		r.run.Scalar("online/"+s.tag, step, s.value)
+	}
+	for tag, v := range p.Figures {
+		r.run.Scalar("online/"+tag, step, v)
 	}
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -25,8 +26,9 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// steps is the stream of a scheduler that puts every pod on the first node that it fits on.
-func steps(t *testing.T, n int) []byte {
+// steps is the stream of a scheduler that puts every pod on the first node that it fits on, and calls
+// that the choice of a network that draws.
+func steps(t *testing.T, n int, network uint64) []byte {
 	t.Helper()
 	env, err := sim.New(learn.BalanceEnv())
 	if err == nil {
@@ -47,7 +49,7 @@ func steps(t *testing.T, n int) []byte {
 				t.Fatal(err)
 			}
 		}
-		s := online.Step{Number: uint64(i), State: see.Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone(), Before: env.Cost()}
+		s := online.Step{Number: uint64(i), State: see.Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone(), Before: env.Cost(), Network: network, Log: -1}
 		env.Step(0)
 		s.After = env.Cost()
 		if err := w.Write(s); err != nil {
@@ -88,7 +90,7 @@ func TestOnline(t *testing.T) {
 	if err := c.Save(file); err != nil {
 		t.Fatal(err)
 	}
-	stream := steps(t, 300)
+	stream := steps(t, 300, 0)
 	for _, want := range []float64{300, 600} {
 		if code, errs := trainOnline(t, stream, "--init", file, "--events", events, "--batch-size", "16", "--update-frequency", "2"); code != exit.OK {
 			t.Fatalf("code %d: %s", code, errs)
@@ -101,15 +103,67 @@ func TestOnline(t *testing.T) {
 			t.Errorf("figures %v, want %v steps", got.Manifest.Training, want)
 		}
 	}
+	rows(t, events, "\n300,online/loss,", "\n600,online/reward,", "online/kept_back", "online/eval_total")
+	if _, err := os.Stat(file + ".online"); err != nil {
+		t.Errorf("no state is left for the next trainer: %v", err)
+	}
+}
+
+func rows(t *testing.T, events string, want ...string) {
+	t.Helper()
 	csv, err := os.ReadFile(filepath.Join(events, tensorboard.ScalarsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range []string{"\n300,online/loss,", "\n600,online/reward,"} {
+	for _, row := range want {
 		if !strings.Contains(string(csv), row) {
 			t.Errorf("no row %q in %s", row, csv)
 		}
 	}
+}
+
+// An actor-critic learns in rollouts, one of the network that it begins with; the flags of its
+// hyperparameters count, in both spellings.
+func TestOnlineActorCritic(t *testing.T) {
+	learned := func(args ...string) *checkpoint.Checkpoint {
+		c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8}, rand.New(rand.NewPCG(1, 1)))
+		file, events := filepath.Join(t.TempDir(), "net.safetensors"), t.TempDir()
+		if err := c.Save(file); err != nil {
+			t.Fatal(err)
+		}
+		code, stderr := trainOnline(t, steps(t, 200, c.Fingerprint()), append([]string{"--init", file, "--events", events, "--rollout", "64", "--guard-episodes", "2"}, args...)...)
+		if code != exit.OK {
+			t.Fatalf("code %d: %s", code, stderr)
+		}
+		c, err := checkpoint.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows(t, events, "online/value_loss", "online/entropy", "online/approx_kl")
+		return c
+	}
+	c := learned("--target-kl", "0", "--tolerance", "100")
+	if m := c.Manifest.Training; m["onlineUpdates"] != 1 {
+		t.Errorf("figures %v", m)
+	}
+	slow := learned("--target_kl", "0", "--tolerance", "100", "--actor_learning_rate", "1e-9", "--critic-learning-rate", "1e-9")
+	if moved := distance(slow); moved > 1e-6 {
+		t.Errorf("the weights moved by %v, whatever the learning rates", moved)
+	}
+	if moved := distance(c); moved < 1e-4 {
+		t.Errorf("the weights moved by %v", moved)
+	}
+}
+
+// distance is how far the weights are from those of TestOnlineActorCritic's beginning.
+func distance(c *checkpoint.Checkpoint) (most float64) {
+	was := checkpoint.Random(c.Manifest.Architecture, rand.New(rand.NewPCG(1, 1)))
+	for name, w := range c.Weights {
+		for i, v := range w.Data {
+			most = max(most, math.Abs(float64(v-was.Weights[name].Data[i])))
+		}
+	}
+	return most
 }
 
 func TestOnlineRefuses(t *testing.T) {
@@ -121,7 +175,7 @@ func TestOnlineRefuses(t *testing.T) {
 		}
 		return file
 	}
-	good := save(checkpoint.DQN)
+	good, other := save(checkpoint.DQN), save(checkpoint.ActorCritic)
 	for _, c := range []struct {
 		args   []string
 		stream string
@@ -130,7 +184,11 @@ func TestOnlineRefuses(t *testing.T) {
 	}{
 		{nil, "", exit.Usage, "--init"},
 		{[]string{"--init", "none"}, "", exit.Checkpoint, "none"},
-		{[]string{"--init", save(checkpoint.ActorCritic)}, "", exit.Checkpoint, "head"},
+		{[]string{"--init", other, "--entropy", "-1"}, "", exit.Usage, "entropy"},
+		{[]string{"--init", good, "--tolerance", "-1"}, "", exit.Usage, "tolerance"},
+		{[]string{"--init", good, "--guard-episodes", "-1"}, "", exit.Usage, "guard-episodes"},
+		{[]string{"--init", good, "--wait-cost", "-1"}, "", exit.Usage, "waitCost"},
+		{[]string{"--init", good, "--scenario", "nowhere"}, "", exit.Usage, "no scenario"},
 		{[]string{"--init", good, "--gamma", "2"}, "", exit.Usage, "gamma"},
 		{[]string{"--init", good}, "hello", exit.Usage, "not a stream of steps"},
 	} {

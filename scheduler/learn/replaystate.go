@@ -25,6 +25,43 @@ type storedTransition struct {
 	Return, Discount float64
 }
 
+// newest returns a memory with the latest transitions, as many as have states of no more than so
+// many bytes; what a state and its successor share counts once.
+func (r *Replay) newest(bytes int) *Replay {
+	out := &Replay{exponent: r.exponent, transitions: make([]Transition, len(r.transitions)), tree: make([]float64, len(r.tree)), top: r.top}
+	counted := map[*graph.Graph]bool{nil: true}
+	first := r.size
+	for i := 1; i <= r.size; i++ {
+		t := r.transitions[(r.next-i+len(r.transitions))%len(r.transitions)]
+		for _, g := range []*graph.Graph{t.State, t.Next} {
+			if !counted[g] {
+				counted[g] = true
+				bytes -= size(g)
+			}
+		}
+		if bytes < 0 {
+			first = i - 1
+			break
+		}
+	}
+	for i := first; i > 0; i-- {
+		slot := (r.next - i + len(r.transitions)) % len(r.transitions)
+		at := out.next
+		out.Add(r.transitions[slot])
+		out.set(at, r.tree[len(r.tree)/2+slot])
+	}
+	return out
+}
+
+// size is about how many bytes a graph takes.
+func size(g *graph.Graph) int {
+	n := len(g.NodeX) + len(g.Zone) + 2*len(g.Stamp) + len(g.PodX) + len(g.ClusterX) + len(g.Candidates) + len(g.CandidateX)
+	for _, of := range g.Groups {
+		n += len(of.X) + len(of.Weight)
+	}
+	return 4 * n
+}
+
 func exportReplay(r *Replay, q nStep) replayState {
 	s := replayState{Next: r.next, Top: r.top, Rewards: q.rewards, Leaves: r.tree[len(r.tree)/2:][:r.size]}
 	numbers := map[*graph.Graph]int{nil: -1}

@@ -58,11 +58,11 @@ func (r Reward) step(env *sim.Env, choice int, gamma float64) float64 {
 	return scale * (paid - env.Config().WaitCost*float64(r.waited(env)-waited))
 }
 
-// of is what step pays, for a step of a scheduler at work that is followed by next. Such a
-// scheduler's workload has no last step, and its stream does not tell who waits: waits are
-// not in it.
-func (r Reward) of(s, next online.Step, gamma float64) float64 {
-	return r.Scale * float64(s.State.Nodes()) * r.paid(s.Before-s.After, s.Before, next.Before, gamma, false)
+// of is what step pays, for a step of a scheduler at work that is followed by next, where a pod
+// that has to wait costs waitCost. Such a scheduler's workload has no last step.
+func (r Reward) of(s, next online.Step, gamma, waitCost float64) float64 {
+	paid := r.paid(s.Before-s.After, s.Before, next.Before, gamma, false)
+	return r.Scale * float64(s.State.Nodes()) * (paid - waitCost*float64(next.Waited-s.Waited))
 }
 
 // paid is what a placement is worth, before scaling and but for the waits, that lowered the

@@ -91,21 +91,25 @@ func TestRewards(t *testing.T) {
 	}
 }
 
-// A scheduler's steps are paid as the simulator's, but for the last of an episode, which a
-// scheduler has not.
+// A scheduler's steps are paid as the simulator's, waits included, but for the last of an episode,
+// which a scheduler has not.
 func TestOnlineRewards(t *testing.T) {
-	const gamma = 0.9
+	const gamma, waitCost = 0.9, 0.1
 	for _, kind := range allRewards {
 		t.Run(string(kind), func(t *testing.T) {
 			r := Reward{kind, 10}
-			steps := paidEpisode(t, r, 0, gamma)
+			steps, waited := paidEpisode(t, r, waitCost, gamma), uint64(0)
 			for i, s := range steps[:len(steps)-1] {
-				now := online.Step{State: s.state, Before: s.before, After: s.before - s.fell}
-				next := online.Step{State: steps[i+1].state, Before: steps[i+1].before}
+				now := online.Step{State: s.state, Before: s.before, After: s.before - s.fell, Waited: waited}
+				waited += uint64(s.waited)
+				next := online.Step{State: steps[i+1].state, Before: steps[i+1].before, Waited: waited}
 				want := s.paid * r.Scale * float64(s.nodes)
-				if got := r.of(now, next, gamma); math.Abs(got-want) > 1e-9 {
+				if got := r.of(now, next, gamma, waitCost); math.Abs(got-want) > 1e-9 {
 					t.Fatalf("step %d is paid %v, want %v", i, got, want)
 				}
+			}
+			if waited == 0 {
+				t.Error("nobody waited")
 			}
 		})
 	}

@@ -61,15 +61,15 @@ func LoadState(path string) (*State, error) {
 	return &s, nil
 }
 
-// save writes the state at once: a reader sees the old file or the new one.
-func (s *State) save(path string) error {
+// writeState writes a state at once: a reader sees the old file or the new one.
+func writeState(path string, state any) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("save the run's state: %w", err)
 	}
 	defer os.Remove(f.Name()) //nolint:errcheck // gone after the rename
 	w := bufio.NewWriterSize(f, 1<<20)
-	err = errors.Join(gob.NewEncoder(w).Encode(s), w.Flush(), f.Sync(), f.Close())
+	err = errors.Join(gob.NewEncoder(w).Encode(state), w.Flush(), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
@@ -102,7 +102,7 @@ func (t *Trainer) save() error {
 	if s.Agent, err = t.agent.export(); err != nil {
 		return fmt.Errorf("save the run's state: %w", err)
 	}
-	return s.save(t.State)
+	return writeState(t.State, &s)
 }
 
 // goOn takes up the run of a state.

@@ -89,7 +89,7 @@ func (t *Trainer) prepare() error {
 	t.reported = t.start
 	c := checkpoint.Random(t.Config.architecture(), rand.New(rand.NewPCG(t.Config.Seed, 0x6c6561726e)))
 	var err error
-	if c.Manifest.Config, err = json.Marshal(t.Config); err != nil {
+	if c.Manifest.Config, err = json.Marshal(t.Job); err != nil {
 		return fmt.Errorf("encode the configuration: %w", err)
 	}
 	c.Manifest.Seed, c.Manifest.Objective = t.Config.Seed, t.Environment.Objective.Name()

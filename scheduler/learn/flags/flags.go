@@ -40,6 +40,11 @@ func All() []cli.Flag {
 	return append(out, &cli.BoolFlag{Name: Heuristic, Value: true, Usage: "imitate a heuristic at first; --" + Heuristic + "=false learns from nothing"})
 }
 
+// Group puts a flag under a heading of --help.
+func Group(f cli.Flag, heading string) {
+	reflect.ValueOf(f).Elem().FieldByName("Category").SetString(heading)
+}
+
 // Names are the names of All.
 func Names() []string {
 	var names []string

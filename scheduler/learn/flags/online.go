@@ -1,0 +1,22 @@
+package flags
+
+import "github.com/urfave/cli/v2"
+
+// The flags of learning from a scheduler's placements, which are about no hyperparameter.
+const (
+	WaitCost      = "wait-cost"
+	Tolerance     = "tolerance"
+	GuardEpisodes = "guard-episodes"
+)
+
+// Online are the flags of gnntrain --online that a scheduler which learns has too.
+func Online() []cli.Flag {
+	return []cli.Flag{
+		&cli.Float64Flag{Name: WaitCost, Usage: "`COST` in the reward of each pod that has to wait", DefaultText: AsTrained},
+		&cli.Float64Flag{Name: Tolerance, Value: 0.1, Usage: "how much worse a network may do on held-out simulated episodes than the best so far and still be given to the scheduler, as a `SHARE` of the default scoring's score there"},
+		&cli.IntFlag{Name: GuardEpisodes, Value: 8, Usage: "`NUMBER` of those episodes; 0 for none: a network then only has to give finite scores"},
+	}
+}
+
+// AsTrained is the default of what the network's manifest says.
+const AsTrained = "as the network was trained"

@@ -1,0 +1,133 @@
+package learn
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+	"gnnsched/gnn/infer"
+	"gnnsched/scheduler/encode"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/sim"
+)
+
+// packs is a network that prefers the fullest node, or with -1 the emptiest: all its weight is on one
+// feature of the candidates.
+func packs(t *testing.T, sign float32) *checkpoint.Checkpoint {
+	t.Helper()
+	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 4}, rand.New(rand.NewPCG(1, 1)))
+	for _, w := range c.Weights {
+		clear(w.Data)
+	}
+	for i, name := range graph.CandidateFeatures {
+		if strings.HasPrefix(name, "cpu") {
+			c.Weights["candidate.features.weight"].Data[i] = 1 // of the first hidden unit
+			c.Weights["score.weight"].Data[0] = sign
+			return c
+		}
+	}
+	t.Fatalf("no feature about CPU in %v", graph.CandidateFeatures)
+	return nil
+}
+
+func guard(t *testing.T, tolerance float64) *Guard {
+	t.Helper()
+	held, err := NewHeldOut(smallEnv(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Guard{Held: held, Unscheduled: 1, Tolerance: tolerance}
+}
+
+func total(t *testing.T, g *Guard, c *checkpoint.Checkpoint) float64 {
+	t.Helper()
+	net, err := infer.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := g.Held.Evaluate(policy.NewLearned("x", net), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Total(g.Unscheduled)
+}
+
+// A network that is worse than the best so far by more than the tolerance does not pass, and one that
+// is better raises the bar.
+func TestGuardComparesWithTheBest(t *testing.T) {
+	worse, better := packs(t, 1), packs(t, -1)
+	strict := guard(t, 0.01)
+	high, low := total(t, strict, worse), total(t, strict, better)
+	if high < 1.5*low {
+		t.Fatalf("totals %v and %v are too near each other for this test", high, low)
+	}
+	if err := strict.begin(worse); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		network *checkpoint.Checkpoint
+		passes  bool
+	}{{worse, true}, {better, true}, {worse, false}, {better, true}} {
+		if _, fault, err := strict.judge(c.network, nil); err != nil || (fault == nil) != c.passes {
+			t.Errorf("%d: fault %v, error %v; to pass: %v", i, fault, err, c.passes)
+		}
+	}
+	loose := guard(t, (high-low)/strict.Default+0.01)
+	if err := loose.begin(better); err != nil {
+		t.Fatal(err)
+	}
+	if _, fault, err := loose.judge(worse, nil); err != nil || fault != nil {
+		t.Errorf("within the tolerance: fault %v, error %v", fault, err)
+	}
+	if loose.Best != low {
+		t.Errorf("the best is %v, not %v", loose.Best, low)
+	}
+	known := loose.standing
+	if err := loose.begin(worse); err != nil || loose.standing != known {
+		t.Errorf("begun again on the same episodes, it went from %v to %v, %v", known, loose.standing, err)
+	}
+}
+
+// Weights and scores that are not finite never pass, with no episodes either.
+func TestGuardWantsFiniteScores(t *testing.T) {
+	env, err := sim.New(smallEnv())
+	if err == nil {
+		err = env.Reset(1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := []*graph.Graph{encode.New().Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone()}
+	broken, exploding := packs(t, 1), packs(t, 1)
+	broken.Weights["score.weight"].Data[0] = float32(math.NaN())
+	for name, w := range exploding.Weights {
+		for i := range w.Data {
+			if !strings.HasPrefix(name, "norm") {
+				w.Data[i] = 3e38
+			}
+		}
+	}
+	with := guard(t, 1e9)
+	if err := with.begin(packs(t, -1)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		guard   *Guard
+		network *checkpoint.Checkpoint
+		seen    []*graph.Graph
+		passes  bool
+	}{
+		"a good one":                   {&Guard{}, packs(t, 1), seen, true},
+		"NaN among the weights":        {&Guard{}, broken, nil, false},
+		"overflow on the states":       {&Guard{}, exploding, seen, false},
+		"overflow, but nothing to see": {&Guard{}, exploding, nil, true},
+		"overflow in the episodes":     {with, exploding, nil, false},
+	} {
+		if _, fault, err := c.guard.judge(c.network, c.seen); err != nil || (fault == nil) != c.passes {
+			t.Errorf("%s: fault %v, error %v", name, fault, err)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package learn
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/gnn/checkpoint"
+)
+
+// A network goes on as it was trained, on one cluster, with the rates that training ended with; what
+// it does not say is the variant's default.
+func TestOnlineJob(t *testing.T) {
+	made := func(a checkpoint.Architecture, objective, config string) Job {
+		t.Helper()
+		c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 1)))
+		c.Manifest.Objective, c.Manifest.Config = objective, []byte(config)
+		j, err := OnlineJob(c)
+		if err != nil || j.Validate() != nil {
+			t.Fatal(err, j.Validate())
+		}
+		return j
+	}
+	j := made(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 16}, "pack", `{"gamma": 0.75, "learningRate": 0.01, "imitation": {"share": 1}}`)
+	if j.Gamma != 0.75 || j.Imitation.Share != 0 || j.Variant != "dqn" || j.Hidden != 16 || math.Abs(j.LearningRate-0.001) > 1e-9 || j.Environment.Objective.Name() != "pack" {
+		t.Errorf("%+v", j)
+	}
+	j = made(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 16}, "none", `{"ppo": {"actorLearningRate": 0.02, "entropy": 0.5}}`)
+	if j.Variant != "acgnn" || math.Abs(j.PPO.ActorLearningRate-0.002) > 1e-9 || j.PPO.CriticLearningRate != 0 || j.PPO.Entropy != 0.5 || j.PPO.Rollout != 128 || j.Gamma != 0.99 || j.Environment.Objective.Name() != "balance" {
+		t.Errorf("%+v", j)
+	}
+
+	trained, err := NewJob("acdqn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := smallEnv()
+	trained.Environment.WaitCost, trained.HeldOut = 0.07, &held
+	text, err := json.Marshal(trained)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j = made(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 32}, "balance", string(text))
+	if j.Environment.WaitCost != 0.07 {
+		t.Errorf("waiting costs %v", j.Environment.WaitCost)
+	}
+	want, _ := json.Marshal(held)
+	got, _ := json.Marshal(j.Evaluation())
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Error(d)
+	}
+}
