@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 
@@ -19,72 +20,150 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// onlineVariants are those that can learn while they schedule, with their encoders.
-var onlineVariants = map[string]checkpoint.Encoder{"gnn": checkpoint.GNN, "dqn": checkpoint.MLP}
-
-// trainerNames are the hyperparameters that are the trainer's alone and matter online.
-var trainerNames = []string{
-	"gamma", "learning-rate", "batch-size", "n-step", "replay-buffer-size", "priority-exponent",
-	"update-frequency", "target-update-frequency", "clip-norm", "reward", "reward-scale",
+// architectures are those of the variants, all of which can learn while they schedule.
+var architectures = map[string]checkpoint.Architecture{
+	"gnn": {Encoder: checkpoint.GNN, Head: checkpoint.DQN}, "acgnn": {Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic},
+	"dqn": {Encoder: checkpoint.MLP, Head: checkpoint.DQN}, "acdqn": {Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic},
 }
 
+// The hyperparameters that matter online, by which variants have them.
+var (
+	everyNames = []string{"gamma", "learning-rate", "batch-size", "clip-norm", "reward", "reward-scale"}
+	headNames  = map[checkpoint.Head][]string{
+		checkpoint.DQN: {"n-step", "replay-buffer-size", "priority-exponent", "update-frequency", "target-update-frequency"},
+		checkpoint.ActorCritic: {
+			"actor-learning-rate", "critic-learning-rate", "rollout", "epochs", "critic-apart",
+			"gae-lambda", "clip", "value-clip", "value-coefficient", "entropy", "target-kl",
+		},
+	}
+	epsilonNames = []string{"init-epsi", "epsi-decay", "final-epsi"}
+)
+
+// The headings of --help.
+const (
+	whileLearning = "with --learn"
+	ofDQN         = "with --learn, of deep Q-learning"
+	ofPPO         = "with --learn, of the actor-critic"
+)
+
 // trainerFlags are handed on to gnntrain, which has the same.
-func trainerFlags() []ucli.Flag {
+func trainerFlags(variant string) []ucli.Flag {
+	head := architectures[variant].Head
 	var out []ucli.Flag
 	for _, f := range flags.All() {
-		if !slices.Contains(trainerNames, f.Names()[0]) {
+		heading := whileLearning
+		switch name := f.Names()[0]; {
+		case slices.Contains(headNames[head], name):
+			heading = ofDQN
+			if head == checkpoint.ActorCritic {
+				heading = ofPPO
+			}
+		case !slices.Contains(everyNames, name):
 			continue
 		}
 		switch f := f.(type) {
 		case *ucli.Float64Flag:
-			f.Usage, f.DefaultText = withLearn(f.Usage), asTrained
-			if f.Name == "learning-rate" { // which does not fall here
-				f.Usage, f.DefaultText = withLearn("of Adam"), "what the network's training ended with"
+			f.DefaultText = flags.AsTrained
+			if strings.HasSuffix(f.Name, "learning-rate") { // which does not fall here
+				f.DefaultText = "what the network's training ended with"
+			}
+			if f.Name == "learning-rate" {
+				f.Usage = "of Adam"
+			}
+			if f.Name == "entropy" {
+				f.Usage = "bonus for the policy's entropy, which keeps it exploring"
 			}
 		case *ucli.IntFlag:
-			f.Usage, f.DefaultText = withLearn(f.Usage), asTrained
+			f.DefaultText = flags.AsTrained
+			if f.Name == "rollout" {
+				f.Usage = "placements between updates, all by one network"
+			}
+		case *ucli.BoolFlag:
+			f.DefaultText = flags.AsTrained
 		case *ucli.StringFlag:
-			f.Usage, f.DefaultText = withLearn(f.Usage), asTrained
+			f.DefaultText = flags.AsTrained
 		}
+		flags.Group(f, heading)
+		out = append(out, f)
+	}
+	for _, f := range flags.Online() {
+		flags.Group(f, whileLearning)
 		out = append(out, f)
 	}
 	return out
 }
 
-const asTrained = "as the network was trained"
-
-func withLearn(usage string) string { return "with --learn: " + usage }
-
-func learnFlags() []ucli.Flag {
-	return append([]ucli.Flag{
-		&ucli.BoolFlag{Name: "learn", Usage: "explore, and learn from every placement; needs gnntrain. Without it nothing explores"},
-		&ucli.Float64Flag{Name: "init-epsi", Value: 0.1, Usage: "with --learn: share of random placements at the start"},
-		&ucli.Float64Flag{Name: "epsi-decay", Value: 0.999, Usage: "with --learn: `FACTOR` on that share after each placement"},
-		&ucli.Float64Flag{Name: "final-epsi", Value: 0.01, Usage: "with --learn: the share that it does not fall below"},
-		&ucli.IntFlag{Name: "hidden-layers", Usage: "with --learn: begin from nothing with hidden layers of this `WIDTH`, where --checkpoint does not exist yet"},
-	}, trainerFlags()...)
+func learnFlags(variant string) []ucli.Flag {
+	out := []ucli.Flag{
+		&ucli.BoolFlag{Name: "learn", Category: whileLearning, Usage: "explore, and learn from every placement; needs gnntrain. Without it nothing explores"},
+		&ucli.IntFlag{Name: "hidden-layers", Category: whileLearning, Usage: "begin from nothing with hidden layers of this `WIDTH`, where --checkpoint does not exist yet"},
+	}
+	if architectures[variant].Head == checkpoint.DQN {
+		out = append(out,
+			&ucli.Float64Flag{Name: "init-epsi", Category: ofDQN, Value: 0.1, Usage: "share of random placements at the start"},
+			&ucli.Float64Flag{Name: "epsi-decay", Category: ofDQN, Value: 0.999, Usage: "`FACTOR` on that share after each placement"},
+			&ucli.Float64Flag{Name: "final-epsi", Category: ofDQN, Value: 0.01, Usage: "the share that it does not fall below"})
+	}
+	return append(out, trainerFlags(variant)...)
 }
 
-// learnExample is a line of the examples, for the variants that can learn.
-func learnExample(variant string) string {
-	if _, can := onlineVariants[variant]; !can {
-		return ""
+// otherFlags are those of the variants of the other head: somebody who types one is to be told why it
+// is of no use, and what is.
+func otherFlags(variant string) []ucli.Flag {
+	var out []ucli.Flag
+	for _, name := range otherNames(variant) {
+		out = append(out, &ucli.StringFlag{Name: name, Hidden: true})
 	}
-	return "   run" + variant + " --learn                                   # explore, and learn from every placement\n"
+	return out
+}
+
+func otherNames(variant string) []string {
+	if architectures[variant].Head == checkpoint.DQN {
+		return headNames[checkpoint.ActorCritic]
+	}
+	return append(slices.Clone(epsilonNames), headNames[checkpoint.DQN]...)
+}
+
+func notOfTheOtherHead(c *ucli.Context, variant string) error {
+	for _, name := range otherNames(variant) {
+		if !c.IsSet(name) {
+			continue
+		}
+		if architectures[variant].Head == checkpoint.DQN {
+			return exit.New(exit.Usage, fmt.Errorf("--%s is about an actor-critic, and run%s learns by deep Q-learning", name, variant), "use runacgnn or runacdqn, or leave it out")
+		}
+		hint := "use rungnn or rundqn, or leave it out"
+		if slices.Contains(epsilonNames, name) {
+			hint = "leave it out: an actor-critic explores by drawing from its own probabilities, which --entropy keeps apart"
+		}
+		return exit.New(exit.Usage, fmt.Errorf("--%s is about deep Q-learning, and run%s is an actor-critic", name, variant), hint)
+	}
+	return nil
+}
+
+// learnExamples are the examples' lines about learning.
+func learnExamples(variant string) string {
+	more := "--init-epsi 0.2 --learning-rate 0.0005"
+	if architectures[variant].Head == checkpoint.ActorCritic {
+		more = "--actor-learning-rate 0.0003 --critic-learning-rate 0.001"
+	}
+	line := func(flags, about string) string { return fmt.Sprintf("   run%s %s # %s\n", variant, flags, about) }
+	return line("--learn                                  ", "explore, and learn from every placement") +
+		line("--learn --checkpoint my.safetensors --wait-cost 0.02", "from these weights, into the same file") +
+		line("--learn --hidden-layers 32 "+more, "from nothing")
 }
 
 // learning makes a profile learn if the flags say so. prepare, if not nil, writes the weights
 // to start from, where there are none yet; it is to be called before the scheduler runs.
-func learning(c *ucli.Context, p *server.Profile) (prepare func() error, err error) {
-	if !c.Bool("learn") {
-		return nil, onlyWithLearn(c)
+func learning(c *ucli.Context, p *server.Profile, variant string) (prepare func() error, err error) {
+	if err := notOfTheOtherHead(c, variant); err != nil {
+		return nil, err
 	}
-	if _, can := onlineVariants[p.Variant]; !can {
-		what := "variant " + p.Variant
-		if p.Policy != "" {
-			what = "policy " + p.Policy
-		}
-		return nil, exit.New(exit.Usage, fmt.Errorf("--learn: the %s does not learn while it schedules", what), "use rungnn or rundqn, without --policy")
+	if !c.Bool("learn") {
+		return nil, onlyWithLearn(c, variant)
+	}
+	if p.Policy != "" {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--learn: the policy %s is a heuristic and does not learn", p.Policy), "leave --policy out")
 	}
 	if p.Checkpoint == "" {
 		if c.String("log-dir") == "" {
@@ -110,7 +189,7 @@ func learning(c *ucli.Context, p *server.Profile) (prepare func() error, err err
 // setLearn fills in what the plugin is told about learning.
 func setLearn(c *ucli.Context, p *server.Profile, objective string) (err error) {
 	p.Learn = &plugin.LearnArgs{Objective: objective, InitEpsilon: c.Float64("init-epsi"), EpsilonDecay: c.Float64("epsi-decay"), FinalEpsilon: c.Float64("final-epsi")}
-	if !c.IsSet("final-epsi") {
+	if !c.IsSet("final-epsi") { // an actor-critic has none of these, and its flags give zeros
 		p.Learn.FinalEpsilon = min(p.Learn.FinalEpsilon, p.Learn.InitEpsilon)
 	}
 	if p.Learn.Trainer, err = trainerCommand(c, p); err != nil {
@@ -122,35 +201,10 @@ func setLearn(c *ucli.Context, p *server.Profile, objective string) (err error) 
 	return nil
 }
 
-// actorCriticNames are hyperparameters that those who come from AAML type after runacgnn and
-// runacdqn. Actor-critic networks learn in gnntrain alone, so they are answered, not obeyed.
-var actorCriticNames = []string{"actor-learning-rate", "critic-learning-rate"}
-
-func actorCriticFlags(variant string) []ucli.Flag {
-	if _, online := onlineVariants[variant]; online {
-		return nil
-	}
-	var out []ucli.Flag
-	for _, name := range actorCriticNames {
-		out = append(out, &ucli.Float64Flag{Name: name, Usage: "of gnntrain --variant " + variant + "; not while scheduling"})
-	}
-	return out
-}
-
-func notActorCritic(c *ucli.Context, variant string) error {
-	for _, name := range actorCriticNames {
-		if c.IsSet(name) {
-			return exit.New(exit.Usage, fmt.Errorf("--%s is about training, and %s does not learn while it schedules", name, variant),
-				fmt.Sprintf("train with `gnntrain --variant %s --%s %v --out FILE`, then schedule with --checkpoint FILE", variant, name, c.Float64(name)))
-		}
-	}
-	return nil
-}
-
 // onlyWithLearn refuses the flags that would be of no consequence, lest somebody believes
 // that the scheduler learns.
-func onlyWithLearn(c *ucli.Context) error {
-	for _, f := range learnFlags() {
+func onlyWithLearn(c *ucli.Context, variant string) error {
+	for _, f := range learnFlags(variant) {
 		if name := f.Names()[0]; name != "learn" && c.IsSet(name) {
 			return exit.New(exit.Usage, fmt.Errorf("--%s is about learning", name), "add --learn, or leave it out: nothing explores or learns without")
 		}
@@ -169,7 +223,8 @@ func startingPoint(c *ucli.Context, p *server.Profile) (start *checkpoint.Checkp
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, false, checkCheckpoint(p.Checkpoint)
 	case c.IsSet("hidden-layers"):
-		a := checkpoint.Architecture{Encoder: onlineVariants[p.Variant], Head: checkpoint.DQN, Hidden: width}
+		a := architectures[p.Variant]
+		a.Hidden = width
 		if err := a.Validate(); err != nil {
 			return nil, false, exit.New(exit.Usage, fmt.Errorf("--hidden-layers: %w", err), "")
 		}
@@ -185,9 +240,9 @@ func startingPoint(c *ucli.Context, p *server.Profile) (start *checkpoint.Checkp
 
 // fits checks that the file's network can go on learning under the flags.
 func fits(c *ucli.Context, p *server.Profile, start *checkpoint.Checkpoint) error {
-	a := start.Manifest.Architecture
-	if a.Head != checkpoint.DQN {
-		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s has the head %q, and only %q learns while it schedules", p.Checkpoint, a.Head, checkpoint.DQN), "name a checkpoint of the variant gnn or dqn")
+	a, want := start.Manifest.Architecture, architectures[p.Variant]
+	if a.Head != want.Head { // the encoder may be another one: it is the file's that learns
+		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s has the head %q, run%s wants %q", p.Checkpoint, a.Head, p.Variant, want.Head), "start it with the command of its variant, or name another checkpoint")
 	}
 	if c.IsSet("hidden-layers") && c.Int("hidden-layers") != a.Hidden {
 		return exit.New(exit.Usage, fmt.Errorf("--hidden-layers %d: the network in %s has %d", c.Int("hidden-layers"), p.Checkpoint, a.Hidden), "leave it out to go on with that network, or move the file away to begin from nothing")
@@ -205,9 +260,9 @@ func trainerCommand(c *ucli.Context, p *server.Profile) ([]string, error) {
 	if dir := c.String("log-dir"); dir != "" {
 		out = append(out, "--events", filepath.Join(dir, "run"+p.Variant+"-online"))
 	}
-	for _, f := range trainerFlags() {
+	for _, f := range trainerFlags(p.Variant) {
 		if name := f.Names()[0]; c.IsSet(name) {
-			out = append(out, "--"+name, fmt.Sprint(c.Value(name)))
+			out = append(out, fmt.Sprintf("--%s=%v", name, c.Value(name))) // in one word, as a switch needs it
 		}
 	}
 	return out, nil
@@ -235,8 +290,10 @@ func findTrainer() (string, error) {
 // learnNames are the names of the flags about learning.
 func learnNames() []string {
 	var names []string
-	for _, f := range learnFlags() {
-		names = append(names, f.Names()[0])
+	for _, variant := range server.Variants {
+		for _, f := range learnFlags(variant) {
+			names = append(names, f.Names()[0])
+		}
 	}
 	return names
 }

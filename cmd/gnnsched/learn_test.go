@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/plugin"
 )
 
@@ -67,7 +69,7 @@ func TestLearnFlags(t *testing.T) {
 	if a.Checkpoint != file || a.Learn.InitEpsilon != 1 || a.Learn.EpsilonDecay != 0.995 || a.Learn.FinalEpsilon != 0.01 || a.Learn.Objective != "pack" {
 		t.Errorf("arguments %+v, learn %+v", a, a.Learn)
 	}
-	want := program + " --online --init " + file + " --events logs/rungnn-online --gamma 0.99 --batch-size 200"
+	want := program + " --online --init " + file + " --events logs/rungnn-online --gamma=0.99 --batch-size=200"
 	if got := strings.Join(a.Learn.Trainer, " "); got != want {
 		t.Errorf("trainer %q, want %q", got, want)
 	}
@@ -78,6 +80,40 @@ func TestLearnFlags(t *testing.T) {
 		}
 		if _, err := os.Stat("logs"); err == nil {
 			t.Error("--print-config writes")
+		}
+	}
+}
+
+// An actor-critic learns like the others, with hyperparameters of its own: all that learn.Config has for
+// it, but for those of side by side simulated clusters.
+func TestActorCriticLearns(t *testing.T) {
+	t.Chdir(t.TempDir())
+	program := trainerInPath(t)
+	if a := learnArgs(t, "runacgnn"); a.Learn != nil {
+		t.Errorf("without --learn: %+v", a.Learn)
+	}
+	for _, variant := range []string{"acgnn", "acdqn"} {
+		a := learnArgs(t, "run"+variant, "--learn")
+		if a.Checkpoint != "logs/run"+variant+"-learned.safetensors" || a.Learn.Objective != "balance" || a.Learn.InitEpsilon != 0 {
+			t.Errorf("%s: arguments %+v, learn %+v", variant, a, a.Learn)
+		}
+	}
+	a := learnArgs(t, "runacdqn", "--learn", "--hidden_layers", "16", "--actor_learning_rate", "0.002", "--critic-learning-rate=0.003", "--critic_apart=false", "--wait-cost", "0.02")
+	want := program + " --online --init logs/runacdqn-learned.safetensors --events logs/runacdqn-online --actor-learning-rate=0.002 --critic-learning-rate=0.003 --critic-apart=false --wait-cost=0.02"
+	if got := strings.Join(a.Learn.Trainer, " "); got != want {
+		t.Errorf("trainer %q, want %q", got, want)
+	}
+	_, help, _ := run(t, "runacgnn", "--help")
+	kind := reflect.TypeFor[learn.PPOConfig]()
+	for i := range kind.NumField() {
+		name := kind.Field(i).Tag.Get("flag")
+		if simulated := name == "envs" || name == "group"; strings.Contains(help, "--"+name+" ") == simulated {
+			t.Errorf("--%s in the help: %v", name, !simulated)
+		}
+	}
+	for _, heading := range []string{"with --learn\n", "with --learn, of the actor-critic\n"} {
+		if !strings.Contains(help, heading) {
+			t.Errorf("no heading %q", heading)
 		}
 	}
 }
@@ -94,16 +130,19 @@ func TestLearnRefuses(t *testing.T) {
 		want    string
 	}{
 		{"rungnn --learn", exit.Usage, "make trainer"},
-		{"runacgnn --learn", exit.Usage, "does not learn"},
-		{"runacdqn --actor_learning_rate 0.002", exit.Usage, "gnntrain --variant acdqn --actor-learning-rate 0.002"},
-		{"rungnn --critic-learning-rate 0.002", exit.Usage, "critic-learning-rate"},
-		{"rungnn --learn --policy best-fit", exit.Usage, "policy best-fit does not learn"},
+		{"runacgnn --learn", exit.Usage, "make trainer"},
+		{"runacdqn --actor_learning_rate 0.002", exit.Usage, "add --learn"},
+		{"runacgnn --learn --init_epsi 1", exit.Usage, "--entropy"},
+		{"runacgnn --learn --n-step 3", exit.Usage, "rungnn or rundqn"},
+		{"rungnn --learn --critic-learning-rate 0.002", exit.Usage, "runacgnn or runacdqn"},
+		{"rungnn --learn --policy best-fit", exit.Usage, "policy best-fit is a heuristic"},
 		{"rungnn --learn --profiles gnn,dqn", exit.Usage, "--learn is about one scheduler"},
 		{"rungnn --learn --config f", exit.Usage, "exclude each other"},
 		{"rungnn --init-epsi 1", exit.Usage, "add --learn"},
 		{"rungnn --profiles gnn --gamma 0.5", exit.Usage, "add --learn"},
 		{"rungnn --learn --log-dir=", exit.Usage, "--checkpoint"},
 		{"rungnn --learn --checkpoint " + critic, exit.Checkpoint, "head"},
+		{"runacgnn --learn --checkpoint " + file, exit.Checkpoint, "head"},
 		{"rungnn --learn --checkpoint " + file + " --hidden-layers 32", exit.Usage, "has 8"},
 		{"rungnn --learn --hidden-layers 2", exit.Usage, "outside"},
 		{"rungnn --learn --checkpoint " + write(t, "bad", []byte("x")), exit.Checkpoint, "damaged"},

@@ -40,10 +40,10 @@ func runCommands() []*ucli.Command {
 				"   run" + v + " --kubeconfig ~/.kube/config --context dev # on another one\n" +
 				"   run" + v + " --profiles gnn,acgnn,default-scheduler    # several schedulers in one process\n" +
 				"   run" + v + " --policy best-fit                         # a heuristic, under its own name\n" +
-				learnExample(v) +
+				learnExamples(v) +
 				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add upstream scores\n" +
 				"   run" + v + " --print-config                            # the KubeSchedulerConfiguration, to edit",
-			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(learnFlags(), actorCriticFlags(v), cli.LogFlags())...),
+			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(learnFlags(v), otherFlags(v), cli.LogFlags())...),
 			Action: func(c *ucli.Context) error { return runScheduler(c, v) },
 		})
 	}
@@ -159,10 +159,7 @@ func wanted(c *ucli.Context, variant string) (request, error) {
 	if err != nil {
 		return r, err
 	}
-	if err := notActorCritic(c, variant); err != nil {
-		return r, err
-	}
-	if r.prepare, err = learning(c, &cfg.Profiles[0]); err != nil {
+	if r.prepare, err = learning(c, &cfg.Profiles[0], variant); err != nil {
 		return r, err
 	}
 	for _, p := range cfg.Profiles {

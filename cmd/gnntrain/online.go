@@ -29,7 +29,7 @@ func onlineFlags() []ucli.Flag {
 	}
 	out = append(out, flags.Online()...)
 	for _, f := range out {
-		flags.Group(f, "with --online:")
+		flags.Group(f, "with --online")
 	}
 	return out
 }

@@ -10,8 +10,9 @@ import (
 
 // OnlineJob is the run that c came from, to go on with on a scheduler's stream: how to learn, what a
 // pod that waits costs (Environment.WaitCost), and on what to judge a network before the scheduler
-// gets it (Evaluation). It has no teacher, and the learning rates that a run ends with; its other
-// schedules stand still where they began. Where c does not say, it is the variant's default, for the
+// gets it (Evaluation). It has no teacher, and the learning rates that the run ended with,
+// or of a network that none has trained those that one begins with; its other schedules stand still
+// where they began. Where c does not say, it is the variant's default, for the
 // checkpoint's objective.
 func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	a := c.Manifest.Architecture
@@ -29,9 +30,11 @@ func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 		}
 	}
 	j.Variant, j.Hidden, j.Imitation = variant, a.Hidden, Imitation{}
-	falls := j.learningRate(j.Steps) / j.LearningRate
-	for _, rate := range []*float64{&j.LearningRate, &j.PPO.ActorLearningRate, &j.PPO.CriticLearningRate} {
-		*rate *= falls
+	if _, trained := c.Manifest.Training["step"]; trained {
+		falls := j.learningRate(j.Steps) / j.LearningRate
+		for _, rate := range []*float64{&j.LearningRate, &j.PPO.ActorLearningRate, &j.PPO.CriticLearningRate} {
+			*rate *= falls
+		}
 	}
 	j.PPO.Envs, j.PPO.Group = 1, 1 // the cluster
 	return j, nil

@@ -14,10 +14,11 @@ import (
 // A network goes on as it was trained, on one cluster, with the rates that training ended with; what
 // it does not say is the variant's default.
 func TestOnlineJob(t *testing.T) {
+	training := map[string]float64{"step": 7}
 	made := func(a checkpoint.Architecture, objective, config string) Job {
 		t.Helper()
 		c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 1)))
-		c.Manifest.Objective, c.Manifest.Config = objective, []byte(config)
+		c.Manifest.Objective, c.Manifest.Config, c.Manifest.Training = objective, []byte(config), training
 		j, err := OnlineJob(c)
 		if err != nil || j.Validate() != nil {
 			t.Fatal(err, j.Validate())
@@ -33,6 +34,10 @@ func TestOnlineJob(t *testing.T) {
 		t.Errorf("%+v", j)
 	}
 
+	training = nil
+	if j = made(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 16}, "none", "{}"); j.LearningRate != 2e-3 {
+		t.Errorf("a network that begins from nothing learns with %v", j.LearningRate)
+	}
 	trained, err := NewJob("acdqn")
 	if err != nil {
 		t.Fatal(err)

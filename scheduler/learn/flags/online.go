@@ -13,8 +13,8 @@ const (
 func Online() []cli.Flag {
 	return []cli.Flag{
 		&cli.Float64Flag{Name: WaitCost, Usage: "`COST` in the reward of each pod that has to wait", DefaultText: AsTrained},
-		&cli.Float64Flag{Name: Tolerance, Value: 0.1, Usage: "how much worse a network may do on held-out simulated episodes than the best so far and still be given to the scheduler, as a `SHARE` of the default scoring's score there"},
-		&cli.IntFlag{Name: GuardEpisodes, Value: 8, Usage: "`NUMBER` of those episodes; 0 for none: a network then only has to give finite scores"},
+		&cli.Float64Flag{Name: Tolerance, Value: 0.1, Usage: "how much worse a network may do there than the best so far, as a `SHARE` of the default scoring's score"},
+		&cli.IntFlag{Name: GuardEpisodes, Value: 8, Usage: "`NUMBER` of held-out simulated episodes that a network is judged on before the scheduler gets it; 0 for none: its scores then only have to be finite"},
 	}
 }
 
