@@ -91,7 +91,11 @@ func (o *Online) resume() error {
 		return nil
 	}
 	o.Guard.standing = s.Guard
-	o.note(fmt.Sprintf("goes on with %d transitions from %s", len(s.Memory.Replay.Transitions), o.State))
+	line := "goes on from " + o.State
+	if n := len(s.Memory.Replay.Transitions); n > 0 {
+		line += fmt.Sprintf(", with %d transitions", n)
+	}
+	o.note(line)
 	return nil
 }
 

@@ -107,7 +107,7 @@ func TestOnlineStateOfNoUse(t *testing.T) {
 		"of another network": {whole, checkpoint.Random(onlineShort().architecture(), rand.New(rand.NewPCG(2, 2))), "another network"},
 		"cut off":            {whole[:len(whole)/2], start, "of no use"},
 		"something else":     {[]byte("hello"), start, "of no use"},
-		"as it should be":    {whole, start, "goes on with"},
+		"as it should be":    {whole, start, "goes on from"},
 	} {
 		if err := os.WriteFile(state, c.state, 0o600); err != nil {
 			t.Fatal(err)

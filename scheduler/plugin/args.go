@@ -43,10 +43,14 @@ type Args struct {
 	// Policy names a heuristic (policy.Heuristics) that decides in the network's place. It
 	// excludes Variant and Checkpoint; Deadline and ReloadInterval are then of no consequence.
 	Policy string `json:"policy,omitempty"`
+	// Workload is a pod list of the openb format, by which policies for GPUs know what pods
+	// usually ask for. Without it they go by the pods that came so far.
+	Workload string `json:"workload,omitempty"`
 	// Deadline of one network pass; a pass that takes longer is given up for upstream's
 	// scoring. Default 100ms.
 	Deadline metav1.Duration `json:"deadline,omitempty"`
-	// ReloadInterval is how often the file is looked at. Default 2s.
+	// ReloadInterval is how often the file is looked at. Default 2s, and 200ms with Learn: what
+	// an actor-critic does with an old network is of no use to its trainer.
 	ReloadInterval metav1.Duration `json:"reloadInterval,omitempty"`
 	// Learn makes the profile explore and learn; nil, as by default, means that it does
 	// neither. It needs a Checkpoint.
@@ -77,6 +81,9 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 	}
 	if a.ReloadInterval.Duration == 0 {
 		a.ReloadInterval.Duration = 2 * time.Second
+		if a.Learn != nil {
+			a.ReloadInterval.Duration = 200 * time.Millisecond
+		}
 	}
 	if a.Deadline.Duration < 0 || a.ReloadInterval.Duration < 0 {
 		return Args{}, fmt.Errorf("arguments of %s in profile %s: deadline and reloadInterval must be positive", Name, profile)
