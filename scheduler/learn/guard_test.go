@@ -131,3 +131,24 @@ func TestGuardWantsFiniteScores(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkGuard is one judgement, on the episodes that the shipped networks for balance were chosen by.
+func BenchmarkGuard(b *testing.B) {
+	env, err := EnvironmentByName("hetero80")
+	if err != nil {
+		b.Fatal(err)
+	}
+	g := Guard{Tolerance: 1}
+	if g.Held, err = NewHeldOut(env, 8); err != nil {
+		b.Fatal(err)
+	}
+	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 32}, rand.New(rand.NewPCG(1, 1)))
+	if err := g.begin(c); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, fault, err := g.judge(c, nil); fault != nil || err != nil {
+			b.Fatal(fault, err)
+		}
+	}
+}
