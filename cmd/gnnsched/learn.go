@@ -241,6 +241,9 @@ func startingPoint(c *ucli.Context, p *server.Profile) (start *checkpoint.Checkp
 // fits checks that the file's network can go on learning under the flags.
 func fits(c *ucli.Context, p *server.Profile, start *checkpoint.Checkpoint) error {
 	a, want := start.Manifest.Architecture, architectures[p.Variant]
+	if a.Graph != want.Graph {
+		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s reads the graph %q, which does not learn while it schedules", p.Checkpoint, a.Graph), "name another checkpoint, or leave --learn out")
+	}
 	if a.Head != want.Head { // the encoder may be another one: it is the file's that learns
 		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s has the head %q, run%s wants %q", p.Checkpoint, a.Head, p.Variant, want.Head), "start it with the command of its variant, or name another checkpoint")
 	}

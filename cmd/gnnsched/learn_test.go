@@ -142,6 +142,7 @@ func TestLearnRefuses(t *testing.T) {
 		{"rungnn --profiles gnn --gamma 0.5", exit.Usage, "add --learn"},
 		{"rungnn --learn --log-dir=", exit.Usage, "--checkpoint"},
 		{"rungnn --learn --checkpoint " + critic, exit.Checkpoint, "head"},
+		{"rungnn --learn --checkpoint " + saved(t, checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, "pack"), exit.Checkpoint, "graph \"gpu\""},
 		{"runacgnn --learn --checkpoint " + file, exit.Checkpoint, "head"},
 		{"rungnn --learn --checkpoint " + file + " --hidden-layers 32", exit.Usage, "has 8"},
 		{"rungnn --learn --hidden-layers 2", exit.Usage, "outside"},

@@ -16,6 +16,9 @@ import (
 // checkpoint's objective.
 func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	a := c.Manifest.Architecture
+	if a.Graph != checkpoint.ClusterGraph {
+		return Job{}, fmt.Errorf("a network of the graph %q does not learn while it schedules, only those of whole clusters do", a.Graph)
+	}
 	j, err := NewJob(onlineVariant(a))
 	if err != nil {
 		return j, err

@@ -34,6 +34,10 @@ func TestOnlineJob(t *testing.T) {
 		t.Errorf("%+v", j)
 	}
 
+	device := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.Linear, Head: checkpoint.DQN, Hidden: 8}
+	if _, err := OnlineJob(&checkpoint.Checkpoint{Manifest: checkpoint.Manifest{Architecture: device}}); err == nil {
+		t.Error("a network of GPU devices is to learn")
+	}
 	training = nil
 	if j = made(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 16}, "none", "{}"); j.LearningRate != 2e-3 {
 		t.Errorf("a network that begins from nothing learns with %v", j.LearningRate)

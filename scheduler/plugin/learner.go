@@ -98,18 +98,20 @@ func (l *Learner) explore(state fwk.CycleState, pod *cluster.Pod, raw []float32)
 		step: online.Step{State: l.learned.Graph(&l.mirror.snapshot, pod, l.rows).Clone(), Waited: l.waited, Network: l.net.Fingerprint()},
 		rows: slices.Clone(l.rows), requests: pod.Requests, drawn: -1,
 	}
-	choice := policy.Best(raw)
-	best := choice
+	choice, explored := -1, false
 	if l.net.Head() == checkpoint.ActorCritic {
 		var log float32
 		choice, log = policy.Sample(l.rng, raw)
+		explored = choice != policy.Best(raw)
 		d.step.Log, d.drawn = float64(log), l.rows[choice]
 	} else if l.chance() {
-		choice, best = l.rng.IntN(len(raw)), -1 // which counts even where chance picks the best
+		choice, explored = l.rng.IntN(len(raw)), true // even where chance picks the best
 	}
 	state.Write(decisionKey, d)
-	if choice != best {
-		preferAnother(raw, choice)
+	if choice >= 0 {
+		preferAnother(raw, choice) // alone: it may be one of several equals
+	}
+	if explored {
 		l.metrics.explored.Inc()
 	}
 }
