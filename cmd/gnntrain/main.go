@@ -49,7 +49,7 @@ func runFlags() []ucli.Flag {
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
 		&ucli.StringFlag{Name: "scenario", Usage: "learn on the clusters and workloads of the scenario of this `NAME`"},
 		&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: VARIANT.safetensors"},
-		&ucli.StringFlag{Name: "state", Usage: "`FILE` for what a stopped run goes on from; default: that of --out and .state"},
+		&ucli.StringFlag{Name: "state", Usage: "`FILE` for what a stopped run goes on from; default: that of --out and .state, or .online with --online"},
 		&ucli.BoolFlag{Name: "resume", Usage: "go on with the run whose state is stored"},
 		&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile + "; default: logs/ and the name of --out"},
 		&ucli.BoolFlag{Name: "progress", Usage: "show a progress bar", DefaultText: "on a terminal"},

@@ -1,0 +1,125 @@
+package encode
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"gnnsched/gnn/graph"
+	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/gpu"
+)
+
+// half of the pods ask for no GPU, a quarter for half a device, an eighth each for one of T4
+// and for two.
+func typical() *gpu.Typical {
+	return gpu.NewTypical([]gpu.Demand{
+		{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}, Count: 4},
+		{Requests: cluster.Resources{MilliCPU: 4000, GPUMilli: 500, Pods: 1}, Count: 2},
+		{Requests: cluster.Resources{MilliCPU: 8000, GPU: 1, Pods: 1}, Models: []string{"T4"}, Count: 1},
+		{Requests: cluster.Resources{MilliCPU: 16000, GPU: 2, Pods: 1}, Count: 1},
+	})
+}
+
+func gpuNode(model string, used ...int64) *cluster.Node {
+	n := &cluster.Node{Name: "n", GPUModel: model, Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 100 << 30, GPU: int64(len(used)), Pods: 100}, GPUs: used, Generation: 1}
+	return n
+}
+
+func feature(t *testing.T, names []string, x []float32, name string) float64 {
+	t.Helper()
+	for i, n := range names {
+		if n == name {
+			return float64(x[i])
+		}
+	}
+	t.Fatalf("no feature %s", name)
+	return 0
+}
+
+func TestGPUNode(t *testing.T) {
+	e := NewGPU(typical())
+	// (2·4000 + 8000 + 16000) / (2·0.5 + 1 + 2) thousandths of a core by device.
+	if e.unit != 8000 {
+		t.Fatalf("unit %v", e.unit)
+	}
+	n := gpuNode("P100", 0, 600, 0)
+	n.Requested = cluster.Resources{MilliCPU: 12_000, Memory: 25 << 30, Pods: 1, GPUMilli: 600}
+	var g graph.GPUNode
+	e.Node(&g, n, cluster.Resources{MilliCPU: 4000, Memory: 25 << 30, GPUMilli: 500, Pods: 1}, cluster.Device(2))
+	if d := cmp.Diff([]float32{1, 0.4, 0.5}, g.Free, cmpopts.EquateApprox(0, 1e-6)); d != "" {
+		t.Error(d)
+	}
+	for name, want := range map[string]float64{
+		"cpu": 0.25, "memory": 0.5, "idle": 1.9 / 8, "whole": 1.0 / 8, "shared": 2.0 / 8, "cpu_per": 2 / 1.9 / 4,
+		"cpu_scarce": 1, "cpu_some": 1, "devices": 3.0 / 8, "cpu_each": 4.0 / 3 / 4,
+		"hosts": 0.75, "hosts_share": 1, "hosts_cpu": 1, "model": 0.75,
+		// Without GPU: all of 1900, half of the time. Shares: 400 are too small, a quarter. The
+		// T4's and the two devices': all, an eighth each.
+		"fragmented": (0.5*1900 + 0.25*400 + 0.25*1900) / 4000,
+	} {
+		if got := feature(t, graph.GPUNodeFeatures, g.X, name); math.Abs(got-want) > 1e-6 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if len(g.X) != graph.GPUNodeDim {
+		t.Errorf("%d features", len(g.X))
+	}
+}
+
+func TestGPUClusterFeatures(t *testing.T) {
+	c := NewGPUCluster(NewGPU(typical()))
+	n := gpuNode("T4", 0, 600, 1000, 0)
+	n.Requested = cluster.Resources{MilliCPU: 8000, Memory: 50 << 30}
+	away := gpuNode("T4", 0)
+	away.Unschedulable = true
+	x := c.Features([]*cluster.Node{n, away})
+	for name, want := range map[string]float64{
+		"whole": 0.5, "whole_few": 1, "whole_fewer": 1, "shared": 0.4 / 4 * 10, "cpu": 0.75, "memory": 0.5,
+		"pods_cpu": 0.5, "pods_share": 0.25, "pods_multi": 0.25, "pods_model": 0.125, "share_size": 0.5, "cpu_per_gpu": 1,
+	} {
+		if got := feature(t, graph.GPUClusterFeatures, x, name); math.Abs(got-want) > 1e-6 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if len(x) != graph.GPUClusterDim {
+		t.Errorf("%d features", len(x))
+	}
+}
+
+// However nodes change, join and leave, the features are those of a fresh look; for workloads
+// that are not known, too.
+func TestGPUClusterFollows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := NewGPU(typical())
+		if rapid.Bool().Draw(t, "unknown workload") {
+			e = NewGPU(nil)
+		}
+		c := NewGPUCluster(e)
+		var nodes []*cluster.Node
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
+			case 0:
+				nodes = append(nodes, gpuNode("T4", make([]int64, rapid.IntRange(0, 4).Draw(t, "devices"))...))
+			case 1:
+				if len(nodes) > 0 {
+					nodes = append([]*cluster.Node(nil), nodes[1:]...)
+				}
+			default:
+				for _, n := range nodes {
+					pod := cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, GPUMilli: rapid.SampledFrom([]int64{0, 300, 700}).Draw(t, "share"), Pods: 1}}
+					if n.Fit(&pod) == cluster.Fits {
+						n.Add(pod.Requests)
+					}
+				}
+			}
+			got := append([]float32(nil), c.Features(nodes)...)
+			if d := cmp.Diff(NewGPUCluster(e).Features(nodes), got); d != "" {
+				t.Fatal(d)
+			}
+		}
+	})
+}

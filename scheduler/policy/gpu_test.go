@@ -1,0 +1,114 @@
+package policy_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+	"gnnsched/gnn/infer"
+	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/encode"
+	"gnnsched/scheduler/gpu"
+	"gnnsched/scheduler/policy"
+)
+
+func gpuNetwork(t testing.TB, head checkpoint.Head) *infer.GPUNetwork {
+	a := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: head, Hidden: 8}
+	net, err := infer.NewGPU(checkpoint.Random(a, rand.New(rand.NewPCG(1, 2))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net
+}
+
+var gpuDemand = []gpu.Demand{
+	{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}, Count: 3},
+	{Requests: part(500), Count: 2}, {Requests: part(300), Count: 1}, {Requests: whole(1), Count: 2}, {Requests: whole(2), Count: 1},
+}
+
+// What a policy that keeps much gives, over many decisions, is what the network gives for the
+// node as it is and as it will be on its best devices, computed anew.
+func TestGPULearnedIsTheNetwork(t *testing.T) {
+	typical := gpu.NewTypical(gpuDemand)
+	for _, head := range []checkpoint.Head{checkpoint.DQN, checkpoint.ActorCritic} {
+		net := gpuNetwork(t, head)
+		session, e := net.Actor(), encode.NewGPU(typical)
+		phi, psi := make([]float32, net.Width()), make([]float32, net.Width())
+		var g graph.GPUNode
+		value := func(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) float32 {
+			e.Node(&g, n, r, on)
+			session.Node(phi, &g)
+			return infer.Dot(phi, psi)
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			s := &cluster.Snapshot{}
+			for range rapid.IntRange(1, 6).Draw(t, "nodes") {
+				s.Nodes = append(s.Nodes, gpuNode(rapid.SampledFrom([]int64{8000, 64_000}).Draw(t, "cpu"), rapid.Int64Range(0, 4).Draw(t, "devices")))
+			}
+			p := policy.NewGPULearned("learned", net, typical)
+			for range 25 {
+				pod := &cluster.Pod{Requests: rapid.SampledFrom(gpuDemand).Draw(t, "pod").Requests}
+				rows := s.Feasible(pod, nil)
+				if len(rows) == 0 {
+					continue
+				}
+				got := scores(t, p, s, pod, rows)
+				session.Cluster(psi, encode.NewGPUCluster(e).Features(s.Nodes))
+				for i, v := range rows {
+					n, least := s.Nodes[v], float32(math.Inf(1))
+					for _, on := range policy.DeviceWays(n, pod.Requests) {
+						least = min(least, value(n, pod.Requests, on))
+					}
+					if want := value(n, cluster.Resources{}, 0) - least; math.Abs(float64(got[i]-want)) > 1e-6 {
+						t.Fatalf("node %v, %+v: %v, want %v", n.GPUs, pod.Requests, got[i], want)
+					}
+					if on := p.Devices(n, pod); value(n, pod.Requests, on) != least {
+						t.Fatalf("node %v, %+v: device %b is not the best", n.GPUs, pod.Requests, on)
+					}
+				}
+				n := s.Nodes[rows[rapid.IntRange(0, len(rows)-1).Draw(t, "choice")]]
+				n.AddOn(pod.Requests, p.Devices(n, pod))
+			}
+		})
+	}
+}
+
+// The order of the nodes makes no difference to their scores.
+func TestGPULearnedIsEquivariant(t *testing.T) {
+	s := &cluster.Snapshot{Nodes: []*cluster.Node{gpuNode(64_000, 4, part(300)), gpuNode(64_000, 2, whole(1)), gpuNode(8000, 2), gpuNode(64_000, 4, part(500), part(300))}}
+	pod, net, typical := &cluster.Pod{Requests: part(300)}, gpuNetwork(t, checkpoint.DQN), gpu.NewTypical(gpuDemand)
+	rows := []int32{0, 1, 2, 3}
+	before := slices.Clone(scores(t, policy.NewGPULearned("a", net, typical), s, pod, rows))
+	slices.Reverse(s.Nodes)
+	after := scores(t, policy.NewGPULearned("b", net, typical), s, pod, rows)
+	for i := range before {
+		if before[i] != after[len(after)-1-i] {
+			t.Errorf("%v in reverse order is %v", before, after)
+		}
+	}
+}
+
+func TestGPULearnedGivesUp(t *testing.T) {
+	s := &cluster.Snapshot{}
+	var rows []int32
+	for i := range 200 {
+		s.Nodes, rows = append(s.Nodes, gpuNode(64_000, 2)), append(rows, int32(i))
+	}
+	p := policy.NewGPULearned("late", gpuNetwork(t, checkpoint.DQN), nil)
+	p.Until(func() bool { return true })
+	if err := p.Score(s, &cluster.Pod{Requests: whole(1)}, rows, make([]float32, len(rows))); !errors.Is(err, infer.ErrDeadline) {
+		t.Errorf("%v, want the deadline missed", err)
+	}
+}
+
+// Somebody else may take a device between the filter and the score; that is no panic.
+func TestGPULearnedOnATakenDevice(t *testing.T) {
+	s := &cluster.Snapshot{Nodes: []*cluster.Node{gpuNode(64_000, 1, part(900))}}
+	scores(t, policy.NewGPULearned("late", gpuNetwork(t, checkpoint.DQN), nil), s, &cluster.Pod{Requests: part(300)}, []int32{0})
+}
