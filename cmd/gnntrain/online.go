@@ -64,7 +64,7 @@ func learnOnline(c *ucli.Context) (err error) {
 	}
 	if n := c.Int(flags.GuardEpisodes); n > 0 {
 		if o.Guard.Held, err = learn.NewHeldOut(job.Evaluation(), n); err != nil {
-			return err
+			return exit.New(exit.Usage, err, fmt.Sprintf("judge networks on another scenario with --%s, or on none with --%s 0", flags.GuardScenario, flags.GuardEpisodes))
 		}
 	}
 	report := onlineReport{before: int(start.Manifest.Training["onlineSteps"])}
@@ -98,10 +98,10 @@ func onlineStart(c *ucli.Context) (*checkpoint.Checkpoint, learn.Job, error) {
 	if c.IsSet(flags.WaitCost) {
 		job.Environment.WaitCost = c.Float64(flags.WaitCost)
 	}
-	if name := c.String("scenario"); name != "" {
+	if name := c.String(flags.GuardScenario); name != "" {
 		held, err := learn.EnvironmentByName(name)
 		if err != nil {
-			return nil, job, exit.New(exit.Usage, fmt.Errorf("--scenario: %w", err), "")
+			return nil, job, exit.New(exit.Usage, fmt.Errorf("--%s: %w", flags.GuardScenario, err), "")
 		}
 		job.HeldOut = &held
 	}

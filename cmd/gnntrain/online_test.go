@@ -131,7 +131,7 @@ func TestOnlineActorCritic(t *testing.T) {
 		if err := c.Save(file); err != nil {
 			t.Fatal(err)
 		}
-		code, stderr := trainOnline(t, steps(t, 200, c.Fingerprint()), append([]string{"--init", file, "--events", events, "--rollout", "64", "--guard-episodes", "2"}, args...)...)
+		code, stderr := trainOnline(t, steps(t, 200, c.Fingerprint()), append([]string{"--init", file, "--events", events, "--rollout", "64", "--guard-episodes", "2", "--guard-scenario", "hetero80"}, args...)...)
 		if code != exit.OK {
 			t.Fatalf("code %d: %s", code, stderr)
 		}
@@ -188,7 +188,7 @@ func TestOnlineRefuses(t *testing.T) {
 		{[]string{"--init", good, "--tolerance", "-1"}, "", exit.Usage, "tolerance"},
 		{[]string{"--init", good, "--guard-episodes", "-1"}, "", exit.Usage, "guard-episodes"},
 		{[]string{"--init", good, "--wait-cost", "-1"}, "", exit.Usage, "waitCost"},
-		{[]string{"--init", good, "--scenario", "nowhere"}, "", exit.Usage, "no scenario"},
+		{[]string{"--init", good, "--guard-scenario", "nowhere"}, "", exit.Usage, "no scenario"},
 		{[]string{"--init", good, "--gamma", "2"}, "", exit.Usage, "gamma"},
 		{[]string{"--init", good}, "hello", exit.Usage, "not a stream of steps"},
 	} {

@@ -7,6 +7,7 @@ const (
 	WaitCost      = "wait-cost"
 	Tolerance     = "tolerance"
 	GuardEpisodes = "guard-episodes"
+	GuardScenario = "guard-scenario"
 )
 
 // Online are the flags of gnntrain --online that a scheduler which learns has too.
@@ -14,6 +15,7 @@ func Online() []cli.Flag {
 	return []cli.Flag{
 		&cli.Float64Flag{Name: WaitCost, Usage: "`COST` in the reward of each pod that has to wait", DefaultText: AsTrained},
 		&cli.Float64Flag{Name: Tolerance, Value: 0.1, Usage: "how much worse a network may do there than the best so far, as a `SHARE` of the default scoring's score"},
+		&cli.StringFlag{Name: GuardScenario, Usage: "`NAME` of the scenario of these episodes", DefaultText: "that which the network was chosen on in training"},
 		&cli.IntFlag{Name: GuardEpisodes, Value: 8, Usage: "`NUMBER` of held-out simulated episodes that a network is judged on before the scheduler gets it; 0 for none: its scores then only have to be finite"},
 	}
 }
