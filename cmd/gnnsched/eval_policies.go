@@ -15,9 +15,14 @@ import (
 	"gnnsched/scheduler/tabular"
 )
 
-// policyNames are what --policies takes, the default baseline first.
+// policyNames are the policies for any cluster, the default baseline first.
 func policyNames() []string {
-	return append(policy.HeuristicNames(), checkpoint.ShippedNames()...)
+	return append(policy.HeuristicNames(), checkpoint.ShippedFor(checkpoint.ClusterGraph)...)
+}
+
+// gpuPolicyNames are those for clusters with GPUs.
+func gpuPolicyNames() []string {
+	return append(policy.GPUHeuristicNames(), checkpoint.ShippedFor(checkpoint.GPUGraph)...)
 }
 
 // chosenPolicies are the policies of the given names, and those of the checkpoint files.
@@ -92,7 +97,7 @@ func namedPolicy(name string) (eval.Contender, error) {
 		return eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, nil
 	}
 	if !slices.Contains(checkpoint.ShippedNames(), name) {
-		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: no policy is called %q; there are %s", name, strings.Join(policyNames(), ", ")),
+		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: no policy is called %q; there are %s", name, strings.Join(append(policyNames(), gpuPolicyNames()...), ", ")),
 			"a network of your own comes with --checkpoint")
 	}
 	c, err := checkpoint.Shipped(name)
@@ -103,6 +108,13 @@ func namedPolicy(name string) (eval.Contender, error) {
 }
 
 func learned(name string, c *checkpoint.Checkpoint) (eval.Contender, error) {
+	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
+		net, err := infer.NewGPU(c)
+		if err != nil {
+			return eval.Contender{}, exit.New(exit.Checkpoint, err, "")
+		}
+		return eval.Contender{Name: name, New: func(s policy.Setting) policy.Policy { return policy.NewGPULearned(name, net, s.Typical) }}, nil
+	}
 	net, err := infer.New(c)
 	if err != nil {
 		return eval.Contender{}, exit.New(exit.Checkpoint, err, "")

@@ -35,3 +35,17 @@ func ShippedNames() []string {
 	}
 	return names
 }
+
+// ShippedFor lists those of ShippedNames that read a graph.
+func ShippedFor(g Graph) (names []string) {
+	for _, n := range ShippedNames() {
+		c, err := Shipped(n)
+		if err != nil {
+			panic(fmt.Errorf("shipped checkpoint %s: %w", n, err)) // it is part of the program
+		}
+		if c.Manifest.Architecture.Graph == g {
+			names = append(names, n)
+		}
+	}
+	return names
+}

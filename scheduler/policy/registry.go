@@ -80,6 +80,9 @@ func FindHeuristic(name string) (Heuristic, error) {
 // HeuristicNames are the names of Heuristics, in order.
 func HeuristicNames() []string { return namesOf(Heuristics()) }
 
+// GPUHeuristicNames are the names of GPUHeuristics, in order.
+func GPUHeuristicNames() []string { return namesOf(GPUHeuristics()) }
+
 func namesOf(list []Heuristic) (names []string) {
 	for _, h := range list {
 		names = append(names, h.Name)
