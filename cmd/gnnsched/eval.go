@@ -49,7 +49,8 @@ func evalCommand() *ucli.Command {
 			&ucli.BoolFlag{Name: "live", Usage: "repeat it on simulated clusters with the real kube-scheduler, and state the difference"},
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: beside this program, else on the PATH"},
 		}, cli.LogFlags()...),
-		Action: runEval,
+		Action:      runEval,
+		Subcommands: []*ucli.Command{evalOpenBCommand()},
 	}
 }
 

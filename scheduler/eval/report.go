@@ -11,10 +11,12 @@ import (
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
+
+	"gnnsched/scheduler/sim"
 )
 
 // compared are the metrics whose differences are reported, with their intervals.
-var compared = []string{"cost", "cpuStd", "imbalance", "unscheduled", "nodesInUse"}
+var compared = []string{"cost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "gpuIdle"}
 
 // WriteTable writes the comparison for a terminal: the means, and the differences from the
 // baseline.
@@ -78,7 +80,7 @@ func (c *Comparison) means() [][]string {
 		rows = append(rows, []string{r.Name})
 	}
 	for _, m := range Metrics {
-		if m.Detail {
+		if m.Detail || m.GPU && !c.gpus() {
 			continue
 		}
 		rows[0] = append(rows[0], m.Title)
@@ -93,11 +95,19 @@ func (c *Comparison) differences() [][]string {
 	rows := [][]string{{"metric", "policy", "difference", "95% interval", "relative", "p"}}
 	for _, name := range compared {
 		m := metric(name)
+		if m.GPU && !c.gpus() {
+			continue
+		}
 		for _, r := range c.Results[1:] {
 			rows = append(rows, append([]string{m.Title, r.Name}, c.Difference(r, m).cells(m.Digits, len(c.Seeds))...))
 		}
 	}
 	return rows
+}
+
+// gpus tells whether there are any in the scenario's clusters.
+func (c *Comparison) gpus() bool {
+	return slices.ContainsFunc(c.Results[0].Outcomes, func(o sim.Outcome) bool { return o.GPU != nil })
 }
 
 func (c *Comparison) seeds() string {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	strictjson "sigs.k8s.io/json"
@@ -35,6 +37,7 @@ func Read(file string, data []byte) ([]Scenario, error) {
 			at = fmt.Sprintf("%s: scenario %s", file, s.Name)
 		}
 		if err == nil {
+			s.beside(filepath.Dir(file))
 			err = s.Validate()
 		}
 		if err != nil {
@@ -50,6 +53,20 @@ func Read(file string, data []byte) ([]Scenario, error) {
 		return nil, fmt.Errorf("%s: there is no scenario in it", file)
 	}
 	return out, nil
+}
+
+// beside makes the paths of an openb trace those of files in a folder, where these are there;
+// otherwise they stay as they are, relative to the working directory.
+func (s *Scenario) beside(folder string) {
+	if s.OpenB == nil {
+		return
+	}
+	for _, p := range []*string{&s.OpenB.NodesFile, &s.OpenB.PodsFile} {
+		there := filepath.Join(folder, *p)
+		if _, err := os.Stat(there); err == nil && *p != "" && !filepath.IsAbs(*p) {
+			*p = there
+		}
+	}
 }
 
 var errEmpty = errors.New("the document is empty")

@@ -55,7 +55,7 @@ func fraction(r int, n *cluster.Node) float64 {
 	case 1:
 		return cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)
 	}
-	return cluster.Fraction(n.Requested.GPU, n.Allocatable.GPU)
+	return cluster.Fraction(n.Requested.TotalGPUMilli(), n.Allocatable.TotalGPUMilli())
 }
 
 // counts tells whether a node takes part in balancing a resource.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,6 +56,16 @@ func drawConfig(t *rapid.T) Config {
 	c.ShapeKinds = rapid.SampledFrom([]IntRange{{}, {1, 2}, {5, 5}}).Draw(t, "shape kinds")
 	if rapid.Bool().Draw(t, "random requests") {
 		c.Shapes, c.ShapeKinds, c.Requests = nil, IntRange{}, requests()
+	}
+	if rapid.Bool().Draw(t, "gpus") {
+		c.Sizes = append(c.Sizes, NodeSize{Weight: 3, Allocatable: cluster.Resources{MilliCPU: 16000, Memory: 64 << 30, GPU: 3, Pods: 50}, GPUModel: "T4"})
+		if c.Requests == nil {
+			c.SizeKinds = IntRange{} // so that one size or another has the GPUs that shapes ask for
+			c.ShapeKinds = IntRange{}
+			c.Shapes = append(workload.DefaultShapes(),
+				workload.Shape{Name: "share", Weight: 2, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPUMilli: 300, Pods: 1}},
+				workload.Shape{Name: "whole", Weight: 1, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPU: 2, Pods: 1}, GPUModels: []string{"T4"}})
+		}
 	}
 	if c.Turnover > 0 {
 		c.Arrivals.Process = rapid.SampledFrom([]Process{"", Steady, Poisson, Bursts, Diurnal, AtOnce}).Draw(t, "process")
@@ -127,7 +138,7 @@ func clone(nodes []*cluster.Node) []*cluster.Node {
 	out := make([]*cluster.Node, len(nodes))
 	for i, n := range nodes {
 		c := *n
-		c.Groups = append([]cluster.Group(nil), n.Groups...)
+		c.Groups, c.GPUs = slices.Clone(n.Groups), slices.Clone(n.GPUs)
 		out[i] = &c
 	}
 	return out

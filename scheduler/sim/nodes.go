@@ -108,8 +108,9 @@ func (c *Config) drawNodes(seed uint64) []*cluster.Node {
 	sizes := some(rng, c.SizeKinds, c.Sizes)
 	d.nodes = make([]*cluster.Node, 0, count+1)
 	if c.ControlPlane {
+		offer := c.controlPlane(sizes)
 		d.nodes = append(d.nodes, &cluster.Node{
-			Name: "control-plane-0", Allocatable: c.controlPlane(sizes), Generation: d.generation,
+			Name: "control-plane-0", Allocatable: offer, GPUs: devices(offer), Generation: d.generation,
 			Taints: []cluster.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: cluster.NoSchedule}},
 		})
 	}
@@ -133,6 +134,14 @@ func (c *Config) controlPlane(sizes []NodeSize) cluster.Resources {
 	return c.Pools[0].Allocatable
 }
 
+// devices are the GPUs of a node that offers so much, idle; nil where it has none.
+func devices(offer cluster.Resources) []int64 {
+	if offer.GPU == 0 {
+		return nil
+	}
+	return make([]int64, offer.GPU)
+}
+
 // nodeDraw makes nodes.
 type nodeDraw struct {
 	rng        *rand.Rand
@@ -147,10 +156,7 @@ func (d *nodeDraw) add(s NodeSize) {
 	n := &cluster.Node{
 		Name: "node-" + strconv.Itoa(d.made), Generation: d.generation,
 		Allocatable: s.Allocatable, Zone: s.Zone, Labels: s.Labels, Taints: s.Taints,
-		Groups: make([]cluster.Group, 0, d.kinds), GPUModel: s.GPUModel,
-	}
-	if s.Allocatable.GPU > 0 {
-		n.GPUs = make([]int64, s.Allocatable.GPU)
+		Groups: make([]cluster.Group, 0, d.kinds), GPUModel: s.GPUModel, GPUs: devices(s.Allocatable),
 	}
 	if n.Zone == "" && d.zones > 0 {
 		n.Zone = fmt.Sprintf("zone-%d", d.rng.IntN(d.zones))

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/published"
+)
+
+func evalOpenBCommand() *ucli.Command {
+	return &ucli.Command{
+		Name:  "openb",
+		Usage: "GPU allocation on the openb trace, beside the published figures",
+		Description: "Repeats the published runs of a production trace with shared GPUs (Weng et al., Beware of Fragmentation,\n" +
+			"USENIX ATC 2023): pods in a random order, then more drawn at random, until they have asked for 130% of the\n" +
+			"cluster's GPUs; what does not fit is dropped. Six policies have published figures; any other stands in the\n" +
+			"same table. The trace is the folder data/csv of github.com/hkust-adsl/kubernetes-scheduler-simulator.\n\n" +
+			"Examples:\n" +
+			"   gnnsched eval openb --data DIR                              # all pod lists in DIR, all published policies\n" +
+			"   gnnsched eval openb --data DIR --workload default --check   # exit 99 unless reproduced\n" +
+			"   gnnsched eval openb --data DIR --policies fgd --checkpoint mine=logs/gpu.safetensors -o markdown",
+		Flags: append([]ucli.Flag{
+			&ucli.StringFlag{Name: "data", Usage: "`FOLDER` with " + published.NodesFile + " and the pod lists"},
+			&ucli.StringSliceFlag{Name: "workload", Usage: "`NAMES` of pod lists, such as default for openb_pod_list_default.csv; default: all in the folder"},
+			&ucli.IntFlag{Name: "seeds", Value: published.Seeds, Usage: "`NUMBER` of episodes for each policy"},
+			&ucli.Uint64Flag{Name: "seed", Value: published.FirstSeed, Usage: "of the first episode; the others follow it"},
+			&ucli.StringSliceFlag{Name: "policies", Aliases: []string{"policy"}, Usage: "`NAMES`, the baseline first; default: " + strings.Join(published.Policies, ",")},
+			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "also a policy from a `FILE`, as in gnnsched eval; repeatable"},
+			&ucli.Float64Flag{Name: "factor", Value: published.Factor, Usage: "stop once arrivals have asked for this `MULTIPLE` of the GPUs; figures are published for 1.3"},
+			&ucli.StringFlag{Name: "node-order", Value: drawnOrder, Usage: "of the nodes, among which the first of equals is chosen: drawn by the seed, or that of the file"},
+			&ucli.StringFlag{Name: "ties", Value: ownTies, Usage: "which of equals is chosen: own, as each policy does; the first; or one at random"},
+			&ucli.BoolFlag{Name: "check", Usage: "exit with 99 unless every published figure is reproduced"},
+			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
+		}, cli.LogFlags()...),
+		Action: runEvalOpenB,
+	}
+}
+
+// The values of --node-order and of --ties.
+const (
+	drawnOrder = "drawn"
+	fileOrder  = "file"
+
+	ownTies    = "own"
+	firstTies  = "first"
+	randomTies = "random"
+)
+
+func runEvalOpenB(c *ucli.Context) error {
+	if c.NArg() > 0 {
+		return exit.Usagef("unexpected argument %q", c.Args().First())
+	}
+	format := c.String("output")
+	cfg, err := openBConfig(c, format)
+	if err != nil {
+		return err
+	}
+	report, err := compareOpenB(c, cfg)
+	if err != nil {
+		return err
+	}
+	if err := writeOpenB(c.App.Writer, report, format); err != nil {
+		return err
+	}
+	if missed := report.Missed(); c.Bool("check") && len(missed) > 0 {
+		return exit.New(exit.Gate, fmt.Errorf("%d published figures are not reproduced:\n  %s", len(missed), strings.Join(missed, "\n  ")), "")
+	}
+	return nil
+}
+
+// openBConfig reads the flags.
+func openBConfig(c *ucli.Context, format string) (cfg published.Config, err error) {
+	order := c.String("node-order")
+	cfg = published.Config{Dir: c.String("data"), Workloads: c.StringSlice("workload"), Factor: c.Float64("factor"), InOrder: order == fileOrder}
+	ties := c.String("ties")
+	switch n := c.Int("seeds"); {
+	case cfg.Dir == "":
+		return cfg, exit.Usagef("--data is missing: name the folder with %s and the pod lists", published.NodesFile)
+	case !slices.Contains(evalFormats, format):
+		return cfg, exit.Usagef("--output %q is not known; there are %s", format, strings.Join(evalFormats, ", "))
+	case n < 1 || n > 100_000:
+		return cfg, exit.Usagef("--seeds %d is outside 1 to 100000", n)
+	case order != drawnOrder && order != fileOrder:
+		return cfg, exit.Usagef("--node-order %q is neither %s nor %s", order, drawnOrder, fileOrder)
+	case ties != ownTies && ties != firstTies && ties != randomTies:
+		return cfg, exit.Usagef("--ties %q is none of %s, %s and %s", ties, ownTies, firstTies, randomTies)
+	case !(cfg.Factor > 0 && cfg.Factor <= 100):
+		return cfg, exit.Usagef("--factor %v is not over 0 and at most 100; 1.3 asks for 130%% of the GPUs", cfg.Factor)
+	default:
+		cfg.Seeds = eval.Seeds(c.Uint64("seed"), n)
+	}
+	known, err := published.Workloads(cfg.Dir)
+	if err != nil {
+		return cfg, exit.New(exit.Usage, fmt.Errorf("--data: %w", err), "name the folder data/csv of a clone of github.com/hkust-adsl/kubernetes-scheduler-simulator")
+	}
+	if len(cfg.Workloads) == 0 {
+		cfg.Workloads = known
+	}
+	for _, w := range cfg.Workloads {
+		if !slices.Contains(known, w) {
+			return cfg, exit.Usagef("--workload: there is no %q in %s, but %s", w, cfg.Dir, strings.Join(known, ", "))
+		}
+	}
+	names := c.StringSlice("policies")
+	if len(names) == 0 {
+		names = published.Policies
+	}
+	cfg.Contenders, err = chosenPolicies(names, c.StringSlice("checkpoint"))
+	for i := range cfg.Contenders {
+		if ties != ownTies {
+			cfg.Contenders[i].RandomTies = ties == randomTies
+		}
+	}
+	return cfg, err
+}
+
+func compareOpenB(c *ucli.Context, cfg published.Config) (published.Report, error) {
+	view := evalProgress(c)
+	defer view.close()
+	return published.Run(c.Context, cfg, func(workload string, done, total int) {
+		before := float64(slices.Index(cfg.Workloads, workload))
+		view.show((before+float64(done)/float64(total))/float64(len(cfg.Workloads)), workload, fmt.Sprintf("%s: %d of %d episodes", workload, done, total))
+	})
+}
+
+func writeOpenB(w io.Writer, r published.Report, format string) error {
+	switch format {
+	case "json":
+		out := json.NewEncoder(w)
+		out.SetIndent("", "  ")
+		return out.Encode(r)
+	case "csv":
+		return r.WriteCSV(w)
+	}
+	return r.Write(w, format == "markdown")
+}

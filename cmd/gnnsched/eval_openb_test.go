@@ -1,0 +1,80 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gnnsched/internal/exit"
+)
+
+// traceFolder holds a trace of three nodes and a few pods.
+func traceFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"openb_node_list_gpu_node.csv": "sn,cpu_milli,memory_mib,gpu,model\na,8000,65536,2,T4\nb,16000,65536,4,P100\nc,4000,65536,1,T4\n",
+		"openb_pod_list_default.csv":   "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np0,1000,64,1,400,\np1,1000,64,1,1000,T4\np2,2000,64,0,0,\np3,2000,64,2,1000,\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestEvalOpenB(t *testing.T) {
+	dir := traceFolder(t)
+	for _, c := range []struct {
+		args []string
+		code int
+		out  []string // in stdout, or in stderr where the code is not OK
+	}{
+		{[]string{"--data", dir, "--seeds", "2"}, exit.OK, []string{"default: pods of the openb trace", "fgd", "gpu-packing", "95.39 ± 0.08", "2 paired seeds (42 to 43)"}},
+		{[]string{"--data", dir, "--seeds", "2", "--policy", "random", "--policy", "best-fit", "-o", "markdown", "--node-order", "file"}, exit.OK, []string{"### default", "| best-fit |", "Difference from random"}},
+		{[]string{"--data", dir, "--seeds", "1", "--policies", "fgd,gpu-best-fit", "-o", "csv", "--factor", "1"}, exit.OK, []string{"default,fgd,42,", "default,gpu-best-fit,42,"}},
+		{[]string{"--data", dir, "--seeds", "1", "--policies", "fgd", "-o", "json"}, exit.OK, []string{`"workload": "default"`, `"mean130": 95.391`}},
+		{[]string{"--data", dir, "--seeds", "1", "--check"}, exit.Gate, []string{"published figures are not reproduced", "fgd on default"}},
+		{[]string{}, exit.Usage, []string{"--data is missing"}},
+		{[]string{"--data", filepath.Join(dir, "none")}, exit.Usage, []string{"holds no openb_node_list_gpu_node.csv", "data/csv"}},
+		{[]string{"--data", dir, "--workload", "cpu100"}, exit.Usage, []string{`there is no "cpu100"`, "but default"}},
+		{[]string{"--data", dir, "--policies", "guess"}, exit.Usage, []string{"no policy is called"}},
+		{[]string{"--data", dir, "--seeds", "0"}, exit.Usage, []string{"outside 1"}},
+		{[]string{"--data", dir, "--factor", "0"}, exit.Usage, []string{"--factor 0"}},
+		{[]string{"--data", dir, "--node-order", "name"}, exit.Usage, []string{"neither drawn nor file"}},
+		{[]string{"--data", dir, "--ties", "last"}, exit.Usage, []string{"none of own, first and random"}},
+		{[]string{"--data", dir, "--ties", "random", "--seeds", "1", "--policies", "fgd"}, exit.OK, []string{"fgd"}},
+		{[]string{"--data", dir, "-o", "xml"}, exit.Usage, []string{"markdown"}},
+		{[]string{"--data", dir, "more"}, exit.Usage, []string{"unexpected argument"}},
+	} {
+		code, stdout, stderr := run(t, append([]string{"gnnsched", "eval", "openb", "--log-dir", ""}, c.args...)...)
+		text := stdout
+		if c.code != exit.OK {
+			text = stderr
+		}
+		for _, want := range c.out {
+			if code != c.code || !strings.Contains(text, want) {
+				t.Errorf("%v: exit code %d, want %d; no %q in %s", c.args, code, c.code, want, text)
+			}
+		}
+	}
+}
+
+// A scenario may name a trace by paths beside its file; its tables then have the GPUs, and its
+// thresholds may be about them.
+func TestEvalScenarioOfTrace(t *testing.T) {
+	dir := traceFolder(t)
+	for name, factor := range map[string]string{"inflated": "2", "replayed": "0"} {
+		file := filepath.Join(dir, name+".yaml")
+		text := "name: " + name + "\nabout: a trace\nobjective: pack\nopenb: {nodes: openb_node_list_gpu_node.csv, pods: openb_pod_list_default.csv, factor: " + factor +
+			"}\nthresholds: [fgd.gpuIdle <= 1]\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, stdout, stderr := run(t, "gnnsched", "eval", "--scenario", file, "--policies", "fgd,random", "--seeds", "2", "--log-dir", "")
+		if code != exit.OK || !strings.Contains(stdout, "gpu idle") || !strings.Contains(stdout, "gpu stranded") || !strings.Contains(stdout, "PASS fgd.gpuIdle") {
+			t.Errorf("%s: exit code %d: %s%s", name, code, stdout, stderr)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package published
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/sim"
+)
+
+// WriteCSV writes a row for each workload, policy and seed, with all digits.
+func (r Report) WriteCSV(w io.Writer) error {
+	head := []string{"workload", "policy", "seed"}
+	for _, m := range metrics {
+		head = append(head, m.Name)
+	}
+	rows := [][]string{append(head, "arrived", "placed")}
+	for _, c := range r.Comparisons {
+		for _, x := range c.Results {
+			for i, o := range x.Outcomes {
+				row := []string{c.Scenario.Name, x.Name, strconv.FormatUint(c.Seeds[i], 10)}
+				for _, m := range metrics {
+					row = append(row, strconv.FormatFloat(m.Of(o), 'g', -1, 64))
+				}
+				rows = append(rows, append(row, strconv.Itoa(o.Arrived), strconv.Itoa(o.Placed)))
+			}
+		}
+	}
+	if err := csv.NewWriter(w).WriteAll(rows); err != nil {
+		return fmt.Errorf("write the CSV: %w", err)
+	}
+	return nil
+}
+
+type jsonWorkload struct {
+	Workload string       `json:"workload"`
+	Factor   float64      `json:"factor"`
+	Seeds    []uint64     `json:"seeds"`
+	Baseline string       `json:"baseline"`
+	Policies []jsonPolicy `json:"policies"`
+}
+
+type jsonPolicy struct {
+	Name       string                   `json:"name"`
+	Mean       map[string]eval.Interval `json:"mean"`                 // of each metric
+	SD         map[string]float64       `json:"sd"`                   // over the seeds
+	Difference *eval.Difference         `json:"difference,omitempty"` // of gpuAllocation from the baseline, in points
+	Published  *Figure                  `json:"published,omitempty"`
+	Reproduced *bool                    `json:"reproduced,omitempty"`
+	Outcomes   []sim.Outcome            `json:"outcomes"` // by seed
+}
+
+// MarshalJSON implements json.Marshaler: a list of the workloads.
+func (r Report) MarshalJSON() ([]byte, error) {
+	var out []jsonWorkload
+	for _, c := range r.Comparisons {
+		w := jsonWorkload{Workload: c.Scenario.Name, Factor: r.Factor, Seeds: c.Seeds, Baseline: c.Results[0].Name}
+		for i, x := range c.Results {
+			p := jsonPolicy{Name: x.Name, Mean: map[string]eval.Interval{}, SD: map[string]float64{}, Outcomes: x.Outcomes}
+			for _, m := range metrics {
+				p.Mean[m.Name] = eval.Bootstrap(x.Values(m))
+				_, p.SD[m.Name] = meanSD(x, m)
+			}
+			if i > 0 {
+				p.Difference = new(c.Difference(x, allocation))
+			}
+			if f, known := r.figure(c.Scenario.Name, x.Name); known {
+				p.Published, p.Reproduced = &f, new(f.Reproduces(x.Mean(allocation)))
+			}
+			w.Policies = append(w.Policies, p)
+		}
+		out = append(out, w)
+	}
+	return json.Marshal(out)
+}

@@ -1,0 +1,140 @@
+package published
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"gonum.org/v1/gonum/stat"
+
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/sim"
+)
+
+// Report is what came of a Run, a comparison for each workload. The first contender is the
+// baseline.
+type Report struct {
+	Factor      float64
+	Comparisons []*eval.Comparison
+}
+
+// The metrics of the tables. Unlike those of package eval, more is better for the allocations.
+var (
+	allocation = eval.Metric{Name: "gpuAllocation", Title: "GPU allocation", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.Allocation }}
+	atFull     = eval.Metric{Name: "gpuAllocationAtFull", Title: "at 100%", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.AllocationAtFull }}
+	metrics    = []eval.Metric{
+		allocation, atFull,
+		{Name: "gpuStranded", Title: "stranded", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.Stranded }},
+		{Name: "unscheduled", Title: "unscheduled", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.Unscheduled) }},
+		{Name: "unscheduledCPU", Title: "without GPU", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.GPU.UnscheduledCPU) }},
+		{Name: "unscheduledShare", Title: "share", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.GPU.UnscheduledShare) }},
+		{Name: "unscheduledWhole", Title: "whole", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.GPU.UnscheduledWhole) }},
+	}
+)
+
+// Missed are the published figures that were not reproduced, a line for each.
+func (r Report) Missed() (out []string) {
+	for _, c := range r.Comparisons {
+		for _, x := range c.Results {
+			if f, known := r.figure(c.Scenario.Name, x.Name); known && !f.Reproduces(x.Mean(allocation)) {
+				out = append(out, fmt.Sprintf("%s on %s: %.2f, published %.2f, tolerance %.2f", x.Name, c.Scenario.Name, x.Mean(allocation), f.Mean130, f.Tolerance()))
+			}
+		}
+	}
+	return out
+}
+
+// figure is what was published of the same run.
+func (r Report) figure(workload, policy string) (Figure, bool) {
+	if r.Factor != Factor {
+		return Figure{}, false
+	}
+	return Of(workload, policy)
+}
+
+// Write writes two tables for each workload, for a terminal or as Markdown: the GPU allocation
+// beside the published one, and the differences from the baseline.
+func (r Report) Write(w io.Writer, markdown bool) error {
+	var b bytes.Buffer
+	for _, c := range r.Comparisons {
+		title := "%s: %s"
+		if markdown {
+			title = "### %s\n\n%s"
+		}
+		fmt.Fprintf(&b, title+".\n\nGPU allocation in %%, mean ± standard deviation over %s:\n\n", c.Scenario.Name, c.Scenario.About, seeds(c))
+		if err := eval.Render(&b, r.allocations(c), markdown); err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "\nDifference from %s in points of GPU allocation on the same seeds, and means of the pods without a node:\n\n", c.Results[0].Name)
+		if err := eval.Render(&b, differences(c), markdown); err != nil {
+			return err
+		}
+		b.WriteByte('\n')
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func seeds(c *eval.Comparison) string {
+	if n := len(c.Seeds); n > 1 {
+		return fmt.Sprintf("%d paired seeds (%d to %d)", n, c.Seeds[0], c.Seeds[n-1])
+	}
+	return fmt.Sprintf("seed %d alone", c.Seeds[0])
+}
+
+// allocations are the rows of the first table.
+func (r Report) allocations(c *eval.Comparison) [][]string {
+	end := fmt.Sprintf("at %.0f%%", 100*r.Factor)
+	rows := [][]string{{"policy", end, "95% interval", "published", "off by", "reproduced", "at 100%", "published"}}
+	for _, x := range c.Results {
+		row := []string{x.Name, plusMinus(meanSD(x, allocation)), "", "", "", "", plusMinus(meanSD(x, atFull)), ""}
+		if len(c.Seeds) > 1 {
+			i := eval.Bootstrap(x.Values(allocation))
+			row[2] = fmt.Sprintf("%.2f to %.2f", i.Low, i.High)
+		}
+		if f, known := r.figure(c.Scenario.Name, x.Name); known {
+			mean := x.Mean(allocation)
+			row[3], row[4], row[5] = plusMinus(f.Mean130, f.SD130), fmt.Sprintf("%+.2f", mean-f.Mean130), "no"
+			if f.Reproduces(mean) {
+				row[5] = "yes"
+			}
+			row[7] = plusMinus(f.Mean100, f.SD100)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// differences are the rows of the second table.
+func differences(c *eval.Comparison) [][]string {
+	rows := [][]string{{"policy", "difference", "95% interval", "p"}}
+	for _, m := range metrics[2:] {
+		rows[0] = append(rows[0], m.Title)
+	}
+	for i, x := range c.Results {
+		row := []string{x.Name, "", "", ""}
+		if i > 0 {
+			d := c.Difference(x, allocation)
+			row[1] = fmt.Sprintf("%+.2f", d.Mean)
+			if len(c.Seeds) > 1 {
+				row[2], row[3] = fmt.Sprintf("%+.2f to %+.2f", d.Low, d.High), fmt.Sprintf("%.3g", d.P)
+			}
+		}
+		for _, m := range metrics[2:] {
+			row = append(row, fmt.Sprintf("%.*f", m.Digits, x.Mean(m)))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// meanSD is the mean over the seeds and their standard deviation, 0 for one seed.
+func meanSD(r eval.Result, m eval.Metric) (mean, sd float64) {
+	values := r.Values(m)
+	if len(values) == 1 {
+		return values[0], 0
+	}
+	return stat.MeanStdDev(values, nil)
+}
+
+func plusMinus(mean, sd float64) string { return fmt.Sprintf("%.2f ± %.2f", mean, sd) }
