@@ -70,6 +70,10 @@ func TestBalanceOfGPUs(t *testing.T) {
 	if got := (Balance{}).Cost(some); math.Abs(got-(2*want+0.25)/3) > 1e-12 {
 		t.Errorf("%v, want %v", got, (2*want+0.25)/3)
 	}
+	some[0].Requested.GPU, some[0].Requested.GPUMilli = 0, 1000 // shares of a device count by what they are
+	if got := (Balance{}).Cost(some); math.Abs(got-(2*want+0.25)/3) > 1e-12 {
+		t.Errorf("with shares: %v, want %v", got, (2*want+0.25)/3)
+	}
 	if got := (Balance{}).Cost([]*cluster.Node{tainted(withGPU(4, 4, at(0, 0))), without[0], without[1], without[2]}); got != want {
 		t.Errorf("GPUs of a node that is not available: %v, want %v", got, want)
 	}
