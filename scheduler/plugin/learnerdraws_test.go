@@ -1,0 +1,132 @@
+package plugin
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/policy"
+)
+
+// An actor-critic draws candidates with the probabilities of the softmax of its scores, and the step
+// has the logarithm of the chosen one's, and whose it is.
+func TestActorCriticDraws(t *testing.T) {
+	const profile, nodes, draws = "draws", 5, 4000
+	args := drawing(t)
+	b, finish := newLearningBed(t, profile, args)
+	b.alike(t, profile, nodes)
+	start, err := checkpoint.Load(args.Checkpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	best, drawn := 0, map[string]int{}
+	for i := range draws {
+		pod := benchPod(i, 0, "")
+		state, node, ok := b.cycle(t, profile, pod)
+		if !ok {
+			t.Fatal("no choice")
+		}
+		d := read(state)
+		out, err := b.learner.net.NewSession().Score(d.step.State, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chances := softmax(out.Scores)
+		at := slices.Index(d.rows, b.learner.mirror.row[node])
+		if math.Abs(math.Exp(d.step.Log)-chances[at]) > 1e-5 || d.step.Network != start.Fingerprint() || d.step.Action != at {
+			t.Fatalf("draw %d: action %d with probability %v of network %x; want %d, %v, %x", i, d.step.Action, math.Exp(d.step.Log), d.step.Network, at, chances[at], start.Fingerprint())
+		}
+		if at == policy.Best(out.Scores) {
+			best++
+		}
+		drawn[node]++
+		b.sched.Profiles[profile].RunReservePluginsUnreserve(b.ctx, state, pod, node)
+	}
+	finish()
+	for node, n := range drawn { // nodes in the same state are as likely as each other
+		if math.Abs(float64(n)/draws-1./nodes) > 0.03 {
+			t.Errorf("%s was drawn %d times of %d", node, n, draws)
+		}
+	}
+	if got := counter(t, exploredTotal.WithLabelValues(profile)); len(drawn) != nodes || got != float64(draws-best) {
+		t.Errorf("%v; %v explored, want %d", drawn, got, draws-best)
+	}
+}
+
+func softmax(scores []float32) []float64 {
+	out, total := make([]float64, len(scores)), 0.0
+	for i, v := range scores {
+		out[i] = math.Exp(float64(v))
+		total += out[i]
+	}
+	for i := range out {
+		out[i] /= total
+	}
+	return out
+}
+
+// A node that others chose than the network's probabilities is no step of an actor-critic's.
+func TestOverruledDrawsAreNoSteps(t *testing.T) {
+	const profile = "overruled"
+	b, finish := newLearningBed(t, profile, drawing(t))
+	b.alike(t, profile, 5)
+	f := b.sched.Profiles[profile]
+	for i := range 10 {
+		pod := benchPod(i, 0, "")
+		nodes, state := b.filter(t, profile, pod)
+		if st := f.RunPreScorePlugins(b.ctx, state, pod, nodes); !st.IsSuccess() {
+			t.Fatal(st.AsError())
+		}
+		d := read(state)
+		other := nodes[(slices.Index(d.rows, d.drawn)+i%2)%len(nodes)].Node().Name // every second time the drawn one
+		if st := f.RunReservePluginsReserve(b.ctx, state, pod, other); !st.IsSuccess() {
+			t.Fatal(st.AsError())
+		}
+		f.RunPostBindPlugins(b.ctx, state, pod, other)
+	}
+	waitSent(t, profile, 5)
+	if got := finish(); len(got) != 5 || counter(t, learningSteps.WithLabelValues(profile, "overruled")) != 5 {
+		t.Errorf("%d steps of 10", len(got))
+	}
+}
+
+// A pod that finds no node counts once, however often it is tried, and the steps after it say so.
+func TestWaitsAreCounted(t *testing.T) {
+	const profile = "waits"
+	b, finish := newLearningBed(t, profile, learning(t, 0))
+	b.alike(t, profile, 3)
+	f := b.sched.Profiles[profile]
+	place := func(i int) {
+		pod := benchPod(i, 0, "")
+		state, node, ok := b.cycle(t, profile, pod)
+		if !ok {
+			t.Fatal("no choice")
+		}
+		f.RunPostBindPlugins(b.ctx, state, pod, node)
+	}
+	for i, waits := range []int{0, 2, 1} {
+		for range waits {
+			pod := benchPod(0, 0, "")
+			for range 2 { // tried again, it has the condition
+				if _, st := b.learner.PostFilter(b.ctx, framework.NewCycleState(), pod, nil); !st.IsRejected() {
+					t.Fatalf("status %v", st)
+				}
+				pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable}}
+			}
+		}
+		place(i)
+	}
+	waitSent(t, profile, 3)
+	for i, s := range finish() {
+		if want := []uint64{0, 2, 3}[i]; s.Waited != want {
+			t.Errorf("step %d: %d have waited, want %d", i, s.Waited, want)
+		}
+	}
+	if n := counter(t, waitedTotal.WithLabelValues(profile)); n != 3 {
+		t.Errorf("%v are counted", n)
+	}
+}

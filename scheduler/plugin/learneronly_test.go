@@ -1,0 +1,116 @@
+package plugin
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Without the argument the profile has nothing that explores: kube-scheduler is given another
+// type, which has no extension point to learn from.
+func TestNothingExploresWithoutLearn(t *testing.T) {
+	b := newBed(t, "plain", Args{Checkpoint: untrained(t, 1, nil)})
+	if b.plugin == nil || b.learner != nil || b.plugin.explore != nil {
+		t.Fatalf("plugin %v, learner %v", b.plugin, b.learner)
+	}
+	var made fwk.Plugin = b.plugin
+	if _, reserves := made.(fwk.ReservePlugin); reserves {
+		t.Error("it hears of reservations")
+	}
+	if _, filters := made.(fwk.PostFilterPlugin); filters {
+		t.Error("it hears of pods that wait")
+	}
+	if _, binds := made.(fwk.PostBindPlugin); binds {
+		t.Error("it hears of bindings")
+	}
+	b.alike(t, "plain", 5)
+	_, first, _ := b.cycle(t, "plain", benchPod(0, 0, ""))
+	for i := range 200 {
+		state, node, ok := b.cycle(t, "plain", benchPod(i, 0, ""))
+		if !ok || node != first {
+			t.Fatalf("decision %d is %s, not %s", i, node, first)
+		}
+		if read(state) != nil {
+			t.Fatal("the decision was noted")
+		}
+	}
+}
+
+// And no code could make it explore: the source has one place that does, which only a
+// Learner gets to, which only one place makes, behind the argument.
+func TestExplorationHangsOnTheArgument(t *testing.T) {
+	for name, want := range map[string]string{
+		"newLearner":    "New, if args.Learn != nil",
+		"p.explore =":   "newLearner",
+		"preferAnother": "explore",
+		"policy.Sample": "explore",
+		"Learner{":      "newLearner",
+	} {
+		if got := uses(t, name); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s is in %q, want %q alone", name, got, want)
+		}
+	}
+}
+
+// uses lists the functions, with the nearest condition about args, that call name, assign to
+// it or make it.
+func uses(t *testing.T, name string) []string {
+	t.Helper()
+	set := token.NewFileSet()
+	packages, err := parser.ParseDir(set, ".", func(i fs.FileInfo) bool { return !strings.HasSuffix(i.Name(), "_test.go") }, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, file := range packages["plugin"].Files {
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
+				walk(f.Body, name, f.Name.Name, func(where string) { out = append(out, where) })
+			}
+		}
+	}
+	return out
+}
+
+func walk(n ast.Node, name, where string, found func(string)) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.IfStmt:
+			if c := expression(n.Cond); strings.Contains(c, "args.") {
+				walk(n.Body, name, where+", if "+c, found)
+				return false
+			}
+		case *ast.CallExpr:
+			if expression(n.Fun) == name {
+				found(where)
+			}
+		case *ast.AssignStmt:
+			if len(n.Lhs) == 1 && expression(n.Lhs[0])+" =" == name {
+				found(where)
+			}
+		case *ast.CompositeLit:
+			if n.Type != nil && expression(n.Type)+"{" == name && len(n.Elts) > 0 {
+				found(where)
+			}
+		}
+		return true
+	})
+}
+
+func expression(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return expression(e.X) + "." + e.Sel.Name
+	case *ast.BinaryExpr:
+		return expression(e.X) + " " + e.Op.String() + " " + expression(e.Y)
+	}
+	return ""
+}
