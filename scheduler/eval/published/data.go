@@ -40,6 +40,7 @@ type jsonWorkload struct {
 	Factor   float64      `json:"factor"`
 	Seeds    []uint64     `json:"seeds"`
 	Baseline string       `json:"baseline"`
+	Bounds   []float64    `json:"bounds"` // of the GPU allocation, by seed: 0 to 1
 	Policies []jsonPolicy `json:"policies"`
 }
 
@@ -56,8 +57,8 @@ type jsonPolicy struct {
 // MarshalJSON implements json.Marshaler: a list of the workloads.
 func (r Report) MarshalJSON() ([]byte, error) {
 	var out []jsonWorkload
-	for _, c := range r.Comparisons {
-		w := jsonWorkload{Workload: c.Scenario.Name, Factor: r.Factor, Seeds: c.Seeds, Baseline: c.Results[0].Name}
+	for i, c := range r.Comparisons {
+		w := jsonWorkload{Bounds: r.Bounds[i], Workload: c.Scenario.Name, Factor: r.Factor, Seeds: c.Seeds, Baseline: c.Results[0].Name}
 		for i, x := range c.Results {
 			p := jsonPolicy{Name: x.Name, Mean: map[string]eval.Interval{}, SD: map[string]float64{}, Outcomes: x.Outcomes}
 			for _, m := range metrics {

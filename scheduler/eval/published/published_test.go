@@ -68,7 +68,7 @@ func made(factor float64) Report {
 		}
 		c.Results = append(c.Results, r)
 	}
-	return Report{Factor: factor, Comparisons: []*eval.Comparison{c}}
+	return Report{Factor: factor, Comparisons: []*eval.Comparison{c}, Bounds: [][]float64{{0.97, 0.98, 0.975}}}
 }
 
 func TestReportsGolden(t *testing.T) {

@@ -92,7 +92,23 @@ func Run(ctx context.Context, c Config, progress func(workload string, done, tot
 		if err != nil {
 			return out, err
 		}
-		out.Comparisons = append(out.Comparisons, r)
+		bounds, err := boundsOf(nodes, pods, c)
+		if err != nil {
+			return out, err
+		}
+		out.Comparisons, out.Bounds = append(out.Comparisons, r), append(out.Bounds, bounds)
+	}
+	return out, nil
+}
+
+// boundsOf are the bounds of the episodes' arrivals, by seed.
+func boundsOf(nodes []openb.Node, pods []openb.Pod, c Config) (out []float64, err error) {
+	for _, seed := range c.Seeds {
+		arrivals, err := openb.Inflate(pods, c.Factor, openb.GPUMilli(nodes), seed)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Bound(nodes, arrivals))
 	}
 	return out, nil
 }
