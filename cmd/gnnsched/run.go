@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"gnnsched/internal/kube"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/server"
+	"gnnsched/workload/openb"
 )
 
 // runCommands are rungnn, rundqn, runacgnn and runacdqn: the same scheduler with another
@@ -52,7 +54,7 @@ func runCommands() []*ucli.Command {
 
 func heuristicHelp() string {
 	var b strings.Builder
-	for _, h := range policy.Heuristics() {
+	for _, h := range slices.Concat(policy.Heuristics(), policy.GPUHeuristics()) {
 		fmt.Fprintf(&b, "   %-27s %s\n", h.Name, h.About)
 	}
 	return b.String()
@@ -64,6 +66,7 @@ func runFlags(variant string) []ucli.Flag {
 		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides in the network's place: " + strings.Join(policy.HeuristicNames(), ", ")},
 		&ucli.StringSliceFlag{Name: "profiles", Usage: "serve these `NAMES` at once, each under its own name: " + strings.Join(server.ProfileNames(), ", ")},
 		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: the one that the program carries. A changed file is loaded at once"},
+		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` of the openb format, by which policies for GPUs know what pods usually ask for; default: what came so far"},
 		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond, Usage: "`TIME` for one pass of the network before upstream's scores decide"},
 		&ucli.StringSliceFlag{Name: "blend", Usage: "add upstream score plugins as `NAME=WEIGHT` (the network or the policy has weight 1)"},
 		&ucli.IntFlag{Name: "percentage-of-nodes-to-score", Usage: "`PERCENT` of the nodes to look for feasible ones among; 0 is upstream's adaptive share"},
@@ -216,6 +219,11 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	}
 	for i := range cfg.Profiles {
 		cfg.Profiles[i].Deadline, cfg.Profiles[i].Blend = c.Duration("deadline"), blend
+		if file := c.String("workload"); file != "" && cfg.Profiles[i].Variant != server.DefaultProfile {
+			if cfg.Profiles[i].Workload, err = readableWorkload(file); err != nil {
+				return cfg, err
+			}
+		}
 	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, exit.New(exit.Usage, err, "see --help")
@@ -224,6 +232,18 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 		return cfg, checkCheckpoint(path)
 	}
 	return cfg, nil
+}
+
+// readableWorkload is the path of a pod list that the scheduler will be able to read.
+func readableWorkload(file string) (string, error) {
+	if _, err := openb.LoadPods(file); err != nil {
+		return "", exit.New(exit.Usage, fmt.Errorf("--workload: %w", err), "docs/workload.md describes the file")
+	}
+	path, err := filepath.Abs(file) // the configuration may be read from elsewhere
+	if err != nil {
+		return "", fmt.Errorf("--workload: %w", err)
+	}
+	return path, nil
 }
 
 // chosenProfiles are those of --profiles, or the one of the other flags.

@@ -28,8 +28,9 @@ var may = map[string][]string{
 	"scheduler/policy":    {"gnn/graph", "scheduler/cluster", "scheduler/objective", "scheduler/encode", "scheduler/gpu", "gnn/infer"},
 	"scheduler/objective": {"scheduler/cluster"},
 	"scheduler/gpu":       {"scheduler/cluster"},
+	"scheduler/gpushare":  {"scheduler/cluster"},
 	"scheduler/online":    {"gnn/graph"},
-	"scheduler/plugin":    {"scheduler/online", "scheduler/cluster", "scheduler/policy", "scheduler/objective", "gnn/graph", "gnn/infer", "gnn/checkpoint"},
+	"scheduler/plugin":    {"scheduler/online", "scheduler/cluster", "scheduler/gpu", "scheduler/gpushare", "workload/openb", "scheduler/policy", "scheduler/objective", "gnn/graph", "gnn/infer", "gnn/checkpoint"},
 	"scheduler/server":    {"scheduler/plugin", "scheduler/policy", "internal/exit"},
 	"scheduler/bench":     {"scheduler/server", "scheduler/plugin", "gnn/checkpoint", "kwok", "internal"},
 	"scheduler/sim":       {"scheduler/cluster", "scheduler/gpu", "scheduler/encode", "scheduler/objective", "workload"},
@@ -37,8 +38,8 @@ var may = map[string][]string{
 	"scheduler/learn":     {"scheduler/online", "scheduler/cluster", "scheduler/encode", "scheduler/objective", "scheduler/policy", "scheduler/sim", "scheduler/eval", "workload", "gnn"},
 	"scheduler/eval":      {"scheduler/cluster", "scheduler/policy", "scheduler/objective", "scheduler/sim", "workload"},
 	"scheduler/tune":      {"scheduler/policy", "scheduler/sim", "scheduler/eval"},
-	"workload":            {"scheduler/cluster", "workload", "internal/exit"},
-	"kwok":                {"kwok", "internal/exit"},
+	"workload":            {"scheduler/cluster", "scheduler/gpushare", "workload", "internal/exit"},
+	"kwok":                {"kwok", "scheduler/gpushare", "workload/openb", "internal/exit"},
 	"internal":            {"gnn", "scheduler", "workload", "internal"},
 }
 

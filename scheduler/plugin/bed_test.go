@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -41,10 +42,15 @@ type bed struct {
 // what its informers know.
 func newBed(t testing.TB, profile string, args Args, objects ...runtime.Object) *bed {
 	t.Helper()
+	return newBedWith(t, fake.NewClientset(objects...), profile, args)
+}
+
+// newBedWith is newBed on a given client.
+func newBedWith(t testing.TB, client kubernetes.Interface, profile string, args Args) *bed {
+	t.Helper()
 	log := logr.Discard() // the tests make errors by the hundred
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), log))
 	t.Cleanup(cancel)
-	client := fake.NewClientset(objects...)
 	informers := scheduler.NewInformerFactory(client, 0)
 	b := &bed{ctx: ctx, log: log}
 	catch := func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
@@ -59,7 +65,7 @@ func newBed(t testing.TB, profile string, args Args, objects ...runtime.Object) 
 	b.sched, err = scheduler.New(ctx, client, informers, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		scheduler.WithProfiles(upstreamProfile(t), learnedProfile(t, profile, args)),
-		scheduler.WithFrameworkOutOfTreeRegistry(fwkruntime.Registry{Name: catch}),
+		scheduler.WithFrameworkOutOfTreeRegistry(fwkruntime.Registry{Name: catch, GPUSharesName: NewGPUShares}),
 		scheduler.WithPercentageOfNodesToScore(nil),
 	)
 	if err != nil {
@@ -76,7 +82,17 @@ func upstreamProfile(t testing.TB) config.KubeSchedulerProfile {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Profiles[0]
+	p := c.Profiles[0]
+	// As server.Config has it.
+	shares := config.Plugin{Name: GPUSharesName}
+	p.Plugins.MultiPoint.Enabled = append(p.Plugins.MultiPoint.Enabled, shares)
+	p.Plugins.Bind.Enabled = []config.Plugin{shares, {Name: "DefaultBinder"}}
+	return p
+}
+
+// snapshot is the one that all profiles share.
+func (b *bed) snapshot(profile string) *cache.Snapshot {
+	return b.sched.Profiles[profile].SnapshotSharedLister().(*cache.Snapshot)
 }
 
 func learnedProfile(t testing.TB, name string, args Args) config.KubeSchedulerProfile {

@@ -8,9 +8,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/gpushare"
 )
-
-const gpuResource = v1.ResourceName("nvidia.com/gpu")
 
 // mirror keeps plain values of the scheduler's snapshot, and converts again only the nodes
 // whose generation changed. Generations are unique in a process, so one and the same
@@ -86,23 +85,37 @@ func convertNode(info fwk.NodeInfo) *cluster.Node {
 	}
 	n.Allocatable = amounts(info.GetAllocatable())
 	n.Allocatable.Pods = int64(info.GetAllocatable().GetAllowedPodNumber())
+	gpushare.SetDevices(n, node.Labels, gpushare.In(node.Status.Allocatable))
+	running := make([]gpushare.Running, 0, len(info.GetPods()))
 	for _, p := range info.GetPods() {
-		n.Add(amounts(p.CalculateResource().Resource))
+		running = append(running, runningPod(p))
 	}
+	gpushare.Place(n, running)
 	n.Generation = info.GetGeneration()
 	return n
 }
 
+// runningPod is what a pod on a node takes of it.
+func runningPod(p fwk.PodInfo) gpushare.Running {
+	pod, requested := p.GetPod(), p.CalculateResource().Resource
+	// A pod that contradicts itself was bound by somebody else; what it has of whole devices
+	// counts.
+	gpu, _ := gpushare.OfPod(pod.Annotations, func(name v1.ResourceName) int64 { return requested.GetScalarResources()[name] })
+	out := gpushare.Running{Requests: amounts(requested), On: gpushare.Devices(pod.Annotations)}
+	out.Requests.GPU, out.Requests.GPUMilli = gpu.GPU, gpu.GPUMilli
+	return out
+}
+
 func amounts(r fwk.Resource) cluster.Resources {
-	return cluster.Resources{MilliCPU: r.GetMilliCPU(), Memory: r.GetMemory(), GPU: r.GetScalarResources()[gpuResource]}
+	return cluster.Resources{MilliCPU: r.GetMilliCPU(), Memory: r.GetMemory()}
 }
 
 // convertPod keeps what scoring needs: the filters have run.
 func convertPod(pod *v1.Pod) cluster.Pod {
 	r := resource.PodRequests(pod, resource.PodResourcesOptions{})
-	gpu := r[gpuResource]
+	gpu, _ := gpushare.OfPod(pod.Annotations, gpushare.In(r)) // a pod with an error gets no further than GPUShares
 	return cluster.Pod{
-		Name: pod.Name, Namespace: pod.Namespace,
-		Requests: cluster.Resources{MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value(), GPU: gpu.Value(), Pods: 1},
+		Name: pod.Name, Namespace: pod.Namespace, GPUModels: gpu.Models,
+		Requests: cluster.Resources{MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value(), GPU: gpu.GPU, GPUMilli: gpu.GPUMilli, Pods: 1},
 	}
 }

@@ -17,8 +17,9 @@ type model struct {
 	profile string
 	file    string // empty for a shipped checkpoint, which never changes
 	current atomic.Pointer[infer.Network]
-	seen    os.FileInfo // of the file when it was last read; nil for never
-	missing bool        // the file was not there at the last look
+	devices atomic.Pointer[infer.GPUNetwork] // instead of current, where the checkpoint is one for GPU devices
+	seen    os.FileInfo                      // of the file when it was last read; nil for never
+	missing bool                             // the file was not there at the last look
 }
 
 // openModel loads what args name. A model that is not there, or of no use, is not an error:
@@ -82,24 +83,39 @@ func same(a, b os.FileInfo) bool {
 }
 
 func (m *model) swap(ctx context.Context, c *checkpoint.Checkpoint, err error) {
-	var n *infer.Network
 	if err == nil {
-		n, err = infer.New(c)
+		err = m.use(c)
 	}
 	if err != nil {
 		m.complain(ctx, err)
 		return
 	}
-	m.current.Store(n)
 	reloads.WithLabelValues(m.profile, "ok").Inc()
 	a := c.Manifest.Architecture
 	logger(ctx).Info("Network loaded", "profile", m.profile, "file", m.file, "encoder", a.Encoder, "head", a.Head, "objective", c.Manifest.Objective)
 }
 
+// use makes the checkpoint's network the one in use.
+func (m *model) use(c *checkpoint.Checkpoint) error {
+	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
+		n, err := infer.NewGPU(c)
+		if err == nil {
+			m.devices.Store(n)
+		}
+		return err
+	}
+	n, err := infer.New(c)
+	if err == nil {
+		m.current.Store(n)
+		m.devices.Store(nil)
+	}
+	return err
+}
+
 func (m *model) complain(ctx context.Context, err error) {
 	reloads.WithLabelValues(m.profile, "error").Inc()
 	doing := "upstream's scoring decides"
-	if m.current.Load() != nil {
+	if m.current.Load() != nil || m.devices.Load() != nil {
 		doing = "the network loaded before goes on"
 	}
 	logger(ctx).Error(err, "Checkpoint of no use", "profile", m.profile, "file", m.file, "until then", doing)

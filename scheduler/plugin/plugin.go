@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,7 +37,10 @@ type Plugin struct {
 	mu        sync.Mutex // scheduling cycles come one at a time; this keeps it so
 	net       *infer.Network
 	learned   *policy.Learned
+	gpuNet    *infer.GPUNetwork
+	gpu       *policy.GPULearned
 	heuristic policy.Policy // of this profile alone; nil for not yet made
+	demand    *demand       // nil where the decider does not ask for it
 	mirror    mirror
 	rows      []int32
 	raw       []float32
@@ -68,10 +72,14 @@ func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, err
 		handle: h, profile: profile, deadline: args.Deadline.Duration, upstream: up, metrics: metricsOf(profile),
 		complained: map[string]time.Time{},
 	}
+	deciders.Store(h, p)
+	context.AfterFunc(ctx, func() { deciders.Delete(h) })
 	if args.Policy != "" {
-		h, err := policy.FindHeuristic(args.Policy)
-		p.makes = &h
+		err := p.decideBy(args)
 		return p, err
+	}
+	if p.demand, err = newDemand(args.Workload); err != nil {
+		return nil, err
 	}
 	p.model = openModel(ctx, args, profile)
 	go p.model.watch(ctx, args.ReloadInterval.Duration)
@@ -79,6 +87,22 @@ func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, err
 		return newLearner(ctx, p, *args.Learn)
 	}
 	return p, nil
+}
+
+// deciders are the plugins of this process by their profile's handle, for GPUShares.
+var deciders sync.Map
+
+// decideBy makes a heuristic decide.
+func (p *Plugin) decideBy(args Args) error {
+	h, err := policy.FindHeuristic(args.Policy)
+	if err != nil {
+		return err
+	}
+	p.makes = &h
+	if slices.ContainsFunc(policy.GPUHeuristics(), func(g policy.Heuristic) bool { return g.Name == h.Name }) {
+		p.demand, err = newDemand(args.Workload)
+	}
+	return err
 }
 
 // Name implements fwk.Plugin.
@@ -123,7 +147,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 func (p *Plugin) byRow(raw []float32) *scores {
 	out := make([]int8, len(p.mirror.snapshot.Nodes)+len(raw))
 	list, byRow := out[:len(raw)], out[len(raw):]
-	toNodeScores(raw, list, p.makes != nil && p.makes.RandomTies)
+	toNodeScores(raw, list, p.rows, p.makes != nil && p.makes.RandomTies)
 	for i, r := range p.rows {
 		byRow[r] = list[i]
 	}
@@ -133,7 +157,7 @@ func (p *Plugin) byRow(raw []float32) *scores {
 // byName is byRow without the mirror, which a failed decision may have left unfit.
 func byName(nodes []fwk.NodeInfo, raw []float32) *scores {
 	s := &scores{row: make(map[string]int32, len(nodes)), byRow: make([]int8, len(nodes))}
-	toNodeScores(raw, s.byRow, false)
+	toNodeScores(raw, s.byRow, nil, false)
 	for i, n := range nodes {
 		s.row[n.Node().Name] = int32(i)
 	}
@@ -149,17 +173,18 @@ func (p *Plugin) decide(state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo,
 			reason, err = reasonPanic, fmt.Errorf("%s panicked: %v", p.decider(), r)
 		}
 	}()
-	deciding := p.current(start)
-	if deciding == nil {
-		return reasonNoModel, errors.New("no network is loaded")
-	}
 	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return reasonSnapshot, fmt.Errorf("read the snapshot: %w", err)
 	}
+	waiting := convertPod(pod)
+	p.demand.come(&waiting, infos)
+	deciding := p.current(start)
+	if deciding == nil {
+		return reasonNoModel, errors.New("no network is loaded")
+	}
 	p.mirror.sync(infos)
 	p.rows = p.mirror.rows(nodes, p.rows[:0])
-	waiting := convertPod(pod)
 	err = deciding.Score(&p.mirror.snapshot, &waiting, p.rows, raw)
 	switch {
 	case errors.Is(err, infer.ErrDeadline):
@@ -168,7 +193,7 @@ func (p *Plugin) decide(state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo,
 		p.forget()
 		return reasonNotFinite, err
 	}
-	if p.explore != nil {
+	if p.explore != nil && deciding == policy.Policy(p.learned) {
 		p.explore(state, &waiting, raw)
 	}
 	return "", nil
@@ -177,11 +202,20 @@ func (p *Plugin) decide(state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo,
 // current is the policy that decides now, with the deadline of a decision that began at
 // start; nil where no network is loaded.
 func (p *Plugin) current(start time.Time) policy.Policy {
+	typical, changed := p.demand.typical()
 	if p.makes != nil {
-		if p.heuristic == nil {
-			p.heuristic = p.makes.New(policy.Setting{Seed: rand.Uint64()}) // a restart must not repeat the draws of the last run
+		if p.heuristic == nil || changed {
+			p.heuristic = p.makes.New(policy.Setting{Seed: rand.Uint64(), Typical: typical}) // a restart must not repeat the draws of the last run
 		}
 		return p.heuristic
+	}
+	expired := func() bool { return time.Since(start) > p.deadline }
+	if net := p.model.devices.Load(); net != nil {
+		if net != p.gpuNet || changed {
+			p.gpuNet, p.gpu = net, policy.NewGPULearned(p.profile, net, typical)
+		}
+		p.gpu.Until(expired)
+		return p.gpu
 	}
 	net := p.model.current.Load()
 	if net == nil {
@@ -190,8 +224,33 @@ func (p *Plugin) current(start time.Time) policy.Policy {
 	if net != p.net {
 		p.net, p.learned = net, policy.NewLearned(p.profile, net)
 	}
-	p.learned.Until(func() bool { return time.Since(start) > p.deadline })
+	p.learned.Until(expired)
 	return p.learned
+}
+
+// devices are those that the policy chooses on a node for a pod whose node is chosen; none
+// where it cannot say.
+func (p *Plugin) devices(pod *cluster.Pod, node string) (on cluster.DeviceSet) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer func() {
+		if recover() != nil { // the default choice is as good as any
+			p.forget()
+			on = 0
+		}
+	}()
+	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	p.demand.begin(infos)
+	deciding := p.current(time.Now())
+	if err != nil || deciding == nil {
+		return 0
+	}
+	p.mirror.sync(infos) // for a pod with one feasible node there was no scoring
+	row, known := p.mirror.row[node]
+	if !known {
+		return 0
+	}
+	return policy.Devices(deciding, p.mirror.snapshot.Nodes[row], pod)
 }
 
 // decider is what logs call that which should decide.
@@ -203,7 +262,9 @@ func (p *Plugin) decider() string {
 }
 
 // forget drops what is kept between decisions, so that the next one starts afresh.
-func (p *Plugin) forget() { p.learned, p.net, p.heuristic, p.mirror = nil, nil, nil, mirror{} }
+func (p *Plugin) forget() {
+	p.learned, p.net, p.gpu, p.gpuNet, p.heuristic, p.mirror = nil, nil, nil, nil, nil, mirror{}
+}
 
 // logAgain is how long a reason is not logged again: a thousand pods a second may have it.
 const logAgain = 10 * time.Second

@@ -20,7 +20,7 @@ func TestToNodeScores(t *testing.T) {
 		raw := raw.Draw(t, "raw")
 		out := make([]int8, len(raw))
 		randomTies := rapid.Bool().Draw(t, "random ties")
-		toNodeScores(raw, out, randomTies)
+		toNodeScores(raw, out, nil, randomTies)
 		best := slices.Index(raw, slices.Max(raw))
 		for i := range raw {
 			if (out[i] == 100) != (i == best || randomTies && raw[i] == raw[best]) || out[i] < 0 {
@@ -42,14 +42,14 @@ func TestToNodeScoresUsesTheRange(t *testing.T) {
 		raw[i] = 7 + float32(i)
 	}
 	out := make([]int8, len(raw))
-	toNodeScores(raw, out, false)
+	toNodeScores(raw, out, nil, false)
 	if out[0] != 0 || out[100] != 100 || out[99] < 97 || out[50] < 48 || out[50] > 50 {
 		t.Errorf("%v", out)
 	}
 }
 
 func TestToNodeScoresOfNothing(t *testing.T) {
-	toNodeScores(nil, nil, false)
+	toNodeScores(nil, nil, nil, false)
 	if spread(nil) != 0 || spread([]float32{-1, 2, 0}) != 3 {
 		t.Error("spread")
 	}

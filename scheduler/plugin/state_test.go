@@ -2,11 +2,14 @@ package plugin
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	"pgregory.net/rapid"
+
+	"gnnsched/scheduler/gpushare"
 )
 
 // clusterState is nodes, the pods that run on them, and one that waits.
@@ -35,9 +38,16 @@ func drawNode(t *rapid.T, name string) *v1.Node {
 		v1.ResourcePods:   fmt.Sprint(rapid.IntRange(20, 110).Draw(t, "slots")),
 	}
 	if rapid.Bool().Draw(t, "gpu") {
-		res[gpuResource] = fmt.Sprint(rapid.IntRange(1, 8).Draw(t, "gpus"))
+		gpus := rapid.IntRange(1, 8).Draw(t, "gpus")
+		res[gpushare.Whole] = fmt.Sprint(gpus)
+		if rapid.Bool().Draw(t, "shared") {
+			res[gpushare.Count], res[gpushare.Milli] = fmt.Sprint(gpus), fmt.Sprint(1000*gpus)
+		}
 	}
 	n := st.MakeNode().Name(name).Capacity(res).Label(v1.LabelHostname, name).Label("disk", rapid.SampledFrom([]string{"ssd", "hdd"}).Draw(t, "disk"))
+	if m := rapid.SampledFrom([]string{"", "T4", "G2"}).Draw(t, "model"); m != "" {
+		n.Label(gpushare.Model, m)
+	}
 	if z := rapid.SampledFrom(zones).Draw(t, "zone"); z != "" {
 		n.Label(v1.LabelTopologyZone, z)
 	}
@@ -62,7 +72,7 @@ func drawPod(t *rapid.T, name string) *v1.Pod {
 			r[v1.ResourceMemory] = fmt.Sprintf("%dMi", rapid.IntRange(0, 12).Draw(t, label+" memory")*100)
 		}
 		if gpu && rapid.IntRange(0, 4).Draw(t, label+" asks gpu") == 0 {
-			r[gpuResource] = "1"
+			r[gpushare.Whole] = "1"
 		}
 		return r
 	}
@@ -83,7 +93,31 @@ func drawPod(t *rapid.T, name string) *v1.Pod {
 		p.Overhead(st.MakeNode().Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "50m", v1.ResourceMemory: "64Mi"}).Status.Capacity)
 		delete(p.Spec.Overhead, v1.ResourcePods)
 	}
+	drawShare(t, p)
 	return p.Obj()
+}
+
+// drawShare lets some of the pods that ask for no GPU ask for a share of one.
+func drawShare(t *rapid.T, p *st.PodWrapper) {
+	for _, c := range slices.Concat(p.Spec.Containers, p.Spec.InitContainers) {
+		if _, whole := c.Resources.Requests[gpushare.Whole]; whole {
+			return
+		}
+	}
+	if rapid.IntRange(0, 4).Draw(t, "asks share") > 0 {
+		return
+	}
+	milli := fmt.Sprint(100 * rapid.IntRange(1, 9).Draw(t, "tenths"))
+	p.Annotation(gpushare.Milli, milli)
+	if rapid.Bool().Draw(t, "by request too") {
+		p.Req(map[v1.ResourceName]string{gpushare.Milli: milli})
+	}
+	if rapid.Bool().Draw(t, "indexed") {
+		p.Annotation(gpushare.Index, fmt.Sprint(rapid.IntRange(0, 8).Draw(t, "device")))
+	}
+	if rapid.Bool().Draw(t, "of a model") {
+		p.Annotation(gpushare.Model, "T4|A10")
+	}
 }
 
 // prefer gives a pod some of the preferences that upstream's score plugins read.

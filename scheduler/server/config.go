@@ -18,8 +18,8 @@ import (
 	"gnnsched/scheduler/policy"
 )
 
-// DefaultProfile is upstream's own profile; asked for by this name it is left as upstream
-// ships it.
+// DefaultProfile is upstream's own profile; asked for by this name it scores as upstream ships
+// it.
 const DefaultProfile = "default-scheduler"
 
 // Variants are the learned profiles, each named after its shipped checkpoint.
@@ -32,6 +32,9 @@ type Profile struct {
 	Policy        string        // one of policy.Heuristics, which decides in a network's place
 	Checkpoint    string        // file; empty for the shipped one
 	Deadline      time.Duration // of one network pass; 0 for the plugin's default; none with Policy
+	// Workload is a pod list of the openb format, by which a policy for GPUs knows what pods
+	// usually ask for; empty for what came so far.
+	Workload string
 	// Blend adds upstream score plugins to the network's or the heuristic's scores, by name and
 	// weight. Their own weight is 1 and each score is in 0 to 100. Empty means theirs alone.
 	Blend map[string]int32
@@ -41,7 +44,16 @@ type Profile struct {
 
 // ProfileNames are the names that ProfileNamed knows.
 func ProfileNames() []string {
-	return slices.Concat(plugin.Networks(), policy.HeuristicNames(), []string{DefaultProfile})
+	return slices.Concat(plugin.Networks(), heuristics(), []string{DefaultProfile})
+}
+
+// heuristics are the names of those for any cluster and for GPUs.
+func heuristics() []string {
+	names := policy.HeuristicNames()
+	for _, h := range policy.GPUHeuristics() {
+		names = append(names, h.Name)
+	}
+	return names
 }
 
 // ProfileNamed is the profile that schedules pods under the name of what decides: a variant,
@@ -50,7 +62,7 @@ func ProfileNamed(name string) (Profile, error) {
 	switch {
 	case !slices.Contains(ProfileNames(), name):
 		return Profile{}, fmt.Errorf("no profile is called %q; there are %s", name, strings.Join(ProfileNames(), ", "))
-	case slices.Contains(policy.HeuristicNames(), name):
+	case slices.Contains(heuristics(), name):
 		return Profile{SchedulerName: name, Policy: name}, nil
 	}
 	return Profile{SchedulerName: name, Variant: name}, nil
@@ -192,11 +204,11 @@ func said(v any) any {
 }
 
 func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
-	out := schedulerconfig.KubeSchedulerProfile{SchedulerName: ptr.To(p.SchedulerName)}
+	out := schedulerconfig.KubeSchedulerProfile{SchedulerName: ptr.To(p.SchedulerName), Plugins: shares()}
 	if p.Variant == DefaultProfile {
 		return out, nil
 	}
-	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Learn: p.Learn}
+	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Learn: p.Learn}
 	if p.Policy == "" { // a heuristic has no deadline
 		args.Deadline.Duration = p.Deadline
 	}
@@ -217,14 +229,23 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 			preScore = append(preScore, schedulerconfig.Plugin{Name: name})
 		}
 	}
-	out.Plugins = &schedulerconfig.Plugins{
-		PreScore: schedulerconfig.PluginSet{Enabled: preScore, Disabled: off},
-		Score:    schedulerconfig.PluginSet{Enabled: score, Disabled: off},
-	}
+	out.Plugins.PreScore = schedulerconfig.PluginSet{Enabled: preScore, Disabled: off}
+	out.Plugins.Score = schedulerconfig.PluginSet{Enabled: score, Disabled: off}
 	if p.Learn != nil {
 		only := schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{{Name: plugin.Name}}}
 		out.Plugins.PostFilter, out.Plugins.Reserve, out.Plugins.PostBind = only, only, only
 	}
 	out.PluginConfig = []schedulerconfig.PluginConfig{{Name: plugin.Name, Args: runtime.RawExtension{Raw: raw}}}
 	return out, nil
+}
+
+// shares switches the books of GPU devices on, in every profile: those of one process share
+// their nodes, so that all must respect them. It binds before upstream's binder, which has what
+// it leaves.
+func shares() *schedulerconfig.Plugins {
+	ours := schedulerconfig.Plugin{Name: plugin.GPUSharesName}
+	return &schedulerconfig.Plugins{
+		MultiPoint: schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{ours}},
+		Bind:       schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{ours, {Name: "DefaultBinder"}}},
+	}
 }

@@ -60,6 +60,7 @@ func TestScheduler(t *testing.T) {
 		l.make(t, ns, "gnn", 3)
 		l.bound(t, ns, 3)
 	})
+	t.Run("GPU shares", l.testShares)
 	t.Run("learning", l.testLearning)
 	t.Run("trainer dies", l.testTrainerDies)
 }
@@ -213,9 +214,9 @@ func (l *lab) testPreemption(t *testing.T) {
 func (l *lab) testUnschedulable(t *testing.T) {
 	ns := l.namespace(t, "unschedulable")
 	l.apply(t, ns, "unschedulable.yaml")
-	l.refused(t, ns, "too-large", "0/11 nodes are available", "Insufficient cpu")
-	l.refused(t, ns, "nowhere", "0/11 nodes are available", "didn't match Pod's node affinity/selector")
-	l.refused(t, ns, "not-admitted", "0/11 nodes are available", "untolerated taint", "didn't match Pod's node affinity/selector")
+	l.refused(t, ns, "too-large", "0/13 nodes are available", "Insufficient cpu")
+	l.refused(t, ns, "nowhere", "0/13 nodes are available", "didn't match Pod's node affinity/selector")
+	l.refused(t, ns, "not-admitted", "0/13 nodes are available", "untolerated taint", "didn't match Pod's node affinity/selector")
 	for _, p := range l.pods(t, ns) {
 		if p.Spec.NodeName != "" {
 			t.Errorf("%s is on %s", p.Name, p.Spec.NodeName)

@@ -56,7 +56,7 @@ func Run(ctx context.Context, configFile string, e Endpoint, onReady func()) err
 		return fmt.Errorf("kube-scheduler feature gates: %w", err)
 	}
 	o.Metrics = nil // we set none of these options, and they complain of it on every start
-	cc, sched, err := app.Setup(ctx, o, app.WithPlugin(plugin.Name, plugin.New))
+	cc, sched, err := app.Setup(ctx, o, app.WithPlugin(plugin.Name, plugin.New), app.WithPlugin(plugin.GPUSharesName, plugin.NewGPUShares))
 	if utilnet.IsConnectionRefused(err) || utilnet.IsTimeout(err) {
 		return exit.New(exit.Unreachable, fmt.Errorf("set up kube-scheduler: %w", err), "is the cluster up?")
 	}

@@ -1,0 +1,303 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+	"pgregory.net/rapid"
+
+	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/gpushare"
+)
+
+// gpuNode is a node that shares its devices.
+func gpuNode(name, model string, devices int64) *v1.Node {
+	n := st.MakeNode().Name(name).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi", v1.ResourcePods: "110"}).Label(gpushare.Model, model).Obj()
+	gpushare.Offer(n.Status.Capacity, devices)
+	gpushare.Offer(n.Status.Allocatable, devices)
+	return n
+}
+
+// gpuPod asks for what r says, in the words for shares.
+func gpuPod(name string, r cluster.Resources, models ...string) *v1.Pod {
+	p := st.MakePod().Name(name).UID(name).Namespace("default").Obj()
+	var list v1.ResourceList
+	p.Annotations, list = gpushare.Describe(r, models)
+	if list == nil {
+		list = v1.ResourceList{}
+	}
+	p.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: list, Limits: list}}}
+	return p
+}
+
+func share(milli int64) cluster.Resources { return cluster.Resources{GPUMilli: milli} }
+
+// attempt schedules a pod up to its binding, and returns the pod as the cache has it.
+func (b *bed) attempt(t rapid.TB, profile string, pod *v1.Pod) (bound *v1.Pod, state fwk.CycleState, err error) {
+	f, state := b.sched.Profiles[profile], framework.NewCycleState()
+	info, err := framework.NewPodInfo(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
+		t.Fatal(err)
+	}
+	result, err := b.sched.SchedulePod(b.ctx, f, state, &framework.QueuedPodInfo{PodInfo: info})
+	if err != nil {
+		return nil, state, err
+	}
+	bound = pod.DeepCopy()
+	bound.Spec.NodeName = result.SuggestedHost
+	if err := b.sched.Cache.AssumePod(b.log, bound); err != nil {
+		t.Fatal(err)
+	}
+	if s := f.RunReservePluginsReserve(b.ctx, state, bound, result.SuggestedHost); !s.IsSuccess() {
+		t.Fatal(s.AsError())
+	}
+	return bound, state, nil
+}
+
+// Whatever the profile and the pods, each pod has as many devices as it asks for, of a model
+// that it allows, and no device is overcommitted; a pod that is refused fits nowhere.
+func TestDevicesAreNeverOvercommitted(t *testing.T) {
+	for _, profile := range []string{defaultProfile, "fgd", "gpu-packing", "random"} {
+		t.Run(profile, func(t *testing.T) {
+			args := Args{Policy: profile}
+			if profile == defaultProfile {
+				args.Policy = "best-fit"
+			}
+			b := newBed(t, "ours-"+profile, args)
+			if profile != defaultProfile {
+				profile = "ours-" + profile
+			}
+			rapid.Check(t, func(t *rapid.T) { playShares(t, b, profile) })
+			if n, err := Fallbacks(profile); n != 0 || err != nil {
+				t.Errorf("%d decisions fell back, %v", n, err)
+			}
+		})
+	}
+}
+
+func playShares(t *rapid.T, b *bed, profile string) {
+	var state clusterState
+	truth := map[string]*cluster.Node{} // what is used, kept by what the annotations say
+	for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
+		model, devices := rapid.SampledFrom([]string{"T4", "G2"}).Draw(t, "model"), rapid.IntRange(1, 4).Draw(t, "devices")
+		n := gpuNode(fmt.Sprint("n", i), model, int64(devices))
+		state.nodes = append(state.nodes, n)
+		truth[n.Name] = &cluster.Node{Name: n.Name, GPUModel: model, Allocatable: cluster.Resources{GPU: int64(devices), Pods: 1000}, GPUs: make([]int64, devices)}
+	}
+	defer b.load(t, state)()
+	var running []*v1.Pod
+	defer func() {
+		for _, p := range running {
+			if err := b.sched.Cache.ForgetPod(b.log, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}()
+	for i := range rapid.IntRange(1, 15).Draw(t, "pods") {
+		r := share(int64(rapid.IntRange(1, 9).Draw(t, "tenths")) * 100)
+		if rapid.Bool().Draw(t, "whole") {
+			r = cluster.Resources{GPU: int64(rapid.IntRange(1, 3).Draw(t, "gpus"))}
+		}
+		models := rapid.SampledFrom([][]string{nil, {"T4"}, {"T4", "G2"}}).Draw(t, "models")
+		pod := gpuPod(fmt.Sprint("p", i), r, models...)
+		ask := &cluster.Pod{Requests: r, GPUModels: models}
+		bound, _, err := b.attempt(t, profile, pod)
+		if err != nil {
+			for _, n := range truth {
+				if n.Fit(ask) == cluster.Fits {
+					t.Fatalf("%+v is refused, but fits %v of %s: %v", r, n.GPUs, n.GPUModel, err)
+				}
+			}
+			continue
+		}
+		running = append(running, bound)
+		n, on := truth[bound.Spec.NodeName], gpushare.Devices(bound.Annotations)
+		if n.Fit(ask) != cluster.Fits || !fits(n, r, on) {
+			t.Fatalf("%+v of %v is on %q of %s, %v of %s", r, models, bound.Annotations[gpushare.Index], n.Name, n.GPUs, n.GPUModel)
+		}
+		n.AddOn(r, on)
+	}
+}
+
+// What is refused is refused for a reason that helps.
+func TestGPUSharesReasons(t *testing.T) {
+	const profile = "reasons"
+	b := newBed(t, profile, Args{Policy: "gpu-best-fit"})
+	var taken []*v1.Pod
+	for _, device := range []string{"0", "1"} {
+		p := gpuPod("taken-"+device, share(600))
+		p.Spec.NodeName, p.Annotations[gpushare.Index] = "n", device
+		taken = append(taken, p)
+	}
+	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}, pods: taken})()
+	odd := gpuPod("odd", share(300))
+	odd.Annotations[gpushare.Milli] = "half"
+	for _, c := range []struct {
+		pod  *v1.Pod
+		want string
+	}{
+		{gpuPod("share", share(500)), "1 node(s) had no GPU with room for the share"},
+		{gpuPod("whole", cluster.Resources{GPU: 1}), "1 node(s) had too few idle GPUs"},
+		{gpuPod("model", share(100), "A10", "G2"), "1 node(s) had no GPU of a model that the pod allows"},
+		{odd, `the pod's GPUs: annotation alibabacloud.com/gpu-milli is "half", not a whole number from 0 to 1000`},
+	} {
+		for _, p := range []string{profile, defaultProfile} {
+			_, _, err := b.attempt(t, p, c.pod)
+			var fit *framework.FitError
+			if !errors.As(err, &fit) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s by %s: %v, want %q", c.pod.Name, p, err, c.want)
+			}
+		}
+	}
+}
+
+// FGD knows the workload and puts a share where it fragments least, which is not where there
+// is the least room; a profile that has no say on devices takes the least room.
+func TestPolicyChoosesTheDevice(t *testing.T) {
+	const profile = "chooses"
+	b := newBed(t, profile, Args{Policy: "fgd"})
+	demand := func(name, index string, milli int64) *v1.Pod {
+		p := gpuPod(name, share(milli))
+		p.Spec.NodeName, p.Annotations[gpushare.Index] = "n", index
+		return p
+	}
+	// Devices with 500 and 600 left, on a cluster whose pods mostly ask for 500: a share of
+	// 100 spoils the first for one of them, and not the second.
+	state := clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}, pods: []*v1.Pod{demand("a", "0", 500), demand("b", "1", 400)}}
+	for i := range 20 {
+		other := fmt.Sprint("other", i)
+		state.nodes = append(state.nodes, gpuNode(other, "G2", 1))
+		p := gpuPod("on-"+other, share(500))
+		p.Spec.NodeName, p.Annotations[gpushare.Index] = other, "0"
+		state.pods = append(state.pods, p)
+	}
+	defer b.load(t, state)()
+	for p, want := range map[string]string{profile: "1", defaultProfile: "0"} {
+		pod, _, err := b.attempt(t, p, gpuPod("new", share(100), "T4"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := pod.Annotations[gpushare.Index]; got != want {
+			t.Errorf("%s chose device %s, want %s", p, got, want)
+		}
+		if err := b.sched.Cache.ForgetPod(b.log, pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The devices go to the API server in the request that binds; other pods are bound by
+// upstream, and their annotations are left alone.
+func TestBindWritesTheDevices(t *testing.T) {
+	const profile = "binds"
+	client := fake.NewClientset()
+	b := newBedWith(t, client, profile, Args{Policy: "gpu-best-fit"})
+	plain := gpuNode("plain", "", 2)
+	delete(plain.Status.Allocatable, gpushare.Milli)
+	delete(plain.Status.Allocatable, gpushare.Count)
+	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2), plain}})()
+	whole := gpuPod("silent", cluster.Resources{GPU: 1})
+	whole.Annotations = nil
+	onPlain := whole.DeepCopy()
+	onPlain.Name, onPlain.UID, onPlain.Spec.NodeSelector = "plain", "plain", map[string]string{"plain": ""}
+	for _, c := range []struct {
+		pod  *v1.Pod
+		on   string
+		want string
+	}{
+		{gpuPod("share", share(300)), "n", "0"},
+		{gpuPod("whole", cluster.Resources{GPU: 2}), "n", "0-1"},
+		{whole, "n", "0"},                             // the node has the words, the pod has not
+		{whole, "plain", ""},                          // neither has
+		{gpuPod("cpu", cluster.Resources{}), "n", ""}, // nothing to write
+	} {
+		f, state := b.sched.Profiles[profile], framework.NewCycleState()
+		if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
+			t.Fatal(err)
+		}
+		f.RunPreFilterPlugins(b.ctx, state, c.pod)
+		pod := c.pod.DeepCopy()
+		if s := f.RunReservePluginsReserve(b.ctx, state, pod, c.on); !s.IsSuccess() {
+			t.Fatal(s.AsError())
+		}
+		var got map[string]string
+		client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if a.GetSubresource() == "binding" {
+				got = a.(clienttesting.CreateAction).GetObject().(*v1.Binding).Annotations
+			}
+			return true, nil, nil
+		})
+		if s := f.RunBindPlugins(b.ctx, state, pod, c.on); !s.IsSuccess() {
+			t.Fatal(s.AsError())
+		}
+		if got[gpushare.Index] != c.want || pod.Annotations[gpushare.Index] != c.want {
+			t.Errorf("%s on %s: bound with %v, the copy has %v, want %q", c.pod.Name, c.on, got, pod.Annotations, c.want)
+		}
+		if c.pod.Annotations[gpushare.Index] != "" {
+			t.Errorf("the pod in the queue has %v", c.pod.Annotations)
+		}
+	}
+}
+
+// A pod whose device was given away in the meantime is refused, not put beside.
+func TestReserveOfADeviceThatIsTaken(t *testing.T) {
+	const profile = "taken"
+	b := newBed(t, profile, Args{Policy: "gpu-best-fit"})
+	first := gpuPod("first", share(600))
+	first.Spec.NodeName, first.Annotations[gpushare.Index] = "n", "0"
+	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 1)}, pods: []*v1.Pod{first}})()
+	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
+		t.Fatal(err)
+	}
+	f, state, pod := b.sched.Profiles[profile], framework.NewCycleState(), gpuPod("second", share(600))
+	f.RunPreFilterPlugins(b.ctx, state, pod)
+	if s := f.RunReservePluginsReserve(b.ctx, state, pod, "n"); s.Code() != fwk.Unschedulable {
+		t.Errorf("got %v", s)
+	}
+}
+
+func TestGPUSharesSigns(t *testing.T) {
+	g := &GPUShares{}
+	if _, s := g.SignPod(context.Background(), gpuPod("cpu", cluster.Resources{})); !s.IsSuccess() {
+		t.Errorf("a pod without GPUs is not batched: %v", s)
+	}
+	if _, s := g.SignPod(context.Background(), gpuPod("gpu", share(5))); s.IsSuccess() {
+		t.Error("a pod with a share is batched")
+	}
+}
+
+// Equal bests go to the lowest row, in whatever order filtering left them.
+func TestTiesGoToTheLowestRow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows := rapid.Permutation([]int32{0, 1, 2, 3, 4, 5}).Draw(t, "rows")
+		raw := make([]float32, len(rows))
+		best := int32(len(rows))
+		for i, r := range rows {
+			if raw[i] = float32(rapid.IntRange(0, 1).Draw(t, "score")); raw[i] == 1 {
+				best = min(best, r)
+			}
+		}
+		if best == int32(len(rows)) {
+			best = 0
+		}
+		out := make([]int8, len(rows))
+		toNodeScores(raw, out, rows, false)
+		if i := slices.Index(out, 100); rows[i] != best {
+			t.Fatalf("row %d is the best, want %d", rows[i], best)
+		}
+	})
+}

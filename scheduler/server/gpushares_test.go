@@ -1,0 +1,147 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/gpushare"
+)
+
+// shareNodes are the nodes of the lab whose GPUs are shared: two of four T4 each.
+const (
+	shareNodes   = 2
+	shareDevices = 4
+)
+
+// sharePod asks for GPUs on the nodes whose GPUs are shared.
+func sharePod(name, scheduler string, r cluster.Resources, models ...string) *corev1.Pod {
+	annotations, list := gpushare.Describe(r, models)
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
+		Spec: corev1.PodSpec{
+			SchedulerName: scheduler,
+			NodeSelector:  map[string]string{"shared": "yes"},
+			Tolerations:   []corev1.Toleration{{Key: "reserved", Operator: corev1.TolerationOpEqual, Value: "shared", Effect: corev1.TaintEffectNoSchedule}},
+			Containers:    []corev1.Container{{Name: "main", Image: "registry.k8s.io/pause:3.10", Resources: corev1.ResourceRequirements{Requests: list, Limits: list}}},
+		},
+	}
+	p.Spec.Containers[0].Resources.Requests = list.DeepCopy()
+	p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("10m")
+	return p
+}
+
+func (l *lab) create(t *testing.T, namespace string, p *corev1.Pod) {
+	t.Helper()
+	if _, err := l.client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// devices holds what the pods' annotations say against the nodes: every pod that has a node has
+// as many devices of it as it asks for, and none is overcommitted. It returns what is given.
+func (l *lab) devices(t *testing.T, namespace string) (given int64) {
+	t.Helper()
+	used := map[string][]int64{}
+	for _, p := range l.pods(t, namespace) {
+		if p.Spec.NodeName == "" {
+			continue
+		}
+		r, err := gpushare.OfPod(p.Annotations, gpushare.In(p.Spec.Containers[0].Resources.Requests))
+		if err != nil {
+			t.Fatal(err)
+		}
+		on, milli := gpushare.Devices(p.Annotations), r.GPUMilli
+		if r.GPU > 0 {
+			milli = cluster.DeviceMilli
+		}
+		if int64(on.Len()) != max(r.GPU, 1) {
+			t.Errorf("%s asks for %+v and is on %q of %s", p.Name, r, p.Annotations[gpushare.Index], p.Spec.NodeName)
+		}
+		if used[p.Spec.NodeName] == nil {
+			used[p.Spec.NodeName] = make([]int64, shareDevices)
+		}
+		for i := range used[p.Spec.NodeName] {
+			if on.Has(i) {
+				used[p.Spec.NodeName][i] += milli
+				given += milli
+			}
+		}
+	}
+	for node, devices := range used {
+		for i, x := range devices {
+			if x > cluster.DeviceMilli {
+				t.Errorf("device %d of %s is overcommitted: %v", i, node, devices)
+			}
+		}
+	}
+	return given
+}
+
+// Pods of several profiles share devices, each is told its own, and a scheduler that starts
+// anew knows what is taken by what the pods say.
+func (l *lab) testShares(t *testing.T) {
+	ns := l.namespace(t, "shares")
+	profiles := []Profile{
+		{SchedulerName: DefaultProfile, Variant: DefaultProfile}, {SchedulerName: "fgd", Policy: "fgd"}, {SchedulerName: "gpu-packing", Policy: "gpu-packing"},
+	}
+	stop := l.schedule(t, profiles...)
+	// Eight devices: five whole, and shares of 600 of which no two go together.
+	for i := range 5 {
+		l.create(t, ns, sharePod(fmt.Sprint("whole-", i), profiles[i%len(profiles)].SchedulerName, cluster.Resources{GPU: 1}))
+	}
+	for i := range 2 {
+		l.create(t, ns, sharePod(fmt.Sprint("share-", i), profiles[i%len(profiles)].SchedulerName, cluster.Resources{GPUMilli: 600}, "A10", "T4"))
+	}
+	l.bound(t, ns, 7)
+	if given := l.devices(t, ns); given != 6200 {
+		t.Errorf("%d thousandths are given", given)
+	}
+	stop()
+
+	stop = l.schedule(t, profiles...)
+	for i, p := range profiles { // one device is left, and 400 on each of two
+		l.create(t, ns, sharePod(fmt.Sprint("after-", i), p.SchedulerName, cluster.Resources{GPUMilli: 600}))
+	}
+	l.create(t, ns, sharePod("small", "fgd", cluster.Resources{GPUMilli: 400}))
+	l.create(t, ns, sharePod("other-model", DefaultProfile, cluster.Resources{GPUMilli: 100}, "A10"))
+	l.bound(t, ns, 9)
+	l.refused(t, ns, "other-model", "no GPU of a model that the pod allows")
+	l.until(t, "two of the later pods to be refused", func() error {
+		if n := len(l.events(t, ns, "", "FailedScheduling")); n < 3 {
+			return fmt.Errorf("%d events", n)
+		}
+		return nil
+	})
+	if given := l.devices(t, ns); given != 7200 {
+		t.Errorf("%d thousandths are given", given)
+	}
+
+	// What leaves makes room for those that were refused.
+	err := errors.Join(
+		l.client.CoreV1().Pods(ns).Delete(t.Context(), "whole-0", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}),
+		l.client.CoreV1().Pods(ns).Delete(t.Context(), "whole-1", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.until(t, "the refused pods to get the room", func() error {
+		n := 0
+		for _, p := range l.pods(t, ns) {
+			if p.Spec.NodeName != "" {
+				n++
+			}
+		}
+		if n != 9 { // two have left, two have come
+			return fmt.Errorf("%d pods have a node", n)
+		}
+		return nil
+	})
+	l.devices(t, ns)
+	stop()
+}
