@@ -24,21 +24,21 @@ func TestExampleFilesReplay(t *testing.T) {
 	const mi, gi = 1 << 20, 1 << 30
 	for file, want := range map[string][]Step{
 		"aaml.csv": {
-			{Add, pods("copper-hat", 8, 1000, 1000, 2*gi, 2*gi)},
-			{Add, pods("sudden-kite", 14, 1000, 1000, 2*gi, 2*gi)},
-			{Add, pods("linear-soup", 5, 1000, 1000, 2*gi, 2*gi)},
+			{Action: Add, Deployment: pods("copper-hat", 8, 1000, 1000, 2*gi, 2*gi)},
+			{Action: Add, Deployment: pods("sudden-kite", 14, 1000, 1000, 2*gi, 2*gi)},
+			{Action: Add, Deployment: pods("linear-soup", 5, 1000, 1000, 2*gi, 2*gi)},
 		},
 		"aaml-deletes.csv": {
-			{Add, pods("copper-hat", 3, 250, 500, 1536*mi, 2*gi)},
-			{Add, pods("sudden-kite", 1, 3500, 3500, 256*mi, 512*mi)},
-			{Delete, pods("copper-hat", 3, 250, 500, 1536*mi, 2*gi)},
-			{Add, pods("copper-hat", 2, 100, 500, 3584*mi, 4*gi)},
+			{Action: Add, Deployment: pods("copper-hat", 3, 250, 500, 1536*mi, 2*gi)},
+			{Action: Add, Deployment: pods("sudden-kite", 1, 3500, 3500, 256*mi, 512*mi)},
+			{Action: Delete, Deployment: pods("copper-hat", 3, 250, 500, 1536*mi, 2*gi)},
+			{Action: Add, Deployment: pods("copper-hat", 2, 100, 500, 3584*mi, 4*gi)},
 		},
 		"runsim.csv": {
-			{Add, pods("brave-otter", 5, 250, 500, 512*mi, 1*gi)},
-			{Add, pods("calm-heron", 7, 2000, 4000, 2*gi, 4*gi)},
+			{Action: Add, Deployment: pods("brave-otter", 5, 250, 500, 512*mi, 1*gi)},
+			{Action: Add, Deployment: pods("calm-heron", 7, 2000, 4000, 2*gi, 4*gi)},
 			{Action: Reset},
-			{Add, pods("witty-lynx", 6, 500, 1000, 4*gi, 4*gi)},
+			{Action: Add, Deployment: pods("witty-lynx", 6, 500, 1000, 4*gi, 4*gi)},
 		},
 	} {
 		f, err := os.Open(filepath.Join("testdata", file))
@@ -58,7 +58,7 @@ func TestExampleFilesReplay(t *testing.T) {
 
 func TestReadCSVIsLiberal(t *testing.T) {
 	const head = "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\n"
-	one := []Step{{Add, pods("a", 2, 100, 0, 1<<27, 0)}}
+	one := []Step{{Action: Add, Deployment: pods("a", 2, 100, 0, 1<<27, 0)}}
 	for _, c := range []struct{ name, in string }{
 		{"canonical", head + "a,2,100m,,128Mi,,add\n"},
 		{"no header", "a,2,100m,,128Mi,,add"},
@@ -156,9 +156,9 @@ func TestCSVRoundTrip(t *testing.T) {
 
 func TestLostInCSV(t *testing.T) {
 	p := Plan{Steps: []Step{
-		{Add, Deployment{Name: "a", Shape: Shape{Name: "plain"}}},
-		{Add, Deployment{Name: "b", Shape: Shape{Name: "picky", NodeSelector: map[string]string{"a": "b"}}}},
-		{Add, Deployment{Name: "c", Shape: Shape{Name: "picky", NodeSelector: map[string]string{"a": "b"}}}},
+		{Action: Add, Deployment: Deployment{Name: "a", Shape: Shape{Name: "plain"}}},
+		{Action: Add, Deployment: Deployment{Name: "b", Shape: Shape{Name: "picky", NodeSelector: map[string]string{"a": "b"}}}},
+		{Action: Add, Deployment: Deployment{Name: "c", Shape: Shape{Name: "picky", NodeSelector: map[string]string{"a": "b"}}}},
 	}}
 	if d := cmp.Diff([]string{"picky"}, LostInCSV(p)); d != "" {
 		t.Error(d)

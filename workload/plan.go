@@ -49,6 +49,7 @@ func (d Deployment) Requests() cluster.Resources {
 type Step struct {
 	Action     Action
 	Deployment Deployment
+	At         float64 // when, in seconds from the plan's start; 0 in plans without times
 }
 
 // Plan is everything that a run does to a cluster, in order.

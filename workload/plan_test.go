@@ -17,14 +17,14 @@ func TestPlanValidate(t *testing.T) {
 		want  string
 	}{
 		{"nothing", nil, ""},
-		{"add, delete, add", []Step{{Add, a}, {Delete, a}, {Add, a}}, ""},
-		{"add, reset, add", []Step{{Add, a}, {Action: Reset}, {Add, a}}, ""},
-		{"twice", []Step{{Add, a}, {Add, a}}, `step 2 of the plan: "a" is deployed already`},
-		{"delete first", []Step{{Delete, a}}, `step 1 of the plan: "a" is not deployed`},
-		{"delete after reset", []Step{{Add, a}, {Action: Reset}, {Delete, a}}, "step 3"},
-		{"name", []Step{{Add, pods("A", 1, 1, 0, 1, 0)}}, `"A" is no name`},
-		{"replicas", []Step{{Add, pods("a", 0, 1, 0, 1, 0)}}, "0 replicas"},
-		{"shape", []Step{{Add, pods("a", 1, 2, 1, 1, 0)}}, "limits.cpu"},
+		{"add, delete, add", []Step{{Action: Add, Deployment: a}, {Action: Delete, Deployment: a}, {Action: Add, Deployment: a}}, ""},
+		{"add, reset, add", []Step{{Action: Add, Deployment: a}, {Action: Reset}, {Action: Add, Deployment: a}}, ""},
+		{"twice", []Step{{Action: Add, Deployment: a}, {Action: Add, Deployment: a}}, `step 2 of the plan: "a" is deployed already`},
+		{"delete first", []Step{{Action: Delete, Deployment: a}}, `step 1 of the plan: "a" is not deployed`},
+		{"delete after reset", []Step{{Action: Add, Deployment: a}, {Action: Reset}, {Action: Delete, Deployment: a}}, "step 3"},
+		{"name", []Step{{Action: Add, Deployment: pods("A", 1, 1, 0, 1, 0)}}, `"A" is no name`},
+		{"replicas", []Step{{Action: Add, Deployment: pods("a", 0, 1, 0, 1, 0)}}, "0 replicas"},
+		{"shape", []Step{{Action: Add, Deployment: pods("a", 1, 2, 1, 1, 0)}}, "limits.cpu"},
 		{"action", []Step{{Action: 7}}, "Action(7) is not an action"},
 	} {
 		err := Plan{Steps: c.steps}.Validate()
@@ -36,7 +36,7 @@ func TestPlanValidate(t *testing.T) {
 
 func TestFills(t *testing.T) {
 	a, b := pods("a", 2, 100, 0, 1<<20, 0), pods("b", 3, 10, 0, 1<<10, 0)
-	got := Plan{Steps: []Step{{Add, a}, {Add, b}, {Delete, a}, {Action: Reset}, {Add, a}, {Action: Reset}}}.Fills()
+	got := Plan{Steps: []Step{{Action: Add, Deployment: a}, {Action: Add, Deployment: b}, {Action: Delete, Deployment: a}, {Action: Reset}, {Action: Add, Deployment: a}, {Action: Reset}}}.Fills()
 	want := []Fill{
 		{Deployments: 2, Deleted: 1, Pods: 5, Requests: cluster.Resources{MilliCPU: 30, Memory: 3 << 10, Pods: 3}},
 		{Deployments: 1, Pods: 2, Requests: cluster.Resources{MilliCPU: 200, Memory: 2 << 20, Pods: 2}},
@@ -50,7 +50,7 @@ func TestFills(t *testing.T) {
 func TestTolerations(t *testing.T) {
 	x := cluster.Toleration{Key: "x", Exists: true}
 	shape := Shape{Tolerations: []cluster.Toleration{x, x}}
-	p := Plan{Steps: []Step{{Add, Deployment{Shape: shape}}, {Delete, Deployment{Shape: shape}}, {Action: Reset}}}
+	p := Plan{Steps: []Step{{Action: Add, Deployment: Deployment{Shape: shape}}, {Action: Delete, Deployment: Deployment{Shape: shape}}, {Action: Reset}}}
 	want := []cluster.Toleration{{Key: NodeTaint, Exists: true}, x}
 	if d := cmp.Diff(want, p.Tolerations()); d != "" {
 		t.Error(d)

@@ -58,6 +58,20 @@ func (p Plan) Trace() Trace {
 	return out.FromZero()
 }
 
+// Plan is the trace as steps: what arrives is added at its time, and deleted when its lifetime
+// is over, whether or not it ran. Of what happens at once, deletions come first.
+func (t Trace) Plan() Plan {
+	var p Plan
+	for _, a := range t {
+		p.Steps = append(p.Steps, Step{Action: Add, Deployment: a.Deployment, At: a.At})
+		if !math.IsInf(a.Lifetime, 1) {
+			p.Steps = append(p.Steps, Step{Action: Delete, Deployment: a.Deployment, At: a.At + a.Lifetime})
+		}
+	}
+	slices.SortStableFunc(p.Steps, func(a, b Step) int { return cmp.Or(cmp.Compare(a.At, b.At), int(b.Action)-int(a.Action)) })
+	return p
+}
+
 // FromZero orders by time, in place, what comes at once as it stood, and puts the first at 0.
 func (t Trace) FromZero() Trace {
 	slices.SortStableFunc(t, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })

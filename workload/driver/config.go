@@ -41,8 +41,14 @@ type Config struct {
 	// Room is what Measure found, to which loads in progress and summary relate. The zero
 	// value leaves them 0.
 	Room Room
+	// Bare makes pods without Deployments, so that they come in the plan's order, which
+	// controllers do not keep.
+	Bare bool
 	// Interval is the pause after each Deployment.
 	Interval time.Duration
+	// Speed is how many seconds of the plan's own time pass in one; each step then waits for
+	// its time. 0 for a plan without times.
+	Speed float64
 	// Settle is how long a fill waits for its pods while none is bound, before it goes on and
 	// reports them pending; DefaultSettle if 0.
 	Settle time.Duration
@@ -83,6 +89,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Interval < 0 || c.Settle < 0 {
 		bad("interval %v and settle %v must not be negative", c.Interval, c.Settle)
+	}
+	if !(c.Speed >= 0) {
+		bad("speed %v must be 0 or more", c.Speed)
 	}
 	if err := c.Plan.Validate(); err != nil {
 		bad("%w", err)

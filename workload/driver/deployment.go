@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/gpushare"
 	"gnnsched/workload"
 )
 
@@ -27,33 +28,61 @@ func (c *Config) deployment(d workload.Deployment, fill int) *appsv1.Deployment 
 	if d.Shape.Name != "" {
 		all[workload.LabelShape] = d.Shape.Name
 	}
-	onPods := maps.Clone(all)
-	maps.Copy(onPods, d.Shape.Labels)
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: c.Namespace, Labels: all},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To(int32(d.Replicas)),
 			// The run is part of the selector: a name alone could also be somebody else's.
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{workload.LabelName: d.Name, workload.LabelRun: c.RunID}},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: onPods},
-				Spec: corev1.PodSpec{
-					SchedulerName:                c.SchedulerName,
-					NodeSelector:                 d.Shape.NodeSelector,
-					Tolerations:                  tolerations(d.Shape),
-					AutomountServiceAccountToken: ptr.To(false), // they talk to nobody
-					EnableServiceLinks:           ptr.To(false),
-					Containers: []corev1.Container{{
-						Name: "app", Image: c.Image,
-						Resources: corev1.ResourceRequirements{Requests: list(d.Shape.Requests), Limits: list(limits(d.Shape))},
-					}},
-				},
-			},
+			Template: c.template(d.Shape, all),
 		},
 	}
 }
 
-// list writes amounts as Kubernetes does; what is 0 is left out.
+// pods are the Deployment's pods without it: one under its name, or several with a number
+// behind.
+func (c *Config) pods(d workload.Deployment, fill int) []*corev1.Pod {
+	out := make([]*corev1.Pod, d.Replicas)
+	template := c.template(d.Shape, c.deployment(d, fill).Labels)
+	for i := range out {
+		out[i] = &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+		out[i].Name, out[i].Namespace = podName(d, i), c.Namespace
+	}
+	return out
+}
+
+func podName(d workload.Deployment, i int) string {
+	if d.Replicas == 1 {
+		return d.Name
+	}
+	return d.Name + "-" + strconv.Itoa(i)
+}
+
+// template is what a pod of the shape is, labelled as ours.
+func (c *Config) template(s workload.Shape, ours map[string]string) corev1.PodTemplateSpec {
+	labels := maps.Clone(ours)
+	maps.Copy(labels, s.Labels)
+	annotations, gpus := gpushare.Describe(s.Requests, s.GPUModels)
+	requests, limits := list(s.Requests), list(s.Limits)
+	maps.Copy(requests, gpus) // of which Kubernetes wants request and limit alike
+	maps.Copy(limits, gpus)
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations},
+		Spec: corev1.PodSpec{
+			SchedulerName:                c.SchedulerName,
+			NodeSelector:                 s.NodeSelector,
+			Tolerations:                  tolerations(s),
+			AutomountServiceAccountToken: ptr.To(false), // they talk to nobody
+			EnableServiceLinks:           ptr.To(false),
+			Containers: []corev1.Container{{
+				Name: "app", Image: c.Image,
+				Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits},
+			}},
+		},
+	}
+}
+
+// list writes CPU and memory as Kubernetes does; what is 0 is left out.
 func list(r cluster.Resources) corev1.ResourceList {
 	l := corev1.ResourceList{}
 	if r.MilliCPU != 0 {
@@ -62,19 +91,6 @@ func list(r cluster.Resources) corev1.ResourceList {
 	if r.Memory != 0 {
 		l[corev1.ResourceMemory] = *resource.NewQuantity(r.Memory, resource.BinarySI)
 	}
-	if r.GPU != 0 {
-		l[gpuResource] = *resource.NewQuantity(r.GPU, resource.DecimalSI)
-	}
-	return l
-}
-
-// gpuResource is what device plugins call whole NVIDIA devices, and the scheduler counts.
-const gpuResource = corev1.ResourceName("nvidia.com/gpu")
-
-// limits are the shape's, and its GPUs, of which Kubernetes wants request and limit alike.
-func limits(s workload.Shape) cluster.Resources {
-	l := s.Limits
-	l.GPU = s.Requests.GPU
 	return l
 }
 

@@ -162,6 +162,16 @@ func (w *podWatch) count(live map[string]workload.Deployment) (t tally, progress
 	return t, w.bindups + len(w.pods)
 }
 
+// bound is how many pods of a Deployment have a node.
+func (w *podWatch) bound(deployment string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t := w.byName[deployment]; t != nil {
+		return t.bound
+	}
+	return 0
+}
+
 // reasons counts the pending pods of the Deployments in live by what they wait for.
 func (w *podWatch) reasons(live map[string]workload.Deployment) map[string]int {
 	w.mu.Lock()

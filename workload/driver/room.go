@@ -12,6 +12,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/gpushare"
 	"gnnsched/workload"
 )
 
@@ -41,7 +42,9 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 		}
 		counted[n.Name] = true
 		r.Nodes++
-		r.Allocatable = r.Allocatable.Plus(amounts(n.Status.Allocatable, n.Status.Allocatable.Pods().Value()))
+		offers := cluster.Node{Allocatable: amounts(n.Status.Allocatable, n.Status.Allocatable.Pods().Value())}
+		gpushare.SetDevices(&offers, n.Labels, gpushare.In(n.Status.Allocatable))
+		r.Allocatable = r.Allocatable.Plus(offers.Allocatable)
 		return nil
 	})
 	if err != nil {
@@ -54,7 +57,11 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 	err = pods.EachListItem(ctx, running, func(o runtime.Object) error {
 		p := o.(*corev1.Pod)
 		if counted[p.Spec.NodeName] && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-			r.Used = r.Used.Plus(amounts(resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}), 1))
+			asks := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
+			used := amounts(asks, 1)
+			gpu, _ := gpushare.OfPod(p.Annotations, gpushare.In(asks)) // what contradicts itself has its whole devices
+			used.GPU, used.GPUMilli = gpu.GPU, gpu.GPUMilli
+			r.Used = r.Used.Plus(used)
 		}
 		return nil
 	})

@@ -5,12 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/retry"
-
 	"gnnsched/scheduler/cluster"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
@@ -51,6 +45,7 @@ type runner struct {
 	fill      FillSummary // the current one
 	fillStart time.Time
 	live      map[string]workload.Deployment // of the current fill
+	order     []workload.Deployment          // all that were created in it
 	asked     cluster.Resources              // by live
 	before    int                            // pods due in the fills that have ended
 	reported  time.Time
@@ -67,6 +62,9 @@ func (r *runner) run(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if err := r.until(ctx, s); err != nil {
+			return err
+		}
 		if err := r.step(ctx, s); err != nil {
 			return err
 		}
@@ -77,7 +75,7 @@ func (r *runner) run(ctx context.Context) error {
 			continue
 		}
 		r.report(Deploying, 0, false)
-		if err := r.pause(ctx); err != nil {
+		if err := r.pause(ctx, r.Interval); err != nil {
 			return err
 		}
 	}
@@ -87,7 +85,7 @@ func (r *runner) run(ctx context.Context) error {
 // begin starts a fill, end closes the books of one.
 func (r *runner) begin() {
 	r.open, r.fill, r.fillStart = true, FillSummary{}, r.Clock.Now()
-	r.live, r.asked = map[string]workload.Deployment{}, cluster.Resources{}
+	r.live, r.order, r.asked = map[string]workload.Deployment{}, nil, cluster.Resources{}
 }
 
 func (r *runner) end() {
@@ -95,6 +93,7 @@ func (r *runner) end() {
 	r.fill.Created, r.fill.Bound, r.fill.Pending = t.created, t.bound, t.created-t.bound
 	r.fill.Reasons = sortedReasons(r.pods.reasons(r.live))
 	r.fill.Load = r.load()
+	r.fill.GPU = r.gpus()
 	r.fill.Elapsed = r.Clock.Since(r.fillStart)
 	r.before += r.fills[len(r.sum.Fills)].Pods
 	r.sum.Fills = append(r.sum.Fills, r.fill)
@@ -109,14 +108,13 @@ func (r *runner) step(ctx context.Context, s workload.Step) error {
 			return err
 		}
 		r.live[d.Name] = d
+		r.order = append(r.order, d)
 		r.asked = r.asked.Plus(d.Requests())
 		r.fill.Deployments++
 		r.fill.Pods += d.Replicas
 	case workload.Delete:
-		background := metav1.DeletePropagationBackground
-		err := r.Client.AppsV1().Deployments(r.Namespace).Delete(ctx, d.Name, metav1.DeleteOptions{PropagationPolicy: &background})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete deployment %s: %w", d.Name, err)
+		if err := r.remove(ctx, d); err != nil {
+			return err
 		}
 		delete(r.live, d.Name)
 		r.asked = r.asked.Minus(d.Requests())
@@ -145,40 +143,20 @@ func (r *runner) reset(ctx context.Context) error {
 	return nil
 }
 
-// create makes a Deployment. It is not broken off by the end of ctx, so that what is in the
-// cluster and what is recorded stay the same; it gives up soon by itself.
-func (r *runner) create(ctx context.Context, d workload.Deployment) error {
-	want := r.deployment(d, len(r.sum.Fills)+1)
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	backoff := wait.Backoff{Steps: 5, Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1}
-	tries := 0
-	err := retry.OnError(backoff, func(err error) bool { return ctx.Err() == nil && passing(err) }, func() error {
-		_, err := r.Client.AppsV1().Deployments(r.Namespace).Create(call, want, metav1.CreateOptions{})
-		if tries++; apierrors.IsAlreadyExists(err) && tries > 1 {
-			return nil // an earlier try got through, though its answer did not
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("create deployment %s: %w", d.Name, err)
-	}
-	r.Log.Debug().Str("deployment", d.Name).Int("replicas", d.Replicas).Str("shape", d.Shape.Name).Msg("deployed")
-	return nil
-}
-
-// passing tells whether a request may succeed when it is made again.
-func passing(err error) bool {
-	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err) ||
-		apierrors.IsServiceUnavailable(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
-}
-
-// pause waits for the interval between two Deployments.
-func (r *runner) pause(ctx context.Context) error {
-	if r.Interval == 0 {
+// until waits for the time of a step.
+func (r *runner) until(ctx context.Context, s workload.Step) error {
+	if r.Speed == 0 {
 		return nil
 	}
-	t := r.Clock.NewTimer(r.Interval)
+	return r.pause(ctx, time.Duration(s.At/r.Speed*float64(time.Second))-r.Clock.Since(r.start))
+}
+
+// pause waits, and looks at the pods meanwhile.
+func (r *runner) pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := r.Clock.NewTimer(d)
 	defer t.Stop()
 	tick := r.Clock.NewTicker(time.Second)
 	defer tick.Stop()

@@ -56,6 +56,7 @@ type FillSummary struct {
 	Pending     int           `json:"pending"`
 	Reasons     []Reason      `json:"reasons,omitempty"` // of the pending ones, the most frequent first
 	Load        workload.Load `json:"load"`              // asked for, others' pods included
+	GPU         *GPUSummary   `json:"gpu,omitempty"`     // nil on a cluster without GPUs
 	Elapsed     time.Duration `json:"elapsedNanoseconds"`
 	// Binding is the time from the first Deployment of the fill to the last pod that was
 	// bound.

@@ -65,6 +65,7 @@ func New(objects ...runtime.Object) *Cluster {
 	c := &Cluster{Client: fake.NewClientset(objects...), Metadata: metadatafake.NewSimpleMetadataClient(scheme), Slots: 1 << 30}
 	c.Client.PrependReactor("create", "deployments", c.createDeployment)
 	c.Client.PrependReactor("delete", "deployments", c.deleteDeployment)
+	c.Client.PrependReactor("create", "pods", c.createPod)
 	c.Metadata.PrependReactor("list", "*", c.list)
 	c.Metadata.PrependReactor("get", "*", c.get)
 	c.Metadata.PrependReactor("delete", "*", c.delete)
@@ -120,6 +121,20 @@ func (c *Cluster) createDeployment(a clienttesting.Action) (bool, runtime.Object
 	}
 	c.schedule()
 	return true, d, nil
+}
+
+// createPod is for pods without a Deployment.
+func (c *Cluster) createPod(a clienttesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).DeepCopy()
+	p.UID = c.uid()
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: c.Why}}
+	if err := c.Client.Tracker().Create(resource("Pod"), p, p.Namespace); err != nil {
+		return true, nil, err
+	}
+	c.schedule()
+	return true, p, nil
 }
 
 func child(name, namespace string, labels map[string]string, ownerKind, owner string) metav1.ObjectMeta {

@@ -1,0 +1,83 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+
+	"gnnsched/workload"
+)
+
+// create makes a Deployment, or its pods. It is not broken off by the end of ctx, so that what
+// is in the cluster and what is recorded stay the same; it gives up soon by itself.
+func (r *runner) create(ctx context.Context, d workload.Deployment) error {
+	fill := len(r.sum.Fills) + 1
+	if r.Bare {
+		for _, p := range r.Config.pods(d, fill) {
+			err := insist(ctx, func(call context.Context) error {
+				_, err := r.Client.CoreV1().Pods(r.Namespace).Create(call, p, metav1.CreateOptions{})
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("create pod %s: %w", p.Name, err)
+			}
+		}
+	} else {
+		want := r.deployment(d, fill)
+		err := insist(ctx, func(call context.Context) error {
+			_, err := r.Client.AppsV1().Deployments(r.Namespace).Create(call, want, metav1.CreateOptions{})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("create deployment %s: %w", d.Name, err)
+		}
+	}
+	r.Log.Debug().Str("deployment", d.Name).Int("replicas", d.Replicas).Str("shape", d.Shape.Name).Msg("deployed")
+	return nil
+}
+
+// insist tries a creation again where that may help.
+func insist(ctx context.Context, create func(context.Context) error) error {
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	backoff := wait.Backoff{Steps: 5, Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1}
+	tries := 0
+	return retry.OnError(backoff, func(err error) bool { return ctx.Err() == nil && passing(err) }, func() error {
+		err := create(call)
+		if tries++; apierrors.IsAlreadyExists(err) && tries > 1 {
+			return nil // an earlier try got through, though its answer did not
+		}
+		return err
+	})
+}
+
+// passing tells whether a request may succeed when it is made again.
+func passing(err error) bool {
+	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err) ||
+		apierrors.IsServiceUnavailable(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
+}
+
+// remove deletes a Deployment, or its pods.
+func (r *runner) remove(ctx context.Context, d workload.Deployment) error {
+	if r.Bare {
+		for i := range d.Replicas {
+			err := r.Client.CoreV1().Pods(r.Namespace).Delete(ctx, podName(d, i), metav1.DeleteOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("delete pod %s: %w", podName(d, i), err)
+			}
+		}
+		return nil
+	}
+	background := metav1.DeletePropagationBackground
+	err := r.Client.AppsV1().Deployments(r.Namespace).Delete(ctx, d.Name, metav1.DeleteOptions{PropagationPolicy: &background})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete deployment %s: %w", d.Name, err)
+	}
+	return nil
+}

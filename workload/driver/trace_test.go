@@ -1,0 +1,119 @@
+package driver
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/gpushare"
+	"gnnsched/workload"
+	"gnnsched/workload/toycluster"
+)
+
+// gpuArrival is one pod at a time.
+func gpuArrival(name string, at, lifetime float64, r cluster.Resources, models ...string) workload.Arrival {
+	r.MilliCPU, r.Pods = 100, 1
+	return workload.Arrival{At: at, Lifetime: lifetime, Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: workload.Shape{Weight: 1, Requests: r, GPUModels: models}}}
+}
+
+// Pods of a trace come and go at its times, compressed, in its order and without Deployments.
+func TestTraceInTime(t *testing.T) {
+	c := toycluster.New()
+	cfg := config(t, c)
+	stays := math.Inf(1)
+	cfg.Plan = workload.Trace{
+		gpuArrival("a", 0, 7200, cluster.Resources{GPU: 1}), gpuArrival("b", 3600, 3600, cluster.Resources{}), gpuArrival("c", 7200, stays, cluster.Resources{GPUMilli: 300}),
+	}.Plan()
+	cfg.Bare, cfg.Speed, cfg.Interval = true, 60, 0
+	start := cfg.Clock.Now()
+	var at []time.Duration
+	var names []string
+	cfg.Record = func(s workload.Step) error {
+		at, names = append(at, cfg.Clock.Since(start)), append(names, s.Action.String()+" "+s.Deployment.Name)
+		return nil
+	}
+	sum, err := Run(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"add a", "add b", "delete a", "delete b", "add c"}, names); d != "" {
+		t.Error(d)
+	}
+	for i, due := range []time.Duration{0, time.Minute, 2 * time.Minute, 2 * time.Minute, 2 * time.Minute} {
+		if at[i] < due || at[i] > due+20*time.Second { // the clock of the test runs in leaps
+			t.Errorf("%s after %v, it is due after %v", names[i], at[i], due)
+		}
+	}
+	if f := sum.Fills[0]; f.Deployments != 3 || f.Deleted != 2 || f.Pods != 1 || f.Bound != 1 || f.GPU != nil {
+		t.Errorf("got %+v", f)
+	}
+	if n, _ := c.Client.AppsV1().Deployments("").List(context.Background(), metav1.ListOptions{}); len(n.Items) > 0 {
+		t.Errorf("%d Deployments", len(n.Items))
+	}
+	left, _ := c.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
+	if len(left.Items) != 1 || left.Items[0].Name != "c" || left.Items[0].Labels[workload.LabelRun] != "test" {
+		t.Errorf("left are %+v", left.Items)
+	}
+}
+
+// The summary says what GPUs were given, when the arrivals had asked for all and in the end.
+func TestGPUSummary(t *testing.T) {
+	c := toycluster.New()
+	c.Slots = 4
+	cfg := config(t, c)
+	stays := math.Inf(1)
+	cfg.Plan = workload.Trace{
+		gpuArrival("a", 0, stays, cluster.Resources{GPU: 1}), gpuArrival("b", 1, stays, cluster.Resources{GPUMilli: 400}), gpuArrival("c", 2, stays, cluster.Resources{GPUMilli: 600}),
+		gpuArrival("d", 3, stays, cluster.Resources{GPUMilli: 700}), gpuArrival("e", 4, stays, cluster.Resources{GPU: 2}), gpuArrival("f", 5, stays, cluster.Resources{}),
+	}.Plan()
+	cfg.Bare, cfg.Interval, cfg.Settle = true, 0, time.Minute
+	cfg.Room.Allocatable.GPU = 2
+	sum, err := Run(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &GPUSummary{Capacity: 2000, Asked: 4700, Allocated: 2700, AllocatedAtFull: 2000, UnscheduledCPU: 1, UnscheduledWhole: 1}
+	if d := cmp.Diff(want, sum.Fills[0].GPU); d != "" {
+		t.Error(d)
+	}
+	if g := sum.Fills[0].GPU; g.Allocation() != 1.35 || g.AllocationAtFull() != 1 {
+		t.Errorf("%v and %v", g.Allocation(), g.AllocationAtFull())
+	}
+}
+
+// What a shape asks of GPUs is on its pods in the words that the scheduler reads.
+func TestGPUsOnPods(t *testing.T) {
+	cfg := Config{SchedulerName: "gnn", RunID: "r1", Namespace: "ns", Image: "img"}
+	for _, want := range []gpushare.Request{{GPU: 2, Indexed: true}, {GPUMilli: 250, Models: []string{"A10", "T4"}, Indexed: true}, {}} {
+		d := gpuArrival("p", 0, 1, cluster.Resources{GPU: want.GPU, GPUMilli: want.GPUMilli}, want.Models...).Deployment
+		d.Replicas = 2
+		pods := cfg.pods(d, 1)
+		if len(pods) != 2 || pods[0].Name != "p-0" || pods[1].Name != "p-1" || pods[1].Namespace != "ns" {
+			t.Errorf("pods %+v", pods)
+		}
+		for _, spec := range []corev1.PodTemplateSpec{cfg.deployment(d, 1).Spec.Template, {ObjectMeta: pods[0].ObjectMeta, Spec: pods[0].Spec}} {
+			r := spec.Spec.Containers[0].Resources
+			got, err := gpushare.OfPod(spec.Annotations, gpushare.In(r.Requests))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Error(d)
+			}
+			for name, q := range r.Limits { // of extended resources Kubernetes wants limits, and equal ones
+				if r.Requests[name] != q {
+					t.Errorf("%s has the limit %v and the request %v", name, q, r.Requests[name])
+				}
+			}
+			if (len(r.Limits) == 0) != (want.GPU+want.GPUMilli == 0) {
+				t.Errorf("limits %v", r.Limits)
+			}
+		}
+	}
+}
