@@ -12,6 +12,7 @@ import (
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
+	"gnnsched/workload/tracefile"
 )
 
 const runsimDescription = `Random Deployments are created until the requests of all pods reach --cpu-load, --mem-load or
@@ -22,6 +23,11 @@ fill stay, for you to look at; cleancluster removes them.
 The same --seed on the same cluster gives the same arrivals, for whatever scheduler. What was
 deployed is written to a CSV, which --replay deploys again; AAML's files replay too.
 
+--trace deploys the pods of a trace instead, an openb pod list or a CSV of arrivals: at their
+times, which --speed compresses, and each for its lifetime; or with --inflate by the protocol
+that openb's results were published by: shuffled by the seed, others drawn from them behind,
+until they have asked for that many times the cluster's GPUs, and nobody leaves.
+
 Examples:
    runsim                                              # fill to 20%, reset, fill again, for the gnn scheduler
    runsim --scheduler-name default-scheduler           # the same arrivals for another scheduler
@@ -29,7 +35,9 @@ Examples:
    runsim --seed 7 --shapes shapes.yaml                # other arrivals, of your own pod shapes
    runsim --dry-run > plan.csv                         # what would be deployed
    runsim --replay plan.csv                            # deploy it
-   runsim --cluster-resets 1 --cleanup                 # fill once and leave nothing`
+   runsim --cluster-resets 1 --cleanup                 # fill once and leave nothing
+   runsim --trace openb_pod_list_default.csv --speed 36000 --limit 500
+   runsim --trace openb_pod_list_default.csv --inflate 1.3 --seed 42`
 
 func runsimCommand() *ucli.Command {
 	return &ucli.Command{
@@ -53,7 +61,12 @@ func runsimFlags() []ucli.Flag {
 		&ucli.IntFlag{Name: "replicas-min", Value: 5, Usage: "fewest `PODS` of a Deployment"},
 		&ucli.IntFlag{Name: "replicas-max", Value: 15, Usage: "most `PODS` of a Deployment"},
 		&ucli.StringFlag{Name: "replay", Usage: "deploy what a CSV `FILE` says instead; - is stdin"},
-		&ucli.DurationFlag{Name: "interval", Value: 100 * time.Millisecond, Usage: "`TIME` between two Deployments"},
+		&ucli.StringFlag{Name: "trace", Usage: "deploy the pods of a trace `FILE` instead; - is stdin"},
+		&ucli.StringFlag{Name: "format", Value: string(tracefile.Auto), Usage: "`FORMAT` of the trace: auto, by its header; openb, a pod list; arrivals, a CSV with an arrival column"},
+		&ucli.Float64Flag{Name: "speed", Value: 3600, Usage: "`SECONDS` of the trace that pass in one"},
+		&ucli.IntFlag{Name: "limit", Usage: "only the first `PODS` of the trace; 0 for all"},
+		&ucli.Float64Flag{Name: "inflate", Usage: "no times: pods of an openb list in random order, and more of them, until `TIMES` the GPUs are asked for; 1.3 as published"},
+		&ucli.DurationFlag{Name: "interval", Value: 100 * time.Millisecond, Usage: "`TIME` between two Deployments; of a trace none unless it is set"},
 		&ucli.DurationFlag{Name: "settle", Value: driver.DefaultSettle, Usage: "give up on pending pods after a `TIME` in which none was bound"},
 		&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: driver.DefaultNamespace, Usage: "`NAMESPACE` to deploy to; made if it is missing"},
 		&ucli.StringFlag{Name: "run", Usage: "`ID` of the run, a label of all it makes; default: time and chance"},
@@ -71,7 +84,7 @@ func runSim(c *ucli.Context) error {
 		run = driver.NewRunID(time.Now())
 	}
 	csv := csvPath(c, run)
-	source, err := readPlanSource(c, csv)
+	source, err := readSource(c, csv)
 	if err != nil {
 		return err
 	}
@@ -80,6 +93,9 @@ func runSim(c *ucli.Context) error {
 	}
 	if source.replay != nil && c.Bool("dry-run") { // no cluster is needed to read a file
 		return printPlan(c, source.replay.Plan, driver.Room{})
+	}
+	if source.trace != nil && !source.trace.inflates() && c.Bool("dry-run") {
+		return printPlan(c, source.trace.inTime().Plan(), driver.Room{})
 	}
 	log, closer, err := cli.Log(c, "runsim", onTerminal())
 	if err != nil {
@@ -125,12 +141,13 @@ func runSim(c *ucli.Context) error {
 			Interval: c.Duration("interval"), Settle: c.Duration("settle"),
 		},
 	}
+	source.pace(c, &s.config)
 	return s.run(c.Context)
 }
 
 // csvPath is where what was deployed is written; empty means nowhere.
 func csvPath(c *ucli.Context, run string) string {
-	if c.IsSet("csv") {
+	if c.IsSet("csv") || c.IsSet("trace") { // a trace is its own record, and the CSV would hold less
 		return c.String("csv")
 	}
 	dir := c.String("log-dir")

@@ -15,22 +15,32 @@ import (
 	"gnnsched/workload/driver"
 )
 
-// planSource is where the plan of a run comes from: drawn at random, or read from a CSV.
+// planSource is where the plan of a run comes from: drawn at random, or read from a file.
 type planSource struct {
 	generator workload.Generator
 	replay    *workload.Replay // not nil for --replay
+	trace     *traceSource     // not nil for --trace
 }
 
 // generatorFlags decide random arrivals and mean nothing for a replay.
 var generatorFlags = []string{"cpu-load", "mem-load", "pod-load", "cluster-resets", "shapes", "seed", "replicas-min", "replicas-max"}
 
-// readPlanSource reads and checks everything that the flags say about the plan, before any
-// cluster is touched. csv is the file that will be written.
-func readPlanSource(c *ucli.Context, csv string) (planSource, error) {
+// readSource reads and checks everything that the flags say about the plan, before any cluster
+// is touched. csv is the file that will be written.
+func readSource(c *ucli.Context, csv string) (planSource, error) {
 	if c.NArg() > 0 {
 		return planSource{}, exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()), "runsim takes flags only; see `runsim --help`")
 	}
-	if c.IsSet("replay") {
+	for _, f := range traceFlags {
+		if c.IsSet(f) && !c.IsSet("trace") {
+			return planSource{}, exit.New(exit.Usage, fmt.Errorf("--%s is about a trace", f), "name one with --trace, or leave it out")
+		}
+	}
+	switch {
+	case c.IsSet("trace"):
+		t, err := readTrace(c, csv)
+		return planSource{trace: t}, err
+	case c.IsSet("replay"):
 		return readReplay(c, csv)
 	}
 	g := workload.Generator{
@@ -62,20 +72,28 @@ func readReplay(c *ucli.Context, csv string) (planSource, error) {
 	if sameFile(file, csv) {
 		return planSource{}, exit.New(exit.Usage, fmt.Errorf("%s, to which the deployed workload is written, is the file that is replayed", csv), "choose another file with --csv")
 	}
-	in := io.Reader(os.Stdin)
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return planSource{}, exit.New(exit.Usage, fmt.Errorf("read the workload: %w", err), "")
-		}
-		defer f.Close()
-		in = f
+	in, err := open(file)
+	if err != nil {
+		return planSource{}, err
 	}
+	defer in.Close()
 	r, err := workload.ReadCSV(in, file)
 	if err != nil {
 		return planSource{}, exit.New(exit.Usage, err, "docs/workload.md describes the file")
 	}
 	return planSource{replay: &r}, nil
+}
+
+// open opens a file that a flag names; - is stdin.
+func open(file string) (io.ReadCloser, error) {
+	if file == "-" {
+		return io.NopCloser(os.Stdin), nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("read the workload: %w", err), "")
+	}
+	return f, nil
 }
 
 // sameFile tells whether both paths lead to one file that exists.
@@ -90,16 +108,22 @@ func sameFile(a, b string) bool {
 
 // tolerations decide which nodes count as schedulable.
 func (s planSource) tolerations() []cluster.Toleration {
-	if s.replay != nil {
+	switch {
+	case s.replay != nil:
 		return s.replay.Tolerations()
+	case s.trace != nil:
+		return workload.Tolerations(nil) // a trace has none of its own
 	}
 	return workload.Tolerations(s.generator.Shapes)
 }
 
 // plan is the plan for a cluster with this much room.
 func (s planSource) plan(room driver.Room) (workload.Plan, error) {
-	if s.replay != nil {
+	switch {
+	case s.replay != nil:
 		return s.replay.Plan, nil
+	case s.trace != nil:
+		return s.trace.plan(room)
 	}
 	g := s.generator
 	g.Capacity, g.Used = room.Allocatable, room.Used
@@ -115,8 +139,11 @@ func (s planSource) plan(room driver.Room) (workload.Plan, error) {
 
 // seed is that of a random plan.
 func (s planSource) seed() *uint64 {
-	if s.replay != nil {
+	switch {
+	case s.replay != nil:
 		return nil
+	case s.trace != nil:
+		return s.trace.seedUsed()
 	}
 	return &s.generator.Seed
 }
@@ -125,6 +152,9 @@ func (s planSource) seed() *uint64 {
 func (s planSource) notes(p workload.Plan) []string {
 	if s.replay != nil {
 		return s.replay.Notes
+	}
+	if s.trace != nil {
+		return nil
 	}
 	if lost := workload.LostInCSV(p); len(lost) > 0 {
 		return []string{"the CSV does not hold labels, node selectors and tolerations, which these shapes have: " + strings.Join(lost, ", ") + "; repeat the run by its seed instead"}

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"gnnsched/scheduler/cluster"
 	"gnnsched/workload"
 	"gnnsched/workload/driver"
 )
@@ -43,6 +44,9 @@ func writeSimSummary(w io.Writer, format string, s simSummary) error {
 			}
 			fmt.Fprintf(w, "\npending in fill %d: %d pod(s): %s", i+1, r.Pods, why)
 		}
+		if g := f.GPU; g != nil && g.Asked > 0 {
+			fmt.Fprintf(w, "\nGPUs in fill %d: %s\n", i+1, gpuLine(*g))
+		}
 		if missing := f.Pods - f.Created; missing > 0 {
 			fmt.Fprintf(w, "\nmissing in fill %d: %d pod(s) that the cluster's controllers have not created", i+1, missing)
 		}
@@ -54,6 +58,16 @@ func writeSimSummary(w io.Writer, format string, s simSummary) error {
 		fmt.Fprintf(w, "\ndeployed workload: %s\n", s.CSV)
 	}
 	return nil
+}
+
+// gpuLine is a line such as "95.1% of 6212 allocated, 130.0% asked for; without a node: 3 pods
+// without GPU, 90 with a share of one, 20 with whole ones".
+func gpuLine(g driver.GPUSummary) string {
+	text := fmt.Sprintf("%.2f%% of %d allocated, %.1f%% asked for", 100*g.Allocation(), g.Capacity/cluster.DeviceMilli, 100*cluster.Fraction(g.Asked, g.Capacity))
+	if g.AllocatedAtFull > 0 {
+		text += fmt.Sprintf(" (%.2f%% of what came until 100%% were)", 100*g.AllocationAtFull())
+	}
+	return text + fmt.Sprintf("; without a node: %d pods without GPU, %d with a share of one, %d with whole ones", g.UnscheduledCPU, g.UnscheduledShare, g.UnscheduledWhole)
 }
 
 // writeFills writes the table. PODS/S is the pods bound over the time from the fill's first

@@ -22,7 +22,9 @@ import (
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
+	"gnnsched/workload/openb"
 	"gnnsched/workload/toycluster"
+	"gnnsched/workload/tracefile"
 )
 
 const nobodyListens = `apiVersion: v1
@@ -71,6 +73,9 @@ func TestRunsimBadInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead := file(t, "kubeconfig", nobodyListens)
+	trace := file(t, "trace.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,500,1024,1,250\n")
+	badTrace := file(t, "bad-trace.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,500,1024,2,250\n")
+	arrivals := file(t, "arrivals.csv", "arrival,cpu_request,mem_request\n1,1,1Gi\n")
 	for _, c := range []struct {
 		name string
 		args []string
@@ -91,6 +96,20 @@ func TestRunsimBadInput(t *testing.T) {
 		{"replay and seed", []string{"--replay", good, "--seed", "1"}, exit.Usage, "--seed has no effect with --replay"},
 		{"replay onto itself", []string{"--replay", good, "--csv", good}, exit.Usage, "is the file that is replayed"},
 		{"replay onto its own default", []string{"--replay", filepath.Join(filepath.Dir(good), "runsim-x.csv"), "--run", "x", "--log-dir", filepath.Dir(good)}, exit.Usage, "is the file that is replayed"},
+		{"no trace", []string{"--trace", "nowhere.csv"}, exit.Usage, "nowhere.csv"},
+		{"bad trace", []string{"--trace", badTrace}, exit.Usage, "bad-trace.csv:2:14: gpu_milli: 250 with a num_gpu of 2"},
+		{"trace and replay", []string{"--trace", trace, "--replay", good}, exit.Usage, "--replay has no effect with --trace"},
+		{"trace and load", []string{"--trace", trace, "--cpu-load", "1"}, exit.Usage, "--cpu-load has no effect with --trace"},
+		{"trace and seed", []string{"--trace", trace, "--seed", "1"}, exit.Usage, "--seed has no effect with --trace"},
+		{"trace onto itself", []string{"--trace", trace, "--csv", trace}, exit.Usage, "is the trace"},
+		{"format", []string{"--trace", trace, "--format", "parquet"}, exit.Usage, `format "parquet" is not known; there are auto, openb, arrivals`},
+		{"speed", []string{"--trace", trace, "--speed", "0"}, exit.Usage, "--speed 0"},
+		{"limit", []string{"--trace", trace, "--limit", "-1"}, exit.Usage, "--limit -1"},
+		{"inflate", []string{"--trace", trace, "--inflate", "130"}, exit.Usage, "--inflate 130 is not over 0"},
+		{"inflate in time", []string{"--trace", trace, "--inflate", "1.3", "--speed", "9"}, exit.Usage, "--speed is about the trace's times"},
+		{"inflate arrivals", []string{"--trace", arrivals, "--inflate", "1.3"}, exit.Usage, "is not an openb pod list"},
+		{"no trace to limit", []string{"--limit", "3"}, exit.Usage, "--limit is about a trace"},
+		{"trace, no cluster", []string{"--trace", trace}, exit.Kubeconfig, "kwokcluster up"},
 		{"no cluster", nil, exit.Kubeconfig, "kwokcluster up"},
 		{"no such context", []string{"--kubeconfig", dead, "--context", "other"}, exit.Kubeconfig, "other"},
 		{"nobody listens", []string{"--kubeconfig", dead}, exit.Unreachable, "127.0.0.1:1"},
@@ -278,5 +297,42 @@ func TestProgressView(t *testing.T) {
 	}
 	if strings.Contains(screen.String(), "\n") || strings.Count(lines.String(), "\n") != 2 {
 		t.Errorf("screen %q, lines %q", screen.String(), lines.String())
+	}
+}
+
+// A trace becomes pods that come and go; with --inflate they stay, and are drawn by the seed
+// until they ask for what the cluster is to be asked for.
+func TestTraceSource(t *testing.T) {
+	away(t)
+	list := file(t, "pods.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n"+
+		"b,500,1024,1,250,9,12\na,500,1024,1,1000,4,10\nc,500,1024,0,0,5,20\n")
+	code, stdout, _ := command("runsim", "--trace", list, "--dry-run", "--limit", "2")
+	want := "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\na,1,500m,,1Gi,,add\nc,1,500m,,1Gi,,add\na,1,500m,,1Gi,,delete\nc,1,500m,,1Gi,,delete\n"
+	if code != 0 || stdout != want {
+		t.Errorf("code %d, stdout:\n%s", code, cmp.Diff(want, stdout))
+	}
+	pods, err := openb.LoadPods(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := &traceSource{trace: tracefile.Trace{Pods: pods}, factor: 1.3, seed: 42}
+	plan, err := source.plan(driver.Room{Allocatable: cluster.Resources{GPU: 4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := plan.Fills()[0]
+	if f.Deleted != 0 || f.Requests.TotalGPUMilli() < 5200 || f.Requests.TotalGPUMilli() >= 6200 {
+		t.Errorf("got %+v", f)
+	}
+	if _, err := source.plan(driver.Room{}); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "has no GPUs") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestGPULine(t *testing.T) {
+	got := gpuLine(driver.GPUSummary{Capacity: 10_000, Asked: 13_000, Allocated: 9_500, AllocatedAtFull: 9_000, UnscheduledCPU: 1, UnscheduledShare: 2, UnscheduledWhole: 3})
+	want := "95.00% of 10 allocated, 130.0% asked for (90.00% of what came until 100% were); without a node: 1 pods without GPU, 2 with a share of one, 3 with whole ones"
+	if got != want {
+		t.Errorf("got %q", got)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"gnnsched/internal/logging"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
+	"gnnsched/workload/openb"
 )
 
 const (
@@ -30,6 +31,7 @@ const (
 
 const upExamples = `kwokcluster up --nodes 100 --port 6443
    kwokcluster up --pools kwok/testdata/mixed.yaml
+   kwokcluster up --nodes-file openb_node_list_gpu_node.csv --nodes 200
    kwokcluster up --detach && kwokcluster status
    kwokcluster up --bind-address 0.0.0.0 --advertise-host cluster --kubeconfig-out /shared/kubeconfig`
 
@@ -43,6 +45,7 @@ func upCommand(args []string) *ucli.Command {
 			dirFlag(),
 			&ucli.IntFlag{Name: "nodes", Aliases: []string{"n"}, DefaultText: "10, or those of last time", Usage: "`NUMBER` of nodes, besides the control-plane node"},
 			&ucli.StringFlag{Name: "pools", Aliases: []string{"f"}, Usage: "YAML `FILE` with the node pools, instead of --nodes"},
+			&ucli.StringFlag{Name: "nodes-file", Usage: "node list `FILE` of the openb trace; with --nodes a share of them, at least so many, in which each kind of machine has its part"},
 			&ucli.IntFlag{Name: "port", DefaultText: "the one of last time, or a free one", Usage: "`PORT` of the API server"},
 			&ucli.BoolFlag{Name: "wait", Value: true, Usage: "wait until every node is ready"},
 			&ucli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "start it in the background and return when it is ready"},
@@ -91,8 +94,12 @@ func configFrom(c *ucli.Context) (kwok.Config, error) {
 	switch {
 	case c.IsSet("nodes") && c.IsSet("pools"):
 		return cfg, exit.New(exit.Usage, fmt.Errorf("--nodes and --pools exclude each other"), "say the number in the file, as count")
+	case c.IsSet("pools") && c.IsSet("nodes-file"):
+		return cfg, exit.New(exit.Usage, fmt.Errorf("--pools and --nodes-file exclude each other"), "leave one of the two out")
 	case c.IsSet("pools"):
 		cfg.Pools, err = nodepool.Load(c.String("pools"))
+	case c.IsSet("nodes-file"):
+		cfg.Pools, err = openbPools(c)
 	case c.IsSet("nodes"):
 		if n := c.Int("nodes"); n < 0 || n >= nodepool.MaxNodes {
 			return cfg, exit.Usagef("--nodes %d is not between 0 and %d", n, nodepool.MaxNodes-1)
@@ -103,6 +110,22 @@ func configFrom(c *ucli.Context) (kwok.Config, error) {
 		return cfg, err
 	}
 	return cfg, cfg.Validate()
+}
+
+// openbPools are the machines of a node list, or a share of them.
+func openbPools(c *ucli.Context) ([]nodepool.Pool, error) {
+	nodes, err := openb.LoadNodes(c.String("nodes-file"))
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--nodes-file: %w", err), "docs/cluster.md describes the file")
+	}
+	if c.IsSet("nodes") {
+		n := c.Int("nodes")
+		if n < 1 || n > len(nodes) {
+			return nil, exit.Usagef("--nodes %d is not between 1 and the %d nodes of %s", n, len(nodes), c.String("nodes-file"))
+		}
+		nodes = openb.Sample(nodes, n)
+	}
+	return nodepool.OpenB(nodes), nil
 }
 
 // run runs the cluster until it is told to stop.

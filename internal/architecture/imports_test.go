@@ -18,7 +18,7 @@ const module = "gnnsched/"
 var may = map[string][]string{
 	"cmd/gnnsched":        {"gnn", "scheduler", "workload", "internal"},
 	"cmd/gnntrain":        {"gnn", "scheduler", "workload", "internal"},
-	"cmd/kwokcluster":     {"kwok", "internal"},
+	"cmd/kwokcluster":     {"kwok", "workload/openb", "internal"},
 	"gnn/graph":           {},
 	"gnn/checkpoint":      {"gnn/graph"},
 	"gnn/infer":           {"gnn/graph", "gnn/checkpoint"},

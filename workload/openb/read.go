@@ -82,6 +82,11 @@ func IsPodList(columns []string) bool {
 	return slices.Contains(columns, "num_gpu") && slices.Contains(columns, "gpu_milli")
 }
 
+// IsNodeList tells likewise whether it is a node list.
+func IsNodeList(columns []string) bool {
+	return slices.Contains(columns, "sn") && slices.Contains(columns, "cpu_milli")
+}
+
 // Nodes reads a node list; file names it in errors. The sequence ends after the first error.
 func Nodes(r io.Reader, file string) iter.Seq2[Node, error] {
 	return stream(r, file, nodeList, nodeRow.node)

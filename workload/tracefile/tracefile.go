@@ -70,7 +70,7 @@ const headerWithin = 64 << 10
 func recognise(b *bufio.Reader) Format {
 	head, _ := b.Peek(headerWithin) // what is wrong with the file shows when it is read
 	_, names, err := records.New(bytes.NewReader(head)).First()
-	if err == nil && openb.IsPodList(names) {
+	if err == nil && (openb.IsPodList(names) || openb.IsNodeList(names)) { // the latter is refused in its own words
 		return OpenB
 	}
 	return Arrivals

@@ -29,6 +29,7 @@ func TestRead(t *testing.T) {
 		{name: "plan", text: plan, format: Auto, first: "a", at: 1},
 		{name: "arrivals as openb", text: arrivals, format: OpenB, err: "f:1: column cpu_milli is missing; an openb pod list has"},
 		{name: "openb as arrivals", text: podList, format: Arrivals, err: "f:2:6: pod_count: "},
+		{name: "node list", text: "sn,cpu_milli,memory_mib,gpu,model\n", format: Auto, err: "f:1: this is an openb node list where an openb pod list is due"},
 		{name: "nothing", format: Auto, err: "f: the file is empty"},
 		{name: "fault", text: podList + "c,x,1,0,0,,\n", format: Auto, err: `f:5:3: cpu_milli: "x" is not a whole number`},
 	} {
