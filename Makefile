@@ -64,6 +64,15 @@ train: trainer ## Train the shipped networks anew, JOBS (2) at a time (under an 
 		bin/gnntrain --config scheduler/learn/runs/{}.yaml --out gnn/checkpoint/shipped/{}.safetensors \
 		--state .cache/train/{}.state --events logs/{} --log-scrolling >logs/{}/train.log 2>&1 && tail -n 1 logs/{}/train.log'
 
+GPU_NETWORKS := gpu-gnn gpu-dqn gpu-acgnn gpu-acdqn gpu-linear
+
+.PHONY: train-gpu
+train-gpu: trainer ## Train the networks for GPU clusters anew, on the openb trace in OPENB=DIR
+	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make train-gpu OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
+	@printf '%s\n' $(GPU_NETWORKS) | xargs -P $(JOBS) -I{} sh -c 'echo "training {}: logs/{}/train.log"; mkdir -p logs/{}; \
+		bin/gnntrain gpu --data "$(OPENB)" --config scheduler/learn/factored/runs/{}.yaml --out gnn/checkpoint/shipped/{}.safetensors \
+		--events logs/{} >logs/{}/train.log 2>&1 && tail -n 1 logs/{}/train.log'
+
 .PHONY: ablation
 ablation: trainer ## Train the four variants without imitation, for the ablation in docs/results.md
 	@mkdir -p .cache/ablation

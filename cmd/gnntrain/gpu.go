@@ -46,7 +46,7 @@ func gpuCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "head", Value: string(d.Head), Usage: "`NAME`: dqn (greedy on the value) or actor-critic"},
 			&ucli.IntFlag{Name: "iterations", Value: d.Iterations, Usage: "`NUMBER` of turns of playing and learning"},
 			&ucli.Uint64Flag{Name: "seed", Value: d.Seed, Usage: "`SEED` of all that is drawn"},
-			&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: gpu-ENCODER.safetensors, with ac before the encoder for actor-critic"},
+			&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: gpu-gnn.safetensors, or gpu-dqn for mlp, gpu-acgnn and gpu-acdqn for actor-critic"},
 			&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile + "; default: logs/ and the name of --out"},
 		},
 		Action: trainGPU,
@@ -83,10 +83,7 @@ func trainGPU(c *ucli.Context) (err error) {
 	}
 	out := c.String("out")
 	if out == "" {
-		out = "gpu-" + string(cfg.Encoder) + ".safetensors"
-		if cfg.Head == checkpoint.ActorCritic {
-			out = "gpu-ac" + string(cfg.Encoder) + ".safetensors"
-		}
+		out = gpuVariant(cfg) + ".safetensors"
 	}
 	if err := cli.Writable(out); err != nil {
 		return err
@@ -103,6 +100,15 @@ func trainGPU(c *ucli.Context) (err error) {
 	defer func() { err = errors.Join(err, figures.Close()) }()
 	figures.Rewind(-1)
 	return learnGPU(c, t, out, figures)
+}
+
+// gpuVariant is how a network of the configuration is called, like the variants for any cluster.
+func gpuVariant(c factored.Config) string {
+	name := map[checkpoint.Encoder]string{checkpoint.GNN: "gnn", checkpoint.MLP: "dqn", checkpoint.Linear: "linear"}[c.Encoder]
+	if c.Head == checkpoint.ActorCritic {
+		name = "ac" + name
+	}
+	return "gpu-" + name
 }
 
 // gpuConfig is the configuration of the file and the flags.

@@ -47,13 +47,13 @@ type Config struct {
 // Defaults are the values that the shipped networks are trained with.
 func Defaults() Config {
 	return Config{
-		Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32, Seed: 1,
-		Iterations: 60, Episodes: 2, Updates: 400, Remember: 60,
+		Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 64, Seed: 1,
+		Iterations: 60, Episodes: 4, Updates: 400, Remember: 120,
 		Imitation: 3, Exploration: 0.3,
 		SnapshotEvery: 80, SnapshotNodes: 200, Placements: 32,
-		BatchSnapshots: 4, BatchNodes: 96, LearningRate: 1e-3, Averaging: 0.005, ClipNorm: 10, Temperature: 0.003,
-		Spread: 0.5, Factor: 1.3,
-		EvaluateEvery: 5, EvaluateWorkloads: 6,
+		BatchSnapshots: 4, BatchNodes: 96, LearningRate: 1e-3, Averaging: 0.005, ClipNorm: 10, Temperature: 0.01,
+		Spread: 0.7, Factor: 1.3,
+		EvaluateEvery: 5, EvaluateWorkloads: 10,
 	}
 }
 

@@ -1,8 +1,10 @@
 package factored
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"gnnsched/gnn/graph"
 	"gnnsched/scheduler/cluster"
@@ -42,8 +44,9 @@ func (p *player) env(w Workload) (*sim.Env, error) {
 }
 
 // play plays an episode to its end and returns the fraction of the GPUs that are given then.
-// each, which may be nil, is called before every placement, and may change the choice.
-func play(env *sim.Env, seed uint64, pol policy.Policy, each func(choice int) (int, error)) (float64, error) {
+// each, which may be nil, is called before every placement with the scores of the candidates, and
+// may change the choice.
+func play(env *sim.Env, seed uint64, pol policy.Policy, each func(choice int, scores []float32) (int, error)) (float64, error) {
 	if err := env.Reset(seed); err != nil {
 		return 0, err
 	}
@@ -59,7 +62,7 @@ func play(env *sim.Env, seed uint64, pol policy.Policy, each func(choice int) (i
 		choice := policy.Best(scores[:len(rows)])
 		if each != nil {
 			var err error
-			if choice, err = each(choice); err != nil {
+			if choice, err = each(choice, scores[:len(rows)]); err != nil {
 				return 0, err
 			}
 		}
@@ -85,9 +88,9 @@ func newWatcher(c Config, env *sim.Env, rng *rand.Rand) *watcher {
 	return &watcher{config: c, env: env, rng: rng, encoder: e, cluster: encode.NewGPUCluster(e)}
 }
 
-// look takes a snapshot where it is time to. choice is the candidate that was chosen, on the
-// devices, and teacher says that FGD did.
-func (w *watcher) look(choice int, teacher bool, devices func(*cluster.Node, *cluster.Pod) cluster.DeviceSet) {
+// look takes a snapshot where it is time to. choice is the candidate that was chosen by the
+// scores, on the devices, and teacher says that FGD did.
+func (w *watcher) look(choice int, scores []float32, teacher bool, devices func(*cluster.Node, *cluster.Pod) cluster.DeviceSet) {
 	if w.count++; (w.count-1)%w.config.SnapshotEvery != 0 {
 		return
 	}
@@ -100,7 +103,7 @@ func (w *watcher) look(choice int, teacher bool, devices func(*cluster.Node, *cl
 		s.nodes = append(s.nodes, w.encode(nodes[row], cluster.Resources{}, 0))
 	}
 	if w.config.actor() {
-		w.placements(&s, choice, devices)
+		w.placements(&s, choice, scores, devices)
 		if teacher {
 			s.teacher = 0
 		}
@@ -108,23 +111,45 @@ func (w *watcher) look(choice int, teacher bool, devices func(*cluster.Node, *cl
 	w.taken, w.rows = append(w.taken, s), append(w.rows, rows)
 }
 
-// placements keeps the choice, first, and other candidates drawn at random, each on devices
-// drawn at random.
-func (w *watcher) placements(s *snapshot, choice int, devices func(*cluster.Node, *cluster.Pod) cluster.DeviceSet) {
+// placements keeps the choice, first, its closest rivals, and other candidates drawn at random
+// on devices drawn at random.
+func (w *watcher) placements(s *snapshot, choice int, scores []float32, devices func(*cluster.Node, *cluster.Pod) cluster.DeviceSet) {
 	nodes, pod, rows := w.env.Snapshot().Nodes, w.env.Pending(), w.env.Candidates()
-	for k := range min(w.config.Placements, len(rows)) {
-		at := choice
-		if k > 0 {
-			at = w.rng.IntN(len(rows))
-		}
-		n := nodes[rows[at]]
-		on := devices(n, pod)
-		if ways := policy.DeviceWays(n, pod.Requests); k > 0 && len(ways) > 0 {
-			on = ways[w.rng.IntN(len(ways))]
-		}
+	keep := func(n *cluster.Node, on cluster.DeviceSet) {
 		s.before = append(s.before, w.encode(n, cluster.Resources{}, 0))
 		s.after = append(s.after, w.encode(n, pod.Requests, on))
 	}
+	n := nodes[rows[choice]]
+	keep(n, devices(n, pod))
+	for _, at := range rivals(scores, choice, w.config.Placements/2) {
+		n := nodes[rows[at]]
+		keep(n, devices(n, pod))
+	}
+	for len(s.before) < min(w.config.Placements, len(rows)) {
+		n := nodes[rows[w.rng.IntN(len(rows))]]
+		ways := policy.DeviceWays(n, pod.Requests)
+		keep(n, ways[w.rng.IntN(len(ways))])
+	}
+}
+
+// rivals are up to n candidates of the highest scores next to that of the choice, one of each
+// score: nodes in the same state have the same.
+func rivals(scores []float32, choice, n int) (out []int) {
+	order := make([]int, len(scores))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	last := scores[choice]
+	for _, i := range order {
+		if len(out) == n {
+			break
+		}
+		if scores[i] < last {
+			out, last = append(out, i), scores[i]
+		}
+	}
+	return out
 }
 
 func (w *watcher) encode(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (g graph.GPUNode) {

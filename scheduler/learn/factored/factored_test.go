@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/checkpoint"
@@ -111,8 +112,8 @@ func watch(t *testing.T, c Config) ([]snapshot, *sim.Env, float64) {
 	}
 	watcher := newWatcher(c, env, rand.New(rand.NewPCG(1, 2)))
 	fgd := policy.NewFGD(env.Typical())
-	allocation, err := play(env, 5, fgd, func(choice int) (int, error) {
-		watcher.look(choice, true, func(n *cluster.Node, p *cluster.Pod) cluster.DeviceSet { return policy.Devices(fgd, n, p) })
+	allocation, err := play(env, 5, fgd, func(choice int, scores []float32) (int, error) {
+		watcher.look(choice, scores, true, func(n *cluster.Node, p *cluster.Pod) cluster.DeviceSet { return policy.Devices(fgd, n, p) })
 		return choice, nil
 	})
 	if err != nil {
@@ -157,5 +158,14 @@ func TestWatcher(t *testing.T) {
 				t.Fatalf("a placement frees: %+v became %+v", s.before[i], s.after[i])
 			}
 		}
+	}
+}
+
+func TestRivals(t *testing.T) {
+	if d := cmp.Diff([]int{4, 0}, rivals([]float32{1, 3, 0, 3, 2, 2}, 1, 2)); d != "" {
+		t.Error(d)
+	}
+	if got := rivals([]float32{1, 1}, 0, 5); len(got) != 0 {
+		t.Errorf("%v are rivals of their equal", got)
 	}
 }

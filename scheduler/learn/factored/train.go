@@ -192,8 +192,8 @@ func (t *Trainer) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64,
 	}
 	w := newWatcher(t.Config, env, rng)
 	seed := uint64(trainingSeeds) + rng.Uint64N(trainingSeeds)
-	allocation, err := play(env, seed, pol, func(choice int) (int, error) {
-		w.look(choice, imitate, func(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet { return policy.Devices(pol, n, pod) })
+	allocation, err := play(env, seed, pol, func(choice int, scores []float32) (int, error) {
+		w.look(choice, scores, imitate, func(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet { return policy.Devices(pol, n, pod) })
 		if random > 0 && rng.Float64() < random {
 			choice = rng.IntN(len(env.Candidates()))
 		}
