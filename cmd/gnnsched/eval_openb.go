@@ -26,6 +26,7 @@ func evalOpenBCommand() *ucli.Command {
 			"Examples:\n" +
 			"   gnnsched eval openb --data DIR                              # all pod lists in DIR, all published policies\n" +
 			"   gnnsched eval openb --data DIR --workload default --check   # exit 99 unless reproduced\n" +
+			"   gnnsched eval openb --data DIR --live --nodes 200           # on a simulated cluster, beside the default scheduler\n" +
 			"   gnnsched eval openb --data DIR --policies fgd --checkpoint mine=logs/gpu.safetensors -o markdown",
 		Flags: append([]ucli.Flag{
 			&ucli.StringFlag{Name: "data", Usage: "`FOLDER` with " + published.NodesFile + " and the pod lists"},
@@ -38,6 +39,9 @@ func evalOpenBCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "node-order", Value: drawnOrder, Usage: "of the nodes, among which the first of equals is chosen: drawn by the seed, or that of the file"},
 			&ucli.StringFlag{Name: "ties", Value: ownTies, Usage: "which of equals is chosen: own, as each policy does; the first; or one at random"},
 			&ucli.BoolFlag{Name: "check", Usage: "exit with 99 unless every published figure is reproduced"},
+			&ucli.BoolFlag{Name: "live", Usage: "on a simulated cluster with the real kube-scheduler; default: one seed, the pod list default, and the policies " + strings.Join(liveOpenBPolicies(), ",")},
+			&ucli.IntFlag{Name: "nodes", Value: 200, Usage: "`NUMBER` of machines at least, for --live: a share of the list, in which each kind has its part"},
+			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: beside this program, else on the PATH"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 		}, cli.LogFlags()...),
 		Action: runEvalOpenB,
@@ -59,6 +63,9 @@ func runEvalOpenB(c *ucli.Context) error {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
 	}
 	format := c.String("output")
+	if c.Bool("live") {
+		return runOpenBLive(c, format)
+	}
 	cfg, err := openBConfig(c, format)
 	if err != nil {
 		return err

@@ -58,6 +58,11 @@ func Workloads(dir string) ([]string, error) {
 	return out, nil
 }
 
+// PodsFile is the pod list of a workload in a folder.
+func PodsFile(dir, workload string) string {
+	return filepath.Join(dir, podsPrefix+workload+podsSuffix)
+}
+
 // Run plays every workload with every contender and seed. progress, which may be nil, is told
 // the workload and how many of its episodes are done.
 func Run(ctx context.Context, c Config, progress func(workload string, done, total int)) (Report, error) {
@@ -76,7 +81,7 @@ func Run(ctx context.Context, c Config, progress func(workload string, done, tot
 		}
 	}
 	for _, w := range c.Workloads {
-		pods, err := openb.LoadPods(filepath.Join(c.Dir, podsPrefix+w+podsSuffix))
+		pods, err := openb.LoadPods(PodsFile(c.Dir, w))
 		if err != nil {
 			return out, err
 		}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/replay"
+	"gnnsched/scheduler/eval/published"
+)
+
+// liveOpenBPolicies are those that a cluster is shown unless told otherwise: a network that is
+// shipped for GPU devices, or until there is one what it has to beat, and the default profile.
+func liveOpenBPolicies() []string {
+	if shipped := checkpoint.ShippedFor(checkpoint.GPUGraph); len(shipped) > 0 {
+		return []string{shipped[0], kubernetes}
+	}
+	return []string{"fgd", kubernetes}
+}
+
+// runOpenBLive replays one pod list on a cluster of its own.
+func runOpenBLive(c *ucli.Context, format string) error {
+	for _, flag := range []string{"node-order", "ties", "check"} {
+		if c.IsSet(flag) {
+			return exit.Usagef("--%s is for the simulator; leave it or --live out", flag)
+		}
+	}
+	if format == "csv" {
+		return exit.Usagef("--live has no CSV; choose table, markdown or json")
+	}
+	cfg, err := liveOpenBConfig(c, format)
+	if err != nil {
+		return err
+	}
+	log, closer, err := cli.Log(c, "eval-openb", true) // what schedulers say is for the file
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	cfg.Log = log
+	view := evalProgress(c)
+	defer view.close()
+	phase := ""
+	cfg.Progress = func(done float64, text string) {
+		if done == 0 {
+			phase = text
+		}
+		view.show(done, phase, text)
+	}
+	report, err := replay.Run(c.Context, cfg)
+	if err != nil {
+		return err
+	}
+	view.close()
+	if format == "json" {
+		out := json.NewEncoder(c.App.Writer)
+		out.SetIndent("", "  ")
+		return out.Encode(report)
+	}
+	return report.Write(c.App.Writer, format == "markdown")
+}
+
+// liveOpenBConfig reads the flags.
+func liveOpenBConfig(c *ucli.Context, format string) (replay.Config, error) {
+	var out replay.Config
+	for flag, value := range map[string]string{"seeds": "1", "workload": "default"} {
+		if !c.IsSet(flag) {
+			if err := c.Set(flag, value); err != nil {
+				return out, err
+			}
+		}
+	}
+	if len(c.StringSlice("policies")) == 0 {
+		if err := c.Set("policies", strings.Join(liveOpenBPolicies(), ",")); err != nil {
+			return out, err
+		}
+	}
+	simulated, err := openBConfig(c, format)
+	if err != nil {
+		return out, err
+	}
+	if len(simulated.Workloads) != 1 {
+		return out, exit.Usagef("--live is for one pod list, not %d; name one with --workload", len(simulated.Workloads))
+	}
+	if n := c.Int("nodes"); n < 1 || n > 5000 {
+		return out, exit.Usagef("--nodes %d is outside 1 to 5000", n)
+	}
+	out = replay.Config{
+		NodesFile: filepath.Join(simulated.Dir, published.NodesFile), PodsFile: published.PodsFile(simulated.Dir, simulated.Workloads[0]),
+		Nodes: c.Int("nodes"), Factor: simulated.Factor, Seeds: simulated.Seeds, LogDir: c.String("log-dir"),
+	}
+	for _, file := range []*string{&out.NodesFile, &out.PodsFile} { // which other programs read too
+		if *file, err = filepath.Abs(*file); err != nil {
+			return out, fmt.Errorf("find the trace: %w", err)
+		}
+	}
+	if out.Contenders, err = profiles(simulated.Contenders, c.StringSlice("checkpoint")); err != nil {
+		return out, err
+	}
+	out.Kwokcluster, err = kwokcluster(c.String("kwokcluster"))
+	return out, err
+}
