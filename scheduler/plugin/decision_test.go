@@ -115,7 +115,7 @@ func afresh(t rapid.TB, b *bed, pod *v1.Pod, nodes []fwk.NodeInfo) (scores map[s
 	if err := policy.NewLearned("afresh", b.plugin.model.current.Load()).Score(&m.snapshot, &waiting, rows, raw); err != nil {
 		t.Fatal(err)
 	}
-	toNodeScores(raw, list, rows, false)
+	toNodeScores(raw, list, func(i int) string { return nodes[i].Node().Name }, false)
 	scores = map[string]int64{}
 	for i, n := range nodes {
 		scores[n.Node().Name] = int64(list[i])

@@ -280,8 +280,8 @@ func TestGPUSharesSigns(t *testing.T) {
 	}
 }
 
-// Equal bests go to the lowest row, in whatever order filtering left them.
-func TestTiesGoToTheLowestRow(t *testing.T) {
+// Equal bests go to the first name, in whatever order filtering left them.
+func TestTiesGoToTheFirstName(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.Permutation([]int32{0, 1, 2, 3, 4, 5}).Draw(t, "rows")
 		raw := make([]float32, len(rows))
@@ -295,7 +295,7 @@ func TestTiesGoToTheLowestRow(t *testing.T) {
 			best = 0
 		}
 		out := make([]int8, len(rows))
-		toNodeScores(raw, out, rows, false)
+		toNodeScores(raw, out, func(i int) string { return fmt.Sprint("n", rows[i]) }, false)
 		if i := slices.Index(out, 100); rows[i] != best {
 			t.Fatalf("row %d is the best, want %d", rows[i], best)
 		}

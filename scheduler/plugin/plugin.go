@@ -147,7 +147,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 func (p *Plugin) byRow(raw []float32) *scores {
 	out := make([]int8, len(p.mirror.snapshot.Nodes)+len(raw))
 	list, byRow := out[:len(raw)], out[len(raw):]
-	toNodeScores(raw, list, p.rows, p.makes != nil && p.makes.RandomTies)
+	toNodeScores(raw, list, func(i int) string { return p.mirror.snapshot.Nodes[p.rows[i]].Name }, p.makes != nil && p.makes.RandomTies)
 	for i, r := range p.rows {
 		byRow[r] = list[i]
 	}
@@ -157,7 +157,7 @@ func (p *Plugin) byRow(raw []float32) *scores {
 // byName is byRow without the mirror, which a failed decision may have left unfit.
 func byName(nodes []fwk.NodeInfo, raw []float32) *scores {
 	s := &scores{row: make(map[string]int32, len(nodes)), byRow: make([]int8, len(nodes))}
-	toNodeScores(raw, s.byRow, nil, false)
+	toNodeScores(raw, s.byRow, func(i int) string { return nodes[i].Node().Name }, false)
 	for i, n := range nodes {
 		s.row[n.Node().Name] = int32(i)
 	}

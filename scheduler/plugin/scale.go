@@ -6,16 +6,17 @@ import (
 
 // toNodeScores maps raw scores to integers in 0 to 100 that never turn the raw order round,
 // with 100 for the best alone: the range below the best is spread linearly over 0 to 99. Of
-// equal bests the one in the lowest of rows gets 100 (the first, where rows is nil), so that
-// the outcome does not depend on chance, which the order of the nodes does: filters run beside
-// each other. With randomTies all of them do, and kube-scheduler draws among them.
-func toNodeScores(raw []float32, out []int8, rows []int32, randomTies bool) {
+// equal bests the one whose name comes first gets 100, so that the outcome does not depend on
+// chance, as the order of the nodes does: filters run beside each other, and a restart learns of
+// the nodes in another order. With randomTies all of them do, and kube-scheduler draws among
+// them. name is that of a node by its index.
+func toNodeScores(raw []float32, out []int8, name func(int) string, randomTies bool) {
 	if len(raw) == 0 {
 		return
 	}
 	best, low := 0, raw[0]
 	for i, v := range raw {
-		if v > raw[best] || v == raw[best] && rows != nil && rows[i] < rows[best] {
+		if v > raw[best] || i > 0 && v == raw[best] && name(i) < name(best) {
 			best = i
 		}
 		low = min(low, v)
