@@ -24,8 +24,8 @@ func evalCommand() *ucli.Command {
 			"for a few policies unless told otherwise.\n\n" +
 			"Scenarios:\n" + scenarioHelp() + "\n" +
 			"A threshold compares means: sums of numbers and of policy.metric, perhaps times a number, with <, <=, > or >=\n" +
-			"between them, and the scenario's name and a colon before it where it is not for all. The metrics are\n" +
-			metricHelp() + ".\n\n" +
+			"between them, and the scenario's name and a colon before it where it is not for all; a policy's name with a\n" +
+			"colon in it stands in double quotes. The metrics are " + metricHelp() + ".\n\n" +
 			"Examples:\n" +
 			"   gnnsched eval                                          # all policies on the quick scenarios\n" +
 			"   gnnsched eval --scenario 'hetero*' --seeds 30 -o markdown\n" +
@@ -210,7 +210,8 @@ func chosenThresholds(texts []string, scenarios []eval.Scenario, contenders []ev
 			return nil, exit.New(exit.Usage, fmt.Errorf("--%w", err), "for example 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'")
 		}
 		if !slices.ContainsFunc(scenarios, func(s eval.Scenario) bool { return t.Concerns(s.Name) }) {
-			return nil, exit.Usagef("--threshold %q: none of the scenarios is meant", t)
+			return nil, exit.New(exit.Usage, fmt.Errorf("--threshold %q: none of the scenarios is meant", t),
+				`before the colon stands a scenario; a policy's name with a colon in it stands in double quotes, as in "greedy:pack".cost`)
 		}
 		out = append(out, t)
 	}

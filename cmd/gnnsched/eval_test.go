@@ -89,6 +89,8 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--threshold", "gnn<1"}, exit.Usage, "policy.metric"},
 		{[]string{"--threshold", "me.cpuStd<1"}, exit.Usage, "does not take part"},
 		{[]string{"--threshold", "moon: gnn.cpuStd<1"}, exit.Usage, "none of the scenarios"},
+		{[]string{"--threshold", "greedy:pack.cost<1"}, exit.Usage, `in double quotes, as in "greedy:pack".cost`},
+		{[]string{"--policies", "random", "--threshold", `"greedy:pack".cost<1`}, exit.Usage, `policy "greedy:pack" does not take part`},
 		{[]string{"--policies", "guess"}, exit.Usage, "kube-scheduler, most-allocated"},
 		{[]string{"--policies", "random,random"}, exit.Usage, "two policies"},
 		{[]string{"--seeds", "0"}, exit.Usage, "1 to 100000"},
@@ -102,6 +104,19 @@ func TestEvalBadInput(t *testing.T) {
 		if code != c.code || !strings.Contains(stderr, c.say) || stdout != "" {
 			t.Errorf("%v: exit code %d, want %d; stdout %q, stderr %q wants %q", c.args, code, c.code, stdout, stderr, c.say)
 		}
+	}
+}
+
+// A policy's name with a colon in it, in the form of a table, stands in a threshold.
+func TestEvalThresholdOfGreedy(t *testing.T) {
+	args := []string{"gnnsched", "eval", "--scenario", "aaml", "--seeds", "2", "--policies", "kube-scheduler,greedy:pack=0.5+zones"}
+	code, stdout, stderr := run(t, append(args, "--threshold", `aaml: "greedy:pack=0.5+zones".nodesInUse < kube-scheduler.nodesInUse`)...)
+	if code != exit.OK || !strings.Contains(stdout, `PASS aaml: "greedy:pack=0.5+zones".nodesInUse < `) {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	code, _, stderr = run(t, append(args, "--threshold", `"greedy:pack=0.5+zones".nodesInUse >= 1*kube-scheduler.nodesInUse`)...)
+	if code != exit.Gate {
+		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
 

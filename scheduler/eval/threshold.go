@@ -8,16 +8,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Threshold is a condition on the means that a comparison has to meet, such as
 //
 //	gnn.cpuStd <= 0.75*kube-scheduler.cpuStd
 //	hetero*: gnn.unscheduled < kube-scheduler.unscheduled + 0.5
+//	"greedy:pack=0.5+zones".zoneStd > 0.01
 //
 // Each side is a sum of numbers and of policy.metric, the latter perhaps times a number in
 // front of it; between them stands <, <=, > or >=. With a name or a pattern of names and a
-// colon before it, it holds for these scenarios alone.
+// colon before it, it holds for these scenarios alone. In double quotes, the name of a policy
+// may have in it what else stands between the parts.
 type Threshold struct {
 	scenarios   string // pattern of path.Match; empty: all
 	left, right []term
@@ -45,16 +48,20 @@ func ParseThreshold(text string) (Threshold, error) {
 }
 
 func parseThreshold(text string) (t Threshold, err error) {
+	if strings.Count(text, quote)%2 != 0 {
+		return t, fmt.Errorf("a double quote is not closed")
+	}
 	rest := text
-	if before, after, given := strings.Cut(text, ":"); given {
-		if t.scenarios, rest = strings.TrimSpace(before), after; t.scenarios == "" {
+	at := unquoted(text, "<>")
+	if colon := unquoted(text, ":"); colon >= 0 && (at < 0 || colon < at) {
+		if t.scenarios, rest = strings.TrimSpace(text[:colon]), text[colon+1:]; t.scenarios == "" {
 			return t, fmt.Errorf("no scenario stands before the colon")
 		}
 		if _, err := path.Match(t.scenarios, ""); err != nil {
 			return t, fmt.Errorf("%q is no pattern of scenarios", t.scenarios)
 		}
+		at = unquoted(rest, "<>")
 	}
-	at := strings.IndexAny(rest, "<>")
 	if at < 0 {
 		return t, fmt.Errorf("it compares nothing; write <, <=, > or >= between two sides")
 	}
@@ -70,16 +77,38 @@ func parseThreshold(text string) (t Threshold, err error) {
 	return t, err
 }
 
+const quote = `"`
+
+// unquoted is the index of the first of some characters that is not in double quotes, or -1.
+func unquoted(text, chars string) int {
+	quoted := false
+	for i, r := range text {
+		if string(r) == quote {
+			quoted = !quoted
+		} else if !quoted && strings.ContainsRune(chars, r) {
+			return i
+		}
+	}
+	return -1
+}
+
 func parseSum(text string) ([]term, error) {
 	var sum []term
-	for _, part := range strings.Split(text, "+") {
+	for {
+		plus := unquoted(text, "+")
+		part := text
+		if plus >= 0 {
+			part = text[:plus]
+		}
 		x, err := parseTerm(strings.TrimSpace(part))
 		if err != nil {
 			return nil, err
 		}
-		sum = append(sum, x)
+		if sum = append(sum, x); plus < 0 {
+			return sum, nil
+		}
+		text = text[plus+1:]
 	}
-	return sum, nil
 }
 
 func parseTerm(text string) (term, error) {
@@ -88,22 +117,48 @@ func parseTerm(text string) (term, error) {
 	}
 	x := term{factor: 1}
 	name := text
-	if before, after, times := strings.Cut(text, "*"); times {
-		v, ok := number(strings.TrimSpace(before))
+	if times := unquoted(text, "*"); times >= 0 {
+		v, ok := number(strings.TrimSpace(text[:times]))
 		if !ok {
-			return x, fmt.Errorf("%q is not a number before a *", before)
+			return x, fmt.Errorf("%q is not a number before a *", text[:times])
 		}
-		x.factor, name = v, strings.TrimSpace(after)
+		x.factor, name = v, strings.TrimSpace(text[times+1:])
 	}
 	dot := strings.LastIndex(name, ".")
-	if dot <= 0 || strings.ContainsAny(name, "<>=*: \t\r\n") {
-		return x, fmt.Errorf("%q is neither a number nor policy.metric", text)
+	if dot <= 0 {
+		return x, notTerm(text)
 	}
-	x.policy, x.metric = name[:dot], name[dot+1:]
+	var known bool
+	x.metric = name[dot+1:]
+	if x.policy, known = policyName(name[:dot]); !known || !isBare(x.metric) {
+		return x, notTerm(text)
+	}
 	if _, known := FindMetric(x.metric); !known {
 		return x, fmt.Errorf("no metric is called %q; there are %s", x.metric, metricNames())
 	}
 	return x, nil
+}
+
+func notTerm(text string) error {
+	if strings.ContainsAny(text, ":=") {
+		return fmt.Errorf(`%q is neither a number nor policy.metric; a policy's name with a colon in it stands in double quotes, as in "greedy:pack".cost`, text)
+	}
+	return fmt.Errorf("%q is neither a number nor policy.metric", text)
+}
+
+// policyName reads a policy's name, which may be quoted.
+func policyName(text string) (string, bool) {
+	inner, opened := strings.CutPrefix(text, quote)
+	if !opened {
+		return text, isBare(text)
+	}
+	inner, closed := strings.CutSuffix(inner, quote)
+	return inner, closed && inner != "" && !strings.Contains(inner, quote)
+}
+
+// isBare tells whether a policy's name needs no quotes.
+func isBare(name string) bool {
+	return !strings.ContainsAny(name, "<>=*+:"+quote) && !strings.ContainsFunc(name, unicode.IsSpace)
 }
 
 // number reads a finite number in decimal notation.
@@ -127,15 +182,19 @@ func (t Threshold) String() string {
 func sumString(sum []term) string {
 	parts := make([]string, len(sum))
 	for i, x := range sum {
+		name := x.policy
+		if !isBare(name) {
+			name = quote + name + quote
+		}
 		// Without an exponent's sign +, which would divide it.
 		value := strings.Replace(strconv.FormatFloat(x.factor, 'g', -1, 64), "e+", "e", 1)
 		switch {
 		case x.policy == "":
 			parts[i] = value
 		case x.factor == 1:
-			parts[i] = x.policy + "." + x.metric
+			parts[i] = name + "." + x.metric
 		default:
-			parts[i] = value + "*" + x.policy + "." + x.metric
+			parts[i] = value + "*" + name + "." + x.metric
 		}
 	}
 	return strings.Join(parts, " + ")

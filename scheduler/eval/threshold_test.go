@@ -13,6 +13,9 @@ func TestParseThreshold(t *testing.T) {
 		"aaml: gnn.cpuVariance < 4e-4":                           "aaml: gnn.cpuVariance < 0.0004",
 		"hetero*:1*a.cost + -2 * v1.2.cost>3":                    "hetero*: a.cost + -2*v1.2.cost > 3",
 		"kube-scheduler.nodesInUse>=best-fit.nodesInUse + 1e300": "kube-scheduler.nodesInUse >= best-fit.nodesInUse + 1e300",
+		`"greedy:pack".cost<gnn.cost`:                            `"greedy:pack".cost < gnn.cost`,
+		`zon*: a.cost >= 2 * "greedy:pack=0.5+zones".zoneStd+1`:  `zon*: a.cost >= 2*"greedy:pack=0.5+zones".zoneStd + 1`,
+		`"gnn".cost<"my <net> *2".cost`:                          `gnn.cost < "my <net> *2".cost`,
 	} {
 		got, err := ParseThreshold(text)
 		if err != nil || got.String() != want {
@@ -20,17 +23,25 @@ func TestParseThreshold(t *testing.T) {
 		}
 	}
 	for text, say := range map[string]string{
-		"":                        "compares nothing",
-		"a.cpuStd = b.cpuStd":     "compares nothing",
-		"a.cpuStd <":              `"" is neither`,
-		"a.cpuStd < b":            `"b" is neither`,
-		"a.cpuSdt < 1":            `no metric is called "cpuSdt"; there are cost, cpuStd`,
-		"x*a.cpuStd < 1":          `"x" is not a number before a *`,
-		"a.cpuStd < 1e999":        `"1e999" is neither`,
-		"a.cpuStd < NaN":          `"NaN" is neither`,
-		"a.cpuStd < b.cpuStd < 1": "neither",
-		": a.cpuStd < 1":          "no scenario stands before the colon",
-		"[: a.cpuStd < 1":         "no pattern",
+		"":                                 "compares nothing",
+		"a.cpuStd = b.cpuStd":              "compares nothing",
+		"a.cpuStd <":                       `"" is neither`,
+		"a.cpuStd < b":                     `"b" is neither`,
+		"a.cpuSdt < 1":                     `no metric is called "cpuSdt"; there are cost, cpuStd`,
+		"x*a.cpuStd < 1":                   `"x" is not a number before a *`,
+		"a.cpuStd < 1e999":                 `"1e999" is neither`,
+		"a.cpuStd < NaN":                   `"NaN" is neither`,
+		"a.cpuStd < b.cpuStd < 1":          "neither",
+		": a.cpuStd < 1":                   "no scenario stands before the colon",
+		"[: a.cpuStd < 1":                  "no pattern",
+		"a.cost < greedy:pack.cost":        `double quotes, as in "greedy:pack".cost`,
+		"x: a.cost < greedy:pack=0.5.cost": `double quotes, as in "greedy:pack".cost`,
+		`"a.cost < 1`:                      "not closed",
+		`"".cost < 1`:                      "neither",
+		`"a".cost" < 1"`:                   "it compares nothing",
+		`"a"b.cost < 1`:                    "neither",
+		`a"b".cost < 1`:                    "neither",
+		`"a.cost" < 1`:                     "neither",
 	} {
 		if _, err := ParseThreshold(text); err == nil || !strings.Contains(err.Error(), say) || !strings.Contains(err.Error(), "threshold") {
 			t.Errorf("%q: %v, want %q", text, err, say)
@@ -40,7 +51,7 @@ func TestParseThreshold(t *testing.T) {
 
 // Whatever is accepted says itself in a way that is accepted again and means the same.
 func FuzzParseThreshold(f *testing.F) {
-	for _, s := range []string{"gnn.cpuStd<=0.75*kube-scheduler.cpuStd", "aaml: a.cost + 2 < 1e300", "a.b.cost>-3*b.waited+1", "x:<", "*<*"} {
+	for _, s := range []string{"gnn.cpuStd<=0.75*kube-scheduler.cpuStd", "aaml: a.cost + 2 < 1e300", "a.b.cost>-3*b.waited+1", "x:<", "*<*", `"greedy:pack=0.5+zones".cost<2*"a b".cost`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
