@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +20,17 @@ func TestTune(t *testing.T) {
 	if err != nil || l.Name() != "mine" {
 		t.Error(l, err)
 	}
+	tuning := l.Tuning
+	if tuning == nil || tuning.Scenario != "tiny" || tuning.Seed != 1 || tuning.Generations != 2 || tuning.HeldOut.Episodes != 20 || tuning.HeldOut.FirstSeed != 1 {
+		t.Errorf("how it came about: %+v", tuning)
+	}
+	again := filepath.Join(t.TempDir(), "again.json")
+	if code, _, errs := run(t, append(strings.Fields(tuning.Command), "--out", again)...); code != exit.OK {
+		t.Fatalf("%s: code %d, %q", tuning.Command, code, errs)
+	}
+	if a, b := read(t, out), read(t, again); a != b {
+		t.Errorf("%s gives\n%s\nand gave\n%s", tuning.Command, b, a)
+	}
 	table := filepath.Join(t.TempDir(), "q.json")
 	if code, _, errs := run(t, "gnnsched", "tune", "--method", "tabular-q", "--scenario", "tiny", "--steps", "500", "--out", table); code != exit.OK {
 		t.Fatalf("code %d, %q", code, errs)
@@ -28,13 +40,52 @@ func TestTune(t *testing.T) {
 	}
 }
 
+// Weights of features that are not to be tuned stay as they were, whatever they start from.
+func TestTuneFrom(t *testing.T) {
+	carried := policy.Tuned("linear-zones").Weights()
+	file := filepath.Join(t.TempDir(), "start.json")
+	if err := writeLinear(file, policy.Tuned("linear-zones")); err != nil {
+		t.Fatal(err)
+	}
+	zeros := make([]float64, len(carried))
+	for from, start := range map[string][]float64{"zero": zeros, "linear-zones": carried, file: carried} {
+		out := filepath.Join(t.TempDir(), "out.json")
+		args := []string{"--scenario", "tiny", "--generations", "1", "--population", "8", "--episodes", "1", "--held-out", "0", "--features", "used,size", "--from", from, "--out", out}
+		if code, _, errs := run(t, append([]string{"gnnsched", "tune"}, args...)...); code != exit.OK {
+			t.Fatalf("from %s: code %d, %q", from, code, errs)
+		}
+		l, err := policy.LoadLinear(out)
+		if err != nil || l.Tuning.HeldOut != nil {
+			t.Fatal(l, err)
+		}
+		for i, w := range l.Weights() {
+			name := policy.LinearFeatures[i]
+			if free := name == "used" || name == "size"; free == (w == start[i]) {
+				t.Errorf("from %s: the weight of %s was %v and is %v", from, name, start[i], w)
+			}
+		}
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 func TestTuneBadInput(t *testing.T) {
 	for args, want := range map[string]string{
 		"--scenario nowhere":           "nowhere",
 		"--scenario hetero*":           "want one",
 		"--population 4":               "elite",
 		"--episodes 0":                 "episodes",
-		"--init /nowhere.json":         "nowhere.json",
+		"--from /nowhere.json":         "nowhere.json",
+		"--from nothing":               "one of zero, linear, linear-pack",
+		"--features balance,luck":      `no feature "luck"`,
+		"--held-out -1":                "--held-out",
 		"--out /nowhere/mine.json":     "--out",
 		"more":                         "unexpected argument",
 		"--method guess":               "tabular-q",

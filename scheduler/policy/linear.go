@@ -30,6 +30,7 @@ var LinearFeatures = []string{
 type Linear struct {
 	name    string
 	weights []float64
+	Tuning  *Tuning // how the weights came about; nil where nobody knows
 }
 
 // NewLinear returns the policy with one weight for each of LinearFeatures.
@@ -42,7 +43,7 @@ func NewLinear(name string, weights []float64) (*Linear, error) {
 			return nil, fmt.Errorf("linear policy %s: the weight of %s is %v", name, LinearFeatures[i], w)
 		}
 	}
-	return &Linear{name, weights}, nil
+	return &Linear{name: name, weights: weights}, nil
 }
 
 // Weights returns a copy of the weights, in the order of LinearFeatures.

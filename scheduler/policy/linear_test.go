@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"gnnsched/scheduler/cluster"
@@ -108,13 +109,20 @@ func TestLinearFeatures(t *testing.T) {
 }
 
 func TestLinearFile(t *testing.T) {
-	text, err := json.Marshal(Tuned("linear"))
+	want := Tuned("linear")
+	want.Tuning = &Tuning{Command: "gnnsched tune", Version: "v", Scenario: "family", Seed: 3, Generations: 16, HeldOut: &HeldOut{
+		FirstSeed: 1, Episodes: 20, Means: map[string]map[string]float64{"tuned": {"cost": 0.5}},
+	}}
+	text, err := json.Marshal(want)
 	if err != nil {
 		t.Fatal(err)
 	}
 	again, err := ParseLinear(text)
 	if err != nil || again.Name() != "linear" {
 		t.Fatal(again, err)
+	}
+	if d := cmp.Diff(want, again, cmp.AllowUnexported(Linear{})); d != "" {
+		t.Errorf("-written +read:\n%s", d)
 	}
 	for text, want := range map[string]string{
 		`{"name":"x","weights":{"luck":1}}`: "luck",

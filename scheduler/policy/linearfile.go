@@ -20,6 +20,25 @@ var tuned embed.FS
 type linearFile struct {
 	Name    string             `json:"name"`
 	Weights map[string]float64 `json:"weights"`
+	Tuning  *Tuning            `json:"tuning,omitempty"`
+}
+
+// Tuning is how weights came about, kept beside them so that one command makes them anew.
+type Tuning struct {
+	Command     string   `json:"command"` // with every flag that counts
+	Version     string   `json:"version"` // of the program
+	Scenario    string   `json:"scenario"`
+	Seed        uint64   `json:"seed"`        // of the weights drawn
+	Generations int      `json:"generations"` // gone through; fewer than asked for where it was interrupted
+	HeldOut     *HeldOut `json:"heldOut,omitempty"`
+}
+
+// HeldOut is how the weights did on the scenario's workloads of other seeds.
+type HeldOut struct {
+	FirstSeed uint64 `json:"firstSeed"`
+	Episodes  int    `json:"episodes"`
+	// Means are those of the evaluation's metrics (less is better), by policy and metric.
+	Means map[string]map[string]float64 `json:"means"`
 }
 
 // ParseLinear reads weights by the names of their features; one that is not named is 0.
@@ -38,7 +57,12 @@ func ParseLinear(text []byte) (*Linear, error) {
 		}
 		weights[i] = w
 	}
-	return NewLinear(f.Name, weights)
+	l, err := NewLinear(f.Name, weights)
+	if err != nil {
+		return nil, err
+	}
+	l.Tuning = f.Tuning
+	return l, nil
 }
 
 // LoadLinear reads the file of a linear policy.
@@ -56,11 +80,25 @@ func LoadLinear(path string) (*Linear, error) {
 
 // MarshalJSON implements json.Marshaler; ParseLinear reads it.
 func (l *Linear) MarshalJSON() ([]byte, error) {
-	f := linearFile{l.name, map[string]float64{}}
+	f := linearFile{l.name, map[string]float64{}, l.Tuning}
 	for i, w := range l.weights {
 		f.Weights[LinearFeatures[i]] = w
 	}
 	return json.Marshal(f)
+}
+
+// TunedNames are the names that Tuned knows, in alphabetical order.
+func TunedNames() []string {
+	entries, err := tuned.ReadDir(".")
+	if err != nil {
+		panic(err) // the files are part of the program
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = strings.TrimSuffix(e.Name(), ".json")
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Tuned is the linear policy of a name whose weights the program carries: "linear" for balance,

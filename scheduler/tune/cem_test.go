@@ -57,7 +57,7 @@ func env() sim.Config {
 
 // From indifference, a few generations end well below the default scoring.
 func TestTuneLinear(t *testing.T) {
-	c := CEM{Population: 20, Elite: 5, Generations: 8, Start: make([]float64, len(policy.LinearFeatures)), Spread: 1, Noise: 0.2, Seed: 1}
+	c := CEM{Population: 20, Elite: 5, Generations: 8, Spread: 1, Noise: 0.2, Seed: 1}
 	l := Linear{Env: env(), Baseline: policy.Kubernetes{}, Episodes: 6, WaitWeight: 1, CEM: c}
 	var last Generation
 	p, err := l.Tune(context.Background(), "tuned", func(g Generation) { last = g })
@@ -72,7 +72,7 @@ func TestTuneLinear(t *testing.T) {
 // Interrupted, it returns what it has.
 func TestTuneInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := CEM{Population: 4, Elite: 2, Generations: 1000, Start: make([]float64, len(policy.LinearFeatures)), Spread: 1, Seed: 1}
+	c := CEM{Population: 4, Elite: 2, Generations: 1000, Spread: 1, Seed: 1}
 	l := Linear{Env: env(), Baseline: policy.Kubernetes{}, Episodes: 1, CEM: c}
 	p, err := l.Tune(ctx, "x", func(Generation) { cancel() })
 	if p == nil || !errors.Is(err, context.Canceled) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
@@ -22,7 +24,11 @@ type Linear struct {
 	// WaitWeight is what one percentage point more of pods that had to wait weighs against
 	// one percent of objective.
 	WaitWeight float64
-	CEM        CEM
+	// From are the weights to start from, in the order of policy.LinearFeatures; nil for 0.
+	From []float64
+	// Features are the names of those whose weights are tuned; the others stay. nil for all.
+	Features []string
+	CEM      CEM // its Start is set by Tune
 
 	env       *sim.Env
 	baselines map[uint64]sim.Outcome
@@ -30,13 +36,56 @@ type Linear struct {
 
 // Validate reports the first setting out of range.
 func (l *Linear) Validate() error {
+	if l.From != nil && len(l.From) != len(policy.LinearFeatures) {
+		return fmt.Errorf("%d weights to start from, want %d", len(l.From), len(policy.LinearFeatures))
+	}
+	for _, name := range l.Features {
+		if !slices.Contains(policy.LinearFeatures, name) {
+			return fmt.Errorf("there is no feature %q; there are %s", name, strings.Join(policy.LinearFeatures, ", "))
+		}
+	}
 	if l.Episodes < 1 {
 		return fmt.Errorf("%d episodes a generation: want at least 1", l.Episodes)
 	}
 	if !(l.WaitWeight >= 0) {
 		return fmt.Errorf("weight %v of waiting pods: want 0 or more", l.WaitWeight)
 	}
-	return l.CEM.Validate()
+	c := l.CEM
+	c.Start = l.start()
+	return c.Validate()
+}
+
+// tuned tells whether the weight of a feature is to be found.
+func (l *Linear) tuned(feature string) bool {
+	return l.Features == nil || slices.Contains(l.Features, feature)
+}
+
+// start are the weights to start from of the features that are tuned.
+func (l *Linear) start() (out []float64) {
+	for i, name := range policy.LinearFeatures {
+		switch {
+		case !l.tuned(name):
+		case l.From == nil:
+			out = append(out, 0)
+		default:
+			out = append(out, l.From[i])
+		}
+	}
+	return out
+}
+
+// policy is the one with the given weights for the features that are tuned.
+func (l *Linear) policy(name string, weights []float64) (*policy.Linear, error) {
+	all := make([]float64, len(policy.LinearFeatures))
+	copy(all, l.From)
+	next := 0
+	for i, feature := range policy.LinearFeatures {
+		if l.tuned(feature) {
+			all[i] = weights[next]
+			next++
+		}
+	}
+	return policy.NewLinear(name, all)
 }
 
 // Tune returns the tuned policy, and with ctx's error the one so far.
@@ -49,11 +98,13 @@ func (l *Linear) Tune(ctx context.Context, name string, told func(Generation)) (
 		return nil, fmt.Errorf("tune: %w", err)
 	}
 	l.baselines = map[uint64]sim.Outcome{}
-	weights, err := l.CEM.Minimise(ctx, l.loss, told)
+	method := l.CEM
+	method.Start = l.start()
+	weights, err := method.Minimise(ctx, l.loss, told)
 	if weights == nil {
 		return nil, err
 	}
-	p, invalid := policy.NewLinear(name, weights)
+	p, invalid := l.policy(name, weights)
 	if invalid != nil {
 		return nil, invalid
 	}
@@ -62,7 +113,7 @@ func (l *Linear) Tune(ctx context.Context, name string, told func(Generation)) (
 
 // loss is the mean over a generation's episodes of Relative.
 func (l *Linear) loss(generation int, weights []float64) (float64, error) {
-	p, err := policy.NewLinear("candidate", weights)
+	p, err := l.policy("candidate", weights)
 	if err != nil {
 		return 0, err
 	}
