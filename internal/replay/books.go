@@ -15,17 +15,22 @@ import (
 )
 
 // checkBooks reads from the API server which pods are on which devices, and says where a device
-// is given away more than once or a pod with a node does not know its devices.
-func checkBooks(ctx context.Context, client kubernetes.Interface, namespace string) error {
+// is given away more than once or a pod with a node does not know its devices. It returns the
+// pods' nodes, empty for none.
+func checkBooks(ctx context.Context, client kubernetes.Interface, namespace string) (at map[string]string, err error) {
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("list the nodes: %w", err)
+		return nil, fmt.Errorf("list the nodes: %w", err)
 	}
 	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("list the pods: %w", err)
+		return nil, fmt.Errorf("list the pods: %w", err)
 	}
-	return books(nodes.Items, pods.Items)
+	at = map[string]string{}
+	for _, p := range pods.Items {
+		at[p.Name] = p.Spec.NodeName
+	}
+	return at, books(nodes.Items, pods.Items)
 }
 
 func books(nodes []corev1.Node, pods []corev1.Pod) error {

@@ -34,6 +34,8 @@ type Trial struct {
 	Binding   time.Duration     `json:"bindingNanoseconds"` // from the first pod to the last that got a node
 	Fallbacks int               `json:"fallbacks"`          // decisions that upstream's scoring made in the policy's place
 	Simulated *sim.GPUOutcome   `json:"simulated"`          // of the same episode
+	// Same is how many pods got the same node in the simulator, or none in both.
+	Same int `json:"same"`
 }
 
 // columns of the table, each a mean over the seeds.
@@ -45,6 +47,7 @@ var columns = []struct {
 	{"GPU allocation %", func(t Trial) float64 { return 100 * t.GPU.Allocation() }, "%.2f"},
 	{"at 100% %", func(t Trial) float64 { return 100 * t.GPU.AllocationAtFull() }, "%.2f"},
 	{"simulator %", func(t Trial) float64 { return 100 * t.Simulated.Allocation }, "%.2f"},
+	{"same node %", func(t Trial) float64 { return 100 * float64(t.Same) / float64(max(t.Pods, 1)) }, "%.1f"},
 	{"unscheduled", func(t Trial) float64 { return float64(t.Pods - t.Bound) }, "%.1f"},
 	{"no GPU", func(t Trial) float64 { return float64(t.GPU.UnscheduledCPU) }, "%.1f"},
 	{"share", func(t Trial) float64 { return float64(t.GPU.UnscheduledShare) }, "%.1f"},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -18,10 +17,7 @@ import (
 	"gnnsched/internal/live"
 	"gnnsched/internal/simulated"
 	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/server"
-	"gnnsched/workload/cleanup"
-	"gnnsched/workload/driver"
 	"gnnsched/workload/openb"
 )
 
@@ -47,6 +43,8 @@ const (
 	// settle is how long the last pods may take that nothing binds; the scheduler refuses
 	// hundreds a second.
 	settle = 10 * time.Second
+	// patience is how long a scheduler may take to begin.
+	patience = time.Minute
 )
 
 // Run replays every seed with every contender. Everything that it started has stopped and its
@@ -84,7 +82,9 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 		return nil, err
 	}
 	defer stop()
-	err = r.rounds(ctx)
+	if err = r.warmUp(ctx); err == nil {
+		err = r.rounds(ctx)
+	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
@@ -134,75 +134,4 @@ func newReplay(c Config) (*replay, error) {
 		r.report.Policies = append(r.report.Policies, x.Name)
 	}
 	return r, nil
-}
-
-// rounds replays each seed with each contender. They take turns at who goes first, so that
-// nobody always has the warmer caches.
-func (r *replay) rounds(ctx context.Context) error {
-	for i, seed := range r.Seeds {
-		order := slices.Clone(r.Contenders)
-		if i%2 == 1 {
-			slices.Reverse(order)
-		}
-		for _, x := range order {
-			t, err := r.round(ctx, x, seed)
-			if err != nil {
-				return fmt.Errorf("%s, seed %d: %w", x.Name, seed, err)
-			}
-			r.report.Trials = append(r.report.Trials, t)
-			r.done++
-		}
-	}
-	return nil
-}
-
-// round deploys the arrivals of a seed on the empty cluster, measures, and removes them.
-func (r *replay) round(ctx context.Context, x live.Contender, seed uint64) (Trial, error) {
-	t := Trial{Policy: x.Name, Seed: seed}
-	var err error
-	if t.Simulated, err = r.simulate(x, seed); err != nil {
-		return t, fmt.Errorf("in the simulator: %w", err)
-	}
-	arrivals, err := openb.Inflate(r.pods, r.Factor, openb.GPUMilli(r.nodes), seed)
-	if err != nil {
-		return t, err
-	}
-	room, err := driver.Measure(ctx, r.client, nil)
-	if err != nil {
-		return t, err
-	}
-	if got, want := room.Allocatable.TotalGPUMilli(), openb.GPUMilli(r.nodes); got != want || room.Nodes != len(r.nodes) {
-		return t, fmt.Errorf("the cluster has %d nodes with %d thousandths of a GPU, not %d with %d", room.Nodes, got, len(r.nodes), want)
-	}
-	cleaner, err := cleanup.New(r.rest)
-	if err != nil {
-		return t, err
-	}
-	cleaner.Force = true
-	before, err := plugin.Fallbacks(x.Profile.SchedulerName)
-	if err != nil {
-		return t, err
-	}
-	run := driver.NewRunID(time.Now())
-	sum, err := driver.Run(ctx, driver.Config{
-		Client: r.client, Cleaner: cleaner, Plan: openb.InOrder(arrivals).Plan(), Bare: true, Room: room, Settle: settle,
-		SchedulerName: x.Profile.SchedulerName, RunID: run, Log: r.Log,
-		Progress: func(p driver.Progress) {
-			rounds := float64(len(r.Seeds) * len(r.Contenders))
-			r.Progress((float64(r.done)+p.Done)/rounds, fmt.Sprintf("%s, seed %d: %d of %d pods have a node", x.Name, seed, p.Bound, p.Pods))
-		},
-	})
-	if err != nil {
-		return t, err
-	}
-	after, err := plugin.Fallbacks(x.Profile.SchedulerName)
-	if err != nil {
-		return t, err
-	}
-	f := sum.Fills[0]
-	t.Pods, t.Bound, t.GPU, t.Binding, t.Fallbacks = f.Pods, f.Bound, *f.GPU, f.Binding, after-before
-	if err := checkBooks(ctx, r.client, driver.DefaultNamespace); err != nil {
-		return t, err
-	}
-	return t, cleaner.Remove(ctx, cleanup.Scope{Run: run}, nil)
 }

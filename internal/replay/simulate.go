@@ -9,16 +9,25 @@ import (
 )
 
 // simulate plays a contender's episode of a seed in the simulator: the same machines in the
-// same order, and the same arrivals.
-func (r *replay) simulate(x live.Contender, seed uint64) (*sim.GPUOutcome, error) {
+// same order, and the same arrivals. nodes are where they go, by their place among the
+// arrivals; those without a node are not in it.
+func (r *replay) simulate(x live.Contender, seed uint64) (o *sim.GPUOutcome, nodes map[int]string, err error) {
 	pack, err := objective.Parse("pack") // there has to be one; nobody looks at it
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	env, err := sim.New(sim.Config{Objective: pack, OpenB: &sim.OpenB{Nodes: r.nodes, Pods: r.pods, Factor: r.Factor, InOrder: true}})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	o, err := eval.Play(env, seed, x.New(policy.Setting{Seed: seed, Typical: env.Typical()}), x.Ties(seed))
-	return o.GPU, err
+	nodes = map[int]string{}
+	decide := eval.Deciding(x.New(policy.Setting{Seed: seed, Typical: env.Typical()}), x.Ties(seed))
+	all, err := eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
+		choice, err := decide(env)
+		if err == nil {
+			nodes[env.Next()] = env.Snapshot().Nodes[env.Candidates()[choice.Candidate]].Name
+		}
+		return choice, err
+	})
+	return all.GPU, nodes, err
 }
