@@ -20,6 +20,7 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -186,10 +187,22 @@ func made(seeds int) *Comparison {
 		for i := range seeds {
 			r.Outcomes = append(r.Outcomes, sim.Outcome{
 				Cost: 0.2 - 0.1*float64(k), CPUVariance: 0.01, CPUStd: 0.1 - 0.05*float64(k), MemoryStd: 0.2, Imbalance: 0.15 + 0.01*float64(k*i), NodesInUse: 10 - k, MeanNodesInUse: 9.5 - float64(k), Nodes: 10,
-				Arrived: 100, Placed: 98, Unscheduled: 2 + k*i, Waited: 4,
+				Arrived: 100, Placed: 98, Unscheduled: 2 + k*i, Waited: 4, Room: 0.25 + 0.5*float64(k),
 			})
 		}
 		c.Results = append(c.Results, r)
+	}
+	return c
+}
+
+// packed is made in three zones, for an objective that is about room.
+func packed(seeds int, goal string) *Comparison {
+	c := made(seeds)
+	c.Scenario.Objective, _ = objective.Parse(goal) // none, and no column, where it is wrong
+	for k, r := range c.Results {
+		for i := range r.Outcomes {
+			r.Outcomes[i].ZoneStd, r.Outcomes[i].Fragmentation = 0.04*float64(k+i), 0.125
+		}
 	}
 	return c
 }
@@ -221,6 +234,8 @@ func TestReportsGolden(t *testing.T) {
 		"one-seed.txt": func(b *bytes.Buffer) error { return made(1).WriteTable(b) },
 		"csv.csv":      func(b *bytes.Buffer) error { return WriteCSV(b, []*Comparison{made(2), made(1)}) },
 		"judged.txt":   func(b *bytes.Buffer) error { return judged(t).WriteTable(b) },
+		"packed.txt":   func(b *bytes.Buffer) error { return packed(4, "pack").WriteTable(b) },
+		"pieces.txt":   func(b *bytes.Buffer) error { return packed(1, "balance=0.5,fragmentation").WriteTable(b) },
 		"markdown.md":  func(b *bytes.Buffer) error { return made(4).WriteMarkdown(b) },
 		"json.json": func(b *bytes.Buffer) error {
 			e := json.NewEncoder(b)

@@ -11,12 +11,7 @@ import (
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
-
-	"gnnsched/scheduler/sim"
 )
-
-// compared are the metrics whose differences are reported, with their intervals.
-var compared = []string{"cost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "gpuIdle"}
 
 // WriteTable writes the comparison for a terminal: the means, and the differences from the
 // baseline.
@@ -80,7 +75,7 @@ func (c *Comparison) means() [][]string {
 		rows = append(rows, []string{r.Name})
 	}
 	for _, m := range Metrics {
-		if m.Detail || m.GPU && !c.gpus() {
+		if !c.shown(m) {
 			continue
 		}
 		rows[0] = append(rows[0], m.Title)
@@ -95,7 +90,7 @@ func (c *Comparison) differences() [][]string {
 	rows := [][]string{{"metric", "policy", "difference", "95% interval", "relative", "p"}}
 	for _, name := range compared {
 		m := metric(name)
-		if m.GPU && !c.gpus() {
+		if !c.shown(m) {
 			continue
 		}
 		for _, r := range c.Results[1:] {
@@ -103,11 +98,6 @@ func (c *Comparison) differences() [][]string {
 		}
 	}
 	return rows
-}
-
-// gpus tells whether there are any in the scenario's clusters.
-func (c *Comparison) gpus() bool {
-	return slices.ContainsFunc(c.Results[0].Outcomes, func(o sim.Outcome) bool { return o.GPU != nil })
 }
 
 func (c *Comparison) seeds() string {
@@ -135,14 +125,6 @@ func (d Difference) cells(digits, seeds int) []string {
 		cells[2] = fmt.Sprintf("%+.1f%%", 100**d.Relative)
 	}
 	return cells
-}
-
-func metric(name string) Metric {
-	m, known := FindMetric(name)
-	if !known {
-		panic("eval: no metric " + name)
-	}
-	return m
 }
 
 // significance is a p for a table. What lies below the rounding of the normal approximation is

@@ -6,60 +6,7 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
-
-	"gnnsched/scheduler/sim"
 )
-
-// Metric is one figure of an outcome. Less is better for all of them.
-type Metric struct {
-	Name   string // of its column and in JSON
-	Title  string // for people
-	Digits int    // after the point
-	Of     func(sim.Outcome) float64
-	Detail bool // left out of tables for people, which are wide enough
-	GPU    bool // left out of these where no node has GPUs
-}
-
-// The two that no report leaves out.
-var (
-	Objective   = Metric{"cost", "objective", 4, func(o sim.Outcome) float64 { return o.Cost }, false, false}
-	Unscheduled = Metric{"unscheduled", "unscheduled", 1, func(o sim.Outcome) float64 { return float64(o.Unscheduled) }, false, false}
-)
-
-// Metrics are what is reported, in the order of the columns.
-var Metrics = []Metric{
-	Objective,
-	{"cpuStd", "cpu std", 4, func(o sim.Outcome) float64 { return o.CPUStd }, false, false},
-	{"cpuVariance", "cpu variance", 6, func(o sim.Outcome) float64 { return o.CPUVariance }, false, false},
-	{"memoryStd", "memory std", 4, func(o sim.Outcome) float64 { return o.MemoryStd }, false, false},
-	{"imbalance", "imbalance", 4, func(o sim.Outcome) float64 { return o.Imbalance }, false, false},
-	Unscheduled,
-	{"waited", "waited", 1, func(o sim.Outcome) float64 { return float64(o.Waited) }, false, false},
-	{"nodesInUse", "nodes in use", 1, func(o sim.Outcome) float64 { return float64(o.NodesInUse) }, false, false},
-	{"meanNodesInUse", "mean in use", 1, func(o sim.Outcome) float64 { return o.MeanNodesInUse }, false, false},
-	{"zoneStd", "zone std", 4, func(o sim.Outcome) float64 { return o.ZoneStd }, true, false},
-	{"fragmentation", "fragmentation", 4, func(o sim.Outcome) float64 { return o.Fragmentation }, true, false},
-	{"pending", "pending", 1, func(o sim.Outcome) float64 { return o.Pending }, true, false},
-	{"evicted", "evicted", 1, func(o sim.Outcome) float64 { return float64(o.Evicted) }, true, false},
-	{"gpuIdle", "gpu idle", 4, gpuIdle, false, true},
-	{"gpuStranded", "gpu stranded", 4, gpuStranded, false, true},
-}
-
-// gpuIdle is the fraction of the GPUs that nobody uses, 0 where there are none.
-func gpuIdle(o sim.Outcome) float64 {
-	if o.GPU == nil {
-		return 0
-	}
-	return 1 - o.GPU.Allocation
-}
-
-// gpuStranded is the fraction of the GPUs that is idle for want of CPU, 0 where there are none.
-func gpuStranded(o sim.Outcome) float64 {
-	if o.GPU == nil {
-		return 0
-	}
-	return o.GPU.Stranded
-}
 
 // Interval is an estimate of a mean. Low and High are the bounds that hold 95% of the
 // bootstrap's means; with one seed they are the mean itself and say nothing.

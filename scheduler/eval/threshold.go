@@ -224,21 +224,3 @@ func (t Threshold) Needs(policies []string) error {
 	}
 	return nil
 }
-
-// FindMetric returns the metric of a name.
-func FindMetric(name string) (Metric, bool) {
-	for _, m := range Metrics {
-		if m.Name == name {
-			return m, true
-		}
-	}
-	return Metric{}, false
-}
-
-func metricNames() string {
-	names := make([]string, len(Metrics))
-	for i, m := range Metrics {
-		names[i] = m.Name
-	}
-	return strings.Join(names, ", ")
-}
