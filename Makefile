@@ -64,7 +64,7 @@ train: trainer ## Train the shipped networks anew, JOBS (2) at a time (under an 
 		bin/gnntrain --config scheduler/learn/runs/{}.yaml --out gnn/checkpoint/shipped/{}.safetensors \
 		--state .cache/train/{}.state --events logs/{} --log-scrolling >logs/{}/train.log 2>&1 && tail -n 1 logs/{}/train.log'
 
-GPU_NETWORKS := gpu-gnn gpu-dqn gpu-acgnn gpu-acdqn gpu-linear
+GPU_NETWORKS := gpu-dqn gpu-acgnn gpu-gnn gpu-acdqn gpu-linear
 
 .PHONY: train-gpu
 train-gpu: trainer ## Train the networks for GPU clusters anew, on the openb trace in OPENB=DIR

@@ -52,7 +52,7 @@ func Defaults() Config {
 		Imitation: 3, Exploration: 0.3,
 		SnapshotEvery: 80, SnapshotNodes: 200, Placements: 32,
 		BatchSnapshots: 4, BatchNodes: 96, LearningRate: 1e-3, Averaging: 0.005, ClipNorm: 10, Temperature: 0.01,
-		Spread: 0.7, Factor: 1.3,
+		Spread: 0.5, Factor: 1.3,
 		EvaluateEvery: 5, EvaluateWorkloads: 10,
 	}
 }

@@ -14,26 +14,16 @@ type Workload struct {
 	Pods []openb.Pod
 }
 
-// within is the spread of single shapes, beyond that of their kind, and missing how likely it is
-// that a kind but the sharing one is not there at all.
-const (
-	within  = 0.3
-	missing = 0.1
-)
+// within is the spread of single shapes, beyond that of their kind.
+const within = 0.3
 
 // draw makes another workload out of w: the numbers of pods of each kind (without GPU, sharing,
-// with one device, with several), of those that name models and of each shape are multiplied by
+// with several devices; those with one are the measure) and of each shape are multiplied by
 // factors drawn from lognormal distributions and rounded at random. There is at least one pod
 // with GPUs.
 func draw(rng *rand.Rand, w Workload, spread float64) Workload {
 	factor := func(sigma float64) float64 { return math.Exp(sigma * rng.NormFloat64()) }
-	kinds := [4]float64{factor(spread), factor(spread), factor(spread), factor(spread)}
-	for k := range kinds {
-		if k != sharing && rng.Float64() < missing {
-			kinds[k] = 0
-		}
-	}
-	named := factor(2 * spread)
+	kinds := [4]float64{withoutGPU: factor(spread), sharing: factor(spread), single: 1, multiple: factor(spread)}
 	shapes := map[shape]float64{}
 	out := Workload{Name: w.Name}
 	for {
@@ -44,9 +34,6 @@ func draw(rng *rand.Rand, w Workload, spread float64) Workload {
 			if !known {
 				each = kinds[s.kind()] * factor(within)
 				shapes[s] = each
-			}
-			if len(p.Models) > 0 {
-				each *= named
 			}
 			copies := int(each)
 			if rng.Float64() < each-float64(copies) {
@@ -60,8 +47,6 @@ func draw(rng *rand.Rand, w Workload, spread float64) Workload {
 		if gpus {
 			return out
 		}
-		kinds[sharing], kinds[single] = 1, 1 // of a trace without the one or the other
-		clear(shapes)
 	}
 }
 

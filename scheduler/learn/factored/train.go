@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -99,6 +100,11 @@ func (t *Trainer) prepare() error {
 	}
 	if len(t.Family) == 0 {
 		return errors.New("no workload to learn on: name pod files of a trace")
+	}
+	for _, w := range t.Family {
+		if !slices.ContainsFunc(w.Pods, func(p openb.Pod) bool { return p.GPUs > 0 }) {
+			return fmt.Errorf("workload %s: %w", w.Name, openb.ErrNoGPU)
+		}
 	}
 	t.start = time.Now()
 	t.player = player{t.Config, t.Nodes}

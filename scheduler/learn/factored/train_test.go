@@ -4,11 +4,13 @@ package factored
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/torch"
+	"gnnsched/workload/openb"
 )
 
 func learnSmall(t *testing.T, c Config) (*checkpoint.Checkpoint, Score, []Progress) {
@@ -107,5 +109,16 @@ func TestInterrupted(t *testing.T) {
 	}
 	if best, _, err := (&Trainer{Config: small(), Nodes: nodes, Family: []Workload{w}}).Train(ctx); best != nil || err == nil {
 		t.Errorf("without time: network %v, error %v", best, err)
+	}
+}
+
+func TestWorkloadWithoutGPU(t *testing.T) {
+	nodes, w := trace()
+	for i := range w.Pods {
+		w.Pods[i].GPUs, w.Pods[i].GPUMilli = 0, 0
+	}
+	trainer := Trainer{Config: small(), Nodes: nodes, Family: []Workload{w}}
+	if _, _, err := trainer.Train(context.Background()); !errors.Is(err, openb.ErrNoGPU) {
+		t.Errorf("%v", err)
 	}
 }
