@@ -84,6 +84,10 @@ ablation: trainer ## Train the four variants without imitation, for the ablation
 results: build ## Evaluate the shipped networks and write docs/results.md (minutes)
 	@docs/results.sh
 
+.PHONY: results-gpu
+results-gpu: build ## Evaluate the networks for GPU clusters on the openb trace in OPENB=DIR and write docs/gpu-results.md
+	@docs/gpu.sh
+
 ##@ Test
 
 .PHONY: test

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Writes docs/gpu-results.md: every table in it is the output of the command above it.
+# `make results-gpu OPENB=DIR` calls it; DIR holds the openb trace. LIVE=0 leaves the cluster out.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+data=${OPENB:?name the folder with the openb trace: make results-gpu OPENB=DIR}
+out=${OUT:-docs/gpu-results.md}
+tmp=$(mktemp)
+trap 'rm -f "$tmp"' EXIT
+networks=gpu-linear,gpu-dqn,gpu-gnn,gpu-acdqn,gpu-acgnn
+
+say() { printf '%s\n' "$@" >>"$tmp"; }
+compare() { # arguments of gnnsched eval openb
+	say '' "    gnnsched eval openb --data DIR $*" ''
+	echo "gnnsched eval openb --data $data $*" >&2
+	bin/gnnsched eval openb --data "$data" "$@" -o markdown >>"$tmp"
+}
+
+say '# Results on the openb trace' '' \
+	'Written by `make results-gpu OPENB=DIR`; [gpu.md](gpu.md) says what it means.' '' \
+	'More is better. Every policy meets the same arrivals (seeds 42 to 51, which no training saw),' \
+	'exploration is off. The first policy is the one that the others are compared with.'
+
+say '' '## The published policies and the networks'
+compare --policies "fgd,gpu-best-fit,gpu-packing,gpu-clustering,gpu-dot-product,random,$networks"
+
+say '' '## Where the end comes sooner or later' '' \
+	'The networks were trained on arrivals of 130 % of the GPUs.'
+for factor in 1.05 1.15 1.5; do
+	compare --factor $factor --workload default --policies fgd,gpu-gnn
+done
+
+say '' '## Ties' '' 'Equal scores broken at random, as kube-scheduler does.'
+compare --workload default --ties random --policies fgd,gpu-gnn
+
+if [ "${LIVE:-1}" != 0 ]; then
+	say '' '## On a simulated cluster' '' \
+		'A fifth of the machines behind a real API server, the real kube-scheduler, and the pods of the' \
+		'trace deployed by the driver of runsim: the network against the default profile.' '' \
+		'    gnnsched eval openb --live --data DIR' ''
+	bin/gnnsched eval openb --live --data "$data" -o markdown >>"$tmp"
+fi
+mv "$tmp" "$out"
+trap - EXIT
+chmod 644 "$out"
+echo "wrote $out" >&2
