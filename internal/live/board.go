@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/gpushare"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
 )
@@ -33,20 +36,30 @@ type board struct {
 	scheduler string
 	env       *sim.Env
 	row       map[string]int32 // of the environment's nodes by name
-	pods      map[int]string   // names of the pods that run, by arrival
+	lost      map[string]bool  // names on the cluster of the nodes that are gone
+	pods      map[int]bound    // those that run, by arrival
+	made      map[int]int      // how many pods have been made for an arrival, where any
 	plan      []sim.Arrival
 	events    *toolswatch.RetryWatcher
 }
 
+// bound is a pod that runs.
+type bound struct{ name, node string }
+
 // newBoard empties the cluster and puts on it what runs from the start.
 func newBoard(ctx context.Context, client kubernetes.Interface, scheduler string, env *sim.Env) (*board, error) {
-	b := &board{client: client, scheduler: scheduler, env: env, row: map[string]int32{}, pods: map[int]string{}, plan: env.Plan()}
+	b := &board{
+		client: client, scheduler: scheduler, env: env, row: rows(env.Snapshot().Nodes), lost: map[string]bool{},
+		pods: map[int]bound{}, made: map[int]int{}, plan: env.Plan(),
+	}
 	if err := b.empty(ctx); err != nil {
 		return nil, err
 	}
 	for i, n := range env.Snapshot().Nodes {
-		b.row[n.Name] = int32(i)
 		for k, g := range n.Groups {
+			if g.Each.TotalGPUMilli() > 0 {
+				return nil, fmt.Errorf("node %s has pods with GPUs from the start, of which nobody knows the devices", n.Name)
+			}
 			for c := range g.Count {
 				p := b.pod(fmt.Sprintf("initial-%d-%d-%d", i, k, c), &cluster.Pod{Requests: g.Each})
 				p.Spec.NodeName = nodeName(n.Name)
@@ -69,6 +82,15 @@ func newBoard(ctx context.Context, client kubernetes.Interface, scheduler string
 
 func (b *board) close() { b.events.Stop() }
 
+// rows are those of nodes by name.
+func rows(nodes []*cluster.Node) map[string]int32 {
+	out := map[string]int32{}
+	for i, n := range nodes {
+		out[n.Name] = int32(i)
+	}
+	return out
+}
+
 // podWatcher watches the namespace's pods.
 type podWatcher struct{ client kubernetes.Interface }
 
@@ -79,12 +101,13 @@ func (w *podWatcher) WatchWithContext(ctx context.Context, o metav1.ListOptions)
 
 // pod is a pod for the cluster that asks for what a pod of the simulator does.
 func (b *board) pod(name string, p *cluster.Pod) *corev1.Pod {
+	annotations, list := requests(p)
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{workload.LabelManagedBy: workload.ManagedBy}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{workload.LabelManagedBy: workload.ManagedBy}, Annotations: annotations},
 		Spec: corev1.PodSpec{
 			SchedulerName: b.scheduler, NodeSelector: p.NodeSelector, Tolerations: tolerations(p.Tolerations),
 			EnableServiceLinks: ptr.To(false), TerminationGracePeriodSeconds: ptr.To[int64](0),
-			Containers: []corev1.Container{{Name: "app", Image: "none", Resources: corev1.ResourceRequirements{Requests: requests(p.Requests)}}},
+			Containers: []corev1.Container{{Name: "app", Image: "none", Resources: corev1.ResourceRequirements{Requests: list, Limits: limits(list)}}},
 		},
 	}
 }
@@ -96,30 +119,64 @@ func (b *board) create(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
-// place makes the pending pod and returns which of the candidates kube-scheduler bound it to.
-func (b *board) place(ctx context.Context) (choice int, err error) {
+// place makes the pending pod and returns which of the candidates kube-scheduler bound it to,
+// and on which of its devices.
+func (b *board) place(ctx context.Context) (choice eval.Choice, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("kube-scheduler still binds pods to nodes that are gone after %v", patience))
+	defer cancel()
 	arrival := b.env.Next()
-	name := podName(arrival)
-	if err := b.create(ctx, b.pod(name, b.env.Pending())); err != nil {
-		return 0, err
+	for {
+		p, err := b.schedule(ctx, arrival)
+		if err != nil {
+			return choice, err
+		}
+		if b.lost[p.Spec.NodeName] { // it had not heard of it yet; as on any cluster, another pod comes
+			if err := b.delete(ctx, p.Name); err != nil {
+				return choice, err
+			}
+			continue
+		}
+		if p.Spec.NodeName == "" {
+			return choice, fmt.Errorf("kube-scheduler finds no node for pod %s, and the simulator %d: %s", p.Name, len(b.env.Candidates()), unschedulable(p).Message)
+		}
+		b.pods[arrival] = bound{p.Name, p.Spec.NodeName}
+		return b.choice(p)
 	}
-	p, err := b.decided(ctx, name)
-	if err != nil {
-		return 0, err
-	}
-	if p.Spec.NodeName == "" {
-		return 0, fmt.Errorf("kube-scheduler finds no node for pod %s, and the simulator %d: %s", name, len(b.env.Candidates()), unschedulable(p).Message)
-	}
-	b.pods[arrival] = name
-	row, known := b.row[simulatedName(p.Spec.NodeName)]
-	choice = slices.Index(b.env.Candidates(), row)
-	if !known || choice < 0 {
-		return 0, fmt.Errorf("kube-scheduler bound pod %s to %s, where it does not fit by the simulator", name, p.Spec.NodeName)
-	}
-	return choice, nil
 }
 
-func podName(arrival int) string { return "pod-" + strconv.Itoa(arrival) }
+// choice is where in the simulator a pod lies that is bound on the cluster.
+func (b *board) choice(p *corev1.Pod) (out eval.Choice, err error) {
+	row, known := b.row[simulatedName(p.Spec.NodeName)]
+	out.Candidate = slices.Index(b.env.Candidates(), row)
+	if !known || out.Candidate < 0 {
+		return out, fmt.Errorf("kube-scheduler bound pod %s to %s, where it does not fit by the simulator", p.Name, p.Spec.NodeName)
+	}
+	n, r := b.env.Snapshot().Nodes[row], b.env.Pending().Requests
+	out.Devices = gpushare.Devices(p.Annotations)
+	if n.HasDevices() && !idle(n, r, out.Devices) {
+		return out, fmt.Errorf("kube-scheduler put pod %s on the GPUs %q of %s, which have no room for it by the simulator", p.Name, p.Annotations[gpushare.Index], p.Spec.NodeName)
+	}
+	return out, nil
+}
+
+// schedule makes a pod for an arrival and returns what has become of it. Each has a name of its
+// own, since the cluster goes on telling of the last one for a while.
+func (b *board) schedule(ctx context.Context, arrival int) (*corev1.Pod, error) {
+	name := podName(arrival, b.made[arrival])
+	b.made[arrival]++
+	if err := b.create(ctx, b.pod(name, b.plan[arrival].Pod)); err != nil {
+		return nil, err
+	}
+	return b.decided(ctx, name)
+}
+
+func podName(arrival, before int) string {
+	name := "pod-" + strconv.Itoa(arrival)
+	if before > 0 {
+		name += "-again-" + strconv.Itoa(before)
+	}
+	return name
+}
 
 // decided waits until kube-scheduler has bound the pod, or said that it cannot.
 func (b *board) decided(ctx context.Context, name string) (*corev1.Pod, error) {
@@ -160,14 +217,51 @@ func (b *board) remove(ctx context.Context, leaving []int) error {
 	for _, a := range leaving {
 		stays[a] = true
 	}
-	for arrival, name := range b.pods {
+	for arrival, p := range b.pods {
 		if stays[arrival] || isForever(b.plan[arrival]) {
 			continue
 		}
-		if err := b.client.CoreV1().Pods(namespace).Delete(ctx, name, now); err != nil {
-			return fmt.Errorf("delete pod %s: %w", name, err)
+		if err := b.delete(ctx, p.name); err != nil {
+			return err
 		}
 		delete(b.pods, arrival)
+	}
+	return nil
+}
+
+func (b *board) delete(ctx context.Context, name string) error {
+	if err := b.client.CoreV1().Pods(namespace).Delete(ctx, name, now); err != nil {
+		return fmt.Errorf("delete pod %s: %w", name, err)
+	}
+	return nil
+}
+
+// lose deletes the nodes that the simulator has lost, and the pods on them. Those of the episode
+// wait in the simulator and come again.
+func (b *board) lose(ctx context.Context) error {
+	left := rows(b.env.Snapshot().Nodes)
+	if len(left) == len(b.row) {
+		return nil
+	}
+	for name := range b.row {
+		if _, stays := left[name]; stays {
+			continue
+		}
+		node := nodeName(name)
+		b.lost[node] = true
+		if err := b.client.CoreV1().Nodes().Delete(ctx, node, now); err != nil {
+			return fmt.Errorf("delete node %s: %w", node, err)
+		}
+		on := metav1.ListOptions{FieldSelector: "spec.nodeName=" + node}
+		if err := b.client.CoreV1().Pods(namespace).DeleteCollection(ctx, now, on); err != nil {
+			return fmt.Errorf("delete the pods of node %s: %w", node, err)
+		}
+	}
+	b.row = left
+	for arrival, p := range b.pods {
+		if b.lost[p.node] {
+			delete(b.pods, arrival)
+		}
 	}
 	return nil
 }
@@ -200,11 +294,7 @@ func (b *board) empty(ctx context.Context) error {
 // outcome lets kube-scheduler try the pods that still wait, and measures.
 func (b *board) outcome(ctx context.Context) (sim.Outcome, error) {
 	for _, arrival := range b.env.Waiting() {
-		name := podName(arrival)
-		if err := b.create(ctx, b.pod(name, b.plan[arrival].Pod)); err != nil {
-			return sim.Outcome{}, err
-		}
-		if _, err := b.decided(ctx, name); err != nil {
+		if _, err := b.schedule(ctx, arrival); err != nil {
 			return sim.Outcome{}, err
 		}
 	}
@@ -213,6 +303,7 @@ func (b *board) outcome(ctx context.Context) (sim.Outcome, error) {
 		return sim.Outcome{}, err
 	}
 	o := sim.Measure(nodes)
+	o.GPU = devicesInUse(nodes)
 	o.Cost, o.Unscheduled, o.Arrived = b.env.Config().Objective.Cost(nodes), unbound, len(b.plan)
 	o.Placed = o.Arrived - unbound
 	return o, nil

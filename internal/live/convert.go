@@ -12,9 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	podresource "k8s.io/component-helpers/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/gpushare"
+	"gnnsched/scheduler/gpushare"
 	"gnnsched/scheduler/sim"
 )
 
@@ -31,18 +35,36 @@ func isForever(a sim.Arrival) bool { return math.IsInf(a.Lifetime, 1) }
 func pools(nodes []*cluster.Node) ([]byte, error) {
 	list := make([]map[string]any, len(nodes))
 	for i, n := range nodes {
-		pool := map[string]any{"name": n.Name, "count": 1, "capacity": map[string]any{
-			"cpu": resource.NewMilliQuantity(n.Allocatable.MilliCPU, resource.DecimalSI), "memory": resource.NewQuantity(n.Allocatable.Memory, resource.BinarySI),
-			"pods": resource.NewQuantity(n.Allocatable.Pods, resource.DecimalSI),
-		}}
-		if n.Allocatable.GPU > 0 {
-			return nil, fmt.Errorf("node %s has GPUs, which no workload here asks for", n.Name)
+		if n.Requested.TotalGPUMilli() > 0 {
+			return nil, fmt.Errorf("pods with GPUs run on node %s from the start, and nobody says on which", n.Name)
 		}
+		capacity := corev1.ResourceList{
+			corev1.ResourceCPU:    *resource.NewMilliQuantity(n.Allocatable.MilliCPU, resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(n.Allocatable.Memory, resource.BinarySI),
+			corev1.ResourcePods:   *resource.NewQuantity(n.Allocatable.Pods, resource.DecimalSI),
+		}
+		labels := maps.Clone(n.Labels)
+		if n.Allocatable.GPU > 0 {
+			gpushare.Offer(capacity, n.Allocatable.GPU)
+		}
+		if n.GPUModel != "" {
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			labels[gpushare.Model] = n.GPUModel
+		}
+		pool := map[string]any{"name": n.Name, "count": 1, "capacity": capacity}
 		if n.Zone != "" {
 			pool["zone"] = n.Zone
 		}
-		labels := maps.Clone(n.Labels)
 		delete(labels, corev1.LabelTopologyZone) // it is what zone says
+		if n.Allocatable.GPU > 0 {
+			gpushare.Offer(capacity, n.Allocatable.GPU)
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			labels[gpushare.Model] = n.GPUModel
+		}
 		if len(labels) > 0 {
 			pool["labels"] = labels
 		}
@@ -58,11 +80,52 @@ func pools(nodes []*cluster.Node) ([]byte, error) {
 	return yaml.Marshal(map[string]any{"pools": list})
 }
 
-func requests(r cluster.Resources) corev1.ResourceList {
-	return corev1.ResourceList{
-		corev1.ResourceCPU:    *resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI),
-		corev1.ResourceMemory: *resource.NewQuantity(r.Memory, resource.BinarySI),
+// requests are CPU and memory.
+// requests are what a pod asks for, GPUs in the words of package gpushare.
+func requests(p *cluster.Pod) (annotations map[string]string, list corev1.ResourceList) {
+	annotations, gpus := gpushare.Describe(p.Requests, p.GPUModels)
+	list = corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(p.Requests.MilliCPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(p.Requests.Memory, resource.BinarySI),
 	}
+	maps.Copy(list, gpus)
+	return annotations, list
+}
+
+// limits are those of extended resources, of which Kubernetes wants as much as is requested.
+func limits(requests corev1.ResourceList) corev1.ResourceList {
+	out := maps.Clone(requests)
+	delete(out, corev1.ResourceCPU)
+	delete(out, corev1.ResourceMemory)
+	return out
+}
+
+// idle tells whether devices of a node are as many as a pod asks for, with room for it.
+func idle(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) bool {
+	want, each := r.GPU, int64(cluster.DeviceMilli)
+	if r.GPUMilli > 0 {
+		want, each = 1, r.GPUMilli
+	}
+	for i, used := range n.GPUs {
+		if on.Has(i) && used+each <= cluster.DeviceMilli {
+			want--
+		}
+	}
+	return want == 0 && int64(on.Len()) == max(r.GPU, min(r.GPUMilli, 1))
+}
+
+// devicesInUse is how much of the GPUs is given away; nil where there are none.
+func devicesInUse(nodes []*cluster.Node) *sim.GPUOutcome {
+	var used, all int64
+	for _, n := range nodes {
+		if n.Available() {
+			used, all = used+n.Requested.TotalGPUMilli(), all+n.Allocatable.TotalGPUMilli()
+		}
+	}
+	if all == 0 {
+		return nil
+	}
+	return &sim.GPUOutcome{Allocation: cluster.Fraction(used, all)}
 }
 
 func tolerations(list []cluster.Toleration) []corev1.Toleration {
@@ -83,16 +146,18 @@ func snapshot(ctx context.Context, client kubernetes.Interface) (nodes []*cluste
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the nodes: %w", err)
 	}
-	at := map[string]*cluster.Node{}
+	at, running := map[string]*cluster.Node{}, map[string][]gpushare.Running{}
 	for _, n := range list.Items {
 		a := n.Status.Allocatable
 		v := &cluster.Node{
 			Name: simulatedName(n.Name), Zone: n.Labels[corev1.LabelTopologyZone], Unschedulable: n.Spec.Unschedulable,
 			Allocatable: cluster.Resources{MilliCPU: a.Cpu().MilliValue(), Memory: a.Memory().Value(), Pods: a.Pods().Value()},
 		}
+		gpushare.SetDevices(v, n.Labels, gpushare.In(a))
 		for _, t := range n.Spec.Taints {
 			v.Taints = append(v.Taints, cluster.Taint{Key: t.Key, Value: t.Value, Effect: cluster.Effect(t.Effect)})
 		}
+		gpushare.SetDevices(v, n.Labels, gpushare.In(a))
 		at[n.Name] = v
 		nodes = append(nodes, v)
 	}
@@ -101,18 +166,23 @@ func snapshot(ctx context.Context, client kubernetes.Interface) (nodes []*cluste
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the pods: %w", err)
 	}
+	running := map[*cluster.Node][]gpushare.Running{}
 	for _, p := range pods.Items {
-		n, bound := at[p.Spec.NodeName]
-		if !bound {
+		if at[p.Spec.NodeName] == nil {
 			unbound++
 			continue
 		}
-		r := cluster.Resources{Pods: 1}
-		for _, c := range p.Spec.Containers {
-			r.MilliCPU += c.Resources.Requests.Cpu().MilliValue()
-			r.Memory += c.Resources.Requests.Memory().Value()
+		list := podresource.PodRequests(&p, podresource.PodResourcesOptions{})
+		gpus, err := gpushare.OfPod(p.Annotations, gpushare.In(list))
+		if err != nil {
+			return nil, 0, fmt.Errorf("pod %s: %w", p.Name, err)
 		}
-		n.Add(r)
+		running[p.Spec.NodeName] = append(running[p.Spec.NodeName], gpushare.Running{On: gpushare.Devices(p.Annotations), Requests: cluster.Resources{
+			MilliCPU: list.Cpu().MilliValue(), Memory: list.Memory().Value(), GPU: gpus.GPU, GPUMilli: gpus.GPUMilli, Pods: 1,
+		}})
+	}
+	for name, list := range running {
+		gpushare.Place(at[name], list)
 	}
 	return nodes, unbound, nil
 }

@@ -39,6 +39,26 @@ func scenario() eval.Scenario {
 	}}
 }
 
+// gpuScenario is a few nodes that share their GPUs, and more pods than fit, some of which leave.
+func gpuScenario() eval.Scenario {
+	size := func(milliCPU, gpus int64, model string) sim.NodeSize {
+		return sim.NodeSize{Weight: 1, Allocatable: cluster.Resources{MilliCPU: milliCPU, Memory: 64 << 30, GPU: gpus, Pods: 110}, GPUModel: model}
+	}
+	shape := func(name string, r cluster.Resources, models ...string) workload.Shape {
+		r.MilliCPU, r.Memory, r.Pods = r.MilliCPU+400, 1<<30, 1
+		return workload.Shape{Name: name, Weight: 1, Requests: r, GPUModels: models}
+	}
+	return eval.Scenario{Name: "gpus", About: "a few nodes with GPUs", Config: sim.Config{
+		Nodes: sim.Exactly(4), Sizes: []sim.NodeSize{size(7100, 2, "T4"), size(9300, 4, "T4"), size(13700, 3, "G2")},
+		Shapes: []workload.Shape{
+			shape("share", cluster.Resources{GPUMilli: 300}), shape("large", cluster.Resources{GPUMilli: 700}, "T4", "A10"),
+			shape("whole", cluster.Resources{GPU: 1}, "T4"), shape("two", cluster.Resources{GPU: 2, MilliCPU: 900}), shape("none", cluster.Resources{MilliCPU: 500}),
+		},
+		Replicas: sim.IntRange{Min: 1, Max: 3}, Load: sim.FloatRange{Min: 0.9, Max: 0.9}, Turnover: 1,
+		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
+	}}
+}
+
 // seed is one whose nodes differ from each other and whose pods do not all fit at the end.
 const seed = 14
 
@@ -55,10 +75,18 @@ func contender(t *testing.T, name string, p server.Profile) Contender {
 // gives every pod the same node, and upstream's own profile decides as our copy of its scoring
 // would.
 func TestClusterAgreesWithSimulator(t *testing.T) {
-	c := Config{Scenario: scenario(), Contenders: []Contender{
+	agrees(t, Config{Scenario: scenario(), Contenders: []Contender{
 		contender(t, "best-fit", server.Profile{Policy: "best-fit"}),
 		contender(t, "kube-scheduler", server.Profile{Variant: server.DefaultProfile}),
-	}}
+	}})
+}
+
+// The same with devices, which the policy chooses and the cluster's pods are told.
+func TestClusterAgreesOnDevices(t *testing.T) {
+	agrees(t, Config{Scenario: gpuScenario(), Contenders: []Contender{contender(t, "gpu-packing", server.Profile{Policy: "gpu-packing"})}})
+}
+
+func agrees(t *testing.T, c Config) {
 	client, kubeconfig := startCluster(t, c.Scenario)
 	ended := func(err error) { t.Error(err) }
 	stop, err := simulated.Schedule(t.Context(), t.TempDir(), c.scheduler(kubeconfig), ended)
@@ -74,7 +102,7 @@ func TestClusterAgreesWithSimulator(t *testing.T) {
 		if got.Placed < 20 || got.Best != got.Placed || got.Simulated.Unscheduled == 0 {
 			t.Errorf("%s: %+v", x.Name, got)
 		}
-		if x.Name != "best-fit" { // upstream draws among equals, and so does our copy
+		if x.Name == "kube-scheduler" { // upstream draws among equals, and so does our copy
 			continue
 		}
 		if d := cmp.Diff(got.Simulated, got.Live); d != "" || got.Same != got.Placed {

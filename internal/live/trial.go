@@ -72,13 +72,13 @@ func try(ctx context.Context, client kubernetes.Interface, s eval.Scenario, x Co
 			return t, fmt.Errorf("%s: %w", x.Name, err)
 		}
 		t.Placed++
-		if nodes[env.Next()] == env.Snapshot().Nodes[env.Candidates()[choice]].Name {
+		if nodes[env.Next()] == env.Snapshot().Nodes[env.Candidates()[choice.Candidate]].Name {
 			t.Same++
 		}
-		if mirror.best(choice) {
+		if mirror.best(choice.Candidate) {
 			t.Best++
 		}
-		env.Step(choice)
+		env.StepOn(choice.Candidate, choice.Devices)
 		if err := b.remove(ctx, env.Leaving()); err != nil {
 			return t, err
 		}
@@ -93,6 +93,7 @@ func try(ctx context.Context, client kubernetes.Interface, s eval.Scenario, x Co
 func atEnd(env *sim.Env) sim.Outcome {
 	nodes, all := env.Snapshot().Nodes, env.Outcome()
 	o := sim.Measure(nodes)
+	o.GPU = devicesInUse(nodes)
 	o.Cost = env.Config().Objective.Cost(nodes)
 	o.Arrived, o.Placed, o.Unscheduled = all.Arrived, all.Placed, all.Unscheduled
 	return o

@@ -74,7 +74,7 @@ func (r *replay) round(ctx context.Context, x live.Contender, seed uint64) (t Tr
 		rounds := float64(len(r.Seeds) * len(r.Contenders))
 		r.Progress((float64(r.done)+p.Done)/rounds, fmt.Sprintf("%s, seed %d: %d of %d pods have a node", x.Name, seed, p.Bound, p.Pods))
 	}
-	f, err := r.deploy(ctx, x, openb.InOrder(arrivals), settle, progress, func() (err error) {
+	f, err := r.deploy(ctx, x, openb.InOrder(arrivals), r.Settle, progress, func() (err error) {
 		at, err = checkBooks(ctx, r.client, driver.DefaultNamespace)
 		return err
 	})

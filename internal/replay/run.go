@@ -33,16 +33,19 @@ type Config struct {
 	Kwokcluster string           // path of the kwokcluster program
 	LogDir      string           // for the cluster's log; empty: it is lost
 	Log         zerolog.Logger
+	// Settle is how long the last pods may take that nothing binds; the scheduler refuses
+	// hundreds a second. 0: DefaultSettle.
+	Settle time.Duration
 	// Progress is told how far it is, from 0 to 1, and what is going on.
 	Progress func(done float64, text string)
 }
 
+// DefaultSettle is what Config means where it says nothing.
+const DefaultSettle = 10 * time.Second
+
 const (
 	// rate is the schedulers' limit of requests a second to the API server: none in practice.
 	rate = 5000
-	// settle is how long the last pods may take that nothing binds; the scheduler refuses
-	// hundreds a second.
-	settle = 10 * time.Second
 	// patience is how long a scheduler may take to begin.
 	patience = time.Minute
 )
@@ -129,6 +132,9 @@ func newReplay(c Config) (*replay, error) {
 		return nil, fmt.Errorf("%d nodes of the %d in %s", c.Nodes, len(nodes), c.NodesFile)
 	}
 	nodes = openb.Sample(nodes, c.Nodes) // as kwokcluster does
+	if c.Settle == 0 {
+		c.Settle = DefaultSettle
+	}
 	r := &replay{Config: c, nodes: nodes, pods: pods, report: &Report{PodsFile: c.PodsFile, Factor: c.Factor, Seeds: c.Seeds, Nodes: len(nodes), GPUs: openb.GPUMilli(nodes) / cluster.DeviceMilli}}
 	for _, x := range c.Contenders {
 		r.report.Policies = append(r.report.Policies, x.Name)

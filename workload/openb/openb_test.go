@@ -3,10 +3,8 @@ package openb
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,32 +12,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"gnnsched/internal/golden"
 	"gnnsched/scheduler/cluster"
 	"gnnsched/workload"
 	"gnnsched/workload/openb/openbtest"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
-
-func golden(t *testing.T, name string, got any) {
+func check(t *testing.T, name string, got any) {
 	t.Helper()
 	b, err := json.MarshalIndent(got, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, append(b, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), string(b)+"\n"); d != "" {
-		t.Errorf("%s:\n%s", name, d)
-	}
+	golden.Check(t, name, string(b)+"\n")
 }
 
 func TestGolden(t *testing.T) {
@@ -47,12 +32,12 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "pods.json", pods)
+	check(t, "pods.json", pods)
 	nodes, err := LoadNodes("testdata/nodes.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "nodes.json", nodes)
+	check(t, "nodes.json", nodes)
 	if got := GPUMilli(nodes); got != 10_000 {
 		t.Errorf("the nodes have %d thousandths of a GPU", got)
 	}
