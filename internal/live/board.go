@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -122,7 +121,7 @@ func (b *board) create(ctx context.Context, p *corev1.Pod) error {
 // place makes the pending pod and returns which of the candidates kube-scheduler bound it to,
 // and on which of its devices.
 func (b *board) place(ctx context.Context) (choice eval.Choice, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("kube-scheduler still binds pods to nodes that are gone after %v", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience, fmt.Errorf("kube-scheduler still binds pods to nodes that are gone after %v", 2*patience))
 	defer cancel()
 	arrival := b.env.Next()
 	for {
@@ -152,8 +151,10 @@ func (b *board) choice(p *corev1.Pod) (out eval.Choice, err error) {
 		return out, fmt.Errorf("kube-scheduler bound pod %s to %s, where it does not fit by the simulator", p.Name, p.Spec.NodeName)
 	}
 	n, r := b.env.Snapshot().Nodes[row], b.env.Pending().Requests
-	out.Devices = gpushare.Devices(p.Annotations)
-	if n.HasDevices() && !idle(n, r, out.Devices) {
+	if !n.HasDevices() {
+		return out, nil
+	}
+	if out.Devices = gpushare.Devices(p.Annotations); !idle(n, r, out.Devices) {
 		return out, fmt.Errorf("kube-scheduler put pod %s on the GPUs %q of %s, which have no room for it by the simulator", p.Name, p.Annotations[gpushare.Index], p.Spec.NodeName)
 	}
 	return out, nil

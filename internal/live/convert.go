@@ -13,11 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	podresource "k8s.io/component-helpers/resource"
-	resourcehelper "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpushare"
 	"gnnsched/scheduler/gpushare"
 	"gnnsched/scheduler/sim"
 )
@@ -35,9 +33,6 @@ func isForever(a sim.Arrival) bool { return math.IsInf(a.Lifetime, 1) }
 func pools(nodes []*cluster.Node) ([]byte, error) {
 	list := make([]map[string]any, len(nodes))
 	for i, n := range nodes {
-		if n.Requested.TotalGPUMilli() > 0 {
-			return nil, fmt.Errorf("pods with GPUs run on node %s from the start, and nobody says on which", n.Name)
-		}
 		capacity := corev1.ResourceList{
 			corev1.ResourceCPU:    *resource.NewMilliQuantity(n.Allocatable.MilliCPU, resource.DecimalSI),
 			corev1.ResourceMemory: *resource.NewQuantity(n.Allocatable.Memory, resource.BinarySI),
@@ -58,13 +53,6 @@ func pools(nodes []*cluster.Node) ([]byte, error) {
 			pool["zone"] = n.Zone
 		}
 		delete(labels, corev1.LabelTopologyZone) // it is what zone says
-		if n.Allocatable.GPU > 0 {
-			gpushare.Offer(capacity, n.Allocatable.GPU)
-			if labels == nil {
-				labels = map[string]string{}
-			}
-			labels[gpushare.Model] = n.GPUModel
-		}
 		if len(labels) > 0 {
 			pool["labels"] = labels
 		}
@@ -80,7 +68,6 @@ func pools(nodes []*cluster.Node) ([]byte, error) {
 	return yaml.Marshal(map[string]any{"pools": list})
 }
 
-// requests are CPU and memory.
 // requests are what a pod asks for, GPUs in the words of package gpushare.
 func requests(p *cluster.Pod) (annotations map[string]string, list corev1.ResourceList) {
 	annotations, gpus := gpushare.Describe(p.Requests, p.GPUModels)
@@ -153,7 +140,6 @@ func snapshot(ctx context.Context, client kubernetes.Interface) (nodes []*cluste
 			Name: simulatedName(n.Name), Zone: n.Labels[corev1.LabelTopologyZone], Unschedulable: n.Spec.Unschedulable,
 			Allocatable: cluster.Resources{MilliCPU: a.Cpu().MilliValue(), Memory: a.Memory().Value(), Pods: a.Pods().Value()},
 		}
-		gpushare.SetDevices(v, n.Labels, gpushare.In(a))
 		for _, t := range n.Spec.Taints {
 			v.Taints = append(v.Taints, cluster.Taint{Key: t.Key, Value: t.Value, Effect: cluster.Effect(t.Effect)})
 		}
@@ -166,7 +152,6 @@ func snapshot(ctx context.Context, client kubernetes.Interface) (nodes []*cluste
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the pods: %w", err)
 	}
-	running := map[*cluster.Node][]gpushare.Running{}
 	for _, p := range pods.Items {
 		if at[p.Spec.NodeName] == nil {
 			unbound++

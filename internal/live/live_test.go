@@ -3,11 +3,13 @@ package live
 import (
 	"bytes"
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/kubernetes"
 
+	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
 	"gnnsched/internal/simulated"
 	"gnnsched/kwok"
@@ -84,6 +86,21 @@ func TestClusterAgreesWithSimulator(t *testing.T) {
 // The same with devices, which the policy chooses and the cluster's pods are told.
 func TestClusterAgreesOnDevices(t *testing.T) {
 	agrees(t, Config{Scenario: gpuScenario(), Contenders: []Contender{contender(t, "gpu-packing", server.Profile{Policy: "gpu-packing"})}})
+}
+
+// The same where nodes go, whose pods come again.
+func TestClusterAgreesOnLoss(t *testing.T) {
+	s := scenario()
+	s.Nodes, s.Lose = sim.Exactly(6), 0.4
+	agrees(t, Config{Scenario: s, Contenders: []Contender{contender(t, "best-fit", server.Profile{Policy: "best-fit"})}})
+}
+
+// Scenarios that say why they are not repeated.
+func TestRunRefuses(t *testing.T) {
+	s := eval.Scenario{Name: "trace", Config: sim.Config{OpenB: &sim.OpenB{}}}
+	if _, err := Run(t.Context(), Config{Scenario: s, Seeds: []uint64{1}}); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "openb") {
+		t.Errorf("the openb trace: %v", err)
+	}
 }
 
 func agrees(t *testing.T, c Config) {

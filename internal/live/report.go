@@ -12,7 +12,9 @@ import (
 )
 
 // metrics are those that a cluster can be asked for at the end.
-var metrics = []string{"cost", "cpuStd", "memoryStd", "unscheduled", "nodesInUse"}
+var metrics = []string{"cost", "cpuStd", "memoryStd", "unscheduled", "nodesInUse", "gpuIdle"}
+
+func (r *Report) gpus() bool { return r.Trials[0].Simulated.GPU != nil }
 
 // Write writes the report for a terminal, or as Markdown.
 func (r *Report) Write(w io.Writer, markdown bool) error {
@@ -81,6 +83,9 @@ func share(n, of int) string {
 func (r *Report) means() [][]string {
 	rows := [][]string{{"metric", "policy", "simulator", "cluster", "difference", "relative"}}
 	for _, name := range metrics {
+		if name == "gpuIdle" && !r.gpus() {
+			continue
+		}
 		m, _ := eval.FindMetric(name)
 		for _, p := range r.policies() {
 			simulated := r.mean(p, m, func(t Trial) sim.Outcome { return t.Simulated })

@@ -39,8 +39,8 @@ const rate = 5000
 // Run repeats every episode. Everything that it started has stopped and its clusters are
 // deleted when it returns, also after an error or the end of ctx.
 func Run(ctx context.Context, c Config) (*Report, error) {
-	if c.Scenario.Lose > 0 {
-		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s loses nodes, which is not repeated on a cluster", c.Scenario.Name), "choose another scenario for --live")
+	if c.Scenario.OpenB != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s is the openb trace, whose pods are too many to wait for one by one", c.Scenario.Name), "gnnsched eval openb --live replays it on a cluster")
 	}
 	r := &Report{Scenario: c.Scenario, Seeds: c.Seeds}
 	for i := range c.Seeds {
@@ -56,9 +56,27 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	return r, nil
 }
 
-// seed makes a cluster with the nodes of a seed and plays every contender's episode on it.
+// seed plays every contender's episode of a seed. One cluster does for all of them, unless nodes
+// are lost on it: then each has its own.
 func (c Config) seed(ctx context.Context, i int) (trials []Trial, err error) {
-	c.Progress(float64(i)/float64(len(c.Seeds)), fmt.Sprintf("%s: starting a cluster for seed %d", c.Scenario.Name, c.Seeds[i]))
+	together := len(c.Contenders)
+	if c.Scenario.Lose > 0 {
+		together = 1
+	}
+	for from := 0; from < len(c.Contenders); from += together {
+		some, err := c.cluster(ctx, i, from, from+together)
+		if err != nil {
+			return nil, err
+		}
+		trials = append(trials, some...)
+	}
+	return trials, nil
+}
+
+// cluster makes a cluster with the nodes of a seed and plays the episodes of some contenders on
+// it.
+func (c Config) cluster(ctx context.Context, i, from, to int) (trials []Trial, err error) {
+	c.Progress(c.done(i, from, 0), fmt.Sprintf("%s: starting a cluster for seed %d", c.Scenario.Name, c.Seeds[i]))
 	dir, err := os.MkdirTemp("", "gnnsched-live-*")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the cluster: %w", err)
@@ -76,11 +94,16 @@ func (c Config) seed(ctx context.Context, i int) (trials []Trial, err error) {
 		return nil, err
 	}
 	defer stop()
-	trials, err = c.trials(ctx, i, cl.Kubeconfig())
+	trials, err = c.trials(ctx, cl.Kubeconfig(), i, from, to)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
 	return trials, err
+}
+
+// done is how far it is, from 0 to 1, when a part of the episode of a seed and a contender is.
+func (c Config) done(seed, contender int, part float64) float64 {
+	return (float64(seed) + (float64(contender)+part)/float64(len(c.Contenders))) / float64(len(c.Seeds))
 }
 
 // start starts the cluster with the nodes that the simulator draws.
@@ -116,16 +139,16 @@ func (c Config) scheduler(kubeconfig string) server.Config {
 	return out
 }
 
-func (c Config) trials(ctx context.Context, i int, kubeconfig string) ([]Trial, error) {
+func (c Config) trials(ctx context.Context, kubeconfig string, i, from, to int) ([]Trial, error) {
 	client, _, err := kube.Target{Kubeconfig: kubeconfig}.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var out []Trial
-	for k, x := range c.Contenders {
+	for k := from; k < to; k++ {
+		x := c.Contenders[k]
 		t, err := try(ctx, client, c.Scenario, x, c.Seeds[i], func(done float64) {
-			all := (float64(i) + (float64(k)+done)/float64(len(c.Contenders))) / float64(len(c.Seeds))
-			c.Progress(all, fmt.Sprintf("%s, seed %d: %s has placed %.0f%% of the pods", c.Scenario.Name, c.Seeds[i], x.Name, 100*done))
+			c.Progress(c.done(i, k, done), fmt.Sprintf("%s, seed %d: %s has placed %.0f%% of the pods", c.Scenario.Name, c.Seeds[i], x.Name, 100*done))
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", x.Name, err)

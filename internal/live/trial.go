@@ -40,13 +40,13 @@ func try(ctx context.Context, client kubernetes.Interface, s eval.Scenario, x Co
 	if err != nil {
 		return t, err
 	}
-	nodes := map[int]string{} // by arrival
+	nodes := map[int][]string{} // by arrival; several where its node was lost
 	setting := policy.Setting{Seed: seed, Typical: env.Typical()}
 	decide := eval.Deciding(x.New(setting), x.Ties(seed))
 	_, err = eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
 		choice, err := decide(env)
 		if err == nil {
-			nodes[env.Next()] = env.Snapshot().Nodes[env.Candidates()[choice.Candidate]].Name
+			nodes[env.Next()] = append(nodes[env.Next()], env.Snapshot().Nodes[env.Candidates()[choice.Candidate]].Name)
 		}
 		return choice, err
 	})
@@ -72,13 +72,19 @@ func try(ctx context.Context, client kubernetes.Interface, s eval.Scenario, x Co
 			return t, fmt.Errorf("%s: %w", x.Name, err)
 		}
 		t.Placed++
-		if nodes[env.Next()] == env.Snapshot().Nodes[env.Candidates()[choice.Candidate]].Name {
-			t.Same++
+		if left := nodes[env.Next()]; len(left) > 0 {
+			if left[0] == env.Snapshot().Nodes[env.Candidates()[choice.Candidate]].Name {
+				t.Same++
+			}
+			nodes[env.Next()] = left[1:]
 		}
 		if mirror.best(choice.Candidate) {
 			t.Best++
 		}
 		env.StepOn(choice.Candidate, choice.Devices)
+		if err := b.lose(ctx); err != nil {
+			return t, err
+		}
 		if err := b.remove(ctx, env.Leaving()); err != nil {
 			return t, err
 		}
