@@ -39,6 +39,11 @@ bin/gnnsched: FORCE
 demo: build ## See the GNN place pods on a simulated cluster, beside the default scheduler
 	@PATH="$(CURDIR)/bin:$$PATH" bin/gnnsched demo
 
+.PHONY: openb-cluster
+openb-cluster: build ## Replay the openb trace in OPENB=DIR on a simulated cluster of 200 of its machines, beside the default scheduler
+	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make openb-cluster OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
+	@bin/gnnsched eval openb --live --nodes 200 --data '$(OPENB)' --kwokcluster bin/kwokcluster
+
 .PHONY: clean
 clean: ## Remove what was built
 	rm -rf bin .cache

@@ -34,7 +34,8 @@ func writeSimSummary(w io.Writer, format string, s simSummary) error {
 		return err
 	}
 	for i, f := range s.Fills {
-		for _, r := range f.Reasons {
+		shown, more := frequent(f.Reasons)
+		for _, r := range shown {
 			why := r.Message
 			if why == "" {
 				why = "scheduler " + s.Scheduler + " has not looked at them"
@@ -43,6 +44,9 @@ func writeSimSummary(w io.Writer, format string, s simSummary) error {
 				}
 			}
 			fmt.Fprintf(w, "\npending in fill %d: %d pod(s): %s", i+1, r.Pods, why)
+		}
+		if more.Pods > 0 {
+			fmt.Fprintf(w, "\npending in fill %d: %d pod(s): %s", i+1, more.Pods, more.Message)
 		}
 		if g := f.GPU; g != nil && g.Asked > 0 {
 			fmt.Fprintf(w, "\nGPUs in fill %d: %s\n", i+1, gpuLine(*g))
@@ -58,6 +62,22 @@ func writeSimSummary(w io.Writer, format string, s simSummary) error {
 		fmt.Fprintf(w, "\ndeployed workload: %s\n", s.CSV)
 	}
 	return nil
+}
+
+// reasonsShown is how many reasons are worth a line: on a full cluster with nodes and pods of
+// many kinds almost every pod has a reason of its own.
+const reasonsShown = 10
+
+// frequent are the first reasons, and all others as one, which has no pods where there are none.
+func frequent(all []driver.Reason) (shown []driver.Reason, more driver.Reason) {
+	if len(all) <= reasonsShown {
+		return all, more
+	}
+	for _, r := range all[reasonsShown:] {
+		more.Pods += r.Pods
+	}
+	more.Message = fmt.Sprintf("%d other reasons; -o json has them", len(all)-reasonsShown)
+	return all[:reasonsShown], more
 }
 
 // gpuLine is a line such as "95.1% of 6212 allocated, 130.0% asked for; without a node: 3 pods

@@ -336,3 +336,16 @@ func TestGPULine(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestFrequentReasons(t *testing.T) {
+	var all []driver.Reason
+	for i := range 13 {
+		all = append(all, driver.Reason{Pods: 20 - i, Message: string(rune('a' + i))})
+	}
+	if shown, more := frequent(all); len(shown) != 10 || more.Pods != 10+9+8 || more.Message != "3 other reasons; -o json has them" {
+		t.Errorf("%d shown, more %+v", len(shown), more)
+	}
+	if shown, more := frequent(all[:10]); len(shown) != 10 || more.Pods != 0 {
+		t.Errorf("%d shown, more %+v", len(shown), more)
+	}
+}
