@@ -116,15 +116,18 @@ func profiles(contenders []eval.Contender, files []string) ([]live.Contender, er
 	}
 	for _, f := range files {
 		name, path := checkpointArgument(f)
-		if filepath.Ext(path) == ".json" {
-			return nil, exit.Usagef("--checkpoint %s: --live is for networks and heuristics, which have a scheduler profile", f)
-		}
-		i := slices.IndexFunc(out, func(x live.Contender) bool { return x.Name == name })
-		var err error
-		if out[i].Profile.Checkpoint, err = filepath.Abs(path); err != nil {
+		file, err := filepath.Abs(path)
+		if err != nil {
 			return nil, fmt.Errorf("find %s: %w", path, err)
 		}
-		out[i].Profile.Variant = server.Variants[0] // any: the file says what it is
+		p := server.Profile{SchedulerName: name, Checkpoint: file, Variant: server.Variants[0]} // any: the file says what it is
+		if filepath.Ext(path) == ".json" {
+			p = server.Profile{SchedulerName: name, Policy: policy.FromWeights(file)}
+			if _, err := policy.LoadLinear(file); err != nil {
+				return nil, exit.Usagef("--checkpoint %s: --live is for networks, heuristics and linear weights, which have a scheduler profile; a table has none", f)
+			}
+		}
+		out[slices.IndexFunc(out, func(x live.Contender) bool { return x.Name == name })].Profile = p
 	}
 	return out, nil
 }

@@ -93,8 +93,12 @@ func checkpointArgument(text string) (name, path string) {
 }
 
 func namedPolicy(name string) (eval.Contender, error) {
-	if h, err := policy.FindHeuristic(name); err == nil {
+	h, err := policy.FindHeuristic(name)
+	switch {
+	case err == nil:
 		return eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, nil
+	case strings.Contains(name, ":"): // an objective or a file stands behind it
+		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: %w", err), "")
 	}
 	if !slices.Contains(checkpoint.ShippedNames(), name) {
 		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: no policy is called %q; there are %s", name, strings.Join(append(policyNames(), gpuPolicyNames()...), ", ")),

@@ -30,6 +30,7 @@ func TestEval(t *testing.T) {
 	}{
 		{"table", []string{"--seeds", "2"}, []string{"│ kube-scheduler ", "│ best-fit", "2 paired seeds (1 to 2)", "Difference from kube-scheduler"}},
 		{"markdown", []string{"--seeds", "2", "-o", "markdown"}, []string{"### aaml", "| most-allocated "}},
+		{"linear weights by name", []string{"--seeds", "1", "--policies", "linear,linear:../../scheduler/policy/linear.json", "--threshold", `"linear:../../scheduler/policy/linear.json".cost <= linear.cost`}, []string{"│ linear:../../scheduler/policy/linear.json ", "PASS"}},
 		{"linear weights", []string{"--seeds", "1", "--policies", "random", "--checkpoint", "mine=../../scheduler/policy/linear.json"}, []string{"│ mine "}},
 		{"csv", []string{"--seeds", "1", "-o", "csv"}, []string{"scenario,policy,seed,cost,", "aaml,kube-scheduler,1,0."}},
 		{"checkpoint", []string{"--seeds", "1", "--policies", "random", "--checkpoint", savedCheckpoint(t), "--checkpoint", "other=" + savedCheckpoint(t)}, []string{"│ random", "│ mine", "│ other", "seed 1 alone"}},
@@ -71,6 +72,10 @@ func TestEvalJSON(t *testing.T) {
 }
 
 func TestEvalBadInput(t *testing.T) {
+	table := filepath.Join(t.TempDir(), "q.json")
+	if code, _, errs := run(t, "gnnsched", "tune", "--method", "tabular-q", "--scenario", "tiny", "--steps", "500", "--out", table); code != exit.OK {
+		t.Fatalf("code %d, %q", code, errs)
+	}
 	for _, c := range []struct {
 		args []string
 		code int
@@ -83,7 +88,10 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--scenario", "aaml,a*"}, exit.Usage, "aaml is there twice"},
 		{[]string{"--print-scenario", "moon"}, exit.Usage, "there are aaml, "},
 		{[]string{"--live", "-o", "csv"}, exit.Usage, "--live has no CSV"},
-		{[]string{"--live", "--scenario", "lossy", "--kwokcluster", "/none", "--log-dir", ""}, exit.Usage, "lossy loses nodes"},
+		{[]string{"--live", "--scenario", "lossy", "--checkpoint", "../../scheduler/policy/linear.json", "--policies", "random", "--kwokcluster", "/none", "--log-dir", ""}, exit.Usage, "start the cluster"},
+		{[]string{"--live", "--checkpoint", "q=" + table}, exit.Usage, "a table has none"},
+		{[]string{"--policies", "linear:none.json"}, exit.Usage, "none.json: no such file"},
+		{[]string{"--policies", "greedy:luck"}, exit.Usage, `no term is called "luck"`},
 		{[]string{"--live", "--plot", "x"}, exit.Usage, "--plot is for the simulator"},
 		{[]string{"--live", "--kwokcluster", "/none", "--log-dir", ""}, exit.Usage, "start the cluster"},
 		{[]string{"--threshold", "gnn<1"}, exit.Usage, "policy.metric"},
@@ -97,7 +105,6 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"-o", "xml"}, exit.Usage, "markdown"},
 		{[]string{"--checkpoint", "none"}, exit.Checkpoint, "none"},
 		{[]string{"--checkpoint", write(t, "c.json", []byte("[]"))}, exit.Checkpoint, "neither a table nor linear weights"},
-		{[]string{"--live", "--checkpoint", "../../scheduler/policy/linear.json"}, exit.Usage, "have a scheduler profile"},
 		{[]string{"--checkpoint", "a=" + write(t, "c", []byte("no checkpoint"))}, exit.Checkpoint, "not a checkpoint"},
 	} {
 		code, stdout, stderr := run(t, append([]string{"gnnsched", "eval"}, c.args...)...)

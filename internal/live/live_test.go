@@ -92,7 +92,16 @@ func TestClusterAgreesOnDevices(t *testing.T) {
 func TestClusterAgreesOnLoss(t *testing.T) {
 	s := scenario()
 	s.Nodes, s.Lose = sim.Exactly(6), 0.4
-	agrees(t, Config{Scenario: s, Contenders: []Contender{contender(t, "best-fit", server.Profile{Policy: "best-fit"})}})
+	got := agrees(t, Config{Scenario: s, Contenders: []Contender{contender(t, "best-fit", server.Profile{Policy: "best-fit"})}})
+	if n := got[0].Live.Nodes; n != 4 {
+		t.Errorf("%d of six nodes are left, want 4", n)
+	}
+}
+
+// Weights of a file decide in the plugin as they do in the simulator.
+func TestClusterAgreesOnWeights(t *testing.T) {
+	name := "linear:../../scheduler/policy/linear-pack.json"
+	agrees(t, Config{Scenario: scenario(), Contenders: []Contender{contender(t, name, server.Profile{Policy: name})}})
 }
 
 // Scenarios that say why they are not repeated.
@@ -103,7 +112,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-func agrees(t *testing.T, c Config) {
+func agrees(t *testing.T, c Config) (trials []Trial) {
 	client, kubeconfig := startCluster(t, c.Scenario)
 	ended := func(err error) { t.Error(err) }
 	stop, err := simulated.Schedule(t.Context(), t.TempDir(), c.scheduler(kubeconfig), ended)
@@ -119,6 +128,7 @@ func agrees(t *testing.T, c Config) {
 		if got.Placed < 20 || got.Best != got.Placed || got.Simulated.Unscheduled == 0 {
 			t.Errorf("%s: %+v", x.Name, got)
 		}
+		trials = append(trials, got)
 		if x.Name == "kube-scheduler" { // upstream draws among equals, and so does our copy
 			continue
 		}
@@ -126,6 +136,7 @@ func agrees(t *testing.T, c Config) {
 			t.Errorf("%s: %d of %d pods on the same node; -simulator +cluster:\n%s", x.Name, got.Same, got.Placed, d)
 		}
 	}
+	return trials
 }
 
 // startCluster has the nodes of the seed.

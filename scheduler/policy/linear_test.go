@@ -139,6 +139,20 @@ func TestLinearFile(t *testing.T) {
 	}
 }
 
+func TestFindLinear(t *testing.T) {
+	name := FromWeights("linear-pack.json")
+	h, err := FindHeuristic(name)
+	if err != nil || h.Name != name || h.New(Setting{}).Name() != name || h.RandomTies {
+		t.Fatal(h, err)
+	}
+	if d := cmp.Diff(Tuned("linear-pack").Weights(), h.New(Setting{}).(*Linear).Weights()); d != "" {
+		t.Error(d)
+	}
+	if _, err := FindHeuristic(FromWeights("none.json")); err == nil || !strings.Contains(err.Error(), "none.json") {
+		t.Error("a file that there is not:", err)
+	}
+}
+
 func FuzzParseLinear(f *testing.F) {
 	f.Add([]byte(`{"name":"linear","weights":{"balance":1}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {

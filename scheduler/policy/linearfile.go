@@ -114,3 +114,19 @@ func Tuned(name string) *Linear {
 	}
 	return l
 }
+
+// linearPrefix, followed by a file of weights, is the name of the policy that has them.
+const linearPrefix = "linear:"
+
+// linearFrom is the heuristic of a name such as "linear:mine.json".
+func linearFrom(name string) (Heuristic, error) {
+	l, err := LoadLinear(strings.TrimPrefix(name, linearPrefix))
+	if err != nil {
+		return Heuristic{}, err
+	}
+	l.name = name
+	return Heuristic{Name: name, About: "a weighted sum of ten hand-made features, with the weights of a file", New: func(Setting) Policy { return l }}, nil
+}
+
+// FromWeights is the name by which FindHeuristic knows the policy with the weights of a file.
+func FromWeights(file string) string { return linearPrefix + file }

@@ -63,10 +63,14 @@ func GPUHeuristics() []Heuristic {
 }
 
 // FindHeuristic returns the heuristic of a name, or for "greedy:OBJECTIVE" the one that is
-// greedy for an objective. The error lists those that there are.
+// greedy for an objective and for "linear:FILE" the one with the weights of a file. The error
+// lists those that there are.
 func FindHeuristic(name string) (Heuristic, error) {
-	if strings.HasPrefix(name, greedyPrefix) {
+	switch {
+	case strings.HasPrefix(name, greedyPrefix):
 		return greedyFor(name)
+	case strings.HasPrefix(name, linearPrefix):
+		return linearFrom(name)
 	}
 	known := slices.Concat(Heuristics(), GPUHeuristics())
 	for _, h := range known {
@@ -74,7 +78,7 @@ func FindHeuristic(name string) (Heuristic, error) {
 			return h, nil
 		}
 	}
-	return Heuristic{}, fmt.Errorf("no heuristic is called %q; there are %s, and greedy:OBJECTIVE", name, strings.Join(namesOf(known), ", "))
+	return Heuristic{}, fmt.Errorf("no heuristic is called %q; there are %s, and greedy:OBJECTIVE and linear:FILE", name, strings.Join(namesOf(known), ", "))
 }
 
 // HeuristicNames are the names of Heuristics, in order.
