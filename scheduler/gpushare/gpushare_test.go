@@ -190,3 +190,26 @@ func TestPlace(t *testing.T) {
 		t.Errorf("got %v", n.GPUs)
 	}
 }
+
+// FuzzOfPod checks that whatever people write on a pod, what is read asks for whole devices or
+// a share of one, and that devices survive being written.
+func FuzzOfPod(f *testing.F) {
+	f.Add("1", "460", "A10|T4", "0", int64(0), int64(460))
+	f.Add("2", "1000", "", "0-1", int64(2), int64(0))
+	f.Add("", "-1", "|", "64", int64(1), int64(1500))
+	f.Fuzz(func(t *testing.T, count, milli, model, index string, whole, request int64) {
+		annotations := map[string]string{Count: count, Milli: milli, Model: model, Index: index}
+		amounts := map[corev1.ResourceName]int64{Whole: max(whole, 0), Milli: max(request, 0)} // the API server lets no others in
+		r, err := OfPod(annotations, func(name corev1.ResourceName) int64 { return amounts[name] })
+		if r.GPU < 0 || r.GPUMilli < 0 || r.GPUMilli >= cluster.DeviceMilli || r.GPU > 0 && r.GPUMilli > 0 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if err != nil && r.GPU != amounts[Whole] {
+			t.Fatalf("with an error it asks for %+v, not for %d", r, amounts[Whole])
+		}
+		on := Devices(annotations)
+		if again := Devices(map[string]string{Index: FormatDevices(on)}); again != on {
+			t.Fatalf("%b became %b", on, again)
+		}
+	})
+}
