@@ -6,11 +6,12 @@ import (
 	"os"
 
 	"gnnsched/workload"
+	"gnnsched/workload/tracefile"
 )
 
 // Trace says which pods arrive when, and for how long they run, by a file.
 type Trace struct {
-	File string `json:"file"` // a CSV as of workload.ReadTrace
+	File string `json:"file"` // a CSV in any format of package tracefile
 	// Pods is how many of them an episode has at least, from a place that the seed decides
 	// on; 0 stands for all.
 	Pods int `json:"pods,omitempty"`
@@ -48,10 +49,11 @@ func (t Trace) read() (workload.Trace, error) {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
 	defer f.Close() // it is only read
-	out, err := workload.ReadTrace(f, t.File)
+	read, err := tracefile.Read(f, t.File, tracefile.Auto)
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
+	out := read.Arrivals
 	if pods := out.Pods(); pods < t.Pods {
 		return nil, fmt.Errorf("trace: %s has %d pods, of which an episode cannot have %d", t.File, pods, t.Pods)
 	}
