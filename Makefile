@@ -69,14 +69,18 @@ train: trainer ## Train the shipped networks anew, JOBS (2) at a time (under an 
 		bin/gnntrain --config scheduler/learn/runs/{}.yaml --out gnn/checkpoint/shipped/{}.safetensors \
 		--state .cache/train/{}.state --events logs/{} --log-scrolling >logs/{}/train.log 2>&1 && tail -n 1 logs/{}/train.log'
 
+# The pod lists whose kinds of pods the networks learn from; the trace's others are kept apart.
+GPU_FAMILY   := cpu100 default gpushare40 gpuspec10 multigpu20
 GPU_NETWORKS := gpu-dqn gpu-acgnn gpu-gnn gpu-acdqn gpu-linear
 
 .PHONY: train-gpu
 train-gpu: trainer ## Train the networks for GPU clusters anew, on the openb trace in OPENB=DIR
 	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make train-gpu OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
+	@mkdir -p .cache/train
 	@printf '%s\n' $(GPU_NETWORKS) | xargs -P $(JOBS) -I{} sh -c 'echo "training {}: logs/{}/train.log"; mkdir -p logs/{}; \
-		bin/gnntrain gpu --data "$(OPENB)" --config scheduler/learn/factored/runs/{}.yaml --out gnn/checkpoint/shipped/{}.safetensors \
-		--events logs/{} >logs/{}/train.log 2>&1 && tail -n 1 logs/{}/train.log'
+		bin/gnntrain gpu --data "$(OPENB)" $(foreach w,$(GPU_FAMILY),--pods "$(OPENB)/openb_pod_list_$(w).csv") \
+		--config scheduler/learn/factored/runs/{}.yaml --out .cache/train/{}.safetensors --events logs/{} >logs/{}/train.log 2>&1 && \
+		mv .cache/train/{}.safetensors gnn/checkpoint/shipped/ && tail -n 1 logs/{}/train.log'
 
 .PHONY: ablation
 ablation: trainer ## Train the four variants without imitation, for the ablation in docs/results.md

@@ -33,7 +33,7 @@ func gpuCommand() *ucli.Command {
 			"beginning with episodes of FGD; see docs/gpu.md. Workloads are drawn anew from the pods of\n" +
 			"the files for every episode. Needs the openb trace, which docs/gpu.md says where to get.\n\n" +
 			"Examples:\n" +
-			"   gnntrain gpu --data openb/csv                      # minutes; writes gpu-gnn.safetensors\n" +
+			"   gnntrain gpu --data openb/csv                      # all pod lists there; writes gpu-gnn.safetensors\n" +
 			"   gnntrain gpu --data openb/csv --head actor-critic  # writes gpu-acgnn.safetensors\n" +
 			"   gnntrain gpu --nodes nodes.csv --pods pods.csv --iterations 20 --out my.safetensors",
 		Flags: []ucli.Flag{
@@ -46,7 +46,7 @@ func gpuCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "head", Value: string(d.Head), Usage: "`NAME`: dqn (greedy on the value) or actor-critic"},
 			&ucli.IntFlag{Name: "iterations", Value: d.Iterations, Usage: "`NUMBER` of turns of playing and learning"},
 			&ucli.Uint64Flag{Name: "seed", Value: d.Seed, Usage: "`SEED` of all that is drawn"},
-			&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: gpu-gnn.safetensors, or gpu-dqn for mlp, gpu-acgnn and gpu-acdqn for actor-critic"},
+			&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: gpu-gnn.safetensors, or gpu-dqn for mlp, gpu-linear, and gpu-acgnn and gpu-acdqn for actor-critic"},
 			&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile + "; default: logs/ and the name of --out"},
 		},
 		Action: trainGPU,

@@ -34,8 +34,12 @@ type Head string
 // The heads. Both give one score a candidate and one value a state, so that they share a
 // network; they differ in what learning makes of them.
 const (
-	DQN         Head = "dqn"          // Q = value + score - mean score (dueling)
-	ActorCritic Head = "actor-critic" // scores are the policy's logits, value is the critic's
+	// DQN is greedy on a value: Q = value + score - mean score (dueling), learned by deep
+	// Q-learning; on the GPU graph what a placement takes from the value, learned from episodes'
+	// ends.
+	DQN Head = "dqn"
+	// ActorCritic has scores that are the policy's logits, and a critic's value.
+	ActorCritic Head = "actor-critic"
 )
 
 // Architecture fixes the parameters of a network and their shapes. See gnn/infer for the

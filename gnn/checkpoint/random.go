@@ -14,7 +14,7 @@ var rare = map[string]bool{"gpu": true, "has_gpu": true, "each_gpu": true, "no_c
 
 // featuresOf names the inputs of the weights that read features.
 func (a Architecture) featuresOf(param string) []string {
-	if a.Graph == GPUGraph { // whose training shows every feature
+	if a.Graph == GPUGraph { // whose features say nothing of what is rare
 		return nil
 	}
 	return map[string][]string{

@@ -39,7 +39,7 @@ var (
 		"pods_multi",  // GPUs asked for by pods of several / pods
 		"pods_model",  // share of the pods that name models
 		"share_size",  // mean part of a device that sharing pods ask for
-		"fragmented",  // fragmented / idle milli
+		"fragmented",  // fragmented / idle milli and one device
 		"cpu_per_gpu", // a unit / CPU that the cluster has by device
 	}
 )

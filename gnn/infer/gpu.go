@@ -105,6 +105,9 @@ func newGPUSession(t *tower) *GPUSession {
 func (s *GPUSession) Node(out []float32, g *graph.GPUNode) {
 	t := s.t
 	clear(out)
+	if len(g.Free) == 0 {
+		return
+	}
 	if t.encoder == checkpoint.Linear {
 		t.node.addRows(out, g.X, 1)
 		return

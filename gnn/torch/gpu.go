@@ -67,7 +67,7 @@ func (n *GPUNetwork) Values(s *Scope, b *GPUBatch, prefix string) *Tensor {
 	x := s.Float32(b.X, nodes, graph.GPUNodeDim)
 	h := affine("node", x)
 	if n.manifest.Architecture.Encoder == checkpoint.Linear {
-		return h
+		return b.withDevices(s, h)
 	}
 	if n.manifest.Architecture.Encoder == checkpoint.GNN && len(b.Node) > 0 {
 		of := s.Int64(b.Node, len(b.Node))
@@ -77,7 +77,22 @@ func (n *GPUNetwork) Values(s *Scope, b *GPUBatch, prefix string) *Tensor {
 	}
 	phi := affine("node.out", s.Relu(h))
 	psi := affine("cluster.out", s.Relu(affine("cluster", s.Float32(b.U, clusters, graph.GPUClusterDim))))
-	return s.SumAlong(s.Mul(phi, s.Rows(psi, s.Int64(b.Cluster, nodes))), 1)
+	return b.withDevices(s, s.SumAlong(s.Mul(phi, s.Rows(psi, s.Int64(b.Cluster, nodes))), 1))
+}
+
+// withDevices is v [n, 1] with zeros for the nodes without devices.
+func (b *GPUBatch) withDevices(s *Scope, v *Tensor) *Tensor {
+	has, without := make([]float32, len(b.Cluster)), len(b.Cluster)
+	for _, node := range b.Node {
+		if has[node] == 0 {
+			has[node] = 1
+			without--
+		}
+	}
+	if without == 0 {
+		return v
+	}
+	return s.Mul(v, s.Float32(has, len(has), 1))
 }
 
 // interpolate returns the weights of the knots, one row a device.

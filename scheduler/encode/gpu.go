@@ -13,13 +13,20 @@ import (
 type GPU struct {
 	typical *gpu.Typical
 	pods    []gpu.Pod
-	unit    float64 // thousandths of a core that the workload's GPU pods ask for by device
+	unit    float64 // thousandths of a core that the workload's GPU pods ask for by device, or usualUnit
 
 	// Frequencies of the kinds of typical pods, and what follows from them.
 	withoutGPU, share, multi, named, shareSize float64
 
 	rooms [cluster.MaxDevices]int64 // scratch: what is left of each device
 }
+
+// usualUnit stands in where no typical pod asks for GPU and CPU: what the pods of the openb trace
+// ask for.
+const usualUnit = 10_900
+
+// most bounds features that have no bound of their own: beyond it lies what training never shows.
+const most = 8
 
 // NewGPU returns an encoder for the workload with the given typical pods; nil for one that is
 // not known.
@@ -44,7 +51,9 @@ func NewGPU(typical *gpu.Typical) *GPU {
 			e.multi += f * asked
 		}
 	}
-	e.unit = max(quotient(cpu, devices), 1)
+	if e.unit = quotient(cpu, devices); e.unit < 1 {
+		e.unit = usualUnit
+	}
 	e.shareSize = quotient(sizes, e.share)
 	return e
 }
@@ -58,11 +67,11 @@ func (e *GPU) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resources, on cl
 	cpu := max(float64(free.MilliCPU), 0) / e.unit
 	hosts, hostsShare, hostsCPU, model := e.hosts(n, free.MilliCPU, e.rooms[:len(n.GPUs)])
 	g.X = append(g.X[:0],
-		float32(cpu/8), ratio(max(free.Memory, 0), n.Allocatable.Memory), float32(idle/8), float32(whole/8), float32(shared/8),
+		float32(min(cpu/8, most)), ratio(max(free.Memory, 0), n.Allocatable.Memory), float32(idle/8), float32(whole/8), float32(shared/8),
 		float32(min(cpu/max(idle, 0.05), 4)/4), float32(e.typical.After(n, r, on)/4000),
 		float32(min(cpu*2.5, 1)), float32(min(cpu/1.2, 1)),
 		float32(hosts), float32(hostsShare), float32(hostsCPU), float32(model),
-		float32(count/8), float32(quotient(float64(n.Allocatable.MilliCPU)/e.unit, count)/4))
+		float32(count/8), float32(min(quotient(float64(n.Allocatable.MilliCPU)/e.unit, count)/4, most)))
 	g.Free = g.Free[:0]
 	for i := range n.GPUs {
 		g.Free = append(g.Free, float32(e.rooms[i])/cluster.DeviceMilli)
@@ -92,7 +101,7 @@ func (e *GPU) devices(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet
 
 // hosts is how many of the typical pods fit on so much CPU and such devices, as a share of
 // all, of those that share a device, and of those without GPU; and how many of the GPU pods
-// the model may serve.
+// the model may serve. Of a kind that is not typical all fit.
 func (e *GPU) hosts(n *cluster.Node, cpu int64, rooms []int64) (all, share, withoutGPU, model float64) {
 	for i := range e.pods {
 		p := &e.pods[i]
@@ -114,7 +123,15 @@ func (e *GPU) hosts(n *cluster.Node, cpu int64, rooms []int64) (all, share, with
 		}
 		all += p.Frequency
 	}
-	return all, quotient(share, e.share), quotient(withoutGPU, e.withoutGPU), quotient(model, 1-e.withoutGPU)
+	return all, part(share, e.share), part(withoutGPU, e.withoutGPU), part(model, 1-e.withoutGPU)
+}
+
+// part is how much of a whole there is, all of it where the whole is nothing.
+func part(of, whole float64) float64 {
+	if whole < 1e-9 {
+		return 1
+	}
+	return of / whole
 }
 
 // enough tells whether there are so many devices with so much left.

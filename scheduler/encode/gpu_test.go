@@ -70,6 +70,30 @@ func TestGPUNode(t *testing.T) {
 	}
 }
 
+// Workloads that say little leave the features in the range that training shows.
+func TestGPUNodeOfOddWorkloads(t *testing.T) {
+	n := gpuNode("T4", 0, 0)
+	for name, w := range map[string][]gpu.Demand{
+		"unknown":          nil,
+		"hardly any GPU":   {{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}, Count: 99}, {Requests: cluster.Resources{MilliCPU: 1000, GPU: 1, Pods: 1}, Count: 1}},
+		"GPU without CPU":  {{Requests: cluster.Resources{GPU: 1, Pods: 1}, Count: 1}},
+		"hardly any CPU":   {{Requests: cluster.Resources{MilliCPU: 1, GPU: 1, Pods: 1}, Count: 1}},
+		"nobody shares":    {{Requests: cluster.Resources{MilliCPU: 8000, GPU: 1, Pods: 1}, Count: 1}},
+		"only names other": {{Requests: cluster.Resources{MilliCPU: 8000, GPU: 1, Pods: 1}, Models: []string{"P100"}, Count: 1}},
+	} {
+		var g graph.GPUNode
+		NewGPU(gpu.NewTypical(w)).Node(&g, n, cluster.Resources{}, 0)
+		for i, x := range g.X {
+			if x < 0 || x > most || x != x {
+				t.Errorf("%s: %s is %v", name, graph.GPUNodeFeatures[i], x)
+			}
+		}
+		if x := feature(t, graph.GPUNodeFeatures, g.X, "hosts_cpu"); x != 1 {
+			t.Errorf("%s: hosts_cpu is %v on an empty node", name, x)
+		}
+	}
+}
+
 func TestGPUClusterFeatures(t *testing.T) {
 	c := NewGPUCluster(NewGPU(typical()))
 	n := gpuNode("T4", 0, 600, 1000, 0)

@@ -148,8 +148,12 @@ func (l *GPULearned) least(p *placement) float32 {
 	return best
 }
 
-// Devices implements DeviceChooser, for the cluster as it was when Score looked at it last.
+// Devices implements DeviceChooser, for the cluster as it was when Score looked at it last. Before
+// that it is what cluster.Node.ChooseDevices says.
 func (l *GPULearned) Devices(n *cluster.Node, pod *cluster.Pod) (on cluster.DeviceSet) {
+	if l.now == 0 {
+		return n.ChooseDevices(pod.Requests)
+	}
 	best := float32(math.Inf(1))
 	for rest := options(n, pod.Requests); rest != 0; rest &= rest - 1 {
 		devices := option(n, pod.Requests, rest)
@@ -214,7 +218,7 @@ func (l *GPULearned) worth(id int32) float32 {
 }
 
 // DeviceWays are the ways to put a pod that asks for r on n's devices that lead to different
-// states of the node; none where it does not fit.
+// states of the node: one but for shares, which have none where no device has the room.
 func DeviceWays(n *cluster.Node, r cluster.Resources) (ways []cluster.DeviceSet) {
 	for rest := options(n, r); rest != 0; rest &= rest - 1 {
 		ways = append(ways, option(n, r, rest))

@@ -107,6 +107,24 @@ func TestGPULearnedGivesUp(t *testing.T) {
 	}
 }
 
+// Before the first look at the cluster the devices are those that anybody would take.
+func TestGPULearnedBeforeScore(t *testing.T) {
+	n, pod := gpuNode(64_000, 3, part(300), part(600)), &cluster.Pod{Requests: part(300)}
+	p := policy.NewGPULearned("early", gpuNetwork(t, checkpoint.DQN), gpu.NewTypical(gpuDemand))
+	if got, want := p.Devices(n, pod), n.ChooseDevices(pod.Requests); got != want {
+		t.Errorf("%b, want %b", got, want)
+	}
+}
+
+// A pod without GPU is worth nothing on a node without GPUs, whatever the network.
+func TestGPULearnedOnNodesWithoutGPUs(t *testing.T) {
+	s := &cluster.Snapshot{Nodes: []*cluster.Node{gpuNode(64_000, 0), gpuNode(64_000, 2)}}
+	got := scores(t, policy.NewGPULearned("any", gpuNetwork(t, checkpoint.DQN), gpu.NewTypical(gpuDemand)), s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}}, []int32{0, 1})
+	if got[0] != 0 || got[1] == 0 {
+		t.Errorf("%v", got)
+	}
+}
+
 // Somebody else may take a device between the filter and the score; that is no panic.
 func TestGPULearnedOnATakenDevice(t *testing.T) {
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{gpuNode(64_000, 1, part(900))}}

@@ -17,6 +17,7 @@ type Config struct {
 	Head    checkpoint.Head    `json:"head"`    // dqn (greedy on the value) or actor-critic
 	Hidden  int                `json:"hidden"`  // width of embeddings
 	Seed    uint64             `json:"seed"`
+	Family  []string           `json:"family,omitempty"` // names of the workloads learned from, for the record
 
 	Iterations int `json:"iterations"` // turns of playing and learning
 	Episodes   int `json:"episodes"`   // played in each, at the same time

@@ -109,6 +109,10 @@ func (t *Trainer) prepare() error {
 	t.start = time.Now()
 	t.player = player{t.Config, t.Nodes}
 	c := checkpoint.Random(t.Config.Architecture(), rand.New(rand.NewPCG(t.Config.Seed, 0x6c6561726e)))
+	t.Config.Family = nil
+	for _, w := range t.Family {
+		t.Config.Family = append(t.Config.Family, w.Name)
+	}
 	var err error
 	if c.Manifest.Config, err = json.Marshal(t.Config); err != nil {
 		return err
@@ -164,8 +168,15 @@ func (t *Trainer) iterate(i int) error {
 	}); err != nil {
 		return err
 	}
-	t.memory = append(t.memory, taken...)
-	t.memory = t.memory[max(len(t.memory)-t.Config.Remember, 0):]
+	for _, s := range taken {
+		if len(s) > 0 { // none where no pod fits anywhere
+			t.memory = append(t.memory, s)
+		}
+	}
+	t.memory = slices.Delete(t.memory, 0, max(len(t.memory)-t.Config.Remember, 0))
+	if len(t.memory) == 0 {
+		return errors.New("no pod of the workloads fits on any node")
+	}
 	p := Progress{Iteration: i + 1, Iterations: t.Config.Iterations}
 	if err := t.learn(i, &p); err != nil {
 		return err
@@ -214,7 +225,7 @@ func (t *Trainer) learn(i int, p *Progress) error {
 	rng := t.rng(learning, i, 0)
 	rate := c.LearningRate * (1 - 0.95*float64(i)/float64(c.Iterations))
 	averaging := c.Averaging
-	if i <= c.Imitation {
+	if i <= c.Imitation { // and the first turn that it plays
 		averaging = max(averaging, quickAveraging)
 	}
 	batch := make([]*snapshot, c.BatchSnapshots)
@@ -233,8 +244,8 @@ func (t *Trainer) learn(i int, p *Progress) error {
 	return nil
 }
 
-// quickAveraging is the least averaging until the network plays: nobody wants to follow its
-// first weights.
+// quickAveraging is the least averaging as long as what plays was not learned from the network's
+// own episodes: nobody wants to follow its first weights.
 const quickAveraging = 0.02
 
 // evaluate plays the held-out workloads and keeps the network if it is the best so far.
