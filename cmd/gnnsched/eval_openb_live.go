@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
@@ -18,7 +19,11 @@ import (
 // liveOpenBPolicies are those that a cluster is shown unless told otherwise: a network that is
 // shipped for GPU devices, or until there is one what it has to beat, and the default profile.
 func liveOpenBPolicies() []string {
-	if shipped := checkpoint.ShippedFor(checkpoint.GPUGraph); len(shipped) > 0 {
+	shipped := checkpoint.ShippedFor(checkpoint.GPUGraph)
+	switch {
+	case slices.Contains(shipped, "gpu-gnn"):
+		return []string{"gpu-gnn", kubernetes}
+	case len(shipped) > 0:
 		return []string{shipped[0], kubernetes}
 	}
 	return []string{"fgd", kubernetes}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/driver"
@@ -38,21 +40,23 @@ type Trial struct {
 	Same int `json:"same"`
 }
 
-// columns of the table, each a mean over the seeds.
+// columns of the table, each a mean over the seeds; of some the standard deviation too. The
+// first two are those that profiles are compared by.
 var columns = []struct {
-	title string
-	of    func(Trial) float64
-	form  string
+	title  string
+	of     func(Trial) float64
+	form   string
+	spread bool
 }{
-	{"GPU allocation %", func(t Trial) float64 { return 100 * t.GPU.Allocation() }, "%.2f"},
-	{"at 100% %", func(t Trial) float64 { return 100 * t.GPU.AllocationAtFull() }, "%.2f"},
-	{"simulator %", func(t Trial) float64 { return 100 * t.Simulated.Allocation }, "%.2f"},
-	{"same node %", func(t Trial) float64 { return 100 * float64(t.Same) / float64(max(t.Pods, 1)) }, "%.1f"},
-	{"unscheduled", func(t Trial) float64 { return float64(t.Pods - t.Bound) }, "%.1f"},
-	{"no GPU", func(t Trial) float64 { return float64(t.GPU.UnscheduledCPU) }, "%.1f"},
-	{"share", func(t Trial) float64 { return float64(t.GPU.UnscheduledShare) }, "%.1f"},
-	{"whole", func(t Trial) float64 { return float64(t.GPU.UnscheduledWhole) }, "%.1f"},
-	{"pods/s", func(t Trial) float64 { return float64(t.Bound) / max(t.Binding.Seconds(), 1e-9) }, "%.0f"},
+	{"GPU allocation %", func(t Trial) float64 { return 100 * t.GPU.Allocation() }, "%.2f", true},
+	{"when 100% asked %", func(t Trial) float64 { return 100 * t.GPU.AllocationAtFull() }, "%.2f", true},
+	{"simulator %", func(t Trial) float64 { return 100 * t.Simulated.Allocation }, "%.2f", false},
+	{"same node %", func(t Trial) float64 { return 100 * float64(t.Same) / float64(max(t.Pods, 1)) }, "%.1f", false},
+	{"unscheduled", func(t Trial) float64 { return float64(t.Pods - t.Bound) }, "%.1f", true},
+	{"no GPU", func(t Trial) float64 { return float64(t.GPU.UnscheduledCPU) }, "%.1f", false},
+	{"share", func(t Trial) float64 { return float64(t.GPU.UnscheduledShare) }, "%.1f", false},
+	{"whole", func(t Trial) float64 { return float64(t.GPU.UnscheduledWhole) }, "%.1f", false},
+	{"pods/s", func(t Trial) float64 { return float64(t.Bound) / max(t.Binding.Seconds(), 1e-9) }, "%.0f", false},
 }
 
 // Write writes the report for a terminal, or as Markdown.
@@ -63,6 +67,7 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 	if err := eval.Render(&b, r.rows(), markdown); err != nil {
 		return err
 	}
+	r.writeDifferences(&b)
 	for _, p := range r.Policies {
 		fallbacks := 0
 		for _, t := range r.Trials {
@@ -76,6 +81,36 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// writeDifferences says how much more of the GPUs the first profile gave than each other one on
+// the same arrivals.
+func (r *Report) writeDifferences(b *bytes.Buffer) {
+	if len(r.Seeds) < 2 {
+		return
+	}
+	for _, p := range r.Policies[1:] {
+		for _, c := range columns[:2] {
+			first, other := r.values(r.Policies[0], c.of), r.values(p, c.of)
+			for i := range first {
+				first[i] -= other[i]
+			}
+			d := eval.Bootstrap(first)
+			fmt.Fprintf(b, "\n%s, %s minus %s: %+.2f points, 95%% interval %+.2f to %+.2f, p %.3g\n", c.title, r.Policies[0], p, d.Mean, d.Low, d.High, eval.Wilcoxon(first))
+		}
+	}
+}
+
+// values are a policy's, by seed.
+func (r *Report) values(policy string, of func(Trial) float64) (out []float64) {
+	for _, seed := range r.Seeds {
+		for _, t := range r.Trials {
+			if t.Policy == policy && t.Seed == seed {
+				out = append(out, of(t))
+			}
+		}
+	}
+	return out
 }
 
 func (r *Report) seeds() string {
@@ -94,22 +129,17 @@ func (r *Report) rows() [][]string {
 	for _, p := range r.Policies {
 		row := []string{p}
 		for _, c := range columns {
-			row = append(row, fmt.Sprintf(c.form, r.mean(p, c.of)))
+			mean, sd := stat.Mean(r.values(p, c.of), nil), 0.0
+			if len(r.Seeds) > 1 {
+				sd = stat.StdDev(r.values(p, c.of), nil)
+			}
+			cell := fmt.Sprintf(c.form, mean)
+			if c.spread && len(r.Seeds) > 1 {
+				cell += fmt.Sprintf(" ± "+c.form, sd)
+			}
+			row = append(row, cell)
 		}
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// mean is over the policy's trials.
-func (r *Report) mean(policy string, of func(Trial) float64) float64 {
-	var sum float64
-	n := 0
-	for _, t := range r.Trials {
-		if t.Policy == policy {
-			sum += of(t)
-			n++
-		}
-	}
-	return sum / float64(max(n, 1))
 }
