@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -76,6 +77,9 @@ func runEvalOpenB(c *ucli.Context) error {
 	}
 	if err := writeOpenB(c.App.Writer, report, format); err != nil {
 		return err
+	}
+	if c.Bool("check") && report.Held() == 0 {
+		return exit.New(exit.Usage, errors.New("--check: nothing was published of these policies, workloads and factor"), "leave out --policies, --workload and --factor, or --check")
 	}
 	if missed := report.Missed(); c.Bool("check") && len(missed) > 0 {
 		return exit.New(exit.Gate, fmt.Errorf("%d published figures are not reproduced:\n  %s", len(missed), strings.Join(missed, "\n  ")), "")

@@ -102,13 +102,8 @@ func (o *Online) begin(c *checkpoint.Checkpoint) (err error) {
 	if err := o.Config.Validate(); err != nil {
 		return fmt.Errorf("training configuration: %w", err)
 	}
-	o.start, o.source = c, rand.NewPCG(o.Config.Seed, 0x6f6e6c696e65)
-	if rng := rand.New(o.source); o.Config.head() == checkpoint.ActorCritic {
-		o.learner, err = newOnlinePPO(o.Config, c, rng, &o.figures)
-	} else {
-		o.learner, err = newOnlineDQN(o.Config, c, rng, &o.figures)
-	}
-	if err != nil {
+	o.start = c
+	if err := o.learnAnew(); err != nil {
 		return err
 	}
 	if err = o.resume(); err == nil {
@@ -119,6 +114,21 @@ func (o *Online) begin(c *checkpoint.Checkpoint) (err error) {
 	}
 	if err != nil {
 		o.learner.drop()
+	}
+	return err
+}
+
+// learnAnew makes a learner that remembers nothing.
+func (o *Online) learnAnew() (err error) {
+	o.source = rand.NewPCG(o.Config.Seed, 0x6f6e6c696e65)
+	var l onlineLearner
+	if rng := rand.New(o.source); o.Config.head() == checkpoint.ActorCritic {
+		l, err = newOnlinePPO(o.Config, o.start, rng, &o.figures)
+	} else {
+		l, err = newOnlineDQN(o.Config, o.start, rng, &o.figures)
+	}
+	if err == nil {
+		o.learner = l
 	}
 	return err
 }

@@ -88,7 +88,8 @@ func (o *Online) resume() error {
 	}
 	if err != nil {
 		o.note(fmt.Sprintf("the state in %s is of no use, memory begins anew: %v", o.State, err))
-		return nil
+		o.learner.drop() // it may have taken half of it over
+		return o.learnAnew()
 	}
 	o.Guard.standing = s.Guard
 	line := "goes on from " + o.State

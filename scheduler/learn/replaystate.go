@@ -86,7 +86,7 @@ func exportReplay(r *Replay, q nStep) replayState {
 
 // restore fills an empty memory and queue.
 func (s replayState) restore(r *Replay, q *nStep) error {
-	if len(s.Transitions) > len(r.transitions) || len(s.Leaves) != len(s.Transitions) || s.Next > len(r.transitions) {
+	if len(s.Transitions) > len(r.transitions) || len(s.Leaves) != len(s.Transitions) || s.Next < 0 || s.Next > len(r.transitions) {
 		return fmt.Errorf("the state holds %d transitions with %d priorities, the memory %d", len(s.Transitions), len(s.Leaves), len(r.transitions))
 	}
 	graphs := make([]*graph.Graph, len(s.Graphs))
@@ -100,6 +100,9 @@ func (s replayState) restore(r *Replay, q *nStep) error {
 		for _, t := range stored {
 			if t.State < 0 || t.State >= len(graphs) || t.Next >= len(graphs) {
 				return nil, fmt.Errorf("a transition names graph %d and %d of %d", t.State, t.Next, len(graphs))
+			}
+			if c := len(graphs[t.State].Candidates); t.Action < 0 || t.Action >= c || t.Teacher >= c {
+				return nil, fmt.Errorf("a transition chooses %d, its teacher %d, of %d candidates", t.Action, t.Teacher, c)
 			}
 			tr := Transition{State: graphs[t.State], Action: t.Action, Teacher: t.Teacher, Return: t.Return, Discount: t.Discount}
 			if t.Next >= 0 {

@@ -2,6 +2,7 @@ package learn
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gnnsched/scheduler/policy"
@@ -17,6 +18,9 @@ func TeacherByName(name string) (policy.Policy, error) {
 			return nil, fmt.Errorf("teacher: %w", err)
 		}
 		return l, nil
+	}
+	if slices.Contains(policy.GPUHeuristicNames(), name) {
+		return nil, fmt.Errorf("teacher: %s goes by what a GPU cluster's pods usually ask for, which these networks do not see; networks for GPU clusters are trained with gnntrain gpu, and begin with fgd", name)
 	}
 	h, err := policy.FindHeuristic(name)
 	if err != nil {

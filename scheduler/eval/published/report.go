@@ -45,6 +45,18 @@ func (r Report) Missed() (out []string) {
 	return out
 }
 
+// Held is how many published figures the report is held against.
+func (r Report) Held() (n int) {
+	for _, c := range r.Comparisons {
+		for _, x := range c.Results {
+			if _, known := r.figure(c.Scenario.Name, x.Name); known {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // figure is what was published of the same run.
 func (r Report) figure(workload, policy string) (Figure, bool) {
 	if r.Factor != Factor {
