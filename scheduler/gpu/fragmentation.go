@@ -2,7 +2,9 @@ package gpu
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"sort"
 
 	"gnnsched/scheduler/cluster"
 )
@@ -35,11 +37,19 @@ func (t *Typical) After(n *cluster.Node, r cluster.Resources, on cluster.DeviceS
 	return t.of(n.GPUModel).fragmentation(cpu, rooms, idle)
 }
 
+// of is the table of a model.
 func (t *Typical) of(model string) *table {
-	if m, named := t.models[model]; named {
-		return m
+	if known := (*t.tables.Load())[model]; known != nil {
+		return known
 	}
-	return t.other
+	t.making.Lock()
+	defer t.making.Unlock()
+	all := maps.Clone(*t.tables.Load())
+	if all[model] == nil {
+		all[model] = newTable(t.pods, model)
+		t.tables.Store(&all)
+	}
+	return all[model]
 }
 
 // table is the typical pods as the nodes of one model see them.
@@ -103,10 +113,8 @@ func (t *table) fragmentation(cpu int64, rooms []int64, idle int64) float64 {
 
 // hosted is the frequency of the group's pods that so much CPU is enough for.
 func (g *group) hosted(cpu int64) float64 {
-	for i := len(g.cpu) - 1; i >= 0; i-- {
-		if g.cpu[i] <= cpu {
-			return g.upTo[i]
-		}
+	if i := sort.Search(len(g.cpu), func(i int) bool { return g.cpu[i] > cpu }); i > 0 {
+		return g.upTo[i-1]
 	}
 	return 0
 }

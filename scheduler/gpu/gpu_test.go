@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -36,6 +37,44 @@ func TestTypicalPods(t *testing.T) {
 	equals := NewTypical([]Demand{{asks(3, 0, 0), nil, 5}, {asks(1, 0, 0), nil, 5}, {asks(2, 0, 0), nil, 5}}).Pods()
 	if len(equals) != 3 || equals[0].MilliCPU != 3 || equals[1].MilliCPU != 1 {
 		t.Errorf("equals are not in their order: %v", equals)
+	}
+}
+
+// Whatever pods ask for, and whatever models they name, the typical pods are a bounded number, and
+// what nodes of their models are judged by is made for these alone.
+func TestTypicalPodsAreBounded(t *testing.T) {
+	var many []Demand
+	for i := range int64(4 * MaxShapes) {
+		var models []string
+		for j := range 32 {
+			models = append(models, fmt.Sprint(i, "-", j))
+		}
+		many = append(many, Demand{asks(i, 1, 0), models, 1})
+	}
+	many = append(many, Demand{asks(7, 0, 500), []string{"T4"}, 2})
+	typical := NewTypical(many)
+	pods := typical.Pods()
+	if len(pods) != MaxShapes || pods[0].MilliCPU != 7 {
+		t.Fatalf("%d typical pods, the first %+v", len(pods), pods[0])
+	}
+	var sum float64
+	for _, p := range pods {
+		sum += p.Frequency
+	}
+	if math.Abs(sum-1) > 1e-9 {
+		t.Errorf("the frequencies add up to %v", sum)
+	}
+	if made := len(*typical.tables.Load()); made != 0 {
+		t.Errorf("%d models were looked at before any node was", made)
+	}
+	want := 600 * (1 - pods[0].Frequency) // nothing but the share fits
+	for range 2 {
+		if got := typical.Fragmentation(node(100, "T4", 400)); math.Abs(got-want) > 1e-9 {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	if made := len(*typical.tables.Load()); made != 1 {
+		t.Errorf("%d models were looked at for nodes of one", made)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"gnnsched/scheduler/cluster"
 )
@@ -27,17 +29,24 @@ type Pod struct {
 // Cover is the part of a workload's pods that its typical pods are, at least.
 const Cover = 0.95
 
-// Typical are the typical pods of a workload. It does not change and may be shared. The nil
-// value stands for a workload that is not known: nothing is fragmented.
+// MaxShapes is how many shapes are typical at most, which bounds what judging a node costs. The
+// openb traces have 35 to 74.
+const MaxShapes = 512
+
+// Typical are the typical pods of a workload. To its users it does not change; it may be shared.
+// The nil value stands for a workload that is not known: nothing is fragmented.
 type Typical struct {
-	pods   []Pod
-	models map[string]*table // for each model that a pod names
-	other  *table            // for the models that none does
+	pods []Pod
+
+	// tables are those of the models of nodes, made when first asked for: pods may name any
+	// number of models that no node has. The map is replaced, never changed.
+	tables atomic.Pointer[map[string]*table]
+	making sync.Mutex
 }
 
 // NewTypical finds the typical pods of a workload: the shapes (CPU, devices, thousandths,
 // models) of the highest counts, equals in the order in which they come, until they cover
-// Cover of the pods. It is nil where there are none.
+// Cover of the pods or are MaxShapes. It is nil where there are none.
 func NewTypical(workload []Demand) *Typical {
 	pods := count(workload)
 	var total, covered float64
@@ -49,7 +58,7 @@ func NewTypical(workload []Demand) *Typical {
 	}
 	slices.SortStableFunc(pods, func(a, b Pod) int { return cmp.Compare(b.Frequency, a.Frequency) })
 	for i, p := range pods {
-		if covered += p.Frequency; covered >= Cover*total {
+		if covered += p.Frequency; covered >= Cover*total || i+1 == MaxShapes {
 			pods = pods[:i+1]
 			break
 		}
@@ -57,14 +66,8 @@ func NewTypical(workload []Demand) *Typical {
 	for i := range pods {
 		pods[i].Frequency /= covered
 	}
-	t := &Typical{pods: pods, models: map[string]*table{}, other: newTable(pods, "")}
-	for _, p := range pods {
-		for _, m := range p.Models {
-			if t.models[m] == nil {
-				t.models[m] = newTable(pods, m)
-			}
-		}
-	}
+	t := &Typical{pods: pods}
+	t.tables.Store(&map[string]*table{})
 	return t
 }
 

@@ -13,5 +13,7 @@
 //	                   alibabacloud.com/gpu-index       devices that it is on: 0-1; the scheduler's
 //	      request      alibabacloud.com/gpu-milli       instead of the first two
 //
-// A pod that has nvidia.com/gpu and annotations must say the same in both.
+// A pod that has nvidia.com/gpu and annotations must say the same in both. Whoever owns a pod may
+// write its annotations at any time, so they are read with doubt: what contradicts the resources,
+// or a device's room, does not count.
 package gpushare

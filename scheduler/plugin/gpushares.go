@@ -174,7 +174,7 @@ func (g *GPUShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 		return nil
 	}
 	on := g.choose(a, n)
-	if !fits(n, a.pod.Requests, on) {
+	if !gpushare.HasRoom(n, a.pod.Requests, on) {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) had no room on the GPUs")
 	}
 	pod.Annotations = maps.Clone(pod.Annotations)
@@ -189,28 +189,11 @@ func (g *GPUShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 // choose lets the profile's policy choose, if it has one and what it chooses fits.
 func (g *GPUShares) choose(a *ask, n *cluster.Node) cluster.DeviceSet {
 	if p, has := deciders.Load(g.handle); has {
-		if on := p.(*Plugin).devices(&a.all, n.Name); fits(n, a.pod.Requests, on) {
+		if on := p.(*Plugin).devices(&a.all, n.Name); gpushare.HasRoom(n, a.pod.Requests, on) {
 			return on
 		}
 	}
 	return n.ChooseDevices(a.pod.Requests)
-}
-
-// fits tells whether on is as many devices of n as r asks for, each with room.
-func fits(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) bool {
-	devices, milli := max(r.GPU, 1), int64(cluster.DeviceMilli)
-	if r.GPUMilli > 0 {
-		devices, milli = 1, r.GPUMilli
-	}
-	if int64(on.Len()) != devices || on>>len(n.GPUs) != 0 {
-		return false
-	}
-	for i, used := range n.GPUs {
-		if on.Has(i) && used+milli > cluster.DeviceMilli {
-			return false
-		}
-	}
-	return true
 }
 
 // Unreserve implements fwk.ReservePlugin. There is nothing to take back: the scheduler drops

@@ -126,7 +126,7 @@ func playShares(t *rapid.T, b *bed, profile string) {
 		}
 		running = append(running, bound)
 		n, on := truth[bound.Spec.NodeName], gpushare.Devices(bound.Annotations)
-		if n.Fit(ask) != cluster.Fits || !fits(n, r, on) {
+		if n.Fit(ask) != cluster.Fits || !gpushare.HasRoom(n, r, on) {
 			t.Fatalf("%+v of %v is on %q of %s, %v of %s", r, models, bound.Annotations[gpushare.Index], n.Name, n.GPUs, n.GPUModel)
 		}
 		n.AddOn(r, on)

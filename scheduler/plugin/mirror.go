@@ -98,8 +98,8 @@ func convertNode(info fwk.NodeInfo) *cluster.Node {
 // runningPod is what a pod on a node takes of it.
 func runningPod(p fwk.PodInfo) gpushare.Running {
 	pod, requested := p.GetPod(), p.CalculateResource().Resource
-	// A pod that contradicts itself was bound by somebody else; what it has of whole devices
-	// counts.
+	// A pod that contradicts itself was bound by somebody else, or its owner changed it since;
+	// what it requests of the resources counts.
 	gpu, _ := gpushare.OfPod(pod.Annotations, func(name v1.ResourceName) int64 { return requested.GetScalarResources()[name] })
 	out := gpushare.Running{Requests: amounts(requested), On: gpushare.Devices(pod.Annotations)}
 	out.Requests.GPU, out.Requests.GPUMilli = gpu.GPU, gpu.GPUMilli

@@ -59,7 +59,7 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 		if counted[p.Spec.NodeName] && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
 			asks := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
 			used := amounts(asks, 1)
-			gpu, _ := gpushare.OfPod(p.Annotations, gpushare.In(asks)) // what contradicts itself has its whole devices
+			gpu, _ := gpushare.OfPod(p.Annotations, gpushare.In(asks)) // what contradicts itself has what it requests
 			used.GPU, used.GPUMilli = gpu.GPU, gpu.GPUMilli
 			r.Used = r.Used.Plus(used)
 		}
