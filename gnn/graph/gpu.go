@@ -36,7 +36,7 @@ var (
 		"shared",        // idle share of devices in use / devices, times 10
 		"cpu", "memory", // free / allocatable
 		"pods_cpu", "pods_share", // share of the workload's pods that ask for no GPU, and for a part of one
-		"pods_multi",  // GPUs asked for by pods of several / pods
+		"pods_multi",  // GPUs asked for by pods of several / pods, up to 1
 		"pods_model",  // share of the pods that name models
 		"share_size",  // mean part of a device that sharing pods ask for
 		"fragmented",  // fragmented / idle milli and one device

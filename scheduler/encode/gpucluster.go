@@ -86,7 +86,7 @@ func (c *GPUCluster) features() []float32 {
 		float32(whole), float32(min(10*whole, 1)), float32(min(50*whole, 1)),
 		float32(float64(s.shared)/cluster.DeviceMilli/devices*10),
 		ratio(s.cpu, s.cpuAll), ratio(s.memory, s.memoryAll),
-		float32(e.withoutGPU), float32(e.share), float32(e.multi), float32(e.named), float32(e.shareSize),
+		float32(e.withoutGPU), float32(e.share), float32(min(e.multi, 1)), float32(e.named), float32(e.shareSize),
 		float32(float64(s.fragmented)/float64(s.idle+cluster.DeviceMilli)),
 		float32(quotient(e.unit*devices, float64(s.cpuAll))))
 	return c.x

@@ -38,8 +38,9 @@ type Config struct {
 	ClipNorm       float64 `json:"clipNorm"`       // of the gradient
 	Temperature    float64 `json:"temperature"`    // of the actor, in devices
 
-	Spread float64 `json:"spread"` // standard deviation of the logarithm by which kinds of pods are reweighted
-	Factor float64 `json:"factor"` // of the cluster's GPUs that an episode's pods ask for
+	Spread         float64 `json:"spread"`         // standard deviation of the logarithm by which kinds of pods are reweighted
+	SpreadMultiple float64 `json:"spreadMultiple"` // that of pods with several devices, of which traces have few or many
+	Factor         float64 `json:"factor"`         // of the cluster's GPUs that an episode's pods ask for
 
 	EvaluateEvery     int `json:"evaluateEvery"`     // iterations
 	EvaluateWorkloads int `json:"evaluateWorkloads"` // held-out workloads of the family
@@ -49,12 +50,12 @@ type Config struct {
 func Defaults() Config {
 	return Config{
 		Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 64, Seed: 1,
-		Iterations: 60, Episodes: 4, Updates: 400, Remember: 120,
+		Iterations: 60, Episodes: 4, Updates: 500, Remember: 120,
 		Imitation: 3, Exploration: 0.3,
 		SnapshotEvery: 80, SnapshotNodes: 200, Placements: 32,
 		BatchSnapshots: 4, BatchNodes: 96, LearningRate: 1e-3, Averaging: 0.005, ClipNorm: 10, Temperature: 0.01,
-		Spread: 0.5, Factor: 1.3,
-		EvaluateEvery: 5, EvaluateWorkloads: 10,
+		Spread: 0.5, SpreadMultiple: 1, Factor: 1.3,
+		EvaluateEvery: 5, EvaluateWorkloads: 12,
 	}
 }
 
@@ -115,8 +116,8 @@ func (c Config) Validate() error {
 	if !(c.Exploration >= 0 && c.Exploration <= 1) {
 		bad("exploration: %v is no share from 0 to 1", c.Exploration)
 	}
-	if !(c.Spread >= 0 && c.Spread <= 3) {
-		bad("spread: %v must be 0 to 3", c.Spread)
+	if !(c.Spread >= 0 && c.Spread <= 3) || !(c.SpreadMultiple >= 0 && c.SpreadMultiple <= 3) {
+		bad("spread: %v and spreadMultiple: %v must be 0 to 3", c.Spread, c.SpreadMultiple)
 	}
 	return errors.Join(errs...)
 }

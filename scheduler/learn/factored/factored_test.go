@@ -67,7 +67,7 @@ func TestRead(t *testing.T) {
 		"updates: 0":                   "updates: 0 must be 1 or more",
 		"learningRate: -1":             "learningRate: -1 must be over 0",
 		"exploration: 2":               "exploration: 2 is no share",
-		"spread: -1":                   "spread: -1 must be 0 to 3",
+		"spread: -1":                   "spread: -1 and spreadMultiple",
 		"iterations: 1\niterations: 2": "already set",
 	} {
 		if _, err := Read("a.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), say) || !strings.HasPrefix(err.Error(), "a.yaml: ") {
@@ -85,7 +85,8 @@ func TestDraw(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		seed, spread := rapid.Uint64().Draw(t, "seed"), rapid.Float64Range(0, 2).Draw(t, "spread")
-		a, b := draw(rand.New(rand.NewPCG(seed, 1)), w, spread), draw(rand.New(rand.NewPCG(seed, 1)), w, spread)
+		c := Config{Spread: spread, SpreadMultiple: spread}
+		a, b := c.draw(rand.New(rand.NewPCG(seed, 1)), w), c.draw(rand.New(rand.NewPCG(seed, 1)), w)
 		if len(a.Pods) != len(b.Pods) {
 			t.Fatal("the same seed gives another workload")
 		}

@@ -21,9 +21,9 @@ const within = 0.3
 // with several devices; those with one are the measure) and of each shape are multiplied by
 // factors drawn from lognormal distributions and rounded at random. There is at least one pod
 // with GPUs.
-func draw(rng *rand.Rand, w Workload, spread float64) Workload {
+func (c Config) draw(rng *rand.Rand, w Workload) Workload {
 	factor := func(sigma float64) float64 { return math.Exp(sigma * rng.NormFloat64()) }
-	kinds := [4]float64{withoutGPU: factor(spread), sharing: factor(spread), single: 1, multiple: factor(spread)}
+	kinds := [4]float64{withoutGPU: factor(c.Spread), sharing: factor(c.Spread), single: 1, multiple: factor(c.SpreadMultiple)}
 	shapes := map[shape]float64{}
 	out := Workload{Name: w.Name}
 	for {

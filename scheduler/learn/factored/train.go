@@ -143,7 +143,7 @@ const (
 func (t *Trainer) holdOut() error {
 	t.held = make([]held, t.Config.EvaluateWorkloads)
 	return parallel(len(t.held), func(i int) error {
-		w := draw(t.rng(holding, 0, i), t.Family[i%len(t.Family)], t.Config.Spread)
+		w := t.Config.draw(t.rng(holding, 0, i), t.Family[i%len(t.Family)])
 		env, err := t.player.env(w)
 		if err != nil {
 			return err
@@ -194,7 +194,7 @@ func (t *Trainer) iterate(i int) error {
 // later.
 func (t *Trainer) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64, error) {
 	rng := t.rng(playing, i, e)
-	env, err := t.player.env(draw(rng, t.Family[rng.IntN(len(t.Family))], t.Config.Spread))
+	env, err := t.player.env(t.Config.draw(rng, t.Family[rng.IntN(len(t.Family))]))
 	if err != nil {
 		return nil, 0, err
 	}
