@@ -71,7 +71,7 @@ train: trainer ## Train the shipped networks anew, JOBS (2) at a time (under an 
 
 # The pod lists whose kinds of pods the networks learn from; the trace's others are kept apart.
 GPU_FAMILY   := cpu100 default gpushare40 gpuspec10 multigpu20
-GPU_NETWORKS := gpu-dqn gpu-acgnn gpu-gnn gpu-acdqn gpu-linear
+GPU_NETWORKS := gpu-gnn gpu-acgnn gpu-dqn gpu-linear
 
 .PHONY: train-gpu
 train-gpu: trainer ## Train the networks for GPU clusters anew, on the openb trace in OPENB=DIR

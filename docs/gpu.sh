@@ -7,7 +7,7 @@ data=${OPENB:?name the folder with the openb trace: make results-gpu OPENB=DIR}
 out=${OUT:-docs/gpu-results.md}
 tmp=$(mktemp)
 trap 'rm -f "$tmp"' EXIT
-networks=gpu-linear,gpu-dqn,gpu-gnn,gpu-acdqn,gpu-acgnn
+networks=gpu-linear,gpu-dqn,gpu-gnn,gpu-acgnn
 
 say() { printf '%s\n' "$@" >>"$tmp"; }
 compare() { # arguments of gnnsched eval openb
@@ -35,10 +35,10 @@ compare --workload default --ties random --policies fgd,gpu-gnn
 
 if [ "${LIVE:-1}" != 0 ]; then
 	say '' '## On a simulated cluster' '' \
-		'A fifth of the machines behind a real API server, the real kube-scheduler, and the pods of the' \
-		'trace deployed by the driver of runsim: the network against the default profile.' '' \
-		'    gnnsched eval openb --live --data DIR' ''
-	bin/gnnsched eval openb --live --data "$data" -o markdown >>"$tmp"
+		'A sixth of the machines behind a real API server, the real kube-scheduler, and the pods of the' \
+		'trace deployed by the driver of runsim: the network, FGD, and the default profile.' '' \
+		'    gnnsched eval openb --data DIR --live --nodes 200 --policies gpu-gnn,fgd,kube-scheduler' ''
+	bin/gnnsched eval openb --data "$data" --live --nodes 200 --policies gpu-gnn,fgd,kube-scheduler -o markdown >>"$tmp"
 fi
 mv "$tmp" "$out"
 trap - EXIT
