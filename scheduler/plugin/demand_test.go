@@ -1,6 +1,8 @@
 package plugin
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,11 +16,12 @@ import (
 	"gnnsched/scheduler/cluster"
 	"gnnsched/scheduler/gpu"
 	"gnnsched/scheduler/gpushare"
+	"gnnsched/scheduler/policy"
 )
 
 // The typical pods follow what comes, and are looked at again ever more seldom.
 func TestDemandFollowsWhatComes(t *testing.T) {
-	d, err := newDemand("")
+	d, err := newDemand("ours", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +34,7 @@ func TestDemandFollowsWhatComes(t *testing.T) {
 		if i%4 == 0 {
 			p = cluster.Pod{Requests: cluster.Resources{MilliCPU: 8000, GPU: 1, Pods: 1}}
 		}
-		d.come(&p, nil)
+		d.come(&p)
 		if _, changed := d.typical(); changed {
 			changes++
 		}
@@ -45,9 +48,168 @@ func TestDemandFollowsWhatComes(t *testing.T) {
 		t.Errorf("got %+v", pods)
 	}
 	var none *demand // of a policy that does not go by it
-	none.come(&cluster.Pod{}, nil)
+	none.come(&cluster.Pod{})
 	if typical, changed := none.typical(); typical != nil || changed {
 		t.Error("nothing is known of no workload")
+	}
+}
+
+// Only the profile's own pods are counted of those that run, and only once.
+func TestDemandBeginsWithTheProfilesPods(t *testing.T) {
+	const profile = "begins"
+	b := newBed(t, profile, Args{Policy: "fgd"})
+	state := clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 8)}}
+	for i, scheduler := range []string{profile, defaultProfile, "", "another"} {
+		p := gpuPod(fmt.Sprint("p", i), share(int64(100+i)))
+		p.Spec.NodeName, p.Spec.SchedulerName = "n", scheduler
+		state.pods = append(state.pods, p)
+	}
+	defer b.load(t, state)()
+	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := b.snapshot(profile).List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := b.plugin.demand
+	for range 2 {
+		d.begin(nodes)
+		if typical, _ := d.typical(); d.pods != 1 || len(typical.Pods()) != 1 || typical.Pods()[0].Milli != 100 {
+			t.Errorf("%v pods are counted: %+v", d.pods, typical.Pods())
+		}
+	}
+}
+
+// However few pods ask for GPUs, these are typical, and decide where one goes; where CPU pods are
+// no more than the others, all count as they come.
+func TestDemandOfFewGPUPods(t *testing.T) {
+	const profile = "few"
+	b := newBed(t, profile, Args{Policy: "fgd"})
+	taken := gpuPod("taken", share(500))
+	taken.Spec.NodeName, taken.Annotations[gpushare.Index] = "a", "0"
+	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("a", "T4", 1), gpuNode("b", "T4", 1)}, pods: []*v1.Pod{taken}})()
+	d := b.plugin.demand
+	for i := range 1000 {
+		if i%100 == 0 {
+			d.come(&cluster.Pod{Requests: share(500)})
+		}
+		d.come(&cluster.Pod{Requests: cluster.Resources{MilliCPU: int64(i % 3)}})
+	}
+	// On a, 200 would be left, too little for the pods that are typical; on b one of them fits.
+	pod, _, err := b.attempt(t, profile, gpuPod("new", share(300)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pod.Spec.NodeName != "b" {
+		t.Error("the first node of equals was chosen")
+	}
+	if err := b.sched.Cache.ForgetPod(b.log, pod); err != nil {
+		t.Fatal(err)
+	}
+
+	even, err := newDemand("even", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		even.add(share(500), nil)
+		even.add(cluster.Resources{MilliCPU: 5}, nil)
+	}
+	even.add(share(400), nil)
+	want := []gpu.Demand{{Requests: share(500), Count: 3}, {Requests: cluster.Resources{MilliCPU: 5}, Count: 3}, {Requests: share(400), Count: 1}}
+	if d := cmp.Diff(want, even.workload()); d != "" {
+		t.Error(d)
+	}
+}
+
+// Whoever makes pods of ever other shapes fills no memory, and does not displace what is common.
+func TestDemandIsBounded(t *testing.T) {
+	d, err := newDemand("ours", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(3 * maxShapes) {
+		if i%2 == 0 {
+			d.come(&cluster.Pod{Requests: share(500)})
+		}
+		d.come(&cluster.Pod{Requests: cluster.Resources{MilliCPU: i, GPU: 1}})
+		if len(d.counts) > maxShapes {
+			t.Fatalf("%d shapes are kept", len(d.counts))
+		}
+	}
+	if typical, _ := d.typical(); typical.Pods()[0].Milli != 500 || typical.Pods()[0].Frequency < 0.3 {
+		t.Errorf("the commonest is %+v", typical.Pods()[0])
+	}
+}
+
+// What does not judge fragmentation counts nothing, and counts once it does.
+func TestDemandIsCountedWhereItDecides(t *testing.T) {
+	const profile = "counts"
+	file := untrained(t, 1, nil)
+	b := newBed(t, profile, Args{Checkpoint: file, Deadline: duration(time.Minute)})
+	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("a", "T4", 2), gpuNode("b", "G2", 4)}})()
+	for _, want := range []float64{0, 1} {
+		pod, _, err := b.attempt(t, profile, gpuPod("p", share(400)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.plugin.demand.pods != want {
+			t.Errorf("%v pods are counted, want %v", b.plugin.demand.pods, want)
+		}
+		if err := b.sched.Cache.ForgetPod(b.log, pod); err != nil {
+			t.Fatal(err)
+		}
+		c := checkpoint.Random(gpuArchitecture, rand.New(rand.NewPCG(1, 1)))
+		if err := b.plugin.model.use(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var gpuArchitecture = checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}
+
+// Where one node alone is feasible nothing is scored, and the network still chooses the device for
+// the cluster as it is now.
+func TestDeviceOnTheOnlyNode(t *testing.T) {
+	differs := 0
+	for seed := range uint64(5) {
+		profile := fmt.Sprint("only-", seed)
+		b := newBed(t, profile, Args{Checkpoint: untrainedOf(t, gpuArchitecture, seed, nil), Deadline: duration(time.Minute)})
+		state := clusterState{nodes: []*v1.Node{gpuNode("only", "T4", 4), gpuNode("other", "G2", 8)}}
+		for i, milli := range []int64{500, 300, 700} {
+			p := gpuPod(fmt.Sprint("on-", i), share(milli))
+			p.Spec.NodeName, p.Annotations[gpushare.Index] = "only", fmt.Sprint(i)
+			state.pods = append(state.pods, p)
+		}
+		defer b.load(t, state)()
+		for i := range 6 {
+			pod := gpuPod(fmt.Sprint("p", i), share(100), "T4")
+			if i%2 == 1 { // what happens elsewhere changes what the network thinks
+				pod = gpuPod(fmt.Sprint("p", i), cluster.Resources{GPU: 3}, "G2")
+			}
+			bound, _, err := b.attempt(t, profile, pod)
+			if err != nil {
+				break // the other node is full
+			}
+			waiting, row := convertPod(pod), b.plugin.mirror.row[bound.Spec.NodeName]
+			fresh := policy.NewGPULearned("fresh", b.plugin.gpuNet, b.plugin.demand.known)
+			if err := fresh.Score(&b.plugin.mirror.snapshot, &waiting, []int32{row}, make([]float32, 1)); err != nil {
+				t.Fatal(err)
+			}
+			n := b.plugin.mirror.snapshot.Nodes[row]
+			want := fresh.Devices(n, &waiting)
+			if want != n.ChooseDevices(waiting.Requests) {
+				differs++
+			}
+			if got := bound.Annotations[gpushare.Index]; got != gpushare.FormatDevices(want) {
+				t.Errorf("pod %d of seed %d is on %q, want %q", i, seed, got, gpushare.FormatDevices(want))
+			}
+			defer func() { _ = b.sched.Cache.ForgetPod(b.log, bound) }()
+		}
+	}
+	if differs == 0 {
+		t.Error("no network chose another device than the default, so that nothing is shown")
 	}
 }
 
@@ -57,11 +219,11 @@ func TestDemandOfAFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,100,1,1,300\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d, err := newDemand(file)
+	d, err := newDemand("ours", file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.come(&cluster.Pod{Requests: cluster.Resources{GPU: 8}}, nil)
+	d.come(&cluster.Pod{Requests: cluster.Resources{GPU: 8}})
 	typical, changed := d.typical()
 	want := []gpu.Pod{{MilliCPU: 100, Devices: 1, Milli: 300, Frequency: 1}}
 	if d := cmp.Diff(want, typical.Pods()); d != "" || !changed {
@@ -71,7 +233,7 @@ func TestDemandOfAFile(t *testing.T) {
 		t.Error("it changed again")
 	}
 	for file, want := range map[string]string{"nowhere.csv": "nowhere.csv", file + "x": "pods.csvx"} {
-		if _, err := newDemand(file); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newDemand("ours", file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
@@ -80,7 +242,7 @@ func TestDemandOfAFile(t *testing.T) {
 // A checkpoint for GPU devices decides like any other, and chooses the devices.
 func TestGPUCheckpointDecides(t *testing.T) {
 	const profile = "gpu-network"
-	file := untrainedOf(t, checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}, 3, nil)
+	file := untrainedOf(t, gpuArchitecture, 3, nil)
 	b := newBed(t, profile, Args{Checkpoint: file, Deadline: duration(time.Minute)})
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("a", "T4", 2), gpuNode("b", "G2", 4)}})()
 	for _, r := range []cluster.Resources{share(400), {GPU: 2}, {MilliCPU: 100}} {

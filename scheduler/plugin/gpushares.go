@@ -173,7 +173,7 @@ func (g *GPUShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 	if !n.HasDevices() || a.pod.Requests.GPUMilli == 0 && !a.indexed && !gpushare.Indexed(gpushare.In(info.Node().Status.Allocatable)) {
 		return nil
 	}
-	on := g.choose(a, n)
+	on := g.choose(state, a, n)
 	if !gpushare.HasRoom(n, a.pod.Requests, on) {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) had no room on the GPUs")
 	}
@@ -187,9 +187,10 @@ func (g *GPUShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 }
 
 // choose lets the profile's policy choose, if it has one and what it chooses fits.
-func (g *GPUShares) choose(a *ask, n *cluster.Node) cluster.DeviceSet {
+func (g *GPUShares) choose(state fwk.CycleState, a *ask, n *cluster.Node) cluster.DeviceSet {
 	if p, has := deciders.Load(g.handle); has {
-		if on := p.(*Plugin).devices(&a.all, n.Name); gpushare.HasRoom(n, a.pod.Requests, on) {
+		_, err := state.Read(stateKey)
+		if on := p.(*Plugin).devices(&a.all, n.Name, err == nil); gpushare.HasRoom(n, a.pod.Requests, on) {
 			return on
 		}
 	}

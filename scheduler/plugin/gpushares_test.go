@@ -172,6 +172,7 @@ func TestPolicyChoosesTheDevice(t *testing.T) {
 	b := newBed(t, profile, Args{Policy: "fgd"})
 	demand := func(name, index string, milli int64) *v1.Pod {
 		p := gpuPod(name, share(milli))
+		p.Spec.SchedulerName = profile
 		p.Spec.NodeName, p.Annotations[gpushare.Index] = "n", index
 		return p
 	}
@@ -182,6 +183,7 @@ func TestPolicyChoosesTheDevice(t *testing.T) {
 		other := fmt.Sprint("other", i)
 		state.nodes = append(state.nodes, gpuNode(other, "G2", 1))
 		p := gpuPod("on-"+other, share(500))
+		p.Spec.SchedulerName = profile
 		p.Spec.NodeName, p.Annotations[gpushare.Index] = other, "0"
 		state.pods = append(state.pods, p)
 	}

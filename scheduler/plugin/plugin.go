@@ -78,7 +78,7 @@ func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, err
 		err := p.decideBy(args)
 		return p, err
 	}
-	if p.demand, err = newDemand(args.Workload); err != nil {
+	if p.demand, err = newDemand(p.profile, args.Workload); err != nil {
 		return nil, err
 	}
 	p.model = openModel(ctx, args, profile)
@@ -100,7 +100,7 @@ func (p *Plugin) decideBy(args Args) error {
 	}
 	p.makes = &h
 	if slices.ContainsFunc(policy.GPUHeuristics(), func(g policy.Heuristic) bool { return g.Name == h.Name }) {
-		p.demand, err = newDemand(args.Workload)
+		p.demand, err = newDemand(p.profile, args.Workload)
 	}
 	return err
 }
@@ -122,13 +122,13 @@ func (s *scores) Clone() fwk.StateData { return s }
 func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	start := time.Now()
 	if cap(p.raw) < len(nodes) {
 		p.raw = make([]float32, 2*len(nodes))
 	}
 	raw := p.raw[:len(nodes)]
 	p.metrics.candidates.Observe(float64(len(nodes)))
-	if reason, err := p.decide(state, pod, nodes, raw, start); err != nil {
+	took, reason, err := p.decide(state, pod, nodes, raw)
+	if err != nil {
 		fallbacks.WithLabelValues(p.profile, reason).Inc()
 		p.complain(ctx, pod, reason, err, "Upstream's scoring decides instead of the "+p.decider())
 		if err := p.upstream.score(ctx, state, pod, nodes, raw); err != nil {
@@ -137,7 +137,7 @@ func (p *Plugin) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 		state.Write(stateKey, byName(nodes, raw))
 		return nil
 	}
-	p.metrics.duration.Observe(time.Since(start).Seconds())
+	p.metrics.duration.Observe(took.Seconds())
 	p.metrics.spread.Observe(spread(raw))
 	state.Write(stateKey, p.byRow(raw))
 	return nil
@@ -164,9 +164,9 @@ func byName(nodes []fwk.NodeInfo, raw []float32) *scores {
 	return s
 }
 
-// decide runs the network or the heuristic and writes the raw scores of nodes. The reason
-// names the error for the metric.
-func (p *Plugin) decide(state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo, raw []float32, start time.Time) (reason string, err error) {
+// decide runs the network or the heuristic, writes the raw scores of nodes and says how long it
+// took. The reason names the error for the metric.
+func (p *Plugin) decide(state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo, raw []float32) (took time.Duration, reason string, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.forget() // what is kept between decisions is in doubt
@@ -175,34 +175,45 @@ func (p *Plugin) decide(state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo,
 	}()
 	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
-		return reasonSnapshot, fmt.Errorf("read the snapshot: %w", err)
+		return 0, reasonSnapshot, fmt.Errorf("read the snapshot: %w", err)
 	}
+	d := p.counting()
+	d.begin(infos) // once, for all decisions: not the first one's time
+	start := time.Now()
 	waiting := convertPod(pod)
-	p.demand.come(&waiting, infos)
+	d.come(&waiting)
 	deciding := p.current(start)
 	if deciding == nil {
-		return reasonNoModel, errors.New("no network is loaded")
+		return 0, reasonNoModel, errors.New("no network is loaded")
 	}
 	p.mirror.sync(infos)
 	p.rows = p.mirror.rows(nodes, p.rows[:0])
 	err = deciding.Score(&p.mirror.snapshot, &waiting, p.rows, raw)
 	switch {
 	case errors.Is(err, infer.ErrDeadline):
-		return reasonDeadline, fmt.Errorf("%w (%v)", err, p.deadline)
+		return 0, reasonDeadline, fmt.Errorf("%w (%v)", err, p.deadline)
 	case err != nil:
 		p.forget()
-		return reasonNotFinite, err
+		return 0, reasonNotFinite, err
 	}
 	if p.explore != nil && deciding == policy.Policy(p.learned) {
 		p.explore(state, &waiting, raw)
 	}
-	return "", nil
+	return time.Since(start), "", nil
+}
+
+// counting is the demand where what decides now goes by it, nil elsewhere.
+func (p *Plugin) counting() *demand {
+	if p.makes == nil && p.model.devices.Load() == nil {
+		return nil
+	}
+	return p.demand
 }
 
 // current is the policy that decides now, with the deadline of a decision that began at
 // start; nil where no network is loaded.
 func (p *Plugin) current(start time.Time) policy.Policy {
-	typical, changed := p.demand.typical()
+	typical, changed := p.counting().typical()
 	if p.makes != nil {
 		if p.heuristic == nil || changed {
 			p.heuristic = p.makes.New(policy.Setting{Seed: rand.Uint64(), Typical: typical}) // a restart must not repeat the draws of the last run
@@ -229,8 +240,9 @@ func (p *Plugin) current(start time.Time) policy.Policy {
 }
 
 // devices are those that the policy chooses on a node for a pod whose node is chosen; none
-// where it cannot say.
-func (p *Plugin) devices(pod *cluster.Pod, node string) (on cluster.DeviceSet) {
+// where it cannot say. scored tells whether it scored the pod's nodes in this cycle, as it does
+// not where one alone is feasible: then it looks at the cluster now.
+func (p *Plugin) devices(pod *cluster.Pod, node string, scored bool) (on cluster.DeviceSet) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer func() {
@@ -240,15 +252,28 @@ func (p *Plugin) devices(pod *cluster.Pod, node string) (on cluster.DeviceSet) {
 		}
 	}()
 	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
-	p.demand.begin(infos)
-	deciding := p.current(time.Now())
-	if err != nil || deciding == nil {
+	if err != nil {
 		return 0
 	}
-	p.mirror.sync(infos) // for a pod with one feasible node there was no scoring
+	d := p.counting()
+	d.begin(infos)
+	if !scored {
+		d.come(pod)
+	}
+	deciding := p.current(time.Now())
+	if deciding == nil {
+		return 0
+	}
+	p.mirror.sync(infos)
 	row, known := p.mirror.row[node]
 	if !known {
 		return 0
+	}
+	if chooser, chooses := deciding.(policy.DeviceChooser); chooses && !scored {
+		if err := chooser.Score(&p.mirror.snapshot, pod, []int32{row}, make([]float32, 1)); err != nil {
+			p.forget()
+			return 0
+		}
 	}
 	return policy.Devices(deciding, p.mirror.snapshot.Nodes[row], pod)
 }
