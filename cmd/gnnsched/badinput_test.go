@@ -10,13 +10,17 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	ucli "github.com/urfave/cli/v2"
+
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/server"
 )
 
 // run runs a command line as main does and returns its exit code and what it printed.
@@ -120,6 +124,35 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("no error line: %q", stderr)
 			}
 		})
+	}
+}
+
+// Every flag that shapes the configuration is refused beside a file that says it all, so that none
+// is silently without effect.
+func TestConfigExcludesFlags(t *testing.T) {
+	file := write(t, "config.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"))
+	beside := []string{"config", "print-config", "bind-address", "port"}
+	for _, variant := range server.Variants {
+		for _, f := range slices.Concat(runFlags(variant), learnFlags(variant)) {
+			name := f.Names()[0]
+			if slices.Contains(beside, name) {
+				continue
+			}
+			arg := "--" + name
+			switch f.(type) {
+			case *ucli.IntFlag, *ucli.Int64Flag, *ucli.Uint64Flag, *ucli.Float64Flag:
+				arg += "=1"
+			case *ucli.DurationFlag:
+				arg += "=1s"
+			case *ucli.BoolFlag:
+			default:
+				arg += "=x=1"
+			}
+			code, _, stderr := run(t, "run"+variant, "--config", file, "--print-config", arg)
+			if code != exit.Usage || !strings.Contains(stderr, "--"+name+" and --config exclude each other") {
+				t.Errorf("run%s %s: exit code %d, %s", variant, arg, code, stderr)
+			}
+		}
 	}
 }
 

@@ -138,7 +138,7 @@ type request struct {
 }
 
 // fileInstead are the flags that say what a configuration file says too.
-var fileInstead = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "deadline", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect"}, learnNames()...)
+var fileInstead = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect"}, learnNames()...)
 
 func wanted(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}

@@ -10,7 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-helpers/resource"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"gnnsched/scheduler/cluster"
 	"gnnsched/scheduler/gpushare"
@@ -228,9 +230,40 @@ func (g *GPUShares) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 // EventsToRegister implements fwk.EnqueueExtensions: what may let a pod on that was refused.
 func (g *GPUShares) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.Update}, QueueingHintFn: afterPod},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel}},
 	}, nil
+}
+
+// afterPod tells whether a pod that was refused is worth another attempt: it says something else
+// now, or another that held GPUs has left or says something else. Any pod's every update comes
+// here, so that it looks no further than it must.
+func afterPod(_ klog.Logger, refused *v1.Pod, before, after any) (fwk.QueueingHint, error) {
+	old, now, err := util.As[*v1.Pod](before, after)
+	switch {
+	case err != nil:
+		return fwk.Queue, err
+	case now == nil:
+		r, _ := requestOf(old)
+		return hint(!r.None() && (old.Spec.NodeName != "" || old.Status.NominatedNodeName != "")), nil
+	case old == nil:
+		return fwk.QueueSkip, nil
+	}
+	other := now.UID != refused.UID
+	return hint((!other || now.Spec.NodeName != "") && says(old) != says(now)), nil
+}
+
+// says is what a pod says that GPUShares goes by and that may change.
+func says(p *v1.Pod) [4]string {
+	a := p.Annotations
+	return [4]string{a[gpushare.Count], a[gpushare.Milli], a[gpushare.Model], a[gpushare.Index]}
+}
+
+func hint(worth bool) fwk.QueueingHint {
+	if worth {
+		return fwk.Queue
+	}
+	return fwk.QueueSkip
 }
 
 // SignPod implements fwk.SignPlugin, so that upstream goes on batching pods without GPUs.

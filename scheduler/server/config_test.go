@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -158,6 +159,37 @@ func TestReadFile(t *testing.T) {
 		var k schedulerconfig.KubeSchedulerConfiguration
 		if err != nil || yaml.UnmarshalStrict(y, &k) != nil || k.ClientConnection.Kubeconfig != c.want {
 			t.Errorf("%s: %v, kubeconfig %q, want %q", name, err, k.ClientConnection.Kubeconfig, c.want)
+		}
+	}
+}
+
+// Where one profile keeps the books of GPU devices, all must, or devices are given away twice.
+func TestReadFileWantsSharesEverywhere(t *testing.T) {
+	const (
+		whole = "{multiPoint: {enabled: [{name: GPUShares}]}, bind: {enabled: [{name: GPUShares}, {name: DefaultBinder}]}}"
+		short = "{multiPoint: {enabled: [{name: GPUShares}]}, bind: {enabled: [{name: GPUShares}]}}" // upstream's binder comes after
+	)
+	for name, c := range map[string]struct {
+		profiles []string // their plugins
+		want     string   // in the error; none where it is sound
+	}{
+		"in all":           {[]string{whole, whole}, ""},
+		"in short":         {[]string{short, whole}, ""},
+		"in none":          {[]string{"{}", "{score: {enabled: [{name: ImageLocality}]}}"}, ""},
+		"multiPoint alone": {[]string{"{multiPoint: {enabled: [{name: GPUShares}]}}"}, "profile p0 lacks GPUShares as the first at bind"},
+		"bind alone":       {[]string{"{bind: {enabled: [{name: GPUShares}, {name: DefaultBinder}]}}"}, "profile p0 lacks GPUShares at multiPoint"},
+		"after upstream's": {[]string{strings.Replace(whole, "[{name: GPUShares}, {name: DefaultBinder}]", "[{name: DefaultBinder}, {name: GPUShares}]", 1)}, "profile p0 lacks GPUShares as the first at bind"},
+		"missing in one":   {[]string{whole, "{}"}, "profile p1 lacks GPUShares at multiPoint"},
+		"filter off":       {[]string{strings.Replace(whole, "{multi", `{filter: {disabled: [{name: "*"}]}, multi`, 1)}, "profile p0 disables GPUShares"},
+		"filter by name":   {[]string{strings.Replace(whole, "{multi", `{filter: {disabled: [{name: "*"}], enabled: [{name: GPUShares}]}, multi`, 1)}, ""},
+	} {
+		content := header + "profiles:\n"
+		for i, plugins := range c.profiles {
+			content += fmt.Sprintf("- schedulerName: p%d\n  plugins: %s\n", i, plugins)
+		}
+		_, err := ReadFile(file(t, content))
+		if c.want == "" && err != nil || c.want != "" && (exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"gnnsched/scheduler/cluster"
 	"gnnsched/scheduler/gpushare"
@@ -142,6 +143,13 @@ func (l *lab) testShares(t *testing.T) {
 		}
 		return nil
 	})
+
+	// A pod that was refused for what it says is tried again once it is mended, not minutes later.
+	mended := []byte(`{"metadata":{"annotations":{"` + gpushare.Model + `":"T4"}}}`)
+	if _, err := l.client.CoreV1().Pods(ns).Patch(t.Context(), "other-model", types.MergePatchType, mended, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.bound(t, ns, 10)
 	l.devices(t, ns)
 	stop()
 }

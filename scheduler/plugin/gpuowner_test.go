@@ -1,0 +1,290 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
+
+	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/gpushare"
+)
+
+// on is a GPU pod that runs.
+func on(node, device, name string, r cluster.Resources, priority int32) *v1.Pod {
+	p := gpuPod(name, r)
+	p.Spec.NodeName, p.Annotations[gpushare.Index], p.Spec.Priority = node, device, ptr.To(priority)
+	return p
+}
+
+// Whatever the owner of a running pod makes of its annotations, what it holds is not given away.
+func TestOwnersCannotHideWhatTheyHold(t *testing.T) {
+	const profile = "owners"
+	b := newBed(t, profile, Args{Policy: "fgd"})
+	for name, edit := range map[string]map[string]string{
+		"nothing":             {},
+		"less":                {gpushare.Milli: "1"},
+		"none":                {gpushare.Milli: "0", gpushare.Count: "0"},
+		"a word":              {gpushare.Milli: "half"},
+		"many":                {gpushare.Count: "64"},
+		"another device":      {gpushare.Index: "0"},
+		"no such device":      {gpushare.Index: "9"},
+		"endless devices":     {gpushare.Index: strings.Repeat("1-", 100_000) + "1"},
+		"all models":          {gpushare.Model: strings.Repeat("T4|", 40_000)},
+		"an odd model":        {gpushare.Model: "|"},
+		"less, and elsewhere": {gpushare.Milli: "1", gpushare.Index: "0"},
+	} {
+		state := clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}, pods: []*v1.Pod{
+			on("n", "0", "a", share(600), 0), on("n", "1", "b", share(600), 0),
+		}}
+		for k, v := range edit {
+			state.pods[1].Annotations[k] = v
+		}
+		unload := b.load(t, state)
+		for _, p := range []string{profile, defaultProfile} {
+			if _, _, err := b.attempt(t, p, gpuPod("new", share(500))); err == nil || !strings.Contains(err.Error(), "no GPU with room") {
+				t.Errorf("%s: %s finds room beside 600 of each device: %v", name, p, err)
+			}
+		}
+		unload()
+	}
+}
+
+// A pod that waits may say what it likes on its devices: the scheduler says it.
+func TestReserveOverwritesDevices(t *testing.T) {
+	const profile = "overwrites"
+	b := newBed(t, profile, Args{Policy: "gpu-best-fit"})
+	plain := gpuNode("plain", "", 2)
+	delete(plain.Status.Allocatable, gpushare.Milli)
+	delete(plain.Status.Allocatable, gpushare.Count)
+	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2), plain}})()
+	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []string{"n", "plain"} {
+		pod := gpuPod("p", cluster.Resources{GPU: 1})
+		pod.Annotations = map[string]string{gpushare.Index: "1"}
+		f, state := b.sched.Profiles[profile], framework.NewCycleState()
+		f.RunPreFilterPlugins(b.ctx, state, pod)
+		if s := f.RunReservePluginsReserve(b.ctx, state, pod, node); !s.IsSuccess() {
+			t.Fatal(s.AsError())
+		}
+		if got := pod.Annotations[gpushare.Index]; got != "0" {
+			t.Errorf("on %s: it has %q", node, got)
+		}
+	}
+}
+
+// A pod whose models say too much is refused at once; one without GPUs may say anything.
+func TestModelsOfPendingPods(t *testing.T) {
+	const profile = "models"
+	b := newBed(t, profile, Args{Policy: "fgd"})
+	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}})()
+	many := strings.Repeat("G2|", 40_000)
+	gpus, cpu := gpuPod("gpus", share(100)), gpuPod("cpu", cluster.Resources{})
+	cpu.Annotations = map[string]string{gpushare.Model: many}
+	gpus.Annotations[gpushare.Model] = many
+	for _, p := range []string{profile, defaultProfile} {
+		if _, _, err := b.attempt(t, p, gpus); err == nil || !strings.Contains(err.Error(), "names more than 32 models") {
+			t.Errorf("%s: %v", p, err)
+		}
+		for _, said := range []string{many, "A10"} {
+			cpu.Annotations[gpushare.Model] = said
+			bound, _, err := b.attempt(t, p, cpu)
+			if err != nil {
+				t.Fatalf("%s refuses a pod without GPUs: %v", p, err)
+			}
+			if err := b.sched.Cache.ForgetPod(b.log, bound); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A binding that fails gives the device back, and the next attempt takes the one that is then free.
+func TestRetryOnAnotherDevice(t *testing.T) {
+	const profile = "retries"
+	client := fake.NewClientset()
+	b := newBedWith(t, client, profile, Args{Policy: "gpu-best-fit"})
+	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}})()
+	f, fail, bound := b.sched.Profiles[profile], errors.New("the API server is away"), ""
+	client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		bound = a.(clienttesting.CreateAction).GetObject().(*v1.Binding).Annotations[gpushare.Index]
+		return true, nil, fail
+	})
+	first := gpuPod("first", share(600))
+	pod, state, err := b.attempt(t, profile, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := f.RunBindPlugins(b.ctx, state, pod, "n"); s.IsSuccess() || bound != "0" {
+		t.Fatalf("bound to device %q: %v", bound, s)
+	}
+	f.RunReservePluginsUnreserve(b.ctx, state, pod, "n")
+	if err := b.sched.Cache.ForgetPod(b.log, pod); err != nil {
+		t.Fatal(err)
+	}
+	other, _, err := b.attempt(t, profile, gpuPod("other", share(600)))
+	if err != nil || other.Annotations[gpushare.Index] != "0" {
+		t.Fatalf("the device that was given back is not taken: %v, %v", other, err)
+	}
+	fail = nil
+	for _, again := range []*v1.Pod{first, pod} { // as it was, and as the failed attempt left it
+		again = again.DeepCopy()
+		again.Spec.NodeName = ""
+		got, state, err := b.attempt(t, profile, again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := f.RunBindPlugins(b.ctx, state, got, "n"); !s.IsSuccess() || bound != "1" || got.Annotations[gpushare.Index] != "1" {
+			t.Errorf("bound to device %q, the copy has %v: %v", bound, got.Annotations, s)
+		}
+		if err := b.sched.Cache.ForgetPod(b.log, got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.sched.Cache.ForgetPod(b.log, other); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Preemption knows devices: it evicts whoever holds what is missing, no more, and not for a model
+// that the pod does not allow.
+func TestPreemption(t *testing.T) {
+	const profile = "preempts"
+	const low, high = 1, 9
+	cpu := gpuPod("asks", cluster.Resources{})
+	cpu.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("64")} // all that gpuNode has
+	busy := on("n", "0", "a", share(100), low)
+	busy.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("64")
+	for _, c := range []struct {
+		name    string
+		running []*v1.Pod
+		asks    *v1.Pod
+		victim  string // none: nobody is evicted
+		then    string // device
+	}{
+		{"the one in the way", []*v1.Pod{on("n", "0", "a", share(300), high), on("n", "0", "b", share(600), low), on("n", "1", "c", share(900), high)}, gpuPod("asks", share(500)), "b", "0"},
+		{"one is enough", []*v1.Pod{on("n", "0", "a", share(600), high), on("n", "1", "b", share(600), low)}, gpuPod("asks", share(1000-1)), "b", "1"},
+		{"a whole device", []*v1.Pod{on("n", "0", "a", share(1), high), on("n", "1", "b", share(1), low)}, gpuPod("asks", cluster.Resources{GPU: 1}), "b", "1"},
+		{"a whole pod for a share", []*v1.Pod{on("n", "0-1", "a", cluster.Resources{GPU: 2}, low)}, gpuPod("asks", share(5)), "a", "0"},
+		{"for CPU", []*v1.Pod{busy}, cpu, "a", ""},
+		{"nobody of less priority", []*v1.Pod{on("n", "0", "a", share(600), high), on("n", "1", "b", share(600), high)}, gpuPod("asks", share(500)), "", ""},
+		{"no such model", []*v1.Pod{on("n", "0", "a", share(600), low), on("n", "1", "b", share(600), low)}, gpuPod("asks", share(500), "G2"), "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			evicted := make(chan string, 10)
+			c.asks.Spec.Priority = ptr.To[int32](5)
+			client := fake.NewClientset(c.asks) // which preemption asks the informers for
+			b := newBedWith(t, client, profile, Args{Policy: "fgd"})
+			client.PrependReactor("*", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				if d, deletes := a.(clienttesting.DeleteAction); deletes {
+					evicted <- d.GetName()
+				}
+				return true, nil, nil
+			})
+			for _, p := range c.running {
+				p.Spec.SchedulerName = profile
+			}
+			state := clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}, pods: c.running}
+			b.load(t, state)
+			_, cycle, err := b.attempt(t, profile, c.asks)
+			var fit *framework.FitError
+			if !errors.As(err, &fit) {
+				t.Fatalf("it is not refused: %v", err)
+			}
+			result, s := b.sched.Profiles[profile].RunPostFilterPlugins(b.ctx, cycle, c.asks, fit.Diagnosis.NodeToStatus)
+			if c.victim == "" {
+				if s.IsSuccess() {
+					t.Errorf("somebody is evicted for %v", result)
+				}
+				return
+			}
+			if !s.IsSuccess() || result.NominatedNodeName != "n" {
+				t.Fatalf("%v, %v", result, s)
+			}
+			if got := <-evicted; got != c.victim {
+				t.Errorf("%s is evicted, want %s", got, c.victim)
+			}
+			for _, p := range c.running {
+				if p.Name == c.victim {
+					if err := b.sched.Cache.RemovePod(b.log, p); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			bound, _, err := b.attempt(t, profile, c.asks)
+			if err != nil || bound.Annotations[gpushare.Index] != c.then {
+				t.Errorf("then: %v, %v", bound, err)
+			}
+			if n := len(evicted); n != 0 {
+				t.Errorf("%d more are evicted", n)
+			}
+		})
+	}
+}
+
+// A refused pod is tried again once its owner mends it, or once another gives GPUs back, and for
+// nothing else that happens to pods.
+func TestWhatWakesRefusedPods(t *testing.T) {
+	refused, holder, idle := gpuPod("refused", share(500)), on("n", "0", "holder", share(600), 0), gpuPod("idle", cluster.Resources{})
+	idle.Spec.NodeName = "n"
+	waiting := gpuPod("waiting", share(500))
+	nominated := waiting.DeepCopy()
+	nominated.Status.NominatedNodeName = "n"
+	with := func(p *v1.Pod, key, value string) *v1.Pod {
+		p = p.DeepCopy()
+		if p.Annotations == nil {
+			p.Annotations = map[string]string{}
+		}
+		p.Annotations[key] = value
+		return p
+	}
+	events, err := (&GPUShares{}).EventsToRegister(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := events[0]
+	for _, c := range []struct {
+		name          string
+		before, after any
+		want          fwk.QueueingHint
+	}{
+		{"mended", refused, with(refused, gpushare.Milli, "100"), fwk.Queue},
+		{"other models", refused, with(refused, gpushare.Model, "T4"), fwk.Queue},
+		{"something else of its own", refused, with(refused, "note", "x"), fwk.QueueSkip},
+		{"a holder leaves", holder, nil, fwk.Queue},
+		{"a holder has left unseen", cache.DeletedFinalStateUnknown{Obj: holder}, nil, fwk.Queue},
+		{"a holder takes less", holder, with(holder, gpushare.Milli, "100"), fwk.Queue},
+		{"a holder says nothing new", holder, with(holder, "note", "x"), fwk.QueueSkip},
+		{"a pod without GPUs leaves", idle, nil, fwk.QueueSkip},
+		{"a pod that waits leaves", waiting, nil, fwk.QueueSkip},
+		{"a pod that had a node promised leaves", nominated, nil, fwk.Queue},
+		{"a pod that waits asks for less", waiting, with(waiting, gpushare.Milli, "100"), fwk.QueueSkip},
+		{"a pod comes", nil, holder, fwk.QueueSkip},
+	} {
+		got, err := e.QueueingHintFn(klog.Background(), refused, c.before, c.after)
+		if err != nil || got != c.want {
+			t.Errorf("%s: %v, %v, want %v", c.name, got, err, c.want)
+		}
+	}
+	if got, err := e.QueueingHintFn(klog.Background(), refused, fmt.Errorf("no pod"), nil); err == nil || got != fwk.Queue {
+		t.Errorf("no pod: %v, %v", got, err)
+	}
+	for _, event := range []fwk.ClusterEvent{framework.EventUnscheduledPodUpdate, framework.EventAssignedPodUpdate, framework.EventAssignedPodDelete} {
+		if !framework.MatchClusterEvents(e.Event, event) {
+			t.Errorf("%v does not come there", event)
+		}
+	}
+}
