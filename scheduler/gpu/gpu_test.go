@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -75,6 +76,31 @@ func TestTypicalPodsAreBounded(t *testing.T) {
 	}
 	if made := len(*typical.tables.Load()); made != 1 {
 		t.Errorf("%d models were looked at for nodes of one", made)
+	}
+}
+
+// Typical pods are shared: between them, goroutines see what one alone sees.
+func TestTypicalPodsAreShared(t *testing.T) {
+	workload := []Demand{{asks(1000, 1, 0), []string{"T4", "7"}, 3}, {asks(2000, 0, 500), nil, 2}}
+	shared, alone := NewTypical(workload), NewTypical(workload)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for i := range 50 {
+				n := node(1500, fmt.Sprint(i%10), 400, 0)
+				want := 0.4*1600 + 0.6*1600 // too little CPU for a share; other models serve no whole pod
+				if i%10 == 7 {
+					want = 0.4*1600 + 0.6*600
+				}
+				if got := shared.Fragmentation(n); math.Abs(got-want) > 1e-9 {
+					t.Errorf("model %d: got %v, want %v", i%10, got, want)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if got, want := shared.Fragmentation(node(4000, "T4", 700)), alone.Fragmentation(node(4000, "T4", 700)); got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
