@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
@@ -147,10 +149,39 @@ func TestReproduces(t *testing.T) {
 	}
 }
 
+// The shipped network is ahead of FGD on arrivals that nobody published anything about.
+func TestShippedNetworkBeatsFGD(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays whole episodes")
+	}
+	dir := openbtest.Dir(t)
+	r, err := Run(context.Background(), Config{Dir: dir, Workloads: []string{"default"}, Contenders: append(contenders(t, "fgd"), shipped(t)), Seeds: eval.Seeds(7001, 1), Factor: Factor}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := r.Comparisons[0]
+	if gain := c.Difference(c.Results[1], allocation).Mean; gain < 0.5 {
+		t.Errorf("%+.2f points against FGD", gain)
+	}
+}
+
+func shipped(t testing.TB) eval.Contender {
+	t.Helper()
+	c, err := checkpoint.Shipped("gpu-gnn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := infer.NewGPU(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return eval.Contender{Name: "gpu-gnn", New: func(s policy.Setting) policy.Policy { return policy.NewGPULearned("gpu-gnn", net, s.Typical) }}
+}
+
 // BenchmarkEpisode is one episode of the default trace: 1,213 nodes, some 10,800 pods.
 func BenchmarkEpisode(b *testing.B) {
 	dir := openbtest.Dir(b)
-	for _, x := range contenders(b, Policies...) {
+	for _, x := range append(contenders(b, Policies...), shipped(b)) {
 		b.Run(x.Name, func(b *testing.B) {
 			s, err := scenario("default", sim.OpenB{NodesFile: filepath.Join(dir, NodesFile), PodsFile: filepath.Join(dir, "openb_pod_list_default.csv"), Factor: Factor})
 			if err != nil {
