@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"sort"
 
 	"gnnsched/scheduler/cluster"
 )
@@ -113,8 +112,10 @@ func (t *table) fragmentation(cpu int64, rooms []int64, idle int64) float64 {
 
 // hosted is the frequency of the group's pods that so much CPU is enough for.
 func (g *group) hosted(cpu int64) float64 {
-	if i := sort.Search(len(g.cpu), func(i int) bool { return g.cpu[i] > cpu }); i > 0 {
-		return g.upTo[i-1]
+	for i := len(g.cpu) - 1; i >= 0; i-- { // the lists are short, and most nodes have CPU for most pods
+		if g.cpu[i] <= cpu {
+			return g.upTo[i]
+		}
 	}
 	return 0
 }
