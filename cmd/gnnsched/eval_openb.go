@@ -67,6 +67,11 @@ func runEvalOpenB(c *ucli.Context) error {
 	if c.Bool("live") {
 		return runOpenBLive(c, format)
 	}
+	for _, flag := range []string{"nodes", "kwokcluster"} {
+		if c.IsSet(flag) {
+			return exit.Usagef("--%s is for --live; the simulator has all machines", flag)
+		}
+	}
 	cfg, err := openBConfig(c, format)
 	if err != nil {
 		return err

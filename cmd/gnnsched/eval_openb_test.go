@@ -37,6 +37,7 @@ func TestEvalOpenB(t *testing.T) {
 		{[]string{"--data", dir, "--seeds", "1", "--policies", "fgd", "-o", "json"}, exit.OK, []string{`"workload": "default"`, `"mean130": 95.391`}},
 		{[]string{"--data", dir, "--seeds", "1", "--check"}, exit.Gate, []string{"published figures are not reproduced", "fgd on default"}},
 		{[]string{"--data", dir, "--seeds", "1", "--policies", "fgd", "--factor", "0.5", "--check"}, exit.Usage, []string{"nothing was published"}},
+		{[]string{"--data", dir, "--nodes", "20"}, exit.Usage, []string{"--nodes is for --live"}},
 		{[]string{}, exit.Usage, []string{"--data is missing"}},
 		{[]string{"--data", filepath.Join(dir, "none")}, exit.Usage, []string{"holds no openb_node_list_gpu_node.csv", "data/csv"}},
 		{[]string{"--data", dir, "--workload", "cpu100"}, exit.Usage, []string{`there is no "cpu100"`, "but default"}},

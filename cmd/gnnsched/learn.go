@@ -175,6 +175,9 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (prepare func(
 	if err != nil {
 		return nil, err
 	}
+	if _, err := flags.OnlineJob(c, start); err != nil { // which the trainer would refuse again and again
+		return nil, exit.New(exit.Usage, fmt.Errorf("--learn: %w", err), "see --help")
+	}
 	if err := setLearn(c, p, start.Manifest.Objective); err != nil || !fresh {
 		return nil, err
 	}

@@ -134,6 +134,8 @@ func TestLearnRefuses(t *testing.T) {
 		{"runacdqn --actor_learning_rate 0.002", exit.Usage, "add --learn"},
 		{"runacgnn --learn --init_epsi 1", exit.Usage, "--entropy"},
 		{"runacgnn --learn --n-step 3", exit.Usage, "rungnn or rundqn"},
+		{"runacgnn --learn --rollout 0", exit.Usage, "rollout"},
+		{"rungnn --learn --guard-scenario nope", exit.Usage, "nope"},
 		{"rungnn --learn --critic-learning-rate 0.002", exit.Usage, "runacgnn or runacdqn"},
 		{"rungnn --learn --policy best-fit", exit.Usage, "policy best-fit is a heuristic"},
 		{"rungnn --learn --profiles gnn,dqn", exit.Usage, "--learn is about one scheduler"},

@@ -154,6 +154,9 @@ func gpuFamily(c *ucli.Context) (nodes []openb.Node, family []factored.Workload,
 			slices.Sort(podFiles)
 		}
 	}
+	if dir := c.String("data"); dir != "" && len(podFiles) == 0 {
+		return nil, nil, exit.New(exit.Usage, fmt.Errorf("%s holds no openb_pod_list_*.csv", dir), hint)
+	}
 	if nodesFile == "" || len(podFiles) == 0 {
 		return nil, nil, exit.New(exit.Usage, errors.New("there is no trace to learn on"), hint)
 	}
@@ -212,7 +215,7 @@ func learnGPU(c *ucli.Context, t factored.Trainer, out string, figures *tensorbo
 		return err
 	}
 	if score == (factored.Score{}) {
-		return exit.New(exit.Interrupted, err, "")
+		return exit.New(exit.Interrupted, errors.New("interrupted before the first evaluation: nothing is learned yet"), "")
 	}
 	fmt.Fprintf(c.App.Writer, "wrote %s: held-out %s, after %s\n", out, gpuFigures(score), last.Elapsed.Round(time.Second))
 	if err != nil {

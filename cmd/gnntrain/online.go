@@ -90,36 +90,11 @@ func onlineStart(c *ucli.Context) (*checkpoint.Checkpoint, learn.Job, error) {
 	if err != nil {
 		return nil, learn.Job{}, exit.New(exit.Checkpoint, err, "train one with gnntrain")
 	}
-	job, err := learn.OnlineJob(start)
+	job, err := flags.OnlineJob(c, start)
 	if err != nil {
-		return nil, job, exit.New(exit.Checkpoint, err, "train one with this version's gnntrain")
+		return nil, job, exit.New(exit.Usage, err, "see gnntrain --help; or train a network with this version's gnntrain")
 	}
-	flags.Apply(c, &job.Config)
-	if c.IsSet(flags.WaitCost) {
-		job.Environment.WaitCost = c.Float64(flags.WaitCost)
-	}
-	if name := c.String(flags.GuardScenario); name != "" {
-		held, err := learn.EnvironmentByName(name)
-		if err != nil {
-			return nil, job, exit.New(exit.Usage, fmt.Errorf("--%s: %w", flags.GuardScenario, err), "")
-		}
-		job.HeldOut = &held
-	}
-	return start, job, checkOnline(c, job)
-}
-
-func checkOnline(c *ucli.Context, job learn.Job) error {
-	err := job.Validate()
-	if t := c.Float64(flags.Tolerance); !(t >= 0) {
-		err = fmt.Errorf("--%s is %v, want 0 or more", flags.Tolerance, t)
-	}
-	if n := c.Int(flags.GuardEpisodes); n < 0 || n > 1000 {
-		err = fmt.Errorf("--%s is %d, want 0 to 1000", flags.GuardEpisodes, n)
-	}
-	if err != nil {
-		return exit.New(exit.Usage, err, "see gnntrain --help")
-	}
-	return nil
+	return start, job, nil
 }
 
 // onlineReport tells how online learning goes: a line, and TensorBoard's scalars.

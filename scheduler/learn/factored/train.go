@@ -89,7 +89,7 @@ func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, Score, err
 		}
 	}
 	if t.best == nil {
-		return nil, Score{}, errors.Join(errors.New("interrupted before the first evaluation: nothing is learned yet"), ctx.Err())
+		return nil, Score{}, fmt.Errorf("before the first evaluation: %w", ctx.Err())
 	}
 	return t.best, t.score, ctx.Err()
 }

@@ -1,6 +1,13 @@
 package flags
 
-import "github.com/urfave/cli/v2"
+import (
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/learn"
+)
 
 // The flags of learning from a scheduler's placements, which are about no hyperparameter.
 const (
@@ -22,3 +29,30 @@ func Online() []cli.Flag {
 
 // AsTrained is the default of what the network's manifest says.
 const AsTrained = "as the network was trained"
+
+// OnlineJob is learn.OnlineJob with what the flags change, checked: what a trainer would refuse,
+// whoever starts it can refuse before.
+func OnlineJob(c *cli.Context, start *checkpoint.Checkpoint) (learn.Job, error) {
+	job, err := learn.OnlineJob(start)
+	if err != nil {
+		return job, err
+	}
+	Apply(c, &job.Config)
+	if c.IsSet(WaitCost) {
+		job.Environment.WaitCost = c.Float64(WaitCost)
+	}
+	if name := c.String(GuardScenario); name != "" {
+		held, err := learn.EnvironmentByName(name)
+		if err != nil {
+			return job, fmt.Errorf("--%s: %w", GuardScenario, err)
+		}
+		job.HeldOut = &held
+	}
+	if t := c.Float64(Tolerance); !(t >= 0) {
+		return job, fmt.Errorf("--%s is %v, want 0 or more", Tolerance, t)
+	}
+	if n := c.Int(GuardEpisodes); n < 0 || n > 1000 {
+		return job, fmt.Errorf("--%s is %d, want 0 to 1000", GuardEpisodes, n)
+	}
+	return job, job.Validate()
+}
