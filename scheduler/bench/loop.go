@@ -13,7 +13,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
-	fwkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/server"
@@ -73,7 +72,7 @@ func (o *options) newScheduler(ctx context.Context, client *fake.Clientset, perc
 	sched, err := scheduler.New(ctx, client, informers, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		scheduler.WithProfiles(k.Profiles...),
-		scheduler.WithFrameworkOutOfTreeRegistry(fwkruntime.Registry{plugin.Name: plugin.New}),
+		scheduler.WithFrameworkOutOfTreeRegistry(plugin.Registry()),
 		scheduler.WithPercentageOfNodesToScore(k.PercentageOfNodesToScore),
 		scheduler.WithParallelism(k.Parallelism),
 	)

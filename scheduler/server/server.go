@@ -56,7 +56,7 @@ func Run(ctx context.Context, configFile string, e Endpoint, onReady func()) err
 		return fmt.Errorf("kube-scheduler feature gates: %w", err)
 	}
 	o.Metrics = nil // we set none of these options, and they complain of it on every start
-	cc, sched, err := app.Setup(ctx, o, app.WithPlugin(plugin.Name, plugin.New), app.WithPlugin(plugin.GPUSharesName, plugin.NewGPUShares))
+	cc, sched, err := app.Setup(ctx, o, plugins()...)
 	if utilnet.IsConnectionRefused(err) || utilnet.IsTimeout(err) {
 		return exit.New(exit.Unreachable, fmt.Errorf("set up kube-scheduler: %w", err), "is the cluster up?")
 	}
@@ -88,4 +88,12 @@ func (e Endpoint) check() error {
 		return exit.New(exit.Usage, fmt.Errorf("serve metrics: %w", err), "another scheduler may be running; choose a port with --port, or none with --port 0")
 	}
 	return errors.Join(l.Close())
+}
+
+// plugins are the options that add ours to upstream's.
+func plugins() (out []app.Option) {
+	for name, factory := range plugin.Registry() {
+		out = append(out, app.WithPlugin(name, factory))
+	}
+	return out
 }
