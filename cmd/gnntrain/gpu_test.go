@@ -1,0 +1,80 @@
+//go:build torch
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/exit"
+)
+
+// gpuTrace writes a small trace and returns its folder.
+func gpuTrace(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	nodes, pods := "sn,cpu_milli,memory_mib,gpu,model\n", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"
+	for i := range 8 {
+		nodes += fmt.Sprintf("n%d,32000,131072,4,T4\n", i)
+	}
+	for i := range 60 {
+		pods += fmt.Sprintf("a%d,4000,8192,1,810,\nb%d,4000,8192,1,190,\nc%d,4000,8192,1,1000,\nd%d,4000,8192,0,0,\n", i, i, i, i)
+	}
+	for name, text := range map[string]string{"openb_node_list_gpu_node.csv": nodes, "openb_pod_list_small.csv": pods} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestTrainGPU(t *testing.T) {
+	t.Chdir(t.TempDir())
+	config := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(config, []byte("hidden: 8\nencoder: gnn\niterations: 9\nupdates: 5\nsnapshotEvery: 10\nevaluateEvery: 1\nevaluateWorkloads: 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, errs := gnntrain(t, context.Background(), "gpu", "--data", gpuTrace(t), "--config", config, "--encoder", "mlp", "--head", "actor-critic", "--iterations", "2")
+	if code != exit.OK || !strings.Contains(stdout, "wrote gpu-acdqn.safetensors") {
+		t.Fatalf("code %d: %s%s", code, stdout, errs)
+	}
+	c, err := checkpoint.Load("gpu-acdqn.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, config2 := c.Manifest.Architecture, string(c.Manifest.Config)
+	if a.Graph != checkpoint.GPUGraph || a.Encoder != checkpoint.MLP || a.Hidden != 8 || c.Manifest.Commit == "" ||
+		!strings.Contains(config2, `"iterations":2`) || !strings.Contains(config2, `"family":["small"]`) {
+		t.Errorf("%+v, %s", c.Manifest, config2)
+	}
+	if b, err := os.ReadFile("logs/gpu-acdqn/scalars.csv"); err != nil || !strings.Contains(string(b), tagGain) || !strings.Contains(string(b), tagActorLoss) {
+		t.Errorf("%v: %s", err, b)
+	}
+}
+
+func TestTrainGPUErrors(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir, empty := gpuTrace(t), t.TempDir()
+	for args, say := range map[string]string{
+		"":                                  "there is no trace to learn on",
+		"--data " + empty:                   "holds no openb_pod_list_*.csv",
+		"--data " + dir + " more":           "unexpected argument",
+		"--data " + dir + " --encoder cnn":  "encoder \"cnn\" is not known",
+		"--data " + dir + " --iterations 0": "iterations: 0",
+		"--data " + dir + " --config nowhere.yaml":                           "nowhere.yaml",
+		"--data " + dir + " --pods " + dir + "/openb_node_list_gpu_node.csv": "openb_node_list_gpu_node.csv",
+	} {
+		code, _, errs := gnntrain(t, context.Background(), append([]string{"gpu"}, strings.Fields(args)...)...)
+		if code != exit.Usage || !strings.Contains(errs, say) {
+			t.Errorf("%q: code %d, %s, want %q", args, code, errs, say)
+		}
+	}
+	if code, stdout, _ := gnntrain(t, context.Background(), "gpu", "--print-config", "--seed", "7"); code != exit.OK || !strings.Contains(stdout, "seed: 7") {
+		t.Errorf("code %d: %s", code, stdout)
+	}
+}
