@@ -40,16 +40,8 @@ func try(ctx context.Context, client kubernetes.Interface, s eval.Scenario, x Co
 	if err != nil {
 		return t, err
 	}
-	nodes := map[int][]string{} // by arrival; several where its node was lost
 	setting := policy.Setting{Seed: seed, Typical: env.Typical()}
-	decide := eval.Deciding(x.New(setting), x.Ties(seed))
-	_, err = eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
-		choice, err := decide(env)
-		if err == nil {
-			nodes[env.Next()] = append(nodes[env.Next()], env.Snapshot().Nodes[env.Candidates()[choice.Candidate]].Name)
-		}
-		return choice, err
-	})
+	_, nodes, err := eval.Placements(env, seed, eval.Deciding(x.New(setting), x.Ties(seed)))
 	if err != nil {
 		return t, fmt.Errorf("in the simulator: %w", err)
 	}

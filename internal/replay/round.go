@@ -57,7 +57,7 @@ func (r *replay) rounds(ctx context.Context) error {
 // round deploys the arrivals of a seed on the empty cluster, and measures.
 func (r *replay) round(ctx context.Context, x live.Contender, seed uint64) (t Trial, err error) {
 	t = Trial{Policy: x.Name, Seed: seed}
-	var simulated map[int]string
+	var simulated map[int][]string
 	if t.Simulated, simulated, err = r.simulate(x, seed); err != nil {
 		return t, fmt.Errorf("in the simulator: %w", err)
 	}
@@ -84,7 +84,11 @@ func (r *replay) round(ctx context.Context, x live.Contender, seed uint64) (t Tr
 	after, err := plugin.Fallbacks(x.Profile.SchedulerName)
 	t.Pods, t.Bound, t.GPU, t.Binding, t.Fallbacks = f.Pods, f.Bound, *f.GPU, f.Binding, after-before
 	for i, a := range arrivals {
-		if node := simulated[i]; node == "" && at[a.Name] == "" || node != "" && at[a.Name] == node+numbered {
+		want := "" // no node
+		if nodes := simulated[i]; len(nodes) > 0 {
+			want = nodes[0] + numbered
+		}
+		if at[a.Name] == want {
 			t.Same++
 		}
 	}

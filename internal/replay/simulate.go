@@ -11,7 +11,7 @@ import (
 // simulate plays a contender's episode of a seed in the simulator: the same machines in the
 // same order, and the same arrivals. nodes are where they go, by their place among the
 // arrivals; those without a node are not in it.
-func (r *replay) simulate(x live.Contender, seed uint64) (o *sim.GPUOutcome, nodes map[int]string, err error) {
+func (r *replay) simulate(x live.Contender, seed uint64) (o *sim.GPUOutcome, nodes map[int][]string, err error) {
 	pack, err := objective.Parse("pack") // there has to be one; nobody looks at it
 	if err != nil {
 		return nil, nil, err
@@ -20,14 +20,6 @@ func (r *replay) simulate(x live.Contender, seed uint64) (o *sim.GPUOutcome, nod
 	if err != nil {
 		return nil, nil, err
 	}
-	nodes = map[int]string{}
-	decide := eval.Deciding(x.New(policy.Setting{Seed: seed, Typical: env.Typical()}), x.Ties(seed))
-	all, err := eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
-		choice, err := decide(env)
-		if err == nil {
-			nodes[env.Next()] = env.Snapshot().Nodes[env.Candidates()[choice.Candidate]].Name
-		}
-		return choice, err
-	})
+	all, nodes, err := eval.Placements(env, seed, eval.Deciding(x.New(policy.Setting{Seed: seed, Typical: env.Typical()}), x.Ties(seed)))
 	return all.GPU, nodes, err
 }

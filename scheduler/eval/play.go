@@ -56,6 +56,21 @@ func Episode(env *sim.Env, seed uint64, decide Decide) (sim.Outcome, error) {
 	return env.Outcome(), nil
 }
 
+// Placements is Episode, and where each arrival went: the names of its nodes, several where one
+// was lost, none for a pod that no node had room for.
+func Placements(env *sim.Env, seed uint64, decide Decide) (sim.Outcome, map[int][]string, error) {
+	at := map[int][]string{}
+	o, err := Episode(env, seed, func(env *sim.Env) (Choice, error) {
+		choice, err := decide(env)
+		if err == nil {
+			pod := env.Next()
+			at[pod] = append(at[pod], env.Snapshot().Nodes[env.Candidates()[choice.Candidate]].Name)
+		}
+		return choice, err
+	})
+	return o, at, err
+}
+
 // Deciding is a policy that takes a best node, chosen as in Play.
 func Deciding(p policy.Policy, ties *rand.Rand) Decide {
 	var buffer []float32

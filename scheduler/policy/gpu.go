@@ -35,7 +35,7 @@ type GPULearned struct {
 	now    int64     // decision
 	psi    []float32
 
-	placements map[cluster.Resources][]placement
+	placements columns[placement]
 	after      []int32 // states that placements lead to
 	node       graph.GPUNode
 }
@@ -71,7 +71,7 @@ func NewGPULearned(name string, net *infer.GPUNetwork, typical *gpu.Typical) *GP
 
 func (l *GPULearned) forget() {
 	l.ids, l.states, l.value, l.at = map[gpuState]int32{}, l.states[:0], l.value[:0], l.at[:0]
-	l.placements, l.after = map[cluster.Resources][]placement{}, l.after[:0]
+	l.placements, l.after = nil, l.after[:0]
 }
 
 // Name implements Policy.
@@ -88,7 +88,7 @@ const lookEvery = 64
 // latter, or a panic, the policy must not be used again.
 func (l *GPULearned) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
 	l.begin(s)
-	column := l.column(pod.Requests, len(s.Nodes))
+	column := l.placements.of(pod.Requests, len(s.Nodes))
 	for i, v := range candidates {
 		if l.expired != nil && (i+1)%lookEvery == 0 && l.expired() {
 			return infer.ErrDeadline
@@ -112,19 +112,6 @@ func (l *GPULearned) begin(s *cluster.Snapshot) {
 	}
 	l.now++
 	l.session.Cluster(l.psi, l.cluster.Features(s.Nodes))
-}
-
-// column is what is known of placements of pods that ask for r, by row of the snapshot.
-func (l *GPULearned) column(r cluster.Resources, rows int) []placement {
-	c := l.placements[r]
-	if len(c) < rows {
-		if len(l.placements) >= maxColumns {
-			l.placements = map[cluster.Resources][]placement{}
-		}
-		c = slices.Grow(c, rows-len(c))[:rows]
-		l.placements[r] = c
-	}
-	return c
 }
 
 // place finds the states that putting a pod on n leads to.

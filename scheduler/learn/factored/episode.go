@@ -6,9 +6,11 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
 	"gnnsched/scheduler/cluster"
 	"gnnsched/scheduler/encode"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
@@ -43,34 +45,6 @@ func (p *player) env(w Workload) (*sim.Env, error) {
 	return env, nil
 }
 
-// play plays an episode to its end and returns the fraction of the GPUs that are given then.
-// each, which may be nil, is called before every placement with the scores of the candidates, and
-// may change the choice.
-func play(env *sim.Env, seed uint64, pol policy.Policy, each func(choice int, scores []float32) (int, error)) (float64, error) {
-	if err := env.Reset(seed); err != nil {
-		return 0, err
-	}
-	var scores []float32
-	for !env.Done() {
-		rows := env.Candidates()
-		for len(scores) < len(rows) {
-			scores = append(scores, 0)
-		}
-		if err := pol.Score(env.Snapshot(), env.Pending(), rows, scores[:len(rows)]); err != nil {
-			return 0, err
-		}
-		choice := policy.Best(scores[:len(rows)])
-		if each != nil {
-			var err error
-			if choice, err = each(choice, scores[:len(rows)]); err != nil {
-				return 0, err
-			}
-		}
-		env.StepOn(choice, policy.Devices(pol, env.Snapshot().Nodes[rows[choice]], env.Pending()))
-	}
-	return env.Outcome().GPU.Allocation, nil
-}
-
 // watcher takes snapshots of an episode.
 type watcher struct {
 	config  Config
@@ -86,6 +60,25 @@ type watcher struct {
 func newWatcher(c Config, env *sim.Env, rng *rand.Rand) *watcher {
 	e := encode.NewGPU(env.Typical())
 	return &watcher{config: c, env: env, rng: rng, encoder: e, cluster: encode.NewGPUCluster(e)}
+}
+
+// following decides as p does, shows every decision to the watcher, and places at random instead
+// with the probability epsilon. teacher says that p is FGD.
+func (w *watcher) following(p policy.Policy, teacher bool, epsilon float64) eval.Decide {
+	var scores []float32
+	return func(env *sim.Env) (eval.Choice, error) {
+		rows, nodes := env.Candidates(), env.Snapshot().Nodes
+		scores = slices.Grow(scores[:0], len(rows))[:len(rows)]
+		if err := p.Score(env.Snapshot(), env.Pending(), rows, scores); err != nil {
+			return eval.Choice{}, err
+		}
+		choice := policy.Best(scores)
+		w.look(choice, scores, teacher, func(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet { return policy.Devices(p, n, pod) })
+		if epsilon > 0 && w.rng.Float64() < epsilon {
+			choice = w.rng.IntN(len(rows))
+		}
+		return eval.Choice{Candidate: choice, Devices: policy.Devices(p, nodes[rows[choice]], env.Pending())}, nil
+	}
 }
 
 // look takes a snapshot where it is time to. choice is the candidate that was chosen by the
@@ -169,4 +162,4 @@ func (w *watcher) end() []snapshot {
 }
 
 // actor tells whether the policy is a network of its own.
-func (c Config) actor() bool { return c.Head == "actor-critic" }
+func (c Config) actor() bool { return c.Head == checkpoint.ActorCritic }

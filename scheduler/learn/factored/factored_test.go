@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/openb"
@@ -112,15 +113,11 @@ func watch(t *testing.T, c Config) ([]snapshot, *sim.Env, float64) {
 		t.Fatal(err)
 	}
 	watcher := newWatcher(c, env, rand.New(rand.NewPCG(1, 2)))
-	fgd := policy.NewFGD(env.Typical())
-	allocation, err := play(env, 5, fgd, func(choice int, scores []float32) (int, error) {
-		watcher.look(choice, scores, true, func(n *cluster.Node, p *cluster.Pod) cluster.DeviceSet { return policy.Devices(fgd, n, p) })
-		return choice, nil
-	})
+	o, err := eval.Episode(env, 5, watcher.following(policy.NewFGD(env.Typical()), true, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return watcher.end(), env, allocation
+	return watcher.end(), env, o.GPU.Allocation
 }
 
 // What the watcher keeps is the cluster's: targets are what is idle at the end, placements begin

@@ -15,8 +15,9 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
-	"gnnsched/scheduler/cluster"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/sim"
 	"gnnsched/workload/openb"
 )
 
@@ -149,7 +150,7 @@ func (t *Trainer) holdOut() error {
 			return err
 		}
 		t.held[i] = held{workload: w, seed: heldOutSeeds + uint64(i)}
-		t.held[i].fgd, err = play(env, t.held[i].seed, policy.NewFGD(env.Typical()), nil)
+		t.held[i].fgd, err = allocation(env, t.held[i].seed, policy.NewFGD(env.Typical()))
 		return err
 	})
 }
@@ -208,15 +209,20 @@ func (t *Trainer) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64,
 		random = t.Config.Exploration * rng.Float64()
 	}
 	w := newWatcher(t.Config, env, rng)
-	seed := uint64(trainingSeeds) + rng.Uint64N(trainingSeeds)
-	allocation, err := play(env, seed, pol, func(choice int, scores []float32) (int, error) {
-		w.look(choice, scores, imitate, func(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet { return policy.Devices(pol, n, pod) })
-		if random > 0 && rng.Float64() < random {
-			choice = rng.IntN(len(env.Candidates()))
-		}
-		return choice, nil
-	})
-	return w.end(), allocation, err
+	o, err := eval.Episode(env, uint64(trainingSeeds)+rng.Uint64N(trainingSeeds), w.following(pol, imitate, random))
+	if err != nil {
+		return nil, 0, err
+	}
+	return w.end(), o.GPU.Allocation, nil
+}
+
+// allocation is the fraction of the GPUs that is given when the episode of a seed is over.
+func allocation(env *sim.Env, seed uint64, p policy.Policy) (float64, error) {
+	o, err := eval.Play(env, seed, p, nil)
+	if err != nil {
+		return 0, err
+	}
+	return o.GPU.Allocation, nil
 }
 
 // learn takes the iteration's updates.
@@ -261,7 +267,7 @@ func (t *Trainer) evaluate(iteration int) error {
 		if err != nil {
 			return err
 		}
-		allocations[i], err = play(env, h.seed, policy.NewGPULearned("learning", net, env.Typical()), nil)
+		allocations[i], err = allocation(env, h.seed, policy.NewGPULearned("learning", net, env.Typical()))
 		gains[i] = allocations[i] - h.fgd
 		return err
 	}); err != nil {
