@@ -79,7 +79,7 @@ train-gpu: trainer ## Train the networks for GPU clusters anew, on the openb tra
 	@mkdir -p .cache/train
 	@printf '%s\n' $(GPU_NETWORKS) | xargs -P $(JOBS) -I{} sh -c 'echo "training {}: logs/{}/train.log"; mkdir -p logs/{}; \
 		bin/gnntrain gpu --data "$(OPENB)" $(foreach w,$(GPU_FAMILY),--pods "$(OPENB)/openb_pod_list_$(w).csv") \
-		--config scheduler/learn/factored/runs/{}.yaml --out .cache/train/{}.safetensors --events logs/{} >logs/{}/train.log 2>&1 && \
+		--config scheduler/learn/value/runs/{}.yaml --out .cache/train/{}.safetensors --events logs/{} >logs/{}/train.log 2>&1 && \
 		mv .cache/train/{}.safetensors gnn/checkpoint/shipped/ && tail -n 1 logs/{}/train.log'
 
 .PHONY: ablation
@@ -134,11 +134,11 @@ fuzz: ## Fuzz everything that parses, FUZZTIME (20s) each
 
 .PHONY: bench
 bench: ## Time one decision of the network, the encoder and the simulator
-	$(GO) test -run '^$$' -bench . -benchmem ./gnn/... ./scheduler/... ./internal/top/...
+	$(GO) test -run '^$$' -bench . -benchmem ./gnn/... ./scheduler/... ./cmd/internal/top/...
 
 .PHONY: bench-throughput
 bench-throughput: ## Pods a second with the GNN profile against the default one, paired
-	$(GO) run ./scheduler/bench
+	$(GO) run ./cmd/schedbench
 
 ##@ About
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jszwec/csvutil"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // row is a line of the CSV: AAML's columns in AAML's order.

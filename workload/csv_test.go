@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 func pods(name string, n int, cpu, cpuLimit, mem, memLimit int64) Deployment {

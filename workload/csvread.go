@@ -9,8 +9,8 @@ import (
 
 	"github.com/jszwec/csvutil"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/workload/records"
+	"gnnsched/internal/cluster"
+	"gnnsched/workload/trace/records"
 )
 
 // Replay is a plan read from a CSV, and what a person should know about how it was read.

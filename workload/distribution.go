@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // Distribution is a random amount of a resource: between Min and Max, both over 0, either

@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // Generator draws a plan at random. The Deployments of a fill are decided by seed, shapes

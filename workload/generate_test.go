@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/golden"
-	"gnnsched/scheduler/cluster"
 )
 
 // generator is runsim's default on ten nodes of the default pool.

@@ -3,7 +3,7 @@ package workload
 import (
 	"fmt"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // Load is how much of a cluster is asked for: fractions of what its nodes offer, so 0.2 is

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // MarshalJSON implements json.Marshaler: the form that an entry of a shapes file has.

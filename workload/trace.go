@@ -11,8 +11,8 @@ import (
 
 	"github.com/jszwec/csvutil"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/workload/records"
+	"gnnsched/internal/cluster"
+	"gnnsched/workload/trace/records"
 )
 
 // Arrival is a Deployment in time.

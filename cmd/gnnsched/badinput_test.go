@@ -42,7 +42,7 @@ func write(t *testing.T, name string, content []byte) string {
 	return p
 }
 
-func kubeconfig(t *testing.T, server string) string {
+func kubeconfigFor(t *testing.T, server string) string {
 	return write(t, "kubeconfig", []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c",
 "clusters":[{"name":"c","cluster":{"server":"`+server+`"}}],"users":[{"name":"c","user":{"token":"t"}}],
 "contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}]}`))
@@ -77,7 +77,7 @@ func TestBadInput(t *testing.T) {
 	}
 	defer l.Close()
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	dead, alive := kubeconfig(t, "https://127.0.0.1:1"), kubeconfig(t, answering(t))
+	dead, alive := kubeconfigFor(t, "https://127.0.0.1:1"), kubeconfigFor(t, answering(t))
 	notADir := write(t, "file", nil)
 
 	for _, c := range []struct {

@@ -7,8 +7,8 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/demo"
 	"gnnsched/internal/cli"
-	"gnnsched/internal/demo"
 	"gnnsched/internal/exit"
 )
 

@@ -12,8 +12,8 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/live"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/server"
 )
@@ -59,9 +59,9 @@ func runLive(c *ucli.Context) error {
 	log.Info().Strs("scenarios", c.StringSlice("scenario")).Msg("repeating on clusters")
 	view := evalProgress(c)
 	defer view.close()
-	var reports []*live.Report
+	var reports []*agreement.Report
 	for i, s := range e.scenarios {
-		r, err := live.Run(c.Context, live.Config{
+		r, err := agreement.Run(c.Context, agreement.Config{
 			Scenario: s, Seeds: e.seeds, Contenders: contenders, Kwokcluster: program, LogDir: c.String("log-dir"),
 			Progress: func(done float64, text string) {
 				view.show((float64(i)+done)/float64(len(e.scenarios)), s.Name, text)
@@ -99,8 +99,8 @@ func liveEvaluation(c *ucli.Context) (evaluation, error) {
 }
 
 // profiles gives every contender the scheduler profile that is to do the same.
-func profiles(contenders []eval.Contender, files []string) ([]live.Contender, error) {
-	var out []live.Contender
+func profiles(contenders []eval.Contender, files []string) ([]agreement.Contender, error) {
+	var out []agreement.Contender
 	for _, x := range contenders {
 		p := server.Profile{SchedulerName: x.Name}
 		_, notHeuristic := policy.FindHeuristic(x.Name)
@@ -112,7 +112,7 @@ func profiles(contenders []eval.Contender, files []string) ([]live.Contender, er
 		case slices.Contains(checkpoint.ShippedNames(), x.Name):
 			p.Variant = x.Name
 		}
-		out = append(out, live.Contender{Contender: x, Profile: p})
+		out = append(out, agreement.Contender{Contender: x, Profile: p})
 	}
 	for _, f := range files {
 		name, path := checkpointArgument(f)
@@ -127,7 +127,7 @@ func profiles(contenders []eval.Contender, files []string) ([]live.Contender, er
 				return nil, exit.Usagef("--checkpoint %s: --live is for networks, heuristics and linear weights, which have a scheduler profile; a table has none", f)
 			}
 		}
-		out[slices.IndexFunc(out, func(x live.Contender) bool { return x.Name == name })].Profile = p
+		out[slices.IndexFunc(out, func(x agreement.Contender) bool { return x.Name == name })].Profile = p
 	}
 	return out, nil
 }

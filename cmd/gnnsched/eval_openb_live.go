@@ -12,8 +12,8 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/replay"
 	"gnnsched/scheduler/eval/published"
+	"gnnsched/scheduler/eval/tracerun"
 )
 
 // liveOpenBPolicies are those that a cluster is shown unless told otherwise: a network that is
@@ -58,7 +58,7 @@ func runOpenBLive(c *ucli.Context, format string) error {
 		}
 		view.show(done, phase, text)
 	}
-	report, err := replay.Run(c.Context, cfg)
+	report, err := tracerun.Run(c.Context, cfg)
 	if err != nil {
 		return err
 	}
@@ -72,8 +72,8 @@ func runOpenBLive(c *ucli.Context, format string) error {
 }
 
 // liveOpenBConfig reads the flags.
-func liveOpenBConfig(c *ucli.Context, format string) (replay.Config, error) {
-	var out replay.Config
+func liveOpenBConfig(c *ucli.Context, format string) (tracerun.Config, error) {
+	var out tracerun.Config
 	for flag, value := range map[string]string{"seeds": "1", "workload": "default"} {
 		if !c.IsSet(flag) {
 			if err := c.Set(flag, value); err != nil {
@@ -96,7 +96,7 @@ func liveOpenBConfig(c *ucli.Context, format string) (replay.Config, error) {
 	if n := c.Int("nodes"); n < 1 || n > 5000 {
 		return out, exit.Usagef("--nodes %d is outside 1 to 5000", n)
 	}
-	out = replay.Config{
+	out = tracerun.Config{
 		NodesFile: filepath.Join(simulated.Dir, published.NodesFile), PodsFile: published.PodsFile(simulated.Dir, simulated.Workloads[0]),
 		Nodes: c.Int("nodes"), Factor: simulated.Factor, Seeds: simulated.Seeds, LogDir: c.String("log-dir"),
 	}

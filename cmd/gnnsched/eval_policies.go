@@ -11,8 +11,8 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/learn/tabular"
 	"gnnsched/scheduler/policy"
-	"gnnsched/scheduler/tabular"
 )
 
 // policyNames are the policies for any cluster, the default baseline first.

@@ -9,12 +9,12 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/klog/v2"
 
+	"gnnsched/cmd/internal/top"
+	"gnnsched/cmd/internal/top/query"
+	"gnnsched/cmd/internal/top/report"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
-	"gnnsched/internal/top"
-	"gnnsched/internal/top/query"
-	"gnnsched/internal/top/report"
 )
 
 const ktopExamples = `ktop                            the live view; ? shows the keys, q quits

@@ -17,9 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/cmd/internal/top/report"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/top/report"
 )
 
 // ktopServer answers what ktop --once asks of an API server, and returns a kubeconfig for it.

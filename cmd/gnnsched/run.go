@@ -16,10 +16,10 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/kube"
+	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/server"
-	"gnnsched/workload/openb"
+	"gnnsched/workload/trace/openb"
 )
 
 // runCommands are rungnn, rundqn, runacgnn and runacdqn: the same scheduler with another
@@ -130,7 +130,7 @@ func runScheduler(c *ucli.Context, variant string) error {
 
 // request is what the flags ask for: our configuration, or the user's file.
 type request struct {
-	target    kube.Target
+	target    kubeconfig.Target
 	names     []string     // that pods choose the schedulers by
 	unshipped []string     // of these, those without weights
 	prepare   func() error // what must be done before the scheduler runs; nil for nothing

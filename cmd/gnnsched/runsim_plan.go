@@ -9,8 +9,8 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/cluster"
 	"gnnsched/workload"
 	"gnnsched/workload/driver"
 )

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/workload"
 	"gnnsched/workload/driver"
 )

@@ -17,14 +17,14 @@ import (
 	"k8s.io/utils/clock"
 
 	"gnnsched/internal/cli"
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/cluster"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
-	"gnnsched/workload/openb"
 	"gnnsched/workload/toycluster"
-	"gnnsched/workload/tracefile"
+	"gnnsched/workload/trace"
+	"gnnsched/workload/trace/openb"
 )
 
 const nobodyListens = `apiVersion: v1
@@ -315,7 +315,7 @@ func TestTraceSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := &traceSource{trace: tracefile.Trace{Pods: pods}, factor: 1.3, seed: 42}
+	source := &traceSource{trace: trace.Trace{Pods: pods}, factor: 1.3, seed: 42}
 	plan, err := source.plan(driver.Room{Allocatable: cluster.Resources{GPU: 4}})
 	if err != nil {
 		t.Fatal(err)

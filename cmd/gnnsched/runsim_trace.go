@@ -5,12 +5,12 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/cluster"
 	"gnnsched/workload"
 	"gnnsched/workload/driver"
-	"gnnsched/workload/openb"
-	"gnnsched/workload/tracefile"
+	"gnnsched/workload/trace"
+	"gnnsched/workload/trace/openb"
 )
 
 // traceFlags mean nothing without --trace.
@@ -18,7 +18,7 @@ var traceFlags = []string{"format", "speed", "limit", "inflate"}
 
 // traceSource is the trace that --trace names, and how it is to be deployed.
 type traceSource struct {
-	trace  tracefile.Trace
+	trace  trace.Trace
 	speed  float64
 	limit  int     // pods; 0 for all
 	factor float64 // of --inflate; 0 for the trace's own times
@@ -46,7 +46,7 @@ func readTrace(c *ucli.Context, csv string) (*traceSource, error) {
 	case c.IsSet("inflate") && !(t.factor > 0 && t.factor <= 100):
 		return nil, exit.Usagef("--inflate %v is not over 0 and at most 100; 1.3 asks for 130%% of the cluster's GPUs", t.factor)
 	}
-	format, err := tracefile.ParseFormat(c.String("format"))
+	format, err := trace.ParseFormat(c.String("format"))
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--format: %w", err), "")
 	}
@@ -55,7 +55,7 @@ func readTrace(c *ucli.Context, csv string) (*traceSource, error) {
 		return nil, err
 	}
 	defer in.Close()
-	if t.trace, err = tracefile.Read(in, file, format); err != nil {
+	if t.trace, err = trace.Read(in, file, format); err != nil {
 		return nil, exit.New(exit.Usage, err, "docs/workload.md describes the file")
 	}
 	if t.inflates() && t.trace.Pods == nil {

@@ -8,9 +8,9 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/learn/tabular"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
-	"gnnsched/scheduler/tabular"
 )
 
 // The methods of tune.

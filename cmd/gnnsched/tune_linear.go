@@ -15,8 +15,8 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/learn/linear"
 	"gnnsched/scheduler/policy"
-	"gnnsched/scheduler/tune"
 )
 
 const (
@@ -34,7 +34,7 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 	}
 	fmt.Fprintf(c.App.ErrWriter, "tuning on %s: %d generations of %d weights on %d episodes\n", s.Name, l.CEM.Generations, l.CEM.Population, l.Episodes)
 	told := policy.Tuning{Command: tuneCommandLine(c), Version: version, Scenario: s.Name, Seed: l.CEM.Seed}
-	p, err := l.Tune(c.Context, c.String("name"), func(g tune.Generation) {
+	p, err := l.Tune(c.Context, c.String("name"), func(g linear.Generation) {
 		told.Generations = g.Number
 		fmt.Fprintf(c.App.ErrWriter, "generation %d of %d: best %.4f of the default scoring's, elite %.4f\n", g.Number, l.CEM.Generations, g.Best, g.Elite)
 	})
@@ -67,14 +67,14 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-func tuner(c *ucli.Context, s eval.Scenario) (*tune.Linear, error) {
+func tuner(c *ucli.Context, s eval.Scenario) (*linear.Linear, error) {
 	from, err := startWeights(c.String("from"))
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--from: %w", err), "")
 	}
-	l := &tune.Linear{
+	l := &linear.Linear{
 		Env: s.Config, Baseline: policy.Kubernetes{}, Episodes: c.Int("episodes"), WaitWeight: c.Float64("wait-weight"), From: from,
-		CEM: tune.CEM{
+		CEM: linear.CEM{
 			Population: c.Int("population"), Elite: c.Int("population") / 4, Generations: c.Int("generations"),
 			Spread: c.Float64("spread"), Noise: c.Float64("spread") / 5, Seed: c.Uint64("seed"),
 		},

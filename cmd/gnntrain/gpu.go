@@ -21,12 +21,12 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/tensorboard"
-	"gnnsched/scheduler/learn/factored"
-	"gnnsched/workload/openb"
+	"gnnsched/scheduler/learn/value"
+	"gnnsched/workload/trace/openb"
 )
 
 func gpuCommand() *ucli.Command {
-	d := factored.Defaults()
+	d := value.Defaults()
 	return &ucli.Command{
 		Name: "gpu", Usage: "train a network for GPU clusters on the family of a trace's workloads",
 		Description: "Learns what will be idle on each node once no more pod fits, as a sum over the nodes,\n" +
@@ -77,7 +77,7 @@ func trainGPU(c *ucli.Context) (err error) {
 		}
 		return err
 	}
-	t := factored.Trainer{Config: cfg}
+	t := value.Trainer{Config: cfg}
 	if t.Nodes, t.Family, err = gpuFamily(c); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func trainGPU(c *ucli.Context) (err error) {
 }
 
 // gpuVariant is how a network of the configuration is called, like the variants for any cluster.
-func gpuVariant(c factored.Config) string {
+func gpuVariant(c value.Config) string {
 	name := map[checkpoint.Encoder]string{checkpoint.GNN: "gnn", checkpoint.MLP: "dqn", checkpoint.Linear: "linear"}[c.Encoder]
 	if c.Head == checkpoint.ActorCritic {
 		name = "ac" + name
@@ -112,14 +112,14 @@ func gpuVariant(c factored.Config) string {
 }
 
 // gpuConfig is the configuration of the file and the flags.
-func gpuConfig(c *ucli.Context) (factored.Config, error) {
-	cfg := factored.Defaults()
+func gpuConfig(c *ucli.Context) (value.Config, error) {
+	cfg := value.Defaults()
 	if path := c.String("config"); path != "" {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			return cfg, exit.New(exit.Usage, err, "gnntrain gpu --print-config shows what such a file holds")
 		}
-		if cfg, err = factored.Read(path, b); err != nil {
+		if cfg, err = value.Read(path, b); err != nil {
 			return cfg, exit.New(exit.Usage, err, "gnntrain gpu --print-config shows what such a file holds")
 		}
 	}
@@ -140,7 +140,7 @@ func gpuConfig(c *ucli.Context) (factored.Config, error) {
 }
 
 // gpuFamily reads the nodes and the workloads to learn on.
-func gpuFamily(c *ucli.Context) (nodes []openb.Node, family []factored.Workload, err error) {
+func gpuFamily(c *ucli.Context) (nodes []openb.Node, family []value.Workload, err error) {
 	const hint = "name the trace's directory with --data, or files with --nodes and --pods; docs/gpu.md says where to get the trace"
 	nodesFile, podFiles := c.String("nodes"), c.StringSlice("pods")
 	if dir := c.String("data"); dir != "" {
@@ -169,19 +169,19 @@ func gpuFamily(c *ucli.Context) (nodes []openb.Node, family []factored.Workload,
 			return nil, nil, exit.New(exit.Usage, err, hint)
 		}
 		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(f), "openb_pod_list_"), ".csv")
-		family = append(family, factored.Workload{Name: name, Pods: pods})
+		family = append(family, value.Workload{Name: name, Pods: pods})
 	}
 	return nodes, family, nil
 }
 
-func learnGPU(c *ucli.Context, t factored.Trainer, out string, figures *tensorboard.Run) error {
+func learnGPU(c *ucli.Context, t value.Trainer, out string, figures *tensorboard.Run) error {
 	var bar *progressbar.ProgressBar
 	if cli.IsTerminal(os.Stderr) {
 		bar = progressbar.NewOptions(t.Config.Iterations, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(),
 			progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth())
 	}
-	var last factored.Progress
-	t.Progress = func(p factored.Progress) {
+	var last value.Progress
+	t.Progress = func(p value.Progress) {
 		last = p
 		figures.Scalar(tagValueLoss, p.Iteration, p.ValueLoss)
 		figures.Scalar(tagAllocation, p.Iteration, p.Allocation)
@@ -193,7 +193,7 @@ func learnGPU(c *ucli.Context, t factored.Trainer, out string, figures *tensorbo
 			_ = bar.Set(p.Iteration)
 		}
 	}
-	t.Evaluated = func(i int, s factored.Score) {
+	t.Evaluated = func(i int, s value.Score) {
 		figures.Scalar(tagGain, i, s.Gain)
 		figures.Scalar(tagWorstGain, i, s.Worst)
 		if bar != nil {
@@ -214,7 +214,7 @@ func learnGPU(c *ucli.Context, t factored.Trainer, out string, figures *tensorbo
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	if score == (factored.Score{}) {
+	if score == (value.Score{}) {
 		return exit.New(exit.Interrupted, errors.New("interrupted before the first evaluation: nothing is learned yet"), "")
 	}
 	fmt.Fprintf(c.App.Writer, "wrote %s: held-out %s, after %s\n", out, gpuFigures(score), last.Elapsed.Round(time.Second))
@@ -225,6 +225,6 @@ func learnGPU(c *ucli.Context, t factored.Trainer, out string, figures *tensorbo
 }
 
 // gpuFigures is a score in words.
-func gpuFigures(s factored.Score) string {
+func gpuFigures(s value.Score) string {
 	return fmt.Sprintf("GPU allocation %.2f%%, %+.2f points against FGD, %+.2f at worst", 100*s.Allocation, 100*s.Gain, 100*s.Worst)
 }

@@ -16,9 +16,9 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/tensorboard"
+	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/flags"
-	"gnnsched/scheduler/online"
 )
 
 // onlineFlags are what a scheduler that learns (rungnn --learn) starts its trainer with.
@@ -45,7 +45,7 @@ func learnOnline(c *ucli.Context) (err error) {
 		return exit.New(exit.Usage, errors.New("--online reads a scheduler's placements from stdin, which is a terminal"), "start it with rungnn --learn")
 	}
 	signal.Ignore(syscall.SIGPIPE) // a scheduler that was killed reads no report, but what was learned is to be saved
-	r, err := online.NewReader(os.Stdin)
+	r, err := experience.NewReader(os.Stdin)
 	if err != nil {
 		return exit.New(exit.Usage, err, "start it with rungnn --learn")
 	}

@@ -20,9 +20,9 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/encode"
+	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/flags"
-	"gnnsched/scheduler/online"
 	"gnnsched/scheduler/sim"
 )
 
@@ -38,7 +38,7 @@ func steps(t *testing.T, n int, network uint64) []byte {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	w, err := online.NewWriter(&b)
+	w, err := experience.NewWriter(&b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func steps(t *testing.T, n int, network uint64) []byte {
 				t.Fatal(err)
 			}
 		}
-		s := online.Step{Number: uint64(i), State: see.Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone(), Before: env.Cost(), Network: network, Log: -1}
+		s := experience.Step{Number: uint64(i), State: see.Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone(), Before: env.Cost(), Network: network, Log: -1}
 		env.Step(0)
 		s.After = env.Cost()
 		if err := w.Write(s); err != nil {

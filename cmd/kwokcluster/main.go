@@ -12,7 +12,7 @@ import (
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/kube"
+	"gnnsched/internal/kubeconfig"
 )
 
 // version is set by the linker.
@@ -57,14 +57,14 @@ func app(args []string) *ucli.App {
 }
 
 func dirFlag() ucli.Flag {
-	return &ucli.StringFlag{Name: "dir", Usage: "`DIR`ectory of the cluster's data; default: " + kube.SimulatedDir()}
+	return &ucli.StringFlag{Name: "dir", Usage: "`DIR`ectory of the cluster's data; default: " + kubeconfig.SimulatedDir()}
 }
 
 func dir(c *ucli.Context) string {
 	if d := c.String("dir"); d != "" {
 		return d
 	}
-	return kube.SimulatedDir()
+	return kubeconfig.SimulatedDir()
 }
 
 // noArguments is the Before of a command that takes flags alone.

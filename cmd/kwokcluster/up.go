@@ -19,7 +19,7 @@ import (
 	"gnnsched/internal/logging"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
-	"gnnsched/workload/openb"
+	"gnnsched/workload/trace/openb"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/kube"
+	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/logging"
 )
 
@@ -29,8 +29,8 @@ func ClusterFlags() []cli.Flag {
 }
 
 // Target reads the flags of ClusterFlags.
-func Target(c *cli.Context) kube.Target {
-	return kube.Target{Kubeconfig: c.String("kubeconfig"), Context: c.String("context")}
+func Target(c *cli.Context) kubeconfig.Target {
+	return kubeconfig.Target{Kubeconfig: c.String("kubeconfig"), Context: c.String("context")}
 }
 
 // LogFlags are --log-dir and --log-level.

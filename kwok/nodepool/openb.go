@@ -4,8 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"gnnsched/scheduler/gpushare"
-	"gnnsched/workload/openb"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/workload/trace/openb"
 )
 
 // OpenB returns the machines of an openb node list as pools of one node each, so that their
@@ -21,8 +21,8 @@ func OpenB(nodes []openb.Node) []Pool {
 		}
 		pools[i] = Pool{Name: n.Name, Count: 1, Capacity: capacity}
 		if n.GPUs > 0 {
-			gpushare.Offer(capacity, n.GPUs)
-			pools[i].Labels = map[string]string{gpushare.Model: n.Model}
+			kube.Offer(capacity, n.GPUs)
+			pools[i].Labels = map[string]string{kube.Model: n.Model}
 		}
 	}
 	return pools

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"testing"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpushare"
-	"gnnsched/workload/openb"
-	"gnnsched/workload/openb/openbtest"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/workload/trace/openb"
+	"gnnsched/workload/trace/openb/openbtest"
 )
 
 // The nodes of the pools are the machines of the list, as the scheduler reads them.
@@ -20,7 +20,7 @@ func TestOpenB(t *testing.T) {
 	for i, p := range pools {
 		n := p.node(0)
 		got := cluster.Node{}
-		gpushare.SetDevices(&got, n.Labels, gpushare.In(n.Status.Allocatable))
+		kube.SetDevices(&got, n.Labels, kube.In(n.Status.Allocatable))
 		a := n.Status.Allocatable
 		got.Allocatable.MilliCPU, got.Allocatable.Memory, got.Allocatable.Pods = a.Cpu().MilliValue(), a.Memory().Value(), a.Pods().Value()
 		if got.Allocatable != list[i].Allocatable() || got.GPUModel != list[i].Model || int64(len(got.GPUs)) != list[i].GPUs {

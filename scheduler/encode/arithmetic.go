@@ -3,7 +3,7 @@ package encode
 import (
 	"math"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 const limit = 4 // of logs and z-scores

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"gnnsched/gnn/graph"
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // Encoder keeps the graph of one cluster between decisions and encodes again only what has

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/golden"
-	"gnnsched/scheduler/cluster"
 )
 
 func drawRequests(t *rapid.T) cluster.Resources {

@@ -4,15 +4,15 @@ import (
 	"slices"
 
 	"gnnsched/gnn/graph"
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpu"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
 )
 
 // GPU encodes nodes and their devices for a workload, which decides what an amount means. It is
 // not safe for concurrent use.
 type GPU struct {
-	typical *gpu.Typical
-	pods    []gpu.Pod
+	typical *fragmentation.Typical
+	pods    []fragmentation.Pod
 	unit    float64 // thousandths of a core that the workload's GPU pods ask for by device, or usualUnit
 
 	// Frequencies of the kinds of typical pods, and what follows from them.
@@ -30,7 +30,7 @@ const most = 8
 
 // NewGPU returns an encoder for the workload with the given typical pods; nil for one that is
 // not known.
-func NewGPU(typical *gpu.Typical) *GPU {
+func NewGPU(typical *fragmentation.Typical) *GPU {
 	e := &GPU{typical: typical, pods: typical.Pods()}
 	var cpu, devices, sizes float64
 	for _, p := range e.pods {
@@ -81,7 +81,7 @@ func (e *GPU) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resources, on cl
 // devices sets rooms, and returns how many devices nobody uses, how many are in use with room
 // left, and what is idle on all together, in devices.
 func (e *GPU) devices(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (whole, shared, idle float64) {
-	_, milli := gpu.Devices(r)
+	_, milli := fragmentation.Devices(r)
 	for i, used := range n.GPUs {
 		if on.Has(i) {
 			used += milli

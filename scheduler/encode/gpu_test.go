@@ -9,14 +9,14 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/graph"
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpu"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
 )
 
 // half of the pods ask for no GPU, a quarter for half a device, an eighth each for one of T4
 // and for two.
-func typical() *gpu.Typical {
-	return gpu.NewTypical([]gpu.Demand{
+func typical() *fragmentation.Typical {
+	return fragmentation.NewTypical([]fragmentation.Demand{
 		{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}, Count: 4},
 		{Requests: cluster.Resources{MilliCPU: 4000, GPUMilli: 500, Pods: 1}, Count: 2},
 		{Requests: cluster.Resources{MilliCPU: 8000, GPU: 1, Pods: 1}, Models: []string{"T4"}, Count: 1},
@@ -73,7 +73,7 @@ func TestGPUNode(t *testing.T) {
 // Workloads that say little leave the features in the range that training shows.
 func TestGPUNodeOfOddWorkloads(t *testing.T) {
 	n := gpuNode("T4", 0, 0)
-	for name, w := range map[string][]gpu.Demand{
+	for name, w := range map[string][]fragmentation.Demand{
 		"unknown":          nil,
 		"hardly any GPU":   {{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}, Count: 99}, {Requests: cluster.Resources{MilliCPU: 1000, GPU: 1, Pods: 1}, Count: 1}},
 		"GPU without CPU":  {{Requests: cluster.Resources{GPU: 1, Pods: 1}, Count: 1}},
@@ -82,7 +82,7 @@ func TestGPUNodeOfOddWorkloads(t *testing.T) {
 		"only names other": {{Requests: cluster.Resources{MilliCPU: 8000, GPU: 1, Pods: 1}, Models: []string{"P100"}, Count: 1}},
 	} {
 		var g graph.GPUNode
-		NewGPU(gpu.NewTypical(w)).Node(&g, n, cluster.Resources{}, 0)
+		NewGPU(fragmentation.NewTypical(w)).Node(&g, n, cluster.Resources{}, 0)
 		for i, x := range g.X {
 			if x < 0 || x > most || x != x {
 				t.Errorf("%s: %s is %v", name, graph.GPUNodeFeatures[i], x)

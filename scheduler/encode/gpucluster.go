@@ -1,6 +1,6 @@
 package encode
 
-import "gnnsched/scheduler/cluster"
+import "gnnsched/internal/cluster"
 
 // GPUCluster follows the sums over a cluster's nodes that the features of its GPU graph follow
 // from, looking again only at the nodes that changed. It is not safe for concurrent use.

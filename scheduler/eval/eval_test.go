@@ -18,8 +18,8 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/golden"
-	"gnnsched/scheduler/cluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"

@@ -12,7 +12,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
-	"gnnsched/scheduler/online"
+	"gnnsched/scheduler/experience"
 )
 
 // Online goes on with a network's training on what a scheduler at work does.
@@ -29,8 +29,8 @@ type Online struct {
 	start   *checkpoint.Checkpoint
 	source  *rand.PCG // of the learner's random numbers
 	learner onlineLearner
-	last    online.Step    // the one before
-	recent  []*graph.Graph // the latest states, for the guard
+	last    experience.Step // the one before
+	recent  []*graph.Graph  // the latest states, for the guard
 	count   OnlineProgress
 	judged  int // updates when the network was last judged
 	stored  int // steps when the state was last stored
@@ -43,7 +43,7 @@ type Online struct {
 type onlineLearner interface {
 	// take takes a step, and learns where it is time to. follows tells that the step before it is
 	// not missing, and paid is the reward of that one. It returns how many updates it made.
-	take(s online.Step, paid float64, follows bool) (updates int, err error)
+	take(s experience.Step, paid float64, follows bool) (updates int, err error)
 	checkpoint() (*checkpoint.Checkpoint, error)
 	every() int                        // updates between two judgements
 	keep(*checkpoint.Checkpoint) error // the scheduler goes on with this network
@@ -76,7 +76,7 @@ const stateEvery = 1024
 
 // Learn learns from the stream until that ends, starting from the weights of c. What was learned is
 // judged and saved even where the stream ends with an error.
-func (o *Online) Learn(r *online.Reader, c *checkpoint.Checkpoint) error {
+func (o *Online) Learn(r *experience.Reader, c *checkpoint.Checkpoint) error {
 	runtime.LockOSThread() // as in Train
 	defer runtime.UnlockOSThread()
 	if err := o.begin(c); err != nil {
@@ -134,7 +134,7 @@ func (o *Online) learnAnew() (err error) {
 }
 
 // take learns from one step.
-func (o *Online) take(s online.Step) error {
+func (o *Online) take(s experience.Step) error {
 	follows, paid := o.count.Steps > 0 && s.Number == o.last.Number+1, 0.0
 	switch {
 	case follows:

@@ -12,7 +12,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
-	"gnnsched/scheduler/online"
+	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -25,7 +25,7 @@ func onlineStream(t *testing.T, steps int) *bytes.Buffer {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	w, err := online.NewWriter(&b)
+	w, err := experience.NewWriter(&b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func onlineStream(t *testing.T, steps int) *bytes.Buffer {
 		for ; !env.Done() && steps > 0; steps-- {
 			number++
 			candidates := env.Candidates()
-			s := online.Step{Number: number, State: see.Graph(env.Snapshot(), env.Pending(), candidates).Clone(), Action: rng.IntN(len(candidates)), Before: env.Cost()}
+			s := experience.Step{Number: number, State: see.Graph(env.Snapshot(), env.Pending(), candidates).Clone(), Action: rng.IntN(len(candidates)), Before: env.Cost()}
 			s.After = s.Before - env.Step(s.Action)
 			if err := w.Write(s); err != nil {
 				t.Fatal(err)
@@ -83,7 +83,7 @@ func TestOnlineLearns(t *testing.T) {
 	}
 	b := onlineStream(t, 3000)
 	b.Truncate(b.Len() - 5)
-	r, err := online.NewReader(b)
+	r, err := experience.NewReader(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestOnlineGaps(t *testing.T) {
 	d := &onlineDQN{config: c, replay: NewReplay(10, 0)}
 	o := Online{Config: c, learner: d}
 	for _, n := range []uint64{1, 2, 3, 5, 6, 8, 9, 10} {
-		if err := o.take(online.Step{Number: n, State: g, Before: float64(n)}); err != nil {
+		if err := o.take(experience.Step{Number: n, State: g, Before: float64(n)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/scheduler/online"
+	"gnnsched/scheduler/experience"
 )
 
 // onlineDQN is deep Q-learning on a stream, from a memory of the steps.
@@ -32,7 +32,7 @@ func newOnlineDQN(config Config, c *checkpoint.Checkpoint, rng *rand.Rand, f *fi
 // forget drops the transitions that wait for their rewards: nobody knows what came of them.
 func (d *onlineDQN) forget() { d.queue = nStep{n: d.config.DQN.NStep, gamma: d.config.Gamma} }
 
-func (d *onlineDQN) take(s online.Step, paid float64, follows bool) (updates int, err error) {
+func (d *onlineDQN) take(s experience.Step, paid float64, follows bool) (updates int, err error) {
 	if follows {
 		d.queue.reward(paid)
 		if t, ok := d.queue.ready(s.State); ok {

@@ -10,7 +10,7 @@ import (
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
-	"gnnsched/scheduler/online"
+	"gnnsched/scheduler/experience"
 )
 
 // onlinePPO is PPO on a stream: rollouts of steps that the network now learning has made. Those
@@ -48,7 +48,7 @@ func (p *onlinePPO) begin() {
 	}
 }
 
-func (p *onlinePPO) take(s online.Step, paid float64, follows bool) (updates int, err error) {
+func (p *onlinePPO) take(s experience.Step, paid float64, follows bool) (updates int, err error) {
 	r := p.rollout
 	switch {
 	case p.open && follows:

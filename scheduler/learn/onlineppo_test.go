@@ -14,7 +14,7 @@ import (
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
-	"gnnsched/scheduler/online"
+	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -35,7 +35,7 @@ type live struct {
 	number, seed uint64
 
 	out    bytes.Buffer
-	writer *online.Writer
+	writer *experience.Writer
 }
 
 func newLive(t *testing.T, c *checkpoint.Checkpoint, steps, lag int) *live {
@@ -45,7 +45,7 @@ func newLive(t *testing.T, c *checkpoint.Checkpoint, steps, lag int) *live {
 	if l.env, err = sim.New(smallEnv()); err != nil {
 		t.Fatal(err)
 	}
-	if l.writer, err = online.NewWriter(&l.out); err != nil {
+	if l.writer, err = experience.NewWriter(&l.out); err != nil {
 		t.Fatal(err)
 	}
 	l.load(c)
@@ -94,7 +94,7 @@ func (l *live) place() {
 		l.t.Fatal(err)
 	}
 	choice, log := policy.Sample(l.rng, l.scores)
-	s := online.Step{
+	s := experience.Step{
 		Number: l.number, State: l.policy.Graph(l.env.Snapshot(), l.env.Pending(), rows).Clone(), Action: choice, Before: l.env.Cost(),
 		Network: l.acting.Fingerprint(), Log: float64(log),
 	}
@@ -127,7 +127,7 @@ func TestOnlinePPOLearns(t *testing.T) {
 				Config: c, Progress: func(p OnlineProgress) { progress = p },
 				Save: func(c *checkpoint.Checkpoint) error { saved++; return scheduler.save(c) },
 			}
-			r, err := online.NewReader(scheduler)
+			r, err := experience.NewReader(scheduler)
 			if err == nil {
 				err = o.Learn(r, start)
 			}
@@ -161,7 +161,7 @@ func TestOnlinePPOTakesTheRecordedProbabilities(t *testing.T) {
 	scheduler := newLive(t, start, 1000, 3)
 	worst := 0.0
 	o := Online{Config: c, Save: scheduler.save, Progress: func(p OnlineProgress) { worst = max(worst, math.Abs(p.Figures["approx_kl"])) }}
-	r, err := online.NewReader(scheduler)
+	r, err := experience.NewReader(scheduler)
 	if err == nil {
 		err = o.Learn(r, start)
 	}
@@ -192,7 +192,7 @@ func TestOnlinePPOStretches(t *testing.T) {
 	states := map[uint64]*graph.Graph{}
 	const other = 14 // of another network
 	for _, n := range []uint64{1, 2, 3, 5, 6, 8, 10, 11, 12, 13, other, 15, 16} {
-		s := online.Step{Number: n, State: episodeGraph(t), Before: float64(n), Network: start.Fingerprint()}
+		s := experience.Step{Number: n, State: episodeGraph(t), Before: float64(n), Network: start.Fingerprint()}
 		if n == other {
 			s.Network++
 		}

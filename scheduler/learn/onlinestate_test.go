@@ -11,21 +11,21 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/scheduler/online"
+	"gnnsched/scheduler/experience"
 )
 
 // halves are two streams of a scheduler, which was started anew in between, and one of both with a gap
 // in place of that.
 func halves(t *testing.T) (first, second, both *bytes.Buffer) {
 	t.Helper()
-	all, err := online.NewReader(onlineStream(t, 800))
+	all, err := experience.NewReader(onlineStream(t, 800))
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := [3]*bytes.Buffer{{}, {}, {}}
-	var writers [3]*online.Writer
+	var writers [3]*experience.Writer
 	for i := range writers {
-		if writers[i], err = online.NewWriter(out[i]); err != nil {
+		if writers[i], err = experience.NewWriter(out[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,7 +56,7 @@ func learned(t *testing.T, o Online, stream *bytes.Buffer, start *checkpoint.Che
 	o.Config.DQN.TargetUpdateFrequency = 30
 	o.Save = func(c *checkpoint.Checkpoint) error { last = c; return nil }
 	o.Note = func(line string) { notes += line + "\n" }
-	r, err := online.NewReader(stream)
+	r, err := experience.NewReader(stream)
 	if err == nil {
 		err = o.Learn(r, start)
 	}
@@ -156,7 +156,7 @@ func TestOnlineKeepsBadNetworksBack(t *testing.T) {
 		Config: c, Guard: Guard{Held: held, Unscheduled: 1, Tolerance: 0.1}, Note: func(string) {},
 		Save: func(c *checkpoint.Checkpoint) error { saved = append(saved, c); return nil }, Progress: func(p OnlineProgress) { progress = p },
 	}
-	r, err := online.NewReader(onlineStream(t, 800))
+	r, err := experience.NewReader(onlineStream(t, 800))
 	if err == nil {
 		err = o.Learn(r, good)
 	}
@@ -185,7 +185,7 @@ func TestOnlineReverts(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer o.learner.drop()
-		r, err := online.NewReader(newLive(t, start, 1000, 0))
+		r, err := experience.NewReader(newLive(t, start, 1000, 0))
 		if err != nil {
 			t.Fatal(err)
 		}

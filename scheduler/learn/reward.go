@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/objective"
-	"gnnsched/scheduler/online"
 	"gnnsched/scheduler/sim"
 )
 
@@ -60,7 +60,7 @@ func (r Reward) step(env *sim.Env, choice int, gamma float64) float64 {
 
 // of is what step pays, for a step of a scheduler at work that is followed by next, where a pod
 // that has to wait costs waitCost. Such a scheduler's workload has no last step.
-func (r Reward) of(s, next online.Step, gamma, waitCost float64) float64 {
+func (r Reward) of(s, next experience.Step, gamma, waitCost float64) float64 {
 	paid := r.paid(s.Before-s.After, s.Before, next.Before, gamma, false)
 	return r.Scale * float64(s.State.Nodes()) * (paid - waitCost*float64(next.Waited-s.Waited))
 }

@@ -7,7 +7,7 @@ import (
 
 	"gnnsched/gnn/graph"
 	"gnnsched/scheduler/encode"
-	"gnnsched/scheduler/online"
+	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/sim"
 )
 
@@ -100,9 +100,9 @@ func TestOnlineRewards(t *testing.T) {
 			r := Reward{kind, 10}
 			steps, waited := paidEpisode(t, r, waitCost, gamma), uint64(0)
 			for i, s := range steps[:len(steps)-1] {
-				now := online.Step{State: s.state, Before: s.before, After: s.before - s.fell, Waited: waited}
+				now := experience.Step{State: s.state, Before: s.before, After: s.before - s.fell, Waited: waited}
 				waited += uint64(s.waited)
-				next := online.Step{State: steps[i+1].state, Before: steps[i+1].before, Waited: waited}
+				next := experience.Step{State: steps[i+1].state, Before: steps[i+1].before, Waited: waited}
 				want := s.paid * r.Scale * float64(s.nodes)
 				if got := r.of(now, next, gamma, waitCost); math.Abs(got-want) > 1e-9 {
 					t.Fatalf("step %d is paid %v, want %v", i, got, want)

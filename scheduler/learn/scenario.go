@@ -1,7 +1,7 @@
 package learn
 
 import (
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload"

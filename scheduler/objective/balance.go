@@ -3,7 +3,7 @@ package objective
 import (
 	"math"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // Balance is how unevenly the available nodes are used: the standard deviation (population)

@@ -1,6 +1,6 @@
 package objective
 
-import "gnnsched/scheduler/cluster"
+import "gnnsched/internal/cluster"
 
 // largePod is what share of the largest node a large pod asks for: 1/largePod of its CPU and
 // of its memory.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // Weighted is a term and its share in a mix.

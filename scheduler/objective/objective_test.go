@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // at returns a node of 10 CPU and 10 GiB with pods that ask for the given tenths of them.

@@ -1,6 +1,6 @@
 package objective
 
-import "gnnsched/scheduler/cluster"
+import "gnnsched/internal/cluster"
 
 // Pack is the share of the available nodes that run anything: 0 for none, 1 for all.
 type Pack struct{}

@@ -1,6 +1,6 @@
 package objective
 
-import "gnnsched/scheduler/cluster"
+import "gnnsched/internal/cluster"
 
 // Term gives the state of a cluster a cost; lower is better.
 type Term interface {

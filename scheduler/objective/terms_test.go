@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 func in(zone string, n *cluster.Node) *cluster.Node {

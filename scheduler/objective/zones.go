@@ -3,7 +3,7 @@ package objective
 import (
 	"math"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // Zones is how unevenly the zones are used: the standard deviation (population) of their CPU

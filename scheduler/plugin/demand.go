@@ -9,21 +9,21 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpu"
-	"gnnsched/workload/openb"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
+	"gnnsched/workload/trace/openb"
 )
 
 // demand is what the profile's pods ask for, which policies for GPUs judge fragmentation by: a file
 // says it, or it is what came so far.
 type demand struct {
 	profile string
-	fixed   *gpu.Typical // of the file; nil without
+	fixed   *fragmentation.Typical // of the file; nil without
 
 	begun  bool
-	counts map[shape]*gpu.Demand
+	counts map[shape]*fragmentation.Demand
 	pods   float64
-	known  *gpu.Typical // of the first `upTo` pods
+	known  *fragmentation.Typical // of the first `upTo` pods
 	upTo   float64
 }
 
@@ -38,7 +38,7 @@ const maxShapes = 4096
 
 // newDemand reads the pod list; an empty path means that what comes is counted.
 func newDemand(profile, podList string) (*demand, error) {
-	d := &demand{profile: profile, counts: map[shape]*gpu.Demand{}}
+	d := &demand{profile: profile, counts: map[shape]*fragmentation.Demand{}}
 	if podList == "" {
 		return d, nil
 	}
@@ -46,11 +46,11 @@ func newDemand(profile, podList string) (*demand, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
-	var all []gpu.Demand
+	var all []fragmentation.Demand
 	for _, p := range pods {
-		all = append(all, gpu.Demand{Requests: p.Requests(), Models: p.Models, Count: 1})
+		all = append(all, fragmentation.Demand{Requests: p.Requests(), Models: p.Models, Count: 1})
 	}
-	d.fixed = gpu.NewTypical(all)
+	d.fixed = fragmentation.NewTypical(all)
 	return d, nil
 }
 
@@ -86,7 +86,7 @@ func (d *demand) add(r cluster.Resources, models []string) {
 		if len(d.counts) >= maxShapes {
 			d.drop()
 		}
-		x = &gpu.Demand{Requests: r, Models: models}
+		x = &fragmentation.Demand{Requests: r, Models: models}
 		d.counts[key] = x
 	}
 	x.Count++
@@ -113,7 +113,7 @@ func (d *demand) shapes() []shape {
 const grown = 1.25
 
 // typical are the typical pods, and whether they are others than at the last call.
-func (d *demand) typical() (t *gpu.Typical, changed bool) {
+func (d *demand) typical() (t *fragmentation.Typical, changed bool) {
 	if d == nil {
 		return nil, false
 	}
@@ -124,16 +124,16 @@ func (d *demand) typical() (t *gpu.Typical, changed bool) {
 	if d.pods < grown*d.upTo || d.pods == 0 {
 		return d.known, false
 	}
-	d.known, d.upTo = gpu.NewTypical(d.workload()), d.pods
+	d.known, d.upTo = fragmentation.NewTypical(d.workload()), d.pods
 	return d.known, true
 }
 
 // workload is what was counted. Pods that ask for no GPU fit on no device, whichever: all that they
 // change is how much the others weigh. So they weigh no more than all others together, lest GPU
 // pods that are few be no part of what is typical, and every node as good as any.
-func (d *demand) workload() []gpu.Demand {
+func (d *demand) workload() []fragmentation.Demand {
 	var with, without float64
-	all := make([]gpu.Demand, 0, len(d.counts))
+	all := make([]fragmentation.Demand, 0, len(d.counts))
 	for _, key := range d.shapes() {
 		x := *d.counts[key]
 		all = append(all, x)

@@ -13,9 +13,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpu"
-	"gnnsched/scheduler/gpushare"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy"
 )
 
@@ -87,7 +87,7 @@ func TestDemandOfFewGPUPods(t *testing.T) {
 	const profile = "few"
 	b := newBed(t, profile, Args{Policy: "fgd"})
 	taken := gpuPod("taken", share(500))
-	taken.Spec.NodeName, taken.Annotations[gpushare.Index] = "a", "0"
+	taken.Spec.NodeName, taken.Annotations[kube.Index] = "a", "0"
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("a", "T4", 1), gpuNode("b", "T4", 1)}, pods: []*v1.Pod{taken}})()
 	d := b.plugin.demand
 	for i := range 1000 {
@@ -117,7 +117,7 @@ func TestDemandOfFewGPUPods(t *testing.T) {
 		even.add(cluster.Resources{MilliCPU: 5}, nil)
 	}
 	even.add(share(400), nil)
-	want := []gpu.Demand{{Requests: share(500), Count: 3}, {Requests: cluster.Resources{MilliCPU: 5}, Count: 3}, {Requests: share(400), Count: 1}}
+	want := []fragmentation.Demand{{Requests: share(500), Count: 3}, {Requests: cluster.Resources{MilliCPU: 5}, Count: 3}, {Requests: share(400), Count: 1}}
 	if d := cmp.Diff(want, even.workload()); d != "" {
 		t.Error(d)
 	}
@@ -179,7 +179,7 @@ func TestDeviceOnTheOnlyNode(t *testing.T) {
 		state := clusterState{nodes: []*v1.Node{gpuNode("only", "T4", 4), gpuNode("other", "G2", 8)}}
 		for i, milli := range []int64{500, 300, 700} {
 			p := gpuPod(fmt.Sprint("on-", i), share(milli))
-			p.Spec.NodeName, p.Annotations[gpushare.Index] = "only", fmt.Sprint(i)
+			p.Spec.NodeName, p.Annotations[kube.Index] = "only", fmt.Sprint(i)
 			state.pods = append(state.pods, p)
 		}
 		defer b.load(t, state)()
@@ -202,8 +202,8 @@ func TestDeviceOnTheOnlyNode(t *testing.T) {
 			if want != n.ChooseDevices(waiting.Requests) {
 				differs++
 			}
-			if got := bound.Annotations[gpushare.Index]; got != gpushare.FormatDevices(want) {
-				t.Errorf("pod %d of seed %d is on %q, want %q", i, seed, got, gpushare.FormatDevices(want))
+			if got := bound.Annotations[kube.Index]; got != kube.FormatDevices(want) {
+				t.Errorf("pod %d of seed %d is on %q, want %q", i, seed, got, kube.FormatDevices(want))
 			}
 			defer func() { _ = b.sched.Cache.ForgetPod(b.log, bound) }()
 		}
@@ -225,7 +225,7 @@ func TestDemandOfAFile(t *testing.T) {
 	}
 	d.come(&cluster.Pod{Requests: cluster.Resources{GPU: 8}})
 	typical, changed := d.typical()
-	want := []gpu.Pod{{MilliCPU: 100, Devices: 1, Milli: 300, Frequency: 1}}
+	want := []fragmentation.Pod{{MilliCPU: 100, Devices: 1, Milli: 300, Frequency: 1}}
 	if d := cmp.Diff(want, typical.Pods()); d != "" || !changed {
 		t.Errorf("changed %v\n%s", changed, d)
 	}
@@ -251,8 +251,8 @@ func TestGPUCheckpointDecides(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if devices := gpushare.Devices(bound.Annotations); int64(devices.Len()) != max(r.GPU, min(r.GPUMilli, 1)) {
-			t.Errorf("%+v is on %q", r, bound.Annotations[gpushare.Index])
+		if devices := kube.Devices(bound.Annotations); int64(devices.Len()) != max(r.GPU, min(r.GPUMilli, 1)) {
+			t.Errorf("%+v is on %q", r, bound.Annotations[kube.Index])
 		}
 		if b.plugin.gpu == nil || b.plugin.learned != nil {
 			t.Error("another policy decided")

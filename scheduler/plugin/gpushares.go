@@ -14,8 +14,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpushare"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 )
 
 // GPUSharesName is the plugin's name in KubeSchedulerConfiguration.
@@ -102,8 +102,8 @@ func (g *GPUShares) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.P
 }
 
 // requestOf is what a pending pod asks for.
-func requestOf(pod *v1.Pod) (gpushare.Request, error) {
-	return gpushare.OfPod(pod.Annotations, gpushare.In(resource.PodRequests(pod, resource.PodResourcesOptions{})))
+func requestOf(pod *v1.Pod) (kube.Request, error) {
+	return kube.OfPod(pod.Annotations, kube.In(resource.PodRequests(pod, resource.PodResourcesOptions{})))
 }
 
 // PreFilterExtensions implements fwk.PreFilterPlugin; Filter looks at the node that it is given.
@@ -145,15 +145,15 @@ func (g *GPUShares) book(info fwk.NodeInfo) *cluster.Node {
 	}
 	node := info.Node()
 	n := &cluster.Node{Name: name, Generation: generation}
-	gpushare.SetDevices(n, node.Labels, gpushare.In(node.Status.Allocatable))
+	kube.SetDevices(n, node.Labels, kube.In(node.Status.Allocatable))
 	n.Allocatable.Pods = math.MaxInt64 // upstream counts them
-	var running []gpushare.Running
+	var running []kube.Running
 	for _, p := range info.GetPods() {
 		if r := runningPod(p); r.Requests.TotalGPUMilli() > 0 {
 			running = append(running, r)
 		}
 	}
-	gpushare.Place(n, running)
+	kube.Place(n, running)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.books[name] = book{generation, n}
@@ -172,18 +172,18 @@ func (g *GPUShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 		return fwk.AsStatus(err)
 	}
 	n := g.book(info)
-	if !n.HasDevices() || a.pod.Requests.GPUMilli == 0 && !a.indexed && !gpushare.Indexed(gpushare.In(info.Node().Status.Allocatable)) {
+	if !n.HasDevices() || a.pod.Requests.GPUMilli == 0 && !a.indexed && !kube.Indexed(kube.In(info.Node().Status.Allocatable)) {
 		return nil
 	}
 	on := g.choose(state, a, n)
-	if !gpushare.HasRoom(n, a.pod.Requests, on) {
+	if !kube.HasRoom(n, a.pod.Requests, on) {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) had no room on the GPUs")
 	}
 	pod.Annotations = maps.Clone(pod.Annotations)
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[gpushare.Index] = gpushare.FormatDevices(on)
+	pod.Annotations[kube.Index] = kube.FormatDevices(on)
 	state.Write(devicesKey, chosen(on))
 	return nil
 }
@@ -192,7 +192,7 @@ func (g *GPUShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 func (g *GPUShares) choose(state fwk.CycleState, a *ask, n *cluster.Node) cluster.DeviceSet {
 	if p, has := deciders.Load(g.handle); has {
 		_, err := state.Read(stateKey)
-		if on := p.(*Plugin).devices(&a.all, n.Name, err == nil); gpushare.HasRoom(n, a.pod.Requests, on) {
+		if on := p.(*Plugin).devices(&a.all, n.Name, err == nil); kube.HasRoom(n, a.pod.Requests, on) {
 			return on
 		}
 	}
@@ -213,7 +213,7 @@ func (g *GPUShares) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	binding := &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-			Annotations: map[string]string{gpushare.Index: gpushare.FormatDevices(cluster.DeviceSet(data.(chosen)))},
+			Annotations: map[string]string{kube.Index: kube.FormatDevices(cluster.DeviceSet(data.(chosen)))},
 		},
 		Target: v1.ObjectReference{Kind: "Node", Name: nodeName},
 	}
@@ -256,7 +256,7 @@ func afterPod(_ klog.Logger, refused *v1.Pod, before, after any) (fwk.QueueingHi
 // says is what a pod says that GPUShares goes by and that may change.
 func says(p *v1.Pod) [4]string {
 	a := p.Annotations
-	return [4]string{a[gpushare.Count], a[gpushare.Milli], a[gpushare.Model], a[gpushare.Index]}
+	return [4]string{a[kube.Count], a[kube.Milli], a[kube.Model], a[kube.Index]}
 }
 
 func hint(worth bool) fwk.QueueingHint {

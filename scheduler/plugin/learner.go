@@ -11,9 +11,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/objective"
-	"gnnsched/scheduler/online"
 	"gnnsched/scheduler/policy"
 )
 
@@ -31,7 +31,7 @@ type Learner struct {
 	rng     *rand.Rand
 	term    objective.Term
 	ledger  *ledger
-	feed    *online.Feed
+	feed    *experience.Feed
 	metrics learnMetrics
 	waited  uint64 // pods that found no node when they were first tried
 }
@@ -54,7 +54,7 @@ func newLearner(ctx context.Context, p *Plugin, args LearnArgs) (*Learner, error
 		rng:     rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), // a restart must not repeat the draws of the last run
 	}
 	log := logger(ctx).WithValues("profile", p.profile)
-	l.feed = online.Start(ctx, online.Config{
+	l.feed = experience.Start(ctx, experience.Config{
 		Command: args.Trainer, Queue: queued, Clock: clock.RealClock{},
 		Sent:   l.metrics.sent.Inc,
 		Output: func(line string) { log.Info("Trainer: " + line) },
@@ -68,7 +68,7 @@ func newLearner(ctx context.Context, p *Plugin, args LearnArgs) (*Learner, error
 	return l, nil
 }
 
-func (l *Learner) send(s online.Step) {
+func (l *Learner) send(s experience.Step) {
 	if !l.feed.Offer(s) {
 		l.metrics.dropped.Inc()
 	}
@@ -82,8 +82,8 @@ func (l *Learner) Close() error {
 
 // decision is what the profile saw when it decided, kept until the pod is bound.
 type decision struct {
-	step     online.Step // but for action and costs
-	rows     []int32     // of the candidates, in the state's order
+	step     experience.Step // but for action and costs
+	rows     []int32         // of the candidates, in the state's order
 	requests cluster.Resources
 	drawn    int32  // row of the node that the network's probabilities chose; -1 where none did
 	entry    *entry // nil until a node is reserved
@@ -95,7 +95,7 @@ func (d *decision) Clone() fwk.StateData { return d }
 // explore notes the decision and may make another candidate the best one.
 func (l *Learner) explore(state fwk.CycleState, pod *cluster.Pod, raw []float32) {
 	d := &decision{
-		step: online.Step{State: l.learned.Graph(&l.mirror.snapshot, pod, l.rows).Clone(), Waited: l.waited, Network: l.net.Fingerprint()},
+		step: experience.Step{State: l.learned.Graph(&l.mirror.snapshot, pod, l.rows).Clone(), Waited: l.waited, Network: l.net.Fingerprint()},
 		rows: slices.Clone(l.rows), requests: pod.Requests, drawn: -1,
 	}
 	choice, explored := -1, false

@@ -19,9 +19,9 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/objective"
-	"gnnsched/scheduler/online"
 	"gnnsched/scheduler/policy"
 )
 
@@ -58,13 +58,13 @@ func drawing(t testing.TB) Args {
 
 // newLearningBed is newBed with a trainer, and with the same draws every time; finish ends the
 // trainer and returns its steps.
-func newLearningBed(t *testing.T, profile string, args Args) (b *bed, finish func() []online.Step) {
+func newLearningBed(t *testing.T, profile string, args Args) (b *bed, finish func() []experience.Step) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "stream")
 	t.Setenv(streamEnv, path)
 	b = newBed(t, profile, args)
 	b.learner.rng = rand.New(rand.NewPCG(1, 2))
-	return b, func() []online.Step {
+	return b, func() []experience.Step {
 		if err := b.sched.Profiles.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -73,11 +73,11 @@ func newLearningBed(t *testing.T, profile string, args Args) (b *bed, finish fun
 			t.Fatal(err)
 		}
 		defer f.Close()
-		r, err := online.NewReader(f)
+		r, err := experience.NewReader(f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out []online.Step
+		var out []experience.Step
 		for {
 			s, err := r.Read()
 			if err == io.EOF { //nolint:errorlint // the bare one is promised
@@ -121,7 +121,7 @@ func (b *bed) cycle(t rapid.TB, profile string, pod *v1.Pod) (state fwk.CycleSta
 func TestBindingsBecomeSteps(t *testing.T) {
 	const profile = "learns"
 	b, finish := newLearningBed(t, profile, learning(t, 0.5))
-	var want []online.Step
+	var want []experience.Step
 	number := uint64(0)
 	for seed := range 30 {
 		state := rapid.Custom(drawState).Example(seed)
@@ -135,7 +135,7 @@ func TestBindingsBecomeSteps(t *testing.T) {
 			} else {
 				f.RunPostBindPlugins(b.ctx, cycle, state.waiting, node)
 				before, after := costsOf(b.learner, state.waiting, node)
-				want = append(want, online.Step{Number: number, Action: actionOf(b.learner, node), Before: before, After: after})
+				want = append(want, experience.Step{Number: number, Action: actionOf(b.learner, node), Before: before, After: after})
 				waitSent(t, profile, len(want))
 			}
 		}

@@ -3,16 +3,16 @@ package plugin
 import (
 	"sync"
 
-	"gnnsched/scheduler/online"
+	"gnnsched/scheduler/experience"
 )
 
 // ledger hands steps on in the order of their decisions and once their pods are bound;
 // bindings run beside each other and end in any order. A step whose pod is not bound leaves
 // a gap in the numbers.
 type ledger struct {
-	limit int               // bindings under way; the oldest is given up for one more
-	send  func(online.Step) // takes the steps, one at a time
-	lose  func()            // is called for each that is given up
+	limit int                   // bindings under way; the oldest is given up for one more
+	send  func(experience.Step) // takes the steps, one at a time
+	lose  func()                // is called for each that is given up
 
 	mu     sync.Mutex
 	number uint64
@@ -21,12 +21,12 @@ type ledger struct {
 
 // entry is a step whose pod is being bound.
 type entry struct {
-	step           online.Step
+	step           experience.Step
 	settled, bound bool
 }
 
 // open numbers a step and waits for settle.
-func (l *ledger) open(s online.Step) *entry {
+func (l *ledger) open(s experience.Step) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.number++

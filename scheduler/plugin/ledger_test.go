@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"gnnsched/scheduler/online"
+	"gnnsched/scheduler/experience"
 )
 
 // However bindings end, the steps of the bound pods go on in the order of their decisions,
@@ -16,14 +16,14 @@ func TestLedger(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var sent []uint64
 		lost := 0
-		l := &ledger{limit: rapid.IntRange(1, 5).Draw(t, "limit"), send: func(s online.Step) { sent = append(sent, s.Number) }, lose: func() { lost++ }}
+		l := &ledger{limit: rapid.IntRange(1, 5).Draw(t, "limit"), send: func(s experience.Step) { sent = append(sent, s.Number) }, lose: func() { lost++ }}
 		var open []*entry
 		bound := map[uint64]bool{}
 		total := 0
 		for range rapid.IntRange(1, 40).Draw(t, "events") {
 			if len(open) == 0 || rapid.Bool().Draw(t, "opens") {
 				total++
-				open = append(open, l.open(online.Step{}))
+				open = append(open, l.open(experience.Step{}))
 				continue
 			}
 			i := rapid.IntRange(0, len(open)-1).Draw(t, "which")

@@ -7,8 +7,8 @@ import (
 	"k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpushare"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 )
 
 // mirror keeps plain values of the scheduler's snapshot, and converts again only the nodes
@@ -85,23 +85,23 @@ func convertNode(info fwk.NodeInfo) *cluster.Node {
 	}
 	n.Allocatable = amounts(info.GetAllocatable())
 	n.Allocatable.Pods = int64(info.GetAllocatable().GetAllowedPodNumber())
-	gpushare.SetDevices(n, node.Labels, gpushare.In(node.Status.Allocatable))
-	running := make([]gpushare.Running, 0, len(info.GetPods()))
+	kube.SetDevices(n, node.Labels, kube.In(node.Status.Allocatable))
+	running := make([]kube.Running, 0, len(info.GetPods()))
 	for _, p := range info.GetPods() {
 		running = append(running, runningPod(p))
 	}
-	gpushare.Place(n, running)
+	kube.Place(n, running)
 	n.Generation = info.GetGeneration()
 	return n
 }
 
 // runningPod is what a pod on a node takes of it.
-func runningPod(p fwk.PodInfo) gpushare.Running {
+func runningPod(p fwk.PodInfo) kube.Running {
 	pod, requested := p.GetPod(), p.CalculateResource().Resource
 	// A pod that contradicts itself was bound by somebody else, or its owner changed it since;
 	// what it requests of the resources counts.
-	gpu, _ := gpushare.OfPod(pod.Annotations, func(name v1.ResourceName) int64 { return requested.GetScalarResources()[name] })
-	out := gpushare.Running{Requests: amounts(requested), On: gpushare.Devices(pod.Annotations)}
+	gpu, _ := kube.OfPod(pod.Annotations, func(name v1.ResourceName) int64 { return requested.GetScalarResources()[name] })
+	out := kube.Running{Requests: amounts(requested), On: kube.Devices(pod.Annotations)}
 	out.Requests.GPU, out.Requests.GPUMilli = gpu.GPU, gpu.GPUMilli
 	return out
 }
@@ -113,7 +113,7 @@ func amounts(r fwk.Resource) cluster.Resources {
 // convertPod keeps what scoring needs: the filters have run.
 func convertPod(pod *v1.Pod) cluster.Pod {
 	r := resource.PodRequests(pod, resource.PodResourcesOptions{})
-	gpu, _ := gpushare.OfPod(pod.Annotations, gpushare.In(r)) // a pod with an error gets no further than GPUShares
+	gpu, _ := kube.OfPod(pod.Annotations, kube.In(r)) // a pod with an error gets no further than GPUShares
 	return cluster.Pod{
 		Name: pod.Name, Namespace: pod.Namespace, GPUModels: gpu.Models,
 		Requests: cluster.Resources{MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value(), GPU: gpu.GPU, GPUMilli: gpu.GPUMilli, Pods: 1},

@@ -19,8 +19,8 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	"pgregory.net/rapid"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpushare"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 )
 
 // world changes a cluster at random in upstream's cache, whose snapshots the mirror follows,
@@ -147,17 +147,17 @@ func (w *world) expect(name string) *cluster.Node {
 		n.Taints = append(n.Taints, cluster.Taint{Key: x.Key, Value: x.Value, Effect: cluster.Effect(x.Effect)})
 	}
 	a := o.Status.Allocatable
-	n.Allocatable = cluster.Resources{MilliCPU: a.Cpu().MilliValue(), Memory: a.Memory().Value(), GPU: value(a, gpushare.Whole), Pods: a.Pods().Value()}
+	n.Allocatable = cluster.Resources{MilliCPU: a.Cpu().MilliValue(), Memory: a.Memory().Value(), GPU: value(a, kube.Whole), Pods: a.Pods().Value()}
 	if n.Allocatable.GPU > 0 {
-		n.GPUs, n.GPUModel = make([]int64, n.Allocatable.GPU), o.Labels[gpushare.Model]
+		n.GPUs, n.GPUModel = make([]int64, n.Allocatable.GPU), o.Labels[kube.Model]
 	}
-	var running []gpushare.Running
+	var running []kube.Running
 	for _, p := range w.pods {
 		if p.Spec.NodeName == name {
-			running = append(running, gpushare.Running{Requests: asks(p), On: gpushare.Devices(p.Annotations)})
+			running = append(running, kube.Running{Requests: asks(p), On: kube.Devices(p.Annotations)})
 		}
 	}
-	gpushare.Place(n, running)
+	kube.Place(n, running)
 	return n
 }
 
@@ -165,7 +165,7 @@ func (w *world) expect(name string) *cluster.Node {
 // container with the sidecars that were started before it, whichever is more; plus overhead.
 func asks(p *v1.Pod) cluster.Resources {
 	of := func(r v1.ResourceList) cluster.Resources {
-		return cluster.Resources{MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value(), GPU: value(r, gpushare.Whole)}
+		return cluster.Resources{MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value(), GPU: value(r, kube.Whole)}
 	}
 	var sum, sidecars, peak cluster.Resources
 	for _, c := range p.Spec.Containers {
@@ -181,7 +181,7 @@ func asks(p *v1.Pod) cluster.Resources {
 	sum = sum.Plus(sidecars)
 	sum = cluster.Resources{MilliCPU: max(peak.MilliCPU, sum.MilliCPU), Memory: max(peak.Memory, sum.Memory), GPU: max(peak.GPU, sum.GPU)}
 	sum = sum.Plus(of(p.Spec.Overhead))
-	if milli, err := strconv.ParseInt(p.Annotations[gpushare.Milli], 10, 64); err == nil {
+	if milli, err := strconv.ParseInt(p.Annotations[kube.Milli], 10, 64); err == nil {
 		sum.GPUMilli = milli
 	}
 	return sum

@@ -1,6 +1,6 @@
 package policy
 
-import "gnnsched/scheduler/cluster"
+import "gnnsched/internal/cluster"
 
 // BestFit prefers the node on which the least is left after placement: CPU and memory, each
 // measured by the most that any candidate offers of it. Unlike MostAllocated it looks at

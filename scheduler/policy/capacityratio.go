@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // maxShapeScore is the most that a point of a shape may score, as in kube-scheduler's

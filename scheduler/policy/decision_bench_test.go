@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
 )
 

@@ -1,6 +1,6 @@
 package policy
 
-import "gnnsched/scheduler/cluster"
+import "gnnsched/internal/cluster"
 
 // DeviceChooser is a policy that also says which GPU devices of a node a pod gets. Where a
 // policy does not, they are those of cluster.Node.ChooseDevices.

@@ -1,6 +1,6 @@
 package policy
 
-import "gnnsched/scheduler/cluster"
+import "gnnsched/internal/cluster"
 
 // DotProduct is the alignment score of Tetris (Grandl et al., Multi-Resource Packing for
 // Cluster Schedulers, SIGCOMM 2014): the dot product of what the pod asks for and what the

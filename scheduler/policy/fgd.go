@@ -4,8 +4,8 @@ import (
 	"math"
 	"math/bits"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpu"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
 )
 
 // FGD is fragmentation gradient descent (Weng et al., USENIX ATC 2023): a placement scores
@@ -16,12 +16,12 @@ import (
 // gpu. A share of a device goes to the device with the highest score, the first of equals.
 // The published figures need the first node of equals.
 type FGD struct {
-	typical *gpu.Typical
+	typical *fragmentation.Typical
 	memory  memory
 }
 
 // NewFGD returns the policy for a workload.
-func NewFGD(typical *gpu.Typical) *FGD { return &FGD{typical: typical} }
+func NewFGD(typical *fragmentation.Typical) *FGD { return &FGD{typical: typical} }
 
 // Name implements Policy.
 func (*FGD) Name() string { return "fgd" }

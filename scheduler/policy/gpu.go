@@ -8,9 +8,9 @@ import (
 
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/encode"
-	"gnnsched/scheduler/gpu"
 )
 
 // GPULearned scores with a network on the GPU graph: a placement is worth what the network
@@ -62,7 +62,7 @@ const (
 )
 
 // NewGPULearned returns a policy that runs net for the workload with the given typical pods.
-func NewGPULearned(name string, net *infer.GPUNetwork, typical *gpu.Typical) *GPULearned {
+func NewGPULearned(name string, net *infer.GPUNetwork, typical *fragmentation.Typical) *GPULearned {
 	l := &GPULearned{name: name, encoder: encode.NewGPU(typical), session: net.Actor(), width: net.Width(), psi: make([]float32, net.Width())}
 	l.cluster = encode.NewGPUCluster(l.encoder)
 	l.forget()
@@ -172,7 +172,7 @@ func option(n *cluster.Node, r cluster.Resources, ways cluster.DeviceSet) cluste
 func (l *GPULearned) state(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) int32 {
 	key := gpuState{free: n.Free().Minus(r), allocatable: n.Allocatable, model: n.GPUModel}
 	key.free.Pods, key.free.GPU, key.free.GPUMilli = 0, 0, 0 // the devices say it
-	_, milli := gpu.Devices(r)
+	_, milli := fragmentation.Devices(r)
 	for i, used := range n.GPUs {
 		if on.Has(i) {
 			used += milli

@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpu"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy"
 )
 
@@ -64,7 +64,7 @@ func TestPublishedGPUPolicies(t *testing.T) {
 // With half of the pods wanting a whole device, what is left of a shared one is lost to them:
 // a share goes where it fragments least, on the right device of the right node.
 func TestFGD(t *testing.T) {
-	typical := gpu.NewTypical([]gpu.Demand{{Requests: whole(1), Count: 1}, {Requests: part(500), Count: 1}})
+	typical := fragmentation.NewTypical([]fragmentation.Demand{{Requests: whole(1), Count: 1}, {Requests: part(500), Count: 1}})
 	p := policy.NewFGD(typical)
 	idle, shared := gpuNode(64_000, 2), gpuNode(64_000, 2, part(500))
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{idle, shared}}
@@ -87,7 +87,7 @@ func TestFGD(t *testing.T) {
 // What a policy remembers never shows: while nodes change, a new one scores the same; and the
 // devices that it chooses have the room.
 func TestGPUPoliciesRememberRight(t *testing.T) {
-	typical := gpu.NewTypical([]gpu.Demand{{Requests: whole(1), Count: 3}, {Requests: part(300), Count: 2}, {Requests: whole(2), Count: 1}, {Requests: cluster.Resources{MilliCPU: 4000, Pods: 1}, Count: 1}})
+	typical := fragmentation.NewTypical([]fragmentation.Demand{{Requests: whole(1), Count: 3}, {Requests: part(300), Count: 2}, {Requests: whole(2), Count: 1}, {Requests: cluster.Resources{MilliCPU: 4000, Pods: 1}, Count: 1}})
 	for _, h := range policy.GPUHeuristics() {
 		t.Run(h.Name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {

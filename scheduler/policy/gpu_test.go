@@ -12,9 +12,9 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/encode"
-	"gnnsched/scheduler/gpu"
 	"gnnsched/scheduler/policy"
 )
 
@@ -27,7 +27,7 @@ func gpuNetwork(t testing.TB, head checkpoint.Head) *infer.GPUNetwork {
 	return net
 }
 
-var gpuDemand = []gpu.Demand{
+var gpuDemand = []fragmentation.Demand{
 	{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}, Count: 3},
 	{Requests: part(500), Count: 2}, {Requests: part(300), Count: 1}, {Requests: whole(1), Count: 2}, {Requests: whole(2), Count: 1},
 }
@@ -35,7 +35,7 @@ var gpuDemand = []gpu.Demand{
 // What a policy that keeps much gives, over many decisions, is what the network gives for the
 // node as it is and as it will be on its best devices, computed anew.
 func TestGPULearnedIsTheNetwork(t *testing.T) {
-	typical := gpu.NewTypical(gpuDemand)
+	typical := fragmentation.NewTypical(gpuDemand)
 	for _, head := range []checkpoint.Head{checkpoint.DQN, checkpoint.ActorCritic} {
 		net := gpuNetwork(t, head)
 		session, e := net.Actor(), encode.NewGPU(typical)
@@ -82,7 +82,7 @@ func TestGPULearnedIsTheNetwork(t *testing.T) {
 // The order of the nodes makes no difference to their scores.
 func TestGPULearnedIsEquivariant(t *testing.T) {
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{gpuNode(64_000, 4, part(300)), gpuNode(64_000, 2, whole(1)), gpuNode(8000, 2), gpuNode(64_000, 4, part(500), part(300))}}
-	pod, net, typical := &cluster.Pod{Requests: part(300)}, gpuNetwork(t, checkpoint.DQN), gpu.NewTypical(gpuDemand)
+	pod, net, typical := &cluster.Pod{Requests: part(300)}, gpuNetwork(t, checkpoint.DQN), fragmentation.NewTypical(gpuDemand)
 	rows := []int32{0, 1, 2, 3}
 	before := slices.Clone(scores(t, policy.NewGPULearned("a", net, typical), s, pod, rows))
 	slices.Reverse(s.Nodes)
@@ -110,7 +110,7 @@ func TestGPULearnedGivesUp(t *testing.T) {
 // Before the first look at the cluster the devices are those that anybody would take.
 func TestGPULearnedBeforeScore(t *testing.T) {
 	n, pod := gpuNode(64_000, 3, part(300), part(600)), &cluster.Pod{Requests: part(300)}
-	p := policy.NewGPULearned("early", gpuNetwork(t, checkpoint.DQN), gpu.NewTypical(gpuDemand))
+	p := policy.NewGPULearned("early", gpuNetwork(t, checkpoint.DQN), fragmentation.NewTypical(gpuDemand))
 	if got, want := p.Devices(n, pod), n.ChooseDevices(pod.Requests); got != want {
 		t.Errorf("%b, want %b", got, want)
 	}
@@ -119,7 +119,7 @@ func TestGPULearnedBeforeScore(t *testing.T) {
 // A pod without GPU is worth nothing on a node without GPUs, whatever the network.
 func TestGPULearnedOnNodesWithoutGPUs(t *testing.T) {
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{gpuNode(64_000, 0), gpuNode(64_000, 2)}}
-	got := scores(t, policy.NewGPULearned("any", gpuNetwork(t, checkpoint.DQN), gpu.NewTypical(gpuDemand)), s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}}, []int32{0, 1})
+	got := scores(t, policy.NewGPULearned("any", gpuNetwork(t, checkpoint.DQN), fragmentation.NewTypical(gpuDemand)), s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}}, []int32{0, 1})
 	if got[0] != 0 || got[1] == 0 {
 		t.Errorf("%v", got)
 	}

@@ -1,6 +1,6 @@
 package policy
 
-import "gnnsched/scheduler/cluster"
+import "gnnsched/internal/cluster"
 
 // The largest machine, by which the published GPU policies measure.
 const (

@@ -3,7 +3,7 @@ package policy
 import (
 	"strings"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/objective"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/objective"
 )
 

@@ -3,7 +3,7 @@ package policy
 import (
 	"math"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // GreedyBalance chooses the node that leaves objective balance lowest after this placement:

@@ -3,7 +3,7 @@ package policy
 import (
 	"math"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // What kube-scheduler takes a pod to ask for, when it scores by LeastAllocated, where the

@@ -3,7 +3,7 @@ package policy
 import (
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/encode"
 )
 

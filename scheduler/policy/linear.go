@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // LinearFeatures are what Linear weighs, by name and in order, each of one candidate and of

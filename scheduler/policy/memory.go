@@ -1,6 +1,6 @@
 package policy
 
-import "gnnsched/scheduler/cluster"
+import "gnnsched/internal/cluster"
 
 // memory keeps the scores of a policy that looks at one node and the pod's requests alone.
 // Between two decisions one node changes, so that most scores are still right.

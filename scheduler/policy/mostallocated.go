@@ -1,6 +1,6 @@
 package policy
 
-import "gnnsched/scheduler/cluster"
+import "gnnsched/internal/cluster"
 
 // MostAllocated is kube-scheduler's NodeResourcesFit with the MostAllocated strategy over CPU
 // and memory with weight one, as in Kubernetes 1.36: the fuller a node is after placement,

@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // Policy scores candidates; the best has the highest score. A policy may keep state between

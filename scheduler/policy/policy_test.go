@@ -10,7 +10,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
 )
 

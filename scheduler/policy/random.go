@@ -3,7 +3,7 @@ package policy
 import (
 	"math/rand/v2"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // Random scores at random: every candidate is as likely as any other, and so is every GPU

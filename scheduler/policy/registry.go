@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"gnnsched/scheduler/gpu"
+	"gnnsched/internal/fragmentation"
 )
 
 // Heuristic is a policy that needs no checkpoint, as evaluation, the plugin and the flags
@@ -22,8 +22,8 @@ type Heuristic struct {
 
 // Setting is what a policy is made for.
 type Setting struct {
-	Seed    uint64       // a policy that draws at random draws from it
-	Typical *gpu.Typical // what the workload's pods ask for; nil where nobody knows
+	Seed    uint64                 // a policy that draws at random draws from it
+	Typical *fragmentation.Typical // what the workload's pods ask for; nil where nobody knows
 }
 
 // randomStream keeps what the random policy draws from a seed apart from all else that is

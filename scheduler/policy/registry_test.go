@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
 )
 

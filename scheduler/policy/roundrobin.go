@@ -1,6 +1,6 @@
 package policy
 
-import "gnnsched/scheduler/cluster"
+import "gnnsched/internal/cluster"
 
 // RoundRobin takes the nodes in turn, in the snapshot's order: the first candidate after the
 // node that it chose last. It takes its best to be what is done. Where nodes join or leave

@@ -21,7 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"pgregory.net/rapid"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
 )
 

@@ -1,6 +1,6 @@
 package policy
 
-import "gnnsched/scheduler/cluster"
+import "gnnsched/internal/cluster"
 
 // zoneView is how the zones are used, and what one more pod in each would change of it.
 type zoneView struct {

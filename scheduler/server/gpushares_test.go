@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpushare"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 )
 
 // shareNodes are the nodes of the lab whose GPUs are shared: two of four T4 each.
@@ -22,7 +22,7 @@ const (
 
 // sharePod asks for GPUs on the nodes whose GPUs are shared.
 func sharePod(name, scheduler string, r cluster.Resources, models ...string) *corev1.Pod {
-	annotations, list := gpushare.Describe(r, models)
+	annotations, list := kube.Describe(r, models)
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
 		Spec: corev1.PodSpec{
@@ -53,16 +53,16 @@ func (l *lab) devices(t *testing.T, namespace string) (given int64) {
 		if p.Spec.NodeName == "" {
 			continue
 		}
-		r, err := gpushare.OfPod(p.Annotations, gpushare.In(p.Spec.Containers[0].Resources.Requests))
+		r, err := kube.OfPod(p.Annotations, kube.In(p.Spec.Containers[0].Resources.Requests))
 		if err != nil {
 			t.Fatal(err)
 		}
-		on, milli := gpushare.Devices(p.Annotations), r.GPUMilli
+		on, milli := kube.Devices(p.Annotations), r.GPUMilli
 		if r.GPU > 0 {
 			milli = cluster.DeviceMilli
 		}
 		if int64(on.Len()) != max(r.GPU, 1) {
-			t.Errorf("%s asks for %+v and is on %q of %s", p.Name, r, p.Annotations[gpushare.Index], p.Spec.NodeName)
+			t.Errorf("%s asks for %+v and is on %q of %s", p.Name, r, p.Annotations[kube.Index], p.Spec.NodeName)
 		}
 		if used[p.Spec.NodeName] == nil {
 			used[p.Spec.NodeName] = make([]int64, shareDevices)
@@ -145,7 +145,7 @@ func (l *lab) testShares(t *testing.T) {
 	})
 
 	// A pod that was refused for what it says is tried again once it is mended, not minutes later.
-	mended := []byte(`{"metadata":{"annotations":{"` + gpushare.Model + `":"T4"}}}`)
+	mended := []byte(`{"metadata":{"annotations":{"` + kube.Model + `":"T4"}}}`)
 	if _, err := l.client.CoreV1().Pods(ns).Patch(t.Context(), "other-model", types.MergePatchType, mended, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}

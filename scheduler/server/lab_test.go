@@ -28,9 +28,9 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
-	"gnnsched/scheduler/gpushare"
 )
 
 // lab is a simulated cluster, what talks to it, and the address of the scheduler's endpoint.
@@ -58,14 +58,14 @@ func pools() []nodepool.Pool {
 		return []corev1.Taint{{Key: key, Value: value, Effect: corev1.TaintEffectNoSchedule}}
 	}
 	shared := capacity("8", "")
-	gpushare.Offer(shared, shareDevices)
+	kube.Offer(shared, shareDevices)
 	return []nodepool.Pool{
 		{Name: "ssd", Count: 3, Capacity: capacity("16", ""), Labels: map[string]string{"disk": "ssd"}, Zones: []string{"a", "b", "c"}},
 		{Name: "hdd", Count: 3, Capacity: capacity("16", ""), Labels: map[string]string{"disk": "hdd"}, Zones: []string{"a", "b", "c"}},
 		{Name: "gpu", Count: 2, Capacity: capacity("8", "4"), Taints: taint("dedicated", "gpu"), Zones: []string{"a"}},
 		{Name: "tight", Count: 1, Capacity: capacity("2", ""), Taints: taint("reserved", "tight"), Zones: []string{"a"}},
 		{Name: "ports", Count: 2, Capacity: capacity("8", ""), Taints: taint("reserved", "ports"), Zones: []string{"b"}},
-		{Name: "shared", Count: shareNodes, Capacity: shared, Labels: map[string]string{"shared": "yes", gpushare.Model: "T4"}, Taints: taint("reserved", "shared")},
+		{Name: "shared", Count: shareNodes, Capacity: shared, Labels: map[string]string{"shared": "yes", kube.Model: "T4"}, Taints: taint("reserved", "shared")},
 	}
 }
 

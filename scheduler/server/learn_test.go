@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/scheduler/online"
+	"gnnsched/scheduler/experience"
 )
 
 // trainerEnv makes the test binary a trainer that writes the checkpoint of that name.
@@ -26,13 +26,13 @@ const (
 // networks that were there. With diesEnv it dies after the first.
 func fakeTrainer(path string) int {
 	c, err := checkpoint.Load(path)
-	var r *online.Reader
+	var r *experience.Reader
 	if err == nil {
-		r, err = online.NewReader(os.Stdin)
+		r, err = experience.NewReader(os.Stdin)
 	}
 	known := map[uint64]bool{}
 	for n := 1; err == nil; n++ {
-		var s online.Step
+		var s experience.Step
 		if s, err = r.Read(); err != nil {
 			break
 		}
@@ -91,7 +91,7 @@ func (l *lab) testVariantLearns(t *testing.T, variant string) {
 	// The API server in this process comes and goes with goroutines of its own.
 	stacks := make([]byte, 16<<20)
 	l.until(t, "nothing of the feed to be left after the scheduler has stopped", func() error {
-		if all := stacks[:runtime.Stack(stacks, true)]; bytes.Contains(all, []byte("scheduler/online.")) {
+		if all := stacks[:runtime.Stack(stacks, true)]; bytes.Contains(all, []byte("scheduler/experience.")) {
 			return fmt.Errorf("of %d bytes of stacks some are the feed's", len(all)) // one may be closing its pipe
 		}
 		return nil

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/workload"
 )
 

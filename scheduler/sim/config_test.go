@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/golden"
-	"gnnsched/scheduler/cluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
 )

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/workload"
 )
 

@@ -3,8 +3,8 @@ package sim
 import (
 	"fmt"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpu"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
 )
@@ -16,7 +16,7 @@ type Env struct {
 	trace workload.Trace // nil where the configuration has none
 	openb *OpenB         // likewise
 
-	typical *gpu.Typical
+	typical *fragmentation.Typical
 
 	seed     uint64
 	snapshot cluster.Snapshot
@@ -63,7 +63,7 @@ func New(cfg Config) (*Env, error) {
 			return nil, fmt.Errorf("simulator: %w", err)
 		}
 	}
-	e.typical = gpu.NewTypical(e.demand())
+	e.typical = fragmentation.NewTypical(e.demand())
 	return e, nil
 }
 

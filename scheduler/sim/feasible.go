@@ -3,7 +3,7 @@ package sim
 import (
 	"slices"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // feasible keeps the nodes that pods of each shape fit on while nodes change. A step changes

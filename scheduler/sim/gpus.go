@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // GPUOutcome is how an episode went for the GPUs. Fractions are of all devices of the

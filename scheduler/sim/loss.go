@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // lossAt is after how many arrivals nodes go.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"sync/atomic"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // NodeSize is what a node may be.

@@ -3,10 +3,10 @@ package sim
 import (
 	"fmt"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpu"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
 	"gnnsched/workload"
-	"gnnsched/workload/openb"
+	"gnnsched/workload/trace/openb"
 )
 
 // OpenB is the machines and pods of an openb trace: by two files, or as values for a program
@@ -101,12 +101,12 @@ func (o *OpenB) arrivals(seed uint64) (arrivals, error) {
 
 // Typical are the typical pods of what an episode's pods are drawn from: the trace, or the
 // shapes by weight. It is nil where every deployment asks for something else.
-func (e *Env) Typical() *gpu.Typical { return e.typical }
+func (e *Env) Typical() *fragmentation.Typical { return e.typical }
 
 // demand is what the pods of the configuration ask for and how often.
-func (e *Env) demand() (out []gpu.Demand) {
+func (e *Env) demand() (out []fragmentation.Demand) {
 	add := func(s workload.Shape, count float64) {
-		out = append(out, gpu.Demand{Requests: s.Requests, Models: s.GPUModels, Count: count})
+		out = append(out, fragmentation.Demand{Requests: s.Requests, Models: s.GPUModels, Count: count})
 	}
 	switch {
 	case e.openb != nil:

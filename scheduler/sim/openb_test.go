@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
-	"gnnsched/workload/openb"
+	"gnnsched/workload/trace/openb"
 )
 
 func openbConfig(t testing.TB, factor float64) Config {

@@ -3,7 +3,7 @@ package sim
 import (
 	"gonum.org/v1/gonum/stat"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/objective"
 )
 

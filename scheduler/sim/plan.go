@@ -3,7 +3,7 @@ package sim
 import (
 	"math"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // Arrival is one pod of an episode's workload.

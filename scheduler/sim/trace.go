@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"gnnsched/workload"
-	"gnnsched/workload/tracefile"
+	"gnnsched/workload/trace"
 )
 
 // Trace says which pods arrive when, and for how long they run, by a file.
@@ -49,7 +49,7 @@ func (t Trace) read() (workload.Trace, error) {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
 	defer f.Close() // it is only read
-	read, err := tracefile.Read(f, t.File, tracefile.Auto)
+	read, err := trace.Read(f, t.File, trace.Auto)
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/objective"
 )
 

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpushare"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/workload"
 )
 
@@ -62,7 +62,7 @@ func podName(d workload.Deployment, i int) string {
 func (c *Config) template(s workload.Shape, ours map[string]string) corev1.PodTemplateSpec {
 	labels := maps.Clone(ours)
 	maps.Copy(labels, s.Labels)
-	annotations, gpus := gpushare.Describe(s.Requests, s.GPUModels)
+	annotations, gpus := kube.Describe(s.Requests, s.GPUModels)
 	requests, limits := list(s.Requests), list(s.Limits)
 	maps.Copy(requests, gpus) // of which Kubernetes wants request and limit alike
 	maps.Copy(limits, gpus)

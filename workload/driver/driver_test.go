@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/cluster"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/toycluster"

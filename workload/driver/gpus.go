@@ -1,6 +1,6 @@
 package driver
 
-import "gnnsched/scheduler/cluster"
+import "gnnsched/internal/cluster"
 
 // GPUSummary is how a fill went for the GPUs of the schedulable nodes, in thousandths of a
 // device.

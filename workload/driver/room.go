@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/pager"
 	resourcehelper "k8s.io/component-helpers/resource"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/scheduler/gpushare"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/workload"
 )
 
@@ -43,7 +43,7 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 		counted[n.Name] = true
 		r.Nodes++
 		offers := cluster.Node{Allocatable: amounts(n.Status.Allocatable, n.Status.Allocatable.Pods().Value())}
-		gpushare.SetDevices(&offers, n.Labels, gpushare.In(n.Status.Allocatable))
+		kube.SetDevices(&offers, n.Labels, kube.In(n.Status.Allocatable))
 		r.Allocatable = r.Allocatable.Plus(offers.Allocatable)
 		return nil
 	})
@@ -59,7 +59,7 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 		if counted[p.Spec.NodeName] && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
 			asks := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
 			used := amounts(asks, 1)
-			gpu, _ := gpushare.OfPod(p.Annotations, gpushare.In(asks)) // what contradicts itself has what it requests
+			gpu, _ := kube.OfPod(p.Annotations, kube.In(asks)) // what contradicts itself has what it requests
 			used.GPU, used.GPUMilli = gpu.GPU, gpu.GPUMilli
 			r.Used = r.Used.Plus(used)
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 )

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 )
 
 // clone copies nodes, so that pods can be added to the copies.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/sim"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"gnnsched/scheduler/cluster"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/optimum"
 	"gnnsched/scheduler/objective"

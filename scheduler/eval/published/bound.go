@@ -1,8 +1,8 @@
 package published
 
 import (
-	"gnnsched/scheduler/cluster"
-	"gnnsched/workload/openb"
+	"gnnsched/internal/cluster"
+	"gnnsched/workload/trace/openb"
 )
 
 // Bound is a fraction of the cluster's GPUs that no policy can give to the arrivals, in their

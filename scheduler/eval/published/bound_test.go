@@ -7,9 +7,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"gnnsched/scheduler/cluster"
-	"gnnsched/workload/openb"
-	"gnnsched/workload/openb/openbtest"
+	"gnnsched/internal/cluster"
+	"gnnsched/workload/trace/openb"
+	"gnnsched/workload/trace/openb/openbtest"
 )
 
 // Two devices; a pod of 800 comes first and has to be placed, then whole ones and one of 100.

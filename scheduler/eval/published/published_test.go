@@ -16,7 +16,7 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
-	"gnnsched/workload/openb/openbtest"
+	"gnnsched/workload/trace/openb/openbtest"
 )
 
 func contenders(t testing.TB, names ...string) (out []eval.Contender) {

@@ -12,7 +12,7 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
-	"gnnsched/workload/openb"
+	"gnnsched/workload/trace/openb"
 )
 
 // What the published runs used.

@@ -1,0 +1,111 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+
+	"gnnsched/cmd/internal/top/state"
+)
+
+// writeTable writes the nodes as kubectl would, a line of totals, and what does not belong
+// to a node below.
+func writeTable(w io.Writer, f *state.Frame, wide bool) error {
+	head := []string{"NAME", "STATUS", "ROLES", "AGE", "VERSION", "CPU", "MEMORY", "GPU", "PODS"}
+	if wide {
+		head = append(head, "ZONE", "INTERNAL-IP", "TAINTS")
+	}
+	var text strings.Builder
+	lines := newTable(&text)
+	lines.Header(head)
+	for i := range f.Nodes {
+		if err := lines.Append(nodeRow(f.Time, &f.Nodes[i], wide)); err != nil {
+			return fmt.Errorf("write the table: %w", err)
+		}
+	}
+	if err := lines.Append(totalRow(&f.Totals, len(head))); err != nil {
+		return fmt.Errorf("write the table: %w", err)
+	}
+	if err := lines.Render(); err != nil {
+		return fmt.Errorf("write the table: %w", err)
+	}
+	for line := range strings.Lines(text.String()) {
+		if _, err := io.WriteString(w, strings.TrimRight(line, " \n")+"\n"); err != nil {
+			return err
+		}
+	}
+	return writeSummary(w, f)
+}
+
+// newTable is plain columns, without lines and without a trace of colour.
+func newTable(w io.Writer) *tablewriter.Table {
+	left := tw.CellAlignment{Global: tw.AlignLeft}
+	pad := tw.CellPadding{Global: tw.Padding{Left: "", Right: "   ", Overwrite: true}}
+	plain := tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off}
+	cell := tw.CellConfig{Formatting: plain, Alignment: left, Padding: pad}
+	return tablewriter.NewTable(w,
+		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
+			Borders:  tw.BorderNone,
+			Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone},
+		})),
+		tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell}),
+		tablewriter.WithTrimSpace(tw.Off),
+	)
+}
+
+func nodeRow(now time.Time, n *state.Node, wide bool) []string {
+	row := []string{
+		n.Name, n.Status, orNone(strings.Join(n.Roles, ",")), state.Age(now, n.Created), orNone(n.Version),
+		usage(n.CPU, state.Cores), usage(n.Memory, state.Bytes), devices(n.GPU), devices(n.Pods),
+	}
+	if wide {
+		row = append(row, orNone(n.Zone), orNone(n.InternalIP), orNone(strings.Join(n.Taints, ",")))
+	}
+	return row
+}
+
+func totalRow(t *state.Totals, columns int) []string {
+	row := make([]string, columns)
+	copy(row, []string{
+		"TOTAL", fmt.Sprintf("%d/%d ready", t.Ready, t.Nodes), "", "", "",
+		usage(t.CPU, state.Cores), usage(t.Memory, state.Bytes), devices(t.GPU), devices(t.Pods),
+	})
+	return row
+}
+
+func usage(u state.Usage, write func(int64) string) string {
+	return write(u.Requested) + "/" + write(u.Allocatable) + " (" + state.Percent(u.Fraction()) + ")"
+}
+
+func devices(u state.Usage) string {
+	if u.Requested == 0 && u.Allocatable == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d/%d", u.Requested, u.Allocatable)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "<none>"
+	}
+	return s
+}
+
+func writeSummary(w io.Writer, f *state.Frame) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nPending pods: %d\n", f.PendingCount)
+	fmt.Fprintf(&b, "CPU spread:   std %.3f, mean %.3f over %d worker nodes\n", f.CPUSpread.Std, f.CPUSpread.Mean, f.CPUSpread.Nodes)
+	for _, s := range f.Schedulers {
+		fmt.Fprintf(&b, "Scheduler:    %s: bound %d, pending %d, bound/s %s\n", s.Name, s.Bound, s.Pending, state.Rate(s.Rate))
+	}
+	if f.Lost != nil {
+		fmt.Fprintf(&b, "Disconnected: since %s: %s\n", f.Lost.Since.Format(time.RFC3339), f.Lost.Reason)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,226 @@
+package top
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
+
+	"gnnsched/cmd/internal/top/query"
+	"gnnsched/cmd/internal/top/report"
+	"gnnsched/cmd/internal/top/view"
+	"gnnsched/internal/exit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func client() *fake.Clientset {
+	node := func(name, cpu string) *v1.Node {
+		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{"cpu": resource.MustParse(cpu)}}}
+	}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: v1.PodSpec{
+		NodeName: "node-b", SchedulerName: "gnn",
+		Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("2")}}}},
+	}}
+	return fake.NewClientset(node("node-a", "4"), node("node-b", "8"), pod)
+}
+
+// screen collects what is drawn and tells when a text has been.
+type screen struct {
+	mu    sync.Mutex
+	drawn bytes.Buffer
+	more  chan struct{}
+}
+
+func newScreen() *screen { return &screen{more: make(chan struct{}, 1)} }
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+	return s.drawn.Write(p)
+}
+
+func (s *screen) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ansi.Strip(s.drawn.String())
+}
+
+func (s *screen) waitFor(t *testing.T, text string) {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for !strings.Contains(s.text(), text) {
+		select {
+		case <-s.more:
+		case <-timeout:
+			t.Errorf("%q was never drawn, but\n%s", text, s.text())
+			return
+		}
+	}
+}
+
+// TestRun drives the view over pipes: it draws the cluster, follows keys, and leaves nothing
+// behind however it ends.
+func TestRun(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		key  string
+		want error
+	}{
+		{"q", "q", nil},
+		{"Ctrl-C", "\x03", ErrInterrupted},
+		{"the caller", "", nil},
+	} {
+		out := newScreen()
+		keys, typed := io.Pipe()
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() {
+			done <- Run(ctx, Config{Client: client(), Title: "unit", In: keys, Out: out, Env: []string{"TERM=xterm-256color"}, Status: func() string { return "busy" }})
+		}()
+		for _, text := range []string{"node-a", "node-b", "unit", "busy", "25%"} {
+			out.waitFor(t, text)
+		}
+		if c.key == "" {
+			cancel()
+		} else if _, err := io.WriteString(typed, c.key); err != nil {
+			t.Error(err)
+		}
+		select {
+		case err := <-done:
+			if !errors.Is(err, c.want) || c.want == nil && err != nil {
+				t.Errorf("%s: %v, want %v", c.name, err, c.want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s does not end the view", c.name)
+		}
+		typed.Close()
+		cancel()
+		out.mu.Lock()
+		if !bytes.Contains(out.drawn.Bytes(), []byte("\x1b[?1049l")) {
+			t.Errorf("%s: the terminal stays on the alternate screen", c.name)
+		}
+		out.mu.Unlock()
+	}
+}
+
+func TestRunWithoutACluster(t *testing.T) {
+	dead := client()
+	dead.PrependReactor("list", "nodes", func(ktesting.Action) (bool, runtime.Object, error) {
+		return true, nil, &url.Error{Op: "Get", URL: "https://x", Err: syscall.ECONNREFUSED}
+	})
+	for name, look := range map[string]func(Config) error{
+		"Run":    func(c Config) error { return Run(context.Background(), c) },
+		"Once":   func(c Config) error { return Once(context.Background(), c, report.Table) },
+		"Follow": func(c Config) error { return Follow(context.Background(), c, report.Table) },
+	} {
+		var out bytes.Buffer
+		if err := look(Config{Client: dead, Out: &out}); exit.Code(err) != exit.Unreachable || out.Len() > 0 {
+			t.Errorf("%s: %v, drawn %q", name, err, out.String())
+		}
+		if err := look(Config{Client: dead, Interval: time.Millisecond, Out: &out}); exit.Code(err) != exit.Usage {
+			t.Errorf("%s with a wrong interval: %v", name, err)
+		}
+		if err := look(Config{Client: dead, Selector: "=", Out: &out}); exit.Code(err) != exit.Usage {
+			t.Errorf("%s with a wrong selector: %v", name, err)
+		}
+	}
+}
+
+func TestOnce(t *testing.T) {
+	var out bytes.Buffer
+	if err := Once(context.Background(), Config{Client: client(), Out: &out, Sort: query.By(query.CPU)}, report.JSON); err != nil {
+		t.Fatal(err)
+	}
+	var doc report.Document
+	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if len(doc.Nodes) != 2 || doc.Nodes[0].Name != "node-b" || doc.Nodes[0].CPU.Fraction != 0.25 || doc.Totals.CPU.Requested != 2000 {
+		t.Errorf("got %+v", doc)
+	}
+}
+
+func TestSnapshot(t *testing.T) {
+	f, err := Snapshot(context.Background(), client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := report.Line(&f), "2 nodes (2 not ready), 1 pods bound, 0 pending, CPU 17%, spread 0.125"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestFollow(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	out := newScreen()
+	done := make(chan error, 1)
+	go func() {
+		done <- Follow(ctx, Config{Client: client(), Out: out, Interval: view.MinInterval}, report.JSON)
+	}()
+	for strings.Count(out.text(), "\n") < 3 {
+		<-out.more
+	}
+	cancel()
+	if err := <-done; exit.Code(err) != exit.Interrupted {
+		t.Errorf("ended with %v", err)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(out.text()), "\n") {
+		var doc report.Document
+		if err := json.Unmarshal([]byte(line), &doc); err != nil || doc.Totals.Nodes != 2 {
+			t.Errorf("line %d: %v: %s", i, err, line)
+		}
+	}
+	if err := Follow(context.Background(), Config{Client: client(), Out: full{}}, report.Table); err == nil {
+		t.Error("a full disk is no error")
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestLookOf(t *testing.T) {
+	for _, c := range []struct {
+		env  []string
+		want view.Look
+	}{
+		{nil, view.Look{Color: true}},
+		{[]string{"LANG=en_US.UTF-8"}, view.Look{Color: true, Unicode: true}},
+		{[]string{"LANG=C.utf8", "NO_COLOR=1"}, view.Look{Unicode: true}},
+		{[]string{"LANG=en_US.UTF-8", "LC_ALL=C"}, view.Look{Color: true}},
+		{[]string{"LANG=C", "LC_CTYPE=C.UTF-8"}, view.Look{Color: true, Unicode: true}},
+		{[]string{"LANG=C", "LC_ALL=", "LANG=C.UTF-8"}, view.Look{Color: true, Unicode: true}},
+		{[]string{"NO_COLOR=", "LC_ALL=POSIX"}, view.Look{Color: true}},
+	} {
+		if got := LookOf(c.env); got != c.want {
+			t.Errorf("%v: %+v, want %+v", c.env, got, c.want)
+		}
+	}
+}
+
+func TestIsScreen(t *testing.T) {
+	if IsScreen(&bytes.Buffer{}) || IsScreen(io.Discard) {
+		t.Error("a buffer is no screen")
+	}
+}

@@ -1,0 +1,216 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"gnnsched/cmd/internal/top/state"
+)
+
+// headerLine is a line above the list; the least needed ones go when the window is low.
+type headerLine struct {
+	text string
+	need int
+}
+
+// buildHeader is everything above the list's heading.
+func (m *Model) buildHeader() []string {
+	if m.screen == helpScreen {
+		return []string{m.titleLine(), ""}
+	}
+	all := []headerLine{{m.titleLine(), 4}}
+	if m.frame.Lost != nil {
+		all = append(all, headerLine{m.bannerLine(m.frame.Lost), 9})
+	}
+	if m.loaded {
+		all = append(all, headerLine{m.countsLine(), 5})
+		for i, l := range m.gaugeLines() {
+			all = append(all, headerLine{l, 6 - i})
+		}
+		all = append(all, headerLine{m.schedulersLine(), 3})
+		if m.cfg.Status != nil {
+			all = append(all, headerLine{m.st.fit(m.status, m.width), 7})
+		}
+	}
+	all = append(all, headerLine{"", 0})
+	budget := max(m.height-2-minRows, 0)
+	for len(all) > budget {
+		least := 0
+		for i, l := range all {
+			if l.need <= all[least].need {
+				least = i
+			}
+		}
+		all = slices.Delete(all, least, least+1)
+	}
+	lines := make([]string, len(all))
+	for i, l := range all {
+		lines[i] = l.text
+	}
+	return lines
+}
+
+func (m *Model) titleLine() string {
+	st := &m.st
+	left := st.accent.Render("ktop")
+	if m.cfg.Title != "" {
+		left += st.dim.Render(st.dot) + st.bold.Render(m.cfg.Title)
+	}
+	if !m.loaded {
+		return st.fit(left, m.width)
+	}
+	clock := m.frame.Time.Format(time.TimeOnly)
+	order := "by " + string(m.sort.Column) + " " + m.arrow() + st.dot
+	if m.screen == pendingScreen {
+		order = "oldest first" + st.dot
+	}
+	every := "every " + m.cfg.Interval.String() + st.dot
+	for _, right := range []string{st.dim.Render(order+every) + clock, st.dim.Render(order) + clock, clock} {
+		if ansi.StringWidth(left)+ansi.StringWidth(right)+2 <= m.width {
+			return st.sides(left, right, m.width)
+		}
+	}
+	return st.fit(left, m.width)
+}
+
+func (m *Model) arrow() string {
+	if m.sort.Desc {
+		return m.st.down
+	}
+	return m.st.up
+}
+
+func (m *Model) bannerLine(l *state.Lost) string {
+	text := fmt.Sprintf(" disconnected since %s (%s), trying again: %s",
+		l.Since.Format(time.TimeOnly), state.Age(m.frame.Time, l.Since), state.Printable(l.Reason))
+	return m.st.banner.Render(m.st.fit(text, m.width))
+}
+
+// countsLine: how many nodes, how many of them ready, how many pods wait, how many run.
+func (m *Model) countsLine() string {
+	t, st := &m.frame.Totals, &m.st
+	parts := []string{st.count(t.Nodes, "node")}
+	if bad := t.Nodes - t.Ready; bad > 0 {
+		parts = append(parts, st.bad.Render(fmt.Sprintf("%d not ready", bad)))
+	} else if t.Nodes > 0 && m.width >= 60 { // good news goes first when room is short
+		parts = append(parts, st.good.Render("all ready"))
+	}
+	if t.Cordoned > 0 && m.width >= 60 {
+		parts = append(parts, st.warn.Render(fmt.Sprintf("%d cordoned", t.Cordoned)))
+	}
+	pending := st.bold.Render("0") + st.dim.Render(" pending")
+	if m.frame.PendingCount > 0 {
+		pending = st.warn.Bold(true).Render(fmt.Sprint(m.frame.PendingCount)) + st.warn.Render(" pending")
+	}
+	parts = append(parts, pending, st.bold.Render(fmt.Sprintf("%d/%d", t.Pods.Requested, t.Pods.Allocatable))+st.dim.Render(" pods"))
+	return st.join(parts, m.width)
+}
+
+func (st *styles) count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return st.bold.Render(fmt.Sprint(n)) + st.dim.Render(" "+noun)
+}
+
+// join puts as many parts on a line as fit whole.
+func (st *styles) join(parts []string, width int) string {
+	out := ""
+	for i, p := range parts {
+		if i > 0 {
+			p = st.dim.Render(st.dot) + p
+		}
+		if i > 0 && ansi.StringWidth(out)+ansi.StringWidth(p) > width {
+			break
+		}
+		out += p
+	}
+	return out
+}
+
+// gaugeLines draws the cluster's CPU and memory side by side, and the GPUs beside them or
+// below.
+func (m *Model) gaugeLines() []string {
+	t := &m.frame.Totals
+	type gauge struct {
+		label string
+		use   state.Usage
+		write func(int64) string
+	}
+	plain := func(n int64) string { return fmt.Sprint(n) }
+	gauges := []gauge{{"CPU", t.CPU, state.Cores}, {"MEM", t.Memory, state.Bytes}}
+	perLine := 2
+	if m.frame.HasGPU() {
+		gauges = append(gauges, gauge{"GPU", t.GPU, plain})
+		if m.width >= 100 {
+			perLine = 3
+		}
+	}
+	const gap = 3
+	width := (m.width - gap*(perLine-1)) / perLine
+	texts, widest := make([]string, len(gauges)), 0
+	for i, g := range gauges {
+		texts[i] = g.write(g.use.Requested) + "/" + g.write(g.use.Allocatable)
+		widest = max(widest, len(texts[i]))
+	}
+	var lines []string
+	for from := 0; from < len(gauges); from += perLine {
+		var cells []string
+		for i := from; i < min(from+perLine, len(gauges)); i++ {
+			amounts := m.st.fit(texts[i], widest)
+			cells = append(cells, m.gauge(gauges[i].label, gauges[i].use.Fraction(), amounts, width))
+		}
+		lines = append(lines, strings.Join(cells, strings.Repeat(" ", gap)))
+	}
+	return lines
+}
+
+// gauge is "CPU ████░░░░  20%  128/640" in exactly width cells; the amounts go first when
+// there is too little room, then the bar.
+func (m *Model) gauge(label string, fraction float64, amounts string, width int) string {
+	st := &m.st
+	tail := st.alarm(fraction).Render(st.fitRight(state.Percent(fraction), percentWidth))
+	left := st.bold.Render(label) + " "
+	bar := width - ansi.StringWidth(left) - percentWidth
+	if rest := bar - 2 - ansi.StringWidth(amounts); rest >= smallBar {
+		bar, tail = rest, tail+"  "+st.dim.Render(amounts)
+	}
+	if bar < 3 {
+		return st.fit(left+st.alarm(fraction).Render(state.Percent(fraction)), width)
+	}
+	return left + st.bar(bar, fraction, false) + tail
+}
+
+// schedulersLine is what each scheduler binds per second, and how evenly the nodes are used.
+func (m *Model) schedulersLine() string {
+	st := &m.st
+	narrow := m.width < 60
+	before, unit, label := st.dim.Render("CPU spread "), "", st.dim.Render("bound/s  ")
+	if narrow {
+		before, unit, label = st.dim.Render("std "), "/s", ""
+	}
+	right := before + st.bold.Render(fmt.Sprintf("%.3f", m.frame.CPUSpread.Std))
+	if !narrow {
+		right += st.dim.Render(" std")
+	}
+	if len(m.frame.Schedulers) == 0 {
+		return st.sides(st.dim.Render("no pod bound yet"), right, m.width)
+	}
+	parts := []string{}
+	for _, sc := range m.frame.Schedulers {
+		rate := st.dim.Render(state.Rate(sc.Rate) + unit)
+		if sc.Rate > 0 {
+			rate = st.good.Bold(true).Render(state.Rate(sc.Rate) + unit)
+		}
+		parts = append(parts, state.Printable(sc.Name)+" "+rate)
+	}
+	room := m.width - ansi.StringWidth(label)
+	if left := label + st.join(parts, room); ansi.StringWidth(left)+ansi.StringWidth(right)+2 <= m.width || narrow {
+		return st.sides(left, right, m.width)
+	}
+	return st.sides(label+st.join(parts, room-ansi.StringWidth(right)-2), right, m.width)
+}

@@ -1,0 +1,316 @@
+package view
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"pgregory.net/rapid"
+
+	"gnnsched/cmd/internal/top/query"
+	"gnnsched/cmd/internal/top/state"
+)
+
+// colour matches what sets a foreground or background: 30-49, 90-107, and 38;… and 48;….
+var colour = regexp.MustCompile(`\x1b\[(?:[0-9]+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9]+)*m`)
+
+func withoutColour(s string) string { return colour.ReplaceAllString(s, "") }
+
+func TestNoColorHasNoColours(t *testing.T) {
+	for _, look := range []Look{plain, ascii} {
+		m := model(t, sample(12, true), look, 100, 30, func(_ *Config, f *state.Frame) { f.Lost = &state.Lost{Since: noon, Reason: "x"} })
+		for _, keys := range [][]string{nil, {"p"}, {"?"}, {"?", "p", "/", "x", "!"}} {
+			press(m, keys...)
+			if found := colour.FindString(m.View().Content); found != "" {
+				t.Errorf("%+v after %v: %q", look, keys, found)
+			}
+		}
+	}
+	if !colour.MatchString(model(t, sample(12, true), full, 100, 30, nil).View().Content) {
+		t.Error("no colours where they are wanted: the test cannot fail")
+	}
+}
+
+func TestASCIIIsASCII(t *testing.T) {
+	m := model(t, sample(12, true), ascii, 120, 40, nil)
+	for _, keys := range [][]string{nil, {"p"}, {"?"}, {"?", "p", "c"}} {
+		press(m, keys...)
+		for _, r := range m.View().Content {
+			if r > 126 {
+				t.Fatalf("after %v: %q on the screen", keys, r)
+			}
+		}
+	}
+}
+
+func firstNode(m *Model) string {
+	for _, l := range strings.Split(ansi.Strip(m.View().Content), "\n") {
+		if strings.HasPrefix(l, "node-") || strings.HasPrefix(l, "control") {
+			return strings.Fields(l)[0]
+		}
+	}
+	return ""
+}
+
+func TestScrolling(t *testing.T) {
+	m := model(t, sample(1000, false), full, 80, 24, nil)
+	rows := m.rows()
+	for _, c := range []struct {
+		key  string
+		want int
+	}{
+		{"k", 0}, {"up", 0}, {"pgup", 0}, {"j", 1}, {"down", 2}, {"k", 1}, {"pgdown", 1 + rows}, {"pgup", 1},
+		{"end", 1001 - rows}, {"down", 1001 - rows}, {"pgdown", 1001 - rows}, {"up", 1000 - rows}, {"home", 0},
+	} {
+		press(m, c.key)
+		if got := m.lists[nodesScreen].offset; got != c.want {
+			t.Errorf("after %s: offset %d, want %d", c.key, got, c.want)
+		}
+		if got := firstNode(m); got != m.nodes[c.want].Name {
+			t.Errorf("after %s: %s on top, want %s", c.key, got, m.nodes[c.want].Name)
+		}
+	}
+	press(m, "end")
+	m.Update(tea.WindowSizeMsg{Width: 80, Height: 50})
+	if got, want := m.lists[nodesScreen].offset, 1001-m.rows(); got != want {
+		t.Errorf("after growing: offset %d, want %d: the last page stays full", got, want)
+	}
+}
+
+func TestSortingKeys(t *testing.T) {
+	m := model(t, sample(12, false), full, 120, 40, nil)
+	for _, c := range []struct {
+		keys []string
+		want query.Sort
+	}{
+		{nil, query.Sort{Column: query.Name}},
+		{[]string{"n"}, query.Sort{Column: query.Name, Desc: true}},
+		{[]string{"c"}, query.Sort{Column: query.CPU, Desc: true}},
+		{[]string{"c"}, query.Sort{Column: query.CPU}},
+		{[]string{"r"}, query.Sort{Column: query.CPU, Desc: true}},
+		{[]string{"right"}, query.Sort{Column: query.Memory, Desc: true}},
+		{[]string{">"}, query.Sort{Column: query.Name}}, // no GPUs here
+		{[]string{"<"}, query.Sort{Column: query.Memory, Desc: true}},
+		{[]string{"g"}, query.Sort{Column: query.Memory, Desc: true}}, // likewise
+		{[]string{"o"}, query.Sort{Column: query.Pods, Desc: true}},
+		{[]string{"left"}, query.Sort{Column: query.Version}},
+		{[]string{"t"}, query.Sort{Column: query.Status}},
+		{[]string{"a"}, query.Sort{Column: query.Age}},
+		{[]string{"m"}, query.Sort{Column: query.Memory, Desc: true}},
+		{[]string{"p", "c", "p"}, query.Sort{Column: query.Memory, Desc: true}}, // the pending pods have one order
+	} {
+		press(m, c.keys...)
+		if m.sort != c.want {
+			t.Errorf("after %v: %v, want %v", c.keys, m.sort, c.want)
+		}
+		want := slices.Clone(m.frame.Nodes)
+		c.want.Apply(want)
+		if got := firstNode(m); got != want[0].Name {
+			t.Errorf("after %v: %s on top, want %s", c.keys, got, want[0].Name)
+		}
+	}
+	gpus := model(t, sample(12, true), full, 120, 40, nil)
+	if press(gpus, "g"); gpus.sort != query.By(query.GPU) {
+		t.Errorf("with GPUs: %v", gpus.sort)
+	}
+}
+
+func TestFiltering(t *testing.T) {
+	m := model(t, sample(12, false), full, 80, 24, nil)
+	press(m, "/")
+	typed(m, "node-1q")
+	if len(m.nodes) != 0 || !m.editing {
+		t.Errorf("while typing: %d nodes pass, editing %v; q must be a letter here", len(m.nodes), m.editing)
+	}
+	press(m, "backspace")
+	if len(m.nodes) != 3 { // node-1, node-10, node-11
+		t.Errorf("%d nodes pass, want 3", len(m.nodes))
+	}
+	if c := m.View().Cursor; c == nil || c.Position.Y != 23 || c.Position.X != len("/node-1") {
+		t.Errorf("cursor %+v", c)
+	}
+	press(m, "enter", "c")
+	if m.editing || m.sort.Column != query.CPU || len(m.nodes) != 3 {
+		t.Errorf("after enter: editing %v, %v, %d nodes", m.editing, m.sort, len(m.nodes))
+	}
+	press(m, "p", "/")
+	typed(m, "room-2")
+	if press(m, "enter"); len(m.pending) != 11 || len(m.nodes) != 3 {
+		t.Errorf("the lists share a filter: %d pods, %d nodes", len(m.pending), len(m.nodes))
+	}
+	if press(m, "esc"); len(m.pending) != 30 || m.screen != pendingScreen {
+		t.Errorf("first esc: %d pods on screen %v", len(m.pending), m.screen)
+	}
+	if press(m, "esc"); m.screen != nodesScreen || len(m.nodes) != 3 {
+		t.Errorf("second esc: screen %v, %d nodes", m.screen, len(m.nodes))
+	}
+	if press(m, "esc"); len(m.nodes) != 13 {
+		t.Errorf("third esc: %d nodes", len(m.nodes))
+	}
+	press(m, "/", "x", "esc")
+	if m.editing || m.lists[nodesScreen].text != "" || len(m.nodes) != 13 {
+		t.Errorf("esc while typing: editing %v, %q", m.editing, m.lists[nodesScreen].text)
+	}
+	press(m, "/")
+	m.Update(tea.PasteMsg{Content: "node-11"})
+	if len(m.nodes) != 1 {
+		t.Errorf("pasted: %d nodes, want 1", len(m.nodes))
+	}
+}
+
+func TestHelp(t *testing.T) {
+	m := model(t, sample(12, false), full, 80, 24, nil)
+	press(m, "p", "?")
+	if m.screen != helpScreen {
+		t.Fatalf("screen %v", m.screen)
+	}
+	for _, b := range []string{"quit", "filter", "pending pods", "sort by CPU", "one page down", "reverse"} {
+		if !strings.Contains(m.View().Content, b) {
+			t.Errorf("the help does not mention %q", b)
+		}
+	}
+	if press(m, "?"); m.screen != pendingScreen {
+		t.Errorf("? again: screen %v, want the one before", m.screen)
+	}
+	if press(m, "?", "esc"); m.screen != pendingScreen {
+		t.Errorf("esc: screen %v, want the one before", m.screen)
+	}
+}
+
+func quits(cmd tea.Cmd) bool {
+	if cmd == nil {
+		return false
+	}
+	_, ok := cmd().(tea.QuitMsg)
+	return ok
+}
+
+func TestQuitting(t *testing.T) {
+	for _, screen := range [][]string{nil, {"p"}, {"?"}} {
+		m := model(t, sample(2, false), full, 80, 24, nil)
+		press(m, screen...)
+		if _, cmd := m.Update(tea.KeyPressMsg{Code: 'q', Text: "q"}); !quits(cmd) || m.Interrupted() {
+			t.Errorf("q on %v does not quit", screen)
+		}
+	}
+	for _, screen := range [][]string{nil, {"p"}, {"?"}, {"/"}, {"/", "x"}} {
+		m := model(t, sample(2, false), full, 80, 24, nil)
+		press(m, screen...)
+		if _, cmd := m.Update(tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}); !quits(cmd) || !m.Interrupted() {
+			t.Errorf("Ctrl-C after %v does not quit", screen)
+		}
+	}
+}
+
+// TestRedrawsFollowTheClock: one frame leads to one pause, and a frame that a key asked for
+// leads to none, so that the pace stays the interval.
+func TestRedrawsFollowTheClock(t *testing.T) {
+	done := make(chan struct{})
+	close(done)
+	reads := []int{}
+	m, err := New(Config{Interval: time.Hour, Done: done, Read: func(n int) state.Frame { reads = append(reads, n); return state.Frame{} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, pause := m.Update(m.Init()())
+	if pause == nil {
+		t.Fatal("no pause after the first frame")
+	}
+	if msg := pause(); msg != nil {
+		t.Errorf("a pause that ends early leads to %v", msg)
+	}
+	_, read := m.Update(tickMsg{})
+	if _, pause = m.Update(read()); pause == nil {
+		t.Error("no pause after the second frame")
+	}
+	_, read = m.Update(tea.KeyPressMsg{Code: 'p', Text: "p"})
+	if _, pause = m.Update(read()); pause != nil {
+		t.Error("the frame for the pending pods began a second chain of pauses")
+	}
+	if want := []int{0, 0, MaxPending}; !slices.Equal(reads, want) {
+		t.Errorf("reads %v, want %v", reads, want)
+	}
+}
+
+// TestFitsEveryWindow presses keys and resizes at random: nothing panics, and what is
+// drawn is never larger than the window.
+func TestFitsEveryWindow(t *testing.T) {
+	clusters := []*state.Cluster{state.New(), sample(3, false), sample(40, true)}
+	key := rapid.SampledFrom([]string{"j", "k", "pgup", "pgdown", "home", "end", "c", "m", "n", "g", "o", "r", "<", ">", "p", "?", "/", "esc", "enter", "x", "!", "backspace", "%", "世"})
+	rapid.Check(t, func(rt *rapid.T) {
+		c := rapid.SampledFrom(clusters).Draw(rt, "cluster")
+		look := Look{Color: rapid.Bool().Draw(rt, "color"), Unicode: rapid.Bool().Draw(rt, "unicode")}
+		m := model(t, c, look, 80, 24, func(cfg *Config, f *state.Frame) {
+			cfg.Title = rapid.StringN(0, 30, -1).Draw(rt, "title")
+			if rapid.Bool().Draw(rt, "status") {
+				cfg.Status = func() string { return "status 世界" }
+			}
+			if rapid.Bool().Draw(rt, "lost") {
+				f.Lost = &state.Lost{Since: noon, Reason: "世界 is away"}
+			}
+		})
+		for range rapid.IntRange(1, 6).Draw(rt, "steps") {
+			w, h := rapid.IntRange(0, 200).Draw(rt, "width"), rapid.IntRange(0, 60).Draw(rt, "height")
+			m.Update(tea.WindowSizeMsg{Width: w, Height: h})
+			press(m, rapid.SliceOfN(key, 0, 4).Draw(rt, "keys")...)
+			lines := strings.Split(m.View().Content, "\n")
+			if w > 0 && h > 0 && len(lines) != h {
+				rt.Fatalf("%d lines in a window of %dx%d", len(lines), w, h)
+			}
+			for i, l := range lines {
+				if got := ansi.StringWidth(l); got > w {
+					rt.Fatalf("line %d has %d cells in a window of %dx%d: %q", i, got, w, h, l)
+				}
+			}
+		}
+	})
+}
+
+// TestBar: a bar has its width, grows with the fraction, and tells nothing and full from
+// what is in between.
+func TestBar(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		st := newStyles(Look{Color: rapid.Bool().Draw(t, "color"), Unicode: rapid.Bool().Draw(t, "unicode")})
+		width := rapid.IntRange(1, 50).Draw(t, "width")
+		a, b := rapid.Float64Range(0, 1.5).Draw(t, "a"), rapid.Float64Range(0, 1.5).Draw(t, "b")
+		if a > b {
+			a, b = b, a
+		}
+		length := func(f float64) float64 {
+			s := ansi.Strip(st.bar(width, f, false))
+			if ansi.StringWidth(s) != width {
+				t.Fatalf("%q is not %d wide", s, width)
+			}
+			n := float64(strings.Count(s, st.full))
+			if st.half != "" {
+				n += float64(strings.Count(s, st.half)) / 2
+			}
+			if (n == 0) != (f == 0) && width > 1 || (n == float64(width)) != (f >= 1) && width > 1 {
+				t.Fatalf("%v is drawn as %q", f, s)
+			}
+			return n
+		}
+		if length(a) > length(b) {
+			t.Fatalf("%v is longer than %v", a, b)
+		}
+	})
+}
+
+func TestExplanation(t *testing.T) {
+	for _, c := range []struct{ reason, message, want string }{
+		{"", "", "no scheduler has tried it yet"},
+		{"Unschedulable", "", "Unschedulable"},
+		{"Unschedulable", "0/5 nodes are available: 1 node(s) had untolerated taint {a: b}, 4 Insufficient cpu. no new claims to deallocate, preemption: 0/5 nodes are available: 5 No preemption victims found.", "4 Insufficient cpu, 1 had untolerated taint {a: b}"},
+		{"Unschedulable", "0/2 nodes are available: pod has unbound claims, 2 Insufficient cpu.", "pod has unbound claims, 2 Insufficient cpu"},
+		{"Unschedulable", "no nodes available to schedule pods", "no nodes available to schedule pods"},
+		{"SchedulingGated", "blocked", "SchedulingGated: blocked"},
+	} {
+		if got := explanation(&state.PendingPod{Reason: c.reason, Message: c.message}); got != c.want {
+			t.Errorf("%q, %q: %q, want %q", c.reason, c.message, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+
+	"gnnsched/cmd/internal/top/state"
+)
+
+// pageSize keeps the objects of one page, before they are stripped, to a few megabytes.
+const pageSize = 1000
+
+// List reads the cluster once, without following it. Errors carry exit codes as those of
+// [Start] do.
+func List(ctx context.Context, cfg Config) (state.Frame, error) {
+	cfg, err := cfg.ready()
+	if err != nil {
+		return state.Frame{}, err
+	}
+	cluster := state.New()
+	var nodes []state.Node
+	err = pages(ctx, listNodes(cfg).ListWithContext, func(obj runtime.Object) {
+		nodes = append(nodes, state.NodeOf(obj.(*v1.Node)))
+	})
+	if err != nil {
+		return state.Frame{}, listError(ctx, "nodes", err)
+	}
+	var pods []state.Pod
+	err = pages(ctx, listPods(cfg).ListWithContext, func(obj runtime.Object) {
+		pods = append(pods, obj.(*strippedPod).Pod)
+	})
+	if err != nil {
+		return state.Frame{}, listError(ctx, "pods", err)
+	}
+	now := cfg.Now()
+	cluster.ReplaceNodes(nodes)
+	cluster.ReplacePods(pods, now)
+	return cluster.Frame(now, state.All), nil
+}
+
+func pages(ctx context.Context, list pager.ListPageFunc, each func(runtime.Object)) error {
+	p := pager.New(list)
+	p.PageSize = pageSize
+	p.PageBufferSize = 1
+	return p.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
+		each(obj)
+		return nil
+	})
+}
+
+func listError(ctx context.Context, what string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("list the %s: %w", what, ctx.Err())
+	}
+	return explain(what, err)
+}

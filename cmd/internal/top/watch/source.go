@@ -1,0 +1,158 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/exit"
+)
+
+// livePods asks the server for pods that hold resources: what has ended costs nothing.
+const livePods = "status.phase!=Succeeded,status.phase!=Failed"
+
+// Config says what to watch. Client is needed; the rest has defaults.
+type Config struct {
+	Client   kubernetes.Interface
+	Selector string           // label selector of the nodes; empty means all
+	Log      logr.Logger      // client-go's own messages; the zero value drops them, since a view owns the screen
+	Now      func() time.Time // nil means time.Now
+	Retry    time.Duration    // first pause before reconnecting, doubled up to ten times it; 0 means 500 ms
+}
+
+// Validate tells what is wrong with the configuration, as a usage error where a person
+// wrote it. The client may still be missing.
+func (c Config) Validate() error {
+	if c.Retry < 0 {
+		return fmt.Errorf("watch: the pause before reconnecting is %v; it cannot be negative", c.Retry)
+	}
+	if _, err := labels.Parse(c.Selector); err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("label selector %q: %w", c.Selector, err), "write it as kubectl does: --selector zone=a,type!=kwok")
+	}
+	return nil
+}
+
+func (c Config) ready() (Config, error) {
+	if err := c.Validate(); err != nil {
+		return c, err
+	}
+	if c.Client == nil {
+		return c, errors.New("watch: no client")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Retry == 0 {
+		c.Retry = 500 * time.Millisecond
+	}
+	return c, nil
+}
+
+// Source is a cluster that is being watched.
+type Source struct {
+	cluster *state.Cluster
+	link    *link
+	now     func() time.Time
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+}
+
+// Start lists the cluster, begins to follow it and returns once the first list is
+// complete. A first list that fails is an error with an exit code; later failures show as
+// [state.Frame.Lost] and heal by themselves. The source ends with ctx or [Source.Stop].
+func Start(ctx context.Context, cfg Config) (*Source, error) {
+	cfg, err := cfg.ready()
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(klog.NewContext(ctx, cfg.Log))
+	s := &Source{cluster: state.New(), link: newLink(cfg.Now), now: cfg.Now, stop: stop}
+	nodes := &nodeStore{newFeed(s.cluster)}
+	pods := &podStore{feed: newFeed(s.cluster), now: cfg.Now}
+	s.follow(ctx, cfg, "nodes", &v1.Node{}, nodes, listNodes(cfg))
+	s.follow(ctx, cfg, "pods", &v1.Pod{}, pods, listPods(cfg))
+	for _, f := range []feed{nodes.feed, pods.feed} {
+		select {
+		case <-f.synced:
+		case err := <-s.link.fatal:
+			s.Stop()
+			return nil, err
+		case <-ctx.Done():
+			s.Stop()
+			return nil, ctx.Err()
+		}
+	}
+	s.link.started()
+	return s, nil
+}
+
+// Frame is the cluster now, with the maxPending oldest pending pods.
+func (s *Source) Frame(maxPending int) state.Frame {
+	f := s.cluster.Frame(s.now(), maxPending)
+	f.Lost = s.link.lost()
+	return f
+}
+
+// Stop ends the watches and waits until they have.
+func (s *Source) Stop() {
+	s.stop()
+	s.done.Wait()
+}
+
+func (s *Source) follow(ctx context.Context, cfg Config, what string, example runtime.Object, store cache.ReflectorStore, lw *cache.ListWatch) {
+	lw = s.link.observe(what, lw)
+	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, cfg.Client), example, store, cache.ReflectorOptions{
+		Name: "ktop-" + what, Logger: &cfg.Log,
+		Backoff: &wait.Backoff{Duration: cfg.Retry, Cap: 10 * cfg.Retry, Steps: 20, Factor: 2, Jitter: 0.2},
+	})
+	r.WatchListPageSize = pageSize
+	s.done.Go(func() { r.RunWithContext(ctx) })
+}
+
+func listNodes(cfg Config) *cache.ListWatch {
+	api := cfg.Client.CoreV1().Nodes()
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = cfg.Selector
+			return api.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+			o.LabelSelector = cfg.Selector
+			return api.Watch(ctx, o)
+		},
+	}
+}
+
+func listPods(cfg Config) *cache.ListWatch {
+	api := cfg.Client.CoreV1().Pods(metav1.NamespaceAll)
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			// The newest state, whatever the reflector would settle for: a server honours the
+			// page size then, and no more than a page of whole pods is in memory at a time.
+			o.FieldSelector, o.ResourceVersion, o.ResourceVersionMatch = livePods, "", ""
+			list, err := api.List(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			return stripList(list), nil
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+			o.FieldSelector = livePods
+			return api.Watch(ctx, o)
+		},
+	}
+}

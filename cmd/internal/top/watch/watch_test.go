@@ -1,0 +1,316 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
+
+	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/exit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func node(name string, labels map[string]string) *v1.Node {
+	return &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Status: v1.NodeStatus{
+			Allocatable: v1.ResourceList{"cpu": resource.MustParse("64"), "memory": resource.MustParse("256Gi"), "pods": resource.MustParse("110")},
+			Conditions:  []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}},
+		},
+	}
+}
+
+func pod(name, on string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}},
+		Spec: v1.PodSpec{SchedulerName: "gnn", NodeName: on, Containers: []v1.Container{{
+			Name: "c", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}},
+		}}},
+	}
+}
+
+func ended(name, on string, phase v1.PodPhase) *v1.Pod {
+	p := pod(name, on)
+	p.Status.Phase = phase
+	return p
+}
+
+// eventually waits for what the source does in its own time.
+func eventually(t *testing.T, s *Source, what string, ok func(state.Frame) bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !ok(s.Frame(state.All)) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not come about: %+v", what, s.Frame(state.All))
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// streams replaces the client's watches, so that a test decides when and how they end.
+func streams(client *fake.Clientset, what string) chan *apiwatch.FakeWatcher {
+	opened := make(chan *apiwatch.FakeWatcher, 100)
+	client.PrependWatchReactor(what, func(ktesting.Action) (bool, apiwatch.Interface, error) {
+		w := apiwatch.NewFakeWithOptions(apiwatch.FakeOptions{ChannelSize: 100})
+		opened <- w
+		return true, w, nil
+	})
+	return opened
+}
+
+func TestSourceFollows(t *testing.T) {
+	client := fake.NewClientset(node("a", nil), node("b", nil), pod("p", "a"), pod("waits", ""), ended("gone", "a", v1.PodSucceeded))
+	pods, nodes := streams(client, "pods"), streams(client, "nodes")
+	s, err := Start(context.Background(), Config{Client: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	f := s.Frame(state.All)
+	if f.Totals.Nodes != 2 || f.Totals.Pods.Requested != 1 || f.PendingCount != 1 || f.Pending[0].Name != "waits" || f.Totals.CPU != (state.Usage{Requested: 1000, Allocatable: 128_000}) || f.Lost != nil {
+		t.Fatalf("first list: %+v", f)
+	}
+	podStream, nodeStream := <-pods, <-nodes
+	podStream.Modify(pod("waits", "b"))
+	eventually(t, s, "the binding", func(f state.Frame) bool {
+		return f.PendingCount == 0 && f.Nodes[1].CPU.Requested == 1000 && f.Schedulers[0].Rate > 0
+	})
+	podStream.Modify(ended("waits", "b", v1.PodFailed))
+	podStream.Delete(pod("p", "a"))
+	eventually(t, s, "the end of both pods", func(f state.Frame) bool { return f.Totals.CPU.Requested == 0 })
+	nodeStream.Add(node("c", nil))
+	nodeStream.Delete(node("a", nil))
+	eventually(t, s, "the change of nodes", func(f state.Frame) bool {
+		return len(f.Nodes) == 2 && f.Nodes[0].Name == "b" && f.Nodes[1].Name == "c"
+	})
+}
+
+func TestSelectorChoosesNodes(t *testing.T) {
+	client := fake.NewClientset(node("a", map[string]string{"type": "kwok"}), node("b", nil), pod("p", "a"), pod("q", "b"))
+	cfg := Config{Client: client, Selector: "type=kwok"}
+	once, err := List(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Start(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	for _, f := range []state.Frame{once, s.Frame(0)} {
+		if len(f.Nodes) != 1 || f.Nodes[0].Name != "a" || f.Totals.Pods.Requested != 1 || f.Schedulers[0].Bound != 2 {
+			t.Errorf("got %+v", f)
+		}
+	}
+}
+
+func TestListIsWhatStartSees(t *testing.T) {
+	client := fake.NewClientset(node("a", nil), pod("p", "a"), pod("waits", ""), ended("gone", "a", v1.PodFailed))
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	cfg := Config{Client: client, Now: func() time.Time { return now }}
+	once, err := List(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Start(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	if d := cmp.Diff(once, s.Frame(state.All)); d != "" {
+		t.Errorf("-List +Start\n%s", d)
+	}
+}
+
+func TestListReadsEveryPage(t *testing.T) {
+	client := fake.NewClientset(node("a", nil))
+	const n, page = 25, 10
+	client.PrependReactor("list", "pods", func(a ktesting.Action) (bool, runtime.Object, error) {
+		opts := a.(ktesting.ListActionImpl).ListOptions
+		if opts.Limit != pageSize || opts.FieldSelector != livePods {
+			return true, nil, fmt.Errorf("asked for %+v", opts)
+		}
+		from := 0
+		if opts.Continue != "" {
+			if _, err := fmt.Sscan(opts.Continue, &from); err != nil {
+				return true, nil, err
+			}
+		}
+		list := &v1.PodList{}
+		for i := from; i < min(from+page, n); i++ {
+			list.Items = append(list.Items, *pod(fmt.Sprint("p-", i), "a"))
+		}
+		if from+page < n {
+			list.Continue = fmt.Sprint(from + page)
+		}
+		return true, list, nil
+	})
+	f, err := List(context.Background(), Config{Client: client})
+	if err != nil || f.Totals.Pods.Requested != n {
+		t.Errorf("%d pods, %v; want %d", f.Totals.Pods.Requested, err, n)
+	}
+}
+
+var refused = &url.Error{Op: "Get", URL: "https://127.0.0.1:1/api/v1/nodes", Err: &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
+
+func TestFirstFailureCarriesItsCode(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for _, c := range []struct {
+		name string
+		err  error
+		want int
+		hint string
+	}{
+		{"refused", refused, exit.Unreachable, "kwokcluster status"},
+		{"forbidden", apierrors.NewForbidden(pods, "", errors.New("no")), exit.Kubeconfig, "list and watch"},
+		{"unauthorized", apierrors.NewUnauthorized("expired"), exit.Kubeconfig, "credentials"},
+		{"server error", apierrors.NewInternalError(errors.New("boom")), exit.Internal, ""},
+	} {
+		for how, look := range map[string]func(context.Context, Config) error{
+			"Start": func(ctx context.Context, cfg Config) error { _, err := Start(ctx, cfg); return err },
+			"List":  func(ctx context.Context, cfg Config) error { _, err := List(ctx, cfg); return err },
+		} {
+			client := fake.NewClientset()
+			client.PrependReactor("list", "pods", func(ktesting.Action) (bool, runtime.Object, error) { return true, nil, c.err })
+			err := look(context.Background(), Config{Client: client})
+			if exit.Code(err) != c.want || !errors.Is(err, c.err) {
+				t.Errorf("%s, %s: code %d (%v), want %d", how, c.name, exit.Code(err), err, c.want)
+			}
+			var e *exit.Error
+			if errors.As(err, &e) && (c.hint == "" || !strings.Contains(e.Hint, c.hint)) {
+				t.Errorf("%s, %s: hint %q", how, c.name, e.Hint)
+			}
+		}
+	}
+}
+
+func TestCancelledStart(t *testing.T) {
+	client := fake.NewClientset()
+	ctx, cancel := context.WithCancel(context.Background())
+	client.PrependReactor("list", "pods", func(ktesting.Action) (bool, runtime.Object, error) {
+		cancel()
+		return true, nil, ctx.Err()
+	})
+	if _, err := Start(ctx, Config{Client: client}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Start: %v", err)
+	}
+	if _, err := List(ctx, Config{Client: client}); exit.Code(err) != exit.Interrupted {
+		t.Errorf("List: %v", err)
+	}
+}
+
+// TestOutage: a server that goes away shows as lost since then, and the figures are right
+// again after it has returned, with what happened meanwhile.
+func TestOutage(t *testing.T) {
+	client := fake.NewClientset(node("a", nil), pod("p", "a"), pod("waits", ""))
+	var down, forgetful atomic.Bool
+	react := func(ktesting.Action) (bool, runtime.Object, error) {
+		if down.Load() {
+			return true, nil, refused
+		}
+		return false, nil, nil
+	}
+	client.PrependReactor("list", "*", react)
+	opened := make(chan *apiwatch.FakeWatcher, 100)
+	client.PrependWatchReactor("*", func(ktesting.Action) (bool, apiwatch.Interface, error) {
+		if down.Load() {
+			return true, nil, refused
+		}
+		w := apiwatch.NewFakeWithOptions(apiwatch.FakeOptions{ChannelSize: 10})
+		if forgetful.Load() {
+			w.Error(&apierrors.NewResourceExpired("too old").ErrStatus)
+			return true, w, nil
+		}
+		opened <- w
+		return true, w, nil
+	})
+	s, err := Start(context.Background(), Config{Client: client, Retry: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	before := time.Now()
+	first, second := <-opened, <-opened
+	down.Store(true)
+	first.Stop()
+	second.Stop()
+	eventually(t, s, "the outage", func(f state.Frame) bool { return f.Lost != nil })
+	f := s.Frame(0)
+	if f.Lost.Reason != "connection refused" || f.Lost.Since.Before(before) || f.Totals.Pods.Requested != 1 {
+		t.Errorf("during the outage: %+v, %+v", f.Lost, f.Totals)
+	}
+	since := f.Lost.Since
+	bound := pod("waits", "a")
+	bound.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	if err := client.Tracker().Update(v1.SchemeGroupVersion.WithResource("pods"), bound, "default"); err != nil {
+		t.Fatal(err)
+	}
+	if f := s.Frame(0); f.Lost == nil || !f.Lost.Since.Equal(since) {
+		t.Errorf("the outage began at %v, now it says %+v", since, f.Lost)
+	}
+	// Watches that come back at the old version hear of nothing new from a fake; a server
+	// that forgot that version answers "expired", and the source lists again.
+	forgetful.Store(true)
+	down.Store(false)
+	eventually(t, s, "the recovery", func(f state.Frame) bool {
+		return f.Lost == nil && f.PendingCount == 0 && f.Totals.Pods.Requested == 2 && f.Schedulers[0].Rate > 0
+	})
+}
+
+func TestValidate(t *testing.T) {
+	if _, err := Start(context.Background(), Config{}); err == nil {
+		t.Error("no client: no error")
+	}
+	if err := (Config{Selector: "a==="}).Validate(); exit.Code(err) != exit.Usage {
+		t.Errorf("selector: %v", err)
+	}
+	if err := (Config{Retry: -1}).Validate(); err == nil {
+		t.Error("negative pause: no error")
+	}
+}
+
+// TestStrippingLosesNothing: every way on which an object reaches the sums tells the same.
+func TestStrippingLosesNothing(t *testing.T) {
+	p := pod("p", "a")
+	want := state.PodOf(p)
+	once, err := stripPod(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice, err := stripPod(once)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := stripList(&v1.PodList{Items: []v1.Pod{*p}}).Items[0]
+	for _, got := range []any{once, twice, listed, listed.DeepCopyObject()} {
+		if d := cmp.Diff(want, got.(*strippedPod).Pod); d != "" {
+			t.Errorf("-want +got\n%s", d)
+		}
+	}
+	for _, strip := range []func(any) (any, error){stripPod, stripNode} {
+		if _, err := strip("text"); err == nil {
+			t.Error("a text passed")
+		}
+	}
+}

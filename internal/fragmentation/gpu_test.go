@@ -1,0 +1,212 @@
+package fragmentation
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"gnnsched/internal/cluster"
+)
+
+func asks(cpu, gpu, milli int64) cluster.Resources {
+	return cluster.Resources{MilliCPU: cpu, GPU: gpu, GPUMilli: milli, Pods: 1}
+}
+
+// node has so much CPU left, and so many thousandths of each device in use.
+func node(cpu int64, model string, used ...int64) *cluster.Node {
+	return &cluster.Node{Allocatable: cluster.Resources{MilliCPU: cpu, GPU: int64(len(used)), Pods: 10}, GPUModel: model, GPUs: used}
+}
+
+func TestTypicalPods(t *testing.T) {
+	got := NewTypical([]Demand{
+		{asks(4, 1, 0), nil, 10}, {asks(1, 0, 0), nil, 30}, {asks(4, 1, 0), []string{"T4"}, 10}, {asks(2, 0, 500), nil, 20},
+		{asks(4, 1, 0), nil, 26}, {cluster.Resources{MilliCPU: 1, Memory: 5}, nil, 1}, {asks(9, 8, 0), nil, 3},
+	}).Pods()
+	// 97 of 100: one device 36, no GPU 31 (memory is no part of a shape), a share 20, T4 10.
+	want := []Pod{{4, 1, 1000, nil, 36. / 97}, {1, 0, 0, nil, 31. / 97}, {2, 1, 500, nil, 20. / 97}, {4, 1, 1000, []string{"T4"}, 10. / 97}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if NewTypical(nil) != nil || NewTypical([]Demand{{asks(1, 0, 0), nil, 0}}) != nil {
+		t.Error("typical pods of nothing")
+	}
+	equals := NewTypical([]Demand{{asks(3, 0, 0), nil, 5}, {asks(1, 0, 0), nil, 5}, {asks(2, 0, 0), nil, 5}}).Pods()
+	if len(equals) != 3 || equals[0].MilliCPU != 3 || equals[1].MilliCPU != 1 {
+		t.Errorf("equals are not in their order: %v", equals)
+	}
+}
+
+// Whatever pods ask for, and whatever models they name, the typical pods are a bounded number, and
+// what nodes of their models are judged by is made for these alone.
+func TestTypicalPodsAreBounded(t *testing.T) {
+	var many []Demand
+	for i := range int64(4 * MaxShapes) {
+		var models []string
+		for j := range 32 {
+			models = append(models, fmt.Sprint(i, "-", j))
+		}
+		many = append(many, Demand{asks(i, 1, 0), models, 1})
+	}
+	many = append(many, Demand{asks(7, 0, 500), []string{"T4"}, 2})
+	typical := NewTypical(many)
+	pods := typical.Pods()
+	if len(pods) != MaxShapes || pods[0].MilliCPU != 7 {
+		t.Fatalf("%d typical pods, the first %+v", len(pods), pods[0])
+	}
+	var sum float64
+	for _, p := range pods {
+		sum += p.Frequency
+	}
+	if math.Abs(sum-1) > 1e-9 {
+		t.Errorf("the frequencies add up to %v", sum)
+	}
+	if made := len(*typical.tables.Load()); made != 0 {
+		t.Errorf("%d models were looked at before any node was", made)
+	}
+	want := 600 * (1 - pods[0].Frequency) // nothing but the share fits
+	for range 2 {
+		if got := typical.Fragmentation(node(100, "T4", 400)); math.Abs(got-want) > 1e-9 {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	if made := len(*typical.tables.Load()); made != 1 {
+		t.Errorf("%d models were looked at for nodes of one", made)
+	}
+}
+
+// Typical pods are shared: between them, goroutines see what one alone sees.
+func TestTypicalPodsAreShared(t *testing.T) {
+	workload := []Demand{{asks(1000, 1, 0), []string{"T4", "7"}, 3}, {asks(2000, 0, 500), nil, 2}}
+	shared, alone := NewTypical(workload), NewTypical(workload)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for i := range 50 {
+				n := node(1500, fmt.Sprint(i%10), 400, 0)
+				want := 0.4*1600 + 0.6*1600 // too little CPU for a share; other models serve no whole pod
+				if i%10 == 7 {
+					want = 0.4*1600 + 0.6*600
+				}
+				if got := shared.Fragmentation(n); math.Abs(got-want) > 1e-9 {
+					t.Errorf("model %d: got %v, want %v", i%10, got, want)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if got, want := shared.Fragmentation(node(4000, "T4", 700)), alone.Fragmentation(node(4000, "T4", 700)); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// By hand, from the definition.
+func TestFragmentation(t *testing.T) {
+	typical := NewTypical([]Demand{
+		{asks(4000, 1, 0), nil, 40},                    // a whole device
+		{asks(1000, 0, 0), nil, 10},                    // no GPU
+		{asks(2000, 0, 500), nil, 30},                  // half a device
+		{asks(2000, 2, 0), []string{"T4", "P100"}, 20}, // two devices of a model
+	})
+	for _, c := range []struct {
+		name string
+		node *cluster.Node
+		want float64
+	}{
+		{"idle, the right model", node(8000, "T4", 0, 0), 0.1 * 2000},
+		{"idle, another model", node(8000, "A10", 0, 0), (0.1 + 0.2) * 2000},
+		{"full", node(8000, "T4", 1000, 1000), 0},
+		{"no GPU at all", node(8000, ""), 0},
+		// 600 + 1000 are left: whole 600 too small; none: 1600; half: both fit; two: 1600.
+		{"one shared", node(8000, "T4", 400, 0), 0.4*600 + 0.1*1600 + 0 + 0.2*1600},
+		// 400 are left, on which nothing fits.
+		{"too little left", node(8000, "T4", 600), 400},
+		// CPU for the halves and for two devices, not for a whole one.
+		{"CPU for some", node(3000, "T4", 0, 700, 0), 0.4*2300 + 0.1*2300 + 0.3*300 + 0.2*300},
+		{"no CPU", node(0, "T4", 0, 0), 2000},
+	} {
+		if got := typical.Fragmentation(c.node); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+	n := node(8000, "T4", 400, 0)
+	if got, want := typical.After(n, asks(2000, 0, 500), cluster.Device(0)), 0.4*100+0.1*1100+0.3*100+0.2*1100; math.Abs(got-want) > 1e-9 {
+		t.Errorf("after half a device went to the shared one: %v, want %v", got, want)
+	}
+	var unknown *Typical
+	if unknown.Fragmentation(n) != 0 || unknown.Pods() != nil {
+		t.Error("an unknown workload fragments")
+	}
+}
+
+// F is what the definition gives pod by pod, and lies between 0 and what is idle; After is the
+// F that the node then has.
+func TestFragmentationIsItsDefinition(t *testing.T) {
+	models := []string{"T4", "P100", "A10"}
+	rapid.Check(t, func(t *rapid.T) {
+		var workload []Demand
+		for range rapid.IntRange(1, 12).Draw(t, "demands") {
+			workload = append(workload, Demand{drawAsk(t), drawModels(t, models), float64(rapid.IntRange(1, 50).Draw(t, "count"))})
+		}
+		typical := NewTypical(workload)
+		n := node(rapid.Int64Range(0, 9).Draw(t, "cpu")*1000, rapid.SampledFrom(models).Draw(t, "model"))
+		for range rapid.IntRange(0, 8).Draw(t, "devices") {
+			n.GPUs = append(n.GPUs, rapid.Int64Range(0, 10).Draw(t, "used")*100)
+		}
+		n.Allocatable.GPU = int64(len(n.GPUs))
+		got, want := typical.Fragmentation(n), byDefinition(typical.Pods(), n)
+		if math.Abs(got-want) > 1e-6 || got < -1e-9 || got > float64(n.IdleGPUMilli())+1e-6 {
+			t.Fatalf("%v, want %v of %d idle", got, want, n.IdleGPUMilli())
+		}
+		pod := cluster.Pod{Requests: drawAsk(t)}
+		if n.Fit(&pod) != cluster.Fits {
+			return
+		}
+		after := typical.After(n, pod.Requests, n.ChooseDevices(pod.Requests))
+		n.GPUs = slices.Clone(n.GPUs)
+		n.Add(pod.Requests)
+		if then := typical.Fragmentation(n); math.Abs(after-then) > 1e-6 {
+			t.Fatalf("after: %v, and then %v", after, then)
+		}
+	})
+}
+
+func drawAsk(t *rapid.T) cluster.Resources {
+	r := asks(rapid.Int64Range(0, 8).Draw(t, "cpu")*1000, rapid.SampledFrom([]int64{0, 0, 1, 2, 8}).Draw(t, "gpu"), 0)
+	if r.GPU == 0 {
+		r.GPUMilli = rapid.Int64Range(0, 9).Draw(t, "milli") * 100
+	}
+	return r
+}
+
+func drawModels(t *rapid.T, from []string) []string {
+	if rapid.Bool().Draw(t, "any model") {
+		return nil
+	}
+	return from[:rapid.IntRange(1, len(from)).Draw(t, "models")]
+}
+
+// byDefinition is F without any of the groups that make it fast.
+func byDefinition(pods []Pod, n *cluster.Node) (f float64) {
+	for _, p := range pods {
+		var fit, small, idle int64
+		for _, used := range n.GPUs {
+			room := cluster.DeviceMilli - used
+			if idle += room; room >= p.Milli {
+				fit++
+			} else {
+				small += room
+			}
+		}
+		hosted := p.Devices > 0 && fit >= p.Devices && p.MilliCPU <= n.Free().MilliCPU && (len(p.Models) == 0 || slices.Contains(p.Models, n.GPUModel))
+		if !hosted {
+			small = idle
+		}
+		f += p.Frequency * float64(small)
+	}
+	return f
+}

@@ -1,0 +1,161 @@
+// Package kubeconfig finds the cluster that a command talks to, by kubectl's rules, and turns
+// what can go wrong on the way into errors that say what to do next.
+package kubeconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"gnnsched/internal/exit"
+)
+
+// SimulatedDir is where kwokcluster keeps the simulated cluster unless told otherwise:
+// $XDG_DATA_HOME/gnnsched/kwok, by default ~/.local/share/gnnsched/kwok.
+func SimulatedDir() string {
+	base := os.Getenv("XDG_DATA_HOME")
+	if base == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			home = os.TempDir()
+		}
+		base = filepath.Join(home, ".local", "share")
+	}
+	return filepath.Join(base, "gnnsched", "kwok")
+}
+
+// SimulatedKubeconfig is the kubeconfig that kwokcluster writes into dir.
+func SimulatedKubeconfig(dir string) string { return filepath.Join(dir, "kubeconfig") }
+
+// Target names a cluster the way kubectl does. The zero value means: $KUBECONFIG if set,
+// else the simulated cluster if one was made here, else ~/.kube/config.
+type Target struct {
+	Kubeconfig string // file; empty means the rule above
+	Context    string // context in it; empty means its current one
+}
+
+// loader applies the rule of which file and context.
+func (t Target) loader() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = t.Kubeconfig
+	if t.Kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		if sim := SimulatedKubeconfig(SimulatedDir()); fileExists(sim) {
+			rules.ExplicitPath = sim
+		}
+	}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: t.Context})
+}
+
+// Name is the context that the target means, for a person to read; empty if there is none.
+func (t Target) Name() string {
+	if t.Context != "" {
+		return t.Context
+	}
+	raw, err := t.loader().RawConfig()
+	if err != nil {
+		return ""
+	}
+	return raw.CurrentContext
+}
+
+const noClusterHint = "start a simulated cluster with `kwokcluster up`, or name one with --kubeconfig and --context"
+
+// REST returns the client configuration of the target. Errors carry exit code 4.
+func (t Target) REST() (*rest.Config, error) {
+	c, err := t.loader().ClientConfig()
+	switch {
+	case err == nil:
+		c.QPS, c.Burst = 5000, 10000 // the server protects itself; a client-side limit only hides its speed
+		c.UserAgent = "gnnsched"
+		return c, nil
+	case errors.Is(err, os.ErrNotExist) || clientcmd.IsEmptyConfig(err):
+		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("no kubeconfig: %w", err), noClusterHint)
+	case clientcmd.IsContextNotFound(err):
+		return nil, exit.New(exit.Kubeconfig, err, "list the contexts with `kubectl config get-contexts`")
+	}
+	return nil, exit.New(exit.Kubeconfig, fmt.Errorf("read the kubeconfig: %w", err), "check the file, or name another with --kubeconfig")
+}
+
+// File returns a kubeconfig file that holds the target alone, as its current context, for
+// programs that take a file and no context. remove deletes it; it holds credentials.
+func (t Target) File() (path string, remove func(), err error) {
+	raw, err := t.loader().RawConfig()
+	if err != nil {
+		return "", nil, exit.New(exit.Kubeconfig, fmt.Errorf("read the kubeconfig: %w", err), noClusterHint)
+	}
+	if len(raw.Clusters) == 0 {
+		if in, err := rest.InClusterConfig(); err == nil {
+			raw = inCluster(in)
+		}
+	}
+	if t.Context != "" {
+		raw.CurrentContext = t.Context
+	}
+	if err := clientcmdapi.MinifyConfig(&raw); err != nil {
+		return "", nil, exit.New(exit.Kubeconfig, err, "list the contexts with `kubectl config get-contexts`")
+	}
+	f, err := os.CreateTemp("", "kubeconfig-*") // mode 0600
+	if err != nil {
+		return "", nil, fmt.Errorf("write a kubeconfig: %w", err)
+	}
+	remove = func() { os.Remove(f.Name()) }
+	if err := errors.Join(f.Close(), clientcmd.WriteToFile(raw, f.Name())); err != nil {
+		remove()
+		return "", nil, fmt.Errorf("write a kubeconfig: %w", err)
+	}
+	return f.Name(), remove, nil
+}
+
+// inCluster is the kubeconfig of a pod's own service account, whose token file is read anew
+// as it rotates.
+func inCluster(c *rest.Config) clientcmdapi.Config {
+	const name = "in-cluster"
+	k := clientcmdapi.NewConfig()
+	k.Clusters[name] = &clientcmdapi.Cluster{Server: c.Host, CertificateAuthority: c.CAFile}
+	k.AuthInfos[name] = &clientcmdapi.AuthInfo{TokenFile: c.BearerTokenFile}
+	k.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	k.CurrentContext = name
+	return *k
+}
+
+// Connect returns a client for the target after the API server has answered once, within
+// ten seconds; a server that does not answer is an error with exit code 3.
+func (t Target) Connect(ctx context.Context) (*kubernetes.Clientset, *rest.Config, error) {
+	c, err := t.REST()
+	if err != nil {
+		return nil, nil, err
+	}
+	typed := rest.CopyConfig(c)
+	typed.ContentType = "application/vnd.kubernetes.protobuf"
+	typed.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	cs, err := kubernetes.NewForConfig(typed)
+	if err != nil {
+		return nil, nil, exit.New(exit.Kubeconfig, fmt.Errorf("make a client: %w", err), "check the kubeconfig")
+	}
+	probe, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if _, err := cs.Discovery().RESTClient().Get().AbsPath("/readyz").Do(probe).Raw(); err != nil {
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
+			return nil, nil, exit.New(exit.Kubeconfig, fmt.Errorf("the cluster at %s refuses the credentials: %w", c.Host, err), "check the user of the context in the kubeconfig")
+		}
+		return nil, nil, exit.New(exit.Unreachable, fmt.Errorf("the cluster at %s does not answer: %w", c.Host, err), "is it up? `kwokcluster status` tells; "+noClusterHint)
+	}
+	return cs, c, nil
+}
+
+func fileExists(p string) bool {
+	_, err := os.Stat(p)
+	return err == nil
+}

@@ -1,0 +1,89 @@
+package kubeconfig
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gnnsched/internal/exit"
+)
+
+const deadServer = `apiVersion: v1
+kind: Config
+current-context: sim
+clusters: [{name: sim, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: admin, user: {token: x}}]
+contexts: [{name: sim, context: {cluster: sim, user: admin}}]
+`
+
+func write(t *testing.T, content string) string {
+	t.Helper()
+	p := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(p, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestErrorsCarryTheirCode(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	good := write(t, deadServer)
+	for _, c := range []struct {
+		name   string
+		target Target
+		want   int
+	}{
+		{"nothing anywhere", Target{}, exit.Kubeconfig},
+		{"missing file", Target{Kubeconfig: "/does/not/exist"}, exit.Kubeconfig},
+		{"malformed file", Target{Kubeconfig: write(t, "{{{")}, exit.Kubeconfig},
+		{"wrong context", Target{Kubeconfig: good, Context: "other"}, exit.Kubeconfig},
+		{"nobody listens", Target{Kubeconfig: good}, exit.Unreachable},
+	} {
+		_, _, err := c.target.Connect(context.Background())
+		if exit.Code(err) != c.want {
+			t.Errorf("%s: code %d (%v), want %d", c.name, exit.Code(err), err, c.want)
+		}
+	}
+}
+
+func TestSimulatedClusterIsTheDefault(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	p := SimulatedKubeconfig(SimulatedDir())
+	if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p, []byte(deadServer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Target{}.REST()
+	if err != nil || c.Host != "https://127.0.0.1:1" {
+		t.Fatalf("got %v, %v; want the simulated cluster", c, err)
+	}
+	other := write(t, `{"apiVersion":"v1","kind":"Config","current-context":"o","clusters":[{"name":"o","cluster":{"server":"https://127.0.0.1:2"}}],"users":[{"name":"o","user":{}}],"contexts":[{"name":"o","context":{"cluster":"o","user":"o"}}]}`)
+	t.Setenv("KUBECONFIG", other)
+	if c, err = (Target{}).REST(); err != nil || c.Host != "https://127.0.0.1:2" {
+		t.Fatalf("KUBECONFIG must win: got %v, %v", c, err)
+	}
+}
+
+func TestName(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
+	good := write(t, deadServer)
+	for _, c := range []struct {
+		target Target
+		want   string
+	}{
+		{Target{Kubeconfig: good}, "sim"},
+		{Target{Kubeconfig: good, Context: "named"}, "named"},
+		{Target{Kubeconfig: "/does/not/exist"}, ""},
+	} {
+		if got := c.target.Name(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.target, got, c.want)
+		}
+	}
+}

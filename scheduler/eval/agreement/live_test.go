@@ -1,0 +1,189 @@
+package agreement
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/kubernetes"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/golden"
+	"gnnsched/kwok"
+	"gnnsched/kwok/nodepool"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/testbed"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/server"
+	"gnnsched/scheduler/sim"
+	"gnnsched/workload"
+)
+
+// scenario is a few nodes of quite different sizes, so that scores hardly ever tie, and more
+// pods than fit, some of which leave.
+func scenario() eval.Scenario {
+	size := func(milliCPU, gi int64) sim.NodeSize {
+		return sim.NodeSize{Weight: 1, Allocatable: cluster.Resources{MilliCPU: milliCPU, Memory: gi << 30, Pods: 110}}
+	}
+	shape := func(name string, milliCPU, gi int64) workload.Shape {
+		return workload.Shape{Name: name, Weight: 1, Requests: cluster.Resources{MilliCPU: milliCPU, Memory: gi << 30, Pods: 1}}
+	}
+	return eval.Scenario{Name: "test", About: "a few nodes and more pods than fit", Config: sim.Config{
+		Nodes: sim.Exactly(3), Zones: sim.Exactly(2), ControlPlane: true, Initial: 0.2,
+		Sizes:    []sim.NodeSize{size(7100, 17), size(9300, 37), size(13700, 29), size(17900, 53)},
+		Shapes:   []workload.Shape{shape("a", 700, 1), shape("b", 1100, 3), shape("c", 2300, 2)},
+		Replicas: sim.IntRange{Min: 1, Max: 4}, Load: sim.FloatRange{Min: 1, Max: 1}, Turnover: 1,
+		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
+	}}
+}
+
+// gpuScenario is a few nodes that share their GPUs, and more pods than fit, some of which leave.
+func gpuScenario() eval.Scenario {
+	size := func(milliCPU, gpus int64, model string) sim.NodeSize {
+		return sim.NodeSize{Weight: 1, Allocatable: cluster.Resources{MilliCPU: milliCPU, Memory: 64 << 30, GPU: gpus, Pods: 110}, GPUModel: model}
+	}
+	shape := func(name string, r cluster.Resources, models ...string) workload.Shape {
+		r.MilliCPU, r.Memory, r.Pods = r.MilliCPU+400, 1<<30, 1
+		return workload.Shape{Name: name, Weight: 1, Requests: r, GPUModels: models}
+	}
+	return eval.Scenario{Name: "gpus", About: "a few nodes with GPUs", Config: sim.Config{
+		Nodes: sim.Exactly(4), Sizes: []sim.NodeSize{size(7100, 2, "T4"), size(9300, 4, "T4"), size(13700, 3, "G2")},
+		Shapes: []workload.Shape{
+			shape("share", cluster.Resources{GPUMilli: 300}), shape("large", cluster.Resources{GPUMilli: 700}, "T4", "A10"),
+			shape("whole", cluster.Resources{GPU: 1}, "T4"), shape("two", cluster.Resources{GPU: 2, MilliCPU: 900}), shape("none", cluster.Resources{MilliCPU: 500}),
+		},
+		Replicas: sim.IntRange{Min: 1, Max: 3}, Load: sim.FloatRange{Min: 0.9, Max: 0.9}, Turnover: 1,
+		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
+	}}
+}
+
+// seed is one whose nodes differ from each other and whose pods do not all fit at the end.
+const seed = 14
+
+func contender(t *testing.T, name string, p server.Profile) Contender {
+	h, err := policy.FindHeuristic(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SchedulerName = name
+	return Contender{Contender: eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, Profile: p}
+}
+
+// The real scheduler on a cluster does what the simulator says: a heuristic in our plugin
+// gives every pod the same node, and upstream's own profile decides as our copy of its scoring
+// would.
+func TestClusterAgreesWithSimulator(t *testing.T) {
+	agrees(t, Config{Scenario: scenario(), Contenders: []Contender{
+		contender(t, "best-fit", server.Profile{Policy: "best-fit"}),
+		contender(t, "kube-scheduler", server.Profile{Variant: server.DefaultProfile}),
+	}})
+}
+
+// The same with devices, which the policy chooses and the cluster's pods are told.
+func TestClusterAgreesOnDevices(t *testing.T) {
+	agrees(t, Config{Scenario: gpuScenario(), Contenders: []Contender{contender(t, "gpu-packing", server.Profile{Policy: "gpu-packing"})}})
+}
+
+// The same where nodes go, whose pods come again.
+func TestClusterAgreesOnLoss(t *testing.T) {
+	s := scenario()
+	s.Nodes, s.Lose = sim.Exactly(6), 0.4
+	got := agrees(t, Config{Scenario: s, Contenders: []Contender{contender(t, "best-fit", server.Profile{Policy: "best-fit"})}})
+	if n := got[0].Live.Nodes; n != 4 {
+		t.Errorf("%d of six nodes are left, want 4", n)
+	}
+}
+
+// Weights of a file decide in the plugin as they do in the simulator.
+func TestClusterAgreesOnWeights(t *testing.T) {
+	name := "linear:../../scheduler/policy/linear-pack.json"
+	agrees(t, Config{Scenario: scenario(), Contenders: []Contender{contender(t, name, server.Profile{Policy: name})}})
+}
+
+// Scenarios that say why they are not repeated.
+func TestRunRefuses(t *testing.T) {
+	s := eval.Scenario{Name: "trace", Config: sim.Config{OpenB: &sim.OpenB{}}}
+	if _, err := Run(t.Context(), Config{Scenario: s, Seeds: []uint64{1}}); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "openb") {
+		t.Errorf("the openb trace: %v", err)
+	}
+}
+
+func agrees(t *testing.T, c Config) (trials []Trial) {
+	client, kubeconfig := startCluster(t, c.Scenario)
+	ended := func(err error) { t.Error(err) }
+	stop, err := testbed.Schedule(t.Context(), t.TempDir(), c.scheduler(kubeconfig), ended)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for _, x := range c.Contenders {
+		got, err := try(t.Context(), client, c.Scenario, x, seed, func(float64) {})
+		if err != nil {
+			t.Fatalf("%s: %v", x.Name, err)
+		}
+		if got.Placed < 20 || got.Best != got.Placed || got.Simulated.Unscheduled == 0 {
+			t.Errorf("%s: %+v", x.Name, got)
+		}
+		trials = append(trials, got)
+		if x.Name == "kube-scheduler" { // upstream draws among equals, and so does our copy
+			continue
+		}
+		if d := cmp.Diff(got.Simulated, got.Live); d != "" || got.Same != got.Placed {
+			t.Errorf("%s: %d of %d pods on the same node; -simulator +cluster:\n%s", x.Name, got.Same, got.Placed, d)
+		}
+	}
+	return trials
+}
+
+// startCluster has the nodes of the seed.
+func startCluster(t *testing.T, s eval.Scenario) (kubernetes.Interface, string) {
+	env, err := sim.New(s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Reset(seed); err != nil {
+		t.Fatal(err)
+	}
+	y, err := pools(env.Snapshot().Nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := nodepool.Parse("pools.yaml", y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), Pools: nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return kubernetes.NewForConfigOrDie(c.REST()), c.Kubeconfig()
+}
+
+func TestReportGolden(t *testing.T) {
+	r := &Report{Scenario: eval.Scenario{Name: "made", About: "figures made up for a test"}, Seeds: []uint64{1, 2}}
+	for i := range r.Seeds {
+		for k, name := range []string{"kube-scheduler", "gnn"} {
+			r.Trials = append(r.Trials, Trial{
+				Policy: name, Seed: r.Seeds[i], Placed: 100, Same: 90 * k, Best: 100 - k,
+				Simulated: sim.Outcome{Cost: 0.1, CPUStd: 0.2, MemoryStd: 0.3, NodesInUse: 10, Unscheduled: k},
+				Live:      sim.Outcome{Cost: 0.1 + 0.01*float64(i), CPUStd: 0.2, MemoryStd: 0.27, NodesInUse: 10 - k, Unscheduled: i},
+			})
+		}
+	}
+	for file, markdown := range map[string]bool{"report.txt": false, "report.md": true} {
+		var b bytes.Buffer
+		if err := r.Write(&b, markdown); err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, file, b.String())
+	}
+}

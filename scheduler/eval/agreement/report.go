@@ -1,0 +1,113 @@
+package agreement
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/sim"
+)
+
+// metrics are those that a cluster can be asked for at the end.
+var metrics = []string{"cost", "cpuStd", "memoryStd", "unscheduled", "nodesInUse", "gpuIdle"}
+
+func (r *Report) gpus() bool { return r.Trials[0].Simulated.GPU != nil }
+
+// Write writes the report for a terminal, or as Markdown.
+func (r *Report) Write(w io.Writer, markdown bool) error {
+	var b bytes.Buffer
+	title := "%s on a cluster with the real kube-scheduler: %s.\n"
+	if markdown {
+		title = "### %s on a cluster with the real kube-scheduler\n\n%s.\n"
+	}
+	fmt.Fprintf(&b, title, r.Scenario.Name, r.Scenario.About)
+	fmt.Fprintf(&b, "\nHow many pods of %s got the same node as in the simulator, and how many a node that the simulator's\npolicy would have chosen in the same state:\n\n", r.seeds())
+	if err := eval.Render(&b, r.placements(), markdown); err != nil {
+		return err
+	}
+	fmt.Fprintf(&b, "\nMeans at the end of the episodes:\n\n")
+	if err := eval.Render(&b, r.means(), markdown); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func (r *Report) seeds() string {
+	if n := len(r.Seeds); n > 1 {
+		return fmt.Sprintf("seeds %d to %d", r.Seeds[0], r.Seeds[n-1])
+	}
+	return fmt.Sprintf("seed %d", r.Seeds[0])
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r *Report) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Scenario string  `json:"scenario"`
+		About    string  `json:"about"`
+		Trials   []Trial `json:"trials"`
+	}{r.Scenario.Name, r.Scenario.About, r.Trials})
+}
+
+// policies are the names, in the order of the first seed.
+func (r *Report) policies() []string {
+	var names []string
+	for _, t := range r.Trials[:len(r.Trials)/len(r.Seeds)] {
+		names = append(names, t.Policy)
+	}
+	return names
+}
+
+func (r *Report) placements() [][]string {
+	rows := [][]string{{"policy", "pods", "same node", "same decision"}}
+	for _, name := range r.policies() {
+		var placed, same, best int
+		for _, t := range r.Trials {
+			if t.Policy == name {
+				placed, same, best = placed+t.Placed, same+t.Same, best+t.Best
+			}
+		}
+		rows = append(rows, []string{name, strconv.Itoa(placed), share(same, placed), share(best, placed)})
+	}
+	return rows
+}
+
+func share(n, of int) string {
+	return fmt.Sprintf("%d (%.1f%%)", n, 100*float64(n)/float64(max(of, 1)))
+}
+
+func (r *Report) means() [][]string {
+	rows := [][]string{{"metric", "policy", "simulator", "cluster", "difference", "relative"}}
+	for _, name := range metrics {
+		if name == "gpuIdle" && !r.gpus() {
+			continue
+		}
+		m, _ := eval.FindMetric(name)
+		for _, p := range r.policies() {
+			simulated := r.mean(p, m, func(t Trial) sim.Outcome { return t.Simulated })
+			live := r.mean(p, m, func(t Trial) sim.Outcome { return t.Live })
+			row := []string{m.Title, p, decimal(simulated, m), decimal(live, m), fmt.Sprintf("%+.*f", m.Digits, live-simulated), ""}
+			if simulated != 0 {
+				row[5] = fmt.Sprintf("%+.1f%%", 100*(live/simulated-1))
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+func decimal(v float64, m eval.Metric) string { return strconv.FormatFloat(v, 'f', m.Digits, 64) }
+
+func (r *Report) mean(policy string, m eval.Metric, of func(Trial) sim.Outcome) float64 {
+	var sum float64
+	for _, t := range r.Trials {
+		if t.Policy == policy {
+			sum += m.Of(of(t))
+		}
+	}
+	return sum / float64(len(r.Seeds))
+}

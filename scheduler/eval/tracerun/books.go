@@ -1,0 +1,71 @@
+package tracerun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-helpers/resource"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+)
+
+// checkBooks reads from the API server which pods are on which devices, and says where a device
+// is given away more than once or a pod with a node does not know its devices. It returns the
+// pods' nodes, empty for none.
+func checkBooks(ctx context.Context, client kubernetes.Interface, namespace string) (at map[string]string, err error) {
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list the nodes: %w", err)
+	}
+	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods: %w", err)
+	}
+	at = map[string]string{}
+	for _, p := range pods.Items {
+		at[p.Name] = p.Spec.NodeName
+	}
+	return at, books(nodes.Items, pods.Items)
+}
+
+func books(nodes []corev1.Node, pods []corev1.Pod) error {
+	at := map[string]*cluster.Node{}
+	for i := range nodes {
+		o := &nodes[i]
+		n := &cluster.Node{Name: o.Name}
+		kube.SetDevices(n, o.Labels, kube.In(o.Status.Allocatable))
+		at[n.Name] = n
+	}
+	var errs []error
+	for i := range pods {
+		p := &pods[i]
+		n := at[p.Spec.NodeName]
+		if n == nil {
+			continue
+		}
+		r, err := kube.OfPod(p.Annotations, kube.In(resource.PodRequests(p, resource.PodResourcesOptions{})))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("pod %s: %w", p.Name, err))
+			continue
+		}
+		on, devices := kube.Devices(p.Annotations), max(r.GPU, min(r.GPUMilli, 1))
+		if int64(on.Len()) != devices || on>>len(n.GPUs) != 0 {
+			errs = append(errs, fmt.Errorf("pod %s asks for %d GPUs and is on %q of %s", p.Name, devices, p.Annotations[kube.Index], n.Name))
+			continue
+		}
+		n.AddOn(cluster.Resources{GPU: r.GPU, GPUMilli: r.GPUMilli}, on)
+	}
+	for _, n := range at {
+		for i, used := range n.GPUs {
+			if used > cluster.DeviceMilli {
+				errs = append(errs, fmt.Errorf("%d thousandths of GPU %d of %s are given away", used, i, n.Name))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,94 @@
+package tracerun
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"k8s.io/client-go/kubernetes"
+
+	"gnnsched/kwok"
+	"gnnsched/kwok/nodepool"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/agreement"
+	"gnnsched/scheduler/eval/testbed"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/server"
+)
+
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func contender(t *testing.T, name string, p server.Profile) agreement.Contender {
+	t.Helper()
+	h, err := policy.FindHeuristic(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SchedulerName = name
+	return agreement.Contender{Contender: eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, Profile: p}
+}
+
+// A policy puts every pod of a trace on the same node of a cluster as in the simulator, and so
+// gives as much of the GPUs; whoever schedules, no device is given away twice.
+func TestClusterAgreesWithSimulator(t *testing.T) {
+	pods := &strings.Builder{}
+	fmt.Fprintln(pods, "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec")
+	for i := range 60 {
+		ask := []string{"1,1000,", "1,300,", "1,460,A10|T4", "2,1000,T4", "0,0,"}[i%5]
+		fmt.Fprintf(pods, "pod-%d,%d,%d,%s\n", i, 500+100*(i%7), 1024, ask)
+	}
+	c := Config{
+		NodesFile: write(t, "nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nnode-0,16000,65536,4,T4\nnode-1,8000,32768,2,G2\nnode-2,12000,65536,4,A10\n"),
+		PodsFile:  write(t, "pods.csv", pods.String()), Nodes: 3, Factor: 1.3, Seeds: []uint64{42}, Settle: 3 * time.Second,
+		Contenders: []agreement.Contender{
+			contender(t, "fgd", server.Profile{Policy: "fgd"}),
+			contender(t, "kube-scheduler", server.Profile{Variant: server.DefaultProfile}),
+		},
+		Log: zerolog.Nop(), Progress: func(float64, string) {},
+	}
+	r, err := newReplay(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), Pools: nodepool.OpenB(r.nodes)}) // not the test's own context, which ends before the clean-up
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	r.client, r.rest = kubernetes.NewForConfigOrDie(cluster.REST()), cluster.REST()
+	stop, err := testbed.Schedule(t.Context(), t.TempDir(), r.scheduler(cluster.Kubeconfig()), func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := r.warmUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.rounds(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range r.report.Trials {
+		if got.Fallbacks != 0 || got.Bound == 0 || got.Bound == got.Pods || got.GPU.Asked < 13_000 {
+			t.Errorf("%+v", got)
+		}
+		if got.Policy == "fgd" && (got.Same != got.Pods || got.GPU.Allocation() != got.Simulated.Allocation || got.GPU.AllocationAtFull() != got.Simulated.AllocationAtFull) {
+			t.Errorf("%d of %d pods are where the simulator puts them: %+v, simulated %+v", got.Same, got.Pods, got.GPU, *got.Simulated)
+		}
+	}
+}

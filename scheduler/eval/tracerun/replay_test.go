@@ -1,0 +1,133 @@
+package tracerun
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/golden"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/agreement"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/server"
+	"gnnsched/scheduler/sim"
+	"gnnsched/workload/driver"
+	"gnnsched/workload/trace/openb"
+)
+
+func report(fallbacks int) *Report {
+	trial := func(policy string, seed uint64, allocated int64) Trial {
+		return Trial{
+			Policy: policy, Seed: seed, Pods: 100, Bound: 90, Same: 80, Binding: 3 * time.Second, Fallbacks: fallbacks,
+			GPU:       driver.GPUSummary{Capacity: 10_000, Asked: 13_000, Allocated: allocated, AllocatedAtFull: allocated - 100, UnscheduledCPU: 1, UnscheduledShare: 4, UnscheduledWhole: 5},
+			Simulated: &sim.GPUOutcome{Allocation: 0.95},
+		}
+	}
+	return &Report{
+		PodsFile: "/data/openb_pod_list_default.csv", Factor: 1.3, Nodes: 20, GPUs: 10, Policies: []string{"fgd", "kube-scheduler"}, Seeds: []uint64{42, 43},
+		Trials: []Trial{trial("fgd", 42, 9500), trial("kube-scheduler", 42, 9200), trial("kube-scheduler", 43, 9100), trial("fgd", 43, 9600)},
+	}
+}
+
+func TestReport(t *testing.T) {
+	for name, markdown := range map[string]bool{"report.txt": false, "report.md": true} {
+		var b bytes.Buffer
+		if err := report(0).Write(&b, markdown); err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, name, b.String())
+	}
+	var b bytes.Buffer
+	if err := report(3).Write(&b, false); err != nil || !strings.Contains(b.String(), "In 6 decisions upstream's scoring stood in for fgd") {
+		t.Errorf("%v: %s", err, b.String())
+	}
+}
+
+// What is wrong with what pods say of their devices is found.
+func TestBooks(t *testing.T) {
+	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{}}}
+	kube.Offer(node.Status.Allocatable, 2)
+	pod := func(name string, r cluster.Resources, index string) corev1.Pod {
+		annotations, list := kube.Describe(r, nil)
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list}}}}}
+		if index != "" {
+			p.Annotations[kube.Index] = index
+		}
+		return p
+	}
+	share, whole := cluster.Resources{GPUMilli: 600}, cluster.Resources{GPU: 1}
+	waiting := pod("waiting", whole, "")
+	waiting.Spec.NodeName = ""
+	for _, c := range []struct {
+		name string
+		pods []corev1.Pod
+		want string
+	}{
+		{"sound", []corev1.Pod{pod("a", share, "0"), pod("b", whole, "1"), pod("c", cluster.Resources{}, ""), waiting}, ""},
+		{"twice", []corev1.Pod{pod("a", share, "0"), pod("b", share, "0")}, "1200 thousandths of GPU 0 of n are given away"},
+		{"beside a whole one", []corev1.Pod{pod("a", share, "1"), pod("b", whole, "1")}, "1600 thousandths of GPU 1 of n"},
+		{"not told", []corev1.Pod{pod("a", share, "")}, `pod a asks for 1 GPUs and is on "" of n`},
+		{"too few", []corev1.Pod{pod("a", cluster.Resources{GPU: 2}, "1")}, `pod a asks for 2 GPUs and is on "1" of n`},
+		{"no such device", []corev1.Pod{pod("a", share, "2")}, `is on "2" of n`},
+	} {
+		err := books([]corev1.Node{node}, c.pods)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// The simulator's episode is the one whose arrivals the cluster gets.
+func TestSimulate(t *testing.T) {
+	r := &replay{Config: Config{Factor: 1.3}}
+	for _, n := range []string{"a", "b"} {
+		r.nodes = append(r.nodes, openb.Node{Name: n, MilliCPU: 8000, MemoryMiB: 1024, GPUs: 2, Model: "T4"})
+	}
+	for _, n := range []string{"p", "q", "s"} {
+		r.pods = append(r.pods, openb.Pod{Name: n, MilliCPU: 1000, MemoryMiB: 1, GPUs: 1, GPUMilli: 500, Created: openb.NoTime, Deleted: openb.NoTime})
+	}
+	h, err := policy.FindHeuristic("fgd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := agreement.Contender{Contender: eval.Contender{Name: h.Name, New: h.New}, Profile: server.Profile{SchedulerName: h.Name, Policy: h.Name}}
+	o, nodes, err := r.simulate(x, 42)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrivals, err := openb.Inflate(r.pods, r.Factor, openb.GPUMilli(r.nodes), 42)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Allocation != 1 || o.UnscheduledShare != len(arrivals)-8 || len(nodes) != 8 {
+		t.Errorf("%+v with %d pods on nodes of %d", o, len(nodes), len(arrivals))
+	}
+}
+
+func TestNewReplayRefuses(t *testing.T) {
+	for _, c := range []Config{{NodesFile: "nowhere.csv"}, {NodesFile: "../../../workload/trace/openb/testdata/nodes.csv", PodsFile: "nowhere.csv"}} {
+		if _, err := newReplay(c); err == nil || !strings.Contains(err.Error(), "nowhere.csv") {
+			t.Errorf("got %v", err)
+		}
+	}
+	c := Config{NodesFile: "../../../workload/trace/openb/testdata/nodes.csv", PodsFile: "../../../workload/trace/openb/testdata/pods.csv", Nodes: 4}
+	if _, err := newReplay(c); err == nil || !strings.Contains(err.Error(), "4 nodes of the 3 in") {
+		t.Errorf("got %v", err)
+	}
+	c.Nodes = 3
+	c.Contenders = []agreement.Contender{{Contender: eval.Contender{Name: "fgd"}, Profile: server.Profile{SchedulerName: "fgd", Policy: "fgd"}}, {Profile: server.Profile{SchedulerName: "d", Variant: server.DefaultProfile}}}
+	r, err := newReplay(c)
+	if err != nil || r.report.Nodes != 3 || r.report.GPUs != 10 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	profiles := c.scheduler("k").Profiles
+	if profiles[0].Workload != c.PodsFile || profiles[1].Workload != "" {
+		t.Errorf("profiles %+v", profiles)
+	}
+}

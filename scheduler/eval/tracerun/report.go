@@ -1,0 +1,145 @@
+package tracerun
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"gonum.org/v1/gonum/stat"
+
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/sim"
+	"gnnsched/workload/driver"
+)
+
+// Report is what came of it.
+type Report struct {
+	PodsFile string   `json:"podList"`
+	Factor   float64  `json:"factor"`
+	Nodes    int      `json:"nodes"`
+	GPUs     int64    `json:"gpus"`
+	Policies []string `json:"policies"`
+	Seeds    []uint64 `json:"seeds"`
+	Trials   []Trial  `json:"trials"` // in the order in which they were run
+}
+
+// Trial is what one profile made of the arrivals of one seed.
+type Trial struct {
+	Policy    string            `json:"policy"`
+	Seed      uint64            `json:"seed"`
+	Pods      int               `json:"pods"`  // that arrived
+	Bound     int               `json:"bound"` // that got a node
+	GPU       driver.GPUSummary `json:"gpu"`
+	Binding   time.Duration     `json:"bindingNanoseconds"` // from the first pod to the last that got a node
+	Fallbacks int               `json:"fallbacks"`          // decisions that upstream's scoring made in the policy's place
+	Simulated *sim.GPUOutcome   `json:"simulated"`          // of the same episode
+	// Same is how many pods got the same node in the simulator, or none in both.
+	Same int `json:"same"`
+}
+
+// columns of the table, each a mean over the seeds; of some the standard deviation too. The
+// first two are those that profiles are compared by.
+var columns = []struct {
+	title  string
+	of     func(Trial) float64
+	form   string
+	spread bool
+}{
+	{"GPU allocation %", func(t Trial) float64 { return 100 * t.GPU.Allocation() }, "%.2f", true},
+	{"when 100% asked %", func(t Trial) float64 { return 100 * t.GPU.AllocationAtFull() }, "%.2f", true},
+	{"simulator %", func(t Trial) float64 { return 100 * t.Simulated.Allocation }, "%.2f", false},
+	{"same node %", func(t Trial) float64 { return 100 * float64(t.Same) / float64(max(t.Pods, 1)) }, "%.1f", false},
+	{"unscheduled", func(t Trial) float64 { return float64(t.Pods - t.Bound) }, "%.1f", true},
+	{"no GPU", func(t Trial) float64 { return float64(t.GPU.UnscheduledCPU) }, "%.1f", false},
+	{"share", func(t Trial) float64 { return float64(t.GPU.UnscheduledShare) }, "%.1f", false},
+	{"whole", func(t Trial) float64 { return float64(t.GPU.UnscheduledWhole) }, "%.1f", false},
+	{"pods/s", func(t Trial) float64 { return float64(t.Bound) / max(t.Binding.Seconds(), 1e-9) }, "%.0f", false},
+}
+
+// Write writes the report for a terminal, or as Markdown.
+func (r *Report) Write(w io.Writer, markdown bool) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s on a simulated cluster of %d nodes with %d GPUs and the real kube-scheduler, until %.0f%% of the GPUs\nwere asked for; means over %s:\n\n",
+		filepath.Base(r.PodsFile), r.Nodes, r.GPUs, 100*r.Factor, r.seeds())
+	if err := eval.Render(&b, r.rows(), markdown); err != nil {
+		return err
+	}
+	r.writeDifferences(&b)
+	for _, p := range r.Policies {
+		fallbacks := 0
+		for _, t := range r.Trials {
+			if t.Policy == p {
+				fallbacks += t.Fallbacks
+			}
+		}
+		if fallbacks > 0 {
+			fmt.Fprintf(&b, "\nIn %d decisions upstream's scoring stood in for %s; the log says why.\n", fallbacks, p)
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// writeDifferences says how much more of the GPUs the first profile gave than each other one on
+// the same arrivals.
+func (r *Report) writeDifferences(b *bytes.Buffer) {
+	if len(r.Seeds) < 2 {
+		return
+	}
+	for _, p := range r.Policies[1:] {
+		for _, c := range columns[:2] {
+			first, other := r.values(r.Policies[0], c.of), r.values(p, c.of)
+			for i := range first {
+				first[i] -= other[i]
+			}
+			d := eval.Bootstrap(first)
+			fmt.Fprintf(b, "\n%s, %s minus %s: %+.2f points, 95%% interval %+.2f to %+.2f, p %.3g\n", c.title, r.Policies[0], p, d.Mean, d.Low, d.High, eval.Wilcoxon(first))
+		}
+	}
+}
+
+// values are a policy's, by seed.
+func (r *Report) values(policy string, of func(Trial) float64) (out []float64) {
+	for _, seed := range r.Seeds {
+		for _, t := range r.Trials {
+			if t.Policy == policy && t.Seed == seed {
+				out = append(out, of(t))
+			}
+		}
+	}
+	return out
+}
+
+func (r *Report) seeds() string {
+	if n := len(r.Seeds); n > 1 {
+		return fmt.Sprintf("the seeds %d to %d", r.Seeds[0], r.Seeds[n-1])
+	}
+	return "seed " + strconv.FormatUint(r.Seeds[0], 10)
+}
+
+func (r *Report) rows() [][]string {
+	header := []string{"profile"}
+	for _, c := range columns {
+		header = append(header, c.title)
+	}
+	rows := [][]string{header}
+	for _, p := range r.Policies {
+		row := []string{p}
+		for _, c := range columns {
+			mean, sd := stat.Mean(r.values(p, c.of), nil), 0.0
+			if len(r.Seeds) > 1 {
+				sd = stat.StdDev(r.values(p, c.of), nil)
+			}
+			cell := fmt.Sprintf(c.form, mean)
+			if c.spread && len(r.Seeds) > 1 {
+				cell += fmt.Sprintf(" ± "+c.form, sd)
+			}
+			row = append(row, cell)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

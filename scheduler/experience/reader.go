@@ -1,0 +1,157 @@
+package experience
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"gnnsched/gnn/graph"
+)
+
+// ErrStream is wrapped by the errors of a stream that is not one of steps, or of steps that
+// this program's networks do not read.
+var ErrStream = errors.New("not a stream of steps for this program")
+
+// Reader reads steps from a stream. Not safe for concurrent use.
+type Reader struct {
+	r     io.Reader
+	frame bytes.Buffer
+}
+
+// NewReader reads the stream's beginning.
+func NewReader(r io.Reader) (*Reader, error) {
+	want := magic + graph.SchemaHash()
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(r, got); err != nil {
+		return nil, fmt.Errorf("%w: it ends after %d bytes: %w", ErrStream, n, err)
+	}
+	if string(got) != want {
+		return nil, fmt.Errorf("%w: it begins with %q, not with %q; scheduler and trainer must be of one version", ErrStream, got, want)
+	}
+	return &Reader{r: r}, nil
+}
+
+// Read returns the next step, which is valid; io.EOF where the stream ends after a whole one.
+func (r *Reader) Read() (Step, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r.r, head[:]); err != nil {
+		if !errors.Is(err, io.EOF) {
+			err = fmt.Errorf("read the stream of steps: %w", err)
+		}
+		return Step{}, err
+	}
+	n := order.Uint32(head[:])
+	if n > maxFrame {
+		return Step{}, fmt.Errorf("%w: a step of %d bytes", ErrStream, n)
+	}
+	r.frame.Reset()
+	if _, err := io.CopyN(&r.frame, r.r, int64(n)); err != nil { // which allocates no more than there is
+		return Step{}, fmt.Errorf("read the stream of steps: %w", noEOF(err))
+	}
+	s, err := decode(r.frame.Bytes())
+	if err == nil {
+		err = s.Validate()
+	}
+	if err != nil {
+		return Step{}, fmt.Errorf("%w: %w", ErrStream, err)
+	}
+	return s, nil
+}
+
+// maxZones is far more than any cluster has; without a limit, a batch would take memory for
+// as many as a broken stream says.
+const maxZones = 1 << 16
+
+// noEOF is for the middle of a step, where a stream must not end.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func decode(frame []byte) (Step, error) {
+	c := &cursor{b: frame}
+	s := Step{
+		Number: c.long(), Action: c.count(), Before: c.double(), After: c.double(),
+		Waited: c.long(), Network: c.long(), Log: c.double(), State: &graph.Graph{},
+	}
+	g := s.State
+	nodes, zones, candidates := c.count(), c.count(), c.count()
+	g.Zones, g.Zone = zones, c.ints(nodes)
+	groups := c.ints(nodes)
+	g.Candidates = c.ints(candidates)
+	g.NodeX = c.floats(nodes * graph.NodeDim)
+	if c.short {
+		return s, io.ErrUnexpectedEOF
+	}
+	g.Groups, g.Stamp = make([]graph.Groups, nodes), make([]uint64, nodes)
+	for i, group := range groups {
+		k := int(uint32(group)) // a length, not a number that may be negative
+		g.Groups[i] = graph.Groups{X: c.floats(k * graph.GroupDim), Weight: c.floats(k)}
+		g.Stamp[i] = graph.NextStamp()
+	}
+	g.PodX, g.ClusterX, g.CandidateX = c.floats(graph.PodDim), c.floats(graph.ClusterDim), c.floats(candidates*graph.CandidateDim)
+	switch {
+	case c.short:
+		return s, io.ErrUnexpectedEOF
+	case len(c.b) > 0:
+		return s, fmt.Errorf("%d bytes too many", len(c.b))
+	case zones > maxZones:
+		return s, fmt.Errorf("%d zones", zones)
+	}
+	return s, nil
+}
+
+// cursor takes values off a frame; after an attempt to take more than there is, short is set
+// and all values are zero.
+type cursor struct {
+	b     []byte
+	short bool
+}
+
+// take returns the next n bytes; n is at most 8 where they are not there.
+func (c *cursor) take(n int) []byte {
+	if c.short || n > len(c.b) {
+		c.short = true
+		return make([]byte, min(n, 8))
+	}
+	b := c.b[:n]
+	c.b = c.b[n:]
+	return b
+}
+
+func (c *cursor) count() int { return int(order.Uint32(c.take(4))) }
+
+func (c *cursor) long() uint64 { return order.Uint64(c.take(8)) }
+
+func (c *cursor) double() float64 { return math.Float64frombits(c.long()) }
+
+// words returns n words of four bytes; nil where they are not there.
+func (c *cursor) words(n int) []byte {
+	if c.short || n > len(c.b)/4 {
+		c.short = true
+		return nil
+	}
+	return c.take(4 * n)
+}
+
+func (c *cursor) ints(n int) []int32 {
+	b := c.words(n)
+	out := make([]int32, len(b)/4)
+	for i := range out {
+		out[i] = int32(order.Uint32(b[4*i:]))
+	}
+	return out
+}
+
+func (c *cursor) floats(n int) []float32 {
+	b := c.words(n)
+	out := make([]float32, len(b)/4)
+	for i := range out {
+		out[i] = math.Float32frombits(order.Uint32(b[4*i:]))
+	}
+	return out
+}

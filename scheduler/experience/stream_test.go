@@ -1,0 +1,159 @@
+package experience
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"gnnsched/gnn/graph"
+)
+
+func drawStep(t *rapid.T) Step {
+	finite := rapid.Float32Range(-1e6, 1e6)
+	floats := func(n int, what string) []float32 { return rapid.SliceOfN(finite, n, n).Draw(t, what) }
+	nodes := rapid.IntRange(1, 5).Draw(t, "nodes")
+	zones := rapid.IntRange(1, 8).Draw(t, "zones")
+	g := &graph.Graph{Zones: zones}
+	g.Resize(nodes)
+	copy(g.NodeX, floats(len(g.NodeX), "node"))
+	for i := range nodes {
+		k := rapid.IntRange(0, 3).Draw(t, "groups")
+		g.Zone[i], g.Stamp[i] = rapid.Int32Range(0, int32(zones-1)).Draw(t, "zone"), graph.NextStamp()
+		g.Groups[i] = graph.Groups{X: floats(k*graph.GroupDim, "group"), Weight: floats(k, "weight")}
+	}
+	g.PodX, g.ClusterX = floats(graph.PodDim, "pod"), floats(graph.ClusterDim, "cluster")
+	g.ResizeCandidates(rapid.IntRange(1, 5).Draw(t, "candidates"))
+	for i := range g.Candidates {
+		g.Candidates[i] = rapid.Int32Range(0, int32(nodes-1)).Draw(t, "candidate")
+	}
+	copy(g.CandidateX, floats(len(g.CandidateX), "edge"))
+	return Step{
+		Number: rapid.Uint64().Draw(t, "number"), State: g,
+		Action: rapid.IntRange(0, len(g.Candidates)-1).Draw(t, "action"), Before: rapid.Float64Range(-1e9, 1e9).Draw(t, "before"), After: rapid.Float64Range(-1e9, 1e9).Draw(t, "after"),
+		Waited: rapid.Uint64().Draw(t, "waited"), Network: rapid.Uint64().Draw(t, "network"), Log: rapid.Float64Range(-1e3, 0).Draw(t, "log"),
+	}
+}
+
+// What comes out of a stream is what went in, but for the stamps, which mean something in
+// one process alone.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		steps := rapid.SliceOfN(rapid.Custom(drawStep), 0, 4).Draw(t, "steps")
+		var b bytes.Buffer
+		w, err := NewWriter(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range steps {
+			if err := w.Write(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		whole := b.Len()
+		cut := rapid.IntRange(0, whole).Draw(t, "cut at")
+		half := bytes.NewReader(b.Bytes()[:cut])
+		r, err := NewReader(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range steps {
+			got, err := r.Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(want, got, cmpopts.IgnoreFields(graph.Graph{}, "Stamp"), cmpopts.EquateEmpty()); d != "" {
+				t.Fatal(d)
+			}
+		}
+		if _, err := r.Read(); err != io.EOF { //nolint:errorlint // the bare one is promised
+			t.Errorf("at the end: %v", err)
+		}
+		checkHalf(t, half, len(steps), cut == whole)
+	})
+}
+
+// checkHalf checks that a stream that ends early gives no more than its whole steps, and then
+// an error.
+func checkHalf(t *rapid.T, half io.Reader, steps int, whole bool) {
+	r, err := NewReader(half)
+	for n := 0; err == nil; n++ {
+		if _, err = r.Read(); err == nil && (n >= steps || n == steps-1 && !whole) {
+			t.Fatalf("step %d out of a stream that ends in it", n)
+		}
+	}
+}
+
+func TestReaderRefuses(t *testing.T) {
+	for name, stream := range map[string]string{
+		"nothing":        "",
+		"another schema": magic + "0123456789abcdef",
+		"another format": "gnnstep\x01" + graph.SchemaHash(),
+		"a short head":   magic,
+	} {
+		if _, err := NewReader(bytes.NewReader([]byte(stream))); !errors.Is(err, ErrStream) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	good := rapid.Custom(drawStep).Example(1)
+	for name, spoil := range map[string]func(*Step){
+		"action":   func(s *Step) { s.Action = len(s.State.Candidates) },
+		"NaN":      func(s *Step) { s.State.NodeX[0] = float32(math.NaN()) },
+		"infinity": func(s *Step) { s.After = math.Inf(1) },
+		"log":      func(s *Step) { s.Log = 0.1 },
+		"no log":   func(s *Step) { s.Log = math.NaN() },
+		"zone":     func(s *Step) { s.State.Zone[0] = int32(s.State.Zones) },
+		"zones":    func(s *Step) { s.State.Zones = math.MaxInt32 },
+	} {
+		bad := good
+		bad.State = good.State.Clone()
+		spoil(&bad)
+		var b bytes.Buffer
+		w, err := NewWriter(&b)
+		if err == nil {
+			err = w.Write(bad)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := NewReader(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Read(); !errors.Is(err, ErrStream) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Whatever the bytes, the reader ends with an error, and what it gives before is valid.
+func FuzzReader(f *testing.F) {
+	var b bytes.Buffer
+	w, err := NewWriter(&b)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for seed := range 3 {
+		if err := w.Write(rapid.Custom(drawStep).Example(seed)); err != nil {
+			f.Fatal(err)
+		}
+	}
+	head := len(magic) + len(graph.SchemaHash())
+	f.Add(b.Bytes()[head:])
+	f.Add([]byte{})
+	f.Add([]byte{255, 255, 255, 3, 1})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		r, err := NewReader(io.MultiReader(bytes.NewReader(b.Bytes()[:head]), bytes.NewReader(body)))
+		for err == nil {
+			var s Step
+			if s, err = r.Read(); err == nil && s.Validate() != nil {
+				t.Fatalf("step of no use: %v", s.Validate())
+			}
+		}
+	})
+}

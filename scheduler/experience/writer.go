@@ -1,0 +1,89 @@
+package experience
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+
+	"gnnsched/gnn/graph"
+)
+
+// A stream begins with magic, whose last byte is the format's version, and the schema hash
+// of the graphs in it. Frames follow, one a step: their length in 4 bytes, then
+//
+//	number uint64, action uint32, before, after float64,
+//	waited uint64, network uint64, log float64, N, Z, C uint32,
+//	zones N × int32, groups a node N × uint32, candidates C × int32,
+//	NodeX, the groups' X and then Weight node by node, PodX, ClusterX, CandidateX as float32
+//
+// with N nodes, Z zones and C candidates, all little endian.
+const magic = "gnnstep\x02"
+
+// maxFrame is a limit for a step's bytes; a cluster of 5,000 nodes takes about one million.
+const maxFrame = 64 << 20
+
+var order = binary.LittleEndian
+
+// Writer writes steps to a stream. Not safe for concurrent use.
+type Writer struct {
+	w     io.Writer
+	frame []byte
+}
+
+// NewWriter begins a stream.
+func NewWriter(w io.Writer) (*Writer, error) {
+	if _, err := io.WriteString(w, magic+graph.SchemaHash()); err != nil {
+		return nil, fmt.Errorf("begin the stream of steps: %w", err)
+	}
+	return &Writer{w: w}, nil
+}
+
+// Write writes one step, in one piece.
+func (w *Writer) Write(s Step) error {
+	b := append(w.frame[:0], 0, 0, 0, 0)
+	g := s.State
+	b = order.AppendUint64(b, s.Number)
+	b = order.AppendUint32(b, uint32(s.Action))
+	b = order.AppendUint64(b, math.Float64bits(s.Before))
+	b = order.AppendUint64(b, math.Float64bits(s.After))
+	b = order.AppendUint64(b, s.Waited)
+	b = order.AppendUint64(b, s.Network)
+	b = order.AppendUint64(b, math.Float64bits(s.Log))
+	for _, n := range []int{g.Nodes(), g.Zones, len(g.Candidates)} {
+		b = order.AppendUint32(b, uint32(n))
+	}
+	b = appendInts(b, g.Zone)
+	for _, gr := range g.Groups {
+		b = order.AppendUint32(b, uint32(len(gr.Weight)))
+	}
+	b = appendInts(b, g.Candidates)
+	b = appendFloats(b, g.NodeX)
+	for _, gr := range g.Groups {
+		b = appendFloats(appendFloats(b, gr.X), gr.Weight)
+	}
+	b = appendFloats(appendFloats(appendFloats(b, g.PodX), g.ClusterX), g.CandidateX)
+	w.frame = b
+	if len(b)-4 > maxFrame {
+		return fmt.Errorf("step %d takes %d bytes, over the limit of %d", s.Number, len(b)-4, maxFrame)
+	}
+	order.PutUint32(b, uint32(len(b)-4))
+	if _, err := w.w.Write(b); err != nil {
+		return fmt.Errorf("write step %d: %w", s.Number, err)
+	}
+	return nil
+}
+
+func appendInts(b []byte, values []int32) []byte {
+	for _, v := range values {
+		b = order.AppendUint32(b, uint32(v))
+	}
+	return b
+}
+
+func appendFloats(b []byte, values []float32) []byte {
+	for _, v := range values {
+		b = order.AppendUint32(b, math.Float32bits(v))
+	}
+	return b
+}

@@ -1,0 +1,109 @@
+package tabular
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/policy"
+)
+
+// Agent scores a candidate by its value in the table. It keeps nothing between decisions, so
+// one agent may serve many at once. Candidates in one cell are equals and should be drawn
+// among at random.
+type Agent struct {
+	config Config
+	values []float64 // by cell
+}
+
+var _ policy.Policy = &Agent{}
+
+// Config is what the agent was trained with.
+func (a *Agent) Config() Config { return a.config }
+
+// Name implements policy.Policy.
+func (*Agent) Name() string { return "tabular-q" }
+
+// Score implements policy.Policy. A score is the discounted sum of rewards that the agent
+// expects, each times the number of nodes (see Train).
+func (a *Agent) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+	v := a.config.look(s, pod)
+	for i, row := range candidates {
+		scores[i] = float32(a.values[v.cell(s.Nodes[row])])
+	}
+	return nil
+}
+
+// file is how an agent is kept. Values are the table in the order CPU bin within size bin,
+// memory bin within CPU bin.
+type file struct {
+	Format string    `json:"format"`
+	Config Config    `json:"config"`
+	Values []float64 `json:"values"`
+}
+
+// format names the layout of a file and the meaning of its cells.
+const format = "gnnsched tabular 1"
+
+// Parse reads what Save writes. The error says what is wrong with it.
+func Parse(b []byte) (*Agent, error) {
+	var f file
+	if err := json.Unmarshal(b, &f); err != nil {
+		return nil, fmt.Errorf("tabular agent: %w", err)
+	}
+	if f.Format != format {
+		return nil, fmt.Errorf("tabular agent: format is %q, want %q", f.Format, format)
+	}
+	if err := f.Config.Validate(); err != nil {
+		return nil, fmt.Errorf("tabular agent: config: %w", err)
+	}
+	if len(f.Values) != f.Config.cells() {
+		return nil, fmt.Errorf("tabular agent: %d values, but its bins make %d", len(f.Values), f.Config.cells())
+	}
+	for i, v := range f.Values {
+		if math.Abs(v) > math.MaxFloat32 { // scores are float32; JSON has neither NaN nor infinity
+			return nil, fmt.Errorf("tabular agent: value %d is %v, which no score can be", i, v)
+		}
+	}
+	return &Agent{f.Config, f.Values}, nil
+}
+
+// Load reads the file of an agent.
+func Load(path string) (*Agent, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("tabular agent: %w", err)
+	}
+	a, err := Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return a, nil
+}
+
+// Save writes the agent to a file, which is whole at any moment.
+func (a *Agent) Save(path string) error {
+	b, err := json.Marshal(file{format, a.config, a.values})
+	if err != nil {
+		return fmt.Errorf("tabular agent: %w", err)
+	}
+	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("tabular agent: %w", err)
+	}
+	defer os.Remove(next.Name()) // where something below fails
+	_, err = next.Write(append(b, '\n'))
+	if closed := next.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(next.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("tabular agent: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+//go:build torch
+
+package value
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/torch"
+	"gnnsched/workload/trace/openb"
+)
+
+func learnSmall(t *testing.T, c Config) (*checkpoint.Checkpoint, Score, []Progress) {
+	t.Helper()
+	var all []Progress
+	trainer := Trainer{Config: c, Progress: func(p Progress) { all = append(all, p) }}
+	var w Workload
+	trainer.Nodes, w = trace()
+	trainer.Family = []Workload{w}
+	best, score, err := trainer.Train(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return best, score, all
+}
+
+// Every encoder and head learns from given snapshots: the value's error falls, and so does the
+// actor's distance from the teacher, and from the values afterwards.
+func TestLearner(t *testing.T) {
+	before := torch.Live()
+	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP, checkpoint.Linear} {
+		for _, head := range []checkpoint.Head{checkpoint.DQN, checkpoint.ActorCritic} {
+			t.Run(string(e+" "+checkpoint.Encoder(head)), func(t *testing.T) {
+				c := small()
+				c.Encoder, c.Head, c.Temperature = e, head, 0.1
+				taken, _, _ := watch(t, c)
+				l, err := newLearner(c, checkpoint.Random(c.Architecture(), rand.New(rand.NewPCG(1, 2))))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.drop()
+				for _, imitate := range []bool{true, false} {
+					first, last := learnTwice(t, l, taken, imitate)
+					if last.value > first.value || c.actor() && last.actor >= first.actor {
+						t.Errorf("imitating %v: losses from %+v to %+v", imitate, first, last)
+					}
+				}
+			})
+		}
+	}
+	if after := torch.Live(); after != before {
+		t.Errorf("%d tensors are left over", after-before)
+	}
+}
+
+// learnTwice takes updates on the same snapshots and returns the losses of the first twenty and
+// the last.
+func learnTwice(t *testing.T, l *learner, taken []snapshot, imitate bool) (first, last losses) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(3, 4))
+	var all []*snapshot
+	for i := range taken {
+		all = append(all, &taken[i])
+	}
+	for i := range 300 {
+		sum, err := l.update(rng, all, 1e-2, 0.1, imitate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case i < 20:
+			first.value, first.actor = first.value+sum.value, first.actor+sum.actor
+		case i >= 280:
+			last.value, last.actor = last.value+sum.value, last.actor+sum.actor
+		}
+	}
+	return first, last
+}
+
+// The same seed gives the same network, to the bit, though episodes are played side by side.
+func TestSeedDecides(t *testing.T) {
+	c := small()
+	c.Head = checkpoint.ActorCritic
+	best, score, all := learnSmall(t, c)
+	if err := best.Validate(); err != nil || len(all) != c.Iterations || score.Allocation < 0.6 {
+		t.Fatalf("%v, %d iterations, allocation %v", err, len(all), score.Allocation)
+	}
+	again, _, _ := learnSmall(t, c)
+	for name, w := range best.Weights {
+		for i, v := range w.Data {
+			if again.Weights[name].Data[i] != v {
+				t.Fatalf("%s[%d] is %v, then %v", name, i, v, again.Weights[name].Data[i])
+			}
+		}
+	}
+}
+
+// An interrupted run gives the best network so far, and says that it was interrupted; one that
+// had no time says so.
+func TestInterrupted(t *testing.T) {
+	nodes, w := trace()
+	ctx, cancel := context.WithCancel(context.Background())
+	trainer := Trainer{Config: small(), Nodes: nodes, Family: []Workload{w}, Evaluated: func(int, Score) { cancel() }}
+	if best, _, err := trainer.Train(ctx); best == nil || err == nil {
+		t.Errorf("network %v, error %v", best, err)
+	}
+	if best, _, err := (&Trainer{Config: small(), Nodes: nodes, Family: []Workload{w}}).Train(ctx); best != nil || err == nil {
+		t.Errorf("without time: network %v, error %v", best, err)
+	}
+}
+
+func TestWorkloadWithoutGPU(t *testing.T) {
+	nodes, w := trace()
+	for i := range w.Pods {
+		w.Pods[i].GPUs, w.Pods[i].GPUMilli = 0, 0
+	}
+	trainer := Trainer{Config: small(), Nodes: nodes, Family: []Workload{w}}
+	if _, _, err := trainer.Train(context.Background()); !errors.Is(err, openb.ErrNoGPU) {
+		t.Errorf("%v", err)
+	}
+}

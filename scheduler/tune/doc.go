@@ -1,3 +1,0 @@
-// Package tune fits the weights of policy.Linear to the simulator by the cross-entropy method:
-// ten minutes' work, and the floor that a network must clear to be worth having.
-package tune

@@ -1,0 +1,116 @@
+package openb
+
+import (
+	"errors"
+	"fmt"
+
+	"gnnsched/internal/cluster"
+)
+
+// maxPods is how many pods the trace's own tooling lets on a node: too many to matter.
+const maxPods = 1001
+
+// Node is a machine of the trace.
+type Node struct {
+	Name      string
+	MilliCPU  int64  // thousandths of a core
+	MemoryMiB int64  // MiB
+	GPUs      int64  // devices of cluster.DeviceMilli each
+	Model     string // of the devices; empty where there are none
+}
+
+func (n Node) name() string { return n.Name }
+
+type nodeRow struct {
+	Name      string `csv:"sn"`
+	CPUMilli  amount `csv:"cpu_milli"`
+	MemoryMiB amount `csv:"memory_mib"`
+	GPU       amount `csv:"gpu"`
+	Model     string `csv:"model"`
+}
+
+func (r nodeRow) node() (n Node, column string, err error) {
+	switch {
+	case r.CPUMilli == 0:
+		return n, "cpu_milli", errors.New("is 0; a node offers CPU")
+	case r.MemoryMiB == 0:
+		return n, "memory_mib", errors.New("is 0; a node offers memory")
+	case r.GPU > cluster.MaxDevices:
+		return n, "gpu", fmt.Errorf("%d is more than the %d devices that a node may have", r.GPU, cluster.MaxDevices)
+	case r.GPU > 0 && r.Model == "":
+		return n, "model", errors.New("is empty on a node with GPUs")
+	}
+	if column, err = inRange(r.CPUMilli, r.MemoryMiB); err != nil {
+		return n, column, err
+	}
+	return Node{Name: r.Name, MilliCPU: int64(r.CPUMilli), MemoryMiB: int64(r.MemoryMiB), GPUs: int64(r.GPU), Model: r.Model}, "", nil
+}
+
+// inRange finds slips of the unit.
+func inRange(cpu, memory amount) (column string, err error) {
+	if cpu > cluster.MaxMilliCPU {
+		return "cpu_milli", fmt.Errorf("%d is more than %d thousandths of a core; is it in another unit?", cpu, cluster.MaxMilliCPU)
+	}
+	if memory > cluster.MaxMemory>>20 {
+		return "memory_mib", fmt.Errorf("%d is more than %d MiB; is it in another unit?", memory, cluster.MaxMemory>>20)
+	}
+	return "", nil
+}
+
+// Allocatable is what the node offers.
+func (n Node) Allocatable() cluster.Resources {
+	return cluster.Resources{MilliCPU: n.MilliCPU, Memory: n.MemoryMiB << 20, GPU: n.GPUs, Pods: maxPods}
+}
+
+// Cluster is the node with nothing running on it. Its devices are known one by one.
+func (n Node) Cluster() *cluster.Node {
+	out := &cluster.Node{Name: n.Name, Allocatable: n.Allocatable(), GPUModel: n.Model, Generation: 1}
+	if n.GPUs > 0 {
+		out.GPUs = make([]int64, n.GPUs)
+	}
+	return out
+}
+
+// GPUMilli is what the GPUs of all nodes have to give, in thousandths of a device.
+func GPUMilli(nodes []Node) (sum int64) {
+	for _, n := range nodes {
+		sum += n.GPUs * cluster.DeviceMilli
+	}
+	return sum
+}
+
+// machine is what nodes that are alike have in common.
+type machine struct {
+	milliCPU, memoryMiB, gpus int64
+	model                     string
+}
+
+// Sample returns a share of the nodes in their order: at least count of them (all, where there
+// are no more), so that machines of each kind (CPU, memory, GPUs and model) are there in
+// proportion, rounded, but at least one. Within a kind they are taken evenly over the list.
+func Sample(nodes []Node, count int) []Node {
+	if count >= len(nodes) {
+		return nodes
+	}
+	all := map[machine]int{}
+	for _, n := range nodes {
+		all[n.machine()]++
+	}
+	share := float64(count) / float64(len(nodes))
+	for ; ; share *= 1.001 { // rounding may leave one or two too few
+		seen, out := map[machine]int{}, []Node(nil)
+		for _, n := range nodes {
+			m := n.machine()
+			want := max(1, int(float64(all[m])*share+0.5))
+			if i := seen[m]; (i+1)*want/all[m] > i*want/all[m] {
+				out = append(out, n)
+			}
+			seen[m]++
+		}
+		if len(out) >= count {
+			return out
+		}
+	}
+}
+
+func (n Node) machine() machine { return machine{n.MilliCPU, n.MemoryMiB, n.GPUs, n.Model} }
