@@ -1,7 +1,11 @@
-// Package experience is the way from a scheduler that learns while it works to the process that
-// trains: the steps that the scheduler takes, the stream that they go down, and the feed
-// that keeps a trainer running at the other end. The way back is a checkpoint file.
+// Package experience carries what a scheduler saw and did to whoever learns from it.
 //
-// Scheduling never waits for the trainer. Steps that it cannot take are dropped, and a
-// trainer that ends is started again.
+// A scheduler that learns while it works makes one Step of each placement and offers it to a
+// Sink. A learner takes steps from a Source. Between the two lies a transport. This package has
+// one: a Pipe starts a trainer process and writes a binary stream to its standard input, and the
+// trainer reads that stream with a Reader.
+//
+// Scheduling never waits for learning: a sink without room drops the step, and a Pipe starts a
+// trainer again after it ended. The trained network does not come back this way, but through a
+// checkpoint file that the scheduler watches.
 package experience

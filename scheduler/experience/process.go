@@ -14,8 +14,8 @@ import (
 type process struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	ended chan struct{} // closed when it has ended
-	err   error         // then: how it ended
+	ended chan struct{} // closed when the process has ended
+	err   error         // how it ended; set before ended is closed
 }
 
 // start starts the command; output gets each line that it prints.
@@ -23,10 +23,10 @@ func start(command []string, output func(string)) (*process, error) {
 	p := &process{cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})}
 	lines := &lineWriter{write: output}
 	p.cmd.Stdout, p.cmd.Stderr = lines, lines
-	// In a group of its own: Ctrl-C is the scheduler's to act on, and the trainer's stream
-	// then ends in good order.
+	// The trainer gets a process group of its own, so that Ctrl-C reaches the scheduler alone.
+	// The scheduler then ends the stream in good order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.cmd.WaitDelay = time.Second // for whoever else holds its output open
+	p.cmd.WaitDelay = time.Second // a grandchild may still hold the output open
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err == nil {
 		err = p.cmd.Start()
@@ -44,23 +44,24 @@ func start(command []string, output func(string)) (*process, error) {
 	return p, nil
 }
 
-// close ends the stream.
-func (p *process) close() { _ = p.stdin.Close() } // all that fails is a second time
+// close ends the stream. It may be called more than once.
+func (p *process) close() { _ = p.stdin.Close() } // the only error is that it is closed already
 
-// kill ends the trainer and all that it has started.
+// kill ends the trainer and every process that it started.
 func (p *process) kill() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // all that fails is a group that has ended
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // the only error is that the group has ended
 }
 
-// lineWriter hands on whole lines.
+// lineWriter splits what is written to it into lines and passes on those that are not blank.
 type lineWriter struct {
 	write func(string)
-	rest  []byte
+	rest  []byte // the beginning of a line without its end
 }
 
-// longestLine is where a line that does not end is cut.
+// longestLine is the length in bytes at which a line without an end is cut.
 const longestLine = 4096
 
+// Write implements io.Writer; it never fails.
 func (l *lineWriter) Write(b []byte) (int, error) {
 	l.rest = append(l.rest, b...)
 	for {

@@ -10,31 +10,30 @@ import (
 	"gnnsched/gnn/graph"
 )
 
-// ErrStream is wrapped by the errors of a stream that is not one of steps, or of steps that
-// this program's networks do not read.
-var ErrStream = errors.New("not a stream of steps for this program")
+// errStream is wrapped by the errors of a stream that no Writer of this release wrote.
+var errStream = errors.New("not a stream of steps for this program")
 
-// Reader reads steps from a stream. Not safe for concurrent use.
+// Reader is a Source that reads the stream of a Writer. Not safe for concurrent use.
 type Reader struct {
 	r     io.Reader
 	frame bytes.Buffer
 }
 
-// NewReader reads the stream's beginning.
+// NewReader reads the stream's header. A stream of another release is an error.
 func NewReader(r io.Reader) (*Reader, error) {
 	want := magic + graph.SchemaHash()
 	got := make([]byte, len(want))
 	if n, err := io.ReadFull(r, got); err != nil {
-		return nil, fmt.Errorf("%w: it ends after %d bytes: %w", ErrStream, n, err)
+		return nil, fmt.Errorf("%w: it ends after %d bytes: %w", errStream, n, err)
 	}
 	if string(got) != want {
-		return nil, fmt.Errorf("%w: it begins with %q, not with %q; scheduler and trainer must be of one version", ErrStream, got, want)
+		return nil, fmt.Errorf("%w: it begins with %q, not with %q; scheduler and trainer must be of one release", errStream, got, want)
 	}
 	return &Reader{r: r}, nil
 }
 
-// Read returns the next step, which is valid; io.EOF where the stream ends after a whole one.
-func (r *Reader) Read() (Step, error) {
+// Next implements Source. A stream that ends within a step gives io.ErrUnexpectedEOF, wrapped.
+func (r *Reader) Next() (Step, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r.r, head[:]); err != nil {
 		if !errors.Is(err, io.EOF) {
@@ -44,10 +43,10 @@ func (r *Reader) Read() (Step, error) {
 	}
 	n := order.Uint32(head[:])
 	if n > maxFrame {
-		return Step{}, fmt.Errorf("%w: a step of %d bytes", ErrStream, n)
+		return Step{}, fmt.Errorf("%w: a step of %d bytes", errStream, n)
 	}
 	r.frame.Reset()
-	if _, err := io.CopyN(&r.frame, r.r, int64(n)); err != nil { // which allocates no more than there is
+	if _, err := io.CopyN(&r.frame, r.r, int64(n)); err != nil { // allocates no more than the stream has
 		return Step{}, fmt.Errorf("read the stream of steps: %w", noEOF(err))
 	}
 	s, err := decode(r.frame.Bytes())
@@ -55,16 +54,16 @@ func (r *Reader) Read() (Step, error) {
 		err = s.Validate()
 	}
 	if err != nil {
-		return Step{}, fmt.Errorf("%w: %w", ErrStream, err)
+		return Step{}, fmt.Errorf("%w: %w", errStream, err)
 	}
 	return s, nil
 }
 
-// maxZones is far more than any cluster has; without a limit, a batch would take memory for
-// as many as a broken stream says.
+// maxZones is far more zones than any cluster has. A learner allocates memory for each zone of a
+// batch, so a broken stream must not claim billions of them.
 const maxZones = 1 << 16
 
-// noEOF is for the middle of a step, where a stream must not end.
+// noEOF turns io.EOF into io.ErrUnexpectedEOF, for the middle of a step.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -75,7 +74,7 @@ func noEOF(err error) error {
 func decode(frame []byte) (Step, error) {
 	c := &cursor{b: frame}
 	s := Step{
-		Number: c.long(), Action: c.count(), Before: c.double(), After: c.double(),
+		Actor: c.text(), Epoch: c.long(), Number: c.long(), Action: c.count(), Before: c.double(), After: c.double(),
 		Waited: c.long(), Network: c.long(), Log: c.double(), State: &graph.Graph{},
 	}
 	g := s.State
@@ -105,14 +104,14 @@ func decode(frame []byte) (Step, error) {
 	return s, nil
 }
 
-// cursor takes values off a frame; after an attempt to take more than there is, short is set
-// and all values are zero.
+// cursor takes values off the front of a frame. After an attempt to take more than is left, short
+// is set and all values are zero.
 type cursor struct {
 	b     []byte
 	short bool
 }
 
-// take returns the next n bytes; n is at most 8 where they are not there.
+// take returns the next n bytes; if fewer are left, it returns at most 8 zeros.
 func (c *cursor) take(n int) []byte {
 	if c.short || n > len(c.b) {
 		c.short = true
@@ -129,7 +128,10 @@ func (c *cursor) long() uint64 { return order.Uint64(c.take(8)) }
 
 func (c *cursor) double() float64 { return math.Float64frombits(c.long()) }
 
-// words returns n words of four bytes; nil where they are not there.
+// text returns a string; its length in bytes precedes it.
+func (c *cursor) text() string { return string(c.take(c.count())) }
+
+// words returns the next n words of four bytes; nil if fewer are left.
 func (c *cursor) words(n int) []byte {
 	if c.short || n > len(c.b)/4 {
 		c.short = true

@@ -7,23 +7,44 @@ import (
 	"gnnsched/gnn/graph"
 )
 
-// Step is one placement: what the scheduler saw, what it chose and what that did to the
-// objective. What it is worth is the trainer's to say. The state that came of it is that of
-// the step with the next number.
+// Step is one placement: the state that the scheduler saw, the node that it chose, and the
+// objective's cost before and after. It holds no reward; the learner computes that from the
+// costs. The step that Follows it holds the next state.
 type Step struct {
-	Number        uint64 // a gap after a number means that a step is lost
-	State         *graph.Graph
-	Action        int     // index of the chosen one among the state's candidates
-	Before, After float64 // the objective's cost without and with the placement, all else equal
+	Actor  string // who made the placement; at most maxActor bytes
+	Epoch  uint64 // which life of the actor: it differs after each restart
+	Number uint64 // counts the actor's placements in this epoch, those that never arrive too
 
-	Waited  uint64  // pods that have had to wait so far: found no node when they were first tried
+	State         *graph.Graph
+	Action        int     // index of the chosen node among the state's candidates
+	Before, After float64 // the objective's cost without and with this placement, all else equal
+
+	Waited  uint64  // pods of this epoch so far that found no node at their first attempt
 	Network uint64  // fingerprint of the checkpoint that scored the candidates
-	Log     float64 // log-probability of the action, which an actor-critic draws; 0 for other networks
+	Log     float64 // log-probability with which an actor-critic drew the action; 0 for other networks
 }
 
-// Validate checks that the state is well-formed, the action one of its candidates and every
-// value finite.
+// maxActor is the longest name of an actor in bytes.
+const maxActor = 1024
+
+// Follows reports whether s is the placement that its actor made right after the one of before,
+// with none missing between them.
+func (s Step) Follows(before Step) bool {
+	return s.SameLife(before) && s.Number == before.Number+1
+}
+
+// SameLife reports whether one life of one actor made both steps, so that their Number and
+// Waited count the same things.
+func (s Step) SameLife(other Step) bool {
+	return s.Actor == other.Actor && s.Epoch == other.Epoch
+}
+
+// Validate checks that the state is well-formed, that the action is one of its candidates and
+// that every value is finite.
 func (s Step) Validate() error {
+	if len(s.Actor) > maxActor {
+		return fmt.Errorf("step %d: the actor's name has %d bytes, over the limit of %d", s.Number, len(s.Actor), maxActor)
+	}
 	if err := s.State.Validate(); err != nil {
 		return fmt.Errorf("step %d: %w", s.Number, err)
 	}
@@ -31,7 +52,7 @@ func (s Step) Validate() error {
 		return fmt.Errorf("step %d: action %d of %d candidates", s.Number, s.Action, len(s.State.Candidates))
 	}
 	if s.Log > 0 {
-		return fmt.Errorf("step %d: the action's log-probability is %v, want 0 at most", s.Number, s.Log)
+		return fmt.Errorf("step %d: the action's log-probability is %v, want at most 0", s.Number, s.Log)
 	}
 	sum := s.Before + s.After + s.Log // not finite if one of the values is not
 	add := func(values []float32) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,14 +35,15 @@ func drawStep(t *rapid.T) Step {
 	}
 	copy(g.CandidateX, floats(len(g.CandidateX), "edge"))
 	return Step{
+		Actor: rapid.String().Draw(t, "actor"), Epoch: rapid.Uint64().Draw(t, "epoch"),
 		Number: rapid.Uint64().Draw(t, "number"), State: g,
 		Action: rapid.IntRange(0, len(g.Candidates)-1).Draw(t, "action"), Before: rapid.Float64Range(-1e9, 1e9).Draw(t, "before"), After: rapid.Float64Range(-1e9, 1e9).Draw(t, "after"),
 		Waited: rapid.Uint64().Draw(t, "waited"), Network: rapid.Uint64().Draw(t, "network"), Log: rapid.Float64Range(-1e3, 0).Draw(t, "log"),
 	}
 }
 
-// What comes out of a stream is what went in, but for the stamps, which mean something in
-// one process alone.
+// A reader gives what a writer got, except for the stamps, which are valid only in the process
+// that made them.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steps := rapid.SliceOfN(rapid.Custom(drawStep), 0, 4).Draw(t, "steps")
@@ -63,7 +65,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range steps {
-			got, err := r.Read()
+			got, err := r.Next()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,19 +73,18 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatal(d)
 			}
 		}
-		if _, err := r.Read(); err != io.EOF { //nolint:errorlint // the bare one is promised
+		if _, err := r.Next(); err != io.EOF { //nolint:errorlint // Next promises the bare io.EOF
 			t.Errorf("at the end: %v", err)
 		}
 		checkHalf(t, half, len(steps), cut == whole)
 	})
 }
 
-// checkHalf checks that a stream that ends early gives no more than its whole steps, and then
-// an error.
+// checkHalf checks that a stream that ends early gives only its whole steps, and then an error.
 func checkHalf(t *rapid.T, half io.Reader, steps int, whole bool) {
 	r, err := NewReader(half)
 	for n := 0; err == nil; n++ {
-		if _, err = r.Read(); err == nil && (n >= steps || n == steps-1 && !whole) {
+		if _, err = r.Next(); err == nil && (n >= steps || n == steps-1 && !whole) {
 			t.Fatalf("step %d out of a stream that ends in it", n)
 		}
 	}
@@ -93,10 +94,10 @@ func TestReaderRefuses(t *testing.T) {
 	for name, stream := range map[string]string{
 		"nothing":        "",
 		"another schema": magic + "0123456789abcdef",
-		"another format": "gnnstep\x01" + graph.SchemaHash(),
+		"another format": "gnnstep\x02" + graph.SchemaHash(),
 		"a short head":   magic,
 	} {
-		if _, err := NewReader(bytes.NewReader([]byte(stream))); !errors.Is(err, ErrStream) {
+		if _, err := NewReader(bytes.NewReader([]byte(stream))); !errors.Is(err, errStream) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -108,6 +109,7 @@ func TestReaderRefuses(t *testing.T) {
 		"log":      func(s *Step) { s.Log = 0.1 },
 		"no log":   func(s *Step) { s.Log = math.NaN() },
 		"zone":     func(s *Step) { s.State.Zone[0] = int32(s.State.Zones) },
+		"actor":    func(s *Step) { s.Actor = strings.Repeat("a", maxActor+1) },
 		"zones":    func(s *Step) { s.State.Zones = math.MaxInt32 },
 	} {
 		bad := good
@@ -125,13 +127,13 @@ func TestReaderRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Read(); !errors.Is(err, ErrStream) {
+		if _, err := r.Next(); !errors.Is(err, errStream) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// Whatever the bytes, the reader ends with an error, and what it gives before is valid.
+// On arbitrary bytes the reader ends with an error, and every step before that is valid.
 func FuzzReader(f *testing.F) {
 	var b bytes.Buffer
 	w, err := NewWriter(&b)
@@ -151,9 +153,27 @@ func FuzzReader(f *testing.F) {
 		r, err := NewReader(io.MultiReader(bytes.NewReader(b.Bytes()[:head]), bytes.NewReader(body)))
 		for err == nil {
 			var s Step
-			if s, err = r.Read(); err == nil && s.Validate() != nil {
-				t.Fatalf("step of no use: %v", s.Validate())
+			if s, err = r.Next(); err == nil && s.Validate() != nil {
+				t.Fatalf("invalid step: %v", s.Validate())
 			}
 		}
 	})
+}
+
+func TestFollows(t *testing.T) {
+	first := Step{Actor: "a", Epoch: 1, Number: 7}
+	for name, c := range map[string]struct {
+		next Step
+		want bool
+	}{
+		"the next one":     {Step{Actor: "a", Epoch: 1, Number: 8}, true},
+		"the same one":     {first, false},
+		"after a gap":      {Step{Actor: "a", Epoch: 1, Number: 9}, false},
+		"of another actor": {Step{Actor: "b", Epoch: 1, Number: 8}, false},
+		"after a restart":  {Step{Actor: "a", Epoch: 2, Number: 8}, false},
+	} {
+		if got := c.next.Follows(first); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
 }

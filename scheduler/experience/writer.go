@@ -9,29 +9,32 @@ import (
 	"gnnsched/gnn/graph"
 )
 
-// A stream begins with magic, whose last byte is the format's version, and the schema hash
-// of the graphs in it. Frames follow, one a step: their length in 4 bytes, then
+// A stream begins with magic, whose last byte is the format's version, and the schema hash of the
+// graphs in it. One frame follows for each step: its length in 4 bytes, then
 //
-//	number uint64, action uint32, before, after float64,
+//	actor uint32 (its length A) and A bytes, epoch, number uint64,
+//	action uint32, before, after float64,
 //	waited uint64, network uint64, log float64, N, Z, C uint32,
-//	zones N × int32, groups a node N × uint32, candidates C × int32,
-//	NodeX, the groups' X and then Weight node by node, PodX, ClusterX, CandidateX as float32
+//	zones N × int32, groups of each node N × uint32, candidates C × int32,
+//	NodeX, X and then Weight of each node's groups, PodX, ClusterX, CandidateX as float32
 //
-// with N nodes, Z zones and C candidates, all little endian.
-const magic = "gnnstep\x02"
+// for N nodes, Z zones and C candidates. All numbers are little endian. Scheduler and trainer come
+// from one release: a reader refuses every other version.
+const magic = "gnnstep\x03"
 
-// maxFrame is a limit for a step's bytes; a cluster of 5,000 nodes takes about one million.
+// maxFrame is the largest size of a step in bytes; 5,000 nodes take about one million.
 const maxFrame = 64 << 20
 
 var order = binary.LittleEndian
 
-// Writer writes steps to a stream. Not safe for concurrent use.
+// Writer writes steps to a stream in the binary format that Reader reads. Not safe for concurrent
+// use.
 type Writer struct {
 	w     io.Writer
 	frame []byte
 }
 
-// NewWriter begins a stream.
+// NewWriter writes the stream's header.
 func NewWriter(w io.Writer) (*Writer, error) {
 	if _, err := io.WriteString(w, magic+graph.SchemaHash()); err != nil {
 		return nil, fmt.Errorf("begin the stream of steps: %w", err)
@@ -39,10 +42,14 @@ func NewWriter(w io.Writer) (*Writer, error) {
 	return &Writer{w: w}, nil
 }
 
-// Write writes one step, in one piece.
+// Write writes one step with a single call of the underlying Write. It does not validate the step,
+// but a step over the size limit is an error.
 func (w *Writer) Write(s Step) error {
 	b := append(w.frame[:0], 0, 0, 0, 0)
 	g := s.State
+	b = order.AppendUint32(b, uint32(len(s.Actor)))
+	b = append(b, s.Actor...)
+	b = order.AppendUint64(b, s.Epoch)
 	b = order.AppendUint64(b, s.Number)
 	b = order.AppendUint32(b, uint32(s.Action))
 	b = order.AppendUint64(b, math.Float64bits(s.Before))

@@ -76,7 +76,7 @@ const stateEvery = 1024
 
 // Learn learns from the stream until that ends, starting from the weights of c. What was learned is
 // judged and saved even where the stream ends with an error.
-func (o *Online) Learn(r *experience.Reader, c *checkpoint.Checkpoint) error {
+func (o *Online) Learn(r experience.Source, c *checkpoint.Checkpoint) error {
 	runtime.LockOSThread() // as in Train
 	defer runtime.UnlockOSThread()
 	if err := o.begin(c); err != nil {
@@ -84,7 +84,7 @@ func (o *Online) Learn(r *experience.Reader, c *checkpoint.Checkpoint) error {
 	}
 	defer o.learner.drop()
 	for {
-		s, err := r.Read()
+		s, err := r.Next()
 		if err == io.EOF { //nolint:errorlint // the bare one is the good end
 			return o.end()
 		}
@@ -135,12 +135,12 @@ func (o *Online) learnAnew() (err error) {
 
 // take learns from one step.
 func (o *Online) take(s experience.Step) error {
-	follows, paid := o.count.Steps > 0 && s.Number == o.last.Number+1, 0.0
+	follows, paid := o.count.Steps > 0 && s.Follows(o.last), 0.0
 	switch {
 	case follows:
 		paid = o.Config.Reward.of(o.last, s, o.Config.Gamma, o.WaitCost)
 		o.rewards.add(paid)
-	case o.count.Steps > 0:
+	case o.count.Steps > 0 && s.SameLife(o.last):
 		o.count.Lost += int(s.Number - o.last.Number - 1)
 	}
 	o.last = s

@@ -30,7 +30,7 @@ func halves(t *testing.T) (first, second, both *bytes.Buffer) {
 		}
 	}
 	for i := range 800 {
-		s, err := all.Read()
+		s, err := all.Next()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestOnlineReverts(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n, updates := 0, 0; updates == 0; n++ {
-			s, err := r.Read()
+			s, err := r.Next()
 			if err == nil {
 				updates, err = o.learner.take(s, 1, n > 0)
 			}

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"time"
 
@@ -31,7 +32,9 @@ type Learner struct {
 	rng     *rand.Rand
 	term    objective.Term
 	ledger  *ledger
-	feed    *experience.Feed
+	actor   string // of the steps: this profile on this host
+	epoch   uint64 // of the steps: when this learner started
+	sink    experience.Sink
 	metrics learnMetrics
 	waited  uint64 // pods that found no node when they were first tried
 }
@@ -53,8 +56,9 @@ func newLearner(ctx context.Context, p *Plugin, args LearnArgs) (*Learner, error
 		epsilon: exploration{now: args.InitEpsilon, decay: args.EpsilonDecay, final: args.FinalEpsilon},
 		rng:     rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), // a restart must not repeat the draws of the last run
 	}
+	l.actor, l.epoch = actorOf(p.profile), uint64(time.Now().UnixNano())
 	log := logger(ctx).WithValues("profile", p.profile)
-	l.feed = experience.Start(ctx, experience.Config{
+	l.sink = experience.StartPipe(ctx, experience.PipeConfig{
 		Command: args.Trainer, Queue: queued, Clock: clock.RealClock{},
 		Sent:   l.metrics.sent.Inc,
 		Output: func(line string) { log.Info("Trainer: " + line) },
@@ -68,15 +72,24 @@ func newLearner(ctx context.Context, p *Plugin, args LearnArgs) (*Learner, error
 	return l, nil
 }
 
+// actorOf names a profile of this process among those of all schedulers that learn.
+func actorOf(profile string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		return profile
+	}
+	return host + "/" + profile
+}
+
 func (l *Learner) send(s experience.Step) {
-	if !l.feed.Offer(s) {
+	if !l.sink.Offer(s) {
 		l.metrics.dropped.Inc()
 	}
 }
 
 // Close ends the trainer, after it has written what it has learned; the framework calls it.
 func (l *Learner) Close() error {
-	l.feed.Close()
+	l.sink.Close()
 	return nil
 }
 
@@ -95,7 +108,7 @@ func (d *decision) Clone() fwk.StateData { return d }
 // explore notes the decision and may make another candidate the best one.
 func (l *Learner) explore(state fwk.CycleState, pod *cluster.Pod, raw []float32) {
 	d := &decision{
-		step: experience.Step{State: l.learned.Graph(&l.mirror.snapshot, pod, l.rows).Clone(), Waited: l.waited, Network: l.net.Fingerprint()},
+		step: experience.Step{Actor: l.actor, Epoch: l.epoch, State: l.learned.Graph(&l.mirror.snapshot, pod, l.rows).Clone(), Waited: l.waited, Network: l.net.Fingerprint()},
 		rows: slices.Clone(l.rows), requests: pod.Requests, drawn: -1,
 	}
 	choice, explored := -1, false

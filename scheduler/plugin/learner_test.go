@@ -79,7 +79,7 @@ func newLearningBed(t *testing.T, profile string, args Args) (b *bed, finish fun
 		}
 		var out []experience.Step
 		for {
-			s, err := r.Read()
+			s, err := r.Next()
 			if err == io.EOF { //nolint:errorlint // the bare one is promised
 				return out
 			}

@@ -33,7 +33,7 @@ func fakeTrainer(path string) int {
 	known := map[uint64]bool{}
 	for n := 1; err == nil; n++ {
 		var s experience.Step
-		if s, err = r.Read(); err != nil {
+		if s, err = r.Next(); err != nil {
 			break
 		}
 		fmt.Printf("step %d of number %d\n", n, s.Number)

@@ -19,10 +19,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// trainerEnv makes the test binary a trainer: its value says which.
+// trainerEnv makes the test binary act as a trainer; its value selects the kind.
 const trainerEnv = "GNNSCHED_TEST_TRAINER"
 
-// heldEnv names a pipe that a trainer's child holds open for as long as it lives.
+// heldEnv names a FIFO that a trainer's child holds open while it lives.
 const heldEnv = "GNNSCHED_TEST_HELD"
 
 func TestMain(m *testing.M) {
@@ -32,8 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fakeTrainer reads the stream to its end and says how much there was of it, unless the kind
-// wants otherwise.
+// fakeTrainer reads the stream to its end and prints the number of steps; some kinds misbehave.
 func fakeTrainer(kind string) int {
 	switch kind {
 	case "dies":
@@ -52,7 +51,7 @@ func fakeTrainer(kind string) int {
 	r, err := NewReader(os.Stdin)
 	n := 0
 	for err == nil {
-		if _, err = r.Read(); err == nil {
+		if _, err = r.Next(); err == nil {
 			n++
 			fmt.Printf("step %d\n", n)
 			if kind == "dies after one" {
@@ -67,7 +66,7 @@ func fakeTrainer(kind string) int {
 	return 0
 }
 
-// fakeChild outlives the test unless it is killed.
+// fakeChild lives longer than the test unless it is killed.
 func fakeChild() int {
 	held, err := os.OpenFile(os.Getenv(heldEnv), os.O_WRONLY, 0)
 	if err != nil {
@@ -79,20 +78,20 @@ func fakeChild() int {
 	return 0
 }
 
-// harness collects what a feed tells.
+// harness records the calls of a pipe's functions.
 type harness struct {
-	feed  *Feed
+	pipe  *Pipe
 	lines chan string
 	ended chan error
 	again chan time.Duration
 	sent  chan struct{}
 }
 
-func feed(t *testing.T, kind string, queue int, c clock.Clock) *harness {
+func startPipe(t *testing.T, kind string, queue int, c clock.Clock) *harness {
 	t.Helper()
 	t.Setenv(trainerEnv, kind)
 	h := &harness{lines: make(chan string, 1000), ended: make(chan error, 100), again: make(chan time.Duration, 100), sent: make(chan struct{}, 1000)}
-	h.feed = Start(context.Background(), Config{
+	h.pipe = StartPipe(context.Background(), PipeConfig{
 		Command: []string{os.Args[0]}, Queue: queue, Clock: c,
 		Sent: func() { h.sent <- struct{}{} }, Output: func(l string) { h.lines <- l },
 		Ended: func(err error, again time.Duration) { h.ended <- err; h.again <- again },
@@ -106,12 +105,12 @@ func step(n int) Step {
 	return s
 }
 
-// The trainer gets every step in order, and the time to end well.
-func TestFeed(t *testing.T) {
+// The trainer gets every step in order, and may finish after the stream has ended.
+func TestPipe(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	h := feed(t, "reads", 10, clock.RealClock{})
+	h := startPipe(t, "reads", 10, clock.RealClock{})
 	for i := range 5 {
-		if !h.feed.Offer(step(i)) {
+		if !h.pipe.Offer(step(i)) {
 			t.Fatal("no room")
 		}
 	}
@@ -121,39 +120,39 @@ func TestFeed(t *testing.T) {
 		}
 		<-h.sent
 	}
-	h.feed.Close()
+	h.pipe.Close()
 	if l := <-h.lines; l != "5 steps, then EOF" {
 		t.Errorf("last line %q", l)
 	}
 }
 
-// A trainer that does not read lets nobody wait: what the queue has no room for is dropped,
-// and even a write that hangs in a full pipe ends with the feed.
+// Offer does not wait for a trainer that does not read: it drops steps once the queue is full.
+// Close ends even a write that blocks.
 func TestFullQueueDrops(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	c := clocktest.NewFakeClock(time.Unix(0, 0))
-	h := feed(t, "deaf", 3, c)
+	h := startPipe(t, "deaf", 3, c)
 	<-h.lines // it runs
 	large := step(1)
 	large.State.Resize(1 << 20 / 4) // more than a pipe holds
 	taken := 0
 	for range 100 {
-		if h.feed.Offer(large) {
+		if h.pipe.Offer(large) {
 			taken++
 		}
 	}
 	if taken < 3 || taken > 4 { // the queue, and the one that is being written
 		t.Errorf("%d steps were taken, the queue holds 3", taken)
 	}
-	h.feed.stop()
+	h.pipe.stop()
 	for !c.HasWaiters() { // until it waits for the trainer to end
 		time.Sleep(time.Millisecond)
 	}
 	c.Step(grace)
-	h.feed.Close()
+	h.pipe.Close()
 }
 
-// What a trainer has started is killed with it.
+// Killing a trainer also kills its children.
 func TestKillsTheGroup(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	path := filepath.Join(t.TempDir(), "held")
@@ -162,29 +161,29 @@ func TestKillsTheGroup(t *testing.T) {
 	}
 	t.Setenv(heldEnv, path)
 	c := clocktest.NewFakeClock(time.Unix(0, 0))
-	h := feed(t, "parent", 3, c)
+	h := startPipe(t, "parent", 3, c)
 	held, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer held.Close()
 	<-h.lines // the child runs
-	h.feed.stop()
+	h.pipe.stop()
 	for !c.HasWaiters() { // until it waits for the trainer to end
 		time.Sleep(time.Millisecond)
 	}
 	c.Step(grace)
-	h.feed.Close()
+	h.pipe.Close()
 	if rest, err := io.ReadAll(held); err != nil || len(rest) > 0 { // which ends with the child
 		t.Errorf("the child %s, error %v", rest, err)
 	}
 }
 
-// A trainer that dies is started again and again, ever less often.
+// A trainer that dies is started again after waits that grow.
 func TestRestarts(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	c := clocktest.NewFakeClock(time.Unix(0, 0))
-	h := feed(t, "dies", 3, c)
+	h := startPipe(t, "dies", 3, c)
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 		if err := <-h.ended; err == nil || !strings.Contains(err.Error(), "exit status 3") {
 			t.Errorf("ended with %v", err)
@@ -197,16 +196,16 @@ func TestRestarts(t *testing.T) {
 		}
 		c.Step(want * time.Second)
 	}
-	h.feed.Close()
+	h.pipe.Close()
 }
 
-// Steps go on to the next trainer.
+// The trainer after one that died gets the following steps.
 func TestGoesOnAfterADeath(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	c := clocktest.NewFakeClock(time.Unix(0, 0))
-	h := feed(t, "dies after one", 1, c)
+	h := startPipe(t, "dies after one", 1, c)
 	for i := range 3 {
-		h.feed.Offer(step(i))
+		h.pipe.Offer(step(i))
 		if l := <-h.lines; l != "step 1" {
 			t.Errorf("line %q", l)
 		}
@@ -216,13 +215,13 @@ func TestGoesOnAfterADeath(t *testing.T) {
 		}
 		c.Step(longestWait)
 	}
-	h.feed.Close()
+	h.pipe.Close()
 }
 
 func TestNoSuchTrainer(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	ended := make(chan error, 1)
-	f := Start(context.Background(), Config{
+	f := StartPipe(context.Background(), PipeConfig{
 		Command: []string{filepath.Join(t.TempDir(), "none")}, Clock: clocktest.NewFakeClock(time.Unix(0, 0)),
 		Ended: func(err error, _ time.Duration) { ended <- err },
 	})
