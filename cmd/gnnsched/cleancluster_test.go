@@ -47,9 +47,9 @@ func used(nodes ...runtime.Object) *toycluster.Cluster {
 	)...)
 }
 
-func toyEraser(c *toycluster.Cluster) (e *eraser, out, errs *bytes.Buffer) {
+func toyRemoval(c *toycluster.Cluster) (r *removal, out, errs *bytes.Buffer) {
 	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
-	return &eraser{
+	return &removal{
 		cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: clock.RealClock{}}, host: "https://prod", format: "table",
 		timeout: time.Minute, in: strings.NewReader(""), out: out, err: errs, log: zerolog.Nop(),
 	}, out, errs
@@ -70,7 +70,7 @@ func podNames(t *testing.T, c *toycluster.Cluster) string {
 
 func TestCleanclusterOnASimulatedClusterDoesNotAsk(t *testing.T) {
 	c := used(node("n", true))
-	e, out, errs := toyEraser(c)
+	e, out, errs := toyRemoval(c)
 	if err := e.run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestCleanclusterAsksOnOthers(t *testing.T) {
 		{"--yes", []runtime.Object{node("n", false)}, true, false, "", true, exit.OK},
 	} {
 		toy := used(c.nodes...)
-		e, _, errs := toyEraser(toy)
+		e, _, errs := toyRemoval(toy)
 		e.yes, e.interactive, e.in = c.yes, c.interactive, strings.NewReader(c.answer)
 		err := e.run(context.Background())
 		if exit.Code(err) != c.code {
@@ -131,7 +131,7 @@ func TestCleanclusterDryRun(t *testing.T) {
 		"name":  "deployments/a -n gnnsched-sim\npods/a-1 -n gnnsched-sim\npods/a-2 -n shared\nnamespaces/gnnsched-sim\n",
 	} {
 		c := used(node("n", false))
-		e, out, _ := toyEraser(c)
+		e, out, _ := toyRemoval(c)
 		e.dryRun, e.format = true, format
 		if err := e.run(context.Background()); err != nil {
 			t.Fatal(err)
@@ -143,7 +143,7 @@ func TestCleanclusterDryRun(t *testing.T) {
 			t.Errorf("left %q", got)
 		}
 	}
-	e, out, _ := toyEraser(used(node("n", true)))
+	e, out, _ := toyRemoval(used(node("n", true)))
 	e.dryRun, e.format, e.scope.Run = true, "json", "r"
 	if err := e.run(context.Background()); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"gnnsched/internal/cli"
+	"gnnsched/workload/cleanup"
 )
 
 // progressView shows how far a long job is: in place on a terminal, a line now and then
@@ -58,6 +59,9 @@ func (v *progressView) show(done float64, phase, text string) {
 		v.log.Info().Msg(text)
 	}
 }
+
+// cleanup shows how far a removal is.
+func (v *progressView) cleanup(p cleanup.Progress) { v.show(p.Done, p.Phase(), p.String()) }
 
 // close wipes the bar, so that what is printed next stands alone.
 func (v *progressView) close() {

@@ -121,14 +121,14 @@ func runSim(c *ucli.Context) error {
 	if c.Bool("dry-run") {
 		return printPlan(c, plan, room)
 	}
-	simulated, nodes, real, err := cleaner.Simulated(c.Context)
+	nodes, err := cleaner.Nodes(c.Context)
 	if err != nil {
 		return err
 	}
-	if !simulated {
-		log.Warn().Int("nodes", nodes).Int("real", real).Msg("this is not a simulated cluster: the pods will really run")
+	if !nodes.Simulated() {
+		log.Warn().Int("nodes", nodes.Total).Int("real", nodes.Real).Msg("this is not a simulated cluster: the pods will really run")
 	}
-	cleaner.Force = simulated
+	cleaner.Force = nodes.Simulated()
 	for _, note := range source.notes(plan) {
 		log.Warn().Msg(note)
 	}

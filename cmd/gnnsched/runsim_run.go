@@ -98,7 +98,8 @@ func (s *simulation) after(ctx context.Context, sum driver.Summary) error {
 	defer cancel()
 	view := newProgressView(s.err, s.terminal, s.log)
 	defer view.close()
-	return removeAll(ctx, s.config.Cleaner, cleanup.Scope{Run: s.config.RunID, Namespace: s.config.Namespace}, view).err
+	_, err := s.config.Cleaner.RemoveAll(ctx, cleanup.Scope{Run: s.config.RunID, Namespace: s.config.Namespace}, view.cleanup)
+	return err
 }
 
 // progressText is a line such as "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s left".

@@ -323,9 +323,9 @@ func TestSimulated(t *testing.T) {
 		{"one real", []runtime.Object{node("a", fake), node("b", nil)}, false, 2, 1},
 		{"another value", []runtime.Object{node("a", map[string]string{workload.NodeTaint: "real"})}, false, 1, 1},
 	} {
-		got, total, real, err := client(t, toycluster.New(c.nodes...)).Simulated(context.Background())
-		if err != nil || got != c.want || total != c.total || real != c.real {
-			t.Errorf("%s: %v, %d nodes, %d real, %v", c.name, got, total, real, err)
+		got, err := client(t, toycluster.New(c.nodes...)).Nodes(context.Background())
+		if err != nil || got.Simulated() != c.want || got.Total != c.total || got.Real != c.real {
+			t.Errorf("%s: %+v, %v", c.name, got, err)
 		}
 	}
 }

@@ -110,18 +110,26 @@ func (c *Client) each(ctx context.Context, kind schema.GroupVersionResource, nam
 
 var errEnough = errors.New("enough")
 
-// Simulated tells whether the cluster is one of kwok's, where nothing really runs: it has
-// nodes, and every one carries kwok's annotation. It also returns how many nodes there are
-// and how many of them are real.
-func (c *Client) Simulated(ctx context.Context) (simulated bool, total, real int, err error) {
-	err = c.each(ctx, nodes, "", "", func(o *metav1.PartialObjectMetadata) bool {
-		total++
+// NodeCounts tells real clusters from simulated ones.
+type NodeCounts struct {
+	Total int
+	Real  int // nodes without kwok's annotation: a kubelet runs their pods
+}
+
+// Simulated tells whether nothing really runs on the cluster: it has nodes, and all are kwok's.
+func (n NodeCounts) Simulated() bool { return n.Total > 0 && n.Real == 0 }
+
+// Nodes counts the cluster's nodes.
+func (c *Client) Nodes(ctx context.Context) (NodeCounts, error) {
+	var n NodeCounts
+	err := c.each(ctx, nodes, "", "", func(o *metav1.PartialObjectMetadata) bool {
+		n.Total++
 		if o.Annotations[workload.NodeTaint] != workload.NodeSimulated {
-			real++
+			n.Real++
 		}
 		return true
 	})
-	return total > 0 && real == 0, total, real, err
+	return n, err
 }
 
 // pause waits for d or for the end of ctx.

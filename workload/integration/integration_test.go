@@ -46,9 +46,9 @@ func TestWorkloadOnACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	simulated, _, _, err := cleaner.Simulated(ctx)
-	if err != nil || !simulated {
-		t.Fatalf("simulated %v, %v", simulated, err)
+	nodes, err := cleaner.Nodes(ctx)
+	if err != nil || !nodes.Simulated() {
+		t.Fatalf("nodes %+v, %v: want simulated ones alone", nodes, err)
 	}
 	cleaner.Force = true
 	person := inhabit(ctx, t, client)

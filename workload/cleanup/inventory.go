@@ -1,0 +1,99 @@
+package cleanup
+
+import (
+	"context"
+	"fmt"
+)
+
+// Inventory lists everything that removing a scope would touch.
+type Inventory struct {
+	Found
+	Namespaces []Namespace `json:"namespaces"` // made by the scope's runs, those to keep included
+}
+
+// Inventory lists the scope's objects and the namespaces that its runs made.
+func (c *Client) Inventory(ctx context.Context, s Scope) (Inventory, error) {
+	found, err := c.Find(ctx, s)
+	if err != nil {
+		return Inventory{}, err
+	}
+	spaces, err := c.Namespaces(ctx, s)
+	return Inventory{Found: found, Namespaces: spaces}, err
+}
+
+// Empty tells whether there is nothing to remove.
+func (i Inventory) Empty() bool { return len(i.Objects) == 0 && len(removable(i.Namespaces)) == 0 }
+
+// String counts what can be removed: "3 deployments, 3 replica sets, 21 pods and 1 namespace".
+func (i Inventory) String() string {
+	plural := func(n int, noun string) string {
+		if n == 1 {
+			return "1 " + noun
+		}
+		return fmt.Sprintf("%d %ss", n, noun)
+	}
+	n := i.Counts()
+	return fmt.Sprintf("%s, %s, %s and %s", plural(n.Deployments, "deployment"), plural(n.ReplicaSets, "replica set"), plural(n.Pods, "pod"),
+		plural(len(removable(i.Namespaces)), "namespace"))
+}
+
+// removable returns the namespaces that need not be kept.
+func removable(all []Namespace) []Namespace {
+	var out []Namespace
+	for _, n := range all {
+		if n.Keep == "" {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Progress is how far RemoveAll has come.
+type Progress struct {
+	Done       float64 // share of the objects that are gone, 0 to 1
+	Left       Counts  // objects still there
+	Namespaces int     // namespaces being removed; 0 until the objects are gone
+}
+
+// Phase names the step: "removing" objects, then "namespaces".
+func (p Progress) Phase() string {
+	if p.Namespaces > 0 {
+		return "namespaces"
+	}
+	return "removing"
+}
+
+func (p Progress) String() string {
+	if p.Namespaces > 0 {
+		return fmt.Sprintf("removing %d namespace(s)", p.Namespaces)
+	}
+	return fmt.Sprintf("removing: %d objects left, %d of them pods", p.Left.Total(), p.Left.Pods)
+}
+
+// RemoveAll removes the scope's objects, then the namespaces that this leaves empty. It
+// returns all namespaces that the scope's runs made, those it kept with the reason. progress
+// is called now and then from this goroutine.
+func (c *Client) RemoveAll(ctx context.Context, s Scope, progress func(Progress)) ([]Namespace, error) {
+	total := 0
+	err := c.Remove(ctx, s, func(left Counts) {
+		total = max(total, left.Total())
+		p := Progress{Done: 1, Left: left}
+		if total > 0 {
+			p.Done = 1 - float64(left.Total())/float64(total)
+		}
+		progress(p)
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Look again: somebody may have put objects into a namespace in the meantime.
+	spaces, err := c.Namespaces(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(removable(spaces)); n > 0 {
+		progress(Progress{Done: 1, Namespaces: n})
+		err = c.RemoveNamespaces(ctx, spaces)
+	}
+	return spaces, err
+}

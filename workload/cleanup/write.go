@@ -1,0 +1,62 @@
+package cleanup
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// Formats are those that [Inventory.Write] knows.
+var Formats = []string{"table", "name", "json"}
+
+// Write writes the inventory: as a table with a row for each run and namespace, as names that
+// kubectl delete accepts, or as JSON.
+func (i Inventory) Write(w io.Writer, format string) error {
+	switch format {
+	case "table":
+		return i.writeTable(w)
+	case "name":
+		return i.writeNames(w)
+	case "json":
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(i)
+	}
+	return fmt.Errorf("output format %q is not known", format)
+}
+
+func (i Inventory) writeNames(w io.Writer) error {
+	for _, o := range i.Objects {
+		if _, err := fmt.Fprintf(w, "%s/%s -n %s\n", o.Kind, o.Name, o.Namespace); err != nil {
+			return err
+		}
+	}
+	for _, n := range removable(i.Namespaces) {
+		if _, err := fmt.Fprintf(w, "namespaces/%s\n", n.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (i Inventory) writeTable(w io.Writer) error {
+	if i.Empty() {
+		_, err := fmt.Fprintln(w, "nothing to remove")
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "NAMESPACE\tRUN\tDEPLOYMENTS\tREPLICASETS\tPODS")
+	for _, g := range i.Groups() {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\n", g.Namespace, g.Run, g.Deployments, g.ReplicaSets, g.Pods)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, n := range removable(i.Namespaces) {
+		if _, err := fmt.Fprintf(w, "namespace %s\n", n.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
