@@ -20,6 +20,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/server"
 )
 
@@ -133,7 +134,7 @@ func TestConfigExcludesFlags(t *testing.T) {
 	file := write(t, "config.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"))
 	beside := []string{"config", "print-config", "bind-address", "port"}
 	for _, variant := range server.Variants {
-		for _, f := range slices.Concat(runFlags(variant), learnFlags(variant)) {
+		for _, f := range slices.Concat(runFlags(variant), flags.Scheduler(variant)) {
 			name := f.Names()[0]
 			if slices.Contains(beside, name) {
 				continue

@@ -17,6 +17,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
+	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/server"
 	"gnnsched/workload/trace/openb"
@@ -45,7 +46,7 @@ func runCommands() []*ucli.Command {
 				learnExamples(v) +
 				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add upstream scores\n" +
 				"   run" + v + " --print-config                            # the KubeSchedulerConfiguration, to edit",
-			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(learnFlags(v), otherFlags(v), cli.LogFlags())...),
+			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
 			Action: func(c *ucli.Context) error { return runScheduler(c, v) },
 		})
 	}
@@ -138,7 +139,7 @@ type request struct {
 }
 
 // fileInstead are the flags that say what a configuration file says too.
-var fileInstead = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect"}, learnNames()...)
+var fileInstead = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect"}, flags.SchedulerNames()...)
 
 func wanted(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}

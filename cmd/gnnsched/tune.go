@@ -8,6 +8,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/learn/linear"
 	"gnnsched/scheduler/learn/tabular"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
@@ -39,7 +40,7 @@ func tuneCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "method", Value: linearMethod, Usage: "`METHOD`: " + linearMethod + " (the cross-entropy method), or " + tabularMethod + " (the tabular Q agent, the historical baseline)"},
 			&ucli.StringFlag{Name: "scenario", Value: "family", Usage: "`NAME` or YAML file of the workloads to tune on"},
 			&ucli.StringFlag{Name: "out", Value: "linear.json", Usage: "`FILE` to write"},
-			&ucli.StringFlag{Name: "from", Value: fromZero, Usage: "the weights to start from: " + fromZero + ", a `NAME` that the program carries (" + strings.Join(policy.TunedNames(), ", ") + "), or a FILE in .json"},
+			&ucli.StringFlag{Name: "from", Value: linear.FromZero, Usage: "the weights to start from: " + linear.FromZero + ", a `NAME` that the program carries (" + strings.Join(policy.TunedNames(), ", ") + "), or a FILE in .json"},
 			&ucli.StringFlag{Name: "features", Usage: "`NAMES` of the features whose weights are tuned, the others' staying as they were; default: all"},
 			&ucli.StringFlag{Name: "name", Value: "linear", Usage: "`NAME` of the policy in tables"},
 			&ucli.IntFlag{Name: "generations", Value: 30, Usage: "to go through"},

@@ -2,12 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
@@ -17,11 +13,6 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/linear"
 	"gnnsched/scheduler/policy"
-)
-
-const (
-	fromZero     = "zero" // the value of --from that means no weights at all
-	heldOutFirst = 1      // seed of the first episode that is held out: eval's, far from tuning's
 )
 
 // linearFlags are those that decide which weights come out.
@@ -45,7 +36,7 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 	if n := c.Int("held-out"); err == nil && n > 0 {
 		told.HeldOut, err = heldOut(c, s, p, n)
 	}
-	return errors.Join(err, writeLinear(c.String("out"), p))
+	return errors.Join(err, linear.Save(c.String("out"), p))
 }
 
 // tuneCommandLine is the command that repeats this one, whatever the defaults may become.
@@ -68,16 +59,13 @@ func quoted(word string) string {
 }
 
 func tuner(c *ucli.Context, s eval.Scenario) (*linear.Linear, error) {
-	from, err := startWeights(c.String("from"))
+	from, err := linear.StartWeights(c.String("from"))
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--from: %w", err), "")
 	}
 	l := &linear.Linear{
 		Env: s.Config, Baseline: policy.Kubernetes{}, Episodes: c.Int("episodes"), WaitWeight: c.Float64("wait-weight"), From: from,
-		CEM: linear.CEM{
-			Population: c.Int("population"), Elite: c.Int("population") / 4, Generations: c.Int("generations"),
-			Spread: c.Float64("spread"), Noise: c.Float64("spread") / 5, Seed: c.Uint64("seed"),
-		},
+		CEM: linear.NewCEM(c.Int("population"), c.Int("generations"), c.Float64("spread"), c.Uint64("seed")),
 	}
 	if names := c.String("features"); names != "" {
 		l.Features = strings.Split(names, ",")
@@ -91,52 +79,20 @@ func tuner(c *ucli.Context, s eval.Scenario) (*linear.Linear, error) {
 	return l, cli.Writable(c.String("out"))
 }
 
-// startWeights are those that --from names; nil for zero.
-func startWeights(from string) ([]float64, error) {
-	switch {
-	case from == fromZero:
-		return nil, nil
-	case slices.Contains(policy.TunedNames(), from):
-		return policy.Tuned(from).Weights(), nil
-	case filepath.Ext(from) != ".json":
-		return nil, fmt.Errorf("%q is neither a .json file nor one of %s, %s", from, fromZero, strings.Join(policy.TunedNames(), ", "))
-	}
-	p, err := policy.LoadLinear(from)
-	if err != nil {
-		return nil, err
-	}
-	return p.Weights(), nil
-}
-
 // heldOut judges a policy beside the default scoring on workloads that tuning did not see.
 func heldOut(c *ucli.Context, s eval.Scenario, p *policy.Linear, episodes int) (*policy.HeldOut, error) {
 	fmt.Fprintf(c.App.ErrWriter, "judging on %d other episodes\n", episodes)
-	s.Optimum = false // it is about the two policies
 	base, err := namedPolicy(kubernetes)
 	if err != nil {
 		return nil, err
 	}
-	tuned := eval.Contender{Name: "tuned", New: func(policy.Setting) policy.Policy { return p }}
-	r, err := eval.Compare(c.Context, s, []eval.Contender{base, tuned}, eval.Seeds(heldOutFirst, episodes), nil)
+	out, err := linear.HeldOut(c.Context, s, base, p, episodes)
 	if err != nil {
 		return nil, err
 	}
-	out := &policy.HeldOut{FirstSeed: heldOutFirst, Episodes: episodes, Means: map[string]map[string]float64{}}
-	for _, x := range r.Results {
-		means := map[string]float64{}
-		for _, m := range eval.Metrics {
-			means[m.Name] = x.Mean(m)
-		}
-		out.Means[x.Name] = means
-		fmt.Fprintf(c.App.ErrWriter, "%s: objective %.4f, %.1f unscheduled, %.1f waited\n", x.Name, means["cost"], means["unscheduled"], means["waited"])
+	for _, name := range []string{base.Name, "tuned"} {
+		means := out.Means[name]
+		fmt.Fprintf(c.App.ErrWriter, "%s: objective %.4f, %.1f unscheduled, %.1f waited\n", name, means["cost"], means["unscheduled"], means["waited"])
 	}
 	return out, nil
-}
-
-func writeLinear(path string, p *policy.Linear) error {
-	text, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
 }

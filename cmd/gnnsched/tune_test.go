@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/learn/linear"
 	"gnnsched/scheduler/policy"
 )
 
@@ -44,7 +45,7 @@ func TestTune(t *testing.T) {
 func TestTuneFrom(t *testing.T) {
 	carried := policy.Tuned("linear-zones").Weights()
 	file := filepath.Join(t.TempDir(), "start.json")
-	if err := writeLinear(file, policy.Tuned("linear-zones")); err != nil {
+	if err := linear.Save(file, policy.Tuned("linear-zones")); err != nil {
 		t.Fatal(err)
 	}
 	zeros := make([]float64, len(carried))

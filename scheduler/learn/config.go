@@ -207,17 +207,18 @@ func (d DQNConfig) least(batch int) int { return min(batch, 65536) }
 // ones.
 const maxSeed = 1<<30 - 1
 
-func (c Config) architecture() checkpoint.Architecture {
-	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: c.head(), Hidden: c.Hidden}
-	if strings.HasSuffix(c.Variant, "gnn") {
+// Architecture returns the network of a variant, with hidden layers of the width.
+func Architecture(variant string, hidden int) checkpoint.Architecture {
+	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: hidden}
+	if strings.HasSuffix(variant, "gnn") {
 		a.Encoder = checkpoint.GNN
+	}
+	if strings.HasPrefix(variant, "ac") {
+		a.Head = checkpoint.ActorCritic
 	}
 	return a
 }
 
-func (c Config) head() checkpoint.Head {
-	if strings.HasPrefix(c.Variant, "ac") {
-		return checkpoint.ActorCritic
-	}
-	return checkpoint.DQN
-}
+func (c Config) architecture() checkpoint.Architecture { return Architecture(c.Variant, c.Hidden) }
+
+func (c Config) head() checkpoint.Head { return c.architecture().Head }

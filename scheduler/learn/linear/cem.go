@@ -23,6 +23,12 @@ type CEM struct {
 	Seed        uint64
 }
 
+// NewCEM returns the method for a population of vectors whose weights are spread so far at the
+// start. A quarter of the population is the elite, and the noise starts at a fifth of the spread.
+func NewCEM(population, generations int, spread float64, seed uint64) CEM {
+	return CEM{Population: population, Elite: population / 4, Generations: generations, Spread: spread, Noise: spread / 5, Seed: seed}
+}
+
 // Validate reports the first setting out of range.
 func (c CEM) Validate() error {
 	switch {

@@ -1,0 +1,70 @@
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+
+	"github.com/urfave/cli/v2"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/learn"
+)
+
+// Start returns the network that a scheduler of a variant starts learning from: that of the file,
+// or if there is no file the one that the program carries or, with --hidden-layers, one of random
+// weights. fresh tells that the network is not in the file yet. The errors carry an exit code and
+// a hint; those of a file that exists and cannot be read do not.
+func Start(c *cli.Context, file, variant string) (start *checkpoint.Checkpoint, fresh bool, err error) {
+	start, err = checkpoint.Load(file)
+	switch {
+	case err == nil:
+		err = fits(c, start, file, variant)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, false, err
+	default:
+		fresh = true
+		start, err = begin(c, variant)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if _, err := OnlineJob(c, start); err != nil { // else the trainer refuses it whenever it is started
+		return nil, false, exit.New(exit.Usage, fmt.Errorf("--learn: %w", err), "see --help")
+	}
+	return start, fresh, nil
+}
+
+func begin(c *cli.Context, variant string) (*checkpoint.Checkpoint, error) {
+	if c.IsSet(hiddenLayers) {
+		a := learn.Architecture(variant, c.Int(hiddenLayers))
+		if err := a.Validate(); err != nil {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: %w", hiddenLayers, err), "")
+		}
+		start := checkpoint.Random(a, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+		start.Manifest.Objective = "balance"
+		return start, nil
+	}
+	start, err := checkpoint.Shipped(variant)
+	if err != nil {
+		return nil, exit.New(exit.Checkpoint, fmt.Errorf("--learn: nothing to start from: %w", err), "name a checkpoint with --checkpoint, or begin from nothing with --hidden-layers 32")
+	}
+	return start, nil
+}
+
+// fits checks that the file's network can continue to learn under the flags.
+func fits(c *cli.Context, start *checkpoint.Checkpoint, file, variant string) error {
+	a, want := start.Manifest.Architecture, learn.Architecture(variant, 0)
+	if a.Graph != want.Graph {
+		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s reads the graph %q, which does not learn while it schedules", file, a.Graph), "name another checkpoint, or leave --learn out")
+	}
+	if a.Head != want.Head { // the encoder may differ: the file's learns
+		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s has the head %q, run%s wants %q", file, a.Head, variant, want.Head), "start it with the command of its variant, or name another checkpoint")
+	}
+	if width := c.Int(hiddenLayers); c.IsSet(hiddenLayers) && width != a.Hidden {
+		return exit.New(exit.Usage, fmt.Errorf("--%s %d: the network in %s has %d", hiddenLayers, width, file, a.Hidden), "leave it out to continue with that network, or move the file away to begin from nothing")
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package linear
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/policy"
+)
+
+// heldOutSeed is the seed of the first held-out episode. The evaluation starts with it too; it
+// is far from the seeds of tuning.
+const heldOutSeed = 1
+
+// HeldOut compares p with baseline on episodes of a scenario that tuning did not see. It
+// returns the mean of every metric for both, under the names of baseline and "tuned".
+func HeldOut(ctx context.Context, s eval.Scenario, baseline eval.Contender, p *policy.Linear, episodes int) (*policy.HeldOut, error) {
+	s.Optimum = false // only the two policies matter
+	tuned := eval.Contender{Name: "tuned", New: func(policy.Setting) policy.Policy { return p }}
+	r, err := eval.Compare(ctx, s, []eval.Contender{baseline, tuned}, eval.Seeds(heldOutSeed, episodes), nil)
+	if err != nil {
+		return nil, err
+	}
+	out := &policy.HeldOut{FirstSeed: heldOutSeed, Episodes: episodes, Means: map[string]map[string]float64{}}
+	for _, x := range r.Results {
+		means := map[string]float64{}
+		for _, m := range eval.Metrics {
+			means[m.Name] = x.Mean(m)
+		}
+		out.Means[x.Name] = means
+	}
+	return out, nil
+}
+
+// Save writes a policy's weights to a .json file, which policy.LoadLinear reads.
+func Save(path string, p *policy.Linear) error {
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
+}

@@ -1,0 +1,35 @@
+package linear
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gnnsched/scheduler/policy"
+)
+
+// FromZero names the start at which every weight is 0.
+const FromZero = "zero"
+
+// Starts returns the names that StartWeights knows: FromZero and the policies whose weights the
+// program carries.
+func Starts() []string { return append([]string{FromZero}, policy.TunedNames()...) }
+
+// StartWeights returns the weights that tuning starts from: those of a name in Starts, or of a
+// linear policy's .json file. They are nil for FromZero.
+func StartWeights(from string) ([]float64, error) {
+	switch {
+	case from == FromZero:
+		return nil, nil
+	case slices.Contains(policy.TunedNames(), from):
+		return policy.Tuned(from).Weights(), nil
+	case filepath.Ext(from) != ".json":
+		return nil, fmt.Errorf("%q is neither a .json file nor one of %s", from, strings.Join(Starts(), ", "))
+	}
+	p, err := policy.LoadLinear(from)
+	if err != nil {
+		return nil, err
+	}
+	return p.Weights(), nil
+}
