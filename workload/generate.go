@@ -43,8 +43,8 @@ func (g Generator) Validate() error {
 	if g.Fills < 1 || g.Fills > 10_000 {
 		bad("cluster-resets %d must be 1 to 10000", g.Fills)
 	}
-	if g.ReplicasMin < 1 || g.ReplicasMax > maxReplicas || g.ReplicasMin > g.ReplicasMax {
-		bad("replicas %d to %d: want 1 or more, at most %d, and the least not over the most", g.ReplicasMin, g.ReplicasMax, maxReplicas)
+	if g.ReplicasMin < 1 || g.ReplicasMax > MaxReplicas || g.ReplicasMin > g.ReplicasMax {
+		bad("replicas %d to %d: want 1 or more, at most %d, and the least not over the most", g.ReplicasMin, g.ReplicasMax, MaxReplicas)
 	}
 	errs = append(errs, g.validateShapes()...)
 	return errors.Join(errs...)
@@ -113,7 +113,7 @@ func (g Generator) fill(fill int, taken map[string]bool) []Step {
 		d := Deployment{
 			Replicas: g.ReplicasMin + draw.IntN(g.ReplicasMax-g.ReplicasMin+1),
 			Shape:    g.shape(draw),
-			Name:     freeName(names, taken),
+			Name:     drawName(names, taken),
 		}
 		used = used.Plus(d.Requests())
 		steps = append(steps, Step{Action: Add, Deployment: d})

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/golden"
 )
 
 // generator is runsim's default on ten nodes of the default pool.
@@ -106,21 +105,6 @@ func TestOtherSeedOtherPlan(t *testing.T) {
 	if cmp.Equal(a.Steps[:3], a.Steps[len(a.Steps)-3:]) {
 		t.Error("both fills begin alike")
 	}
-}
-
-// The plan that a seed stands for is kept: results that name a seed must stay repeatable.
-func TestPlanIsKept(t *testing.T) {
-	g := generator()
-	g.Target = Load{0.03, 0.03, 0.03}
-	p, err := g.Plan()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	if err := WriteCSV(&b, p); err != nil {
-		t.Fatal(err)
-	}
-	golden.Check(t, "plan-seed-1.csv", b.String())
 }
 
 func TestGeneratorRejects(t *testing.T) {

@@ -31,9 +31,9 @@ var (
 		teapot thistle thrush tiger tulip turtle walnut walrus willow wombat wren yak zebra`)
 )
 
-// freeName draws a name such as brave-otter that is not in taken, and adds it there. A name
+// drawName draws a name such as brave-otter that is not in taken, and adds it there. A name
 // that comes up taken is drawn anew; once most are taken, a number makes it new.
-func freeName(rng *rand.Rand, taken map[string]bool) string {
+func drawName(rng *rand.Rand, taken map[string]bool) string {
 	const draws = 8
 	var name string
 	for range draws {
@@ -43,16 +43,17 @@ func freeName(rng *rand.Rand, taken map[string]bool) string {
 			return name
 		}
 	}
-	name = numbered(name, taken)
+	name = FreeName(name, taken)
 	taken[name] = true
 	return name
 }
 
-// numbered returns name with the least number, from 2, that makes it free.
-func numbered(name string, taken map[string]bool) string {
-	for i := 2; ; i++ {
-		if n := fmt.Sprintf("%s-%d", name, i); !taken[n] {
-			return n
-		}
+// FreeName returns name if it is not in taken, else name with the lowest number from 2 that
+// makes it free: web, web-2, web-3. It does not add the name to taken.
+func FreeName(name string, taken map[string]bool) string {
+	free := name
+	for i := 2; taken[free]; i++ {
+		free = fmt.Sprintf("%s-%d", name, i)
 	}
+	return free
 }

@@ -145,11 +145,11 @@ func (p Plan) Validate() error {
 }
 
 func (d Deployment) validate() error {
-	if err := validName(d.Name); err != nil {
+	if err := ValidateName(d.Name); err != nil {
 		return err
 	}
-	if d.Replicas < 1 || d.Replicas > maxReplicas {
-		return fmt.Errorf("%s: %d replicas, want 1 to %d", d.Name, d.Replicas, maxReplicas)
+	if d.Replicas < 1 || d.Replicas > MaxReplicas {
+		return fmt.Errorf("%s: %d replicas, want 1 to %d", d.Name, d.Replicas, MaxReplicas)
 	}
 	if err := d.Shape.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", d.Name, err)
@@ -157,8 +157,9 @@ func (d Deployment) validate() error {
 	return nil
 }
 
-// validName holds names to DNS labels: they become part of pod names and label values.
-func validName(s string) error {
+// ValidateName returns an error unless s can name a Deployment: it must be a DNS label, because
+// it becomes a label value and the start of pod names.
+func ValidateName(s string) error {
 	if p := validation.IsDNS1123Label(s); len(p) > 0 {
 		return fmt.Errorf("%q is no name for a Deployment: %s", s, strings.SplitN(p[0], " (", 2)[0])
 	}

@@ -9,6 +9,12 @@ import (
 	"gnnsched/internal/cluster"
 )
 
+func pods(name string, n int, cpu, cpuLimit, mem, memLimit int64) Deployment {
+	return Deployment{Name: name, Replicas: n, Shape: Shape{
+		Requests: cluster.Resources{MilliCPU: cpu, Memory: mem, Pods: 1}, Limits: cluster.Resources{MilliCPU: cpuLimit, Memory: memLimit},
+	}}
+}
+
 func TestPlanValidate(t *testing.T) {
 	a := pods("a", 1, 100, 0, 1<<20, 0)
 	for _, c := range []struct {

@@ -15,8 +15,8 @@ import (
 
 // The most that a Deployment, and a pod of it, may ask for. Beyond it lies a slip.
 const (
-	maxReplicas = 10_000
-	maxGPU      = 64
+	MaxReplicas = 10_000
+	MaxGPUs     = 64
 )
 
 // Shape is a kind of pod: what each pod of a Deployment asks for and where it may run.
@@ -53,8 +53,8 @@ func (s Shape) Validate() error {
 	if r.Memory < 0 || r.Memory > cluster.MaxMemory {
 		add("requests.memory", "%s is out of range", cluster.FormatMemory(r.Memory))
 	}
-	if r.GPU < 0 || r.GPU > maxGPU {
-		add("requests.gpu", "%d is not 0 to %d", r.GPU, maxGPU)
+	if r.GPU < 0 || r.GPU > MaxGPUs {
+		add("requests.gpu", "%d is not 0 to %d", r.GPU, MaxGPUs)
 	}
 	if r.GPUMilli < 0 || r.GPUMilli >= cluster.DeviceMilli {
 		add("requests.gpuMilli", "%d is not 1 to %d thousandths of one device", r.GPUMilli, cluster.DeviceMilli-1)

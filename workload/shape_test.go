@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -133,4 +134,29 @@ func FuzzReadShapes(f *testing.F) {
 			t.Fatalf("no plan from accepted shapes: %v, %v", err, p.Validate())
 		}
 	})
+}
+
+// A shape survives the way through JSON, and a plan may draw what its pods ask for.
+func TestShapeJSON(t *testing.T) {
+	s := Shape{
+		Name: "a", Weight: 2, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPU: 1, Pods: 1}, Limits: cluster.Resources{MilliCPU: 1000},
+		NodeSelector: map[string]string{"pool": "gpu"}, Tolerations: []cluster.Toleration{{Key: "gpu", Exists: true, Effect: cluster.NoSchedule}},
+	}
+	b, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Shape
+	if err := json.Unmarshal(b, &again); err != nil || !cmp.Equal(s, again) {
+		t.Errorf("%s: %v\n%s", b, err, cmp.Diff(s, again))
+	}
+	g := generator()
+	g.Requests = &Requests{CPU: Distribution{Kind: LogUniform, Min: 100, Max: 200}, Memory: Distribution{Kind: LogUniform, Min: 1 << 20, Max: 1 << 30}}
+	if _, err := g.Plan(); err == nil {
+		t.Error("shapes and requests are accepted together")
+	}
+	g.Shapes = nil
+	if p, err := g.Plan(); err != nil || p.Validate() != nil {
+		t.Errorf("%v, %v", err, p.Validate())
+	}
 }

@@ -22,7 +22,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
-	"gnnsched/workload/toycluster"
+	"gnnsched/workload/driver/fakecluster"
 )
 
 func node(name string, simulated bool) runtime.Object {
@@ -35,19 +35,19 @@ func node(name string, simulated bool) runtime.Object {
 
 // used is a cluster with one run in its own namespace, a person's pod beside it in another
 // that the run made, and the nodes.
-func used(nodes ...runtime.Object) *toycluster.Cluster {
+func used(nodes ...runtime.Object) *fakecluster.Cluster {
 	ours := map[string]string{workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: "r"}
 	meta := func(ns, name string, l map[string]string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: ns, Name: name, Labels: l, UID: types.UID(ns + name)}
 	}
-	return toycluster.New(append(nodes,
+	return fakecluster.New(append(nodes,
 		&corev1.Namespace{ObjectMeta: meta("", "gnnsched-sim", ours)}, &corev1.Namespace{ObjectMeta: meta("", "shared", ours)},
 		&appsv1.Deployment{ObjectMeta: meta("gnnsched-sim", "a", ours)}, &corev1.Pod{ObjectMeta: meta("gnnsched-sim", "a-1", ours)},
 		&corev1.Pod{ObjectMeta: meta("shared", "a-2", ours)}, &corev1.Pod{ObjectMeta: meta("shared", "mine", nil)},
 	)...)
 }
 
-func toyRemoval(c *toycluster.Cluster) (r *removal, out, errs *bytes.Buffer) {
+func toyRemoval(c *fakecluster.Cluster) (r *removal, out, errs *bytes.Buffer) {
 	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
 	return &removal{
 		cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: clock.RealClock{}}, host: "https://prod", format: "table",
@@ -55,7 +55,7 @@ func toyRemoval(c *toycluster.Cluster) (r *removal, out, errs *bytes.Buffer) {
 	}, out, errs
 }
 
-func podNames(t *testing.T, c *toycluster.Cluster) string {
+func podNames(t *testing.T, c *fakecluster.Cluster) string {
 	t.Helper()
 	l, err := c.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
 	if err != nil {

@@ -62,7 +62,7 @@ func runsimFlags() []ucli.Flag {
 		&ucli.IntFlag{Name: "replicas-max", Value: 15, Usage: "most `PODS` of a Deployment"},
 		&ucli.StringFlag{Name: "replay", Usage: "deploy what a CSV `FILE` says instead; - is stdin"},
 		&ucli.StringFlag{Name: "trace", Usage: "deploy the pods of a trace `FILE` instead; - is stdin"},
-		&ucli.StringFlag{Name: "format", Value: string(trace.Auto), Usage: "`FORMAT` of the trace: auto, by its header; openb, a pod list; arrivals, a CSV with an arrival column"},
+		&ucli.StringFlag{Name: "format", Value: trace.Auto.Name(), Usage: "`FORMAT` of the trace: " + formatNames()},
 		&ucli.Float64Flag{Name: "speed", Value: 3600, Usage: "`SECONDS` of the trace that pass in one"},
 		&ucli.IntFlag{Name: "limit", Usage: "only the first `PODS` of the trace; 0 for all"},
 		&ucli.Float64Flag{Name: "inflate", Usage: "no times: pods of an openb list in random order, and more of them, until `TIMES` the GPUs are asked for; 1.3 as published"},
@@ -159,7 +159,7 @@ func csvPath(c *ucli.Context, run string) string {
 
 // printPlan is the dry run: the CSV on stdout, what it amounts to on stderr.
 func printPlan(c *ucli.Context, p workload.Plan, room driver.Room) error {
-	if err := workload.WriteCSV(c.App.Writer, p); err != nil {
+	if err := trace.WritePlan(c.App.Writer, p); err != nil {
 		return err
 	}
 	for i, f := range p.Fills() {

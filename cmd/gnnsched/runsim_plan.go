@@ -13,13 +13,14 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
 	"gnnsched/workload/driver"
+	"gnnsched/workload/trace"
 )
 
 // planSource is where the plan of a run comes from: drawn at random, or read from a file.
 type planSource struct {
 	generator workload.Generator
-	replay    *workload.Replay // not nil for --replay
-	trace     *traceSource     // not nil for --trace
+	replay    *trace.PlanFile // not nil for --replay
+	trace     *traceSource    // not nil for --trace
 }
 
 // generatorFlags decide random arrivals and mean nothing for a replay.
@@ -77,7 +78,7 @@ func readReplay(c *ucli.Context, csv string) (planSource, error) {
 		return planSource{}, err
 	}
 	defer in.Close()
-	r, err := workload.ReadCSV(in, file)
+	r, err := trace.ReadPlan(in, file)
 	if err != nil {
 		return planSource{}, exit.New(exit.Usage, err, "docs/workload.md describes the file")
 	}
@@ -156,7 +157,7 @@ func (s planSource) notes(p workload.Plan) []string {
 	if s.trace != nil {
 		return nil
 	}
-	if lost := workload.LostInCSV(p); len(lost) > 0 {
+	if lost := trace.Lost(trace.Plan, p); len(lost) > 0 {
 		return []string{"the CSV does not hold labels, node selectors and tolerations, which these shapes have: " + strings.Join(lost, ", ") + "; repeat the run by its seed instead"}
 	}
 	return nil

@@ -12,9 +12,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"gnnsched/internal/exit"
-	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
+	"gnnsched/workload/trace"
 )
 
 // simulation is one runsim from the first Deployment to the summary.
@@ -77,11 +77,11 @@ func (s *simulation) openCSV() (*os.File, error) {
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("write the CSV: %w", err), hint)
 	}
-	r, err := workload.NewRecorder(f)
+	w, err := trace.NewPlanWriter(f)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	s.config.Record = r.Record
+	s.config.Record = w.WriteStep
 	return f, nil
 }
 

@@ -22,7 +22,7 @@ import (
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
-	"gnnsched/workload/toycluster"
+	"gnnsched/workload/driver/fakecluster"
 	"gnnsched/workload/trace"
 	"gnnsched/workload/trace/openb"
 )
@@ -153,7 +153,7 @@ func TestHelpIsUnderBothNames(t *testing.T) {
 }
 
 // toySimulation is a runsim of two fills on a cluster in memory.
-func toySimulation(t *testing.T, c *toycluster.Cluster) (s *simulation, out *bytes.Buffer) {
+func toySimulation(t *testing.T, c *fakecluster.Cluster) (s *simulation, out *bytes.Buffer) {
 	t.Helper()
 	shape := workload.Shape{Name: "web", Weight: 1, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}}
 	add := func(name string, n int) workload.Step {
@@ -172,7 +172,7 @@ func toySimulation(t *testing.T, c *toycluster.Cluster) (s *simulation, out *byt
 }
 
 func TestSimulationWritesSummaryAndReplayableCSV(t *testing.T) {
-	c := toycluster.New()
+	c := fakecluster.New()
 	s, out := toySimulation(t, c)
 	if err := s.run(context.Background()); err != nil {
 		t.Fatal(err)
@@ -187,14 +187,14 @@ func TestSimulationWritesSummaryAndReplayableCSV(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	got, err := workload.ReadCSV(f, s.csv)
+	got, err := trace.ReadPlan(f, s.csv)
 	if err != nil || len(got.Steps) != 3 || got.Steps[1].Action != workload.Reset || got.Steps[2].Deployment.Replicas != 3 {
 		t.Errorf("the CSV replays as %+v, %v", got.Steps, err)
 	}
 }
 
 func TestSimulationJSON(t *testing.T) {
-	c := toycluster.New()
+	c := fakecluster.New()
 	c.Slots, c.Why = 2, "0/1 nodes are available"
 	s, out := toySimulation(t, c)
 	s.format = "json"
@@ -220,7 +220,7 @@ func TestSimulationJSON(t *testing.T) {
 
 // Pending pods are reported with their reason, and are no failure.
 func TestSimulationReportsPending(t *testing.T) {
-	c := toycluster.New()
+	c := fakecluster.New()
 	c.Slots = 0
 	s, out := toySimulation(t, c)
 	if err := s.run(context.Background()); err != nil {
@@ -234,7 +234,7 @@ func TestSimulationReportsPending(t *testing.T) {
 // Ctrl-C keeps the CSV and the summary of what was deployed, and cleans up if that was asked.
 func TestSimulationInterrupted(t *testing.T) {
 	for _, clean := range []bool{false, true} {
-		c := toycluster.New()
+		c := fakecluster.New()
 		s, out := toySimulation(t, c)
 		s.cleanup = clean
 		s.config.Interval = time.Hour
@@ -255,7 +255,7 @@ func TestSimulationInterrupted(t *testing.T) {
 }
 
 func TestSimulationRefusesAnUnwritableCSV(t *testing.T) {
-	c := toycluster.New()
+	c := fakecluster.New()
 	s, _ := toySimulation(t, c)
 	s.csv = filepath.Join(file(t, "a-file", ""), "run.csv")
 	if err := s.run(context.Background()); exit.Code(err) != exit.Usage {
@@ -315,7 +315,7 @@ func TestTraceSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := &traceSource{trace: trace.Trace{Pods: pods}, factor: 1.3, seed: 42}
+	source := &traceSource{trace: trace.File{Pods: pods}, factor: 1.3, seed: 42}
 	plan, err := source.plan(driver.Room{Allocatable: cluster.Resources{GPU: 4}})
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 
@@ -13,12 +14,21 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
+// formatNames lists the trace formats for the help text.
+func formatNames() string {
+	var names []string
+	for _, f := range trace.Formats() {
+		names = append(names, f.Name()+", "+f.About())
+	}
+	return strings.Join(names, "; ")
+}
+
 // traceFlags mean nothing without --trace.
 var traceFlags = []string{"format", "speed", "limit", "inflate"}
 
 // traceSource is the trace that --trace names, and how it is to be deployed.
 type traceSource struct {
-	trace  trace.Trace
+	trace  trace.File
 	speed  float64
 	limit  int     // pods; 0 for all
 	factor float64 // of --inflate; 0 for the trace's own times
@@ -46,7 +56,7 @@ func readTrace(c *ucli.Context, csv string) (*traceSource, error) {
 	case c.IsSet("inflate") && !(t.factor > 0 && t.factor <= 100):
 		return nil, exit.Usagef("--inflate %v is not over 0 and at most 100; 1.3 asks for 130%% of the cluster's GPUs", t.factor)
 	}
-	format, err := trace.ParseFormat(c.String("format"))
+	format, err := trace.Named(c.String("format"))
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--format: %w", err), "")
 	}
@@ -55,7 +65,7 @@ func readTrace(c *ucli.Context, csv string) (*traceSource, error) {
 		return nil, err
 	}
 	defer in.Close()
-	if t.trace, err = trace.Read(in, file, format); err != nil {
+	if t.trace, err = format.Read(in, file); err != nil {
 		return nil, exit.New(exit.Usage, err, "docs/workload.md describes the file")
 	}
 	if t.inflates() && t.trace.Pods == nil {

@@ -125,7 +125,7 @@ func openbPools(c *ucli.Context) ([]nodepool.Pool, error) {
 		}
 		nodes = openb.Sample(nodes, n)
 	}
-	return nodepool.OpenB(nodes), nil
+	return nodepool.Single(openb.ClusterNodes(nodes)), nil
 }
 
 // run runs the cluster until it is told to stop.

@@ -26,7 +26,7 @@ var may = map[string][]string{
 	"gnn/infer":                {"gnn/graph", "gnn/checkpoint"},
 	"gnn/torch":                {"gnn/graph", "gnn/checkpoint"},
 	"internal":                 {"internal"},
-	"kwok":                     {"kwok", "workload/trace", "internal"},
+	"kwok":                     {"kwok", "internal"},
 	"scheduler/encode":         {"gnn/graph", "internal/cluster", "internal/fragmentation"},
 	"scheduler/eval":           {"scheduler/policy", "scheduler/objective", "scheduler/sim", "workload", "internal"},
 	"scheduler/eval/agreement": {"scheduler/eval", "scheduler/policy", "scheduler/sim", "scheduler/server", "workload", "internal"},

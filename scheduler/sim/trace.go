@@ -49,7 +49,7 @@ func (t Trace) read() (workload.Trace, error) {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
 	defer f.Close() // it is only read
-	read, err := trace.Read(f, t.File, trace.Auto)
+	read, err := trace.Auto.Read(f, t.File)
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}

@@ -20,7 +20,7 @@ import (
 
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
-	"gnnsched/workload/toycluster"
+	"gnnsched/workload/driver/fakecluster"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,7 +54,7 @@ func configMap(namespace, name string, labels map[string]string) runtime.Object 
 }
 
 // inhabited is a cluster with two runs and with everything that they must not touch.
-func inhabited() *toycluster.Cluster {
+func inhabited() *fakecluster.Cluster {
 	objects := []runtime.Object{
 		namespace("gnnsched-sim", ours("a")), namespace("shared", ours("a")), namespace("theirs", nil), namespace("b-only", ours("b")),
 		// things of the project that no run made, and of others that are labelled nearly alike
@@ -71,15 +71,15 @@ func inhabited() *toycluster.Cluster {
 		ns, run := at[0], at[1]
 		objects = append(objects, deployment(ns, "d-"+run, ours(run)), replicaSet(ns, "d-"+run+"-1", ours(run)), pod(ns, "d-"+run+"-1-x", ours(run)), pod(ns, "d-"+run+"-1-y", ours(run)))
 	}
-	return toycluster.New(objects...)
+	return fakecluster.New(objects...)
 }
 
-func client(t *testing.T, c *toycluster.Cluster) *cleanup.Client {
-	return &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: toycluster.RunningClock(t)}
+func client(t *testing.T, c *fakecluster.Cluster) *cleanup.Client {
+	return &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: fakecluster.RunningClock(t)}
 }
 
 // everything lists the cluster's objects as kind namespace/name.
-func everything(t *testing.T, c *toycluster.Cluster) []string {
+func everything(t *testing.T, c *fakecluster.Cluster) []string {
 	t.Helper()
 	ctx, all := context.Background(), metav1.ListOptions{}
 	var out []string
@@ -323,7 +323,7 @@ func TestSimulated(t *testing.T) {
 		{"one real", []runtime.Object{node("a", fake), node("b", nil)}, false, 2, 1},
 		{"another value", []runtime.Object{node("a", map[string]string{workload.NodeTaint: "real"})}, false, 1, 1},
 	} {
-		got, err := client(t, toycluster.New(c.nodes...)).Nodes(context.Background())
+		got, err := client(t, fakecluster.New(c.nodes...)).Nodes(context.Background())
 		if err != nil || got.Simulated() != c.want || got.Total != c.total || got.Real != c.real {
 			t.Errorf("%s: %+v, %v", c.name, got, err)
 		}

@@ -25,7 +25,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
-	"gnnsched/workload/toycluster"
+	"gnnsched/workload/driver/fakecluster"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,8 +42,8 @@ var twoFills = workload.Plan{Steps: []workload.Step{
 	arrival("c", 3), arrival("d", 1), {Action: workload.Delete, Deployment: arrival("d", 1).Deployment},
 }}
 
-func config(t *testing.T, c *toycluster.Cluster) Config {
-	k := toycluster.RunningClock(t)
+func config(t *testing.T, c *fakecluster.Cluster) Config {
+	k := fakecluster.RunningClock(t)
 	return Config{
 		Client: c.Client, Cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: k}, Plan: twoFills,
 		SchedulerName: "gnn", RunID: "test", Clock: k, Interval: 200 * time.Millisecond, Settle: 10 * time.Minute,
@@ -52,7 +52,7 @@ func config(t *testing.T, c *toycluster.Cluster) Config {
 }
 
 func TestRunFillsAndResets(t *testing.T) {
-	c := toycluster.New()
+	c := fakecluster.New()
 	cfg := config(t, c)
 	var recorded []workload.Step
 	var seen []Progress
@@ -112,7 +112,7 @@ func checkProgress(t *testing.T, seen []Progress) {
 
 // Pods that no scheduler binds are reported with the reason, and the run goes on.
 func TestPendingPodsAreReported(t *testing.T) {
-	c := toycluster.New()
+	c := fakecluster.New()
 	c.Slots, c.Why = 4, "0/3 nodes are available: 3 Insufficient cpu."
 	cfg := config(t, c)
 	cfg.Settle = 2 * time.Minute
@@ -137,7 +137,7 @@ func TestPendingPodsAreReported(t *testing.T) {
 
 // A fill waits for as long as pods come to be bound, even over the settle time in all.
 func TestSettleCountsFromTheLastBoundPod(t *testing.T) {
-	c := toycluster.New()
+	c := fakecluster.New()
 	c.Slots = 0
 	cfg := config(t, c)
 	cfg.Plan = workload.Plan{Steps: []workload.Step{arrival("a", 3)}}
@@ -156,7 +156,7 @@ func TestSettleCountsFromTheLastBoundPod(t *testing.T) {
 
 func TestInterruptKeepsWhatWasDone(t *testing.T) {
 	for _, at := range []string{"deploying", "settling", "resetting"} {
-		c := toycluster.New()
+		c := fakecluster.New()
 		cfg := config(t, c)
 		ctx, cancel := context.WithCancel(context.Background())
 		var steps []workload.Step
@@ -192,7 +192,7 @@ func TestInterruptKeepsWhatWasDone(t *testing.T) {
 }
 
 func TestCreateIsTriedAgain(t *testing.T) {
-	c := toycluster.New()
+	c := fakecluster.New()
 	var calls atomic.Int32
 	c.Client.PrependReactor("create", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
 		if calls.Add(1) == 1 {
@@ -232,7 +232,7 @@ func TestRunRefuses(t *testing.T) {
 		{"bad plan", nil, func(c *Config) { c.Plan.Steps = append(c.Plan.Steps, arrival("c", 1)) }, `"c" is deployed already`, ""},
 		{"no client", nil, func(c *Config) { c.Client = nil }, "needs a client", ""},
 	} {
-		toy := toycluster.New(c.objects...)
+		toy := fakecluster.New(c.objects...)
 		cfg := config(t, toy)
 		if c.edit != nil {
 			c.edit(&cfg)
@@ -251,7 +251,7 @@ func TestRunRefuses(t *testing.T) {
 
 // A namespace that is there already is not made ours.
 func TestNamespaceOfOthersStaysTheirs(t *testing.T) {
-	c := toycluster.New(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "dev"}})
+	c := fakecluster.New(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "dev"}})
 	cfg := config(t, c)
 	cfg.Namespace = "dev"
 	sum, err := Run(context.Background(), cfg)
@@ -266,7 +266,7 @@ func TestNamespaceOfOthersStaysTheirs(t *testing.T) {
 
 // An error of the recorder ends the run: what is not recorded must not go on.
 func TestRecordErrorEndsTheRun(t *testing.T) {
-	cfg := config(t, toycluster.New())
+	cfg := config(t, fakecluster.New())
 	full := errors.New("disk full")
 	cfg.Record = func(workload.Step) error { return full }
 	sum, err := Run(context.Background(), cfg)
@@ -328,7 +328,7 @@ func TestMeasure(t *testing.T) {
 			Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list(cluster.Resources{MilliCPU: 100, Memory: 1 << 20})}}}},
 		}
 	}
-	c := toycluster.New(
+	c := fakecluster.New(
 		node("plain", func(*corev1.Node) {}), node("soft", taint("a", corev1.TaintEffectPreferNoSchedule)),
 		node("kwok", taint(workload.NodeTaint, corev1.TaintEffectNoSchedule)), node("tolerated", taint("mine", corev1.TaintEffectNoExecute)),
 		node("cordoned", func(n *corev1.Node) { n.Spec.Unschedulable = true }), node("control-plane", taint("node-role.kubernetes.io/control-plane", corev1.TaintEffectNoSchedule)),

@@ -13,7 +13,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/workload"
-	"gnnsched/workload/toycluster"
+	"gnnsched/workload/driver/fakecluster"
 )
 
 // gpuArrival is one pod at a time.
@@ -24,7 +24,7 @@ func gpuArrival(name string, at, lifetime float64, r cluster.Resources, models .
 
 // Pods of a trace come and go at its times, compressed, in its order and without Deployments.
 func TestTraceInTime(t *testing.T) {
-	c := toycluster.New()
+	c := fakecluster.New()
 	cfg := config(t, c)
 	stays := math.Inf(1)
 	cfg.Plan = workload.Trace{
@@ -64,7 +64,7 @@ func TestTraceInTime(t *testing.T) {
 
 // The summary says what GPUs were given, when the arrivals had asked for all and in the end.
 func TestGPUSummary(t *testing.T) {
-	c := toycluster.New()
+	c := fakecluster.New()
 	c.Slots = 4
 	cfg := config(t, c)
 	stays := math.Inf(1)

@@ -19,6 +19,7 @@ import (
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/server"
+	"gnnsched/workload/trace/openb"
 )
 
 func write(t *testing.T, name, content string) string {
@@ -62,7 +63,7 @@ func TestClusterAgreesWithSimulator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), Pools: nodepool.OpenB(r.nodes)}) // not the test's own context, which ends before the clean-up
+	cluster, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), Pools: nodepool.Single(openb.ClusterNodes(r.nodes))}) // not the test's own context, which ends before the clean-up
 	if err != nil {
 		t.Fatal(err)
 	}

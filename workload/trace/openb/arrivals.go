@@ -75,19 +75,10 @@ func Inflate(pods []Pod, factor float64, capacity int64, seed uint64) ([]Pod, er
 			i = order[len(out)]
 		}
 		p := pods[i]
-		p.Name = free(p.Name, taken)
+		p.Name = workload.FreeName(p.Name, taken)
+		taken[p.Name] = true
 		asked += p.Requests().TotalGPUMilli()
 		out = append(out, p)
 	}
 	return out, nil
-}
-
-// free returns name, or with the least number from 2 that makes it so, and takes it.
-func free(name string, taken map[string]bool) string {
-	out := name
-	for i := 2; taken[out]; i++ {
-		out = fmt.Sprintf("%s-%d", name, i)
-	}
-	taken[out] = true
-	return out
 }

@@ -71,6 +71,15 @@ func (n Node) Cluster() *cluster.Node {
 	return out
 }
 
+// ClusterNodes returns the nodes with nothing running on them, in their order.
+func ClusterNodes(nodes []Node) []*cluster.Node {
+	out := make([]*cluster.Node, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.Cluster()
+	}
+	return out
+}
+
 // GPUMilli is what the GPUs of all nodes have to give, in thousandths of a device.
 func GPUMilli(nodes []Node) (sum int64) {
 	for _, n := range nodes {

@@ -1,6 +1,6 @@
-// Package integration runs plans on a whole simulated cluster: a real API server, the real
+// Package e2e runs plans on a whole simulated cluster: a real API server, the real
 // controllers, and kwok's nodes.
-package integration
+package e2e
 
 import (
 	"context"

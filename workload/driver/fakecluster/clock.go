@@ -1,4 +1,4 @@
-package toycluster
+package fakecluster
 
 import (
 	"time"

@@ -1,7 +1,7 @@
-// Package toycluster is a cluster in memory for tests: client-go's fake clients over one
+// Package fakecluster is a cluster in memory for tests: client-go's fake clients over one
 // store, with as much of the controllers and of a scheduler as it takes for a Deployment to
 // become bound pods, and for them to go again.
-package toycluster
+package fakecluster
 
 import (
 	"errors"
@@ -53,7 +53,7 @@ func resource(kind string) schema.GroupVersionResource {
 			return r
 		}
 	}
-	panic("toycluster: no kind " + kind)
+	panic("fakecluster: no kind " + kind)
 }
 
 // New returns a cluster with the objects in it and room for every pod.

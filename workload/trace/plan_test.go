@@ -1,4 +1,4 @@
-package workload
+package trace
 
 import (
 	"bytes"
@@ -12,40 +12,41 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/workload"
 )
 
-func pods(name string, n int, cpu, cpuLimit, mem, memLimit int64) Deployment {
-	return Deployment{Name: name, Replicas: n, Shape: Shape{
+func pods(name string, n int, cpu, cpuLimit, mem, memLimit int64) workload.Deployment {
+	return workload.Deployment{Name: name, Replicas: n, Shape: workload.Shape{
 		Requests: cluster.Resources{MilliCPU: cpu, Memory: mem, Pods: 1}, Limits: cluster.Resources{MilliCPU: cpuLimit, Memory: memLimit},
 	}}
 }
 
-func TestExampleFilesReplay(t *testing.T) {
+func TestReadPlanOfExampleFiles(t *testing.T) {
 	const mi, gi = 1 << 20, 1 << 30
-	for file, want := range map[string][]Step{
+	for file, want := range map[string][]workload.Step{
 		"aaml.csv": {
-			{Action: Add, Deployment: pods("copper-hat", 8, 1000, 1000, 2*gi, 2*gi)},
-			{Action: Add, Deployment: pods("sudden-kite", 14, 1000, 1000, 2*gi, 2*gi)},
-			{Action: Add, Deployment: pods("linear-soup", 5, 1000, 1000, 2*gi, 2*gi)},
+			{Action: workload.Add, Deployment: pods("copper-hat", 8, 1000, 1000, 2*gi, 2*gi)},
+			{Action: workload.Add, Deployment: pods("sudden-kite", 14, 1000, 1000, 2*gi, 2*gi)},
+			{Action: workload.Add, Deployment: pods("linear-soup", 5, 1000, 1000, 2*gi, 2*gi)},
 		},
 		"aaml-deletes.csv": {
-			{Action: Add, Deployment: pods("copper-hat", 3, 250, 500, 1536*mi, 2*gi)},
-			{Action: Add, Deployment: pods("sudden-kite", 1, 3500, 3500, 256*mi, 512*mi)},
-			{Action: Delete, Deployment: pods("copper-hat", 3, 250, 500, 1536*mi, 2*gi)},
-			{Action: Add, Deployment: pods("copper-hat", 2, 100, 500, 3584*mi, 4*gi)},
+			{Action: workload.Add, Deployment: pods("copper-hat", 3, 250, 500, 1536*mi, 2*gi)},
+			{Action: workload.Add, Deployment: pods("sudden-kite", 1, 3500, 3500, 256*mi, 512*mi)},
+			{Action: workload.Delete, Deployment: pods("copper-hat", 3, 250, 500, 1536*mi, 2*gi)},
+			{Action: workload.Add, Deployment: pods("copper-hat", 2, 100, 500, 3584*mi, 4*gi)},
 		},
 		"runsim.csv": {
-			{Action: Add, Deployment: pods("brave-otter", 5, 250, 500, 512*mi, 1*gi)},
-			{Action: Add, Deployment: pods("calm-heron", 7, 2000, 4000, 2*gi, 4*gi)},
-			{Action: Reset},
-			{Action: Add, Deployment: pods("witty-lynx", 6, 500, 1000, 4*gi, 4*gi)},
+			{Action: workload.Add, Deployment: pods("brave-otter", 5, 250, 500, 512*mi, 1*gi)},
+			{Action: workload.Add, Deployment: pods("calm-heron", 7, 2000, 4000, 2*gi, 4*gi)},
+			{Action: workload.Reset},
+			{Action: workload.Add, Deployment: pods("witty-lynx", 6, 500, 1000, 4*gi, 4*gi)},
 		},
 	} {
 		f, err := os.Open(filepath.Join("testdata", file))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := ReadCSV(f, file)
+		got, err := ReadPlan(f, file)
 		f.Close()
 		if err != nil || len(got.Notes) > 0 {
 			t.Errorf("%v, notes %q", err, got.Notes)
@@ -56,9 +57,9 @@ func TestExampleFilesReplay(t *testing.T) {
 	}
 }
 
-func TestReadCSVIsLiberal(t *testing.T) {
+func TestReadPlanIsLiberal(t *testing.T) {
 	const head = "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\n"
-	one := []Step{{Action: Add, Deployment: pods("a", 2, 100, 0, 1<<27, 0)}}
+	one := []workload.Step{{Action: workload.Add, Deployment: pods("a", 2, 100, 0, 1<<27, 0)}}
 	for _, c := range []struct{ name, in string }{
 		{"canonical", head + "a,2,100m,,128Mi,,add\n"},
 		{"no header", "a,2,100m,,128Mi,,add"},
@@ -70,7 +71,7 @@ func TestReadCSVIsLiberal(t *testing.T) {
 		{"comments and blank lines", "# made by hand\n" + head + "\n,,,,,,\n# one\na,2,100m,,128Mi,,deploy\n\n"},
 		{"nothing is done", head + "x,0,,,,,nothing\na,2,100m,,128Mi,,add\n"},
 	} {
-		got, err := ReadCSV(strings.NewReader(c.in), "f")
+		got, err := ReadPlan(strings.NewReader(c.in), "f")
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -80,8 +81,8 @@ func TestReadCSVIsLiberal(t *testing.T) {
 	}
 }
 
-func TestReadCSVNumbersDoubledNames(t *testing.T) {
-	got, err := ReadCSV(strings.NewReader("a,1,1,,1Gi,,add\na,2,1,,1Gi,,add\na,2,1,,1Gi,,delete\na,1,1,,1Gi,,delete\n"), "f")
+func TestReadPlanNumbersDoubledNames(t *testing.T) {
+	got, err := ReadPlan(strings.NewReader("a,1,1,,1Gi,,add\na,2,1,,1Gi,,add\na,2,1,,1Gi,,delete\na,1,1,,1Gi,,delete\n"), "f")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,13 +98,13 @@ func TestReadCSVNumbersDoubledNames(t *testing.T) {
 	}
 }
 
-func TestReadCSVRejects(t *testing.T) {
+func TestReadPlanRejects(t *testing.T) {
 	const head = "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\n"
 	for _, c := range []struct{ name, in, want string }{
 		{"empty", "", "f: the file is empty"},
 		{"blank", "\n,,\n", "f: the file is empty"},
-		{"header only", head, "f: it holds no deployment"},
-		{"something else", "pod_name,action,reward\nx,1,0.9\n", "f:1: this is neither a header nor a deployment"},
+		{"header only", head, "f: the file has no deployments"},
+		{"something else", "pod_name,action,reward\nx,1,0.9\n", "f:1: the first line is neither a header nor a deployment"},
 		{"missing column", "name,pod_count,cpu_request,cpu_limit,mem_request,action\n", "f:1: column mem_limit is missing"},
 		{"doubled column", strings.Replace(head, "action", "name", 1), "f:1: column name is there twice"},
 		{"action", head + "a,2,1,1,1Gi,1Gi,scale\n", `f:2:17: action: "scale" is not an action`},
@@ -115,7 +116,7 @@ func TestReadCSVRejects(t *testing.T) {
 		{"negative", head + "a,2,1,1,1Gi,-1,add\n", `f:2:13: mem_limit: "-1" is negative`},
 		{"limit", head + "\na,2,1,500m,1Gi,1Gi,add\n", "f:3:7: cpu_limit: 500m is less than the request of 1"},
 		{"memory limit", head + "a,2,1,1,1Gi,1Mi,add\n", "f:2:13: mem_limit: 1Mi is less than the request of 1Gi"},
-		{"no pods", head + "a,0,1,1,1Gi,1Gi,add\n", "f:2:3: pod_count: a deployment needs 1 pod or more"},
+		{"no pods", head + "a,0,1,1,1Gi,1Gi,add\n", "f:2:3: pod_count: a deployment needs at least 1 pod"},
 		{"pods", head + "a,2.5,1,1,1Gi,1Gi,add\n", `f:2:3: pod_count: "2.5" is not a number of pods`},
 		{"name", head + "A_b,2,1,1,1Gi,1Gi,add\n", `f:2:1: name: "A_b" is no name for a Deployment`},
 		{"delete", head + "a,2,1,1,1Gi,1Gi,delete\n", `f:2:1: name: "a" is not deployed at this point`},
@@ -123,7 +124,7 @@ func TestReadCSVRejects(t *testing.T) {
 		{"short", head + "a,2,1\n", "f:2: it has 3 fields where 7 are due"},
 		{"quotes", head + "\"a,2\n", "f:2:"},
 	} {
-		_, err := ReadCSV(strings.NewReader(c.in), "f")
+		_, err := ReadPlan(strings.NewReader(c.in), "f")
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
@@ -131,17 +132,21 @@ func TestReadCSVRejects(t *testing.T) {
 }
 
 // A plan without labels, selectors and tolerations survives the way through its CSV.
-func TestCSVRoundTrip(t *testing.T) {
+func TestPlanRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, err := drawGenerator(t).Plan()
+		p, err := workload.Generator{
+			Seed: rapid.Uint64().Draw(t, "seed"), Shapes: workload.DefaultShapes(), ReplicasMin: 1, ReplicasMax: 10,
+			Fills: rapid.IntRange(1, 3).Draw(t, "fills"), Target: workload.Load{CPU: 0.5, Memory: 0.5, Pods: 0.5},
+			Capacity: cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110},
+		}.Plan()
 		if err != nil {
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
-		if err := WriteCSV(&b, p); err != nil {
+		if err := WritePlan(&b, p); err != nil {
 			t.Fatal(err)
 		}
-		got, err := ReadCSV(&b, "f")
+		got, err := ReadPlan(&b, "f")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,18 +159,18 @@ func TestCSVRoundTrip(t *testing.T) {
 	})
 }
 
-func TestLostInCSV(t *testing.T) {
-	p := Plan{Steps: []Step{
-		{Action: Add, Deployment: Deployment{Name: "a", Shape: Shape{Name: "plain"}}},
-		{Action: Add, Deployment: Deployment{Name: "b", Shape: Shape{Name: "picky", NodeSelector: map[string]string{"a": "b"}}}},
-		{Action: Add, Deployment: Deployment{Name: "c", Shape: Shape{Name: "picky", NodeSelector: map[string]string{"a": "b"}}}},
+func TestLost(t *testing.T) {
+	p := workload.Plan{Steps: []workload.Step{
+		{Action: workload.Add, Deployment: workload.Deployment{Name: "a", Shape: workload.Shape{Name: "plain"}}},
+		{Action: workload.Add, Deployment: workload.Deployment{Name: "b", Shape: workload.Shape{Name: "picky", NodeSelector: map[string]string{"a": "b"}}}},
+		{Action: workload.Add, Deployment: workload.Deployment{Name: "c", Shape: workload.Shape{Name: "picky", NodeSelector: map[string]string{"a": "b"}}}},
 	}}
-	if d := cmp.Diff([]string{"picky"}, LostInCSV(p)); d != "" {
+	if d := cmp.Diff([]string{"picky"}, Lost(Plan, p)); d != "" {
 		t.Error(d)
 	}
 }
 
-func FuzzReadCSV(f *testing.F) {
+func FuzzReadPlan(f *testing.F) {
 	for _, file := range []string{"aaml.csv", "aaml-deletes.csv", "runsim.csv"} {
 		data, err := os.ReadFile(filepath.Join("testdata", file))
 		if err != nil {
@@ -176,7 +181,7 @@ func FuzzReadCSV(f *testing.F) {
 	f.Add([]byte("a,1,1,,1Gi,,add\na,2,1,,1.1Gi,,add\na,2,1,,1Gi,,delete\n,,,,,,reset"))
 	f.Add([]byte("a,1,nan\n\"x\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := ReadCSV(bytes.NewReader(data), "f")
+		p, err := ReadPlan(bytes.NewReader(data), "f")
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "f:") {
 				t.Fatalf("error without the file's name: %v", err)
@@ -187,10 +192,10 @@ func FuzzReadCSV(f *testing.F) {
 			t.Fatalf("accepted a plan that is not valid: %v", err)
 		}
 		var b bytes.Buffer
-		if err := WriteCSV(&b, p.Plan); err != nil {
+		if err := WritePlan(&b, p.Plan); err != nil {
 			t.Fatal(err)
 		}
-		again, err := ReadCSV(&b, "f")
+		again, err := ReadPlan(&b, "f")
 		if err != nil || !cmp.Equal(p.Plan, again.Plan) {
 			t.Fatalf("not the same after a round trip: %v\n%s", err, cmp.Diff(p.Plan, again.Plan))
 		}

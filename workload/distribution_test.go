@@ -1,0 +1,51 @@
+package workload
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// What pods ask for stays in its range, is spread over it, and looks as people write it.
+func TestRequestsDraw(t *testing.T) {
+	r := Requests{
+		CPU:    Distribution{Kind: LogUniform, Min: 100, Max: 6400},
+		Memory: Distribution{Kind: LogNormal, Min: 64 << 20, Max: 64 << 30, Median: 2 << 30, Sigma: 1},
+	}
+	if err := r.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	var cpu, mem []float64
+	for range 20_000 {
+		s := r.Draw(rng)
+		if err := s.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		q := s.Requests
+		if q.MilliCPU < 100 || q.MilliCPU > 6400 || q.Memory < 64<<20 || q.Memory > 64<<30 || q.MilliCPU > 1000 && q.MilliCPU%100 != 0 {
+			t.Fatalf("%+v", q)
+		}
+		cpu, mem = append(cpu, float64(q.MilliCPU)), append(mem, math.Log(float64(q.Memory)/(2<<30)))
+	}
+	slices.Sort(cpu)
+	slices.Sort(mem)
+	// A loguniform amount has its median at the geometric mean of its ends; a standard normal
+	// one has 0.8413 of its values up to 1.
+	if m := cpu[10_000]; m < 760 || m > 840 {
+		t.Errorf("median of %v thousandths", m)
+	}
+	if m, up := mem[10_000], mem[16_826]; math.Abs(m) > 0.04 || math.Abs(up-1) > 0.05 {
+		t.Errorf("median %v, 84th percentile %v", m, up)
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Requests
+	if err := json.Unmarshal(b, &again); err != nil || again != r {
+		t.Errorf("%s became %+v: %v", b, again, err)
+	}
+}

@@ -1,0 +1,116 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/jszwec/csvutil"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/workload"
+	"gnnsched/workload/trace/records"
+)
+
+// arrivalsFormat is a CSV with a header and a row for each arrival:
+//
+//	arrival       seconds from any origin; needed
+//	cpu_request   of one pod, as in a plan; needed
+//	mem_request   of one pod, as in a plan; needed
+//	lifetime      seconds over 0; empty for a pod that stays
+//	gpu_request   whole devices of one pod
+//	name          of the Deployment; default: pod-0, pod-1, ...
+//	pod_count     pods that arrive together; default: 1
+//
+// Other columns are ignored. Rows may come in any order.
+type arrivalsFormat struct{}
+
+func (arrivalsFormat) Name() string { return "arrivals" }
+
+func (arrivalsFormat) About() string { return "a CSV with an arrival column" }
+
+func (arrivalsFormat) Matches(columns []string) bool { return slices.Contains(columns, "arrival") }
+
+func (arrivalsFormat) Omits() []Property {
+	return []Property{Limits, Labels, NodeSelector, Tolerations, GPUShares, GPUModels}
+}
+
+// Read reads a file without an arrival column as a plan.
+func (f arrivalsFormat) Read(r io.Reader, file string) (File, error) {
+	rows := records.New(r)
+	first, columns, err := rows.First()
+	if err != nil {
+		return File{}, rows.Locate(file, "", err)
+	}
+	if !f.Matches(columns) {
+		rows.Unread(first)
+		return planFormat{}.read(rows, file)
+	}
+	rows.Names = columns
+	if err := rows.Check("a trace", arrivalColumns[:3], arrivalColumns); err != nil {
+		return File{}, rows.Locate(file, "", err)
+	}
+	arrivals, err := readArrivals(rows, file)
+	return File{Format: f, Arrivals: arrivals}, err
+}
+
+// arrivalColumns are the columns of the format; a file must have the first three.
+var arrivalColumns = []string{"arrival", "cpu_request", "mem_request", "lifetime", "gpu_request", "name", "pod_count"}
+
+// arrivalRow is one row.
+type arrivalRow struct {
+	Name       string   `csv:"name,omitempty"`
+	Arrival    timeCell `csv:"arrival"`
+	Lifetime   timeCell `csv:"lifetime,omitempty"`
+	PodCount   podCount `csv:"pod_count,omitempty"`
+	CPURequest cpuCell  `csv:"cpu_request,omitempty"`
+	MemRequest memCell  `csv:"mem_request,omitempty"`
+	GPURequest gpuCell  `csv:"gpu_request,omitempty"`
+}
+
+func readArrivals(rows *records.Reader, file string) (workload.Trace, error) {
+	dec, err := csvutil.NewDecoder(rows, rows.Names...)
+	if err != nil {
+		return nil, rows.Locate(file, "", err)
+	}
+	var out workload.Trace
+	for {
+		var row arrivalRow
+		if err := dec.Decode(&row); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, rows.Locate(file, "", err)
+		}
+		a, column, err := row.arrival(len(out))
+		if err != nil {
+			return nil, rows.Locate(file, column, err)
+		}
+		out = append(out, a)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s: the file has a header but no pods", file)
+	}
+	return out.FromZero(), nil
+}
+
+// arrival converts the i-th row, counted from 0. On an error, column is the wrong column.
+func (r arrivalRow) arrival(i int) (a workload.Arrival, column string, err error) {
+	d := workload.Deployment{Name: r.Name, Replicas: max(int(r.PodCount), 1)}
+	d.Shape.Requests = cluster.Resources{MilliCPU: int64(r.CPURequest), Memory: int64(r.MemRequest), GPU: int64(r.GPURequest), Pods: 1}
+	if d.Name == "" {
+		d.Name = "pod-" + strconv.Itoa(i)
+	} else if err := workload.ValidateName(d.Name); err != nil {
+		return a, "name", err
+	}
+	a = workload.Arrival{At: float64(r.Arrival), Lifetime: float64(r.Lifetime), Deployment: d}
+	switch {
+	case a.Lifetime < 0:
+		return a, "lifetime", fmt.Errorf("%v is negative", a.Lifetime)
+	case a.Lifetime == 0:
+		a.Lifetime = math.Inf(1)
+	}
+	return a, "", nil
+}

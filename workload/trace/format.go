@@ -1,0 +1,139 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"gnnsched/workload"
+	"gnnsched/workload/trace/openb"
+	"gnnsched/workload/trace/records"
+)
+
+// Format is a file format for traces.
+type Format interface {
+	// Name is the format's name in flags, a word in lower case.
+	Name() string
+	// About describes the format for help texts, in a few words.
+	About() string
+	// Matches reports whether a CSV with these columns has the format. Column names are in
+	// lower case, with underscores for spaces.
+	Matches(columns []string) bool
+	// Read reads a whole file. Errors begin with the given file name and, if they concern a
+	// place in the file, its line and column: "pods.csv:3:5: ...".
+	Read(r io.Reader, file string) (File, error)
+	// Omits lists the properties of pods that the format has no column for.
+	Omits() []Property
+}
+
+// File is the content of a trace file.
+type File struct {
+	Format   Format // of the file, never Auto
+	Arrivals workload.Trace
+	Pods     []openb.Pod // the rows of an openb pod list, in the file's order; nil in other formats
+}
+
+// formats are all formats. If the columns of a file match several, the first one reads it.
+var formats = []Format{openbFormat{}, arrivalsFormat{}, planFormat{}}
+
+// Auto reads a file in the format that its header matches. Files without a header are plans.
+var Auto Format = auto{}
+
+// Formats returns Auto and every other format.
+func Formats() []Format { return append([]Format{Auto}, formats...) }
+
+// Named returns the format with the given name.
+func Named(name string) (Format, error) {
+	var names []string
+	for _, f := range Formats() {
+		if f.Name() == name {
+			return f, nil
+		}
+		names = append(names, f.Name())
+	}
+	return nil, fmt.Errorf("unknown trace format %q: use one of %s", name, strings.Join(names, ", "))
+}
+
+// Property is something that pods of a workload.Shape may have.
+type Property string
+
+// The properties.
+const (
+	Limits       Property = "limits"
+	Labels       Property = "labels"
+	NodeSelector Property = "node selectors"
+	Tolerations  Property = "tolerations"
+	GPUs         Property = "GPUs"       // whole devices
+	GPUShares    Property = "GPU shares" // a part of one device
+	GPUModels    Property = "GPU models" // restrictions to some models
+)
+
+// of reports whether pods of the shape have the property.
+func (p Property) of(s workload.Shape) bool {
+	switch p {
+	case Limits:
+		return s.Limits.MilliCPU != 0 || s.Limits.Memory != 0
+	case Labels:
+		return len(s.Labels) > 0
+	case NodeSelector:
+		return len(s.NodeSelector) > 0
+	case Tolerations:
+		return len(s.Tolerations) > 0
+	case GPUs:
+		return s.Requests.GPU > 0
+	case GPUShares:
+		return s.Requests.GPUMilli > 0
+	case GPUModels:
+		return len(s.GPUModels) > 0
+	}
+	panic("trace: unknown property " + string(p))
+}
+
+// Lost returns the names of the plan's shapes that have a property which the format omits,
+// each once, in the plan's order.
+func Lost(f Format, p workload.Plan) []string {
+	omits := f.Omits()
+	var out []string
+	for _, step := range p.Steps {
+		s := step.Deployment.Shape
+		loses := slices.ContainsFunc(omits, func(p Property) bool { return p.of(s) })
+		if loses && !slices.Contains(out, s.Name) {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
+// auto chooses a format by a file's header.
+type auto struct{}
+
+func (auto) Name() string            { return "auto" }
+func (auto) About() string           { return "chosen by the file's header" }
+func (auto) Matches(_ []string) bool { return true }
+func (auto) Omits() []Property       { return nil }
+
+func (auto) Read(r io.Reader, file string) (File, error) {
+	b := bufio.NewReaderSize(r, headerWithin)
+	return recognise(b).Read(b, file)
+}
+
+// headerWithin is the number of bytes at a file's start that its header must end within,
+// including the comments above it.
+const headerWithin = 64 << 10
+
+// recognise returns the first format that the header matches, without consuming the header.
+func recognise(b *bufio.Reader) Format {
+	head, _ := b.Peek(headerWithin) // a read error comes again when the format reads the file
+	_, columns, err := records.New(bytes.NewReader(head)).First()
+	if err == nil {
+		for _, f := range formats {
+			if f.Matches(columns) {
+				return f
+			}
+		}
+	}
+	return planFormat{} // its header may be missing
+}

@@ -1,0 +1,105 @@
+package trace
+
+import (
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/workload"
+)
+
+const (
+	podList     = "# the trace\nname,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\na,500,1024,1,250,7,9\nb,500,1024,0,0,5,6\n"
+	arrivalsCSV = "name,arrival,lifetime,cpu_request,mem_request\na,7,2,500m,1Gi\nb,5,1,500m,1Gi\n"
+	planCSV     = "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\na,1,500m,,1Gi,,add\nb,1,500m,,1Gi,,add\n"
+)
+
+func TestRead(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		format     string // of Named
+		is         string // the format of the file
+		pods       int    // rows of an openb pod list
+		first      string // the name of the first arrival
+		at         float64
+		err        string
+	}{
+		{name: "openb", text: podList, format: "auto", is: "openb", pods: 2, first: "b", at: 2},
+		{name: "openb by name", text: podList, format: "openb", is: "openb", pods: 2, first: "b", at: 2},
+		{name: "arrivals", text: arrivalsCSV, format: "auto", is: "arrivals", first: "b", at: 2},
+		{name: "plan", text: planCSV, format: "auto", is: "plan", first: "a", at: 1},
+		{name: "plan by name", text: planCSV, format: "plan", is: "plan", first: "a", at: 1},
+		{name: "plan as arrivals", text: planCSV, format: "arrivals", is: "plan", first: "a", at: 1},
+		{name: "plan without a header", text: "a,1,1,,1Gi,,add\nb,1,1,,1Gi,,add\n", format: "auto", is: "plan", first: "a", at: 1},
+		{name: "arrivals as openb", text: arrivalsCSV, format: "openb", err: "f:1: column cpu_milli is missing; an openb pod list has"},
+		{name: "openb as arrivals", text: podList, format: "arrivals", err: "f:2:6: pod_count: "},
+		{name: "node list", text: "sn,cpu_milli,memory_mib,gpu,model\n", format: "auto", err: "f:1: this is an openb node list where an openb pod list is due"},
+		{name: "nothing", format: "auto", err: "f: the file is empty"},
+		{name: "fault", text: podList + "c,x,1,0,0,,\n", format: "auto", err: `f:5:3: cpu_milli: "x" is not a whole number`},
+	} {
+		format, err := Named(c.format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := format.Read(iotest.OneByteReader(strings.NewReader(c.text)), "f")
+		if c.err != "" {
+			if err == nil || !strings.HasPrefix(err.Error(), c.err) {
+				t.Errorf("%s: %v, want %q", c.name, err, c.err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got.Format.Name() != c.is || len(got.Pods) != c.pods || len(got.Arrivals) != 2 || got.Arrivals[0].Deployment.Name != c.first || got.Arrivals[1].At != c.at {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+		if c.pods > 0 && (got.Arrivals[0].Lifetime != 1 || got.Arrivals[1].Lifetime != 2 || math.IsInf(got.Arrivals[0].Lifetime, 1)) {
+			t.Errorf("%s: lifetimes of %+v", c.name, got.Arrivals)
+		}
+	}
+	if _, err := Auto.Read(iotest.ErrReader(os.ErrPermission), "f"); err == nil || !strings.HasPrefix(err.Error(), "f: ") {
+		t.Errorf("a file that cannot be read: %v", err)
+	}
+}
+
+func TestNamed(t *testing.T) {
+	for _, f := range Formats() {
+		if got, err := Named(f.Name()); got != f || err != nil {
+			t.Errorf("%s: %v, %v", f.Name(), got, err)
+		}
+		if f.About() == "" {
+			t.Errorf("%s has no description", f.Name())
+		}
+	}
+	if _, err := Named("parquet"); err == nil || !strings.Contains(err.Error(), "auto, openb, arrivals, plan") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Each property is known, and a format that omits it loses the shapes that have it.
+func TestOmits(t *testing.T) {
+	shapes := map[Property]workload.Shape{
+		Limits:       {Limits: cluster.Resources{Memory: 1}},
+		Labels:       {Labels: map[string]string{"a": "b"}},
+		NodeSelector: {NodeSelector: map[string]string{"a": "b"}},
+		Tolerations:  {Tolerations: []cluster.Toleration{{Key: "a"}}},
+		GPUs:         {Requests: cluster.Resources{GPU: 1}},
+		GPUShares:    {Requests: cluster.Resources{GPUMilli: 1}},
+		GPUModels:    {GPUModels: []string{"T4"}},
+	}
+	for _, f := range Formats() {
+		for property, shape := range shapes {
+			shape.Name = string(property)
+			lost := Lost(f, workload.Plan{Steps: []workload.Step{{Deployment: workload.Deployment{Shape: shape}}}})
+			if omitted := slices.Contains(f.Omits(), property); omitted != (len(lost) == 1) {
+				t.Errorf("%s omits %s: %v, but it loses %q", f.Name(), property, omitted, lost)
+			}
+		}
+	}
+}
