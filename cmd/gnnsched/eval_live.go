@@ -14,7 +14,8 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/server"
 )
 
@@ -103,7 +104,7 @@ func profiles(contenders []eval.Contender, files []string) ([]agreement.Contende
 	var out []agreement.Contender
 	for _, x := range contenders {
 		p := server.Profile{SchedulerName: x.Name}
-		_, notHeuristic := policy.FindHeuristic(x.Name)
+		_, notHeuristic := heuristic.Find(x.Name)
 		switch {
 		case x.Name == kubernetes:
 			p.Variant = server.DefaultProfile
@@ -122,8 +123,8 @@ func profiles(contenders []eval.Contender, files []string) ([]agreement.Contende
 		}
 		p := server.Profile{SchedulerName: name, Checkpoint: file, Variant: server.Variants[0]} // any: the file says what it is
 		if filepath.Ext(path) == ".json" {
-			p = server.Profile{SchedulerName: name, Policy: policy.FromWeights(file)}
-			if _, err := policy.LoadLinear(file); err != nil {
+			p = server.Profile{SchedulerName: name, Policy: heuristic.FromWeights(file)}
+			if _, err := linear.Load(file); err != nil {
 				return nil, exit.Usagef("--checkpoint %s: --live is for networks, heuristics and linear weights, which have a scheduler profile; a table has none", f)
 			}
 		}

@@ -13,16 +13,19 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/tabular"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/linear"
+	"gnnsched/scheduler/policy/neural"
 )
 
 // policyNames are the policies for any cluster, the default baseline first.
 func policyNames() []string {
-	return append(policy.HeuristicNames(), checkpoint.ShippedFor(checkpoint.ClusterGraph)...)
+	return append(heuristic.Names(), checkpoint.ShippedFor(checkpoint.ClusterGraph)...)
 }
 
 // gpuPolicyNames are those for clusters with GPUs.
 func gpuPolicyNames() []string {
-	return append(policy.GPUHeuristicNames(), checkpoint.ShippedFor(checkpoint.GPUGraph)...)
+	return append(heuristic.GPUNames(), checkpoint.ShippedFor(checkpoint.GPUGraph)...)
 }
 
 // chosenPolicies are the policies of the given names, and those of the checkpoint files.
@@ -77,9 +80,9 @@ func simplePolicy(name, path string) (eval.Contender, error) {
 	if notTable == nil {
 		return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return table }, RandomTies: true}, nil
 	}
-	linear, notLinear := policy.LoadLinear(path)
+	weighted, notLinear := linear.Load(path)
 	if notLinear == nil {
-		return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return linear }}, nil
+		return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return weighted }}, nil
 	}
 	return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("it is neither a table nor linear weights: %w", errors.Join(notTable, notLinear)), "")
 }
@@ -93,7 +96,7 @@ func checkpointArgument(text string) (name, path string) {
 }
 
 func namedPolicy(name string) (eval.Contender, error) {
-	h, err := policy.FindHeuristic(name)
+	h, err := heuristic.Find(name)
 	switch {
 	case err == nil:
 		return eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, nil
@@ -117,11 +120,11 @@ func learned(name string, c *checkpoint.Checkpoint) (eval.Contender, error) {
 		if err != nil {
 			return eval.Contender{}, exit.New(exit.Checkpoint, err, "")
 		}
-		return eval.Contender{Name: name, New: func(s policy.Setting) policy.Policy { return policy.NewGPULearned(name, net, s.Typical) }}, nil
+		return eval.Contender{Name: name, New: func(s policy.Setting) policy.Policy { return neural.NewGPU(name, net, s.Typical) }}, nil
 	}
 	net, err := infer.New(c)
 	if err != nil {
 		return eval.Contender{}, exit.New(exit.Checkpoint, err, "")
 	}
-	return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return policy.NewLearned(name, net) }}, nil
+	return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return neural.New(name, net) }}, nil
 }

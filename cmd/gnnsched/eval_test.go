@@ -30,8 +30,8 @@ func TestEval(t *testing.T) {
 	}{
 		{"table", []string{"--seeds", "2"}, []string{"│ kube-scheduler ", "│ best-fit", "2 paired seeds (1 to 2)", "Difference from kube-scheduler"}},
 		{"markdown", []string{"--seeds", "2", "-o", "markdown"}, []string{"### aaml", "| most-allocated "}},
-		{"linear weights by name", []string{"--seeds", "1", "--policies", "linear,linear:../../scheduler/policy/linear.json", "--threshold", `"linear:../../scheduler/policy/linear.json".cost <= linear.cost`}, []string{"│ linear:../../scheduler/policy/linear.json ", "PASS"}},
-		{"linear weights", []string{"--seeds", "1", "--policies", "random", "--checkpoint", "mine=../../scheduler/policy/linear.json"}, []string{"│ mine "}},
+		{"linear weights by name", []string{"--seeds", "1", "--policies", "linear,linear:../../scheduler/policy/linear/linear.json", "--threshold", `"linear:../../scheduler/policy/linear/linear.json".cost <= linear.cost`}, []string{"│ linear:../../scheduler/policy/linear/linear.json ", "PASS"}},
+		{"linear weights", []string{"--seeds", "1", "--policies", "random", "--checkpoint", "mine=../../scheduler/policy/linear/linear.json"}, []string{"│ mine "}},
 		{"csv", []string{"--seeds", "1", "-o", "csv"}, []string{"scenario,policy,seed,cost,", "aaml,kube-scheduler,1,0."}},
 		{"checkpoint", []string{"--seeds", "1", "--policies", "random", "--checkpoint", savedCheckpoint(t), "--checkpoint", "other=" + savedCheckpoint(t)}, []string{"│ random", "│ mine", "│ other", "seed 1 alone"}},
 	} {
@@ -88,7 +88,7 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--scenario", "aaml,a*"}, exit.Usage, "aaml is there twice"},
 		{[]string{"--print-scenario", "moon"}, exit.Usage, "there are aaml, "},
 		{[]string{"--live", "-o", "csv"}, exit.Usage, "--live has no CSV"},
-		{[]string{"--live", "--scenario", "lossy", "--checkpoint", "../../scheduler/policy/linear.json", "--policies", "random", "--kwokcluster", "/none", "--log-dir", ""}, exit.Usage, "start the cluster"},
+		{[]string{"--live", "--scenario", "lossy", "--checkpoint", "../../scheduler/policy/linear/linear.json", "--policies", "random", "--kwokcluster", "/none", "--log-dir", ""}, exit.Usage, "start the cluster"},
 		{[]string{"--live", "--checkpoint", "q=" + table}, exit.Usage, "a table has none"},
 		{[]string{"--policies", "linear:none.json"}, exit.Usage, "none.json: no such file"},
 		{[]string{"--policies", "greedy:luck"}, exit.Usage, `no term is called "luck"`},

@@ -18,7 +18,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/learn/flags"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/server"
 	"gnnsched/workload/trace/openb"
 )
@@ -55,7 +55,7 @@ func runCommands() []*ucli.Command {
 
 func heuristicHelp() string {
 	var b strings.Builder
-	for _, h := range slices.Concat(policy.Heuristics(), policy.GPUHeuristics()) {
+	for _, h := range heuristic.List() {
 		fmt.Fprintf(&b, "   %-27s %s\n", h.Name, h.About)
 	}
 	return b.String()
@@ -64,7 +64,7 @@ func heuristicHelp() string {
 func runFlags(variant string) []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "scheduler-name", Usage: "`NAME` that pods choose this scheduler by; default: " + variant + ", or the policy's name"},
-		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides in the network's place: " + strings.Join(policy.HeuristicNames(), ", ")},
+		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides in the network's place: " + strings.Join(heuristic.Names(), ", ")},
 		&ucli.StringSliceFlag{Name: "profiles", Usage: "serve these `NAMES` at once, each under its own name: " + strings.Join(server.ProfileNames(), ", ")},
 		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: the one that the program carries. A changed file is loaded at once"},
 		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` of the openb format, by which policies for GPUs know what pods usually ask for; default: what came so far"},
@@ -278,7 +278,7 @@ func chosenProfile(c *ucli.Context, variant string) (server.Profile, error) {
 		if c.IsSet("checkpoint") {
 			return p, exit.New(exit.Usage, errors.New("--policy and --checkpoint exclude each other"), "leave one out: a heuristic has no weights")
 		}
-		if _, err := policy.FindHeuristic(name); err != nil {
+		if _, err := heuristic.Find(name); err != nil {
 			return p, exit.New(exit.Usage, fmt.Errorf("--policy: %w", err), "")
 		}
 		p = server.Profile{SchedulerName: name, Policy: name}

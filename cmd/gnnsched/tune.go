@@ -8,9 +8,9 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/learn/linear"
+	tuning "gnnsched/scheduler/learn/linear"
 	"gnnsched/scheduler/learn/tabular"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/sim"
 )
 
@@ -25,7 +25,7 @@ func tuneCommand() *ucli.Command {
 		Name:  "tune",
 		Usage: "fit the linear policy's weights to a scenario by the cross-entropy method",
 		Description: "Every generation plays weights drawn around the last ones on the same episodes, relative to the default\n" +
-			"scoring, and keeps the best. The features are " + strings.Join(policy.LinearFeatures, ", ") + ".\n" +
+			"scoring, and keeps the best. The features are " + strings.Join(linear.Features, ", ") + ".\n" +
 			"It starts from nothing unless told otherwise, so that the flags alone decide what comes out, and writes into\n" +
 			"the file the command that repeats it and how the weights do on other seeds. Ctrl-C stops early and writes\n" +
 			"the weights so far. With --method tabular-q, a tabular Q agent learns instead.\n\n" +
@@ -40,7 +40,7 @@ func tuneCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "method", Value: linearMethod, Usage: "`METHOD`: " + linearMethod + " (the cross-entropy method), or " + tabularMethod + " (the tabular Q agent, the historical baseline)"},
 			&ucli.StringFlag{Name: "scenario", Value: "family", Usage: "`NAME` or YAML file of the workloads to tune on"},
 			&ucli.StringFlag{Name: "out", Value: "linear.json", Usage: "`FILE` to write"},
-			&ucli.StringFlag{Name: "from", Value: linear.FromZero, Usage: "the weights to start from: " + linear.FromZero + ", a `NAME` that the program carries (" + strings.Join(policy.TunedNames(), ", ") + "), or a FILE in .json"},
+			&ucli.StringFlag{Name: "from", Value: tuning.FromZero, Usage: "the weights to start from: " + tuning.FromZero + ", a `NAME` that the program carries (" + strings.Join(linear.TunedNames(), ", ") + "), or a FILE in .json"},
 			&ucli.StringFlag{Name: "features", Usage: "`NAMES` of the features whose weights are tuned, the others' staying as they were; default: all"},
 			&ucli.StringFlag{Name: "name", Value: "linear", Usage: "`NAME` of the policy in tables"},
 			&ucli.IntFlag{Name: "generations", Value: 30, Usage: "to go through"},

@@ -11,8 +11,9 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/learn/linear"
-	"gnnsched/scheduler/policy"
+	tuning "gnnsched/scheduler/learn/linear"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/linear"
 )
 
 // linearFlags are those that decide which weights come out.
@@ -24,8 +25,8 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 		return err
 	}
 	fmt.Fprintf(c.App.ErrWriter, "tuning on %s: %d generations of %d weights on %d episodes\n", s.Name, l.CEM.Generations, l.CEM.Population, l.Episodes)
-	told := policy.Tuning{Command: tuneCommandLine(c), Version: version, Scenario: s.Name, Seed: l.CEM.Seed}
-	p, err := l.Tune(c.Context, c.String("name"), func(g linear.Generation) {
+	told := linear.Tuning{Command: tuneCommandLine(c), Version: version, Scenario: s.Name, Seed: l.CEM.Seed}
+	p, err := l.Tune(c.Context, c.String("name"), func(g tuning.Generation) {
 		told.Generations = g.Number
 		fmt.Fprintf(c.App.ErrWriter, "generation %d of %d: best %.4f of the default scoring's, elite %.4f\n", g.Number, l.CEM.Generations, g.Best, g.Elite)
 	})
@@ -36,7 +37,7 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 	if n := c.Int("held-out"); err == nil && n > 0 {
 		told.HeldOut, err = heldOut(c, s, p, n)
 	}
-	return errors.Join(err, linear.Save(c.String("out"), p))
+	return errors.Join(err, tuning.Save(c.String("out"), p))
 }
 
 // tuneCommandLine is the command that repeats this one, whatever the defaults may become.
@@ -58,14 +59,14 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-func tuner(c *ucli.Context, s eval.Scenario) (*linear.Linear, error) {
-	from, err := linear.StartWeights(c.String("from"))
+func tuner(c *ucli.Context, s eval.Scenario) (*tuning.Linear, error) {
+	from, err := tuning.StartWeights(c.String("from"))
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--from: %w", err), "")
 	}
-	l := &linear.Linear{
-		Env: s.Config, Baseline: policy.Kubernetes{}, Episodes: c.Int("episodes"), WaitWeight: c.Float64("wait-weight"), From: from,
-		CEM: linear.NewCEM(c.Int("population"), c.Int("generations"), c.Float64("spread"), c.Uint64("seed")),
+	l := &tuning.Linear{
+		Env: s.Config, Baseline: heuristic.Kubernetes{}, Episodes: c.Int("episodes"), WaitWeight: c.Float64("wait-weight"), From: from,
+		CEM: tuning.NewCEM(c.Int("population"), c.Int("generations"), c.Float64("spread"), c.Uint64("seed")),
 	}
 	if names := c.String("features"); names != "" {
 		l.Features = strings.Split(names, ",")
@@ -80,13 +81,13 @@ func tuner(c *ucli.Context, s eval.Scenario) (*linear.Linear, error) {
 }
 
 // heldOut judges a policy beside the default scoring on workloads that tuning did not see.
-func heldOut(c *ucli.Context, s eval.Scenario, p *policy.Linear, episodes int) (*policy.HeldOut, error) {
+func heldOut(c *ucli.Context, s eval.Scenario, p *linear.Policy, episodes int) (*linear.HeldOut, error) {
 	fmt.Fprintf(c.App.ErrWriter, "judging on %d other episodes\n", episodes)
 	base, err := namedPolicy(kubernetes)
 	if err != nil {
 		return nil, err
 	}
-	out, err := linear.HeldOut(c.Context, s, base, p, episodes)
+	out, err := tuning.HeldOut(c.Context, s, base, p, episodes)
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/learn/linear"
-	"gnnsched/scheduler/policy"
+	tuning "gnnsched/scheduler/learn/linear"
+	"gnnsched/scheduler/policy/linear"
 )
 
 func TestTune(t *testing.T) {
@@ -17,7 +17,7 @@ func TestTune(t *testing.T) {
 	if code != exit.OK || stdout != "" || !strings.Contains(errs, "generation 2 of 2") {
 		t.Fatalf("code %d, %q, %q", code, stdout, errs)
 	}
-	l, err := policy.LoadLinear(out)
+	l, err := linear.Load(out)
 	if err != nil || l.Name() != "mine" {
 		t.Error(l, err)
 	}
@@ -43,9 +43,9 @@ func TestTune(t *testing.T) {
 
 // Weights of features that are not to be tuned stay as they were, whatever they start from.
 func TestTuneFrom(t *testing.T) {
-	carried := policy.Tuned("linear-zones").Weights()
+	carried := linear.Tuned("linear-zones").Weights()
 	file := filepath.Join(t.TempDir(), "start.json")
-	if err := linear.Save(file, policy.Tuned("linear-zones")); err != nil {
+	if err := tuning.Save(file, linear.Tuned("linear-zones")); err != nil {
 		t.Fatal(err)
 	}
 	zeros := make([]float64, len(carried))
@@ -55,12 +55,12 @@ func TestTuneFrom(t *testing.T) {
 		if code, _, errs := run(t, append([]string{"gnnsched", "tune"}, args...)...); code != exit.OK {
 			t.Fatalf("from %s: code %d, %q", from, code, errs)
 		}
-		l, err := policy.LoadLinear(out)
+		l, err := linear.Load(out)
 		if err != nil || l.Tuning.HeldOut != nil {
 			t.Fatal(l, err)
 		}
 		for i, w := range l.Weights() {
-			name := policy.LinearFeatures[i]
+			name := linear.Features[i]
 			if free := name == "used" || name == "size"; free == (w == start[i]) {
 				t.Errorf("from %s: the weight of %s was %v and is %v", from, name, start[i], w)
 			}

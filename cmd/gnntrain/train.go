@@ -19,7 +19,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/learn"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 )
 
 // files are where a run writes.
@@ -87,7 +87,7 @@ func learnJob(c *ucli.Context, job learn.Job, resume *learn.State, f files, figu
 	if err != nil {
 		return err
 	}
-	baseline, err := held.Evaluate(policy.Kubernetes{}, true)
+	baseline, err := held.Evaluate(heuristic.Kubernetes{}, true)
 	if err != nil {
 		return err
 	}

@@ -36,10 +36,17 @@ var may = map[string][]string{
 	"scheduler/learn":          {"scheduler/experience", "scheduler/encode", "scheduler/objective", "scheduler/policy", "scheduler/sim", "scheduler/eval", "workload", "gnn", "internal"},
 	"scheduler/objective":      {"internal/cluster", "internal/fragmentation"},
 	"scheduler/plugin":         {"scheduler/experience", "scheduler/policy", "scheduler/objective", "gnn", "workload/trace", "internal"},
-	"scheduler/policy":         {"scheduler/objective", "scheduler/encode", "gnn/graph", "gnn/infer", "internal/cluster", "internal/fragmentation"},
 	"scheduler/server":         {"scheduler/plugin", "scheduler/policy", "internal"},
 	"scheduler/sim":            {"scheduler/encode", "scheduler/objective", "workload", "internal"},
 	"workload":                 {"workload", "internal"},
+
+	"scheduler/policy":            {"internal/cluster", "internal/fragmentation"},
+	"scheduler/policy/cache":      {"internal/cluster"},
+	"scheduler/policy/spread":     {},
+	"scheduler/policy/linear":     {"scheduler/policy", "internal/cluster"},
+	"scheduler/policy/heuristic":  {"scheduler/policy", "scheduler/objective", "internal/cluster", "internal/fragmentation"},
+	"scheduler/policy/neural":     {"scheduler/policy", "scheduler/encode", "gnn/graph", "gnn/infer", "internal/cluster", "internal/fragmentation"},
+	"scheduler/policy/policytest": {"scheduler/policy", "internal/cluster"},
 }
 
 // torch is the one folder tree and the two programs' folders that may name gotch.

@@ -22,6 +22,8 @@ import (
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
 )
 
@@ -40,9 +42,13 @@ func fixed(p policy.Policy, ties bool) Contender {
 }
 
 func contenders() []Contender {
+	bestFit, err := heuristic.Find("best-fit")
+	if err != nil {
+		panic(err)
+	}
 	return []Contender{
-		fixed(policy.Kubernetes{}, true), fixed(policy.BestFit{}, false),
-		{Name: "random", New: func(s policy.Setting) policy.Policy { return policy.NewRandom(rand.New(rand.NewPCG(s.Seed, 9))) }},
+		fixed(heuristic.Kubernetes{}, true), {Name: bestFit.Name, New: bestFit.New},
+		{Name: "random", New: func(s policy.Setting) policy.Policy { return heuristic.NewRandom(rand.New(rand.NewPCG(s.Seed, 9))) }},
 	}
 }
 
@@ -108,7 +114,7 @@ func TestCompareStops(t *testing.T) {
 }
 
 // failing cannot decide.
-type failing struct{ policy.Kubernetes }
+type failing struct{ heuristic.Kubernetes }
 
 var errUndecided = errors.New("cannot decide")
 
@@ -297,7 +303,7 @@ func BenchmarkPlay(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		all = append(all, Contender{Name: string(e), New: func(policy.Setting) policy.Policy { return policy.NewLearned(string(e), net) }})
+		all = append(all, Contender{Name: string(e), New: func(policy.Setting) policy.Policy { return neural.New(string(e), net) }})
 	}
 	for _, nodes := range []int{16, 100, 1000} {
 		for _, c := range all {

@@ -8,7 +8,8 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/neural"
 )
 
 // Guard keeps networks from a scheduler that learns while it works: those that are not finite,
@@ -44,7 +45,7 @@ func (g *Guard) begin(c *checkpoint.Checkpoint) error {
 	if string(key) == g.Key {
 		return nil
 	}
-	s, err := g.Held.Evaluate(policy.Kubernetes{}, true)
+	s, err := g.Held.Evaluate(heuristic.Kubernetes{}, true)
 	if err != nil {
 		return fmt.Errorf("guard: %w", err)
 	}
@@ -52,7 +53,7 @@ func (g *Guard) begin(c *checkpoint.Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	own, err := g.Held.Evaluate(policy.NewLearned("start", net), false)
+	own, err := g.Held.Evaluate(neural.New("start", net), false)
 	if err != nil {
 		return fmt.Errorf("guard: %w", err)
 	}
@@ -75,7 +76,7 @@ func (g *Guard) judge(c *checkpoint.Checkpoint, recent []*graph.Graph) (total fl
 	if g.Held == nil {
 		return 0, nil, nil
 	}
-	s, err := g.Held.Evaluate(policy.NewLearned("learning", net), false)
+	s, err := g.Held.Evaluate(neural.New("learning", net), false)
 	if errors.Is(err, infer.ErrNaN) {
 		return 0, err, nil
 	}

@@ -10,7 +10,7 @@ import (
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/encode"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
 )
 
@@ -48,7 +48,7 @@ func total(t *testing.T, g *Guard, c *checkpoint.Checkpoint) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := g.Held.Evaluate(policy.NewLearned("x", net), false)
+	s, err := g.Held.Evaluate(neural.New("x", net), false)
 	if err != nil {
 		t.Fatal(err)
 	}

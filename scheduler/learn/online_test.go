@@ -13,7 +13,7 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/experience"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
 )
 
@@ -29,7 +29,7 @@ func onlineStream(t *testing.T, steps int) *bytes.Buffer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rng, see, number := rand.New(rand.NewPCG(1, 2)), policy.NewLearned("sees", plainRandom(t)), uint64(0)
+	rng, see, number := rand.New(rand.NewPCG(1, 2)), neural.New("sees", plainRandom(t)), uint64(0)
 	for episode := uint64(1); steps > 0; episode++ {
 		if err := env.Reset(episode); err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func onlineScore(t *testing.T, c *checkpoint.Checkpoint) Score {
 		t.Fatal(err)
 	}
 	_, held := trainer(t, onlineShort())
-	s, err := held.Evaluate(policy.NewLearned("x", net), false)
+	s, err := held.Evaluate(neural.New("x", net), false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
 )
 
@@ -30,7 +31,7 @@ type live struct {
 	since int // placements since next was saved
 
 	acting, next *checkpoint.Checkpoint
-	policy       *policy.Learned
+	policy       *neural.Policy
 	scores       []float32
 	number, seed uint64
 
@@ -62,7 +63,7 @@ func (l *live) load(c *checkpoint.Checkpoint) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	l.acting, l.next, l.policy = c, nil, policy.NewLearned("live", net)
+	l.acting, l.next, l.policy = c, nil, neural.New("live", net)
 }
 
 func (l *live) Read(b []byte) (int, error) {

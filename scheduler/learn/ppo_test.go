@@ -15,6 +15,7 @@ import (
 	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/sim"
 )
 
@@ -33,7 +34,7 @@ func TestPPOImprovesAndRepeats(t *testing.T) {
 		if left := torch.Live() - before; left != 0 {
 			t.Errorf("%d tensors are left over", left)
 		}
-		random, err := held.Evaluate(policy.NewRandom(rand.New(rand.NewPCG(1, 2))), false)
+		random, err := held.Evaluate(heuristic.NewRandom(rand.New(rand.NewPCG(1, 2))), false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,10 +2,11 @@ package learn
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/linear"
 )
 
 // TeacherByName returns the policy that is to be imitated: a heuristic by its name, or the
@@ -13,23 +14,18 @@ import (
 // state of the cluster is refused: a resumed run would not go on where it was.
 func TeacherByName(name string) (policy.Policy, error) {
 	if strings.HasSuffix(name, ".json") {
-		l, err := policy.LoadLinear(name)
+		l, err := linear.Load(name)
 		if err != nil {
 			return nil, fmt.Errorf("teacher: %w", err)
 		}
 		return l, nil
 	}
-	if slices.Contains(policy.GPUHeuristicNames(), name) {
-		return nil, fmt.Errorf("teacher: %s goes by what a GPU cluster's pods usually ask for, which these networks do not see; networks for GPU clusters are trained with gnntrain gpu, and begin with fgd", name)
-	}
-	h, err := policy.FindHeuristic(name)
+	h, err := heuristic.Find(name)
 	if err != nil {
 		return nil, fmt.Errorf("teacher: %w; or the .json file of a linear policy", err)
 	}
-	p := h.New(policy.Setting{})
-	switch p.(type) {
-	case *policy.Random, *policy.RoundRobin:
-		return nil, fmt.Errorf("teacher: %s cannot be imitated: it chooses by a state of its own, which a network does not see and --resume does not restore; choose another with --teacher", name)
+	if h.NotImitable != "" {
+		return nil, fmt.Errorf("teacher: %s cannot be imitated: %s; choose another with --teacher", name, h.NotImitable)
 	}
-	return p, nil
+	return h.New(policy.Setting{}), nil
 }

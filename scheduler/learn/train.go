@@ -12,7 +12,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/neural"
 )
 
 // Progress is how far a run is.
@@ -138,7 +138,7 @@ func (t *Trainer) evaluate() error {
 	if err != nil {
 		return err
 	}
-	score, err := t.Held.Evaluate(policy.NewLearned("learning", net), false)
+	score, err := t.Held.Evaluate(neural.New("learning", net), false)
 	if err != nil {
 		return fmt.Errorf("evaluation: %w", err)
 	}

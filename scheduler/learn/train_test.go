@@ -15,6 +15,8 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
 )
 
@@ -58,7 +60,7 @@ func TestTrainingLearnsAndRepeats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range []policy.Policy{policy.NewLearned("untrained", untrained), policy.NewRandom(rand.New(rand.NewPCG(1, 2)))} {
+		for _, p := range []policy.Policy{neural.New("untrained", untrained), heuristic.NewRandom(rand.New(rand.NewPCG(1, 2)))} {
 			s, err := held.Evaluate(p, false)
 			if err != nil {
 				t.Fatal(err)
@@ -191,7 +193,7 @@ func episodeGraph(t *testing.T) *graph.Graph {
 	if len(env.Candidates()) < 3 {
 		t.Fatal("too few candidates")
 	}
-	l := policy.NewLearned("x", plainRandom(t))
+	l := neural.New("x", plainRandom(t))
 	return l.Graph(env.Snapshot(), env.Pending(), env.Candidates()).Clone()
 }
 

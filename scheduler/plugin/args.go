@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 )
 
 // Variants are the learned profiles, each named after its shipped checkpoint.
@@ -40,7 +40,7 @@ type Args struct {
 	// Checkpoint is a file to use instead of the shipped one. The scheduler swaps it in
 	// again whenever it changes.
 	Checkpoint string `json:"checkpoint,omitempty"`
-	// Policy names a heuristic (policy.Heuristics) that decides in the network's place. It
+	// Policy names a heuristic (heuristic.List) that decides in the network's place. It
 	// excludes Variant and Checkpoint; Deadline and ReloadInterval are then of no consequence.
 	Policy string `json:"policy,omitempty"`
 	// Workload is a pod list of the openb format, by which policies for GPUs know what pods
@@ -98,7 +98,7 @@ func (a *Args) chooseDecider(profile string) error {
 		if a.Variant != "" || a.Checkpoint != "" {
 			return fmt.Errorf("policy %q excludes variant and checkpoint, which are about a network; keep one of them", a.Policy)
 		}
-		_, err := policy.FindHeuristic(a.Policy)
+		_, err := heuristic.Find(a.Policy)
 		return err
 	}
 	if a.Variant == "" {

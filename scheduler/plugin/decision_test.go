@@ -12,7 +12,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/neural"
 )
 
 // Over one cluster after another, with all that the plugin keeps from decision to decision,
@@ -80,7 +80,7 @@ func TestDecisionsAfterAChange(t *testing.T) {
 	expect("first", 0)
 	b.plugin.model.current.Store(load(t, untrained(t, 6, nil)))
 	expect("swapped", 0)
-	b.plugin.learned = policy.NewLearned("broken", new(infer.Network))
+	b.plugin.learned = neural.New("broken", new(infer.Network))
 	expect("broke off", 1)
 	b.plugin.mirror.snapshot.Nodes = b.plugin.mirror.snapshot.Nodes[:1]
 	expect("mirror broken", 2)
@@ -112,7 +112,7 @@ func afresh(t rapid.TB, b *bed, pod *v1.Pod, nodes []fwk.NodeInfo) (scores map[s
 		rows[i] = m.row[n.Node().Name]
 	}
 	waiting := convertPod(pod)
-	if err := policy.NewLearned("afresh", b.plugin.model.current.Load()).Score(&m.snapshot, &waiting, rows, raw); err != nil {
+	if err := neural.New("afresh", b.plugin.model.current.Load()).Score(&m.snapshot, &waiting, rows, raw); err != nil {
 		t.Fatal(err)
 	}
 	toNodeScores(raw, list, func(i int) string { return nodes[i].Node().Name }, false)

@@ -16,7 +16,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/fragmentation"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/neural"
 )
 
 // The typical pods follow what comes, and are looked at again ever more seldom.
@@ -193,7 +193,7 @@ func TestDeviceOnTheOnlyNode(t *testing.T) {
 				break // the other node is full
 			}
 			waiting, row := convertPod(pod), b.plugin.mirror.row[bound.Spec.NodeName]
-			fresh := policy.NewGPULearned("fresh", b.plugin.gpuNet, b.plugin.demand.known)
+			fresh := neural.NewGPU("fresh", b.plugin.gpuNet, b.plugin.demand.known)
 			if err := fresh.Score(&b.plugin.mirror.snapshot, &waiting, []int32{row}, make([]float32, 1)); err != nil {
 				t.Fatal(err)
 			}

@@ -13,14 +13,15 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 )
 
 // On any cluster, the integers are those of the heuristic on plain values: the node chosen is
 // a best of its, no order is turned round, and upstream has no say.
 func TestScoresAreTheHeuristics(t *testing.T) {
-	for _, h := range policy.Heuristics() {
-		if h.Name == "random" || h.Name == "round-robin" {
-			continue // these keep state: below
+	for _, h := range heuristic.List() {
+		if h.GPU || h.Name == "random" || h.Name == "round-robin" {
+			continue // the last two keep state: below
 		}
 		t.Run(h.Name, func(t *testing.T) {
 			b := newBed(t, h.Name, Args{Policy: h.Name}, service())
@@ -40,7 +41,7 @@ func TestScoresAreTheHeuristics(t *testing.T) {
 }
 
 // compareWithPolicy holds the profile's scores against the heuristic's own.
-func compareWithPolicy(t *rapid.T, b *bed, h policy.Heuristic, pod *v1.Pod) {
+func compareWithPolicy(t *rapid.T, b *bed, h heuristic.Heuristic, pod *v1.Pod) {
 	nodes, _ := b.filter(t, h.Name, pod)
 	infos, err := b.plugin.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -168,7 +169,7 @@ func (p *panics) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 func TestHeuristicThatPanics(t *testing.T) {
 	const profile = "faulty"
 	b := newBed(t, profile, Args{Policy: "best-fit"})
-	b.plugin.makes = &policy.Heuristic{Name: "faulty", New: func(policy.Setting) policy.Policy { return &panics{Policy: policy.BestFit{}} }}
+	b.plugin.makes = &heuristic.Heuristic{Name: "faulty", New: func(policy.Setting) policy.Policy { return &panics{Policy: heuristic.Kubernetes{}} }}
 	b.alike(t, profile, 3)
 	for i := range 4 {
 		if best, err := b.best(profile); best == "" || err != nil {

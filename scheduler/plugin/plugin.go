@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +16,8 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/neural"
 )
 
 // Name is the plugin's name in KubeSchedulerConfiguration.
@@ -29,16 +30,16 @@ type Plugin struct {
 	handle   fwk.Handle
 	profile  string
 	deadline time.Duration
-	model    *model            // nil where a heuristic decides
-	makes    *policy.Heuristic // nil where a network does
+	model    *model               // nil where a heuristic decides
+	makes    *heuristic.Heuristic // nil where a network does
 	upstream *upstream
 	metrics  profileMetrics
 
 	mu        sync.Mutex // scheduling cycles come one at a time; this keeps it so
 	net       *infer.Network
-	learned   *policy.Learned
+	learned   *neural.Policy
 	gpuNet    *infer.GPUNetwork
-	gpu       *policy.GPULearned
+	gpu       *neural.GPUPolicy
 	heuristic policy.Policy // of this profile alone; nil for not yet made
 	demand    *demand       // nil where the decider does not ask for it
 	mirror    mirror
@@ -94,12 +95,12 @@ var deciders sync.Map
 
 // decideBy makes a heuristic decide.
 func (p *Plugin) decideBy(args Args) error {
-	h, err := policy.FindHeuristic(args.Policy)
+	h, err := heuristic.Find(args.Policy)
 	if err != nil {
 		return err
 	}
 	p.makes = &h
-	if slices.ContainsFunc(policy.GPUHeuristics(), func(g policy.Heuristic) bool { return g.Name == h.Name }) {
+	if h.TypicalPods {
 		p.demand, err = newDemand(p.profile, args.Workload)
 	}
 	return err
@@ -223,7 +224,7 @@ func (p *Plugin) current(start time.Time) policy.Policy {
 	expired := func() bool { return time.Since(start) > p.deadline }
 	if net := p.model.devices.Load(); net != nil {
 		if net != p.gpuNet || changed {
-			p.gpuNet, p.gpu = net, policy.NewGPULearned(p.profile, net, typical)
+			p.gpuNet, p.gpu = net, neural.NewGPU(p.profile, net, typical)
 		}
 		p.gpu.Until(expired)
 		return p.gpu
@@ -233,7 +234,7 @@ func (p *Plugin) current(start time.Time) policy.Policy {
 		return nil
 	}
 	if net != p.net {
-		p.net, p.learned = net, policy.NewLearned(p.profile, net)
+		p.net, p.learned = net, neural.New(p.profile, net)
 	}
 	p.learned.Until(expired)
 	return p.learned

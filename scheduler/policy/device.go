@@ -1,20 +1,61 @@
 package policy
 
-import "gnnsched/internal/cluster"
+import (
+	"math/bits"
 
-// DeviceChooser is a policy that also says which GPU devices of a node a pod gets. Where a
-// policy does not, they are those of cluster.Node.ChooseDevices.
+	"gnnsched/internal/cluster"
+)
+
+// DeviceChooser is a policy that also chooses the GPU devices of a node for a pod. For all other
+// policies cluster.Node.ChooseDevices chooses them.
 type DeviceChooser interface {
 	Policy
-	// Devices are the devices of n for pod, which fits there: as many as it asks for, or one
-	// for a share; none for a pod without GPUs or where devices are not known.
+	// Devices returns the devices of n for a pod that fits there: as many as the pod requests,
+	// or one for a share of a device. The set is empty if the pod requests no GPU or n's devices
+	// are not known.
 	Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet
 }
 
-// Devices are the devices of n that p puts pod on.
+// Devices returns the devices of n that p gives to pod.
 func Devices(p Policy, n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
 	if c, chooses := p.(DeviceChooser); chooses {
 		return c.Devices(n, pod)
 	}
 	return n.ChooseDevices(pod.Requests)
+}
+
+// DeviceWays lists the different ways to put a pod that requests r on n's devices. Two ways are
+// different if they leave n in different states. Only a share of a device has more than one way,
+// or none if no device has room for it.
+func DeviceWays(n *cluster.Node, r cluster.Resources) (ways []cluster.DeviceSet) {
+	if r.GPUMilli == 0 || !n.HasDevices() {
+		return []cluster.DeviceSet{n.ChooseDevices(r)}
+	}
+	for rest := DistinctDevices(n, r.GPUMilli); rest != 0; rest &= rest - 1 {
+		ways = append(ways, FirstDevice(rest))
+	}
+	return ways
+}
+
+// DistinctDevices returns the devices of n with room for a share of the given thousandths of a
+// device. Of devices with the same room only the first is in the set.
+func DistinctDevices(n *cluster.Node, milli int64) (on cluster.DeviceSet) {
+	for i, used := range n.GPUs {
+		if used+milli > cluster.DeviceMilli {
+			continue
+		}
+		first := true
+		for j := 0; j < i && first; j++ {
+			first = n.GPUs[j] != used
+		}
+		if first {
+			on |= cluster.Device(i)
+		}
+	}
+	return on
+}
+
+// FirstDevice returns the set of the first device in a set that is not empty.
+func FirstDevice(set cluster.DeviceSet) cluster.DeviceSet {
+	return cluster.Device(bits.TrailingZeros64(uint64(set)))
 }

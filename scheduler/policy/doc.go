@@ -1,5 +1,7 @@
-// Package policy decides: given a snapshot, a pending pod and the nodes that it fits on, a
-// policy gives each of them a score. The learned policy and the heuristics that it is held
-// against stand behind one interface, so that scheduler, simulator and evaluation run them
-// alike.
+// Package policy defines what a scheduling policy is: given a snapshot of the cluster, a pending
+// pod and the nodes that the pod fits on, a policy scores each of these nodes. Simulator,
+// evaluation and the kube-scheduler plugin run every policy through the same interface.
+//
+// The policies themselves are in the packages below: heuristic, linear and neural. Package
+// policytest checks that a policy keeps the rules of the interface.
 package policy

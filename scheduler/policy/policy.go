@@ -2,19 +2,26 @@ package policy
 
 import (
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
 )
 
-// Policy scores candidates; the best has the highest score. A policy may keep state between
-// calls and is not safe for concurrent use.
+// Policy scores candidate nodes for a pod; the node with the highest score is the best. A policy
+// may keep state between calls and is not safe for concurrent use.
 type Policy interface {
-	// Name is how tables and logs call the policy.
+	// Name is the policy's name in tables and logs.
 	Name() string
-	// Score writes the score of node candidates[i] for pod to scores[i]; the two slices have
-	// the same length. An error means that scores hold nothing of use.
+	// Score writes the score of node s.Nodes[candidates[i]] for pod to scores[i]. Both slices
+	// have the same length. After an error the scores are undefined.
 	Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error
 }
 
-// Best returns the index of the highest score, the first of equals; -1 for none.
+// Setting is what a policy may need when it is made for an episode or a scheduler profile.
+type Setting struct {
+	Seed    uint64                 // of all that the policy draws at random
+	Typical *fragmentation.Typical // the workload's typical pods; nil if they are not known
+}
+
+// Best returns the index of the highest score, the first of equal ones; -1 if there are none.
 func Best(scores []float32) int {
 	best := -1
 	for i, v := range scores {

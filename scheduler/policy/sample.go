@@ -5,8 +5,9 @@ import (
 	"math/rand/v2"
 )
 
-// Sample draws a candidate from the softmax of the scores, which are finite and at least one, and
-// returns it with the logarithm of its probability: how an actor-critic explores.
+// Sample draws a candidate from the softmax of the scores and returns its index and the natural
+// logarithm of its probability. Actor-critic learners explore with it. There must be at least one
+// score, and all scores must be finite.
 func Sample(rng *rand.Rand, scores []float32) (choice int, log float32) {
 	top := scores[Best(scores)]
 	total := 0.0

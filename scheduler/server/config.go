@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/scheduler/plugin"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 )
 
 // DefaultProfile is upstream's own profile; asked for by this name it scores as upstream ships
@@ -29,7 +29,7 @@ var Variants = plugin.Variants
 type Profile struct {
 	SchedulerName string        // pods name it in spec.schedulerName
 	Variant       string        // one of plugin.Networks, or DefaultProfile; empty with Policy
-	Policy        string        // one of policy.Heuristics, which decides in a network's place
+	Policy        string        // one of heuristic.List, which decides in a network's place
 	Checkpoint    string        // file; empty for the shipped one
 	Deadline      time.Duration // of one network pass; 0 for the plugin's default; none with Policy
 	// Workload is a pod list of the openb format, by which a policy for GPUs knows what pods
@@ -49,11 +49,7 @@ func ProfileNames() []string {
 
 // heuristics are the names of those for any cluster and for GPUs.
 func heuristics() []string {
-	names := policy.HeuristicNames()
-	for _, h := range policy.GPUHeuristics() {
-		names = append(names, h.Name)
-	}
-	return names
+	return append(heuristic.Names(), heuristic.GPUNames()...)
 }
 
 // ProfileNamed is the profile that schedules pods under the name of what decides: a variant,
@@ -116,7 +112,7 @@ func (p Profile) validate() error {
 	if p.Variant != "" || p.Checkpoint != "" {
 		return fmt.Errorf("policy %s and a network (variant or checkpoint) exclude each other", p.Policy)
 	}
-	_, err := policy.FindHeuristic(p.Policy)
+	_, err := heuristic.Find(p.Policy)
 	return err
 }
 

@@ -16,7 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 )
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,7 @@ func TestScheduler(t *testing.T) {
 		Profile{SchedulerName: "not-finite", Variant: "gnn", Checkpoint: network(t, "gnn", exploding)},
 		Profile{SchedulerName: "deadline", Variant: "gnn", Checkpoint: gnn, Deadline: time.Nanosecond},
 	)
-	for _, name := range policy.HeuristicNames() {
+	for _, name := range heuristic.Names() {
 		profiles = append(profiles, Profile{SchedulerName: name, Policy: name})
 	}
 	stop := l.schedule(t, profiles...)

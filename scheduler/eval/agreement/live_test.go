@@ -17,7 +17,7 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/objective"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
@@ -65,7 +65,7 @@ func gpuScenario() eval.Scenario {
 const seed = 14
 
 func contender(t *testing.T, name string, p server.Profile) Contender {
-	h, err := policy.FindHeuristic(name)
+	h, err := heuristic.Find(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestClusterAgreesOnLoss(t *testing.T) {
 
 // Weights of a file decide in the plugin as they do in the simulator.
 func TestClusterAgreesOnWeights(t *testing.T) {
-	name := "linear:../../scheduler/policy/linear-pack.json"
+	name := "linear:../../scheduler/policy/linear/linear-pack.json"
 	agrees(t, Config{Scenario: scenario(), Contenders: []Contender{contender(t, name, server.Profile{Policy: name})}})
 }
 

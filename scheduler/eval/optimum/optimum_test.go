@@ -14,6 +14,7 @@ import (
 	"gnnsched/scheduler/eval/optimum"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
 )
@@ -57,7 +58,10 @@ func TestNoPolicyBeatsIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, h := range policy.Heuristics() {
+		for _, h := range heuristic.List() {
+			if h.GPU {
+				continue
+			}
 			o, err := eval.Play(e, seed, h.New(policy.Setting{Seed: seed}), rand.New(rand.NewPCG(seed, 1)))
 			if err != nil {
 				t.Fatal(err)

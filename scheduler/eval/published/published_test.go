@@ -15,6 +15,8 @@ import (
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/trace/openb/openbtest"
 )
@@ -22,7 +24,7 @@ import (
 func contenders(t testing.TB, names ...string) (out []eval.Contender) {
 	t.Helper()
 	for _, n := range names {
-		h, err := policy.FindHeuristic(n)
+		h, err := heuristic.Find(n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +177,7 @@ func shipped(t testing.TB) eval.Contender {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return eval.Contender{Name: "gpu-gnn", New: func(s policy.Setting) policy.Policy { return policy.NewGPULearned("gpu-gnn", net, s.Typical) }}
+	return eval.Contender{Name: "gpu-gnn", New: func(s policy.Setting) policy.Policy { return neural.NewGPU("gpu-gnn", net, s.Typical) }}
 }
 
 // BenchmarkEpisode is one episode of the default trace: 1,213 nodes, some 10,800 pods.

@@ -17,7 +17,7 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/eval/testbed"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/server"
 	"gnnsched/workload/trace/openb"
 )
@@ -33,7 +33,7 @@ func write(t *testing.T, name, content string) string {
 
 func contender(t *testing.T, name string, p server.Profile) agreement.Contender {
 	t.Helper()
-	h, err := policy.FindHeuristic(name)
+	h, err := heuristic.Find(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/driver"
@@ -92,7 +92,7 @@ func TestSimulate(t *testing.T) {
 	for _, n := range []string{"p", "q", "s"} {
 		r.pods = append(r.pods, openb.Pod{Name: n, MilliCPU: 1000, MemoryMiB: 1, GPUs: 1, GPUMilli: 500, Created: openb.NoTime, Deleted: openb.NoTime})
 	}
-	h, err := policy.FindHeuristic("fgd")
+	h, err := heuristic.Find("fgd")
 	if err != nil {
 		t.Fatal(err)
 	}

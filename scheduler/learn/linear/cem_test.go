@@ -8,7 +8,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/objective"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
 )
@@ -58,7 +58,7 @@ func env() sim.Config {
 // From indifference, a few generations end well below the default scoring.
 func TestTuneLinear(t *testing.T) {
 	c := CEM{Population: 20, Elite: 5, Generations: 8, Spread: 1, Noise: 0.2, Seed: 1}
-	l := Linear{Env: env(), Baseline: policy.Kubernetes{}, Episodes: 6, WaitWeight: 1, CEM: c}
+	l := Linear{Env: env(), Baseline: heuristic.Kubernetes{}, Episodes: 6, WaitWeight: 1, CEM: c}
 	var last Generation
 	p, err := l.Tune(context.Background(), "tuned", func(g Generation) { last = g })
 	if err != nil {
@@ -73,7 +73,7 @@ func TestTuneLinear(t *testing.T) {
 func TestTuneInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := CEM{Population: 4, Elite: 2, Generations: 1000, Spread: 1, Seed: 1}
-	l := Linear{Env: env(), Baseline: policy.Kubernetes{}, Episodes: 1, CEM: c}
+	l := Linear{Env: env(), Baseline: heuristic.Kubernetes{}, Episodes: 1, CEM: c}
 	p, err := l.Tune(ctx, "x", func(Generation) { cancel() })
 	if p == nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", p, err)

@@ -1,3 +1,3 @@
-// Package linear fits the weights of policy.Linear to the simulator by the cross-entropy method:
+// Package linear fits the weights of linear.Policy to the simulator by the cross-entropy method:
 // ten minutes' work, and the floor that a network must clear to be worth having.
 package linear

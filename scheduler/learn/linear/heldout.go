@@ -7,6 +7,7 @@ import (
 
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/linear"
 )
 
 // heldOutSeed is the seed of the first held-out episode. The evaluation starts with it too; it
@@ -15,14 +16,14 @@ const heldOutSeed = 1
 
 // HeldOut compares p with baseline on episodes of a scenario that tuning did not see. It
 // returns the mean of every metric for both, under the names of baseline and "tuned".
-func HeldOut(ctx context.Context, s eval.Scenario, baseline eval.Contender, p *policy.Linear, episodes int) (*policy.HeldOut, error) {
+func HeldOut(ctx context.Context, s eval.Scenario, baseline eval.Contender, p *linear.Policy, episodes int) (*linear.HeldOut, error) {
 	s.Optimum = false // only the two policies matter
 	tuned := eval.Contender{Name: "tuned", New: func(policy.Setting) policy.Policy { return p }}
 	r, err := eval.Compare(ctx, s, []eval.Contender{baseline, tuned}, eval.Seeds(heldOutSeed, episodes), nil)
 	if err != nil {
 		return nil, err
 	}
-	out := &policy.HeldOut{FirstSeed: heldOutSeed, Episodes: episodes, Means: map[string]map[string]float64{}}
+	out := &linear.HeldOut{FirstSeed: heldOutSeed, Episodes: episodes, Means: map[string]map[string]float64{}}
 	for _, x := range r.Results {
 		means := map[string]float64{}
 		for _, m := range eval.Metrics {
@@ -33,8 +34,8 @@ func HeldOut(ctx context.Context, s eval.Scenario, baseline eval.Contender, p *p
 	return out, nil
 }
 
-// Save writes a policy's weights to a .json file, which policy.LoadLinear reads.
-func Save(path string, p *policy.Linear) error {
+// Save writes a policy's weights to a .json file, which linear.Load reads.
+func Save(path string, p *linear.Policy) error {
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return err

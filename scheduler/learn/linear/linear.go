@@ -9,6 +9,7 @@ import (
 
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/sim"
 )
 
@@ -24,7 +25,7 @@ type Linear struct {
 	// WaitWeight is what one percentage point more of pods that had to wait weighs against
 	// one percent of objective.
 	WaitWeight float64
-	// From are the weights to start from, in the order of policy.LinearFeatures; nil for 0.
+	// From are the weights to start from, in the order of linear.Features; nil for 0.
 	From []float64
 	// Features are the names of those whose weights are tuned; the others stay. nil for all.
 	Features []string
@@ -36,12 +37,12 @@ type Linear struct {
 
 // Validate reports the first setting out of range.
 func (l *Linear) Validate() error {
-	if l.From != nil && len(l.From) != len(policy.LinearFeatures) {
-		return fmt.Errorf("%d weights to start from, want %d", len(l.From), len(policy.LinearFeatures))
+	if l.From != nil && len(l.From) != len(linear.Features) {
+		return fmt.Errorf("%d weights to start from, want %d", len(l.From), len(linear.Features))
 	}
 	for _, name := range l.Features {
-		if !slices.Contains(policy.LinearFeatures, name) {
-			return fmt.Errorf("there is no feature %q; there are %s", name, strings.Join(policy.LinearFeatures, ", "))
+		if !slices.Contains(linear.Features, name) {
+			return fmt.Errorf("there is no feature %q; there are %s", name, strings.Join(linear.Features, ", "))
 		}
 	}
 	if l.Episodes < 1 {
@@ -62,7 +63,7 @@ func (l *Linear) tuned(feature string) bool {
 
 // start are the weights to start from of the features that are tuned.
 func (l *Linear) start() (out []float64) {
-	for i, name := range policy.LinearFeatures {
+	for i, name := range linear.Features {
 		switch {
 		case !l.tuned(name):
 		case l.From == nil:
@@ -75,21 +76,21 @@ func (l *Linear) start() (out []float64) {
 }
 
 // policy is the one with the given weights for the features that are tuned.
-func (l *Linear) policy(name string, weights []float64) (*policy.Linear, error) {
-	all := make([]float64, len(policy.LinearFeatures))
+func (l *Linear) policy(name string, weights []float64) (*linear.Policy, error) {
+	all := make([]float64, len(linear.Features))
 	copy(all, l.From)
 	next := 0
-	for i, feature := range policy.LinearFeatures {
+	for i, feature := range linear.Features {
 		if l.tuned(feature) {
 			all[i] = weights[next]
 			next++
 		}
 	}
-	return policy.NewLinear(name, all)
+	return linear.New(name, all)
 }
 
 // Tune returns the tuned policy, and with ctx's error the one so far.
-func (l *Linear) Tune(ctx context.Context, name string, told func(Generation)) (*policy.Linear, error) {
+func (l *Linear) Tune(ctx context.Context, name string, told func(Generation)) (*linear.Policy, error) {
 	err := l.Validate()
 	if err != nil {
 		return nil, fmt.Errorf("tune: %w", err)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/linear"
 )
 
 // FromZero names the start at which every weight is 0.
@@ -14,7 +14,7 @@ const FromZero = "zero"
 
 // Starts returns the names that StartWeights knows: FromZero and the policies whose weights the
 // program carries.
-func Starts() []string { return append([]string{FromZero}, policy.TunedNames()...) }
+func Starts() []string { return append([]string{FromZero}, linear.TunedNames()...) }
 
 // StartWeights returns the weights that tuning starts from: those of a name in Starts, or of a
 // linear policy's .json file. They are nil for FromZero.
@@ -22,12 +22,12 @@ func StartWeights(from string) ([]float64, error) {
 	switch {
 	case from == FromZero:
 		return nil, nil
-	case slices.Contains(policy.TunedNames(), from):
-		return policy.Tuned(from).Weights(), nil
+	case slices.Contains(linear.TunedNames(), from):
+		return linear.Tuned(from).Weights(), nil
 	case filepath.Ext(from) != ".json":
 		return nil, fmt.Errorf("%q is neither a .json file nor one of %s", from, strings.Join(Starts(), ", "))
 	}
-	p, err := policy.LoadLinear(from)
+	p, err := linear.Load(from)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
 )
@@ -63,7 +64,7 @@ func TestBeatsRandom(t *testing.T) {
 	a, env := train(t, brief()), small(t)
 	var ours, random float64
 	for seed := uint64(1 << 62); seed < 1<<62+20; seed++ {
-		for p, sum := range map[policy.Policy]*float64{a: &ours, policy.NewRandom(rand.New(rand.NewPCG(seed, 1))): &random} {
+		for p, sum := range map[policy.Policy]*float64{a: &ours, heuristic.NewRandom(rand.New(rand.NewPCG(seed, 1))): &random} {
 			o, err := eval.Play(env, seed, p, rand.New(rand.NewPCG(seed, 2)))
 			if err != nil {
 				t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/trace/openb"
 )
@@ -113,7 +113,7 @@ func watch(t *testing.T, c Config) ([]snapshot, *sim.Env, float64) {
 		t.Fatal(err)
 	}
 	watcher := newWatcher(c, env, rand.New(rand.NewPCG(1, 2)))
-	o, err := eval.Episode(env, 5, watcher.following(policy.NewFGD(env.Typical()), true, 0))
+	o, err := eval.Episode(env, 5, watcher.following(heuristic.NewFGD(env.Typical()), true, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,8 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/trace/openb"
 )
@@ -150,7 +152,7 @@ func (t *Trainer) holdOut() error {
 			return err
 		}
 		t.held[i] = held{workload: w, seed: heldOutSeeds + uint64(i)}
-		t.held[i].fgd, err = allocation(env, t.held[i].seed, policy.NewFGD(env.Typical()))
+		t.held[i].fgd, err = allocation(env, t.held[i].seed, heuristic.NewFGD(env.Typical()))
 		return err
 	})
 }
@@ -200,11 +202,11 @@ func (t *Trainer) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64,
 		return nil, 0, err
 	}
 	imitate := i < t.Config.Imitation
-	var pol policy.Policy = policy.NewFGD(env.Typical())
+	var pol policy.Policy = heuristic.NewFGD(env.Typical())
 	random := 0.0
 	switch {
 	case !imitate:
-		pol = policy.NewGPULearned("learning", net, env.Typical())
+		pol = neural.NewGPU("learning", net, env.Typical())
 	case e > 0:
 		random = t.Config.Exploration * rng.Float64()
 	}
@@ -267,7 +269,7 @@ func (t *Trainer) evaluate(iteration int) error {
 		if err != nil {
 			return err
 		}
-		allocations[i], err = allocation(env, h.seed, policy.NewGPULearned("learning", net, env.Typical()))
+		allocations[i], err = allocation(env, h.seed, neural.NewGPU("learning", net, env.Typical()))
 		gains[i] = allocations[i] - h.fgd
 		return err
 	}); err != nil {

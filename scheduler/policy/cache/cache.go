@@ -1,0 +1,45 @@
+// Package cache keeps what a policy computed from one node and a pod's requests. Only one node
+// changes between two decisions, so most of the values are still right at the next one.
+package cache
+
+import "gnnsched/internal/cluster"
+
+// Cache holds one value for each node and for each different request of a pod. The zero value
+// is empty and ready to use. It is not safe for concurrent use.
+type Cache[V any] struct {
+	columns map[cluster.Resources][]Entry[V]
+}
+
+// Entry is the value of one node, in the state that the node had when the value was computed.
+type Entry[V any] struct {
+	node       *cluster.Node
+	generation int64
+	Value      V
+}
+
+// maxColumns bounds the memory for workloads in which every pod requests something else.
+const maxColumns = 512
+
+// Column returns the entries for pods that request r, one for each row of a snapshot with the
+// given number of rows. It may be longer than that. It is valid until the next call.
+func (c *Cache[V]) Column(r cluster.Resources, rows int) []Entry[V] {
+	column := c.columns[r]
+	if len(column) >= rows {
+		return column
+	}
+	if c.columns == nil || len(c.columns) >= maxColumns {
+		c.columns = map[cluster.Resources][]Entry[V]{}
+	}
+	column = append(column, make([]Entry[V], rows-len(column))...)
+	c.columns[r] = column
+	return column
+}
+
+// Clear drops all values.
+func (c *Cache[V]) Clear() { c.columns = nil }
+
+// Valid reports whether the entry holds the value of n in its present state.
+func (e *Entry[V]) Valid(n *cluster.Node) bool { return e.node == n && e.generation == n.Generation }
+
+// Set stores the value of n in its present state.
+func (e *Entry[V]) Set(n *cluster.Node, v V) { *e = Entry[V]{n, n.Generation, v} }

@@ -1,0 +1,39 @@
+package heuristic
+
+import (
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/linear"
+)
+
+// The linear policies whose weights the program carries.
+var (
+	linearBalance = tuned("linear", "balance")
+	linearPack    = tuned("linear-pack", "packing")
+	linearZones   = tuned("linear-zones", "packing with even zones")
+)
+
+// tuned returns the linear policy of a name, whose weights were tuned for a purpose.
+func tuned(name, purpose string) Heuristic {
+	return Heuristic{
+		Name: name, About: "a weighted sum of ten hand-made features, tuned by the cross-entropy method for " + purpose,
+		New: func(policy.Setting) policy.Policy { return linear.Tuned(name) },
+	}
+}
+
+// linearFamily is the linear policies with the weights in a file, such as "linear:mine.json".
+var linearFamily = family{prefix: "linear:", parameter: "FILE", make: linearFrom}
+
+func linearFrom(file string) (Heuristic, error) {
+	loaded, err := linear.Load(file)
+	if err != nil {
+		return Heuristic{}, err
+	}
+	p, err := linear.New(FromWeights(file), loaded.Weights())
+	if err != nil {
+		return Heuristic{}, err
+	}
+	return Heuristic{Name: p.Name(), About: "a weighted sum of ten hand-made features, with the weights of a file", New: fixed(p)}, nil
+}
+
+// FromWeights returns the name for Find of the linear policy with the weights in a file.
+func FromWeights(file string) string { return "linear:" + file }

@@ -1,0 +1,74 @@
+package heuristic
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// list holds the heuristics in the order of tables and help texts. The first heuristic for any
+// cluster and the first for GPUs are the baselines that others are compared with. As published,
+// those for GPUs take the first of tied nodes; RandomTies would cost some of them five points of
+// GPU allocation.
+var list = []Heuristic{
+	kubernetes,
+	mostAllocated,
+	requestedToCapacityRatio,
+	bestFit,
+	dotProduct,
+	greedyBalance,
+	linearBalance,
+	linearPack,
+	linearZones,
+	roundRobin,
+	random,
+
+	fgd,
+	gpuBestFit,
+	gpuPacking,
+	gpuClustering,
+	gpuDotProduct,
+}
+
+// families holds the heuristics that have a parameter in their names.
+var families = []family{greedyFamily, linearFamily}
+
+// List returns the heuristics without a parameter: first those for any cluster, then those for
+// clusters with GPUs.
+func List() []Heuristic { return slices.Clone(list) }
+
+// Names returns the names of the heuristics for any cluster, in the order of List.
+func Names() []string { return namesOf(func(h Heuristic) bool { return !h.GPU }) }
+
+// GPUNames returns the names of the heuristics for clusters with GPUs, in the order of List.
+func GPUNames() []string { return namesOf(func(h Heuristic) bool { return h.GPU }) }
+
+func namesOf(which func(Heuristic) bool) (names []string) {
+	for _, h := range list {
+		if which(h) {
+			names = append(names, h.Name)
+		}
+	}
+	return names
+}
+
+// Find returns the heuristic of a name: one of List, "greedy:OBJECTIVE" for the one that is greedy
+// for an objective, or "linear:FILE" for the one with the weights in a file. The error of an
+// unknown name lists the known ones.
+func Find(name string) (Heuristic, error) {
+	for _, f := range families {
+		if parameter, ok := strings.CutPrefix(name, f.prefix); ok {
+			return f.make(parameter)
+		}
+	}
+	for _, h := range list {
+		if h.Name == name {
+			return h, nil
+		}
+	}
+	known, patterns := namesOf(func(Heuristic) bool { return true }), make([]string, len(families))
+	for i, f := range families {
+		patterns[i] = f.prefix + f.parameter
+	}
+	return Heuristic{}, fmt.Errorf("no heuristic is called %q; there are %s, and %s", name, strings.Join(known, ", "), strings.Join(patterns, " and "))
+}

@@ -1,0 +1,32 @@
+package heuristic
+
+import (
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/policy"
+)
+
+var roundRobin = Heuristic{Name: "round-robin", About: "the nodes in turn", NotImitable: hasState, New: func(policy.Setting) policy.Policy { return &inTurn{} }}
+
+// inTurn takes the nodes in turn, in the snapshot's order: the first candidate after the
+// node that it chose last. It takes its best to be what is done. Where nodes join or leave
+// it goes on from the same place in the list, and may pass over one or repeat one.
+type inTurn struct{ next int }
+
+// Name implements policy.Policy.
+func (*inTurn) Name() string { return "round-robin" }
+
+// Score implements policy.Policy. A score is minus the number of nodes until the candidate's turn.
+func (r *inTurn) Score(s *cluster.Snapshot, _ *cluster.Pod, candidates []int32, scores []float32) error {
+	nodes := len(s.Nodes)
+	for i, v := range candidates {
+		away := int(v) - r.next
+		if away < 0 {
+			away += nodes
+		}
+		scores[i] = float32(-away)
+	}
+	if best := policy.Best(scores); best >= 0 {
+		r.next = (int(candidates[best]) + 1) % nodes
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package neural
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/cluster"
+)
+
+// busy returns a cluster of n nodes in three zones with some forty pods of five shapes on
+// each.
+func busy(n int) *cluster.Snapshot {
+	rng, s := rand.New(rand.NewPCG(1, uint64(n))), &cluster.Snapshot{}
+	for i := range n {
+		v := &cluster.Node{
+			Name: fmt.Sprintf("node-%d", i), Zone: fmt.Sprintf("zone-%d", i%3), Generation: 1,
+			Allocatable: cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110},
+		}
+		for range 30 + rng.IntN(20) {
+			v.Add(shape(rng.IntN(5)).Requests)
+		}
+		s.Nodes = append(s.Nodes, v)
+	}
+	return s
+}
+
+func shape(i int) *cluster.Pod {
+	return &cluster.Pod{Requests: cluster.Resources{MilliCPU: int64(1+i) * 100, Memory: int64(1+i%3) << 30, Pods: 1}}
+}
+
+// BenchmarkDecision is one decision of the network as the scheduler makes it: one node has
+// changed since the last one, every node is a candidate, the graph is built and the network
+// run.
+func BenchmarkDecision(b *testing.B) {
+	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP} {
+		for _, n := range []int{10, 100, 1000, 5000} {
+			b.Run(fmt.Sprintf("%s/nodes=%d", e, n), func(b *testing.B) {
+				s, p := busy(n), New("bench", network(b, e))
+				candidates, out := make([]int32, n), make([]float32, n)
+				for i := range candidates {
+					candidates[i] = int32(i)
+				}
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					pod := shape(i % 5)
+					if err := p.Score(s, pod, candidates, out); err != nil {
+						b.Fatal(err)
+					}
+					changed := s.Nodes[(i*7919)%n]
+					if changed.Requested.Pods < 100 {
+						changed.Add(pod.Requests)
+					} else {
+						changed.Remove(changed.Groups[0].Each, 0)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package neural
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+	"gnnsched/gnn/infer"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/encode"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/policytest"
+)
+
+func gpuNetwork(t testing.TB, head checkpoint.Head) *infer.GPUNetwork {
+	a := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: head, Hidden: 8}
+	net, err := infer.NewGPU(checkpoint.Random(a, rand.New(rand.NewPCG(1, 2))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net
+}
+
+var gpuDemand = []fragmentation.Demand{
+	{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}, Count: 3},
+	{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Share(300), Count: 1}, {Requests: policytest.Whole(1), Count: 2}, {Requests: policytest.Whole(2), Count: 1},
+}
+
+// What a policy that keeps much gives, over many decisions, is what the network gives for the
+// node as it is and as it will be on its best devices, computed anew.
+func TestGPUPolicyIsTheNetwork(t *testing.T) {
+	typical := fragmentation.NewTypical(gpuDemand)
+	for _, head := range []checkpoint.Head{checkpoint.DQN, checkpoint.ActorCritic} {
+		net := gpuNetwork(t, head)
+		session, e := net.Actor(), encode.NewGPU(typical)
+		phi, psi := make([]float32, net.Width()), make([]float32, net.Width())
+		var g graph.GPUNode
+		value := func(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) float32 {
+			e.Node(&g, n, r, on)
+			session.Node(phi, &g)
+			return infer.Dot(phi, psi)
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			s := &cluster.Snapshot{}
+			for range rapid.IntRange(1, 6).Draw(t, "nodes") {
+				s.Nodes = append(s.Nodes, policytest.GPUNode(rapid.SampledFrom([]int64{8000, 64_000}).Draw(t, "cpu"), rapid.Int64Range(0, 4).Draw(t, "devices")))
+			}
+			p := NewGPU("learned", net, typical)
+			for range 25 {
+				pod := &cluster.Pod{Requests: rapid.SampledFrom(gpuDemand).Draw(t, "pod").Requests}
+				rows := s.Feasible(pod, nil)
+				if len(rows) == 0 {
+					continue
+				}
+				got := policytest.Scores(t, p, s, pod, rows)
+				session.Cluster(psi, encode.NewGPUCluster(e).Features(s.Nodes))
+				for i, v := range rows {
+					n, least := s.Nodes[v], float32(math.Inf(1))
+					for _, on := range policy.DeviceWays(n, pod.Requests) {
+						least = min(least, value(n, pod.Requests, on))
+					}
+					if want := value(n, cluster.Resources{}, 0) - least; math.Abs(float64(got[i]-want)) > 1e-6 {
+						t.Fatalf("node %v, %+v: %v, want %v", n.GPUs, pod.Requests, got[i], want)
+					}
+					if on := p.Devices(n, pod); value(n, pod.Requests, on) != least {
+						t.Fatalf("node %v, %+v: device %b is not the best", n.GPUs, pod.Requests, on)
+					}
+				}
+				n := s.Nodes[rows[rapid.IntRange(0, len(rows)-1).Draw(t, "choice")]]
+				n.AddOn(pod.Requests, p.Devices(n, pod))
+			}
+		})
+	}
+}
+
+// The order of the nodes makes no difference to their scores.
+func TestGPUPolicyIsEquivariant(t *testing.T) {
+	s := &cluster.Snapshot{Nodes: []*cluster.Node{policytest.GPUNode(64_000, 4, policytest.Share(300)), policytest.GPUNode(64_000, 2, policytest.Whole(1)), policytest.GPUNode(8000, 2), policytest.GPUNode(64_000, 4, policytest.Share(500), policytest.Share(300))}}
+	pod, net, typical := &cluster.Pod{Requests: policytest.Share(300)}, gpuNetwork(t, checkpoint.DQN), fragmentation.NewTypical(gpuDemand)
+	rows := []int32{0, 1, 2, 3}
+	before := slices.Clone(policytest.Scores(t, NewGPU("a", net, typical), s, pod, rows))
+	slices.Reverse(s.Nodes)
+	after := policytest.Scores(t, NewGPU("b", net, typical), s, pod, rows)
+	for i := range before {
+		if before[i] != after[len(after)-1-i] {
+			t.Errorf("%v in reverse order is %v", before, after)
+		}
+	}
+}
+
+func TestGPUPolicyGivesUp(t *testing.T) {
+	s := &cluster.Snapshot{}
+	var rows []int32
+	for i := range 200 {
+		s.Nodes, rows = append(s.Nodes, policytest.GPUNode(64_000, 2)), append(rows, int32(i))
+	}
+	p := NewGPU("late", gpuNetwork(t, checkpoint.DQN), nil)
+	p.Until(func() bool { return true })
+	if err := p.Score(s, &cluster.Pod{Requests: policytest.Whole(1)}, rows, make([]float32, len(rows))); !errors.Is(err, infer.ErrDeadline) {
+		t.Errorf("%v, want the deadline missed", err)
+	}
+}
+
+// Before the first look at the cluster the devices are those that anybody would take.
+func TestGPUPolicyBeforeScore(t *testing.T) {
+	n, pod := policytest.GPUNode(64_000, 3, policytest.Share(300), policytest.Share(600)), &cluster.Pod{Requests: policytest.Share(300)}
+	p := NewGPU("early", gpuNetwork(t, checkpoint.DQN), fragmentation.NewTypical(gpuDemand))
+	if got, want := p.Devices(n, pod), n.ChooseDevices(pod.Requests); got != want {
+		t.Errorf("%b, want %b", got, want)
+	}
+}
+
+// A pod without GPU is worth nothing on a node without GPUs, whatever the network.
+func TestGPUPolicyOnNodesWithoutGPUs(t *testing.T) {
+	s := &cluster.Snapshot{Nodes: []*cluster.Node{policytest.GPUNode(64_000, 0), policytest.GPUNode(64_000, 2)}}
+	got := policytest.Scores(t, NewGPU("any", gpuNetwork(t, checkpoint.DQN), fragmentation.NewTypical(gpuDemand)), s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}}, []int32{0, 1})
+	if got[0] != 0 || got[1] == 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// Somebody else may take a device between the filter and the score; that is no panic.
+func TestGPUPolicyOnATakenDevice(t *testing.T) {
+	s := &cluster.Snapshot{Nodes: []*cluster.Node{policytest.GPUNode(64_000, 1, policytest.Share(900))}}
+	policytest.Scores(t, NewGPU("late", gpuNetwork(t, checkpoint.DQN), nil), s, &cluster.Pod{Requests: policytest.Share(300)}, []int32{0})
+}
