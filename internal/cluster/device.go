@@ -77,6 +77,24 @@ func (n *Node) roomiest(taken DeviceSet) (best DeviceSet) {
 	return best
 }
 
+// FitsOn reports whether a pod that requests r has room on the given devices of n: they are as
+// many as r requests (one for a share, none without GPUs), and each has room for its part.
+func (n *Node) FitsOn(r Resources, on DeviceSet) bool {
+	count, each := r.GPU, int64(DeviceMilli)
+	if r.GPUMilli > 0 {
+		count, each = 1, r.GPUMilli
+	}
+	if int64(on.Len()) != count || on>>len(n.GPUs) != 0 {
+		return false
+	}
+	for i, used := range n.GPUs {
+		if on.Has(i) && used+each > DeviceMilli {
+			return false
+		}
+	}
+	return true
+}
+
 // fitsDevices tells whether the node's devices have room for what r asks of them.
 func (n *Node) fitsDevices(r *Resources) bool {
 	if r.GPU > 0 {

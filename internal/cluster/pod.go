@@ -44,7 +44,7 @@ func (n *Node) Fit(p *Pod) Reason {
 		return Cordoned
 	}
 	for _, t := range n.Taints {
-		if t.Effect != PreferNoSchedule && !p.tolerates(t) {
+		if t.Effect != PreferNoSchedule && !tolerated(p.Tolerations, t) {
 			return Untolerated
 		}
 	}
@@ -72,19 +72,22 @@ func (n *Node) Fit(p *Pod) Reason {
 	return Fits
 }
 
-// Available tells whether pods that tolerate nothing may run on the node, as they may not on
-// a control-plane node.
-func (n *Node) Available() bool {
+// Available reports whether the node admits pods without tolerations. Control-plane nodes do not.
+func (n *Node) Available() bool { return n.Admits(nil) }
+
+// Admits reports whether the node admits pods with the given tolerations: it is not cordoned, and
+// each of its taints, except those with the effect PreferNoSchedule, is tolerated.
+func (n *Node) Admits(tolerations []Toleration) bool {
 	for _, t := range n.Taints {
-		if t.Effect != PreferNoSchedule {
+		if t.Effect != PreferNoSchedule && !tolerated(tolerations, t) {
 			return false
 		}
 	}
 	return !n.Unschedulable
 }
 
-func (p *Pod) tolerates(x Taint) bool {
-	for _, t := range p.Tolerations {
+func tolerated(tolerations []Toleration, x Taint) bool {
+	for _, t := range tolerations {
 		if t.Tolerates(x) {
 			return true
 		}

@@ -1,9 +1,6 @@
 package nodepool
 
 import (
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 )
@@ -13,16 +10,9 @@ import (
 func Single(nodes []*cluster.Node) []Pool {
 	pools := make([]Pool, len(nodes))
 	for i, n := range nodes {
-		offers := n.Allocatable
-		capacity := corev1.ResourceList{
-			corev1.ResourceCPU:    *resource.NewMilliQuantity(offers.MilliCPU, resource.DecimalSI),
-			corev1.ResourceMemory: *resource.NewQuantity(offers.Memory, resource.BinarySI),
-			corev1.ResourcePods:   *resource.NewQuantity(offers.Pods, resource.DecimalSI),
-		}
-		pools[i] = Pool{Name: n.Name, Count: 1, Capacity: capacity}
-		if offers.GPU > 0 {
-			kube.Offer(capacity, offers.GPU)
-			pools[i].Labels = map[string]string{kube.Model: n.GPUModel}
+		pools[i] = Pool{Name: n.Name, Count: 1, Capacity: kube.Capacity(n.Allocatable)}
+		if n.Allocatable.GPU > 0 {
+			pools[i].Labels = map[string]string{kube.GPUModelLabel: n.GPUModel}
 		}
 	}
 	return pools

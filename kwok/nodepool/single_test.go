@@ -20,11 +20,7 @@ func TestSingle(t *testing.T) {
 	for i, p := range pools {
 		want := nodes[i]
 		n := p.node(0)
-		got := cluster.Node{}
-		kube.SetDevices(&got, n.Labels, kube.In(n.Status.Allocatable))
-		a := n.Status.Allocatable
-		got.Allocatable.MilliCPU, got.Allocatable.Memory = a.Cpu().MilliValue(), a.Memory().Value()
-		got.Allocatable.Pods = a.Pods().Value()
+		got := kube.Node(n)
 		if got.Allocatable != want.Allocatable || got.GPUModel != want.GPUModel || len(got.GPUs) != len(want.GPUs) {
 			t.Errorf("%s became %+v", want.Name, got)
 		}

@@ -87,7 +87,7 @@ func TestDemandOfFewGPUPods(t *testing.T) {
 	const profile = "few"
 	b := newBed(t, profile, Args{Policy: "fgd"})
 	taken := gpuPod("taken", share(500))
-	taken.Spec.NodeName, taken.Annotations[kube.Index] = "a", "0"
+	taken.Spec.NodeName, taken.Annotations[kube.GPUIndexAnnotation] = "a", "0"
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("a", "T4", 1), gpuNode("b", "T4", 1)}, pods: []*v1.Pod{taken}})()
 	d := b.plugin.demand
 	for i := range 1000 {
@@ -179,7 +179,7 @@ func TestDeviceOnTheOnlyNode(t *testing.T) {
 		state := clusterState{nodes: []*v1.Node{gpuNode("only", "T4", 4), gpuNode("other", "G2", 8)}}
 		for i, milli := range []int64{500, 300, 700} {
 			p := gpuPod(fmt.Sprint("on-", i), share(milli))
-			p.Spec.NodeName, p.Annotations[kube.Index] = "only", fmt.Sprint(i)
+			p.Spec.NodeName, p.Annotations[kube.GPUIndexAnnotation] = "only", fmt.Sprint(i)
 			state.pods = append(state.pods, p)
 		}
 		defer b.load(t, state)()
@@ -202,7 +202,7 @@ func TestDeviceOnTheOnlyNode(t *testing.T) {
 			if want != n.ChooseDevices(waiting.Requests) {
 				differs++
 			}
-			if got := bound.Annotations[kube.Index]; got != kube.FormatDevices(want) {
+			if got := bound.Annotations[kube.GPUIndexAnnotation]; got != kube.FormatDevices(want) {
 				t.Errorf("pod %d of seed %d is on %q, want %q", i, seed, got, kube.FormatDevices(want))
 			}
 			defer func() { _ = b.sched.Cache.ForgetPod(b.log, bound) }()
@@ -252,7 +252,7 @@ func TestGPUCheckpointDecides(t *testing.T) {
 			t.Fatal(err)
 		}
 		if devices := kube.Devices(bound.Annotations); int64(devices.Len()) != max(r.GPU, min(r.GPUMilli, 1)) {
-			t.Errorf("%+v is on %q", r, bound.Annotations[kube.Index])
+			t.Errorf("%+v is on %q", r, bound.Annotations[kube.GPUIndexAnnotation])
 		}
 		if b.plugin.gpu == nil || b.plugin.learned != nil {
 			t.Error("another policy decided")

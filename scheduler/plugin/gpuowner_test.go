@@ -24,7 +24,7 @@ import (
 // on is a GPU pod that runs.
 func on(node, device, name string, r cluster.Resources, priority int32) *v1.Pod {
 	p := gpuPod(name, r)
-	p.Spec.NodeName, p.Annotations[kube.Index], p.Spec.Priority = node, device, ptr.To(priority)
+	p.Spec.NodeName, p.Annotations[kube.GPUIndexAnnotation], p.Spec.Priority = node, device, ptr.To(priority)
 	return p
 }
 
@@ -34,16 +34,16 @@ func TestOwnersCannotHideWhatTheyHold(t *testing.T) {
 	b := newBed(t, profile, Args{Policy: "fgd"})
 	for name, edit := range map[string]map[string]string{
 		"nothing":             {},
-		"less":                {kube.Milli: "1"},
-		"none":                {kube.Milli: "0", kube.Count: "0"},
-		"a word":              {kube.Milli: "half"},
-		"many":                {kube.Count: "64"},
-		"another device":      {kube.Index: "0"},
-		"no such device":      {kube.Index: "9"},
-		"endless devices":     {kube.Index: strings.Repeat("1-", 100_000) + "1"},
-		"all models":          {kube.Model: strings.Repeat("T4|", 40_000)},
-		"an odd model":        {kube.Model: "|"},
-		"less, and elsewhere": {kube.Milli: "1", kube.Index: "0"},
+		"less":                {kube.GPUMilliAnnotation: "1"},
+		"none":                {kube.GPUMilliAnnotation: "0", kube.GPUCountAnnotation: "0"},
+		"a word":              {kube.GPUMilliAnnotation: "half"},
+		"many":                {kube.GPUCountAnnotation: "64"},
+		"another device":      {kube.GPUIndexAnnotation: "0"},
+		"no such device":      {kube.GPUIndexAnnotation: "9"},
+		"endless devices":     {kube.GPUIndexAnnotation: strings.Repeat("1-", 100_000) + "1"},
+		"all models":          {kube.GPUModelAnnotation: strings.Repeat("T4|", 40_000)},
+		"an odd model":        {kube.GPUModelAnnotation: "|"},
+		"less, and elsewhere": {kube.GPUMilliAnnotation: "1", kube.GPUIndexAnnotation: "0"},
 	} {
 		state := clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}, pods: []*v1.Pod{
 			on("n", "0", "a", share(600), 0), on("n", "1", "b", share(600), 0),
@@ -66,21 +66,21 @@ func TestReserveOverwritesDevices(t *testing.T) {
 	const profile = "overwrites"
 	b := newBed(t, profile, Args{Policy: "gpu-best-fit"})
 	plain := gpuNode("plain", "", 2)
-	delete(plain.Status.Allocatable, kube.Milli)
-	delete(plain.Status.Allocatable, kube.Count)
+	delete(plain.Status.Allocatable, kube.GPUMilliResource)
+	delete(plain.Status.Allocatable, kube.GPUCountResource)
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2), plain}})()
 	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
 		t.Fatal(err)
 	}
 	for _, node := range []string{"n", "plain"} {
 		pod := gpuPod("p", cluster.Resources{GPU: 1})
-		pod.Annotations = map[string]string{kube.Index: "1"}
+		pod.Annotations = map[string]string{kube.GPUIndexAnnotation: "1"}
 		f, state := b.sched.Profiles[profile], framework.NewCycleState()
 		f.RunPreFilterPlugins(b.ctx, state, pod)
 		if s := f.RunReservePluginsReserve(b.ctx, state, pod, node); !s.IsSuccess() {
 			t.Fatal(s.AsError())
 		}
-		if got := pod.Annotations[kube.Index]; got != "0" {
+		if got := pod.Annotations[kube.GPUIndexAnnotation]; got != "0" {
 			t.Errorf("on %s: it has %q", node, got)
 		}
 	}
@@ -93,14 +93,14 @@ func TestModelsOfPendingPods(t *testing.T) {
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}})()
 	many := strings.Repeat("G2|", 40_000)
 	gpus, cpu := gpuPod("gpus", share(100)), gpuPod("cpu", cluster.Resources{})
-	cpu.Annotations = map[string]string{kube.Model: many}
-	gpus.Annotations[kube.Model] = many
+	cpu.Annotations = map[string]string{kube.GPUModelAnnotation: many}
+	gpus.Annotations[kube.GPUModelAnnotation] = many
 	for _, p := range []string{profile, defaultProfile} {
 		if _, _, err := b.attempt(t, p, gpus); err == nil || !strings.Contains(err.Error(), "names more than 32 models") {
 			t.Errorf("%s: %v", p, err)
 		}
 		for _, said := range []string{many, "A10"} {
-			cpu.Annotations[kube.Model] = said
+			cpu.Annotations[kube.GPUModelAnnotation] = said
 			bound, _, err := b.attempt(t, p, cpu)
 			if err != nil {
 				t.Fatalf("%s refuses a pod without GPUs: %v", p, err)
@@ -120,7 +120,7 @@ func TestRetryOnAnotherDevice(t *testing.T) {
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}})()
 	f, fail, bound := b.sched.Profiles[profile], errors.New("the API server is away"), ""
 	client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		bound = a.(clienttesting.CreateAction).GetObject().(*v1.Binding).Annotations[kube.Index]
+		bound = a.(clienttesting.CreateAction).GetObject().(*v1.Binding).Annotations[kube.GPUIndexAnnotation]
 		return true, nil, fail
 	})
 	first := gpuPod("first", share(600))
@@ -136,7 +136,7 @@ func TestRetryOnAnotherDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	other, _, err := b.attempt(t, profile, gpuPod("other", share(600)))
-	if err != nil || other.Annotations[kube.Index] != "0" {
+	if err != nil || other.Annotations[kube.GPUIndexAnnotation] != "0" {
 		t.Fatalf("the device that was given back is not taken: %v, %v", other, err)
 	}
 	fail = nil
@@ -147,7 +147,7 @@ func TestRetryOnAnotherDevice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := f.RunBindPlugins(b.ctx, state, got, "n"); !s.IsSuccess() || bound != "1" || got.Annotations[kube.Index] != "1" {
+		if s := f.RunBindPlugins(b.ctx, state, got, "n"); !s.IsSuccess() || bound != "1" || got.Annotations[kube.GPUIndexAnnotation] != "1" {
 			t.Errorf("bound to device %q, the copy has %v: %v", bound, got.Annotations, s)
 		}
 		if err := b.sched.Cache.ForgetPod(b.log, got); err != nil {
@@ -225,7 +225,7 @@ func TestPreemption(t *testing.T) {
 				}
 			}
 			bound, _, err := b.attempt(t, profile, c.asks)
-			if err != nil || bound.Annotations[kube.Index] != c.then {
+			if err != nil || bound.Annotations[kube.GPUIndexAnnotation] != c.then {
 				t.Errorf("then: %v, %v", bound, err)
 			}
 			if n := len(evicted); n != 0 {
@@ -261,17 +261,17 @@ func TestWhatWakesRefusedPods(t *testing.T) {
 		before, after any
 		want          fwk.QueueingHint
 	}{
-		{"mended", refused, with(refused, kube.Milli, "100"), fwk.Queue},
-		{"other models", refused, with(refused, kube.Model, "T4"), fwk.Queue},
+		{"mended", refused, with(refused, kube.GPUMilliAnnotation, "100"), fwk.Queue},
+		{"other models", refused, with(refused, kube.GPUModelAnnotation, "T4"), fwk.Queue},
 		{"something else of its own", refused, with(refused, "note", "x"), fwk.QueueSkip},
 		{"a holder leaves", holder, nil, fwk.Queue},
 		{"a holder has left unseen", cache.DeletedFinalStateUnknown{Obj: holder}, nil, fwk.Queue},
-		{"a holder takes less", holder, with(holder, kube.Milli, "100"), fwk.Queue},
+		{"a holder takes less", holder, with(holder, kube.GPUMilliAnnotation, "100"), fwk.Queue},
 		{"a holder says nothing new", holder, with(holder, "note", "x"), fwk.QueueSkip},
 		{"a pod without GPUs leaves", idle, nil, fwk.QueueSkip},
 		{"a pod that waits leaves", waiting, nil, fwk.QueueSkip},
 		{"a pod that had a node promised leaves", nominated, nil, fwk.Queue},
-		{"a pod that waits asks for less", waiting, with(waiting, kube.Milli, "100"), fwk.QueueSkip},
+		{"a pod that waits asks for less", waiting, with(waiting, kube.GPUMilliAnnotation, "100"), fwk.QueueSkip},
 		{"a pod comes", nil, holder, fwk.QueueSkip},
 	} {
 		got, err := e.QueueingHintFn(klog.Background(), refused, c.before, c.after)

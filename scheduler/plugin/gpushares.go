@@ -9,7 +9,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
@@ -21,7 +20,7 @@ import (
 // GPUSharesName is the plugin's name in KubeSchedulerConfiguration.
 const GPUSharesName = "GPUShares"
 
-// GPUShares keeps the books of GPU devices, as package gpushare has them on nodes and pods. It
+// GPUShares keeps the books of GPU devices, as package kube has them on nodes and pods. It
 // filters by devices and models, which upstream's filters do not know, chooses a pod's devices
 // when a node is reserved, and writes them on the pod in the same request that binds it: so no
 // pod has a node without its devices, or the other way round.
@@ -91,7 +90,7 @@ func (g *GPUShares) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.P
 	state.Write(askKey, &ask{
 		pod:     cluster.Pod{Name: pod.Name, Namespace: pod.Namespace, Requests: cluster.Resources{GPU: r.GPU, GPUMilli: r.GPUMilli, Pods: 1}, GPUModels: r.Models},
 		all:     convertPod(pod),
-		indexed: r.Indexed,
+		indexed: r.WantsIndex,
 	})
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,8 +101,8 @@ func (g *GPUShares) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.P
 }
 
 // requestOf is what a pending pod asks for.
-func requestOf(pod *v1.Pod) (kube.Request, error) {
-	return kube.OfPod(pod.Annotations, kube.In(resource.PodRequests(pod, resource.PodResourcesOptions{})))
+func requestOf(pod *v1.Pod) (kube.GPURequest, error) {
+	return kube.GPURequestOf(pod.Annotations, kube.Requests(pod))
 }
 
 // PreFilterExtensions implements fwk.PreFilterPlugin; Filter looks at the node that it is given.
@@ -143,11 +142,10 @@ func (g *GPUShares) book(info fwk.NodeInfo) *cluster.Node {
 	if known && b.generation == generation {
 		return b.node
 	}
-	node := info.Node()
 	n := &cluster.Node{Name: name, Generation: generation}
-	kube.SetDevices(n, node.Labels, kube.In(node.Status.Allocatable))
+	kube.SetGPUs(n, info.Node().Labels, amounts(info.GetAllocatable()))
 	n.Allocatable.Pods = math.MaxInt64 // upstream counts them
-	var running []kube.Running
+	var running []kube.RunningPod
 	for _, p := range info.GetPods() {
 		if r := runningPod(p); r.Requests.TotalGPUMilli() > 0 {
 			running = append(running, r)
@@ -172,18 +170,18 @@ func (g *GPUShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 		return fwk.AsStatus(err)
 	}
 	n := g.book(info)
-	if !n.HasDevices() || a.pod.Requests.GPUMilli == 0 && !a.indexed && !kube.Indexed(kube.In(info.Node().Status.Allocatable)) {
+	if !n.HasDevices() || a.pod.Requests.GPUMilli == 0 && !a.indexed && !amounts(info.GetAllocatable()).SharesGPUs() {
 		return nil
 	}
 	on := g.choose(state, a, n)
-	if !kube.HasRoom(n, a.pod.Requests, on) {
+	if !n.FitsOn(a.pod.Requests, on) {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) had no room on the GPUs")
 	}
 	pod.Annotations = maps.Clone(pod.Annotations)
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[kube.Index] = kube.FormatDevices(on)
+	pod.Annotations[kube.GPUIndexAnnotation] = kube.FormatDevices(on)
 	state.Write(devicesKey, chosen(on))
 	return nil
 }
@@ -192,7 +190,7 @@ func (g *GPUShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 func (g *GPUShares) choose(state fwk.CycleState, a *ask, n *cluster.Node) cluster.DeviceSet {
 	if p, has := deciders.Load(g.handle); has {
 		_, err := state.Read(stateKey)
-		if on := p.(*Plugin).devices(&a.all, n.Name, err == nil); kube.HasRoom(n, a.pod.Requests, on) {
+		if on := p.(*Plugin).devices(&a.all, n.Name, err == nil); n.FitsOn(a.pod.Requests, on) {
 			return on
 		}
 	}
@@ -213,7 +211,7 @@ func (g *GPUShares) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	binding := &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-			Annotations: map[string]string{kube.Index: kube.FormatDevices(cluster.DeviceSet(data.(chosen)))},
+			Annotations: map[string]string{kube.GPUIndexAnnotation: kube.FormatDevices(cluster.DeviceSet(data.(chosen)))},
 		},
 		Target: v1.ObjectReference{Kind: "Node", Name: nodeName},
 	}
@@ -256,7 +254,7 @@ func afterPod(_ klog.Logger, refused *v1.Pod, before, after any) (fwk.QueueingHi
 // says is what a pod says that GPUShares goes by and that may change.
 func says(p *v1.Pod) [4]string {
 	a := p.Annotations
-	return [4]string{a[kube.Count], a[kube.Milli], a[kube.Model], a[kube.Index]}
+	return [4]string{a[kube.GPUCountAnnotation], a[kube.GPUMilliAnnotation], a[kube.GPUModelAnnotation], a[kube.GPUIndexAnnotation]}
 }
 
 func hint(worth bool) fwk.QueueingHint {

@@ -23,9 +23,9 @@ import (
 
 // gpuNode is a node that shares its devices.
 func gpuNode(name, model string, devices int64) *v1.Node {
-	n := st.MakeNode().Name(name).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi", v1.ResourcePods: "110"}).Label(kube.Model, model).Obj()
-	kube.Offer(n.Status.Capacity, devices)
-	kube.Offer(n.Status.Allocatable, devices)
+	n := st.MakeNode().Name(name).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi", v1.ResourcePods: "110"}).Label(kube.GPUModelLabel, model).Obj()
+	kube.AddGPUs(n.Status.Capacity, devices)
+	kube.AddGPUs(n.Status.Allocatable, devices)
 	return n
 }
 
@@ -33,7 +33,7 @@ func gpuNode(name, model string, devices int64) *v1.Node {
 func gpuPod(name string, r cluster.Resources, models ...string) *v1.Pod {
 	p := st.MakePod().Name(name).UID(name).Namespace("default").Obj()
 	var list v1.ResourceList
-	p.Annotations, list = kube.Describe(r, models)
+	p.Annotations, list = kube.GPUAnnotations(r, models), kube.GPUResourceList(r)
 	if list == nil {
 		list = v1.ResourceList{}
 	}
@@ -126,8 +126,8 @@ func playShares(t *rapid.T, b *bed, profile string) {
 		}
 		running = append(running, bound)
 		n, on := truth[bound.Spec.NodeName], kube.Devices(bound.Annotations)
-		if n.Fit(ask) != cluster.Fits || !kube.HasRoom(n, r, on) {
-			t.Fatalf("%+v of %v is on %q of %s, %v of %s", r, models, bound.Annotations[kube.Index], n.Name, n.GPUs, n.GPUModel)
+		if n.Fit(ask) != cluster.Fits || !n.FitsOn(r, on) {
+			t.Fatalf("%+v of %v is on %q of %s, %v of %s", r, models, bound.Annotations[kube.GPUIndexAnnotation], n.Name, n.GPUs, n.GPUModel)
 		}
 		n.AddOn(r, on)
 	}
@@ -140,12 +140,12 @@ func TestGPUSharesReasons(t *testing.T) {
 	var taken []*v1.Pod
 	for _, device := range []string{"0", "1"} {
 		p := gpuPod("taken-"+device, share(600))
-		p.Spec.NodeName, p.Annotations[kube.Index] = "n", device
+		p.Spec.NodeName, p.Annotations[kube.GPUIndexAnnotation] = "n", device
 		taken = append(taken, p)
 	}
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}, pods: taken})()
 	odd := gpuPod("odd", share(300))
-	odd.Annotations[kube.Milli] = "half"
+	odd.Annotations[kube.GPUMilliAnnotation] = "half"
 	for _, c := range []struct {
 		pod  *v1.Pod
 		want string
@@ -173,7 +173,7 @@ func TestPolicyChoosesTheDevice(t *testing.T) {
 	demand := func(name, index string, milli int64) *v1.Pod {
 		p := gpuPod(name, share(milli))
 		p.Spec.SchedulerName = profile
-		p.Spec.NodeName, p.Annotations[kube.Index] = "n", index
+		p.Spec.NodeName, p.Annotations[kube.GPUIndexAnnotation] = "n", index
 		return p
 	}
 	// Devices with 500 and 600 left, on a cluster whose pods mostly ask for 500: a share of
@@ -184,7 +184,7 @@ func TestPolicyChoosesTheDevice(t *testing.T) {
 		state.nodes = append(state.nodes, gpuNode(other, "G2", 1))
 		p := gpuPod("on-"+other, share(500))
 		p.Spec.SchedulerName = profile
-		p.Spec.NodeName, p.Annotations[kube.Index] = other, "0"
+		p.Spec.NodeName, p.Annotations[kube.GPUIndexAnnotation] = other, "0"
 		state.pods = append(state.pods, p)
 	}
 	defer b.load(t, state)()
@@ -193,7 +193,7 @@ func TestPolicyChoosesTheDevice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := pod.Annotations[kube.Index]; got != want {
+		if got := pod.Annotations[kube.GPUIndexAnnotation]; got != want {
 			t.Errorf("%s chose device %s, want %s", p, got, want)
 		}
 		if err := b.sched.Cache.ForgetPod(b.log, pod); err != nil {
@@ -209,8 +209,8 @@ func TestBindWritesTheDevices(t *testing.T) {
 	client := fake.NewClientset()
 	b := newBedWith(t, client, profile, Args{Policy: "gpu-best-fit"})
 	plain := gpuNode("plain", "", 2)
-	delete(plain.Status.Allocatable, kube.Milli)
-	delete(plain.Status.Allocatable, kube.Count)
+	delete(plain.Status.Allocatable, kube.GPUMilliResource)
+	delete(plain.Status.Allocatable, kube.GPUCountResource)
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2), plain}})()
 	whole := gpuPod("silent", cluster.Resources{GPU: 1})
 	whole.Annotations = nil
@@ -246,10 +246,10 @@ func TestBindWritesTheDevices(t *testing.T) {
 		if s := f.RunBindPlugins(b.ctx, state, pod, c.on); !s.IsSuccess() {
 			t.Fatal(s.AsError())
 		}
-		if got[kube.Index] != c.want || pod.Annotations[kube.Index] != c.want {
+		if got[kube.GPUIndexAnnotation] != c.want || pod.Annotations[kube.GPUIndexAnnotation] != c.want {
 			t.Errorf("%s on %s: bound with %v, the copy has %v, want %q", c.pod.Name, c.on, got, pod.Annotations, c.want)
 		}
-		if c.pod.Annotations[kube.Index] != "" {
+		if c.pod.Annotations[kube.GPUIndexAnnotation] != "" {
 			t.Errorf("the pod in the queue has %v", c.pod.Annotations)
 		}
 	}
@@ -260,7 +260,7 @@ func TestReserveOfADeviceThatIsTaken(t *testing.T) {
 	const profile = "taken"
 	b := newBed(t, profile, Args{Policy: "gpu-best-fit"})
 	first := gpuPod("first", share(600))
-	first.Spec.NodeName, first.Annotations[kube.Index] = "n", "0"
+	first.Spec.NodeName, first.Annotations[kube.GPUIndexAnnotation] = "n", "0"
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 1)}, pods: []*v1.Pod{first}})()
 	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/internal/cluster"
@@ -78,15 +77,8 @@ func (m *mirror) rows(nodes []fwk.NodeInfo, out []int32) []int32 {
 
 // convertNode converts one node and the pods on it.
 func convertNode(info fwk.NodeInfo) *cluster.Node {
-	node := info.Node()
-	n := &cluster.Node{Name: node.Name, Zone: node.Labels[v1.LabelTopologyZone], Unschedulable: node.Spec.Unschedulable}
-	for _, t := range node.Spec.Taints {
-		n.Taints = append(n.Taints, cluster.Taint{Key: t.Key, Value: t.Value, Effect: cluster.Effect(t.Effect)})
-	}
-	n.Allocatable = amounts(info.GetAllocatable())
-	n.Allocatable.Pods = int64(info.GetAllocatable().GetAllowedPodNumber())
-	kube.SetDevices(n, node.Labels, kube.In(node.Status.Allocatable))
-	running := make([]kube.Running, 0, len(info.GetPods()))
+	n := kube.NodeWith(info.Node(), amounts(info.GetAllocatable()))
+	running := make([]kube.RunningPod, 0, len(info.GetPods()))
 	for _, p := range info.GetPods() {
 		running = append(running, runningPod(p))
 	}
@@ -95,27 +87,25 @@ func convertNode(info fwk.NodeInfo) *cluster.Node {
 	return n
 }
 
-// runningPod is what a pod on a node takes of it.
-func runningPod(p fwk.PodInfo) kube.Running {
-	pod, requested := p.GetPod(), p.CalculateResource().Resource
-	// A pod that contradicts itself was bound by somebody else, or its owner changed it since;
-	// what it requests of the resources counts.
-	gpu, _ := kube.OfPod(pod.Annotations, func(name v1.ResourceName) int64 { return requested.GetScalarResources()[name] })
-	out := kube.Running{Requests: amounts(requested), On: kube.Devices(pod.Annotations)}
-	out.Requests.GPU, out.Requests.GPUMilli = gpu.GPU, gpu.GPUMilli
-	return out
+// runningPod converts a pod that runs on a node. A pod with a contradictory GPU request was bound by
+// another scheduler, or its owner changed it later; the resources that it requests count.
+func runningPod(p fwk.PodInfo) kube.RunningPod {
+	running, _ := kube.RunningWith(p.GetPod(), amounts(p.CalculateResource().Resource))
+	return running
 }
 
-func amounts(r fwk.Resource) cluster.Resources {
-	return cluster.Resources{MilliCPU: r.GetMilliCPU(), Memory: r.GetMemory()}
-}
-
-// convertPod keeps what scoring needs: the filters have run.
-func convertPod(pod *v1.Pod) cluster.Pod {
-	r := resource.PodRequests(pod, resource.PodResourcesOptions{})
-	gpu, _ := kube.OfPod(pod.Annotations, kube.In(r)) // a pod with an error gets no further than GPUShares
-	return cluster.Pod{
-		Name: pod.Name, Namespace: pod.Namespace, GPUModels: gpu.Models,
-		Requests: cluster.Resources{MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value(), GPU: gpu.GPU, GPUMilli: gpu.GPUMilli, Pods: 1},
+// amounts returns figures that kube-scheduler keeps for each node and pod.
+func amounts(r fwk.Resource) kube.Amounts {
+	scalar := r.GetScalarResources()
+	return kube.Amounts{
+		MilliCPU: r.GetMilliCPU(), Memory: r.GetMemory(), Pods: int64(r.GetAllowedPodNumber()),
+		GPU: scalar[kube.GPUResource], GPUCount: scalar[kube.GPUCountResource], GPUMilli: scalar[kube.GPUMilliResource],
 	}
+}
+
+// convertPod converts the pod of a scheduling cycle. It ignores a contradictory GPU request, because
+// GPUShares rejects the pod.
+func convertPod(pod *v1.Pod) cluster.Pod {
+	out, _ := kube.Pod(pod)
+	return out
 }

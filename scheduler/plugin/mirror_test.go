@@ -142,19 +142,19 @@ func (w *world) check(t *rapid.T, infos []fwk.NodeInfo) {
 // mirror does.
 func (w *world) expect(name string) *cluster.Node {
 	o := w.nodes[name]
-	n := &cluster.Node{Name: name, Zone: o.Labels[v1.LabelTopologyZone], Unschedulable: o.Spec.Unschedulable}
+	n := &cluster.Node{Name: name, Zone: o.Labels[v1.LabelTopologyZone], Labels: o.Labels, Unschedulable: o.Spec.Unschedulable}
 	for _, x := range o.Spec.Taints {
 		n.Taints = append(n.Taints, cluster.Taint{Key: x.Key, Value: x.Value, Effect: cluster.Effect(x.Effect)})
 	}
 	a := o.Status.Allocatable
-	n.Allocatable = cluster.Resources{MilliCPU: a.Cpu().MilliValue(), Memory: a.Memory().Value(), GPU: value(a, kube.Whole), Pods: a.Pods().Value()}
+	n.Allocatable = cluster.Resources{MilliCPU: a.Cpu().MilliValue(), Memory: a.Memory().Value(), GPU: value(a, kube.GPUResource), Pods: a.Pods().Value()}
 	if n.Allocatable.GPU > 0 {
-		n.GPUs, n.GPUModel = make([]int64, n.Allocatable.GPU), o.Labels[kube.Model]
+		n.GPUs, n.GPUModel = make([]int64, n.Allocatable.GPU), o.Labels[kube.GPUModelLabel]
 	}
-	var running []kube.Running
+	var running []kube.RunningPod
 	for _, p := range w.pods {
 		if p.Spec.NodeName == name {
-			running = append(running, kube.Running{Requests: asks(p), On: kube.Devices(p.Annotations)})
+			running = append(running, kube.RunningPod{Requests: asks(p), Devices: kube.Devices(p.Annotations)})
 		}
 	}
 	kube.Place(n, running)
@@ -165,7 +165,7 @@ func (w *world) expect(name string) *cluster.Node {
 // container with the sidecars that were started before it, whichever is more; plus overhead.
 func asks(p *v1.Pod) cluster.Resources {
 	of := func(r v1.ResourceList) cluster.Resources {
-		return cluster.Resources{MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value(), GPU: value(r, kube.Whole)}
+		return cluster.Resources{MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value(), GPU: value(r, kube.GPUResource)}
 	}
 	var sum, sidecars, peak cluster.Resources
 	for _, c := range p.Spec.Containers {
@@ -181,7 +181,7 @@ func asks(p *v1.Pod) cluster.Resources {
 	sum = sum.Plus(sidecars)
 	sum = cluster.Resources{MilliCPU: max(peak.MilliCPU, sum.MilliCPU), Memory: max(peak.Memory, sum.Memory), GPU: max(peak.GPU, sum.GPU)}
 	sum = sum.Plus(of(p.Spec.Overhead))
-	if milli, err := strconv.ParseInt(p.Annotations[kube.Milli], 10, 64); err == nil {
+	if milli, err := strconv.ParseInt(p.Annotations[kube.GPUMilliAnnotation], 10, 64); err == nil {
 		sum.GPUMilli = milli
 	}
 	return sum

@@ -39,14 +39,14 @@ func drawNode(t *rapid.T, name string) *v1.Node {
 	}
 	if rapid.Bool().Draw(t, "gpu") {
 		gpus := rapid.IntRange(1, 8).Draw(t, "gpus")
-		res[kube.Whole] = fmt.Sprint(gpus)
+		res[kube.GPUResource] = fmt.Sprint(gpus)
 		if rapid.Bool().Draw(t, "shared") {
-			res[kube.Count], res[kube.Milli] = fmt.Sprint(gpus), fmt.Sprint(1000*gpus)
+			res[kube.GPUCountResource], res[kube.GPUMilliResource] = fmt.Sprint(gpus), fmt.Sprint(1000*gpus)
 		}
 	}
 	n := st.MakeNode().Name(name).Capacity(res).Label(v1.LabelHostname, name).Label("disk", rapid.SampledFrom([]string{"ssd", "hdd"}).Draw(t, "disk"))
 	if m := rapid.SampledFrom([]string{"", "T4", "G2"}).Draw(t, "model"); m != "" {
-		n.Label(kube.Model, m)
+		n.Label(kube.GPUModelLabel, m)
 	}
 	if z := rapid.SampledFrom(zones).Draw(t, "zone"); z != "" {
 		n.Label(v1.LabelTopologyZone, z)
@@ -72,7 +72,7 @@ func drawPod(t *rapid.T, name string) *v1.Pod {
 			r[v1.ResourceMemory] = fmt.Sprintf("%dMi", rapid.IntRange(0, 12).Draw(t, label+" memory")*100)
 		}
 		if gpu && rapid.IntRange(0, 4).Draw(t, label+" asks gpu") == 0 {
-			r[kube.Whole] = "1"
+			r[kube.GPUResource] = "1"
 		}
 		return r
 	}
@@ -100,7 +100,7 @@ func drawPod(t *rapid.T, name string) *v1.Pod {
 // drawShare lets some of the pods that ask for no GPU ask for a share of one.
 func drawShare(t *rapid.T, p *st.PodWrapper) {
 	for _, c := range slices.Concat(p.Spec.Containers, p.Spec.InitContainers) {
-		if _, whole := c.Resources.Requests[kube.Whole]; whole {
+		if _, whole := c.Resources.Requests[kube.GPUResource]; whole {
 			return
 		}
 	}
@@ -108,15 +108,15 @@ func drawShare(t *rapid.T, p *st.PodWrapper) {
 		return
 	}
 	milli := fmt.Sprint(100 * rapid.IntRange(1, 9).Draw(t, "tenths"))
-	p.Annotation(kube.Milli, milli)
+	p.Annotation(kube.GPUMilliAnnotation, milli)
 	if rapid.Bool().Draw(t, "by request too") {
-		p.Req(map[v1.ResourceName]string{kube.Milli: milli})
+		p.Req(map[v1.ResourceName]string{kube.GPUMilliResource: milli})
 	}
 	if rapid.Bool().Draw(t, "indexed") {
-		p.Annotation(kube.Index, fmt.Sprint(rapid.IntRange(0, 8).Draw(t, "device")))
+		p.Annotation(kube.GPUIndexAnnotation, fmt.Sprint(rapid.IntRange(0, 8).Draw(t, "device")))
 	}
 	if rapid.Bool().Draw(t, "of a model") {
-		p.Annotation(kube.Model, "T4|A10")
+		p.Annotation(kube.GPUModelAnnotation, "T4|A10")
 	}
 }
 

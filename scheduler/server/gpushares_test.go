@@ -22,7 +22,7 @@ const (
 
 // sharePod asks for GPUs on the nodes whose GPUs are shared.
 func sharePod(name, scheduler string, r cluster.Resources, models ...string) *corev1.Pod {
-	annotations, list := kube.Describe(r, models)
+	annotations, list := kube.GPUAnnotations(r, models), kube.GPUResourceList(r)
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
 		Spec: corev1.PodSpec{
@@ -53,7 +53,7 @@ func (l *lab) devices(t *testing.T, namespace string) (given int64) {
 		if p.Spec.NodeName == "" {
 			continue
 		}
-		r, err := kube.OfPod(p.Annotations, kube.In(p.Spec.Containers[0].Resources.Requests))
+		r, err := kube.GPURequestOf(p.Annotations, kube.Requests(&p))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func (l *lab) devices(t *testing.T, namespace string) (given int64) {
 			milli = cluster.DeviceMilli
 		}
 		if int64(on.Len()) != max(r.GPU, 1) {
-			t.Errorf("%s asks for %+v and is on %q of %s", p.Name, r, p.Annotations[kube.Index], p.Spec.NodeName)
+			t.Errorf("%s asks for %+v and is on %q of %s", p.Name, r, p.Annotations[kube.GPUIndexAnnotation], p.Spec.NodeName)
 		}
 		if used[p.Spec.NodeName] == nil {
 			used[p.Spec.NodeName] = make([]int64, shareDevices)
@@ -145,7 +145,7 @@ func (l *lab) testShares(t *testing.T) {
 	})
 
 	// A pod that was refused for what it says is tried again once it is mended, not minutes later.
-	mended := []byte(`{"metadata":{"annotations":{"` + kube.Model + `":"T4"}}}`)
+	mended := []byte(`{"metadata":{"annotations":{"` + kube.GPUModelAnnotation + `":"T4"}}}`)
 	if _, err := l.client.CoreV1().Pods(ns).Patch(t.Context(), "other-model", types.MergePatchType, mended, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}

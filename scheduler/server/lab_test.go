@@ -50,7 +50,7 @@ func pools() []nodepool.Pool {
 	capacity := func(cpu, gpu string) corev1.ResourceList {
 		r := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110")}
 		if gpu != "" {
-			r["nvidia.com/gpu"] = resource.MustParse(gpu)
+			r[kube.GPUResource] = resource.MustParse(gpu)
 		}
 		return r
 	}
@@ -58,14 +58,14 @@ func pools() []nodepool.Pool {
 		return []corev1.Taint{{Key: key, Value: value, Effect: corev1.TaintEffectNoSchedule}}
 	}
 	shared := capacity("8", "")
-	kube.Offer(shared, shareDevices)
+	kube.AddGPUs(shared, shareDevices)
 	return []nodepool.Pool{
 		{Name: "ssd", Count: 3, Capacity: capacity("16", ""), Labels: map[string]string{"disk": "ssd"}, Zones: []string{"a", "b", "c"}},
 		{Name: "hdd", Count: 3, Capacity: capacity("16", ""), Labels: map[string]string{"disk": "hdd"}, Zones: []string{"a", "b", "c"}},
 		{Name: "gpu", Count: 2, Capacity: capacity("8", "4"), Taints: taint("dedicated", "gpu"), Zones: []string{"a"}},
 		{Name: "tight", Count: 1, Capacity: capacity("2", ""), Taints: taint("reserved", "tight"), Zones: []string{"a"}},
 		{Name: "ports", Count: 2, Capacity: capacity("8", ""), Taints: taint("reserved", "ports"), Zones: []string{"b"}},
-		{Name: "shared", Count: shareNodes, Capacity: shared, Labels: map[string]string{"shared": "yes", kube.Model: "T4"}, Taints: taint("reserved", "shared")},
+		{Name: "shared", Count: shareNodes, Capacity: shared, Labels: map[string]string{"shared": "yes", kube.GPUModelLabel: "T4"}, Taints: taint("reserved", "shared")},
 	}
 }
 

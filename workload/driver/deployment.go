@@ -62,46 +62,27 @@ func podName(d workload.Deployment, i int) string {
 func (c *Config) template(s workload.Shape, ours map[string]string) corev1.PodTemplateSpec {
 	labels := maps.Clone(ours)
 	maps.Copy(labels, s.Labels)
-	annotations, gpus := kube.Describe(s.Requests, s.GPUModels)
-	requests, limits := list(s.Requests), list(s.Limits)
-	maps.Copy(requests, gpus) // of which Kubernetes wants request and limit alike
-	maps.Copy(limits, gpus)
+	limits := s.Limits
+	limits.GPU, limits.GPUMilli = s.Requests.GPU, s.Requests.GPUMilli // Kubernetes wants both alike
 	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: kube.GPUAnnotations(s.Requests, s.GPUModels)},
 		Spec: corev1.PodSpec{
 			SchedulerName:                c.SchedulerName,
 			NodeSelector:                 s.NodeSelector,
-			Tolerations:                  tolerations(s),
+			Tolerations:                  kube.Tolerations(workload.Tolerations([]workload.Shape{s})),
 			AutomountServiceAccountToken: ptr.To(false), // they talk to nobody
 			EnableServiceLinks:           ptr.To(false),
 			Containers: []corev1.Container{{
 				Name: "app", Image: c.Image,
-				Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits},
+				Resources: corev1.ResourceRequirements{Requests: resourceList(s.Requests), Limits: resourceList(limits)},
 			}},
 		},
 	}
 }
 
-// list writes CPU and memory as Kubernetes does; what is 0 is left out.
-func list(r cluster.Resources) corev1.ResourceList {
-	l := corev1.ResourceList{}
-	if r.MilliCPU != 0 {
-		l[corev1.ResourceCPU] = *resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI)
-	}
-	if r.Memory != 0 {
-		l[corev1.ResourceMemory] = *resource.NewQuantity(r.Memory, resource.BinarySI)
-	}
-	return l
-}
-
-func tolerations(s workload.Shape) []corev1.Toleration {
-	var out []corev1.Toleration
-	for _, t := range workload.Tolerations([]workload.Shape{s}) {
-		op := corev1.TolerationOpEqual
-		if t.Exists {
-			op = corev1.TolerationOpExists
-		}
-		out = append(out, corev1.Toleration{Key: t.Key, Operator: op, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
-	}
-	return out
+// resourceList is kube.ResourceList without CPU and memory that are 0.
+func resourceList(r cluster.Resources) corev1.ResourceList {
+	list := kube.ResourceList(r)
+	maps.DeleteFunc(list, func(_ corev1.ResourceName, q resource.Quantity) bool { return q.IsZero() })
+	return list
 }

@@ -22,6 +22,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
@@ -314,7 +315,7 @@ func TestDeployment(t *testing.T) {
 
 func TestMeasure(t *testing.T) {
 	node := func(name string, edit func(*corev1.Node)) runtime.Object {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: list(cluster.Resources{MilliCPU: 4000, Memory: 8 << 30})}}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: kube.ResourceList(cluster.Resources{MilliCPU: 4000, Memory: 8 << 30})}}
 		n.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("110")
 		edit(n)
 		return n
@@ -325,7 +326,7 @@ func TestMeasure(t *testing.T) {
 	pod := func(name, node string, phase corev1.PodPhase) runtime.Object {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "x"}, Status: corev1.PodStatus{Phase: phase},
-			Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list(cluster.Resources{MilliCPU: 100, Memory: 1 << 20})}}}},
+			Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: kube.ResourceList(cluster.Resources{MilliCPU: 100, Memory: 1 << 20})}}}},
 		}
 	}
 	c := fakecluster.New(

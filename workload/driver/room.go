@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
@@ -35,16 +34,14 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 		return client.CoreV1().Nodes().List(ctx, o)
 	})
 	err := nodes.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-		n := o.(*corev1.Node)
-		if n.Spec.Unschedulable || !tolerated(n.Spec.Taints, tolerations) {
+		n := kube.Node(o.(*corev1.Node))
+		if !n.Admits(tolerations) {
 			r.Excluded++
 			return nil
 		}
 		counted[n.Name] = true
 		r.Nodes++
-		offers := cluster.Node{Allocatable: amounts(n.Status.Allocatable, n.Status.Allocatable.Pods().Value())}
-		kube.SetDevices(&offers, n.Labels, kube.In(n.Status.Allocatable))
-		r.Allocatable = r.Allocatable.Plus(offers.Allocatable)
+		r.Allocatable = r.Allocatable.Plus(n.Allocatable)
 		return nil
 	})
 	if err != nil {
@@ -56,12 +53,9 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 	running := metav1.ListOptions{FieldSelector: "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"}
 	err = pods.EachListItem(ctx, running, func(o runtime.Object) error {
 		p := o.(*corev1.Pod)
-		if counted[p.Spec.NodeName] && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-			asks := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
-			used := amounts(asks, 1)
-			gpu, _ := kube.OfPod(p.Annotations, kube.In(asks)) // what contradicts itself has what it requests
-			used.GPU, used.GPUMilli = gpu.GPU, gpu.GPUMilli
-			r.Used = r.Used.Plus(used)
+		if counted[p.Spec.NodeName] && !kube.Finished(p) {
+			running, _ := kube.Running(p) // of a contradictory GPU request, the resources count
+			r.Used = r.Used.Plus(running.Requests)
 		}
 		return nil
 	})
@@ -69,26 +63,4 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 		return Room{}, fmt.Errorf("list the pods: %w", err)
 	}
 	return r, nil
-}
-
-func amounts(l corev1.ResourceList, pods int64) cluster.Resources {
-	return cluster.Resources{MilliCPU: l.Cpu().MilliValue(), Memory: l.Memory().Value(), Pods: pods}
-}
-
-// tolerated tells whether every taint that keeps pods off has a toleration.
-func tolerated(taints []corev1.Taint, tolerations []cluster.Toleration) bool {
-	for _, t := range taints {
-		x := cluster.Taint{Key: t.Key, Value: t.Value, Effect: cluster.Effect(t.Effect)}
-		if x.Effect == cluster.PreferNoSchedule {
-			continue
-		}
-		ok := false
-		for _, tol := range tolerations {
-			ok = ok || tol.Tolerates(x)
-		}
-		if !ok {
-			return false
-		}
-	}
-	return true
 }

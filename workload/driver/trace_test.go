@@ -90,7 +90,7 @@ func TestGPUSummary(t *testing.T) {
 // What a shape asks of GPUs is on its pods in the words that the scheduler reads.
 func TestGPUsOnPods(t *testing.T) {
 	cfg := Config{SchedulerName: "gnn", RunID: "r1", Namespace: "ns", Image: "img"}
-	for _, want := range []kube.Request{{GPU: 2, Indexed: true}, {GPUMilli: 250, Models: []string{"A10", "T4"}, Indexed: true}, {}} {
+	for _, want := range []kube.GPURequest{{GPU: 2, WantsIndex: true}, {GPUMilli: 250, Models: []string{"A10", "T4"}, WantsIndex: true}, {}} {
 		d := gpuArrival("p", 0, 1, cluster.Resources{GPU: want.GPU, GPUMilli: want.GPUMilli}, want.Models...).Deployment
 		d.Replicas = 2
 		pods := cfg.pods(d, 1)
@@ -99,7 +99,7 @@ func TestGPUsOnPods(t *testing.T) {
 		}
 		for _, spec := range []corev1.PodTemplateSpec{cfg.deployment(d, 1).Spec.Template, {ObjectMeta: pods[0].ObjectMeta, Spec: pods[0].Spec}} {
 			r := spec.Spec.Containers[0].Resources
-			got, err := kube.OfPod(spec.Annotations, kube.In(r.Requests))
+			got, err := kube.GPURequestOf(spec.Annotations, kube.AmountsIn(r.Requests))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,19 +1,27 @@
-// Package kube is how GPUs and shares of one are written on Kubernetes' nodes and pods.
+// Package kube translates between Kubernetes objects and the values of package cluster.
 //
-// Whole devices are the extended resource nvidia.com/gpu, as device plugins have it. For
-// shares, for models and for which device a pod is on, Kubernetes has no words; these are the
-// ones of the openb trace's own tooling:
+// Node, Pod, Running and Snapshot read objects. Capacity, ResourceList, GPUAnnotations, Taints and
+// Tolerations write the fields of objects. Everything else in this module that needs a translation
+// calls this package.
 //
-//	node  label        alibabacloud.com/gpu-card-model  the model of its devices
-//	      allocatable  alibabacloud.com/gpu-count       how many devices it has
-//	                   alibabacloud.com/gpu-milli       1000 for each device
-//	pod   annotation   alibabacloud.com/gpu-count       how many devices it asks for
-//	                   alibabacloud.com/gpu-milli       thousandths of each, 1 to 1000
-//	                   alibabacloud.com/gpu-card-model  models that may serve it: A10|T4
-//	                   alibabacloud.com/gpu-index       devices that it is on: 0-1; the scheduler's
-//	      request      alibabacloud.com/gpu-milli       instead of the first two
+// # GPUs
 //
-// A pod that has nvidia.com/gpu and annotations must say the same in both. Whoever owns a pod may
-// write its annotations at any time, so they are read with doubt: what contradicts the resources,
-// or a device's room, does not count.
+// Kubernetes counts whole GPUs as the extended resource nvidia.com/gpu, which device plugins
+// publish. It has no standard names for shares of a GPU, for GPU models and for the devices that a
+// pod runs on. This package uses the names of the tools that belong to the openb trace:
+//
+//	on a node
+//	  label        alibabacloud.com/gpu-card-model  the model of its GPUs
+//	  allocatable  alibabacloud.com/gpu-count       the number of its GPUs
+//	               alibabacloud.com/gpu-milli       1000 for each GPU
+//	on a pod
+//	  annotation   alibabacloud.com/gpu-count       the number of GPUs it requests
+//	               alibabacloud.com/gpu-milli       thousandths of each GPU, 1 to 1000
+//	               alibabacloud.com/gpu-card-model  the models it accepts: A10|T4
+//	               alibabacloud.com/gpu-index       the devices it runs on, set by the scheduler: 0-1
+//	  request      alibabacloud.com/gpu-milli       can replace the first two annotations
+//
+// If a pod has both nvidia.com/gpu and annotations, they must request the same. The owner of a pod
+// can change its annotations at any time. An annotation that contradicts the requested resources,
+// or names a device without room, is therefore ignored.
 package kube

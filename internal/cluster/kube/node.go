@@ -2,53 +2,43 @@ package kube
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"gnnsched/internal/cluster"
 )
 
-// product is the label in which NVIDIA's feature discovery names the model.
-const product = "nvidia.com/gpu.product"
+// Node translates a node, without the pods that run on it. Its devices are known one by one if it
+// has at most cluster.MaxDevices. Its labels are shared with n.
+func Node(n *corev1.Node) *cluster.Node { return NodeWith(n, AmountsIn(n.Status.Allocatable)) }
 
-// SetDevices sets what n has of GPUs by its object: how many, of which model, and, for up to
-// cluster.MaxDevices, that nobody uses any of them.
-func SetDevices(n *cluster.Node, labels map[string]string, allocatable func(corev1.ResourceName) int64) {
-	n.Allocatable.GPU = allocatable(Whole)
-	if n.Allocatable.GPU == 0 {
-		n.Allocatable.GPU = allocatable(Count)
+// NodeWith is Node for a caller that has the node's allocatable amounts already.
+func NodeWith(n *corev1.Node, allocatable Amounts) *cluster.Node {
+	out := &cluster.Node{
+		Name:          n.Name,
+		Zone:          n.Labels[corev1.LabelTopologyZone],
+		Labels:        n.Labels,
+		Unschedulable: n.Spec.Unschedulable,
+		Allocatable:   cluster.Resources{MilliCPU: allocatable.MilliCPU, Memory: allocatable.Memory, Pods: allocatable.Pods},
 	}
-	if n.Allocatable.GPU == 0 {
-		n.Allocatable.GPU = allocatable(Milli) / cluster.DeviceMilli
+	for _, t := range n.Spec.Taints {
+		out.Taints = append(out.Taints, cluster.Taint{Key: t.Key, Value: t.Value, Effect: cluster.Effect(t.Effect)})
 	}
+	SetGPUs(out, n.Labels, allocatable)
+	return out
+}
+
+// SetGPUs sets the GPU fields of n from the labels and the allocatable amounts of its object: the
+// number of GPUs, their model, and, if there are at most cluster.MaxDevices, the devices, with
+// nothing in use.
+func SetGPUs(n *cluster.Node, labels map[string]string, allocatable Amounts) {
+	n.Allocatable.GPU = allocatable.devices()
 	n.GPUs, n.GPUModel = nil, ""
 	if n.Allocatable.GPU <= 0 {
 		return
 	}
-	if n.GPUModel = labels[Model]; n.GPUModel == "" {
-		n.GPUModel = labels[product]
+	if n.GPUModel = labels[GPUModelLabel]; n.GPUModel == "" {
+		n.GPUModel = labels[productLabel]
 	}
 	if n.Allocatable.GPU <= cluster.MaxDevices {
 		n.GPUs = make([]int64, n.Allocatable.GPU)
-	}
-}
-
-// Indexed tells whether a node uses the words for shares, so that its pods are to know their
-// devices.
-func Indexed(allocatable func(corev1.ResourceName) int64) bool {
-	return allocatable(Milli) > 0 || allocatable(Count) > 0
-}
-
-// Offer adds devices to what a node offers.
-func Offer(to corev1.ResourceList, devices int64) {
-	to[Whole] = *resource.NewQuantity(devices, resource.DecimalSI)
-	to[Count] = *resource.NewQuantity(devices, resource.DecimalSI)
-	to[Milli] = *resource.NewQuantity(devices*cluster.DeviceMilli, resource.DecimalSI)
-}
-
-// In reads amounts of a list of resources, for OfPod and SetDevices.
-func In(list corev1.ResourceList) func(corev1.ResourceName) int64 {
-	return func(name corev1.ResourceName) int64 {
-		q := list[name]
-		return q.Value()
 	}
 }

@@ -100,13 +100,12 @@ func (w *podWatcher) WatchWithContext(ctx context.Context, o metav1.ListOptions)
 
 // pod is a pod for the cluster that asks for what a pod of the simulator does.
 func (b *board) pod(name string, p *cluster.Pod) *corev1.Pod {
-	annotations, list := requests(p)
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{workload.LabelManagedBy: workload.ManagedBy}, Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{workload.LabelManagedBy: workload.ManagedBy}, Annotations: kube.GPUAnnotations(p.Requests, p.GPUModels)},
 		Spec: corev1.PodSpec{
-			SchedulerName: b.scheduler, NodeSelector: p.NodeSelector, Tolerations: tolerations(p.Tolerations),
+			SchedulerName: b.scheduler, NodeSelector: p.NodeSelector, Tolerations: kube.Tolerations(p.Tolerations),
 			EnableServiceLinks: ptr.To(false), TerminationGracePeriodSeconds: ptr.To[int64](0),
-			Containers: []corev1.Container{{Name: "app", Image: "none", Resources: corev1.ResourceRequirements{Requests: list, Limits: limits(list)}}},
+			Containers: []corev1.Container{{Name: "app", Image: "none", Resources: corev1.ResourceRequirements{Requests: kube.ResourceList(p.Requests), Limits: kube.GPUResourceList(p.Requests)}}},
 		},
 	}
 }
@@ -154,8 +153,8 @@ func (b *board) choice(p *corev1.Pod) (out eval.Choice, err error) {
 	if !n.HasDevices() {
 		return out, nil
 	}
-	if out.Devices = kube.Devices(p.Annotations); !idle(n, r, out.Devices) {
-		return out, fmt.Errorf("kube-scheduler put pod %s on the GPUs %q of %s, which have no room for it by the simulator", p.Name, p.Annotations[kube.Index], p.Spec.NodeName)
+	if out.Devices = kube.Devices(p.Annotations); !n.FitsOn(r, out.Devices) {
+		return out, fmt.Errorf("kube-scheduler put pod %s on the GPUs %q of %s, which have no room for it by the simulator", p.Name, p.Annotations[kube.GPUIndexAnnotation], p.Spec.NodeName)
 	}
 	return out, nil
 }

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/component-helpers/resource"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
@@ -36,10 +35,7 @@ func checkBooks(ctx context.Context, client kubernetes.Interface, namespace stri
 func books(nodes []corev1.Node, pods []corev1.Pod) error {
 	at := map[string]*cluster.Node{}
 	for i := range nodes {
-		o := &nodes[i]
-		n := &cluster.Node{Name: o.Name}
-		kube.SetDevices(n, o.Labels, kube.In(o.Status.Allocatable))
-		at[n.Name] = n
+		at[nodes[i].Name] = kube.Node(&nodes[i])
 	}
 	var errs []error
 	for i := range pods {
@@ -48,17 +44,17 @@ func books(nodes []corev1.Node, pods []corev1.Pod) error {
 		if n == nil {
 			continue
 		}
-		r, err := kube.OfPod(p.Annotations, kube.In(resource.PodRequests(p, resource.PodResourcesOptions{})))
+		r, err := kube.Running(p)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("pod %s: %w", p.Name, err))
 			continue
 		}
-		on, devices := kube.Devices(p.Annotations), max(r.GPU, min(r.GPUMilli, 1))
-		if int64(on.Len()) != devices || on>>len(n.GPUs) != 0 {
-			errs = append(errs, fmt.Errorf("pod %s asks for %d GPUs and is on %q of %s", p.Name, devices, p.Annotations[kube.Index], n.Name))
+		devices := max(r.Requests.GPU, min(r.Requests.GPUMilli, 1))
+		if int64(r.Devices.Len()) != devices || r.Devices>>len(n.GPUs) != 0 {
+			errs = append(errs, fmt.Errorf("pod %s asks for %d GPUs and is on %q of %s", p.Name, devices, p.Annotations[kube.GPUIndexAnnotation], n.Name))
 			continue
 		}
-		n.AddOn(cluster.Resources{GPU: r.GPU, GPUMilli: r.GPUMilli}, on)
+		n.AddOn(r.Requests, r.Devices)
 	}
 	for _, n := range at {
 		for i, used := range n.GPUs {

@@ -52,12 +52,12 @@ func TestReport(t *testing.T) {
 // What is wrong with what pods say of their devices is found.
 func TestBooks(t *testing.T) {
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{}}}
-	kube.Offer(node.Status.Allocatable, 2)
+	kube.AddGPUs(node.Status.Allocatable, 2)
 	pod := func(name string, r cluster.Resources, index string) corev1.Pod {
-		annotations, list := kube.Describe(r, nil)
+		annotations, list := kube.GPUAnnotations(r, nil), kube.GPUResourceList(r)
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list}}}}}
 		if index != "" {
-			p.Annotations[kube.Index] = index
+			p.Annotations[kube.GPUIndexAnnotation] = index
 		}
 		return p
 	}

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"gnnsched/internal/cluster/kube"
 )
 
 func requests(cpu, memory string) v1.ResourceRequirements {
@@ -49,7 +51,7 @@ func TestPodOf(t *testing.T) {
 		{"a resize that is under way counts at the larger size", base(func(p *v1.Pod) {
 			p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "a", Resources: ptr.To(requests("300m", "1Mi"))}}
 		}), want(func(p *Pod) { p.CPU = 300 })},
-		{"GPUs", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests[gpuResource] = resource.MustParse("2") }), want(func(p *Pod) { p.GPU = 2 })},
+		{"GPUs", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests[kube.GPUResource] = resource.MustParse("2") }), want(func(p *Pod) { p.GPU = 2 })},
 		{"no requests", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources = v1.ResourceRequirements{} }), want(func(p *Pod) { p.CPU, p.Memory = 0, 0 })},
 		{"succeeded", base(func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }), want(func(p *Pod) { p.Done = true })},
 		{"failed", base(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), want(func(p *Pod) { p.Done = true })},
@@ -80,7 +82,7 @@ func TestNodeOf(t *testing.T) {
 		Status: v1.NodeStatus{
 			Conditions: ready(v1.ConditionTrue), NodeInfo: v1.NodeSystemInfo{KubeletVersion: "v1.36.3"},
 			Addresses:   []v1.NodeAddress{{Type: v1.NodeHostName, Address: "h"}, {Type: v1.NodeInternalIP, Address: "10.0.0.1"}, {Type: v1.NodeInternalIP, Address: "fd00::1"}},
-			Allocatable: v1.ResourceList{"cpu": resource.MustParse("63500m"), "memory": resource.MustParse("256Gi"), "pods": resource.MustParse("110"), gpuResource: resource.MustParse("8")},
+			Allocatable: v1.ResourceList{"cpu": resource.MustParse("63500m"), "memory": resource.MustParse("256Gi"), "pods": resource.MustParse("110"), kube.GPUResource: resource.MustParse("8")},
 		},
 	}
 	want := Node{

@@ -5,10 +5,9 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-)
 
-// gpuResource is the one extended resource that has a column of its own.
-const gpuResource v1.ResourceName = "nvidia.com/gpu"
+	"gnnsched/internal/cluster/kube"
+)
 
 const (
 	roleLabelPrefix = "node-role.kubernetes.io/"
@@ -18,6 +17,7 @@ const (
 // NodeOf takes from an API node what a frame shows. The Requested figures stay zero: they
 // come from the pods.
 func NodeOf(n *v1.Node) Node {
+	allocatable := kube.AmountsIn(n.Status.Allocatable)
 	out := Node{
 		Name:     n.Name,
 		Status:   "Unknown",
@@ -27,12 +27,10 @@ func NodeOf(n *v1.Node) Node {
 		Created:  n.CreationTimestamp.Time,
 		Cordoned: n.Spec.Unschedulable,
 		Worker:   true,
-		CPU:      Usage{Allocatable: n.Status.Allocatable.Cpu().MilliValue()},
-		Memory:   Usage{Allocatable: n.Status.Allocatable.Memory().Value()},
-		Pods:     Usage{Allocatable: n.Status.Allocatable.Pods().Value()},
-	}
-	if q, ok := n.Status.Allocatable[gpuResource]; ok {
-		out.GPU.Allocatable = q.Value()
+		CPU:      Usage{Allocatable: allocatable.MilliCPU},
+		Memory:   Usage{Allocatable: allocatable.Memory},
+		Pods:     Usage{Allocatable: allocatable.Pods},
+		GPU:      Usage{Allocatable: allocatable.GPU},
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == v1.NodeReady {

@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
+
+	"gnnsched/internal/cluster/kube"
 )
 
 // Pod is what is kept of a pod; an API pod is some thirty times as large.
@@ -27,18 +29,15 @@ type Pod struct {
 // scheduler's: containers, sidecars, init containers, overhead, pod-level resources and
 // in-place resizes.
 func PodOf(p *v1.Pod) Pod {
-	reqs := resource.PodRequests(p, resource.PodResourcesOptions{
+	requests := kube.AmountsIn(resource.PodRequests(p, resource.PodResourcesOptions{
 		UseStatusResources: true,
 		InPlacePodLevelResourcesVerticalScalingEnabled: true,
-	})
+	}))
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Scheduler: Printable(p.Spec.SchedulerName),
-		CPU: reqs.Cpu().MilliValue(), Memory: reqs.Memory().Value(),
+		CPU: requests.MilliCPU, Memory: requests.Memory, GPU: requests.GPU,
 		Created: p.CreationTimestamp.Time,
-		Done:    p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed,
-	}
-	if q, ok := reqs[gpuResource]; ok {
-		out.GPU = q.Value()
+		Done:    kube.Finished(p),
 	}
 	for i := range p.Status.Conditions {
 		c := &p.Status.Conditions[i]

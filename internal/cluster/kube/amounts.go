@@ -1,0 +1,60 @@
+package kube
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
+
+	"gnnsched/internal/cluster"
+)
+
+// Amounts are the amounts of a Kubernetes resource list that this module uses: what a node
+// offers or what a pod requests. A caller that has these numbers already, such as a
+// kube-scheduler plugin, fills it in without parsing quantities again.
+type Amounts struct {
+	MilliCPU int64 // thousandths of a core
+	Memory   int64 // bytes
+	Pods     int64 // pod slots
+	GPU      int64 // GPUResource
+	GPUCount int64 // GPUCountResource
+	GPUMilli int64 // GPUMilliResource
+}
+
+// AmountsIn returns the amounts in a resource list.
+func AmountsIn(list corev1.ResourceList) Amounts {
+	value := func(name corev1.ResourceName) int64 {
+		q, present := list[name]
+		if !present {
+			return 0
+		}
+		return q.Value()
+	}
+	return Amounts{
+		MilliCPU: list.Cpu().MilliValue(),
+		Memory:   list.Memory().Value(),
+		Pods:     list.Pods().Value(),
+		GPU:      value(GPUResource),
+		GPUCount: value(GPUCountResource),
+		GPUMilli: value(GPUMilliResource),
+	}
+}
+
+// Requests returns what a pod requests as kube-scheduler counts it: its containers, sidecars, init
+// containers and overhead, or the requests of the whole pod.
+func Requests(p *corev1.Pod) Amounts {
+	return AmountsIn(resource.PodRequests(p, resource.PodResourcesOptions{}))
+}
+
+// SharesGPUs reports whether a node offers the resources for shares of GPUs. All pods with GPUs
+// on such a node get a GPUIndexAnnotation.
+func (a Amounts) SharesGPUs() bool { return a.GPUMilli > 0 || a.GPUCount > 0 }
+
+// devices returns the number of a node's GPUs.
+func (a Amounts) devices() int64 {
+	switch {
+	case a.GPU != 0:
+		return a.GPU
+	case a.GPUCount != 0:
+		return a.GPUCount
+	}
+	return a.GPUMilli / cluster.DeviceMilli
+}

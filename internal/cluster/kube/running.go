@@ -1,0 +1,49 @@
+package kube
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"gnnsched/internal/cluster"
+)
+
+// RunningPod is what a pod takes of the node that it runs on.
+type RunningPod struct {
+	Requests cluster.Resources
+	Devices  cluster.DeviceSet // from GPUIndexAnnotation; empty if the pod has none
+}
+
+// Running translates a pod that runs on a node. The error says what is wrong with its GPU request;
+// the result then holds the part that can be trusted, as in Pod.
+func Running(p *corev1.Pod) (RunningPod, error) { return RunningWith(p, Requests(p)) }
+
+// RunningWith is Running for a caller that knows already what the pod requests.
+func RunningWith(p *corev1.Pod, requests Amounts) (RunningPod, error) {
+	gpu, err := GPURequestOf(p.Annotations, requests)
+	return RunningPod{Requests: podResources(requests, gpu), Devices: Devices(p.Annotations)}, err
+}
+
+// Place adds the running pods to n. It sorts pods.
+//
+// Pods whose annotation names devices with room for them go on these devices. Then the other pods
+// go on the devices that cluster.Node.ChooseDevices chooses: anyone can write the annotation, and
+// a device used twice would hide another one that is idle. Both groups go in the order of their
+// GPU requests, largest first, so the result does not depend on the order of pods.
+func Place(n *cluster.Node, pods []RunningPod) {
+	slices.SortStableFunc(pods, func(a, b RunningPod) int {
+		return cmp.Or(cmp.Compare(b.Requests.TotalGPUMilli(), a.Requests.TotalGPUMilli()), cmp.Compare(a.Devices, b.Devices))
+	})
+	var rest []RunningPod
+	for _, p := range pods {
+		if p.Requests.TotalGPUMilli() > 0 && n.FitsOn(p.Requests, p.Devices) {
+			n.AddOn(p.Requests, p.Devices)
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	for _, p := range rest {
+		n.Add(p.Requests)
+	}
+}
