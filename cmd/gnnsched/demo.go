@@ -10,6 +10,7 @@ import (
 	"gnnsched/cmd/internal/demo"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval/testbed"
 )
 
 func demoCommand() *ucli.Command {
@@ -51,7 +52,7 @@ func runDemo(c *ucli.Context) error {
 	}
 	return demo.Run(c.Context, demo.Config{
 		Nodes: c.Int("nodes"), Load: c.Float64("load"), Seeds: c.Int("seeds"), Seed: c.Uint64("seed"), Variant: c.String("variant"),
-		Live: live, Kwokcluster: program, LogDir: c.String("log-dir"), Log: log, Out: c.App.Writer, Err: c.App.ErrWriter,
+		Live: live, Launcher: testbed.Program(program), LogDir: c.String("log-dir"), Log: log, Out: c.App.Writer, Err: c.App.ErrWriter,
 	})
 }
 

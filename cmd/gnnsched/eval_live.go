@@ -14,6 +14,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
+	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/server"
@@ -63,7 +64,7 @@ func runLive(c *ucli.Context) error {
 	var reports []*agreement.Report
 	for i, s := range e.scenarios {
 		r, err := agreement.Run(c.Context, agreement.Config{
-			Scenario: s, Seeds: e.seeds, Contenders: contenders, Kwokcluster: program, LogDir: c.String("log-dir"),
+			Scenario: s, Seeds: e.seeds, Contenders: contenders, Launcher: testbed.Program(program), LogDir: c.String("log-dir"),
 			Progress: func(done float64, text string) {
 				view.show((float64(i)+done)/float64(len(e.scenarios)), s.Name, text)
 			},

@@ -13,6 +13,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval/published"
+	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/tracerun"
 )
 
@@ -108,6 +109,7 @@ func liveOpenBConfig(c *ucli.Context, format string) (tracerun.Config, error) {
 	if out.Contenders, err = profiles(simulated.Contenders, c.StringSlice("checkpoint")); err != nil {
 		return out, err
 	}
-	out.Kwokcluster, err = kwokcluster(c.String("kwokcluster"))
+	program, err := kwokcluster(c.String("kwokcluster"))
+	out.Launcher = testbed.Program(program)
 	return out, err
 }

@@ -4,93 +4,60 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
-	"gnnsched/kwok"
-	"gnnsched/kwok/nodepool"
-	"gnnsched/scheduler/server"
+	"gnnsched/scheduler/eval/testbed"
+	"gnnsched/scheduler/eval/testbed/inprocess"
 )
 
 // creators is how many pods are made at a time.
 const creators = 16
 
 // measureCluster compares the profiles on one simulated cluster in this process.
-func (o *options) measureCluster(ctx context.Context, add func(result, error) error) (err error) {
-	dir, err := os.MkdirTemp("", "gnnsched-bench-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
+func (o *options) measureCluster(ctx context.Context, add func(result, error) error) error {
 	start := time.Now()
-	cluster, err := kwok.Start(ctx, kwok.Config{Dir: filepath.Join(dir, "cluster"), Pools: []nodepool.Pool{{Name: "node", Count: o.nodes, Capacity: nodeCapacity(), Zones: zones}}})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Stop(context.WithoutCancel(ctx))) }()
-	fmt.Fprintf(o.progress, "%s  cluster of %d nodes is ready after %.0f s\n", time.Now().Format(time.TimeOnly), o.nodes, time.Since(start).Seconds())
-	client, err := protobufClient(cluster.REST())
-	if err != nil {
-		return err
-	}
-	for _, s := range o.shares() {
-		what := fmt.Sprintf("cluster, %d nodes, %v", o.nodes, s)
-		y, err := o.config(cluster.Kubeconfig(), s.percentage).YAML()
-		if err != nil {
-			return err
+	c := testbed.Config{Name: "bench", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Pools: pools(o.nodes)}}
+	return testbed.Run(ctx, c, func(ctx context.Context, b *testbed.Bed) error {
+		fmt.Fprintf(o.progress, "%s  cluster of %d nodes is ready after %.0f s\n", time.Now().Format(time.TimeOnly), o.nodes, time.Since(start).Seconds())
+		for _, s := range o.shares() {
+			what := fmt.Sprintf("cluster, %d nodes, %v", o.nodes, s)
+			err := add(o.compare(ctx, what, func(ctx context.Context, profile string) (run, error) {
+				return o.runCluster(ctx, b, profile, s)
+			}))
+			if err != nil {
+				return err
+			}
 		}
-		file := filepath.Join(dir, "scheduler.yaml")
-		if err := os.WriteFile(file, y, 0o600); err != nil {
-			return err
-		}
-		err = add(o.compare(ctx, what, func(ctx context.Context, profile string) (run, error) {
-			return runCluster(ctx, client, file, profile, s.pods)
-		}))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
-func protobufClient(c *rest.Config) (*kubernetes.Clientset, error) {
-	c.ContentType = "application/vnd.kubernetes.protobuf"
-	c.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	return kubernetes.NewForConfig(c)
-}
-
-// runCluster makes the backlog, starts a scheduler, waits until it is done, and cleans up.
-func runCluster(ctx context.Context, client kubernetes.Interface, configFile, profile string, pods int) (r run, err error) {
-	defer func() { err = errors.Join(err, deletePods(context.WithoutCancel(ctx), client)) }()
-	if err := createPods(ctx, client, profile, pods); err != nil {
+// runCluster creates the backlog, starts a scheduler, waits until every pod is bound, and cleans
+// up.
+func (o *options) runCluster(ctx context.Context, b *testbed.Bed, profile string, s share) (r run, err error) {
+	defer func() { err = errors.Join(err, deletePods(context.WithoutCancel(ctx), b.Client)) }()
+	if err := createPods(ctx, b.Client, profile, s.pods); err != nil {
 		return r, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	bound := newMeter(pods)
-	if err := countBindings(ctx, client, bound, cancel); err != nil {
+	bound := newMeter(s.pods)
+	if err := countBindings(ctx, b.Client, bound, cancel); err != nil {
 		return r, err
 	}
-	ended := make(chan error, 1)
-	go func() {
-		err := server.Run(ctx, configFile, server.Endpoint{Address: "127.0.0.1"}, nil)
-		if err != nil {
-			cancel(err)
-		}
-		ended <- err
-	}()
-	r, err = bound.wait(ctx)
-	cancel(nil)
-	return r, errors.Join(err, <-ended)
+	stop, err := b.StartScheduler(ctx, o.config(s.percentage))
+	if err != nil {
+		return r, err
+	}
+	defer stop()
+	return bound.wait(ctx)
 }
 
 func createPods(ctx context.Context, client kubernetes.Interface, schedulerName string, pods int) error {

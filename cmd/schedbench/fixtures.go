@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -10,6 +11,11 @@ import (
 )
 
 var zones = []string{"a", "b", "c"}
+
+// pools are the nodes of the simulated cluster, as `kwokcluster up --pools` reads them.
+func pools(nodes int) []byte {
+	return fmt.Appendf(nil, "pools: [{name: node, count: %d, capacity: {cpu: 64, memory: 256Gi, pods: 110}, zones: [%s]}]\n", nodes, strings.Join(zones, ", "))
+}
 
 // nodeCapacity is that of the simulated cluster's default node.
 func nodeCapacity() v1.ResourceList {

@@ -59,7 +59,7 @@ func (o *options) runLoop(ctx context.Context, profile string, nodes int, s shar
 
 // newScheduler makes the scheduler with its backlog in the queue.
 func (o *options) newScheduler(ctx context.Context, client *fake.Clientset, percentage int) (*scheduler.Scheduler, error) {
-	y, err := o.config("", percentage).YAML()
+	y, err := o.config(percentage).YAML()
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +88,9 @@ func (o *options) newScheduler(ctx context.Context, client *fake.Clientset, perc
 const qps = 10_000
 
 // config is the scheduler's configuration in every run: both profiles, one setting.
-func (o *options) config(kubeconfig string, percentage int) server.Config {
+func (o *options) config(percentage int) server.Config {
 	return server.Config{
-		Kubeconfig: kubeconfig, QPS: qps, Parallelism: int32(o.parallelism), PercentageOfNodesToScore: int32(percentage),
+		QPS: qps, Parallelism: int32(o.parallelism), PercentageOfNodesToScore: int32(percentage),
 		Profiles: []server.Profile{
 			{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile},
 			{SchedulerName: o.variant, Variant: o.variant, Checkpoint: o.checkpoint},

@@ -30,7 +30,7 @@ var may = map[string][]string{
 	"scheduler/encode":         {"gnn/graph", "internal/cluster", "internal/fragmentation"},
 	"scheduler/eval":           {"scheduler/policy", "scheduler/objective", "scheduler/sim", "workload", "internal"},
 	"scheduler/eval/agreement": {"scheduler/eval", "scheduler/policy", "scheduler/sim", "scheduler/server", "workload", "internal"},
-	"scheduler/eval/testbed":   {"scheduler/server", "internal"},
+	"scheduler/eval/testbed":   {"scheduler/server", "workload", "internal"},
 	"scheduler/eval/tracerun":  {"scheduler/eval", "scheduler/plugin", "scheduler/objective", "scheduler/policy", "scheduler/sim", "scheduler/server", "workload", "internal"},
 	"scheduler/experience":     {"gnn/graph"},
 	"scheduler/learn":          {"scheduler/experience", "scheduler/encode", "scheduler/objective", "scheduler/policy", "scheduler/sim", "scheduler/eval", "workload", "gnn", "internal"},
@@ -39,6 +39,8 @@ var may = map[string][]string{
 	"scheduler/server":         {"scheduler/plugin", "scheduler/policy", "internal"},
 	"scheduler/sim":            {"scheduler/encode", "scheduler/objective", "workload", "internal"},
 	"workload":                 {"workload", "internal"},
+
+	"scheduler/eval/testbed/inprocess": {"scheduler/eval/testbed", "kwok", "workload/trace"},
 
 	"scheduler/policy":            {"internal/cluster", "internal/fragmentation"},
 	"scheduler/policy/cache":      {"internal/cluster"},

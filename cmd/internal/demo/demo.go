@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +13,6 @@ import (
 
 	"gnnsched/cmd/internal/top"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/server"
 )
@@ -30,11 +26,11 @@ type Config struct {
 	Variant string  // the learned profile
 	Live    bool    // draw the cluster on the terminal; otherwise print a line now and then
 
-	Kwokcluster string // path of the kwokcluster program
-	LogDir      string
-	Log         zerolog.Logger
-	Out         io.Writer // the summary
-	Err         io.Writer // progress
+	Launcher testbed.Launcher // starts the cluster
+	LogDir   string           // folder of the cluster's log; empty: the log is deleted with the cluster
+	Log      zerolog.Logger
+	Out      io.Writer // for the summary
+	Err      io.Writer // for progress
 }
 
 // Validate checks the values.
@@ -54,55 +50,33 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// rate is the schedulers' limit of requests a second to the API server: none in practice.
-const rate = 5000
-
-// Run runs the demo and writes the summary. Everything that it started has stopped and its
-// cluster is deleted when it returns, also after an error or the end of ctx.
-func Run(ctx context.Context, c Config) (err error) {
+// Run runs the demo and writes the summary. When it returns, the cluster and the scheduler have
+// stopped and the cluster is deleted, also after an error or the end of ctx.
+func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "gnnsched-demo-*")
-	if err != nil {
-		return fmt.Errorf("make a directory for the cluster: %w", err)
-	}
-	defer os.RemoveAll(dir)
 	fmt.Fprintf(c.Err, "starting a simulated cluster of %d nodes …\n", c.Nodes)
-	logDir := c.LogDir
-	if logDir == "" {
-		logDir = dir
-	}
-	cl, err := testbed.Start(ctx, testbed.Config{
-		Program: c.Kwokcluster, Dir: filepath.Join(dir, "cluster"), Log: filepath.Join(logDir, "demo-cluster.log"),
-		Nodes: []string{"--nodes", strconv.Itoa(c.Nodes)},
+	return testbed.Run(ctx, testbed.Config{
+		Name: "demo", Launcher: c.Launcher, Nodes: testbed.Nodes{Count: c.Nodes}, LogDir: c.LogDir,
+	}, func(ctx context.Context, b *testbed.Bed) error {
+		return c.compare(ctx, b)
 	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cl.Stop()) }()
+}
 
-	ctx, cancel := cl.Watch(ctx)
-	defer cancel(nil)
-	client, rest, err := kubeconfig.Target{Kubeconfig: cl.Kubeconfig()}.Connect(ctx)
-	if err != nil {
-		return err
-	}
+// compare starts the scheduler, runs the rounds and writes the summary.
+func (c Config) compare(ctx context.Context, b *testbed.Bed) error {
 	fmt.Fprintf(c.Err, "starting kube-scheduler with the profiles %s and %s …\n", c.Variant, server.DefaultProfile)
-	stopScheduler, err := testbed.Schedule(ctx, dir, server.Config{Kubeconfig: cl.Kubeconfig(), QPS: rate, Profiles: []server.Profile{
+	stop, err := b.StartScheduler(ctx, server.Config{Profiles: []server.Profile{
 		{SchedulerName: c.Variant, Variant: c.Variant},
 		{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile},
-	}}, cancel)
+	}})
 	if err != nil {
 		return err
 	}
-	defer stopScheduler()
-	d := &director{config: c, client: client, rest: rest, results: map[string]*Result{}}
-	err = d.show(ctx, cancel)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause
-	}
-	if err != nil {
+	defer stop()
+	d := &director{config: c, bed: b, results: map[string]*Result{}}
+	if err := d.show(ctx); err != nil {
 		return err
 	}
 	if err := d.latencies(); err != nil {
@@ -111,8 +85,8 @@ func Run(ctx context.Context, c Config) (err error) {
 	return writeSummary(c.Out, c, *d.results[c.Variant], *d.results[server.DefaultProfile], time.Since(d.started))
 }
 
-// show runs the rounds, under the live view where there is a terminal.
-func (d *director) show(ctx context.Context, cancel context.CancelCauseFunc) error {
+// show runs the rounds, beneath the terminal view if Live is set.
+func (d *director) show(ctx context.Context) error {
 	d.started = time.Now()
 	if !d.config.Live {
 		return d.rounds(ctx)
@@ -123,12 +97,12 @@ func (d *director) show(ctx context.Context, cancel context.CancelCauseFunc) err
 		defer closeView()
 		done <- d.rounds(ctx)
 	}()
-	err := top.Run(view, top.Config{Client: d.client, Title: "gnnsched demo", Interval: 500 * time.Millisecond, Status: d.status})
+	err := top.Run(view, top.Config{Client: d.bed.Client, Title: "gnnsched demo", Interval: 500 * time.Millisecond, Status: d.status})
 	switch {
 	case errors.Is(err, top.ErrInterrupted):
-		cancel(context.Canceled)
+		d.bed.End(context.Canceled)
 	case err != nil:
-		cancel(err)
+		d.bed.End(err)
 	case view.Err() == nil: // the reader pressed q: go on without the view
 		fmt.Fprintln(d.config.Err, "the view is closed; the demo goes on (Ctrl-C ends it)")
 		d.plain.Store(true)

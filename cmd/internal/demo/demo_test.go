@@ -14,6 +14,7 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
+	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/workload/driver"
 )
 
@@ -86,14 +87,14 @@ func TestClusterThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, progress bytes.Buffer
-	err := Run(context.Background(), Config{Nodes: 3, Load: 0.5, Seeds: 1, Variant: "gnn", Kwokcluster: program, LogDir: dir, Out: &out, Err: &progress})
+	err := Run(context.Background(), Config{Nodes: 3, Load: 0.5, Seeds: 1, Variant: "gnn", Launcher: testbed.Program(program), LogDir: dir, Out: &out, Err: &progress})
 	if err == nil || !bytes.Contains([]byte(err.Error()), []byte("the port is in use")) {
 		t.Errorf("got %v", err)
 	}
 	if out.Len() != 0 {
 		t.Errorf("a summary of nothing: %s", out.String())
 	}
-	err = Run(context.Background(), Config{Nodes: 3, Load: 0.5, Seeds: 1, Variant: "gnn", Kwokcluster: filepath.Join(dir, "none"), LogDir: dir, Err: &progress})
+	err = Run(context.Background(), Config{Nodes: 3, Load: 0.5, Seeds: 1, Variant: "gnn", Launcher: testbed.Program(filepath.Join(dir, "none")), LogDir: dir, Err: &progress})
 	if exit.Code(err) != exit.Usage {
 		t.Errorf("missing program: %v", err)
 	}

@@ -7,22 +7,20 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"gnnsched/cmd/internal/top"
 	"gnnsched/cmd/internal/top/report"
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/server"
 	"gnnsched/workload"
-	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
 )
 
 // director runs the rounds and keeps what they gave.
 type director struct {
 	config  Config
-	client  kubernetes.Interface
-	rest    *rest.Config
+	bed     *testbed.Bed
 	results map[string]*Result // by scheduler name
 	started time.Time
 
@@ -50,7 +48,7 @@ func (d *director) rounds(ctx context.Context) error {
 // round deploys one workload for one scheduler on the empty cluster, measures, and removes
 // it.
 func (d *director) round(ctx context.Context, seed int, scheduler string) error {
-	room, err := driver.Measure(ctx, d.client, nil)
+	room, err := d.bed.Room(ctx)
 	if err != nil {
 		return err
 	}
@@ -62,27 +60,19 @@ func (d *director) round(ctx context.Context, seed int, scheduler string) error 
 	if err != nil {
 		return err
 	}
-	cleaner, err := cleanup.New(d.rest)
-	if err != nil {
-		return err
-	}
-	cleaner.Force = true
 	prefix := fmt.Sprintf("workload %d of %d with %s: ", seed+1, d.config.Seeds, scheduler)
-	run := driver.NewRunID(time.Now())
-	sum, err := driver.Run(ctx, driver.Config{
-		Client: d.client, Cleaner: cleaner, Plan: plan, SchedulerName: scheduler, RunID: run, Room: room, Log: d.config.Log,
+	return d.bed.Deploy(ctx, driver.Config{
+		Plan: plan, SchedulerName: scheduler, Room: room, Log: d.config.Log,
 		Progress: func(p driver.Progress) { d.progress(ctx, prefix, p) },
+	}, func(fill driver.FillSummary) error {
+		f, err := snapshot(ctx, d.bed.Client)
+		if err != nil {
+			return err
+		}
+		d.result(scheduler).add(fill, f.CPUSpread.Std)
+		d.say(prefix+"done; emptying the cluster", report.Line(&f))
+		return nil
 	})
-	if err != nil {
-		return err
-	}
-	f, err := snapshot(ctx, d.client)
-	if err != nil {
-		return err
-	}
-	d.result(scheduler).add(sum.Fills[0], f.CPUSpread.Std)
-	d.say(prefix+"done; emptying the cluster", report.Line(&f))
-	return cleaner.Remove(ctx, cleanup.Scope{Run: run}, nil)
 }
 
 func (d *director) result(scheduler string) *Result {
@@ -105,7 +95,7 @@ func (d *director) progress(ctx context.Context, prefix string, p driver.Progres
 	}
 	d.reported = time.Now()
 	detail := ""
-	if f, err := snapshot(ctx, d.client); err == nil {
+	if f, err := snapshot(ctx, d.bed.Client); err == nil {
 		detail = report.Line(&f)
 	}
 	d.say(text, detail)

@@ -89,10 +89,10 @@ func (r *Report) means() [][]string {
 		m, _ := eval.FindMetric(name)
 		for _, p := range r.policies() {
 			simulated := r.mean(p, m, func(t Trial) sim.Outcome { return t.Simulated })
-			live := r.mean(p, m, func(t Trial) sim.Outcome { return t.Live })
-			row := []string{m.Title, p, decimal(simulated, m), decimal(live, m), fmt.Sprintf("%+.*f", m.Digits, live-simulated), ""}
+			cluster := r.mean(p, m, func(t Trial) sim.Outcome { return t.Cluster })
+			row := []string{m.Title, p, decimal(simulated, m), decimal(cluster, m), fmt.Sprintf("%+.*f", m.Digits, cluster-simulated), ""}
 			if simulated != 0 {
-				row[5] = fmt.Sprintf("%+.1f%%", 100*(live/simulated-1))
+				row[5] = fmt.Sprintf("%+.1f%%", 100*(cluster/simulated-1))
 			}
 			rows = append(rows, row)
 		}

@@ -2,13 +2,9 @@ package agreement
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/server"
@@ -17,11 +13,11 @@ import (
 
 // Config says what to repeat.
 type Config struct {
-	Scenario    eval.Scenario
-	Seeds       []uint64 // each gets a cluster of its own
-	Contenders  []Contender
-	Kwokcluster string // path of the kwokcluster program
-	LogDir      string // for the cluster's log; empty: it is lost
+	Scenario   eval.Scenario
+	Seeds      []uint64 // each gets a cluster of its own
+	Contenders []Contender
+	Launcher   testbed.Launcher // starts the clusters
+	LogDir     string           // folder of the cluster's log; empty: the log is deleted with the cluster
 	// Progress is told how far it is, from 0 to 1, and what is going on.
 	Progress func(done float64, text string)
 }
@@ -32,9 +28,6 @@ type Report struct {
 	Seeds    []uint64
 	Trials   []Trial // by seed, and by policy in the order of the contenders
 }
-
-// rate is the schedulers' limit of requests a second to the API server: none in practice.
-const rate = 5000
 
 // Run repeats every episode. Everything that it started has stopped and its clusters are
 // deleted when it returns, also after an error or the end of ctx.
@@ -64,7 +57,7 @@ func (c Config) seed(ctx context.Context, i int) (trials []Trial, err error) {
 		together = 1
 	}
 	for from := 0; from < len(c.Contenders); from += together {
-		some, err := c.cluster(ctx, i, from, from+together)
+		some, err := c.onCluster(ctx, i, from, from+together)
 		if err != nil {
 			return nil, err
 		}
@@ -73,87 +66,54 @@ func (c Config) seed(ctx context.Context, i int) (trials []Trial, err error) {
 	return trials, nil
 }
 
-// cluster makes a cluster with the nodes of a seed and plays the episodes of some contenders on
-// it.
-func (c Config) cluster(ctx context.Context, i, from, to int) (trials []Trial, err error) {
+// onCluster plays the episodes of the contenders from to to-1 on one cluster with the nodes of a
+// seed.
+func (c Config) onCluster(ctx context.Context, i, from, to int) (trials []Trial, err error) {
 	c.Progress(c.done(i, from, 0), fmt.Sprintf("%s: starting a cluster for seed %d", c.Scenario.Name, c.Seeds[i]))
-	dir, err := os.MkdirTemp("", "gnnsched-live-*")
-	if err != nil {
-		return nil, fmt.Errorf("make a directory for the cluster: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	cl, err := c.start(ctx, dir, c.Seeds[i])
+	nodes, err := c.nodes(c.Seeds[i])
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, cl.Stop()) }()
-	ctx, cancel := cl.Watch(ctx)
-	defer cancel(nil)
-	stop, err := testbed.Schedule(ctx, dir, c.scheduler(cl.Kubeconfig()), cancel)
-	if err != nil {
-		return nil, err
-	}
-	defer stop()
-	trials, err = c.trials(ctx, cl.Kubeconfig(), i, from, to)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause
-	}
+	bed := testbed.Config{Name: "live", Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir, Scheduler: c.scheduler()}
+	err = testbed.Run(ctx, bed, func(ctx context.Context, b *testbed.Bed) error {
+		for k := from; k < to; k++ {
+			t, err := c.trial(ctx, b.Client, i, k)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.Contenders[k].Name, err)
+			}
+			trials = append(trials, t)
+		}
+		return nil
+	})
 	return trials, err
 }
 
-// done is how far it is, from 0 to 1, when a part of the episode of a seed and a contender is.
+// done is the overall progress from 0 to 1, given the progress within one episode.
 func (c Config) done(seed, contender int, part float64) float64 {
 	return (float64(seed) + (float64(contender)+part)/float64(len(c.Contenders))) / float64(len(c.Seeds))
 }
 
-// start starts the cluster with the nodes that the simulator draws.
-func (c Config) start(ctx context.Context, dir string, seed uint64) (*testbed.Cluster, error) {
+// nodes are the nodes that the simulator draws for a seed.
+func (c Config) nodes(seed uint64) (testbed.Nodes, error) {
 	env, err := sim.New(c.Scenario.Config)
 	if err != nil {
-		return nil, err
+		return testbed.Nodes{}, err
 	}
 	if err := env.Reset(seed); err != nil {
-		return nil, err
+		return testbed.Nodes{}, err
 	}
 	y, err := pools(env.Snapshot().Nodes)
 	if err != nil {
-		return nil, exit.New(exit.Usage, err, "choose another scenario for --live")
+		return testbed.Nodes{}, exit.New(exit.Usage, err, "choose another scenario for --live")
 	}
-	file, logDir := filepath.Join(dir, "pools.yaml"), c.LogDir
-	if err := os.WriteFile(file, y, 0o600); err != nil {
-		return nil, fmt.Errorf("write the node pools: %w", err)
-	}
-	if logDir == "" {
-		logDir = dir
-	}
-	return testbed.Start(ctx, testbed.Config{
-		Program: c.Kwokcluster, Dir: filepath.Join(dir, "cluster"), Log: filepath.Join(logDir, "live-cluster.log"), Nodes: []string{"--pools", file},
-	})
+	return testbed.Nodes{Pools: y}, nil
 }
 
-func (c Config) scheduler(kubeconfig string) server.Config {
-	out := server.Config{Kubeconfig: kubeconfig, QPS: rate, PercentageOfNodesToScore: 100} // the simulator scores every node
+// scheduler has a profile for each contender. It scores every node, as the simulator does.
+func (c Config) scheduler() server.Config {
+	out := server.Config{PercentageOfNodesToScore: 100}
 	for _, x := range c.Contenders {
 		out.Profiles = append(out.Profiles, x.Profile)
 	}
 	return out
-}
-
-func (c Config) trials(ctx context.Context, file string, i, from, to int) ([]Trial, error) {
-	client, _, err := kubeconfig.Target{Kubeconfig: file}.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out []Trial
-	for k := from; k < to; k++ {
-		x := c.Contenders[k]
-		t, err := try(ctx, client, c.Scenario, x, c.Seeds[i], func(done float64) {
-			c.Progress(c.done(i, k, done), fmt.Sprintf("%s, seed %d: %s has placed %.0f%% of the pods", c.Scenario.Name, c.Seeds[i], x.Name, 100*done))
-		})
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", x.Name, err)
-		}
-		out = append(out, t)
-	}
-	return out, nil
 }

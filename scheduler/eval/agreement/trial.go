@@ -23,7 +23,7 @@ type Trial struct {
 	Policy    string      `json:"policy"`
 	Seed      uint64      `json:"seed"`
 	Simulated sim.Outcome `json:"simulated"`
-	Live      sim.Outcome `json:"live"` // measured by what the API server says
+	Cluster   sim.Outcome `json:"live"` // measured from the nodes and pods of the API server
 	Placed    int         `json:"placed"`
 	// Same is how many pods got the same node in both. Once two runs differ in one decision,
 	// which chance between equals is enough for, the later ones differ too.
@@ -33,10 +33,12 @@ type Trial struct {
 	Best int `json:"best"`
 }
 
-// try runs the episode of a seed in the simulator and then on the cluster.
-func try(ctx context.Context, client kubernetes.Interface, s eval.Scenario, x Contender, seed uint64, progress func(done float64)) (Trial, error) {
+// trial plays the episode of one seed and one contender in the simulator, and then on the
+// cluster.
+func (c Config) trial(ctx context.Context, client kubernetes.Interface, i, k int) (Trial, error) {
+	x, seed := c.Contenders[k], c.Seeds[i]
 	t := Trial{Policy: x.Name, Seed: seed}
-	env, err := sim.New(s.Config)
+	env, err := sim.New(c.Scenario.Config)
 	if err != nil {
 		return t, err
 	}
@@ -54,36 +56,52 @@ func try(ctx context.Context, client kubernetes.Interface, s eval.Scenario, x Co
 		return t, err
 	}
 	defer b.close()
-	mirror := judge{policy: x.New(setting)}
+	e := episode{board: b, trial: &t, policy: judge{policy: x.New(setting)}, simulated: nodes}
 	for !env.Done() {
-		choice, err := b.place(ctx)
-		if err != nil {
+		if err := e.step(ctx); err != nil {
 			return t, err
 		}
-		if err := mirror.ask(env); err != nil {
-			return t, fmt.Errorf("%s: %w", x.Name, err)
-		}
-		t.Placed++
-		if left := nodes[env.Next()]; len(left) > 0 {
-			if left[0] == env.Snapshot().Nodes[env.Candidates()[choice.Candidate]].Name {
-				t.Same++
-			}
-			nodes[env.Next()] = left[1:]
-		}
-		if mirror.best(choice.Candidate) {
-			t.Best++
-		}
-		env.StepOn(choice.Candidate, choice.Devices)
-		if err := b.lose(ctx); err != nil {
-			return t, err
-		}
-		if err := b.remove(ctx, env.Leaving()); err != nil {
-			return t, err
-		}
-		progress(float64(t.Placed) / float64(max(t.Simulated.Placed, 1)))
+		done := float64(t.Placed) / float64(max(t.Simulated.Placed, 1))
+		c.Progress(c.done(i, k, done), fmt.Sprintf("%s, seed %d: %s has placed %.0f%% of the pods", c.Scenario.Name, seed, x.Name, 100*done))
 	}
-	t.Live, err = b.outcome(ctx)
+	t.Cluster, err = b.outcome(ctx)
 	return t, err
+}
+
+// episode is an episode on the cluster under way.
+type episode struct {
+	board     *board
+	trial     *Trial
+	policy    judge
+	simulated map[int][]string // the nodes that the simulator gave each arrival and that are not compared yet
+}
+
+// step places the next pod on the cluster, compares its node with the simulator's, and brings
+// the simulator's state after the cluster's.
+func (e *episode) step(ctx context.Context) error {
+	env, t := e.board.env, e.trial
+	choice, err := e.board.place(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.policy.ask(env); err != nil {
+		return err
+	}
+	t.Placed++
+	if left := e.simulated[env.Next()]; len(left) > 0 {
+		if left[0] == env.Snapshot().Nodes[env.Candidates()[choice.Candidate]].Name {
+			t.Same++
+		}
+		e.simulated[env.Next()] = left[1:]
+	}
+	if e.policy.best(choice.Candidate) {
+		t.Best++
+	}
+	env.StepOn(choice.Candidate, choice.Devices)
+	if err := e.board.lose(ctx); err != nil {
+		return err
+	}
+	return e.board.remove(ctx, env.Leaving())
 }
 
 // atEnd is how the simulator's episode ended. Other than its own outcome nothing in it is

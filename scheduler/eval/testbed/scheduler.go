@@ -10,14 +10,23 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// Schedule runs kube-scheduler in this process until the returned function stops it; should
-// it end by itself, ended is told why. It writes its configuration into dir.
-func Schedule(ctx context.Context, dir string, c server.Config, ended func(error)) (stop func(), err error) {
+// unlimited is the default limit of a scheduler's requests a second. No scheduler reaches it:
+// the API server protects itself.
+const unlimited = 5000
+
+// StartScheduler runs kube-scheduler in this process until the returned function stops it. It
+// sets the kubeconfig, and the limit of requests a second if c has none. When the scheduler ends
+// by itself, its error ends the context of the bed.
+func (b *Bed) StartScheduler(ctx context.Context, c server.Config) (stop func(), err error) {
+	c.Kubeconfig = b.cluster.Kubeconfig()
+	if c.QPS == 0 {
+		c.QPS = unlimited
+	}
 	y, err := c.YAML()
 	if err != nil {
 		return nil, exit.New(exit.Usage, err, "")
 	}
-	file := filepath.Join(dir, "scheduler.yaml")
+	file := filepath.Join(b.dir, "scheduler.yaml")
 	if err := os.WriteFile(file, y, 0o600); err != nil {
 		return nil, fmt.Errorf("write the scheduler configuration: %w", err)
 	}
@@ -26,7 +35,7 @@ func Schedule(ctx context.Context, dir string, c server.Config, ended func(error
 	go func() {
 		defer close(done)
 		if err := server.Run(ctx, file, server.Endpoint{Address: "127.0.0.1"}, nil); err != nil {
-			ended(err)
+			b.End(err)
 		}
 	}()
 	return func() { cancel(); <-done }, nil

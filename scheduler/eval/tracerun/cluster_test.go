@@ -1,7 +1,6 @@
 package tracerun
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,16 +9,12 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"k8s.io/client-go/kubernetes"
 
-	"gnnsched/kwok"
-	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
-	"gnnsched/scheduler/eval/testbed"
+	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/server"
-	"gnnsched/workload/trace/openb"
 )
 
 func write(t *testing.T, name, content string) string {
@@ -57,34 +52,13 @@ func TestClusterAgreesWithSimulator(t *testing.T) {
 			contender(t, "fgd", server.Profile{Policy: "fgd"}),
 			contender(t, "kube-scheduler", server.Profile{Variant: server.DefaultProfile}),
 		},
-		Log: zerolog.Nop(), Progress: func(float64, string) {},
+		Launcher: inprocess.Launcher{}, Log: zerolog.Nop(), Progress: func(float64, string) {},
 	}
-	r, err := newReplay(c)
+	r, err := Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), Pools: nodepool.Single(openb.ClusterNodes(r.nodes))}) // not the test's own context, which ends before the clean-up
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	r.client, r.rest = kubernetes.NewForConfigOrDie(cluster.REST()), cluster.REST()
-	stop, err := testbed.Schedule(t.Context(), t.TempDir(), r.scheduler(cluster.Kubeconfig()), func(err error) { t.Error(err) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	if err := r.warmUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.rounds(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for _, got := range r.report.Trials {
+	for _, got := range r.Trials {
 		if got.Fallbacks != 0 || got.Bound == 0 || got.Bound == got.Pods || got.GPU.Asked < 13_000 {
 			t.Errorf("%+v", got)
 		}

@@ -5,38 +5,39 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/workload"
-	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
 	"gnnsched/workload/trace/openb"
 )
 
-// warmUp has every contender bind a pod: one that is not yet watching when the pods come would
-// get them by name and not in their order.
-func (r *replay) warmUp(ctx context.Context) error {
+// warmUp has every contender bind one pod. A scheduler that does not watch the pods yet when they
+// come would get them sorted by name instead of in their order.
+func (r *comparison) warmUp(ctx context.Context) error {
 	pod := workload.Arrival{Lifetime: math.Inf(1), Deployment: workload.Deployment{
 		Name: "first", Replicas: 1, Shape: workload.Shape{Requests: cluster.Resources{MilliCPU: 1, Pods: 1}},
 	}}
 	for _, x := range r.Contenders {
-		sum, err := r.deploy(ctx, x, workload.Trace{pod}, patience, func(driver.Progress) {}, func() error { return nil })
+		c := driver.Config{SchedulerName: x.Profile.SchedulerName, Plan: workload.Trace{pod}.Plan(), Settle: patience}
+		err := r.deploy(ctx, c, func(f driver.FillSummary) error {
+			if f.Bound != 1 {
+				return fmt.Errorf("scheduler %s bound no pod within %v", x.Name, patience)
+			}
+			return nil
+		})
 		if err != nil {
 			return err
-		}
-		if sum.Bound != 1 {
-			return fmt.Errorf("scheduler %s bound no pod within %v", x.Name, patience)
 		}
 	}
 	return nil
 }
 
-// rounds replays each seed with each contender. They take turns at who goes first, so that
+// rounds plays each seed with each contender. They take turns at who goes first, so that
 // nobody always has the warmer caches.
-func (r *replay) rounds(ctx context.Context) error {
+func (r *comparison) rounds(ctx context.Context) error {
 	for i, seed := range r.Seeds {
 		order := slices.Clone(r.Contenders)
 		if i%2 == 1 {
@@ -54,8 +55,8 @@ func (r *replay) rounds(ctx context.Context) error {
 	return nil
 }
 
-// round deploys the arrivals of a seed on the empty cluster, and measures.
-func (r *replay) round(ctx context.Context, x agreement.Contender, seed uint64) (t Trial, err error) {
+// round plays the arrivals of a seed in the simulator and then on the empty cluster.
+func (r *comparison) round(ctx context.Context, x agreement.Contender, seed uint64) (t Trial, err error) {
 	t = Trial{Policy: x.Name, Seed: seed}
 	var simulated map[int][]string
 	if t.Simulated, simulated, err = r.simulate(x, seed); err != nil {
@@ -69,59 +70,54 @@ func (r *replay) round(ctx context.Context, x agreement.Contender, seed uint64) 
 	if err != nil {
 		return t, err
 	}
-	var at map[string]string
 	progress := func(p driver.Progress) {
 		rounds := float64(len(r.Seeds) * len(r.Contenders))
 		r.Progress((float64(r.done)+p.Done)/rounds, fmt.Sprintf("%s, seed %d: %d of %d pods have a node", x.Name, seed, p.Bound, p.Pods))
 	}
-	f, err := r.deploy(ctx, x, openb.InOrder(arrivals), r.Settle, progress, func() (err error) {
-		at, err = checkBooks(ctx, r.client, driver.DefaultNamespace)
+	c := driver.Config{SchedulerName: x.Profile.SchedulerName, Plan: openb.InOrder(arrivals).Plan(), Settle: r.Settle, Progress: progress}
+	err = r.deploy(ctx, c, func(f driver.FillSummary) error {
+		t.Pods, t.Bound = f.Pods, f.Bound
+		t.GPU, t.Binding = *f.GPU, f.Binding
+		at, err := checkBooks(ctx, r.bed.Client, driver.DefaultNamespace)
+		t.Same = sameNodes(arrivals, at, simulated)
 		return err
 	})
 	if err != nil {
 		return t, err
 	}
 	after, err := plugin.Fallbacks(x.Profile.SchedulerName)
-	t.Pods, t.Bound, t.GPU, t.Binding, t.Fallbacks = f.Pods, f.Bound, *f.GPU, f.Binding, after-before
+	t.Fallbacks = after - before
+	return t, err
+}
+
+// sameNodes counts the arrivals that got the same node on the cluster as in the simulator, or no
+// node in both.
+func sameNodes(arrivals []openb.Pod, onCluster map[string]string, simulated map[int][]string) (same int) {
 	for i, a := range arrivals {
 		want := "" // no node
 		if nodes := simulated[i]; len(nodes) > 0 {
 			want = nodes[0] + numbered
 		}
-		if at[a.Name] == want {
-			t.Same++
+		if onCluster[a.Name] == want {
+			same++
 		}
 	}
-	return t, err
+	return same
 }
 
-// numbered is how kwokcluster numbers the one node of a pool.
+// numbered is the suffix that kwokcluster gives the only node of a pool.
 const numbered = "-0"
 
-// deploy deploys a trace on the empty cluster, looks at what came of it, and removes it.
-func (r *replay) deploy(ctx context.Context, x agreement.Contender, t workload.Trace, settle time.Duration, progress func(driver.Progress), look func() error) (f driver.FillSummary, err error) {
-	room, err := driver.Measure(ctx, r.client, nil)
+// deploy deploys a plan of bare pods on the cluster, which must be empty, and calls inspect
+// before it removes them.
+func (r *comparison) deploy(ctx context.Context, c driver.Config, inspect func(driver.FillSummary) error) error {
+	room, err := r.bed.Room(ctx)
 	if err != nil {
-		return f, err
+		return err
 	}
 	if got, want := room.Allocatable.TotalGPUMilli(), openb.GPUMilli(r.nodes); got != want || room.Nodes != len(r.nodes) {
-		return f, fmt.Errorf("the cluster has %d nodes with %d thousandths of a GPU, not %d with %d", room.Nodes, got, len(r.nodes), want)
+		return fmt.Errorf("the cluster has %d nodes with %d thousandths of a GPU, not %d with %d", room.Nodes, got, len(r.nodes), want)
 	}
-	cleaner, err := cleanup.New(r.rest)
-	if err != nil {
-		return f, err
-	}
-	cleaner.Force = true
-	run := driver.NewRunID(time.Now())
-	sum, err := driver.Run(ctx, driver.Config{
-		Client: r.client, Cleaner: cleaner, Plan: t.Plan(), Bare: true, Room: room, Settle: settle,
-		SchedulerName: x.Profile.SchedulerName, RunID: run, Log: r.Log, Progress: progress,
-	})
-	if err != nil {
-		return f, err
-	}
-	if err := look(); err != nil {
-		return f, err
-	}
-	return sum.Fills[0], cleaner.Remove(ctx, cleanup.Scope{Run: run}, nil)
+	c.Room, c.Bare, c.Log = room, true, r.Log
+	return r.bed.Deploy(ctx, c, inspect)
 }

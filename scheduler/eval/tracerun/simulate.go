@@ -11,7 +11,7 @@ import (
 // simulate plays a contender's episode of a seed in the simulator: the same machines in the
 // same order, and the same arrivals. nodes are where they go, by their place among the
 // arrivals; those without a node are not in it.
-func (r *replay) simulate(x agreement.Contender, seed uint64) (o *sim.GPUOutcome, nodes map[int][]string, err error) {
+func (r *comparison) simulate(x agreement.Contender, seed uint64) (o *sim.GPUOutcome, nodes map[int][]string, err error) {
 	pack, err := objective.Parse("pack") // there has to be one; nobody looks at it
 	if err != nil {
 		return nil, nil, err

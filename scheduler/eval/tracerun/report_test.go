@@ -85,7 +85,7 @@ func TestBooks(t *testing.T) {
 
 // The simulator's episode is the one whose arrivals the cluster gets.
 func TestSimulate(t *testing.T) {
-	r := &replay{Config: Config{Factor: 1.3}}
+	r := &comparison{Config: Config{Factor: 1.3}}
 	for _, n := range []string{"a", "b"} {
 		r.nodes = append(r.nodes, openb.Node{Name: n, MilliCPU: 8000, MemoryMiB: 1024, GPUs: 2, Model: "T4"})
 	}
@@ -110,23 +110,23 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-func TestNewReplayRefuses(t *testing.T) {
+func TestNewComparisonRefuses(t *testing.T) {
 	for _, c := range []Config{{NodesFile: "nowhere.csv"}, {NodesFile: "../../../workload/trace/openb/testdata/nodes.csv", PodsFile: "nowhere.csv"}} {
-		if _, err := newReplay(c); err == nil || !strings.Contains(err.Error(), "nowhere.csv") {
+		if _, err := newComparison(c); err == nil || !strings.Contains(err.Error(), "nowhere.csv") {
 			t.Errorf("got %v", err)
 		}
 	}
 	c := Config{NodesFile: "../../../workload/trace/openb/testdata/nodes.csv", PodsFile: "../../../workload/trace/openb/testdata/pods.csv", Nodes: 4}
-	if _, err := newReplay(c); err == nil || !strings.Contains(err.Error(), "4 nodes of the 3 in") {
+	if _, err := newComparison(c); err == nil || !strings.Contains(err.Error(), "4 nodes of the 3 in") {
 		t.Errorf("got %v", err)
 	}
 	c.Nodes = 3
 	c.Contenders = []agreement.Contender{{Contender: eval.Contender{Name: "fgd"}, Profile: server.Profile{SchedulerName: "fgd", Policy: "fgd"}}, {Profile: server.Profile{SchedulerName: "d", Variant: server.DefaultProfile}}}
-	r, err := newReplay(c)
+	r, err := newComparison(c)
 	if err != nil || r.report.Nodes != 3 || r.report.GPUs != 10 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	profiles := c.scheduler("k").Profiles
+	profiles := c.scheduler().Profiles
 	if profiles[0].Workload != c.PodsFile || profiles[1].Workload != "" {
 		t.Errorf("profiles %+v", profiles)
 	}

@@ -2,20 +2,16 @@ package agreement
 
 import (
 	"bytes"
-	"context"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/client-go/kubernetes"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
-	"gnnsched/kwok"
-	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/testbed"
+	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/server"
@@ -93,14 +89,14 @@ func TestClusterAgreesOnLoss(t *testing.T) {
 	s := scenario()
 	s.Nodes, s.Lose = sim.Exactly(6), 0.4
 	got := agrees(t, Config{Scenario: s, Contenders: []Contender{contender(t, "best-fit", server.Profile{Policy: "best-fit"})}})
-	if n := got[0].Live.Nodes; n != 4 {
+	if n := got[0].Cluster.Nodes; n != 4 {
 		t.Errorf("%d of six nodes are left, want 4", n)
 	}
 }
 
 // Weights of a file decide in the plugin as they do in the simulator.
 func TestClusterAgreesOnWeights(t *testing.T) {
-	name := "linear:../../scheduler/policy/linear/linear-pack.json"
+	name := "linear:../../policy/linear/linear-pack.json"
 	agrees(t, Config{Scenario: scenario(), Contenders: []Contender{contender(t, name, server.Profile{Policy: name})}})
 }
 
@@ -112,60 +108,26 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-func agrees(t *testing.T, c Config) (trials []Trial) {
-	client, kubeconfig := startCluster(t, c.Scenario)
-	ended := func(err error) { t.Error(err) }
-	stop, err := testbed.Schedule(t.Context(), t.TempDir(), c.scheduler(kubeconfig), ended)
+// agrees runs the seed on a cluster in this process and compares each trial with the simulator.
+func agrees(t *testing.T, c Config) []Trial {
+	c.Seeds, c.Launcher = []uint64{seed}, inprocess.Launcher{}
+	c.Progress = func(float64, string) {}
+	r, err := Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stop()
-	for _, x := range c.Contenders {
-		got, err := try(t.Context(), client, c.Scenario, x, seed, func(float64) {})
-		if err != nil {
-			t.Fatalf("%s: %v", x.Name, err)
-		}
+	for _, got := range r.Trials {
 		if got.Placed < 20 || got.Best != got.Placed || got.Simulated.Unscheduled == 0 {
-			t.Errorf("%s: %+v", x.Name, got)
+			t.Errorf("%s: %+v", got.Policy, got)
 		}
-		trials = append(trials, got)
-		if x.Name == "kube-scheduler" { // upstream draws among equals, and so does our copy
+		if got.Policy == "kube-scheduler" { // upstream draws among equals, and so does our copy
 			continue
 		}
-		if d := cmp.Diff(got.Simulated, got.Live); d != "" || got.Same != got.Placed {
-			t.Errorf("%s: %d of %d pods on the same node; -simulator +cluster:\n%s", x.Name, got.Same, got.Placed, d)
+		if d := cmp.Diff(got.Simulated, got.Cluster); d != "" || got.Same != got.Placed {
+			t.Errorf("%s: %d of %d pods on the same node; -simulator +cluster:\n%s", got.Policy, got.Same, got.Placed, d)
 		}
 	}
-	return trials
-}
-
-// startCluster has the nodes of the seed.
-func startCluster(t *testing.T, s eval.Scenario) (kubernetes.Interface, string) {
-	env, err := sim.New(s.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := env.Reset(seed); err != nil {
-		t.Fatal(err)
-	}
-	y, err := pools(env.Snapshot().Nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	nodes, err := nodepool.Parse("pools.yaml", y)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), Pools: nodes})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return kubernetes.NewForConfigOrDie(c.REST()), c.Kubeconfig()
+	return r.Trials
 }
 
 func TestReportGolden(t *testing.T) {
@@ -175,7 +137,7 @@ func TestReportGolden(t *testing.T) {
 			r.Trials = append(r.Trials, Trial{
 				Policy: name, Seed: r.Seeds[i], Placed: 100, Same: 90 * k, Best: 100 - k,
 				Simulated: sim.Outcome{Cost: 0.1, CPUStd: 0.2, MemoryStd: 0.3, NodesInUse: 10, Unscheduled: k},
-				Live:      sim.Outcome{Cost: 0.1 + 0.01*float64(i), CPUStd: 0.2, MemoryStd: 0.27, NodesInUse: 10 - k, Unscheduled: i},
+				Cluster:   sim.Outcome{Cost: 0.1 + 0.01*float64(i), CPUStd: 0.2, MemoryStd: 0.27, NodesInUse: 10 - k, Unscheduled: i},
 			})
 		}
 	}
