@@ -6,17 +6,18 @@ import (
 	"slices"
 )
 
-// Arrival is a Deployment in time.
+// Arrival is a Deployment with times. They are in seconds, or in steps if the arrival comes
+// from a plan without times.
 type Arrival struct {
-	At         float64 // when its pods come; seconds, or steps of the plan that it is from
-	Lifetime   float64 // of each of its pods from when it starts to run; +Inf for one that stays
+	At         float64 // when the pods arrive
+	Lifetime   float64 // how long each pod runs; +Inf for pods that stay
 	Deployment Deployment
 }
 
-// Trace is what arrived, in order of time. At is ascending, from 0.
+// Trace is a list of arrivals by ascending time. The first one is at 0.
 type Trace []Arrival
 
-// Pods is how many pods arrive.
+// Pods returns the number of pods that arrive.
 func (t Trace) Pods() (n int) {
 	for _, a := range t {
 		n += a.Deployment.Replicas
@@ -24,8 +25,8 @@ func (t Trace) Pods() (n int) {
 	return n
 }
 
-// Trace is the plan in time, a unit a step: Deployments live until they are deleted or until
-// the next reset.
+// Trace returns the plan's Deployments with times, counting one unit of time for each step.
+// A Deployment lives until it is deleted or until the next reset.
 func (p Plan) Trace() Trace {
 	var out Trace
 	live := map[string]int{}
@@ -49,8 +50,8 @@ func (p Plan) Trace() Trace {
 	return out.FromZero()
 }
 
-// Plan is the trace as steps: what arrives is added at its time, and deleted when its lifetime
-// is over, whether or not it ran. Of what happens at once, deletions come first.
+// Plan returns the trace as steps. Each Deployment is added at its time and deleted when its
+// lifetime has passed since then, even if it never ran. At equal times, deletions come first.
 func (t Trace) Plan() Plan {
 	var p Plan
 	for _, a := range t {
@@ -63,7 +64,8 @@ func (t Trace) Plan() Plan {
 	return p
 }
 
-// FromZero orders by time, in place, what comes at once as it stood, and puts the first at 0.
+// FromZero sorts the trace by time and shifts it so that the first arrival is at 0. Arrivals
+// at equal times keep their order. It changes the trace in place and returns it.
 func (t Trace) FromZero() Trace {
 	slices.SortStableFunc(t, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
 	for i := len(t) - 1; i >= 0; i-- {

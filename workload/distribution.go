@@ -9,29 +9,29 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Distribution is a random amount of a resource: between Min and Max, both over 0, either
-// loguniform (every doubling as likely as any other) or lognormal with a median and the
-// standard deviation of the logarithm, what lies outside moved to the nearer end.
+// Distribution is the distribution of a random amount of a resource, in thousandths of a core
+// or in bytes. Draws outside Min to Max are set to the nearer end.
 type Distribution struct {
-	Kind     string // "loguniform" or "lognormal"
-	Min, Max int64  // thousandths of a core or bytes
-	Median   int64  // of lognormal
-	Sigma    float64
+	Kind     string  // LogUniform or LogNormal
+	Min, Max int64   // both over 0
+	Median   int64   // of LogNormal, from Min to Max
+	Sigma    float64 // of LogNormal: standard deviation of the natural logarithm, over 0 to 10
 }
 
 // The kinds of distributions.
 const (
-	LogUniform = "loguniform"
-	LogNormal  = "lognormal"
+	LogUniform = "loguniform" // the logarithm is uniform: each doubling is equally likely
+	LogNormal  = "lognormal"  // the logarithm is normal
 )
 
-// Requests draws what the pods of a Deployment ask for, CPU and memory independently.
+// Requests draws the resource requests of a Deployment's pods. CPU and memory are independent.
 type Requests struct {
 	CPU    Distribution
 	Memory Distribution
 }
 
-// draw draws an amount, of two significant digits in the given unit as people write them.
+// draw draws an amount and rounds it to two significant digits in the given unit, as people
+// write amounts.
 func (d Distribution) draw(rng *rand.Rand, unit int64) int64 {
 	var x float64
 	if d.Kind == LogNormal {
@@ -44,12 +44,12 @@ func (d Distribution) draw(rng *rand.Rand, unit int64) int64 {
 	return max(min(int64(math.Round(x/step)*step)*unit, d.Max), d.Min)
 }
 
-// Draw draws the shape of one Deployment.
+// Draw returns a random shape for one Deployment.
 func (r Requests) Draw(rng *rand.Rand) Shape {
 	return Shape{Name: "random", Weight: 1, Requests: cluster.Resources{MilliCPU: r.CPU.draw(rng, 1), Memory: r.Memory.draw(rng, 1<<20), Pods: 1}}
 }
 
-// Validate says what is wrong with the first distribution that has a fault.
+// Validate returns the first fault.
 func (r Requests) Validate() error {
 	if err := r.CPU.validate(cluster.MaxMilliCPU); err != nil {
 		return fmt.Errorf("cpu: %w", err)
@@ -65,11 +65,11 @@ func (d Distribution) validate(most int64) error {
 	case d.Kind != LogUniform && d.Kind != LogNormal:
 		return fmt.Errorf("distribution: %q is not %s or %s", d.Kind, LogUniform, LogNormal)
 	case d.Min <= 0 || d.Max > most || d.Min > d.Max:
-		return fmt.Errorf("min and max are no range of amounts over 0")
+		return fmt.Errorf("min and max must be over 0, and min not over max")
 	case d.Kind == LogNormal && (d.Median < d.Min || d.Median > d.Max || !(d.Sigma > 0) || d.Sigma > 10):
 		return fmt.Errorf("lognormal needs a median from min to max, and a sigma over 0 and at most 10")
 	case d.Kind == LogUniform && (d.Median != 0 || d.Sigma != 0):
-		return fmt.Errorf("median and sigma are those of lognormal, not of loguniform")
+		return fmt.Errorf("median and sigma belong to lognormal; leave them out of loguniform")
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ type distributionEntry struct {
 	Sigma  float64         `json:"sigma,omitempty"`
 }
 
-// MarshalJSON implements json.Marshaler:
+// MarshalJSON implements json.Marshaler. The result looks like
 // {"cpu":{"distribution":"loguniform","min":"100m","max":"8"},"memory":{...}}.
 func (r Requests) MarshalJSON() ([]byte, error) {
 	entry := func(d Distribution, format func(int64) string) distributionEntry {
@@ -102,8 +102,8 @@ func (r Requests) MarshalJSON() ([]byte, error) {
 	return json.Marshal(requestsEntry{entry(r.CPU, cluster.FormatCPU), entry(r.Memory, cluster.FormatMemory)})
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It is strict; amounts are in Kubernetes'
-// notation.
+// UnmarshalJSON implements json.Unmarshaler. Unknown fields are errors. Amounts are in
+// Kubernetes' notation.
 func (r *Requests) UnmarshalJSON(b []byte) error {
 	var e requestsEntry
 	if err := cluster.DecodeStrict(b, &e); err != nil {

@@ -9,26 +9,26 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Generator draws a plan at random. The Deployments of a fill are decided by seed, shapes
-// and replica range alone; target, capacity and use only decide how many of them there are.
+// Generator draws a random plan. The sequence of Deployments depends only on the seed, the
+// shapes and the replica range; target, capacity and use decide how long it is.
 type Generator struct {
 	Seed        uint64
-	Shapes      []Shape   // at least one with a weight over 0
-	Requests    *Requests // draws what pods ask for; instead of Shapes
-	ReplicasMin int       // fewest pods of a Deployment, 1 or more
-	ReplicasMax int       // most, ReplicasMin or more
+	Shapes      []Shape   // at least one has a weight over 0
+	Requests    *Requests // draws the pods' requests; set either this or Shapes
+	ReplicasMin int       // fewest pods of a Deployment, at least 1
+	ReplicasMax int       // most pods of a Deployment, at least ReplicasMin
 
-	Fills  int  // how often the cluster is filled, 1 or more; resets stand between
-	Target Load // fractions, each over 0; a fill ends with the first that is reached
+	Fills  int  // how often the cluster is filled, at least 1; a reset separates two fills
+	Target Load // fractions over 0; a fill ends when the first of them is reached
 
-	Capacity cluster.Resources // what the schedulable nodes offer
-	Used     cluster.Resources // what others ask of it already
+	Capacity cluster.Resources // allocatable resources of the schedulable nodes
+	Used     cluster.Resources // requests of the pods that run there already
 }
 
-// maxTarget keeps a percentage (20 instead of 0.20) from becoming a hundred clusters' load.
+// maxTarget is the highest target load. It catches percentages: 20 instead of 0.20.
 const maxTarget = 2
 
-// Validate says what is wrong with the settings, in the words of runsim's flags.
+// Validate returns every fault of the settings, in the words of runsim's flags.
 func (g Generator) Validate() error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
@@ -44,7 +44,7 @@ func (g Generator) Validate() error {
 		bad("cluster-resets %d must be 1 to 10000", g.Fills)
 	}
 	if g.ReplicasMin < 1 || g.ReplicasMax > MaxReplicas || g.ReplicasMin > g.ReplicasMax {
-		bad("replicas %d to %d: want 1 or more, at most %d, and the least not over the most", g.ReplicasMin, g.ReplicasMax, MaxReplicas)
+		bad("replicas %d to %d must be a range within 1 to %d", g.ReplicasMin, g.ReplicasMax, MaxReplicas)
 	}
 	errs = append(errs, g.validateShapes()...)
 	return errors.Join(errs...)
@@ -54,7 +54,7 @@ func (g Generator) validateShapes() (errs []error) {
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
 	if g.Requests != nil {
 		if len(g.Shapes) > 0 {
-			bad("requests: give these or shapes, not both")
+			bad("requests: set either requests or shapes, not both")
 		}
 		if err := g.Requests.Validate(); err != nil {
 			bad("requests.%w", err)
@@ -69,19 +69,19 @@ func (g Generator) validateShapes() (errs []error) {
 		weight += s.Weight
 	}
 	if !(weight > 0) || math.IsInf(weight, 0) {
-		bad("shapes: no shape with a weight over 0")
+		bad("shapes: no shape has a weight over 0")
 	}
 	return errs
 }
 
-// ErrNoCapacity is returned where no node could take a pod, ErrLoaded where the cluster
-// carries the target load before anything is deployed.
+// The errors of Plan that depend on the cluster.
 var (
 	ErrNoCapacity = errors.New("the cluster has no schedulable node that offers CPU, memory and pods")
-	ErrLoaded     = errors.New("the cluster carries the wanted load already")
+	ErrLoaded     = errors.New("the cluster already carries the target load")
 )
 
-// Plan draws the plan. Equal generators give equal plans.
+// Plan draws the plan. Equal generators give equal plans. It returns ErrNoCapacity if no node
+// could take a pod, and ErrLoaded if Used has reached Target.
 func (g Generator) Plan() (Plan, error) {
 	if err := g.Validate(); err != nil {
 		return Plan{}, err
@@ -89,7 +89,7 @@ func (g Generator) Plan() (Plan, error) {
 	if g.Capacity.MilliCPU <= 0 || g.Capacity.Memory <= 0 || g.Capacity.Pods <= 0 {
 		return Plan{}, ErrNoCapacity
 	}
-	if at := LoadOf(g.Used, g.Capacity); at.Reached(g.Target) {
+	if at := LoadOf(g.Used, g.Capacity); at.reached(g.Target) {
 		return Plan{}, fmt.Errorf("%w: %v", ErrLoaded, at)
 	}
 	var p Plan
@@ -103,13 +103,13 @@ func (g Generator) Plan() (Plan, error) {
 	return p, nil
 }
 
-// fill draws one fill. Shapes and replicas have a stream of random numbers of their own, so
-// that a name that is taken, and therefore drawn again, does not change them.
+// fill draws one fill, counted from 0. Names have a random stream of their own, so that
+// drawing a taken name again does not change shapes and replicas.
 func (g Generator) fill(fill int, taken map[string]bool) []Step {
 	draw := rand.New(rand.NewPCG(g.Seed, 2*uint64(fill)))
 	names := rand.New(rand.NewPCG(g.Seed, 2*uint64(fill)+1))
 	var steps []Step
-	for used := g.Used; !LoadOf(used, g.Capacity).Reached(g.Target); {
+	for used := g.Used; !LoadOf(used, g.Capacity).reached(g.Target); {
 		d := Deployment{
 			Replicas: g.ReplicasMin + draw.IntN(g.ReplicasMax-g.ReplicasMin+1),
 			Shape:    g.shape(draw),
@@ -128,7 +128,7 @@ func (g Generator) shape(rng *rand.Rand) Shape {
 	return pick(rng, g.Shapes)
 }
 
-// pick draws a shape by weight.
+// pick draws one of the shapes, each with a probability proportional to its weight.
 func pick(rng *rand.Rand, shapes []Shape) Shape {
 	var total float64
 	for _, s := range shapes {

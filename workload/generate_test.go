@@ -45,10 +45,10 @@ func TestPlanFillsToTheTarget(t *testing.T) {
 		}
 		fills, used, last, fill := p.Fills(), g.Used, Deployment{}, 0
 		check := func() {
-			if !LoadOf(used, g.Capacity).Reached(g.Target) {
+			if !LoadOf(used, g.Capacity).reached(g.Target) {
 				t.Fatalf("fill %d ends at %v, before %v", fill, LoadOf(used, g.Capacity), g.Target)
 			}
-			if LoadOf(used.Minus(last.Requests()), g.Capacity).Reached(g.Target) {
+			if LoadOf(used.Minus(last.Requests()), g.Capacity).reached(g.Target) {
 				t.Fatalf("fill %d goes on after the target was reached", fill)
 			}
 			if used != g.Used.Plus(fills[fill].Requests) {
@@ -117,9 +117,9 @@ func TestGeneratorRejects(t *testing.T) {
 		{"zero", func(g *Generator) { g.Target.Memory = 0 }, "mem-load 0 must"},
 		{"nan", func(g *Generator) { g.Target.Pods = math.NaN() }, "pod-load NaN must"},
 		{"no fills", func(g *Generator) { g.Fills = 0 }, "cluster-resets 0 must"},
-		{"replicas", func(g *Generator) { g.ReplicasMin = 16 }, "replicas 16 to 15"},
+		{"replicas", func(g *Generator) { g.ReplicasMin = 16 }, "replicas 16 to 15 must"},
 		{"no replicas", func(g *Generator) { g.ReplicasMin = 0 }, "replicas 0 to 15"},
-		{"no shapes", func(g *Generator) { g.Shapes = nil }, "no shape with a weight"},
+		{"no shapes", func(g *Generator) { g.Shapes = nil }, "no shape has a weight"},
 		{"bad shape", func(g *Generator) { g.Shapes[0].Requests.Pods = 2 }, `shape "web": requests`},
 		{"no capacity", func(g *Generator) { g.Capacity.Memory = 0 }, ErrNoCapacity.Error()},
 		{"loaded", func(g *Generator) { g.Used = g.Capacity }, ErrLoaded.Error()},

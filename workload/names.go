@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The words of which names are made: short, lower case, and kind.
+// The words that names consist of: short, lower case and friendly.
 var (
 	adjectives = strings.Fields(`
 		able agile airy alert amber ample azure balmy bold brave breezy bright brisk calm candid
@@ -31,8 +31,8 @@ var (
 		teapot thistle thrush tiger tulip turtle walnut walrus willow wombat wren yak zebra`)
 )
 
-// drawName draws a name such as brave-otter that is not in taken, and adds it there. A name
-// that comes up taken is drawn anew; once most are taken, a number makes it new.
+// drawName draws a name such as brave-otter that is not in taken, and adds it to taken. If
+// several draws in a row are taken, it adds a number to the last one.
 func drawName(rng *rand.Rand, taken map[string]bool) string {
 	const draws = 8
 	var name string

@@ -9,17 +9,17 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Action is what a step of a plan does.
+// Action is the kind of a plan's step.
 type Action int
 
 // The actions.
 const (
 	Add    Action = iota // create a Deployment
 	Delete               // delete a Deployment that an earlier step created
-	Reset                // delete everything that the plan has created so far
+	Reset                // delete everything that the plan has created
 )
 
-// String is the action as the CSV spells it; "add" and "delete" are AAML's words.
+// String returns the action as plan files spell it: "add", "delete" or "reset".
 func (a Action) String() string {
 	switch a {
 	case Add:
@@ -32,41 +32,41 @@ func (a Action) String() string {
 	return fmt.Sprintf("Action(%d)", int(a))
 }
 
-// Deployment is one arrival: Replicas pods of one shape that come at once.
+// Deployment is a number of pods of one shape that arrive together.
 type Deployment struct {
-	Name     string // a DNS label, unique among the live Deployments of a plan
-	Replicas int    // 1 or more
+	Name     string // a DNS label; no two Deployments exist at once under one name
+	Replicas int    // pods, 1 to MaxReplicas
 	Shape    Shape
 }
 
-// Requests is what all the pods of the Deployment ask for together.
+// Requests returns the sum of the pods' requests.
 func (d Deployment) Requests() cluster.Resources {
 	return d.Shape.Requests.Times(int64(d.Replicas))
 }
 
-// Step is one change of the cluster. Deployment is the zero value for Reset; for Delete it
-// is the Deployment as it was created.
+// Step is one change of the cluster. For Delete, Deployment is the Deployment that was added;
+// for Reset it is the zero value.
 type Step struct {
 	Action     Action
 	Deployment Deployment
-	At         float64 // when, in seconds from the plan's start; 0 in plans without times
+	At         float64 // seconds from the plan's start; 0 in plans without times
 }
 
-// Plan is everything that a run does to a cluster, in order.
+// Plan is the list of all changes that a run makes to a cluster, in order.
 type Plan struct {
 	Steps []Step
 }
 
-// Fill is what a plan does between two resets.
+// Fill sums up the part of a plan between two resets.
 type Fill struct {
-	Deployments int               // created
-	Deleted     int               // of these, deleted again before the fill ended
-	Pods        int               // of all created Deployments
-	Requests    cluster.Resources // of the Deployments that live when the fill ends
+	Deployments int               // created Deployments
+	Deleted     int               // created Deployments that were deleted before the fill ended
+	Pods        int               // pods of all created Deployments
+	Requests    cluster.Resources // of the Deployments that exist when the fill ends
 }
 
-// Fills sums up each fill of the plan. There is at least one; a plan that ends with a reset
-// has an empty one at its end.
+// Fills returns a summary of each fill, at least one. A plan that ends with a reset has an
+// empty fill at its end.
 func (p Plan) Fills() []Fill {
 	out := []Fill{{}}
 	for _, s := range p.Steps {
@@ -86,8 +86,8 @@ func (p Plan) Fills() []Fill {
 	return out
 }
 
-// Tolerations are those of all the shapes in the plan, and the one for simulated nodes that
-// every pod gets.
+// Tolerations returns the tolerations that any pod of the plan has. See the function
+// Tolerations.
 func (p Plan) Tolerations() []cluster.Toleration {
 	shapes := make([]Shape, 0, len(p.Steps))
 	for _, s := range p.Steps {
@@ -98,8 +98,8 @@ func (p Plan) Tolerations() []cluster.Toleration {
 	return Tolerations(shapes)
 }
 
-// Tolerations are those of all the shapes, and the one for simulated nodes that every pod
-// gets, each once.
+// Tolerations returns the toleration of simulated nodes, which every pod gets, and the
+// tolerations of all shapes, each once.
 func Tolerations(shapes []Shape) []cluster.Toleration {
 	out := []cluster.Toleration{{Key: NodeTaint, Exists: true}}
 	seen := map[cluster.Toleration]bool{out[0]: true}
@@ -114,26 +114,27 @@ func Tolerations(shapes []Shape) []cluster.Toleration {
 	return out
 }
 
-// Validate tells whether the plan can be applied: names are DNS labels, no live name comes
-// twice, only what lives is deleted, shapes are valid.
+// Validate returns the first step that cannot be applied: because its name is not a DNS label,
+// because it adds a Deployment that exists or deletes one that does not, or because its shape
+// is not valid.
 func (p Plan) Validate() error {
-	live := map[string]bool{}
+	exists := map[string]bool{}
 	for i, s := range p.Steps {
 		d := s.Deployment
 		var err error
 		switch s.Action {
 		case Add:
-			if err = d.validate(); err == nil && live[d.Name] {
-				err = fmt.Errorf("%q is deployed already", d.Name)
+			if err = d.validate(); err == nil && exists[d.Name] {
+				err = fmt.Errorf("%q is already deployed", d.Name)
 			}
-			live[d.Name] = true
+			exists[d.Name] = true
 		case Delete:
-			if !live[d.Name] {
+			if !exists[d.Name] {
 				err = fmt.Errorf("%q is not deployed, so it cannot be deleted", d.Name)
 			}
-			delete(live, d.Name)
+			delete(exists, d.Name)
 		case Reset:
-			clear(live)
+			clear(exists)
 		default:
 			err = fmt.Errorf("%v is not an action", s.Action)
 		}
@@ -149,7 +150,7 @@ func (d Deployment) validate() error {
 		return err
 	}
 	if d.Replicas < 1 || d.Replicas > MaxReplicas {
-		return fmt.Errorf("%s: %d replicas, want 1 to %d", d.Name, d.Replicas, MaxReplicas)
+		return fmt.Errorf("%s: %d replicas are not 1 to %d", d.Name, d.Replicas, MaxReplicas)
 	}
 	if err := d.Shape.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", d.Name, err)
@@ -161,7 +162,7 @@ func (d Deployment) validate() error {
 // it becomes a label value and the start of pod names.
 func ValidateName(s string) error {
 	if p := validation.IsDNS1123Label(s); len(p) > 0 {
-		return fmt.Errorf("%q is no name for a Deployment: %s", s, strings.SplitN(p[0], " (", 2)[0])
+		return fmt.Errorf("%q cannot name a Deployment: %s", s, strings.SplitN(p[0], " (", 2)[0])
 	}
 	return nil
 }

@@ -9,14 +9,19 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-func pods(name string, n int, cpu, cpuLimit, mem, memLimit int64) Deployment {
+// amount is a request and a limit; a limit of 0 means none.
+type amount struct{ request, limit int64 }
+
+// pods returns a Deployment of n pods.
+func pods(name string, n int, cpu, mem amount) Deployment {
 	return Deployment{Name: name, Replicas: n, Shape: Shape{
-		Requests: cluster.Resources{MilliCPU: cpu, Memory: mem, Pods: 1}, Limits: cluster.Resources{MilliCPU: cpuLimit, Memory: memLimit},
+		Requests: cluster.Resources{MilliCPU: cpu.request, Memory: mem.request, Pods: 1},
+		Limits:   cluster.Resources{MilliCPU: cpu.limit, Memory: mem.limit},
 	}}
 }
 
 func TestPlanValidate(t *testing.T) {
-	a := pods("a", 1, 100, 0, 1<<20, 0)
+	a := pods("a", 1, amount{100, 0}, amount{1 << 20, 0})
 	for _, c := range []struct {
 		name  string
 		steps []Step
@@ -25,12 +30,12 @@ func TestPlanValidate(t *testing.T) {
 		{"nothing", nil, ""},
 		{"add, delete, add", []Step{{Action: Add, Deployment: a}, {Action: Delete, Deployment: a}, {Action: Add, Deployment: a}}, ""},
 		{"add, reset, add", []Step{{Action: Add, Deployment: a}, {Action: Reset}, {Action: Add, Deployment: a}}, ""},
-		{"twice", []Step{{Action: Add, Deployment: a}, {Action: Add, Deployment: a}}, `step 2 of the plan: "a" is deployed already`},
+		{"twice", []Step{{Action: Add, Deployment: a}, {Action: Add, Deployment: a}}, `step 2 of the plan: "a" is already deployed`},
 		{"delete first", []Step{{Action: Delete, Deployment: a}}, `step 1 of the plan: "a" is not deployed`},
 		{"delete after reset", []Step{{Action: Add, Deployment: a}, {Action: Reset}, {Action: Delete, Deployment: a}}, "step 3"},
-		{"name", []Step{{Action: Add, Deployment: pods("A", 1, 1, 0, 1, 0)}}, `"A" is no name`},
-		{"replicas", []Step{{Action: Add, Deployment: pods("a", 0, 1, 0, 1, 0)}}, "0 replicas"},
-		{"shape", []Step{{Action: Add, Deployment: pods("a", 1, 2, 1, 1, 0)}}, "limits.cpu"},
+		{"name", []Step{{Action: Add, Deployment: pods("A", 1, amount{1, 0}, amount{1, 0})}}, `"A" cannot name a Deployment`},
+		{"replicas", []Step{{Action: Add, Deployment: pods("a", 0, amount{1, 0}, amount{1, 0})}}, "0 replicas"},
+		{"shape", []Step{{Action: Add, Deployment: pods("a", 1, amount{2, 1}, amount{1, 0})}}, "limits.cpu"},
 		{"action", []Step{{Action: 7}}, "Action(7) is not an action"},
 	} {
 		err := Plan{Steps: c.steps}.Validate()
@@ -41,7 +46,7 @@ func TestPlanValidate(t *testing.T) {
 }
 
 func TestFills(t *testing.T) {
-	a, b := pods("a", 2, 100, 0, 1<<20, 0), pods("b", 3, 10, 0, 1<<10, 0)
+	a, b := pods("a", 2, amount{100, 0}, amount{1 << 20, 0}), pods("b", 3, amount{10, 0}, amount{1 << 10, 0})
 	got := Plan{Steps: []Step{{Action: Add, Deployment: a}, {Action: Add, Deployment: b}, {Action: Delete, Deployment: a}, {Action: Reset}, {Action: Add, Deployment: a}, {Action: Reset}}}.Fills()
 	want := []Fill{
 		{Deployments: 2, Deleted: 1, Pods: 5, Requests: cluster.Resources{MilliCPU: 30, Memory: 3 << 10, Pods: 3}},

@@ -13,28 +13,28 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// The most that a Deployment, and a pod of it, may ask for. Beyond it lies a slip.
+// Bounds that catch mistyped numbers.
 const (
-	MaxReplicas = 10_000
-	MaxGPUs     = 64
+	MaxReplicas = 10_000 // pods of one Deployment
+	MaxGPUs     = 64     // devices of one pod
 )
 
-// Shape is a kind of pod: what each pod of a Deployment asks for and where it may run.
+// Shape is what the pods of a Deployment have in common: their requests and where they may run.
 type Shape struct {
-	Name   string  // a label value; may be empty for a shape read back from a CSV
-	Weight float64 // how often it is drawn, relative to the other shapes of the list
+	Name   string  // a label value; empty for shapes that are read from a plan
+	Weight float64 // relative probability of being drawn, 0 or more
 
 	Requests cluster.Resources // of one pod; Pods is 1
-	Limits   cluster.Resources // CPU and memory; 0 means no limit; Pods and GPU are 0
+	Limits   cluster.Resources // of one pod; only CPU and memory; 0 means no limit
 
-	Labels       map[string]string // further labels of the pods
+	Labels       map[string]string // of the pods, besides those that runsim sets
 	NodeSelector map[string]string
 	Tolerations  []cluster.Toleration
-	GPUModels    []string // GPU models that may serve the pods; empty: any
+	GPUModels    []string // GPU models that the pods accept; empty means any
 }
 
-// Validate tells what Kubernetes or the generator would not accept. Every error names the
-// field as the shapes file spells it.
+// Validate returns every value that Kubernetes or the generator would refuse. Each error
+// begins with the field's name in a shapes file.
 func (s Shape) Validate() error {
 	var errs []error
 	add := func(field, format string, a ...any) {
@@ -60,16 +60,16 @@ func (s Shape) Validate() error {
 		add("requests.gpuMilli", "%d is not 1 to %d thousandths of one device", r.GPUMilli, cluster.DeviceMilli-1)
 	}
 	if r.GPUMilli > 0 && r.GPU > 0 {
-		add("requests.gpuMilli", "a pod has whole GPUs or a share of one, not both")
+		add("requests.gpuMilli", "a pod can request whole GPUs or a share of one, not both")
 	}
 	if slices.Contains(s.GPUModels, "") {
-		add("gpuModels", "a model has no name")
+		add("gpuModels", "a model's name is empty")
 	}
 	if r.Pods != 1 {
-		add("requests.pods", "%d; a shape is one pod", r.Pods)
+		add("requests.pods", "%d must be 1: a shape is one pod", r.Pods)
 	}
 	if l.Pods != 0 || l.GPU != 0 || l.GPUMilli != 0 {
-		add("limits", "only CPU and memory have a limit of their own")
+		add("limits", "only CPU and memory can have limits")
 	}
 	if l.MilliCPU != 0 && l.MilliCPU < r.MilliCPU {
 		add("limits.cpu", "%s is less than the request of %s", cluster.FormatCPU(l.MilliCPU), cluster.FormatCPU(r.MilliCPU))
@@ -85,7 +85,7 @@ func (s Shape) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateLabels checks keys and values; own keeps the keys that runsim sets itself free.
+// validateLabels checks keys and values. With own, keys that runsim sets are refused.
 func validateLabels(field string, labels map[string]string, own bool, add func(field, format string, a ...any)) {
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		at := field + "." + k
@@ -96,14 +96,14 @@ func validateLabels(field string, labels map[string]string, own bool, add func(f
 			add(at, "%q: %s", labels[k], p[0])
 		}
 		if own && (k == LabelManagedBy || k == LabelName || strings.HasPrefix(k, "gnnsched.io/")) {
-			add(at, "is set by runsim itself")
+			add(at, "is set by runsim")
 		}
 	}
 }
 
 func validateToleration(at string, t cluster.Toleration, add func(field, format string, a ...any)) {
 	if t.Key == "" && !t.Exists {
-		add(at+".key", "is needed with the operator Equal")
+		add(at+".key", "is required with the operator Equal")
 	}
 	if t.Key != "" {
 		if p := validation.IsQualifiedName(t.Key); len(p) > 0 {

@@ -38,7 +38,7 @@ func TestExampleShapesFile(t *testing.T) {
 	}
 }
 
-// The comment in the built-in file promises which resource ends a filling on usual nodes.
+// The comment in shapes_default.yaml says which resource ends a fill on usual nodes.
 func TestDefaultShapesFillTheCPUFirst(t *testing.T) {
 	var sum cluster.Resources
 	var weight float64
@@ -71,7 +71,7 @@ func TestReadShapesRejects(t *testing.T) {
 		{"two documents", ok + "\n---\n" + ok, "more than one YAML document"},
 		{"no name", "shapes: [{requests: {cpu: 1}}]", "f: shapes[0].name: is missing"},
 		{"bad name", "shapes: [{name: 'a b'}]", `f: shapes[0].name: "a b"`},
-		{"name twice", "shapes: [{name: a}, {name: a}]", `f: shapes[1].name: "a" is the name of shapes[0] already`},
+		{"name twice", "shapes: [{name: a}, {name: a}]", `f: shapes[1].name: "a" is also the name of shapes[0]`},
 		{"negative weight", "shapes: [{name: a, weight: -1}]", "f: shapes[0].weight: -1 must be 0 or more"},
 		{"no weight at all", "shapes: [{name: a, weight: 0}]", "f: shapes: every weight is 0"},
 		{"cpu", "shapes: [{name: a, requests: {cpu: much}}]", `f: shapes[0].requests.cpu: "much" is no amount of CPU`},
@@ -82,11 +82,11 @@ func TestReadShapesRejects(t *testing.T) {
 		{"memory limit", "shapes: [{name: a, requests: {memory: 2Gi}, limits: {memory: 1Gi}}]", "f: shapes[0].limits.memory: 1Gi is less than"},
 		{"label", "shapes: [{name: a, labels: {'x y': z}}]", "f: shapes[0].labels.x y: "},
 		{"label value", "shapes: [{name: a, labels: {x: 'y z'}}]", `f: shapes[0].labels.x: "y z"`},
-		{"our label", "shapes: [{name: a, labels: {gnnsched.io/run: z}}]", "f: shapes[0].labels.gnnsched.io/run: is set by runsim itself"},
+		{"our label", "shapes: [{name: a, labels: {gnnsched.io/run: z}}]", "f: shapes[0].labels.gnnsched.io/run: is set by runsim"},
 		{"selector", "shapes: [{name: a, nodeSelector: {x: '*'}}]", `f: shapes[0].nodeSelector.x: "*"`},
 		{"operator", "shapes: [{name: a, tolerations: [{key: k, operator: In}]}]", `f: shapes[0].tolerations[0].operator: "In"`},
 		{"effect", "shapes: [{name: a, tolerations: [{key: k, effect: Never}]}]", `f: shapes[0].tolerations[0].effect: "Never"`},
-		{"toleration key", "shapes: [{name: a, tolerations: [{value: v}]}]", "f: shapes[0].tolerations[0].key: is needed"},
+		{"toleration key", "shapes: [{name: a, tolerations: [{value: v}]}]", "f: shapes[0].tolerations[0].key: is required"},
 		{"toleration value", "shapes: [{name: a, tolerations: [{key: k, operator: Exists, value: v}]}]", "f: shapes[0].tolerations[0].value: must be empty"},
 	} {
 		_, err := ReadShapes("f", []byte(c.yaml))

@@ -19,25 +19,25 @@ import (
 //go:embed shapes_default.yaml
 var defaultShapes []byte
 
-// DefaultShapes is the built-in list: five shapes from a small web server to a batch job.
+// DefaultShapes returns the built-in shapes, from a small web server to a batch job.
 func DefaultShapes() []Shape {
 	s, err := ReadShapes("built-in shapes", defaultShapes)
 	if err != nil {
-		panic(err) // the file is part of the program
+		panic(err) // a fault of the embedded file
 	}
 	return s
 }
 
-// shapeFile is the YAML that --shapes names.
+// shapeFile is the content of a shapes file.
 type shapeFile struct {
 	Shapes []shapeEntry `json:"shapes"`
 }
 
 type shapeEntry struct {
 	Name         string            `json:"name"`
-	Weight       *float64          `json:"weight,omitempty"`   // 1 where it is left out
-	Requests     json.RawMessage   `json:"requests,omitempty"` // cluster.Resources, read later
-	Limits       json.RawMessage   `json:"limits,omitempty"`   // so that errors say where
+	Weight       *float64          `json:"weight,omitempty"`   // default: 1
+	Requests     json.RawMessage   `json:"requests,omitempty"` // cluster.Resources, decoded later
+	Limits       json.RawMessage   `json:"limits,omitempty"`   // so that errors name the field
 	Labels       map[string]string `json:"labels,omitempty"`
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	Tolerations  []tolerationEntry `json:"tolerations,omitempty"`
@@ -51,8 +51,9 @@ type tolerationEntry struct {
 	Effect   string `json:"effect,omitempty"` // empty means every effect
 }
 
-// ReadShapes decodes a shapes file. It is strict: an unknown or doubled field, a second
-// document and a value that Kubernetes would refuse are errors, which name file and field.
+// ReadShapes decodes a shapes file. Unknown and repeated fields, a second YAML document and
+// values that Kubernetes would refuse are errors. The error lists every fault, each with the
+// given file name and its field.
 func ReadShapes(file string, data []byte) ([]Shape, error) {
 	doc, err := onlyDocument(data)
 	if err != nil {
@@ -86,13 +87,13 @@ func (f shapeFile) convert(file string) ([]Shape, error) {
 		if e.Name == "" {
 			errs = append(errs, fmt.Errorf("%s.name: is missing", at))
 		} else if first, twice := seen[e.Name]; twice {
-			errs = append(errs, fmt.Errorf("%s.name: %q is the name of shapes[%d] already", at, e.Name, first))
+			errs = append(errs, fmt.Errorf("%s.name: %q is also the name of shapes[%d]", at, e.Name, first))
 		}
 		seen[e.Name], out[i] = i, s
 		weight += s.Weight
 	}
 	if len(errs) == 0 && weight <= 0 {
-		errs = append(errs, fmt.Errorf("%s: shapes: every weight is 0, so no shape can be drawn", file))
+		errs = append(errs, fmt.Errorf("%s: shapes: every weight is 0; at least one must be higher", file))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func (e shapeEntry) shape() (Shape, error) {
 	read(&s.Requests, "requests", e.Requests)
 	read(&s.Limits, "limits", e.Limits)
 	if s.Requests.Pods > 1 {
-		errs = append(errs, fmt.Errorf("requests.pods: %d; a shape is one pod", s.Requests.Pods))
+		errs = append(errs, fmt.Errorf("requests.pods: %d must be 1: a shape is one pod", s.Requests.Pods))
 	}
 	s.Requests.Pods = 1
 	for i, t := range e.Tolerations {
@@ -133,8 +134,8 @@ func (e shapeEntry) shape() (Shape, error) {
 	return s, errors.Join(errs...)
 }
 
-// onlyDocument returns the one YAML document of data; decoders read the first and would
-// silently leave out the rest.
+// onlyDocument returns the one YAML document of data. Decoders would read the first document
+// and silently ignore the rest.
 func onlyDocument(data []byte) ([]byte, error) {
 	r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	var only []byte
@@ -150,7 +151,7 @@ func onlyDocument(data []byte) ([]byte, error) {
 			continue // comments or nothing
 		}
 		if only != nil {
-			return nil, errors.New("there is more than one YAML document in it")
+			return nil, errors.New("the file has more than one YAML document")
 		}
 		only = doc
 	}
@@ -160,7 +161,7 @@ func onlyDocument(data []byte) ([]byte, error) {
 	return only, nil
 }
 
-// flatten returns the errors that errors.Join put together.
+// flatten returns the single errors inside errors.Join.
 func flatten(err error) []error {
 	if err == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// MarshalJSON implements json.Marshaler: the form that an entry of a shapes file has.
+// MarshalJSON implements json.Marshaler. The result has the form of an entry in a shapes file.
 func (s Shape) MarshalJSON() ([]byte, error) {
 	e := shapeEntry{Name: s.Name, Weight: &s.Weight, Labels: s.Labels, NodeSelector: s.NodeSelector, GPUModels: s.GPUModels}
 	requests := s.Requests
@@ -35,8 +35,8 @@ func optional(r cluster.Resources) (json.RawMessage, error) {
 	return json.Marshal(r)
 }
 
-// UnmarshalJSON implements json.Unmarshaler, as strictly as ReadShapes. What it reads need
-// not be valid.
+// UnmarshalJSON implements json.Unmarshaler. Like ReadShapes it refuses unknown fields, but it
+// does not validate the shape.
 func (s *Shape) UnmarshalJSON(b []byte) error {
 	var e shapeEntry
 	if err := cluster.DecodeStrict(b, &e); err != nil {

@@ -230,7 +230,7 @@ func TestRunRefuses(t *testing.T) {
 		{"bad scheduler", nil, func(c *Config) { c.SchedulerName = "My Scheduler" }, `scheduler name "My Scheduler"`, ""},
 		{"bad namespace", nil, func(c *Config) { c.Namespace = "a.b" }, `namespace "a.b"`, ""},
 		{"negative", nil, func(c *Config) { c.Settle = -1 }, "must not be negative", ""},
-		{"bad plan", nil, func(c *Config) { c.Plan.Steps = append(c.Plan.Steps, arrival("c", 1)) }, `"c" is deployed already`, ""},
+		{"bad plan", nil, func(c *Config) { c.Plan.Steps = append(c.Plan.Steps, arrival("c", 1)) }, `"c" is already deployed`, ""},
 		{"no client", nil, func(c *Config) { c.Client = nil }, "needs a client", ""},
 	} {
 		toy := fakecluster.New(c.objects...)

@@ -55,7 +55,7 @@ func TestReadArrivals(t *testing.T) {
 		{"arrival,lifetime,cpu_request,mem_request\n1,-2,1,1Gi\n", "f:2:3: lifetime: -2 is negative"},
 		{"arrival,name,cpu_request,mem_request\n1,No Name,1,1Gi\n", "f:2:3: name: "},
 		{"arrival,cpu_request,mem_request,gpu_request\n1,1,1Gi,half\n", `f:2:9: gpu_request: "half"`},
-		{"arrival,cpu_request,mem_request\n1,1\n", "f:2: it has 2 fields where 3 are due"},
+		{"arrival,cpu_request,mem_request\n1,1\n", "f:2: the row has 2 fields, not 3"},
 	} {
 		if _, err := read(strings.NewReader(c.text), "f"); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q in it", c.text, err, c.want)

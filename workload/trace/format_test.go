@@ -37,7 +37,7 @@ func TestRead(t *testing.T) {
 		{name: "plan without a header", text: "a,1,1,,1Gi,,add\nb,1,1,,1Gi,,add\n", format: "auto", is: "plan", first: "a", at: 1},
 		{name: "arrivals as openb", text: arrivalsCSV, format: "openb", err: "f:1: column cpu_milli is missing; an openb pod list has"},
 		{name: "openb as arrivals", text: podList, format: "arrivals", err: "f:2:6: pod_count: "},
-		{name: "node list", text: "sn,cpu_milli,memory_mib,gpu,model\n", format: "auto", err: "f:1: this is an openb node list where an openb pod list is due"},
+		{name: "node list", text: "sn,cpu_milli,memory_mib,gpu,model\n", format: "auto", err: "f:1: this is an openb node list, but an openb pod list is needed"},
 		{name: "nothing", format: "auto", err: "f: the file is empty"},
 		{name: "fault", text: podList + "c,x,1,0,0,,\n", format: "auto", err: `f:5:3: cpu_milli: "x" is not a whole number`},
 	} {

@@ -19,7 +19,7 @@ func (openbFormat) Matches(columns []string) bool {
 }
 
 func (f openbFormat) Read(r io.Reader, file string) (File, error) {
-	pods, err := openb.Collect(openb.Pods(r, file), file)
+	pods, err := openb.ReadPods(r, file)
 	if err != nil {
 		return File{}, err
 	}

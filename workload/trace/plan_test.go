@@ -15,9 +15,14 @@ import (
 	"gnnsched/workload"
 )
 
-func pods(name string, n int, cpu, cpuLimit, mem, memLimit int64) workload.Deployment {
+// amount is a request and a limit; a limit of 0 means none.
+type amount struct{ request, limit int64 }
+
+// pods returns a Deployment of n pods.
+func pods(name string, n int, cpu, mem amount) workload.Deployment {
 	return workload.Deployment{Name: name, Replicas: n, Shape: workload.Shape{
-		Requests: cluster.Resources{MilliCPU: cpu, Memory: mem, Pods: 1}, Limits: cluster.Resources{MilliCPU: cpuLimit, Memory: memLimit},
+		Requests: cluster.Resources{MilliCPU: cpu.request, Memory: mem.request, Pods: 1},
+		Limits:   cluster.Resources{MilliCPU: cpu.limit, Memory: mem.limit},
 	}}
 }
 
@@ -25,21 +30,21 @@ func TestReadPlanOfExampleFiles(t *testing.T) {
 	const mi, gi = 1 << 20, 1 << 30
 	for file, want := range map[string][]workload.Step{
 		"aaml.csv": {
-			{Action: workload.Add, Deployment: pods("copper-hat", 8, 1000, 1000, 2*gi, 2*gi)},
-			{Action: workload.Add, Deployment: pods("sudden-kite", 14, 1000, 1000, 2*gi, 2*gi)},
-			{Action: workload.Add, Deployment: pods("linear-soup", 5, 1000, 1000, 2*gi, 2*gi)},
+			{Action: workload.Add, Deployment: pods("copper-hat", 8, amount{1000, 1000}, amount{2 * gi, 2 * gi})},
+			{Action: workload.Add, Deployment: pods("sudden-kite", 14, amount{1000, 1000}, amount{2 * gi, 2 * gi})},
+			{Action: workload.Add, Deployment: pods("linear-soup", 5, amount{1000, 1000}, amount{2 * gi, 2 * gi})},
 		},
 		"aaml-deletes.csv": {
-			{Action: workload.Add, Deployment: pods("copper-hat", 3, 250, 500, 1536*mi, 2*gi)},
-			{Action: workload.Add, Deployment: pods("sudden-kite", 1, 3500, 3500, 256*mi, 512*mi)},
-			{Action: workload.Delete, Deployment: pods("copper-hat", 3, 250, 500, 1536*mi, 2*gi)},
-			{Action: workload.Add, Deployment: pods("copper-hat", 2, 100, 500, 3584*mi, 4*gi)},
+			{Action: workload.Add, Deployment: pods("copper-hat", 3, amount{250, 500}, amount{1536 * mi, 2 * gi})},
+			{Action: workload.Add, Deployment: pods("sudden-kite", 1, amount{3500, 3500}, amount{256 * mi, 512 * mi})},
+			{Action: workload.Delete, Deployment: pods("copper-hat", 3, amount{250, 500}, amount{1536 * mi, 2 * gi})},
+			{Action: workload.Add, Deployment: pods("copper-hat", 2, amount{100, 500}, amount{3584 * mi, 4 * gi})},
 		},
 		"runsim.csv": {
-			{Action: workload.Add, Deployment: pods("brave-otter", 5, 250, 500, 512*mi, 1*gi)},
-			{Action: workload.Add, Deployment: pods("calm-heron", 7, 2000, 4000, 2*gi, 4*gi)},
+			{Action: workload.Add, Deployment: pods("brave-otter", 5, amount{250, 500}, amount{512 * mi, 1 * gi})},
+			{Action: workload.Add, Deployment: pods("calm-heron", 7, amount{2000, 4000}, amount{2 * gi, 4 * gi})},
 			{Action: workload.Reset},
-			{Action: workload.Add, Deployment: pods("witty-lynx", 6, 500, 1000, 4*gi, 4*gi)},
+			{Action: workload.Add, Deployment: pods("witty-lynx", 6, amount{500, 1000}, amount{4 * gi, 4 * gi})},
 		},
 	} {
 		f, err := os.Open(filepath.Join("testdata", file))
@@ -59,7 +64,7 @@ func TestReadPlanOfExampleFiles(t *testing.T) {
 
 func TestReadPlanIsLiberal(t *testing.T) {
 	const head = "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\n"
-	one := []workload.Step{{Action: workload.Add, Deployment: pods("a", 2, 100, 0, 1<<27, 0)}}
+	one := []workload.Step{{Action: workload.Add, Deployment: pods("a", 2, amount{100, 0}, amount{1 << 27, 0})}}
 	for _, c := range []struct{ name, in string }{
 		{"canonical", head + "a,2,100m,,128Mi,,add\n"},
 		{"no header", "a,2,100m,,128Mi,,add"},
@@ -118,10 +123,10 @@ func TestReadPlanRejects(t *testing.T) {
 		{"memory limit", head + "a,2,1,1,1Gi,1Mi,add\n", "f:2:13: mem_limit: 1Mi is less than the request of 1Gi"},
 		{"no pods", head + "a,0,1,1,1Gi,1Gi,add\n", "f:2:3: pod_count: a deployment needs at least 1 pod"},
 		{"pods", head + "a,2.5,1,1,1Gi,1Gi,add\n", `f:2:3: pod_count: "2.5" is not a number of pods`},
-		{"name", head + "A_b,2,1,1,1Gi,1Gi,add\n", `f:2:1: name: "A_b" is no name for a Deployment`},
+		{"name", head + "A_b,2,1,1,1Gi,1Gi,add\n", `f:2:1: name: "A_b" cannot name a Deployment`},
 		{"delete", head + "a,2,1,1,1Gi,1Gi,delete\n", `f:2:1: name: "a" is not deployed at this point`},
 		{"delete after reset", head + "a,2,1,1,1Gi,1Gi,add\n,,,,,,reset\na,2,1,1,1Gi,1Gi,delete\n", "f:4:1: name: "},
-		{"short", head + "a,2,1\n", "f:2: it has 3 fields where 7 are due"},
+		{"short", head + "a,2,1\n", "f:2: the row has 3 fields, not 7"},
 		{"quotes", head + "\"a,2\n", "f:2:"},
 	} {
 		_, err := ReadPlan(strings.NewReader(c.in), "f")

@@ -9,9 +9,9 @@ import (
 	"gnnsched/workload"
 )
 
-// Trace is the pods at the times at which they were created, for as long as they lived. The
-// trace counts whole seconds, so a pod that was gone in the second of its creation lived for
-// one. A pod without a creation time comes a second after the one before it, and one without a
+// Trace returns the pods at their creation times with their recorded lifetimes. The recording
+// has whole seconds, so a pod that was created and deleted in the same second lives for one. A
+// pod without a creation time arrives one second after the pod before it. A pod without a
 // deletion time stays.
 func Trace(pods []Pod) workload.Trace {
 	out := make(workload.Trace, len(pods))
@@ -29,7 +29,7 @@ func Trace(pods []Pod) workload.Trace {
 	return out.FromZero()
 }
 
-// InOrder is the pods one after another, a unit of time apart, and they stay.
+// InOrder returns the pods in their order, one unit of time apart. They stay.
 func InOrder(pods []Pod) workload.Trace {
 	out := make(workload.Trace, len(pods))
 	for i, p := range pods {
@@ -42,26 +42,28 @@ func (p Pod) arrival(at float64) workload.Arrival {
 	return workload.Arrival{At: at, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: p.Name, Replicas: 1, Shape: p.Shape()}}
 }
 
-// ErrNoGPU is returned where no pod asks for a GPU, so that no load of GPUs can be reached.
-var ErrNoGPU = errors.New("no pod of the trace asks for a GPU")
+// ErrNoGPU is Inflate's error if no pod requests a GPU.
+var ErrNoGPU = errors.New("no pod of the trace requests a GPU")
 
-// Inflate is the arrivals of the published protocol: the pods shuffled, then pods drawn from
-// them uniformly with replacement, until what is asked for reaches factor times the capacity
-// (thousandths of a GPU; GPUMilli of the nodes). On a cluster that less than the trace fills,
-// the shuffled pods end there. A pod that is there again has a number behind its name, from 2.
-// Equal arguments give equal arrivals.
+// Inflate returns the arrivals of the published experiments: the pods in random order, followed
+// by pods that are drawn from them uniformly with replacement. The list ends once factor times
+// the capacity is requested; a small cluster may need only some of the shuffled pods. A pod
+// that is repeated gets a number from 2 behind its name.
+//
+// The capacity is in thousandths of a GPU, see [GPUMilli]. factor is over 0 and at most 100;
+// the published one is 1.3. Equal arguments give equal arrivals.
 func Inflate(pods []Pod, factor float64, capacity int64, seed uint64) ([]Pod, error) {
 	if !(factor > 0 && factor <= 100) {
-		return nil, fmt.Errorf("inflation %v is not over 0 and at most 100; 1.3 asks for 130%% of the cluster's GPUs", factor)
+		return nil, fmt.Errorf("inflation factor %v must be over 0 and at most 100; 1.3 requests 130%% of the cluster's GPUs", factor)
 	}
 	if capacity <= 0 {
-		return nil, errors.New("the cluster has no GPUs, which the inflation is relative to")
+		return nil, errors.New("the cluster has no GPUs, so its GPU requests cannot be inflated")
 	}
-	var ask int64
+	var once int64
 	for _, p := range pods {
-		ask += p.Requests().TotalGPUMilli()
+		once += p.Requests().TotalGPUMilli()
 	}
-	if ask == 0 {
+	if once == 0 {
 		return nil, ErrNoGPU
 	}
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -69,7 +71,7 @@ func Inflate(pods []Pod, factor float64, capacity int64, seed uint64) ([]Pod, er
 	target := int64(math.Ceil(factor * float64(capacity)))
 	var out []Pod
 	taken := make(map[string]bool, len(pods))
-	for asked := int64(0); asked < target; {
+	for requested := int64(0); requested < target; {
 		i := rng.IntN(len(pods))
 		if len(out) < len(order) {
 			i = order[len(out)]
@@ -77,7 +79,7 @@ func Inflate(pods []Pod, factor float64, capacity int64, seed uint64) ([]Pod, er
 		p := pods[i]
 		p.Name = workload.FreeName(p.Name, taken)
 		taken[p.Name] = true
-		asked += p.Requests().TotalGPUMilli()
+		requested += p.Requests().TotalGPUMilli()
 		out = append(out, p)
 	}
 	return out, nil

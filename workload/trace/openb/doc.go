@@ -1,11 +1,16 @@
-// Package openb reads the openb trace, a production cluster that shares GPUs (Weng et al.,
-// "Beware of Fragmentation", USENIX ATC 2023), as plain values, and makes workloads of it.
+// Package openb reads the openb trace, a recording of a production cluster that shares GPUs
+// (Weng et al., "Beware of Fragmentation", USENIX ATC 2023), and makes workloads from it.
 //
 //	nodes, err := openb.LoadNodes("openb_node_list_gpu_node.csv")
 //	pods, err := openb.LoadPods("openb_pod_list_default.csv")
-//	arrivals, err := openb.Inflate(pods, 1.3, openb.GPUMilli(nodes), seed) // the published protocol
-//	trace := openb.InOrder(arrivals)                                       // or openb.Trace(pods), by their times
+//	trace := openb.Trace(pods) // the pods at their recorded times
 //
-// [Nodes] and [Pods] stream a file record by record. Columns are found by the header, in any
-// order and beside others; every error has the form file:line:column.
+// The published experiments use no times. They shuffle the pods and repeat some of them until
+// 130% of the cluster's GPUs are requested:
+//
+//	arrivals, err := openb.Inflate(pods, 1.3, openb.GPUMilli(nodes), seed)
+//	trace := openb.InOrder(arrivals)
+//
+// Files are CSVs with a header. Columns may come in any order and beside others. Errors begin
+// with file, line and column.
 package openb

@@ -7,16 +7,16 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// maxPods is how many pods the trace's own tooling lets on a node: too many to matter.
+// maxPods is the pod limit of each node in the trace's own simulator. It is never reached.
 const maxPods = 1001
 
-// Node is a machine of the trace.
+// Node is a row of a node list.
 type Node struct {
 	Name      string
 	MilliCPU  int64  // thousandths of a core
 	MemoryMiB int64  // MiB
-	GPUs      int64  // devices of cluster.DeviceMilli each
-	Model     string // of the devices; empty where there are none
+	GPUs      int64  // devices
+	Model     string // of the devices; empty if there are none
 }
 
 func (n Node) name() string { return n.Name }
@@ -32,9 +32,9 @@ type nodeRow struct {
 func (r nodeRow) node() (n Node, column string, err error) {
 	switch {
 	case r.CPUMilli == 0:
-		return n, "cpu_milli", errors.New("is 0; a node offers CPU")
+		return n, "cpu_milli", errors.New("is 0; a node must offer CPU")
 	case r.MemoryMiB == 0:
-		return n, "memory_mib", errors.New("is 0; a node offers memory")
+		return n, "memory_mib", errors.New("is 0; a node must offer memory")
 	case r.GPU > cluster.MaxDevices:
 		return n, "gpu", fmt.Errorf("%d is more than the %d devices that a node may have", r.GPU, cluster.MaxDevices)
 	case r.GPU > 0 && r.Model == "":
@@ -46,7 +46,7 @@ func (r nodeRow) node() (n Node, column string, err error) {
 	return Node{Name: r.Name, MilliCPU: int64(r.CPUMilli), MemoryMiB: int64(r.MemoryMiB), GPUs: int64(r.GPU), Model: r.Model}, "", nil
 }
 
-// inRange finds slips of the unit.
+// inRange returns an error for amounts that are so large that their unit must be wrong.
 func inRange(cpu, memory amount) (column string, err error) {
 	if cpu > cluster.MaxMilliCPU {
 		return "cpu_milli", fmt.Errorf("%d is more than %d thousandths of a core; is it in another unit?", cpu, cluster.MaxMilliCPU)
@@ -57,12 +57,12 @@ func inRange(cpu, memory amount) (column string, err error) {
 	return "", nil
 }
 
-// Allocatable is what the node offers.
+// Allocatable returns the resources that the node offers to pods.
 func (n Node) Allocatable() cluster.Resources {
 	return cluster.Resources{MilliCPU: n.MilliCPU, Memory: n.MemoryMiB << 20, GPU: n.GPUs, Pods: maxPods}
 }
 
-// Cluster is the node with nothing running on it. Its devices are known one by one.
+// Cluster returns the node without pods, with each of its devices free.
 func (n Node) Cluster() *cluster.Node {
 	out := &cluster.Node{Name: n.Name, Allocatable: n.Allocatable(), GPUModel: n.Model, Generation: 1}
 	if n.GPUs > 0 {
@@ -71,7 +71,7 @@ func (n Node) Cluster() *cluster.Node {
 	return out
 }
 
-// ClusterNodes returns the nodes with nothing running on them, in their order.
+// ClusterNodes returns all nodes without pods, in their order.
 func ClusterNodes(nodes []Node) []*cluster.Node {
 	out := make([]*cluster.Node, len(nodes))
 	for i, n := range nodes {
@@ -80,7 +80,7 @@ func ClusterNodes(nodes []Node) []*cluster.Node {
 	return out
 }
 
-// GPUMilli is what the GPUs of all nodes have to give, in thousandths of a device.
+// GPUMilli returns the GPU capacity of all nodes together, in thousandths of a device.
 func GPUMilli(nodes []Node) (sum int64) {
 	for _, n := range nodes {
 		sum += n.GPUs * cluster.DeviceMilli
@@ -88,15 +88,15 @@ func GPUMilli(nodes []Node) (sum int64) {
 	return sum
 }
 
-// machine is what nodes that are alike have in common.
+// machine is a kind of node.
 type machine struct {
 	milliCPU, memoryMiB, gpus int64
 	model                     string
 }
 
-// Sample returns a share of the nodes in their order: at least count of them (all, where there
-// are no more), so that machines of each kind (CPU, memory, GPUs and model) are there in
-// proportion, rounded, but at least one. Within a kind they are taken evenly over the list.
+// Sample returns at least count of the nodes, in their order, or all if there are not so many.
+// Each kind of machine (CPU, memory, GPUs and model) keeps its share, rounded, and at least one
+// node. The nodes of a kind are taken at even distances in the list.
 func Sample(nodes []Node, count int) []Node {
 	if count >= len(nodes) {
 		return nodes
@@ -106,7 +106,7 @@ func Sample(nodes []Node, count int) []Node {
 		all[n.machine()]++
 	}
 	share := float64(count) / float64(len(nodes))
-	for ; ; share *= 1.001 { // rounding may leave one or two too few
+	for ; ; share *= 1.001 { // rounding down may give too few nodes
 		seen, out := map[machine]int{}, []Node(nil)
 		for _, n := range nodes {
 			m := n.machine()

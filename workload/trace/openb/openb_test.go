@@ -53,8 +53,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// The columns may come in any order and beside others, and those that say no more than
-// requests may be missing.
+// Columns may come in any order and beside others, and optional ones may be missing.
 func TestColumns(t *testing.T) {
 	want := []Pod{{Name: "a", MilliCPU: 500, MemoryMiB: 1024, GPUs: 1, GPUMilli: 250, Created: NoTime, Deleted: NoTime, Scheduled: NoTime}}
 	for name, text := range map[string]string{
@@ -65,7 +64,7 @@ func TestColumns(t *testing.T) {
 		"spaces, case, CRLF": "\xef\xbb\xbfName, CPU milli ,memory_mib,num_gpu,gpu_milli\r\n a , 500,1024,1,250\r\n",
 		"comments":           "# by hand\nname,cpu_milli,memory_mib,num_gpu,gpu_milli\n\n# one\na,500,1024,1,250\n",
 	} {
-		got, err := Collect(Pods(strings.NewReader(text), "f"), "f")
+		got, err := ReadPods(strings.NewReader(text), "f")
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -79,45 +78,45 @@ func TestErrors(t *testing.T) {
 	const pods, nodes = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\n", "sn,cpu_milli,memory_mib,gpu,model\n"
 	for _, c := range []struct{ text, want string }{
 		{"", "f: the file is empty"},
-		{pods, "f: it has a header and nothing below it"},
+		{pods, "f: the file has a header but no rows"},
 		{"name,cpu_milli,memory_mib,num_gpu\n", "f:1: column gpu_milli is missing; an openb pod list has the columns name, cpu_milli, "},
 		{"name,name,cpu_milli,memory_mib,num_gpu,gpu_milli\n", "f:1: column name is there twice"},
-		{nodes, "f:1: this is an openb node list where an openb pod list is due"},
+		{nodes, "f:1: this is an openb node list, but an openb pod list is needed"},
 		{pods + "a,x,1,0,0,,,\n", `f:2:3: cpu_milli: "x" is not a whole number`},
 		{pods + "a,1.5,1,0,0,,,\n", `f:2:3: cpu_milli: "1.5" is not a whole number`},
 		{pods + "a,-1,1,0,0,,,\n", "f:2:3: cpu_milli: -1 is negative; write 0 or more"},
 		{pods + "a,,1,0,0,,,\n", "f:2:3: cpu_milli: is empty"},
 		{pods + "a,1,1,,0,,,\n", "f:2:7: num_gpu: is empty"},
 		{pods + "a,1,99999999999,0,0,,,\n", "f:2:5: memory_mib: 99999999999 is more than 16777216 MiB; is it in another unit?"},
-		{pods + "a,1,1,0,0,,,\nb,1,1,0,5,,,\n", "f:3:9: gpu_milli: 5 of no GPU; write 0, or a num_gpu of 1"},
+		{pods + "a,1,1,0,0,,,\nb,1,1,0,5,,,\n", "f:3:9: gpu_milli: 5 with a num_gpu of 0; write 0 here or 1 there"},
 		{pods + "a,1,1,1,0,,,\n", "f:2:9: gpu_milli: 0 is not 1 to 1000 thousandths of the GPU"},
 		{pods + "a,1,1,1,1001,,,\n", "f:2:9: gpu_milli: 1001 is not 1 to 1000"},
-		{pods + "a,1,1,2,500,,,\n", "f:2:9: gpu_milli: 500 with a num_gpu of 2; only a pod with one GPU may share it, others have 1000"},
+		{pods + "a,1,1,2,500,,,\n", "f:2:9: gpu_milli: 500 with a num_gpu of 2; only a pod with one GPU can share it, other pods have 1000"},
 		{pods + "a,1,1,65,1000,,,\n", "f:2:7: num_gpu: 65 is more than the 64 devices"},
-		{pods + "a,1,1,1,500,T4||G2,,\n", "f:2:13: gpu_spec: names no model between two |"},
+		{pods + "a,1,1,1,500,T4||G2,,\n", "f:2:13: gpu_spec: has an empty model between two |"},
 		{pods + "a,1,1,1,500,,9,8\n", "f:2:16: deletion_time: 8 is before the creation_time 9"},
 		{pods + "a,1,1,1,500,,-9,8\n", "f:2:14: creation_time: -9 is negative"},
-		{pods + "a,1,1,1,500,,soon,8\n", `f:2:14: creation_time: "soon" is no time in seconds`},
-		{pods + "a,1,1,1\n", "f:2: it has 4 fields where 8 are due"},
-		{pods + "a,1,1,0,0,,,\na,1,1,0,0,,,\n", `f:3:1: name: "a" is in an earlier row already`},
-		{pods + "A b,1,1,0,0,,,\n", `f:2:1: name: "A b" is no name: `},
+		{pods + "a,1,1,1,500,,soon,8\n", `f:2:14: creation_time: "soon" is not a time in seconds`},
+		{pods + "a,1,1,1\n", "f:2: the row has 4 fields, not 8"},
+		{pods + "a,1,1,0,0,,,\na,1,1,0,0,,,\n", `f:3:1: name: "a" is also the name of an earlier row`},
+		{pods + "A b,1,1,0,0,,,\n", `f:2:1: name: "A b" is not a valid name: `},
 		{pods + "\"a,1\n", "f:2:6: extraneous or missing \" in quoted-field"},
 	} {
-		_, err := Collect(Pods(strings.NewReader(c.text), "f"), "f")
+		_, err := ReadPods(strings.NewReader(c.text), "f")
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%q:\n got %v\nwant %s", c.text, err, c.want)
 		}
 	}
 	for _, c := range []struct{ text, want string }{
-		{pods, "f:1: this is an openb pod list where an openb node list is due"},
+		{pods, "f:1: this is an openb pod list, but an openb node list is needed"},
 		{"sn,cpu_milli,memory_mib,gpu\n", "f:1: column model is missing; an openb node list has the columns sn, "},
-		{nodes + "n,0,1,0,\n", "f:2:3: cpu_milli: is 0; a node offers CPU"},
-		{nodes + "n,1,0,0,\n", "f:2:5: memory_mib: is 0; a node offers memory"},
+		{nodes + "n,0,1,0,\n", "f:2:3: cpu_milli: is 0; a node must offer CPU"},
+		{nodes + "n,1,0,0,\n", "f:2:5: memory_mib: is 0; a node must offer memory"},
 		{nodes + "n,1,1,65,T4\n", "f:2:7: gpu: 65 is more than the 64 devices"},
 		{nodes + "n,1,1,1,\n", "f:2:9: model: is empty on a node with GPUs"},
-		{nodes + "n,1,1,0,\nn,1,1,0,\n", `f:3:1: sn: "n" is in an earlier row already`},
+		{nodes + "n,1,1,0,\nn,1,1,0,\n", `f:3:1: sn: "n" is also the name of an earlier row`},
 	} {
-		_, err := Collect(Nodes(strings.NewReader(c.text), "f"), "f")
+		_, err := readNodes(strings.NewReader(c.text), "f")
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%q:\n got %v\nwant %s", c.text, err, c.want)
 		}
@@ -125,30 +124,6 @@ func TestErrors(t *testing.T) {
 	if _, err := LoadPods("testdata/nowhere.csv"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-}
-
-// endless is a list that never ends, to see that a reader does not wait for its end.
-type endless struct{ begun bool }
-
-func (e *endless) Read(b []byte) (int, error) {
-	text := "a\n"
-	if !e.begun {
-		e.begun, text = true, "sn,cpu_milli,memory_mib,gpu,model\nn,1,1,0,\nm,1,1,0,\n# "
-	}
-	return copy(b, text), nil
-}
-
-func TestNodesAreStreamed(t *testing.T) {
-	n := 0
-	for _, err := range Nodes(&endless{}, "f") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n++; n == 2 {
-			return
-		}
-	}
-	t.Error("the list has an end")
 }
 
 func TestTrace(t *testing.T) {
@@ -189,8 +164,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// Inflate asks for just as much as it should, shuffles first, repeats only then, and depends
-// on nothing but the seed.
+// Inflate stops as soon as enough is requested, repeats pods only after every pod came once,
+// and gives equal arrivals for equal seeds.
 func TestInflate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "pods")
@@ -222,7 +197,7 @@ func TestInflate(t *testing.T) {
 		names := map[string]bool{}
 		for i, p := range got {
 			if float64(asked) >= 1.3*float64(capacity) {
-				t.Fatalf("%d of %d pods would do", i, len(got))
+				t.Fatalf("%d of %d pods are enough", i, len(got))
 			}
 			asked += p.GPUMilli
 			if names[p.Name] {
@@ -234,7 +209,7 @@ func TestInflate(t *testing.T) {
 			}
 		}
 		if float64(asked) < 1.3*float64(capacity) {
-			t.Fatalf("%d thousandths are asked for, of %d", asked, capacity)
+			t.Fatalf("%d thousandths are requested, of %d", asked, capacity)
 		}
 	})
 	for _, c := range []struct {
@@ -275,7 +250,7 @@ func TestSample(t *testing.T) {
 	})
 }
 
-// The published trace has what its protocol says.
+// The published trace has the published numbers of nodes, GPUs and pods.
 func TestPublishedTrace(t *testing.T) {
 	nodes, err := LoadNodes(openbtest.File(t, "openb_node_list_gpu_node.csv"))
 	if err != nil {
@@ -315,8 +290,8 @@ func checkPlan(t workload.Trace) error {
 	return p.Validate()
 }
 
-// FuzzPods checks that whatever is accepted is a valid workload, and that whatever is refused
-// is refused in the name of the file.
+// FuzzPods checks that accepted files are valid workloads, and that errors begin with the file
+// name.
 func FuzzPods(f *testing.F) {
 	b, err := os.ReadFile("testdata/pods.csv")
 	if err != nil {
@@ -325,7 +300,7 @@ func FuzzPods(f *testing.F) {
 	f.Add(string(b))
 	f.Add("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,500,1024,1,250\n\"")
 	f.Fuzz(func(t *testing.T, text string) {
-		pods, err := Collect(Pods(strings.NewReader(text), "f"), "f")
+		pods, err := ReadPods(strings.NewReader(text), "f")
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "f:") {
 				t.Fatal(err)
@@ -344,7 +319,7 @@ func FuzzPods(f *testing.F) {
 	})
 }
 
-// FuzzNodes is FuzzPods for nodes.
+// FuzzNodes checks that accepted nodes can hold pods, and that errors begin with the file name.
 func FuzzNodes(f *testing.F) {
 	b, err := os.ReadFile("testdata/nodes.csv")
 	if err != nil {
@@ -352,7 +327,7 @@ func FuzzNodes(f *testing.F) {
 	}
 	f.Add(string(b), 2)
 	f.Fuzz(func(t *testing.T, text string, count int) {
-		nodes, err := Collect(Nodes(strings.NewReader(text), "f"), "f")
+		nodes, err := readNodes(strings.NewReader(text), "f")
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "f:") {
 				t.Fatal(err)

@@ -10,19 +10,17 @@ import (
 	"gnnsched/workload"
 )
 
-// NoTime is a time that the file does not say.
+// NoTime stands for a time that the file does not have.
 const NoTime = -1
 
-// Pod is a pod of the trace.
+// Pod is a row of a pod list.
 type Pod struct {
 	Name      string
 	MilliCPU  int64    // thousandths of a core
 	MemoryMiB int64    // MiB
-	GPUs      int64    // devices that it asks for
-	GPUMilli  int64    // thousandths of each of them; less than cluster.DeviceMilli only of one
-	Models    []string // GPU models that may serve it, each once; empty: any
-	QoS       string   // class of service; empty where the file has none
-	Phase     string   // when the trace was taken; empty where the file has none
+	GPUs      int64    // requested devices
+	GPUMilli  int64    // requested thousandths of each device; less than 1000 only for one device
+	Models    []string // GPU models that the pod accepts, each once; empty means any
 
 	Created, Deleted, Scheduled float64 // seconds from the trace's start, or NoTime
 }
@@ -36,8 +34,6 @@ type podRow struct {
 	NumGPU    amount  `csv:"num_gpu"`
 	GPUMilli  amount  `csv:"gpu_milli"`
 	GPUSpec   string  `csv:"gpu_spec,omitempty"`
-	QoS       string  `csv:"qos,omitempty"`
-	Phase     string  `csv:"pod_phase,omitempty"`
 	Created   seconds `csv:"creation_time,omitempty"`
 	Deleted   seconds `csv:"deletion_time,omitempty"`
 	Scheduled seconds `csv:"scheduled_time,omitempty"`
@@ -51,23 +47,23 @@ func (r podRow) pod() (p Pod, column string, err error) {
 	case r.NumGPU > cluster.MaxDevices:
 		return p, "num_gpu", fmt.Errorf("%d is more than the %d devices that a node may have", r.NumGPU, cluster.MaxDevices)
 	case r.NumGPU == 0 && r.GPUMilli != 0:
-		return p, "gpu_milli", fmt.Errorf("%d of no GPU; write 0, or a num_gpu of 1", r.GPUMilli)
+		return p, "gpu_milli", fmt.Errorf("%d with a num_gpu of 0; write 0 here or 1 there", r.GPUMilli)
 	case r.NumGPU == 1 && (r.GPUMilli < 1 || r.GPUMilli > cluster.DeviceMilli):
 		return p, "gpu_milli", fmt.Errorf("%d is not 1 to %d thousandths of the GPU", r.GPUMilli, cluster.DeviceMilli)
 	case r.NumGPU > 1 && r.GPUMilli != cluster.DeviceMilli:
-		return p, "gpu_milli", fmt.Errorf("%d with a num_gpu of %d; only a pod with one GPU may share it, others have %d", r.GPUMilli, r.NumGPU, cluster.DeviceMilli)
+		return p, "gpu_milli", fmt.Errorf("%d with a num_gpu of %d; only a pod with one GPU can share it, other pods have %d", r.GPUMilli, r.NumGPU, cluster.DeviceMilli)
 	case r.Created.given && r.Deleted.given && r.Deleted.value < r.Created.value:
 		return p, "deletion_time", fmt.Errorf("%v is before the creation_time %v", r.Deleted.value, r.Created.value)
 	}
 	p = Pod{
 		Name: r.Name, MilliCPU: int64(r.CPUMilli), MemoryMiB: int64(r.MemoryMiB), GPUs: int64(r.NumGPU), GPUMilli: int64(r.GPUMilli),
-		QoS: r.QoS, Phase: r.Phase, Created: r.Created.or(NoTime), Deleted: r.Deleted.or(NoTime), Scheduled: r.Scheduled.or(NoTime),
+		Created: r.Created.or(NoTime), Deleted: r.Deleted.or(NoTime), Scheduled: r.Scheduled.or(NoTime),
 	}
 	p.Models, err = models(r.GPUSpec)
 	return p, "gpu_spec", err
 }
 
-// models splits V100M16|V100M32; a model that is named twice counts once.
+// models splits a list such as V100M16|V100M32 and drops repeated models.
 func models(spec string) (out []string, err error) {
 	if spec == "" {
 		return nil, nil
@@ -75,7 +71,7 @@ func models(spec string) (out []string, err error) {
 	for m := range strings.SplitSeq(spec, "|") {
 		m = strings.TrimSpace(m)
 		if m == "" {
-			return nil, errors.New("names no model between two |")
+			return nil, errors.New("has an empty model between two |")
 		}
 		if !slices.Contains(out, m) {
 			out = append(out, m)
@@ -84,7 +80,7 @@ func models(spec string) (out []string, err error) {
 	return out, nil
 }
 
-// Requests is what the pod asks for: whole devices, or a share of one.
+// Requests returns the pod's resource requests: whole GPUs, or a share of one.
 func (p Pod) Requests() cluster.Resources {
 	r := cluster.Resources{MilliCPU: p.MilliCPU, Memory: p.MemoryMiB << 20, Pods: 1}
 	if p.GPUs == 1 && p.GPUMilli < cluster.DeviceMilli {
@@ -95,7 +91,7 @@ func (p Pod) Requests() cluster.Resources {
 	return r
 }
 
-// Shape is the pod as a kind of pod.
+// Shape returns the pod's shape.
 func (p Pod) Shape() workload.Shape {
 	return workload.Shape{Weight: 1, Requests: p.Requests(), GPUModels: p.Models}
 }

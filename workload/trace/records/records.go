@@ -1,8 +1,9 @@
-// Package records reads the CSV files that people and other programs write: it forgives how
-// they are laid out and says in which file, line and column something is wrong.
+// Package records reads CSV files by people and other programs. It tolerates differences in
+// layout and reports errors with file, line and column.
 //
-// A [Reader] feeds csvutil with trimmed records that are not blank. It skips a byte order
-// mark and lines that begin with '#', and takes Python's words for an empty cell as that.
+// A [Reader] passes records to csvutil. It trims cells, skips blank lines, lines that begin
+// with '#' and a byte order mark, and empties cells with Python's words for no value: nan, none
+// and null.
 package records
 
 import (
@@ -19,21 +20,21 @@ import (
 
 // Reader reads the records of one file.
 type Reader struct {
-	// Names of the columns, once the header is known. What stands in the columns "name" and
-	// "action" is never taken for an empty cell.
+	// Names of the columns, set by the caller once the header is known. Cells of the columns
+	// "name" and "action" are never emptied.
 	Names []string
 
 	csv    *csv.Reader
-	again  []string
-	begun  bool // a record has been read, so there is a position
-	fields int  // in the record read last
+	unread []string // the next record; nil if Unread was not called
+	begun  bool     // a record was read, so FieldPos has a position
+	fields int      // number of fields in the last record
 }
 
-// New returns a reader of r.
+// New returns a Reader of the CSV in r.
 func New(r io.Reader) *Reader {
 	b := bufio.NewReader(r)
 	if bom, err := b.Peek(3); err == nil && string(bom) == "\xef\xbb\xbf" {
-		b.Discard(3) // nothing to fail: these bytes are in the buffer
+		b.Discard(3) // cannot fail: the bytes are in the buffer
 	}
 	c := csv.NewReader(b)
 	c.FieldsPerRecord, c.TrimLeadingSpace, c.Comment = -1, true, '#'
@@ -42,9 +43,9 @@ func New(r io.Reader) *Reader {
 
 // Read implements csvutil.Reader.
 func (r *Reader) Read() ([]string, error) {
-	if again := r.again; again != nil {
-		r.again = nil
-		return r.emptied(again), nil
+	if rec := r.unread; rec != nil {
+		r.unread = nil
+		return r.empty(rec), nil
 	}
 	for {
 		rec, err := r.csv.Read()
@@ -58,16 +59,17 @@ func (r *Reader) Read() ([]string, error) {
 		}
 		if !blank {
 			r.begun, r.fields = true, len(rec)
-			return r.emptied(rec), nil
+			return r.empty(rec), nil
 		}
 	}
 }
 
-// Unread has the next Read return a record once more, one that turned out not to be a header.
-func (r *Reader) Unread(record []string) { r.again = record }
+// Unread makes the next Read return the record again. Callers use it if the first record is not
+// a header.
+func (r *Reader) Unread(record []string) { r.unread = record }
 
-// emptied empties the cells that hold one of Python's words for an empty cell.
-func (r *Reader) emptied(rec []string) []string {
+// empty replaces Python's words for no value by empty cells.
+func (r *Reader) empty(rec []string) []string {
 	for i, s := range rec {
 		if i >= len(r.Names) || r.Names[i] == "name" || r.Names[i] == "action" {
 			continue
@@ -80,11 +82,11 @@ func (r *Reader) emptied(rec []string) []string {
 	return rec
 }
 
-// FieldPos lets csvutil say where a wrong cell stands.
+// FieldPos returns the place of a cell of the last record. csvutil needs it for its errors.
 func (r *Reader) FieldPos(i int) (line, column int) { return r.csv.FieldPos(i) }
 
-// First reads the first record and returns it beside the column names that it holds if it is
-// a header: lower case, underscores for spaces.
+// First reads the first record. names are its cells as column names: in lower case, with
+// underscores for spaces.
 func (r *Reader) First() (record, names []string, err error) {
 	record, err = r.Read()
 	if errors.Is(err, io.EOF) {
@@ -100,9 +102,9 @@ func (r *Reader) First() (record, names []string, err error) {
 	return record, names, nil
 }
 
-// Check wants each of the needed columns, and none twice; file is what such a file is
-// called and known the columns that it may have.
-func (r *Reader) Check(file string, needed, known []string) error {
+// Check returns an error if a needed column is missing or any column is there twice. kind names
+// this kind of file in the error, and known lists all of its columns.
+func (r *Reader) Check(kind string, needed, known []string) error {
 	for i, c := range r.Names {
 		if c != "" && slices.Contains(r.Names[:i], c) {
 			return fmt.Errorf("column %s is there twice", c)
@@ -110,14 +112,14 @@ func (r *Reader) Check(file string, needed, known []string) error {
 	}
 	for _, c := range needed {
 		if !slices.Contains(r.Names, c) {
-			return fmt.Errorf("column %s is missing; %s has the columns %s", c, file, strings.Join(known, ", "))
+			return fmt.Errorf("column %s is missing; %s has the columns %s", c, kind, strings.Join(known, ", "))
 		}
 	}
 	return nil
 }
 
-// Locate puts file, line and column in front of an error about the record read last. column
-// names the wrong column where err does not know it; empty means the whole record.
+// Locate adds file, line and column to an error about the last record. column names the wrong
+// column if err does not; empty means the whole record.
 func (r *Reader) Locate(file, column string, err error) error {
 	var cell *csvutil.DecodeError
 	var syntax *csv.ParseError
@@ -130,7 +132,7 @@ func (r *Reader) Locate(file, column string, err error) error {
 		return fmt.Errorf("%s: %w", file, err)
 	case errors.Is(err, csvutil.ErrFieldCount):
 		line, _ := r.FieldPos(0)
-		return fmt.Errorf("%s:%d: it has %d fields where %d are due", file, line, r.fields, len(r.Names))
+		return fmt.Errorf("%s:%d: the row has %d fields, not %d", file, line, r.fields, len(r.Names))
 	}
 	at := max(slices.Index(r.Names, column), 0)
 	line, col := r.FieldPos(at)

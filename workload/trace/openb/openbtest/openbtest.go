@@ -1,4 +1,5 @@
-// Package openbtest finds the openb trace for tests, which is too large to lie beside them.
+// Package openbtest finds the files of the openb trace for tests. The trace is too large for the
+// repository.
 package openbtest
 
 import (
@@ -7,14 +8,14 @@ import (
 	"testing"
 )
 
-// Env names the environment variable that says where the trace's files are.
-const Env = "OPENB_DATA"
+// env is the environment variable with the folder of the trace's files.
+const env = "OPENB_DATA"
 
-// Dir returns the folder with the trace's files: the one that Env names, else the first
-// shared/data/openb beside a folder above the test. Where there is none the test is skipped.
+// Dir returns the folder with the trace's files: the one in $OPENB_DATA, else shared/data/openb
+// in the test's folder or the nearest folder above it. Without such a folder it skips the test.
 func Dir(t testing.TB) string {
 	t.Helper()
-	if dir := os.Getenv(Env); dir != "" {
+	if dir := os.Getenv(env); dir != "" {
 		return dir
 	}
 	at, err := os.Getwd()
@@ -27,11 +28,11 @@ func Dir(t testing.TB) string {
 			return dir
 		}
 	}
-	t.Skip("the openb trace is not here; name its folder with " + Env)
+	t.Skip("the openb trace is not found; set " + env + " to its folder")
 	return ""
 }
 
-// File is the path of one of the trace's files.
+// File returns the path of one of the trace's files, see Dir.
 func File(t testing.TB, name string) string {
 	t.Helper()
 	return filepath.Join(Dir(t), name)
