@@ -8,7 +8,7 @@ import (
 )
 
 func gpuNode(used ...int64) *Node {
-	n := &Node{Name: "g", GPUModel: "T4", Allocatable: Resources{MilliCPU: 64_000, Memory: 64 << 30, GPU: int64(len(used)), Pods: 110}, Generation: 1}
+	n := &Node{Name: "g", GPUModel: "T4", Allocatable: Resources{MilliCPU: 64_000, Memory: 64 << 30, GPU: int64(len(used)), Pods: 110}}
 	n.GPUs = append([]int64{}, used...)
 	return n
 }

@@ -60,9 +60,9 @@ type Node struct {
 	GPUModel string  // empty where there are no GPUs or nobody says which
 	GPUs     []int64 // thousandths in use, by device; nil where devices are not known one by one
 
-	// Generation grows with every change of the node's state, so that whoever derives
-	// something from a node knows when to derive it again. Never 0 for a live node.
-	Generation int64
+	// Version identifies the node's state; see Version. Add, AddOn and Remove change it. Code
+	// that sets other fields of a node that is in use must set it to NextVersion().
+	Version Version
 }
 
 // Free is what the node has left.
@@ -102,7 +102,7 @@ func (n *Node) change(r Resources, on DeviceSet, by int64) {
 		n.use(r, on, by)
 	}
 	n.Requested = n.Requested.Plus(r.Times(by))
-	n.Generation++
+	n.Version = NextVersion()
 }
 
 func compare(a, b Resources) int {

@@ -20,11 +20,9 @@ type Encoder struct {
 	largest cluster.Resources
 }
 
-// seen is the state in which a row was encoded. The values, not the pointer, decide: a
-// caller may reuse a Node for another node.
+// seen is the state in which a row was encoded.
 type seen struct {
-	name        string
-	generation  int64
+	version     cluster.Version
 	allocatable cluster.Resources
 	largest     cluster.Resources // of the requests of one pod on it, in each resource
 }
@@ -34,7 +32,7 @@ func New() *Encoder { return &Encoder{zones: map[string]int32{}} }
 
 // Encode returns the graph for placing pod on one of the nodes whose rows are given. The
 // graph belongs to the encoder: it is valid until the next call, and row i is snapshot node
-// i. Nodes are told apart by name and Generation.
+// i. A node is encoded again when its Version changes.
 func (e *Encoder) Encode(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32) *graph.Graph {
 	e.syncNodes(s)
 	e.encodePod(pod.Requests)
@@ -67,8 +65,8 @@ func (e *Encoder) syncNodes(s *cluster.Snapshot) {
 	e.largest = cluster.Resources{}
 	for i, node := range s.Nodes {
 		r := &e.rows[i]
-		if all || r.generation != node.Generation || r.name != node.Name {
-			r.generation, r.name = node.Generation, node.Name
+		if all || !node.Unchanged(r.version) {
+			r.version = node.Version
 			e.encodeNode(i, node)
 		}
 		e.largest.MilliCPU, e.largest.Memory = max(e.largest.MilliCPU, r.largest.MilliCPU), max(e.largest.Memory, r.largest.Memory)

@@ -36,7 +36,7 @@ func drawAllocatable(t *rapid.T) cluster.Resources {
 
 func drawNode(t *rapid.T, name string) *cluster.Node {
 	n := &cluster.Node{
-		Name: name, Zone: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "zone"), Generation: 1,
+		Version: cluster.NextVersion(), Name: name, Zone: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "zone"),
 		Allocatable: drawAllocatable(t), Unschedulable: rapid.IntRange(0, 9).Draw(t, "cordoned") == 0,
 	}
 	for range rapid.IntRange(0, 5).Draw(t, "pods") {
@@ -70,14 +70,14 @@ func change(t *rapid.T, s *cluster.Snapshot, serial *int) {
 		s.Nodes[i] = drawNode(t, fmt.Sprintf("new%d", *serial))
 	case 3: // changes size
 		n.Allocatable = drawAllocatable(t)
-		n.Generation++
+		n.Version = cluster.NextVersion()
 	case 4: // two swap sizes, which leaves the sums as they are
 		o := s.Nodes[rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "other")]
 		n.Allocatable, o.Allocatable = o.Allocatable, n.Allocatable
-		n.Generation, o.Generation = n.Generation+1, o.Generation+1
+		n.Version, o.Version = cluster.NextVersion(), cluster.NextVersion()
 	case 5: // is cordoned or moves to another zone
 		n.Unschedulable, n.Zone = !n.Unschedulable, rapid.SampledFrom([]string{"", "a", "c"}).Draw(t, "zone")
-		n.Generation++
+		n.Version = cluster.NextVersion()
 	case 6: // the list comes in another order
 		j := rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "other")
 		s.Nodes[i], s.Nodes[j] = s.Nodes[j], s.Nodes[i]
@@ -153,7 +153,7 @@ func checkStamps(t *rapid.T, before, after *graph.Graph) {
 func TestOneChangeOneStamp(t *testing.T) {
 	s, e := &cluster.Snapshot{}, New()
 	for i := range 50 {
-		s.Nodes = append(s.Nodes, &cluster.Node{Name: fmt.Sprint(i), Generation: 1, Allocatable: cluster.Resources{MilliCPU: 64_000, Memory: 1 << 38, Pods: 110}})
+		s.Nodes = append(s.Nodes, &cluster.Node{Version: cluster.NextVersion(), Name: fmt.Sprint(i), Allocatable: cluster.Resources{MilliCPU: 64_000, Memory: 1 << 38, Pods: 110}})
 	}
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 31, Pods: 1}}
 	before := e.Encode(s, pod, nil).Clone()
@@ -254,7 +254,7 @@ func inRange(t *rapid.T, what string, values []float32, low, high float32) {
 func TestGolden(t *testing.T) {
 	gi := int64(1) << 30
 	node := func(name, zone string, cpu, mem, gpu int64, pods ...cluster.Resources) *cluster.Node {
-		n := &cluster.Node{Name: name, Zone: zone, Generation: 1, Allocatable: cluster.Resources{MilliCPU: cpu, Memory: mem * gi, GPU: gpu, Pods: 110}}
+		n := &cluster.Node{Name: name, Zone: zone, Allocatable: cluster.Resources{MilliCPU: cpu, Memory: mem * gi, GPU: gpu, Pods: 110}}
 		for _, p := range pods {
 			n.Add(p)
 		}

@@ -25,7 +25,7 @@ func typical() *fragmentation.Typical {
 }
 
 func gpuNode(model string, used ...int64) *cluster.Node {
-	n := &cluster.Node{Name: "n", GPUModel: model, Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 100 << 30, GPU: int64(len(used)), Pods: 100}, GPUs: used, Generation: 1}
+	n := &cluster.Node{Version: cluster.NextVersion(), Name: "n", GPUModel: model, Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 100 << 30, GPU: int64(len(used)), Pods: 100}, GPUs: used}
 	return n
 }
 

@@ -13,9 +13,8 @@ type GPUCluster struct {
 
 // gpuRow is what a node in one of its states adds to the sums.
 type gpuRow struct {
-	node       *cluster.Node
-	generation int64
-	adds       gpuSums
+	version cluster.Version
+	adds    gpuSums
 }
 
 // gpuSums are whole numbers, so that they do not drift.
@@ -37,9 +36,9 @@ func (c *GPUCluster) Features(nodes []*cluster.Node) []float32 {
 	}
 	c.rows = c.rows[:len(nodes)]
 	for i, n := range nodes {
-		if r := &c.rows[i]; r.node != n || r.generation != n.Generation {
+		if r := &c.rows[i]; !n.Unchanged(r.version) {
 			c.sum.add(&r.adds, -1)
-			*r = gpuRow{n, n.Generation, c.look(n)}
+			*r = gpuRow{n.Version, c.look(n)}
 			c.sum.add(&r.adds, 1)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
@@ -20,24 +21,25 @@ import (
 // GPUSharesName is the plugin's name in KubeSchedulerConfiguration.
 const GPUSharesName = "GPUShares"
 
-// GPUShares keeps the books of GPU devices, as package kube has them on nodes and pods. It
-// filters by devices and models, which upstream's filters do not know, chooses a pod's devices
-// when a node is reserved, and writes them on the pod in the same request that binds it: so no
-// pod has a node without its devices, or the other way round.
+// GPUShares accounts for GPU devices, which nodes and pods name as package kube describes. It
+// filters nodes by devices and GPU models, which upstream's filters do not know. It chooses a pod's
+// devices when a node is reserved, and writes them on the pod in the same request that binds it: no
+// pod ever has a node without its devices, or devices without a node.
 //
-// In a profile with LearnedScore its policy chooses the devices, in any other
-// cluster.Node.ChooseDevices. It has nothing to say on pods that ask for no GPU.
+// In a profile with LearnedScore the profile's policy chooses the devices, otherwise
+// cluster.Node.ChooseDevices does. GPUShares ignores pods that request no GPU.
 type GPUShares struct {
-	handle fwk.Handle
+	handle   fwk.Handle
+	reserved *reservations
 
-	mu    sync.RWMutex // filters run beside each other
+	mu    sync.RWMutex // filters run in parallel
 	books map[string]book
 }
 
-// book is what a node's devices are used for, at one generation of the node.
+// book is the use of a node's devices in one state of the node.
 type book struct {
-	generation int64
-	node       *cluster.Node // with devices, and the pods that use them
+	state nodeState
+	node  *cluster.Node // the devices, and the pods that use them
 }
 
 var (
@@ -50,8 +52,8 @@ var (
 )
 
 // NewGPUShares makes the plugin for one profile; kube-scheduler calls it. It has no arguments.
-func NewGPUShares(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	return &GPUShares{handle: h, books: map[string]book{}}, nil
+func NewGPUShares(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	return &GPUShares{handle: h, reserved: reservationsOf(ctx, h.SnapshotSharedLister()), books: map[string]book{}}, nil
 }
 
 // Name implements fwk.Plugin.
@@ -62,17 +64,17 @@ const (
 	devicesKey = fwk.StateKey("gnnsched/" + GPUSharesName + "/devices")
 )
 
-// ask is what the pod of a cycle asks for.
+// ask is the pod of one scheduling cycle.
 type ask struct {
-	pod     cluster.Pod // its GPUs alone
-	all     cluster.Pod // and what else it asks for
-	indexed bool        // wants to know its devices
+	pod     cluster.Pod // with its GPU requests only
+	all     cluster.Pod // with all its requests
+	indexed bool        // the pod wants to know its devices
 }
 
 // Clone implements fwk.StateData. Nothing writes to ask after PreFilter.
 func (a *ask) Clone() fwk.StateData { return a }
 
-// chosen is the devices that were chosen.
+// chosen holds the devices chosen for the pod of one scheduling cycle.
 type chosen cluster.DeviceSet
 
 // Clone implements fwk.StateData.
@@ -80,6 +82,7 @@ func (c chosen) Clone() fwk.StateData { return c }
 
 // PreFilter implements fwk.PreFilterPlugin.
 func (g *GPUShares) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	g.reserved.sweep(g.handle.SnapshotSharedLister().NodeInfos())
 	r, err := requestOf(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod's GPUs: "+err.Error())
@@ -95,17 +98,18 @@ func (g *GPUShares) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.P
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.books) > 2*len(nodes)+100 {
-		clear(g.books) // of nodes that have gone
+		clear(g.books) // most are of nodes that are gone
 	}
 	return nil, nil
 }
 
-// requestOf is what a pending pod asks for.
+// requestOf returns the GPUs that a pending pod requests.
 func requestOf(pod *v1.Pod) (kube.GPURequest, error) {
 	return kube.GPURequestOf(pod.Annotations, kube.Requests(pod))
 }
 
-// PreFilterExtensions implements fwk.PreFilterPlugin; Filter looks at the node that it is given.
+// PreFilterExtensions implements fwk.PreFilterPlugin. There are none: Filter keeps no state between
+// nodes.
 func (g *GPUShares) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter implements fwk.FilterPlugin.
@@ -114,7 +118,7 @@ func (g *GPUShares) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, i
 	if a == nil {
 		return nil
 	}
-	switch g.book(info).Fit(&a.pod) {
+	switch g.devicesOf(info, "").Fit(&a.pod) {
 	case cluster.WrongModel:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) had no GPU of a model that the pod allows")
 	case cluster.NoGPU:
@@ -128,38 +132,51 @@ func (g *GPUShares) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, i
 func asked(state fwk.CycleState) *ask {
 	data, err := state.Read(askKey)
 	if err != nil {
-		return nil // the pod asks for no GPU
+		return nil // the pod requests no GPU
 	}
 	return data.(*ask)
 }
 
-// book is the books of a node. Whoever reads it must not change it.
-func (g *GPUShares) book(info fwk.NodeInfo) *cluster.Node {
-	name, generation := info.Node().Name, info.GetGeneration()
-	g.mu.RLock()
-	b, known := g.books[name]
-	g.mu.RUnlock()
-	if known && b.generation == generation {
-		return b.node
+// devicesOf returns a node with its devices and the pods that use them or have them reserved, except
+// the given pod. The caller must not change it.
+func (g *GPUShares) devicesOf(info fwk.NodeInfo, except types.UID) *cluster.Node {
+	state := stateOf(info)
+	if except != "" && state.topped(except) { // a pod of a group, whose devices are not chosen yet
+		return with(convertDevices(info, except), g.reserved.missing(info, except))
 	}
-	n := &cluster.Node{Name: name, Generation: generation}
+	g.mu.RLock()
+	b := g.books[info.Node().Name]
+	g.mu.RUnlock()
+	if b.state != state {
+		b = book{state, convertDevices(info, "")}
+		g.mu.Lock()
+		g.books[info.Node().Name] = b
+		g.mu.Unlock()
+	}
+	return with(b.node, g.reserved.missing(info, except))
+}
+
+// convertDevices converts a node's devices and the pods on it that use GPUs, except the given pod.
+func convertDevices(info fwk.NodeInfo, except types.UID) *cluster.Node {
+	n := &cluster.Node{Name: info.Node().Name}
 	kube.SetGPUs(n, info.Node().Labels, amounts(info.GetAllocatable()))
 	n.Allocatable.Pods = math.MaxInt64 // upstream counts them
 	var running []kube.RunningPod
 	for _, p := range info.GetPods() {
+		if except != "" && p.GetPod().UID == except {
+			continue
+		}
 		if r := runningPod(p); r.Requests.TotalGPUMilli() > 0 {
 			running = append(running, r)
 		}
 	}
 	kube.Place(n, running)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.books[name] = book{generation, n}
 	return n
 }
 
-// Reserve implements fwk.ReservePlugin: it chooses the devices, and notes them on the copy of
-// the pod that the scheduler has begun to count on the node, which nobody else holds yet.
+// Reserve implements fwk.ReservePlugin: it chooses the devices and writes them on the scheduler's own
+// copy of the pod, which the scheduler counts on the node and nobody else holds yet. Until the
+// snapshot shows that copy, the reservations do.
 func (g *GPUShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	a := asked(state)
 	if a == nil || a.pod.Requests.TotalGPUMilli() == 0 {
@@ -169,14 +186,21 @@ func (g *GPUShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	n := g.book(info)
-	if !n.HasDevices() || a.pod.Requests.GPUMilli == 0 && !a.indexed && !amounts(info.GetAllocatable()).SharesGPUs() {
+	n := g.devicesOf(info, pod.UID)
+	if !n.HasDevices() {
 		return nil
 	}
-	on := g.choose(state, a, n)
+	given := reservation{node: nodeName, generation: info.GetGeneration(), pod: kube.RunningPod{Requests: a.pod.Requests}}
+	if a.pod.Requests.GPUMilli == 0 && !a.indexed && !amounts(info.GetAllocatable()).SharesGPUs() {
+		g.reserved.add(pod.UID, given) // the kubelet chooses
+		return nil
+	}
+	on := g.choose(state, a, pod.UID, n)
 	if !n.FitsOn(a.pod.Requests, on) {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) had no room on the GPUs")
 	}
+	given.pod.Devices = on
+	g.reserved.add(pod.UID, given)
 	pod.Annotations = maps.Clone(pod.Annotations)
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
@@ -186,20 +210,22 @@ func (g *GPUShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 	return nil
 }
 
-// choose lets the profile's policy choose, if it has one and what it chooses fits.
-func (g *GPUShares) choose(state fwk.CycleState, a *ask, n *cluster.Node) cluster.DeviceSet {
+// choose returns the devices that the profile's policy chooses, if there is one and its choice fits.
+func (g *GPUShares) choose(state fwk.CycleState, a *ask, uid types.UID, n *cluster.Node) cluster.DeviceSet {
 	if p, has := deciders.Load(g.handle); has {
 		_, err := state.Read(stateKey)
-		if on := p.(*Plugin).devices(&a.all, n.Name, err == nil); n.FitsOn(a.pod.Requests, on) {
+		if on := p.(*Plugin).devices(&a.all, uid, n.Name, err == nil); n.FitsOn(a.pod.Requests, on) {
 			return on
 		}
 	}
 	return n.ChooseDevices(a.pod.Requests)
 }
 
-// Unreserve implements fwk.ReservePlugin. There is nothing to take back: the scheduler drops
-// its copy of the pod, and nothing was written.
-func (g *GPUShares) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {}
+// Unreserve implements fwk.ReservePlugin. kube-scheduler calls it when anything after Reserve fails
+// or the pod is deleted before it is bound, and drops its copy of the pod.
+func (g *GPUShares) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
+	g.reserved.drop(pod.UID)
+}
 
 // Bind implements fwk.BindPlugin: upstream's binding with the devices as an annotation, which
 // the API server copies to the pod.
@@ -225,7 +251,7 @@ func (g *GPUShares) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	return fwk.AsStatus(g.handle.ClientSet().CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{}))
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions: what may let a pod on that was refused.
+// EventsToRegister implements fwk.EnqueueExtensions: the events after which a refused pod may fit.
 func (g *GPUShares) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.Update}, QueueingHintFn: afterPod},
@@ -233,9 +259,9 @@ func (g *GPUShares) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHin
 	}, nil
 }
 
-// afterPod tells whether a pod that was refused is worth another attempt: it says something else
-// now, or another that held GPUs has left or says something else. Any pod's every update comes
-// here, so that it looks no further than it must.
+// afterPod tells whether an event of a pod makes it worth trying a refused pod again: the refused
+// pod changed its GPU annotations, or a pod that held GPUs left or changed its own. Every update of
+// every pod comes here, so it does no more work than it must.
 func afterPod(_ klog.Logger, refused *v1.Pod, before, after any) (fwk.QueueingHint, error) {
 	old, now, err := util.As[*v1.Pod](before, after)
 	switch {
@@ -248,11 +274,11 @@ func afterPod(_ klog.Logger, refused *v1.Pod, before, after any) (fwk.QueueingHi
 		return fwk.QueueSkip, nil
 	}
 	other := now.UID != refused.UID
-	return hint((!other || now.Spec.NodeName != "") && says(old) != says(now)), nil
+	return hint((!other || now.Spec.NodeName != "") && gpuAnnotations(old) != gpuAnnotations(now)), nil
 }
 
-// says is what a pod says that GPUShares goes by and that may change.
-func says(p *v1.Pod) [4]string {
+// gpuAnnotations returns the mutable pod fields that GPUShares depends on.
+func gpuAnnotations(p *v1.Pod) [4]string {
 	a := p.Annotations
 	return [4]string{a[kube.GPUCountAnnotation], a[kube.GPUMilliAnnotation], a[kube.GPUModelAnnotation], a[kube.GPUIndexAnnotation]}
 }
@@ -264,8 +290,8 @@ func hint(worth bool) fwk.QueueingHint {
 	return fwk.QueueSkip
 }
 
-// SignPod implements fwk.SignPlugin, so that upstream goes on batching pods without GPUs.
-// Others differ by the devices that are left, and are not batched.
+// SignPod implements fwk.SignPlugin, so that upstream can batch pods without GPUs. Pods with GPUs
+// cannot be batched: each leaves other devices for the next.
 func (g *GPUShares) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if r, err := requestOf(pod); err != nil || !r.None() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with GPUs are not batched")

@@ -252,6 +252,7 @@ func TestBindWritesTheDevices(t *testing.T) {
 		if c.pod.Annotations[kube.GPUIndexAnnotation] != "" {
 			t.Errorf("the pod in the queue has %v", c.pod.Annotations)
 		}
+		f.RunReservePluginsUnreserve(b.ctx, state, pod, c.on)
 	}
 }
 

@@ -4,24 +4,45 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 )
 
-// mirror keeps plain values of the scheduler's snapshot, and converts again only the nodes
-// whose generation changed. Generations are unique in a process, so one and the same
-// generation is one and the same state of one node.
+// mirror keeps a copy of the scheduler's snapshot as plain values. It converts a node again only
+// when the node's state changed, and the copy then has a new cluster.Version.
 type mirror struct {
-	snapshot   cluster.Snapshot
-	infos      []fwk.NodeInfo // what each row was converted from
-	generation []int64        // and when; 0 for not yet
+	snapshot cluster.Snapshot
+	infos    []fwk.NodeInfo // that each row was converted from
+	states   []nodeState    // in which each row was converted
 
 	// row is the row of each node by name. It is replaced, never changed: Score reads the
 	// one of its own cycle.
 	row map[string]int32
 }
+
+// nodeState identifies the state of a node in kube-scheduler's snapshot. The generation alone does
+// not: while kube-scheduler tries a group of pods, it adds each pod to the snapshot's node and sets
+// the generation back, and later takes the pods off again in reverse order. The pods of a node are
+// then a stack on those of the generation, so its height and its top tell the rest.
+type nodeState struct {
+	generation int64 // 0 for no state
+	pods       int
+	last       fwk.PodInfo
+}
+
+func stateOf(info fwk.NodeInfo) nodeState {
+	s, pods := nodeState{generation: info.GetGeneration()}, info.GetPods()
+	if s.pods = len(pods); s.pods > 0 {
+		s.last = pods[s.pods-1]
+	}
+	return s
+}
+
+// topped reports whether the pod with the given UID was the last to be put on the node.
+func (s nodeState) topped(by types.UID) bool { return s.last != nil && s.last.GetPod().UID == by }
 
 // sync brings the mirror up to date with the nodes of the snapshot.
 func (m *mirror) sync(infos []fwk.NodeInfo) {
@@ -29,40 +50,48 @@ func (m *mirror) sync(infos []fwk.NodeInfo) {
 		m.rearrange(infos)
 	}
 	for i, info := range infos {
-		g := info.GetGeneration()
-		if g == m.generation[i] && info == m.infos[i] {
-			continue // by far the most: between two pods, one node changes
+		now := stateOf(info)
+		if now == m.states[i] && info == m.infos[i] {
+			continue // nearly always: between two decisions one node changes
 		}
 		if n := m.snapshot.Nodes[i]; n != nil && n.Name != info.Node().Name {
 			m.rearrange(infos)
 			m.sync(infos)
 			return
 		}
-		if g != m.generation[i] {
+		if now != m.states[i] {
 			m.snapshot.Nodes[i] = convertNode(info)
 		}
-		m.infos[i], m.generation[i] = info, g
+		m.infos[i], m.states[i] = info, now
 	}
 }
 
-// rearrange gives every node its row and keeps what is known of the nodes that stay.
+// without takes a pod off a row until the next sync, if kube-scheduler was the last to put it there.
+// A pod of a group is in the snapshot already when its devices are chosen, but has none yet.
+func (m *mirror) without(row int32, pod types.UID) {
+	if m.states[row].topped(pod) {
+		m.snapshot.Nodes[row], m.states[row] = convertWithout(m.infos[row], pod), nodeState{}
+	}
+}
+
+// rearrange gives every node its row and keeps the copies of the nodes that stay.
 func (m *mirror) rearrange(infos []fwk.NodeInfo) {
 	old := *m
 	*m = mirror{
 		snapshot: cluster.Snapshot{Nodes: make([]*cluster.Node, len(infos))},
-		infos:    slices.Clone(infos), generation: make([]int64, len(infos)), row: make(map[string]int32, len(infos)),
+		infos:    slices.Clone(infos), states: make([]nodeState, len(infos)), row: make(map[string]int32, len(infos)),
 	}
 	for i, info := range infos {
 		name := info.Node().Name
 		m.row[name] = int32(i)
 		if r, known := old.row[name]; known {
-			m.snapshot.Nodes[i], m.generation[i] = old.snapshot.Nodes[r], old.generation[r]
+			m.snapshot.Nodes[i], m.states[i] = old.snapshot.Nodes[r], old.states[r]
 		}
 	}
 }
 
-// rows appends the row of each of nodes, which are in the snapshot, to out. Filters leave most
-// of them in the snapshot's order, so the next row is tried before the index.
+// rows appends to out the row of each of the given nodes, all of which are in the snapshot. Filters
+// keep most of the snapshot's order, so the next row is tried before the index.
 func (m *mirror) rows(nodes []fwk.NodeInfo, out []int32) []int32 {
 	next := int32(0)
 	for _, n := range nodes {
@@ -76,14 +105,18 @@ func (m *mirror) rows(nodes []fwk.NodeInfo, out []int32) []int32 {
 }
 
 // convertNode converts one node and the pods on it.
-func convertNode(info fwk.NodeInfo) *cluster.Node {
+func convertNode(info fwk.NodeInfo) *cluster.Node { return convertWithout(info, "") }
+
+// convertWithout converts one node and the pods on it, except the pod with the given UID.
+func convertWithout(info fwk.NodeInfo, except types.UID) *cluster.Node {
 	n := kube.NodeWith(info.Node(), amounts(info.GetAllocatable()))
 	running := make([]kube.RunningPod, 0, len(info.GetPods()))
 	for _, p := range info.GetPods() {
-		running = append(running, runningPod(p))
+		if except == "" || p.GetPod().UID != except {
+			running = append(running, runningPod(p))
+		}
 	}
 	kube.Place(n, running)
-	n.Generation = info.GetGeneration()
 	return n
 }
 

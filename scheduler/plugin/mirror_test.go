@@ -94,6 +94,48 @@ func (w *world) removePod(t *rapid.T) {
 	w.forget(t, w.pods[rapid.SampledFrom(slices.Sorted(maps.Keys(w.pods))).Draw(t, "pod")])
 }
 
+// tryGroup puts pods on nodes of the snapshot alone and takes them off again, as kube-scheduler does
+// to find out whether a group fits. The nodes keep their generations. Decisions come in between.
+func (w *world) tryGroup(t *rapid.T) {
+	infos := w.sync(t)
+	var tried []*v1.Pod
+	for range rapid.IntRange(1, 5).Draw(t, "steps") {
+		if len(tried) > 0 && rapid.Bool().Draw(t, "off again") {
+			w.takeOff(t, tried[len(tried)-1])
+			tried = tried[:len(tried)-1]
+		} else {
+			w.made++
+			p := drawPod(t, fmt.Sprintf("p%d", w.made))
+			p.Spec.NodeName = w.anyNode(t)
+			info, err := framework.NewPodInfo(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.snapshot.AssumePod(info); err != nil {
+				t.Fatal(err)
+			}
+			w.pods[p.Name] = p
+			tried = append(tried, p)
+		}
+		if rapid.Bool().Draw(t, "decision") {
+			w.mirror.sync(infos)
+			w.check(t, infos)
+		}
+	}
+	for _, p := range slices.Backward(tried) {
+		w.takeOff(t, p)
+	}
+	w.mirror.sync(infos)
+	w.check(t, infos)
+}
+
+func (w *world) takeOff(t *rapid.T, p *v1.Pod) {
+	if err := w.snapshot.ForgetPod(logr.Discard(), p); err != nil {
+		t.Fatal(err)
+	}
+	delete(w.pods, p.Name)
+}
+
 func (w *world) forget(t *rapid.T, p *v1.Pod) {
 	if err := w.cache.RemovePod(logr.Discard(), p); err != nil {
 		t.Fatal(err)
@@ -128,7 +170,7 @@ func (w *world) check(t *rapid.T, infos []fwk.NodeInfo) {
 	}
 	for i, info := range infos {
 		got, want := w.mirror.snapshot.Nodes[i], w.expect(info.Node().Name)
-		want.Generation = info.GetGeneration()
+		want.Version = got.Version
 		if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 			t.Fatalf("row %d: %s", i, d)
 		}
@@ -199,7 +241,7 @@ func TestMirrorFollowsTheCluster(t *testing.T) {
 		w := newWorld()
 		t.Repeat(map[string]func(*rapid.T){
 			"add node": w.addNode, "change node": w.changeNode, "remove node": w.removeNode, "replace node": w.replaceNode,
-			"add pod": w.addPod, "remove pod": w.removePod,
+			"add pod": w.addPod, "remove pod": w.removePod, "try a group": w.tryGroup,
 			"snapshot": func(t *rapid.T) { w.check(t, w.sync(t)) },
 		})
 		w.check(t, w.sync(t))

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -243,7 +244,7 @@ func (p *Plugin) current(start time.Time) policy.Policy {
 // devices are those that the policy chooses on a node for a pod whose node is chosen; none
 // where it cannot say. scored tells whether it scored the pod's nodes in this cycle, as it does
 // not where one alone is feasible: then it looks at the cluster now.
-func (p *Plugin) devices(pod *cluster.Pod, node string, scored bool) (on cluster.DeviceSet) {
+func (p *Plugin) devices(pod *cluster.Pod, uid types.UID, node string, scored bool) (on cluster.DeviceSet) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer func() {
@@ -270,6 +271,7 @@ func (p *Plugin) devices(pod *cluster.Pod, node string, scored bool) (on cluster
 	if !known {
 		return 0
 	}
+	p.mirror.without(row, uid)
 	if chooser, chooses := deciding.(policy.DeviceChooser); chooses && !scored {
 		if err := chooser.Score(&p.mirror.snapshot, pod, []int32{row}, make([]float32, 1)); err != nil {
 			p.forget()

@@ -194,15 +194,15 @@ func TestStepDoesNotAllocate(t *testing.T) {
 }
 
 // The nodes of two episodes are never mistaken for each other, whatever environment they are
-// of: no generation comes twice.
-func TestGenerationsAreUnique(t *testing.T) {
+// of: no version comes twice.
+func TestVersionsAreUnique(t *testing.T) {
 	a, b := newEnv(t, config(), 1), newEnv(t, config(), 1)
-	first := a.snapshot.Nodes[0].Generation
+	first := a.snapshot.Nodes[0].Version
 	if err := a.Reset(1); err != nil {
 		t.Fatal(err)
 	}
-	if g := a.snapshot.Nodes[0].Generation; g == first || g == b.snapshot.Nodes[0].Generation || first == b.snapshot.Nodes[0].Generation {
-		t.Error("a generation is used twice")
+	if v := a.snapshot.Nodes[0].Version; v == first || v == b.snapshot.Nodes[0].Version || first == b.snapshot.Nodes[0].Version {
+		t.Error("a version is used twice")
 	}
 }
 

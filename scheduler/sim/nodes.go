@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
-	"sync/atomic"
 
 	"gnnsched/internal/cluster"
 )
@@ -95,14 +94,10 @@ func (s NodeSize) validate(at string, bad func(string, ...any)) {
 	}
 }
 
-// epoch makes the generations of nodes differ between any two episodes of a process, so that
-// a policy that keeps what it derived from a node never takes one episode's for another's.
-var epoch atomic.Int64
-
 // drawNodes makes the cluster of an episode, with nothing running.
 func (c *Config) drawNodes(seed uint64) []*cluster.Node {
 	rng := stream(seed, streamCluster)
-	d := nodeDraw{rng: rng, generation: epoch.Add(1) << 32, kinds: len(c.Shapes)}
+	d := nodeDraw{rng: rng, kinds: len(c.Shapes)}
 	count := c.Nodes.draw(rng)
 	d.zones = c.Zones.draw(rng)
 	sizes := some(rng, c.SizeKinds, c.Sizes)
@@ -110,7 +105,7 @@ func (c *Config) drawNodes(seed uint64) []*cluster.Node {
 	if c.ControlPlane {
 		offer := c.controlPlane(sizes)
 		d.nodes = append(d.nodes, &cluster.Node{
-			Name: "control-plane-0", Allocatable: offer, GPUs: devices(offer), Generation: d.generation,
+			Name: "control-plane-0", Allocatable: offer, GPUs: devices(offer), Version: cluster.NextVersion(),
 			Taints: []cluster.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: cluster.NoSchedule}},
 		})
 	}
@@ -144,17 +139,16 @@ func devices(offer cluster.Resources) []int64 {
 
 // nodeDraw makes nodes.
 type nodeDraw struct {
-	rng        *rand.Rand
-	generation int64
-	zones      int // of which a node without a zone of its own draws one
-	kinds      int // of pods that may come
-	made       int
-	nodes      []*cluster.Node
+	rng   *rand.Rand
+	zones int // of which a node without a zone of its own draws one
+	kinds int // of pods that may come
+	made  int
+	nodes []*cluster.Node
 }
 
 func (d *nodeDraw) add(s NodeSize) {
 	n := &cluster.Node{
-		Name: "node-" + strconv.Itoa(d.made), Generation: d.generation,
+		Name: "node-" + strconv.Itoa(d.made), Version: cluster.NextVersion(),
 		Allocatable: s.Allocatable, Zone: s.Zone, Labels: s.Labels, Taints: s.Taints,
 		Groups: make([]cluster.Group, 0, d.kinds), GPUModel: s.GPUModel, GPUs: devices(s.Allocatable),
 	}

@@ -73,11 +73,9 @@ func (o OpenB) read() (_ *OpenB, err error) {
 
 // nodes are the machines with nothing running.
 func (o *OpenB) nodes(seed uint64) []*cluster.Node {
-	generation := epoch.Add(1) << 32
 	out := make([]*cluster.Node, len(o.Nodes))
 	for i, n := range o.Nodes {
 		out[i] = n.Cluster()
-		out[i].Generation = generation
 	}
 	if !o.InOrder {
 		stream(seed, streamCluster).Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })

@@ -13,6 +13,7 @@ func Node(n *corev1.Node) *cluster.Node { return NodeWith(n, AmountsIn(n.Status.
 // NodeWith is Node for a caller that has the node's allocatable amounts already.
 func NodeWith(n *corev1.Node, allocatable Amounts) *cluster.Node {
 	out := &cluster.Node{
+		Version:       cluster.NextVersion(),
 		Name:          n.Name,
 		Zone:          n.Labels[corev1.LabelTopologyZone],
 		Labels:        n.Labels,

@@ -169,7 +169,7 @@ func drawSnapshot(t *rapid.T) (*cluster.Snapshot, *cluster.Pod) {
 		return cluster.Resources{MilliCPU: rapid.Int64Range(least, 64_000).Draw(t, label+" cpu"), Memory: rapid.Int64Range(least, 1<<38).Draw(t, label+" memory"), Pods: 110}
 	}
 	for range rapid.IntRange(1, 8).Draw(t, "nodes") {
-		n := &cluster.Node{Name: "n", Generation: 1, Allocatable: amounts("node", 0), Unschedulable: rapid.IntRange(0, 5).Draw(t, "cordoned") == 0}
+		n := &cluster.Node{Name: "n", Allocatable: amounts("node", 0), Unschedulable: rapid.IntRange(0, 5).Draw(t, "cordoned") == 0}
 		for range rapid.IntRange(0, 3).Draw(t, "pods") {
 			n.Add(amounts("running", 0))
 		}
@@ -288,7 +288,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 9}, Generation: 1}
+		n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 9}}
 		scores := make([]float32, 1)
 		for _, ask := range []int64{0, 1, 500, math.MaxInt32} {
 			pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: ask, Memory: ask, Pods: 1}}

@@ -12,9 +12,8 @@ type Cache[V any] struct {
 
 // Entry is the value of one node, in the state that the node had when the value was computed.
 type Entry[V any] struct {
-	node       *cluster.Node
-	generation int64
-	Value      V
+	version cluster.Version
+	Value   V
 }
 
 // maxColumns bounds the memory for workloads in which every pod requests something else.
@@ -39,7 +38,7 @@ func (c *Cache[V]) Column(r cluster.Resources, rows int) []Entry[V] {
 func (c *Cache[V]) Clear() { c.columns = nil }
 
 // Valid reports whether the entry holds the value of n in its present state.
-func (e *Entry[V]) Valid(n *cluster.Node) bool { return e.node == n && e.generation == n.Generation }
+func (e *Entry[V]) Valid(n *cluster.Node) bool { return n.Unchanged(e.version) }
 
 // Set stores the value of n in its present state.
-func (e *Entry[V]) Set(n *cluster.Node, v V) { *e = Entry[V]{n, n.Generation, v} }
+func (e *Entry[V]) Set(n *cluster.Node, v V) { *e = Entry[V]{n.Version, v} }

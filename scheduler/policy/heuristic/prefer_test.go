@@ -15,7 +15,7 @@ import (
 
 // node returns one of 10 CPU and 10 GiB times size, with pods that ask for the given CPU and GiB.
 func node(size, cpu, mem int64) *cluster.Node {
-	n := &cluster.Node{Name: "n", Generation: 1, Allocatable: cluster.Resources{MilliCPU: size * 10_000, Memory: size * 10 << 30, Pods: 10}}
+	n := &cluster.Node{Name: "n", Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: size * 10_000, Memory: size * 10 << 30, Pods: 10}}
 	if cpu+mem > 0 {
 		n.Add(cluster.Resources{MilliCPU: 1000 * cpu, Memory: mem << 30})
 	}

@@ -15,7 +15,7 @@ func busy(n int) *cluster.Snapshot {
 	rng, s := rand.New(rand.NewPCG(1, uint64(n))), &cluster.Snapshot{}
 	for i := range n {
 		v := &cluster.Node{
-			Name: fmt.Sprintf("node-%d", i), Zone: fmt.Sprintf("zone-%d", i%3), Generation: 1,
+			Name: fmt.Sprintf("node-%d", i), Zone: fmt.Sprintf("zone-%d", i%3), Version: cluster.NextVersion(),
 			Allocatable: cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110},
 		}
 		for range 30 + rng.IntN(20) {

@@ -35,7 +35,7 @@ func Rows(nodes int) []int32 {
 func DrawSnapshot(t *rapid.T) *cluster.Snapshot {
 	s := &cluster.Snapshot{}
 	for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
-		n := &cluster.Node{Name: fmt.Sprintf("n%d", i), Generation: 1, Allocatable: cluster.Resources{
+		n := &cluster.Node{Name: fmt.Sprintf("n%d", i), Version: cluster.NextVersion(), Allocatable: cluster.Resources{
 			MilliCPU: rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(1000, 96_000)).Draw(t, "cpu"),
 			Memory:   rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(1<<30, 1<<39)).Draw(t, "memory"),
 			Pods:     110,
@@ -72,7 +72,7 @@ func Change(t *rapid.T, s *cluster.Snapshot, serial *int) {
 		case 0:
 			*serial++
 			s.Nodes = append(s.Nodes, &cluster.Node{
-				Name: fmt.Sprintf("new%d", *serial), Generation: 1, Zone: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "zone"),
+				Name: fmt.Sprintf("new%d", *serial), Version: cluster.NextVersion(), Zone: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "zone"),
 				Allocatable: cluster.Resources{MilliCPU: 4000, Memory: 8 << 30, Pods: 20},
 			})
 		case 1:
@@ -81,10 +81,10 @@ func Change(t *rapid.T, s *cluster.Snapshot, serial *int) {
 			}
 		case 2:
 			n.Allocatable.MilliCPU = rapid.Int64Range(0, 64_000).Draw(t, "cpu")
-			n.Generation++
+			n.Version = cluster.NextVersion()
 		case 3:
 			n.Zone = rapid.SampledFrom([]string{"", "a", "c"}).Draw(t, "zone")
-			n.Generation++
+			n.Version = cluster.NextVersion()
 		case 4:
 			j := rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "other")
 			s.Nodes[i], s.Nodes[j] = s.Nodes[j], s.Nodes[i]

@@ -64,7 +64,7 @@ func (n Node) Allocatable() cluster.Resources {
 
 // Cluster returns the node without pods, with each of its devices free.
 func (n Node) Cluster() *cluster.Node {
-	out := &cluster.Node{Name: n.Name, Allocatable: n.Allocatable(), GPUModel: n.Model, Generation: 1}
+	out := &cluster.Node{Name: n.Name, Allocatable: n.Allocatable(), GPUModel: n.Model, Version: cluster.NextVersion()}
 	if n.GPUs > 0 {
 		out.GPUs = make([]int64, n.GPUs)
 	}

@@ -1,0 +1,98 @@
+package plugin
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+)
+
+// reservations are the devices that were given to pods and that kube-scheduler's snapshot does not
+// show yet. Without them, two pods that are reserved on one snapshot, as the pods of a group are,
+// would get the same device. All profiles of a scheduler share the reservations, as they share the
+// snapshot.
+type reservations struct {
+	mu    sync.RWMutex // bindings fail while the next pod is scheduled
+	byPod map[types.UID]reservation
+}
+
+// reservation is what one pod was given.
+type reservation struct {
+	node       string
+	generation int64 // of the node in the snapshot from which the devices were chosen
+	pod        kube.RunningPod
+}
+
+// allReservations holds the *reservations of each snapshot in this process.
+var allReservations sync.Map
+
+// reservationsOf returns the reservations that belong to a scheduler's snapshot, until ctx is done.
+func reservationsOf(ctx context.Context, snapshot fwk.SharedLister) *reservations {
+	r, known := allReservations.LoadOrStore(snapshot, &reservations{byPod: map[types.UID]reservation{}})
+	if !known {
+		context.AfterFunc(ctx, func() { allReservations.Delete(snapshot) })
+	}
+	return r.(*reservations)
+}
+
+// add notes what a pod was given.
+func (r *reservations) add(pod types.UID, given reservation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byPod[pod] = given
+}
+
+// drop takes back what a pod was given, if anything.
+func (r *reservations) drop(pod types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byPod, pod)
+}
+
+// sweep drops the reservations that the snapshot has caught up with, so that none outlives its pod.
+func (r *reservations) sweep(nodes fwk.NodeInfoLister) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for pod, given := range r.byPod {
+		if info, err := nodes.Get(given.node); err != nil || !given.missingFrom(info, pod) {
+			delete(r.byPod, pod)
+		}
+	}
+}
+
+// missing returns the pods with reservations on a node that the node in the snapshot does not show,
+// except the given pod.
+func (r *reservations) missing(info fwk.NodeInfo, except types.UID) (pods []kube.RunningPod) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for pod, given := range r.byPod {
+		if pod != except && given.node == info.Node().Name && given.missingFrom(info, pod) {
+			pods = append(pods, given.pod)
+		}
+	}
+	return pods
+}
+
+// missingFrom reports whether the snapshot's node is still the one from which the devices were
+// chosen and lacks the pod. kube-scheduler counts a pod on its node before it reserves, and again
+// when the pod goes: so a node with a later generation shows the pod if it is still there.
+func (g reservation) missingFrom(info fwk.NodeInfo, pod types.UID) bool {
+	return info.GetGeneration() == g.generation &&
+		!slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == pod })
+}
+
+// with returns the node with more pods on it; n itself stays as it is.
+func with(n *cluster.Node, pods []kube.RunningPod) *cluster.Node {
+	if len(pods) == 0 {
+		return n
+	}
+	more := *n
+	more.Groups, more.GPUs = slices.Clone(n.Groups), slices.Clone(n.GPUs)
+	kube.Place(&more, pods)
+	return &more
+}

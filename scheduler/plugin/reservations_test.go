@@ -1,0 +1,304 @@
+package plugin
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"pgregory.net/rapid"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+)
+
+// refresh takes a new snapshot of the cache, as kube-scheduler does before it schedules a pod or a
+// group.
+func (b *bed) refresh(t rapid.TB, profile string) {
+	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// choose runs the filters for a pod on the present snapshot and returns the first feasible node and
+// the state of its cycle; nil where the pod fits nowhere.
+func (b *bed) choose(t rapid.TB, profile string, pod *v1.Pod) (fwk.NodeInfo, fwk.CycleState) {
+	feasible, state := b.filter(t, profile, pod)
+	if len(feasible) == 0 {
+		return nil, state
+	}
+	return feasible[0], state
+}
+
+// try puts a pod of a group on a node of the snapshot alone and reserves its devices.
+func (b *bed) try(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod, node string) *v1.Pod {
+	info, err := framework.NewPodInfo(pod.DeepCopy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	info.Pod.Spec.NodeName = node
+	if err := b.snapshot(profile).AssumePod(info); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.sched.Profiles[profile].RunReservePluginsReserve(b.ctx, state, info.Pod, node); !s.IsSuccess() {
+		t.Fatal(s.AsError())
+	}
+	return info.Pod
+}
+
+// untry undoes try.
+func (b *bed) untry(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod) {
+	b.sched.Profiles[profile].RunReservePluginsUnreserve(b.ctx, state, pod, pod.Spec.NodeName)
+	if err := b.snapshot(profile).ForgetPod(b.log, pod); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reserve counts a pod on a node and reserves its devices, without a new snapshot.
+func (b *bed) reserve(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod, node string) (*v1.Pod, *fwk.Status) {
+	pod = pod.DeepCopy()
+	pod.Spec.NodeName = node
+	if err := b.sched.Cache.AssumePod(b.log, pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod, b.sched.Profiles[profile].RunReservePluginsReserve(b.ctx, state, pod, node)
+}
+
+// unreserve undoes reserve.
+func (b *bed) unreserve(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod) {
+	b.sched.Profiles[profile].RunReservePluginsUnreserve(b.ctx, state, pod, pod.Spec.NodeName)
+	if err := b.sched.Cache.ForgetPod(b.log, pod); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Two pods that are reserved on one snapshot, as the pods of a group are once the group fits, never
+// get the same device, not even in two profiles. A third finds no room, until one is taken back.
+func TestReservationsWithoutASnapshotBetween(t *testing.T) {
+	for _, other := range []string{"one-snapshot", defaultProfile} {
+		t.Run(other, func(t *testing.T) {
+			const profile = "one-snapshot"
+			b := newBed(t, profile, Args{Policy: "gpu-best-fit"})
+			defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}})()
+			b.refresh(t, profile)
+			pods := []*v1.Pod{gpuPod("a", share(600)), gpuPod("b", share(600)), gpuPod("c", share(600))}
+			profiles := []string{profile, other, profile}
+			var states []fwk.CycleState
+			for i, p := range pods {
+				node, state := b.choose(t, profiles[i], p)
+				if node == nil {
+					t.Fatalf("%s fits nowhere on an empty node", p.Name)
+				}
+				states = append(states, state)
+			}
+			first, s := b.reserve(t, profiles[0], states[0], pods[0], "n")
+			if !s.IsSuccess() {
+				t.Fatal(s.AsError())
+			}
+			second, s := b.reserve(t, profiles[1], states[1], pods[1], "n")
+			if !s.IsSuccess() {
+				t.Fatal(s.AsError())
+			}
+			if x, y := first.Annotations[kube.GPUIndexAnnotation], second.Annotations[kube.GPUIndexAnnotation]; x == y {
+				t.Errorf("both are on device %s", x)
+			}
+			third, s := b.reserve(t, profiles[2], states[2], pods[2], "n")
+			if s.Code() != fwk.Unschedulable {
+				t.Errorf("a third share of 600 of two devices: %v", s)
+			}
+			b.unreserve(t, profiles[2], states[2], third)
+			b.unreserve(t, profiles[0], states[0], first)
+			third, s = b.reserve(t, profiles[2], states[2], pods[2], "n")
+			if !s.IsSuccess() || third.Annotations[kube.GPUIndexAnnotation] != first.Annotations[kube.GPUIndexAnnotation] {
+				t.Errorf("the device that was taken back is not given again: %v", s)
+			}
+			b.unreserve(t, profiles[2], states[2], third)
+			b.unreserve(t, profiles[1], states[1], second)
+		})
+	}
+}
+
+// While a group is tried, its pods are on the snapshot's nodes with the generations of before. Each
+// pod must find the devices of the pods before it taken.
+func TestReservationsOfAGroupThatIsTried(t *testing.T) {
+	const profile = "tries"
+	b := newBed(t, profile, Args{Policy: "gpu-best-fit"})
+	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}})()
+	b.refresh(t, profile)
+	for range 2 { // as if a preemption lay between
+		var states []fwk.CycleState
+		var tried []*v1.Pod
+		for i, want := range []string{"0", "1"} {
+			pod := gpuPod(fmt.Sprint("p", i), share(600))
+			node, state := b.choose(t, profile, pod)
+			if node == nil {
+				t.Fatalf("pod %d fits nowhere", i)
+			}
+			pod = b.try(t, profile, state, pod, "n")
+			if got := pod.Annotations[kube.GPUIndexAnnotation]; got != want {
+				t.Errorf("pod %d is on device %s, want %s", i, got, want)
+			}
+			states, tried = append(states, state), append(tried, pod)
+		}
+		if node, _ := b.choose(t, profile, gpuPod("full", share(600))); node != nil {
+			t.Error("a third share of 600 fits on two devices")
+		}
+		for i := range slices.Backward(tried) {
+			b.untry(t, profile, states[i], tried[i])
+		}
+	}
+}
+
+// groupPlay schedules groups of pods and lets pods leave, at random.
+type groupPlay struct {
+	b       *bed
+	profile string
+	truth   map[string]*cluster.Node // what is used, by the pods' annotations
+	running []boundPod
+	made    int
+}
+
+// boundPod is a bound pod and what it requests.
+type boundPod struct {
+	pod *v1.Pod
+	r   cluster.Resources
+}
+
+// However groups and single pods come, fail to bind and leave, no device is given away twice, what
+// fits on the snapshot can be reserved, and the reservations do not pile up.
+func TestGroupsNeverShareADevice(t *testing.T) {
+	for _, policy := range []string{"fgd", "gpu-best-fit", "random"} {
+		t.Run(policy, func(t *testing.T) {
+			profile := "groups-" + policy
+			b := newBed(t, profile, Args{Policy: policy})
+			rapid.Check(t, func(t *rapid.T) {
+				var state clusterState
+				g := &groupPlay{b: b, profile: profile, truth: map[string]*cluster.Node{}}
+				for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
+					devices := rapid.IntRange(1, 3).Draw(t, "devices")
+					n := gpuNode(fmt.Sprint("n", i), "T4", int64(devices))
+					state.nodes = append(state.nodes, n)
+					g.truth[n.Name] = &cluster.Node{Name: n.Name, Allocatable: cluster.Resources{GPU: int64(devices), Pods: 1000}, GPUs: make([]int64, devices)}
+				}
+				defer b.load(t, state)()
+				defer func() {
+					for _, p := range g.running {
+						g.forget(t, p.pod)
+					}
+				}()
+				for range rapid.IntRange(1, 8).Draw(t, "cycles") {
+					if len(g.running) > 0 && rapid.Bool().Draw(t, "leaves") {
+						g.leave(t, rapid.IntRange(0, len(g.running)-1).Draw(t, "who"))
+					}
+					g.schedule(t, rapid.IntRange(1, 4).Draw(t, "size"))
+				}
+			})
+		})
+	}
+}
+
+// schedule tries a group and, pod by pod, gives it the nodes on which it fitted. Some bindings fail.
+func (g *groupPlay) schedule(t *rapid.T, size int) {
+	b := g.b
+	b.refresh(t, g.profile)
+	var pods, tried []*v1.Pod
+	var states []fwk.CycleState
+	var requests []cluster.Resources
+	for range size {
+		r := share(int64(rapid.IntRange(1, 9).Draw(t, "tenths")) * 100)
+		if rapid.Bool().Draw(t, "whole") {
+			r = cluster.Resources{GPU: int64(rapid.IntRange(1, 2).Draw(t, "gpus"))}
+		}
+		g.made++
+		pod := gpuPod(fmt.Sprint("p", g.made), r)
+		node, state := b.choose(t, g.profile, pod)
+		if n := len(b.reservations().byPod); n > size {
+			t.Fatalf("%d reservations for a group of %d", n, size)
+		}
+		if node != nil {
+			pods, states, requests = append(pods, pod), append(states, state), append(requests, r)
+			tried = append(tried, b.try(t, g.profile, state, pod, node.Node().Name))
+		}
+	}
+	for i := range slices.Backward(tried) {
+		b.untry(t, g.profile, states[i], tried[i])
+	}
+	for i, pod := range pods {
+		pod, s := b.reserve(t, g.profile, states[i], pod, tried[i].Spec.NodeName)
+		if !s.IsSuccess() || rapid.IntRange(0, 3).Draw(t, "binding fails") == 0 {
+			b.unreserve(t, g.profile, states[i], pod)
+			continue
+		}
+		g.running = append(g.running, boundPod{pod, requests[i]})
+		n, r, on := g.truth[pod.Spec.NodeName], requests[i], kube.Devices(pod.Annotations)
+		if !n.FitsOn(r, on) {
+			t.Fatalf("%+v is on %q of %v", r, pod.Annotations[kube.GPUIndexAnnotation], n.GPUs)
+		}
+		n.AddOn(r, on)
+	}
+}
+
+// leave ends a running pod.
+func (g *groupPlay) leave(t *rapid.T, i int) {
+	p := g.running[i]
+	g.running = slices.Delete(g.running, i, i+1)
+	g.forget(t, p.pod)
+	g.truth[p.pod.Spec.NodeName].Remove(p.r, kube.Devices(p.pod.Annotations))
+}
+
+func (g *groupPlay) forget(t *rapid.T, p *v1.Pod) {
+	if err := g.b.sched.Cache.ForgetPod(g.b.log, p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reservations are those of the bed's scheduler.
+func (b *bed) reservations() *reservations {
+	return reservationsOf(b.ctx, b.snapshot(defaultProfile))
+}
+
+// A reservation counts no longer than the snapshot lacks its pod: the pod may be shown, or be gone
+// together with its node.
+func TestReservationsAreSwept(t *testing.T) {
+	const profile = "swept"
+	b := newBed(t, profile, Args{Policy: "gpu-best-fit"})
+	node := gpuNode("n", "T4", 1)
+	b.sched.Cache.AddNode(b.log, node)
+	next := func() int { // begins another cycle
+		b.refresh(t, profile)
+		b.filter(t, profile, gpuPod("next", share(100)))
+		return len(b.reservations().byPod)
+	}
+	for _, end := range []string{"shown", "deleted", "node deleted"} {
+		b.refresh(t, profile)
+		pod := gpuPod("p", share(600))
+		_, state := b.choose(t, profile, pod)
+		pod, s := b.reserve(t, profile, state, pod, "n")
+		if !s.IsSuccess() {
+			t.Fatal(s.AsError())
+		}
+		if n := len(b.reservations().byPod); n != 1 {
+			t.Fatalf("%s: %d reservations, want 1", end, n)
+		}
+		if end != "shown" {
+			if err := b.sched.Cache.ForgetPod(b.log, pod); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if end == "node deleted" {
+			if err := b.sched.Cache.RemoveNode(b.log, node); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := next(); n != 0 {
+			t.Errorf("%s: %d reservations are left", end, n)
+		}
+		if end == "shown" {
+			if err := b.sched.Cache.ForgetPod(b.log, pod); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
