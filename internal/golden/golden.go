@@ -14,10 +14,10 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// Check fails the test where got differs from testdata/name.
+// Check fails the test where got differs from testdata/name. With -update it writes the file first.
 func Check(t testing.TB, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", filepath.FromSlash(name))
+	path := pathOf(name)
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -26,12 +26,22 @@ func Check(t testing.TB, name, got string) {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := Read(t, name)
 	// By lines: as one string, text with terminal colours would be compared as bytes.
-	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
+	if d := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); d != "" {
 		t.Errorf("%s (go test -update rewrites it), -want +got:\n%s", path, d)
 	}
 }
+
+// Read returns the golden file testdata/name, for tests that compare in a way of their own. It is empty
+// where there is none and -update is given.
+func Read(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(pathOf(name))
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func pathOf(name string) string { return filepath.Join("testdata", filepath.FromSlash(name)) }

@@ -1,0 +1,160 @@
+package eval_test
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
+	"gnnsched/internal/golden"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/neural"
+	"gnnsched/scheduler/sim"
+	"gnnsched/workload/trace/openb"
+)
+
+// TestShippedCheckpoints holds the scores of every shipped checkpoint on states that a heuristic
+// brings about, so that no change of features, encoder or network changes what a checkpoint says. The
+// kernels in assembly and in Go round differently, which the tolerance allows.
+func TestShippedCheckpoints(t *testing.T) {
+	var got strings.Builder
+	for _, name := range checkpoint.ShippedNames() {
+		c, err := checkpoint.Shipped(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
+			scoreEpisode(t, &got, name, gpuEnvironment(t), c)
+			continue
+		}
+		for _, scenario := range []string{"small8", "zonal"} {
+			s, err := eval.Find(scenario)
+			if err != nil {
+				t.Fatal(err)
+			}
+			env, err := sim.New(s.Config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			scoreEpisode(t, &got, name+" "+scenario, env, c)
+		}
+	}
+	const tolerance = 1e-5
+	if diff := differentNumbers(golden.Read(t, "shipped.txt"), got.String(), tolerance); diff != "" {
+		golden.Check(t, "shipped.txt", got.String()) // shows every line, or writes the file
+		t.Logf("first difference beyond the tolerance: %s", diff)
+	}
+}
+
+// gpuEnvironment is a cluster of four kinds of GPU machines, on which shares, whole devices and pods
+// that name models arrive.
+func gpuEnvironment(t *testing.T) *sim.Env {
+	t.Helper()
+	var nodes []openb.Node
+	var pods []openb.Pod
+	for i := range 16 {
+		nodes = append(nodes, openb.Node{
+			Name: fmt.Sprintf("node-%02d", i), MilliCPU: []int64{32_000, 64_000, 96_000, 128_000}[i%4], MemoryMiB: 262_144,
+			GPUs: []int64{2, 4, 8, 8}[i%4], Model: []string{"P100", "T4", "V100M32", "G2"}[i%4],
+		})
+	}
+	for i := range 120 {
+		p := openb.Pod{Name: fmt.Sprintf("pod-%03d", i), MilliCPU: int64(1000 * (1 + i%12)), MemoryMiB: int64(1024 * (1 + i%7)), GPUs: 1, GPUMilli: 1000}
+		switch i % 5 {
+		case 0:
+			p.GPUMilli = int64(100 + 90*(i%9))
+		case 1:
+			p.GPUs = []int64{2, 4, 8}[i%3]
+		case 2:
+			p.Models = []string{"T4", "G2"}
+		}
+		pods = append(pods, p)
+	}
+	pack, err := objective.Parse("pack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := sim.New(sim.Config{Objective: pack, OpenB: &sim.OpenB{Nodes: nodes, Pods: pods, Factor: 1.3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env
+}
+
+// scoreEpisode plays an episode with best fit and writes the network's scores of every fortieth
+// decision's first candidates.
+func scoreEpisode(t *testing.T, to *strings.Builder, title string, env *sim.Env, c *checkpoint.Checkpoint) {
+	t.Helper()
+	const every, candidates, decisions = 40, 6, 200
+	network, err := networkOf(c, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := heuristic.Find("best-fit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	player := h.New(policy.Setting{})
+	if err := env.Reset(5); err != nil {
+		t.Fatal(err)
+	}
+	for step := 0; !env.Done() && step < decisions; step++ {
+		rows := env.Candidates()
+		scores := make([]float32, len(rows))
+		if err := network.Score(env.Snapshot(), env.Pending(), rows, scores); err != nil {
+			t.Fatal(err)
+		}
+		if step%every == 0 {
+			fmt.Fprintf(to, "%s %d:", title, step)
+			for _, v := range scores[:min(candidates, len(scores))] {
+				fmt.Fprintf(to, " %.7g", v)
+			}
+			to.WriteByte('\n')
+		}
+		if err := player.Score(env.Snapshot(), env.Pending(), rows, scores); err != nil {
+			t.Fatal(err)
+		}
+		env.Step(policy.Best(scores))
+	}
+}
+
+func networkOf(c *checkpoint.Checkpoint, env *sim.Env) (policy.Policy, error) {
+	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
+		n, err := infer.NewGPU(c)
+		if err != nil {
+			return nil, err
+		}
+		return neural.NewGPU("gpu", n, env.Typical()), nil
+	}
+	n, err := infer.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return neural.New("net", n), nil
+}
+
+// differentNumbers returns the first difference between two texts that is not a number within the
+// tolerance, relative to numbers over 1; empty if there is none.
+func differentNumbers(want, got string, tolerance float64) string {
+	a, b := strings.Fields(want), strings.Fields(got)
+	if len(a) != len(b) {
+		return fmt.Sprintf("%d words, want %d", len(b), len(a))
+	}
+	for i := range a {
+		if a[i] == b[i] {
+			continue
+		}
+		x, errX := strconv.ParseFloat(a[i], 64)
+		y, errY := strconv.ParseFloat(b[i], 64)
+		if errX != nil || errY != nil || math.Abs(x-y) > tolerance*max(1, math.Abs(x)) {
+			return fmt.Sprintf("%q, want %q", b[i], a[i])
+		}
+	}
+	return ""
+}
