@@ -29,6 +29,7 @@ func evalCommand() *ucli.Command {
 			"Examples:\n" +
 			"   gnnsched eval                                          # all policies on the quick scenarios\n" +
 			"   gnnsched eval --scenario 'hetero*' --seeds 30 -o markdown\n" +
+			"   gnnsched eval --all --policies kube-scheduler,gnn      # every metric, with its difference\n" +
 			"   gnnsched eval --print-scenario mixed > mine.yaml       # a scenario of your own, to be changed …\n" +
 			"   gnnsched eval --scenario mine.yaml --plot figures      # … and compared on, with an SVG\n" +
 			"   gnnsched eval --checkpoint logs/gnn.safetensors        # add a network that you trained\n" +
@@ -45,6 +46,7 @@ func evalCommand() *ucli.Command {
 			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "also a network from a `FILE`, or a table or linear weights from one in .json; NAME=FILE says what tables call it; repeatable"},
 			&ucli.StringSliceFlag{Name: "threshold", Usage: "exit with 99 unless the `CONDITION` holds; repeatable"},
 			&ucli.StringFlag{Name: "plot", Usage: "also draw a figure of each scenario into the `DIRECTORY`, as SVG"},
+			&ucli.BoolFlag{Name: "all", Usage: "print every metric, not only objective, unscheduled and waited; the formats other than table always do"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 			&ucli.BoolFlag{Name: "live", Usage: "repeat it on simulated clusters with the real kube-scheduler, and state the difference"},
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: beside this program, else on the PATH"},
@@ -78,6 +80,7 @@ type evaluation struct {
 	thresholds []eval.Threshold
 	format     string
 	plots      string // directory; empty: none
+	all        bool   // print every metric
 }
 
 func runEval(c *ucli.Context) error {
@@ -116,6 +119,7 @@ func runEval(c *ucli.Context) error {
 func evaluationOf(c *ucli.Context) (e evaluation, err error) {
 	n := c.Int("seeds")
 	e.format, e.plots = c.String("output"), c.String("plot")
+	e.all = c.Bool("all")
 	if !slices.Contains(evalFormats, e.format) {
 		return e, exit.Usagef("--output %q is not known; there are %s", e.format, strings.Join(evalFormats, ", "))
 	}

@@ -33,7 +33,7 @@ const (
 
 // runLive repeats the scenarios on clusters of its own.
 func runLive(c *ucli.Context) error {
-	for _, flag := range []string{"plot", "threshold"} {
+	for _, flag := range []string{"plot", "threshold", "all"} {
 		if c.IsSet(flag) {
 			return exit.Usagef("--%s is for the simulator; leave it or --live out", flag)
 		}

@@ -74,7 +74,7 @@ func TestEvalScenarioOfTrace(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		code, stdout, stderr := run(t, "gnnsched", "eval", "--scenario", file, "--policies", "fgd,random", "--seeds", "2", "--log-dir", "")
+		code, stdout, stderr := run(t, "gnnsched", "eval", "--scenario", file, "--policies", "fgd,random", "--seeds", "2", "--all", "--log-dir", "")
 		if code != exit.OK || !strings.Contains(stdout, "gpu idle") || !strings.Contains(stdout, "gpu stranded") || !strings.Contains(stdout, "PASS fgd.gpuIdle") {
 			t.Errorf("%s: exit code %d: %s%s", name, code, stdout, stderr)
 		}

@@ -25,9 +25,12 @@ func (e evaluation) write(w io.Writer, comparisons []*eval.Comparison) error {
 		return eval.WriteCSV(w, comparisons)
 	}
 	for _, r := range comparisons {
-		write := r.WriteTable
-		if e.format == "markdown" {
+		write := r.WriteSummary
+		switch {
+		case e.format == "markdown":
 			write = r.WriteMarkdown
+		case e.all:
+			write = r.WriteTable
 		}
 		if err := write(w); err != nil {
 			return err

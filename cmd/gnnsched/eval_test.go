@@ -28,7 +28,8 @@ func TestEval(t *testing.T) {
 		args []string
 		want []string // in stdout
 	}{
-		{"table", []string{"--seeds", "2"}, []string{"│ kube-scheduler ", "│ best-fit", "2 paired seeds (1 to 2)", "Difference from kube-scheduler"}},
+		{"summary", []string{"--seeds", "2"}, []string{"│ kube-scheduler ", "│ best-fit", "2 paired seeds (1 to 2)", "Difference from kube-scheduler", "│ significant │"}},
+		{"table", []string{"--seeds", "2", "--all"}, []string{"│ kube-scheduler ", "│ best-fit", "2 paired seeds (1 to 2)", "Difference from kube-scheduler", "│ imbalance "}},
 		{"markdown", []string{"--seeds", "2", "-o", "markdown"}, []string{"### aaml", "| most-allocated "}},
 		{"linear weights by name", []string{"--seeds", "1", "--policies", "linear,linear:../../scheduler/policy/linear/linear.json", "--threshold", `"linear:../../scheduler/policy/linear/linear.json".cost <= linear.cost`}, []string{"│ linear:../../scheduler/policy/linear/linear.json ", "PASS"}},
 		{"linear weights", []string{"--seeds", "1", "--policies", "random", "--checkpoint", "mine=../../scheduler/policy/linear/linear.json"}, []string{"│ mine "}},
@@ -93,6 +94,7 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--policies", "linear:none.json"}, exit.Usage, "none.json: no such file"},
 		{[]string{"--policies", "greedy:luck"}, exit.Usage, `no term is called "luck"`},
 		{[]string{"--live", "--plot", "x"}, exit.Usage, "--plot is for the simulator"},
+		{[]string{"--live", "--all"}, exit.Usage, "--all is for the simulator"},
 		{[]string{"--live", "--kwokcluster", "/none", "--log-dir", ""}, exit.Usage, "start the cluster"},
 		{[]string{"--threshold", "gnn<1"}, exit.Usage, "policy.metric"},
 		{[]string{"--threshold", "me.cpuStd<1"}, exit.Usage, "does not take part"},

@@ -234,15 +234,33 @@ func TestDifferenceOfRounding(t *testing.T) {
 	}
 }
 
+// A mark needs more than one seed and a p below 0.05; equal values have p 1.
+func TestMark(t *testing.T) {
+	for _, c := range []struct {
+		seeds   int
+		mean, p float64
+		want    string
+	}{{1, -1, 0.01, ""}, {2, -1, 0.05, "no"}, {9, -1, 0.049, "better"}, {9, 1, 0.001, "worse"}, {9, 0, 1, "no"}} {
+		if got := (Difference{Interval: Interval{Mean: c.mean}, P: c.p}).mark(c.seeds); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
 func TestReportsGolden(t *testing.T) {
 	for name, write := range map[string]func(*bytes.Buffer) error{
-		"table.txt":    func(b *bytes.Buffer) error { return made(4).WriteTable(b) },
-		"one-seed.txt": func(b *bytes.Buffer) error { return made(1).WriteTable(b) },
-		"csv.csv":      func(b *bytes.Buffer) error { return WriteCSV(b, []*Comparison{made(2), made(1)}) },
-		"judged.txt":   func(b *bytes.Buffer) error { return judged(t).WriteTable(b) },
-		"packed.txt":   func(b *bytes.Buffer) error { return packed(4, "pack").WriteTable(b) },
-		"pieces.txt":   func(b *bytes.Buffer) error { return packed(1, "balance=0.5,fragmentation").WriteTable(b) },
-		"markdown.md":  func(b *bytes.Buffer) error { return made(4).WriteMarkdown(b) },
+		"table.txt":             func(b *bytes.Buffer) error { return made(4).WriteTable(b) },
+		"one-seed.txt":          func(b *bytes.Buffer) error { return made(1).WriteTable(b) },
+		"summary.txt":           func(b *bytes.Buffer) error { return made(8).WriteSummary(b) },
+		"summary-few.txt":       func(b *bytes.Buffer) error { return made(4).WriteSummary(b) },
+		"summary-one-seed.txt":  func(b *bytes.Buffer) error { return made(1).WriteSummary(b) },
+		"summary-judged.txt":    func(b *bytes.Buffer) error { return judged(t).WriteSummary(b) },
+		"summary-no-others.txt": func(b *bytes.Buffer) error { c := made(8); c.Results = c.Results[:1]; return c.WriteSummary(b) },
+		"csv.csv":               func(b *bytes.Buffer) error { return WriteCSV(b, []*Comparison{made(2), made(1)}) },
+		"judged.txt":            func(b *bytes.Buffer) error { return judged(t).WriteTable(b) },
+		"packed.txt":            func(b *bytes.Buffer) error { return packed(4, "pack").WriteTable(b) },
+		"pieces.txt":            func(b *bytes.Buffer) error { return packed(1, "balance=0.5,fragmentation").WriteTable(b) },
+		"markdown.md":           func(b *bytes.Buffer) error { return made(4).WriteMarkdown(b) },
 		"json.json": func(b *bytes.Buffer) error {
 			e := json.NewEncoder(b)
 			e.SetIndent("", "  ")

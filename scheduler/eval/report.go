@@ -13,8 +13,8 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// WriteTable writes the comparison for a terminal: the means, and the differences from the
-// baseline.
+// WriteTable writes the comparison for a terminal: the means of every metric, and the differences
+// from the baseline in most of them. WriteSummary is the short form.
 func (c *Comparison) WriteTable(w io.Writer) error {
 	return c.write(w, "%s: %s.\n", false)
 }
@@ -37,12 +37,16 @@ func (c *Comparison) write(w io.Writer, title string, markdown bool) error {
 			return err
 		}
 	}
-	for _, v := range c.Verdicts {
-		fmt.Fprintf(&b, "\n%s\n", v)
-	}
+	c.writeVerdicts(&b)
 	b.WriteByte('\n')
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+func (c *Comparison) writeVerdicts(b *bytes.Buffer) {
+	for _, v := range c.Verdicts {
+		fmt.Fprintf(b, "\n%s\n", v)
+	}
 }
 
 // Render writes rows, the first of which is the header, as a table. Columns are aligned to

@@ -1,0 +1,81 @@
+package eval
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// level is the p below which a difference counts as significant.
+const level = 0.05
+
+// WriteSummary writes the comparison for a terminal, a row for each policy: the means of
+// objective, unscheduled and waited, and the objective's difference from the baseline.
+func (c *Comparison) WriteSummary(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s: %s.\n\nMeans over %s, less is better.%s\n\n", c.Scenario.Name, c.Scenario.About, c.seeds(), c.legend())
+	if err := Render(&b, c.summary(), false); err != nil {
+		return err
+	}
+	c.writeVerdicts(&b)
+	b.WriteByte('\n')
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// legend explains the columns of the difference.
+func (c *Comparison) legend() string {
+	if len(c.Results) < 2 {
+		return ""
+	}
+	text := " Difference from " + c.Results[0].Name + " in the objective"
+	if len(c.Seeds) < 2 {
+		return text + "."
+	}
+	return text + " on the same seeds,\nwith its bootstrap interval; significant if p < " + fmt.Sprint(level) + " in Wilcoxon's signed-rank test."
+}
+
+// summary are the rows of WriteSummary's table.
+func (c *Comparison) summary() [][]string {
+	head := []string{"policy"}
+	metrics := []Metric{Objective, Unscheduled, metric("waited")}
+	for _, m := range metrics {
+		head = append(head, m.Title)
+	}
+	several := len(c.Results) > 1
+	if several {
+		head = append(head, "difference", "95% interval", "relative", "significant")
+	}
+	rows := [][]string{head}
+	for i, r := range c.Results {
+		row := []string{r.Name}
+		for _, m := range metrics {
+			row = append(row, strconv.FormatFloat(r.Mean(m), 'f', m.Digits, 64))
+		}
+		switch {
+		case i > 0:
+			d := c.Difference(r, Objective)
+			cells := d.cells(Objective.Digits, len(c.Seeds))
+			row = append(row, append(cells[:3], d.mark(len(c.Seeds)))...)
+		case several:
+			row = append(row, "", "", "", "")
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// mark tells whether the difference is significant, and in which direction. One seed tells
+// nothing.
+func (d Difference) mark(seeds int) string {
+	switch {
+	case seeds < 2:
+		return ""
+	case !(d.P < level):
+		return "no"
+	case d.Mean < 0:
+		return "better"
+	}
+	return "worse"
+}
