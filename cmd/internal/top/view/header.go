@@ -19,7 +19,7 @@ type headerLine struct {
 
 // buildHeader is everything above the list's heading.
 func (m *Model) buildHeader() []string {
-	if m.screen == helpScreen {
+	if m.page().about.overlay {
 		return []string{m.titleLine(), ""}
 	}
 	all := []headerLine{{m.titleLine(), 4}}
@@ -64,10 +64,7 @@ func (m *Model) titleLine() string {
 		return st.fit(left, m.width)
 	}
 	clock := m.frame.Time.Format(time.TimeOnly)
-	order := "by " + string(m.sort.Column) + " " + m.arrow() + st.dot
-	if m.screen == pendingScreen {
-		order = "oldest first" + st.dot
-	}
+	order := m.page().order(&m.canvas) + st.dot
 	every := "every " + m.cfg.Interval.String() + st.dot
 	for _, right := range []string{st.dim.Render(order+every) + clock, st.dim.Render(order) + clock, clock} {
 		if ansi.StringWidth(left)+ansi.StringWidth(right)+2 <= m.width {
@@ -75,13 +72,6 @@ func (m *Model) titleLine() string {
 		}
 	}
 	return st.fit(left, m.width)
-}
-
-func (m *Model) arrow() string {
-	if m.sort.Desc {
-		return m.st.down
-	}
-	return m.st.up
 }
 
 func (m *Model) bannerLine(l *state.Lost) string {

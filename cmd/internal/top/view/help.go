@@ -2,43 +2,76 @@ package view
 
 import (
 	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"gnnsched/cmd/internal/top/query"
 )
 
-// helpLines explains every key and what the figures mean.
-func (m *Model) helpLines(width int) []string {
-	k, st := &m.keys, &m.st
-	moving := []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.home, k.end, k.filter, k.clear, k.pending, k.help, k.quit}
-	sorting := []key.Binding{}
-	for _, c := range k.columns {
-		sorting = append(sorting, c.key)
+// helpScreen explains every key, and the figures of the other screens. It covers the screen
+// that the reader came from.
+type helpScreen struct{}
+
+func (*helpScreen) describe() description {
+	return description{name: "help", open: bind("?", "help", "?"), overlay: true}
+}
+
+func (*helpScreen) update(*canvas, query.Filter)          {}
+func (*helpScreen) press(*canvas, tea.KeyPressMsg)        {}
+func (*helpScreen) order(c *canvas) string                { return c.pages[0].order(c) }
+func (*helpScreen) empty(*canvas) string                  { return "" }
+func (*helpScreen) draw(c *canvas, from, to int) []string { return helpLines(c)[from:to] }
+
+func (*helpScreen) size(c *canvas) (shown, total int) {
+	n := len(helpLines(c))
+	return n, n
+}
+
+// helpLines draws the whole help: the keys of the view beside those of the screens, then the
+// notes of the screens.
+func helpLines(c *canvas) []string {
+	k, st := &c.keys, &c.st
+	general := []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.home, k.end, k.filter, k.clear}
+	var own []key.Binding
+	for _, p := range c.pages {
+		if p.about.open.Enabled() {
+			general = append(general, p.about.open)
+		}
+		own = append(own, p.about.keys...)
 	}
-	sorting = append(sorting, k.left, k.right, k.reverse)
+	general = append(general, k.quit)
+	lines := append([]string{st.bold.Render("Keys")}, keyLines(c, general, own)...)
+	for _, p := range c.pages {
+		for _, n := range p.about.notes {
+			lines = append(lines, "", st.bold.Render(n.title)+n.text)
+			lines = append(lines, n.lines...)
+		}
+	}
+	return lines
+}
+
+// keyLines draws two lists of keys side by side, or one below the other in a narrow window.
+func keyLines(c *canvas, left, right []key.Binding) []string {
+	st := &c.st
 	line := func(b key.Binding) string {
 		return "  " + st.bold.Render(st.fit(b.Help().Key, 9)) + b.Help().Desc
 	}
-	lines := []string{st.bold.Render("Keys")}
-	if half := width / 2; half >= 38 {
-		for i := range max(len(moving), len(sorting)) {
-			left, right := "", ""
-			if i < len(moving) {
-				left = line(moving[i])
-			}
-			if i < len(sorting) {
-				right = line(sorting[i])
-			}
-			lines = append(lines, st.fit(left, half)+right)
-		}
-	} else {
-		for _, b := range append(moving, sorting...) {
+	var lines []string
+	half := c.width / 2
+	if half < 38 {
+		for _, b := range append(left, right...) {
 			lines = append(lines, line(b))
 		}
+		return lines
 	}
-	lines = append(lines, "", st.bold.Render("Filter")+"  words that must all match; !word must not",
-		"  worker !notready      name, status, role, zone or version",
-		"  cpu>80% mem<=16Gi     requested, as a share or an amount",
-		"", st.bold.Render("Figures"),
-		"  CPU, MEM, GPU  requested by pods, of what is allocatable",
-		"  CPU spread     standard deviation of the workers' CPU share",
-		"  bound/s        pods bound per second in the last 10 s, by scheduler")
+	for i := range max(len(left), len(right)) {
+		l, r := "", ""
+		if i < len(left) {
+			l = line(left[i])
+		}
+		if i < len(right) {
+			r = line(right[i])
+		}
+		lines = append(lines, st.fit(l, half)+r)
+	}
 	return lines
 }

@@ -47,6 +47,10 @@ func TestASCIIIsASCII(t *testing.T) {
 	}
 }
 
+func nodesOf(m *Model) *nodesScreen     { return m.pages[0].screen.(*nodesScreen) }
+func pendingOf(m *Model) *pendingScreen { return m.pages[1].screen.(*pendingScreen) }
+func name(m *Model) string              { return m.page().about.name }
+
 func firstNode(m *Model) string {
 	for _, l := range strings.Split(ansi.Strip(m.View().Content), "\n") {
 		if strings.HasPrefix(l, "node-") || strings.HasPrefix(l, "control") {
@@ -67,16 +71,16 @@ func TestScrolling(t *testing.T) {
 		{"end", 1001 - rows}, {"down", 1001 - rows}, {"pgdown", 1001 - rows}, {"up", 1000 - rows}, {"home", 0},
 	} {
 		press(m, c.key)
-		if got := m.lists[nodesScreen].offset; got != c.want {
+		if got := m.pages[0].offset; got != c.want {
 			t.Errorf("after %s: offset %d, want %d", c.key, got, c.want)
 		}
-		if got := firstNode(m); got != m.nodes[c.want].Name {
-			t.Errorf("after %s: %s on top, want %s", c.key, got, m.nodes[c.want].Name)
+		if got := firstNode(m); got != nodesOf(m).shown[c.want].Name {
+			t.Errorf("after %s: %s on top, want %s", c.key, got, nodesOf(m).shown[c.want].Name)
 		}
 	}
 	press(m, "end")
 	m.Update(tea.WindowSizeMsg{Width: 80, Height: 50})
-	if got, want := m.lists[nodesScreen].offset, 1001-m.rows(); got != want {
+	if got, want := m.pages[0].offset, 1001-m.rows(); got != want {
 		t.Errorf("after growing: offset %d, want %d: the last page stays full", got, want)
 	}
 }
@@ -104,8 +108,8 @@ func TestSortingKeys(t *testing.T) {
 		{[]string{"p", "c", "p"}, query.Sort{Column: query.Memory, Desc: true}}, // the pending pods have one order
 	} {
 		press(m, c.keys...)
-		if m.sort != c.want {
-			t.Errorf("after %v: %v, want %v", c.keys, m.sort, c.want)
+		if nodesOf(m).sort != c.want {
+			t.Errorf("after %v: %v, want %v", c.keys, nodesOf(m).sort, c.want)
 		}
 		want := slices.Clone(m.frame.Nodes)
 		c.want.Apply(want)
@@ -114,8 +118,8 @@ func TestSortingKeys(t *testing.T) {
 		}
 	}
 	gpus := model(t, sample(12, true), full, 120, 40, nil)
-	if press(gpus, "g"); gpus.sort != query.By(query.GPU) {
-		t.Errorf("with GPUs: %v", gpus.sort)
+	if press(gpus, "g"); nodesOf(gpus).sort != query.By(query.GPU) {
+		t.Errorf("with GPUs: %v", nodesOf(gpus).sort)
 	}
 }
 
@@ -123,61 +127,61 @@ func TestFiltering(t *testing.T) {
 	m := model(t, sample(12, false), full, 80, 24, nil)
 	press(m, "/")
 	typed(m, "node-1q")
-	if len(m.nodes) != 0 || !m.editing {
-		t.Errorf("while typing: %d nodes pass, editing %v; q must be a letter here", len(m.nodes), m.editing)
+	if len(nodesOf(m).shown) != 0 || !m.editing {
+		t.Errorf("while typing: %d nodes pass, editing %v; q must be a letter here", len(nodesOf(m).shown), m.editing)
 	}
 	press(m, "backspace")
-	if len(m.nodes) != 3 { // node-1, node-10, node-11
-		t.Errorf("%d nodes pass, want 3", len(m.nodes))
+	if len(nodesOf(m).shown) != 3 { // node-1, node-10, node-11
+		t.Errorf("%d nodes pass, want 3", len(nodesOf(m).shown))
 	}
 	if c := m.View().Cursor; c == nil || c.Position.Y != 23 || c.Position.X != len("/node-1") {
 		t.Errorf("cursor %+v", c)
 	}
 	press(m, "enter", "c")
-	if m.editing || m.sort.Column != query.CPU || len(m.nodes) != 3 {
-		t.Errorf("after enter: editing %v, %v, %d nodes", m.editing, m.sort, len(m.nodes))
+	if m.editing || nodesOf(m).sort.Column != query.CPU || len(nodesOf(m).shown) != 3 {
+		t.Errorf("after enter: editing %v, %v, %d nodes", m.editing, nodesOf(m).sort, len(nodesOf(m).shown))
 	}
 	press(m, "p", "/")
 	typed(m, "room-2")
-	if press(m, "enter"); len(m.pending) != 11 || len(m.nodes) != 3 {
-		t.Errorf("the lists share a filter: %d pods, %d nodes", len(m.pending), len(m.nodes))
+	if press(m, "enter"); len(pendingOf(m).shown) != 11 || len(nodesOf(m).shown) != 3 {
+		t.Errorf("the lists share a filter: %d pods, %d nodes", len(pendingOf(m).shown), len(nodesOf(m).shown))
 	}
-	if press(m, "esc"); len(m.pending) != 30 || m.screen != pendingScreen {
-		t.Errorf("first esc: %d pods on screen %v", len(m.pending), m.screen)
+	if press(m, "esc"); len(pendingOf(m).shown) != 30 || name(m) != "pending" {
+		t.Errorf("first esc: %d pods on screen %s", len(pendingOf(m).shown), name(m))
 	}
-	if press(m, "esc"); m.screen != nodesScreen || len(m.nodes) != 3 {
-		t.Errorf("second esc: screen %v, %d nodes", m.screen, len(m.nodes))
+	if press(m, "esc"); name(m) != "nodes" || len(nodesOf(m).shown) != 3 {
+		t.Errorf("second esc: screen %s, %d nodes", name(m), len(nodesOf(m).shown))
 	}
-	if press(m, "esc"); len(m.nodes) != 13 {
-		t.Errorf("third esc: %d nodes", len(m.nodes))
+	if press(m, "esc"); len(nodesOf(m).shown) != 13 {
+		t.Errorf("third esc: %d nodes", len(nodesOf(m).shown))
 	}
 	press(m, "/", "x", "esc")
-	if m.editing || m.lists[nodesScreen].text != "" || len(m.nodes) != 13 {
-		t.Errorf("esc while typing: editing %v, %q", m.editing, m.lists[nodesScreen].text)
+	if m.editing || m.pages[0].text != "" || len(nodesOf(m).shown) != 13 {
+		t.Errorf("esc while typing: editing %v, %q", m.editing, m.pages[0].text)
 	}
 	press(m, "/")
 	m.Update(tea.PasteMsg{Content: "node-11"})
-	if len(m.nodes) != 1 {
-		t.Errorf("pasted: %d nodes, want 1", len(m.nodes))
+	if len(nodesOf(m).shown) != 1 {
+		t.Errorf("pasted: %d nodes, want 1", len(nodesOf(m).shown))
 	}
 }
 
 func TestHelp(t *testing.T) {
 	m := model(t, sample(12, false), full, 80, 24, nil)
 	press(m, "p", "?")
-	if m.screen != helpScreen {
-		t.Fatalf("screen %v", m.screen)
+	if name(m) != "help" {
+		t.Fatalf("screen %s", name(m))
 	}
 	for _, b := range []string{"quit", "filter", "pending pods", "sort by CPU", "one page down", "reverse"} {
 		if !strings.Contains(m.View().Content, b) {
 			t.Errorf("the help does not mention %q", b)
 		}
 	}
-	if press(m, "?"); m.screen != pendingScreen {
-		t.Errorf("? again: screen %v, want the one before", m.screen)
+	if press(m, "?"); name(m) != "pending" {
+		t.Errorf("? again: screen %s, want the one before", name(m))
 	}
-	if press(m, "?", "esc"); m.screen != pendingScreen {
-		t.Errorf("esc: screen %v, want the one before", m.screen)
+	if press(m, "?", "esc"); name(m) != "pending" {
+		t.Errorf("esc: screen %s, want the one before", name(m))
 	}
 }
 
@@ -231,7 +235,7 @@ func TestRedrawsFollowTheClock(t *testing.T) {
 	if _, pause = m.Update(read()); pause != nil {
 		t.Error("the frame for the pending pods began a second chain of pauses")
 	}
-	if want := []int{0, 0, MaxPending}; !slices.Equal(reads, want) {
+	if want := []int{0, 0, maxPending}; !slices.Equal(reads, want) {
 		t.Errorf("reads %v, want %v", reads, want)
 	}
 }
@@ -311,6 +315,28 @@ func TestExplanation(t *testing.T) {
 	} {
 		if got := explanation(&state.PendingPod{Reason: c.reason, Message: c.message}); got != c.want {
 			t.Errorf("%q, %q: %q, want %q", c.reason, c.message, got, c.want)
+		}
+	}
+}
+
+// TestEveryScreenIsReachable: the key of each screen in the list opens and leaves it, and the
+// help and the footer name it.
+func TestEveryScreenIsReachable(t *testing.T) {
+	m := model(t, sample(12, false), full, 200, 60, nil)
+	footer := ansi.Strip(m.footer())
+	for i, p := range m.pages[1:] {
+		open := p.about.open.Help()
+		if !strings.Contains(footer, open.Key+" "+p.about.name) {
+			t.Errorf("the footer %q does not lead to screen %s", footer, p.about.name)
+		}
+		if press(m, open.Key); m.current != i+1 {
+			t.Errorf("%s opens %s, want %s", open.Key, name(m), p.about.name)
+		}
+		if press(m, open.Key); m.current != 0 {
+			t.Errorf("%s pressed again leads to %s", open.Key, name(m))
+		}
+		if help := strings.Join(helpLines(&m.canvas), "\n"); !strings.Contains(ansi.Strip(help), open.Desc) {
+			t.Errorf("the help does not mention %q", open.Desc)
 		}
 	}
 }

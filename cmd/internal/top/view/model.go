@@ -13,11 +13,7 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// MaxPending is how many pending pods a frame for the list of them holds: enough to look
-// at, and cheap enough to sort at every redraw.
-const MaxPending = 5000
-
-// MinInterval keeps the redraws from becoming the load that they show.
+// MinInterval is the shortest time between two frames, so that redraws cost little CPU.
 const MinInterval = 100 * time.Millisecond
 
 // Config says what is drawn and how. Read is needed.
@@ -51,45 +47,18 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// screen is what fills the space between header and footer.
-type screen int
-
-const (
-	nodesScreen screen = iota
-	pendingScreen
-	helpScreen
-	screens // how many there are
-)
-
-// list is what the nodes and the pending pods each remember: where the reader scrolled to,
-// and what they filter by.
-type list struct {
-	offset int
-	text   string
-	filter query.Filter // what text says; everything passes if it cannot be read
-	err    error        // why it cannot be
-}
-
-// Model is the view. Make one with [New].
+// Model is the view, a bubbletea model. Make one with [New].
 type Model struct {
+	canvas
 	cfg    Config
-	st     styles
-	keys   keyMap
-	width  int
-	height int
-	loaded bool
+	loaded bool // a frame has been read
+	status string
+	header []string // drawn from frame and status for this window
 
-	frame   state.Frame
-	status  string
-	header  []string           // drawn from frame and status for this window
-	nodes   []state.Node       // of frame, filtered and sorted
-	pending []state.PendingPod // of frame, filtered
+	current int // index in pages of the screen that is shown
+	below   int // index of the screen that an overlay covers
 
-	screen      screen
-	behindHelp  screen
-	lists       [screens]list
-	sort        query.Sort
-	editing     bool
+	editing     bool // the reader types a filter
 	input       textinput.Model
 	interrupted bool
 }
@@ -106,7 +75,10 @@ func New(cfg Config) (*Model, error) {
 		cfg.Sort = query.By(query.Name)
 	}
 	cfg.Title = state.Printable(cfg.Title)
-	m := &Model{cfg: cfg, st: newStyles(cfg.Look), keys: newKeyMap(cfg.Look.Unicode), sort: cfg.Sort, width: 80, height: 24}
+	m := &Model{cfg: cfg, canvas: canvas{st: newStyles(cfg.Look), keys: newKeyMap(arrowsOf(cfg.Look)), width: 80, height: 24}}
+	for _, s := range newScreens(cfg) {
+		m.pages = append(m.pages, &page{screen: s, about: s.describe()})
+	}
 	m.input = textinput.New()
 	m.input.Prompt = "/"
 	m.input.SetVirtualCursor(false) // the terminal's own needs no redraws to blink
@@ -131,10 +103,7 @@ type (
 func (m *Model) Init() tea.Cmd { return m.read(true) }
 
 func (m *Model) read(regular bool) tea.Cmd {
-	cfg, limit := m.cfg, 0
-	if m.screen == pendingScreen {
-		limit = MaxPending
-	}
+	cfg, limit := m.cfg, m.page().about.pending
 	return func() tea.Msg {
 		msg := frameMsg{frame: cfg.Read(limit), regular: regular}
 		if cfg.Status != nil {
@@ -168,7 +137,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.read(true)
 	case frameMsg:
 		m.frame, m.status, m.loaded = msg.frame, msg.status, true
-		m.arrange()
+		m.update()
 		if msg.regular {
 			cmd = m.pause()
 		}
@@ -185,6 +154,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
+	p := m.page()
 	switch {
 	case k.String() == "ctrl+c":
 		m.interrupted = true
@@ -195,52 +165,64 @@ func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 		return m.edit(k)
 	case key.Matches(k, m.keys.quit):
 		return tea.Quit
-	case key.Matches(k, m.keys.help):
-		m.toggleHelp()
-	case m.screen == helpScreen && key.Matches(k, m.keys.clear):
-		m.toggleHelp()
-	case key.Matches(k, m.keys.pending):
-		return m.togglePending()
-	case m.screen == helpScreen:
-		m.scroll(k)
+	}
+	for i, other := range m.pages {
+		if key.Matches(k, other.about.open) {
+			return m.toggle(i)
+		}
+	}
+	switch {
+	case key.Matches(k, m.keys.clear):
+		if p.text == "" && m.current != 0 {
+			m.leave()
+		} else {
+			m.setFilter("")
+		}
+	case m.scroll(k), p.about.overlay:
 	case key.Matches(k, m.keys.filter):
 		return m.startFilter()
-	case key.Matches(k, m.keys.clear):
-		if m.list().text == "" && m.screen == pendingScreen {
-			return m.togglePending()
-		}
-		m.setFilter("")
-	case m.scroll(k):
-	case m.screen == nodesScreen:
-		m.resort(k)
+	default:
+		p.press(&m.canvas, k)
+		m.update()
 	}
 	return nil
 }
 
-func (m *Model) toggleHelp() {
-	if m.screen == helpScreen {
-		m.screen = m.behindHelp
-		return
-	}
-	m.behindHelp, m.screen = m.screen, helpScreen
-	m.lists[helpScreen].offset = 0
-}
+// page is the screen that is shown.
+func (m *Model) page() *page { return m.pages[m.current] }
 
-// togglePending reads at once: frames for the nodes carry no pending pods.
-func (m *Model) togglePending() tea.Cmd {
-	if m.screen == pendingScreen {
-		m.screen = nodesScreen
+// toggle shows a screen, or leaves it if it is shown already. A screen that wants pending pods
+// gets a frame with them at once.
+func (m *Model) toggle(screen int) tea.Cmd {
+	if screen == m.current {
+		m.leave()
 		return nil
 	}
-	m.screen = pendingScreen
-	return m.read(false)
+	if next := m.pages[screen]; next.about.overlay {
+		next.offset = 0
+		if !m.page().about.overlay {
+			m.below = m.current
+		}
+	}
+	m.current = screen
+	if m.page().about.pending > 0 {
+		return m.read(false)
+	}
+	return nil
 }
 
-func (m *Model) list() *list { return &m.lists[m.screen] }
+// leave goes from an overlay to the screen below it, and from any other screen to the first.
+func (m *Model) leave() {
+	if m.page().about.overlay {
+		m.current = m.below
+	} else {
+		m.current = 0
+	}
+}
 
 func (m *Model) startFilter() tea.Cmd {
 	m.editing = true
-	m.input.SetValue(m.list().text)
+	m.input.SetValue(m.page().text)
 	m.input.CursorEnd()
 	return m.input.Focus()
 }
@@ -267,18 +249,45 @@ func (m *Model) stopEditing() {
 	m.input.Blur()
 }
 
-// setFilter takes a new expression. One that cannot be read (yet) filters nothing and is
-// explained in the footer.
 func (m *Model) setFilter(text string) {
-	l := m.list()
-	l.filter, l.err = query.ParseFilter(text)
-	l.text, l.offset = text, 0
-	m.arrange()
+	m.page().setFilter(text)
+	m.update()
 }
 
-// arrange derives from the frame what the lists show.
-func (m *Model) arrange() {
-	m.nodes = m.lists[nodesScreen].filter.Nodes(m.frame.Nodes)
-	m.sort.Apply(m.nodes)
-	m.pending = m.lists[pendingScreen].filter.Pending(m.frame.Pending)
+// update has every screen recompute its rows.
+func (m *Model) update() {
+	for _, p := range m.pages {
+		p.update(&m.canvas, p.filter)
+	}
+}
+
+// scroll moves through the rows, and tells whether the key was one for that.
+func (m *Model) scroll(k tea.KeyPressMsg) bool {
+	p, perPage := m.page(), max(m.rows(), 1)
+	switch {
+	case key.Matches(k, m.keys.up):
+		p.offset--
+	case key.Matches(k, m.keys.down):
+		p.offset++
+	case key.Matches(k, m.keys.pageUp):
+		p.offset -= perPage
+	case key.Matches(k, m.keys.pageDown):
+		p.offset += perPage
+	case key.Matches(k, m.keys.home):
+		p.offset = 0
+	case key.Matches(k, m.keys.end):
+		p.offset, _ = p.size(&m.canvas)
+	default:
+		return false
+	}
+	return true
+}
+
+// settle redraws the header, whose height decides how many rows fit, and keeps the offset
+// within the rows. The last page stays full.
+func (m *Model) settle() {
+	m.header = m.buildHeader()
+	p := m.page()
+	shown, _ := p.size(&m.canvas)
+	p.offset = max(0, min(p.offset, shown-m.rows()))
 }

@@ -6,48 +6,77 @@ import (
 	"strconv"
 	"strings"
 
+	tea "charm.land/bubbletea/v2"
+
+	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 )
 
-// pendingLines is the heading and the given pending pods.
-func (m *Model) pendingLines(visible []state.PendingPod) []string {
-	st := &m.st
-	const age = 5
-	pod, scheduler := len("POD"), len("SCHEDULER")
-	for i := range m.pending {
-		p := &m.pending[i]
-		pod, scheduler = max(pod, len(p.Namespace)+1+len(p.Name)), max(scheduler, len(p.Scheduler))
+// maxPending is how many pending pods a frame holds for this screen: enough to look at, and
+// few enough to sort at every redraw.
+const maxPending = 5000
+
+// pendingScreen lists the pods that wait for a node, the oldest first, with the reason.
+type pendingScreen struct {
+	shown []state.PendingPod // those that pass the filter
+}
+
+func (*pendingScreen) describe() description {
+	return description{name: "pending", heading: 1, open: bind("p", "pending pods", "p"), pending: maxPending}
+}
+
+func (s *pendingScreen) update(c *canvas, f query.Filter)  { s.shown = f.Pending(c.frame.Pending) }
+func (*pendingScreen) press(*canvas, tea.KeyPressMsg)      {}
+func (*pendingScreen) order(*canvas) string                { return "oldest first" }
+func (s *pendingScreen) size(c *canvas) (shown, total int) { return len(s.shown), c.frame.PendingCount }
+
+func (*pendingScreen) empty(c *canvas) string {
+	if c.frame.PendingCount > 0 {
+		return "no pending pod passes the filter"
 	}
-	scheduler = min(scheduler, 20)
-	if m.width < 60 {
-		scheduler = 0
-	}
-	pod = min(pod, max(m.width*2/5, 12), max(m.width, 1))
-	why := max(m.width-pod-scheduler-age-3*len(m.gap()), 0)
-	row := func(name, by, old, reason string) string {
-		s := st.fit(name, pod)
-		if scheduler > 0 {
-			s += m.gap() + st.fit(by, scheduler)
-		}
-		return s + m.gap() + st.fitRight(old, age) + m.gap() + st.fit(reason, why)
-	}
-	lines := []string{st.dim.Render(row("POD", "SCHEDULER", "AGE", "WHY"))}
-	if len(m.pending) == 0 && m.rows() > 0 {
-		text := "no pod is pending"
-		if m.frame.PendingCount > 0 {
-			text = "no pending pod passes the filter"
-		}
-		return append(lines, st.dim.Render(text))
-	}
-	for i := range visible {
-		p := &visible[i]
-		lines = append(lines, row(p.Namespace+"/"+p.Name, p.Scheduler, state.Age(m.frame.Time, p.Created), explanation(p)))
+	return "no pod is pending"
+}
+
+func (s *pendingScreen) draw(c *canvas, from, to int) []string {
+	w := s.columns(c)
+	lines := []string{c.st.dim.Render(w.row(c, "POD", "SCHEDULER", "AGE", "WHY"))}
+	for i := range s.shown[from:to] {
+		p := &s.shown[from+i]
+		lines = append(lines, w.row(c, p.Namespace+"/"+p.Name, p.Scheduler, state.Age(c.frame.Time, p.Created), explanation(p)))
 	}
 	return lines
 }
 
-// explanation is why a pod waits, on one line: what kube-scheduler says of the nodes comes first,
-// without the words that are the same for every pod.
+// pendingColumns are the widths of the columns, in cells. A column of width 0 is left out.
+type pendingColumns struct{ pod, scheduler, age, why int }
+
+// columns fits the columns into the window. The reason gets the space that the others leave.
+func (s *pendingScreen) columns(c *canvas) pendingColumns {
+	w := pendingColumns{pod: len("POD"), scheduler: len("SCHEDULER"), age: 5}
+	for i := range s.shown {
+		p := &s.shown[i]
+		w.pod = max(w.pod, len(p.Namespace)+1+len(p.Name))
+		w.scheduler = max(w.scheduler, len(p.Scheduler))
+	}
+	w.scheduler = min(w.scheduler, 20)
+	if c.width < 60 {
+		w.scheduler = 0
+	}
+	w.pod = min(w.pod, max(c.width*2/5, 12), max(c.width, 1))
+	w.why = max(c.width-w.pod-w.scheduler-w.age-3*len(c.gap()), 0)
+	return w
+}
+
+func (w pendingColumns) row(c *canvas, pod, scheduler, age, why string) string {
+	s := c.st.fit(pod, w.pod)
+	if w.scheduler > 0 {
+		s += c.gap() + c.st.fit(scheduler, w.scheduler)
+	}
+	return s + c.gap() + c.st.fitRight(age, w.age) + c.gap() + c.st.fit(why, w.why)
+}
+
+// explanation says on one line why a pod waits. It keeps from kube-scheduler's message what
+// differs from pod to pod: the reasons, with the number of nodes that each excludes.
 func explanation(p *state.PendingPod) string {
 	switch {
 	case p.Reason == "" && p.Message == "":
@@ -57,7 +86,7 @@ func explanation(p *state.PendingPod) string {
 	}
 	msg, _, _ := strings.Cut(p.Message, " preemption: ")
 	if _, rest, ok := strings.Cut(msg, " nodes are available: "); ok {
-		rest, _, _ = strings.Cut(rest, ". ") // remarks that no node is the subject of
+		rest, _, _ = strings.Cut(rest, ". ") // what follows is not about nodes
 		msg = mostNodesFirst(strings.ReplaceAll(strings.TrimSuffix(rest, "."), " node(s)", ""))
 	}
 	if p.Reason == "Unschedulable" || p.Reason == "" {
@@ -66,8 +95,8 @@ func explanation(p *state.PendingPod) string {
 	return p.Reason + ": " + msg
 }
 
-// mostNodesFirst reorders "1 had a taint, 12 Insufficient cpu": on a short line, what keeps
-// the pod from most nodes matters.
+// mostNodesFirst sorts reasons such as "1 had a taint, 12 Insufficient cpu" by the number of
+// nodes, because a narrow window cuts the last ones off. It returns text of another form as it is.
 func mostNodesFirst(reasons string) string {
 	type reason struct {
 		nodes int
@@ -78,7 +107,7 @@ func mostNodesFirst(reasons string) string {
 		number, _, _ := strings.Cut(text, " ")
 		n, err := strconv.Atoi(number)
 		if err != nil {
-			return reasons // not the form that we know
+			return reasons
 		}
 		all = append(all, reason{n, text})
 	}

@@ -35,7 +35,7 @@ func (m *Model) lines() []string {
 		return nil
 	}
 	lines := slices.Clone(m.header)
-	if m.loaded || m.screen == helpScreen {
+	if m.loaded || m.page().about.overlay {
 		lines = append(lines, m.body()...)
 	} else if len(lines) < m.height-1 {
 		lines = append(lines, m.st.dim.Render("reading the cluster"+m.st.ellipsis))
@@ -52,90 +52,66 @@ func (m *Model) lines() []string {
 	return lines
 }
 
-// body is the list on the screen: its heading and the rows that fit.
+// body is the shown screen: its heading and the rows that fit.
 func (m *Model) body() []string {
-	rows := m.rows()
-	from := m.lists[m.screen].offset
-	to := min(from+rows, m.length())
-	from = min(from, to)
-	switch m.screen {
-	case helpScreen:
-		return m.helpLines(m.width)[from:to]
-	case pendingScreen:
-		return m.pendingLines(m.pending[from:to])
+	p, rows := m.page(), m.rows()
+	shown, _ := p.size(&m.canvas)
+	to := min(p.offset+rows, shown)
+	lines := p.draw(&m.canvas, min(p.offset, to), to)
+	if shown == 0 && rows > 0 {
+		lines = append(lines, m.st.dim.Render(p.empty(&m.canvas)))
 	}
-	return m.nodeLines(m.nodes[from:to])
+	return lines
 }
 
-// rows is how many lines of the list on the screen fit.
+// rows is how many rows of the shown screen fit.
 func (m *Model) rows() int {
-	rest := m.height - len(m.header) - 1 // the footer
-	if m.screen != helpScreen {
-		rest-- // the heading
-	}
-	return max(rest, 0)
+	const footer = 1
+	return max(m.height-len(m.header)-footer-m.page().about.heading, 0)
 }
 
 func (m *Model) footer() string {
 	st := &m.st
 	if m.editing {
 		right := m.position()
-		if err := m.list().err; err != nil {
+		if err := m.page().err; err != nil {
 			right = st.bad.Render(st.fit(err.Error(), min(ansi.StringWidth(err.Error()), m.width*2/3)))
 		}
 		return st.sides(m.input.View(), right, m.width)
 	}
 	left := m.hints()
-	if text := m.list().text; text != "" {
+	if text := m.page().text; text != "" {
 		left = st.dim.Render("filter ") + st.accent.Render(text) + st.dim.Render("  Esc clears")
-		if m.list().err != nil {
+		if m.page().err != nil {
 			left = st.bad.Render("not applied: ") + text + st.dim.Render("  Esc clears")
 		}
 	}
 	return st.sides(left, m.position(), m.width)
 }
 
-// position says which part of the list is on the screen: "1–17 of 1000".
+// position says which rows are shown: "1–17 of 1000".
 func (m *Model) position() string {
-	n, rows := m.length(), m.rows()
-	from := m.lists[m.screen].offset
-	to := min(from+rows, n)
+	p, rows := m.page(), m.rows()
+	n, all := p.size(&m.canvas)
 	switch {
-	case m.screen == helpScreen && n <= rows, !m.loaded:
+	case p.about.overlay && n <= rows, !m.loaded:
 		return ""
 	case n == 0:
-		return m.st.dim.Render("0 of " + fmt.Sprint(m.unfiltered()))
+		return m.st.dim.Render("0 of " + fmt.Sprint(all))
 	}
-	s := fmt.Sprintf("%d%s%d of %d", from+1, m.st.dash, to, n)
-	if all := m.unfiltered(); all != n {
+	s := fmt.Sprintf("%d%s%d of %d", p.offset+1, m.st.dash, min(p.offset+rows, n), n)
+	if all != n {
 		s += fmt.Sprintf(" (%d in all)", all)
 	}
 	return m.st.dim.Render(s)
 }
 
-func (m *Model) unfiltered() int {
-	switch m.screen {
-	case pendingScreen:
-		return m.frame.PendingCount
-	case helpScreen:
-		return m.length()
-	}
-	return len(m.frame.Nodes)
-}
-
-// hints shows the keys that matter most, as many as fit.
+// hints shows as many keys as fit, the most important first.
 func (m *Model) hints() string {
-	k, st := &m.keys, &m.st
-	bindings := [][2]string{{"?", "help"}, {"q", "quit"}, {"/", "filter"}, {"p", "pending"}, {"c m o n", "sort"}, {"r", "reverse"}}
-	if m.screen != nodesScreen {
-		bindings = [][2]string{{"?", "help"}, {"q", "quit"}, {"/", "filter"}, {"p", "nodes"}}
-	}
-	if m.screen == helpScreen {
-		bindings = [][2]string{{k.help.Help().Key, "back"}, {"q", "quit"}}
-	}
+	st := &m.st
 	room := m.width - ansi.StringWidth(m.position()) - 2
 	var out string
-	for _, b := range bindings {
+	for _, b := range m.hintKeys() {
 		next := st.bold.Render(b[0]) + " " + st.dim.Render(b[1])
 		if out != "" {
 			next = out + "  " + next
@@ -146,4 +122,24 @@ func (m *Model) hints() string {
 		out = next
 	}
 	return out
+}
+
+// hintKeys are keys, each with a word: to overlays, to other screens, and the screen's own.
+func (m *Model) hintKeys() [][2]string {
+	var overlays, others [][2]string
+	p := m.page()
+	for _, other := range m.pages[1:] {
+		hint := [2]string{other.about.open.Help().Key, other.about.name}
+		switch {
+		case other == p && p.about.overlay:
+			return [][2]string{{hint[0], "back"}, {"q", "quit"}}
+		case other.about.overlay:
+			overlays = append(overlays, hint)
+		case other == p:
+			others = append(others, [2]string{hint[0], m.pages[0].about.name})
+		default:
+			others = append(others, hint)
+		}
+	}
+	return slices.Concat(overlays, [][2]string{{"q", "quit"}, {"/", "filter"}}, others, p.about.hints)
 }

@@ -245,7 +245,7 @@ func BenchmarkRender(b *testing.B) {
 
 // TestDocumentedScreen: what docs/ktop.md shows is what the view draws.
 func TestDocumentedScreen(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "ktop.md"))
+	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "ktop.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,237 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"gnnsched/cmd/internal/top/query"
+	"gnnsched/cmd/internal/top/state"
+)
+
+// column is a column of the node list, laid out for the width of a window.
+type column struct {
+	by    query.Column
+	title string
+	width int  // in cells
+	right bool // right-aligned
+	cell  func(n *state.Node, width int) string
+}
+
+// Widths in cells. A usage column shows a percentage, with more room also a bar, and with
+// still more the amounts.
+const (
+	percentWidth = 5
+	smallBar     = 6
+	niceBar      = 12
+	smallRole    = 7
+	widestBar    = 30
+	widestName   = 48
+)
+
+// plan says which columns a window has room for, and how wide the flexible ones are.
+type plan struct {
+	name, role                      int // widths; no role if 0
+	status, age, version, pods, gpu bool
+	usage, gpuUsage                 usageLayout
+}
+
+// plan starts from the name and the percentages of CPU and memory. It then adds columns, bars
+// and amounts as long as they fit, the most important first.
+func (c nodeColumns) plan(w widths) plan {
+	gap := len(c.gap())
+	percents := 2 * (gap + percentWidth)
+	p := plan{name: min(w.name, 24, max(c.width-percents, 1))}
+	room := c.width - p.name - percents
+	take := func(n int) bool {
+		if n > room {
+			return false
+		}
+		room -= n
+		return true
+	}
+	p.status = take(gap + w.status)
+	bars := take(2 * smallBar)
+	p.pods = take(gap + w.pods)
+	p.gpu = c.frame.HasGPU() && take(gap+percentWidth)
+	if role := min(w.role, room-gap); role >= smallRole {
+		p.role = role
+		room -= gap + role
+	}
+	gpuBar := p.gpu && bars && take(smallBar)
+	p.age = take(gap + w.age)
+	if more := min(w.name, widestName) - p.name; more > 0 && p.role > 0 && take(more) {
+		p.name += more
+	}
+	if !bars {
+		return p
+	}
+	usages, amounts := 2, w.cpu+w.memory+2
+	if gpuBar {
+		usages, amounts = 3, amounts+w.gpu+1
+	}
+	grow := func(widest int) {
+		n := min(room/usages, widest-p.usage.bar)
+		p.usage.bar, room = p.usage.bar+n, room-n*usages
+	}
+	p.usage.bar = smallBar
+	grow(niceBar)
+	p.usage.amounts = p.usage.bar == niceBar && take(amounts)
+	p.version = take(gap + w.version)
+	grow(widestBar)
+	if gpuBar {
+		p.gpuUsage = p.usage
+	}
+	return p
+}
+
+// nodeColumns lays out the columns of the node list on a canvas.
+type nodeColumns struct{ *canvas }
+
+// layout returns the columns that the window has room for, with their widths.
+func (c nodeColumns) layout() []column {
+	w := c.measure()
+	p := c.plan(w)
+	age := func(n *state.Node) string { return state.Age(c.frame.Time, n.Created) }
+	cols := []column{{query.Name, "NAME", p.name, false, c.nameCell}}
+	add := func(fits bool, col column) {
+		if fits {
+			cols = append(cols, col)
+		}
+	}
+	add(p.status, column{query.Status, "STATUS", w.status, false, c.statusCell})
+	add(p.role > 0, column{query.Role, "ROLE", p.role, false, c.plainCell((*state.Node).Role)})
+	add(p.age, column{query.Age, "AGE", w.age, true, c.rightCell(age)})
+	add(p.version, column{query.Version, "VERSION", w.version, false, c.plainCell(func(n *state.Node) string { return n.Version })})
+	add(p.pods, column{query.Pods, "PODS", w.pods, true, c.rightCell(podsText)})
+	add(true, c.usageColumn(p.usage, resource{query.CPU, "CPU", w.cpu, nodeCPU, cpuText}))
+	add(true, c.usageColumn(p.usage, resource{query.Memory, "MEMORY", w.memory, nodeMemory, memoryText}))
+	add(p.gpu, c.usageColumn(p.gpuUsage, resource{query.GPU, "GPU", w.gpu, nodeGPU, gpuText}))
+	return cols
+}
+
+// usageLayout says what a usage column shows beside its percentage.
+type usageLayout struct {
+	bar     int // width of the bar, 0 for none
+	amounts bool
+}
+
+// resource is what a usage column shows of a node: CPU, memory or GPUs.
+type resource struct {
+	by     query.Column
+	title  string
+	widest int // width of the widest amounts
+	usage  func(*state.Node) state.Usage
+	text   func(*state.Node) string // the amounts
+}
+
+func nodeCPU(n *state.Node) state.Usage    { return n.CPU }
+func nodeMemory(n *state.Node) state.Usage { return n.Memory }
+func nodeGPU(n *state.Node) state.Usage    { return n.GPU }
+
+// usageColumn draws bar, percentage and, if there is room, the amounts.
+func (c nodeColumns) usageColumn(u usageLayout, r resource) column {
+	width := u.bar + percentWidth
+	if u.amounts {
+		width += 1 + r.widest
+	}
+	title := r.title
+	if len(title) >= width { // with room for the arrow
+		title = title[:3]
+	}
+	cell := func(n *state.Node, _ int) string {
+		if r.usage(n) == (state.Usage{}) { // the node has none of the resource
+			return c.st.dim.Render(c.st.fit(strings.Repeat(" ", u.bar)+c.st.fitRight("-", percentWidth), width))
+		}
+		f, faint := r.usage(n).Fraction(), !n.Worker
+		s := c.st.bar(u.bar, f, faint) + c.st.alarm(f).Faint(faint).Render(c.st.fitRight(state.Percent(f), percentWidth))
+		if u.amounts {
+			s += " " + c.st.dim.Render(c.st.fitRight(r.text(n), r.widest))
+		}
+		return s
+	}
+	return column{by: r.by, title: title, width: width, right: u.bar == 0, cell: cell}
+}
+
+// widths are the widths of the columns' content, in cells. They are taken over all nodes, not
+// only the visible ones, so that scrolling does not move the columns.
+type widths struct{ name, status, role, age, version, pods, cpu, memory, gpu int }
+
+func (c nodeColumns) measure() widths {
+	w := widths{ // a title and the arrow of the sort
+		name: len("NAME") + 1, status: len("STATUS") + 1, role: len("ROLE") + 1,
+		age: len("23h59m"), version: len("VERSION") + 1, pods: len("PODS") + 1,
+	}
+	for i := range c.frame.Nodes {
+		n := &c.frame.Nodes[i]
+		w.name = max(w.name, len(n.Name))
+		w.status = max(w.status, len(shortStatus(n)))
+		w.role = max(w.role, len(n.Role()))
+		w.age = max(w.age, len(state.Age(c.frame.Time, n.Created)))
+		w.version = max(w.version, len(n.Version))
+		w.pods = max(w.pods, len(podsText(n)))
+		w.cpu = max(w.cpu, len(cpuText(n)))
+		w.memory = max(w.memory, len(memoryText(n)))
+		w.gpu = max(w.gpu, len(gpuText(n)))
+	}
+	w.role, w.version = min(w.role, 20), min(w.version, 16)
+	return w
+}
+
+func cpuText(n *state.Node) string {
+	return state.Cores(n.CPU.Requested) + "/" + state.Cores(n.CPU.Allocatable)
+}
+
+func memoryText(n *state.Node) string {
+	return state.Bytes(n.Memory.Requested) + "/" + state.Bytes(n.Memory.Allocatable)
+}
+
+func gpuText(n *state.Node) string {
+	return fmt.Sprintf("%d/%d", n.GPU.Requested, n.GPU.Allocatable)
+}
+
+func podsText(n *state.Node) string {
+	return fmt.Sprintf("%d/%d", n.Pods.Requested, n.Pods.Allocatable)
+}
+
+// shortStatus is the status in a word that fits a narrow column: "Cordoned" for kubectl's
+// "Ready,SchedulingDisabled".
+func shortStatus(n *state.Node) string {
+	if n.Cordoned && n.Ready {
+		return "Cordoned"
+	}
+	status, _, _ := strings.Cut(n.Status, ",")
+	return status
+}
+
+func (c nodeColumns) nameCell(n *state.Node, width int) string {
+	text := c.st.fit(n.Name, width)
+	if !n.Worker {
+		return c.st.dim.Render(text)
+	}
+	return text
+}
+
+func (c nodeColumns) statusCell(n *state.Node, width int) string {
+	text := c.st.fit(shortStatus(n), width)
+	switch {
+	case !n.Ready:
+		return c.st.bad.Render(text)
+	case n.Cordoned:
+		return c.st.warn.Render(text)
+	}
+	return c.st.plain.Faint(!n.Worker).Render(text)
+}
+
+func (c nodeColumns) plainCell(text func(*state.Node) string) func(*state.Node, int) string {
+	return func(n *state.Node, width int) string { return c.st.dim.Render(c.st.fit(text(n), width)) }
+}
+
+func (c nodeColumns) rightCell(text func(*state.Node) string) func(*state.Node, int) string {
+	return func(n *state.Node, width int) string {
+		s := c.st.fitRight(text(n), width)
+		if !n.Worker {
+			return c.st.dim.Render(s)
+		}
+		return s
+	}
+}

@@ -1,0 +1,93 @@
+package view
+
+import (
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"gnnsched/cmd/internal/top/query"
+	"gnnsched/cmd/internal/top/state"
+)
+
+// screen is one list of the view, such as the nodes or the pending pods. The view draws the
+// header and the footer around it, scrolls it, and reads its filter; everything else about the
+// list is the screen's own.
+//
+// To add a screen, implement this interface in a new file and add it to [newScreens].
+type screen interface {
+	// describe returns what the view and the help must know. The view calls it once.
+	describe() description
+	// update recomputes the rows from c.frame: those that pass the filter, in order.
+	update(c *canvas, f query.Filter)
+	// press handles a key that the view has no use for.
+	press(c *canvas, k tea.KeyPressMsg)
+	// order says in the title how the rows are ordered, such as "oldest first".
+	order(c *canvas) string
+	// size returns the number of rows that pass the filter, and of all rows.
+	size(c *canvas) (shown, total int)
+	// draw returns the heading, and below it the rows with index from up to, but not including, to.
+	draw(c *canvas, from, to int) []string
+	// empty returns the text that is shown if there are no rows.
+	empty(c *canvas) string
+}
+
+// newScreens lists the screens. The view starts with the first one.
+func newScreens(cfg Config) []screen {
+	return []screen{
+		newNodesScreen(cfg.Sort, arrowsOf(cfg.Look)),
+		&pendingScreen{},
+		&helpScreen{},
+	}
+}
+
+// description is what the view and the help must know about a screen.
+type description struct {
+	name    string        // one word, for the footer
+	open    key.Binding   // shows the screen and, pressed again, leaves it; the first screen has none
+	keys    []key.Binding // the screen's own keys, for the help
+	hints   [][2]string   // the most important of them, key and word, for the footer
+	notes   []note        // paragraphs of the help
+	heading int           // lines of the heading, which does not scroll
+	pending int           // how many pending pods the screen wants in a frame
+	overlay bool          // hides the cluster's figures, has no filter, and leads back to the screen below it
+}
+
+// note is a paragraph of the help.
+type note struct {
+	title string
+	text  string // on the title's line
+	lines []string
+}
+
+// canvas is what a screen draws from: the newest frame, the size of the window, and styles.
+type canvas struct {
+	frame         state.Frame
+	width, height int // of the window, in cells
+	st            styles
+	keys          keyMap  // of the view, for the help
+	pages         []*page // all screens, for the help
+}
+
+// gap is the space between two columns.
+func (c *canvas) gap() string {
+	if c.width < 60 {
+		return " "
+	}
+	return "  "
+}
+
+// page is a screen with its state in the view: where the reader scrolled to, and the filter.
+type page struct {
+	screen
+	about  description
+	offset int // first row shown
+	text   string
+	filter query.Filter // parsed from text; lets everything pass if text cannot be parsed
+	err    error        // why text cannot be parsed
+}
+
+// setFilter takes a new filter expression. One that cannot be parsed (yet) filters nothing;
+// the footer shows the error.
+func (p *page) setFilter(text string) {
+	p.filter, p.err = query.ParseFilter(text)
+	p.text, p.offset = text, 0
+}
