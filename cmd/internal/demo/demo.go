@@ -75,7 +75,7 @@ func (c Config) compare(ctx context.Context, b *testbed.Bed) error {
 		return err
 	}
 	defer stop()
-	d := &director{config: c, bed: b, results: map[string]*Result{}}
+	d := &director{config: c, bed: b, results: map[string]*result{}}
 	if err := d.show(ctx); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 
 func TestSummary(t *testing.T) {
 	c := Config{Nodes: 10, Load: 0.5, Seeds: 2}
-	learned, base := Result{Scheduler: "gnn"}, Result{Scheduler: "default-scheduler"}
+	learned, base := result{Scheduler: "gnn"}, result{Scheduler: "default-scheduler"}
 	for range 2 {
 		learned.add(driver.FillSummary{Pods: 500, Bound: 500, Binding: 2 * time.Second}, 0.01)
 		base.add(driver.FillSummary{Pods: 500, Bound: 500, Binding: 4 * time.Second}, 0.03)
@@ -34,17 +34,17 @@ func TestSummary(t *testing.T) {
 }
 
 func TestVerdict(t *testing.T) {
-	r := func(std float64, bound int) Result { return Result{Scheduler: "gnn", Std: std, Bound: bound} }
-	base := Result{Scheduler: "default-scheduler", Std: 0.02, Bound: 100}
+	r := func(std float64, bound int) result { return result{Scheduler: "gnn", Std: std, Bound: bound} }
+	base := result{Scheduler: "default-scheduler", Std: 0.02, Bound: 100}
 	for _, c := range []struct {
-		learned Result
+		learned result
 		want    string
 	}{
 		{r(0.01, 100), "In these workloads gnn spreads the load more evenly: its standard deviation is 50% lower."},
 		{r(0.03, 100), "In these workloads gnn spreads the load less evenly: its standard deviation is 50% higher."},
 		{r(0.0201, 100), "In these workloads gnn and default-scheduler spread the load alike."},
 		{r(0.01, 99), "The two are not comparable: they did not bind the same pods."},
-		{Result{Scheduler: "gnn", Std: 0.02, Bound: 100, Fallbacks: 3}, "In these workloads gnn and default-scheduler spread the load alike. In 3 decisions upstream's scoring stood in for the network; the log says why."},
+		{result{Scheduler: "gnn", Std: 0.02, Bound: 100, Fallbacks: 3}, "In these workloads gnn and default-scheduler spread the load alike. In 3 decisions upstream's scoring stood in for the network; the log says why."},
 	} {
 		if got := verdict(c.learned, base); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)

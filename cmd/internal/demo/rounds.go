@@ -21,7 +21,7 @@ import (
 type director struct {
 	config  Config
 	bed     *testbed.Bed
-	results map[string]*Result // by scheduler name
+	results map[string]*result // by scheduler name
 	started time.Time
 
 	line     atomic.Pointer[string] // what is going on, for the view
@@ -75,10 +75,10 @@ func (d *director) round(ctx context.Context, seed int, scheduler string) error 
 	})
 }
 
-func (d *director) result(scheduler string) *Result {
+func (d *director) result(scheduler string) *result {
 	r, ok := d.results[scheduler]
 	if !ok {
-		r = &Result{Scheduler: scheduler}
+		r = &result{Scheduler: scheduler}
 		d.results[scheduler] = r
 	}
 	return r

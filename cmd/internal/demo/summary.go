@@ -12,8 +12,8 @@ import (
 	"gnnsched/workload/driver"
 )
 
-// Result is what one scheduler did over its rounds.
-type Result struct {
+// result is what one scheduler did over its rounds.
+type result struct {
 	Scheduler string
 	Rounds    int
 	Bound     int
@@ -26,7 +26,7 @@ type Result struct {
 }
 
 // add takes a round in.
-func (r *Result) add(f driver.FillSummary, std float64) {
+func (r *result) add(f driver.FillSummary, std float64) {
 	n := float64(r.Rounds)
 	r.Variance = (r.Variance*n + std*std) / (n + 1)
 	r.Std = (r.Std*n + std) / (n + 1)
@@ -37,7 +37,7 @@ func (r *Result) add(f driver.FillSummary, std float64) {
 }
 
 // rate is pods bound per second; 0 where nothing was bound.
-func (r Result) rate() float64 {
+func (r result) rate() float64 {
 	if r.Binding <= 0 {
 		return 0
 	}
@@ -45,19 +45,19 @@ func (r Result) rate() float64 {
 }
 
 // writeSummary writes both results side by side.
-func writeSummary(w io.Writer, c Config, learned, base Result, took time.Duration) error {
+func writeSummary(w io.Writer, c Config, learned, base result, took time.Duration) error {
 	fmt.Fprintf(w, "\ngnnsched demo: %d nodes of 64 CPU, 256Gi and 110 pods; %d workload(s) to %.0f%% load, each through both schedulers; %s\n\n",
 		c.Nodes, c.Seeds, 100*c.Load, took.Round(time.Second))
 	t := tablewriter.NewTable(w, tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithAlignment(tw.Alignment{tw.AlignLeft, tw.AlignRight, tw.AlignRight}))
 	t.Header("", learned.Scheduler, base.Scheduler)
-	row := func(name string, f func(Result) string) { _ = t.Append(name, f(learned), f(base)) } // appending to memory
-	row("pods bound", func(r Result) string { return fmt.Sprint(r.Bound) })
-	row("pods pending", func(r Result) string { return fmt.Sprint(r.Pending) })
-	row("CPU fraction, variance over nodes", func(r Result) string { return fmt.Sprintf("%.6f", r.Variance) })
-	row("CPU fraction, standard deviation", func(r Result) string { return fmt.Sprintf("%.4f", r.Std) })
-	row("scheduling attempt, p50", func(r Result) string { return short(r.P50) })
-	row("scheduling attempt, p99", func(r Result) string { return short(r.P99) })
-	row("pods bound per second", func(r Result) string { return fmt.Sprintf("%.0f", r.rate()) })
+	row := func(name string, f func(result) string) { _ = t.Append(name, f(learned), f(base)) } // appending to memory
+	row("pods bound", func(r result) string { return fmt.Sprint(r.Bound) })
+	row("pods pending", func(r result) string { return fmt.Sprint(r.Pending) })
+	row("CPU fraction, variance over nodes", func(r result) string { return fmt.Sprintf("%.6f", r.Variance) })
+	row("CPU fraction, standard deviation", func(r result) string { return fmt.Sprintf("%.4f", r.Std) })
+	row("scheduling attempt, p50", func(r result) string { return short(r.P50) })
+	row("scheduling attempt, p99", func(r result) string { return short(r.P99) })
+	row("pods bound per second", func(r result) string { return fmt.Sprintf("%.0f", r.rate()) })
 	if err := t.Render(); err != nil {
 		return fmt.Errorf("write the summary: %w", err)
 	}
@@ -66,7 +66,7 @@ func writeSummary(w io.Writer, c Config, learned, base Result, took time.Duratio
 }
 
 // verdict says in words which of the two spread the load more evenly.
-func verdict(learned, base Result) string {
+func verdict(learned, base result) string {
 	text := fmt.Sprintf("In these workloads %s and %s spread the load alike.", learned.Scheduler, base.Scheduler)
 	switch ratio := learned.Std / base.Std; {
 	case math.IsNaN(ratio) || math.IsInf(ratio, 0) || learned.Bound != base.Bound:

@@ -1,9 +1,9 @@
-// Package top is the live view of a cluster, ready to be put on a terminal: it ties the
-// rooms below it together.
+// Package top shows a cluster's nodes and pending pods and keeps the picture up to date. It
+// connects the packages below it and is what ktop and the demo call.
 //
 //	watch ──changes──▶ state ──a frame a tick──▶ view   (a terminal)
 //	                                       └───▶ report (a table, JSON, one line)
 //
-// query is how a person sorts and filters either. [Run] draws until the reader quits;
-// [Follow] prints at an interval; [Snapshot] looks once.
+// Package query parses the expressions that sort and filter. [Run] draws until the reader
+// quits; [Follow] prints at an interval; [Once] prints once; [Snapshot] reads once.
 package top

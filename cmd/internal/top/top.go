@@ -24,8 +24,8 @@ import (
 // DefaultInterval is the time between two redraws unless told otherwise.
 const DefaultInterval = 2 * time.Second
 
-// ErrInterrupted is what [Run] returns when the reader left with Ctrl-C: the view can end
-// quietly, but a program that embeds it may want to stop more than the view.
+// ErrInterrupted is returned by [Run] if the reader left with Ctrl-C. A program that embeds
+// the view can then stop its own work too.
 var ErrInterrupted = errors.New("interrupted")
 
 // Config says which cluster is shown and how. Client is needed.
@@ -35,7 +35,7 @@ type Config struct {
 	Selector string        // label selector of the nodes; empty means all
 	Interval time.Duration // between two frames; 0 means DefaultInterval
 	Sort     query.Sort
-	Status   func() string // an embedding program's own line in the view; may be nil
+	Status   func() string // a line of the program that embeds the view; may be nil
 	Log      logr.Logger   // client-go's messages; the zero value drops them
 
 	In  io.Reader // keys; nil means the terminal
@@ -43,8 +43,8 @@ type Config struct {
 	Env []string  // for NO_COLOR, TERM and the locale; nil means the process's
 }
 
-// Validate tells what is wrong with the configuration, as a usage error. The client may
-// still be missing.
+// Validate checks the configuration; its errors are usage errors. The client may still be
+// missing.
 func (c Config) Validate() error {
 	if c.Interval != 0 && c.Interval < view.MinInterval {
 		return exit.Usagef("the interval is %v: choose at least %v", c.Interval, view.MinInterval)
@@ -69,10 +69,10 @@ func (c Config) source() watch.Config {
 	return watch.Config{Client: c.Client, Selector: c.Selector, Log: c.Log}
 }
 
-// Run draws the cluster on the terminal until the reader quits or ctx ends, both of which
-// return nil; Ctrl-C returns [ErrInterrupted]. The terminal is left as it was found. A
-// cluster that does not answer at the start is an error with exit code 3; one that goes
-// away later is shown as such.
+// Run draws the cluster on the terminal until the reader quits or ctx ends; it then returns
+// nil. Ctrl-C returns [ErrInterrupted]. Run restores the terminal. If the cluster does not
+// answer at the start, Run returns an error with exit code 3; if it stops answering later,
+// the view says so.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -90,7 +90,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 func draw(ctx context.Context, cfg Config, read func(int) state.Frame) error {
 	m, err := view.New(view.Config{
-		Title: cfg.Title, Interval: cfg.Interval, Sort: cfg.Sort, Look: LookOf(cfg.Env),
+		Title: cfg.Title, Interval: cfg.Interval, Sort: cfg.Sort, Look: lookOf(cfg.Env),
 		Read: read, Status: cfg.Status, Done: ctx.Done(),
 	})
 	if err != nil {
@@ -119,8 +119,8 @@ func draw(ctx context.Context, cfg Config, read func(int) state.Frame) error {
 	return nil
 }
 
-// Follow writes the cluster in the given format now and after every interval until ctx
-// ends, and returns its error, or the first error of writing.
+// Follow writes the cluster in the given format now and after every interval. It returns the
+// error of ctx when ctx ends, or the first error of writing.
 func Follow(ctx context.Context, cfg Config, format report.Format) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -147,7 +147,7 @@ func Follow(ctx context.Context, cfg Config, format report.Format) error {
 	}
 }
 
-// Once writes the cluster in the given format one time.
+// Once writes the cluster once, in the given format.
 func Once(ctx context.Context, cfg Config, format report.Format) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -164,15 +164,15 @@ func Once(ctx context.Context, cfg Config, format report.Format) error {
 	return nil
 }
 
-// Snapshot reads the cluster once. [report.Line] makes one line of it; a program that
-// wants many is better served by [watch.Start], which reads only changes.
+// Snapshot reads the cluster once. To read it often use [watch.Start], which transfers only
+// the changes.
 func Snapshot(ctx context.Context, client kubernetes.Interface) (state.Frame, error) {
 	return watch.List(ctx, watch.Config{Client: client})
 }
 
-// LookOf reads from the environment what the terminal can show: no colours under NO_COLOR
-// (set and not empty), ASCII where the locale is not UTF-8.
-func LookOf(env []string) view.Look {
+// lookOf tells from the environment what the terminal can show. A non-empty NO_COLOR turns
+// colours off; a locale other than UTF-8 means ASCII.
+func lookOf(env []string) view.Look {
 	get := func(name string) string {
 		for i := len(env) - 1; i >= 0; i-- { // the last one wins, as in os/exec
 			if v, ok := strings.CutPrefix(env[i], name+"="); ok {

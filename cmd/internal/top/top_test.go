@@ -213,7 +213,7 @@ func TestLookOf(t *testing.T) {
 		{[]string{"LANG=C", "LC_ALL=", "LANG=C.UTF-8"}, view.Look{Color: true, Unicode: true}},
 		{[]string{"NO_COLOR=", "LC_ALL=POSIX"}, view.Look{Color: true}},
 	} {
-		if got := LookOf(c.env); got != c.want {
+		if got := lookOf(c.env); got != c.want {
 			t.Errorf("%v: %+v, want %+v", c.env, got, c.want)
 		}
 	}

@@ -32,14 +32,14 @@ type comparison struct {
 // operators, the longer ones first so that ">=" is not read as ">".
 var operators = []string{">=", "<=", ">", "<", "="}
 
-// ParseFilter reads an expression; the package comment says what it may hold. The empty
-// expression matches everything.
+// ParseFilter parses an expression, as the package comment describes it. The empty expression
+// matches everything.
 func ParseFilter(s string) (Filter, error) {
 	var f Filter
 	for _, term := range strings.Fields(strings.ToLower(s)) {
 		body, not := strings.CutPrefix(term, "!")
 		if body == "" {
-			return Filter{}, fmt.Errorf("%q needs a word behind the !", term)
+			return Filter{}, fmt.Errorf("%q needs a word after the !", term)
 		}
 		c, ok, err := parseComparison(body)
 		switch {
@@ -55,8 +55,8 @@ func ParseFilter(s string) (Filter, error) {
 	return f, nil
 }
 
-// parseComparison reads field, operator and number. A term that does not start with a
-// field and an operator is no comparison but a word.
+// parseComparison parses a field, an operator and a number. It returns false for a term that
+// does not start with a field and an operator: that is a word.
 func parseComparison(term string) (comparison, bool, error) {
 	at := strings.IndexAny(term, "<>=")
 	if at < 0 {
@@ -92,8 +92,8 @@ func parseComparison(term string) (comparison, bool, error) {
 	return c, true, nil
 }
 
-// amount reads a quantity into the unit of the field: millicores, bytes, devices, pods.
-// Terms are lower case, while the binary units start with a capital.
+// amount parses a quantity and converts it into the unit of the field: millicores, bytes,
+// devices or pods. It restores the capital letter of units, since terms are lower case.
 func amount(field, s string) (float64, error) {
 	if n := len(s); n > 2 && s[n-1] == 'i' {
 		s = s[:n-2] + strings.ToUpper(s[n-2:n-1]) + "i"
@@ -113,7 +113,7 @@ func amount(field, s string) (float64, error) {
 // Empty tells whether the filter matches everything.
 func (f Filter) Empty() bool { return len(f.words) == 0 && len(f.comparisons) == 0 }
 
-// Match tells whether a node passes.
+// Match tells whether a node passes the filter.
 func (f Filter) Match(n *state.Node) bool {
 	if f.Empty() {
 		return true
@@ -126,9 +126,9 @@ func (f Filter) Match(n *state.Node) bool {
 	return f.matchText(n.Name, n.Status, n.Role(), n.Zone, n.Version)
 }
 
-// MatchPending tells whether a pending pod passes: words look at its namespace, name,
-// scheduler, reason and message. It requests nothing of a node, so no comparison holds.
-func (f Filter) MatchPending(p *state.PendingPod) bool {
+// matchPending tells whether a pending pod passes the filter. Words are looked up in its
+// namespace, name, scheduler, reason and message. No comparison is true of a pending pod.
+func (f Filter) matchPending(p *state.PendingPod) bool {
 	for _, c := range f.comparisons {
 		if !c.not {
 			return false
@@ -137,7 +137,7 @@ func (f Filter) MatchPending(p *state.PendingPod) bool {
 	return f.matchText(p.Namespace+"/"+p.Name, p.Scheduler, p.Reason, p.Message)
 }
 
-// Nodes returns those that pass, in their order.
+// Nodes returns the nodes that pass, in the same order.
 func (f Filter) Nodes(nodes []state.Node) []state.Node {
 	out := make([]state.Node, 0, len(nodes))
 	for i := range nodes {
@@ -148,11 +148,11 @@ func (f Filter) Nodes(nodes []state.Node) []state.Node {
 	return out
 }
 
-// Pending returns the pods that pass, in their order.
+// Pending returns the pending pods that pass, in the same order.
 func (f Filter) Pending(pods []state.PendingPod) []state.PendingPod {
 	out := make([]state.PendingPod, 0, len(pods))
 	for i := range pods {
-		if f.MatchPending(&pods[i]) {
+		if f.matchPending(&pods[i]) {
 			out = append(out, pods[i])
 		}
 	}

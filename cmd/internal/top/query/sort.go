@@ -9,7 +9,7 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// Column is something that nodes can be ordered by.
+// Column is a column of the node list, to sort by.
 type Column string
 
 // The columns, in the order in which the view shows them.
@@ -28,19 +28,19 @@ const (
 // Columns lists every column.
 func Columns() []Column { return []Column{Name, Status, Role, Age, Version, Pods, CPU, Memory, GPU} }
 
-// Sort is an order of nodes. The zero value is by name, first to last.
+// Sort is an order of nodes. The zero value sorts by name, ascending.
 type Sort struct {
 	Column Column
 	Desc   bool
 }
 
-// By is the order that a person expects of a column: the fullest node first, names from
-// the first.
+// By returns the usual order for a column: usage descending, so that the fullest node comes
+// first, and everything else ascending.
 func By(c Column) Sort {
 	return Sort{Column: c, Desc: c == Pods || c == CPU || c == Memory || c == GPU}
 }
 
-// ParseSort reads "column", "column:asc" or "column:desc". The empty text is by name.
+// ParseSort parses "column", "column:asc" or "column:desc". The empty text means by name.
 func ParseSort(s string) (Sort, error) {
 	name, dir, directed := strings.Cut(strings.ToLower(strings.TrimSpace(s)), ":")
 	switch name {
@@ -69,7 +69,7 @@ func ParseSort(s string) (Sort, error) {
 	return out, nil
 }
 
-// String is the text that ParseSort reads back as s.
+// String returns a text that ParseSort parses as s.
 func (s Sort) String() string {
 	c := s.column()
 	if s.Desc {
@@ -78,8 +78,8 @@ func (s Sort) String() string {
 	return string(c) + ":asc"
 }
 
-// Apply orders nodes in place. Nodes equal in the column stay in natural order of their
-// names in both directions, so that rows do not jump about from one redraw to the next.
+// Apply sorts nodes in place. Nodes that are equal in the column are sorted by name, in
+// natural order and ascending, so that rows keep their places from one redraw to the next.
 func (s Sort) Apply(nodes []state.Node) {
 	col := s.column()
 	slices.SortFunc(nodes, func(a, b state.Node) int {

@@ -6,74 +6,76 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// The identity of the schema below. Fields are added to it, never renamed or removed.
+// The name and version of the schema below. Fields may be added to it, but never renamed or
+// removed.
 const (
-	APIVersion = "gnnsched.io/v1"
-	Kind       = "ClusterTop"
+	apiVersion = "gnnsched.io/v1"
+	kind       = "ClusterTop"
 )
 
-// Document is the JSON and YAML form of a frame. Lists are never null; docs/ktop.md
+// Document is a frame as it is written in JSON and YAML. Lists are never null. docs/ktop.md
 // describes every field.
 type Document struct {
 	APIVersion   string        `json:"apiVersion"`
 	Kind         string        `json:"kind"`
 	Time         time.Time     `json:"time"`
-	Disconnected *Disconnected `json:"disconnected,omitempty"`
-	Totals       Totals        `json:"totals"`
-	CPUSpread    Spread        `json:"cpuSpread"`
-	Schedulers   []Scheduler   `json:"schedulers"`
-	Nodes        []Node        `json:"nodes"`
-	Pending      []Pending     `json:"pending"`
+	Disconnected *disconnected `json:"disconnected,omitempty"`
+	Totals       totals        `json:"totals"`
+	CPUSpread    spread        `json:"cpuSpread"`
+	Schedulers   []scheduler   `json:"schedulers"`
+	Nodes        []node        `json:"nodes"`
+	Pending      []pendingPod  `json:"pending"`
 }
 
-// Disconnected says since when the figures are old.
-type Disconnected struct {
+// disconnected says since when the API server has not answered; the figures are as old.
+type disconnected struct {
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason"`
 }
 
-// Totals is the sum over the nodes.
-type Totals struct {
-	Nodes    int  `json:"nodes"`
-	Ready    int  `json:"ready"`
-	Cordoned int  `json:"cordoned"`
-	Pending  int  `json:"pendingPods"`
-	CPU      CPU  `json:"cpu"`
-	Memory   Mem  `json:"memory"`
-	GPU      Many `json:"gpu"`
-	Pods     Pods `json:"pods"`
+// totals are sums over all nodes.
+type totals struct {
+	Nodes    int         `json:"nodes"`
+	Ready    int         `json:"ready"`
+	Cordoned int         `json:"cordoned"`
+	Pending  int         `json:"pendingPods"`
+	CPU      cpuUsage    `json:"cpu"`
+	Memory   memoryUsage `json:"memory"`
+	GPU      deviceUsage `json:"gpu"`
+	Pods     podUsage    `json:"pods"`
 }
 
-// CPU is in millicores.
-type CPU struct {
+// cpuUsage is in millicores.
+type cpuUsage struct {
 	Requested   int64   `json:"requestedMillicores"`
 	Allocatable int64   `json:"allocatableMillicores"`
 	Fraction    float64 `json:"fraction"`
 }
 
-// Mem is in bytes.
-type Mem struct {
+// memoryUsage is in bytes.
+type memoryUsage struct {
 	Requested   int64   `json:"requestedBytes"`
 	Allocatable int64   `json:"allocatableBytes"`
 	Fraction    float64 `json:"fraction"`
 }
 
-// Many counts devices.
-type Many struct {
+// deviceUsage counts GPUs.
+type deviceUsage struct {
 	Requested   int64   `json:"requested"`
 	Allocatable int64   `json:"allocatable"`
 	Fraction    float64 `json:"fraction"`
 }
 
-// Pods counts pods that have not ended.
-type Pods struct {
+// podUsage counts pods that have neither succeeded nor failed.
+type podUsage struct {
 	Count       int64   `json:"count"`
 	Allocatable int64   `json:"allocatable"`
 	Fraction    float64 `json:"fraction"`
 }
 
-// Spread is over the worker nodes' CPU fractions.
-type Spread struct {
+// spread describes how the CPU fractions of the worker nodes differ; Std and Variance are of
+// the population.
+type spread struct {
 	Nodes    int     `json:"nodes"`
 	Mean     float64 `json:"mean"`
 	Std      float64 `json:"std"`
@@ -82,35 +84,35 @@ type Spread struct {
 	Max      float64 `json:"max"`
 }
 
-// Scheduler is one scheduler's share of the pods.
-type Scheduler struct {
+// scheduler counts the pods that name one scheduler.
+type scheduler struct {
 	Name           string  `json:"name"`
 	Bound          int     `json:"boundPods"`
 	Pending        int     `json:"pendingPods"`
 	BoundPerSecond float64 `json:"boundPerSecond"`
 }
 
-// Node is one node.
-type Node struct {
-	Name       string    `json:"name"`
-	Status     string    `json:"status"`
-	Ready      bool      `json:"ready"`
-	Cordoned   bool      `json:"cordoned"`
-	Worker     bool      `json:"worker"`
-	Roles      []string  `json:"roles"`
-	Created    time.Time `json:"createdAt"`
-	Version    string    `json:"version"`
-	Zone       string    `json:"zone"`
-	InternalIP string    `json:"internalIP"`
-	Taints     []string  `json:"taints"`
-	CPU        CPU       `json:"cpu"`
-	Memory     Mem       `json:"memory"`
-	GPU        Many      `json:"gpu"`
-	Pods       Pods      `json:"pods"`
+// node is a node with what its pods request.
+type node struct {
+	Name       string      `json:"name"`
+	Status     string      `json:"status"`
+	Ready      bool        `json:"ready"`
+	Cordoned   bool        `json:"cordoned"`
+	Worker     bool        `json:"worker"`
+	Roles      []string    `json:"roles"`
+	Created    time.Time   `json:"createdAt"`
+	Version    string      `json:"version"`
+	Zone       string      `json:"zone"`
+	InternalIP string      `json:"internalIP"`
+	Taints     []string    `json:"taints"`
+	CPU        cpuUsage    `json:"cpu"`
+	Memory     memoryUsage `json:"memory"`
+	GPU        deviceUsage `json:"gpu"`
+	Pods       podUsage    `json:"pods"`
 }
 
-// Pending is one pod that waits for a node.
-type Pending struct {
+// pendingPod is a pod that waits for a node.
+type pendingPod struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	Scheduler string    `json:"scheduler"`
@@ -119,29 +121,29 @@ type Pending struct {
 	Message   string    `json:"message"`
 }
 
-// DocumentOf returns the frame as a document; nodes keep their order.
-func DocumentOf(f *state.Frame) Document {
+// documentOf converts a frame. Nodes keep their order.
+func documentOf(f *state.Frame) Document {
 	t, s := &f.Totals, f.CPUSpread
 	d := Document{
-		APIVersion: APIVersion, Kind: Kind, Time: f.Time.UTC(),
-		Totals: Totals{
+		APIVersion: apiVersion, Kind: kind, Time: f.Time.UTC(),
+		Totals: totals{
 			Nodes: t.Nodes, Ready: t.Ready, Cordoned: t.Cordoned, Pending: f.PendingCount,
-			CPU: cpu(t.CPU), Memory: memory(t.Memory), GPU: many(t.GPU), Pods: pods(t.Pods),
+			CPU: cpu(t.CPU), Memory: memory(t.Memory), GPU: devices(t.GPU), Pods: pods(t.Pods),
 		},
-		CPUSpread:  Spread{Nodes: s.Nodes, Mean: s.Mean, Std: s.Std, Variance: s.Std * s.Std, Min: s.Min, Max: s.Max},
-		Schedulers: []Scheduler{}, Nodes: []Node{}, Pending: []Pending{},
+		CPUSpread:  spread{Nodes: s.Nodes, Mean: s.Mean, Std: s.Std, Variance: s.Std * s.Std, Min: s.Min, Max: s.Max},
+		Schedulers: []scheduler{}, Nodes: []node{}, Pending: []pendingPod{},
 	}
 	if f.Lost != nil {
-		d.Disconnected = &Disconnected{Since: f.Lost.Since.UTC(), Reason: f.Lost.Reason}
+		d.Disconnected = &disconnected{Since: f.Lost.Since.UTC(), Reason: f.Lost.Reason}
 	}
 	for _, s := range f.Schedulers {
-		d.Schedulers = append(d.Schedulers, Scheduler{Name: s.Name, Bound: s.Bound, Pending: s.Pending, BoundPerSecond: s.Rate})
+		d.Schedulers = append(d.Schedulers, scheduler{Name: s.Name, Bound: s.Bound, Pending: s.Pending, BoundPerSecond: s.Rate})
 	}
 	for i := range f.Nodes {
 		d.Nodes = append(d.Nodes, nodeOf(&f.Nodes[i]))
 	}
 	for _, p := range f.Pending {
-		d.Pending = append(d.Pending, Pending{
+		d.Pending = append(d.Pending, pendingPod{
 			Namespace: p.Namespace, Name: p.Name, Scheduler: p.Scheduler,
 			Created: p.Created.UTC(), Reason: p.Reason, Message: p.Message,
 		})
@@ -149,16 +151,18 @@ func DocumentOf(f *state.Frame) Document {
 	return d
 }
 
-func nodeOf(n *state.Node) Node {
-	return Node{
+func nodeOf(n *state.Node) node {
+	return node{
 		Name: n.Name, Status: n.Status, Ready: n.Ready, Cordoned: n.Cordoned, Worker: n.Worker,
 		Roles: append([]string{}, n.Roles...), Created: n.Created.UTC(), Version: n.Version, Zone: n.Zone,
 		InternalIP: n.InternalIP, Taints: append([]string{}, n.Taints...),
-		CPU: cpu(n.CPU), Memory: memory(n.Memory), GPU: many(n.GPU), Pods: pods(n.Pods),
+		CPU: cpu(n.CPU), Memory: memory(n.Memory), GPU: devices(n.GPU), Pods: pods(n.Pods),
 	}
 }
 
-func cpu(u state.Usage) CPU    { return CPU{u.Requested, u.Allocatable, u.Fraction()} }
-func memory(u state.Usage) Mem { return Mem{u.Requested, u.Allocatable, u.Fraction()} }
-func many(u state.Usage) Many  { return Many{u.Requested, u.Allocatable, u.Fraction()} }
-func pods(u state.Usage) Pods  { return Pods{u.Requested, u.Allocatable, u.Fraction()} }
+func cpu(u state.Usage) cpuUsage       { return cpuUsage{u.Requested, u.Allocatable, u.Fraction()} }
+func memory(u state.Usage) memoryUsage { return memoryUsage{u.Requested, u.Allocatable, u.Fraction()} }
+func devices(u state.Usage) deviceUsage {
+	return deviceUsage{u.Requested, u.Allocatable, u.Fraction()}
+}
+func pods(u state.Usage) podUsage { return podUsage{u.Requested, u.Allocatable, u.Fraction()} }

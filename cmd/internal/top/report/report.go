@@ -12,7 +12,7 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// Format is what --output may say.
+// Format is an output format of ktop.
 type Format string
 
 // The formats.
@@ -23,42 +23,39 @@ const (
 	YAML  Format = "yaml"
 )
 
-// Formats lists every format.
-func Formats() []Format { return []Format{Table, Wide, JSON, YAML} }
-
-// ParseFormat reads a format; the empty text is the table.
+// ParseFormat reads a format. Empty text means the table.
 func ParseFormat(s string) (Format, error) {
 	if s == "" {
 		return Table, nil
 	}
-	if !slices.Contains(Formats(), Format(s)) {
+	if !slices.Contains([]Format{Table, Wide, JSON, YAML}, Format(s)) {
 		return "", fmt.Errorf("output format %q is not table, wide, json or yaml", s)
 	}
 	return Format(s), nil
 }
 
-// Write writes one frame, nodes in the order they have.
+// Write writes one frame. Nodes keep their order.
 func Write(w io.Writer, format Format, f *state.Frame) error {
 	switch format {
 	case JSON:
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)
-		return enc.Encode(DocumentOf(f))
+		return enc.Encode(documentOf(f))
 	case YAML:
 		return writeYAML(w, f, "")
 	}
 	return writeTable(w, f, format == Wide)
 }
 
-// WriteNext writes one frame of several: JSON as one document a line, YAML documents and
-// tables set apart from each other.
+// WriteNext writes one frame of a series: JSON as one document per line, YAML documents
+// separated by ---, tables by an empty line.
 func WriteNext(w io.Writer, format Format, f *state.Frame, first bool) error {
 	switch format {
 	case JSON:
 		enc := json.NewEncoder(w)
 		enc.SetEscapeHTML(false)
-		return enc.Encode(DocumentOf(f))
+		return enc.Encode(documentOf(f))
 	case YAML:
 		return writeYAML(w, f, "---\n")
 	}
@@ -71,7 +68,7 @@ func WriteNext(w io.Writer, format Format, f *state.Frame, first bool) error {
 }
 
 func writeYAML(w io.Writer, f *state.Frame, before string) error {
-	b, err := yaml.Marshal(DocumentOf(f))
+	b, err := yaml.Marshal(documentOf(f))
 	if err != nil {
 		return fmt.Errorf("write YAML: %w", err)
 	}
@@ -79,7 +76,7 @@ func writeYAML(w io.Writer, f *state.Frame, before string) error {
 	return err
 }
 
-// Line is the frame in one line, for progress where no view can be drawn:
+// Line writes the frame in one line, to show progress without a view:
 // "10 nodes, 312 pods bound, 12 pending, CPU 20%, spread 0.034, gnn 12.3/s".
 func Line(f *state.Frame) string {
 	t := &f.Totals

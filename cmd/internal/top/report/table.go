@@ -13,8 +13,8 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// writeTable writes the nodes as kubectl would, a line of totals, and what does not belong
-// to a node below.
+// writeTable writes a row for each node in the style of kubectl, a row of totals, and the
+// figures of the whole cluster below.
 func writeTable(w io.Writer, f *state.Frame, wide bool) error {
 	head := []string{"NAME", "STATUS", "ROLES", "AGE", "VERSION", "CPU", "MEMORY", "GPU", "PODS"}
 	if wide {
@@ -42,7 +42,7 @@ func writeTable(w io.Writer, f *state.Frame, wide bool) error {
 	return writeSummary(w, f)
 }
 
-// newTable is plain columns, without lines and without a trace of colour.
+// newTable returns a table of plain columns, without lines and colours.
 func newTable(w io.Writer) *tablewriter.Table {
 	left := tw.CellAlignment{Global: tw.AlignLeft}
 	pad := tw.CellPadding{Global: tw.Padding{Left: "", Right: "   ", Overwrite: true}}
@@ -61,7 +61,7 @@ func newTable(w io.Writer) *tablewriter.Table {
 func nodeRow(now time.Time, n *state.Node, wide bool) []string {
 	row := []string{
 		n.Name, n.Status, orNone(strings.Join(n.Roles, ",")), state.Age(now, n.Created), orNone(n.Version),
-		usage(n.CPU, state.Cores), usage(n.Memory, state.Bytes), devices(n.GPU), devices(n.Pods),
+		usage(n.CPU, state.Cores), usage(n.Memory, state.Bytes), count(n.GPU), count(n.Pods),
 	}
 	if wide {
 		row = append(row, orNone(n.Zone), orNone(n.InternalIP), orNone(strings.Join(n.Taints, ",")))
@@ -73,16 +73,18 @@ func totalRow(t *state.Totals, columns int) []string {
 	row := make([]string, columns)
 	copy(row, []string{
 		"TOTAL", fmt.Sprintf("%d/%d ready", t.Ready, t.Nodes), "", "", "",
-		usage(t.CPU, state.Cores), usage(t.Memory, state.Bytes), devices(t.GPU), devices(t.Pods),
+		usage(t.CPU, state.Cores), usage(t.Memory, state.Bytes), count(t.GPU), count(t.Pods),
 	})
 	return row
 }
 
+// usage writes "12.8/64 (20%)".
 func usage(u state.Usage, write func(int64) string) string {
 	return write(u.Requested) + "/" + write(u.Allocatable) + " (" + state.Percent(u.Fraction()) + ")"
 }
 
-func devices(u state.Usage) string {
+// count writes "3/8", or "-" for a resource that the node does not have.
+func count(u state.Usage) string {
 	if u.Requested == 0 && u.Allocatable == 0 {
 		return "-"
 	}

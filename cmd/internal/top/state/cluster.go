@@ -261,7 +261,7 @@ func (c *Cluster) Frame(now time.Time, maxPending int) Frame {
 func (c *Cluster) schedulersAt(now time.Time) []Scheduler {
 	out := make([]Scheduler, 0, len(c.schedulers))
 	for name, s := range c.schedulers {
-		if s.bound == 0 && s.pending == 0 && now.Sub(s.last) > RateWindow {
+		if s.bound == 0 && s.pending == 0 && now.Sub(s.last) > rateWindow {
 			delete(c.schedulers, name) // no pod points to it, so it can go
 			continue
 		}

@@ -108,7 +108,7 @@ type Scheduler struct {
 	Name    string
 	Bound   int     // pods on nodes now
 	Pending int     // pods waiting now
-	Rate    float64 // pods bound per second over the last RateWindow
+	Rate    float64 // pods bound per second over the last rateWindow
 }
 
 // Lost says that the figures are old: the API server has not answered since.

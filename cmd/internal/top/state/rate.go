@@ -2,12 +2,12 @@ package state
 
 import "time"
 
-// RateWindow is how far back the pods bound per second look.
-const RateWindow = 10 * time.Second
+// rateWindow is how far back the pods bound per second look.
+const rateWindow = 10 * time.Second
 
 const (
 	rateStep  = 500 * time.Millisecond
-	rateSteps = int64(RateWindow / rateStep)
+	rateSteps = int64(rateWindow / rateStep)
 )
 
 // rate counts events in a ring of short steps, so that the count over a sliding window

@@ -1,7 +1,7 @@
 // Package watch feeds a [state.Cluster] from a live API server: it lists the nodes and
 // pods once, follows their changes, and reconnects when the server goes away.
 //
-// The reflectors write straight into the running sum. No informer cache keeps the objects:
-// a pod leaves behind five numbers and its name, so that 150,000 of them fit in some tens
+// The reflectors write straight into the running sums; no informer cache keeps the objects.
+// Of each pod only five numbers and its name are kept, so that 150,000 pods take some tens
 // of megabytes.
 package watch

@@ -12,11 +12,11 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// pageSize keeps the objects of one page, before they are stripped, to a few megabytes.
+// pageSize is the number of objects in one answer of the server: a few megabytes before they
+// are stripped.
 const pageSize = 1000
 
-// List reads the cluster once, without following it. Errors carry exit codes as those of
-// [Start] do.
+// List reads the cluster once. Its errors have the same exit codes as those of [Start].
 func List(ctx context.Context, cfg Config) (state.Frame, error) {
 	cfg, err := cfg.ready()
 	if err != nil {
@@ -43,6 +43,7 @@ func List(ctx context.Context, cfg Config) (state.Frame, error) {
 	return cluster.Frame(now, state.All), nil
 }
 
+// pages calls each for every object, page by page.
 func pages(ctx context.Context, list pager.ListPageFunc, each func(runtime.Object)) error {
 	p := pager.New(list)
 	p.PageSize = pageSize
@@ -53,9 +54,9 @@ func pages(ctx context.Context, list pager.ListPageFunc, each func(runtime.Objec
 	})
 }
 
-func listError(ctx context.Context, what string, err error) error {
+func listError(ctx context.Context, resource string, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("list the %s: %w", what, ctx.Err())
+		return fmt.Errorf("list the %s: %w", resource, ctx.Err())
 	}
-	return explain(what, err)
+	return explain(resource, err)
 }

@@ -22,23 +22,23 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// livePods asks the server for pods that hold resources: what has ended costs nothing.
-const livePods = "status.phase!=Succeeded,status.phase!=Failed"
+// runningPods selects the pods that hold resources or wait for them.
+const runningPods = "status.phase!=Succeeded,status.phase!=Failed"
 
 // Config says what to watch. Client is needed; the rest has defaults.
 type Config struct {
 	Client   kubernetes.Interface
 	Selector string           // label selector of the nodes; empty means all
-	Log      logr.Logger      // client-go's own messages; the zero value drops them, since a view owns the screen
+	Log      logr.Logger      // client-go's messages; the zero value drops them
 	Now      func() time.Time // nil means time.Now
-	Retry    time.Duration    // first pause before reconnecting, doubled up to ten times it; 0 means 500 ms
+	retry    time.Duration    // first pause before reconnecting, doubled up to ten times as much; 0 means 500 ms
 }
 
-// Validate tells what is wrong with the configuration, as a usage error where a person
-// wrote it. The client may still be missing.
+// Validate checks the configuration. A wrong selector is a usage error. The client may still
+// be missing.
 func (c Config) Validate() error {
-	if c.Retry < 0 {
-		return fmt.Errorf("watch: the pause before reconnecting is %v; it cannot be negative", c.Retry)
+	if c.retry < 0 {
+		return fmt.Errorf("watch: the pause before reconnecting is %v; it cannot be negative", c.retry)
 	}
 	if _, err := labels.Parse(c.Selector); err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("label selector %q: %w", c.Selector, err), "write it as kubectl does: --selector zone=a,type!=kwok")
@@ -46,6 +46,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// ready returns the configuration with its defaults filled in.
 func (c Config) ready() (Config, error) {
 	if err := c.Validate(); err != nil {
 		return c, err
@@ -56,8 +57,8 @@ func (c Config) ready() (Config, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Retry == 0 {
-		c.Retry = 500 * time.Millisecond
+	if c.retry == 0 {
+		c.retry = 500 * time.Millisecond
 	}
 	return c, nil
 }
@@ -71,9 +72,10 @@ type Source struct {
 	done    sync.WaitGroup
 }
 
-// Start lists the cluster, begins to follow it and returns once the first list is
-// complete. A first list that fails is an error with an exit code; later failures show as
-// [state.Frame.Lost] and heal by themselves. The source ends with ctx or [Source.Stop].
+// Start lists the cluster, follows its changes, and returns once the first list is complete.
+// If the first list fails, Start returns an error with an exit code. Later failures are
+// reported as [state.Frame.Lost] while the source tries again. The source ends with ctx or
+// [Source.Stop].
 func Start(ctx context.Context, cfg Config) (*Source, error) {
 	cfg, err := cfg.ready()
 	if err != nil {
@@ -83,8 +85,8 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 	s := &Source{cluster: state.New(), link: newLink(cfg.Now), now: cfg.Now, stop: stop}
 	nodes := &nodeStore{newFeed(s.cluster)}
 	pods := &podStore{feed: newFeed(s.cluster), now: cfg.Now}
-	s.follow(ctx, cfg, "nodes", &v1.Node{}, nodes, listNodes(cfg))
-	s.follow(ctx, cfg, "pods", &v1.Pod{}, pods, listPods(cfg))
+	s.follow(ctx, cfg, stream{"nodes", &v1.Node{}, nodes, listNodes(cfg)})
+	s.follow(ctx, cfg, stream{"pods", &v1.Pod{}, pods, listPods(cfg)})
 	for _, f := range []feed{nodes.feed, pods.feed} {
 		select {
 		case <-f.synced:
@@ -100,7 +102,7 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 	return s, nil
 }
 
-// Frame is the cluster now, with the maxPending oldest pending pods.
+// Frame returns the cluster now, with the maxPending oldest pending pods.
 func (s *Source) Frame(maxPending int) state.Frame {
 	f := s.cluster.Frame(s.now(), maxPending)
 	f.Lost = s.link.lost()
@@ -113,11 +115,20 @@ func (s *Source) Stop() {
 	s.done.Wait()
 }
 
-func (s *Source) follow(ctx context.Context, cfg Config, what string, example runtime.Object, store cache.ReflectorStore, lw *cache.ListWatch) {
-	lw = s.link.observe(what, lw)
-	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, cfg.Client), example, store, cache.ReflectorOptions{
-		Name: "ktop-" + what, Logger: &cfg.Log,
-		Backoff: &wait.Backoff{Duration: cfg.Retry, Cap: 10 * cfg.Retry, Steps: 20, Factor: 2, Jitter: 0.2},
+// stream is one resource to follow.
+type stream struct {
+	resource string // nodes or pods
+	example  runtime.Object
+	store    cache.ReflectorStore
+	requests *cache.ListWatch
+}
+
+// follow keeps the stream's store up to date until ctx ends.
+func (s *Source) follow(ctx context.Context, cfg Config, f stream) {
+	lw := s.link.observe(f.resource, f.requests)
+	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, cfg.Client), f.example, f.store, cache.ReflectorOptions{
+		Name: "ktop-" + f.resource, Logger: &cfg.Log,
+		Backoff: &wait.Backoff{Duration: cfg.retry, Cap: 10 * cfg.retry, Steps: 20, Factor: 2, Jitter: 0.2},
 	})
 	r.WatchListPageSize = pageSize
 	s.done.Go(func() { r.RunWithContext(ctx) })
@@ -141,9 +152,10 @@ func listPods(cfg Config) *cache.ListWatch {
 	api := cfg.Client.CoreV1().Pods(metav1.NamespaceAll)
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			// The newest state, whatever the reflector would settle for: a server honours the
-			// page size then, and no more than a page of whole pods is in memory at a time.
-			o.FieldSelector, o.ResourceVersion, o.ResourceVersionMatch = livePods, "", ""
+			// Always ask for the newest state, also where the reflector accepts an older one. Only
+			// then does the server honour the page size, so that no more than one page of whole
+			// pods is in memory at a time.
+			o.FieldSelector, o.ResourceVersion, o.ResourceVersionMatch = runningPods, "", ""
 			list, err := api.List(ctx, o)
 			if err != nil {
 				return nil, err
@@ -151,7 +163,7 @@ func listPods(cfg Config) *cache.ListWatch {
 			return stripList(list), nil
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
-			o.FieldSelector = livePods
+			o.FieldSelector = runningPods
 			return api.Watch(ctx, o)
 		},
 	}

@@ -14,7 +14,8 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// feed is what the two stores share: where they write to, and the news of their first list.
+// feed is the common part of the two stores: the cluster that they write to, and a signal that
+// the first list is complete.
 type feed struct {
 	cluster *state.Cluster
 	synced  chan struct{} // closed after the first list
@@ -25,8 +26,9 @@ func newFeed(c *state.Cluster) feed {
 	return feed{cluster: c, synced: make(chan struct{}), once: &sync.Once{}}
 }
 
-// nodeStore and podStore stand where client-go expects an object cache. They are
-// transforming stores: what a streamed first list collects is already stripped.
+// nodeStore and podStore take the place of client-go's object cache and write to the cluster
+// instead. They are transforming stores, so that client-go strips the objects of a streamed
+// first list while it collects them.
 type nodeStore struct{ feed }
 
 type podStore struct {
@@ -62,7 +64,7 @@ func stripPod(obj any) (any, error) {
 	return nil, fmt.Errorf("watch: a %T among the pods", obj)
 }
 
-// strippedPod is a pod's remains as client-go can carry them.
+// strippedPod wraps the few values that we keep of a pod, so that client-go can carry them.
 type strippedPod struct{ state.Pod }
 
 func (*strippedPod) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
@@ -148,7 +150,7 @@ func (s *podStore) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync has nothing to do: the sums are always up to date.
+// Resync does nothing: the sums are always up to date.
 func (feed) Resync() error { return nil }
 
 func (f feed) markSynced() { f.once.Do(func() { close(f.synced) }) }

@@ -148,7 +148,7 @@ func TestListReadsEveryPage(t *testing.T) {
 	const n, page = 25, 10
 	client.PrependReactor("list", "pods", func(a ktesting.Action) (bool, runtime.Object, error) {
 		opts := a.(ktesting.ListActionImpl).ListOptions
-		if opts.Limit != pageSize || opts.FieldSelector != livePods {
+		if opts.Limit != pageSize || opts.FieldSelector != runningPods {
 			return true, nil, fmt.Errorf("asked for %+v", opts)
 		}
 		from := 0
@@ -245,7 +245,7 @@ func TestOutage(t *testing.T) {
 		opened <- w
 		return true, w, nil
 	})
-	s, err := Start(context.Background(), Config{Client: client, Retry: time.Millisecond})
+	s, err := Start(context.Background(), Config{Client: client, retry: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func TestValidate(t *testing.T) {
 	if err := (Config{Selector: "a==="}).Validate(); exit.Code(err) != exit.Usage {
 		t.Errorf("selector: %v", err)
 	}
-	if err := (Config{Retry: -1}).Validate(); err == nil {
+	if err := (Config{retry: -1}).Validate(); err == nil {
 		t.Error("negative pause: no error")
 	}
 }
