@@ -9,25 +9,25 @@ import (
 	"gnnsched/workload"
 )
 
-// deployment is an arrival with what the environment needs to know of it.
+// deployment is a deployment that arrives, with what the environment needs to know about it.
 type deployment struct {
-	pod      cluster.Pod // the name is the deployment's: its replicas are alike
+	pod      cluster.Pod // its replicas are all alike, and have the deployment's name
 	shape    int32
 	replicas int
 }
 
-// arrivals is the workload of an episode: pods of deployments in order.
-type arrivals struct {
+// arrivalList is the workload of an episode: the pods of all deployments in order of arrival.
+type arrivalList struct {
 	deployments []deployment
-	shapes      []int32   // a deployment of each shape; those of one shape fit the same nodes
-	pods        []int32   // deployment of each pod, in order of arrival
-	fill        int       // pods that arrive before others begin to leave
-	at          []float64 // when each pod arrives; the fill ends at time fill
-	lifetime    []float64 // of each pod, +Inf for those that stay; nil where none leaves
+	shapes      []int32   // one deployment of each shape; pods of the same shape fit on the same nodes
+	pods        []int32   // by arrival: the pod's deployment
+	fill        int       // pods that arrive before any pod leaves
+	at          []float64 // by arrival: the time; the fill ends at time fill
+	lifetime    []float64 // by arrival, +Inf for pods that stay; nil if all stay
 	exact       bool      // pods leave at their time; otherwise at the next arrival
 }
 
-func (a *arrivals) add(d workload.Deployment, shape int32) {
+func (a *arrivalList) add(d workload.Deployment, shape int32) {
 	for range d.Replicas {
 		a.pods = append(a.pods, int32(len(a.deployments)))
 	}
@@ -40,10 +40,10 @@ func (a *arrivals) add(d workload.Deployment, shape int32) {
 	})
 }
 
-// numbers gives keys numbers from 0 in the order in which they come.
-type numbers[K comparable] map[K]int32
+// numbering numbers keys from 0 in the order in which they first appear.
+type numbering[K comparable] map[K]int32
 
-func (n numbers[K]) of(key K) int32 {
+func (n numbering[K]) of(key K) int32 {
 	i, ok := n[key]
 	if !ok {
 		i = int32(len(n))
@@ -52,7 +52,8 @@ func (n numbers[K]) of(key K) int32 {
 	return i
 }
 
-func (c *Config) drawArrivals(seed uint64, nodes []*cluster.Node, shapes []workload.Shape, load float64) (arrivals, error) {
+// drawArrivals draws the workload that fills the nodes to a load.
+func (c *Config) drawArrivals(seed uint64, nodes []*cluster.Node, shapes []workload.Shape, load float64) (arrivalList, error) {
 	g := c.generator(seed, shapes, load)
 	for _, n := range nodes {
 		if n.Available() {
@@ -61,14 +62,14 @@ func (c *Config) drawArrivals(seed uint64, nodes []*cluster.Node, shapes []workl
 	}
 	plan, err := g.Plan()
 	if err != nil {
-		return arrivals{}, fmt.Errorf("draw the workload: %w", err)
+		return arrivalList{}, fmt.Errorf("draw the workload: %w", err)
 	}
-	a := arrivals{fill: -1}
-	type kind struct {
+	a := arrivalList{fill: -1}
+	type shape struct {
 		name     string
 		requests cluster.Resources
 	}
-	row := numbers[kind]{}
+	numbers := numbering[shape]{}
 	var fills []int // the deployments with which further fills begin
 	for _, s := range plan.Steps {
 		if s.Action == workload.Reset { // a fill of the plan ends here
@@ -78,7 +79,7 @@ func (c *Config) drawArrivals(seed uint64, nodes []*cluster.Node, shapes []workl
 			fills = append(fills, len(a.deployments))
 			continue
 		}
-		a.add(s.Deployment, row.of(kind{s.Deployment.Shape.Name, s.Deployment.Shape.Requests}))
+		a.add(s.Deployment, numbers.of(shape{s.Deployment.Shape.Name, s.Deployment.Shape.Requests}))
 	}
 	if c.Turnover == 0 {
 		a.fill = len(a.pods)
@@ -88,9 +89,10 @@ func (c *Config) drawArrivals(seed uint64, nodes []*cluster.Node, shapes []workl
 	return a, nil
 }
 
-// drawTimes says when pods arrive. The fill is a pod a unit of time whatever the process:
-// nobody leaves in it, so that it would be the same at any pace.
-func (c *Config) drawTimes(seed uint64, a *arrivals, fills []int) {
+// drawTimes draws when pods arrive. Fills are the deployments with which further fills begin. In
+// the first fill one pod arrives per unit of time, whatever the process: no pod leaves then, so the
+// pace makes no difference.
+func (c *Config) drawTimes(seed uint64, a *arrivalList, fills []int) {
 	a.at = make([]float64, len(a.pods))
 	for i := range a.at {
 		a.at[i] = float64(i + 1)
@@ -100,21 +102,21 @@ func (c *Config) drawTimes(seed uint64, a *arrivals, fills []int) {
 	}
 	a.exact = true
 	first := fills[0]
-	replicas := make([]int, 0, len(a.deployments)-first)
+	further := furtherDeployments{fill: a.fill}
 	for _, d := range a.deployments[first:] {
-		replicas = append(replicas, d.replicas)
+		further.replicas = append(further.replicas, d.replicas)
 	}
-	for i := range fills {
-		fills[i] -= first
+	for _, f := range fills {
+		further.begins = append(further.begins, f-first)
 	}
-	times := c.Arrivals.times(stream(seed, streamArrivals), replicas, fills, a.fill)
+	times := c.Arrivals.process().times(stream(seed, streamArrivals), c.Arrivals, further)
 	for i := a.fill; i < len(a.pods); i++ {
 		a.at[i] = float64(a.fill) + times[int(a.pods[i])-first]
 	}
 }
 
-func (c *Config) drawLifetimes(seed uint64, a *arrivals) {
-	if c.Turnover == 0 || c.Lifetimes.Distribution == NoEnd {
+func (c *Config) drawLifetimes(seed uint64, a *arrivalList) {
+	if c.Turnover == 0 || c.Lifetimes.Distribution == noEnd {
 		return
 	}
 	rng := stream(seed, streamLifetimes)
@@ -124,16 +126,16 @@ func (c *Config) drawLifetimes(seed uint64, a *arrivals) {
 	}
 }
 
-// fromTrace is the workload that a trace says. It has no fill.
-func fromTrace(t workload.Trace) arrivals {
-	a := arrivals{exact: true}
-	type kind struct { // a trace has no selectors or tolerations
+// fromTrace returns the workload of a trace. It has no fill.
+func fromTrace(t workload.Trace) arrivalList {
+	a := arrivalList{exact: true}
+	type shape struct { // traces have no selectors or tolerations
 		requests cluster.Resources
 		models   string
 	}
-	row := numbers[kind]{}
+	numbers := numbering[shape]{}
 	for _, x := range t {
-		a.add(x.Deployment, row.of(kind{x.Deployment.Shape.Requests, strings.Join(x.Deployment.Shape.GPUModels, "|")}))
+		a.add(x.Deployment, numbers.of(shape{x.Deployment.Shape.Requests, strings.Join(x.Deployment.Shape.GPUModels, "|")}))
 		for range x.Deployment.Replicas {
 			a.at = append(a.at, x.At-t[0].At)
 			a.lifetime = append(a.lifetime, x.Lifetime)
@@ -142,5 +144,7 @@ func fromTrace(t workload.Trace) arrivals {
 	return a
 }
 
-// stays tells whether a pod never leaves.
-func (a *arrivals) stays(pod int32) bool { return a.lifetime == nil || math.IsInf(a.lifetime[pod], 1) }
+// stays reports whether a pod never leaves.
+func (a *arrivalList) stays(pod int32) bool {
+	return a.lifetime == nil || math.IsInf(a.lifetime[pod], 1)
+}

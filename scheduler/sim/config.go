@@ -9,8 +9,8 @@ import (
 	"gnnsched/workload"
 )
 
-// Config says what clusters, what workload and what reward an environment has. Ranges and
-// weighted lists are drawn from anew in every episode. By hand, in YAML:
+// Config configures the clusters, the workload and the reward of an environment. Values of ranges
+// and weighted lists are drawn anew in every episode. In YAML:
 //
 //	nodes: {min: 40, max: 60}
 //	sizes:
@@ -32,37 +32,36 @@ import (
 //	lose: 0.1
 //	objective: balance
 type Config struct {
-	Nodes        IntRange   `json:"nodes"`           // how many of Sizes; 1 or more where there are no pools
-	Sizes        []NodeSize `json:"sizes,omitempty"` // what a node offers; every node draws one
-	SizeKinds    IntRange   `json:"sizeKinds"`       // how many of Sizes one cluster mixes; zero: all
-	Pools        []NodePool `json:"pools,omitempty"` // nodes that are there besides
-	Zones        IntRange   `json:"zones"`           // how many zones; every node draws one; zero: no zones
-	ControlPlane bool       `json:"controlPlane"`    // one more node, the first, which no ordinary pod tolerates
+	Nodes        IntRange   `json:"nodes"`           // number of nodes drawn from Sizes; at least 1 without Pools
+	Sizes        []NodeSize `json:"sizes,omitempty"` // kinds of nodes, drawn by weight
+	SizeKinds    IntRange   `json:"sizeKinds"`       // number of Sizes in one cluster; zero: all
+	Pools        []NodePool `json:"pools,omitempty"` // further nodes, which are not drawn
+	Zones        IntRange   `json:"zones"`           // number of zones, one of which each node draws; zero: no zones
+	ControlPlane bool       `json:"controlPlane"`    // adds a first node that no ordinary pod tolerates
 	Initial      float64    `json:"initial"`         // pods that never leave fill each node up to a fraction drawn from 0 to this; less than Load.Min
 
-	Shapes     []workload.Shape   `json:"shapes,omitempty"`   // pods, drawn by weight; their names are distinct
-	ShapeKinds IntRange           `json:"shapeKinds"`         // how many of Shapes one episode uses; zero: all
-	Requests   *workload.Requests `json:"requests,omitempty"` // instead of Shapes: every deployment's pods ask for random amounts
-	Trace      *Trace             `json:"trace,omitempty"`    // instead of all other fields on pods
-	OpenB      *OpenB             `json:"openb,omitempty"`    // instead of all other fields on nodes and pods
-	Replicas   IntRange           `json:"replicas"`           // pods of a deployment; 1 or more
-	Load       FloatRange         `json:"load"`               // fraction of CPU, memory or pod slots, whichever is reached first; over 0, at most 2
-	// Turnover is for how many further fills' worth of pods arrive after the load is
-	// reached, while pods leave.
+	Shapes     []workload.Shape   `json:"shapes,omitempty"`   // kinds of pods with distinct names, drawn by weight
+	ShapeKinds IntRange           `json:"shapeKinds"`         // number of Shapes in one episode; zero: all
+	Requests   *workload.Requests `json:"requests,omitempty"` // instead of Shapes: each deployment draws what its pods request
+	Trace      *Trace             `json:"trace,omitempty"`    // instead of all other fields about pods
+	OpenB      *OpenB             `json:"openb,omitempty"`    // instead of all other fields about nodes and pods
+	Replicas   IntRange           `json:"replicas"`           // pods of a deployment; at least 1
+	Load       FloatRange         `json:"load"`               // fraction of CPU, memory or pod slots that the fill reaches, whichever comes first; over 0, at most 2
+	// Turnover is how many times as many pods as in the fill arrive after it, while others leave.
 	Turnover  int       `json:"turnover"`
-	Arrivals  Arrivals  `json:"arrivals,omitzero"`  // how those further pods come
-	Lifetimes Lifetimes `json:"lifetimes,omitzero"` // when pods leave, once the load is reached
+	Arrivals  Arrivals  `json:"arrivals,omitzero"`  // when the pods of the turnover arrive
+	Lifetimes Lifetimes `json:"lifetimes,omitzero"` // when pods leave after the fill
 
-	// Lose is the fraction of the nodes that go once the load is reached, halfway through a
-	// trace; which ones, the seed decides. The pods on them wait for a node again, and then
-	// run for their whole lifetime; those of Initial are gone. 0 to less than 1.
+	// Lose is the fraction of the nodes that are lost after the fill, or halfway through a trace.
+	// The seed decides which. Their pods wait for another node, and then run for their whole
+	// lifetime; the pods of Initial disappear. 0 to less than 1.
 	Lose float64 `json:"lose,omitempty"`
 
-	Objective objective.Mix `json:"objective"` // what the reward is about
-	WaitCost  float64       `json:"waitCost"`  // what the reward loses by each pod that has to wait; 0 or more
+	Objective objective.Mix `json:"objective"` // what the reward measures
+	WaitCost  float64       `json:"waitCost"`  // what each pod that has to wait takes from the reward; at least 0
 }
 
-// Validate says everything that is wrong with the configuration.
+// Validate returns everything that is wrong with the configuration, joined into one error.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
@@ -100,8 +99,8 @@ func (c Config) validateWorkload(bad func(string, ...any)) {
 	if c.Turnover < 0 || c.Turnover > 1000 {
 		bad("turnover: %d is outside 0 to 1000", c.Turnover)
 	}
-	if c.Turnover == 0 && (c.Arrivals != Arrivals{} && c.Arrivals.Process != AtOnce || c.Lifetimes != Lifetimes{} && c.Lifetimes.Distribution != NoEnd) {
-		bad("turnover: is 0, but arrivals and lifetimes are about the time after the load is reached")
+	if c.Turnover == 0 && (c.Arrivals != Arrivals{} && c.Arrivals.Process != atOnce || c.Lifetimes != Lifetimes{} && c.Lifetimes.Distribution != noEnd) {
+		bad("turnover: is 0, but arrivals and lifetimes are for the time after the load is reached")
 	}
 	c.Arrivals.validate(bad)
 	c.Lifetimes.validate(bad)
@@ -126,7 +125,7 @@ func (c Config) validateShapes(bad func(string, ...any)) {
 	}
 }
 
-// generator is the workload of one episode, less the capacity.
+// generator returns the generator of one episode's workload. Its capacity is still to be set.
 func (c Config) generator(seed uint64, shapes []workload.Shape, load float64) workload.Generator {
 	return workload.Generator{
 		Seed: seed, Shapes: shapes, Requests: c.Requests, ReplicasMin: c.Replicas.Min, ReplicasMax: c.Replicas.Max,

@@ -176,7 +176,7 @@ func TestSeedsGolden(t *testing.T) {
 
 // A step allocates nothing; an episode does, when it is reset.
 func TestStepDoesNotAllocate(t *testing.T) {
-	for _, p := range []Process{Steady, Poisson, Diurnal} {
+	for _, p := range []string{steady, poisson, diurnal} {
 		c := config()
 		c.Nodes, c.Turnover, c.Arrivals.Process = Exactly(60), 2, p
 		e := newEnv(t, c, 1)

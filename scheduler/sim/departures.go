@@ -1,9 +1,9 @@
 package sim
 
-// departure is a running pod and when it leaves.
+// departure is a running pod that leaves at a time.
 type departure struct {
-	at   float64 // in arrivals
-	pod  int32   // which arrival it was
+	at   float64
+	pod  int32 // its arrival
 	node int32
 }
 
@@ -11,8 +11,8 @@ func (d departure) before(o departure) bool {
 	return d.at < o.at || d.at == o.at && d.pod < o.pod
 }
 
-// departures is a binary heap with the next to leave on top. It is container/heap without
-// the interface, whose boxing would allocate at every step.
+// departures is a binary heap with the next pod to leave on top. Unlike container/heap it does not
+// box its values, which would allocate memory at every step.
 type departures []departure
 
 func (h *departures) push(d departure) {

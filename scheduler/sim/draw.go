@@ -8,8 +8,8 @@ import (
 	"gnnsched/workload"
 )
 
-// What of an episode is drawn from which stream of random numbers, so that a change to one
-// leaves the others as they are.
+// The parts of an episode are drawn from separate streams of random numbers, so that a change to
+// one part leaves the others unchanged.
 const (
 	streamCluster = 1 + iota
 	streamInitial
@@ -19,11 +19,12 @@ const (
 	streamLoss
 )
 
-// stream is the stream's source. The generator of package workload uses the seed with small
-// stream numbers; these are far from them.
+// stream returns the source of a stream. The generator of package workload uses the same seed with
+// small stream numbers; these are far from them.
 func stream(seed, n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n<<32)) }
 
-// some draws as many of list as kinds says, keeping their order; all where it is zero.
+// some draws elements of list and keeps their order. Their number is drawn from kinds; a zero kinds
+// means all.
 func some[T any](rng *rand.Rand, kinds IntRange, list []T) []T {
 	if kinds == (IntRange{}) {
 		return list
@@ -52,7 +53,7 @@ func weighted[T any](rng *rand.Rand, list []T, weight func(T) float64) int {
 	return len(list) - 1
 }
 
-// drawInitial puts pods on the nodes that stay for the whole episode.
+// drawInitial puts pods on the nodes that run for the whole episode.
 func (c *Config) drawInitial(seed uint64, nodes []*cluster.Node, shapes []workload.Shape) {
 	if c.Initial == 0 {
 		return

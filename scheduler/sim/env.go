@@ -9,43 +9,44 @@ import (
 	"gnnsched/workload"
 )
 
-// Env is one simulated cluster and its workload, an episode at a time. It is not safe for
-// concurrent use; environments are independent of each other.
+// Env simulates one cluster and its workload, one episode at a time. It is not safe for concurrent
+// use; environments are independent of each other.
 type Env struct {
 	cfg   Config
-	trace workload.Trace // nil where the configuration has none
-	openb *OpenB         // likewise
+	trace workload.Trace // nil without Config.Trace
+	openb *OpenB         // nil without Config.OpenB
 
 	typical *fragmentation.Typical
 
 	seed     uint64
 	snapshot cluster.Snapshot
-	arrivals arrivals
+	arrivals arrivalList
 	tracker  objective.Tracker
-	cost     float64 // of the state as it is
-	feasible feasible
+	cost     float64 // of the present state
+	feasible feasibleNodes
 
 	clock   int                 // pods that have arrived
 	now     float64             // the time
-	running departures          // those that will leave; empty without turnover
+	running departures          // the running pods that will leave; empty without turnover
 	on      []int32             // by arrival: the row of its node, or -1
-	devices []cluster.DeviceSet // by arrival: the GPUs that it is on
+	devices []cluster.DeviceSet // by arrival: its GPU devices
 	waiting []int32             // arrivals without a node, the longest waiting first
-	at      int                 // where in waiting to look next
-	full    []bool              // by shape: fits nowhere until somebody leaves
+	at      int                 // index in waiting of the next pod to retry
+	full    []bool              // by shape: fits nowhere until a pod leaves
 	queued  []bool              // by arrival: has had to wait
-	freed   []int32             // rows that somebody has just left
+	freed   []int32             // rows of the nodes that pods have just left
 
 	pending int32 // arrival to place; -1 when the episode is over
 	placed  int
-	waited  int // pods that had to wait, placed later or not
-	lost    bool
-	evicted int // pods whose node went
-	means   overTime
+	waited  int  // pods that had to wait, whether placed later or not
+	lost    bool // the nodes of Config.Lose are gone
+	evicted int  // pods whose node was lost
+	means   timeMeans
 	gpus    gpuDemand
 }
 
-// New returns an environment. Reset must come before anything else.
+// New returns an environment of a configuration and reads the configuration's files. Call Reset
+// before anything else.
 func New(cfg Config) (*Env, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("simulator: %w", err)
@@ -67,15 +68,15 @@ func New(cfg Config) (*Env, error) {
 	return e, nil
 }
 
-// Config returns what the environment was made with.
+// Config returns the configuration that the environment was made with.
 func (e *Env) Config() Config { return e.cfg }
 
-// Reset starts the episode of a seed. An error means that the configuration can give
-// clusters without room for its load; the environment is then Done.
+// Reset starts the episode of a seed. It fails if the drawn cluster has no room for the load; the
+// environment is then Done.
 func (e *Env) Reset(seed uint64) error {
 	*e = Env{
 		cfg: e.cfg, trace: e.trace, openb: e.openb, typical: e.typical, seed: seed, pending: -1,
-		running: e.running[:0], waiting: e.waiting[:0], freed: e.freed[:0], feasible: feasible{changed: e.feasible.changed[:0]},
+		running: e.running[:0], waiting: e.waiting[:0], freed: e.freed[:0], feasible: feasibleNodes{changed: e.feasible.changed[:0]},
 	}
 	if err := e.draw(); err != nil {
 		return err
@@ -87,12 +88,12 @@ func (e *Env) Reset(seed uint64) error {
 		e.on[i] = -1
 	}
 	e.gpus = newGPUDemand(e.snapshot.Nodes, &e.arrivals)
-	e.follow()
+	e.track()
 	e.advance()
 	return nil
 }
 
-// draw makes cluster and workload of the episode.
+// draw draws the cluster and the workload of the episode.
 func (e *Env) draw() (err error) {
 	if e.openb != nil {
 		e.snapshot.Nodes = e.openb.nodes(e.seed)
@@ -112,42 +113,42 @@ func (e *Env) draw() (err error) {
 	return err
 }
 
-// follow starts to follow the snapshot's nodes, which are others than before.
-func (e *Env) follow() {
+// track starts to track the snapshot's nodes after the list of nodes has changed.
+func (e *Env) track() {
 	e.tracker = e.cfg.Objective.Track(e.snapshot.Nodes)
 	e.cost = e.tracker.Cost()
-	e.feasible.follow(&e.snapshot, len(e.arrivals.shapes))
-	e.means.follow(e.snapshot.Nodes)
+	e.feasible.reset(&e.snapshot, len(e.arrivals.shapes))
+	e.means.track(e.snapshot.Nodes)
 }
 
-// Done tells whether the episode is over: every pod has a node, or never gets one.
+// Done reports whether the episode is over: every pod has a node or never gets one.
 func (e *Env) Done() bool { return e.pending < 0 }
 
-// Snapshot is the cluster as it is. It belongs to the environment, which changes its nodes
-// in Step, replaces them in Reset, and makes the slice shorter where Lose says so.
+// Snapshot returns the present state of the cluster. It belongs to the environment, which changes
+// the nodes in Step, replaces them in Reset and removes those that Config.Lose takes.
 func (e *Env) Snapshot() *cluster.Snapshot { return &e.snapshot }
 
-// Pending is the pod that needs a node now; its name is its deployment's. It must not be
-// called when the episode is over, nor may Candidates and Step.
+// Pending returns the pod that needs a node now, with the name of its deployment. Pending,
+// Candidates and Step must not be called when the episode is over.
 func (e *Env) Pending() *cluster.Pod { return &e.deployment(e.pending).pod }
 
-// Candidates are the rows of the snapshot's nodes that the pending pod fits on, ascending;
-// there is at least one. They belong to the environment and are valid until Step.
+// Candidates returns the rows of the snapshot's nodes that the pending pod fits on: at least one,
+// ascending. The slice belongs to the environment and is valid until Step.
 func (e *Env) Candidates() []int32 {
 	d := e.deployment(e.pending)
 	return e.feasible.of(&d.pod, d.shape)
 }
 
-// Step is StepOn with the devices that cluster.Node.ChooseDevices chooses.
+// Step does what StepOn does, on the devices that cluster.Node.ChooseDevices chooses.
 func (e *Env) Step(choice int) (reward float64) {
 	n := e.snapshot.Nodes[e.Candidates()[choice]]
 	return e.StepOn(choice, n.ChooseDevices(e.Pending().Requests))
 }
 
-// StepOn puts the pending pod on node Candidates()[choice], on the given devices of it, and
-// goes on to the next pod that fits somewhere, or to the end. The reward is how much the placement lowered the
-// objective's cost, less WaitCost for each pod that began to wait on the way; departures,
-// which are nobody's choice, are not in it.
+// StepOn puts the pending pod on the given devices of node Candidates()[choice]. Then time passes
+// until the next pod that fits somewhere, or to the end. The reward is how much the placement
+// lowered the objective's cost, minus Config.WaitCost for each pod that began to wait meanwhile.
+// Departures do not count, because no choice causes them.
 func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
 	row, pod := e.Candidates()[choice], e.pending
 	e.snapshot.Nodes[row].AddOn(e.deployment(pod).pod.Requests, on)
@@ -156,7 +157,7 @@ func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
 	e.placed++
 	e.on[pod] = row
 	if !e.arrivals.stays(pod) {
-		from := max(e.now, float64(e.arrivals.fill)) // nobody leaves while the cluster is filled
+		from := max(e.now, float64(e.arrivals.fill)) // no pod leaves during the fill
 		e.running.push(departure{at: from + e.arrivals.lifetime[pod], pod: pod, node: row})
 	}
 	before := e.cost
@@ -167,19 +168,19 @@ func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
 	return reward - e.cfg.WaitCost*float64(e.waited-waited)
 }
 
-// Cost is the objective's cost of the state as it is.
+// Cost returns the objective's cost of the present state.
 func (e *Env) Cost() float64 { return e.cost }
 
 func (e *Env) deployment(pod int32) *deployment { return &e.arrivals.deployments[e.arrivals.pods[pod]] }
 
-// changed takes note that a node has one pod more or less.
+// changed records that a pod came to a node or left it.
 func (e *Env) changed(row int32) {
 	e.tracker.Update(int(row))
 	e.feasible.update(row)
 	e.means.update(int(row))
 }
 
-// advance lets time pass until a pod is pending that fits somewhere, or the workload ends.
+// advance lets time pass until a pod that fits somewhere is pending, or the workload ends.
 func (e *Env) advance() {
 	for {
 		if e.retry() {
@@ -207,7 +208,7 @@ func (e *Env) advance() {
 	}
 }
 
-// pass lets time pass in which nothing happens.
+// pass lets time pass during which nothing happens.
 func (e *Env) pass(until float64) {
 	if e.clock >= e.arrivals.fill {
 		e.means.observe(until-e.now, e.cost, len(e.waiting))
@@ -236,8 +237,7 @@ func (e *Env) retry() bool {
 	return false
 }
 
-// depart takes away the pods whose time has come. Those that wait and now fit are looked at
-// again.
+// depart removes the pods whose time has come. Waiting pods that now fit are tried again.
 func (e *Env) depart() {
 	e.freed = e.freed[:0]
 	for len(e.running) > 0 && e.running[0].at <= e.now {
@@ -258,7 +258,7 @@ func (e *Env) depart() {
 	}
 }
 
-// fitsFreed tells whether pods of a shape fit on a node that somebody has just left.
+// fitsFreed reports whether pods of a shape fit on a node that a pod has just left.
 func (e *Env) fitsFreed(shape int32) bool {
 	pod := &e.arrivals.deployments[e.arrivals.shapes[shape]].pod
 	for _, row := range e.freed {

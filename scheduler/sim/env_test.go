@@ -68,8 +68,8 @@ func drawConfig(t *rapid.T) Config {
 		}
 	}
 	if c.Turnover > 0 {
-		c.Arrivals.Process = rapid.SampledFrom([]Process{"", Steady, Poisson, Bursts, Diurnal, AtOnce}).Draw(t, "process")
-		c.Lifetimes.Distribution = rapid.SampledFrom([]Lifetime{"", NoEnd, ExponentialEnd, ParetoEnd, LogNormalEnd}).Draw(t, "lifetimes")
+		c.Arrivals.Process = rapid.SampledFrom([]string{"", steady, poisson, bursts, diurnal, atOnce}).Draw(t, "process")
+		c.Lifetimes.Distribution = rapid.SampledFrom([]string{"", noEnd, exponentialEnd, paretoEnd, logNormalEnd}).Draw(t, "lifetimes")
 	}
 	c.Lose = rapid.SampledFrom([]float64{0, 0.1, 0.6}).Draw(t, "lose")
 	return c
@@ -182,9 +182,9 @@ func TestSeedDecides(t *testing.T) {
 // With a turnover the load stays about where the fill brought it, however pods come and for
 // however long they run.
 func TestTurnoverKeepsTheLoad(t *testing.T) {
-	lifetimes := []Lifetimes{{}, {Distribution: ParetoEnd}, {Distribution: ParetoEnd, Alpha: 3}, {Distribution: LogNormalEnd}}
+	lifetimes := []Lifetimes{{}, {Distribution: paretoEnd}, {Distribution: paretoEnd, Alpha: 3}, {Distribution: logNormalEnd}}
 	for _, l := range lifetimes {
-		for _, p := range []Process{Steady, Poisson, Bursts, Diurnal, AtOnce} {
+		for _, p := range []string{steady, poisson, bursts, diurnal, atOnce} {
 			c := config()
 			c.Nodes, c.Load, c.Turnover, c.Initial = Exactly(80), FloatRange{0.4, 0.4}, 5, 0
 			c.Arrivals.Process, c.Lifetimes = p, l
@@ -251,7 +251,7 @@ func BenchmarkStep(b *testing.B) {
 		c := config()
 		c.Nodes, c.ControlPlane, c.Initial, c.Load = Exactly(nodes), false, 0, FloatRange{0.7, 0.7}
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) { benchmark(b, c) })
-		c.Arrivals, c.Lifetimes = Arrivals{Process: Poisson}, Lifetimes{Distribution: ParetoEnd}
+		c.Arrivals, c.Lifetimes = Arrivals{Process: poisson}, Lifetimes{Distribution: paretoEnd}
 		b.Run(fmt.Sprintf("nodes=%d/poisson", nodes), func(b *testing.B) { benchmark(b, c) })
 	}
 }

@@ -6,35 +6,36 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// feasible keeps the nodes that pods of each shape fit on while nodes change. A step changes
-// one node, so that a shape has to look only at the nodes that changed since it last came.
-type feasible struct {
+// feasibleNodes keeps, for each shape of pods, the nodes that they fit on. A step changes one node,
+// so when a pod of a shape arrives, only the nodes that changed since the last such pod are checked
+// again.
+type feasibleNodes struct {
 	snapshot *cluster.Snapshot
 	shapes   []fitting // by shape
-	known    int       // shapes with rows
-	changed  []int32   // rows in the order in which they changed; some more than once
+	known    int       // shapes whose nodes are kept
+	changed  []int32   // rows in the order in which they changed, with repetitions
 }
 
 // fitting is the nodes that pods of one shape fit on.
 type fitting struct {
 	known bool
 	rows  []int32 // ascending
-	upTo  int     // how many of the changes are in rows
+	upTo  int     // rows reflects changed[:upTo]
 }
 
-// maxFitting bounds what is kept for workloads in which every pod is of another shape.
+// maxFitting bounds the memory for workloads in which every pod has another shape.
 const maxFitting = 512
 
-// follow begins anew with so many shapes.
-func (f *feasible) follow(s *cluster.Snapshot, shapes int) {
-	*f = feasible{snapshot: s, shapes: make([]fitting, shapes), changed: f.changed[:0]}
+// reset starts anew with a number of shapes.
+func (f *feasibleNodes) reset(s *cluster.Snapshot, shapes int) {
+	*f = feasibleNodes{snapshot: s, shapes: make([]fitting, shapes), changed: f.changed[:0]}
 }
 
-// of returns the rows of the nodes that pod, which is of a shape, fits on.
-func (f *feasible) of(pod *cluster.Pod, shape int32) []int32 {
+// of returns the rows of the nodes that a pod of the given shape fits on, ascending.
+func (f *feasibleNodes) of(pod *cluster.Pod, shape int32) []int32 {
 	s := &f.shapes[shape]
 	if !s.known || len(f.changed)-s.upTo > len(f.snapshot.Nodes) {
-		f.learn(s, pod)
+		f.checkAll(s, pod)
 	}
 	for _, row := range f.changed[s.upTo:] {
 		s.update(row, f.snapshot.Nodes[row].Fit(pod) == cluster.Fits)
@@ -43,8 +44,8 @@ func (f *feasible) of(pod *cluster.Pod, shape int32) []int32 {
 	return s.rows
 }
 
-// learn looks at all nodes.
-func (f *feasible) learn(s *fitting, pod *cluster.Pod) {
+// checkAll checks all nodes for a shape.
+func (f *feasibleNodes) checkAll(s *fitting, pod *cluster.Pod) {
 	if !s.known {
 		if f.known == maxFitting {
 			clear(f.shapes)
@@ -52,7 +53,9 @@ func (f *feasible) learn(s *fitting, pod *cluster.Pod) {
 		}
 		f.known++
 	}
-	s.known, s.upTo, s.rows = true, len(f.changed), f.snapshot.Feasible(pod, s.rows[:0])
+	s.known = true
+	s.upTo = len(f.changed)
+	s.rows = f.snapshot.Feasible(pod, s.rows[:0])
 }
 
 func (s *fitting) update(row int32, fits bool) {
@@ -65,5 +68,5 @@ func (s *fitting) update(row int32, fits bool) {
 	}
 }
 
-// update takes note that a node has changed.
-func (f *feasible) update(row int32) { f.changed = append(f.changed, row) }
+// update records that a node has changed.
+func (f *feasibleNodes) update(row int32) { f.changed = append(f.changed, row) }

@@ -7,16 +7,16 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// lossAt is after how many arrivals nodes go.
-func (a *arrivals) lossAt() int {
+// lossAt returns after how many arrivals nodes are lost.
+func (a *arrivalList) lossAt() int {
 	if a.fill > 0 {
 		return a.fill
 	}
 	return len(a.pods) / 2
 }
 
-// drawLost says which rows of the nodes go: of the available ones the fraction that Lose says,
-// rounded, but at least one goes and at least one stays.
+// drawLost draws the nodes that are lost, by row: the fraction Lose of the available ones, rounded,
+// but at least one is lost and at least one stays.
 func (c *Config) drawLost(seed uint64, nodes []*cluster.Node) []bool {
 	lost := make([]bool, len(nodes))
 	var rows []int
@@ -33,36 +33,35 @@ func (c *Config) drawLost(seed uint64, nodes []*cluster.Node) []bool {
 	return lost
 }
 
-// loseNodes takes nodes away once it is time to, and tells whether it did so now. What ran on
-// them waits again.
+// loseNodes removes nodes when it is time to, and reports whether it did. Their pods wait again.
 func (e *Env) loseNodes() bool {
 	if e.lost || e.cfg.Lose == 0 || e.clock < e.arrivals.lossAt() {
 		return false
 	}
 	e.lost = true
 	lost := e.cfg.drawLost(e.seed, e.snapshot.Nodes)
-	row := make([]int32, len(lost)) // of each node, afterwards
+	newRow := make([]int32, len(lost)) // by old row; -1 if the node is lost
 	var nodes []*cluster.Node
 	for i, n := range e.snapshot.Nodes {
-		row[i] = -1
+		newRow[i] = -1
 		if !lost[i] {
-			row[i] = int32(len(nodes))
+			newRow[i] = int32(len(nodes))
 			nodes = append(nodes, n)
 		}
 	}
 	e.snapshot.Nodes = nodes
-	e.evict(row)
-	e.follow()
+	e.evict(newRow)
+	e.track()
 	return true
 }
 
-// evict moves pods to the rows that their nodes have now; those without a node wait.
-func (e *Env) evict(row []int32) {
+// evict moves pods to the new rows of their nodes. Pods whose node is lost wait.
+func (e *Env) evict(newRow []int32) {
 	for pod, from := range e.on {
 		if from < 0 {
 			continue
 		}
-		if e.on[pod] = row[from]; row[from] < 0 {
+		if e.on[pod] = newRow[from]; newRow[from] < 0 {
 			e.placed--
 			e.evicted++
 			e.waiting = append(e.waiting, int32(pod))
@@ -73,7 +72,7 @@ func (e *Env) evict(row []int32) {
 	stay := slices.Clone(e.running)
 	e.running = e.running[:0]
 	for _, d := range stay {
-		if d.node = row[d.node]; d.node >= 0 {
+		if d.node = newRow[d.node]; d.node >= 0 {
 			e.running.push(d)
 		}
 	}

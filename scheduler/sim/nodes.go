@@ -10,37 +10,38 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// NodeSize is what a node may be.
+// NodeSize is a kind of nodes that are drawn by weight.
 type NodeSize struct {
-	Weight      float64           `json:"weight"` // how often it is drawn, relative to the others; over 0
+	Weight      float64           `json:"weight"` // how often this kind is drawn, relative to the others; over 0
 	Allocatable cluster.Resources `json:"allocatable"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Taints      []cluster.Taint   `json:"taints,omitempty"`
-	Zone        string            `json:"zone,omitempty"` // drawn from Config.Zones where empty
+	Zone        string            `json:"zone,omitempty"` // empty: drawn from Config.Zones
 	GPUModel    string            `json:"gpuModel,omitempty"`
 }
 
-// NodePool is nodes that are alike and there in every episode.
+// NodePool is a group of equal nodes that exist in every episode.
 type NodePool struct {
 	Count       IntRange          `json:"count"` // 1 or more
 	Allocatable cluster.Resources `json:"allocatable"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Taints      []cluster.Taint   `json:"taints,omitempty"`
-	Zone        string            `json:"zone,omitempty"` // drawn from Config.Zones where empty
+	Zone        string            `json:"zone,omitempty"` // empty: drawn from Config.Zones
 	GPUModel    string            `json:"gpuModel,omitempty"`
 }
 
+// size returns the kind of the pool's nodes.
 func (p NodePool) size() NodeSize {
 	return NodeSize{Weight: 1, Allocatable: p.Allocatable, Labels: p.Labels, Taints: p.Taints, Zone: p.Zone, GPUModel: p.GPUModel}
 }
 
-// AAMLNode is the node that simulated clusters have by default: 64 CPU, 256 GiB, 110 pods.
+// AAMLNode is what a node of a simulated cluster offers by default: 64 CPUs, 256 GiB, 110 pods.
 var AAMLNode = cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110}
 
-// maxNodes bounds a cluster to what Kubernetes is tested with, twice over.
+// maxNodes is the largest cluster, twice the size that Kubernetes is tested with.
 const maxNodes = 10_000
 
-// zoneLabel is where nodes carry their zone and selectors look for it.
+// zoneLabel is the label with a node's zone, which selectors match.
 const zoneLabel = "topology.kubernetes.io/zone"
 
 func (c *Config) validateNodes(bad func(string, ...any)) {
@@ -65,7 +66,7 @@ func (c *Config) validateNodes(bad func(string, ...any)) {
 		most += p.Count.Max
 	}
 	if most > maxNodes {
-		bad("pools: with %d nodes in all there are more than %d", most, maxNodes)
+		bad("pools: there may be %d nodes in all, more than %d", most, maxNodes)
 	}
 }
 
@@ -94,7 +95,7 @@ func (s NodeSize) validate(at string, bad func(string, ...any)) {
 	}
 }
 
-// drawNodes makes the cluster of an episode, with nothing running.
+// drawNodes draws the nodes of an episode, without any pods.
 func (c *Config) drawNodes(seed uint64) []*cluster.Node {
 	rng := stream(seed, streamCluster)
 	d := nodeDraw{rng: rng, kinds: len(c.Shapes)}
@@ -121,7 +122,7 @@ func (c *Config) drawNodes(seed uint64) []*cluster.Node {
 	return d.nodes
 }
 
-// controlPlane is what the control plane's node offers: as much as the first kind of nodes.
+// controlPlane returns what the control plane's node offers: the same as the first kind of nodes.
 func (c *Config) controlPlane(sizes []NodeSize) cluster.Resources {
 	if len(sizes) > 0 {
 		return sizes[0].Allocatable
@@ -129,7 +130,7 @@ func (c *Config) controlPlane(sizes []NodeSize) cluster.Resources {
 	return c.Pools[0].Allocatable
 }
 
-// devices are the GPUs of a node that offers so much, idle; nil where it has none.
+// devices returns the idle GPUs of a node that offers the given resources; nil if it has none.
 func devices(offer cluster.Resources) []int64 {
 	if offer.GPU == 0 {
 		return nil
@@ -137,12 +138,12 @@ func devices(offer cluster.Resources) []int64 {
 	return make([]int64, offer.GPU)
 }
 
-// nodeDraw makes nodes.
+// nodeDraw draws the nodes of a cluster.
 type nodeDraw struct {
 	rng   *rand.Rand
-	zones int // of which a node without a zone of its own draws one
-	kinds int // of pods that may come
-	made  int
+	zones int // a node without a zone of its own draws one of them
+	kinds int // shapes of pods that may arrive
+	made  int // nodes drawn so far
 	nodes []*cluster.Node
 }
 

@@ -9,20 +9,22 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// OpenB is the machines and pods of an openb trace: by two files, or as values for a program
-// that makes workloads of its own.
+// OpenB takes the nodes and pods of an openb trace. They are read from two files, or given as values
+// by a program.
 //
-// With a Factor an episode is the published protocol: the pods come one by one in an order
-// that the seed draws, and more of them drawn at random, until they have asked for that many
-// times the GPUs that there are. Nobody leaves, and what does not fit when it comes never
-// gets a node. Without, the pods come and go at the trace's times.
+// With a Factor an episode follows the published protocol. The pods arrive one by one in an order
+// that the seed draws. Then more pods are drawn from them at random, until all have requested
+// Factor times the GPUs there are. No pod leaves, and a pod that does not fit when it arrives never
+// gets a node.
+//
+// Without a Factor the pods come and go at the trace's times.
 type OpenB struct {
 	NodesFile string  `json:"nodes,omitempty"`  // openb_node_list_*.csv
 	PodsFile  string  `json:"pods,omitempty"`   // openb_pod_list_*.csv
-	Factor    float64 `json:"factor,omitempty"` // 1.3 as published; 0: replay
-	// InOrder keeps the nodes in the order of their file. Otherwise the seed draws an order,
-	// as the published runs must have done: most policies take the first of equals, and only
-	// then does their spread over seeds come out as published.
+	Factor    float64 `json:"factor,omitempty"` // 1.3 in the publication; 0: the trace's times
+	// InOrder keeps the nodes in the order of their file. Otherwise the seed shuffles them. The
+	// published runs must have shuffled them too: most policies take the first of tied nodes,
+	// and only a shuffled order reproduces their published spread over seeds.
 	InOrder bool `json:"inOrder,omitempty"`
 
 	Nodes []openb.Node `json:"-"` // instead of NodesFile
@@ -40,7 +42,7 @@ func (c Config) validateOpenB(bad func(string, ...any)) {
 		}
 	}
 	if !(o.Factor >= 0 && o.Factor <= 100) {
-		bad("openb.factor: %v is outside 0 to 100; 1.3 asks for 130%% of the GPUs, 0 replays the trace", o.Factor)
+		bad("openb.factor: %v is outside 0 to 100; 1.3 requests 130%% of the GPUs, 0 follows the times of the trace", o.Factor)
 	}
 	for _, x := range []struct {
 		field string
@@ -56,7 +58,7 @@ func (c Config) validateOpenB(bad func(string, ...any)) {
 	c.noWorkload("openb trace", bad)
 }
 
-// read returns o with the values of its files.
+// read returns a copy of o with the nodes and pods of its files.
 func (o OpenB) read() (_ *OpenB, err error) {
 	if len(o.Nodes) == 0 {
 		if o.Nodes, err = openb.LoadNodes(o.NodesFile); err != nil {
@@ -71,7 +73,7 @@ func (o OpenB) read() (_ *OpenB, err error) {
 	return &o, nil
 }
 
-// nodes are the machines with nothing running.
+// nodes returns the nodes without any pods.
 func (o *OpenB) nodes(seed uint64) []*cluster.Node {
 	out := make([]*cluster.Node, len(o.Nodes))
 	for i, n := range o.Nodes {
@@ -83,25 +85,25 @@ func (o *OpenB) nodes(seed uint64) []*cluster.Node {
 	return out
 }
 
-// arrivals are the pods of an episode.
-func (o *OpenB) arrivals(seed uint64) (arrivals, error) {
+// arrivals returns the pods of an episode.
+func (o *OpenB) arrivals(seed uint64) (arrivalList, error) {
 	if o.Factor == 0 {
 		return fromTrace(openb.Trace(o.Pods)), nil
 	}
 	pods, err := openb.Inflate(o.Pods, o.Factor, openb.GPUMilli(o.Nodes), seed)
 	if err != nil {
-		return arrivals{}, fmt.Errorf("openb: %w", err)
+		return arrivalList{}, fmt.Errorf("openb: %w", err)
 	}
 	a := fromTrace(openb.InOrder(pods))
-	a.lifetime, a.exact, a.fill = nil, false, len(a.pods) // nobody leaves, so that it is all fill
+	a.lifetime, a.exact, a.fill = nil, false, len(a.pods) // no pod leaves, so all of it is the fill
 	return a, nil
 }
 
-// Typical are the typical pods of what an episode's pods are drawn from: the trace, or the
-// shapes by weight. It is nil where every deployment asks for something else.
+// Typical returns the typical pods of the trace, or of the shapes by weight. It is nil if every
+// deployment draws its own requests.
 func (e *Env) Typical() *fragmentation.Typical { return e.typical }
 
-// demand is what the pods of the configuration ask for and how often.
+// demand returns what the pods of the configuration request, and how often.
 func (e *Env) demand() (out []fragmentation.Demand) {
 	add := func(s workload.Shape, count float64) {
 		out = append(out, fragmentation.Demand{Requests: s.Requests, Models: s.GPUModels, Count: count})

@@ -7,56 +7,67 @@ import (
 	"gnnsched/scheduler/objective"
 )
 
-// Outcome is how an episode went. Fractions are requested / allocatable of the available
-// nodes (not the control plane); variances are of the population, not of a sample.
+// Outcome describes how an episode went. Fractions are requested / allocatable of the available
+// nodes, which excludes the control plane. Variances are of the population, not of a sample.
+//
+// Means over time are over the time after the fill. Without any time after it, they are the values
+// at the end.
 type Outcome struct {
 	CPUVariance float64 `json:"cpuVariance"` // of the nodes' CPU fractions
 	CPUStd      float64 `json:"cpuStd"`      // its square root
-	MemoryStd   float64 `json:"memoryStd"`
-	// Imbalance is objective.Balance averaged over the time after the fill, or at the end
-	// where nothing came after it: what the cluster was like, not only how it was left.
-	Imbalance  float64 `json:"imbalance"`
-	Cost       float64 `json:"cost"`     // of the configured objective
-	MeanCost   float64 `json:"meanCost"` // the same, averaged over time as Imbalance is
-	NodesInUse int     `json:"nodesInUse"`
-	Nodes      int     `json:"nodes"` // available
+	MemoryStd   float64 `json:"memoryStd"`   // of the nodes' memory fractions
+	Imbalance   float64 `json:"imbalance"`   // mean of objective.Balance over time
+	Cost        float64 `json:"cost"`        // of the configured objective, at the end
+	MeanCost    float64 `json:"meanCost"`    // mean of that cost over time
+	NodesInUse  int     `json:"nodesInUse"`  // available nodes that run pods, at the end
+	Nodes       int     `json:"nodes"`       // available nodes
 
-	// MeanNodesInUse and Pending are averaged over time as Imbalance is.
-	MeanNodesInUse float64 `json:"meanNodesInUse"`
-	Pending        float64 `json:"pending"` // pods that waited
-	// Room is how many large pods still fit, as a fraction of those that would fit on the
-	// empty nodes: pods of a quarter of the largest node, as of objective.Fragmentation.
+	MeanNodesInUse float64 `json:"meanNodesInUse"` // mean of NodesInUse over time
+	Pending        float64 `json:"pending"`        // mean number of waiting pods over time
+	// Room is the number of large pods that still fit, as a fraction of those that would fit on
+	// the empty nodes. A large pod requests a quarter of the largest node (objective.Room).
 	Room          float64 `json:"room"`
 	Fragmentation float64 `json:"fragmentation"` // objective.Fragmentation
 	ZoneStd       float64 `json:"zoneStd"`       // objective.Zones
 
-	Arrived     int `json:"arrived"` // pods, so far
-	Placed      int `json:"placed"`
+	Arrived     int `json:"arrived"`     // pods that have arrived
+	Placed      int `json:"placed"`      // pods that got a node and did not lose it
 	Unscheduled int `json:"unscheduled"` // pods without a node
 	Waited      int `json:"waited"`      // pods that got their node late or not at all
-	Evicted     int `json:"evicted"`     // pods whose node went, so that they needed another one
+	Evicted     int `json:"evicted"`     // pods whose node was lost
 
 	GPU *GPUOutcome `json:"gpu,omitempty"` // nil on a cluster without GPUs
 }
 
-// Outcome measures the episode as it stands; when Done, that is its result.
+// Outcome measures the episode so far. Once the episode is Done, this is its result.
 func (e *Env) Outcome() Outcome {
 	o := Measure(e.snapshot.Nodes)
 	o.Cost = e.cfg.Objective.Cost(e.snapshot.Nodes)
-	o.MeanCost, o.Pending = o.Cost, float64(len(e.waiting))
+	o.MeanCost = o.Cost
+	o.Pending = float64(len(e.waiting))
 	if m := e.means; m.time > 0 {
-		o.Imbalance, o.MeanCost, o.MeanNodesInUse, o.Pending = m.imbalance/m.time, m.cost/m.time, m.inUse/m.time, m.waiting/m.time
+		o.Imbalance = m.imbalance / m.time
+		o.MeanCost = m.cost / m.time
+		o.MeanNodesInUse = m.inUse / m.time
+		o.Pending = m.waiting / m.time
 	}
-	o.Evicted = e.evicted
-	o.Arrived, o.Placed, o.Waited = e.clock, e.placed, e.waited
+	o.Arrived = e.clock
+	o.Placed = e.placed
 	o.Unscheduled = e.clock - e.placed
+	o.Waited = e.waited
+	o.Evicted = e.evicted
 	o.GPU = e.gpuOutcome()
 	return o
 }
 
-// Measure is the part of an outcome that the state of the nodes alone decides.
+// Measure returns the part of an outcome that depends only on the present state of the nodes.
 func Measure(nodes []*cluster.Node) Outcome {
-	o := Outcome{Imbalance: objective.Balance{}.Cost(nodes), Fragmentation: objective.Fragmentation{}.Cost(nodes), Room: objective.Room(nodes), ZoneStd: objective.Zones{}.Cost(nodes)}
+	o := Outcome{
+		Imbalance:     objective.Balance{}.Cost(nodes),
+		Fragmentation: objective.Fragmentation{}.Cost(nodes),
+		Room:          objective.Room(nodes),
+		ZoneStd:       objective.Zones{}.Cost(nodes),
+	}
 	var cpu, mem []float64
 	for _, n := range nodes {
 		if !n.Available() {
@@ -76,34 +87,39 @@ func Measure(nodes []*cluster.Node) Outcome {
 	return o
 }
 
-// overTime adds up, over time, what an outcome has the means of.
-type overTime struct {
+// timeMeans sums up the values of which an outcome has means over time.
+type timeMeans struct {
 	balance, pack objective.Tracker
-	nodes         float64 // available
+	nodes         float64 // available nodes
 
-	time, imbalance, cost, inUse, waiting float64
+	time                            float64 // observed so far
+	imbalance, cost, inUse, waiting float64 // values times the time for which they lasted
 }
 
-// follow goes on with other nodes.
-func (o *overTime) follow(nodes []*cluster.Node) {
-	o.balance, o.pack, o.nodes = objective.Balance{}.Track(nodes), objective.Pack{}.Track(nodes), 0
+// track goes on with another list of nodes.
+func (m *timeMeans) track(nodes []*cluster.Node) {
+	m.balance = objective.Balance{}.Track(nodes)
+	m.pack = objective.Pack{}.Track(nodes)
+	m.nodes = 0
 	for _, n := range nodes {
 		if n.Available() {
-			o.nodes++
+			m.nodes++
 		}
 	}
 }
 
-func (o *overTime) update(row int) {
-	o.balance.Update(row)
-	o.pack.Update(row)
+// update records that a node has changed.
+func (m *timeMeans) update(row int) {
+	m.balance.Update(row)
+	m.pack.Update(row)
 }
 
-// observe adds a time during which nothing changed: not what waits, nor the objective's cost.
-func (o *overTime) observe(time, cost float64, waiting int) {
-	o.time += time
-	o.imbalance += time * o.balance.Cost()
-	o.cost += time * cost
-	o.inUse += time * o.nodes * o.pack.Cost()
-	o.waiting += time * float64(waiting)
+// observe adds a period during which the nodes, the cost and the number of waiting pods were
+// constant.
+func (m *timeMeans) observe(time, cost float64, waiting int) {
+	m.time += time
+	m.imbalance += time * m.balance.Cost()
+	m.cost += time * cost
+	m.inUse += time * m.nodes * m.pack.Cost()
+	m.waiting += time * float64(waiting)
 }

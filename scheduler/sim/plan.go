@@ -9,13 +9,13 @@ import (
 // Arrival is one pod of an episode's workload.
 type Arrival struct {
 	Pod *cluster.Pod // shared by the replicas of a deployment
-	At  float64      // when it arrives, in the unit of Config.Arrivals or of the trace
-	// Lifetime is for how long it runs, counted from when it got its node or from the end of
-	// the fill, whichever is later; +Inf where it stays.
+	At  float64      // arrival time, in the unit of Config.Arrivals or of the trace
+	// Lifetime is how long the pod runs, counted from its placement or from the end of the fill,
+	// whichever is later; +Inf if it stays.
 	Lifetime float64
 }
 
-// Plan is the workload of the episode in the order of arrival. No choice changes it.
+// Plan returns the workload of the episode in order of arrival. It does not depend on the choices.
 func (e *Env) Plan() []Arrival {
 	plan := make([]Arrival, len(e.arrivals.pods))
 	for i := range plan {
@@ -27,10 +27,10 @@ func (e *Env) Plan() []Arrival {
 	return plan
 }
 
-// Next is which arrival of Plan is pending; -1 when the episode is over.
+// Next returns the index in Plan of the pending pod; -1 when the episode is over.
 func (e *Env) Next() int { return int(e.pending) }
 
-// Waiting are the arrivals of Plan that wait for a node, less the pending one.
+// Waiting returns the indices in Plan of the pods that wait for a node, without the pending pod.
 func (e *Env) Waiting() []int {
 	out := make([]int, len(e.waiting))
 	for i, pod := range e.waiting {
@@ -39,7 +39,7 @@ func (e *Env) Waiting() []int {
 	return out
 }
 
-// Leaving are the arrivals of Plan that run now and will leave one day, in no order.
+// Leaving returns the indices in Plan of the running pods that will leave, in no particular order.
 func (e *Env) Leaving() []int {
 	out := make([]int, len(e.running))
 	for i, d := range e.running {

@@ -3,45 +3,75 @@ package sim
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 )
 
-// Arrivals is how pods come once the cluster carries its load. Its unit of time is the mean
-// time between two pods, so that the rate is one pod a unit for every process.
+// Arrivals configures when pods arrive after the fill. Its unit of time is the mean time between
+// two pods, so every process brings one pod per unit on average.
 type Arrivals struct {
-	Process Process `json:"process"` // steady where empty
-	// Size is how many pods a burst has at least, as a fraction of the pods of the fill;
-	// 0 stands for 0.1. Bursts only.
+	Process string `json:"process"` // the name of one of processes, or steady; empty: steady
+	// Size is the least number of pods in a burst, as a fraction of the pods of the fill; 0 means
+	// 0.1. It is for the process bursts only.
 	Size float64 `json:"size,omitempty"`
-	// Period is how long a day is, measured by the time in which as many pods arrive as the
-	// fill had; 0 stands for 1. Amplitude is how far the rate goes up and down, as a fraction
-	// of its mean; 0 stands for 0.5. Diurnal only.
+	// Period is the length of a day, in units of the time in which as many pods arrive as the fill
+	// had; 0 means 1. Amplitude is how far the rate rises and falls, as a fraction of its mean; 0
+	// means 0.5. Both are for the process diurnal only.
 	Period    float64 `json:"period,omitempty"`
 	Amplitude float64 `json:"amplitude,omitempty"`
 }
 
-// Process is a kind of arrivals.
-type Process string
+// process draws the times at which pods arrive after the fill. To add one, implement it in
+// processes.go and name it in the list processes.
+type process interface {
+	// name is the process's name in configuration files.
+	name() string
+	// times returns when each of the deployments arrives, ascending and counted from the end of
+	// the fill. All pods of a deployment arrive together. On average one pod must arrive per unit
+	// of time.
+	times(rng *rand.Rand, a Arrivals, d furtherDeployments) []float64
+}
 
-// The processes.
-const (
-	Steady  Process = "steady"  // one pod after the other, a unit of time apart
-	Poisson Process = "poisson" // deployments at random, their pods at once
-	Bursts  Process = "bursts"  // several deployments at once, the bursts at random
-	Diurnal Process = "diurnal" // like poisson, with a rate that goes up and down as a sine
-	AtOnce  Process = "at-once" // all the pods of a further fill at once
-)
+// processes lists the arrival processes besides steady, in the order of messages.
+var processes = []process{poissonProcess{}, burstProcess{}, diurnalProcess{}, atOnceProcess{}}
+
+// furtherDeployments describes the deployments that arrive after the first fill.
+type furtherDeployments struct {
+	replicas []int // pods of each deployment, in the order of arrival
+	begins   []int // the rows at which the second fill, the third and so on begin; ascending
+	fill     int   // pods of the first fill
+}
+
+// steady is the process in which pods arrive one at a time, a unit of time apart. Unlike all others
+// it separates the pods of a deployment.
+const steady = "steady"
+
+func (a Arrivals) steady() bool { return a.Process == "" || a.Process == steady }
+
+// process returns the process of a's name; nil for steady and for unknown names.
+func (a Arrivals) process() process {
+	for _, p := range processes {
+		if p.name() == a.Process {
+			return p
+		}
+	}
+	return nil
+}
 
 func (a Arrivals) validate(bad func(string, ...any)) {
-	switch a.Process {
-	case "", Steady, Poisson, Bursts, Diurnal, AtOnce:
-	default:
-		bad("arrivals.process: %q is not %s, %s, %s, %s or %s", a.Process, Steady, Poisson, Bursts, Diurnal, AtOnce)
+	if !a.steady() && a.process() == nil {
+		names := []string{steady}
+		for _, p := range processes {
+			names = append(names, p.name())
+		}
+		last := len(names) - 1
+		bad("arrivals.process: %q is not %s or %s", a.Process, strings.Join(names[:last], ", "), names[last])
 	}
-	if a.Process != Bursts && a.Size != 0 {
-		bad("arrivals.size: is for the process %s only", Bursts)
+	if a.Process != bursts && a.Size != 0 {
+		bad("arrivals.size: is for the process %s only", bursts)
 	}
-	if a.Process != Diurnal && (a.Period != 0 || a.Amplitude != 0) {
-		bad("arrivals: period and amplitude are for the process %s only", Diurnal)
+	if a.Process != diurnal && (a.Period != 0 || a.Amplitude != 0) {
+		bad("arrivals: period and amplitude are for the process %s only", diurnal)
 	}
 	if !(a.Size >= 0 && a.Size <= 1) {
 		bad("arrivals.size: %v is no fraction from 0 to 1", a.Size)
@@ -54,76 +84,51 @@ func (a Arrivals) validate(bad func(string, ...any)) {
 	}
 }
 
-func (a Arrivals) steady() bool { return a.Process == "" || a.Process == Steady }
-
-// times are when deployments of so many pods arrive, in order, from time 0 on. fills are the
-// rows at which a further fill begins; fill is how many pods the first one had.
-func (a Arrivals) times(rng *rand.Rand, replicas []int, fills []int, fill int) []float64 {
-	group, groups, pods := a.groups(replicas, fills, fill)
-	mean := float64(pods) / float64(max(groups, 1))
-	out := make([]float64, len(replicas))
-	var t float64
-	for i := range replicas {
-		if i == 0 || group[i] != group[i-1] {
-			if a.Process == AtOnce {
-				t += mean
-			} else {
-				t += rng.ExpFloat64() * mean
-			}
+// together numbers the groups of deployments that arrive at the same time. begins reports whether
+// deployment i begins a new group when its group so far has the given number of pods.
+func (d furtherDeployments) together(begins func(i, pods int) bool) (group []int) {
+	group = make([]int, len(d.replicas))
+	current, pods := 0, 0
+	for i, n := range d.replicas {
+		if i > 0 && begins(i, pods) {
+			current++
+			pods = 0
 		}
-		out[i] = a.warp(t, fill)
+		group[i] = current
+		pods += n
+	}
+	return group
+}
+
+// apart returns the time of each deployment. The gap before each group is what gap returns for
+// the mean gap.
+func (d furtherDeployments) apart(group []int, gap func(mean float64) float64) []float64 {
+	out := make([]float64, len(group))
+	if len(group) == 0 {
+		return out
+	}
+	pods := 0
+	for _, n := range d.replicas {
+		pods += n
+	}
+	mean := float64(pods) / float64(group[len(group)-1]+1)
+	var t float64
+	for i := range group {
+		if i == 0 || group[i] != group[i-1] {
+			t += gap(mean)
+		}
+		out[i] = t
 	}
 	return out
 }
 
-// groups says which deployments come together: the group of each, ascending.
-func (a Arrivals) groups(replicas []int, fills []int, fill int) (group []int, groups, pods int) {
-	group = make([]int, len(replicas))
-	inGroup := 0
-	least := orElse(a.Size, 0.1) * float64(fill)
-	for i, n := range replicas {
-		next := true // poisson and diurnal
-		switch a.Process {
-		case Bursts:
-			next = float64(inGroup) >= least
-		case AtOnce:
-			next = len(fills) > 0 && fills[0] == i
-		}
-		if next && i > 0 {
-			groups++
-			inGroup = 0
-		}
-		for len(fills) > 0 && fills[0] <= i {
-			fills = fills[1:]
-		}
-		group[i] = groups
-		inGroup += n
-		pods += n
-	}
-	return group, groups + 1, pods
+// isBegin reports whether a further fill begins with deployment i.
+func (d furtherDeployments) isBegin(i int) bool {
+	_, found := slices.BinarySearch(d.begins, i)
+	return found
 }
 
-// warp turns the time of a process of even rate into that of a diurnal one: the t' at which
-// ∫₀ᵗ' 1 + A·sin(2πs/P) ds = t (inversion; Çinlar 1975, Introduction to Stochastic Processes).
-func (a Arrivals) warp(t float64, fill int) float64 {
-	if a.Process != Diurnal {
-		return t
-	}
-	period, amplitude := orElse(a.Period, 1)*float64(fill), orElse(a.Amplitude, 0.5)
-	swing := amplitude * period / (2 * math.Pi)
-	low, high := t-2*swing, t // the integral is s + swing·(1 - cos) ≥ s
-	for range 60 {
-		mid := (low + high) / 2
-		if mid+swing*(1-math.Cos(2*math.Pi*mid/period)) < t {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	return high
-}
-
-// orElse is x, or what 0 stands for.
+// orElse returns x, or otherwise if x is 0.
 func orElse(x, otherwise float64) float64 {
 	if x == 0 {
 		return otherwise

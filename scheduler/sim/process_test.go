@@ -20,7 +20,7 @@ func timesOf(a Arrivals, seed uint64) (times []float64) {
 	for i := range begin {
 		begin[i] = i * n / fills
 	}
-	return a.times(rand.New(rand.NewPCG(seed, 2)), replicas, begin, 3*n/fills)
+	return a.process().times(rand.New(rand.NewPCG(seed, 2)), a, furtherDeployments{replicas, begin, 3 * n / fills})
 }
 
 // gaps are the times between neighbours that do not come together, and how many come together.
@@ -42,7 +42,7 @@ func gaps(times []float64) (gaps, together []float64) {
 
 // Every process brings a pod a unit of time, its times ascend, and a seed gives them again.
 func TestArrivalRates(t *testing.T) {
-	for _, a := range []Arrivals{{Process: Poisson}, {Process: Bursts}, {Process: Bursts, Size: 0.01}, {Process: Diurnal}, {Process: Diurnal, Period: 0.2, Amplitude: 1}, {Process: AtOnce}} {
+	for _, a := range []Arrivals{{Process: poisson}, {Process: bursts}, {Process: bursts, Size: 0.01}, {Process: diurnal}, {Process: diurnal, Period: 0.2, Amplitude: 1}, {Process: atOnce}} {
 		var rate float64
 		const seeds = 20
 		for seed := range uint64(seeds) {
@@ -65,21 +65,21 @@ func TestArrivalRates(t *testing.T) {
 
 // The gaps of a Poisson process are exponential: their standard deviation is their mean.
 func TestArrivalPatterns(t *testing.T) {
-	poisson, one := gaps(timesOf(Arrivals{Process: Poisson}, 1))
-	if m, s := stat.MeanStdDev(poisson, nil); math.Abs(m-3) > 0.15 || math.Abs(s/m-1) > 0.05 || stat.Mean(one, nil) != 1 {
+	single, one := gaps(timesOf(Arrivals{Process: poisson}, 1))
+	if m, s := stat.MeanStdDev(single, nil); math.Abs(m-3) > 0.15 || math.Abs(s/m-1) > 0.05 || stat.Mean(one, nil) != 1 {
 		t.Errorf("poisson: gaps of %.2f ± %.2f", m, s)
 	}
 	// A tenth of a fill of 4500 pods is 150 deployments of three.
-	if _, together := gaps(timesOf(Arrivals{Process: Bursts}, 1)); together[0] != 150 || len(together) != 40 {
+	if _, together := gaps(timesOf(Arrivals{Process: bursts}, 1)); together[0] != 150 || len(together) != 40 {
 		t.Errorf("bursts of %v", together)
 	}
-	if g, together := gaps(timesOf(Arrivals{Process: AtOnce}, 1)); !cmp.Equal(g, []float64{4500, 4500, 4500, 4500}) || together[0] != 1500 {
+	if g, together := gaps(timesOf(Arrivals{Process: atOnce}, 1)); !cmp.Equal(g, []float64{4500, 4500, 4500, 4500}) || together[0] != 1500 {
 		t.Errorf("at once: %v after %v", together, g)
 	}
 	// The integral of 1 + A·sin over the first half of a period is 1/2 + A/π of that over all.
 	var first, all float64
 	for seed := range uint64(10) {
-		for _, x := range timesOf(Arrivals{Process: Diurnal, Amplitude: 0.8}, seed) {
+		for _, x := range timesOf(Arrivals{Process: diurnal, Amplitude: 0.8}, seed) {
 			if x < 3*4500 {
 				all++
 				if math.Mod(x, 4500) < 2250 {
@@ -103,11 +103,11 @@ func TestLifetimes(t *testing.T) {
 		left      float64 // mean of what is left; 0: infinite
 	}{
 		{Lifetimes{}, 0.01, 50},
-		{Lifetimes{Distribution: ExponentialEnd, Mean: 2}, 0.01, 100},
-		{Lifetimes{Distribution: ParetoEnd, Alpha: 4}, 0.01, 50 * 9 / 16.0 * 4 / 2 / 2},
-		{Lifetimes{Distribution: ParetoEnd, Alpha: 2.5}, 0.03, 0},
-		{Lifetimes{Distribution: LogNormalEnd, Sigma: 0.5}, 0.01, 25 * math.Exp(0.25)},
-		{Lifetimes{Distribution: LogNormalEnd}, 0.06, 0},
+		{Lifetimes{Distribution: exponentialEnd, Mean: 2}, 0.01, 100},
+		{Lifetimes{Distribution: paretoEnd, Alpha: 4}, 0.01, 50 * 9 / 16.0 * 4 / 2 / 2},
+		{Lifetimes{Distribution: paretoEnd, Alpha: 2.5}, 0.03, 0},
+		{Lifetimes{Distribution: logNormalEnd, Sigma: 0.5}, 0.01, 25 * math.Exp(0.25)},
+		{Lifetimes{Distribution: logNormalEnd}, 0.06, 0},
 	} {
 		rng := rand.New(rand.NewPCG(5, 5))
 		var sum, left, before, below float64

@@ -7,14 +7,14 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// IntRange is an interval, both ends included. The zero value means unset. In JSON it is
-// {"min": 4, "max": 32} or, for one value, a number.
+// IntRange is an interval that includes both ends. The zero value means unset. In JSON it is
+// {"min": 4, "max": 32}, or a number for an interval of one value.
 type IntRange struct {
 	Min int `json:"min"`
 	Max int `json:"max"`
 }
 
-// Exactly is the range of one value.
+// Exactly returns the range that holds only n.
 func Exactly(n int) IntRange { return IntRange{n, n} }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -35,7 +35,7 @@ func (r IntRange) validate(field string, least, most int, bad func(string, ...an
 	}
 }
 
-// FloatRange is an interval of fractions; in JSON like IntRange.
+// FloatRange is an interval of fractions. Its JSON form is like that of IntRange.
 type FloatRange struct {
 	Min float64 `json:"min"`
 	Max float64 `json:"max"`

@@ -9,11 +9,11 @@ import (
 	"gnnsched/workload/trace"
 )
 
-// Trace says which pods arrive when, and for how long they run, by a file.
+// Trace reads from a file which pods arrive when and how long they run.
 type Trace struct {
-	File string `json:"file"` // a CSV in any format of package tracefile
-	// Pods is how many of them an episode has at least, from a place that the seed decides
-	// on; 0 stands for all.
+	File string `json:"file"` // a CSV in any format of package trace
+	// Pods is the least number of pods in an episode. An episode is a part of the trace that
+	// begins where the seed decides. 0 means the whole trace.
 	Pods int `json:"pods,omitempty"`
 }
 
@@ -27,8 +27,8 @@ func (c Config) validateTrace(bad func(string, ...any)) {
 	c.noWorkload("trace", bad)
 }
 
-// noWorkload refuses the fields about pods where something else decides on them.
-func (c Config) noWorkload(by string, bad func(string, ...any)) {
+// noWorkload refuses the fields about pods, because the named source decides on the pods.
+func (c Config) noWorkload(source string, bad func(string, ...any)) {
 	for _, x := range []struct {
 		field string
 		given bool
@@ -38,7 +38,7 @@ func (c Config) noWorkload(by string, bad func(string, ...any)) {
 		{"turnover", c.Turnover != 0}, {"arrivals", c.Arrivals != Arrivals{}}, {"lifetimes", c.Lifetimes != Lifetimes{}},
 	} {
 		if x.given {
-			bad("%s: the %s decides on the pods; leave this out", x.field, by)
+			bad("%s: the %s decides on the pods; leave this out", x.field, source)
 		}
 	}
 }
@@ -48,24 +48,24 @@ func (t Trace) read() (workload.Trace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
-	defer f.Close() // it is only read
+	defer f.Close() // the file is only read
 	read, err := trace.Auto.Read(f, t.File)
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
 	out := read.Arrivals
 	if pods := out.Pods(); pods < t.Pods {
-		return nil, fmt.Errorf("trace: %s has %d pods, of which an episode cannot have %d", t.File, pods, t.Pods)
+		return nil, fmt.Errorf("trace: %s has only %d pods, but an episode is to have %d; lower trace.pods", t.File, pods, t.Pods)
 	}
 	return out, nil
 }
 
-// window draws consecutive arrivals with at least so many pods, or all for 0.
+// window draws a part of t with at least the given number of pods; 0 means all of t.
 func window(rng *rand.Rand, t workload.Trace, pods int) workload.Trace {
 	if pods == 0 {
 		return t
 	}
-	starts := len(t) // that leave enough pods after them
+	starts := len(t) // the last arrival with enough pods from it on
 	for left := 0; left < pods; {
 		starts--
 		left += t[starts].Deployment.Replicas
