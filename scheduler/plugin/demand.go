@@ -57,7 +57,7 @@ func newDemand(profile, podList string) (*demand, error) {
 // begin counts the profile's pods that run on the nodes, once. Those of other schedulers, which on
 // most clusters are mostly DaemonSets and the cluster's own, say nothing on what is to come.
 func (d *demand) begin(nodes []fwk.NodeInfo) {
-	if d == nil || d.fixed != nil || d.begun {
+	if d.fixed != nil || d.begun {
 		return
 	}
 	d.begun = true
@@ -74,7 +74,7 @@ func (d *demand) begin(nodes []fwk.NodeInfo) {
 // come counts a pod that waits. One that is tried again counts again, which few are: those
 // that fit nowhere do not get as far as scoring.
 func (d *demand) come(pod *cluster.Pod) {
-	if d != nil && d.fixed == nil {
+	if d.fixed == nil {
 		d.add(pod.Requests, pod.GPUModels)
 	}
 }
@@ -112,20 +112,16 @@ func (d *demand) shapes() []shape {
 // change less and less, and whoever goes by them begins afresh.
 const grown = 1.25
 
-// typical are the typical pods, and whether they are others than at the last call.
-func (d *demand) typical() (t *fragmentation.Typical, changed bool) {
-	if d == nil {
-		return nil, false
-	}
+// typical returns the workload's typical pods; nil before the first pod. As long as they have not
+// changed, it returns the same pointer.
+func (d *demand) typical() *fragmentation.Typical {
 	if d.fixed != nil {
-		changed, d.known = d.known != d.fixed, d.fixed
-		return d.fixed, changed
+		return d.fixed
 	}
-	if d.pods < grown*d.upTo || d.pods == 0 {
-		return d.known, false
+	if d.pods > 0 && d.pods >= grown*d.upTo {
+		d.known, d.upTo = fragmentation.NewTypical(d.workload()), d.pods
 	}
-	d.known, d.upTo = fragmentation.NewTypical(d.workload()), d.pods
-	return d.known, true
+	return d.known
 }
 
 // workload is what was counted. Pods that ask for no GPU fit on no device, whichever: all that they

@@ -214,7 +214,7 @@ func (g *GPUShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 func (g *GPUShares) choose(state fwk.CycleState, a *ask, uid types.UID, n *cluster.Node) cluster.DeviceSet {
 	if p, has := deciders.Load(g.handle); has {
 		_, err := state.Read(stateKey)
-		if on := p.(*Plugin).devices(&a.all, uid, n.Name, err == nil); n.FitsOn(a.pod.Requests, on) {
+		if on := p.(*learnedScore).devices(&a.all, uid, n.Name, err == nil); n.FitsOn(a.pod.Requests, on) {
 			return on
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,62 +14,61 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 )
 
-const decisionKey = fwk.StateKey("gnnsched/" + Name + "/decision")
-
-// queued is how many steps may wait for the trainer, and how many bindings may be under way;
-// on 5,000 nodes a step takes about a megabyte.
-const queued = 64
-
-// Learner is the plugin of a profile with LearnArgs. What explores hangs on it alone: New
-// returns it for no other.
-type Learner struct {
-	*Plugin
+// learner is the plugin of a profile with LearnArgs. It explores, and listens to its own decisions
+// to make an experience.Step of each that was bound.
+type learner struct {
+	*recorder
 	epsilon exploration
 	rng     *rand.Rand
 	term    objective.Term
-	ledger  *ledger
+	sink    experience.Sink
+	learned learnMetrics
 	actor   string // of the steps: this profile on this host
 	epoch   uint64 // of the steps: when this learner started
-	sink    experience.Sink
-	metrics learnMetrics
-	waited  uint64 // pods that found no node when they were first tried
+	number  uint64 // of the last step
+	waited  uint64 // pods that found no node at their first attempt
+	steps   openSteps
 }
 
 var (
-	_ fwk.PostFilterPlugin = &Learner{}
-	_ fwk.ReservePlugin    = &Learner{}
-	_ fwk.PostBindPlugin   = &Learner{}
+	_ fwk.PostFilterPlugin = &learner{}
+	_ fwk.ReservePlugin    = &learner{}
+	_ fwk.PostBindPlugin   = &learner{}
+	_ observer             = &learner{}
+	_ decision.Listener    = &learner{}
 )
 
 // newLearner makes p explore, and starts the trainer.
-func newLearner(ctx context.Context, p *Plugin, args LearnArgs) (*Learner, error) {
+func newLearner(ctx context.Context, p *learnedScore, args LearnArgs) (fwk.Plugin, error) {
 	term, err := objective.Parse(args.Objective)
 	if err != nil {
 		return nil, err
 	}
-	l := &Learner{
-		Plugin: p, term: term, metrics: learnMetricsOf(p.profile),
+	l := &learner{
+		recorder: newRecorder(ctx, p), term: term, learned: learnMetricsOf(p.profile),
 		epsilon: exploration{now: args.InitEpsilon, decay: args.EpsilonDecay, final: args.FinalEpsilon},
 		rng:     rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), // a restart must not repeat the draws of the last run
+		actor:   actorOf(p.profile),
+		epoch:   uint64(time.Now().UnixNano()),
 	}
-	l.actor, l.epoch = actorOf(p.profile), uint64(time.Now().UnixNano())
 	log := logger(ctx).WithValues("profile", p.profile)
 	l.sink = experience.StartPipe(ctx, experience.PipeConfig{
 		Command: args.Trainer, Queue: queued, Clock: clock.RealClock{},
-		Sent:   l.metrics.sent.Inc,
+		Sent:   l.learned.sent.Inc,
 		Output: func(line string) { log.Info("Trainer: " + line) },
 		Ended: func(err error, again time.Duration) {
-			l.metrics.restarts.Inc()
+			l.learned.restarts.Inc()
 			log.Error(err, "The trainer ended; scheduling goes on, and it is started again", "in", again)
 		},
 	})
-	l.ledger = &ledger{limit: queued, send: l.send, lose: l.metrics.unbound.Inc}
-	p.explore = l.explore
+	l.listen(l)
+	p.observer = l
 	return l, nil
 }
 
@@ -81,64 +81,72 @@ func actorOf(profile string) string {
 	return host + "/" + profile
 }
 
-func (l *Learner) send(s experience.Step) {
-	if !l.sink.Offer(s) {
-		l.metrics.dropped.Inc()
-	}
-}
-
-// Close ends the trainer, after it has written what it has learned; the framework calls it.
-func (l *Learner) Close() error {
+// Close ends the trainer after it has written what it has learned; the framework calls it.
+func (l *learner) Close() error {
+	err := l.recorder.Close()
 	l.sink.Close()
-	return nil
+	return err
 }
 
-// decision is what the profile saw when it decided, kept until the pod is bound.
-type decision struct {
-	step     experience.Step // but for action and costs
+const noteKey = fwk.StateKey("gnnsched/" + Name + "/step")
+
+// note is the step of a scheduling cycle, before the node is chosen.
+type note struct {
+	step     experience.Step // all but Number, Action, Before and After
 	rows     []int32         // of the candidates, in the state's order
 	requests cluster.Resources
-	drawn    int32  // row of the node that the network's probabilities chose; -1 where none did
-	entry    *entry // nil until a node is reserved
+	drawn    int32 // row of the node that an actor-critic drew; -1 for other networks
 }
 
-// Clone implements fwk.StateData: there is one decision a cycle.
-func (d *decision) Clone() fwk.StateData { return d }
+// Clone implements fwk.StateData. Only the pod's own cycle writes to note.
+func (n *note) Clone() fwk.StateData { return n }
 
-// explore notes the decision and may make another candidate the best one.
-func (l *Learner) explore(state fwk.CycleState, pod *cluster.Pod, raw []float32) {
-	d := &decision{
-		step: experience.Step{Actor: l.actor, Epoch: l.epoch, State: l.learned.Graph(&l.mirror.snapshot, pod, l.rows).Clone(), Waited: l.waited, Network: l.net.Fingerprint()},
-		rows: slices.Clone(l.rows), requests: pod.Requests, drawn: -1,
+// scored implements observer: it lets the recorder begin a decision, and explores if a network
+// decides.
+func (l *learner) scored(state fwk.CycleState, s *scoring) {
+	l.recorder.scored(state, s)
+	if d, is := s.decider.(*networkDecider); is && s.reason == "" {
+		l.explore(state, s, d)
+	}
+}
+
+// explore notes the state that the network saw, and may make another candidate the best one.
+func (l *learner) explore(state fwk.CycleState, s *scoring, d *networkDecider) {
+	n := &note{
+		step: experience.Step{
+			Actor: l.actor, Epoch: l.epoch, Waited: l.waited, Network: d.fingerprint(),
+			State: d.policy(s.view).Graph(s.view.snapshot, s.view.pod, s.view.rows).Clone(),
+		},
+		rows: slices.Clone(s.view.rows), requests: s.view.pod.Requests, drawn: -1,
 	}
 	choice, explored := -1, false
-	if l.net.Head() == checkpoint.ActorCritic {
+	if d.net.Head() == checkpoint.ActorCritic {
 		var log float32
-		choice, log = policy.Sample(l.rng, raw)
-		explored = choice != policy.Best(raw)
-		d.step.Log, d.drawn = float64(log), l.rows[choice]
+		choice, log = policy.Sample(l.rng, s.raw)
+		explored = choice != policy.Best(s.raw)
+		n.step.Log, n.drawn = float64(log), n.rows[choice]
 	} else if l.chance() {
-		choice, explored = l.rng.IntN(len(raw)), true // even where chance picks the best
+		choice, explored = l.rng.IntN(len(s.raw)), true // counts even if the random node is the best one
 	}
-	state.Write(decisionKey, d)
+	state.Write(noteKey, n)
 	if choice >= 0 {
-		preferAnother(raw, choice) // alone: it may be one of several equals
+		preferAnother(s.raw, choice) // the network may have given several nodes the best score
 	}
 	if explored {
-		l.metrics.explored.Inc()
+		l.learned.explored.Inc()
 	}
 }
 
-// chance tells whether this decision is left to chance, as a share epsilon of them is.
-func (l *Learner) chance() bool {
+// chance reports whether to choose a random node, which has probability epsilon.
+func (l *learner) chance() bool {
 	epsilon := l.epsilon.next()
-	l.metrics.epsilon.Set(epsilon)
+	l.learned.epsilon.Set(epsilon)
 	return l.rng.Float64() < epsilon
 }
 
-// PostFilter implements fwk.PostFilterPlugin: no node is feasible. It notes who has to wait, each
-// pod once: one that was tried before has the condition that upstream gives it then.
-func (l *Learner) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+// PostFilter implements fwk.PostFilterPlugin: no node is feasible. It counts the pods that have to
+// wait, each once: after its first attempt a pod has the condition PodScheduled.
+func (l *learner) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Reason == v1.PodReasonUnschedulable {
 			return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -147,62 +155,98 @@ func (l *Learner) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waited++
-	l.metrics.waited.Inc()
+	l.learned.waited.Inc()
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// Reserve implements fwk.ReservePlugin: a node is chosen, so the step's action is known. It comes
-// in the scheduling cycle, while the mirror is still as it was for PreScore.
-func (l *Learner) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
+// Reserve implements fwk.ReservePlugin: a node is chosen, which is the step's action. The
+// scheduling cycle still runs, so the mirror is as it was in PreScore.
+func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	if st := l.recorder.Reserve(ctx, state, pod, node); !st.IsSuccess() {
+		return st
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d := read(state)
-	if d == nil {
-		return nil // the only feasible node, or upstream's choice
+	n := readNote(state)
+	if n == nil {
+		return nil // only one node was feasible, or the network did not decide
 	}
 	row, known := l.mirror.row[node]
-	action := slices.Index(d.rows, row)
+	action := slices.Index(n.rows, row)
 	if !known || action < 0 {
 		return nil
 	}
-	if d.drawn >= 0 && d.drawn != row {
-		l.metrics.overruled.Inc() // blended in scores chose: nobody knows with what probability
+	if n.drawn >= 0 && n.drawn != row {
+		l.learned.overruled.Inc() // blended scores chose the node, and its probability is not known
 		return nil
 	}
-	d.step.Action = action
-	d.step.Before, d.step.After = l.costs(row, d.requests)
-	d.entry = l.ledger.open(d.step)
+	l.number++
+	n.step.Number, n.step.Action = l.number, action
+	n.step.Before, n.step.After = l.costs(row, n.requests)
+	l.steps.add(readPending(state).entry.decision.Number, n.step)
 	return nil
 }
 
-// Unreserve implements fwk.ReservePlugin: the pod did not get the node.
-func (l *Learner) Unreserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
-	l.settle(state, false)
-}
-
-// PostBind implements fwk.PostBindPlugin: the pod has the node.
-func (l *Learner) PostBind(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
-	l.settle(state, true)
-}
-
-func (l *Learner) settle(state fwk.CycleState, bound bool) {
-	if d := read(state); d != nil && d.entry != nil {
-		l.ledger.settle(d.entry, bound)
-	}
-}
-
-// read returns the cycle's decision; nil where the network made none.
-func read(state fwk.CycleState) *decision {
-	data, err := state.Read(decisionKey)
+// readNote returns the cycle's note; nil if the network did not decide.
+func readNote(state fwk.CycleState) *note {
+	data, err := state.Read(noteKey)
 	if err != nil {
 		return nil
 	}
-	return data.(*decision)
+	return data.(*note)
 }
 
-// costs are the objective's without and with a pod on the node of a row. It is evaluated
-// twice, which learning alone pays for.
-func (l *Learner) costs(row int32, r cluster.Resources) (before, after float64) {
+// Decided implements decision.Listener: it sends the decision's step to the sink.
+func (l *learner) Decided(d decision.Decision) {
+	step, has, missed := l.steps.take(d.Number)
+	for range missed {
+		l.learned.dropped.Inc()
+	}
+	switch {
+	case !has: // a fallback, or overruled
+	case !d.Bound:
+		l.learned.unbound.Inc()
+	case !l.sink.Offer(step):
+		l.learned.dropped.Inc()
+	}
+}
+
+// openSteps are the steps of the decisions that the learner has not heard of yet.
+type openSteps struct {
+	mu    sync.Mutex
+	queue []openStep // by decision
+}
+
+type openStep struct {
+	decision uint64 // its number
+	step     experience.Step
+}
+
+// add appends the step of a decision, which has a higher number than those before.
+func (o *openSteps) add(decision uint64, s experience.Step) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queue = append(o.queue, openStep{decision, s})
+}
+
+// take removes and returns the step of a decision, if it has one, and removes the missed steps of
+// earlier decisions, which the learner was too slow to hear of.
+func (o *openSteps) take(decision uint64) (s experience.Step, has bool, missed int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.queue) > 0 && o.queue[0].decision < decision {
+		o.queue = o.queue[1:]
+		missed++
+	}
+	if len(o.queue) > 0 && o.queue[0].decision == decision {
+		s, has = o.queue[0].step, true
+		o.queue = o.queue[1:]
+	}
+	return s, has, missed
+}
+
+// costs returns the objective's cost without and with a pod on the node of a row.
+func (l *learner) costs(row int32, r cluster.Resources) (before, after float64) {
 	nodes := l.mirror.snapshot.Nodes
 	before, was := l.term.Cost(nodes), nodes[row]
 	nodes[row] = convertNode(l.mirror.infos[row])

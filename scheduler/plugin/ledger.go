@@ -3,61 +3,58 @@ package plugin
 import (
 	"sync"
 
-	"gnnsched/scheduler/experience"
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/decision"
 )
 
-// ledger hands steps on in the order of their decisions and once their pods are bound;
-// bindings run beside each other and end in any order. A step whose pod is not bound leaves
-// a gap in the numbers.
+// ledger numbers decisions and sends them on in this order, once each pod is bound or is not going
+// to be. Bindings run in parallel and end in any order, so a decision waits for those before it.
 type ledger struct {
-	limit int                   // bindings under way; the oldest is given up for one more
-	send  func(experience.Step) // takes the steps, one at a time
-	lose  func()                // is called for each that is given up
+	limit int                     // at most so many decisions wait; for one more the oldest is sent as unbound
+	send  func(decision.Decision) // called for one decision at a time
 
 	mu     sync.Mutex
 	number uint64
 	queue  []*entry // by number
 }
 
-// entry is a step whose pod is being bound.
+// entry is a decision whose pod is being bound.
 type entry struct {
-	step           experience.Step
-	settled, bound bool
+	decision decision.Decision
+	settled  bool
 }
 
-// open numbers a step and waits for settle.
-func (l *ledger) open(s experience.Step) *entry {
+// open numbers a decision, which then waits for settle.
+func (l *ledger) open(d decision.Decision) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.number++
-	s.Number = l.number
+	d.Number = l.number
 	if len(l.queue) == l.limit {
-		l.queue[0].settled = true // and stays unbound, whatever becomes of it
+		l.queue[0].settled = true // a later settle does not count
 		l.release()
 	}
-	e := &entry{step: s}
+	e := &entry{decision: d}
 	l.queue = append(l.queue, e)
 	return e
 }
 
-// settle says whether the pod was bound. The first word counts.
-func (l *ledger) settle(e *entry, bound bool) {
+// settle says whether the pod was bound, and to which GPU devices. Only the first call for an entry
+// counts.
+func (l *ledger) settle(e *entry, devices cluster.DeviceSet, bound bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !e.settled {
-		e.settled, e.bound = true, bound
+		e.settled = true
+		e.decision.Devices, e.decision.Bound = devices, bound
 		l.release()
 	}
 }
 
-// release hands on what nothing earlier holds back.
+// release sends the decisions that no earlier one holds back.
 func (l *ledger) release() {
 	for len(l.queue) > 0 && l.queue[0].settled {
-		if e := l.queue[0]; e.bound {
-			l.send(e.step)
-		} else {
-			l.lose()
-		}
+		l.send(l.queue[0].decision)
 		l.queue = l.queue[1:]
 	}
 }

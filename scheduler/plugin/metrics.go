@@ -35,6 +35,11 @@ var (
 		Help:           "Decisions left to upstream's scoring, by reason: no_model, deadline, not_finite, panic, snapshot.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile", "reason"})
+	decisionsDropped = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: "gnnsched", Name: "decisions_dropped_total",
+		Help:           "Decisions that a listener, such as the learner, was not told of because it was too slow.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile"})
 	reloads = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: "gnnsched", Name: "checkpoint_loads_total",
 		Help:           "Checkpoints read, by result: ok or error.",
@@ -55,7 +60,7 @@ var registerOnce sync.Once
 
 func registerMetrics() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(decisionDuration, candidates, scoreSpread, fallbacks, reloads)
+		legacyregistry.MustRegister(decisionDuration, candidates, scoreSpread, fallbacks, decisionsDropped, reloads)
 	})
 }
 

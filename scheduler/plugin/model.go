@@ -5,33 +5,34 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 )
 
-// model holds the network in use and swaps in a new one when its file changes.
+// model loads a profile's network and makes it the active decider, again whenever its file changes.
 type model struct {
-	profile string
-	file    string // empty for a shipped checkpoint, which never changes
-	current atomic.Pointer[infer.Network]
-	devices atomic.Pointer[infer.GPUNetwork] // instead of current, where the checkpoint is one for GPU devices
-	seen    os.FileInfo                      // of the file when it was last read; nil for never
-	missing bool                             // the file was not there at the last look
+	profile  string
+	deadline time.Duration // of one pass of the network
+	active   *activeDecider
+	file     string      // empty for a shipped checkpoint, which never changes
+	seen     os.FileInfo // of the file when it was last read; nil if it never was
+	missing  bool        // whether the file was not there when it was last looked for
 }
 
-// openModel loads what args name. A model that is not there, or of no use, is not an error:
-// the profile starts on upstream's scoring, and a file may come later.
-func openModel(ctx context.Context, args Args, profile string) *model {
-	m := &model{profile: profile, file: args.Checkpoint}
+// openModel loads the checkpoint that args name and stores its decider in active. A checkpoint that
+// is missing or invalid is not an error: the profile starts with upstream's scoring, and the file
+// may come later.
+func openModel(ctx context.Context, args Args, profile string, active *activeDecider) *model {
+	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint}
+	active.store(noDecider{})
 	if m.file != "" {
 		m.reload(ctx)
 		return m
 	}
 	c, err := checkpoint.Shipped(args.Variant)
-	if errors.Is(err, fs.ErrNotExist) { // nothing is wrong: every decision is counted as a fallback
+	if errors.Is(err, fs.ErrNotExist) { // not a failed load; every decision is counted as a fallback
 		logger(ctx).Info("No checkpoint is shipped for the variant: upstream's scoring decides", "profile", profile, "variant", args.Variant)
 		return m
 	}
@@ -56,12 +57,12 @@ func (m *model) watch(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// reload reads the file if it is not the one seen last. A bad file leaves the network in
-// use as it is.
+// reload reads the file if it has changed since the last look. If it is invalid, the network in use
+// goes on.
 func (m *model) reload(ctx context.Context) {
 	info, err := os.Stat(m.file)
 	if err != nil {
-		if !m.missing { // once, not at every look
+		if !m.missing { // complain once, not at every look
 			m.complain(ctx, err)
 		}
 		m.missing = true
@@ -71,17 +72,18 @@ func (m *model) reload(ctx context.Context) {
 	if same(info, m.seen) {
 		return
 	}
-	m.seen = info // from before the read: a change during it shows at the next look
+	m.seen = info // from before the read, so that a change during it shows at the next look
 	c, err := checkpoint.Load(m.file)
 	m.swap(ctx, c, err)
 }
 
-// same tells whether nothing was written between two looks. Checkpoints of one architecture
-// are all of one size, and a copy may keep its time, so the file's identity counts too.
+// same reports whether a and b are the same file, unchanged. Size and time are not enough: all
+// checkpoints of one architecture have the same size, and a copy may keep its time.
 func same(a, b os.FileInfo) bool {
 	return b != nil && os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
+// swap makes the checkpoint's network decide, unless it could not be loaded.
 func (m *model) swap(ctx context.Context, c *checkpoint.Checkpoint, err error) {
 	if err == nil {
 		err = m.use(c)
@@ -95,28 +97,27 @@ func (m *model) swap(ctx context.Context, c *checkpoint.Checkpoint, err error) {
 	logger(ctx).Info("Network loaded", "profile", m.profile, "file", m.file, "encoder", a.Encoder, "head", a.Head, "objective", c.Manifest.Objective)
 }
 
-// use makes the checkpoint's network the one in use.
+// use makes the checkpoint's network decide.
 func (m *model) use(c *checkpoint.Checkpoint) error {
 	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
 		n, err := infer.NewGPU(c)
 		if err == nil {
-			m.devices.Store(n)
+			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: n, weights: c.Fingerprint()})
 		}
 		return err
 	}
 	n, err := infer.New(c)
 	if err == nil {
-		m.current.Store(n)
-		m.devices.Store(nil)
+		m.active.store(&networkDecider{name: m.profile, deadline: m.deadline, net: n})
 	}
 	return err
 }
 
 func (m *model) complain(ctx context.Context, err error) {
 	reloads.WithLabelValues(m.profile, "error").Inc()
-	doing := "upstream's scoring decides"
-	if m.current.Load() != nil || m.devices.Load() != nil {
-		doing = "the network loaded before goes on"
+	doing := "the network loaded before goes on"
+	if _, none := m.active.load().(noDecider); none {
+		doing = "upstream's scoring decides"
 	}
 	logger(ctx).Error(err, "Checkpoint of no use", "profile", m.profile, "file", m.file, "until then", doing)
 }

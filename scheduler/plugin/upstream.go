@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	configlatest "k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 )
 
-// upstream is the score plugins of kube-scheduler's default profile with their weights, run
-// in place of the network when that has nothing to say.
+// upstream holds the score plugins of kube-scheduler's default profile with their weights. They
+// score the nodes if the network or the heuristic fails.
 type upstream struct {
 	parallel fwk.Parallelizer
 	plugins  []weighted
@@ -24,8 +23,7 @@ type weighted struct {
 	weight int64
 }
 
-// newUpstream makes the default profile's score plugins. They are of this instance alone,
-// with the default arguments.
+// newUpstream makes the default profile's score plugins with their default arguments.
 func newUpstream(ctx context.Context, h fwk.Handle) (*upstream, error) {
 	cfg, err := configlatest.Default()
 	if err != nil {
@@ -39,7 +37,7 @@ func newUpstream(ctx context.Context, h fwk.Handle) (*upstream, error) {
 	registry := plugins.NewInTreeRegistry()
 	u := &upstream{parallel: h.Parallelizer()}
 	for _, p := range profile.Plugins.MultiPoint.Enabled {
-		if p.Weight == 0 { // it does not score, or (VolumeBinding) scores nothing unless an alpha feature is on
+		if p.Weight == 0 { // it does not score; VolumeBinding does only with an alpha feature
 			continue
 		}
 		made, err := registry[p.Name](ctx, args[p.Name], h)
@@ -55,28 +53,28 @@ func newUpstream(ctx context.Context, h fwk.Handle) (*upstream, error) {
 	return u, nil
 }
 
-// score writes upstream's total score of every node to raw. A plugin that fails is left out
-// of it, and is part of the error: a profile may have that plugin's other half switched off.
-func (u *upstream) score(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo, raw []float32) error {
-	clear(raw)
+// score writes upstream's total score of every node to s.raw. A plugin that fails is left out and
+// named in the error: it fails if the profile has its PreFilter part switched off.
+func (u *upstream) score(ctx context.Context, state fwk.CycleState, s *scoring) error {
+	clear(s.raw)
 	var failed []error
 	for _, p := range u.plugins {
-		list, err := u.run(ctx, p, state, pod, nodes)
+		list, err := u.run(ctx, p, state, s)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("upstream's %s: %w", p.Name(), err))
 			continue
 		}
-		for i, s := range list {
-			raw[i] += float32(s.Score * p.weight)
+		for i, n := range list {
+			s.raw[i] += float32(n.Score * p.weight)
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// run returns one plugin's scores of nodes, in 0 to 100; nil where it has nothing to say.
-func (u *upstream) run(ctx context.Context, p weighted, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (fwk.NodeScoreList, error) {
+// run returns one plugin's scores of the nodes, in 0 to 100; nil if the plugin skips the pod.
+func (u *upstream) run(ctx context.Context, p weighted, state fwk.CycleState, s *scoring) (fwk.NodeScoreList, error) {
 	if pre, ok := p.ScorePlugin.(fwk.PreScorePlugin); ok {
-		st := pre.PreScore(ctx, state, pod, nodes)
+		st := pre.PreScore(ctx, state, s.pod, s.nodes)
 		if st.IsSkip() {
 			return nil, nil
 		}
@@ -84,12 +82,12 @@ func (u *upstream) run(ctx context.Context, p weighted, state fwk.CycleState, po
 			return nil, st.AsError()
 		}
 	}
-	list := make(fwk.NodeScoreList, len(nodes))
-	statuses := make([]*fwk.Status, len(nodes))
-	u.parallel.Until(ctx, len(nodes), func(i int) {
-		var s int64
-		s, statuses[i] = p.Score(ctx, state, pod, nodes[i])
-		list[i] = fwk.NodeScore{Name: nodes[i].Node().Name, Score: s}
+	list := make(fwk.NodeScoreList, len(s.nodes))
+	statuses := make([]*fwk.Status, len(s.nodes))
+	u.parallel.Until(ctx, len(s.nodes), func(i int) {
+		var score int64
+		score, statuses[i] = p.Score(ctx, state, s.pod, s.nodes[i])
+		list[i] = fwk.NodeScore{Name: s.name(i), Score: score}
 	}, "gnnsched/fallback")
 	for _, st := range statuses {
 		if !st.IsSuccess() {
@@ -97,7 +95,7 @@ func (u *upstream) run(ctx context.Context, p weighted, state fwk.CycleState, po
 		}
 	}
 	if ext := p.ScoreExtensions(); ext != nil {
-		if st := ext.NormalizeScore(ctx, state, pod, list); !st.IsSuccess() {
+		if st := ext.NormalizeScore(ctx, state, s.pod, list); !st.IsSuccess() {
 			return nil, st.AsError()
 		}
 	}

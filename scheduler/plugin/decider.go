@@ -1,0 +1,221 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"gnnsched/gnn/infer"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/neural"
+)
+
+// decider scores the nodes for one pod after another, and keeps what it can reuse between them.
+// There is one implementation each for a network, a network for GPU devices, a heuristic, and a
+// profile whose network is not loaded. Not safe for concurrent use: the plugin's lock guards it.
+type decider interface {
+	// label names the decider in log lines.
+	label() string
+	// policyName is the Policy of its decisions.
+	policyName() string
+	// fingerprint is that of the network's checkpoint; 0 without a network.
+	fingerprint() uint64
+	// needsTypicalPods reports whether the view must have typical pods.
+	needsTypicalPods() bool
+	// randomTies reports whether kube-scheduler draws among the nodes with the best score.
+	randomTies() bool
+
+	// score writes the score of each of the view's rows to scores. A network gives up with
+	// infer.ErrDeadline once its deadline has passed since v.began. After any other error, or a
+	// panic, forget must be called.
+	score(v view, scores []float32) error
+	// devices chooses the pod's GPU devices on the node of the view's only row. scored tells
+	// whether score has seen the pod on the cluster as it is now. After an error or a panic,
+	// forget must be called.
+	devices(v view, scored bool) (cluster.DeviceSet, error)
+	// forget drops what is kept between decisions.
+	forget()
+}
+
+// view is the part of the cluster that a decision is about.
+type view struct {
+	snapshot *cluster.Snapshot
+	pod      *cluster.Pod
+	rows     []int32                // of the candidates, in the snapshot's nodes
+	typical  *fragmentation.Typical // the workload's typical pods; nil unless the decider needs them, or before the first pod
+	began    time.Time
+}
+
+// activeDecider holds the decider in use. Any goroutine may store another one at any time; a
+// decision goes on with the decider that it loaded.
+type activeDecider struct{ current atomic.Pointer[decider] }
+
+func (a *activeDecider) load() decider { return *a.current.Load() }
+
+func (a *activeDecider) store(d decider) { a.current.Store(&d) }
+
+// errNoNetwork is the error of every decision while no network is loaded.
+var errNoNetwork = errors.New("no network is loaded")
+
+// noDecider decides for a profile whose network is not loaded: it cannot.
+type noDecider struct{}
+
+func (noDecider) label() string { return networkLabel }
+
+func (noDecider) policyName() string { return "" }
+
+func (noDecider) fingerprint() uint64 { return 0 }
+
+func (noDecider) needsTypicalPods() bool { return false }
+
+func (noDecider) randomTies() bool { return false }
+
+func (noDecider) score(view, []float32) error { return errNoNetwork }
+
+func (noDecider) devices(view, bool) (cluster.DeviceSet, error) { return 0, errNoNetwork }
+
+func (noDecider) forget() {}
+
+// heuristicDecider decides with a policy that needs no checkpoint.
+type heuristicDecider struct {
+	heuristic.Heuristic
+	made    policy.Policy          // of this profile only; nil until the first decision
+	typical *fragmentation.Typical // for which it was made
+}
+
+func (h *heuristicDecider) label() string { return "policy " + h.Name }
+
+func (h *heuristicDecider) policyName() string { return h.Name }
+
+func (h *heuristicDecider) fingerprint() uint64 { return 0 }
+
+func (h *heuristicDecider) needsTypicalPods() bool { return h.TypicalPods }
+
+func (h *heuristicDecider) randomTies() bool { return h.RandomTies }
+
+func (h *heuristicDecider) score(v view, scores []float32) error {
+	return h.policy(v).Score(v.snapshot, v.pod, v.rows, scores)
+}
+
+func (h *heuristicDecider) devices(v view, scored bool) (cluster.DeviceSet, error) {
+	return chooseDevices(h.policy(v), v, scored)
+}
+
+func (h *heuristicDecider) forget() { h.made = nil }
+
+// policy returns the policy for the view's typical pods.
+func (h *heuristicDecider) policy(v view) policy.Policy {
+	if h.made == nil || h.typical != v.typical {
+		// The seed differs after each restart, so that the draws of the last run are not repeated.
+		h.made, h.typical = h.New(policy.Setting{Seed: rand.Uint64(), Typical: v.typical}), v.typical
+	}
+	return h.made
+}
+
+// chooseDevices lets p choose the pod's devices on the view's only row, after it scored the node
+// if it has not seen the pod yet.
+func chooseDevices(p policy.Policy, v view, scored bool) (cluster.DeviceSet, error) {
+	if chooser, chooses := p.(policy.DeviceChooser); chooses && !scored {
+		if err := chooser.Score(v.snapshot, v.pod, v.rows, make([]float32, 1)); err != nil {
+			return 0, err
+		}
+	}
+	return policy.Devices(p, v.snapshot.Nodes[v.rows[0]], v.pod), nil
+}
+
+// networkLabel is the label of every decider with a network.
+const networkLabel = "network"
+
+// networkDecider decides with a network for any cluster.
+type networkDecider struct {
+	name     string // of its policy
+	deadline time.Duration
+	net      *infer.Network
+	made     *neural.Policy // nil until the first decision
+}
+
+func (n *networkDecider) label() string { return networkLabel }
+
+func (n *networkDecider) policyName() string { return n.name }
+
+func (n *networkDecider) fingerprint() uint64 { return n.net.Fingerprint() }
+
+func (n *networkDecider) needsTypicalPods() bool { return false }
+
+func (n *networkDecider) randomTies() bool { return false }
+
+func (n *networkDecider) score(v view, scores []float32) error {
+	return inTime(n.policy(v).Score(v.snapshot, v.pod, v.rows, scores), n.deadline)
+}
+
+func (n *networkDecider) devices(v view, scored bool) (cluster.DeviceSet, error) {
+	return chooseDevices(n.policy(v), v, scored)
+}
+
+func (n *networkDecider) forget() { n.made = nil }
+
+// policy returns the policy with the deadline of the view's decision.
+func (n *networkDecider) policy(v view) *neural.Policy {
+	if n.made == nil {
+		n.made = neural.New(n.name, n.net)
+	}
+	n.made.Until(v.after(n.deadline))
+	return n.made
+}
+
+// gpuNetworkDecider decides with a network for clusters with GPUs, which chooses devices too.
+type gpuNetworkDecider struct {
+	name     string // of its policy
+	deadline time.Duration
+	net      *infer.GPUNetwork
+	weights  uint64                 // fingerprint of net's checkpoint
+	made     *neural.GPUPolicy      // nil until the first decision
+	typical  *fragmentation.Typical // for which it was made
+}
+
+func (n *gpuNetworkDecider) label() string { return networkLabel }
+
+func (n *gpuNetworkDecider) policyName() string { return n.name }
+
+func (n *gpuNetworkDecider) fingerprint() uint64 { return n.weights }
+
+func (n *gpuNetworkDecider) needsTypicalPods() bool { return true }
+
+func (n *gpuNetworkDecider) randomTies() bool { return false }
+
+func (n *gpuNetworkDecider) score(v view, scores []float32) error {
+	return inTime(n.policy(v).Score(v.snapshot, v.pod, v.rows, scores), n.deadline)
+}
+
+func (n *gpuNetworkDecider) devices(v view, scored bool) (cluster.DeviceSet, error) {
+	return chooseDevices(n.policy(v), v, scored)
+}
+
+func (n *gpuNetworkDecider) forget() { n.made = nil }
+
+// policy returns the policy for the view's typical pods, with the deadline of its decision.
+func (n *gpuNetworkDecider) policy(v view) *neural.GPUPolicy {
+	if n.made == nil || n.typical != v.typical {
+		n.made, n.typical = neural.NewGPU(n.name, n.net, v.typical), v.typical
+	}
+	n.made.Until(v.after(n.deadline))
+	return n.made
+}
+
+// after returns a function that reports whether the decision has taken longer than d.
+func (v view) after(d time.Duration) func() bool {
+	return func() bool { return time.Since(v.began) > d }
+}
+
+// inTime adds the deadline to an error that says it has passed.
+func inTime(err error, deadline time.Duration) error {
+	if errors.Is(err, infer.ErrDeadline) {
+		return fmt.Errorf("%w (%v)", err, deadline)
+	}
+	return err
+}

@@ -1,0 +1,323 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"gnnsched/gnn/infer"
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/policy/heuristic"
+)
+
+// Name is the plugin's name in KubeSchedulerConfiguration.
+const Name = "LearnedScore"
+
+const stateKey = fwk.StateKey("gnnsched/" + Name)
+
+// learnedScore is the plugin of one profile. It scores and does nothing else: recorder and learner
+// add to it.
+type learnedScore struct {
+	handle   fwk.Handle
+	profile  string
+	active   activeDecider
+	upstream *upstream
+	metrics  profileMetrics
+	observer observer
+
+	mu         sync.Mutex // scheduling cycles come one at a time; this keeps it so
+	demand     *demand
+	mirror     mirror
+	rows       []int32              // of the current decision's candidates, in the mirror
+	raw        []float32            // reused
+	complained map[string]time.Time // when each reason was last logged
+}
+
+var (
+	_ fwk.PreScorePlugin = &learnedScore{}
+	_ fwk.ScorePlugin    = &learnedScore{}
+)
+
+// New makes the plugin for one profile; kube-scheduler calls it.
+func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	args, err := DecodeArgs(obj, h.ProfileName())
+	if err != nil {
+		return nil, err
+	}
+	p, err := newLearnedScore(ctx, args, h)
+	if err != nil {
+		return nil, err
+	}
+	if args.Learn == nil {
+		return p, nil
+	}
+	return newLearner(ctx, p, *args.Learn)
+}
+
+// newLearnedScore makes a plugin that nothing observes, and watches its checkpoint file until ctx
+// ends.
+func newLearnedScore(ctx context.Context, args Args, h fwk.Handle) (*learnedScore, error) {
+	registerMetrics()
+	profile := h.ProfileName()
+	up, err := newUpstream(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	p := &learnedScore{
+		handle: h, profile: profile, upstream: up, metrics: metricsOf(profile), observer: nobody{},
+		complained: map[string]time.Time{},
+	}
+	if err := p.chooseDecider(ctx, args); err != nil {
+		return nil, err
+	}
+	deciders.Store(h, p)
+	context.AfterFunc(ctx, func() { deciders.Delete(h) })
+	return p, nil
+}
+
+// chooseDecider makes the heuristic or the network of args the active decider.
+func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error) {
+	if args.Policy == "" {
+		if p.demand, err = newDemand(p.profile, args.Workload); err != nil {
+			return err
+		}
+		m := openModel(ctx, args, p.profile, &p.active)
+		go m.watch(ctx, args.ReloadInterval.Duration)
+		return nil
+	}
+	h, err := heuristic.Find(args.Policy)
+	if err != nil {
+		return err
+	}
+	workload := ""
+	if h.TypicalPods {
+		workload = args.Workload
+	}
+	p.active.store(&heuristicDecider{Heuristic: h})
+	p.demand, err = newDemand(p.profile, workload)
+	return err
+}
+
+// deciders maps the fwk.Handle of a profile to its *learnedScore, for GPUShares.
+var deciders sync.Map
+
+// Name implements fwk.Plugin.
+func (p *learnedScore) Name() string { return Name }
+
+// scores holds the node scores of one decision, in 0 to 100.
+type scores struct {
+	row   map[string]int32 // by node name
+	byRow []int8
+}
+
+// Clone implements fwk.StateData. Nothing writes to scores after PreScore.
+func (s *scores) Clone() fwk.StateData { return s }
+
+// scoring is one decision on its way from the feasible nodes to their scores.
+type scoring struct {
+	pod     *v1.Pod
+	nodes   []fwk.NodeInfo // the feasible ones
+	raw     []float32      // a score for each of them
+	decider decider
+	view    view   // what the decider saw
+	reason  string // why upstream's scoring decided instead; empty if it did not
+}
+
+// PreScore implements fwk.PreScorePlugin. It lets the active decider score the feasible nodes, or
+// upstream's scoring if the decider fails, and keeps the scores for Score.
+func (p *learnedScore) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if cap(p.raw) < len(nodes) {
+		p.raw = make([]float32, 2*len(nodes))
+	}
+	p.metrics.candidates.Observe(float64(len(nodes)))
+	s := &scoring{pod: pod, nodes: nodes, raw: p.raw[:len(nodes)], decider: p.active.load()}
+	took, err := p.decide(state, s)
+	if err != nil {
+		p.fallBack(ctx, state, s, err)
+		state.Write(stateKey, s.byName())
+		return nil
+	}
+	p.metrics.duration.Observe(took.Seconds())
+	p.metrics.spread.Observe(spread(s.raw))
+	state.Write(stateKey, p.byRow(s))
+	return nil
+}
+
+// fallBack lets upstream's scoring decide, because the decider failed with err.
+func (p *learnedScore) fallBack(ctx context.Context, state fwk.CycleState, s *scoring, err error) {
+	fallbacks.WithLabelValues(p.profile, s.reason).Inc()
+	p.complain(ctx, s, s.reason, err, "Upstream's scoring decides instead of the "+s.decider.label())
+	if err := p.upstream.score(ctx, state, s); err != nil {
+		p.complain(ctx, s, "upstream", err, "A part of upstream's scoring is left out")
+	}
+	p.observer.scored(state, s)
+}
+
+// byRow turns the raw scores of p.rows into node scores.
+func (p *learnedScore) byRow(s *scoring) *scores {
+	out := make([]int8, len(p.mirror.snapshot.Nodes)+len(s.raw))
+	list, byRow := out[:len(s.raw)], out[len(s.raw):]
+	toNodeScores(s.raw, list, func(i int) string { return p.mirror.snapshot.Nodes[p.rows[i]].Name }, s.decider.randomTies())
+	for i, r := range p.rows {
+		byRow[r] = list[i]
+	}
+	return &scores{row: p.mirror.row, byRow: byRow}
+}
+
+// byName turns the raw scores into node scores without the mirror, which a failed decision may
+// have left in a bad state.
+func (s *scoring) byName() *scores {
+	out := &scores{row: make(map[string]int32, len(s.nodes)), byRow: make([]int8, len(s.nodes))}
+	toNodeScores(s.raw, out.byRow, s.name, false)
+	for i := range s.nodes {
+		out.row[s.name(i)] = int32(i)
+	}
+	return out
+}
+
+// name returns the name of a feasible node.
+func (s *scoring) name(i int) string { return s.nodes[i].Node().Name }
+
+// decide lets the decider write the raw scores and returns how long that took. If it fails, it sets
+// s.reason.
+func (p *learnedScore) decide(state fwk.CycleState, s *scoring) (took time.Duration, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			p.forget(s.decider) // what they keep between decisions may be damaged
+			s.reason, err = reasonPanic, fmt.Errorf("%s panicked: %v", s.decider.label(), r)
+		}
+	}()
+	s.view.began = time.Now()
+	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		s.reason = reasonSnapshot
+		return 0, fmt.Errorf("read the snapshot: %w", err)
+	}
+	waiting := convertPod(s.pod)
+	s.view.pod = &waiting
+	if s.decider.needsTypicalPods() {
+		p.demand.begin(infos)
+		s.view.began = time.Now() // the first decision's time does not include counting all running pods
+		p.demand.come(&waiting)
+		s.view.typical = p.demand.typical()
+	}
+	p.mirror.sync(infos)
+	p.rows = p.mirror.rows(s.nodes, p.rows[:0])
+	s.view.snapshot, s.view.rows = &p.mirror.snapshot, p.rows
+	if err := s.decider.score(s.view, s.raw); err != nil {
+		s.reason = reasonOf(err)
+		if s.reason == reasonNotFinite {
+			p.forget(s.decider)
+		}
+		return 0, err
+	}
+	p.observer.scored(state, s)
+	return time.Since(s.view.began), nil
+}
+
+// reasonOf is the value of the metric's label for the error of a decider.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, errNoNetwork):
+		return reasonNoModel
+	case errors.Is(err, infer.ErrDeadline):
+		return reasonDeadline
+	}
+	return reasonNotFinite
+}
+
+// devices lets the active decider choose the pod's devices on the node that was chosen. It returns
+// none if the decider cannot. scored tells whether the pod's nodes were scored in this cycle; they
+// are not if only one is feasible.
+func (p *learnedScore) devices(pod *cluster.Pod, uid types.UID, node string, scored bool) (on cluster.DeviceSet) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.active.load()
+	defer func() {
+		if recover() != nil { // GPUShares chooses then
+			p.forget(d)
+			on = 0
+		}
+	}()
+	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return 0
+	}
+	v := view{snapshot: &p.mirror.snapshot, pod: pod, began: time.Now()}
+	if d.needsTypicalPods() {
+		p.demand.begin(infos)
+		if !scored {
+			p.demand.come(pod)
+		}
+		v.typical = p.demand.typical()
+	}
+	p.mirror.sync(infos)
+	row, known := p.mirror.row[node]
+	if !known {
+		return 0
+	}
+	p.mirror.without(row, uid)
+	v.rows = []int32{row}
+	on, err = d.devices(v, scored)
+	if err != nil {
+		p.forget(d)
+		return 0
+	}
+	return on
+}
+
+// forget drops what the decider and the mirror keep between decisions, so that the next decision
+// starts afresh.
+func (p *learnedScore) forget(d decider) {
+	d.forget()
+	p.mirror = mirror{}
+}
+
+// logAgain is how long a reason is not logged again: a thousand pods a second may have it.
+const logAgain = 10 * time.Second
+
+// logger names our own log lines, so that a filter for Kubernetes' lines lets them through.
+func logger(ctx context.Context) klog.Logger { return klog.FromContext(ctx).WithName("gnnsched") }
+
+func (p *learnedScore) complain(ctx context.Context, s *scoring, reason string, err error, what string) {
+	if last, before := p.complained[reason]; before && time.Since(last) < logAgain {
+		return
+	}
+	p.complained[reason] = time.Now()
+	logger(ctx).Error(err, what, "profile", p.profile, "reason", reason, "pod", klog.KObj(s.pod))
+}
+
+// Score implements fwk.ScorePlugin.
+func (p *learnedScore) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	d, err := state.Read(stateKey)
+	if err != nil {
+		return 0, fwk.AsStatus(err)
+	}
+	s := d.(*scores)
+	return int64(s.byRow[s.row[node.Node().Name]]), nil
+}
+
+// ScoreExtensions implements fwk.ScorePlugin. There are none: the scores are in 0 to 100 already.
+func (p *learnedScore) ScoreExtensions() fwk.ScoreExtensions { return nil }
+
+// spread is the best minus the worst score.
+func spread(raw []float32) float64 {
+	if len(raw) == 0 {
+		return 0
+	}
+	low, high := raw[0], raw[0]
+	for _, v := range raw {
+		low, high = min(low, v), max(high, v)
+	}
+	return float64(high) - float64(low)
+}

@@ -1,0 +1,143 @@
+package plugin
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/decision"
+)
+
+// observer sees each decision between its raw scores and the choice of a node, in the scheduling
+// cycle and under the plugin's lock.
+type observer interface {
+	// scored is called once the raw scores are there, whoever gave them. It may change them.
+	scored(state fwk.CycleState, s *scoring)
+}
+
+// nobody is the observer of a profile without listeners.
+type nobody struct{}
+
+func (nobody) scored(fwk.CycleState, *scoring) {}
+
+// queued is how many decisions may wait for a slow listener, and how many bindings may be under way
+// before the recorder gives up the oldest.
+const queued = 64
+
+// recorder is the plugin of a profile with listeners: it makes a decision.Decision of each pod that
+// was scored and hands it to them once the pod is bound, or is not going to be.
+type recorder struct {
+	*learnedScore
+	ledger *ledger
+	queues []*decision.Queue
+}
+
+var (
+	_ fwk.ReservePlugin  = &recorder{}
+	_ fwk.PostBindPlugin = &recorder{}
+	_ observer           = &recorder{}
+)
+
+// newRecorder makes listeners hear of p's decisions, until the recorder is closed or ctx ends.
+func newRecorder(ctx context.Context, p *learnedScore, listeners ...decision.Listener) *recorder {
+	r := &recorder{learnedScore: p}
+	for _, l := range listeners {
+		r.listen(l)
+	}
+	r.ledger = &ledger{limit: queued, send: r.send}
+	p.observer = r
+	context.AfterFunc(ctx, r.closeQueues)
+	return r
+}
+
+// listen adds a listener. No decision may have been made yet.
+func (r *recorder) listen(l decision.Listener) {
+	dropped := decisionsDropped.WithLabelValues(r.profile)
+	r.queues = append(r.queues, decision.NewQueue(l, queued, dropped.Inc))
+}
+
+func (r *recorder) send(d decision.Decision) {
+	for _, q := range r.queues {
+		q.Offer(d)
+	}
+}
+
+// Close waits until the listeners have heard what waits for them; the framework calls it.
+func (r *recorder) Close() error {
+	r.closeQueues()
+	return nil
+}
+
+func (r *recorder) closeQueues() {
+	for _, q := range r.queues {
+		q.Close()
+	}
+}
+
+const decisionKey = fwk.StateKey("gnnsched/" + Name + "/decision")
+
+// pending is a decision in the state of its scheduling cycle.
+type pending struct {
+	decision decision.Decision // complete but for Number, Node, Devices and Bound
+	entry    *entry            // nil until a node is reserved
+}
+
+// Clone implements fwk.StateData. Only the pod's own cycle writes to pending.
+func (p *pending) Clone() fwk.StateData { return p }
+
+// scored implements observer: it begins a decision.
+func (r *recorder) scored(state fwk.CycleState, s *scoring) {
+	state.Write(decisionKey, &pending{decision: decision.Decision{
+		Profile: r.profile,
+		Pod:     decision.Pod{Namespace: s.pod.Namespace, Name: s.pod.Name, UID: string(s.pod.UID)},
+		Policy:  s.decider.policyName(), Fingerprint: s.decider.fingerprint(),
+		Fallback: s.reason, Latency: time.Since(s.view.began),
+		Feasible: len(s.nodes), Best: decision.Best(s.raw, s.name),
+	}})
+}
+
+// Reserve implements fwk.ReservePlugin: a node is chosen.
+func (r *recorder) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
+	if p := readPending(state); p != nil { // nil if only one node was feasible
+		p.decision.Node = node
+		p.entry = r.ledger.open(p.decision)
+	}
+	return nil
+}
+
+// Unreserve implements fwk.ReservePlugin: the pod did not get the node.
+func (r *recorder) Unreserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
+	r.settle(state, false)
+}
+
+// PostBind implements fwk.PostBindPlugin: the pod got the node.
+func (r *recorder) PostBind(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
+	r.settle(state, true)
+}
+
+func (r *recorder) settle(state fwk.CycleState, bound bool) {
+	if p := readPending(state); p != nil && p.entry != nil {
+		r.ledger.settle(p.entry, reservedDevices(state), bound)
+	}
+}
+
+// readPending returns the cycle's decision; nil if no nodes were scored.
+func readPending(state fwk.CycleState) *pending {
+	data, err := state.Read(decisionKey)
+	if err != nil {
+		return nil
+	}
+	return data.(*pending)
+}
+
+// reservedDevices returns the GPU devices that GPUShares has chosen in this cycle.
+func reservedDevices(state fwk.CycleState) cluster.DeviceSet {
+	data, err := state.Read(devicesKey)
+	if err != nil {
+		return 0
+	}
+	return cluster.DeviceSet(data.(chosen))
+}
