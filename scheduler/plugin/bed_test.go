@@ -24,6 +24,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/decision"
 )
 
 const defaultProfile = "default-scheduler"
@@ -33,8 +34,8 @@ const defaultProfile = "default-scheduler"
 type bed struct {
 	ctx     context.Context
 	sched   *scheduler.Scheduler
-	plugin  *Plugin
-	learner *Learner // nil unless the profile learns
+	plugin  *learnedScore
+	learner *learner // nil unless the profile learns
 	log     klog.Logger
 }
 
@@ -45,8 +46,8 @@ func newBed(t testing.TB, profile string, args Args, objects ...runtime.Object) 
 	return newBedWith(t, fake.NewClientset(objects...), profile, args)
 }
 
-// newBedWith is newBed on a given client.
-func newBedWith(t testing.TB, client kubernetes.Interface, profile string, args Args) *bed {
+// newBedWith is newBed on a given client, with listeners that hear of the profile's decisions.
+func newBedWith(t testing.TB, client kubernetes.Interface, profile string, args Args, listeners ...decision.Listener) *bed {
 	t.Helper()
 	log := logr.Discard() // the tests make errors by the hundred
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), log))
@@ -55,16 +56,19 @@ func newBedWith(t testing.TB, client kubernetes.Interface, profile string, args 
 	b := &bed{ctx: ctx, log: log}
 	catch := func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		made, err := New(ctx, obj, h)
-		b.plugin, _ = made.(*Plugin)
-		if b.learner, _ = made.(*Learner); b.learner != nil {
-			b.plugin = b.learner.Plugin
+		b.plugin, _ = made.(*learnedScore)
+		if b.learner, _ = made.(*learner); b.learner != nil {
+			b.plugin = b.learner.learnedScore
+		}
+		if err == nil && len(listeners) > 0 {
+			made = newRecorder(ctx, b.plugin, listeners...)
 		}
 		return made, err
 	}
 	var err error
 	b.sched, err = scheduler.New(ctx, client, informers, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
-		scheduler.WithProfiles(upstreamProfile(t), learnedProfile(t, profile, args)),
+		scheduler.WithProfiles(upstreamProfile(t), learnedProfile(t, profile, args, len(listeners) > 0)),
 		scheduler.WithFrameworkOutOfTreeRegistry(fwkruntime.Registry{Name: catch, GPUSharesName: NewGPUShares}),
 		scheduler.WithPercentageOfNodesToScore(nil),
 	)
@@ -95,7 +99,7 @@ func (b *bed) snapshot(profile string) *cache.Snapshot {
 	return b.sched.Profiles[profile].SnapshotSharedLister().(*cache.Snapshot)
 }
 
-func learnedProfile(t testing.TB, name string, args Args) config.KubeSchedulerProfile {
+func learnedProfile(t testing.TB, name string, args Args, recorded bool) config.KubeSchedulerProfile {
 	t.Helper()
 	raw, err := json.Marshal(args)
 	if err != nil {
@@ -105,9 +109,12 @@ func learnedProfile(t testing.TB, name string, args Args) config.KubeSchedulerPr
 	p.SchedulerName = name
 	only := config.PluginSet{Enabled: []config.Plugin{{Name: Name, Weight: 1}}, Disabled: []config.Plugin{{Name: "*"}}}
 	p.Plugins.PreScore, p.Plugins.Score = only, only
+	hear := config.PluginSet{Enabled: []config.Plugin{{Name: Name}}}
 	if args.Learn != nil {
-		hear := config.PluginSet{Enabled: []config.Plugin{{Name: Name}}}
 		p.Plugins.PostFilter.Enabled = append(p.Plugins.PostFilter.Enabled, hear.Enabled...)
+		p.Plugins.Reserve, p.Plugins.PostBind = hear, hear
+	}
+	if recorded {
 		p.Plugins.Reserve, p.Plugins.PostBind = hear, hear
 	}
 	p.PluginConfig = append(p.PluginConfig, config.PluginConfig{Name: Name, Args: &runtime.Unknown{Raw: raw}})

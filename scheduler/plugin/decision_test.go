@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -78,9 +79,9 @@ func TestDecisionsAfterAChange(t *testing.T) {
 		}
 	}
 	expect("first", 0)
-	b.plugin.model.current.Store(load(t, untrained(t, 6, nil)))
+	b.plugin.active.store(&networkDecider{net: load(t, untrained(t, 6, nil)), deadline: time.Minute})
 	expect("swapped", 0)
-	b.plugin.learned = neural.New("broken", new(infer.Network))
+	b.plugin.active.load().(*networkDecider).made = neural.New("broken", new(infer.Network))
 	expect("broke off", 1)
 	b.plugin.mirror.snapshot.Nodes = b.plugin.mirror.snapshot.Nodes[:1]
 	expect("mirror broken", 2)
@@ -112,7 +113,7 @@ func afresh(t rapid.TB, b *bed, pod *v1.Pod, nodes []fwk.NodeInfo) (scores map[s
 		rows[i] = m.row[n.Node().Name]
 	}
 	waiting := convertPod(pod)
-	if err := neural.New("afresh", b.plugin.model.current.Load()).Score(&m.snapshot, &waiting, rows, raw); err != nil {
+	if err := neural.New("afresh", b.plugin.active.load().(*networkDecider).net).Score(&m.snapshot, &waiting, rows, raw); err != nil {
 		t.Fatal(err)
 	}
 	toNodeScores(raw, list, func(i int) string { return nodes[i].Node().Name }, false)
@@ -130,7 +131,7 @@ func afresh(t rapid.TB, b *bed, pod *v1.Pod, nodes []fwk.NodeInfo) (scores map[s
 func TestScoreWithoutPreScore(t *testing.T) {
 	info := framework.NewNodeInfo()
 	info.SetNode(&v1.Node{})
-	if _, st := new(Plugin).Score(context.Background(), framework.NewCycleState(), &v1.Pod{}, info); st.IsSuccess() {
+	if _, st := new(learnedScore).Score(context.Background(), framework.NewCycleState(), &v1.Pod{}, info); st.IsSuccess() {
 		t.Error("no error")
 	}
 }

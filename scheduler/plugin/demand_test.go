@@ -25,8 +25,9 @@ func TestDemandFollowsWhatComes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if typical, changed := d.typical(); typical != nil || changed {
-		t.Errorf("before any pod: %v, %v", typical.Pods(), changed)
+	typical := d.typical()
+	if typical != nil {
+		t.Errorf("before any pod: %v", typical.Pods())
 	}
 	changes := 0
 	for i := range 1000 {
@@ -35,22 +36,17 @@ func TestDemandFollowsWhatComes(t *testing.T) {
 			p = cluster.Pod{Requests: cluster.Resources{MilliCPU: 8000, GPU: 1, Pods: 1}}
 		}
 		d.come(&p)
-		if _, changed := d.typical(); changed {
+		if now := d.typical(); now != typical {
+			typical = now
 			changes++
 		}
 	}
 	if changes < 10 || changes > 40 {
 		t.Errorf("%d changes in 1000 pods", changes)
 	}
-	typical, _ := d.typical()
 	pods := typical.Pods()
 	if len(pods) != 2 || pods[0].Milli != 500 || !cmp.Equal(pods[0].Models, []string{"T4"}) || pods[0].Frequency < 0.7 || pods[0].Frequency > 0.8 {
 		t.Errorf("got %+v", pods)
-	}
-	var none *demand // of a policy that does not go by it
-	none.come(&cluster.Pod{})
-	if typical, changed := none.typical(); typical != nil || changed {
-		t.Error("nothing is known of no workload")
 	}
 }
 
@@ -75,7 +71,7 @@ func TestDemandBeginsWithTheProfilesPods(t *testing.T) {
 	d := b.plugin.demand
 	for range 2 {
 		d.begin(nodes)
-		if typical, _ := d.typical(); d.pods != 1 || len(typical.Pods()) != 1 || typical.Pods()[0].Milli != 100 {
+		if typical := d.typical(); d.pods != 1 || len(typical.Pods()) != 1 || typical.Pods()[0].Milli != 100 {
 			t.Errorf("%v pods are counted: %+v", d.pods, typical.Pods())
 		}
 	}
@@ -138,7 +134,7 @@ func TestDemandIsBounded(t *testing.T) {
 			t.Fatalf("%d shapes are kept", len(d.counts))
 		}
 	}
-	if typical, _ := d.typical(); typical.Pods()[0].Milli != 500 || typical.Pods()[0].Frequency < 0.3 {
+	if typical := d.typical(); typical.Pods()[0].Milli != 500 || typical.Pods()[0].Frequency < 0.3 {
 		t.Errorf("the commonest is %+v", typical.Pods()[0])
 	}
 }
@@ -161,7 +157,7 @@ func TestDemandIsCountedWhereItDecides(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := checkpoint.Random(gpuArchitecture, rand.New(rand.NewPCG(1, 1)))
-		if err := b.plugin.model.use(c); err != nil {
+		if err := (&model{active: &b.plugin.active, deadline: time.Minute}).use(c); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -193,7 +189,7 @@ func TestDeviceOnTheOnlyNode(t *testing.T) {
 				break // the other node is full
 			}
 			waiting, row := convertPod(pod), b.plugin.mirror.row[bound.Spec.NodeName]
-			fresh := neural.NewGPU("fresh", b.plugin.gpuNet, b.plugin.demand.known)
+			fresh := neural.NewGPU("fresh", b.plugin.active.load().(*gpuNetworkDecider).net, b.plugin.demand.known)
 			if err := fresh.Score(&b.plugin.mirror.snapshot, &waiting, []int32{row}, make([]float32, 1)); err != nil {
 				t.Fatal(err)
 			}
@@ -224,13 +220,13 @@ func TestDemandOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.come(&cluster.Pod{Requests: cluster.Resources{GPU: 8}})
-	typical, changed := d.typical()
+	typical := d.typical()
 	want := []fragmentation.Pod{{MilliCPU: 100, Devices: 1, Milli: 300, Frequency: 1}}
-	if d := cmp.Diff(want, typical.Pods()); d != "" || !changed {
-		t.Errorf("changed %v\n%s", changed, d)
+	if d := cmp.Diff(want, typical.Pods()); d != "" {
+		t.Error(d)
 	}
-	if _, changed := d.typical(); changed {
-		t.Error("it changed again")
+	if d.typical() != typical {
+		t.Error("it changed")
 	}
 	for file, want := range map[string]string{"nowhere.csv": "nowhere.csv", file + "x": "pods.csvx"} {
 		if _, err := newDemand("ours", file); err == nil || !strings.Contains(err.Error(), want) {
@@ -254,8 +250,8 @@ func TestGPUCheckpointDecides(t *testing.T) {
 		if devices := kube.Devices(bound.Annotations); int64(devices.Len()) != max(r.GPU, min(r.GPUMilli, 1)) {
 			t.Errorf("%+v is on %q", r, bound.Annotations[kube.GPUIndexAnnotation])
 		}
-		if b.plugin.gpu == nil || b.plugin.learned != nil {
-			t.Error("another policy decided")
+		if d, is := b.plugin.active.load().(*gpuNetworkDecider); !is || d.made == nil {
+			t.Error("another decider decided")
 		}
 		if err := b.sched.Cache.ForgetPod(b.log, bound); err != nil {
 			t.Fatal(err)

@@ -32,12 +32,12 @@ func TestFallbackRanksLikeTheDefaultProfile(t *testing.T) {
 	for _, c := range []struct {
 		reason string
 		args   Args
-		spoil  func(*Plugin)
+		spoil  func(*learnedScore)
 	}{
 		{reason: "no_model", args: Args{Checkpoint: filepath.Join(t.TempDir(), "none.safetensors")}},
 		{reason: "deadline", args: Args{Checkpoint: untrained(t, 1, nil), Deadline: metav1.Duration{Duration: time.Nanosecond}}},
 		{reason: "not_finite", args: Args{Checkpoint: untrained(t, 1, exploding)}},
-		{reason: "panic", args: Args{Checkpoint: untrained(t, 1, nil)}, spoil: func(p *Plugin) { p.model.current.Store(new(infer.Network)) }},
+		{reason: "panic", args: Args{Checkpoint: untrained(t, 1, nil)}, spoil: func(p *learnedScore) { p.active.store(&networkDecider{net: new(infer.Network), deadline: time.Minute}) }},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			profile := "fallback-" + c.reason
@@ -73,7 +73,7 @@ func compareWithDefault(t *rapid.T, b *bed, profile string, state clusterState) 
 	want, got := b.totals(t, defaultProfile, state.waiting), b.totals(t, profile, state.waiting)
 	nodes, cycle := b.filter(t, profile, state.waiting)
 	raw := make([]float32, len(nodes))
-	if err := b.plugin.upstream.score(b.ctx, cycle, state.waiting, nodes, raw); err != nil {
+	if err := b.plugin.upstream.score(b.ctx, cycle, &scoring{pod: state.waiting, nodes: nodes, raw: raw}); err != nil {
 		t.Fatal(err)
 	}
 	best := want[0].TotalScore
@@ -110,10 +110,10 @@ func TestFallbackLeavesOutWhatFails(t *testing.T) {
 	}
 	nodes, cycle := b.filter(t, "gnn", state.waiting)
 	whole, part := make([]float32, len(nodes)), make([]float32, len(nodes))
-	if err := b.plugin.upstream.score(b.ctx, cycle, state.waiting, nodes, whole); err != nil {
+	if err := b.plugin.upstream.score(b.ctx, cycle, &scoring{pod: state.waiting, nodes: nodes, raw: whole}); err != nil {
 		t.Fatal(err)
 	}
-	err := b.plugin.upstream.score(b.ctx, framework.NewCycleState(), state.waiting, nodes, part)
+	err := b.plugin.upstream.score(b.ctx, framework.NewCycleState(), &scoring{pod: state.waiting, nodes: nodes, raw: part})
 	if err == nil || !strings.Contains(err.Error(), names.DynamicResources) {
 		t.Fatalf("without the filters' state: %v, want an error that names DynamicResources", err)
 	}

@@ -169,7 +169,9 @@ func (p *panics) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 func TestHeuristicThatPanics(t *testing.T) {
 	const profile = "faulty"
 	b := newBed(t, profile, Args{Policy: "best-fit"})
-	b.plugin.makes = &heuristic.Heuristic{Name: "faulty", New: func(policy.Setting) policy.Policy { return &panics{Policy: heuristic.Kubernetes{}} }}
+	b.plugin.active.store(&heuristicDecider{Heuristic: heuristic.Heuristic{
+		Name: "faulty", New: func(policy.Setting) policy.Policy { return &panics{Policy: heuristic.Kubernetes{}} },
+	}})
 	b.alike(t, profile, 3)
 	for i := range 4 {
 		if best, err := b.best(profile); best == "" || err != nil {

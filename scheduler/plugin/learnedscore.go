@@ -56,10 +56,10 @@ func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, err
 	if err != nil {
 		return nil, err
 	}
-	if args.Learn == nil {
-		return p, nil
+	if args.Learn != nil {
+		return newLearner(ctx, p, *args.Learn)
 	}
-	return newLearner(ctx, p, *args.Learn)
+	return p, nil
 }
 
 // newLearnedScore makes a plugin that nothing observes, and watches its checkpoint file until ctx

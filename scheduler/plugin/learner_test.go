@@ -173,10 +173,10 @@ func waitSent(t *testing.T, profile string, n int) {
 	}
 }
 
-func actionOf(l *Learner, node string) int { return slices.Index(l.rows, l.mirror.row[node]) }
+func actionOf(l *learner, node string) int { return slices.Index(l.rows, l.mirror.row[node]) }
 
 // costsOf evaluates the objective on a cluster made anew.
-func costsOf(l *Learner, pod *v1.Pod, node string) (before, after float64) {
+func costsOf(l *learner, pod *v1.Pod, node string) (before, after float64) {
 	made := func() []*cluster.Node {
 		var m mirror
 		m.sync(l.mirror.infos)

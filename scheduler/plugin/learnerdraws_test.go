@@ -30,8 +30,8 @@ func TestActorCriticDraws(t *testing.T) {
 		if !ok {
 			t.Fatal("no choice")
 		}
-		d := read(state)
-		out, err := b.learner.net.NewSession().Score(d.step.State, nil)
+		d := readNote(state)
+		out, err := b.plugin.active.load().(*networkDecider).net.NewSession().Score(d.step.State, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestOverruledDrawsAreNoSteps(t *testing.T) {
 		if st := f.RunPreScorePlugins(b.ctx, state, pod, nodes); !st.IsSuccess() {
 			t.Fatal(st.AsError())
 		}
-		d := read(state)
+		d := readNote(state)
 		other := nodes[(slices.Index(d.rows, d.drawn)+i%2)%len(nodes)].Node().Name // every second time the drawn one
 		if st := f.RunReservePluginsReserve(b.ctx, state, pod, other); !st.IsSuccess() {
 			t.Fatal(st.AsError())

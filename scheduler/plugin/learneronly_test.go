@@ -16,7 +16,7 @@ import (
 // type, which has no extension point to learn from.
 func TestNothingExploresWithoutLearn(t *testing.T) {
 	b := newBed(t, "plain", Args{Checkpoint: untrained(t, 1, nil)})
-	if b.plugin == nil || b.learner != nil || b.plugin.explore != nil {
+	if b.plugin == nil || b.learner != nil || b.plugin.observer != observer(nobody{}) {
 		t.Fatalf("plugin %v, learner %v", b.plugin, b.learner)
 	}
 	var made fwk.Plugin = b.plugin
@@ -36,7 +36,7 @@ func TestNothingExploresWithoutLearn(t *testing.T) {
 		if !ok || node != first {
 			t.Fatalf("decision %d is %s, not %s", i, node, first)
 		}
-		if read(state) != nil {
+		if readNote(state) != nil || readPending(state) != nil {
 			t.Fatal("the decision was noted")
 		}
 	}
@@ -47,10 +47,11 @@ func TestNothingExploresWithoutLearn(t *testing.T) {
 func TestExplorationHangsOnTheArgument(t *testing.T) {
 	for name, want := range map[string]string{
 		"newLearner":    "New, if args.Learn != nil",
-		"p.explore =":   "newLearner",
+		"newRecorder":   "newLearner",
+		"l.explore":     "scored",
 		"preferAnother": "explore",
 		"policy.Sample": "explore",
-		"Learner{":      "newLearner",
+		"learner{":      "newLearner",
 	} {
 		if got := uses(t, name); !slices.Equal(got, []string{want}) {
 			t.Errorf("%s is in %q, want %q alone", name, got, want)

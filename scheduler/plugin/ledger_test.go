@@ -6,45 +6,42 @@ import (
 
 	"pgregory.net/rapid"
 
-	"gnnsched/scheduler/experience"
+	"gnnsched/scheduler/decision"
 )
 
-// However bindings end, the steps of the bound pods go on in the order of their decisions,
-// each once, as soon as nothing earlier is open, and the others are gaps; over the limit the
-// oldest is given up.
+// In whatever order bindings end, every decision is sent once, in the order of the numbers, and says
+// whether its pod was bound. Over the limit the oldest is sent as unbound.
 func TestLedger(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var sent []uint64
-		lost := 0
-		l := &ledger{limit: rapid.IntRange(1, 5).Draw(t, "limit"), send: func(s experience.Step) { sent = append(sent, s.Number) }, lose: func() { lost++ }}
+		var sent []decision.Decision
+		l := &ledger{limit: rapid.IntRange(1, 5).Draw(t, "limit"), send: func(d decision.Decision) { sent = append(sent, d) }}
 		var open []*entry
 		bound := map[uint64]bool{}
 		total := 0
 		for range rapid.IntRange(1, 40).Draw(t, "events") {
 			if len(open) == 0 || rapid.Bool().Draw(t, "opens") {
 				total++
-				open = append(open, l.open(experience.Step{}))
+				open = append(open, l.open(decision.Decision{}))
 				continue
 			}
 			i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
 			e, ok := open[i], rapid.Bool().Draw(t, "bound")
 			given := e.settled
-			l.settle(e, ok)
-			l.settle(e, !ok) // a second word does not count
-			bound[e.step.Number] = ok && !given
+			l.settle(e, 3, ok)
+			l.settle(e, 5, !ok) // a second call does not count
+			bound[e.decision.Number] = ok && !given
 			open = slices.Delete(open, i, i+1)
 		}
 		for _, e := range open {
-			l.settle(e, false)
+			l.settle(e, 0, false)
 		}
-		var want []uint64
-		for n := uint64(1); n <= uint64(total); n++ {
-			if bound[n] {
-				want = append(want, n)
+		if len(sent) != total || len(l.queue) != 0 {
+			t.Fatalf("%d of %d were sent, %d are open", len(sent), total, len(l.queue))
+		}
+		for i, d := range sent {
+			if d.Number != uint64(i+1) || d.Bound != bound[d.Number] || d.Bound && d.Devices != 3 {
+				t.Fatalf("%d was sent: %+v", i, d)
 			}
-		}
-		if !slices.Equal(sent, want) || lost != total-len(want) || len(l.queue) != 0 {
-			t.Fatalf("sent %v, want %v; %d lost of %d, %d open", sent, want, lost, total, len(l.queue))
 		}
 	})
 }

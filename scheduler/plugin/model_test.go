@@ -23,6 +23,14 @@ func loads(t *testing.T, profile, result string) float64 {
 	return v
 }
 
+// current returns the network that decides; nil without one.
+func current(m *model) *infer.Network {
+	if d, is := m.active.load().(*networkDecider); is {
+		return d.net
+	}
+	return nil
+}
+
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	in, err := os.Open(from)
@@ -55,13 +63,13 @@ func TestModelFollowsItsFile(t *testing.T) {
 	registerMetrics()
 	const profile = "reload"
 	file := filepath.Join(t.TempDir(), "net.safetensors")
-	m := openModel(context.Background(), Args{Checkpoint: file}, profile)
+	m := openModel(context.Background(), Args{Checkpoint: file}, profile, new(activeDecider))
 	var last *infer.Network
 	expect := func(step string, fresh bool, ok, failed float64) {
 		t.Helper()
 		m.reload(context.Background())
 		m.reload(context.Background()) // a second look finds nothing new
-		now := m.current.Load()
+		now := current(m)
 		if fresh && (now == nil || now == last) || !fresh && now != last {
 			t.Errorf("%s: network %p, before %p", step, now, last)
 		}
@@ -99,11 +107,11 @@ func TestModelSeesAFileOfTheSameTimeAndSize(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := openModel(context.Background(), Args{Checkpoint: file}, "same-time")
-	first := m.current.Load()
+	m := openModel(context.Background(), Args{Checkpoint: file}, "same-time", new(activeDecider))
+	first := current(m)
 	rename(t, other, file)
 	m.reload(context.Background())
-	if first == nil || m.current.Load() == first {
+	if first == nil || current(m) == first {
 		t.Error("the new file was not loaded")
 	}
 }
@@ -114,11 +122,11 @@ func TestWatch(t *testing.T) {
 	registerMetrics()
 	file := filepath.Join(t.TempDir(), "net.safetensors")
 	ctx, cancel := context.WithCancel(context.Background())
-	m := openModel(ctx, Args{Checkpoint: file}, "watch")
+	m := openModel(ctx, Args{Checkpoint: file}, "watch", new(activeDecider))
 	done := make(chan struct{})
 	go func() { defer close(done); m.watch(ctx, time.Millisecond) }()
 	rename(t, untrained(t, 1, nil), file)
-	for m.current.Load() == nil {
+	for current(m) == nil {
 		time.Sleep(time.Millisecond) // the test's own time limit ends a watch that never sees it
 	}
 	cancel()
@@ -128,6 +136,6 @@ func TestWatch(t *testing.T) {
 // A shipped checkpoint never changes, so nothing watches it.
 func TestWatchOfAShippedCheckpointEnds(t *testing.T) {
 	registerMetrics()
-	m := openModel(context.Background(), Args{Variant: "gnn"}, "shipped")
+	m := openModel(context.Background(), Args{Variant: "gnn"}, "shipped", new(activeDecider))
 	m.watch(context.Background(), time.Millisecond)
 }
