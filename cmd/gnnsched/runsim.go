@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	ucli "github.com/urfave/cli/v2"
@@ -84,18 +86,19 @@ func runSim(c *ucli.Context) error {
 		run = driver.NewRunID(time.Now())
 	}
 	csv := csvPath(c, run)
-	source, err := readSource(c, csv)
+	source, err := planSource(c, csv)
 	if err != nil {
 		return err
 	}
-	if f := c.String("output"); f != "table" && f != "json" {
+	if f := c.String("output"); !slices.Contains(driver.ReportFormats, f) {
 		return exit.New(exit.Usage, fmt.Errorf("output format %q is not known", f), "use table or json")
 	}
-	if source.replay != nil && c.Bool("dry-run") { // no cluster is needed to read a file
-		return printPlan(c, source.replay.Plan, driver.Room{})
-	}
-	if source.trace != nil && !source.trace.inflates() && c.Bool("dry-run") {
-		return printPlan(c, source.trace.inTime().Plan(), driver.Room{})
+	if c.Bool("dry-run") && source.Fixed() { // needs no cluster
+		plan, err := source.Plan(driver.Room{})
+		if err != nil {
+			return err
+		}
+		return printPlan(c, plan, driver.Room{})
 	}
 	log, closer, err := cli.Log(c, "runsim", onTerminal())
 	if err != nil {
@@ -110,11 +113,11 @@ func runSim(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	room, err := driver.Measure(c.Context, client, source.tolerations())
+	room, err := driver.Measure(c.Context, client, source.Tolerations())
 	if err != nil {
 		return err
 	}
-	plan, err := source.plan(room)
+	plan, err := source.Plan(room)
 	if err != nil {
 		return err
 	}
@@ -129,25 +132,33 @@ func runSim(c *ucli.Context) error {
 		log.Warn().Int("nodes", nodes.Total).Int("real", nodes.Real).Msg("this is not a simulated cluster: the pods will really run")
 	}
 	cleaner.Force = nodes.Simulated()
-	for _, note := range source.notes(plan) {
+	for _, note := range source.Notes(plan) {
 		log.Warn().Msg(note)
 	}
 	s := &simulation{
-		seed: source.seed(), csv: csv, format: c.String("output"), cleanup: c.Bool("cleanup"),
+		seed: source.Seed(), csv: csv, format: c.String("output"), cleanup: c.Bool("cleanup"),
 		terminal: onTerminal(), out: c.App.Writer, err: c.App.ErrWriter, log: log,
 		config: driver.Config{
 			Client: client, Cleaner: cleaner, Plan: plan, Room: room, Log: log,
 			SchedulerName: c.String("scheduler-name"), Namespace: c.String("namespace"), RunID: run, Image: c.String("image"),
-			Interval: c.Duration("interval"), Settle: c.Duration("settle"),
+			Interval: interval(c), Settle: c.Duration("settle"),
 		},
 	}
-	source.pace(c, &s.config)
+	source.Pace(&s.config)
 	return s.run(c.Context)
 }
 
-// csvPath is where what was deployed is written; empty means nowhere.
+// interval is the pause between two Deployments. A trace has none unless the flag is set.
+func interval(c *ucli.Context) time.Duration {
+	if c.IsSet("trace") && !c.IsSet("interval") {
+		return 0
+	}
+	return c.Duration("interval")
+}
+
+// csvPath is the file for the deployed workload; empty means none.
 func csvPath(c *ucli.Context, run string) string {
-	if c.IsSet("csv") || c.IsSet("trace") { // a trace is its own record, and the CSV would hold less
+	if c.IsSet("csv") || c.IsSet("trace") { // the CSV would hold less than the trace
 		return c.String("csv")
 	}
 	dir := c.String("log-dir")
@@ -157,7 +168,7 @@ func csvPath(c *ucli.Context, run string) string {
 	return filepath.Join(dir, "runsim-"+run+".csv")
 }
 
-// printPlan is the dry run: the CSV on stdout, what it amounts to on stderr.
+// printPlan is the dry run: it writes the CSV to stdout and the totals to stderr.
 func printPlan(c *ucli.Context, p workload.Plan, room driver.Room) error {
 	if err := trace.WritePlan(c.App.Writer, p); err != nil {
 		return err
@@ -170,4 +181,13 @@ func printPlan(c *ucli.Context, p workload.Plan, room driver.Room) error {
 		fmt.Fprintf(c.App.ErrWriter, "fill %d: %d deployments, %d pods%s\n", i+1, f.Deployments, f.Pods, load)
 	}
 	return nil
+}
+
+// formatNames lists the trace formats for the help text.
+func formatNames() string {
+	var names []string
+	for _, f := range trace.Formats() {
+		names = append(names, f.Name()+", "+f.About())
+	}
+	return strings.Join(names, "; ")
 }

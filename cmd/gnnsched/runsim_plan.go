@@ -1,49 +1,45 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
 	"gnnsched/workload/driver"
 	"gnnsched/workload/trace"
 )
 
-// planSource is where the plan of a run comes from: drawn at random, or read from a file.
-type planSource struct {
-	generator workload.Generator
-	replay    *trace.PlanFile // not nil for --replay
-	trace     *traceSource    // not nil for --trace
-}
+// Flags of one way to make a plan; with another they are refused.
+var (
+	generatorFlags = []string{"cpu-load", "mem-load", "pod-load", "cluster-resets", "shapes", "seed", "replicas-min", "replicas-max"}
+	traceFlags     = []string{"format", "speed", "limit", "inflate"}
+)
 
-// generatorFlags decide random arrivals and mean nothing for a replay.
-var generatorFlags = []string{"cpu-load", "mem-load", "pod-load", "cluster-resets", "shapes", "seed", "replicas-min", "replicas-max"}
-
-// readSource reads and checks everything that the flags say about the plan, before any cluster
-// is touched. csv is the file that will be written.
-func readSource(c *ucli.Context, csv string) (planSource, error) {
+// planSource reads and checks all flags about the plan, before any cluster is touched. csv is
+// the file that the deployed workload will be written to.
+func planSource(c *ucli.Context, csv string) (driver.Source, error) {
 	if c.NArg() > 0 {
-		return planSource{}, exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()), "runsim takes flags only; see `runsim --help`")
+		return nil, exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()), "runsim takes flags only; see `runsim --help`")
 	}
 	for _, f := range traceFlags {
 		if c.IsSet(f) && !c.IsSet("trace") {
-			return planSource{}, exit.New(exit.Usage, fmt.Errorf("--%s is about a trace", f), "name one with --trace, or leave it out")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s is about a trace", f), "name one with --trace, or leave it out")
 		}
 	}
 	switch {
 	case c.IsSet("trace"):
-		t, err := readTrace(c, csv)
-		return planSource{trace: t}, err
+		return traceSource(c, csv)
 	case c.IsSet("replay"):
-		return readReplay(c, csv)
+		return recordedSource(c, csv)
 	}
+	return generatedSource(c)
+}
+
+func generatedSource(c *ucli.Context) (driver.Source, error) {
 	g := workload.Generator{
 		Seed: c.Uint64("seed"), Shapes: workload.DefaultShapes(), ReplicasMin: c.Int("replicas-min"), ReplicasMax: c.Int("replicas-max"),
 		Fills: c.Int("cluster-resets"), Target: workload.Load{CPU: c.Float64("cpu-load"), Memory: c.Float64("mem-load"), Pods: c.Float64("pod-load")},
@@ -51,38 +47,87 @@ func readSource(c *ucli.Context, csv string) (planSource, error) {
 	if file := c.String("shapes"); file != "" {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return planSource{}, exit.New(exit.Usage, fmt.Errorf("read the shapes: %w", err), "")
+			return nil, exit.New(exit.Usage, fmt.Errorf("read the shapes: %w", err), "")
 		}
 		if g.Shapes, err = workload.ReadShapes(file, data); err != nil {
-			return planSource{}, exit.New(exit.Usage, err, "docs/workload.md describes the file")
+			return nil, exit.New(exit.Usage, err, "docs/workload.md describes the file")
 		}
 	}
 	if err := g.Validate(); err != nil {
-		return planSource{}, exit.New(exit.Usage, err, "see `runsim --help`")
+		return nil, exit.New(exit.Usage, err, "see `runsim --help`")
 	}
-	return planSource{generator: g}, nil
+	return driver.Generated{Generator: g}, nil
 }
 
-func readReplay(c *ucli.Context, csv string) (planSource, error) {
+func recordedSource(c *ucli.Context, csv string) (driver.Source, error) {
 	file := c.String("replay")
 	for _, f := range generatorFlags {
 		if c.IsSet(f) {
-			return planSource{}, exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --replay, which deploys what the file says", f), "leave one of the two out")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --replay, which deploys what the file says", f), "leave one of the two out")
 		}
 	}
 	if sameFile(file, csv) {
-		return planSource{}, exit.New(exit.Usage, fmt.Errorf("%s, to which the deployed workload is written, is the file that is replayed", csv), "choose another file with --csv")
+		return nil, exit.New(exit.Usage, fmt.Errorf("--replay and --csv name the same file, %s", csv), "choose another file with --csv")
 	}
 	in, err := open(file)
 	if err != nil {
-		return planSource{}, err
+		return nil, err
 	}
 	defer in.Close()
-	r, err := trace.ReadPlan(in, file)
+	plan, err := trace.ReadPlan(in, file)
 	if err != nil {
-		return planSource{}, exit.New(exit.Usage, err, "docs/workload.md describes the file")
+		return nil, exit.New(exit.Usage, err, "docs/workload.md describes the file")
 	}
-	return planSource{replay: &r}, nil
+	return driver.Recorded{File: plan}, nil
+}
+
+func traceSource(c *ucli.Context, csv string) (driver.Source, error) {
+	file, inflate := c.String("trace"), c.IsSet("inflate")
+	if err := checkTraceFlags(c, csv); err != nil {
+		return nil, err
+	}
+	format, err := trace.Named(c.String("format"))
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--format: %w", err), "")
+	}
+	in, err := open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	t, err := format.Read(in, file)
+	switch {
+	case err != nil:
+		return nil, exit.New(exit.Usage, err, "docs/workload.md describes the file")
+	case !inflate:
+		return driver.Traced{Arrivals: t.Arrivals, Speed: c.Float64("speed"), Limit: c.Int("limit")}, nil
+	case t.Pods == nil:
+		return nil, exit.New(exit.Usage, fmt.Errorf("--inflate needs an openb pod list, and %s is not one", file), "leave --inflate out, or name such a list")
+	}
+	return driver.Inflated{Pods: t.Pods, Factor: c.Float64("inflate"), Random: c.Uint64("seed"), Limit: c.Int("limit")}, nil
+}
+
+// checkTraceFlags checks the values of the flags that go with --trace, and refuses the others.
+func checkTraceFlags(c *ucli.Context, csv string) error {
+	speed, factor, inflate := c.Float64("speed"), c.Float64("inflate"), c.IsSet("inflate")
+	for _, f := range append([]string{"replay"}, generatorFlags...) {
+		if c.IsSet(f) && (f != "seed" || !inflate) {
+			return exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --trace, which deploys what the file says", f), "leave one of the two out")
+		}
+	}
+	switch {
+	case sameFile(c.String("trace"), csv):
+		return exit.New(exit.Usage, fmt.Errorf("--trace and --csv name the same file, %s", csv), "choose another file with --csv")
+	case !(speed > 0 && speed <= 1e9):
+		return exit.Usagef("--speed %v: choose a number over 0 and up to 1e9; 3600 deploys an hour of the trace in a second", speed)
+	case c.Int("limit") < 0:
+		return exit.Usagef("--limit %d is negative; 0 stands for all pods", c.Int("limit"))
+	case inflate && c.IsSet("speed"):
+		return exit.Usagef("--speed is about the trace's times, which --inflate ignores; leave one of the two out")
+	case inflate && !(factor > 0 && factor <= 100):
+		return exit.Usagef("--inflate %v: choose a number over 0 and up to 100; 1.3 requests 130%% of the cluster's GPUs", factor)
+	}
+	return nil
 }
 
 // open opens a file that a flag names; - is stdin.
@@ -97,7 +142,7 @@ func open(file string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// sameFile tells whether both paths lead to one file that exists.
+// sameFile tells whether both paths lead to the same existing file.
 func sameFile(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {
@@ -105,60 +150,4 @@ func sameFile(a, b string) bool {
 	}
 	y, err := os.Stat(b)
 	return err == nil && os.SameFile(x, y)
-}
-
-// tolerations decide which nodes count as schedulable.
-func (s planSource) tolerations() []cluster.Toleration {
-	switch {
-	case s.replay != nil:
-		return s.replay.Tolerations()
-	case s.trace != nil:
-		return workload.Tolerations(nil) // a trace has none of its own
-	}
-	return workload.Tolerations(s.generator.Shapes)
-}
-
-// plan is the plan for a cluster with this much room.
-func (s planSource) plan(room driver.Room) (workload.Plan, error) {
-	switch {
-	case s.replay != nil:
-		return s.replay.Plan, nil
-	case s.trace != nil:
-		return s.trace.plan(room)
-	}
-	g := s.generator
-	g.Capacity, g.Used = room.Allocatable, room.Used
-	p, err := g.Plan()
-	switch {
-	case errors.Is(err, workload.ErrNoCapacity):
-		return p, exit.New(exit.Usage, fmt.Errorf("%w (%d nodes are excluded by taints or cordons)", err, room.Excluded), "are the nodes Ready? `kubectl get nodes` tells; a shape with tolerations opens tainted ones")
-	case errors.Is(err, workload.ErrLoaded):
-		return p, exit.New(exit.Usage, err, "remove earlier runs with `cleancluster`, or ask for more with --cpu-load, --mem-load and --pod-load")
-	}
-	return p, err
-}
-
-// seed is that of a random plan.
-func (s planSource) seed() *uint64 {
-	switch {
-	case s.replay != nil:
-		return nil
-	case s.trace != nil:
-		return s.trace.seedUsed()
-	}
-	return &s.generator.Seed
-}
-
-// notes are what a person should know before the plan is applied.
-func (s planSource) notes(p workload.Plan) []string {
-	if s.replay != nil {
-		return s.replay.Notes
-	}
-	if s.trace != nil {
-		return nil
-	}
-	if lost := trace.Lost(trace.Plan, p); len(lost) > 0 {
-		return []string{"the CSV does not hold labels, node selectors and tolerations, which these shapes have: " + strings.Join(lost, ", ") + "; repeat the run by its seed instead"}
-	}
-	return nil
 }

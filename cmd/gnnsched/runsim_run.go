@@ -44,7 +44,7 @@ func (s *simulation) run(ctx context.Context) (err error) {
 	}
 	view := newProgressView(s.err, s.terminal, s.log)
 	s.config.Progress = func(p driver.Progress) {
-		view.show(p.Done, fmt.Sprint(p.Fill, p.Phase), progressText(p))
+		view.show(p.Done, fmt.Sprint(p.Fill, p.Phase), p.String())
 	}
 	s.log.Info().Str("run", s.config.RunID).Str("scheduler", s.config.SchedulerName).Str("namespace", s.config.Namespace).
 		Int("nodes", s.config.Room.Nodes).Stringer("load", s.config.Room.Load()).Msg("deploying")
@@ -56,7 +56,7 @@ func (s *simulation) run(ctx context.Context) (err error) {
 		}
 	}
 	if len(sum.Fills) > 0 {
-		if werr := writeSimSummary(s.out, s.format, simSummary{Summary: sum, Seed: s.seed, CSV: s.csv}); werr != nil {
+		if werr := (driver.Report{Summary: sum, Seed: s.seed, CSV: s.csv}).Write(s.out, s.format); werr != nil {
 			err = errors.Join(err, werr)
 		}
 	}
@@ -100,16 +100,4 @@ func (s *simulation) after(ctx context.Context, sum driver.Summary) error {
 	defer view.close()
 	_, err := s.config.Cleaner.RemoveAll(ctx, cleanup.Scope{Run: s.config.RunID, Namespace: s.config.Namespace}, view.cleanup)
 	return err
-}
-
-// progressText is a line such as "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s left".
-func progressText(p driver.Progress) string {
-	if p.Phase == driver.Resetting {
-		return fmt.Sprintf("fill %d/%d: deleting, %d objects left", p.Fill, p.Fills, p.Deleting)
-	}
-	text := fmt.Sprintf("fill %d/%d: %d/%d bound, %v", p.Fill, p.Fills, p.Bound, p.Pods, p.Load)
-	if p.Left >= 0 {
-		text += ", " + p.Left.Round(time.Second).String() + " left"
-	}
-	return text
 }

@@ -24,7 +24,6 @@ import (
 	"gnnsched/workload/driver"
 	"gnnsched/workload/driver/fakecluster"
 	"gnnsched/workload/trace"
-	"gnnsched/workload/trace/openb"
 )
 
 const nobodyListens = `apiVersion: v1
@@ -94,20 +93,20 @@ func TestRunsimBadInput(t *testing.T) {
 		{"no replay file", []string{"--replay", "nowhere.csv"}, exit.Usage, "nowhere.csv"},
 		{"bad replay", []string{"--replay", plan}, exit.Usage, `plan.csv:2:17: action: "scale" is not an action`},
 		{"replay and seed", []string{"--replay", good, "--seed", "1"}, exit.Usage, "--seed has no effect with --replay"},
-		{"replay onto itself", []string{"--replay", good, "--csv", good}, exit.Usage, "is the file that is replayed"},
-		{"replay onto its own default", []string{"--replay", filepath.Join(filepath.Dir(good), "runsim-x.csv"), "--run", "x", "--log-dir", filepath.Dir(good)}, exit.Usage, "is the file that is replayed"},
+		{"replay onto itself", []string{"--replay", good, "--csv", good}, exit.Usage, "--replay and --csv name the same file"},
+		{"replay onto its own default", []string{"--replay", filepath.Join(filepath.Dir(good), "runsim-x.csv"), "--run", "x", "--log-dir", filepath.Dir(good)}, exit.Usage, "--replay and --csv name the same file"},
 		{"no trace", []string{"--trace", "nowhere.csv"}, exit.Usage, "nowhere.csv"},
 		{"bad trace", []string{"--trace", badTrace}, exit.Usage, "bad-trace.csv:2:14: gpu_milli: 250 with a num_gpu of 2"},
 		{"trace and replay", []string{"--trace", trace, "--replay", good}, exit.Usage, "--replay has no effect with --trace"},
 		{"trace and load", []string{"--trace", trace, "--cpu-load", "1"}, exit.Usage, "--cpu-load has no effect with --trace"},
 		{"trace and seed", []string{"--trace", trace, "--seed", "1"}, exit.Usage, "--seed has no effect with --trace"},
-		{"trace onto itself", []string{"--trace", trace, "--csv", trace}, exit.Usage, "is the trace"},
-		{"format", []string{"--trace", trace, "--format", "parquet"}, exit.Usage, `format "parquet" is not known; there are auto, openb, arrivals`},
+		{"trace onto itself", []string{"--trace", trace, "--csv", trace}, exit.Usage, "--trace and --csv name the same file"},
+		{"format", []string{"--trace", trace, "--format", "parquet"}, exit.Usage, `unknown trace format "parquet": use one of auto, openb, arrivals`},
 		{"speed", []string{"--trace", trace, "--speed", "0"}, exit.Usage, "--speed 0"},
 		{"limit", []string{"--trace", trace, "--limit", "-1"}, exit.Usage, "--limit -1"},
-		{"inflate", []string{"--trace", trace, "--inflate", "130"}, exit.Usage, "--inflate 130 is not over 0"},
+		{"inflate", []string{"--trace", trace, "--inflate", "130"}, exit.Usage, "--inflate 130: choose"},
 		{"inflate in time", []string{"--trace", trace, "--inflate", "1.3", "--speed", "9"}, exit.Usage, "--speed is about the trace's times"},
-		{"inflate arrivals", []string{"--trace", arrivals, "--inflate", "1.3"}, exit.Usage, "is not an openb pod list"},
+		{"inflate arrivals", []string{"--trace", arrivals, "--inflate", "1.3"}, exit.Usage, "--inflate needs an openb pod list"},
 		{"no trace to limit", []string{"--limit", "3"}, exit.Usage, "--limit is about a trace"},
 		{"trace, no cluster", []string{"--trace", trace}, exit.Kubeconfig, "kwokcluster up"},
 		{"no cluster", nil, exit.Kubeconfig, "kwokcluster up"},
@@ -266,21 +265,6 @@ func TestSimulationRefusesAnUnwritableCSV(t *testing.T) {
 	}
 }
 
-func TestProgressText(t *testing.T) {
-	p := driver.Progress{Phase: driver.Settling, Fill: 1, Fills: 2, Pods: 210, Bound: 120, Load: workload.Load{CPU: 0.124, Memory: 0.08, Pods: 0.11}, Left: 8200 * time.Millisecond}
-	if got, want := progressText(p), "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s left"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	p.Left = -1
-	if got := progressText(p); strings.Contains(got, "left") {
-		t.Errorf("got %q with no estimate", got)
-	}
-	p.Phase, p.Deleting = driver.Resetting, 17
-	if got, want := progressText(p), "fill 1/2: deleting, 17 objects left"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 // On a terminal, progress is one line that fits; elsewhere, a change of phase is a line.
 func TestProgressView(t *testing.T) {
 	var screen, lines bytes.Buffer
@@ -300,9 +284,8 @@ func TestProgressView(t *testing.T) {
 	}
 }
 
-// A trace becomes pods that come and go; with --inflate they stay, and are drawn by the seed
-// until they ask for what the cluster is to be asked for.
-func TestTraceSource(t *testing.T) {
+// A trace becomes pods that come and go.
+func TestTraceDryRun(t *testing.T) {
 	away(t)
 	list := file(t, "pods.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n"+
 		"b,500,1024,1,250,9,12\na,500,1024,1,1000,4,10\nc,500,1024,0,0,5,20\n")
@@ -310,42 +293,5 @@ func TestTraceSource(t *testing.T) {
 	want := "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\na,1,500m,,1Gi,,add\nc,1,500m,,1Gi,,add\na,1,500m,,1Gi,,delete\nc,1,500m,,1Gi,,delete\n"
 	if code != 0 || stdout != want {
 		t.Errorf("code %d, stdout:\n%s", code, cmp.Diff(want, stdout))
-	}
-	pods, err := openb.LoadPods(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	source := &traceSource{trace: trace.File{Pods: pods}, factor: 1.3, seed: 42}
-	plan, err := source.plan(driver.Room{Allocatable: cluster.Resources{GPU: 4}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := plan.Fills()[0]
-	if f.Deleted != 0 || f.Requests.TotalGPUMilli() < 5200 || f.Requests.TotalGPUMilli() >= 6200 {
-		t.Errorf("got %+v", f)
-	}
-	if _, err := source.plan(driver.Room{}); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "has no GPUs") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestGPULine(t *testing.T) {
-	got := gpuLine(driver.GPUSummary{Capacity: 10_000, Asked: 13_000, Allocated: 9_500, AllocatedAtFull: 9_000, UnscheduledCPU: 1, UnscheduledShare: 2, UnscheduledWhole: 3})
-	want := "95.00% of 10 allocated, 130.0% asked for (90.00% of what came until 100% were); without a node: 1 pods without GPU, 2 with a share of one, 3 with whole ones"
-	if got != want {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestFrequentReasons(t *testing.T) {
-	var all []driver.Reason
-	for i := range 13 {
-		all = append(all, driver.Reason{Pods: 20 - i, Message: string(rune('a' + i))})
-	}
-	if shown, more := frequent(all); len(shown) != 10 || more.Pods != 10+9+8 || more.Message != "3 other reasons; -o json has them" {
-		t.Errorf("%d shown, more %+v", len(shown), more)
-	}
-	if shown, more := frequent(all[:10]); len(shown) != 10 || more.Pods != 0 {
-		t.Errorf("%d shown, more %+v", len(shown), more)
 	}
 }

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -32,6 +33,18 @@ type Progress struct {
 	Done    float64       // of the whole plan, 0 to 1
 	Elapsed time.Duration
 	Left    time.Duration // an estimate; negative while there is none
+}
+
+// String writes the progress in one line: "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s left".
+func (p Progress) String() string {
+	if p.Phase == Resetting {
+		return fmt.Sprintf("fill %d/%d: deleting, %d objects left", p.Fill, p.Fills, p.Deleting)
+	}
+	text := fmt.Sprintf("fill %d/%d: %d/%d bound, %v", p.Fill, p.Fills, p.Bound, p.Pods, p.Load)
+	if p.Left >= 0 {
+		text += ", " + p.Left.Round(time.Second).String() + " left"
+	}
+	return text
 }
 
 // Summary is what came of a run.
