@@ -53,8 +53,8 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// Adding pods in any order and removing them again leaves the node as it was; on the way,
-// Requested is the sum of the groups, and the groups are sorted and distinct.
+// Adding pods and removing them in any order leaves the node as it was. After each step, Requested
+// is the sum of the groups, and the groups are sorted and distinct.
 func TestAddRemove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := node()
@@ -94,7 +94,7 @@ func indices(n int) []int {
 	return out
 }
 
-func TestRemoveOfStrangerPanics(t *testing.T) {
+func TestRemoveOfUnknownPodPanics(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("no panic")
@@ -112,19 +112,26 @@ func TestFeasible(t *testing.T) {
 	}
 }
 
-func TestAvailable(t *testing.T) {
+func TestAdmits(t *testing.T) {
+	tainted := Node{Taints: []Taint{{"a", "", PreferNoSchedule}, {"b", "", NoExecute}}}
 	for _, c := range []struct {
-		name string
-		node Node
-		want bool
+		name      string
+		node      Node
+		available bool // without tolerations
+		admits    bool // with a toleration of key b
 	}{
-		{"plain", Node{}, true},
-		{"cordoned", Node{Unschedulable: true}, false},
-		{"soft taint", Node{Taints: []Taint{{"a", "", PreferNoSchedule}}}, true},
-		{"one hard taint of two", Node{Taints: []Taint{{"a", "", PreferNoSchedule}, {"b", "", NoExecute}}}, false},
+		{"plain", Node{}, true, true},
+		{"cordoned", Node{Unschedulable: true}, false, false},
+		{"soft taint", Node{Taints: []Taint{{"a", "", PreferNoSchedule}}}, true, true},
+		{"a soft and a hard taint", tainted, false, true},
+		{"another hard taint", Node{Taints: []Taint{{"c", "", NoSchedule}}}, false, false},
+		{"cordoned and tainted", Node{Unschedulable: true, Taints: tainted.Taints}, false, false},
 	} {
-		if got := c.node.Available(); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
+		if got := c.node.Available(); got != c.available {
+			t.Errorf("%s: available: %v", c.name, got)
+		}
+		if got := c.node.Admits([]Toleration{{Key: "b", Exists: true}}); got != c.admits {
+			t.Errorf("%s: admits: %v", c.name, got)
 		}
 	}
 }

@@ -45,6 +45,30 @@ func TestFitDevices(t *testing.T) {
 	}
 }
 
+func TestFitsOn(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ask  Resources
+		on   DeviceSet
+		want bool
+	}{
+		{"a share with room", Resources{GPUMilli: 300}, Device(1), true},
+		{"a share without room", Resources{GPUMilli: 301}, Device(1), false},
+		{"a share on two devices", Resources{GPUMilli: 1}, Device(0) | Device(1), false},
+		{"whole devices", Resources{GPU: 2}, Device(0) | Device(2), true},
+		{"too few devices", Resources{GPU: 2}, Device(0), false},
+		{"a used device", Resources{GPU: 2}, Device(0) | Device(1), false},
+		{"no such device", Resources{GPU: 1}, Device(3), false},
+		{"no device for a request", Resources{GPU: 1}, 0, false},
+		{"no device without a request", Resources{MilliCPU: 1}, 0, true},
+		{"a device without a request", Resources{MilliCPU: 1}, Device(0), false},
+	} {
+		if got := gpuNode(0, 700, 0).FitsOn(c.ask, c.on); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
 func TestChooseDevices(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -67,8 +91,8 @@ func TestChooseDevices(t *testing.T) {
 	}
 }
 
-// Whatever fits is placed within the devices; what is in use is what pods ask for; and when
-// all pods are gone, in any order, so is all use.
+// A pod that fits never overcommits a device, the used amounts add up to the pods' requests, and
+// nothing is used after all pods were removed, in any order.
 func TestDevicesInvariants(t *testing.T) {
 	type placed struct {
 		ask Resources
@@ -129,7 +153,7 @@ func TestRemoveFromOtherDevicePanics(t *testing.T) {
 
 func TestPlacementDoesNotAllocate(t *testing.T) {
 	n, p := gpuNode(0, 300, 0, 0), &Pod{Requests: Resources{MilliCPU: 100, GPUMilli: 500, Pods: 1}, GPUModels: []string{"T4"}}
-	n.Remove(p.Requests, n.Add(p.Requests)) // the groups' room stays
+	n.Remove(p.Requests, n.Add(p.Requests)) // Groups keeps its capacity
 	if got := testing.AllocsPerRun(100, func() {
 		if n.Fit(p) == Fits {
 			n.Remove(p.Requests, n.Add(p.Requests))

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The most that one pod may ask for or a node offer. Beyond it lies a slip of the unit, not a machine.
+// The largest amounts of a pod or a node. A larger number is taken for a wrong unit.
 const (
 	MaxMilliCPU = 10_000 * 1000 // 10,000 cores
 	MaxMemory   = 16 << 40      // 16 TiB
@@ -16,13 +16,13 @@ const (
 
 var errNegative = errors.New("is negative")
 
-// ParseCPU reads an amount of CPU in Kubernetes' notation ("100m", "0.1", "1") as
+// ParseCPU parses an amount of CPU in Kubernetes' notation ("100m", "0.1", "1") and returns
 // thousandths of a core.
 func ParseCPU(s string) (int64, error) {
 	q, err := resource.ParseQuantity(s)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%q is no amount of CPU; write cores (0.5) or thousandths of one (500m)", s)
+		return 0, fmt.Errorf("%q is not an amount of CPU; write cores (0.5) or thousandths of one (500m)", s)
 	case q.Sign() < 0:
 		return 0, fmt.Errorf("%q %w", s, errNegative)
 	case q.CmpInt64(MaxMilliCPU/1000) > 0:
@@ -35,12 +35,13 @@ func ParseCPU(s string) (int64, error) {
 	return m, nil
 }
 
-// ParseMemory reads an amount of memory ("128Mi", "1.5Gi", plain bytes) as bytes, rounded up.
+// ParseMemory parses an amount of memory in Kubernetes' notation ("128Mi", "1.5Gi", plain bytes)
+// and returns bytes, rounded up.
 func ParseMemory(s string) (int64, error) {
 	q, err := resource.ParseQuantity(s)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%q is no amount of memory; write 512Mi, 2Gi or plain bytes", s)
+		return 0, fmt.Errorf("%q is not an amount of memory; write 512Mi, 2Gi or plain bytes", s)
 	case strings.HasSuffix(s, "m"):
 		return 0, fmt.Errorf("%q is in thousandths of a byte; write M or Mi for megabytes", s)
 	case q.Sign() < 0:
@@ -51,12 +52,12 @@ func ParseMemory(s string) (int64, error) {
 	return q.Value(), nil
 }
 
-// FormatCPU writes thousandths of a core as ParseCPU reads them: "100m", "2".
+// FormatCPU formats thousandths of a core for ParseCPU: "100m", "2".
 func FormatCPU(milli int64) string {
 	return resource.NewMilliQuantity(milli, resource.DecimalSI).String()
 }
 
-// FormatMemory writes bytes as ParseMemory reads them, exactly: "64Gi", "1000".
+// FormatMemory formats bytes for ParseMemory, without rounding: "64Gi", "1000".
 func FormatMemory(bytes int64) string {
 	return resource.NewQuantity(bytes, resource.BinarySI).String()
 }

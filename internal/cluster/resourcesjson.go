@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// amounts is Resources as files hold them, in Kubernetes' notation.
+// amounts is the JSON form of Resources, with quantities in Kubernetes' notation.
 type amounts struct {
 	CPU    scalar `json:"cpu,omitempty"`    // "500m" or 1.5
 	Memory scalar `json:"memory,omitempty"` // "64Gi" or bytes
@@ -16,11 +16,10 @@ type amounts struct {
 
 	GPUMilli int64 `json:"gpuMilli,omitempty"`
 
-	MilliCPU int64 `json:"milliCPU,omitempty"` // files of the first versions have it
+	MilliCPU int64 `json:"milliCPU,omitempty"` // read only, from files of the first versions
 }
 
-// scalar keeps a string or a number as it is written, so that what is wrong with it can be
-// said in its own words.
+// scalar holds a JSON string or number as text, so that error messages can quote it as written.
 type scalar string
 
 func (s *scalar) UnmarshalJSON(b []byte) error {
@@ -31,8 +30,8 @@ func (s *scalar) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON implements json.Marshaler: {"cpu":"16","memory":"64Gi","pods":110}. What is 0
-// is left out.
+// MarshalJSON implements json.Marshaler: {"cpu":"16","memory":"64Gi","pods":110}. Amounts of 0
+// are left out.
 func (r Resources) MarshalJSON() ([]byte, error) {
 	a := amounts{GPU: r.GPU, GPUMilli: r.GPUMilli, Pods: r.Pods}
 	if r.MilliCPU != 0 {
@@ -44,7 +43,8 @@ func (r Resources) MarshalJSON() ([]byte, error) {
 	return json.Marshal(a)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It is strict; every error begins with the field.
+// UnmarshalJSON implements json.Unmarshaler. It rejects unknown fields and negative amounts. Errors
+// begin with the name of the field.
 func (r *Resources) UnmarshalJSON(b []byte) error {
 	var a amounts
 	if err := DecodeStrict(b, &a); err != nil {
@@ -79,8 +79,8 @@ func (r *Resources) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// DecodeStrict decodes JSON and refuses fields that into does not have. Types that decode
-// themselves use it, for the strictness of the decoder around them ends at their door.
+// DecodeStrict decodes JSON and rejects fields that into does not have. Implementations of
+// json.Unmarshaler need it, because the setting of the outer decoder does not reach them.
 func DecodeStrict(b []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()

@@ -27,7 +27,7 @@ func TestResourcesJSON(t *testing.T) {
 	for text, say := range map[string]string{
 		`{"cpus":1}`:            `unknown field "cpus"`,
 		`{"cpu":"-1"}`:          `cpu: "-1" is negative`,
-		`{"memory":"1GB"}`:      `memory: "1GB" is no amount of memory`,
+		`{"memory":"1GB"}`:      `memory: "1GB" is not an amount of memory`,
 		`{"gpu":-1}`:            "gpu: -1 is negative",
 		`{"gpuMilli":-1}`:       "gpuMilli: -1 is negative",
 		`{"milliCPU":-1}`:       "milliCPU: -1 is negative",

@@ -61,8 +61,8 @@ func TestDecodeRefuses(t *testing.T) {
 	for say, text := range map[string]string{
 		`unknown field "most"`:                  "nodes: {min: 1, most: 2}",
 		`"cpus"`:                                "sizes: [{weight: 1, allocatable: {cpus: 1}}]",
-		`cpu: "much" is no amount of CPU`:       "sizes: [{weight: 1, allocatable: {cpu: much}}]",
-		`memory: "64GB" is no amount of memory`: "pools: [{count: 1, allocatable: {memory: 64GB}}]",
+		`cpu: "much" is not an amount of CPU`:       "sizes: [{weight: 1, allocatable: {cpu: much}}]",
+		`memory: "64GB" is not an amount of memory`: "pools: [{count: 1, allocatable: {memory: 64GB}}]",
 		"pods: -1 is negative":                  "pools: [{count: 1, allocatable: {pods: -1}}]",
 		`unknown field "request"`:               "shapes: [{name: a, request: {cpu: 1}}]",
 		`requests.cpu: "-1" is negative`:        "shapes: [{name: a, requests: {cpu: -1}}]",

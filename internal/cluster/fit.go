@@ -1,0 +1,106 @@
+package cluster
+
+import "slices"
+
+// Reason is why a pod does not fit a node. It is empty if the pod fits.
+type Reason string
+
+// The reasons, in the order in which Fit checks them.
+const (
+	Fits         Reason = ""
+	Cordoned     Reason = "node is unschedulable"
+	Untolerated  Reason = "untolerated taint"
+	SelectorMiss Reason = "node selector does not match"
+	WrongModel   Reason = "gpu model does not match"
+	TooManyPods  Reason = "too many pods"
+	NoCPU        Reason = "insufficient cpu"
+	NoMemory     Reason = "insufficient memory"
+	NoGPU        Reason = "insufficient gpu"
+	NoDevice     Reason = "no gpu device with room for the share"
+)
+
+// Fit applies those filters of kube-scheduler that these values can express: cordoned nodes,
+// taints, node selector and resources. It also checks the GPU model. A request for whole GPUs needs
+// as many idle devices, a share needs one device with room. If the devices of the node are not
+// known one by one, whole GPUs are only counted and no share fits.
+func (n *Node) Fit(p *Pod) Reason {
+	if n.Unschedulable {
+		return Cordoned
+	}
+	for _, t := range n.Taints {
+		if t.Effect != PreferNoSchedule && !tolerated(p.Tolerations, t) {
+			return Untolerated
+		}
+	}
+	for k, v := range p.NodeSelector {
+		if got, ok := n.Labels[k]; !ok || got != v {
+			return SelectorMiss
+		}
+	}
+	if len(p.GPUModels) > 0 && !slices.Contains(p.GPUModels, n.GPUModel) {
+		return WrongModel
+	}
+	r := &p.Requests
+	switch {
+	case n.Requested.Pods >= n.Allocatable.Pods:
+		return TooManyPods
+	case !fits(r.MilliCPU, n.Allocatable.MilliCPU-n.Requested.MilliCPU):
+		return NoCPU
+	case !fits(r.Memory, n.Allocatable.Memory-n.Requested.Memory):
+		return NoMemory
+	case r.GPU > 0 && !n.fitsDevices(r):
+		return NoGPU
+	case r.GPUMilli > 0 && !n.fitsDevices(r):
+		return NoDevice
+	}
+	return Fits
+}
+
+// Available reports whether the node admits pods without tolerations. Control-plane nodes usually
+// do not.
+func (n *Node) Available() bool { return n.Admits(nil) }
+
+// Admits reports whether the node admits pods with the given tolerations: it is not cordoned, and
+// each of its taints, except those with the effect PreferNoSchedule, is tolerated.
+func (n *Node) Admits(tolerations []Toleration) bool {
+	for _, t := range n.Taints {
+		if t.Effect != PreferNoSchedule && !tolerated(tolerations, t) {
+			return false
+		}
+	}
+	return !n.Unschedulable
+}
+
+// FitsOn reports whether a pod with requests r has room on the given devices of n: their number is
+// the one that r needs (one for a share, none without GPUs), and each has room.
+func (n *Node) FitsOn(r Resources, on DeviceSet) bool {
+	count, each := r.GPU, int64(DeviceMilli)
+	if r.GPUMilli > 0 {
+		count, each = 1, r.GPUMilli
+	}
+	if int64(on.Len()) != count || on>>len(n.GPUs) != 0 {
+		return false
+	}
+	for i, used := range n.GPUs {
+		if on.Has(i) && used+each > DeviceMilli {
+			return false
+		}
+	}
+	return true
+}
+
+// fitsDevices reports whether the devices of n have room for a request for GPUs.
+func (n *Node) fitsDevices(r *Resources) bool {
+	if r.GPU > 0 {
+		if n.GPUs == nil {
+			return r.GPU <= n.Allocatable.GPU-n.Requested.GPU
+		}
+		return r.GPU <= n.IdleDevices()
+	}
+	for _, used := range n.GPUs {
+		if used+r.GPUMilli <= DeviceMilli {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,17 @@
+package cluster
+
+// Snapshot is the state of a cluster at one decision. The order of its nodes changes between
+// decisions only if a node joins or leaves.
+type Snapshot struct {
+	Nodes []*Node
+}
+
+// Feasible appends to rows the indices of the nodes that p fits, in ascending order.
+func (s *Snapshot) Feasible(p *Pod, rows []int32) []int32 {
+	for i, n := range s.Nodes {
+		if n.Fit(p) == Fits {
+			rows = append(rows, int32(i))
+		}
+	}
+	return rows
+}

@@ -1,0 +1,48 @@
+package cluster
+
+// Effect is what a taint does to pods that do not tolerate it.
+type Effect string
+
+// The effects of Kubernetes. NoSchedule and NoExecute keep new pods off a node, PreferNoSchedule
+// does not.
+const (
+	NoSchedule       Effect = "NoSchedule"
+	PreferNoSchedule Effect = "PreferNoSchedule"
+	NoExecute        Effect = "NoExecute"
+)
+
+// Taint keeps pods off a node unless they tolerate it.
+type Taint struct {
+	Key    string `json:"key"`
+	Value  string `json:"value,omitempty"`
+	Effect Effect `json:"effect"`
+}
+
+// Toleration lets a pod run on nodes with matching taints. An empty Key matches every key and an
+// empty Effect every effect. With Exists, Value is ignored.
+type Toleration struct {
+	Key, Value string
+	Exists     bool
+	Effect     Effect
+}
+
+// tolerates reports whether t matches the taint x.
+func (t Toleration) tolerates(x Taint) bool {
+	if t.Effect != "" && t.Effect != x.Effect {
+		return false
+	}
+	if t.Key != "" && t.Key != x.Key {
+		return false
+	}
+	return t.Exists || (t.Key != "" && t.Value == x.Value)
+}
+
+// tolerated reports whether one of the tolerations matches the taint x.
+func tolerated(tolerations []Toleration, x Taint) bool {
+	for _, t := range tolerations {
+		if t.tolerates(x) {
+			return true
+		}
+	}
+	return false
+}
