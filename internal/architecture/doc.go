@@ -1,3 +1,3 @@
-// Package architecture holds the rules of which folder may import which, as a test: the
-// rooms of the house and the doors between them.
+// Package architecture holds tests of the module's structure: which folder may import which other
+// folder, and further rules that hold for the whole repository. It has no code besides tests.
 package architecture

@@ -1,5 +1,5 @@
-// Package cli holds what every command line of the project shares: flag spelling, the
-// flags that name a cluster and a log, and the way from an error to an exit code.
+// Package cli holds what all command lines of the project share: the flags for clusters and logging,
+// the spelling of flags, and running an application until it ends or is interrupted.
 package cli
 
 import (
@@ -20,7 +20,7 @@ import (
 	"gnnsched/internal/logging"
 )
 
-// ClusterFlags are --kubeconfig and --context, as in kubectl.
+// ClusterFlags returns the flags --kubeconfig and --context, which work as in kubectl.
 func ClusterFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "kubeconfig", Usage: "kubeconfig `FILE`; default: $KUBECONFIG, else the simulated cluster's, else ~/.kube/config"},
@@ -28,12 +28,12 @@ func ClusterFlags() []cli.Flag {
 	}
 }
 
-// Target reads the flags of ClusterFlags.
+// Target returns the cluster that the flags of ClusterFlags name.
 func Target(c *cli.Context) kubeconfig.Target {
 	return kubeconfig.Target{Kubeconfig: c.String("kubeconfig"), Context: c.String("context")}
 }
 
-// LogFlags are --log-dir and --log-level.
+// LogFlags returns the flags --log-dir and --log-level.
 func LogFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "log-dir", Value: "logs", Usage: "`DIR`ectory of the log file; empty for none"},
@@ -41,8 +41,8 @@ func LogFlags() []cli.Flag {
 	}
 }
 
-// Log sets up logging for a command from the flags of LogFlags. quiet keeps it off the
-// screen, for commands that draw on it.
+// Log sets up logging as the flags of LogFlags say. With quiet, nothing is logged to the screen,
+// because the command draws on it. The caller closes the io.Closer at the end.
 func Log(c *cli.Context, component string, quiet bool) (zerolog.Logger, io.Closer, error) {
 	return logging.Setup(logging.Config{
 		Component: component, Dir: c.String("log-dir"), Level: c.String("log-level"), Quiet: quiet,
@@ -50,43 +50,40 @@ func Log(c *cli.Context, component string, quiet bool) (zerolog.Logger, io.Close
 	})
 }
 
-// IsTerminal tells whether f is a terminal that a person reads.
+// IsTerminal reports whether f is a terminal.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// DashFlags rewrites the underscore spelling of long flags (--cpu_load) to the dashed one,
-// so that command lines written for similar tools work. Values are left alone.
-func DashFlags(args []string) []string {
+// dashFlags replaces underscores by dashes in the names of long flags (--cpu_load), so that command
+// lines written for similar tools work. It leaves values alone.
+func dashFlags(args []string) []string {
 	out := make([]string, len(args))
 	for i, a := range args {
 		if a == "--" {
 			copy(out[i:], args[i:])
 			break
 		}
-		if strings.HasPrefix(a, "--") {
-			name, value, eq := strings.Cut(a, "=")
-			a = strings.ReplaceAll(name, "_", "-")
-			if eq {
-				a += "=" + value
-			}
-		}
 		out[i] = a
+		if strings.HasPrefix(a, "--") {
+			name, _, _ := strings.Cut(a, "=")
+			out[i] = strings.ReplaceAll(name, "_", "-") + a[len(name):]
+		}
 	}
 	return out
 }
 
-// Run runs app with args (args[0] is the program) until it ends or the first SIGINT or
-// SIGTERM cancels its context; a second signal kills the process. It returns the exit code
-// after reporting the error on the app's ErrWriter.
+// Run runs app with args (args[0] is the program), reports its error on the app's ErrWriter and
+// returns the exit code. The first SIGINT or SIGTERM cancels the app's context, the second one kills
+// the process.
 func Run(app *cli.App, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // so that the second signal has its default effect
+	context.AfterFunc(ctx, stop) // restores the default effect for the second signal
 	return RunContext(ctx, app, args)
 }
 
-// RunContext is Run without the signals.
+// RunContext is Run with a context that the caller cancels, in place of the signals.
 func RunContext(ctx context.Context, app *cli.App, args []string) int {
-	app.ExitErrHandler = func(*cli.Context, error) {} // codes are decided below, in one place
+	app.ExitErrHandler = func(*cli.Context, error) {} // exit.Code below decides
 	app.OnUsageError = usageError
 	for _, sub := range app.Commands {
 		sub.OnUsageError = usageError
@@ -97,7 +94,7 @@ func RunContext(ctx context.Context, app *cli.App, args []string) int {
 	if app.ErrWriter == nil {
 		app.ErrWriter = os.Stderr
 	}
-	err := app.RunContext(ctx, DashFlags(args))
+	err := app.RunContext(ctx, dashFlags(args))
 	if err != nil && ctx.Err() != nil {
 		err = interrupted(err)
 	}
@@ -105,19 +102,19 @@ func RunContext(ctx context.Context, app *cli.App, args []string) int {
 	return exit.Code(err)
 }
 
-// interrupted is the error of a command that was told to stop: the code for that, and the
-// error's own words unless it only says that the context ended.
+// interrupted gives the error of an interrupted command its exit code. It replaces an error that only
+// says that the context was cancelled by "interrupted".
 func interrupted(err error) error {
 	if e := (*exit.Error)(nil); errors.As(err, &e) {
 		return err
 	}
-	if errors.Is(err, context.Canceled) && (err == context.Canceled || !joined(err)) { //nolint:errorlint // the bare error
+	if errors.Is(err, context.Canceled) && (err == context.Canceled || !joined(err)) { //nolint:errorlint // only the unwrapped error
 		err = errors.New("interrupted")
 	}
 	return exit.New(exit.Interrupted, err, "")
 }
 
-// joined tells whether err holds several errors, of which the cancellation is but one.
+// joined reports whether err joins several errors, so that it says more than the cancellation.
 func joined(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if m, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // walking the chain

@@ -14,7 +14,7 @@ import (
 )
 
 func TestDashFlags(t *testing.T) {
-	got := DashFlags([]string{"runsim", "--cpu_load", "0.2", "--scheduler_name=my_name", "-n", "a_b", "file_name", "--", "--left_alone"})
+	got := dashFlags([]string{"runsim", "--cpu_load", "0.2", "--scheduler_name=my_name", "-n", "a_b", "file_name", "--", "--left_alone"})
 	want := []string{"runsim", "--cpu-load", "0.2", "--scheduler-name=my_name", "-n", "a_b", "file_name", "--", "--left_alone"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -48,8 +48,8 @@ func TestRunContextCodes(t *testing.T) {
 	}
 }
 
-// A command that was interrupted and then failed says how it failed: "interrupted" alone
-// would hide that its work is lost.
+// The error of a command that was interrupted and then failed is reported: "interrupted" alone would
+// hide it.
 func TestInterruptionHidesNoError(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

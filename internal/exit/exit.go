@@ -1,5 +1,5 @@
-// Package exit is how a command of gnnsched ends: the documented exit codes, and an
-// error that carries one of them together with the next step for the user.
+// Package exit defines the exit codes of gnnsched's commands, and an error type that carries an exit
+// code and a hint for the user.
 package exit
 
 import (
@@ -9,20 +9,20 @@ import (
 	"io"
 )
 
-// The exit codes that the commands document. Scripts rely on them.
+// The exit codes. They are documented, and scripts rely on them.
 const (
 	OK          = 0   // success
-	Internal    = 1   // a fault of ours, or one we do not know better
+	Internal    = 1   // any other error
 	Usage       = 2   // wrong flag, argument or configuration file
 	Unreachable = 3   // the cluster does not answer
 	Kubeconfig  = 4   // no kubeconfig, or no such context in it
-	Checkpoint  = 5   // a checkpoint that cannot be read or does not fit
+	Checkpoint  = 5   // a checkpoint cannot be read or does not fit
 	Gate        = 99  // a threshold was missed
 	Interrupted = 130 // Ctrl-C or SIGTERM
 )
 
-// Error is an error that decides the exit code. Err says what failed and why; Hint says
-// what the user can do next, and may be empty.
+// Error is an error with an exit code. Err says what failed and why. Hint says what the user can do
+// next; it may be empty.
 type Error struct {
 	Code int
 	Err  error
@@ -32,10 +32,10 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap implements the errors.Unwrap convention.
+// Unwrap returns Err, for errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }
 
-// New returns an Error with the given code and hint around err.
+// New returns an Error that wraps err.
 func New(code int, err error, hint string) *Error { return &Error{Code: code, Err: err, Hint: hint} }
 
 // Usagef returns a usage error (code 2) with a formatted message and no hint.
@@ -43,8 +43,8 @@ func Usagef(format string, a ...any) *Error {
 	return &Error{Code: Usage, Err: fmt.Errorf(format, a...)}
 }
 
-// Code returns the exit code that err stands for: 0 for nil, 130 for a cancelled context,
-// the code of an *Error in its chain, 1 otherwise.
+// Code returns the exit code for err: OK for nil, the code of an *Error in its chain, else
+// Interrupted for a cancelled context, else Internal.
 func Code(err error) int {
 	var e *Error
 	switch {
@@ -58,8 +58,8 @@ func Code(err error) int {
 	return Internal
 }
 
-// Report writes err the way every command shows it: "prog: error: what and why" and, where
-// one is known, "prog: hint: the next step".
+// Report writes err to w as "prog: error: what and why" and, if it has a hint, a second line
+// "prog: hint: the next step". It writes nothing for nil.
 func Report(w io.Writer, prog string, err error) {
 	if err == nil {
 		return

@@ -1,11 +1,15 @@
-// Package fragmentation says how fragmented the GPUs of a node are: how much of what is idle on them is
-// of no use to the pods that usually come. Weng et al., Beware of Fragmentation: Scheduling
-// GPU-Sharing Workloads with Fragmentation Gradient Descent, USENIX ATC 2023.
+// Package fragmentation measures how fragmented the GPUs of a node are: how much of their idle
+// capacity cannot be used by the pods that typically arrive. The measure is that of Weng et al.,
+// Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent,
+// USENIX ATC 2023.
 //
-// What usually comes are the typical pods of a workload: its commonest shapes with how often
-// each comes. For one typical pod that asks for GPU and a node that can host it, the idle
-// thousandths on the devices that are too small for it are fragmented; on a node that cannot
-// host it (for want of CPU, devices or the model), and for a typical pod that asks for no GPU,
-// all that is idle. A node's fragmentation F is the sum of that over the typical pods,
-// weighted by how often each comes; it lies between 0 and what is idle.
+// The typical pods of a workload are its most frequent shapes, each with its frequency. For one
+// typical pod and one node, the fragmented capacity is
+//
+//   - all idle capacity, if the pod requests no GPU, or if the node cannot host it because CPU,
+//     devices or the GPU model are missing;
+//   - otherwise, the idle capacity of the devices that are too small for the pod.
+//
+// The fragmentation F of a node is the sum over the typical pods, weighted by their frequencies.
+// It is measured in thousandths of a device, and lies between 0 and the idle capacity.
 package fragmentation

@@ -8,12 +8,13 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Fragmentation is F of a node as it is, in thousandths of a device.
+// Fragmentation returns the fragmentation F of a node, in thousandths of a device.
 func (t *Typical) Fragmentation(n *cluster.Node) float64 {
 	return t.After(n, cluster.Resources{}, 0)
 }
 
-// After is F of a node once a pod that asks for r runs there on the given devices.
+// After returns the fragmentation F that a node would have with one more pod, which requests r and
+// runs on the given devices.
 func (t *Typical) After(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) float64 {
 	if t == nil {
 		return 0
@@ -33,11 +34,11 @@ func (t *Typical) After(n *cluster.Node, r cluster.Resources, on cluster.DeviceS
 		return 0
 	}
 	cpu := n.Allocatable.MilliCPU - n.Requested.MilliCPU - r.MilliCPU
-	return t.of(n.GPUModel).fragmentation(cpu, rooms, idle)
+	return t.tableOf(n.GPUModel).fragmentation(cpu, rooms, idle)
 }
 
-// of is the table of a model.
-func (t *Typical) of(model string) *table {
+// tableOf returns the table for a GPU model, and makes it at the first call.
+func (t *Typical) tableOf(model string) *table {
 	if known := (*t.tables.Load())[model]; known != nil {
 		return known
 	}
@@ -51,18 +52,19 @@ func (t *Typical) of(model string) *table {
 	return all[model]
 }
 
-// table is the typical pods as the nodes of one model see them.
+// table holds the typical pods in the form that nodes of one GPU model need.
 type table struct {
-	never  float64 // frequency of the pods that no node of the model hosts, or that ask for no GPU
+	never  float64 // frequency of the pods that reject the model or request no GPU
 	groups []group
 }
 
-// group is the typical pods that ask for the same GPUs, by ascending CPU.
+// group holds the typical pods that request the same GPUs.
 type group struct {
-	devices, milli int64
-	frequency      float64
-	cpu            []int64   // what the pods ask for, ascending
-	upTo           []float64 // frequency of those that ask for no more than that
+	devices   int64     // number of devices
+	milli     int64     // thousandths of each device
+	frequency float64   // of all pods of the group
+	cpu       []int64   // the pods' requests, in thousandths of a core, ascending
+	upTo      []float64 // frequency of the pods that request at most cpu, for each entry of cpu
 }
 
 func newTable(pods []Pod, model string) *table {
@@ -83,17 +85,19 @@ func newTable(pods []Pod, model string) *table {
 		}
 		g := &t.groups[last]
 		g.frequency += p.Frequency
-		g.cpu, g.upTo = append(g.cpu, p.MilliCPU), append(g.upTo, g.frequency)
+		g.cpu = append(g.cpu, p.MilliCPU)
+		g.upTo = append(g.upTo, g.frequency)
 	}
 	return t
 }
 
-// fragmentation is F of a node with so much CPU and such devices left; idle is their sum.
+// fragmentation returns F of a node with the given free CPU (thousandths of a core) and free part of
+// each device (rooms, thousandths). idle is the sum of rooms.
 func (t *table) fragmentation(cpu int64, rooms []int64, idle int64) float64 {
 	f := t.never * float64(idle)
 	for i := range t.groups {
 		g := &t.groups[i]
-		var fit, small int64 // devices that are large enough; what is left on the others
+		var fit, small int64 // number of devices with enough room; idle capacity of the others
 		for _, room := range rooms {
 			if room >= g.milli {
 				fit++
@@ -110,9 +114,9 @@ func (t *table) fragmentation(cpu int64, rooms []int64, idle int64) float64 {
 	return f
 }
 
-// hosted is the frequency of the group's pods that so much CPU is enough for.
+// hosted returns the frequency of the group's pods that request at most the given CPU.
 func (g *group) hosted(cpu int64) float64 {
-	for i := len(g.cpu) - 1; i >= 0; i-- { // the lists are short, and most nodes have CPU for most pods
+	for i := len(g.cpu) - 1; i >= 0; i-- { // the list is short, and most nodes have CPU for most pods
 		if g.cpu[i] <= cpu {
 			return g.upTo[i]
 		}

@@ -10,43 +10,43 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Demand is so many pods of a workload that ask for the same.
+// Demand is a number of pods of a workload with equal requests.
 type Demand struct {
 	Requests cluster.Resources
-	Models   []string // GPU models that may serve them; empty: any
-	Count    float64  // how many, or how often they come relative to the others
+	Models   []string // GPU models that the pods accept; empty: any
+	Count    float64  // number of pods, or their frequency relative to other demands
 }
 
 // Pod is a typical pod.
 type Pod struct {
-	MilliCPU  int64
-	Devices   int64    // GPU devices that it is on; 0 for a pod without
-	Milli     int64    // what it takes of each, in thousandths: 1000, or less for a share
-	Models    []string // that may serve it; empty: any
-	Frequency float64  // over all typical pods it adds up to 1
+	MilliCPU  int64    // requested thousandths of a core
+	Devices   int64    // requested GPU devices; 0 for a pod without GPU
+	Milli     int64    // requested thousandths of each device: 1000, or less for a share
+	Models    []string // GPU models that the pod accepts; empty: any
+	Frequency float64  // relative; the frequencies of all typical pods add up to 1
 }
 
-// Cover is the part of a workload's pods that its typical pods are, at least.
-const Cover = 0.95
+// cover is the fraction of a workload's pods that its typical pods represent, at least.
+const cover = 0.95
 
-// MaxShapes is how many shapes are typical at most, which bounds what judging a node costs. The
-// openb traces have 35 to 74.
-const MaxShapes = 512
+// maxShapes bounds the number of typical pods, and so the time to measure a node. The openb traces
+// have 35 to 74 shapes.
+const maxShapes = 512
 
-// Typical are the typical pods of a workload. To its users it does not change; it may be shared.
-// The nil value stands for a workload that is not known: nothing is fragmented.
+// Typical holds the typical pods of a workload. It is safe for concurrent use. The nil value stands
+// for an unknown workload, for which nothing is fragmented.
 type Typical struct {
 	pods []Pod
 
-	// tables are those of the models of nodes, made when first asked for: pods may name any
-	// number of models that no node has. The map is replaced, never changed.
+	// tables holds a table for each GPU model of the nodes that were measured, but not for models
+	// that only pods name. The map is replaced, never modified; making guards the replacement.
 	tables atomic.Pointer[map[string]*table]
 	making sync.Mutex
 }
 
-// NewTypical finds the typical pods of a workload: the shapes (CPU, devices, thousandths,
-// models) of the highest counts, equals in the order in which they come, until they cover
-// Cover of the pods or are MaxShapes. It is nil where there are none.
+// NewTypical finds the typical pods of a workload. It takes its shapes (CPU, devices, thousandths
+// and models) in the order of descending counts, equal ones in their order in workload, until they
+// cover 95 % of the pods or there are 512. It returns nil if the workload has no pods.
 func NewTypical(workload []Demand) *Typical {
 	pods := count(workload)
 	var total, covered float64
@@ -58,7 +58,7 @@ func NewTypical(workload []Demand) *Typical {
 	}
 	slices.SortStableFunc(pods, func(a, b Pod) int { return cmp.Compare(b.Frequency, a.Frequency) })
 	for i, p := range pods {
-		if covered += p.Frequency; covered >= Cover*total || i+1 == MaxShapes {
+		if covered += p.Frequency; covered >= cover*total || i+1 == maxShapes {
 			pods = pods[:i+1]
 			break
 		}
@@ -71,7 +71,8 @@ func NewTypical(workload []Demand) *Typical {
 	return t
 }
 
-// count adds up the pods of each shape, in the order in which shapes come.
+// count adds up the pods of each shape. The result has the order of first appearance; Frequency
+// holds the counts.
 func count(workload []Demand) []Pod {
 	type shape struct {
 		cpu, devices, milli int64
@@ -86,15 +87,16 @@ func count(workload []Demand) []Pod {
 		i, known := row[key]
 		if !known {
 			i = len(pods)
-			row[key], pods = i, append(pods, p)
+			row[key] = i
+			pods = append(pods, p)
 		}
 		pods[i].Frequency += d.Count
 	}
 	return pods
 }
 
-// Devices is on how many devices a pod is that asks for r, and what it takes of each in
-// thousandths.
+// Devices returns the number of devices of a pod that requests r, and the thousandths of each that
+// it takes.
 func Devices(r cluster.Resources) (devices, milli int64) {
 	switch {
 	case r.GPU > 0:
@@ -105,7 +107,7 @@ func Devices(r cluster.Resources) (devices, milli int64) {
 	return 0, 0
 }
 
-// Pods are the typical pods, the commonest first.
+// Pods returns the typical pods, the most frequent first.
 func (t *Typical) Pods() []Pod {
 	if t == nil {
 		return nil

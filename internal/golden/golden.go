@@ -1,5 +1,5 @@
-// Package golden compares what a test got with a file under testdata, or writes the file
-// when the test runs with -update. Only tests import it.
+// Package golden compares the output of a test with a file under testdata. With the flag -update,
+// tests write the files instead. Only tests import it.
 package golden
 
 import (
@@ -14,7 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// Check fails the test where got differs from testdata/name. With -update it writes the file first.
+// Check fails the test if got differs from the file testdata/name. With -update it writes the file
+// first.
 func Check(t testing.TB, name, got string) {
 	t.Helper()
 	path := pathOf(name)
@@ -27,14 +28,14 @@ func Check(t testing.TB, name, got string) {
 		}
 	}
 	want := Read(t, name)
-	// By lines: as one string, text with terminal colours would be compared as bytes.
+	// Compare lines, because cmp shows one string with terminal colours as bytes.
 	if d := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); d != "" {
-		t.Errorf("%s (go test -update rewrites it), -want +got:\n%s", path, d)
+		t.Errorf("%s differs (go test -update rewrites it), -want +got:\n%s", path, d)
 	}
 }
 
-// Read returns the golden file testdata/name, for tests that compare in a way of their own. It is empty
-// where there is none and -update is given.
+// Read returns the golden file testdata/name, for tests with a comparison of their own. With -update, a
+// missing file is empty.
 func Read(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(pathOf(name))

@@ -1,5 +1,5 @@
-// Package logging sets up the one logger of a process: zerolog to a human on stderr and as
-// JSON lines to a file under logs/, with Kubernetes' own klog bridged into the same stream.
+// Package logging sets up the logger of a process. It writes lines for people to stderr and JSON lines
+// to a file, with zerolog. The messages that Kubernetes' libraries send to klog go to the same places.
 package logging
 
 import (
@@ -17,22 +17,22 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// Config says where a process logs to.
+// Config says where and how much a process logs.
 type Config struct {
-	Component string    // names the file, and the "component" field of every line
-	Dir       string    // directory of the log file; empty means no file
+	Component string    // name of the file without ".log", and the field "component" of every line
+	Dir       string    // directory of the log file; empty: no file
 	Level     string    // debug, info, warn or error
-	Stderr    io.Writer // where a human reads; nil means os.Stderr
-	Quiet     bool      // nothing on Stderr: a view owns the screen
-	NoColor   bool      // no colours on Stderr (NO_COLOR, or not a terminal)
+	Stderr    io.Writer // nil: os.Stderr
+	Quiet     bool      // nothing to Stderr, for commands that draw on the screen
+	NoColor   bool      // no colours on Stderr
 }
 
-// Setup builds the logger and routes klog to it. The closer flushes and closes the file. A
+// Setup makes the logger and routes klog to it. The io.Closer closes the file. An unknown level or a
 // directory that cannot be written is a usage error (exit code 2).
 func Setup(c Config) (zerolog.Logger, io.Closer, error) {
 	level, err := zerolog.ParseLevel(c.Level)
 	if err != nil || c.Level == "" {
-		return zerolog.Nop(), nil, exit.New(exit.Usage, fmt.Errorf("log level %q is not known", c.Level), "use debug, info, warn or error")
+		return zerolog.Nop(), nil, exit.New(exit.Usage, fmt.Errorf("unknown log level %q", c.Level), "use debug, info, warn or error")
 	}
 	if c.Stderr == nil {
 		c.Stderr = os.Stderr
@@ -47,7 +47,8 @@ func Setup(c Config) (zerolog.Logger, io.Closer, error) {
 		if err != nil {
 			return zerolog.Nop(), nil, err
 		}
-		writers, closer = append(writers, f), f
+		writers = append(writers, f)
+		closer = f
 	}
 	log := zerolog.New(zerolog.MultiLevelWriter(writers...)).Level(level).With().Timestamp().Str("component", c.Component).Logger()
 	bridgeKlog(log)
@@ -57,7 +58,7 @@ func Setup(c Config) (zerolog.Logger, io.Closer, error) {
 func openFile(dir, component string) (*os.File, error) {
 	hint := "choose a directory that you can write to with --log-dir, or --log-dir='' for no file"
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("make the log directory: %w", err), hint)
+		return nil, exit.New(exit.Usage, fmt.Errorf("create the log directory: %w", err), hint)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, component+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -66,13 +67,13 @@ func openFile(dir, component string) (*os.File, error) {
 	return f, nil
 }
 
-// Ours is the name of klog loggers that carry the project's own lines: code that runs inside
-// Kubernetes' uses klog as that does, but has something to say to our users.
-const Ours = "gnnsched"
+// ProjectLogger is the name of the klog loggers of this project's own code. Code that runs inside
+// kube-scheduler logs to klog; the name tells its messages from those of Kubernetes.
+const ProjectLogger = "gnnsched"
 
-// bridgeKlog sends klog, which all of Kubernetes' own code writes to, through log. klog's
-// V(0) is chatter for our users ("starting controller …"), so it shows with debug alone,
-// unless the logger is of the name Ours.
+// bridgeKlog sends klog's messages to log. Kubernetes logs much that is of no interest to users at
+// klog's lowest verbosity ("starting controller …"), so its messages below a warning appear only at
+// level debug. Messages of ProjectLogger keep their level.
 func bridgeKlog(log zerolog.Logger) {
 	zerologr.NameFieldName = "logger"
 	zerologr.VerbosityFieldName = ""
@@ -82,24 +83,25 @@ func bridgeKlog(log zerolog.Logger) {
 	}
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	klog.SetLoggerWithOptions(logr.New(bridge{zerologr.NewLogSink(&sink), zerologr.NewLogSink(&log)}), klog.ContextualLogger(true)) // or names are lost
+	klog.SetLoggerWithOptions(logr.New(bridge{zerologr.NewLogSink(&sink), zerologr.NewLogSink(&log)}), klog.ContextualLogger(true)) // otherwise klog drops loggers' names
 }
 
-// bridge is Kubernetes' log sink, which turns into ours once a logger is named so.
+// bridge is the log sink of Kubernetes' loggers. A logger named ProjectLogger gets the sink project
+// instead.
 type bridge struct {
 	logr.LogSink
-	ours logr.LogSink
+	project logr.LogSink
 }
 
 // WithValues implements logr.LogSink.
 func (b bridge) WithValues(pairs ...any) logr.LogSink {
-	return bridge{b.LogSink.WithValues(pairs...), b.ours.WithValues(pairs...)}
+	return bridge{b.LogSink.WithValues(pairs...), b.project.WithValues(pairs...)}
 }
 
 // WithName implements logr.LogSink.
 func (b bridge) WithName(name string) logr.LogSink {
-	if name == Ours {
-		return b.ours
+	if name == ProjectLogger {
+		return b.project
 	}
-	return bridge{b.LogSink.WithName(name), b.ours} // whatever it was part of, it is ours
+	return bridge{b.LogSink.WithName(name), b.project}
 }

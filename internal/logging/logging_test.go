@@ -27,7 +27,7 @@ func TestSetupWritesFileAndBridgesKlog(t *testing.T) {
 	klog.InfoS("chatter")
 	framework := klog.LoggerWithValues(klog.LoggerWithName(klog.Background(), "framework"), "profile", "gnn")
 	framework.Info("chatter")
-	klog.LoggerWithName(framework, Ours).Info("Network loaded")
+	klog.LoggerWithName(framework, ProjectLogger).Info("Network loaded")
 	klog.Flush()
 	if err := closer.Close(); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestSetupWritesFileAndBridgesKlog(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	if len(lines) != 3 {
-		t.Fatalf("want our line, klog's error and our line by klog, got %d lines:\n%s", len(lines), b)
+		t.Fatalf("want the zerolog line, klog's error and the project's klog line, got %d lines:\n%s", len(lines), b)
 	}
 	for _, l := range lines {
 		var m map[string]any
@@ -50,7 +50,7 @@ func TestSetupWritesFileAndBridgesKlog(t *testing.T) {
 		}
 	}
 	if !strings.Contains(lines[2], `"profile":"gnn"`) || !strings.Contains(lines[2], "Network loaded") || strings.Contains(lines[2], "kubernetes") {
-		t.Errorf("not as our own: %q", lines[2])
+		t.Errorf("not logged as the project's own: %q", lines[2])
 	}
 	if !strings.Contains(lines[1], `"source":"kubernetes"`) || !strings.Contains(stderr.String(), "hello") {
 		t.Errorf("bridge or console missing: %q, stderr %q", lines[1], stderr.String())

@@ -17,7 +17,7 @@ func asks(cpu, gpu, milli int64) cluster.Resources {
 	return cluster.Resources{MilliCPU: cpu, GPU: gpu, GPUMilli: milli, Pods: 1}
 }
 
-// node has so much CPU left, and so many thousandths of each device in use.
+// node returns a node with the given free CPU and used thousandths of each device.
 func node(cpu int64, model string, used ...int64) *cluster.Node {
 	return &cluster.Node{Allocatable: cluster.Resources{MilliCPU: cpu, GPU: int64(len(used)), Pods: 10}, GPUModel: model, GPUs: used}
 }
@@ -27,25 +27,24 @@ func TestTypicalPods(t *testing.T) {
 		{asks(4, 1, 0), nil, 10}, {asks(1, 0, 0), nil, 30}, {asks(4, 1, 0), []string{"T4"}, 10}, {asks(2, 0, 500), nil, 20},
 		{asks(4, 1, 0), nil, 26}, {cluster.Resources{MilliCPU: 1, Memory: 5}, nil, 1}, {asks(9, 8, 0), nil, 3},
 	}).Pods()
-	// 97 of 100: one device 36, no GPU 31 (memory is no part of a shape), a share 20, T4 10.
+	// 97 of 100 pods: one device 36, no GPU 31 (memory does not distinguish shapes), a share 20, T4 10.
 	want := []Pod{{4, 1, 1000, nil, 36. / 97}, {1, 0, 0, nil, 31. / 97}, {2, 1, 500, nil, 20. / 97}, {4, 1, 1000, []string{"T4"}, 10. / 97}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 	if NewTypical(nil) != nil || NewTypical([]Demand{{asks(1, 0, 0), nil, 0}}) != nil {
-		t.Error("typical pods of nothing")
+		t.Error("an empty workload has typical pods")
 	}
 	equals := NewTypical([]Demand{{asks(3, 0, 0), nil, 5}, {asks(1, 0, 0), nil, 5}, {asks(2, 0, 0), nil, 5}}).Pods()
 	if len(equals) != 3 || equals[0].MilliCPU != 3 || equals[1].MilliCPU != 1 {
-		t.Errorf("equals are not in their order: %v", equals)
+		t.Errorf("equal counts are not in the order of the workload: %v", equals)
 	}
 }
 
-// Whatever pods ask for, and whatever models they name, the typical pods are a bounded number, and
-// what nodes of their models are judged by is made for these alone.
+// The number of typical pods is bounded, and tables are made only for the models of measured nodes.
 func TestTypicalPodsAreBounded(t *testing.T) {
 	var many []Demand
-	for i := range int64(4 * MaxShapes) {
+	for i := range int64(4 * maxShapes) {
 		var models []string
 		for j := range 32 {
 			models = append(models, fmt.Sprint(i, "-", j))
@@ -55,7 +54,7 @@ func TestTypicalPodsAreBounded(t *testing.T) {
 	many = append(many, Demand{asks(7, 0, 500), []string{"T4"}, 2})
 	typical := NewTypical(many)
 	pods := typical.Pods()
-	if len(pods) != MaxShapes || pods[0].MilliCPU != 7 {
+	if len(pods) != maxShapes || pods[0].MilliCPU != 7 {
 		t.Fatalf("%d typical pods, the first %+v", len(pods), pods[0])
 	}
 	var sum float64
@@ -66,21 +65,21 @@ func TestTypicalPodsAreBounded(t *testing.T) {
 		t.Errorf("the frequencies add up to %v", sum)
 	}
 	if made := len(*typical.tables.Load()); made != 0 {
-		t.Errorf("%d models were looked at before any node was", made)
+		t.Errorf("%d tables before any node was measured", made)
 	}
-	want := 600 * (1 - pods[0].Frequency) // nothing but the share fits
+	want := 600 * (1 - pods[0].Frequency) // only the share fits
 	for range 2 {
 		if got := typical.Fragmentation(node(100, "T4", 400)); math.Abs(got-want) > 1e-9 {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	}
 	if made := len(*typical.tables.Load()); made != 1 {
-		t.Errorf("%d models were looked at for nodes of one", made)
+		t.Errorf("%d tables for nodes of one model", made)
 	}
 }
 
-// Typical pods are shared: between them, goroutines see what one alone sees.
-func TestTypicalPodsAreShared(t *testing.T) {
+// Concurrent calls return what sequential ones do.
+func TestConcurrentUse(t *testing.T) {
 	workload := []Demand{{asks(1000, 1, 0), []string{"T4", "7"}, 3}, {asks(2000, 0, 500), nil, 2}}
 	shared, alone := NewTypical(workload), NewTypical(workload)
 	var group sync.WaitGroup
@@ -88,7 +87,7 @@ func TestTypicalPodsAreShared(t *testing.T) {
 		group.Go(func() {
 			for i := range 50 {
 				n := node(1500, fmt.Sprint(i%10), 400, 0)
-				want := 0.4*1600 + 0.6*1600 // too little CPU for a share; other models serve no whole pod
+				want := 0.4*1600 + 0.6*1600 // too little CPU for the share; the whole pod rejects the model
 				if i%10 == 7 {
 					want = 0.4*1600 + 0.6*600
 				}
@@ -104,7 +103,7 @@ func TestTypicalPodsAreShared(t *testing.T) {
 	}
 }
 
-// By hand, from the definition.
+// The wanted values are computed by hand from the definition in the package comment.
 func TestFragmentation(t *testing.T) {
 	typical := NewTypical([]Demand{
 		{asks(4000, 1, 0), nil, 40},                    // a whole device
@@ -121,11 +120,11 @@ func TestFragmentation(t *testing.T) {
 		{"idle, another model", node(8000, "A10", 0, 0), (0.1 + 0.2) * 2000},
 		{"full", node(8000, "T4", 1000, 1000), 0},
 		{"no GPU at all", node(8000, ""), 0},
-		// 600 + 1000 are left: whole 600 too small; none: 1600; half: both fit; two: 1600.
+		// 600 and 1000 are idle. Whole device: 600 is too small. No GPU: 1600. Half: both fit. Two: 1600.
 		{"one shared", node(8000, "T4", 400, 0), 0.4*600 + 0.1*1600 + 0 + 0.2*1600},
-		// 400 are left, on which nothing fits.
+		// 400 are idle, and no pod fits.
 		{"too little left", node(8000, "T4", 600), 400},
-		// CPU for the halves and for two devices, not for a whole one.
+		// CPU is enough for the half and for two devices, not for the whole one.
 		{"CPU for some", node(3000, "T4", 0, 700, 0), 0.4*2300 + 0.1*2300 + 0.3*300 + 0.2*300},
 		{"no CPU", node(0, "T4", 0, 0), 2000},
 	} {
@@ -139,12 +138,12 @@ func TestFragmentation(t *testing.T) {
 	}
 	var unknown *Typical
 	if unknown.Fragmentation(n) != 0 || unknown.Pods() != nil {
-		t.Error("an unknown workload fragments")
+		t.Error("fragmentation of an unknown workload")
 	}
 }
 
-// F is what the definition gives pod by pod, and lies between 0 and what is idle; After is the
-// F that the node then has.
+// Fragmentation agrees with the definition evaluated pod by pod, and lies between 0 and the idle
+// capacity. After returns the fragmentation that the node has once the pod runs there.
 func TestFragmentationIsItsDefinition(t *testing.T) {
 	models := []string{"T4", "P100", "A10"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -190,7 +189,7 @@ func drawModels(t *rapid.T, from []string) []string {
 	return from[:rapid.IntRange(1, len(from)).Draw(t, "models")]
 }
 
-// byDefinition is F without any of the groups that make it fast.
+// byDefinition evaluates F pod by pod, without the tables.
 func byDefinition(pods []Pod, n *cluster.Node) (f float64) {
 	for _, p := range pods {
 		var fit, small, idle int64
