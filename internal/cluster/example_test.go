@@ -13,7 +13,7 @@ func ExampleNode_Fit() {
 		Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, GPU: 2, Pods: 110},
 		GPUModel:    "T4",
 		GPUs:        make([]int64, 2), // two idle devices
-		Generation:  1,
+		Version:     cluster.NextVersion(),
 	}
 	share := &cluster.Pod{
 		Name:      "share",

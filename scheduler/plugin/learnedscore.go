@@ -15,6 +15,7 @@ import (
 
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/policy/heuristic"
 )
 
@@ -287,7 +288,9 @@ func (p *learnedScore) forget(d decider) {
 const logAgain = 10 * time.Second
 
 // logger names our own log lines, so that a filter for Kubernetes' lines lets them through.
-func logger(ctx context.Context) klog.Logger { return klog.FromContext(ctx).WithName("gnnsched") }
+func logger(ctx context.Context) klog.Logger {
+	return klog.FromContext(ctx).WithName(logging.ProjectLogger)
+}
 
 func (p *learnedScore) complain(ctx context.Context, s *scoring, reason string, err error, what string) {
 	if last, before := p.complained[reason]; before && time.Since(last) < logAgain {
