@@ -59,18 +59,18 @@ func TestExampleInComment(t *testing.T) {
 
 func TestDecodeRefuses(t *testing.T) {
 	for say, text := range map[string]string{
-		`unknown field "most"`:                  "nodes: {min: 1, most: 2}",
-		`"cpus"`:                                "sizes: [{weight: 1, allocatable: {cpus: 1}}]",
-		`cpu: "much" is not an amount of CPU`:       "sizes: [{weight: 1, allocatable: {cpu: much}}]",
-		`memory: "64GB" is not an amount of memory`: "pools: [{count: 1, allocatable: {memory: 64GB}}]",
-		"pods: -1 is negative":                  "pools: [{count: 1, allocatable: {pods: -1}}]",
-		`unknown field "request"`:               "shapes: [{name: a, request: {cpu: 1}}]",
-		`requests.cpu: "-1" is negative`:        "shapes: [{name: a, requests: {cpu: -1}}]",
-		"requests.pods: 2":                      "shapes: [{name: a, requests: {pods: 2}}]",
-		`min: cpu: "x"`:                         "requests: {cpu: {distribution: loguniform, min: x, max: 2}}",
-		`unknown field "median_"`:               "requests: {cpu: {median_: 1}}",
-		`unknown field "arrivals.rate"`:         "arrivals: {rate: 1}",
-		`unknown field "trace.path"`:            "trace: {path: x}",
+		`unknown field "most"`:                                     "nodes: {min: 1, most: 2}",
+		`"cpus"`:                                                   "sizes: [{weight: 1, allocatable: {cpus: 1}}]",
+		`cpu: "much" is not an amount of CPU`:                      "sizes: [{weight: 1, allocatable: {cpu: much}}]",
+		`memory: "64GB" is not an amount of memory`:                "pools: [{count: 1, allocatable: {memory: 64GB}}]",
+		"pods: -1 is negative":                                     "pools: [{count: 1, allocatable: {pods: -1}}]",
+		`unknown field "request"`:                                  "shapes: [{name: a, request: {cpu: 1}}]",
+		`requests.cpu: "-1" is negative`:                           "shapes: [{name: a, requests: {cpu: -1}}]",
+		"requests.pods: 2":                                         "shapes: [{name: a, requests: {pods: 2}}]",
+		`min: cpu: "x"`:                                            "requests: {cpu: {distribution: loguniform, min: x, max: 2}}",
+		`unknown field "median_"`:                                  "requests: {cpu: {median_: 1}}",
+		`unknown field "arrivals.rate"`:                            "arrivals: {rate: 1}",
+		`unknown field "trace.path"`:                               "trace: {path: x}",
 		"cannot unmarshal string into Go struct field Config.load": "load: half",
 	} {
 		if _, err := decode(text); err == nil || !strings.Contains(err.Error(), say) {
