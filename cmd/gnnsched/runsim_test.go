@@ -194,7 +194,7 @@ func TestSimulationWritesSummaryAndReplayableCSV(t *testing.T) {
 
 func TestSimulationJSON(t *testing.T) {
 	c := fakecluster.New()
-	c.Slots, c.Why = 2, "0/1 nodes are available"
+	c.Slots, c.Reason = 2, "0/1 nodes are available"
 	s, out := toySimulation(t, c)
 	s.format = "json"
 	if err := s.run(context.Background()); err != nil {
@@ -212,7 +212,7 @@ func TestSimulationJSON(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if got.Run != "r" || got.Seed != 7 || got.CSV != s.csv || len(got.Fills) != 2 || got.Fills[1].Bound != 2 || got.Fills[1].Pending != 1 || got.Fills[1].Reasons[0].Message != c.Why {
+	if got.Run != "r" || got.Seed != 7 || got.CSV != s.csv || len(got.Fills) != 2 || got.Fills[1].Bound != 2 || got.Fills[1].Pending != 1 || got.Fills[1].Reasons[0].Message != c.Reason {
 		t.Errorf("got %+v", got)
 	}
 }

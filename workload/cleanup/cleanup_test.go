@@ -53,17 +53,17 @@ func configMap(namespace, name string, labels map[string]string) runtime.Object 
 	return &corev1.ConfigMap{ObjectMeta: object(namespace, name, labels)}
 }
 
-// inhabited is a cluster with two runs and with everything that they must not touch.
+// inhabited returns a cluster with two runs and with objects that cleanup must not touch.
 func inhabited() *fakecluster.Cluster {
 	objects := []runtime.Object{
 		namespace("gnnsched-sim", ours("a")), namespace("shared", ours("a")), namespace("theirs", nil), namespace("b-only", ours("b")),
-		// things of the project that no run made, and of others that are labelled nearly alike
+		// objects of the project that no run made, and objects of others with similar labels
 		deployment("gnnsched-system", "scheduler", map[string]string{workload.LabelManagedBy: workload.ManagedBy}),
 		deployment("theirs", "theirs", map[string]string{workload.LabelManagedBy: "helm", workload.LabelRun: "a"}),
 		deployment("theirs", "plain", nil), pod("theirs", "plain-1", nil),
-		// a person's own in a namespace that a run made
+		// objects of others in a namespace that a run made
 		pod("shared", "mine", map[string]string{"app": "mine"}), configMap("shared", "mine", nil),
-		// what Kubernetes puts into each namespace
+		// objects that Kubernetes makes in each namespace
 		configMap("gnnsched-sim", "kube-root-ca.crt", nil), &corev1.ServiceAccount{ObjectMeta: object("gnnsched-sim", "default", nil)},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "gnnsched-sim", Name: "default-token-x", Annotations: map[string]string{"kubernetes.io/service-account.name": "default"}}},
 	}
@@ -182,7 +182,7 @@ func TestCleanRemovesOnlyWhatRunsMade(t *testing.T) {
 	}
 }
 
-// A namespace that is kept says for whose sake.
+// A namespace that stays has a reason.
 func TestNamespacesSayWhy(t *testing.T) {
 	c := inhabited()
 	list, err := client(t, c).Namespaces(context.Background(), cleanup.Scope{})
@@ -209,7 +209,7 @@ func (brokenKinds) ServerPreferredNamespacedResources() ([]*metav1.APIResourceLi
 	return nil, errors.New("metrics API is down")
 }
 
-// Where it cannot be known what is in a namespace, it stays.
+// A namespace stays if its contents cannot be listed.
 func TestNamespacesStayInDoubt(t *testing.T) {
 	cl := client(t, inhabited())
 	cl.Kinds = brokenKinds{}
@@ -242,8 +242,7 @@ func TestFindGroups(t *testing.T) {
 	}
 }
 
-// A server that gives up on a large collection is asked again; pods that a controller made
-// meanwhile go too.
+// Remove repeats a deletion on which the server gave up.
 func TestRemoveTriesAgain(t *testing.T) {
 	c := inhabited()
 	calls := 0
@@ -277,7 +276,7 @@ func TestRemoveReportsWhatIsStuck(t *testing.T) {
 	cl := client(t, c)
 	time.AfterFunc(50*time.Millisecond, cancel)
 	err := cl.Remove(ctx, cleanup.Scope{Run: "b"}, nil)
-	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "4 objects are still there, among them pods d-b-1-") {
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "4 objects remain, among them pods d-b-1-") {
 		t.Errorf("got %v", err)
 	}
 }

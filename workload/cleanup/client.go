@@ -19,17 +19,17 @@ import (
 	"gnnsched/workload"
 )
 
-// Client reads and deletes objects by their metadata alone, which is small.
+// Client finds and deletes objects. It reads only their metadata.
 type Client struct {
 	Metadata metadata.Interface
-	Kinds    Kinds       // what kinds of object the cluster has; only namespaces need it
-	Clock    clock.Clock // paces the waiting
-	// Force deletes pods without waiting for a kubelet to confirm. Only right where no
-	// kubelet is: on simulated nodes.
+	Kinds    Kinds // needed for namespaces only
+	Clock    clock.Clock
+	// Force deletes pods without waiting for their kubelets. Set it on simulated nodes only,
+	// which have no kubelets.
 	Force bool
 }
 
-// Kinds lists the kinds of namespaced object that a cluster has; a discovery client does.
+// Kinds lists the kinds of namespaced objects that a cluster has. Discovery clients implement it.
 type Kinds interface {
 	ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error)
 }
@@ -47,14 +47,14 @@ func New(c *rest.Config) (*Client, error) {
 	return &Client{Metadata: m, Kinds: d, Clock: clock.RealClock{}}, nil
 }
 
-// Scope says whose objects are meant: those of one run or of every run, in one namespace or
-// in all. Objects that no run made are in no scope.
+// Scope selects objects that runs made: those of one run or of every run, in one namespace or in
+// all namespaces.
 type Scope struct {
 	Run       string // empty means every run
 	Namespace string // empty means every namespace
 }
 
-// Validate tells whether the run can be a label's value.
+// Validate returns an error unless the run can be a label value.
 func (s Scope) Validate() error {
 	if p := validation.IsValidLabelValue(s.Run); len(p) > 0 {
 		return fmt.Errorf("run %q: %s", s.Run, p[0])
@@ -62,8 +62,8 @@ func (s Scope) Validate() error {
 	return nil
 }
 
-// selector wants both labels: "managed by gnnsched" alone would also hold for what other
-// parts of the project may put on a cluster.
+// selector requires both labels, because other objects of this project, which no run made, also
+// have the label "managed by gnnsched".
 func (s Scope) selector() string {
 	run := workload.LabelRun
 	if s.Run != "" {
@@ -72,7 +72,7 @@ func (s Scope) selector() string {
 	return workload.LabelManagedBy + "=" + workload.ManagedBy + "," + run
 }
 
-// holds tells whether an object with these labels is in the scope.
+// holds reports whether an object with these labels is in the scope, apart from its namespace.
 func (s Scope) holds(labels map[string]string) bool {
 	run, ok := labels[workload.LabelRun]
 	return ok && labels[workload.LabelManagedBy] == workload.ManagedBy && (s.Run == "" || run == s.Run)
@@ -82,8 +82,8 @@ var (
 	nodes      = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-	// workloads are the kinds that a run makes or has made by controllers, owners first, so
-	// that nothing is made again of what is deleted after.
+	// workloads are the kinds of objects that a run makes, or controllers for it. Owners come
+	// before the objects that they own, so that controllers do not replace deleted objects.
 	workloads = []schema.GroupVersionResource{
 		{Group: "apps", Version: "v1", Resource: "deployments"},
 		{Group: "apps", Version: "v1", Resource: "replicasets"},
@@ -98,25 +98,25 @@ func (c *Client) each(ctx context.Context, kind schema.GroupVersionResource, nam
 	})
 	err := list.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
 		if !f(o.(*metav1.PartialObjectMetadata)) {
-			return errEnough
+			return errStop
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errStop) {
 		return fmt.Errorf("list %s: %w", kind.Resource, err)
 	}
 	return nil
 }
 
-var errEnough = errors.New("enough")
+var errStop = errors.New("stop")
 
-// NodeCounts tells real clusters from simulated ones.
+// NodeCounts is the number of nodes of a cluster, which tells whether it is simulated.
 type NodeCounts struct {
 	Total int
-	Real  int // nodes without kwok's annotation: a kubelet runs their pods
+	Real  int // nodes without kwok's annotation, which really run pods
 }
 
-// Simulated tells whether nothing really runs on the cluster: it has nodes, and all are kwok's.
+// Simulated reports whether the cluster has nodes and all of them are simulated.
 func (n NodeCounts) Simulated() bool { return n.Total > 0 && n.Real == 0 }
 
 // Nodes counts the cluster's nodes.
@@ -132,7 +132,7 @@ func (c *Client) Nodes(ctx context.Context) (NodeCounts, error) {
 	return n, err
 }
 
-// pause waits for d or for the end of ctx.
+// pause waits for d. It returns ctx's error if ctx ends first.
 func (c *Client) pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -1,6 +1,12 @@
-// Package cleanup finds and removes what runs of the workload made on a cluster, by their
-// labels, and nothing else.
+// Package cleanup finds and deletes the objects that workload runs made on a cluster. It finds
+// them by their labels and touches nothing else.
 //
-// Objects are deleted as collections, ten thousand pods in one request. A namespace goes only
-// if a run made it and nothing of anybody else is left in it.
+//	cleaner, err := cleanup.New(restConfig)
+//	scope := cleanup.Scope{Run: "20251120-101010-ab12"} // or Scope{} for every run
+//	found, err := cleaner.Inventory(ctx, scope)
+//	fmt.Println("removing", found)
+//	namespaces, err := cleaner.RemoveAll(ctx, scope, func(cleanup.Progress) {})
+//
+// Objects are deleted as collections, ten thousand pods with one request. A namespace is
+// deleted only if a run made it and it holds nothing else.
 package cleanup

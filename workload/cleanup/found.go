@@ -10,7 +10,7 @@ import (
 	"gnnsched/workload"
 )
 
-// Object is one thing that a run made.
+// Object is an object that a run made.
 type Object struct {
 	Kind      string `json:"kind"` // deployments, replicasets or pods
 	Namespace string `json:"namespace"`
@@ -18,19 +18,19 @@ type Object struct {
 	Run       string `json:"run"`
 }
 
-// Found is everything in a scope, owners before what they own.
+// Found lists the objects of a scope. Owners come before the objects that they own.
 type Found struct {
 	Objects []Object `json:"objects"`
 }
 
-// Counts is how many objects there are of each kind.
+// Counts is the number of objects of each kind.
 type Counts struct {
 	Deployments int `json:"deployments"`
 	ReplicaSets int `json:"replicasets"`
 	Pods        int `json:"pods"`
 }
 
-// Total is all of them.
+// Total returns the number of objects of all kinds.
 func (c Counts) Total() int { return c.Deployments + c.ReplicaSets + c.Pods }
 
 func (c *Counts) add(kind string) {
@@ -44,7 +44,7 @@ func (c *Counts) add(kind string) {
 	}
 }
 
-// Counts counts the objects.
+// Counts returns the number of objects of each kind.
 func (f Found) Counts() Counts {
 	var c Counts
 	for _, o := range f.Objects {
@@ -53,14 +53,14 @@ func (f Found) Counts() Counts {
 	return c
 }
 
-// Group is what one run has in one namespace.
+// Group counts the objects of one run in one namespace.
 type Group struct {
 	Namespace string `json:"namespace"`
 	Run       string `json:"run"`
 	Counts
 }
 
-// Groups counts the objects by namespace and run, in alphabetical order.
+// Groups counts the objects by namespace and run, sorted by both.
 func (f Found) Groups() []Group {
 	var out []Group
 	index := map[[2]string]int{}
@@ -80,7 +80,7 @@ func (f Found) Groups() []Group {
 	return out
 }
 
-// namespaces are those that objects were found in.
+// namespaces returns the namespaces of the objects, sorted.
 func (f Found) namespaces() []string {
 	var out []string
 	for _, o := range f.Objects {
@@ -90,7 +90,7 @@ func (f Found) namespaces() []string {
 	return slices.Compact(out)
 }
 
-// Find lists what the scope holds.
+// Find lists the scope's objects.
 func (c *Client) Find(ctx context.Context, s Scope) (Found, error) {
 	if err := s.Validate(); err != nil {
 		return Found{}, err

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Inventory lists everything that removing a scope would touch.
+// Inventory lists everything that concerns the removal of a scope.
 type Inventory struct {
 	Found
-	Namespaces []Namespace `json:"namespaces"` // made by the scope's runs, those to keep included
+	Namespaces []Namespace `json:"namespaces"` // made by the scope's runs, including those to keep
 }
 
 // Inventory lists the scope's objects and the namespaces that its runs made.
@@ -21,10 +21,10 @@ func (c *Client) Inventory(ctx context.Context, s Scope) (Inventory, error) {
 	return Inventory{Found: found, Namespaces: spaces}, err
 }
 
-// Empty tells whether there is nothing to remove.
+// Empty reports whether there is nothing to remove.
 func (i Inventory) Empty() bool { return len(i.Objects) == 0 && len(removable(i.Namespaces)) == 0 }
 
-// String counts what can be removed: "3 deployments, 3 replica sets, 21 pods and 1 namespace".
+// String counts the objects that can be removed: "3 deployments, 3 replica sets, 21 pods and 1 namespace".
 func (i Inventory) String() string {
 	plural := func(n int, noun string) string {
 		if n == 1 {
@@ -37,7 +37,7 @@ func (i Inventory) String() string {
 		plural(len(removable(i.Namespaces)), "namespace"))
 }
 
-// removable returns the namespaces that need not be kept.
+// removable returns the namespaces that can be deleted.
 func removable(all []Namespace) []Namespace {
 	var out []Namespace
 	for _, n := range all {
@@ -48,9 +48,9 @@ func removable(all []Namespace) []Namespace {
 	return out
 }
 
-// Progress is how far RemoveAll has come.
+// Progress is the state of RemoveAll under way.
 type Progress struct {
-	Done       float64 // share of the objects that are gone, 0 to 1
+	Done       float64 // fraction of the objects that are gone, 0 to 1
 	Left       Counts  // objects still there
 	Namespaces int     // namespaces being removed; 0 until the objects are gone
 }
@@ -70,9 +70,9 @@ func (p Progress) String() string {
 	return fmt.Sprintf("removing: %d objects left, %d of them pods", p.Left.Total(), p.Left.Pods)
 }
 
-// RemoveAll removes the scope's objects, then the namespaces that this leaves empty. It
-// returns all namespaces that the scope's runs made, those it kept with the reason. progress
-// is called now and then from this goroutine.
+// RemoveAll deletes the scope's objects, then the namespaces that are empty without them. It
+// returns all namespaces that the scope's runs made; those that stay have a reason. progress is
+// called repeatedly from the caller's goroutine.
 func (c *Client) RemoveAll(ctx context.Context, s Scope, progress func(Progress)) ([]Namespace, error) {
 	total := 0
 	err := c.Remove(ctx, s, func(left Counts) {

@@ -18,15 +18,14 @@ import (
 type Namespace struct {
 	Name string `json:"name"`
 	Run  string `json:"run"`
-	// Keep says why it must stay, and is empty if it may go: somebody else has something
-	// in it, or that cannot be ruled out.
+	// Keep is the reason why the namespace must stay: it holds other objects, or may hold some.
+	// It is empty if the namespace can be deleted.
 	Keep string `json:"keep,omitempty"`
 
 	uid types.UID
 }
 
-// Namespaces lists the namespaces that the scope's runs made, and whether anything outside
-// the scope is in them.
+// Namespaces lists the namespaces that the scope's runs made, and finds out which must stay.
 func (c *Client) Namespaces(ctx context.Context, s Scope) ([]Namespace, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -43,22 +42,21 @@ func (c *Client) Namespaces(ctx context.Context, s Scope) ([]Namespace, error) {
 	}
 	kinds, err := c.kinds()
 	if err != nil {
-		why := fmt.Sprintf("not every kind of object can be listed (%v)", err)
+		reason := fmt.Sprintf("not every kind of object can be listed (%v)", err)
 		for i := range out {
-			out[i].Keep = why
+			out[i].Keep = reason
 		}
 		return out, nil
 	}
 	for i := range out {
-		if out[i].Keep, err = c.strangers(ctx, s, out[i].Name, kinds); err != nil {
+		if out[i].Keep, err = c.otherObjects(ctx, s, out[i].Name, kinds); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// kinds are the namespaced kinds that can be listed and deleted: what a person may have put
-// into a namespace.
+// kinds returns the namespaced kinds that can be listed and deleted, without events.
 func (c *Client) kinds() ([]schema.GroupVersionResource, error) {
 	lists, err := c.Kinds.ServerPreferredNamespacedResources()
 	if err != nil {
@@ -79,28 +77,28 @@ func (c *Client) kinds() ([]schema.GroupVersionResource, error) {
 	return out, nil
 }
 
-// strangers says what is in a namespace besides the scope's objects and what Kubernetes puts
-// into every namespace by itself. Empty means nothing.
-func (c *Client) strangers(ctx context.Context, s Scope, namespace string, kinds []schema.GroupVersionResource) (string, error) {
-	const enough = 3
+// otherObjects describes the objects of a namespace that are neither in the scope nor made by
+// Kubernetes itself. It returns "" if there are none.
+func (c *Client) otherObjects(ctx context.Context, s Scope, namespace string, kinds []schema.GroupVersionResource) (string, error) {
+	const shown = 3
 	var found []string
 	for _, kind := range kinds {
 		err := c.each(ctx, kind, namespace, "", func(o *metav1.PartialObjectMetadata) bool {
 			if !s.holds(o.Labels) && !automatic(kind.Resource, o) {
 				found = append(found, kind.Resource+"/"+o.Name)
 			}
-			return len(found) <= enough
+			return len(found) <= shown
 		})
 		switch {
 		case ctx.Err() != nil:
 			return "", ctx.Err()
 		case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
-			continue // the kind went away, or only looks as if it could be listed
+			continue // the kind is gone, or cannot be listed after all
 		case err != nil:
 			return fmt.Sprintf("it may hold other objects (%v)", err), nil
 		}
-		if len(found) > enough {
-			return "it holds other objects: " + strings.Join(found[:enough], ", ") + " and more", nil
+		if len(found) > shown {
+			return "it holds other objects: " + strings.Join(found[:shown], ", ") + " and more", nil
 		}
 	}
 	if len(found) > 0 {
@@ -109,8 +107,8 @@ func (c *Client) strangers(ctx context.Context, s Scope, namespace string, kinds
 	return "", nil
 }
 
-// automatic tells whether Kubernetes itself made the object: in each new namespace, or for
-// the default service account of clusters before 1.24.
+// automatic reports whether Kubernetes makes such an object in every namespace. Clusters before
+// 1.24 make a secret for the default service account.
 func automatic(resource string, o *metav1.PartialObjectMetadata) bool {
 	switch resource {
 	case "serviceaccounts":
@@ -123,14 +121,13 @@ func automatic(resource string, o *metav1.PartialObjectMetadata) bool {
 	return false
 }
 
-// RemoveNamespaces deletes those of the namespaces that need not be kept, and returns when
-// they are gone.
+// RemoveNamespaces deletes the namespaces without a reason to stay and waits until they are gone.
 func (c *Client) RemoveNamespaces(ctx context.Context, list []Namespace) error {
 	for _, n := range list {
 		if n.Keep != "" {
 			continue
 		}
-		// The precondition spares a namespace that somebody has made anew under the name.
+		// The precondition protects a namespace that somebody created again under the same name.
 		err := c.Metadata.Resource(namespaces).Delete(ctx, n.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.uid}})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("delete namespace %s: %w", n.Name, err)
@@ -146,7 +143,7 @@ func (c *Client) RemoveNamespaces(ctx context.Context, list []Namespace) error {
 				err = c.pause(ctx, poll)
 			}
 			if err != nil {
-				return fmt.Errorf("wait for the end of namespace %s: %w", n.Name, err)
+				return fmt.Errorf("wait for the deletion of namespace %s: %w", n.Name, err)
 			}
 		}
 	}

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	poll  = 300 * time.Millisecond // least time between two looks at what is left
-	share = 10                     // looking takes at most one part in so many of the time
-	again = 5 * time.Second        // before objects that are still there are deleted once more
+	poll     = 300 * time.Millisecond // shortest pause between two lists of the remaining objects
+	listCost = 10                     // a pause is at least this many times as long as the last list took
+	again    = 5 * time.Second        // time after which remaining objects are deleted again
 )
 
-// Remove deletes what the scope holds and returns when it is gone. progress, unless it is
-// nil, is told now and then what is left; it is called from this goroutine. When ctx ends
-// first, the error says what was still there.
+// Remove deletes the scope's objects and waits until they are gone. progress, if not nil, is
+// called repeatedly from the caller's goroutine with the number of remaining objects. If ctx ends
+// first, the error names the remaining objects.
 func (c *Client) Remove(ctx context.Context, s Scope, progress func(left Counts)) error {
 	if progress == nil {
 		progress = func(Counts) {}
@@ -27,40 +27,41 @@ func (c *Client) Remove(ctx context.Context, s Scope, progress func(left Counts)
 	for {
 		left, err := c.Find(ctx, s)
 		if err != nil {
-			return stuck(ctx, left, err)
+			return withRemaining(ctx, left, err)
 		}
 		progress(left.Counts())
 		if len(left.Objects) == 0 {
 			return nil
 		}
 		if left, err = c.deleteAndWatch(ctx, s, left, progress); err != nil {
-			return stuck(ctx, left, err)
+			return withRemaining(ctx, left, err)
 		}
 	}
 }
 
-// deleteAndWatch issues the deletions once and looks at what is left until nothing is, or
-// until it is time to issue them again: a controller may have made another pod meanwhile.
+// deleteAndWatch requests the deletions once. It lists the remaining objects until none is left
+// or until it is time to request the deletions again, because controllers may have made new pods.
 func (c *Client) deleteAndWatch(ctx context.Context, s Scope, left Found, progress func(Counts)) (Found, error) {
-	// One collection of ten thousand pods is a request of many seconds: it goes on in the
-	// background while this goroutine reports.
+	// Deleting a collection of ten thousand pods takes many seconds, so it runs in the
+	// background while this goroutine reports progress.
 	done := make(chan error, 1)
 	go func(in []string) { done <- c.deleteCollections(ctx, s, in) }(left.namespaces())
-	issued, wait := false, poll
-	for start := c.Clock.Now(); len(left.Objects) > 0 && !(issued && c.Clock.Since(start) > again); {
+	requested, wait := false, poll
+	for start := c.Clock.Now(); len(left.Objects) > 0 && !(requested && c.Clock.Since(start) > again); {
 		select {
 		case err := <-done:
 			if err != nil {
 				return left, err
 			}
-			issued, start, done = true, c.Clock.Now(), nil
+			requested, done = true, nil
+			start = c.Clock.Now()
 			continue
 		case <-ctx.Done():
 		case <-c.Clock.After(wait):
 		}
-		look := c.Clock.Now()
+		begin := c.Clock.Now()
 		next, err := c.Find(ctx, s)
-		wait = max(poll, share*c.Clock.Since(look)) // the server that lists is the one that deletes
+		wait = max(poll, listCost*c.Clock.Since(begin)) // lists slow the server's deletions down
 		if err != nil {
 			if done != nil {
 				err = errors.Join(err, <-done)
@@ -76,7 +77,7 @@ func (c *Client) deleteAndWatch(ctx context.Context, s Scope, left Found, progre
 	return left, nil
 }
 
-// deleteCollections deletes, owners first, in each namespace.
+// deleteCollections deletes the scope's objects in the given namespaces, owners first.
 func (c *Client) deleteCollections(ctx context.Context, s Scope, in []string) error {
 	background := metav1.DeletePropagationBackground
 	for _, kind := range workloads {
@@ -86,7 +87,7 @@ func (c *Client) deleteCollections(ctx context.Context, s Scope, in []string) er
 		}
 		for _, ns := range in {
 			err := c.Metadata.Resource(kind).Namespace(ns).DeleteCollection(ctx, o, metav1.ListOptions{LabelSelector: s.selector()})
-			if err != nil && !passing(err) {
+			if err != nil && !temporary(err) {
 				return fmt.Errorf("delete %s in namespace %s: %w", kind.Resource, ns, err)
 			}
 		}
@@ -94,15 +95,15 @@ func (c *Client) deleteCollections(ctx context.Context, s Scope, in []string) er
 	return nil
 }
 
-// passing tells whether an error is one that another round gets over: the server ran out of
-// time or of room with a large collection, or what was to be deleted is gone.
-func passing(err error) bool {
+// temporary reports whether the deletion may succeed if it is repeated: the server gave up on a
+// large collection, or the objects are gone.
+func temporary(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
 		apierrors.IsTooManyRequests(err) || apierrors.IsConflict(err)
 }
 
-// stuck adds what is left to the error of a wait that was broken off.
-func stuck(ctx context.Context, left Found, err error) error {
+// withRemaining adds the remaining objects to err if ctx has ended.
+func withRemaining(ctx context.Context, left Found, err error) error {
 	if ctx.Err() == nil || len(left.Objects) == 0 {
 		return err
 	}
@@ -111,5 +112,5 @@ func stuck(ctx context.Context, left Found, err error) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, err) {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
-	return fmt.Errorf("%d objects are still there, among them %s %s in namespace %s: %w", len(left.Objects), o.Kind, o.Name, o.Namespace, err)
+	return fmt.Errorf("%d objects remain, among them %s %s in namespace %s: %w", len(left.Objects), o.Kind, o.Name, o.Namespace, err)
 }

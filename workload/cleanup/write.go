@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// Formats are those that [Inventory.Write] knows.
+// Formats are the output formats of [Inventory.Write].
 var Formats = []string{"table", "name", "json"}
 
 // Write writes the inventory: as a table with a row for each run and namespace, as names that
@@ -23,7 +23,7 @@ func (i Inventory) Write(w io.Writer, format string) error {
 		enc.SetIndent("", "  ")
 		return enc.Encode(i)
 	}
-	return fmt.Errorf("output format %q is not known", format)
+	return fmt.Errorf("unknown output format %q", format)
 }
 
 func (i Inventory) writeNames(w io.Writer) error {

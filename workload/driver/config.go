@@ -17,61 +17,59 @@ import (
 	"gnnsched/workload/cleanup"
 )
 
-// What Config means where it says nothing.
+// The defaults of Config.
 const (
 	DefaultNamespace = "gnnsched-sim"
 	DefaultSettle    = 30 * time.Second
-	// DefaultImage does nothing for as long as it runs. On simulated nodes no image is
-	// pulled.
+	// DefaultImage runs without doing anything. Simulated nodes pull no images.
 	DefaultImage = "registry.k8s.io/pause:3.10"
 )
 
-// Config says what to apply, where and how fast. Client, Cleaner, Plan, SchedulerName and
-// RunID are needed.
+// Config is the setting of a run. Client, Cleaner, Plan, SchedulerName and RunID are required.
 type Config struct {
 	Client  kubernetes.Interface
 	Cleaner *cleanup.Client // deletes the run's objects at each reset
 	Plan    workload.Plan
 
-	SchedulerName string // the scheduler that the pods ask for
-	Namespace     string // made if it is missing; DefaultNamespace if empty
+	SchedulerName string // of the pods
+	Namespace     string // created if it is missing; default: DefaultNamespace
 	RunID         string // a label value that no other run on the cluster has; see NewRunID
-	Image         string // of the pods' one container; DefaultImage if empty
+	Image         string // of the pods' container; default: DefaultImage
 
-	// Room is what Measure found, to which loads in progress and summary relate. The zero
-	// value leaves them 0.
+	// Room is the cluster's capacity, from Measure. Loads in progress and summary are fractions
+	// of it; they are 0 without it.
 	Room Room
-	// Bare makes pods without Deployments, so that they come in the plan's order, which
+	// Bare creates pods without Deployments. The pods then appear in the plan's order, which
 	// controllers do not keep.
 	Bare bool
 	// Interval is the pause after each Deployment.
 	Interval time.Duration
-	// Speed is how many seconds of the plan's own time pass in one; each step then waits for
-	// its time. 0 for a plan without times.
+	// Speed is the number of seconds of the plan that pass in one real second: each step then
+	// waits for its time. 0 ignores the steps' times.
 	Speed float64
-	// Settle is how long a fill waits for its pods while none is bound, before it goes on and
-	// reports them pending; DefaultSettle if 0.
+	// Settle is how long a fill waits without any new binding before it reports the remaining
+	// pods as pending. Default: DefaultSettle.
 	Settle time.Duration
 
-	// Progress is called at least once a second and at most every 100 ms, from the goroutine
-	// of Run. Nil means nobody listens.
+	// Progress, if not nil, is called from Run's goroutine, at least once a second and at most
+	// every 100 ms.
 	Progress func(Progress)
-	// Record is called for each step after it was done, from the goroutine of Run. Its error
-	// ends the run. Nil means nobody listens.
+	// Record, if not nil, is called from Run's goroutine after each step. An error ends the run.
 	Record func(workload.Step) error
 
-	Clock clock.WithTicker // the real one if nil
+	Clock clock.WithTicker // default: the real clock
 	Log   zerolog.Logger   // the zero value drops everything
 }
 
-// NewRunID returns an id that sorts by time and that no other run has.
+// NewRunID returns a unique id that sorts by time.
 func NewRunID(now time.Time) string {
 	b := make([]byte, 2)
-	rand.Read(b) // never fails, by its documentation
+	rand.Read(b) // documented never to fail
 	return now.Format("20060102-150405") + "-" + hex.EncodeToString(b)
 }
 
-// Validate tells what is missing or would be refused by Kubernetes.
+// Validate returns every required field that is missing and every value that Kubernetes would
+// refuse.
 func (c *Config) Validate() error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
@@ -85,7 +83,7 @@ func (c *Config) Validate() error {
 		bad("namespace %q: %s", c.Namespace, p[0])
 	}
 	if p := validation.IsValidLabelValue(c.RunID); c.RunID == "" || len(p) > 0 {
-		bad("run id %q must be a label value: letters, digits, '-', '_' and '.', at most 63", c.RunID)
+		bad("run id %q must be a label value: at most 63 letters, digits, '-', '_' and '.'", c.RunID)
 	}
 	if c.Interval < 0 || c.Settle < 0 {
 		bad("interval %v and settle %v must not be negative", c.Interval, c.Settle)

@@ -15,12 +15,12 @@ import (
 	"gnnsched/workload"
 )
 
-// labels are what everything of a run carries.
+// labels returns the labels of every object of the run.
 func (c *Config) labels() map[string]string {
 	return map[string]string{workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: c.RunID}
 }
 
-// deployment is the Deployment as Kubernetes is told it. fill counts from 1.
+// deployment returns the Kubernetes object of a Deployment. fill counts from 1.
 func (c *Config) deployment(d workload.Deployment, fill int) *appsv1.Deployment {
 	all := c.labels()
 	all[workload.LabelName] = d.Name
@@ -32,15 +32,15 @@ func (c *Config) deployment(d workload.Deployment, fill int) *appsv1.Deployment 
 		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: c.Namespace, Labels: all},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To(int32(d.Replicas)),
-			// The run is part of the selector: a name alone could also be somebody else's.
+			// The name alone could also match pods of somebody else.
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{workload.LabelName: d.Name, workload.LabelRun: c.RunID}},
 			Template: c.template(d.Shape, all),
 		},
 	}
 }
 
-// pods are the Deployment's pods without it: one under its name, or several with a number
-// behind.
+// pods returns the pods of a Deployment that is not created itself. A single pod has the
+// Deployment's name; several have numbers behind it.
 func (c *Config) pods(d workload.Deployment, fill int) []*corev1.Pod {
 	out := make([]*corev1.Pod, d.Replicas)
 	template := c.template(d.Shape, c.deployment(d, fill).Labels)
@@ -58,19 +58,19 @@ func podName(d workload.Deployment, i int) string {
 	return d.Name + "-" + strconv.Itoa(i)
 }
 
-// template is what a pod of the shape is, labelled as ours.
-func (c *Config) template(s workload.Shape, ours map[string]string) corev1.PodTemplateSpec {
-	labels := maps.Clone(ours)
+// template returns the pod template of a shape. run has the labels that every pod gets.
+func (c *Config) template(s workload.Shape, run map[string]string) corev1.PodTemplateSpec {
+	labels := maps.Clone(run)
 	maps.Copy(labels, s.Labels)
 	limits := s.Limits
-	limits.GPU, limits.GPUMilli = s.Requests.GPU, s.Requests.GPUMilli // Kubernetes wants both alike
+	limits.GPU, limits.GPUMilli = s.Requests.GPU, s.Requests.GPUMilli // Kubernetes requires equal ones
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: kube.GPUAnnotations(s.Requests, s.GPUModels)},
 		Spec: corev1.PodSpec{
 			SchedulerName:                c.SchedulerName,
 			NodeSelector:                 s.NodeSelector,
 			Tolerations:                  kube.Tolerations(workload.Tolerations([]workload.Shape{s})),
-			AutomountServiceAccountToken: ptr.To(false), // they talk to nobody
+			AutomountServiceAccountToken: ptr.To(false), // the pods call nobody
 			EnableServiceLinks:           ptr.To(false),
 			Containers: []corev1.Container{{
 				Name: "app", Image: c.Image,

@@ -37,7 +37,7 @@ func arrival(name string, pods int) workload.Step {
 	}}}
 }
 
-// two fills: 5 pods, a reset, then 4 of which 1 goes again.
+// twoFills has 5 pods, a reset, then 4 pods of which the plan deletes 1.
 var twoFills = workload.Plan{Steps: []workload.Step{
 	arrival("a", 2), arrival("b", 3), {Action: workload.Reset},
 	arrival("c", 3), arrival("d", 1), {Action: workload.Delete, Deployment: arrival("d", 1).Deployment},
@@ -80,7 +80,7 @@ func TestRunFillsAndResets(t *testing.T) {
 		}
 	}
 	checkProgress(t, seen)
-	// The pods of the last fill stay for a person to look at; those of the first are gone.
+	// The pods of the last fill stay, those of the first are deleted.
 	pods, _ := c.Client.CoreV1().Pods(DefaultNamespace).List(context.Background(), metav1.ListOptions{})
 	for _, p := range pods.Items {
 		if p.Labels[workload.LabelFill] != "2" || p.Labels[workload.LabelName] != "c" {
@@ -111,10 +111,10 @@ func checkProgress(t *testing.T, seen []Progress) {
 	}
 }
 
-// Pods that no scheduler binds are reported with the reason, and the run goes on.
+// Pods that stay pending are reported with the scheduler's reason, and the run continues.
 func TestPendingPodsAreReported(t *testing.T) {
 	c := fakecluster.New()
-	c.Slots, c.Why = 4, "0/3 nodes are available: 3 Insufficient cpu."
+	c.Slots, c.Reason = 4, "0/3 nodes are available: 3 Insufficient cpu."
 	cfg := config(t, c)
 	cfg.Settle = 2 * time.Minute
 	sum, err := Run(context.Background(), cfg)
@@ -128,7 +128,7 @@ func TestPendingPodsAreReported(t *testing.T) {
 	if f.Bound != 4 || f.Pending != 1 || sum.Pending() != 1 {
 		t.Errorf("bound %d, pending %d, %d in all", f.Bound, f.Pending, sum.Pending())
 	}
-	if d := cmp.Diff([]Reason{{Pods: 1, Message: c.Why}}, f.Reasons); d != "" {
+	if d := cmp.Diff([]Reason{{Pods: 1, Message: c.Reason}}, f.Reasons); d != "" {
 		t.Error(d)
 	}
 	if f.Elapsed < cfg.Settle {
@@ -136,7 +136,7 @@ func TestPendingPodsAreReported(t *testing.T) {
 	}
 }
 
-// A fill waits for as long as pods come to be bound, even over the settle time in all.
+// The settle time starts again with each pod that is bound.
 func TestSettleCountsFromTheLastBoundPod(t *testing.T) {
 	c := fakecluster.New()
 	c.Slots = 0
@@ -145,7 +145,7 @@ func TestSettleCountsFromTheLastBoundPod(t *testing.T) {
 	cfg.Settle = 2 * time.Minute
 	start := cfg.Clock.Now()
 	cfg.Progress = func(p Progress) {
-		if slots := int(cfg.Clock.Since(start) / time.Minute); slots > 0 { // one more each minute
+		if slots := int(cfg.Clock.Since(start) / time.Minute); slots > 0 { // one pod a minute
 			c.Bind(slots)
 		}
 	}
@@ -223,9 +223,9 @@ func TestRunRefuses(t *testing.T) {
 		hint    string
 	}{
 		{"terminating", []runtime.Object{ns(corev1.NamespaceTerminating)}, nil, "namespace gnnsched-sim is being deleted", "wait"},
-		{"name taken", []runtime.Object{ns(""), taken(nil)}, nil, "has a Deployment c already", "another --seed"},
+		{"name taken", []runtime.Object{ns(""), taken(nil)}, nil, "already has a Deployment c", "another --seed"},
 		{"name taken by a run", []runtime.Object{ns(""), taken(map[string]string{workload.LabelRun: "old"})}, nil, "of run old", "cleancluster --run old"},
-		{"run in use", []runtime.Object{ns(""), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: DefaultNamespace, Labels: map[string]string{workload.LabelRun: "test"}}}}, nil, "run test is in use: it made Deployment x", "another id"},
+		{"run in use", []runtime.Object{ns(""), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: DefaultNamespace, Labels: map[string]string{workload.LabelRun: "test"}}}}, nil, "run id test is in use: it is on Deployment x", "another id"},
 		{"no run", nil, func(c *Config) { c.RunID = "" }, "run id", ""},
 		{"bad scheduler", nil, func(c *Config) { c.SchedulerName = "My Scheduler" }, `scheduler name "My Scheduler"`, ""},
 		{"bad namespace", nil, func(c *Config) { c.Namespace = "a.b" }, `namespace "a.b"`, ""},
@@ -233,8 +233,8 @@ func TestRunRefuses(t *testing.T) {
 		{"bad plan", nil, func(c *Config) { c.Plan.Steps = append(c.Plan.Steps, arrival("c", 1)) }, `"c" is already deployed`, ""},
 		{"no client", nil, func(c *Config) { c.Client = nil }, "needs a client", ""},
 	} {
-		toy := fakecluster.New(c.objects...)
-		cfg := config(t, toy)
+		cl := fakecluster.New(c.objects...)
+		cfg := config(t, cl)
 		if c.edit != nil {
 			c.edit(&cfg)
 		}
@@ -243,14 +243,14 @@ func TestRunRefuses(t *testing.T) {
 		if !errors.As(err, &e) || e.Code != exit.Usage || !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Hint, c.hint) {
 			t.Errorf("%s: got %v (%+v), want %q", c.name, err, e, c.want)
 		}
-		there, _ := toy.Client.AppsV1().Deployments("").List(context.Background(), metav1.ListOptions{})
+		there, _ := cl.Client.AppsV1().Deployments("").List(context.Background(), metav1.ListOptions{})
 		if len(there.Items) > len(c.objects) {
-			t.Errorf("%s: %d deployments were made all the same", c.name, len(there.Items))
+			t.Errorf("%s: %d deployments were created", c.name, len(there.Items))
 		}
 	}
 }
 
-// A namespace that is there already is not made ours.
+// A namespace that exists does not get the run's labels.
 func TestNamespaceOfOthersStaysTheirs(t *testing.T) {
 	c := fakecluster.New(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "dev"}})
 	cfg := config(t, c)
@@ -265,7 +265,7 @@ func TestNamespaceOfOthersStaysTheirs(t *testing.T) {
 	}
 }
 
-// An error of the recorder ends the run: what is not recorded must not go on.
+// A run ends at an error of Record, because unrecorded steps could not be repeated.
 func TestRecordErrorEndsTheRun(t *testing.T) {
 	cfg := config(t, fakecluster.New())
 	full := errors.New("disk full")

@@ -14,13 +14,13 @@ import (
 	"gnnsched/workload"
 )
 
-// create makes a Deployment, or its pods. It is not broken off by the end of ctx, so that what
-// is in the cluster and what is recorded stay the same; it gives up soon by itself.
+// create creates a Deployment, or its pods with Bare. The end of ctx does not interrupt it, so
+// that the record agrees with the cluster; its own time limit is short.
 func (r *runner) create(ctx context.Context, d workload.Deployment) error {
 	fill := len(r.sum.Fills) + 1
 	if r.Bare {
 		for _, p := range r.Config.pods(d, fill) {
-			err := insist(ctx, func(call context.Context) error {
+			err := createWithRetry(ctx, func(call context.Context) error {
 				_, err := r.Client.CoreV1().Pods(r.Namespace).Create(call, p, metav1.CreateOptions{})
 				return err
 			})
@@ -30,7 +30,7 @@ func (r *runner) create(ctx context.Context, d workload.Deployment) error {
 		}
 	} else {
 		want := r.deployment(d, fill)
-		err := insist(ctx, func(call context.Context) error {
+		err := createWithRetry(ctx, func(call context.Context) error {
 			_, err := r.Client.AppsV1().Deployments(r.Namespace).Create(call, want, metav1.CreateOptions{})
 			return err
 		})
@@ -42,28 +42,28 @@ func (r *runner) create(ctx context.Context, d workload.Deployment) error {
 	return nil
 }
 
-// insist tries a creation again where that may help.
-func insist(ctx context.Context, create func(context.Context) error) error {
+// createWithRetry calls create, again after errors that may pass.
+func createWithRetry(ctx context.Context, create func(context.Context) error) error {
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	backoff := wait.Backoff{Steps: 5, Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1}
 	tries := 0
-	return retry.OnError(backoff, func(err error) bool { return ctx.Err() == nil && passing(err) }, func() error {
+	return retry.OnError(backoff, func(err error) bool { return ctx.Err() == nil && temporary(err) }, func() error {
 		err := create(call)
 		if tries++; apierrors.IsAlreadyExists(err) && tries > 1 {
-			return nil // an earlier try got through, though its answer did not
+			return nil // an earlier try succeeded, but its answer was lost
 		}
 		return err
 	})
 }
 
-// passing tells whether a request may succeed when it is made again.
-func passing(err error) bool {
+// temporary reports whether a request may succeed if it is repeated.
+func temporary(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err) ||
 		apierrors.IsServiceUnavailable(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
 }
 
-// remove deletes a Deployment, or its pods.
+// remove deletes a Deployment, or its pods with Bare.
 func (r *runner) remove(ctx context.Context, d workload.Deployment) error {
 	if r.Bare {
 		for i := range d.Replicas {

@@ -14,35 +14,34 @@ import (
 	"gnnsched/workload"
 )
 
-// podWatch keeps count of the run's pods as the cluster has them.
+// podWatch counts the run's pods on the cluster.
 type podWatch struct {
-	changed chan struct{} // has an item after a change that nobody has looked at
+	changed chan struct{} // has an item after a change, until somebody takes it
 	stop    func()
 
-	mu      sync.Mutex
-	pods    map[types.UID]pod
-	byName  map[string]*tally // by Deployment
-	bindups int               // pods ever seen to become bound
+	mu       sync.Mutex
+	pods     map[types.UID]pod
+	byName   map[string]*tally // by Deployment
+	bindings int               // pods that were bound since the watch began
 }
 
-// pod is what is remembered of a pod.
+// pod is the state of one pod.
 type pod struct {
 	deployment string
 	bound      bool
-	waitsFor   string // why it is not bound, in its scheduler's words; empty if nobody said
+	reason     string // the scheduler's reason why it is pending; empty if there is none
 }
 
-// tally counts the pods of one Deployment or of several. Pods that are on their way out
-// count no more.
+// tally counts the pods of one or several Deployments, without pods that are being deleted.
 type tally struct{ created, bound int }
 
-// watchPods starts the watch and returns once it knows every pod of the run.
+// watchPods starts the watch and waits until it has seen every pod of the run.
 func watchPods(ctx context.Context, c *Config) (*podWatch, error) {
 	w := &podWatch{changed: make(chan struct{}, 1), pods: map[types.UID]pod{}, byName: map[string]*tally{}}
 	factory := informers.NewSharedInformerFactoryWithOptions(c.Client, 0,
 		informers.WithNamespace(c.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = workload.LabelRun + "=" + c.RunID }),
-		informers.WithTransform(slim))
+		informers.WithTransform(stripPod))
 	informer := factory.Core().V1().Pods().Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { w.set(o.(*corev1.Pod)) },
@@ -74,8 +73,8 @@ func watchPods(ctx context.Context, c *Config) (*podWatch, error) {
 	return w, nil
 }
 
-// slim keeps of a pod what podWatch reads: a run may have many thousands.
-func slim(o any) (any, error) {
+// stripPod keeps the fields that podWatch reads, to save memory with many thousands of pods.
+func stripPod(o any) (any, error) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
 		return o, nil
@@ -99,7 +98,7 @@ func (w *podWatch) set(p *corev1.Pod) {
 	if !now.bound {
 		for _, cond := range p.Status.Conditions {
 			if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
-				now.waitsFor = cond.Message
+				now.reason = cond.Message
 			}
 		}
 	}
@@ -116,10 +115,10 @@ func (w *podWatch) set(p *corev1.Pod) {
 	}
 	if now.bound && !old.bound {
 		t.bound++
-		w.bindups++
+		w.bindings++
 	}
 	w.pods[p.UID] = now
-	w.tell()
+	w.notify()
 }
 
 func (w *podWatch) drop(uid types.UID) {
@@ -138,31 +137,30 @@ func (w *podWatch) drop(uid types.UID) {
 	if *t == (tally{}) {
 		delete(w.byName, old.deployment)
 	}
-	w.tell()
+	w.notify()
 }
 
-func (w *podWatch) tell() {
+func (w *podWatch) notify() {
 	select {
 	case w.changed <- struct{}{}:
 	default:
 	}
 }
 
-// count adds up the pods of the Deployments in live. progress grows whenever a pod came or
-// was bound.
-func (w *podWatch) count(live map[string]workload.Deployment) (t tally, progress int) {
+// count sums up the pods of the Deployments. progress grows whenever a pod is created or bound.
+func (w *podWatch) count(of map[string]workload.Deployment) (t tally, progress int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for name := range live {
+	for name := range of {
 		if d := w.byName[name]; d != nil {
 			t.created += d.created
 			t.bound += d.bound
 		}
 	}
-	return t, w.bindups + len(w.pods)
+	return t, w.bindings + len(w.pods)
 }
 
-// bound is how many pods of a Deployment have a node.
+// bound returns how many pods of a Deployment have a node.
 func (w *podWatch) bound(deployment string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,14 +170,14 @@ func (w *podWatch) bound(deployment string) int {
 	return 0
 }
 
-// reasons counts the pending pods of the Deployments in live by what they wait for.
-func (w *podWatch) reasons(live map[string]workload.Deployment) map[string]int {
+// reasons counts the pending pods of the Deployments by reason.
+func (w *podWatch) reasons(of map[string]workload.Deployment) map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := map[string]int{}
 	for _, p := range w.pods {
-		if _, ok := live[p.deployment]; ok && !p.bound {
-			out[p.waitsFor]++
+		if _, ok := of[p.deployment]; ok && !p.bound {
+			out[p.reason]++
 		}
 	}
 	return out

@@ -12,13 +12,13 @@ import (
 	"gnnsched/workload"
 )
 
-// namespace makes the namespace if it is missing, labelled as ours, and tells whether it did.
-// One that is there already stays as it is: it may be a person's own.
-func (c *Config) namespace(ctx context.Context) (created bool, err error) {
+// createNamespace creates the namespace with the run's labels if it is missing. A namespace that
+// exists stays as it is, because it may be somebody else's.
+func (c *Config) createNamespace(ctx context.Context) (created bool, err error) {
 	n, err := c.Client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
 	switch {
 	case err == nil && n.Status.Phase == corev1.NamespaceTerminating:
-		return false, exit.New(exit.Usage, fmt.Errorf("namespace %s is being deleted", c.Namespace), "wait until it is gone, or choose another with --namespace")
+		return false, exit.New(exit.Usage, fmt.Errorf("namespace %s is being deleted", c.Namespace), "wait until it is gone, or choose another one with --namespace")
 	case err == nil:
 		return false, nil
 	case !apierrors.IsNotFound(err):
@@ -27,7 +27,7 @@ func (c *Config) namespace(ctx context.Context) (created bool, err error) {
 	n = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.Namespace, Labels: c.labels()}}
 	_, err = c.Client.CoreV1().Namespaces().Create(ctx, n, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return false, nil // somebody was faster
+		return false, nil // somebody else created it in the meantime
 	}
 	if err != nil {
 		return false, fmt.Errorf("create namespace %s: %w", c.Namespace, err)
@@ -35,25 +35,25 @@ func (c *Config) namespace(ctx context.Context) (created bool, err error) {
 	return true, nil
 }
 
-// namesFree looks for Deployments that have a name of the plan, so that a run does not stop
-// halfway at one, or that another run with the same id made, which a reset would delete.
-func (c *Config) namesFree(ctx context.Context) error {
-	there, err := c.Client.AppsV1().Deployments(c.Namespace).List(ctx, metav1.ListOptions{})
+// checkNames returns an error if a Deployment of the namespace has a name of the plan, at which
+// the run would stop halfway, or the run's id, in which case a reset would delete it.
+func (c *Config) checkNames(ctx context.Context) error {
+	existing, err := c.Client.AppsV1().Deployments(c.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list the Deployments in namespace %s: %w", c.Namespace, err)
 	}
 	owner := map[string]string{}
-	for _, d := range there.Items {
+	for _, d := range existing.Items {
 		owner[d.Name] = d.Labels[workload.LabelRun]
 	}
 	for name, run := range owner {
 		if run == c.RunID {
-			return exit.New(exit.Usage, fmt.Errorf("run %s is in use: it made Deployment %s in namespace %s", run, name, c.Namespace), "remove it with `cleancluster --run "+run+"`, or choose another id")
+			return exit.New(exit.Usage, fmt.Errorf("run id %s is in use: it is on Deployment %s in namespace %s", run, name, c.Namespace), "remove it with `cleancluster --run "+run+"`, or choose another id")
 		}
 	}
 	for _, s := range c.Plan.Steps {
 		if run, taken := owner[s.Deployment.Name]; taken && s.Action == workload.Add {
-			err := fmt.Errorf("namespace %s has a Deployment %s already", c.Namespace, s.Deployment.Name)
+			err := fmt.Errorf("namespace %s already has a Deployment %s", c.Namespace, s.Deployment.Name)
 			if run != "" {
 				return exit.New(exit.Usage, fmt.Errorf("%w, of run %s", err, run), "remove it with `cleancluster --run "+run+"`, or choose another --seed or --namespace")
 			}

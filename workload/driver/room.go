@@ -15,18 +15,19 @@ import (
 	"gnnsched/workload"
 )
 
-// Room is what a cluster offers to a workload.
+// Room is the capacity of a cluster for a workload.
 type Room struct {
-	Nodes       int               // schedulable ones
-	Excluded    int               // cordoned, or with a taint that no shape tolerates
+	Nodes       int               // schedulable nodes
+	Excluded    int               // nodes that are cordoned or have a taint that no shape tolerates
 	Allocatable cluster.Resources // of the schedulable nodes
-	Used        cluster.Resources // what pods bound to them ask for
+	Used        cluster.Resources // requested by the pods that are bound to them
 }
 
-// Load is what others ask for already.
+// Load returns the load of the pods that are already there.
 func (r Room) Load() workload.Load { return workload.LoadOf(r.Used, r.Allocatable) }
 
-// Measure reads the nodes on which pods with the tolerations may land, and the pods there.
+// Measure returns the capacity of the nodes that accept pods with the tolerations, and how much
+// of it is used.
 func Measure(ctx context.Context, client kubernetes.Interface, tolerations []cluster.Toleration) (Room, error) {
 	var r Room
 	counted := map[string]bool{}
@@ -54,7 +55,7 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 	err = pods.EachListItem(ctx, running, func(o runtime.Object) error {
 		p := o.(*corev1.Pod)
 		if counted[p.Spec.NodeName] && !kube.Finished(p) {
-			running, _ := kube.Running(p) // of a contradictory GPU request, the resources count
+			running, _ := kube.Running(p) // if annotations contradict the resources, the resources count
 			r.Used = r.Used.Plus(running.Requests)
 		}
 		return nil

@@ -10,18 +10,18 @@ import (
 	"gnnsched/workload/cleanup"
 )
 
-// Run applies the plan and returns what came of it. When ctx ends first, or a step fails, the
-// summary holds what was done until then. Pods that stay pending are no error.
+// Run applies the plan and returns the outcome. If ctx ends or a step fails, the summary covers
+// the steps until then. Pods that stay pending are not an error.
 func Run(ctx context.Context, c Config) (Summary, error) {
 	if err := c.complete(); err != nil {
 		return Summary{}, err
 	}
 	r := &runner{Config: c, sum: Summary{RunID: c.RunID, Scheduler: c.SchedulerName, Namespace: c.Namespace}, fills: c.Plan.Fills(), start: c.Clock.Now()}
 	var err error
-	if r.sum.NamespaceCreated, err = c.namespace(ctx); err != nil {
+	if r.sum.NamespaceCreated, err = c.createNamespace(ctx); err != nil {
 		return r.sum, err
 	}
-	if err := c.namesFree(ctx); err != nil {
+	if err := c.checkNames(ctx); err != nil {
 		return r.sum, err
 	}
 	if r.pods, err = watchPods(ctx, &c); err != nil {
@@ -33,28 +33,30 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 	return r.sum, err
 }
 
-// runner is a run under way.
+// runner is the state of a run under way.
 type runner struct {
 	Config
 	pods  *podWatch
-	fills []workload.Fill // what is due
-	sum   Summary
+	fills []workload.Fill // of the plan
+	sum   Summary         // of the fills that have ended
 	start time.Time
 
-	open      bool        // a fill is under way
-	fill      FillSummary // the current one
+	// The current fill.
+	inFill    bool // false between end and begin
+	fill      FillSummary
 	fillStart time.Time
-	live      map[string]workload.Deployment // of the current fill
-	order     []workload.Deployment          // all that were created in it
-	asked     cluster.Resources              // by live
-	before    int                            // pods due in the fills that have ended
-	reported  time.Time
+	created   []workload.Deployment          // in order
+	existing  map[string]workload.Deployment // created and not deleted
+	requested cluster.Resources              // by the existing ones
+
+	podsBefore int       // planned pods of the fills that have ended
+	reported   time.Time // of the last call of Progress
 }
 
 func (r *runner) run(ctx context.Context) error {
 	r.begin()
 	defer func() {
-		if r.open {
+		if r.inFill {
 			r.end()
 		}
 	}()
@@ -62,7 +64,7 @@ func (r *runner) run(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := r.until(ctx, s); err != nil {
+		if err := r.waitUntil(ctx, s); err != nil {
 			return err
 		}
 		if err := r.step(ctx, s); err != nil {
@@ -82,22 +84,28 @@ func (r *runner) run(ctx context.Context) error {
 	return r.settle(ctx)
 }
 
-// begin starts a fill, end closes the books of one.
+// begin starts a fill.
 func (r *runner) begin() {
-	r.open, r.fill, r.fillStart = true, FillSummary{}, r.Clock.Now()
-	r.live, r.order, r.asked = map[string]workload.Deployment{}, nil, cluster.Resources{}
+	r.inFill = true
+	r.fill = FillSummary{}
+	r.fillStart = r.Clock.Now()
+	r.created = nil
+	r.existing = map[string]workload.Deployment{}
+	r.requested = cluster.Resources{}
 }
 
+// end completes the fill's summary.
 func (r *runner) end() {
-	t, _ := r.pods.count(r.live)
-	r.fill.Created, r.fill.Bound, r.fill.Pending = t.created, t.bound, t.created-t.bound
-	r.fill.Reasons = sortedReasons(r.pods.reasons(r.live))
+	t, _ := r.pods.count(r.existing)
+	r.fill.Created, r.fill.Bound = t.created, t.bound
+	r.fill.Pending = t.created - t.bound
+	r.fill.Reasons = sortedReasons(r.pods.reasons(r.existing))
 	r.fill.Load = r.load()
-	r.fill.GPU = r.gpus()
+	r.fill.GPU = r.gpuSummary()
 	r.fill.Elapsed = r.Clock.Since(r.fillStart)
-	r.before += r.fills[len(r.sum.Fills)].Pods
+	r.podsBefore += r.fills[len(r.sum.Fills)].Pods
 	r.sum.Fills = append(r.sum.Fills, r.fill)
-	r.open = false
+	r.inFill = false
 }
 
 func (r *runner) step(ctx context.Context, s workload.Step) error {
@@ -107,17 +115,17 @@ func (r *runner) step(ctx context.Context, s workload.Step) error {
 		if err := r.create(ctx, d); err != nil {
 			return err
 		}
-		r.live[d.Name] = d
-		r.order = append(r.order, d)
-		r.asked = r.asked.Plus(d.Requests())
+		r.existing[d.Name] = d
+		r.created = append(r.created, d)
+		r.requested = r.requested.Plus(d.Requests())
 		r.fill.Deployments++
 		r.fill.Pods += d.Replicas
 	case workload.Delete:
 		if err := r.remove(ctx, d); err != nil {
 			return err
 		}
-		delete(r.live, d.Name)
-		r.asked = r.asked.Minus(d.Requests())
+		delete(r.existing, d.Name)
+		r.requested = r.requested.Minus(d.Requests())
 		r.fill.Deleted++
 		r.fill.Pods -= d.Replicas
 	case workload.Reset:
@@ -126,7 +134,7 @@ func (r *runner) step(ctx context.Context, s workload.Step) error {
 	return nil
 }
 
-// reset ends the fill, removes everything that it made, and begins the next.
+// reset ends the fill, deletes everything that it created and begins the next fill.
 func (r *runner) reset(ctx context.Context) error {
 	if err := r.settle(ctx); err != nil {
 		return err
@@ -143,15 +151,15 @@ func (r *runner) reset(ctx context.Context) error {
 	return nil
 }
 
-// until waits for the time of a step.
-func (r *runner) until(ctx context.Context, s workload.Step) error {
+// waitUntil waits for the time of the step.
+func (r *runner) waitUntil(ctx context.Context, s workload.Step) error {
 	if r.Speed == 0 {
 		return nil
 	}
 	return r.pause(ctx, time.Duration(s.At/r.Speed*float64(time.Second))-r.Clock.Since(r.start))
 }
 
-// pause waits, and looks at the pods meanwhile.
+// pause waits and reports progress in the meantime.
 func (r *runner) pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -175,16 +183,17 @@ func (r *runner) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// settle waits until every pod of the fill is bound, or until none has been for a while.
+// settle waits until every pod of the fill is bound, or until no pod was created or bound for
+// the time Settle.
 func (r *runner) settle(ctx context.Context) error {
 	stalled := r.Clock.NewTimer(r.Settle)
 	defer func() { stalled.Stop() }()
 	tick := r.Clock.NewTicker(time.Second)
 	defer tick.Stop()
-	_, last := r.pods.count(r.live)
+	_, last := r.pods.count(r.existing)
 	for {
 		r.noteBinding()
-		t, progress := r.pods.count(r.live)
+		t, progress := r.pods.count(r.existing)
 		if t.bound >= r.fill.Pods {
 			r.report(Settling, 0, true)
 			return nil
@@ -201,7 +210,7 @@ func (r *runner) settle(ctx context.Context) error {
 		case <-r.pods.changed:
 		case <-tick.C():
 		case <-stalled.C():
-			r.Log.Warn().Int("fill", len(r.sum.Fills)+1).Int("pending", r.fill.Pods-t.bound).Dur("waited", r.Settle).Msg("pods stay pending; going on without them")
+			r.Log.Warn().Int("fill", len(r.sum.Fills)+1).Int("pending", r.fill.Pods-t.bound).Dur("waited", r.Settle).Msg("pods stay pending; continuing without them")
 			return nil
 		}
 	}

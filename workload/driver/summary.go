@@ -2,52 +2,13 @@ package driver
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"gnnsched/workload"
 )
 
-// Phase is what a run is doing.
-type Phase string
-
-// The phases of each fill.
-const (
-	Deploying Phase = "deploying"
-	Settling  Phase = "settling"  // waiting for the pods to be bound
-	Resetting Phase = "resetting" // deleting everything
-)
-
-// Progress is how far a run has come.
-type Progress struct {
-	Phase       Phase
-	Fill, Fills int // the current one, from 1, and how many there are
-
-	Deployments, DeploymentsDue int // created in this fill, and to be created
-	Pods                        int // that the Deployments created in this fill ask for and have not lost to a delete
-	Created, Bound              int // of these
-	Deleting                    int // objects still there while resetting
-
-	Load    workload.Load // asked for, others' pods included
-	Done    float64       // of the whole plan, 0 to 1
-	Elapsed time.Duration
-	Left    time.Duration // an estimate; negative while there is none
-}
-
-// String writes the progress in one line: "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s left".
-func (p Progress) String() string {
-	if p.Phase == Resetting {
-		return fmt.Sprintf("fill %d/%d: deleting, %d objects left", p.Fill, p.Fills, p.Deleting)
-	}
-	text := fmt.Sprintf("fill %d/%d: %d/%d bound, %v", p.Fill, p.Fills, p.Bound, p.Pods, p.Load)
-	if p.Left >= 0 {
-		text += ", " + p.Left.Round(time.Second).String() + " left"
-	}
-	return text
-}
-
-// Summary is what came of a run.
+// Summary is the outcome of a run.
 type Summary struct {
 	RunID            string        `json:"run"`
 	Scheduler        string        `json:"scheduler"`
@@ -57,32 +18,28 @@ type Summary struct {
 	Elapsed          time.Duration `json:"elapsedNanoseconds"`
 }
 
-// FillSummary is what came of one fill. Created, Bound and Pending are the pods that there
-// were when the fill ended; fewer created than Pods means that the cluster's controllers did
-// not get to it.
+// FillSummary is the outcome of one fill.
 type FillSummary struct {
-	Deployments int           `json:"deployments"` // created
-	Deleted     int           `json:"deleted"`     // of these, by a delete of the plan
-	Pods        int           `json:"pods"`        // asked for by those not deleted
-	Created     int           `json:"created"`
-	Bound       int           `json:"bound"`
-	Pending     int           `json:"pending"`
-	Reasons     []Reason      `json:"reasons,omitempty"` // of the pending ones, the most frequent first
-	Load        workload.Load `json:"load"`              // asked for, others' pods included
+	Deployments int           `json:"deployments"`       // created Deployments
+	Deleted     int           `json:"deleted"`           // created Deployments that the plan deleted
+	Pods        int           `json:"pods"`              // replicas of the Deployments that remain
+	Created     int           `json:"created"`           // pods at the fill's end; fewer than Pods if controllers lag behind
+	Bound       int           `json:"bound"`             // pods with a node at the fill's end
+	Pending     int           `json:"pending"`           // pods without a node at the fill's end
+	Reasons     []Reason      `json:"reasons,omitempty"` // why pods are pending, the most frequent first
+	Load        workload.Load `json:"load"`              // requested, including the pods of others
 	GPU         *GPUSummary   `json:"gpu,omitempty"`     // nil on a cluster without GPUs
 	Elapsed     time.Duration `json:"elapsedNanoseconds"`
-	// Binding is the time from the first Deployment of the fill to the last pod that was
-	// bound.
-	Binding time.Duration `json:"bindingNanoseconds"`
+	Binding     time.Duration `json:"bindingNanoseconds"` // from the start of the fill to its last binding
 }
 
-// Reason is why pods are pending.
+// Reason is a number of pods that are pending for the same reason.
 type Reason struct {
 	Pods    int    `json:"pods"`
-	Message string `json:"message"` // the scheduler's; empty if none has looked at the pods
+	Message string `json:"message"` // the scheduler's; empty if no scheduler has tried the pods
 }
 
-// Pending is the pods of all fills that were left pending or not created.
+// Pending returns the number of pods, in all fills, that were pending or not created.
 func (s Summary) Pending() int {
 	n := 0
 	for _, f := range s.Fills {

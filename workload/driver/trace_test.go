@@ -16,13 +16,14 @@ import (
 	"gnnsched/workload/driver/fakecluster"
 )
 
-// gpuArrival is one pod at a time.
+// gpuArrival returns the arrival of one pod.
 func gpuArrival(name string, at, lifetime float64, r cluster.Resources, models ...string) workload.Arrival {
 	r.MilliCPU, r.Pods = 100, 1
 	return workload.Arrival{At: at, Lifetime: lifetime, Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: workload.Shape{Weight: 1, Requests: r, GPUModels: models}}}
 }
 
-// Pods of a trace come and go at its times, compressed, in its order and without Deployments.
+// The pods of a trace are created and deleted at its times divided by Speed, in its order and
+// without Deployments.
 func TestTraceInTime(t *testing.T) {
 	c := fakecluster.New()
 	cfg := config(t, c)
@@ -46,7 +47,7 @@ func TestTraceInTime(t *testing.T) {
 		t.Error(d)
 	}
 	for i, due := range []time.Duration{0, time.Minute, 2 * time.Minute, 2 * time.Minute, 2 * time.Minute} {
-		if at[i] < due || at[i] > due+20*time.Second { // the clock of the test runs in leaps
+		if at[i] < due || at[i] > due+20*time.Second { // the test's clock jumps
 			t.Errorf("%s after %v, it is due after %v", names[i], at[i], due)
 		}
 	}
@@ -62,7 +63,7 @@ func TestTraceInTime(t *testing.T) {
 	}
 }
 
-// The summary says what GPUs were given, when the arrivals had asked for all and in the end.
+// The summary has the GPUs allocated when all were requested, and in the end.
 func TestGPUSummary(t *testing.T) {
 	c := fakecluster.New()
 	c.Slots = 4
@@ -87,7 +88,7 @@ func TestGPUSummary(t *testing.T) {
 	}
 }
 
-// What a shape asks of GPUs is on its pods in the words that the scheduler reads.
+// The scheduler reads the GPU request of a pod as the shape has it.
 func TestGPUsOnPods(t *testing.T) {
 	cfg := Config{SchedulerName: "gnn", RunID: "r1", Namespace: "ns", Image: "img"}
 	for _, want := range []kube.GPURequest{{GPU: 2, WantsIndex: true}, {GPUMilli: 250, Models: []string{"A10", "T4"}, WantsIndex: true}, {}} {

@@ -1,5 +1,5 @@
-// Package e2e runs plans on a whole simulated cluster: a real API server, the real
-// controllers, and kwok's nodes.
+// Package e2e tests the workload packages end to end, on a simulated cluster with a real API
+// server, the real controllers and kwok's nodes.
 package e2e
 
 import (
@@ -26,7 +26,7 @@ import (
 )
 
 func TestWorkloadOnACluster(t *testing.T) {
-	klog.SetLogger(logr.Discard()) // controllers chatter about what is deleted under their hands
+	klog.SetLogger(logr.Discard()) // controllers log a lot while their objects are deleted
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cl, err := kwok.Start(ctx, kwok.Config{Dir: filepath.Join(t.TempDir(), "cluster"), Pools: nodepool.Default(4)})
@@ -51,7 +51,7 @@ func TestWorkloadOnACluster(t *testing.T) {
 		t.Fatalf("nodes %+v, %v: want simulated ones alone", nodes, err)
 	}
 	cleaner.Force = true
-	person := inhabit(ctx, t, client)
+	checkOther := deployOther(ctx, t, client)
 	stop := bindAll(ctx, t, client)
 	defer stop()
 
@@ -76,12 +76,12 @@ func TestWorkloadOnACluster(t *testing.T) {
 		}
 	}
 	checkPods(ctx, t, client, plan.Fills()[1].Pods)
-	clean(ctx, t, client, cleaner, person)
+	clean(ctx, t, client, cleaner, checkOther)
 }
 
-// inhabit puts a person's things where the run will be: a Deployment in a namespace of its
-// own, and a ConfigMap in the one that the run makes. It returns a check that they live.
-func inhabit(ctx context.Context, t *testing.T, client kubernetes.Interface) func() {
+// deployOther creates a Deployment that no run made and returns a check that it still has its
+// pod.
+func deployOther(ctx context.Context, t *testing.T, client kubernetes.Interface) func() {
 	t.Helper()
 	labels := map[string]string{"app": "mine"}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: appsv1.DeploymentSpec{
@@ -97,12 +97,12 @@ func inhabit(ctx context.Context, t *testing.T, client kubernetes.Interface) fun
 		t.Helper()
 		pods, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=mine"})
 		if err != nil || len(pods.Items) != 1 {
-			t.Errorf("the person's pod: %v, %v", len(pods.Items), err)
+			t.Errorf("%d pods of the other Deployment, %v", len(pods.Items), err)
 		}
 	}
 }
 
-// bindAll plays a scheduler: it binds every pod to one of the nodes in turn.
+// bindAll stands in for a scheduler: it binds the pods to the nodes in turn.
 func bindAll(ctx context.Context, t *testing.T, client kubernetes.Interface) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -129,7 +129,8 @@ func bindAll(ctx context.Context, t *testing.T, client kubernetes.Interface) (st
 	return func() { cancel(); w.Stop(); <-done }
 }
 
-// checkPods wants the pods of the last fill alone, with the labels that clean-up goes by.
+// checkPods checks that only the pods of the last fill are left, with the labels that cleanup
+// needs.
 func checkPods(ctx context.Context, t *testing.T, client kubernetes.Interface, want int) {
 	t.Helper()
 	pods, err := client.CoreV1().Pods(driver.DefaultNamespace).List(ctx, metav1.ListOptions{})
@@ -146,8 +147,8 @@ func checkPods(ctx context.Context, t *testing.T, client kubernetes.Interface, w
 	}
 }
 
-// clean removes the run: first with a person's object in its namespace, then without.
-func clean(ctx context.Context, t *testing.T, client kubernetes.Interface, cleaner *cleanup.Client, person func()) {
+// clean removes the run, first with an object of somebody else in its namespace, then without.
+func clean(ctx context.Context, t *testing.T, client kubernetes.Interface, cleaner *cleanup.Client, checkOther func()) {
 	t.Helper()
 	mine := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}
 	if _, err := client.CoreV1().ConfigMaps(driver.DefaultNamespace).Create(ctx, mine, metav1.CreateOptions{}); err != nil {
@@ -165,7 +166,7 @@ func clean(ctx context.Context, t *testing.T, client kubernetes.Interface, clean
 		t.Fatal(err)
 	}
 	if _, err := client.CoreV1().ConfigMaps(driver.DefaultNamespace).Get(ctx, "mine", metav1.GetOptions{}); err != nil {
-		t.Errorf("the person's object in the run's namespace: %v", err)
+		t.Errorf("the other object in the run's namespace: %v", err)
 	}
 	if err := client.CoreV1().ConfigMaps(driver.DefaultNamespace).Delete(ctx, "mine", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -179,5 +180,5 @@ func clean(ctx context.Context, t *testing.T, client kubernetes.Interface, clean
 	if _, err := client.CoreV1().Namespaces().Get(ctx, driver.DefaultNamespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the run's namespace: %v", err)
 	}
-	person()
+	checkOther()
 }

@@ -1,6 +1,9 @@
-// Package fakecluster is a cluster in memory for tests: client-go's fake clients over one
-// store, with as much of the controllers and of a scheduler as it takes for a Deployment to
-// become bound pods, and for them to go again.
+// Package fakecluster is test support: an in-memory cluster for tests of the workload packages
+// and of the commands that use them.
+//
+// It consists of client-go's fake clients on one store. Simple stand-ins for the controllers,
+// a scheduler and the garbage collector turn a Deployment into bound pods and delete them with
+// it.
 package fakecluster
 
 import (
@@ -21,15 +24,16 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// Cluster is the cluster. Its fields may be set before it is used.
+// Cluster is an in-memory cluster. Set its fields before use.
 type Cluster struct {
 	Client   *fake.Clientset
 	Metadata *metadatafake.FakeMetadataClient
 
-	// Slots is how many pods can be bound at a time; the others wait with Why.
-	Slots int
-	Why   string
-	// OnDelete, if set, is asked before a collection is deleted; its error is the answer.
+	// Slots is how many pods can be bound at a time. Other pods are pending for Reason.
+	Slots  int
+	Reason string
+	// OnDelete, if not nil, is called before a collection of the given resource is deleted. The
+	// deletion fails with its error.
 	OnDelete func(resource string) error
 
 	mu     sync.Mutex
@@ -56,7 +60,7 @@ func resource(kind string) schema.GroupVersionResource {
 	panic("fakecluster: no kind " + kind)
 }
 
-// New returns a cluster with the objects in it and room for every pod.
+// New returns a cluster that holds the objects and has a slot for every pod.
 func New(objects ...runtime.Object) *Cluster {
 	scheme := runtime.NewScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
@@ -73,7 +77,8 @@ func New(objects ...runtime.Object) *Cluster {
 	return c
 }
 
-// ServerPreferredNamespacedResources makes the cluster its own discovery client.
+// ServerPreferredNamespacedResources lists the namespaced kinds, as a discovery client does. It
+// makes the cluster a cleanup.Kinds.
 func (c *Cluster) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
 	lists := map[string]*metav1.APIResourceList{}
 	for r, kind := range kinds {
@@ -93,7 +98,7 @@ func (c *Cluster) ServerPreferredNamespacedResources() ([]*metav1.APIResourceLis
 	return out, nil
 }
 
-// Bind sets how many pods can be bound, and binds waiting ones to the new slots.
+// Bind sets Slots and binds waiting pods.
 func (c *Cluster) Bind(slots int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,20 +121,20 @@ func (c *Cluster) createDeployment(a clienttesting.Action) (bool, runtime.Object
 		p := &corev1.Pod{ObjectMeta: child("", d.Namespace, d.Spec.Template.Labels, "ReplicaSet", rs.Name), Spec: d.Spec.Template.Spec}
 		p.UID = c.uid()
 		p.Name = fmt.Sprintf("%s-%s", rs.Name, p.UID)
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: c.Why}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: c.Reason}}
 		c.must(c.Client.Tracker().Create(resource("Pod"), p, p.Namespace))
 	}
 	c.schedule()
 	return true, d, nil
 }
 
-// createPod is for pods without a Deployment.
+// createPod creates a pod without a Deployment.
 func (c *Cluster) createPod(a clienttesting.Action) (bool, runtime.Object, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).DeepCopy()
 	p.UID = c.uid()
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: c.Why}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: c.Reason}}
 	if err := c.Client.Tracker().Create(resource("Pod"), p, p.Namespace); err != nil {
 		return true, nil, err
 	}
@@ -141,7 +146,7 @@ func child(name, namespace string, labels map[string]string, ownerKind, owner st
 	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{{Kind: ownerKind, Name: owner}}}
 }
 
-// schedule binds waiting pods while there are slots.
+// schedule binds waiting pods as long as slots are free.
 func (c *Cluster) schedule() {
 	pods := c.all(resource("Pod"), "")
 	bound := 0
@@ -162,7 +167,8 @@ func (c *Cluster) schedule() {
 	}
 }
 
-// deleteDeployment plays the garbage collector too.
+// deleteDeployment also deletes the Deployment's replica set and pods, as the garbage collector
+// does.
 func (c *Cluster) deleteDeployment(a clienttesting.Action) (bool, runtime.Object, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +222,7 @@ func (c *Cluster) deleteCollection(a clienttesting.Action) (bool, runtime.Object
 		}
 	}
 	if a.GetNamespace() == "" {
-		return true, nil, errors.New("a real server deletes namespaced collections only within a namespace")
+		return true, nil, errors.New("fakecluster: a real API server deletes collections only within one namespace")
 	}
 	selector := a.(clienttesting.DeleteCollectionAction).GetListRestrictions().Labels
 	for _, o := range c.all(a.GetResource(), a.GetNamespace()) {
@@ -227,7 +233,7 @@ func (c *Cluster) deleteCollection(a clienttesting.Action) (bool, runtime.Object
 	return true, nil, nil
 }
 
-// all lists a kind; an empty namespace means every one.
+// all lists the objects of a kind in a namespace; empty means every namespace.
 func (c *Cluster) all(r schema.GroupVersionResource, namespace string) []runtime.Object {
 	list, err := c.Client.Tracker().List(r, r.GroupVersion().WithKind(kinds[r]), namespace)
 	c.must(err)
@@ -253,6 +259,6 @@ func (c *Cluster) uid() types.UID {
 
 func (c *Cluster) must(err error) {
 	if err != nil {
-		panic(err) // the store is in memory: a bug of the test
+		panic(err) // the store is in memory, so this is a bug of the test
 	}
 }

@@ -1,0 +1,91 @@
+package driver
+
+import (
+	"fmt"
+	"time"
+
+	"gnnsched/workload"
+)
+
+// Phase is a part of a fill.
+type Phase string
+
+// The phases, in their order.
+const (
+	Deploying Phase = "deploying"
+	Settling  Phase = "settling"  // waiting for the pods to be bound
+	Resetting Phase = "resetting" // deleting everything
+)
+
+// Progress is the state of a run under way.
+type Progress struct {
+	Phase       Phase
+	Fill, Fills int // number of the current fill, from 1, and of all fills
+
+	Pods     int // replicas of the Deployments that exist
+	Created  int // pods of theirs that exist
+	Bound    int // pods of theirs that have a node
+	Deleting int // objects that a reset has yet to delete
+
+	Load    workload.Load // requested, including the pods of others
+	Done    float64       // of the whole plan, 0 to 1
+	Elapsed time.Duration
+	Left    time.Duration // estimated; negative if there is no estimate yet
+}
+
+// String formats the progress as "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s left".
+func (p Progress) String() string {
+	if p.Phase == Resetting {
+		return fmt.Sprintf("fill %d/%d: deleting, %d objects left", p.Fill, p.Fills, p.Deleting)
+	}
+	text := fmt.Sprintf("fill %d/%d: %d/%d bound, %v", p.Fill, p.Fills, p.Bound, p.Pods, p.Load)
+	if p.Left >= 0 {
+		text += ", " + p.Left.Round(time.Second).String() + " left"
+	}
+	return text
+}
+
+// noteBinding records the time if more pods are bound than before.
+func (r *runner) noteBinding() {
+	if t, _ := r.pods.count(r.existing); t.bound > r.fill.Bound {
+		r.fill.Bound, r.fill.Binding = t.bound, r.Clock.Since(r.fillStart)
+	}
+}
+
+func (r *runner) load() workload.Load {
+	return workload.LoadOf(r.Room.Used.Plus(r.requested), r.Room.Allocatable)
+}
+
+// report calls Progress, but at most every 100 ms unless now is set. deleting is the number of
+// objects that a reset has yet to delete.
+func (r *runner) report(phase Phase, deleting int, now bool) {
+	const interval = 100 * time.Millisecond
+	if !now && r.Clock.Since(r.reported) < interval {
+		return
+	}
+	r.reported = r.Clock.Now()
+	fill := len(r.sum.Fills)
+	if phase == Resetting {
+		fill-- // the fill is already in the summary
+	}
+	t, _ := r.pods.count(r.existing)
+	p := Progress{
+		Phase: phase, Fill: fill + 1, Fills: len(r.fills),
+		Pods: r.fill.Pods, Created: t.created, Bound: t.bound, Deleting: deleting,
+		Load: r.load(), Elapsed: r.Clock.Since(r.start), Left: -1,
+	}
+	total, done := 0, r.podsBefore
+	for _, f := range r.fills {
+		total += f.Pods
+	}
+	if phase != Resetting {
+		done += t.bound
+	}
+	if total > 0 {
+		p.Done = min(1, float64(done)/float64(total))
+	}
+	if done > 0 {
+		p.Left = time.Duration(float64(p.Elapsed) * (1 - p.Done) / p.Done)
+	}
+	r.Progress(p)
+}
