@@ -1,5 +1,5 @@
-// Package kubeconfig finds the cluster that a command talks to, by kubectl's rules, and turns
-// what can go wrong on the way into errors that say what to do next.
+// Package kubeconfig finds the cluster that a command talks to, by kubectl's rules, and makes clients
+// for it. Its errors carry exit codes and hints.
 package kubeconfig
 
 import (
@@ -19,8 +19,8 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// SimulatedDir is where kwokcluster keeps the simulated cluster unless told otherwise:
-// $XDG_DATA_HOME/gnnsched/kwok, by default ~/.local/share/gnnsched/kwok.
+// SimulatedDir returns the default folder of kwokcluster's simulated cluster:
+// $XDG_DATA_HOME/gnnsched/kwok, or ~/.local/share/gnnsched/kwok if that variable is not set.
 func SimulatedDir() string {
 	base := os.Getenv("XDG_DATA_HOME")
 	if base == "" {
@@ -33,17 +33,17 @@ func SimulatedDir() string {
 	return filepath.Join(base, "gnnsched", "kwok")
 }
 
-// SimulatedKubeconfig is the kubeconfig that kwokcluster writes into dir.
+// SimulatedKubeconfig returns the path of the kubeconfig that kwokcluster writes into dir.
 func SimulatedKubeconfig(dir string) string { return filepath.Join(dir, "kubeconfig") }
 
-// Target names a cluster the way kubectl does. The zero value means: $KUBECONFIG if set,
-// else the simulated cluster if one was made here, else ~/.kube/config.
+// Target names a cluster as kubectl does. The zero value stands for $KUBECONFIG if it is set, else for
+// the simulated cluster in SimulatedDir if there is one, else for ~/.kube/config.
 type Target struct {
-	Kubeconfig string // file; empty means the rule above
-	Context    string // context in it; empty means its current one
+	Kubeconfig string // file; empty: by the rule above
+	Context    string // context in the file; empty: its current one
 }
 
-// loader applies the rule of which file and context.
+// loader returns the loader of the kubeconfig, with the file and context of the target.
 func (t Target) loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = t.Kubeconfig
@@ -55,7 +55,7 @@ func (t Target) loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: t.Context})
 }
 
-// Name is the context that the target means, for a person to read; empty if there is none.
+// Name returns the name of the target's context, or "" if there is none.
 func (t Target) Name() string {
 	if t.Context != "" {
 		return t.Context
@@ -69,12 +69,12 @@ func (t Target) Name() string {
 
 const noClusterHint = "start a simulated cluster with `kwokcluster up`, or name one with --kubeconfig and --context"
 
-// REST returns the client configuration of the target. Errors carry exit code 4.
+// REST returns the client configuration of the target. Its errors have exit code 4.
 func (t Target) REST() (*rest.Config, error) {
 	c, err := t.loader().ClientConfig()
 	switch {
 	case err == nil:
-		c.QPS, c.Burst = 5000, 10000 // the server protects itself; a client-side limit only hides its speed
+		c.QPS, c.Burst = 5000, 10000 // in effect no limit: the server has one of its own
 		c.UserAgent = "gnnsched"
 		return c, nil
 	case errors.Is(err, os.ErrNotExist) || clientcmd.IsEmptyConfig(err):
@@ -85,8 +85,8 @@ func (t Target) REST() (*rest.Config, error) {
 	return nil, exit.New(exit.Kubeconfig, fmt.Errorf("read the kubeconfig: %w", err), "check the file, or name another with --kubeconfig")
 }
 
-// File returns a kubeconfig file that holds the target alone, as its current context, for
-// programs that take a file and no context. remove deletes it; it holds credentials.
+// File writes a temporary kubeconfig file with the target as its only context, for programs that take a
+// file but no context. The caller must call remove, which deletes the file, since it holds credentials.
 func (t Target) File() (path string, remove func(), err error) {
 	raw, err := t.loader().RawConfig()
 	if err != nil {
@@ -115,8 +115,8 @@ func (t Target) File() (path string, remove func(), err error) {
 	return f.Name(), remove, nil
 }
 
-// inCluster is the kubeconfig of a pod's own service account, whose token file is read anew
-// as it rotates.
+// inCluster returns a kubeconfig for the service account of the pod that this process runs in. It names
+// the token's file, because the token changes.
 func inCluster(c *rest.Config) clientcmdapi.Config {
 	const name = "in-cluster"
 	k := clientcmdapi.NewConfig()
@@ -127,8 +127,8 @@ func inCluster(c *rest.Config) clientcmdapi.Config {
 	return *k
 }
 
-// Connect returns a client for the target after the API server has answered once, within
-// ten seconds; a server that does not answer is an error with exit code 3.
+// Connect returns a client for the target and its configuration. It waits up to ten seconds for a first
+// answer of the API server; without one, the error has exit code 3.
 func (t Target) Connect(ctx context.Context) (*kubernetes.Clientset, *rest.Config, error) {
 	c, err := t.REST()
 	if err != nil {

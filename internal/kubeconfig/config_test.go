@@ -36,11 +36,11 @@ func TestErrorsCarryTheirCode(t *testing.T) {
 		target Target
 		want   int
 	}{
-		{"nothing anywhere", Target{}, exit.Kubeconfig},
+		{"no kubeconfig at all", Target{}, exit.Kubeconfig},
 		{"missing file", Target{Kubeconfig: "/does/not/exist"}, exit.Kubeconfig},
 		{"malformed file", Target{Kubeconfig: write(t, "{{{")}, exit.Kubeconfig},
 		{"wrong context", Target{Kubeconfig: good, Context: "other"}, exit.Kubeconfig},
-		{"nobody listens", Target{Kubeconfig: good}, exit.Unreachable},
+		{"no server", Target{Kubeconfig: good}, exit.Unreachable},
 	} {
 		_, _, err := c.target.Connect(context.Background())
 		if exit.Code(err) != c.want {

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// The decoder here shares nothing with the writer: protobuf's own runtime reads the messages
-// by descriptors made from TensorFlow's definitions.
+// The decoder in this file is independent of the writer: protobuf's runtime reads the messages, with
+// descriptors that follow TensorFlow's definitions.
 
 func field(name string, number int32, kind descriptorpb.FieldDescriptorProto_Type, message string) *descriptorpb.FieldDescriptorProto {
 	f := &descriptorpb.FieldDescriptorProto{Name: &name, Number: &number, Type: &kind, Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
@@ -62,7 +62,7 @@ func eventDescriptor(t *testing.T) protoreflect.MessageDescriptor {
 	return file.Messages().ByName("Event")
 }
 
-// node reads a message's fields by name.
+// node is a message whose fields are read by name.
 type node struct{ protoreflect.Message }
 
 func (n node) get(name protoreflect.Name) protoreflect.Value {
@@ -81,7 +81,7 @@ func (n node) numbers(name protoreflect.Name) []float64 {
 	return out
 }
 
-// value is the one value of the event's summary.
+// value returns the only value of the event's summary.
 func (n node) value(t *testing.T) node {
 	t.Helper()
 	list := n.sub("summary").get("value").List()
@@ -91,8 +91,8 @@ func (n node) value(t *testing.T) node {
 	return node{list.Get(0).Message()}
 }
 
-// decode reads an event file, checksums included, and fails on fields that TensorFlow's
-// definitions do not have.
+// decode reads an event file. It checks the checksums, and fails on fields that TensorFlow's definitions
+// do not have.
 func decode(t *testing.T, path string) []node {
 	t.Helper()
 	b, err := os.ReadFile(path)

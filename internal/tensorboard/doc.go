@@ -1,11 +1,10 @@
-// Package tensorboard writes what a training run reports into a folder that TensorBoard
-// opens: an event file, and the scalars once more as CSV.
+// Package tensorboard writes the metrics of a training run to a folder: an event file for TensorBoard,
+// and the scalars also as CSV.
 //
-// An event file is a row of TFRecords, each of them one Event message of TensorFlow's
-// event.proto (tensorflow/core/util/event.proto, framework/summary.proto and
-// framework/histogram.proto in TensorFlow's repository). Only the few fields that scalars
-// and histograms need are written, so their numbers are named here instead of generated.
+// An event file is a sequence of TFRecords, each of which holds one Event message. The messages are
+// defined in tensorflow/core/util/event.proto, framework/summary.proto and framework/histogram.proto of
+// TensorFlow's repository. Scalars and histograms need only a few fields, so this package encodes
+// these by their numbers and generates no code.
 //
-// Everything is in the file as soon as a method returns: a run that is killed loses nothing
-// that it reported.
+// Each method writes its data before it returns, so a killed run loses nothing.
 package tensorboard

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Field numbers of the messages; see the package comment for where they are defined.
+// Field numbers of the messages. The package comment says where they are defined.
 const (
 	eventWallTime    = 1
 	eventStep        = 2
@@ -33,10 +33,10 @@ const (
 	histoCounts  = 7
 )
 
-// fileVersion is the content of the first event of every file.
+// fileVersion is the version in the first event of every file.
 const fileVersion = "brain.Event:2"
 
-// event encodes the fields that every event has.
+// event encodes the fields that all events have.
 func event(now time.Time, step int) []byte {
 	b := appendDouble(nil, eventWallTime, float64(now.UnixNano())/1e9)
 	if step != 0 {
@@ -46,12 +46,13 @@ func event(now time.Time, step int) []byte {
 	return b
 }
 
+// versionEvent returns the first event of a file.
 func versionEvent(now time.Time) []byte {
 	return appendMessage(event(now, 0), eventFileVersion, []byte(fileVersion))
 }
 
-// startEvent tells TensorBoard to forget what earlier files of the folder say of the step
-// and of those after it.
+// startEvent returns an event that makes TensorBoard drop the values of earlier files from the given
+// step on.
 func startEvent(now time.Time, step int) []byte {
 	log := protowire.AppendTag(nil, sessionLogStatus, protowire.VarintType)
 	log = protowire.AppendVarint(log, sessionStart)
@@ -75,7 +76,7 @@ func histogramEvent(now time.Time, step int, tag string, h histogram) []byte {
 	return summaryEvent(now, step, tag, appendMessage(nil, valueHisto, histo))
 }
 
-// summaryEvent is an event with one value, whose fields but the tag are given encoded.
+// summaryEvent returns an event with one value. fields are the value's encoded fields except the tag.
 func summaryEvent(now time.Time, step int, tag string, fields []byte) []byte {
 	value := append(appendMessage(nil, valueTag, []byte(tag)), fields...)
 	return appendMessage(event(now, step), eventSummary, appendMessage(nil, summaryValue, value))

@@ -2,17 +2,20 @@ package tensorboard
 
 import "math"
 
-// bins is how many equally wide buckets a histogram has; TensorBoard draws as many.
+// bins is the number of equally wide buckets of a histogram. TensorBoard draws as many.
 const bins = 30
 
-// histogram is the content of a HistogramProto: bucket i counts the values over limits[i-1]
-// up to limits[i].
+// histogram is the content of a HistogramProto.
 type histogram struct {
-	min, max, num, sum, squares float64
-	limits, counts              []float64
+	min, max float64
+	num      float64   // number of values
+	sum      float64   // of the values
+	squares  float64   // sum of their squares
+	limits   []float64 // upper limits of the buckets, ascending
+	counts   []float64 // counts[i] is the number of values above limits[i-1] and up to limits[i]
 }
 
-// newHistogram counts the finite ones among values; it has no buckets where there is none.
+// newHistogram returns the histogram of the finite values. It is empty if there are none.
 func newHistogram(values []float64) histogram {
 	h := histogram{min: math.Inf(1), max: math.Inf(-1)}
 	finite := make([]float64, 0, len(values))
@@ -22,12 +25,14 @@ func newHistogram(values []float64) histogram {
 		}
 		finite = append(finite, v)
 		h.min, h.max = min(h.min, v), max(h.max, v)
-		h.num, h.sum, h.squares = h.num+1, h.sum+v, h.squares+v*v
+		h.num++
+		h.sum += v
+		h.squares += v * v
 	}
 	if len(finite) == 0 {
 		return histogram{}
 	}
-	width := h.max/bins - h.min/bins // divided first: the range itself may overflow
+	width := h.max/bins - h.min/bins // divided first, because max - min may overflow
 	if width == 0 {
 		h.limits, h.counts = []float64{h.max}, []float64{h.num}
 		return h
@@ -43,7 +48,8 @@ func newHistogram(values []float64) histogram {
 	return h
 }
 
-// bin is the first bucket whose limit v does not pass; division alone may be off by rounding.
+// bin returns the index of the first bucket whose limit is at least v. It corrects the rounding error of
+// the division.
 func (h *histogram) bin(v, width float64) int {
 	i := min(max(int(v/width-h.min/width), 0), bins-1)
 	for i > 0 && v <= h.limits[i-1] {

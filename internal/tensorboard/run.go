@@ -10,16 +10,16 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Run is the open folder of one training run. Not safe for concurrent use.
+// Run writes to the folder of one training run. It is not safe for concurrent use.
 type Run struct {
 	clock   clock.PassiveClock
 	events  *os.File
 	scalars *scalars
-	err     error // the first that a write had; nothing is written after it
+	err     error // the first error; nothing is written after it
 }
 
-// Open starts an event file in dir, which it makes where there is none, and goes on with the
-// CSV that is there.
+// Open starts a new event file in dir and continues an existing CSV. It creates dir if it is missing. The
+// caller calls Close at the end.
 func Open(dir string, c clock.PassiveClock) (*Run, error) {
 	r := &Run{clock: c}
 	err := os.MkdirAll(dir, 0o755)
@@ -33,14 +33,14 @@ func Open(dir string, c clock.PassiveClock) (*Run, error) {
 		if r.events != nil {
 			err = errors.Join(err, r.events.Close())
 		}
-		return nil, fmt.Errorf("open the run's folder: %w", err)
+		return nil, fmt.Errorf("open the folder of the run: %w", err)
 	}
 	r.event(versionEvent(c.Now()))
 	return r, nil
 }
 
-// create makes a new event file. TensorBoard reads the files of a folder in the order of
-// their names, so a second one within a second gets a longer name.
+// create creates an event file. TensorBoard reads the files of a folder in the order of their names, so
+// another file of the same second gets the same name with a suffix.
 func create(dir string, c clock.PassiveClock) (*os.File, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -54,8 +54,8 @@ func create(dir string, c clock.PassiveClock) (*os.File, error) {
 	return f, err
 }
 
-// Scalar notes a value, which TensorBoard keeps as a float32 and the CSV in full. An error
-// shows in Close.
+// Scalar writes one value: as float32 for TensorBoard, in full precision to the CSV. Close returns its
+// error.
 func (r *Run) Scalar(tag string, step int, v float64) {
 	r.event(scalarEvent(r.clock.Now(), step, tag, v))
 	if r.err == nil {
@@ -63,15 +63,16 @@ func (r *Run) Scalar(tag string, step int, v float64) {
 	}
 }
 
-// Histogram notes how the finite ones among values are distributed. An error shows in Close.
+// Histogram writes the distribution of the finite values, for TensorBoard alone. Close returns its
+// error.
 func (r *Run) Histogram(tag string, step int, values []float64) {
 	if h := newHistogram(values); h.num > 0 {
 		r.event(histogramEvent(r.clock.Now(), step, tag, h))
 	}
 }
 
-// Rewind takes back what was noted of the steps after the given one, for a run that goes on
-// from there: the CSV loses those rows, and TensorBoard is told to leave them out.
+// Rewind removes the values of the steps after the given one, for a run that continues from there: the
+// CSV loses these rows, and TensorBoard drops the values.
 func (r *Run) Rewind(step int) {
 	r.event(startEvent(r.clock.Now(), step+1))
 	if r.err == nil {
@@ -85,10 +86,10 @@ func (r *Run) event(e []byte) {
 	}
 }
 
-// Close closes the files and returns the first error that there was.
+// Close closes the files. It returns the first error of all calls.
 func (r *Run) Close() error {
 	if err := errors.Join(r.err, r.events.Close(), r.scalars.file.Close()); err != nil {
-		return fmt.Errorf("write the run's figures: %w", err)
+		return fmt.Errorf("write the metrics of the run: %w", err)
 	}
 	return nil
 }

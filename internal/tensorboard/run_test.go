@@ -17,7 +17,7 @@ import (
 
 var noon = time.Unix(1_700_000_000, 500_000_000)
 
-// write opens the folder, does what it is told and closes it.
+// write opens a run in dir, calls do and closes the run.
 func write(t *testing.T, dir string, at time.Time, do func(*tensorboard.Run)) {
 	t.Helper()
 	r, err := tensorboard.Open(dir, clocktest.NewFakePassiveClock(at))
@@ -49,7 +49,7 @@ func scalars(t *testing.T, dir string) string {
 	return string(b)
 }
 
-func TestScalarsComeBack(t *testing.T) {
+func TestScalar(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs", "run")
 	write(t, dir, noon, func(r *tensorboard.Run) {
 		r.Scalar("train/loss", 0, 0.1)
@@ -93,8 +93,8 @@ func TestScalarsComeBack(t *testing.T) {
 	}
 }
 
-// Whatever the values, the buckets hold each finite one once, in the bucket that its limits
-// say, and the moments are those of the values.
+// Each finite value is counted once, in the bucket whose limits enclose it, and minimum, maximum, number
+// and sum are those of the finite values.
 func TestHistogram(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		values := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(-1e300, 1e300), rapid.Float64(), rapid.Float64Range(-1, 1), rapid.SampledFrom([]float64{0, 1, math.NaN(), math.Inf(1), math.MaxFloat64, -math.MaxFloat64})), 0, 50).Draw(rt, "values")
@@ -109,7 +109,7 @@ func TestHistogram(t *testing.T) {
 		events := decode(t, eventFiles(t, dir)[0])[1:]
 		if len(finite) == 0 {
 			if len(events) != 0 {
-				rt.Fatal("a histogram of nothing")
+				rt.Fatal("a histogram of no finite value")
 			}
 			return
 		}
@@ -134,9 +134,9 @@ func TestHistogram(t *testing.T) {
 	})
 }
 
-// A second run in the folder gets an event file of its own, that sorts behind the first even
-// within one second, and goes on with the CSV, an unfinished line of which is dropped.
-func TestGoesOn(t *testing.T) {
+// A second run in a folder gets an event file of its own, which sorts after the first one even within
+// one second. It continues the CSV, without an incomplete last line.
+func TestSecondRun(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, noon, func(r *tensorboard.Run) { r.Scalar("x", 1, 1) })
 	f, err := os.OpenFile(filepath.Join(dir, tensorboard.ScalarsFile), os.O_APPEND|os.O_WRONLY, 0)
@@ -165,7 +165,7 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// After Rewind the CSV is that of a run that was never further than the step.
+// After Rewind, the CSV is that of a run that stopped at the given step.
 func TestRewind(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		done, back := rapid.IntRange(0, 8).Draw(rt, "done"), rapid.IntRange(0, 10).Draw(rt, "back to")
@@ -200,7 +200,7 @@ func TestErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := tensorboard.Open(file, clocktest.NewFakePassiveClock(noon)); err == nil {
-		t.Error("a file is opened as a folder")
+		t.Error("no error for a file in place of the folder")
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, tensorboard.ScalarsFile), []byte("step,tag,value\nsoon,x,1\n"), 0o600); err != nil {
@@ -213,6 +213,6 @@ func TestErrors(t *testing.T) {
 	r.Rewind(3)
 	r.Scalar("x", 4, 4)
 	if err := r.Close(); err == nil {
-		t.Error("a CSV that is not ours is rewound")
+		t.Error("no error for a malformed CSV")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"strconv"
 )
 
-// ScalarsFile is the name of the CSV in a run's folder: step, tag, value, one row a call of
-// Scalar.
+// ScalarsFile is the name of the CSV in the folder of a run. It has the columns step, tag and value, and
+// one row for each call of Scalar.
 const ScalarsFile = "scalars.csv"
 
 var header = []string{"step", "tag", "value"}
@@ -20,8 +20,8 @@ var header = []string{"step", "tag", "value"}
 // scalars is the open CSV.
 type scalars struct{ file *os.File }
 
-// openScalars opens the CSV to append to, and drops a last line that a killed run left
-// unfinished.
+// openScalars opens the CSV for appending. It drops an incomplete last line, which a killed run may have
+// left.
 func openScalars(dir string) (*scalars, error) {
 	f, err := os.OpenFile(filepath.Join(dir, ScalarsFile), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -42,7 +42,7 @@ func openScalars(dir string) (*scalars, error) {
 	return s, nil
 }
 
-// cut keeps the first n bytes and goes on behind them.
+// cut truncates the file to n bytes and continues there.
 func (s *scalars) cut(n int) error {
 	if err := s.file.Truncate(int64(n)); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s *scalars) add(step int, tag string, v float64) error {
 	return s.row([]string{strconv.Itoa(step), tag, strconv.FormatFloat(v, 'g', -1, 64)})
 }
 
-// row writes the row at once, so that a kill between two rows leaves whole ones.
+// row writes a row in one call, so that a kill between two rows leaves only complete ones.
 func (s *scalars) row(fields []string) error {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
@@ -69,8 +69,8 @@ func (s *scalars) row(fields []string) error {
 	return err
 }
 
-// rewind removes the rows from the first one whose step is over the given one. Steps only
-// grow within a run, so those after it are too.
+// rewind removes the first row with a later step than the given one, and all rows after it. Steps never
+// decrease within a run, so these are all rows of later steps.
 func (s *scalars) rewind(step int) error {
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
 		return err
