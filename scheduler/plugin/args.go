@@ -14,11 +14,11 @@ import (
 	"gnnsched/scheduler/policy/heuristic"
 )
 
-// Variants are the learned profiles, each named after its shipped checkpoint.
+// Variants are the names of the shipped checkpoints that have a command of their own, and thus of
+// the learned profiles.
 var Variants = []string{"gnn", "dqn", "acgnn", "acdqn"}
 
-// Networks are the names that Variant may have: the variants, and the shipped checkpoints for
-// other objectives.
+// Networks returns the valid values of Args.Variant: Variants and the other shipped checkpoints.
 func Networks() []string {
 	out := slices.Clone(Variants)
 	for _, n := range checkpoint.ShippedNames() {
@@ -29,36 +29,36 @@ func Networks() []string {
 	return out
 }
 
-// Args are the plugin's arguments in pluginConfig of KubeSchedulerConfiguration. Unknown
-// fields are errors.
+// Args are the arguments of LearnedScore under pluginConfig of a KubeSchedulerConfiguration. An
+// unknown field is an error.
 type Args struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Variant names the shipped checkpoint: one of Networks. Default: the profile's
-	// schedulerName. With Checkpoint it is of no consequence.
+	// Variant names the shipped checkpoint, one of Networks. The default is the profile's
+	// schedulerName. It is ignored if there is a Checkpoint.
 	Variant string `json:"variant,omitempty"`
-	// Checkpoint is a file to use instead of the shipped one. The scheduler swaps it in
-	// again whenever it changes.
+	// Checkpoint is a file to use instead of the shipped one. The scheduler loads it again
+	// whenever it changes.
 	Checkpoint string `json:"checkpoint,omitempty"`
-	// Policy names a heuristic (heuristic.List) that decides in the network's place. It
-	// excludes Variant and Checkpoint; Deadline and ReloadInterval are then of no consequence.
+	// Policy names a heuristic that decides instead of a network, as heuristic.Find reads it. It
+	// excludes Variant and Checkpoint. Deadline and ReloadInterval are then ignored.
 	Policy string `json:"policy,omitempty"`
-	// Workload is a pod list of the openb format, by which policies for GPUs know what pods
-	// usually ask for. Without it they go by the pods that came so far.
+	// Workload is a pod list in the openb format, from which policies and networks for GPUs learn
+	// what pods typically request. Without it they count the pods that arrive.
 	Workload string `json:"workload,omitempty"`
-	// Deadline of one network pass; a pass that takes longer is given up for upstream's
-	// scoring. Default 100ms.
+	// Deadline is the time limit of one network pass. If a pass takes longer, upstream's scoring
+	// decides. The default is 100ms.
 	Deadline metav1.Duration `json:"deadline,omitempty"`
-	// ReloadInterval is how often the file is looked at. Default 2s, and 200ms with Learn: what
-	// an actor-critic does with an old network is of no use to its trainer.
+	// ReloadInterval is the time between two looks at the checkpoint file. The default is 2s. With
+	// Learn it is 200ms, because the trainer of an actor-critic ignores what an old network did.
 	ReloadInterval metav1.Duration `json:"reloadInterval,omitempty"`
-	// Learn makes the profile explore and learn; nil, as by default, means that it does
-	// neither. It needs a Checkpoint.
+	// Learn makes the profile explore and learn; it needs a Checkpoint. By default it is nil, and
+	// the profile does neither.
 	Learn *LearnArgs `json:"learn,omitempty"`
 }
 
-// DecodeArgs decodes the arguments strictly and fills in the defaults. A nil object means
-// all defaults.
+// DecodeArgs decodes the arguments of a profile, rejects unknown fields and fills in the defaults. A
+// nil object gives the defaults. Errors name the profile.
 func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 	var a Args
 	if obj != nil {
@@ -91,12 +91,12 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 	return a, nil
 }
 
-// chooseDecider checks what is to decide: a heuristic, a file, or a shipped checkpoint, which
-// is by default the one of the profile's name.
+// chooseDecider checks that the arguments name exactly one decider: a heuristic, a checkpoint file,
+// or a shipped checkpoint. It fills in the default variant.
 func (a *Args) chooseDecider(profile string) error {
 	if a.Policy != "" {
 		if a.Variant != "" || a.Checkpoint != "" {
-			return fmt.Errorf("policy %q excludes variant and checkpoint, which are about a network; keep one of them", a.Policy)
+			return fmt.Errorf("policy %q excludes variant and checkpoint, which select a network; keep one of them", a.Policy)
 		}
 		_, err := heuristic.Find(a.Policy)
 		return err
@@ -105,7 +105,7 @@ func (a *Args) chooseDecider(profile string) error {
 		a.Variant = profile
 	}
 	if a.Checkpoint == "" && !slices.Contains(Networks(), a.Variant) {
-		return fmt.Errorf("neither a checkpoint nor a policy is named, and variant %q is not one of %v", a.Variant, Networks())
+		return fmt.Errorf("there is neither a checkpoint nor a policy, and variant %q is not one of %v", a.Variant, Networks())
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (a *Args) validateLearn() error {
 	case a.Learn == nil:
 		return nil
 	case a.Checkpoint == "":
-		return errors.New("learn: no checkpoint is named, the file that the trainer writes and the profile reads")
+		return errors.New("learn: checkpoint is missing, the file that the trainer writes and the profile reads")
 	}
 	return a.Learn.Validate()
 }

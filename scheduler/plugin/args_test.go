@@ -23,7 +23,7 @@ func TestDecodeArgs(t *testing.T) {
 	for _, c := range []struct {
 		name, profile, raw string
 		want               Args
-		err                string // part of it; empty for none
+		err                string // part of the message; empty for no error
 	}{
 		{"empty", "gnn", `{}`, defaults, ""},
 		{"nothing", "gnn", ``, defaults, ""},
@@ -66,7 +66,7 @@ func TestDecodeArgsWithoutRawBytes(t *testing.T) {
 	}
 }
 
-// Whatever is accepted keeps the promises that the rest relies on.
+// Accepted arguments have positive durations, which the plugin relies on.
 func FuzzDecodeArgs(f *testing.F) {
 	for _, s := range []string{`{}`, `{"deadline":"1ms"}`, "variant: gnn\n", `{"checkpoint":"x"}`, `[`, `{"a":1}`, `{"deadline":"-9223372036854775808ns"}`, `null`} {
 		f.Add([]byte(s), "gnn")

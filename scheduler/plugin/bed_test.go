@@ -29,8 +29,8 @@ import (
 
 const defaultProfile = "default-scheduler"
 
-// bed is upstream's scheduler without a cluster: tests put nodes and pods into its cache and
-// ask each profile for scores, the default one and ours.
+// bed is upstream's scheduler without a cluster. Tests put nodes and pods into its cache and let the
+// default profile and ours score them.
 type bed struct {
 	ctx     context.Context
 	sched   *scheduler.Scheduler
@@ -39,23 +39,23 @@ type bed struct {
 	log     klog.Logger
 }
 
-// newBed makes a scheduler whose second profile, of the given name, is ours. The objects are
-// what its informers know.
+// newBed makes a scheduler with the default profile and ours, which has the given name. Its informers
+// see the objects.
 func newBed(t testing.TB, profile string, args Args, objects ...runtime.Object) *bed {
 	t.Helper()
 	return newBedWith(t, fake.NewClientset(objects...), profile, args)
 }
 
-// newBedWith is newBed on a given client, with listeners that hear of the profile's decisions.
+// newBedWith is newBed with a given client, and listeners to our profile's decisions.
 func newBedWith(t testing.TB, client kubernetes.Interface, profile string, args Args, listeners ...decision.Listener) *bed {
 	t.Helper()
-	log := logr.Discard() // the tests make errors by the hundred
+	log := logr.Discard() // the tests cause hundreds of error lines
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), log))
 	t.Cleanup(cancel)
 	informers := scheduler.NewInformerFactory(client, 0)
 	b := &bed{ctx: ctx, log: log}
 	catch := func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		made, err := New(ctx, obj, h)
+		made, err := newPlugin(ctx, obj, h)
 		b.plugin, _ = made.(*learnedScore)
 		if b.learner, _ = made.(*learner); b.learner != nil {
 			b.plugin = b.learner.learnedScore
@@ -69,7 +69,7 @@ func newBedWith(t testing.TB, client kubernetes.Interface, profile string, args 
 	b.sched, err = scheduler.New(ctx, client, informers, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		scheduler.WithProfiles(upstreamProfile(t), learnedProfile(t, profile, args, len(listeners) > 0)),
-		scheduler.WithFrameworkOutOfTreeRegistry(fwkruntime.Registry{Name: catch, GPUSharesName: NewGPUShares}),
+		scheduler.WithFrameworkOutOfTreeRegistry(fwkruntime.Registry{Name: catch, GPUSharesName: newGPUShares}),
 		scheduler.WithPercentageOfNodesToScore(nil),
 	)
 	if err != nil {
@@ -87,14 +87,14 @@ func upstreamProfile(t testing.TB) config.KubeSchedulerProfile {
 		t.Fatal(err)
 	}
 	p := c.Profiles[0]
-	// As server.Config has it.
+	// As in server.Config.
 	shares := config.Plugin{Name: GPUSharesName}
 	p.Plugins.MultiPoint.Enabled = append(p.Plugins.MultiPoint.Enabled, shares)
 	p.Plugins.Bind.Enabled = []config.Plugin{shares, {Name: "DefaultBinder"}}
 	return p
 }
 
-// snapshot is the one that all profiles share.
+// snapshot returns the snapshot that all profiles share.
 func (b *bed) snapshot(profile string) *cache.Snapshot {
 	return b.sched.Profiles[profile].SnapshotSharedLister().(*cache.Snapshot)
 }
@@ -121,7 +121,7 @@ func learnedProfile(t testing.TB, name string, args Args, recorded bool) config.
 	return p
 }
 
-// load puts a cluster into the cache and returns what takes it out again.
+// load puts a cluster into the cache; unload takes it out again.
 func (b *bed) load(t rapid.TB, c clusterState) (unload func()) {
 	for _, n := range c.nodes {
 		b.sched.Cache.AddNode(b.log, n)
@@ -158,8 +158,8 @@ func (b *bed) decide(profile string, pod *v1.Pod) (scheduler.ScheduleResult, err
 	return b.sched.SchedulePod(b.ctx, b.sched.Profiles[profile], framework.NewCycleState(), &framework.QueuedPodInfo{PodInfo: info})
 }
 
-// filter returns the nodes that the profile's filters let the pod on, in the order of the
-// snapshot that the last attempt took, and the state that scoring goes on from.
+// filter returns the feasible nodes, in the order of the last attempt's snapshot, and the state that
+// the filters leave for scoring.
 func (b *bed) filter(t rapid.TB, profile string, pod *v1.Pod) ([]fwk.NodeInfo, fwk.CycleState) {
 	f, state := b.sched.Profiles[profile], framework.NewCycleState()
 	if _, st, _ := f.RunPreFilterPlugins(b.ctx, state, pod); !st.IsSuccess() {
@@ -178,7 +178,7 @@ func (b *bed) filter(t rapid.TB, profile string, pod *v1.Pod) ([]fwk.NodeInfo, f
 	return feasible, state
 }
 
-// totals returns the profile's scores of every node that filter returns.
+// totals returns the profile's scores of every feasible node.
 func (b *bed) totals(t rapid.TB, profile string, pod *v1.Pod) []fwk.NodePluginScores {
 	f := b.sched.Profiles[profile]
 	feasible, state := b.filter(t, profile, pod)
@@ -212,7 +212,7 @@ func untrainedOf(t testing.TB, a checkpoint.Architecture, seed uint64, edit func
 	return path
 }
 
-// exploding makes the weights so large that the pass overflows, though each is finite.
+// exploding makes the weights finite but so large that the network's pass overflows.
 func exploding(c *checkpoint.Checkpoint) {
 	for _, w := range c.Weights {
 		for i := range w.Data {

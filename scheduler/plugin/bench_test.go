@@ -14,9 +14,9 @@ import (
 	"gnnsched/gnn/checkpoint"
 )
 
-// BenchmarkDecision is what a decision costs in PreScore, over all nodes as candidates, when
-// one pod was placed since the decision before: following the snapshot, building the graph,
-// the network, the integers. Every node runs five pods of three shapes.
+// BenchmarkDecision measures a decision in PreScore with all nodes as candidates, after one pod was
+// placed since the last decision. It includes the mirror's update, the graph, the network and the
+// node scores. Every node runs five pods of three shapes.
 func BenchmarkDecision(b *testing.B) {
 	for _, encoder := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP} {
 		for _, nodes := range []int{10, 100, 1000, 5000} {

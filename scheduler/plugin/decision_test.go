@@ -16,9 +16,8 @@ import (
 	"gnnsched/scheduler/policy/neural"
 )
 
-// Over one cluster after another, with all that the plugin keeps from decision to decision,
-// its scores are those of the same network that sees the cluster for the first time; the node
-// chosen is the network's best, and upstream has no say.
+// What the plugin keeps between decisions does not show: on one cluster after another, its scores
+// equal those of the same network in a new policy. The chosen node is the network's best.
 func TestScoresAreTheNetworks(t *testing.T) {
 	const profile = "decides"
 	b := newBed(t, profile, Args{Checkpoint: untrained(t, 5, nil)}, service())
@@ -54,8 +53,7 @@ func TestScoresAreTheNetworks(t *testing.T) {
 	}
 }
 
-// A network that was swapped in decides from the next pod on, and what a decision that broke
-// off left behind spoils no later one.
+// A new network decides from the next pod on, and a decision that failed has no effect on later ones.
 func TestDecisionsAfterAChange(t *testing.T) {
 	const profile = "changes"
 	b := newBed(t, profile, Args{Checkpoint: untrained(t, 5, nil)})
@@ -100,7 +98,7 @@ func load(t *testing.T, file string) *infer.Network {
 	return n
 }
 
-// afresh scores nodes with nothing kept from before.
+// afresh scores nodes with a new mirror and a new policy.
 func afresh(t rapid.TB, b *bed, pod *v1.Pod, nodes []fwk.NodeInfo) (scores map[string]int64, best string) {
 	infos, err := b.plugin.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -127,7 +125,7 @@ func afresh(t rapid.TB, b *bed, pod *v1.Pod, nodes []fwk.NodeInfo) (scores map[s
 	return scores, best
 }
 
-// Score without PreScore is a fault of the configuration, and says so.
+// Score returns an error if PreScore was not configured.
 func TestScoreWithoutPreScore(t *testing.T) {
 	info := framework.NewNodeInfo()
 	info.SetNode(&v1.Node{})

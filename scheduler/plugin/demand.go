@@ -14,31 +14,31 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// demand is what the profile's pods ask for, which policies for GPUs judge fragmentation by: a file
-// says it, or it is what came so far.
-type demand struct {
+// demandTracker determines the typical pods of a profile's workload, which deciders for GPUs need to
+// measure fragmentation. It reads them from a file, or counts the pods that arrive.
+type demandTracker struct {
 	profile string
-	fixed   *fragmentation.Typical // of the file; nil without
+	fixed   *fragmentation.Typical // of the file; nil without a file
 
-	begun  bool
+	begun  bool // whether the running pods are counted
 	counts map[shape]*fragmentation.Demand
-	pods   float64
-	known  *fragmentation.Typical // of the first `upTo` pods
+	pods   float64                // how many pods are counted
+	latest *fragmentation.Typical // of the first upTo pods
 	upTo   float64
 }
 
-// shape is what makes pods ask for the same.
+// shape holds the requests that all pods of one entry in counts share.
 type shape struct {
 	cpu, gpu, milli int64
 	models          string
 }
 
-// maxShapes bounds what is counted.
+// maxShapes is the largest number of shapes that are counted.
 const maxShapes = 4096
 
-// newDemand reads the pod list; an empty path means that what comes is counted.
-func newDemand(profile, podList string) (*demand, error) {
-	d := &demand{profile: profile, counts: map[shape]*fragmentation.Demand{}}
+// newDemandTracker reads the pod list. If the path is empty, it counts pods instead.
+func newDemandTracker(profile, podList string) (*demandTracker, error) {
+	d := &demandTracker{profile: profile, counts: map[shape]*fragmentation.Demand{}}
 	if podList == "" {
 		return d, nil
 	}
@@ -54,9 +54,9 @@ func newDemand(profile, podList string) (*demand, error) {
 	return d, nil
 }
 
-// begin counts the profile's pods that run on the nodes, once. Those of other schedulers, which on
-// most clusters are mostly DaemonSets and the cluster's own, say nothing on what is to come.
-func (d *demand) begin(nodes []fwk.NodeInfo) {
+// countRunning counts the profile's pods that run on the nodes; further calls do nothing. Pods of
+// other schedulers do not count: most belong to DaemonSets or to the cluster itself.
+func (d *demandTracker) countRunning(nodes []fwk.NodeInfo) {
 	if d.fixed != nil || d.begun {
 		return
 	}
@@ -71,15 +71,16 @@ func (d *demand) begin(nodes []fwk.NodeInfo) {
 	}
 }
 
-// come counts a pod that waits. One that is tried again counts again, which few are: those
-// that fit nowhere do not get as far as scoring.
-func (d *demand) come(pod *cluster.Pod) {
+// countPending counts a pod that is scored. A pod counts again at each attempt, but few have more than
+// one, because a pod that fits nowhere is not scored.
+func (d *demandTracker) countPending(pod *cluster.Pod) {
 	if d.fixed == nil {
 		d.add(pod.Requests, pod.GPUModels)
 	}
 }
 
-func (d *demand) add(r cluster.Resources, models []string) {
+// add counts a pod with these requests.
+func (d *demandTracker) add(r cluster.Resources, models []string) {
 	key := shape{r.MilliCPU, r.GPU, r.GPUMilli, strings.Join(models, "|")}
 	x := d.counts[key]
 	if x == nil {
@@ -93,41 +94,42 @@ func (d *demand) add(r cluster.Resources, models []string) {
 	d.pods++
 }
 
-// drop forgets the rarest shapes, a quarter of all, so that it is seldom called.
-func (d *demand) drop() {
+// drop removes the rarest quarter of the shapes. Removing many at once makes it rare.
+func (d *demandTracker) drop() {
 	for _, key := range d.shapes()[maxShapes/4*3:] {
 		delete(d.counts, key)
 	}
 }
 
-// shapes are those that are counted, the commonest first; of equals those that ask for GPUs.
-func (d *demand) shapes() []shape {
-	return slices.SortedFunc(maps.Keys(d.counts), func(a, b shape) int { // for the order of a map is chance
+// shapes returns the counted shapes, the most common first, and of equally common ones those with
+// GPUs first.
+func (d *demandTracker) shapes() []shape {
+	return slices.SortedFunc(maps.Keys(d.counts), func(a, b shape) int { // a map has no order of its own
 		return cmp.Or(cmp.Compare(d.counts[b].Count, d.counts[a].Count), cmp.Compare(min(b.gpu+b.milli, 1), min(a.gpu+a.milli, 1)),
 			cmp.Compare(a.gpu, b.gpu), cmp.Compare(a.milli, b.milli), cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.models, b.models))
 	})
 }
 
-// grown is how much more must have come before the typical pods are looked at again: they
-// change less and less, and whoever goes by them begins afresh.
+// grown is the factor by which the count must grow before the typical pods are determined again.
+// They change less and less, and each change empties the deciders' caches.
 const grown = 1.25
 
 // typical returns the workload's typical pods; nil before the first pod. As long as they have not
 // changed, it returns the same pointer.
-func (d *demand) typical() *fragmentation.Typical {
+func (d *demandTracker) typical() *fragmentation.Typical {
 	if d.fixed != nil {
 		return d.fixed
 	}
 	if d.pods > 0 && d.pods >= grown*d.upTo {
-		d.known, d.upTo = fragmentation.NewTypical(d.workload()), d.pods
+		d.latest, d.upTo = fragmentation.NewTypical(d.demands()), d.pods
 	}
-	return d.known
+	return d.latest
 }
 
-// workload is what was counted. Pods that ask for no GPU fit on no device, whichever: all that they
-// change is how much the others weigh. So they weigh no more than all others together, lest GPU
-// pods that are few be no part of what is typical, and every node as good as any.
-func (d *demand) workload() []fragmentation.Demand {
+// demands returns the counted demands with their weights. All pods without GPU together weigh at most
+// as much as all pods with GPUs; otherwise rare GPU pods would drop out of the typical set, and every
+// node would look equally good.
+func (d *demandTracker) demands() []fragmentation.Demand {
 	var with, without float64
 	all := make([]fragmentation.Demand, 0, len(d.counts))
 	for _, key := range d.shapes() {

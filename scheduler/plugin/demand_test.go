@@ -19,9 +19,9 @@ import (
 	"gnnsched/scheduler/policy/neural"
 )
 
-// The typical pods follow what comes, and are looked at again ever more seldom.
+// The typical pods follow the pods that arrive, and are determined again more and more rarely.
 func TestDemandFollowsWhatComes(t *testing.T) {
-	d, err := newDemand("ours", "")
+	d, err := newDemandTracker("ours", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestDemandFollowsWhatComes(t *testing.T) {
 		if i%4 == 0 {
 			p = cluster.Pod{Requests: cluster.Resources{MilliCPU: 8000, GPU: 1, Pods: 1}}
 		}
-		d.come(&p)
+		d.countPending(&p)
 		if now := d.typical(); now != typical {
 			typical = now
 			changes++
@@ -50,7 +50,7 @@ func TestDemandFollowsWhatComes(t *testing.T) {
 	}
 }
 
-// Only the profile's own pods are counted of those that run, and only once.
+// Of the running pods only the profile's own are counted, and only once.
 func TestDemandBeginsWithTheProfilesPods(t *testing.T) {
 	const profile = "begins"
 	b := newBed(t, profile, Args{Policy: "fgd"})
@@ -70,15 +70,15 @@ func TestDemandBeginsWithTheProfilesPods(t *testing.T) {
 	}
 	d := b.plugin.demand
 	for range 2 {
-		d.begin(nodes)
+		d.countRunning(nodes)
 		if typical := d.typical(); d.pods != 1 || len(typical.Pods()) != 1 || typical.Pods()[0].Milli != 100 {
 			t.Errorf("%v pods are counted: %+v", d.pods, typical.Pods())
 		}
 	}
 }
 
-// However few pods ask for GPUs, these are typical, and decide where one goes; where CPU pods are
-// no more than the others, all count as they come.
+// Rare GPU pods are typical and influence decisions. If CPU pods are not the majority, every pod
+// weighs the same.
 func TestDemandOfFewGPUPods(t *testing.T) {
 	const profile = "few"
 	b := newBed(t, profile, Args{Policy: "fgd"})
@@ -88,11 +88,11 @@ func TestDemandOfFewGPUPods(t *testing.T) {
 	d := b.plugin.demand
 	for i := range 1000 {
 		if i%100 == 0 {
-			d.come(&cluster.Pod{Requests: share(500)})
+			d.countPending(&cluster.Pod{Requests: share(500)})
 		}
-		d.come(&cluster.Pod{Requests: cluster.Resources{MilliCPU: int64(i % 3)}})
+		d.countPending(&cluster.Pod{Requests: cluster.Resources{MilliCPU: int64(i % 3)}})
 	}
-	// On a, 200 would be left, too little for the pods that are typical; on b one of them fits.
+	// On a, 200 would be left, too little for the typical pods; on b one of them still fits.
 	pod, _, err := b.attempt(t, profile, gpuPod("new", share(300)))
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestDemandOfFewGPUPods(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	even, err := newDemand("even", "")
+	even, err := newDemandTracker("even", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,22 +114,22 @@ func TestDemandOfFewGPUPods(t *testing.T) {
 	}
 	even.add(share(400), nil)
 	want := []fragmentation.Demand{{Requests: share(500), Count: 3}, {Requests: cluster.Resources{MilliCPU: 5}, Count: 3}, {Requests: share(400), Count: 1}}
-	if d := cmp.Diff(want, even.workload()); d != "" {
+	if d := cmp.Diff(want, even.demands()); d != "" {
 		t.Error(d)
 	}
 }
 
-// Whoever makes pods of ever other shapes fills no memory, and does not displace what is common.
+// Pods of ever new shapes neither fill memory nor displace the common shapes.
 func TestDemandIsBounded(t *testing.T) {
-	d, err := newDemand("ours", "")
+	d, err := newDemandTracker("ours", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range int64(3 * maxShapes) {
 		if i%2 == 0 {
-			d.come(&cluster.Pod{Requests: share(500)})
+			d.countPending(&cluster.Pod{Requests: share(500)})
 		}
-		d.come(&cluster.Pod{Requests: cluster.Resources{MilliCPU: i, GPU: 1}})
+		d.countPending(&cluster.Pod{Requests: cluster.Resources{MilliCPU: i, GPU: 1}})
 		if len(d.counts) > maxShapes {
 			t.Fatalf("%d shapes are kept", len(d.counts))
 		}
@@ -139,7 +139,7 @@ func TestDemandIsBounded(t *testing.T) {
 	}
 }
 
-// What does not judge fragmentation counts nothing, and counts once it does.
+// Pods are counted only while the decider needs typical pods.
 func TestDemandIsCountedWhereItDecides(t *testing.T) {
 	const profile = "counts"
 	file := untrained(t, 1, nil)
@@ -165,8 +165,8 @@ func TestDemandIsCountedWhereItDecides(t *testing.T) {
 
 var gpuArchitecture = checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}
 
-// Where one node alone is feasible nothing is scored, and the network still chooses the device for
-// the cluster as it is now.
+// A pod with one feasible node is not scored. The network still chooses its device, and sees the
+// current cluster.
 func TestDeviceOnTheOnlyNode(t *testing.T) {
 	differs := 0
 	for seed := range uint64(5) {
@@ -181,7 +181,7 @@ func TestDeviceOnTheOnlyNode(t *testing.T) {
 		defer b.load(t, state)()
 		for i := range 6 {
 			pod := gpuPod(fmt.Sprint("p", i), share(100), "T4")
-			if i%2 == 1 { // what happens elsewhere changes what the network thinks
+			if i%2 == 1 { // a change elsewhere changes the network's values
 				pod = gpuPod(fmt.Sprint("p", i), cluster.Resources{GPU: 3}, "G2")
 			}
 			bound, _, err := b.attempt(t, profile, pod)
@@ -189,7 +189,7 @@ func TestDeviceOnTheOnlyNode(t *testing.T) {
 				break // the other node is full
 			}
 			waiting, row := convertPod(pod), b.plugin.mirror.row[bound.Spec.NodeName]
-			fresh := neural.NewGPU("fresh", b.plugin.active.load().(*gpuNetworkDecider).net, b.plugin.demand.known)
+			fresh := neural.NewGPU("fresh", b.plugin.active.load().(*gpuNetworkDecider).net, b.plugin.demand.latest)
 			if err := fresh.Score(&b.plugin.mirror.snapshot, &waiting, []int32{row}, make([]float32, 1)); err != nil {
 				t.Fatal(err)
 			}
@@ -209,17 +209,17 @@ func TestDeviceOnTheOnlyNode(t *testing.T) {
 	}
 }
 
-// A file says what the workload is, whatever comes.
+// With a file, the pods that arrive do not matter.
 func TestDemandOfAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pods.csv")
 	if err := os.WriteFile(file, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,100,1,1,300\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d, err := newDemand("ours", file)
+	d, err := newDemandTracker("ours", file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.come(&cluster.Pod{Requests: cluster.Resources{GPU: 8}})
+	d.countPending(&cluster.Pod{Requests: cluster.Resources{GPU: 8}})
 	typical := d.typical()
 	want := []fragmentation.Pod{{MilliCPU: 100, Devices: 1, Milli: 300, Frequency: 1}}
 	if d := cmp.Diff(want, typical.Pods()); d != "" {
@@ -229,13 +229,13 @@ func TestDemandOfAFile(t *testing.T) {
 		t.Error("it changed")
 	}
 	for file, want := range map[string]string{"nowhere.csv": "nowhere.csv", file + "x": "pods.csvx"} {
-		if _, err := newDemand("ours", file); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newDemandTracker("ours", file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }
 
-// A checkpoint for GPU devices decides like any other, and chooses the devices.
+// A checkpoint for GPU clusters decides like any other, and also chooses the devices.
 func TestGPUCheckpointDecides(t *testing.T) {
 	const profile = "gpu-network"
 	file := untrainedOf(t, gpuArchitecture, 3, nil)

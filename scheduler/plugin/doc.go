@@ -1,13 +1,18 @@
-// Package plugin is LearnedScore, the kube-scheduler plugin that lets a network, or a
-// heuristic in its place, score nodes.
+// Package plugin holds our two kube-scheduler plugins: LearnedScore lets a network or a heuristic
+// score nodes, and GPUShares assigns GPU devices to pods.
 //
-// PreScore mirrors the scheduler's snapshot into plain values, runs the network once over
-// the feasible nodes and keeps one integer a node in CycleState; Score looks it up. The
-// integers keep the network's order, and the best node alone gets 100, since kube-scheduler
-// draws by chance among equals. A heuristic that is to be drawn for among its equals leaves
-// 100 to all of them.
+// LearnedScore (learnedscore.go) keeps a copy of kube-scheduler's snapshot in plain values
+// (mirror.go). In PreScore it lets the profile's decider (decider.go) score all feasible nodes at
+// once, turns the scores into integers in 0 to 100 (scale.go) and keeps these in CycleState. Score
+// looks them up.
 //
-// A network or heuristic that is missing, panics, misses its deadline or gives values that are not finite
-// never fails a pod: that decision is upstream's default scoring instead, and a metric and a
-// log line say so.
+// Only the best node gets 100, because kube-scheduler draws at random among equal nodes. A heuristic
+// with RandomTies gives 100 to all tied best nodes.
+//
+// A decider never makes a pod fail. If its network is missing, panics, misses the deadline or
+// returns values that are not finite, kube-scheduler's default scoring decides this time
+// (upstream.go), and a metric and a log line give the reason.
+//
+// A profile with listeners makes a decision.Decision of each scored pod (recorder.go). A profile
+// with LearnArgs also explores, and its learner is such a listener (learner.go).
 package plugin

@@ -2,18 +2,17 @@ package plugin
 
 import "math"
 
-// exploration is the share of the decisions that are left to chance, which falls by a factor
-// a decision.
+// exploration is the probability of a random decision. It falls by a factor with each decision.
 type exploration struct{ now, decay, final float64 }
 
-// next returns the share for the next decision.
+// next returns the probability for the next decision.
 func (e *exploration) next() float64 {
 	now := e.now
 	e.now = max(e.now*e.decay, e.final)
 	return now
 }
 
-// preferAnother makes candidate i the best, if only by a hair: the others keep their scores.
+// preferAnother raises the score of candidate i just above the best one; the others keep theirs.
 func preferAnother(raw []float32, i int) {
 	best := raw[0]
 	for _, v := range raw {

@@ -26,8 +26,8 @@ func fallbackCount(t rapid.TB, profile, reason string) float64 {
 	return v
 }
 
-// Whatever keeps the network from deciding, the default profile's ranking decides, each such
-// decision is counted under its reason, and the pod gets a node.
+// If the network fails, the pod gets a node by the default profile's ranking, and the decision is
+// counted under its reason.
 func TestFallbackRanksLikeTheDefaultProfile(t *testing.T) {
 	for _, c := range []struct {
 		reason string
@@ -67,8 +67,8 @@ func TestFallbackRanksLikeTheDefaultProfile(t *testing.T) {
 	}
 }
 
-// compareWithDefault holds the profile's scores against the default profile's own totals:
-// never the other way round, and the one 100 is on a node that the default profile likes best.
+// compareWithDefault compares the profile's scores with the default profile's totals: the order is
+// kept, and the only 100 is on one of the default profile's best nodes.
 func compareWithDefault(t *rapid.T, b *bed, profile string, state clusterState) {
 	want, got := b.totals(t, defaultProfile, state.waiting), b.totals(t, profile, state.waiting)
 	nodes, cycle := b.filter(t, profile, state.waiting)
@@ -98,8 +98,8 @@ func compareWithDefault(t *rapid.T, b *bed, profile string, state clusterState) 
 	}
 }
 
-// A profile whose owner switched a plugin off can miss what that plugin leaves for scoring;
-// the others still score, and the pod does not fail.
+// If a profile has an upstream plugin's filter part switched off, that plugin cannot score. The others
+// still do, and the pod does not fail.
 func TestFallbackLeavesOutWhatFails(t *testing.T) {
 	b := newBed(t, "gnn", Args{Checkpoint: untrained(t, 1, nil)})
 	state := rapid.Custom(drawState).Example(3)
@@ -122,8 +122,8 @@ func TestFallbackLeavesOutWhatFails(t *testing.T) {
 	}
 }
 
-// The plugins and weights are those of the default profile, whatever the Kubernetes version
-// that this is built with; VolumeBinding scores only with an alpha feature and is left out.
+// The plugins and weights equal those of the default profile in the Kubernetes version of this build.
+// VolumeBinding scores only with an alpha feature and is left out.
 func TestFallbackRunsWhatTheDefaultProfileRuns(t *testing.T) {
 	b := newBed(t, "gnn", Args{Checkpoint: untrained(t, 1, nil)})
 	want, got := map[string]int64{}, map[string]int64{}
@@ -139,7 +139,7 @@ func TestFallbackRunsWhatTheDefaultProfileRuns(t *testing.T) {
 	}
 }
 
-// A network that never works slows nothing down to a halt: pod after pod gets its node.
+// Every pod gets a node even if the network never works.
 func TestPermanentFailureKeepsScheduling(t *testing.T) {
 	const profile = "fallback-forever"
 	b := newBed(t, profile, Args{Checkpoint: untrained(t, 1, exploding)})

@@ -21,14 +21,14 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// on is a GPU pod that runs.
+// on is a running GPU pod.
 func on(node, device, name string, r cluster.Resources, priority int32) *v1.Pod {
 	p := gpuPod(name, r)
 	p.Spec.NodeName, p.Annotations[kube.GPUIndexAnnotation], p.Spec.Priority = node, device, ptr.To(priority)
 	return p
 }
 
-// Whatever the owner of a running pod makes of its annotations, what it holds is not given away.
+// Whatever its owner writes into a running pod's annotations, its devices are not given to others.
 func TestOwnersCannotHideWhatTheyHold(t *testing.T) {
 	const profile = "owners"
 	b := newBed(t, profile, Args{Policy: "fgd"})
@@ -61,7 +61,7 @@ func TestOwnersCannotHideWhatTheyHold(t *testing.T) {
 	}
 }
 
-// A pod that waits may say what it likes on its devices: the scheduler says it.
+// The scheduler overwrites the devices that a pending pod names.
 func TestReserveOverwritesDevices(t *testing.T) {
 	const profile = "overwrites"
 	b := newBed(t, profile, Args{Policy: "gpu-best-fit"})
@@ -86,7 +86,7 @@ func TestReserveOverwritesDevices(t *testing.T) {
 	}
 }
 
-// A pod whose models say too much is refused at once; one without GPUs may say anything.
+// A pod that names too many models is refused at once, unless it requests no GPU.
 func TestModelsOfPendingPods(t *testing.T) {
 	const profile = "models"
 	b := newBed(t, profile, Args{Policy: "fgd"})
@@ -112,7 +112,7 @@ func TestModelsOfPendingPods(t *testing.T) {
 	}
 }
 
-// A binding that fails gives the device back, and the next attempt takes the one that is then free.
+// A failed binding gives the device back, and the next attempt takes a free one.
 func TestRetryOnAnotherDevice(t *testing.T) {
 	const profile = "retries"
 	client := fake.NewClientset()
@@ -140,7 +140,7 @@ func TestRetryOnAnotherDevice(t *testing.T) {
 		t.Fatalf("the device that was given back is not taken: %v, %v", other, err)
 	}
 	fail = nil
-	for _, again := range []*v1.Pod{first, pod} { // as it was, and as the failed attempt left it
+	for _, again := range []*v1.Pod{first, pod} { // before, and after the failed attempt
 		again = again.DeepCopy()
 		again.Spec.NodeName = ""
 		got, state, err := b.attempt(t, profile, again)
@@ -159,21 +159,21 @@ func TestRetryOnAnotherDevice(t *testing.T) {
 	}
 }
 
-// Preemption knows devices: it evicts whoever holds what is missing, no more, and not for a model
-// that the pod does not allow.
+// Preemption takes devices into account: it evicts only pods that hold the missing devices, and none
+// if the model is not allowed.
 func TestPreemption(t *testing.T) {
 	const profile = "preempts"
 	const low, high = 1, 9
 	cpu := gpuPod("asks", cluster.Resources{})
-	cpu.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("64")} // all that gpuNode has
+	cpu.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("64")} // all CPU of a gpuNode
 	busy := on("n", "0", "a", share(100), low)
 	busy.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("64")
 	for _, c := range []struct {
 		name    string
 		running []*v1.Pod
 		asks    *v1.Pod
-		victim  string // none: nobody is evicted
-		then    string // device
+		victim  string // empty if no pod is evicted
+		then    string // the devices that the pod gets
 	}{
 		{"the one in the way", []*v1.Pod{on("n", "0", "a", share(300), high), on("n", "0", "b", share(600), low), on("n", "1", "c", share(900), high)}, gpuPod("asks", share(500)), "b", "0"},
 		{"one is enough", []*v1.Pod{on("n", "0", "a", share(600), high), on("n", "1", "b", share(600), low)}, gpuPod("asks", share(1000-1)), "b", "1"},
@@ -186,7 +186,7 @@ func TestPreemption(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			evicted := make(chan string, 10)
 			c.asks.Spec.Priority = ptr.To[int32](5)
-			client := fake.NewClientset(c.asks) // which preemption asks the informers for
+			client := fake.NewClientset(c.asks) // preemption looks the pod up
 			b := newBedWith(t, client, profile, Args{Policy: "fgd"})
 			client.PrependReactor("*", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 				if d, deletes := a.(clienttesting.DeleteAction); deletes {
@@ -235,8 +235,8 @@ func TestPreemption(t *testing.T) {
 	}
 }
 
-// A refused pod is tried again once its owner mends it, or once another gives GPUs back, and for
-// nothing else that happens to pods.
+// A refused pod is tried again once its owner corrects it or another pod gives GPUs back, and after no
+// other change of a pod.
 func TestWhatWakesRefusedPods(t *testing.T) {
 	refused, holder, idle := gpuPod("refused", share(500)), on("n", "0", "holder", share(600), 0), gpuPod("idle", cluster.Resources{})
 	idle.Spec.NodeName = "n"

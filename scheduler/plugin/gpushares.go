@@ -51,8 +51,8 @@ var (
 	_ fwk.SignPlugin        = &GPUShares{}
 )
 
-// NewGPUShares makes the plugin for one profile; kube-scheduler calls it. It has no arguments.
-func NewGPUShares(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+// newGPUShares makes the plugin for one profile; kube-scheduler calls it. It has no arguments.
+func newGPUShares(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	return &GPUShares{handle: h, reserved: reservationsOf(ctx, h.SnapshotSharedLister()), books: map[string]book{}}, nil
 }
 

@@ -16,12 +16,12 @@ import (
 	"gnnsched/scheduler/policy/heuristic"
 )
 
-// On any cluster, the integers are those of the heuristic on plain values: the node chosen is
-// a best of its, no order is turned round, and upstream has no say.
+// The node scores agree with the heuristic on plain values: the chosen node is one of its best, and
+// the order of the nodes is kept.
 func TestScoresAreTheHeuristics(t *testing.T) {
 	for _, h := range heuristic.List() {
 		if h.GPU || h.Name == "random" || h.Name == "round-robin" {
-			continue // the last two keep state: below
+			continue // the last two keep state; see below
 		}
 		t.Run(h.Name, func(t *testing.T) {
 			b := newBed(t, h.Name, Args{Policy: h.Name}, service())
@@ -40,7 +40,7 @@ func TestScoresAreTheHeuristics(t *testing.T) {
 	}
 }
 
-// compareWithPolicy holds the profile's scores against the heuristic's own.
+// compareWithPolicy compares the profile's scores with the heuristic's.
 func compareWithPolicy(t *rapid.T, b *bed, h heuristic.Heuristic, pod *v1.Pod) {
 	nodes, _ := b.filter(t, h.Name, pod)
 	infos, err := b.plugin.handle.SnapshotSharedLister().NodeInfos().List()
@@ -66,7 +66,7 @@ func compareWithPolicy(t *rapid.T, b *bed, h heuristic.Heuristic, pod *v1.Pod) {
 	}
 }
 
-// alike loads n nodes that nothing tells apart but their names.
+// alike loads n nodes that differ only in their names.
 func (b *bed) alike(t testing.TB, profile string, n int) {
 	var state clusterState
 	for i := range n {
@@ -79,7 +79,7 @@ func (b *bed) alike(t testing.TB, profile string, n int) {
 	}
 }
 
-// best runs PreScore for one pod and returns the node that alone has 100.
+// best runs PreScore for one pod and returns the only node with 100.
 func (b *bed) best(profile string) (string, error) {
 	infos, err := b.sched.Profiles[profile].SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -104,8 +104,8 @@ func (b *bed) best(profile string) (string, error) {
 	return best, nil
 }
 
-// Policies with state keep it whole whoever calls: of 40 decisions that come at once, round
-// robin gives each of four nodes ten; random gives each some.
+// Concurrent decisions do not damage a policy's state: of 40 at once, round robin gives each of four
+// nodes ten, and random uses several nodes.
 func TestStatefulHeuristicsUnderConcurrency(t *testing.T) {
 	for _, name := range []string{"round-robin", "random"} {
 		t.Run(name, func(t *testing.T) {
@@ -130,14 +130,14 @@ func TestStatefulHeuristicsUnderConcurrency(t *testing.T) {
 					t.Errorf("%v", count)
 				}
 			}
-			if len(count) < 2 { // but for one run in 4³⁹
+			if len(count) < 2 { // happens by chance in one run of 4³⁹
 				t.Errorf("all on one node: %v", count)
 			}
 		})
 	}
 }
 
-// Two profiles of one heuristic take their turns apart.
+// Two profiles with the same heuristic do not share its state.
 func TestProfilesShareNoState(t *testing.T) {
 	a, b := newBed(t, "a", Args{Policy: "round-robin"}), newBed(t, "b", Args{Policy: "round-robin"})
 	a.alike(t, "a", 3)
@@ -151,7 +151,7 @@ func TestProfilesShareNoState(t *testing.T) {
 	}
 }
 
-// panics scores all but the first pod that it is asked about with a panic.
+// panics scores the first pod and panics at every other one.
 type panics struct {
 	policy.Policy
 	asked int
@@ -164,8 +164,8 @@ func (p *panics) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	return p.Policy.Score(s, pod, candidates, scores)
 }
 
-// A heuristic that panics is upstream's scoring for that pod, counted, and is made anew for
-// the next.
+// If a heuristic panics, upstream's scoring decides and the fallback is counted. The next pod gets a new
+// policy.
 func TestHeuristicThatPanics(t *testing.T) {
 	const profile = "faulty"
 	b := newBed(t, profile, Args{Policy: "best-fit"})

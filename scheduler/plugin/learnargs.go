@@ -7,27 +7,27 @@ import (
 	"gnnsched/scheduler/objective"
 )
 
-// LearnArgs make a profile learn while it schedules: it explores, and hands what came of it
-// to a trainer process, which writes the checkpoint that the profile loads again.
+// LearnArgs make a profile learn while it schedules. It explores and sends its placements to a
+// trainer process, which writes the checkpoint that the profile loads.
 type LearnArgs struct {
-	// Trainer is the program and its arguments. It reads package online's stream from its
-	// stdin until that ends, and writes Args.Checkpoint.
+	// Trainer is the program and its arguments. It reads the stream of experience.Writer from its
+	// standard input until the stream ends, and writes Args.Checkpoint.
 	Trainer []string `json:"trainer"`
-	// Objective is what placements are rewarded for, as objective.Parse reads it.
+	// Objective gives the reward of a placement; objective.Parse reads it.
 	Objective string `json:"objective"`
-	// Exploration of a network of deep Q-learning: a random feasible node with probability
-	// epsilon, which starts at InitEpsilon and is multiplied by EpsilonDecay after each
-	// decision, down to FinalEpsilon. An actor-critic draws a node with the probabilities that
-	// it gives them, whatever is said here.
+	// A network of deep Q-learning explores: with probability epsilon it chooses a random feasible
+	// node. Epsilon starts at InitEpsilon and is multiplied by EpsilonDecay after each decision,
+	// down to FinalEpsilon. An actor-critic ignores these values; it draws each node with the
+	// probability that it gives it.
 	InitEpsilon  float64 `json:"initEpsilon,omitempty"`
 	EpsilonDecay float64 `json:"epsilonDecay,omitempty"`
 	FinalEpsilon float64 `json:"finalEpsilon,omitempty"`
 }
 
-// Validate reports the first value of no use.
+// Validate returns an error for the first invalid value.
 func (a LearnArgs) Validate() error {
 	if len(a.Trainer) == 0 || a.Trainer[0] == "" {
-		return errors.New("learn: no trainer is named")
+		return errors.New("learn: trainer is missing")
 	}
 	if _, err := objective.Parse(a.Objective); err != nil {
 		return fmt.Errorf("learn: %w", err)
@@ -41,7 +41,7 @@ func (a LearnArgs) Validate() error {
 		{"epsilonDecay", a.EpsilonDecay, 0, 1},
 	} {
 		if !(v.value >= v.low && v.value <= v.high) {
-			return fmt.Errorf("learn: %s is %v, want %v to %v", v.name, v.value, v.low, v.high)
+			return fmt.Errorf("learn: %s is %v, want a value from %v to %v", v.name, v.value, v.low, v.high)
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ type learnedScore struct {
 	observer observer
 
 	mu         sync.Mutex // scheduling cycles come one at a time; this keeps it so
-	demand     *demand
+	demand     *demandTracker
 	mirror     mirror
 	rows       []int32              // of the current decision's candidates, in the mirror
 	raw        []float32            // reused
@@ -47,8 +47,8 @@ var (
 	_ fwk.ScorePlugin    = &learnedScore{}
 )
 
-// New makes the plugin for one profile; kube-scheduler calls it.
-func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+// newPlugin makes the plugin of one profile; kube-scheduler calls it.
+func newPlugin(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	args, err := DecodeArgs(obj, h.ProfileName())
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle) (*learnedScor
 // chooseDecider makes the heuristic or the network of args the active decider.
 func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error) {
 	if args.Policy == "" {
-		if p.demand, err = newDemand(p.profile, args.Workload); err != nil {
+		if p.demand, err = newDemandTracker(p.profile, args.Workload); err != nil {
 			return err
 		}
 		m := openModel(ctx, args, p.profile, &p.active)
@@ -103,7 +103,7 @@ func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error)
 		workload = args.Workload
 	}
 	p.active.store(&heuristicDecider{Heuristic: h})
-	p.demand, err = newDemand(p.profile, workload)
+	p.demand, err = newDemandTracker(p.profile, workload)
 	return err
 }
 
@@ -207,9 +207,9 @@ func (p *learnedScore) decide(state fwk.CycleState, s *scoring) (took time.Durat
 	waiting := convertPod(s.pod)
 	s.view.pod = &waiting
 	if s.decider.needsTypicalPods() {
-		p.demand.begin(infos)
+		p.demand.countRunning(infos)
 		s.view.began = time.Now() // the first decision's time does not include counting all running pods
-		p.demand.come(&waiting)
+		p.demand.countPending(&waiting)
 		s.view.typical = p.demand.typical()
 	}
 	p.mirror.sync(infos)
@@ -256,9 +256,9 @@ func (p *learnedScore) devices(pod *cluster.Pod, uid types.UID, node string, sco
 	}
 	v := view{snapshot: &p.mirror.snapshot, pod: pod, began: time.Now()}
 	if d.needsTypicalPods() {
-		p.demand.begin(infos)
+		p.demand.countRunning(infos)
 		if !scored {
-			p.demand.come(pod)
+			p.demand.countPending(pod)
 		}
 		v.typical = p.demand.typical()
 	}

@@ -25,7 +25,7 @@ import (
 	"gnnsched/scheduler/policy"
 )
 
-// streamEnv makes the test binary a trainer that keeps the stream in the file of that name.
+// streamEnv makes the test binary act as a trainer that writes the stream to the named file.
 const streamEnv = "GNNSCHED_TEST_STREAM"
 
 func TestMain(m *testing.M) {
@@ -49,15 +49,15 @@ func learning(t testing.TB, epsilon float64) Args {
 	}}
 }
 
-// drawing is learning with an actor-critic.
+// drawing returns the arguments of a profile that learns with an actor-critic.
 func drawing(t testing.TB) Args {
 	a := learning(t, 0)
 	a.Checkpoint = untrainedOf(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8}, 1, nil)
 	return a
 }
 
-// newLearningBed is newBed with a trainer, and with the same draws every time; finish ends the
-// trainer and returns its steps.
+// newLearningBed is newBed with a trainer and a fixed random seed. finish ends the trainer and returns
+// the steps that it got.
 func newLearningBed(t *testing.T, profile string, args Args) (b *bed, finish func() []experience.Step) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "stream")
@@ -91,8 +91,8 @@ func newLearningBed(t *testing.T, profile string, args Args) (b *bed, finish fun
 	}
 }
 
-// cycle does what the scheduling cycle does with a pod up to the choice of a node and the
-// reservation. It returns false where the pod fits on fewer than two nodes.
+// cycle runs a pod's scheduling cycle up to the reservation of a node. ok is false if the pod fits on
+// fewer than two nodes.
 func (b *bed) cycle(t rapid.TB, profile string, pod *v1.Pod) (state fwk.CycleState, node string, ok bool) {
 	if err := b.sched.Cache.UpdateSnapshot(b.log, b.sched.Profiles[profile].SnapshotSharedLister().(*cache.Snapshot)); err != nil {
 		t.Fatal(err)
@@ -116,8 +116,8 @@ func (b *bed) cycle(t rapid.TB, profile string, pod *v1.Pod) (state fwk.CycleSta
 	return state, best.Name, true
 }
 
-// Every bound pod becomes a step with the node that it got and the objective's cost before
-// and after; one whose binding fails is a gap.
+// Each bound pod gives a step with its node and the objective's cost before and after. A pod whose
+// binding fails gives a gap in the numbers.
 func TestBindingsBecomeSteps(t *testing.T) {
 	const profile = "learns"
 	b, finish := newLearningBed(t, profile, learning(t, 0.5))
@@ -165,17 +165,17 @@ func counter(t *testing.T, c metrics.CounterMetric) float64 {
 	return v
 }
 
-// waitSent waits until the trainer has the steps; the queue would take few of them otherwise.
+// waitSent waits until the trainer has n steps, so that the queue does not fill up.
 func waitSent(t *testing.T, profile string, n int) {
 	t.Helper()
 	for counter(t, learningSteps.WithLabelValues(profile, "sent")) < float64(n) {
-		time.Sleep(time.Millisecond) // the test's own time limit ends a feed that never sends
+		time.Sleep(time.Millisecond) // if it never sends, the test's own time limit ends this
 	}
 }
 
 func actionOf(l *learner, node string) int { return slices.Index(l.rows, l.mirror.row[node]) }
 
-// costsOf evaluates the objective on a cluster made anew.
+// costsOf evaluates the objective on newly converted nodes.
 func costsOf(l *learner, pod *v1.Pod, node string) (before, after float64) {
 	made := func() []*cluster.Node {
 		var m mirror
@@ -187,7 +187,7 @@ func costsOf(l *learner, pod *v1.Pod, node string) (before, after float64) {
 	return objective.Balance{}.Cost(made()), objective.Balance{}.Cost(nodes)
 }
 
-// With epsilon 1 every candidate gets its turn, of equals too.
+// With epsilon 1 every candidate is chosen now and then, also among equal ones.
 func TestExploresAllCandidates(t *testing.T) {
 	const profile, nodes = "explores", 5
 	b, finish := newLearningBed(t, profile, learning(t, 1))
@@ -203,7 +203,7 @@ func TestExploresAllCandidates(t *testing.T) {
 	}
 	finish()
 	for node, n := range chosen {
-		if n < 15 { // 40 are to be expected
+		if n < 15 { // 40 are expected
 			t.Errorf("%s was chosen %d times of 200", node, n)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"gnnsched/scheduler/policy"
 )
 
-// An actor-critic draws candidates with the probabilities of the softmax of its scores, and the step
-// has the logarithm of the chosen one's, and whose it is.
+// An actor-critic draws candidates with the softmax probabilities of its scores. The step has the
+// drawn one's log-probability and the network's fingerprint.
 func TestActorCriticDraws(t *testing.T) {
 	const profile, nodes, draws = "draws", 5, 4000
 	args := drawing(t)
@@ -47,7 +47,7 @@ func TestActorCriticDraws(t *testing.T) {
 		b.sched.Profiles[profile].RunReservePluginsUnreserve(b.ctx, state, pod, node)
 	}
 	finish()
-	for node, n := range drawn { // nodes in the same state are as likely as each other
+	for node, n := range drawn { // nodes in the same state have the same probability
 		if math.Abs(float64(n)/draws-1./nodes) > 0.03 {
 			t.Errorf("%s was drawn %d times of %d", node, n, draws)
 		}
@@ -69,7 +69,7 @@ func softmax(scores []float32) []float64 {
 	return out
 }
 
-// A node that others chose than the network's probabilities is no step of an actor-critic's.
+// If another node is reserved than an actor-critic drew, there is no step.
 func TestOverruledDrawsAreNoSteps(t *testing.T) {
 	const profile = "overruled"
 	b, finish := newLearningBed(t, profile, drawing(t))
@@ -82,7 +82,7 @@ func TestOverruledDrawsAreNoSteps(t *testing.T) {
 			t.Fatal(st.AsError())
 		}
 		d := readNote(state)
-		other := nodes[(slices.Index(d.rows, d.drawn)+i%2)%len(nodes)].Node().Name // every second time the drawn one
+		other := nodes[(slices.Index(d.rows, d.drawn)+i%2)%len(nodes)].Node().Name // the drawn one every second time
 		if st := f.RunReservePluginsReserve(b.ctx, state, pod, other); !st.IsSuccess() {
 			t.Fatal(st.AsError())
 		}
@@ -94,7 +94,7 @@ func TestOverruledDrawsAreNoSteps(t *testing.T) {
 	}
 }
 
-// A pod that finds no node counts once, however often it is tried, and the steps after it say so.
+// A pod that finds no node counts once, however often it is tried. Later steps contain the count.
 func TestWaitsAreCounted(t *testing.T) {
 	const profile = "waits"
 	b, finish := newLearningBed(t, profile, learning(t, 0))
@@ -111,7 +111,7 @@ func TestWaitsAreCounted(t *testing.T) {
 	for i, waits := range []int{0, 2, 1} {
 		for range waits {
 			pod := benchPod(0, 0, "")
-			for range 2 { // tried again, it has the condition
+			for range 2 { // at the second attempt it has the condition
 				if _, st := b.learner.PostFilter(b.ctx, framework.NewCycleState(), pod, nil); !st.IsRejected() {
 					t.Fatalf("status %v", st)
 				}

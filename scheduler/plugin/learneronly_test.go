@@ -12,8 +12,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Without the argument the profile has nothing that explores: kube-scheduler is given another
-// type, which has no extension point to learn from.
+// Without LearnArgs the plugin is of a type that cannot explore and that implements no extension
+// point of a learner.
 func TestNothingExploresWithoutLearn(t *testing.T) {
 	b := newBed(t, "plain", Args{Checkpoint: untrained(t, 1, nil)})
 	if b.plugin == nil || b.learner != nil || b.plugin.observer != observer(nobody{}) {
@@ -42,11 +42,11 @@ func TestNothingExploresWithoutLearn(t *testing.T) {
 	}
 }
 
-// And no code could make it explore: the source has one place that does, which only a
-// Learner gets to, which only one place makes, behind the argument.
+// Only learner explores, and only newPlugin makes one, behind a check of the argument. The test reads the
+// source.
 func TestExplorationHangsOnTheArgument(t *testing.T) {
 	for name, want := range map[string]string{
-		"newLearner":    "New, if args.Learn != nil",
+		"newLearner":    "newPlugin, if args.Learn != nil",
 		"newRecorder":   "newLearner",
 		"l.explore":     "scored",
 		"preferAnother": "explore",
@@ -59,8 +59,8 @@ func TestExplorationHangsOnTheArgument(t *testing.T) {
 	}
 }
 
-// uses lists the functions, with the nearest condition about args, that call name, assign to
-// it or make it.
+// uses lists the functions that call name, assign to it or make a value of it, each with the condition
+// about args around the use.
 func uses(t *testing.T, name string) []string {
 	t.Helper()
 	set := token.NewFileSet()

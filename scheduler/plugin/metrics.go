@@ -10,29 +10,29 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// The plugin's metrics, on kube-scheduler's own endpoint beside its own.
+// The plugin's metrics. kube-scheduler serves them beside its own.
 var (
 	decisionDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Subsystem: "gnnsched", Name: "decision_duration_seconds",
-		Help:           "Time that the network (the building of the graph included) or the heuristic takes for one decision.",
+		Help:           "Time that the network (including the construction of the graph) or the heuristic takes for one decision.",
 		Buckets:        metrics.ExponentialBuckets(10e-6, 1.5, 24), // 10 µs to 0.1 s
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile"})
 	candidates = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Subsystem: "gnnsched", Name: "candidates",
-		Help:           "Feasible nodes that a decision chose among.",
+		Help:           "Feasible nodes of a decision.",
 		Buckets:        metrics.ExponentialBuckets(1, 2, 15), // 1 to 16384
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile"})
 	scoreSpread = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Subsystem: "gnnsched", Name: "score_spread",
-		Help:           "Best minus worst raw score of a decision; near zero the network or the heuristic has no opinion.",
+		Help:           "Best minus worst raw score of a decision. Near zero the network or the heuristic has no preference.",
 		Buckets:        metrics.ExponentialBuckets(1e-4, 4, 12),
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile"})
 	fallbacks = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: "gnnsched", Name: "fallbacks_total",
-		Help:           "Decisions left to upstream's scoring, by reason: no_model, deadline, not_finite, panic, snapshot.",
+		Help:           "Decisions that upstream's scoring made instead, by reason: no_model, deadline, not_finite, panic, snapshot.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile", "reason"})
 	decisionsDropped = metrics.NewCounterVec(&metrics.CounterOpts{
@@ -47,7 +47,7 @@ var (
 	}, []string{"profile", "result"})
 )
 
-// Why a decision was left to upstream's scoring: the values of the label reason.
+// Reasons why upstream's scoring decided: the values of the label reason.
 const (
 	reasonNoModel   = "no_model"
 	reasonDeadline  = "deadline"
@@ -64,8 +64,8 @@ func registerMetrics() {
 	})
 }
 
-// Fallbacks returns how many decisions of a profile in this process were left to upstream's
-// scoring so far.
+// Fallbacks returns how many decisions of a profile upstream's scoring has made since this process
+// started.
 func Fallbacks(profile string) (int, error) {
 	var sum float64
 	for _, reason := range []string{reasonNoModel, reasonDeadline, reasonNotFinite, reasonPanic, reasonSnapshot} {

@@ -57,8 +57,8 @@ func rename(t *testing.T, from, to string) {
 	}
 }
 
-// The life of a checkpoint file as the scheduler sees it: not there, there, replaced, broken,
-// gone, back. What was loaded last goes on deciding throughout.
+// A checkpoint file appears, is replaced, damaged, removed and comes back. The last network that could
+// be loaded decides all the time.
 func TestModelFollowsItsFile(t *testing.T) {
 	registerMetrics()
 	const profile = "reload"
@@ -97,7 +97,7 @@ func TestModelFollowsItsFile(t *testing.T) {
 	expect("back", true, 4, 3)
 }
 
-// A copy that keeps the time of the original (cp -p, tar) is of the same size too.
+// A copy that keeps the original's time (cp -p, tar) has the same time and size, and is still loaded.
 func TestModelSeesAFileOfTheSameTimeAndSize(t *testing.T) {
 	registerMetrics()
 	file, other := untrained(t, 1, nil), untrained(t, 2, nil)
@@ -116,7 +116,7 @@ func TestModelSeesAFileOfTheSameTimeAndSize(t *testing.T) {
 	}
 }
 
-// watch picks a new file up by itself and ends with its context.
+// watch loads a new file by itself and ends with its context.
 func TestWatch(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	registerMetrics()
@@ -127,13 +127,13 @@ func TestWatch(t *testing.T) {
 	go func() { defer close(done); m.watch(ctx, time.Millisecond) }()
 	rename(t, untrained(t, 1, nil), file)
 	for current(m) == nil {
-		time.Sleep(time.Millisecond) // the test's own time limit ends a watch that never sees it
+		time.Sleep(time.Millisecond) // if it is never loaded, the test's own time limit ends this
 	}
 	cancel()
 	<-done
 }
 
-// A shipped checkpoint never changes, so nothing watches it.
+// A shipped checkpoint never changes, so watch ends at once.
 func TestWatchOfAShippedCheckpointEnds(t *testing.T) {
 	registerMetrics()
 	m := openModel(context.Background(), Args{Variant: "gnn"}, "shipped", new(activeDecider))

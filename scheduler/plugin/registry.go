@@ -2,7 +2,7 @@ package plugin
 
 import fwkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
-// Registry is the plugins of this package, which every scheduler that serves our profiles needs.
+// Registry returns the plugins of this package. A scheduler with our profiles needs all of them.
 func Registry() fwkruntime.Registry {
-	return fwkruntime.Registry{Name: New, GPUSharesName: NewGPUShares}
+	return fwkruntime.Registry{Name: newPlugin, GPUSharesName: newGPUShares}
 }

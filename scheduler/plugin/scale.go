@@ -4,12 +4,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// toNodeScores maps raw scores to integers in 0 to 100 that never turn the raw order round,
-// with 100 for the best alone: the range below the best is spread linearly over 0 to 99. Of
-// equal bests the one whose name comes first gets 100, so that the outcome does not depend on
-// chance, as the order of the nodes does: filters run beside each other, and a restart learns of
-// the nodes in another order. With randomTies all of them do, and kube-scheduler draws among
-// them. name is that of a node by its index.
+// toNodeScores maps raw scores to integers in 0 to 100 and never reverses their order. The best node
+// gets 100; the range below it is spread linearly over 0 to 99.
+//
+// Of tied best nodes only the one with the first name gets 100, so that the choice does not depend
+// on the order of the nodes, which differs from run to run. With randomTies all of them get 100, and
+// kube-scheduler draws among them. name returns the name of a node by its index.
 func toNodeScores(raw []float32, out []int8, name func(int) string, randomTies bool) {
 	if len(raw) == 0 {
 		return

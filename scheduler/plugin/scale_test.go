@@ -8,15 +8,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// inOrder names nodes so that the first comes first.
+// inOrder names nodes in the order of their indices.
 func inOrder(i int) string { return string(rune(i)) }
 
-// The order is kept, the best alone has 100 (or every equal of it), and nothing leaves 0 to 100.
+// The order is kept, only the best has 100 (with random ties, all equal bests), and all scores are in
+// 0 to 100.
 func TestToNodeScores(t *testing.T) {
 	raw := rapid.OneOf(
 		rapid.SliceOfN(rapid.Float32Range(-math.MaxFloat32, math.MaxFloat32), 1, 300),
 		rapid.SliceOfN(rapid.Map(rapid.IntRange(0, 4), func(i int) float32 { return float32(i) }), 1, 50), // ties
-		rapid.SliceOfN(rapid.Float32Range(1, 1.00001), 1, 50),                                             // hardly apart
+		rapid.SliceOfN(rapid.Float32Range(1, 1.00001), 1, 50),                                             // almost equal
 		rapid.SliceOfN(rapid.Float32Range(-1e-44, 1e-44), 1, 50),                                          // subnormal
 	)
 	rapid.Check(t, func(t *rapid.T) {
@@ -38,7 +39,7 @@ func TestToNodeScores(t *testing.T) {
 	})
 }
 
-// Scores far enough apart stay apart: below the best, every hundredth of the range shows.
+// Scores that differ by a hundredth of the range keep a difference.
 func TestToNodeScoresUsesTheRange(t *testing.T) {
 	raw := make([]float32, 101)
 	for i := range raw {

@@ -12,7 +12,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// clusterState is nodes, the pods that run on them, and one that waits.
+// clusterState holds nodes, the pods that run on them, and one pending pod.
 type clusterState struct {
 	nodes   []*v1.Node
 	pods    []*v1.Pod
@@ -25,8 +25,7 @@ var (
 	images = []string{"img-a:1", "img-b:1"}
 )
 
-// service selects the pods of one app, so that the default topology spreading has something
-// to spread.
+// service selects the pods of one app, so that the default topology spreading applies to them.
 func service() *v1.Service {
 	return &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"}, Spec: v1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
 }
@@ -60,8 +59,8 @@ func drawNode(t *rapid.T, name string) *v1.Node {
 	return n.Obj()
 }
 
-// drawPod makes a pod of any shape that a manifest may have: containers that ask for
-// nothing, several containers, init containers, sidecars, overhead, GPUs.
+// drawPod draws a pod with one or more containers, with or without requests, init containers, sidecars,
+// overhead and GPUs.
 func drawPod(t *rapid.T, name string) *v1.Pod {
 	ask := func(label string, gpu bool) map[v1.ResourceName]string {
 		r := map[v1.ResourceName]string{}
@@ -97,7 +96,7 @@ func drawPod(t *rapid.T, name string) *v1.Pod {
 	return p.Obj()
 }
 
-// drawShare lets some of the pods that ask for no GPU ask for a share of one.
+// drawShare makes some of the pods without GPU request a share of one.
 func drawShare(t *rapid.T, p *st.PodWrapper) {
 	for _, c := range slices.Concat(p.Spec.Containers, p.Spec.InitContainers) {
 		if _, whole := c.Resources.Requests[kube.GPUResource]; whole {
@@ -120,13 +119,13 @@ func drawShare(t *rapid.T, p *st.PodWrapper) {
 	}
 }
 
-// prefer gives a pod some of the preferences that upstream's score plugins read.
+// prefer gives a pod some preferences that upstream's score plugins read.
 func prefer(t *rapid.T, pod *v1.Pod) *v1.Pod {
 	p := &st.PodWrapper{Pod: *pod}
 	other := &metav1.LabelSelector{MatchLabels: map[string]string{"app": rapid.SampledFrom(apps).Draw(t, "other")}}
 	if rapid.Bool().Draw(t, "node affinity") {
 		p.NodeAffinityIn("disk", []string{"ssd"}, st.NodeSelectorTypeMatchExpressions)
-		// The same as a preference: upstream's helper knows requirements alone.
+		// The same as a preference; upstream's helper makes requirements only.
 		a := p.Spec.Affinity.NodeAffinity
 		term := a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0]
 		a.RequiredDuringSchedulingIgnoredDuringExecution = nil
@@ -147,7 +146,7 @@ func prefer(t *rapid.T, pod *v1.Pod) *v1.Pod {
 	return p.Obj()
 }
 
-// drawState makes a cluster of 2 to 10 nodes that the waiting pod fits on more often than not.
+// drawState draws a cluster of 2 to 10 nodes, which the pending pod usually fits on.
 func drawState(t *rapid.T) clusterState {
 	var c clusterState
 	for i := range rapid.IntRange(2, 10).Draw(t, "nodes") {
