@@ -6,11 +6,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/workload"
 )
@@ -74,15 +72,8 @@ func (c *Config) template(s workload.Shape, run map[string]string) corev1.PodTem
 			EnableServiceLinks:           ptr.To(false),
 			Containers: []corev1.Container{{
 				Name: "app", Image: c.Image,
-				Resources: corev1.ResourceRequirements{Requests: resourceList(s.Requests), Limits: resourceList(limits)},
+				Resources: corev1.ResourceRequirements{Requests: kube.NonzeroResourceList(s.Requests), Limits: kube.NonzeroResourceList(limits)},
 			}},
 		},
 	}
-}
-
-// resourceList is kube.ResourceList without CPU and memory that are 0.
-func resourceList(r cluster.Resources) corev1.ResourceList {
-	list := kube.ResourceList(r)
-	maps.DeleteFunc(list, func(_ corev1.ResourceName, q resource.Quantity) bool { return q.IsZero() })
-	return list
 }

@@ -113,6 +113,16 @@ func TestPodRoundTrip(t *testing.T) {
 	})
 }
 
+func TestNonzeroResourceList(t *testing.T) {
+	got := NonzeroResourceList(cluster.Resources{MilliCPU: 1500, GPUMilli: 300})
+	if d := cmp.Diff(requests("cpu", "1500m", GPUMilliResource, "300"), got); d != "" {
+		t.Error(d)
+	}
+	if l := ResourceList(cluster.Resources{}); len(l) != 2 {
+		t.Errorf("ResourceList writes no zeros: %v", l)
+	}
+}
+
 // Requests counts what kube-scheduler counts: init containers, sidecars, overhead and requests of
 // the whole pod.
 func TestRequests(t *testing.T) {

@@ -12,13 +12,21 @@ import (
 )
 
 // ResourceList writes a pod's requests or limits: CPU, memory and GPUs. CPU and memory are always
-// present, because kube-scheduler's scoring treats 0 differently from an absent request.
+// present, also as 0: kube-scheduler's scoring assumes a default amount for an absent request. See
+// NonzeroResourceList.
 func ResourceList(r cluster.Resources) corev1.ResourceList {
 	list := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI),
 		corev1.ResourceMemory: *resource.NewQuantity(r.Memory, resource.BinarySI),
 	}
 	maps.Copy(list, GPUResourceList(r))
+	return list
+}
+
+// NonzeroResourceList is ResourceList without CPU and memory that are 0.
+func NonzeroResourceList(r cluster.Resources) corev1.ResourceList {
+	list := ResourceList(r)
+	maps.DeleteFunc(list, func(_ corev1.ResourceName, q resource.Quantity) bool { return q.IsZero() })
 	return list
 }
 

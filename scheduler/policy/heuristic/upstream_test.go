@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -22,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/policytest"
 )
@@ -92,25 +92,15 @@ func nodeInfo(n *cluster.Node) fwk.NodeInfo {
 		}
 	}
 	info := framework.NewNodeInfo(pods...)
-	info.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{
-		v1.ResourceCPU: *resource.NewMilliQuantity(n.Allocatable.MilliCPU, resource.DecimalSI), v1.ResourceMemory: *resource.NewQuantity(n.Allocatable.Memory, resource.BinarySI),
-		v1.ResourcePods: *resource.NewQuantity(n.Allocatable.Pods, resource.DecimalSI),
-	}}})
+	info.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Status: v1.NodeStatus{Allocatable: kube.Capacity(n.Allocatable)}})
 	return info
 }
 
 // v1Pod is a pod of one container. What it does not ask for it does not mention, either.
 func v1Pod(name string, r cluster.Resources) *v1.Pod {
-	requests := v1.ResourceList{}
-	if r.MilliCPU > 0 {
-		requests[v1.ResourceCPU] = *resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI)
-	}
-	if r.Memory > 0 {
-		requests[v1.ResourceMemory] = *resource.NewQuantity(r.Memory, resource.BinarySI)
-	}
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)},
-		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: requests}}}},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: kube.NonzeroResourceList(r)}}}},
 	}
 }
 
