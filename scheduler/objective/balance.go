@@ -6,11 +6,11 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Balance is how unevenly the available nodes are used: the standard deviation (population)
-// of their CPU fractions, of their memory fractions and, over the nodes that offer GPUs, of
-// their GPU fractions, averaged over the two, or three where any node offers GPUs. A fraction
-// is requested / allocatable, so that a node counts by how full and not by how large it is.
-// The cost is between 0 and 0.5 while no node is overcommitted.
+// Balance measures how unevenly the available nodes are used. It is the mean of two or three
+// population standard deviations: that of the nodes' CPU fractions, that of their memory fractions,
+// and that of the GPU fractions of nodes with GPUs, if there are any. A fraction is requested /
+// allocatable, so small and large nodes count equally. The cost is between 0 and 0.5 while no node
+// is overcommitted.
 type Balance struct{}
 
 // Name implements Term.
@@ -42,12 +42,13 @@ func (Balance) Cost(nodes []*cluster.Node) float64 {
 	return sum / resources
 }
 
-// The resources that are balanced: CPU, memory, GPUs.
+// Rows of the resources that are balanced: CPU, memory, GPUs.
 const (
 	balanced = 3
 	gpuRow   = 2
 )
 
+// fraction returns requested / allocatable of resource r.
 func fraction(r int, n *cluster.Node) float64 {
 	switch r {
 	case 0:
@@ -58,7 +59,7 @@ func fraction(r int, n *cluster.Node) float64 {
 	return cluster.Fraction(n.Requested.TotalGPUMilli(), n.Allocatable.TotalGPUMilli())
 }
 
-// counts tells whether a node takes part in balancing a resource.
+// counts reports whether a node is among those that are balanced in a resource.
 func counts(r int, n *cluster.Node) bool {
 	return n.Available() && (r != gpuRow || n.Allocatable.GPU > 0)
 }
@@ -81,12 +82,13 @@ func (Balance) Track(nodes []*cluster.Node) Tracker {
 // balanceTracker keeps the sums that the standard deviations need.
 type balanceTracker struct {
 	nodes   []*cluster.Node
-	offers  []int8              // in how many of the resources, from the first, each node takes part
-	counted [][balanced]float64 // fractions as counted in the sums
-	n       [balanced]float64   // nodes that take part
+	offers  []int8              // by node: the number of resources, from the first, in which it counts
+	counted [][balanced]float64 // by node: the fractions that are in the sums
+	n       [balanced]float64   // by resource: the nodes that count
 	sums    [balanced]moments
 }
 
+// moments holds the sums of values and of their squares.
 type moments struct{ sum, squares float64 }
 
 func (m *moments) replace(old, new float64) {

@@ -1,8 +1,7 @@
-// Package objective says what a scheduler is to keep low: terms that give the state of a
-// cluster a cost, and their weighted mix. The reward of a placement is how much it lowers
-// the cost. Simulator, evaluation and learning share it, so what is trained for is what is
-// measured.
+// Package objective defines what a scheduler minimizes: terms that give the state of a cluster a
+// cost, and their weighted mix. The reward of a placement is how much it lowers the cost. Simulator,
+// evaluation and learning share this package, so policies are trained for what is measured.
 //
-// A term of one's own is a type with Name and Cost, put into a Mix. One that also has Track
-// is evaluated in constant time a placement instead of once over all nodes.
+// A new term is a type with Name and Cost in the list Terms. If it also has Track, its cost is
+// updated in constant time per placement instead of computed from all nodes.
 package objective

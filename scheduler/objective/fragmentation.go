@@ -2,17 +2,20 @@ package objective
 
 import "gnnsched/internal/cluster"
 
-// largePod is what share of the largest node a large pod asks for: 1/largePod of its CPU and
-// of its memory.
+// largePod is how many large pods fill the largest node: a large pod requests 1/largePod of its CPU
+// and of its memory.
 const largePod = 4
 
-// Fragmentation is the share of the cluster that lies free in pieces too small for a large
-// pod, one of a quarter of the most CPU and of the most memory that any available node offers:
-// (P - F) / E, where F is how many large pods fit on the nodes as they are, P how many would
-// fit if all that is free lay on one node, in fractions of a pod, and E the same as P for an
-// empty cluster. The idea is that of Weng et al. 2023 (Beware of fragmentation, USENIX ATC),
-// with one kind of pod. Unlike the share of nodes in use, it tells which of the nodes in use
-// a small pod should go to.
+// Fragmentation measures the share of the cluster that is free in pieces too small for a large pod.
+// A large pod requests a quarter of the most CPU and of the most memory that any available node
+// offers. The cost is
+//
+//	(P - F) / E
+//
+// where F is the number of large pods that fit on the nodes, P the number that would fit if
+// all free resources were on one node, in fractions of a pod, and E is P for an empty cluster. The
+// idea is that of Weng et al. 2023 (Beware of fragmentation, USENIX ATC), with one kind of pod.
+// Unlike Pack, it distinguishes between the nodes in use that a small pod may go to.
 type Fragmentation struct{}
 
 // Name implements Term.
@@ -24,8 +27,8 @@ func (f Fragmentation) Cost(nodes []*cluster.Node) float64 { return f.Track(node
 // Track implements Trackable.
 func (Fragmentation) Track(nodes []*cluster.Node) Tracker { return newLargePods(nodes) }
 
-// Room is how many large pods, as of Fragmentation, fit on the available nodes as they are,
-// as a fraction of those that would fit if the nodes were empty; 0 where none would.
+// Room returns the number of large pods (see Fragmentation) that fit on the available nodes, as a
+// fraction of the number that would fit if the nodes were empty; 0 if none would.
 func Room(nodes []*cluster.Node) float64 {
 	t := newLargePods(nodes)
 	var empty int64
@@ -37,14 +40,14 @@ func Room(nodes []*cluster.Node) float64 {
 	return cluster.Fraction(t.fits, empty)
 }
 
-// largePods counts the large pods that fit.
+// largePods is the tracker of Fragmentation.
 type largePods struct {
 	nodes   []*cluster.Node
-	pod     cluster.Resources
-	free    cluster.Resources   // of all available nodes
-	offered cluster.Resources   // by them
-	fits    int64               // over them
-	counted []cluster.Resources // free as counted in the sums
+	pod     cluster.Resources   // what a large pod requests
+	free    cluster.Resources   // sum over the available nodes
+	offered cluster.Resources   // sum over the available nodes
+	fits    int64               // large pods that fit on the available nodes
+	counted []cluster.Resources // by node: the free resources that are in the sums
 }
 
 func newLargePods(nodes []*cluster.Node) *largePods {
@@ -62,7 +65,7 @@ func newLargePods(nodes []*cluster.Node) *largePods {
 	return t
 }
 
-// fit is how many large pods fit into free.
+// fit returns the number of large pods that fit into free.
 func (t *largePods) fit(free cluster.Resources) int64 {
 	n := free.Pods
 	if t.pod.MilliCPU > 0 {
@@ -74,7 +77,7 @@ func (t *largePods) fit(free cluster.Resources) int64 {
 	return max(n, 0)
 }
 
-// pooled is how many would fit into free if it lay on one node, in fractions.
+// pooled returns the number of large pods that fit into free, in fractions of a pod.
 func (t *largePods) pooled(free cluster.Resources) float64 {
 	n := float64(free.Pods)
 	if t.pod.MilliCPU > 0 {

@@ -11,14 +11,14 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Weighted is a term and its share in a mix.
+// Weighted is a term with its weight in a mix.
 type Weighted struct {
 	Term   Term
 	Weight float64 // over 0
 }
 
-// Mix is the weighted sum of terms, itself a term. Its text form, which flags, configuration
-// files and checkpoints hold, is "balance" or "balance=1,pack=0.5".
+// Mix is a weighted sum of terms, and is itself a term. Flags, configuration files and checkpoints
+// hold it as text, such as "balance" or "balance=1,pack=0.5".
 type Mix []Weighted
 
 var (
@@ -27,11 +27,11 @@ var (
 	_ encoding.TextUnmarshaler = &Mix{}
 )
 
-// Terms are the terms that Parse knows by name. To use a term of one's own by name, append
-// it here before parsing.
+// Terms lists the terms that Parse knows by name. To add a term, write a type that implements Term
+// and name it here.
 var Terms = []Term{Balance{}, Pack{}, Fragmentation{}, Zones{}}
 
-// Parse reads a mix from its text form. The error names the terms that there are.
+// Parse reads a mix from its text form. The error of an unknown term lists the known ones.
 func Parse(text string) (Mix, error) {
 	var m Mix
 	for _, part := range strings.Split(text, ",") {
@@ -56,6 +56,7 @@ func Parse(text string) (Mix, error) {
 	return m, nil
 }
 
+// known returns the names of Terms.
 func known() string {
 	var names []string
 	for _, t := range Terms {
@@ -64,10 +65,11 @@ func known() string {
 	return strings.Join(names, ", ")
 }
 
-// Validate checks that there is a term, none twice, with finite weights over 0.
+// Validate checks that the mix has a term, that no term occurs twice, and that the weights are
+// finite and over 0.
 func (m Mix) Validate() error {
 	if len(m) == 0 {
-		return fmt.Errorf("it has no term; there are %s", known())
+		return fmt.Errorf("it has no term; choose from %s", known())
 	}
 	seen := map[string]bool{}
 	for _, w := range m {
@@ -76,14 +78,14 @@ func (m Mix) Validate() error {
 			return fmt.Errorf("weight %v of %s must be a finite number over 0", w.Weight, name)
 		}
 		if seen[name] {
-			return fmt.Errorf("term %s is there twice", name)
+			return fmt.Errorf("term %s occurs twice", name)
 		}
 		seen[name] = true
 	}
 	return nil
 }
 
-// Name implements Term; Parse reads it.
+// Name implements Term. It returns the text form that Parse reads.
 func (m Mix) Name() string {
 	parts := make([]string, len(m))
 	for i, w := range m {

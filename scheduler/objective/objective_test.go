@@ -133,7 +133,7 @@ func TestParse(t *testing.T) {
 		{in: "balance=-1", err: "weight -1 of balance must be"},
 		{in: "balance=NaN", err: "weight NaN of balance must be"},
 		{in: "balance=Inf", err: "weight +Inf of balance must be"},
-		{in: "balance,pack,balance", err: "term balance is there twice"},
+		{in: "balance,pack,balance", err: "term balance occurs twice"},
 	} {
 		m, err := Parse(c.in)
 		switch {

@@ -2,7 +2,7 @@ package objective
 
 import "gnnsched/internal/cluster"
 
-// Pack is the share of the available nodes that run anything: 0 for none, 1 for all.
+// Pack measures how many nodes are in use: the share of the available nodes that run pods, 0 to 1.
 type Pack struct{}
 
 // Name implements Term.
@@ -20,6 +20,7 @@ func (Pack) Cost(nodes []*cluster.Node) float64 {
 	return used / max(n, 1)
 }
 
+// inUse returns 1 if the node runs pods, else 0.
 func inUse(n *cluster.Node) float64 {
 	if n.Requested.Pods > 0 {
 		return 1
@@ -39,10 +40,11 @@ func (Pack) Track(nodes []*cluster.Node) Tracker {
 	return p
 }
 
+// packTracker keeps the number of nodes in use.
 type packTracker struct {
 	nodes  []*cluster.Node
-	used   []float64 // 1 for nodes in use
-	n, sum float64
+	used   []float64 // by node: 1 if it counts as in use
+	n, sum float64   // available nodes; those in use
 }
 
 func (p *packTracker) Update(i int) {

@@ -4,42 +4,44 @@ import "gnnsched/internal/cluster"
 
 // Term gives the state of a cluster a cost; lower is better.
 type Term interface {
-	// Name is how flags, configuration and tables call the term.
+	// Name is the term's name in flags, configuration files and tables.
 	Name() string
-	// Cost is the cost of the state. It has no unit; 0 is the best that there is, and 1 is
-	// about the worst, so that the weights of a mix compare.
+	// Cost returns the cost of the state. It has no unit. 0 is the best state and 1 about the
+	// worst, so that the weights of a mix are comparable.
 	Cost(nodes []*cluster.Node) float64
 }
 
-// Tracker follows the cost of one cluster while its nodes change.
+// Tracker keeps the cost of one cluster up to date while its nodes change.
 type Tracker interface {
-	// Update takes note that node i may have changed what it runs. What it offers and
-	// whether it is available stay as they were when the tracker was made.
+	// Update records that the pods on node i may have changed. What a node offers and whether it
+	// is available must not change while the tracker is used.
 	Update(i int)
-	// Cost is the term's cost of the state as of the last updates, up to rounding.
+	// Cost returns the term's cost of the state after all updates, up to rounding.
 	Cost() float64
 }
 
-// Trackable is a term that can be followed for less than evaluating it anew.
+// Trackable is a term whose cost is cheaper to update than to compute anew.
 type Trackable interface {
 	Term
-	// Track follows the given nodes. The slice must not change while the tracker is used.
+	// Track returns a tracker of the given nodes. The slice must not change while the tracker is
+	// used.
 	Track(nodes []*cluster.Node) Tracker
 }
 
-// Track follows t over the given nodes: in its own way where it has one, and by evaluating
-// it anew whenever the cost is asked for where not.
+// Track returns a tracker of t for the given nodes. If t is not Trackable, the tracker computes the
+// cost anew at every call.
 func Track(t Term, nodes []*cluster.Node) Tracker {
 	if own, ok := t.(Trackable); ok {
 		return own.Track(nodes)
 	}
-	return anew{t, nodes}
+	return recomputing{t, nodes}
 }
 
-type anew struct {
+// recomputing is the tracker of terms that are not Trackable.
+type recomputing struct {
 	term  Term
 	nodes []*cluster.Node
 }
 
-func (anew) Update(int)      {}
-func (a anew) Cost() float64 { return a.term.Cost(a.nodes) }
+func (recomputing) Update(int)      {}
+func (r recomputing) Cost() float64 { return r.term.Cost(r.nodes) }

@@ -6,10 +6,10 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Zones is how unevenly the zones are used: the standard deviation (population) of their CPU
-// fractions and of their memory fractions, averaged over the two. A zone's fraction is what is
-// requested of all its available nodes / what they offer; nodes without a zone are left out.
-// The cost is between 0 and 0.5 while no zone is overcommitted.
+// Zones measures how unevenly the zones are used. It is the mean of the population standard
+// deviations of their CPU fractions and of their memory fractions. A zone's fraction is requested /
+// allocatable, summed over its available nodes. Nodes without a zone do not count. The cost is
+// between 0 and 0.5 while no zone is overcommitted.
 type Zones struct{}
 
 // Name implements Term.
@@ -18,7 +18,7 @@ func (Zones) Name() string { return "zones" }
 // Cost implements Term.
 func (z Zones) Cost(nodes []*cluster.Node) float64 { return z.Track(nodes).Cost() }
 
-// Track implements Trackable. A cost takes time by the number of zones.
+// Track implements Trackable. Computing a cost takes time proportional to the number of zones.
 func (Zones) Track(nodes []*cluster.Node) Tracker {
 	t := &zoneTracker{nodes: nodes, zone: make([]int, len(nodes)), counted: make([]cluster.Resources, len(nodes))}
 	rows := map[string]int{}
@@ -40,13 +40,14 @@ func (Zones) Track(nodes []*cluster.Node) Tracker {
 	return t
 }
 
+// zone holds the sums over a zone's available nodes.
 type zone struct{ offered, requested cluster.Resources }
 
-// zoneTracker keeps the sums of each zone, in whole numbers, so that nothing drifts.
+// zoneTracker keeps the sums of each zone. They are integers, so no rounding error accumulates.
 type zoneTracker struct {
 	nodes   []*cluster.Node
-	zone    []int               // row in zones of each node, or -1
-	counted []cluster.Resources // requests as counted in the sums
+	zone    []int               // by node: the row of its zone, or -1
+	counted []cluster.Resources // by node: the requests that are in the sums
 	zones   []zone
 }
 

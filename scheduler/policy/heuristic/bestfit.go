@@ -2,11 +2,15 @@ package heuristic
 
 import "gnnsched/internal/cluster"
 
-var bestFit = Heuristic{Name: leastLeft{}.Name(), About: "the node with the least left, by amount", New: fixed(leastLeft{}), RandomTies: true}
+var bestFit = Heuristic{
+	Name:  leastLeft{}.Name(),
+	About: "the node with the least left, by amount",
+	New:   fixed(leastLeft{}), RandomTies: true,
+}
 
-// leastLeft prefers the node on which the least is left after placement: CPU and memory, each
-// measured by the most that any candidate offers of it. Unlike MostAllocated it looks at
-// amounts and not at shares, so that a small node comes before a large one that is as full.
+// leastLeft prefers the node with the least CPU and memory left after placement, each divided by
+// the largest amount that any candidate offers. Unlike most-allocated it compares amounts, not
+// fractions: of two equally full nodes the smaller one wins.
 type leastLeft struct{}
 
 // Name implements policy.Policy.

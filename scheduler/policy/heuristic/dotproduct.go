@@ -2,15 +2,19 @@ package heuristic
 
 import "gnnsched/internal/cluster"
 
-var dotProduct = Heuristic{Name: alignment{}.Name(), About: "Tetris: the node whose free resources lie most along the pod's", New: fixed(alignment{}), RandomTies: true}
+var dotProduct = Heuristic{
+	Name:  alignment{}.Name(),
+	About: "Tetris: the node whose free resources are most aligned with the pod's requests",
+	New:   fixed(alignment{}), RandomTies: true,
+}
 
-// alignment is the alignment score of Tetris (Grandl et al., Multi-Resource Packing for
-// Cluster Schedulers, SIGCOMM 2014): the dot product of what the pod asks for and what the
-// node has free before placement, both as fractions of what the node offers:
+// alignment is the alignment score of Tetris (Grandl et al., Multi-Resource Packing for Cluster
+// Schedulers, SIGCOMM 2014): the dot product of the pod's requests and the node's free resources
+// before placement, both as fractions of what the node offers:
 //
 //	Σ over CPU, memory and GPU of (request / allocatable) · (free / allocatable)
 //
-// A pod that is large in one resource goes where much of that one is left. An overcommitted
+// A pod that is large in one resource goes where much of that resource is left. An overcommitted
 // resource counts as having nothing free.
 type alignment struct{}
 
@@ -19,16 +23,16 @@ func (alignment) Name() string { return "dot-product" }
 
 // Score implements policy.Policy.
 func (alignment) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	ask := pod.Requests
+	r := pod.Requests
 	for i, v := range candidates {
 		has, free := s.Nodes[v].Allocatable, s.Nodes[v].Free()
-		scores[i] = float32(aligned(ask.MilliCPU, free.MilliCPU, has.MilliCPU) +
-			aligned(ask.Memory, free.Memory, has.Memory) + aligned(ask.GPU, free.GPU, has.GPU))
+		scores[i] = float32(aligned(r.MilliCPU, free.MilliCPU, has.MilliCPU) +
+			aligned(r.Memory, free.Memory, has.Memory) + aligned(r.GPU, free.GPU, has.GPU))
 	}
 	return nil
 }
 
-// aligned is one resource's part of the dot product.
+// aligned returns one resource's term of the dot product.
 func aligned(request, free, allocatable int64) float64 {
 	return cluster.Fraction(request, allocatable) * cluster.Fraction(max(free, 0), allocatable)
 }

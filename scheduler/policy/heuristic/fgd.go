@@ -9,24 +9,25 @@ import (
 )
 
 var fgd = Heuristic{
-	Name: "fgd", About: "fragmentation gradient descent: what fragments the GPUs least for the workload's typical pods",
-	New: func(s policy.Setting) policy.Policy { return NewFGD(s.Typical) },
-	GPU: true, TypicalPods: true, NotImitable: needsGPUs,
+	Name:  "fgd",
+	About: "fragmentation gradient descent: fragments the GPUs least for the workload's typical pods",
+	New:   func(s policy.Setting) policy.Policy { return NewFGD(s.Typical) },
+	GPU:   true, TypicalPods: true, NotImitable: needsGPUs,
 }
 
-// FGD is fragmentation gradient descent (Weng et al., USENIX ATC 2023): a placement scores
+// FGD is fragmentation gradient descent (Weng et al., USENIX ATC 2023). A placement scores
 //
 //	⌊100 · sigmoid((F(before) - F(after)) / 1000)⌋
 //
-// where F is the node's fragmentation for the typical pods of the workload, as of package
-// gpu. A share of a device goes to the device with the highest score, the first of equals.
-// The published figures need the first node of equals.
+// where F is the node's fragmentation for the typical pods of the workload, as package
+// fragmentation defines it. A share of a device goes to the device with the highest score, the
+// first of tied ones. The published figures require that the first of tied nodes is taken.
 type FGD struct {
 	typical *fragmentation.Typical
 	cached  cachedScores
 }
 
-// NewFGD returns the policy for a workload.
+// NewFGD returns the policy for a workload's typical pods.
 func NewFGD(typical *fragmentation.Typical) *FGD { return &FGD{typical: typical} }
 
 // Name implements policy.Policy.
@@ -47,7 +48,7 @@ func (f *FGD) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
 	return on
 }
 
-// best is the score of the node, and the devices that give it.
+// best returns the score of the node and the devices that give it.
 func (f *FGD) best(n *cluster.Node, r cluster.Resources) (score int64, on cluster.DeviceSet) {
 	before := f.typical.Fragmentation(n)
 	if r.GPUMilli == 0 {
@@ -64,7 +65,7 @@ func (f *FGD) best(n *cluster.Node, r cluster.Resources) (score int64, on cluste
 	return score, on
 }
 
-// descent is the score of a change of fragmentation.
+// descent returns the score of a change of a node's fragmentation.
 func descent(before, after float64) int64 {
 	return int64(maxNodeScore / (1 + math.Exp((after-before)/cluster.DeviceMilli)))
 }

@@ -1,20 +1,18 @@
 package heuristic
 
-import (
-	"gnnsched/internal/cluster"
-	"gnnsched/scheduler/policy"
-)
+import "gnnsched/internal/cluster"
 
 var gpuBestFit = Heuristic{
-	Name: "gpu-best-fit", About: "the node with the least CPU and GPU left",
-	New: func(policy.Setting) policy.Policy { return &gpuScore{name: "gpu-best-fit", compute: bestFitOfGPUs} },
-	GPU: true, NotImitable: needsGPUs,
+	Name:  "gpu-best-fit",
+	About: "the node with the least CPU and GPU left",
+	New:   fromNodeScore("gpu-best-fit", leastGPULeft),
+	GPU:   true, NotImitable: needsGPUs,
 }
 
-// bestFitOfGPUs prefers the node with the least CPU and GPU left after placement:
+// leastGPULeft prefers the node with the least CPU and GPU left after placement:
 //
 //	⌊100 · (1 - ½·CPU left / 128 cores - ½·GPU left / 8 devices)⌋
-func bestFitOfGPUs(n *cluster.Node, r cluster.Resources) int64 {
+func leastGPULeft(n *cluster.Node, r cluster.Resources) int64 {
 	cpu, gpu := left(n)
 	return int64(maxNodeScore * (1 - (cpu-float64(r.MilliCPU))/(2*largestMilliCPU) - (gpu-float64(r.TotalGPUMilli()))/(2*largestGPUMilli)))
 }

@@ -1,45 +1,43 @@
 package heuristic
 
-import (
-	"gnnsched/internal/cluster"
-	"gnnsched/scheduler/policy"
-)
+import "gnnsched/internal/cluster"
 
 var gpuClustering = Heuristic{
-	Name: "gpu-clustering", About: "pods that ask for as many GPUs together",
-	New: func(policy.Setting) policy.Policy { return &gpuScore{name: "gpu-clustering", compute: clustering} },
-	GPU: true, NotImitable: needsGPUs,
+	Name:  "gpu-clustering",
+	About: "pods that request the same number of GPUs together",
+	New:   fromNodeScore("gpu-clustering", clustering),
+	GPU:   true, NotImitable: needsGPUs,
 }
 
-// clustering keeps pods that ask for as many GPUs (or for a share
-// of one) together. A pod without GPU scores 0 everywhere. Otherwise, of the pods with GPUs, a
-// node hosts
+// clustering keeps similar pods together: those that request the same number of GPUs, or all those
+// that request a share of one. A pod without GPUs scores 0 everywhere. Any other pod scores by the
+// pods with GPUs that the node runs:
 //
-//	75 to 100  only such pods
-//	50 to 75   such pods among others
+//	75 to 100  only similar ones
+//	50 to 75   similar ones and others
 //	25 to 50   none
 //	0 to 25    only others
 //
-// and within a band it is the higher the fuller its devices are after placement.
+// Within a band the score rises with the allocation of the node's devices after placement.
 func clustering(n *cluster.Node, r cluster.Resources) int64 {
 	if r.TotalGPUMilli() == 0 {
 		return 0
 	}
-	like, others := false, false
+	similar, others := false, false
 	for _, g := range n.Groups {
 		switch {
 		case g.Each.TotalGPUMilli() == 0:
 		case g.Each.GPU == r.GPU:
-			like = true
+			similar = true
 		default:
 			others = true
 		}
 	}
 	band := int64(0)
 	switch {
-	case like && !others:
+	case similar && !others:
 		band = 75
-	case like:
+	case similar:
 		band = 50
 	case !others:
 		band = 25

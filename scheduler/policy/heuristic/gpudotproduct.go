@@ -1,23 +1,19 @@
 package heuristic
 
-import (
-	"gnnsched/internal/cluster"
-	"gnnsched/scheduler/policy"
-)
+import "gnnsched/internal/cluster"
 
 var gpuDotProduct = Heuristic{
-	Name: "gpu-dot-product", About: "the node whose free CPU and GPU lie least along the pod's",
-	New: func(policy.Setting) policy.Policy {
-		return &gpuScore{name: "gpu-dot-product", compute: dotProductOfGPUs}
-	},
-	GPU: true, NotImitable: needsGPUs,
+	Name:  "gpu-dot-product",
+	About: "the node whose free CPU and GPU are least aligned with the pod's requests",
+	New:   fromNodeScore("gpu-dot-product", gpuMisalignment),
+	GPU:   true, NotImitable: needsGPUs,
 }
 
-// dotProductOfGPUs prefers the node whose resources left before placement lie least along the
-// pod's:
+// gpuMisalignment prefers the node whose resources left before placement have the smallest dot
+// product with the pod's requests:
 //
 //	⌊100 · (1 - ½·(CPU left · pod's CPU / (128 cores)² + GPU left · pod's GPU / (8 devices)²))⌋
-func dotProductOfGPUs(n *cluster.Node, r cluster.Resources) int64 {
+func gpuMisalignment(n *cluster.Node, r cluster.Resources) int64 {
 	cpu, gpu := left(n)
 	along := cpu*float64(r.MilliCPU)/(largestMilliCPU*largestMilliCPU) + gpu*float64(r.TotalGPUMilli())/(largestGPUMilli*largestGPUMilli)
 	return int64(maxNodeScore * (1 - along/2))

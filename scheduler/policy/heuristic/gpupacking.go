@@ -1,30 +1,27 @@
 package heuristic
 
-import (
-	"gnnsched/internal/cluster"
-	"gnnsched/scheduler/policy"
-)
+import "gnnsched/internal/cluster"
 
 var gpuPacking = Heuristic{
-	Name: "gpu-packing", About: "devices in use before idle ones, and these before idle nodes",
-	New: func(policy.Setting) policy.Policy { return &gpuScore{name: "gpu-packing", compute: packing} },
-	GPU: true, NotImitable: needsGPUs,
+	Name:  "gpu-packing",
+	About: "devices in use before idle devices, and idle nodes last",
+	New:   fromNodeScore("gpu-packing", packing),
+	GPU:   true, NotImitable: needsGPUs,
 }
 
-// packing uses devices in use before idle devices of nodes in
-// use, and these before idle nodes. A pod without GPU scores 0 everywhere. Otherwise the score
-// is
+// packing prefers devices in use, then idle devices of nodes in use, then idle nodes. A pod without
+// GPUs scores 0 everywhere. Any other pod scores
 //
-//	on devices in use   100 - a tenth of the percentage that they have left, 50 or more
-//	on k idle devices   50 - k, 33 or more, on a node of which other devices are in use
+//	on devices in use   100 - a tenth of the percentage that they have left, at least 50
+//	on k idle devices   50 - k, at least 33, if other devices of the node are in use
 //	on an idle node     33 - the number of its devices
 func packing(n *cluster.Node, r cluster.Resources) int64 {
 	on := n.ChooseDevices(r)
 	if on == 0 {
 		return 0
 	}
-	var idle int64 // devices that the pod would begin to use
-	var free int64 // on the others that it would use
+	var idle int64 // number of idle devices that the pod would use
+	var free int64 // room on the devices in use that the pod would use
 	for i, used := range n.GPUs {
 		switch {
 		case !on.Has(i):

@@ -5,17 +5,22 @@ import (
 	"gnnsched/scheduler/policy/spread"
 )
 
-var greedyBalance = Heuristic{Name: mostEven{}.Name(), About: "the node that leaves utilization most even after this one pod", New: fixed(mostEven{}), RandomTies: true}
+var greedyBalance = Heuristic{
+	Name:  mostEven{}.Name(),
+	About: "the node that leaves utilization most even after this one pod",
+	New:   fixed(mostEven{}), RandomTies: true,
+}
 
-// mostEven chooses the node that leaves objective balance lowest after this placement:
-// the mean of the standard deviations of the available nodes' CPU and memory fractions. It
-// is what a network that learns balance has to see beyond, since it looks one pod ahead.
+// mostEven chooses the node whose placement leaves objective.Balance lowest: the mean of the
+// standard deviations of the available nodes' CPU and memory fractions. It looks one pod ahead. A
+// network that learns balance is worth its cost only if it does better.
 type mostEven struct{}
 
 // Name implements policy.Policy.
 func (mostEven) Name() string { return "greedy-balance" }
 
-// Score implements policy.Policy. A score is how much the placement lowers that sum, times the nodes.
+// Score implements policy.Policy. The score is how much the placement lowers the sum of the two
+// deviations, times the number of nodes. Scoring differences keeps the precision of float32.
 func (mostEven) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
 	var cpu, mem spread.Sums
 	for _, n := range s.Nodes {
@@ -27,13 +32,13 @@ func (mostEven) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32,
 	now := cpu.Std() + mem.Std()
 	for i, v := range candidates {
 		n := s.Nodes[v]
-		if !n.Available() { // the objective does not count it
+		if !n.Available() { // not part of the objective
 			scores[i] = 0
 			continue
 		}
 		c := cpu.Moved(cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(pod.Requests.MilliCPU, n.Allocatable.MilliCPU))
 		m := mem.Moved(cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory), cluster.Fraction(pod.Requests.Memory, n.Allocatable.Memory))
-		scores[i] = float32(float64(len(s.Nodes)) * (now - c.Std() - m.Std())) // the difference, so that float32 keeps it
+		scores[i] = float32(float64(len(s.Nodes)) * (now - c.Std() - m.Std()))
 	}
 	return nil
 }

@@ -6,20 +6,31 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// What kube-scheduler takes a pod to ask for, when it scores by LeastAllocated, where the
-// pod asks for nothing.
+var kubernetes = Heuristic{
+	Name:  Kubernetes{}.Name(),
+	About: "kube-scheduler's default: LeastAllocated and BalancedAllocation",
+	New:   fixed(Kubernetes{}), RandomTies: true,
+}
+
+var mostAllocated = Heuristic{
+	Name:  fullest{}.Name(),
+	About: "kube-scheduler's packing: the fullest node by share",
+	New:   fixed(fullest{}), RandomTies: true,
+}
+
+// maxNodeScore is the highest score of kube-scheduler's plugins.
+const maxNodeScore = 100
+
+// A pod that requests nothing counts as requesting this much when kube-scheduler scores by
+// LeastAllocated and similar strategies.
 const (
 	defaultMilliCPU = 100
 	defaultMemory   = 200 << 20
-	maxNodeScore    = 100
 )
 
-var kubernetes = Heuristic{Name: Kubernetes{}.Name(), About: "kube-scheduler's default: LeastAllocated and BalancedAllocation", New: fixed(Kubernetes{}), RandomTies: true}
-
-// Kubernetes is kube-scheduler's default scoring as far as plain values know it:
-// NodeResourcesFit with LeastAllocated plus NodeResourcesBalancedAllocation, each over CPU
-// and memory with weight one, as in Kubernetes 1.36. The scores are integers as there, so
-// ties are common.
+// Kubernetes is kube-scheduler's default scoring of requests: the sum of NodeResourcesFit with the
+// strategy LeastAllocated and NodeResourcesBalancedAllocation, each over CPU and memory with weight
+// one, as in Kubernetes 1.36. The scores are integers as in kube-scheduler, so ties are common.
 type Kubernetes struct{}
 
 // Name implements policy.Policy.
@@ -34,10 +45,10 @@ func (Kubernetes) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int3
 	return nil
 }
 
-// leastAllocated is the mean over the resources that the node offers of
-// ⌊100 · free / allocatable⌋ after placement.
+// leastAllocated returns the mean of ⌊100 · free / allocatable⌋ after placement, over the resources
+// that the node offers.
 func leastAllocated(n *cluster.Node, r cluster.Resources) int64 {
-	used := assumed(n, r)
+	used := usedWith(n, r)
 	var sum, count int64
 	for _, x := range [...][2]int64{{used.MilliCPU, n.Allocatable.MilliCPU}, {used.Memory, n.Allocatable.Memory}} {
 		if x[1] == 0 {
@@ -51,9 +62,9 @@ func leastAllocated(n *cluster.Node, r cluster.Resources) int64 {
 	return sum / max(count, 1)
 }
 
-// assumed is what runs on the node and one more pod that asks for r, where a pod that asks
-// for nothing is taken to ask for a little.
-func assumed(n *cluster.Node, r cluster.Resources) cluster.Resources {
+// usedWith returns what the pods on the node and one more pod that requests r use. A pod that
+// requests nothing counts with the defaults.
+func usedWith(n *cluster.Node, r cluster.Resources) cluster.Resources {
 	used := orDefault(r, 1)
 	for _, g := range n.Groups {
 		used = used.Plus(orDefault(g.Each, g.Count))
@@ -71,9 +82,9 @@ func orDefault(r cluster.Resources, count int64) cluster.Resources {
 	return r.Times(count)
 }
 
-// balancedAllocation is how much nearer the node's CPU and memory fractions come to each
-// other by the placement: 75 for no change, up to 100 for the better. Pods that ask for
-// nothing are not scored.
+// balancedAllocation returns how much the placement brings the node's CPU and memory fractions
+// closer together: 75 for no change, up to 100 for an improvement. Pods that request nothing score
+// 0.
 func balancedAllocation(n *cluster.Node, r cluster.Resources) int64 {
 	if r.MilliCPU == 0 && r.Memory == 0 {
 		return 0
@@ -82,8 +93,8 @@ func balancedAllocation(n *cluster.Node, r cluster.Resources) int64 {
 	return maxNodeScore/2 + (maxNodeScore/2+with-without)/2
 }
 
-// balance is ⌊100 · (1 - std)⌋ of the fractions of CPU and memory; for two values, std is
-// half of their distance.
+// balance returns ⌊100 · (1 - std)⌋ of the fractions of CPU and memory. Of two values std is half
+// of their distance.
 func balance(used, offered cluster.Resources) int64 {
 	std := 0.0
 	if offered.MilliCPU != 0 && offered.Memory != 0 {
@@ -92,4 +103,35 @@ func balance(used, offered cluster.Resources) int64 {
 		std = math.Abs((cpu - mem) / 2)
 	}
 	return int64((1 - std) * maxNodeScore)
+}
+
+// fullest is kube-scheduler's NodeResourcesFit with the strategy MostAllocated over CPU and memory
+// with weight one, as in Kubernetes 1.36: the fuller a node after placement, the better. The scores
+// are integers as in kube-scheduler, so ties are common.
+type fullest struct{}
+
+// Name implements policy.Policy.
+func (fullest) Name() string { return "most-allocated" }
+
+// Score implements policy.Policy.
+func (fullest) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+	for i, v := range candidates {
+		scores[i] = float32(fullness(s.Nodes[v], pod.Requests))
+	}
+	return nil
+}
+
+// fullness returns the mean of ⌊100 · used / allocatable⌋ after placement, over the resources that
+// the node offers.
+func fullness(n *cluster.Node, r cluster.Resources) int64 {
+	used := usedWith(n, r)
+	var sum, count int64
+	for _, x := range [...][2]int64{{used.MilliCPU, n.Allocatable.MilliCPU}, {used.Memory, n.Allocatable.Memory}} {
+		if x[1] == 0 {
+			continue
+		}
+		count++
+		sum += min(x[0], x[1]) * maxNodeScore / x[1]
+	}
+	return sum / max(count, 1)
 }

@@ -40,8 +40,8 @@ func TestHeuristicsPrefer(t *testing.T) {
 		{"most free", alignment{}, []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 1},
 		{"most free in all", alignment{}, []*cluster.Node{node(1, 4, 3), node(1, 2, 4), node(1, 7, 1)}, 1},
 		{"where it is a larger part", alignment{}, []*cluster.Node{node(4, 20, 20), node(1, 5, 5)}, 1},
-		{"fullest by the shape", &capacityRatio{binPacking}, []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 2},
-		{"emptiest by the shape", &capacityRatio{[]shapePoint{{0, 10}, {100, 0}}}, []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 1},
+		{"fullest by the shape", capacityRatio{binPacking}, []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 2},
+		{"emptiest by the shape", capacityRatio{[]shapePoint{{0, 10}, {100, 0}}}, []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 1},
 	} {
 		s := &cluster.Snapshot{Nodes: c.nodes}
 		got := policytest.Scores(t, c.policy, s, pod, policytest.Rows(len(c.nodes)))

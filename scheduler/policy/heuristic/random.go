@@ -7,24 +7,33 @@ import (
 	"gnnsched/scheduler/policy"
 )
 
+var random = Heuristic{
+	Name:        "random",
+	About:       "any node, with equal probability",
+	New:         func(s policy.Setting) policy.Policy { return NewRandom(rand.New(rand.NewPCG(s.Seed, randomStream))) },
+	NotImitable: hasState,
+}
+
 // randomStream separates the random numbers of this policy from others of the same seed.
 const randomStream = 0x72616e64
 
-var random = Heuristic{
-	Name: "random", About: "any node, each as likely", NotImitable: hasState,
-	New: func(s policy.Setting) policy.Policy { return NewRandom(rand.New(rand.NewPCG(s.Seed, randomStream))) },
-}
-
-// uniform scores at random: every candidate is as likely as any other, and so is every GPU
-// device with room for a share.
+// uniform scores at random, so that every candidate is equally likely to win.
 type uniform struct{ rng *rand.Rand }
 
-// NewRandom returns a policy that draws from rng, which must not be used elsewhere at the
-// same time.
+// NewRandom returns the policy that chooses nodes, and devices with room for a share, with equal
+// probability. It draws from rng, which must not be used elsewhere at the same time.
 func NewRandom(rng *rand.Rand) policy.DeviceChooser { return &uniform{rng} }
 
 // Name implements policy.Policy.
 func (*uniform) Name() string { return "random" }
+
+// Score implements policy.Policy.
+func (r *uniform) Score(_ *cluster.Snapshot, _ *cluster.Pod, _ []int32, scores []float32) error {
+	for i := range scores {
+		scores[i] = r.rng.Float32()
+	}
+	return nil
+}
 
 // Devices implements policy.DeviceChooser.
 func (r *uniform) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
@@ -42,12 +51,4 @@ func (r *uniform) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
 		}
 	}
 	return on
-}
-
-// Score implements policy.Policy.
-func (r *uniform) Score(_ *cluster.Snapshot, _ *cluster.Pod, _ []int32, scores []float32) error {
-	for i := range scores {
-		scores[i] = r.rng.Float32()
-	}
-	return nil
 }

@@ -5,17 +5,23 @@ import (
 	"gnnsched/scheduler/policy"
 )
 
-var roundRobin = Heuristic{Name: "round-robin", About: "the nodes in turn", NotImitable: hasState, New: func(policy.Setting) policy.Policy { return &inTurn{} }}
+var roundRobin = Heuristic{
+	Name:        "round-robin",
+	About:       "the nodes in turn",
+	New:         func(policy.Setting) policy.Policy { return &inTurn{} },
+	NotImitable: hasState,
+}
 
-// inTurn takes the nodes in turn, in the snapshot's order: the first candidate after the
-// node that it chose last. It takes its best to be what is done. Where nodes join or leave
-// it goes on from the same place in the list, and may pass over one or repeat one.
+// inTurn takes the nodes in turn, in the snapshot's order: the first candidate after the node that
+// scored best last time, which it assumes was chosen. When nodes join or leave, it continues at the
+// same place in the list, so it may skip a node or repeat one.
 type inTurn struct{ next int }
 
 // Name implements policy.Policy.
 func (*inTurn) Name() string { return "round-robin" }
 
-// Score implements policy.Policy. A score is minus the number of nodes until the candidate's turn.
+// Score implements policy.Policy. The score is minus the number of nodes until the candidate's
+// turn.
 func (r *inTurn) Score(s *cluster.Snapshot, _ *cluster.Pod, candidates []int32, scores []float32) error {
 	nodes := len(s.Nodes)
 	for i, v := range candidates {

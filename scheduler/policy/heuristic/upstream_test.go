@@ -111,7 +111,7 @@ func ratioStrategy(shape []shapePoint) func(*config.ScoringStrategy) {
 	return func(s *config.ScoringStrategy) {
 		s.Type, s.RequestedToCapacityRatio = config.RequestedToCapacityRatio, &config.RequestedToCapacityRatioParam{}
 		for _, p := range shape {
-			s.RequestedToCapacityRatio.Shape = append(s.RequestedToCapacityRatio.Shape, config.UtilizationShapePoint{Utilization: int32(p.Utilization), Score: int32(p.Score)})
+			s.RequestedToCapacityRatio.Shape = append(s.RequestedToCapacityRatio.Shape, config.UtilizationShapePoint{Utilization: int32(p.utilization), Score: int32(p.score)})
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestSameAsUpstream(t *testing.T) {
 		shapes = append(shapes, rapid.Custom(drawShape).Example(i))
 	}
 	for _, shape := range shapes {
-		sameAsUpstream(t, &capacityRatio{shape}, upstream(t, ratioStrategy(shape), names.NodeResourcesFit))
+		sameAsUpstream(t, capacityRatio{shape}, upstream(t, ratioStrategy(shape), names.NodeResourcesFit))
 	}
 }
 
@@ -134,7 +134,7 @@ func drawShape(t *rapid.T) []shapePoint {
 	var shape []shapePoint
 	at := rapid.Int64Range(0, 40).Draw(t, "first")
 	for at <= 100 {
-		shape = append(shape, shapePoint{Utilization: at, Score: rapid.Int64Range(0, 10).Draw(t, "score")})
+		shape = append(shape, shapePoint{utilization: at, score: rapid.Int64Range(0, 10).Draw(t, "score")})
 		at += rapid.Int64Range(1, 50).Draw(t, "step")
 	}
 	return shape

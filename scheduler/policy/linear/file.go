@@ -10,38 +10,37 @@ import (
 	"strings"
 )
 
-// tuned are the weights that package tune found, a file for each objective; `gnnsched tune`
-// writes such files.
+// tunedFiles holds tuned weights, one file for each objective. `gnnsched tune` writes such files.
 //
 //go:embed linear.json linear-pack.json linear-zones.json
-var tuned embed.FS
+var tunedFiles embed.FS
 
-// file is how weights are kept: by the names of their features.
+// file is the JSON form of a policy, with its weights by the names of their features.
 type file struct {
 	Name    string             `json:"name"`
 	Weights map[string]float64 `json:"weights"`
 	Tuning  *Tuning            `json:"tuning,omitempty"`
 }
 
-// Tuning is how weights came about, kept beside them so that one command makes them anew.
+// Tuning describes how weights were tuned, so that one command reproduces them.
 type Tuning struct {
-	Command     string   `json:"command"` // with every flag that counts
+	Command     string   `json:"command"` // with all flags that have an effect
 	Version     string   `json:"version"` // of the program
 	Scenario    string   `json:"scenario"`
-	Seed        uint64   `json:"seed"`        // of the weights drawn
-	Generations int      `json:"generations"` // gone through; fewer than asked for where it was interrupted
+	Seed        uint64   `json:"seed"`        // of the drawn weights
+	Generations int      `json:"generations"` // completed; fewer than requested if tuning was interrupted
 	HeldOut     *HeldOut `json:"heldOut,omitempty"`
 }
 
-// HeldOut is how the weights did on the scenario's workloads of other seeds.
+// HeldOut is the result of the weights on episodes of the scenario that tuning did not use.
 type HeldOut struct {
 	FirstSeed uint64 `json:"firstSeed"`
 	Episodes  int    `json:"episodes"`
-	// Means are those of the evaluation's metrics (less is better), by policy and metric.
+	// Means holds the means of the evaluation's metrics, by policy and metric. Less is better.
 	Means map[string]map[string]float64 `json:"means"`
 }
 
-// parse reads weights by the names of their features; one that is not named is 0.
+// parse reads the JSON form of a policy. Weights of features that are not named are 0.
 func parse(text []byte) (*Policy, error) {
 	var f file
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -53,7 +52,7 @@ func parse(text []byte) (*Policy, error) {
 	for name, w := range f.Weights {
 		i := slices.Index(Features, name)
 		if i < 0 {
-			return nil, fmt.Errorf("linear policy %s: there is no feature %q; there are %s", f.Name, name, strings.Join(Features, ", "))
+			return nil, fmt.Errorf("linear policy %s: no feature is called %q; there are %s", f.Name, name, strings.Join(Features, ", "))
 		}
 		weights[i] = w
 	}
@@ -65,7 +64,7 @@ func parse(text []byte) (*Policy, error) {
 	return l, nil
 }
 
-// Load reads the file of a linear policy.
+// Load reads a policy from its JSON file.
 func Load(path string) (*Policy, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -78,7 +77,7 @@ func Load(path string) (*Policy, error) {
 	return l, nil
 }
 
-// MarshalJSON implements json.Marshaler; parse reads it.
+// MarshalJSON implements json.Marshaler. Load reads the result.
 func (l *Policy) MarshalJSON() ([]byte, error) {
 	f := file{l.name, map[string]float64{}, l.Tuning}
 	for i, w := range l.weights {
@@ -87,9 +86,9 @@ func (l *Policy) MarshalJSON() ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// TunedNames are the names that Tuned knows, in alphabetical order.
+// TunedNames returns the names that Tuned knows, in alphabetical order.
 func TunedNames() []string {
-	entries, err := tuned.ReadDir(".")
+	entries, err := tunedFiles.ReadDir(".")
 	if err != nil {
 		panic(err) // the files are part of the program
 	}
@@ -101,12 +100,12 @@ func TunedNames() []string {
 	return names
 }
 
-// Tuned is the linear policy of a name whose weights the program carries: "linear" for balance,
-// "linear-pack" for packing, "linear-zones" for packing with even zones.
+// Tuned returns one of the policies that the program carries: "linear" for balance, "linear-pack" for
+// packing, "linear-zones" for packing with even zones. It panics for other names.
 func Tuned(name string) *Policy {
-	text, err := tuned.ReadFile(name + ".json")
+	text, err := tunedFiles.ReadFile(name + ".json")
 	if err != nil {
-		panic(err) // a programmer's mistake
+		panic(err) // callers know the names
 	}
 	l, err := parse(text)
 	if err != nil {

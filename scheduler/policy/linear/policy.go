@@ -9,35 +9,35 @@ import (
 	"gnnsched/scheduler/policy/spread"
 )
 
-// Features are what Linear weighs, by name and in order, each of one candidate and of
-// order one whatever the cluster's size. With a fraction being requested / allocatable and a
-// share being the pod's request / allocatable:
+// Features names the features of a candidate node, in the order of the weights. Each is of order one
+// whatever the cluster's size. A fraction is requested / allocatable of a node; a share is the
+// pod's request / allocatable of a node. All means and deviations are over the available nodes.
 var Features = []string{
-	"balance", // how much the placement lowers objective balance, times nodes (see GreedyBalance)
+	"balance", // decrease of objective.Balance by the placement, times nodes
 	"used",    // mean of the CPU and memory fractions after placement
-	"skew",    // how much it lowers the standard deviation of CPU fraction - memory fraction, times nodes
+	"skew",    // decrease of the standard deviation of CPU fraction - memory fraction, times nodes
 	"share",   // the larger of the pod's CPU and memory shares
-	"over",    // how much it lowers the part of the variances that lies over the means, over the deviations, times nodes
-	"match",   // log2 of the pod's size over the mean pod's, times log2 of the node's size over the mean node's
-	"room",    // how many pods as large as the largest seen fit less by the placement
-	"empty",   // 1 where the node runs nothing yet
-	"size",    // log2 of the node's size over the mean node's
-	"zones",   // how much the placement lowers objective zones, times nodes
+	"over",    // decrease of the candidate's squared excess over the mean fraction, divided by the deviation, for CPU plus memory
+	"match",   // log2(pod's size / mean pod's size) · log2(node's size / mean node's size)
+	"room",    // decrease of the number of pods that fit, each as large as the largest pod seen
+	"empty",   // 1 if the node runs no pod, else 0
+	"size",    // log2(node's size / mean node's size)
+	"zones",   // decrease of objective.Zones by the placement, times nodes
 }
 
-// Linear scores a candidate by a weighted sum of a handful of hand-made features. Its weights
-// are tuned by the cross-entropy method (package tune); it is the floor that a network must
-// clear to be worth having.
+// Policy scores a candidate by the weighted sum of Features. The cross-entropy method tunes its
+// weights. It is the baseline that a network must beat to be worth its cost.
 type Policy struct {
 	name    string
 	weights []float64
-	Tuning  *Tuning // how the weights came about; nil where nobody knows
+	Tuning  *Tuning // how the weights were tuned; nil if unknown
 }
 
-// New returns the policy with one weight for each of Features.
+// New returns a policy with the given weights, in the order of Features. It fails if their number is
+// wrong or one is not finite.
 func New(name string, weights []float64) (*Policy, error) {
 	if len(weights) != len(Features) {
-		return nil, fmt.Errorf("linear policy %s: %d weights for %d features", name, len(weights), len(Features))
+		return nil, fmt.Errorf("linear policy %s: got %d weights, want one for each of %d features", name, len(weights), len(Features))
 	}
 	for i, w := range weights {
 		if math.IsNaN(w) || math.IsInf(w, 0) {
@@ -56,7 +56,7 @@ func (l *Policy) Name() string { return l.name }
 // Score implements policy.Policy.
 func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
 	f := newView(s, pod)
-	if l.weights[len(l.weights)-1] != 0 { // the one feature that takes time by the nodes' zones
+	if l.weights[len(l.weights)-1] != 0 { // computing the zones takes time
 		f.zones = newZoneView(s, pod.Requests)
 	}
 	x := make([]float64, len(Features))
@@ -71,15 +71,15 @@ func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	return nil
 }
 
-// view is what the features of every candidate share.
+// view holds what the features of all candidates have in common.
 type view struct {
-	cpu, mem, skew spread.Sums // of the available nodes' fractions, and of the first less the second
-	nodes          float64     // available ones
+	cpu, mem, skew spread.Sums // of the available nodes' CPU fractions, memory fractions, and their differences
+	nodes          float64     // number of available nodes
 	request        cluster.Resources
-	largest        cluster.Resources // in each resource, of the pending pod and the running ones
-	podSize        float64           // log2 over the mean pod's
-	mean           cluster.Resources // that a node offers
-	zones          *zoneView         // nil where nobody asks
+	largest        cluster.Resources // maximum of each resource over the pending and the running pods
+	podSize        float64           // log2(pending pod's size / mean running pod's size)
+	mean           cluster.Resources // mean resources that a node offers
+	zones          *zoneView         // nil if the feature zones has no weight
 }
 
 func newView(s *cluster.Snapshot, pod *cluster.Pod) view {
@@ -108,7 +108,7 @@ func newView(s *cluster.Snapshot, pod *cluster.Pod) view {
 	return f
 }
 
-// features writes the features of a candidate to x.
+// features writes the features of a candidate to x, in the order of Features.
 func (f *view) features(n *cluster.Node, x []float64) {
 	cpu, mem := cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)
 	dc, dm := cluster.Fraction(f.request.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(f.request.Memory, n.Allocatable.Memory)
@@ -126,23 +126,23 @@ func (f *view) features(n *cluster.Node, x []float64) {
 	if n.Requested.Pods == 0 {
 		x[7] = 1
 	}
-	x[9] = f.zones.of(n.Zone)
+	x[9] = f.zones.gainOf(n.Zone)
 }
 
-// over is by how much less x lies over the mean, squared, when it has grown by d; over the
-// standard deviation.
+// over returns the decrease of the squared excess of x over the mean when x grows by d, divided by
+// the standard deviation.
 func over(s spread.Sums, x, d float64) float64 {
 	mean := s.Mean()
 	before, after := max(x-mean, 0), max(x+d-mean, 0)
 	return (before*before - after*after) / (s.Std() + 0.01)
 }
 
-// size is the mean over CPU and memory of a over b.
+// size returns the mean of a / b over CPU and memory.
 func size(a, b cluster.Resources) float64 {
 	return (cluster.Fraction(a.MilliCPU, b.MilliCPU) + cluster.Fraction(a.Memory, b.Memory)) / 2
 }
 
-// log2 of a/b within ±4.
+// log2 returns log2(a / b), limited to ±4; 0 unless both are positive.
 func log2(a, b float64) float64 {
 	if a <= 0 || b <= 0 {
 		return 0

@@ -5,14 +5,14 @@ import (
 	"gnnsched/scheduler/policy/spread"
 )
 
-// zoneView is how the zones are used, and what one more pod in each would change of it.
+// zoneView holds the use of each zone, and what one more pod in it would change.
 type zoneView struct {
-	rows          map[string]int
+	rows          map[string]int      // row of each zone, by name
 	used, offered []cluster.Resources // by row
-	gain          []float64           // by row: how much the pod lowers objective zones, times nodes
+	gain          []float64           // by row: how much the pod would lower objective.Zones, times nodes
 }
 
-// newZoneView looks at the available nodes that are in a zone, for a pod that asks for r.
+// newZoneView returns the view of the available nodes that have a zone, for a pod that requests r.
 func newZoneView(s *cluster.Snapshot, r cluster.Resources) *zoneView {
 	z := &zoneView{rows: map[string]int{}}
 	nodes := 0.0
@@ -32,11 +32,12 @@ func newZoneView(s *cluster.Snapshot, r cluster.Resources) *zoneView {
 		}
 		z.used[row], z.offered[row] = z.used[row].Plus(n.Requested), z.offered[row].Plus(n.Allocatable)
 	}
-	z.weigh(r, nodes)
+	z.computeGains(r, nodes)
 	return z
 }
 
-func (z *zoneView) weigh(r cluster.Resources, nodes float64) {
+// computeGains computes the gain of each zone.
+func (z *zoneView) computeGains(r cluster.Resources, nodes float64) {
 	var cpu, mem spread.Sums
 	for i, offered := range z.offered {
 		cpu.Add(cluster.Fraction(z.used[i].MilliCPU, offered.MilliCPU))
@@ -49,8 +50,8 @@ func (z *zoneView) weigh(r cluster.Resources, nodes float64) {
 	}
 }
 
-// of is the gain of a node in the zone of a name; 0 for none. A nil view knows no zones.
-func (z *zoneView) of(name string) float64 {
+// gainOf returns the gain of the zone of a name; 0 for a nil view and for nodes without a zone.
+func (z *zoneView) gainOf(name string) float64 {
 	if z == nil {
 		return 0
 	}

@@ -7,8 +7,9 @@ import (
 	"gnnsched/scheduler/encode"
 )
 
-// Policy scores with a network. It keeps the encoded graph and the network's session from
-// one decision to the next, so a decision costs what changed and the candidates.
+// Policy scores with a network on the cluster graph. It keeps the encoded graph and the network's
+// session from one decision to the next, so the cost of a decision depends only on the candidates
+// and on what has changed.
 type Policy struct {
 	name    string
 	encoder *encode.Encoder
@@ -16,7 +17,7 @@ type Policy struct {
 	expired func() bool
 }
 
-// New returns a policy that runs net.
+// New returns a policy with the given name that runs net.
 func New(name string, net *infer.Network) *Policy {
 	return &Policy{name: name, encoder: encode.New(), session: net.NewSession()}
 }
@@ -24,12 +25,12 @@ func New(name string, net *infer.Network) *Policy {
 // Name implements policy.Policy.
 func (l *Policy) Name() string { return l.name }
 
-// Until makes every later pass give up with infer.ErrDeadline once expired returns true; nil
-// means never.
+// Until makes every later Score fail with infer.ErrDeadline once expired returns true. nil means
+// never.
 func (l *Policy) Until(expired func() bool) { l.expired = expired }
 
-// Score implements policy.Policy. The errors are infer.ErrDeadline and infer.ErrNaN; after the
-// latter, or a panic, the policy must not be used again.
+// Score implements policy.Policy. It fails with infer.ErrDeadline or infer.ErrNaN. After ErrNaN or a
+// panic the policy must not be used again.
 func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
 	out, err := l.session.Score(l.encoder.Encode(s, pod, candidates), l.expired)
 	if err != nil {
@@ -39,7 +40,8 @@ func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	return nil
 }
 
-// Graph returns the graph of a decision, valid until the next call. Learning stores copies.
+// Graph returns the graph of a decision. It is valid until the next call of Graph or Score; learners
+// store copies.
 func (l *Policy) Graph(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32) *graph.Graph {
 	return l.encoder.Encode(s, pod, candidates)
 }

@@ -1,0 +1,45 @@
+package objective_test
+
+import (
+	"fmt"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/objective"
+)
+
+// idleGPUs is the share of the GPUs that are idle on nodes that run pods.
+type idleGPUs struct{}
+
+func (idleGPUs) Name() string { return "idle-gpus" }
+
+func (idleGPUs) Cost(nodes []*cluster.Node) float64 {
+	var idle, all int64
+	for _, n := range nodes {
+		if n.Requested.Pods > 0 {
+			idle += n.Free().GPU
+		}
+		all += n.Allocatable.GPU
+	}
+	return cluster.Fraction(idle, all)
+}
+
+// An objective of one's own is a type with a name and a cost. Once it is in Terms, users can name
+// it.
+func Example() {
+	objective.Terms = append(objective.Terms, idleGPUs{})
+	mix, err := objective.Parse("idle-gpus,pack=0.5")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var nodes []*cluster.Node
+	for range 4 {
+		nodes = append(nodes, &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 128 << 30, GPU: 4, Pods: 110}})
+	}
+	tracker := objective.Track(mix, nodes)
+	before := tracker.Cost()
+	nodes[0].Requested = cluster.Resources{MilliCPU: 4000, Memory: 8 << 30, GPU: 1, Pods: 1}
+	tracker.Update(0)
+	fmt.Printf("%s: the first pod raises the cost from %.4f to %.4f\n", mix.Name(), before, tracker.Cost())
+	// Output: idle-gpus,pack=0.5: the first pod raises the cost from 0.0000 to 0.3125
+}
