@@ -15,17 +15,18 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Contender is a policy under comparison.
+// Contender is a policy in a comparison.
 type Contender struct {
 	Name string
-	// New returns the policy for one episode. It may be called while other episodes run.
+	// New returns the policy for one episode. It may be called from several goroutines at once.
 	New func(policy.Setting) policy.Policy
-	// RandomTies breaks ties between equal scores at random, as kube-scheduler does;
-	// otherwise the first of the equals is taken.
+	// RandomTies breaks ties between equal scores at random, as kube-scheduler does. Otherwise
+	// the first node with the best score is taken.
 	RandomTies bool
 }
 
-// Ties is what chooses among equal scores in the episode of a seed; nil for the first.
+// Ties returns the random numbers that break ties in the episode of a seed, or nil if the first
+// node with the best score is taken.
 func (c Contender) Ties(seed uint64) *rand.Rand {
 	if !c.RandomTies {
 		return nil
@@ -33,22 +34,22 @@ func (c Contender) Ties(seed uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, tieStream))
 }
 
-// Result is how one contender did.
+// Result holds the outcomes of one contender.
 type Result struct {
 	Name     string
 	Outcomes []sim.Outcome // by seed, in the order of Comparison.Seeds
 }
 
-// Comparison is several contenders on the same episodes of one scenario. The first is the
-// baseline that the others are compared with.
+// Comparison holds the results of several contenders on the same episodes of one scenario. The
+// first is the baseline of all differences.
 type Comparison struct {
 	Scenario Scenario
 	Seeds    []uint64
 	Results  []Result
-	Verdicts []Verdict // of Judge
+	Verdicts []Verdict // set by Judge
 }
 
-// Seeds are n seeds from first on.
+// Seeds returns the n seeds from first on.
 func Seeds(first uint64, n int) []uint64 {
 	out := make([]uint64, n)
 	for i := range out {
@@ -57,13 +58,13 @@ func Seeds(first uint64, n int) []uint64 {
 	return out
 }
 
-// tieStream keeps the ties apart from everything else that is drawn from a seed.
+// tieStream separates the random numbers of ties from all others that are drawn from the seed.
 const tieStream = 0x7469_6573
 
-// Compare runs every contender on every seed, as many seeds at a time as there are processors,
-// and in a scenario that asks for it adds the optimum to the results. progress, which may be
-// nil, is told after each episode how many are done, one call at a time. It ends early with the
-// context's error.
+// Compare runs every contender on every seed, as many seeds at a time as there are processors. If
+// the scenario wants it, a last result named Optimum has the best outcome of each seed. After
+// each episode progress, which may be nil, is called with the number of episodes that are done;
+// calls do not overlap. When ctx ends, Compare returns its error.
 func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []uint64, progress func(done, total int)) (*Comparison, error) {
 	if len(contenders) == 0 || len(seeds) == 0 {
 		return nil, errors.New("nothing to compare: no policy or no seed")
@@ -96,7 +97,7 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 	return c, nil
 }
 
-// seed fills in the outcomes of one seed.
+// seed sets the outcomes of seed number i. It calls played after each episode.
 func (c *Comparison) seed(ctx context.Context, contenders []Contender, i int, played func()) error {
 	env, err := sim.New(c.Scenario.Config)
 	if err != nil {
@@ -121,5 +122,5 @@ func (c *Comparison) seed(ctx context.Context, contenders []Contender, i int, pl
 	return nil
 }
 
-// Optimum is what tables call the best that there is, in the scenarios that ask for it.
+// Optimum is the name of the result with the best possible outcomes.
 const Optimum = "optimum"

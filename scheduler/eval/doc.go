@@ -1,8 +1,12 @@
-// Package eval compares policies in a way that can be believed: every policy meets the same
-// arrivals on the same clusters (paired seeds), differences come with a bootstrap interval,
-// and pods that found no node are reported beside every objective, so that nobody looks good
-// by leaving work undone.
+// Package eval compares scheduling policies in the simulator.
 //
-// Ties between equal scores are broken at random, as kube-scheduler does, for policies that
-// give integers; learned policies take the first, as their plugin does.
+// A Scenario describes clusters and workloads. Compare runs every Contender on the same episodes
+// of a scenario: one seed draws the same cluster and the same arrivals for each of them. The
+// resulting Comparison has the mean of each Metric, and its difference from the first contender
+// with a bootstrap interval and a significance test. Reports show the pods without a node beside
+// the objective, since a policy can improve the objective by leaving pods out.
+//
+// A Contender says whether equal scores are broken at random, as kube-scheduler does with the
+// integers of its plugins, or the first of the best nodes is taken, as our plugin does for
+// networks.
 package eval

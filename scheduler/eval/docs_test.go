@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The page's scenario is one, and its table has every built-in one.
+// The example scenario in docs/evaluation.md is valid, and the page names every built-in scenario and
+// every metric.
 func TestScenariosInTheDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/evaluation.md")
 	if err != nil {
@@ -18,7 +19,7 @@ func TestScenariosInTheDocs(t *testing.T) {
 	if s, err := Read("docs/evaluation.md", []byte(example)); err != nil || len(s) != 1 {
 		t.Errorf("%d scenarios, %v in\n%s", len(s), err, example)
 	}
-	for _, name := range Names() {
+	for _, name := range names() {
 		if !strings.Contains(page, "`"+name+"`") {
 			t.Errorf("scenario %s is missing", name)
 		}

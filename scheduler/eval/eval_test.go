@@ -27,7 +27,7 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// tiny is a scenario of a moment.
+// tiny returns a scenario that takes milliseconds.
 func tiny(t testing.TB) Scenario {
 	s, err := Find("mixed")
 	if err != nil {
@@ -60,8 +60,8 @@ func compare(t testing.TB, s Scenario, seeds []uint64) *Comparison {
 	return c
 }
 
-// The same comparison twice is the same; every contender meets the same arrivals; a
-// contender's result does not depend on who else takes part.
+// Comparing twice gives the same results, every contender meets the same arrivals, and a contender's
+// result does not depend on the other contenders.
 func TestCompareIsPairedAndRepeatable(t *testing.T) {
 	seeds := Seeds(40, 3)
 	a, b := compare(t, tiny(t), seeds), compare(t, tiny(t), seeds)
@@ -99,7 +99,7 @@ func TestCompareStops(t *testing.T) {
 			cancel()
 		}
 	})
-	// Whoever was at work when it was cancelled may have finished its episode.
+	// Episodes under way at the cancellation may still finish.
 	if n := len(calls); !errors.Is(err, context.Canceled) || n < 4 || n > 4+runtime.GOMAXPROCS(0) || !slices.IsSorted(calls) || calls[n-1] != n {
 		t.Errorf("%v after %v", err, calls)
 	}
@@ -113,7 +113,7 @@ func TestCompareStops(t *testing.T) {
 	}
 }
 
-// failing cannot decide.
+// failing is a policy whose Score always fails.
 type failing struct{ heuristic.Kubernetes }
 
 var errUndecided = errors.New("cannot decide")
@@ -130,7 +130,7 @@ func TestCompareReportsWhoFailed(t *testing.T) {
 func TestChoose(t *testing.T) {
 	scores := []float32{1, 3, 2, 3, 3}
 	if got := choose(scores, nil); got != 1 {
-		t.Errorf("without chance: %d, want the first of the best", got)
+		t.Errorf("without ties: %d, want the first best", got)
 	}
 	var count [5]int
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -151,9 +151,9 @@ func TestChoose(t *testing.T) {
 
 func TestBootstrap(t *testing.T) {
 	if got := Bootstrap([]float64{2, 2, 2}); got != (Interval{2, 2, 2}) {
-		t.Errorf("of equal values: %+v", got)
+		t.Errorf("equal values: %+v", got)
 	}
-	// Of many normal values, the interval is that of the normal approximation.
+	// For many normally distributed values the interval equals the normal approximation.
 	rng := rand.New(rand.NewPCG(1, 2))
 	values := make([]float64, 400)
 	for i := range values {
@@ -166,7 +166,7 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
-// The interval holds the mean, lies within the values, and moves and scales with them.
+// The interval contains the mean, lies within the values, and shifts and scales with them.
 func TestBootstrapProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(-100, 100), 1, 12).Draw(t, "values")
@@ -185,7 +185,7 @@ func TestBootstrapProperties(t *testing.T) {
 	})
 }
 
-// made is a comparison with known figures.
+// made returns a comparison with known figures.
 func made(seeds int) *Comparison {
 	c := &Comparison{Scenario: Scenario{Name: "made", About: "figures made up for a test"}, Seeds: Seeds(1, seeds)}
 	for k, name := range []string{"base", "other"} {
@@ -201,10 +201,10 @@ func made(seeds int) *Comparison {
 	return c
 }
 
-// packed is made in three zones, for an objective that is about room.
+// packed is made with three zones and an objective about room or fragmentation.
 func packed(seeds int, goal string) *Comparison {
 	c := made(seeds)
-	c.Scenario.Objective, _ = objective.Parse(goal) // none, and no column, where it is wrong
+	c.Scenario.Objective, _ = objective.Parse(goal) // a wrong goal has no objective and no column
 	for k, r := range c.Results {
 		for i := range r.Outcomes {
 			r.Outcomes[i].ZoneStd, r.Outcomes[i].Fragmentation = 0.04*float64(k+i), 0.125
@@ -222,7 +222,7 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// What differs only by the order of additions does not differ in Wilcoxon's test.
+// Differences of rounding error count as zero in Wilcoxon's test.
 func TestDifferenceOfRounding(t *testing.T) {
 	c := made(8)
 	for i := range c.Seeds {
@@ -275,7 +275,7 @@ func TestReportsGolden(t *testing.T) {
 	}
 }
 
-// The scenario tiny also has the optimum, which nobody beats and somebody misses.
+// The scenario tiny also has the optimum. No policy beats it, and the baseline misses it.
 func TestCompareWithOptimum(t *testing.T) {
 	s, err := Find("tiny")
 	if err != nil {
@@ -294,11 +294,11 @@ func TestCompareWithOptimum(t *testing.T) {
 		}
 	}
 	if c.Results[0].Mean(Objective) <= best.Mean(Objective) {
-		t.Error("the baseline is as good as can be: the scenario says nothing")
+		t.Error("the baseline reaches the optimum: the scenario tells nothing")
 	}
 }
 
-// judged is made with a threshold that it meets and one that it misses.
+// judged is made with a threshold that holds and one that does not.
 func judged(t testing.TB) *Comparison {
 	c := made(2)
 	if err := c.Judge([]Threshold{threshold(t, "other.cpuStd < 0.75*base.cpuStd"), threshold(t, "other.unscheduled <= base.unscheduled")}); err != nil {
@@ -307,8 +307,8 @@ func judged(t testing.TB) *Comparison {
 	return c
 }
 
-// BenchmarkPlay is episodes of the mixed scenario on clusters of several sizes: decisions per
-// second with everything around them, of policies that cost next to nothing and of networks.
+// BenchmarkPlay plays episodes of the mixed scenario on clusters of several sizes and reports
+// decisions a second, the simulator's work included, for cheap policies and for networks.
 func BenchmarkPlay(b *testing.B) {
 	s, err := Find("mixed")
 	if err != nil {

@@ -22,8 +22,8 @@ type jsonResult struct {
 	Outcomes   []sim.Outcome         `json:"outcomes"`             // by seed
 }
 
-// MarshalJSON implements json.Marshaler: every outcome, the means, the differences from the
-// baseline in every metric, and what came of the thresholds.
+// MarshalJSON implements json.Marshaler. The object has every outcome, the mean of every metric
+// and its difference from the baseline, and the verdicts on the thresholds.
 func (c *Comparison) MarshalJSON() ([]byte, error) {
 	out := jsonComparison{
 		Scenario: c.Scenario.Name, About: c.Scenario.About, Seeds: c.Seeds,

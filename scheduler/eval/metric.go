@@ -8,24 +8,24 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Metric is one figure of an outcome. Less is better for all of them.
+// Metric is one figure of an outcome. Less is better for all Metrics of this package.
 type Metric struct {
-	Name   string // of its column and in JSON
-	Title  string // for people
+	Name   string // in thresholds, CSV and JSON
+	Title  string // in tables for people
 	Digits int    // after the point
 	Of     func(sim.Outcome) float64
-	// Shown tells whether it says something in a comparison. Tables for people, which are wide
-	// enough, leave it out where not; nil means that they always have it.
-	Shown func(*Comparison) bool
+	// shown tells whether tables for people show the metric in a comparison; nil means always.
+	// It hides metrics that say nothing there, such as GPUs on a cluster without GPUs.
+	shown func(*Comparison) bool
 }
 
-// The two that no report leaves out.
+// Objective and Unscheduled are the metrics that every report shows.
 var (
 	Objective   = Metric{"cost", "objective", 4, func(o sim.Outcome) float64 { return o.Cost }, nil}
 	Unscheduled = Metric{"unscheduled", "unscheduled", 1, func(o sim.Outcome) float64 { return float64(o.Unscheduled) }, nil}
 )
 
-// Metrics are what is reported, in the order of the columns.
+// Metrics are all metrics, in the order of the columns.
 var Metrics = []Metric{
 	Objective,
 	{"cpuStd", "cpu std", 4, func(o sim.Outcome) float64 { return o.CPUStd }, nil},
@@ -45,11 +45,11 @@ var Metrics = []Metric{
 	{"gpuStranded", "gpu stranded", 4, gpuStranded, whereGPUs},
 }
 
-// compared are the metrics whose differences are reported, with their intervals.
+// compared names the metrics whose differences from the baseline the long table shows.
 var compared = []string{"cost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle"}
 
-// shown tells whether tables for people have the metric.
-func (c *Comparison) shown(m Metric) bool { return m.Shown == nil || m.Shown(c) }
+// shows tells whether tables for people have the metric.
+func (c *Comparison) shows(m Metric) bool { return m.shown == nil || m.shown(c) }
 
 func nowhere(*Comparison) bool { return false }
 
@@ -57,14 +57,14 @@ func whereGPUs(c *Comparison) bool {
 	return slices.ContainsFunc(c.Results[0].Outcomes, func(o sim.Outcome) bool { return o.GPU != nil })
 }
 
-// whereZones tells whether the clusters have several zones: with one they are used evenly.
+// whereZones tells whether the clusters have several zones: with one zone, zoneStd is always 0.
 func whereZones(c *Comparison) bool {
 	return slices.ContainsFunc(c.Results, func(r Result) bool {
 		return slices.ContainsFunc(r.Outcomes, func(o sim.Outcome) bool { return o.ZoneStd > 0 })
 	})
 }
 
-// whereFor tells whether the scenario's objective has one of the terms.
+// whereFor returns a function that tells whether the scenario's objective has one of the terms.
 func whereFor(terms ...objective.Term) func(*Comparison) bool {
 	return func(c *Comparison) bool {
 		return slices.ContainsFunc(c.Scenario.Objective, func(w objective.Weighted) bool {
@@ -73,7 +73,7 @@ func whereFor(terms ...objective.Term) func(*Comparison) bool {
 	}
 }
 
-// gpuIdle is the fraction of the GPUs that nobody uses, 0 where there are none.
+// gpuIdle returns the fraction of the GPU capacity that no pod uses, or 0 without GPUs.
 func gpuIdle(o sim.Outcome) float64 {
 	if o.GPU == nil {
 		return 0
@@ -81,7 +81,8 @@ func gpuIdle(o sim.Outcome) float64 {
 	return 1 - o.GPU.Allocation
 }
 
-// gpuStranded is the fraction of the GPUs that is idle for want of CPU, 0 where there are none.
+// gpuStranded returns the fraction of the GPU capacity that is idle because the node lacks CPU, or 0
+// without GPUs.
 func gpuStranded(o sim.Outcome) float64 {
 	if o.GPU == nil {
 		return 0
@@ -89,7 +90,7 @@ func gpuStranded(o sim.Outcome) float64 {
 	return o.GPU.Stranded
 }
 
-// FindMetric returns the metric of a name.
+// FindMetric returns the metric with a name, and whether there is one.
 func FindMetric(name string) (Metric, bool) {
 	for _, m := range Metrics {
 		if m.Name == name {
@@ -99,7 +100,7 @@ func FindMetric(name string) (Metric, bool) {
 	return Metric{}, false
 }
 
-// metric is the one of a name that is part of the program.
+// metric returns the metric with a name that is written in this package.
 func metric(name string) Metric {
 	m, known := FindMetric(name)
 	if !known {

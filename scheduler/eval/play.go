@@ -10,14 +10,14 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Play runs the episode of a seed with a policy that always takes a best node, and returns
-// how it went. Equal bests are chosen among by ties, or the first is taken where it is nil.
+// Play runs the episode of a seed with a policy that always takes a node with the best score, and
+// returns the outcome. Among equal best scores ties draws one; if ties is nil, the first is taken.
 func Play(env *sim.Env, seed uint64, p policy.Policy, ties *rand.Rand) (sim.Outcome, error) {
 	return play(context.Background(), env, seed, p, ties)
 }
 
-// play is Play, given up when the context is over: an episode of a thousand nodes is too long
-// to wait for.
+// play is Play that stops with an error when the context ends. An episode with a thousand nodes
+// takes minutes.
 func play(ctx context.Context, env *sim.Env, seed uint64, p policy.Policy, ties *rand.Rand) (sim.Outcome, error) {
 	decide := Deciding(p, ties)
 	o, err := Episode(env, seed, func(env *sim.Env) (Choice, error) {
@@ -32,16 +32,16 @@ func play(ctx context.Context, env *sim.Env, seed uint64, p policy.Policy, ties 
 	return o, nil
 }
 
-// Choice is where a pod goes.
+// Choice says where a pod goes.
 type Choice struct {
-	Candidate int               // which of the environment's candidates
-	Devices   cluster.DeviceSet // of that node
+	Candidate int               // index in the environment's Candidates
+	Devices   cluster.DeviceSet // GPU devices of that node
 }
 
-// Decide returns where the pending pod goes.
+// Decide chooses a node and its devices for the pending pod of the environment.
 type Decide func(env *sim.Env) (Choice, error)
 
-// Episode runs the episode of a seed with whatever decides, and returns how it went.
+// Episode runs the episode of a seed, calls decide for every pod, and returns the outcome.
 func Episode(env *sim.Env, seed uint64, decide Decide) (sim.Outcome, error) {
 	if err := env.Reset(seed); err != nil {
 		return sim.Outcome{}, err
@@ -56,8 +56,8 @@ func Episode(env *sim.Env, seed uint64, decide Decide) (sim.Outcome, error) {
 	return env.Outcome(), nil
 }
 
-// Placements is Episode, and where each arrival went: the names of its nodes, several where one
-// was lost, none for a pod that no node had room for.
+// Placements runs Episode and also returns the names of the nodes that each arrival got, by its
+// number in the plan. A pod has several nodes if it lost one, and no entry if no node had room.
 func Placements(env *sim.Env, seed uint64, decide Decide) (sim.Outcome, map[int][]string, error) {
 	at := map[int][]string{}
 	o, err := Episode(env, seed, func(env *sim.Env) (Choice, error) {
@@ -71,7 +71,7 @@ func Placements(env *sim.Env, seed uint64, decide Decide) (sim.Outcome, map[int]
 	return o, at, err
 }
 
-// Deciding is a policy that takes a best node, chosen as in Play.
+// Deciding returns the decisions of a policy that takes a node with the best score, as in Play.
 func Deciding(p policy.Policy, ties *rand.Rand) Decide {
 	var buffer []float32
 	return func(env *sim.Env) (Choice, error) {
@@ -88,7 +88,8 @@ func Deciding(p policy.Policy, ties *rand.Rand) Decide {
 	}
 }
 
-// choose returns the index of a best score. Each of several is as likely.
+// choose returns the index of a best score. With ties, each of several equal best scores is equally
+// likely (reservoir sampling).
 func choose(scores []float32, ties *rand.Rand) int {
 	best := policy.Best(scores)
 	if ties == nil {

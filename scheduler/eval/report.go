@@ -19,7 +19,7 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 	return c.write(w, "%s: %s.\n", false)
 }
 
-// WriteMarkdown writes what WriteTable writes as Markdown.
+// WriteMarkdown writes the tables of WriteTable as Markdown.
 func (c *Comparison) WriteMarkdown(w io.Writer) error {
 	return c.write(w, "### %s\n\n%s.\n", true)
 }
@@ -49,8 +49,9 @@ func (c *Comparison) writeVerdicts(b *bytes.Buffer) {
 	}
 }
 
-// Render writes rows, the first of which is the header, as a table. Columns are aligned to
-// the right but for the first, and for the second where it is the policy.
+// Render writes rows as a table for a terminal, or as Markdown. The first row is the header. The
+// first column is aligned to the left, and the second if its header is "policy"; the others are
+// aligned to the right.
 func Render(w io.Writer, rows [][]string, markdown bool) error {
 	align := slices.Repeat([]tw.Align{tw.AlignRight}, len(rows[0]))
 	align[0] = tw.AlignLeft
@@ -79,7 +80,7 @@ func (c *Comparison) means() [][]string {
 		rows = append(rows, []string{r.Name})
 	}
 	for _, m := range Metrics {
-		if !c.shown(m) {
+		if !c.shows(m) {
 			continue
 		}
 		rows[0] = append(rows[0], m.Title)
@@ -94,7 +95,7 @@ func (c *Comparison) differences() [][]string {
 	rows := [][]string{{"metric", "policy", "difference", "95% interval", "relative", "p"}}
 	for _, name := range compared {
 		m := metric(name)
-		if !c.shown(m) {
+		if !c.shows(m) {
 			continue
 		}
 		for _, r := range c.Results[1:] {
@@ -118,7 +119,8 @@ func (c *Comparison) estimate() string {
 	return "seed"
 }
 
-// cells are the difference's columns of a table. One seed has no interval and no p.
+// cells returns four columns: difference, interval, relative difference and p. With one seed,
+// interval and p are empty.
 func (d Difference) cells(digits, seeds int) []string {
 	cells := []string{fmt.Sprintf("%+.*f", digits, d.Mean), "", "", ""}
 	if seeds > 1 {
@@ -131,8 +133,8 @@ func (d Difference) cells(digits, seeds int) []string {
 	return cells
 }
 
-// significance is a p for a table. What lies below the rounding of the normal approximation is
-// no figure.
+// significance formats a p for a table. A p below the rounding error of the normal approximation is
+// shown as less than 1e-09.
 func significance(p float64) string {
 	const least = 1e-9
 	if p < least {

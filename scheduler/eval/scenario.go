@@ -12,29 +12,29 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Scenario is a kind of cluster and workload to compare policies on. In a file it is a YAML
-// document with these fields beside those of sim.Config.
+// Scenario describes the clusters and workloads that policies are compared on. In a file it is a
+// YAML document with these fields and those of sim.Config.
 type Scenario struct {
 	Name    string `json:"name"`
-	About   string `json:"about"`             // in a sentence
-	Optimum bool   `json:"optimum,omitempty"` // small enough to also find the best that there is
+	About   string `json:"about"`             // one sentence without a full stop
+	Optimum bool   `json:"optimum,omitempty"` // also find the best placement; for small scenarios
 	sim.Config
-	Thresholds []Threshold `json:"thresholds,omitempty"` // what has to hold in it
+	Thresholds []Threshold `json:"thresholds,omitempty"` // conditions that a comparison on it must meet
 }
 
-// Validate says everything that is wrong with the scenario.
+// Validate returns an error that names everything that is wrong with the scenario.
 func (s Scenario) Validate() error {
 	var errs []error
-	if s.Name == "" || strings.Trim(s.Name, nameRunes) != "" || s.Name == All {
-		errs = append(errs, fmt.Errorf("name: %q is not made of lower-case letters, digits and dashes, or means every scenario", s.Name))
+	if s.Name == "" || strings.Trim(s.Name, nameRunes) != "" || s.Name == all {
+		errs = append(errs, fmt.Errorf("name: %q must consist of lower-case letters, digits and dashes, and must not be %q", s.Name, all))
 	}
 	return errors.Join(append(errs, s.Config.Validate())...)
 }
 
 const nameRunes = "abcdefghijklmnopqrstuvwxyz0123456789-"
 
-// Judged are the thresholds for the scenario: those of the given ones that concern it, and
-// its own.
+// Judged returns the thresholds that a comparison on the scenario must meet: those given that
+// concern it, and the scenario's own.
 func (s Scenario) Judged(given []Threshold) []Threshold {
 	var out []Threshold
 	for _, t := range slices.Concat(given, s.Thresholds) {
@@ -45,7 +45,8 @@ func (s Scenario) Judged(given []Threshold) []Threshold {
 	return out
 }
 
-// Takers are the names that the results in the scenario have, for contenders of these names.
+// Takers returns the names of all results in the scenario: the contenders and, if the scenario has
+// it, the optimum.
 func (s Scenario) Takers(contenders []string) []string {
 	if s.Optimum {
 		return append(slices.Clone(contenders), Optimum)
@@ -53,52 +54,51 @@ func (s Scenario) Takers(contenders []string) []string {
 	return contenders
 }
 
-// All is the name that means every built-in scenario.
-const All = "all"
+// all is the pattern that selects every built-in scenario.
+const all = "all"
 
-// Default are the names of the scenarios that are compared on where none is named: those of
-// a moment.
+// Default names the scenarios of `gnnsched eval` without --scenario. They take seconds.
 var Default = []string{"aaml", "mixed"}
 
 //go:embed scenarios/*.yaml
 var files embed.FS
 
-// builtIn reads the scenarios' files, which hold one each, in the order of their names.
+// builtIn reads the built-in scenarios, one from each file, in the order of their names.
 var builtIn = sync.OnceValue(func() []Scenario {
 	var out []Scenario
-	for _, name := range Names() {
+	for _, name := range names() {
 		data, err := Source(name)
 		if err != nil {
 			panic(err) // the files are part of the program
 		}
 		s, err := Read(name+".yaml", data)
 		if err != nil || len(s) != 1 || s[0].Name != name {
-			panic(fmt.Sprintf("eval: the file of %s does not hold it alone: %v", name, err))
+			panic(fmt.Sprintf("eval: the file of %s must hold that scenario and no other: %v", name, err))
 		}
 		out = append(out, s[0])
 	}
 	return out
 })
 
-// Names are the names of the built-in scenarios, in alphabetical order.
-func Names() []string {
+// names returns the names of the built-in scenarios in alphabetical order.
+func names() []string {
 	entries, err := files.ReadDir("scenarios")
 	if err != nil {
 		panic(err) // the files are part of the program
 	}
-	names := make([]string, len(entries))
+	out := make([]string, len(entries))
 	for i, e := range entries {
-		names[i] = strings.TrimSuffix(e.Name(), ".yaml")
+		out[i] = strings.TrimSuffix(e.Name(), ".yaml")
 	}
-	return names
+	return out
 }
 
-// Scenarios are the built-in ones. Training and tuning use those that are called family, and
-// others to choose the best network by, always with other seeds than an evaluation's (those of
-// an evaluation are small numbers).
+// Scenarios returns the built-in scenarios. Training and tuning run on the family scenarios and
+// choose the best network on others. Their seeds are large numbers, so an evaluation with small
+// seeds never repeats an episode of theirs.
 func Scenarios() []Scenario { return slices.Clone(builtIn()) }
 
-// Find returns the built-in scenario of a name. The error lists those that there are.
+// Find returns the built-in scenario with a name. The error lists the names that exist.
 func Find(name string) (Scenario, error) {
 	for _, s := range builtIn() {
 		if s.Name == name {
@@ -108,10 +108,10 @@ func Find(name string) (Scenario, error) {
 	return Scenario{}, unknown("no scenario is called %q", name)
 }
 
-// Select returns the built-in scenarios whose names match a pattern as of path.Match, such as
-// "hetero*", or every one for All.
+// Select returns the built-in scenarios whose names match a pattern of path.Match, such as
+// "hetero*". The pattern "all" selects every scenario. No match is an error.
 func Select(pattern string) ([]Scenario, error) {
-	if pattern == All {
+	if pattern == all {
 		return Scenarios(), nil
 	}
 	if !strings.ContainsAny(pattern, `*?[\`) {
@@ -122,7 +122,7 @@ func Select(pattern string) ([]Scenario, error) {
 	for _, s := range builtIn() {
 		matches, err := path.Match(pattern, s.Name)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no pattern: %w", pattern, err)
+			return nil, fmt.Errorf("%q is not a pattern: %w", pattern, err)
 		}
 		if matches {
 			out = append(out, s)
@@ -134,7 +134,7 @@ func Select(pattern string) ([]Scenario, error) {
 	return out, nil
 }
 
-// Source is the file of the built-in scenario of a name, to be copied and changed.
+// Source returns the YAML file of the built-in scenario with a name, to copy and change.
 func Source(name string) ([]byte, error) {
 	data, err := files.ReadFile(path.Join("scenarios", name+".yaml"))
 	if err != nil {
@@ -144,5 +144,5 @@ func Source(name string) ([]byte, error) {
 }
 
 func unknown(format, name string) error {
-	return fmt.Errorf(format+"; there are %s", name, strings.Join(Names(), ", "))
+	return fmt.Errorf(format+"; there are %s", name, strings.Join(names(), ", "))
 }

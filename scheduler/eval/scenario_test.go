@@ -42,7 +42,7 @@ func TestScenarios(t *testing.T) {
 }
 
 func TestSelect(t *testing.T) {
-	names := func(pattern string) string {
+	selected := func(pattern string) string {
 		s, err := Select(pattern)
 		if err != nil {
 			return err.Error()
@@ -54,14 +54,14 @@ func TestSelect(t *testing.T) {
 		return strings.Join(out, " ")
 	}
 	for pattern, want := range map[string]string{
-		"all": strings.Join(Names(), " "), "mixed": "mixed", "m*d": "mixed", "hetero*": "hetero70 hetero80 hetero90 hetero95",
+		"all": strings.Join(names(), " "), "mixed": "mixed", "m*d": "mixed", "hetero*": "hetero70 hetero80 hetero90 hetero95",
 	} {
-		if got := names(pattern); got != want {
+		if got := selected(pattern); got != want {
 			t.Errorf("%s: %s, want %s", pattern, got, want)
 		}
 	}
-	for pattern, say := range map[string]string{"moon": "there are aaml", "moon*": `matches "moon*"; there are aaml`, "[": "no pattern"} {
-		if got := names(pattern); !strings.Contains(got, say) {
+	for pattern, say := range map[string]string{"moon": "there are aaml", "moon*": `matches "moon*"; there are aaml`, "[": "not a pattern"} {
+		if got := selected(pattern); !strings.Contains(got, say) {
 			t.Errorf("%s: %s, want %s", pattern, got, say)
 		}
 	}
@@ -80,14 +80,14 @@ func TestReadRefuses(t *testing.T) {
 		return text
 	}
 	for name, c := range map[string]struct{ text, say string }{
-		"empty":            {"# nothing\n---\n", "no scenario in it"},
+		"empty":            {"# nothing\n---\n", "the file has no scenario"},
 		"no YAML":          {"name: [", "f.yaml: "},
 		"unknown field":    {with("controlPlane:", "controlPlain:"), `f.yaml: scenario aaml: unknown field "controlPlain"`},
 		"doubled field":    {with("controlPlane:", "name: x\ncontrolPlane:"), `"name"`},
 		"wrong type":       {with("controlPlane: true", "controlPlane: much"), "controlPlane"},
 		"no value of it":   {with("objective: balance", "objective: beauty"), "no term is called"},
 		"out of range":     {with("objective: balance", "objective: balance\nturnover: -1"), "turnover: -1"},
-		"wrong threshold":  {with("objective:", "thresholds: [a.cpuStd]\nobjective:"), "compares nothing"},
+		"wrong threshold":  {with("objective:", "thresholds: [a.cpuStd]\nobjective:"), "write <, <=, > or >= between"},
 		"nameless":         {with("name: aaml", ""), "name: "},
 		"named all":        {with("name: aaml", "name: all"), "name: "},
 		"the same twice":   {string(good) + "\n---\n" + string(good), "f.yaml: scenario aaml: two scenarios"},
@@ -104,7 +104,7 @@ func TestReadRefuses(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	for _, n := range Names() {
+	for _, n := range names() {
 		text, err := Source(n)
 		if err != nil {
 			f.Fatal(err)

@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Read decodes a file of scenarios, one in each YAML document. It is strict: an unknown or
-// doubled field and a value that cannot be are errors, which name file, scenario and field.
+// Read decodes the content of a scenario file, which has one scenario in each YAML document. An
+// unknown field, a repeated field and an invalid value are errors that name file, scenario and
+// field. Relative paths of a trace are looked up beside the file first.
 func Read(file string, data []byte) ([]Scenario, error) {
 	var out []Scenario
 	seen := map[string]bool{}
@@ -44,19 +45,19 @@ func Read(file string, data []byte) ([]Scenario, error) {
 			return nil, fmt.Errorf("%s: %w", at, err)
 		}
 		if seen[s.Name] {
-			return nil, fmt.Errorf("%s: two scenarios have this name", at)
+			return nil, fmt.Errorf("%s: two scenarios in the file have this name", at)
 		}
 		seen[s.Name] = true
 		out = append(out, s)
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s: there is no scenario in it", file)
+		return nil, fmt.Errorf("%s: the file has no scenario", file)
 	}
 	return out, nil
 }
 
-// beside makes the paths of an openb trace those of files in a folder, where these are there;
-// otherwise they stay as they are, relative to the working directory.
+// beside makes the relative paths of an openb trace relative to a folder if the files exist there.
+// Otherwise they stay relative to the working directory.
 func (s *Scenario) beside(folder string) {
 	if s.OpenB == nil {
 		return
@@ -71,7 +72,7 @@ func (s *Scenario) beside(folder string) {
 
 var errEmpty = errors.New("the document is empty")
 
-// decode reads one document. What it returns beside an error has the name, where it got so far.
+// decode reads one document. Beside an error, the scenario has its name if that could be read.
 func decode(doc []byte) (s Scenario, err error) {
 	asJSON, err := yaml.YAMLToJSONStrict(doc)
 	if err != nil {

@@ -8,18 +8,18 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Interval is an estimate of a mean. Low and High are the bounds that hold 95% of the
-// bootstrap's means; with one seed they are the mean itself and say nothing.
+// Interval is a mean with its 95% bootstrap interval from Low to High. With one seed both bounds
+// equal the mean and carry no information.
 type Interval struct {
 	Mean float64 `json:"mean"`
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
 
-// Mean is the mean of a metric over the seeds.
+// Mean returns the mean of a metric over the seeds.
 func (r Result) Mean(m Metric) float64 { return stat.Mean(r.Values(m), nil) }
 
-// Values are the metric by seed.
+// Values returns the metric of each seed, in the order of Comparison.Seeds.
 func (r Result) Values(m Metric) []float64 {
 	out := make([]float64, len(r.Outcomes))
 	for i, o := range r.Outcomes {
@@ -28,17 +28,16 @@ func (r Result) Values(m Metric) []float64 {
 	return out
 }
 
-// Difference is how much more of a metric a contender has than the baseline on the same
-// seeds. Less is better, so what is negative is an improvement.
+// Difference is a contender's metric minus the baseline's on the same seeds. Less is better, so a
+// negative difference is an improvement.
 type Difference struct {
 	Interval
-	// Relative is the difference of the means as a fraction of the baseline's mean; nil where
-	// that is zero.
+	// Relative is the difference as a fraction of the baseline's mean; nil if that mean is 0.
 	Relative *float64 `json:"relative"`
-	P        float64  `json:"p"` // of Wilcoxon
+	P        float64  `json:"p"` // two-sided, of Wilcoxon
 }
 
-// Difference is how much more of the metric r has than the baseline, seed by seed.
+// Difference returns the metric of r minus the baseline's, estimated from the seeds' differences.
 func (c *Comparison) Difference(r Result, m Metric) Difference {
 	mine, theirs := r.Values(m), c.Results[0].Values(m)
 	p := Wilcoxon(grains(mine, theirs))
@@ -52,11 +51,11 @@ func (c *Comparison) Difference(r Result, m Metric) Difference {
 	return d
 }
 
-// grain is the least difference that is one, relative to the largest value: what is less comes
-// from the order in which floats were added up, and would count as much in a test by ranks.
+// grain is the smallest difference that counts, relative to the largest value. Smaller ones come from
+// the order of floating-point additions, and a rank test would count them like real ones.
 const grain = 1e-9
 
-// grains returns a - b in grains.
+// grains returns a - b, rounded to multiples of grain.
 func grains(a, b []float64) []float64 {
 	var most float64
 	for i := range a {
@@ -73,8 +72,8 @@ func grains(a, b []float64) []float64 {
 
 const resamples = 10_000
 
-// Bootstrap estimates the mean of what values were drawn from, by the percentile bootstrap
-// (Efron 1979) with 10,000 resamples. It is deterministic.
+// Bootstrap returns the mean of values with its 95% interval by the percentile bootstrap (Efron
+// 1979) with 10,000 resamples. The same values give the same interval.
 func Bootstrap(values []float64) Interval {
 	rng := rand.New(rand.NewPCG(95, uint64(len(values))))
 	means := make([]float64, resamples)

@@ -17,20 +17,20 @@ import (
 //	hetero*: gnn.unscheduled < kube-scheduler.unscheduled + 0.5
 //	"greedy:pack=0.5+zones".zoneStd > 0.01
 //
-// Each side is a sum of numbers and of policy.metric, the latter perhaps times a number in
-// front of it; between them stands <, <=, > or >=. With a name or a pattern of names and a
-// colon before it, it holds for these scenarios alone. In double quotes, the name of a policy
-// may have in it what else stands between the parts.
+// Each side is a sum of numbers and of terms policy.metric, which may have a factor in front of
+// them; between the sides stands <, <=, > or >=. A name or pattern of scenarios with a colon in
+// front restricts the threshold to these scenarios. A policy's name that contains one of the
+// characters <>=*+: or a space must stand in double quotes.
 type Threshold struct {
-	scenarios   string // pattern of path.Match; empty: all
+	scenarios   string // pattern of path.Match; empty: every scenario
 	left, right []term
 	operator    string
 }
 
-// term is a number, or the mean of a policy's metric times a number.
+// term is a number, or a number times the mean of a policy's metric.
 type term struct {
 	factor         float64
-	policy, metric string // empty for a number
+	policy, metric string // empty if the term is a number
 }
 
 var (
@@ -38,7 +38,7 @@ var (
 	_ encoding.TextUnmarshaler = &Threshold{}
 )
 
-// ParseThreshold reads a threshold. The error says which part is wrong.
+// ParseThreshold parses a threshold. The error says which part is wrong.
 func ParseThreshold(text string) (Threshold, error) {
 	t, err := parseThreshold(text)
 	if err != nil {
@@ -55,15 +55,15 @@ func parseThreshold(text string) (t Threshold, err error) {
 	at := unquoted(text, "<>")
 	if colon := unquoted(text, ":"); colon >= 0 && (at < 0 || colon < at) {
 		if t.scenarios, rest = strings.TrimSpace(text[:colon]), text[colon+1:]; t.scenarios == "" {
-			return t, fmt.Errorf("no scenario stands before the colon")
+			return t, fmt.Errorf("the colon has no scenario before it")
 		}
 		if _, err := path.Match(t.scenarios, ""); err != nil {
-			return t, fmt.Errorf("%q is no pattern of scenarios", t.scenarios)
+			return t, fmt.Errorf("%q is not a pattern of scenarios", t.scenarios)
 		}
 		at = unquoted(rest, "<>")
 	}
 	if at < 0 {
-		return t, fmt.Errorf("it compares nothing; write <, <=, > or >= between two sides")
+		return t, fmt.Errorf("write <, <=, > or >= between two sides")
 	}
 	t.operator = rest[at : at+1]
 	right := rest[at+1:]
@@ -79,7 +79,7 @@ func parseThreshold(text string) (t Threshold, err error) {
 
 const quote = `"`
 
-// unquoted is the index of the first of some characters that is not in double quotes, or -1.
+// unquoted returns the index of the first of the characters outside double quotes, or -1.
 func unquoted(text, chars string) int {
 	quoted := false
 	for i, r := range text {
@@ -146,7 +146,7 @@ func notTerm(text string) error {
 	return fmt.Errorf("%q is neither a number nor policy.metric", text)
 }
 
-// policyName reads a policy's name, which may be quoted.
+// policyName returns a policy's name without its quotes, if any, and whether it is valid.
 func policyName(text string) (string, bool) {
 	inner, opened := strings.CutPrefix(text, quote)
 	if !opened {
@@ -156,12 +156,12 @@ func policyName(text string) (string, bool) {
 	return inner, closed && inner != "" && !strings.Contains(inner, quote)
 }
 
-// isBare tells whether a policy's name needs no quotes.
+// isBare tells whether a policy's name can stand without quotes.
 func isBare(name string) bool {
 	return !strings.ContainsAny(name, "<>=*+:"+quote) && !strings.ContainsFunc(name, unicode.IsSpace)
 }
 
-// number reads a finite number in decimal notation.
+// number parses a finite number in decimal notation.
 func number(text string) (float64, bool) {
 	if strings.Trim(text, "0123456789.eE-") != "" {
 		return 0, false
@@ -170,7 +170,7 @@ func number(text string) (float64, bool) {
 	return v, err == nil && !math.IsInf(v, 0)
 }
 
-// String is the threshold as ParseThreshold reads it.
+// String returns the threshold in the form that ParseThreshold reads.
 func (t Threshold) String() string {
 	text := sumString(t.left) + " " + t.operator + " " + sumString(t.right)
 	if t.scenarios != "" {
@@ -186,7 +186,7 @@ func sumString(sum []term) string {
 		if !isBare(name) {
 			name = quote + name + quote
 		}
-		// Without an exponent's sign +, which would divide it.
+		// Drop the + of an exponent: it would end the term.
 		value := strings.Replace(strconv.FormatFloat(x.factor, 'g', -1, 64), "e+", "e", 1)
 		switch {
 		case x.policy == "":
@@ -209,13 +209,13 @@ func (t *Threshold) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// Concerns tells whether the threshold holds for a scenario of that name.
+// Concerns tells whether the threshold applies to the scenario with a name.
 func (t Threshold) Concerns(scenario string) bool {
 	matches, _ := path.Match(t.scenarios, scenario) // the pattern was checked
 	return t.scenarios == "" || matches
 }
 
-// Needs checks that every policy that the threshold names takes part.
+// Needs returns an error unless every policy in the threshold is one of policies.
 func (t Threshold) Needs(policies []string) error {
 	for _, x := range slices.Concat(t.left, t.right) {
 		if x.policy != "" && !slices.Contains(policies, x.policy) {

@@ -23,8 +23,8 @@ func TestParseThreshold(t *testing.T) {
 		}
 	}
 	for text, say := range map[string]string{
-		"":                                 "compares nothing",
-		"a.cpuStd = b.cpuStd":              "compares nothing",
+		"":                                 "write <, <=, > or >= between",
+		"a.cpuStd = b.cpuStd":              "write <, <=, > or >= between",
 		"a.cpuStd <":                       `"" is neither`,
 		"a.cpuStd < b":                     `"b" is neither`,
 		"a.cpuSdt < 1":                     `no metric is called "cpuSdt"; there are cost, cpuStd`,
@@ -32,13 +32,13 @@ func TestParseThreshold(t *testing.T) {
 		"a.cpuStd < 1e999":                 `"1e999" is neither`,
 		"a.cpuStd < NaN":                   `"NaN" is neither`,
 		"a.cpuStd < b.cpuStd < 1":          "neither",
-		": a.cpuStd < 1":                   "no scenario stands before the colon",
-		"[: a.cpuStd < 1":                  "no pattern",
+		": a.cpuStd < 1":                   "the colon has no scenario before it",
+		"[: a.cpuStd < 1":                  "not a pattern",
 		"a.cost < greedy:pack.cost":        `double quotes, as in "greedy:pack".cost`,
 		"x: a.cost < greedy:pack=0.5.cost": `double quotes, as in "greedy:pack".cost`,
 		`"a.cost < 1`:                      "not closed",
 		`"".cost < 1`:                      "neither",
-		`"a".cost" < 1"`:                   "it compares nothing",
+		`"a".cost" < 1"`:                   "write <, <=, > or >= between",
 		`"a"b.cost < 1`:                    "neither",
 		`a"b".cost < 1`:                    "neither",
 		`"a.cost" < 1`:                     "neither",
@@ -49,7 +49,7 @@ func TestParseThreshold(t *testing.T) {
 	}
 }
 
-// Whatever is accepted says itself in a way that is accepted again and means the same.
+// The String of a threshold parses again, to the same threshold.
 func FuzzParseThreshold(f *testing.F) {
 	for _, s := range []string{"gnn.cpuStd<=0.75*kube-scheduler.cpuStd", "aaml: a.cost + 2 < 1e300", "a.b.cost>-3*b.waited+1", "x:<", "*<*", `"greedy:pack=0.5+zones".cost<2*"a b".cost`} {
 		f.Add(s)
@@ -94,6 +94,6 @@ FAIL other.unscheduled <= base.unscheduled (3.5 and 2)`
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
 	if err := c.Judge([]Threshold{threshold(t, "gnn.cpuStd < 1")}); err == nil || !strings.Contains(err.Error(), "base, other") {
-		t.Errorf("of a policy that is not there: %v", err)
+		t.Errorf("a policy that is not in the comparison: %v", err)
 	}
 }

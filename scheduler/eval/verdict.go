@@ -2,7 +2,7 @@ package eval
 
 import "fmt"
 
-// Verdict is what came of a threshold: its two sides, and whether it holds between them.
+// Verdict is a threshold with the values of its two sides and whether it holds.
 type Verdict struct {
 	Threshold Threshold `json:"threshold"`
 	Left      float64   `json:"left"`
@@ -10,7 +10,7 @@ type Verdict struct {
 	Pass      bool      `json:"pass"`
 }
 
-// String is a line for people.
+// String returns the verdict as a line for people.
 func (v Verdict) String() string {
 	word := "PASS"
 	if !v.Pass {
@@ -19,9 +19,8 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("%s %s (%.4g and %.4g)", word, v.Threshold, v.Left, v.Right)
 }
 
-// Judge holds the comparison against the thresholds that concern its scenario, and against
-// the scenario's own, and keeps the verdicts. An error means that one names a policy that did
-// not take part.
+// Judge sets the verdicts on the given thresholds that concern the scenario, and on the scenario's
+// own. It returns an error if a threshold names a policy that is not in the comparison.
 func (c *Comparison) Judge(thresholds []Threshold) error {
 	c.Verdicts = nil
 	var policies []string

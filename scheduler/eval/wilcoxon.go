@@ -8,16 +8,16 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// exactUpTo is the largest sample whose p-value is counted out instead of approximated, as in
-// R's wilcox.test.
+// exactUpTo is the largest number of differences for which p is exact instead of approximated, as
+// in R's wilcox.test.
 const exactUpTo = 49
 
-// Wilcoxon returns the two-sided p-value of the signed-rank test (Wilcoxon 1945): how likely
-// differences of pairs at least as one-sided as these are when either sign is as likely.
-// Differences of zero are left out, as Wilcoxon did; with none left, p is 1. Up to 49
-// differences without ties in their absolute values p is exact; otherwise it is the normal
-// approximation with continuity correction and the variance corrected for ties (Hollander &
-// Wolfe 1973, §3.1).
+// Wilcoxon returns the two-sided p-value of the signed-rank test (Wilcoxon 1945) for the differences
+// of pairs: the probability of differences at least as one-sided as these if both signs were
+// equally likely. It leaves out differences of zero, as Wilcoxon did; if none is left, p is 1. For
+// up to 49 differences, none zero and without ties in their absolute values, p is exact. Otherwise
+// it is the normal approximation with continuity correction and with the variance corrected for
+// ties (Hollander & Wolfe 1973, §3.1).
 func Wilcoxon(differences []float64) float64 {
 	n, positive, ties := signedRanks(differences)
 	if n == 0 {
@@ -32,9 +32,9 @@ func Wilcoxon(differences []float64) float64 {
 	return min(2*distuv.UnitNormal.Survival(distance/math.Sqrt(variance)), 1)
 }
 
-// signedRanks ranks the n differences that are not zero by absolute value, equal ones sharing
-// the mean of their ranks. positive is the sum of the ranks of the positive ones, and ties the
-// sum of t³ - t over the groups of t equal ones.
+// signedRanks ranks the n nonzero differences by absolute value. Equal ones get the mean of their
+// ranks. positive is the sum of the ranks of the positive differences, and ties the sum of t³ - t
+// over the groups of t equal ones.
 func signedRanks(differences []float64) (n int, positive, ties float64) {
 	d := slices.DeleteFunc(slices.Clone(differences), func(x float64) bool { return x == 0 })
 	slices.SortFunc(d, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
@@ -55,8 +55,8 @@ func signedRanks(differences []float64) (n int, positive, ties float64) {
 	return len(d), positive, ties
 }
 
-// exactWilcoxon counts among the 2ⁿ ways to give the ranks 1 to n a sign those whose sum of
-// positive ranks is as far from its mean as sum, or farther.
+// exactWilcoxon returns the share of the 2ⁿ ways to give the ranks 1 to n a sign in which the sum of
+// the positive ranks is at least as far from its mean as sum is.
 func exactWilcoxon(n, sum int) float64 {
 	most := n * (n + 1) / 2
 	ways := make([]float64, most+1) // subsets of the ranks with each sum; exact: below 2⁴⁹

@@ -20,7 +20,7 @@ func TestWilcoxon(t *testing.T) {
 		{"depression", []float64{1.83 - 0.878, 0.50 - 0.647, 1.62 - 0.598, 2.48 - 2.05, 1.68 - 1.06, 1.88 - 1.29, 1.55 - 1.06, 3.06 - 3.14, 1.30 - 1.29}, 0.0390625},
 		// Darwin's fifteen pairs of Zea mays, as in SciPy's documentation of scipy.stats.wilcoxon.
 		{"maize", []float64{6, 8, 14, 16, 23, 24, 28, 29, 41, -48, 49, 56, 60, -67, 75}, 0.041259765625},
-		{"ten of a sign", []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 2.0 / 1024},
+		{"ten of one sign", []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 2.0 / 1024},
 		{"even", []float64{1, -2, -3, 4}, 1},
 		// By hand: ranks 1.5 1.5 3 4, all positive: W = 10, mean 5, variance 7.5 - 6/48, z = 4.5/√7.375.
 		{"ties", []float64{1, 1, 2, 3}, math.Erfc(4.5 / math.Sqrt(7.375) / math.Sqrt2)},
@@ -33,7 +33,7 @@ func TestWilcoxon(t *testing.T) {
 	}
 }
 
-// The count agrees with going through every choice of signs.
+// The exact p equals the share found by enumerating every choice of signs.
 func TestExactWilcoxonAgainstEnumeration(t *testing.T) {
 	for n := 1; n <= 10; n++ {
 		most := n * (n + 1) / 2
@@ -57,7 +57,7 @@ func TestExactWilcoxonAgainstEnumeration(t *testing.T) {
 	}
 }
 
-// p is a probability, and neither order, scale nor the common sign matters to it.
+// p is a probability that does not change with the order, the scale or the common sign.
 func TestWilcoxonProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SliceOfN(rapid.Map(rapid.IntRange(-30, 30), func(i int) float64 { return float64(i) }), 1, 70).Draw(t, "differences")
