@@ -1,3 +1,3 @@
-// Package figure draws comparisons of policies as SVG, for documents. The same comparison
-// gives the same bytes.
+// Package figure draws a comparison of policies as an SVG image. The same comparison gives the
+// same bytes.
 package figure

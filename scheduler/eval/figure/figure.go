@@ -15,7 +15,7 @@ import (
 	"gnnsched/scheduler/eval"
 )
 
-// What a figure measures on the page.
+// Sizes of a figure on the page.
 const (
 	panelWidth = 9 * vg.Centimeter
 	rowHeight  = 0.8 * vg.Centimeter
@@ -29,9 +29,9 @@ var (
 	baselineColor = color.NRGBA{R: 0xd6, G: 0x27, B: 0x28, A: 0xff}
 )
 
-// SVG draws the objective and the unscheduled pods side by side: a row for each policy, the
-// first on top, with a dot for each seed, and the mean with its 95% bootstrap interval as a
-// bar through them. A dashed line is the mean of the baseline, the first policy.
+// SVG draws two panels side by side, the objective and the unscheduled pods, with a row for each
+// policy, the first on top. A row has a dot for each seed, and a square for the mean with its 95%
+// bootstrap interval as a bar. A dashed line marks the mean of the baseline, the first policy.
 func SVG(c *eval.Comparison) ([]byte, error) {
 	var panels []*plot.Plot
 	for _, m := range []eval.Metric{eval.Objective, eval.Unscheduled} {
@@ -58,7 +58,7 @@ func SVG(c *eval.Comparison) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// panel is one metric of every policy.
+// panel draws one metric of every policy.
 func panel(c *eval.Comparison, m eval.Metric) (*plot.Plot, error) {
 	p := plot.New()
 	for _, f := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font} {
@@ -92,8 +92,8 @@ func panel(c *eval.Comparison, m eval.Metric) (*plot.Plot, error) {
 	return p, nil
 }
 
-// seedDots draws a dot for each value, a little above or below the row so that equal ones
-// show.
+// seedDots draws a dot for each value, shifted a little above or below the row so that equal values
+// do not hide each other.
 func seedDots(p *plot.Plot, values []float64, row float64) error {
 	dots := make(plotter.XYs, len(values))
 	for i, v := range values {
@@ -108,12 +108,13 @@ func seedDots(p *plot.Plot, values []float64, row float64) error {
 	return nil
 }
 
-// interval is one point with its error bar.
+// interval is a point with its error bar.
 type interval struct {
 	plotter.XYs
 	plotter.XErrors
 }
 
+// meanBar draws the mean of a row with its interval.
 func meanBar(p *plot.Plot, v eval.Interval, row float64) error {
 	at := interval{plotter.XYs{{X: v.Mean, Y: row}}, plotter.XErrors{{Low: v.Low - v.Mean, High: v.High - v.Mean}}}
 	bar, err := plotter.NewXErrorBars(at)
@@ -130,6 +131,7 @@ func meanBar(p *plot.Plot, v eval.Interval, row float64) error {
 	return nil
 }
 
+// baseline draws the dashed line at a mean, across all rows.
 func baseline(p *plot.Plot, mean float64, rows int) error {
 	line, err := plotter.NewLine(plotter.XYs{{X: mean, Y: -0.6}, {X: mean, Y: float64(rows) - 0.4}})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// clone copies nodes, so that pods can be added to the copies.
+// clone returns copies of nodes to which pods can be added.
 func clone(nodes []*cluster.Node) []*cluster.Node {
 	out := make([]*cluster.Node, len(nodes))
 	for i, n := range nodes {
@@ -18,14 +18,14 @@ func clone(nodes []*cluster.Node) []*cluster.Node {
 	return out
 }
 
-// same tells whether only their names tell two nodes apart.
-func same(a, b *cluster.Node) bool {
+// sameNode tells whether two nodes differ in nothing but their names.
+func sameNode(a, b *cluster.Node) bool {
 	return a.Zone == b.Zone && a.Unschedulable == b.Unschedulable && a.Allocatable == b.Allocatable && a.Requested == b.Requested &&
 		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Taints, b.Taints) && slices.Equal(a.Groups, b.Groups) &&
 		a.GPUModel == b.GPUModel && slices.Equal(a.GPUs, b.GPUs)
 }
 
-// equal tells whether only their names tell two pods apart.
-func equal(a, b *cluster.Pod) bool {
+// samePod tells whether two pods differ in nothing but their names.
+func samePod(a, b *cluster.Pod) bool {
 	return a.Requests == b.Requests && maps.Equal(a.NodeSelector, b.NodeSelector) && slices.Equal(a.Tolerations, b.Tolerations) && slices.Equal(a.GPUModels, b.GPUModels)
 }

@@ -1,4 +1,4 @@
-// Package optimum finds the best placements that there are, for episodes so small that all of
-// them can be gone through: who knows every arrival in advance, and may let a pod wait that
-// would fit, cannot do better. It is the bound that a policy's result is held against.
+// Package optimum finds the best possible placement of an episode by exhaustive search. The search
+// knows all arrivals in advance and may leave out a pod that would fit, so no policy can do better.
+// It is feasible for a few nodes and about a dozen pods.
 package optimum

@@ -10,21 +10,22 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// What a search may be about, so that it takes seconds and not the memory of the machine.
+// Limits of a search. They keep it to seconds and to little memory.
 const (
 	maxNodes  = 8
 	maxPods   = 24
-	maxStates = 300_000 // looked at together
+	maxStates = 300_000 // held at the same time
 )
 
-// ErrTooLarge says that an episode has too many states to go through all of them.
-var ErrTooLarge = errors.New("too many placements to go through; the optimum is for a few nodes and a dozen pods")
+// ErrTooLarge means that an episode has too many states for an exhaustive search.
+var ErrTooLarge = errors.New("too many placements to try; the optimum needs a scenario of a few nodes and a dozen pods")
 
-// Of returns how the episode of a seed ends at best: with the fewest pods unscheduled, and
-// among these ends the one of least cost. Neither pods nor nodes must leave.
+// Of returns the best outcome of the episode of a seed: the fewest unscheduled pods, and among
+// those placements the lowest cost. It returns an error for episodes in which nodes are lost, pods
+// leave or pods share GPUs, and for episodes that are too large.
 func Of(env *sim.Env, seed uint64) (sim.Outcome, error) {
 	if env.Config().Lose > 0 {
-		return sim.Outcome{}, errors.New("nodes are lost, and the optimum is known only where none is")
+		return sim.Outcome{}, errors.New("the optimum cannot be computed for a scenario that loses nodes")
 	}
 	if err := env.Reset(seed); err != nil {
 		return sim.Outcome{}, err
@@ -32,10 +33,10 @@ func Of(env *sim.Env, seed uint64) (sim.Outcome, error) {
 	plan := env.Plan()
 	for _, a := range plan {
 		if !math.IsInf(a.Lifetime, 1) {
-			return sim.Outcome{}, errors.New("pods leave, and the optimum is known only where none does")
+			return sim.Outcome{}, errors.New("the optimum cannot be computed for a scenario in which pods leave")
 		}
 		if a.Pod.Requests.GPUMilli > 0 { // a state does not say on which devices shares are
-			return sim.Outcome{}, errors.New("pods share GPUs, and the optimum is known only where none does")
+			return sim.Outcome{}, errors.New("the optimum cannot be computed for a scenario in which pods share GPUs")
 		}
 	}
 	s := newSearch(env.Snapshot().Nodes, plan)
@@ -43,7 +44,7 @@ func Of(env *sim.Env, seed uint64) (sim.Outcome, error) {
 	if len(plan) > maxPods || len(s.nodes) > maxNodes {
 		return sim.Outcome{}, tooLarge
 	}
-	// Leaving pods out is the last resort, so it is tried with ever more of them.
+	// Leave out as few pods as possible: first none, then one, and so on.
 	for out := range len(plan) + 1 {
 		ends, ok := s.ends(out)
 		if !ok {
@@ -53,19 +54,19 @@ func Of(env *sim.Env, seed uint64) (sim.Outcome, error) {
 			return s.best(ends, env.Config(), len(plan), out), nil
 		}
 	}
-	panic("optimum: leaving every pod out is an end")
+	panic("optimum: a placement without pods is always possible")
 }
 
-// search goes through the ways to place pods, class after class. A state says how many pods of
-// each class every node has: a byte each, node after node, and one more row for those left out.
-// Alike nodes are interchangeable, so that their rows are sorted, and alike states are one.
+// search enumerates the placements breadth-first, class after class. A state is a matrix of bytes:
+// row by row the number of pods of each class on each node, and in a last row the pods left out.
+// Identical nodes are interchangeable, so their rows are sorted and equivalent states become equal.
 type search struct {
-	nodes   []*cluster.Node // as before the first arrival; fit and cost are asked of copies
-	alike   [][]int         // rows of nodes that nothing tells apart
+	nodes   []*cluster.Node // before the first arrival; never changed
+	alike   [][]int         // groups of identical nodes, by index
 	classes []class
 }
 
-// class is pods that nothing tells apart.
+// class is a group of identical pods.
 type class struct {
 	pod   *cluster.Pod
 	count int
@@ -74,14 +75,14 @@ type class struct {
 func newSearch(nodes []*cluster.Node, plan []sim.Arrival) *search {
 	s := &search{nodes: clone(nodes)}
 	for i, n := range nodes {
-		at := slices.IndexFunc(s.alike, func(rows []int) bool { return same(nodes[rows[0]], n) })
+		at := slices.IndexFunc(s.alike, func(rows []int) bool { return sameNode(nodes[rows[0]], n) })
 		if at < 0 {
 			at, s.alike = len(s.alike), append(s.alike, nil)
 		}
 		s.alike[at] = append(s.alike[at], i)
 	}
 	for _, a := range plan {
-		at := slices.IndexFunc(s.classes, func(c class) bool { return c.pod == a.Pod || equal(c.pod, a.Pod) })
+		at := slices.IndexFunc(s.classes, func(c class) bool { return c.pod == a.Pod || samePod(c.pod, a.Pod) })
 		if at < 0 {
 			at, s.classes = len(s.classes), append(s.classes, class{pod: a.Pod})
 		}
@@ -90,12 +91,12 @@ func newSearch(nodes []*cluster.Node, plan []sim.Arrival) *search {
 	return s
 }
 
-// ends returns the states in which every pod has a node but for as many as out; not ok means
-// that there are too many states on the way.
+// ends returns the states in which every pod is placed, except at most out pods. It is not ok if
+// the search meets too many states.
 func (s *search) ends(out int) (states []string, ok bool) {
 	width := len(s.classes)
 	layer := []string{string(make([]byte, (len(s.nodes)+1)*width))}
-	left := width * len(s.nodes) // where the row of those left out begins
+	left := width * len(s.nodes) // start of the row of the pods left out
 	for k, c := range s.classes {
 		for range c.count {
 			next := map[string]struct{}{}
@@ -118,11 +119,11 @@ func (s *search) ends(out int) (states []string, ok bool) {
 			}
 		}
 	}
-	slices.Sort(layer) // the first of equally good ends is then always the same
+	slices.Sort(layer) // so that the first of equally good states is always the same
 	return layer, true
 }
 
-// fits tells whether one more pod fits on a node as it is in the state.
+// fits tells whether one more pod fits on a node in a state.
 func (s *search) fits(state string, node int, pod *cluster.Pod) bool {
 	n := *s.nodes[node]
 	for k, c := range s.classes {
@@ -131,6 +132,7 @@ func (s *search) fits(state string, node int, pod *cluster.Pod) bool {
 	return n.Fit(pod) == cluster.Fits
 }
 
+// leftOut returns the number of pods in the row of those left out.
 func leftOut(row string) (n int) {
 	for _, b := range []byte(row) {
 		n += int(b)
@@ -138,7 +140,7 @@ func leftOut(row string) (n int) {
 	return n
 }
 
-// canonical is the state with one pod more at a byte, the rows of alike nodes sorted.
+// canonical returns the state with one more pod at a byte and the rows of identical nodes sorted.
 func (s *search) canonical(state string, at int) string {
 	b, width := []byte(state), len(s.classes)
 	b[at]++
@@ -155,7 +157,7 @@ func (s *search) canonical(state string, at int) string {
 	return string(b)
 }
 
-// apply is the nodes of a state.
+// apply returns the nodes with the pods of a state.
 func (s *search) apply(state string) []*cluster.Node {
 	nodes, width := clone(s.nodes), len(s.classes)
 	for i, n := range nodes {
@@ -168,7 +170,7 @@ func (s *search) apply(state string) []*cluster.Node {
 	return nodes
 }
 
-// best is the outcome of the end with the least cost.
+// best returns the outcome of the state with the lowest cost.
 func (s *search) best(ends []string, c sim.Config, arrived, out int) sim.Outcome {
 	var nodes []*cluster.Node
 	least := math.Inf(1)

@@ -44,7 +44,7 @@ func small(o objective.Term) sim.Config {
 	}
 }
 
-// No policy ends better: with fewer pods unscheduled, or with as few at a lower cost.
+// No policy has fewer pods unscheduled, or as few at a lower cost.
 func TestNoPolicyBeatsIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := small(rapid.SampledFrom([]objective.Term{objective.Balance{}, objective.Pack{}}).Draw(t, "objective"))
@@ -73,7 +73,7 @@ func TestNoPolicyBeatsIt(t *testing.T) {
 	})
 }
 
-// It is what going through every single placement of every pod finds.
+// The optimum equals the best of all placements, tried one by one.
 func TestAgainstEveryPlacement(t *testing.T) {
 	for seed := range uint64(20) {
 		c := small(objective.Balance{})
@@ -115,7 +115,7 @@ func TestRefuses(t *testing.T) {
 	leaving := small(objective.Balance{})
 	leaving.Turnover = 1
 	if _, err := optimum.Of(env(t, leaving), 1); err == nil || !strings.Contains(err.Error(), "leave") {
-		t.Errorf("pods that leave: %v", err)
+		t.Errorf("pods leave: %v", err)
 	}
 	large := small(objective.Balance{})
 	large.Nodes = sim.Exactly(40)

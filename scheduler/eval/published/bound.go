@@ -5,23 +5,24 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// Bound is a fraction of the cluster's GPUs that no policy can give to the arrivals, in their
-// order, if it places every pod that fits somewhere, as kube-scheduler does. It holds for
-// policies that know all arrivals beforehand, too.
+// bound returns an upper bound of the fraction of the GPU capacity, 0 to 1, that any policy can
+// allocate to the arrivals in their order, if it places every pod that fits somewhere, as
+// kube-scheduler does. The bound also holds for policies that know all arrivals in advance.
 //
-// Nobody leaves, so what fits nowhere never fits again. Take one shape k of pods that share a
-// device and ask for more than half of it, say for m of 1,000. Whatever the policy, there is an
-// arrival T before which every pod of shape k gets a node and from which none does. Then
+// No pod leaves, so a shape that fits nowhere never fits again. Take a shape k of pods that share a
+// device and ask for m thousandths of it, more than half. For every policy there is an arrival T
+// such that every pod of shape k before T gets a node and none from T on. Then
 //
-//   - each k before T has a device without another of its kind, of which 1,000 - m are left for
-//     pods that ask for no more than that. All of these that ever come may be too few to fill it:
-//     given ≤ capacity - (1,000 - m) · (k before T) + (all that ever ask for ≤ 1,000 - m);
-//   - from T on nobody gets a node who asks for as much as k or more of everything:
-//     given ≤ (all before T) + (the others from T on).
+//   - each k before T has a device without another k, with 1,000 - m thousandths left for pods that
+//     ask for no more than that. If all such pods together do not fill these remainders, the rest
+//     stays idle:
+//     allocated ≤ capacity - (1,000 - m) · (number of k before T) + (sum of all requests ≤ 1,000 - m);
+//   - from T on, no pod gets a node that asks for at least as much as k of every resource:
+//     allocated ≤ (sum of all requests before T) + (sum of the other requests from T on).
 //
-// The first falls with T and the second rises: the bound is the highest of the lower of the two
-// over all T, for the shape for which it is lowest.
-func Bound(nodes []openb.Node, arrivals []openb.Pod) float64 {
+// The first limit falls with T and the second rises. For one shape, the bound is the maximum over T
+// of the smaller limit. The result is the lowest bound of all shapes.
+func bound(nodes []openb.Node, arrivals []openb.Pod) float64 {
 	capacity := openb.GPUMilli(nodes)
 	best := capacity
 	for k := range largeShares(arrivals) {
@@ -30,10 +31,10 @@ func Bound(nodes []openb.Node, arrivals []openb.Pod) float64 {
 	return cluster.Fraction(best, capacity)
 }
 
-// share is what a pod asks for that shares a device.
-type share struct{ cpu, memory, milli int64 }
+// share is the request of a pod that shares a device.
+type share struct{ cpu, memory, milli int64 } // millicores, MiB, thousandths of a device
 
-// largeShares are the shapes of more than half a device, of any model.
+// largeShares returns the shapes that ask for more than half a device of any model.
 func largeShares(arrivals []openb.Pod) map[share]bool {
 	out := map[share]bool{}
 	for _, p := range arrivals {
@@ -44,10 +45,11 @@ func largeShares(arrivals []openb.Pod) map[share]bool {
 	return out
 }
 
-// boundBy is the bound by one shape, in thousandths of a device.
-func boundBy(k share, capacity int64, arrivals []openb.Pod) (bound int64) {
+// boundBy returns the bound from one shape, in thousandths of a device.
+func boundBy(k share, capacity int64, arrivals []openb.Pod) (highest int64) {
 	left := cluster.DeviceMilli - k.milli
-	var others, fill int64 // asked for by those who may get a node from T on; by those who fit beside a k
+	var others int64 // requests of the pods from T on that may get a node
+	var fill int64   // requests of all pods that fit beside a k
 	for _, p := range arrivals {
 		if asked := p.GPUs * p.GPUMilli; !k.within(p) {
 			others += asked
@@ -56,11 +58,12 @@ func boundBy(k share, capacity int64, arrivals []openb.Pod) (bound int64) {
 			}
 		}
 	}
-	var before, came int64 // asked for before T, and how many k's
+	var before int64 // requests before T
+	var came int64   // pods of shape k before T
 	for i := 0; ; i++ {
-		bound = max(bound, min(capacity-max(left*came-fill, 0), before+others))
+		highest = max(highest, min(capacity-max(left*came-fill, 0), before+others))
 		if i == len(arrivals) {
-			return bound
+			return highest
 		}
 		p := arrivals[i]
 		asked := p.GPUs * p.GPUMilli
@@ -73,8 +76,8 @@ func boundBy(k share, capacity int64, arrivals []openb.Pod) (bound int64) {
 	}
 }
 
-// within tells whether p asks for as much as k or more of everything, so that it fits nowhere
-// where k does not.
+// within tells whether p asks for at least as much as k of every resource, so that p does not fit
+// on a node on which k does not.
 func (k share) within(p openb.Pod) bool {
 	return p.GPUs > 0 && p.GPUMilli >= k.milli && p.MilliCPU >= k.cpu && p.MemoryMiB >= k.memory
 }

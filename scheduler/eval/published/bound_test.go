@@ -12,26 +12,26 @@ import (
 	"gnnsched/workload/trace/openb/openbtest"
 )
 
-// Two devices; a pod of 800 comes first and has to be placed, then whole ones and one of 100.
-// With T after the first: 2000 - 200 + 100, and all that asks: 800 + 3000 + 100. With T before
-// it nothing but the 100 could be given.
+// The cluster has two devices. A pod of 800 comes first and must be placed, then three whole ones
+// and one of 100. With T after all of them, the limits are 2000 - 200 + 100 and the sum of the
+// requests, 3900. With T before the first pod, only the 100 could be allocated.
 func TestBoundByHand(t *testing.T) {
 	nodes := []openb.Node{{Name: "n", MilliCPU: 64_000, MemoryMiB: 1 << 20, GPUs: 2}}
 	pod := func(milli int64) openb.Pod {
 		return openb.Pod{MilliCPU: 1000, MemoryMiB: 1000, GPUs: 1, GPUMilli: milli}
 	}
-	if got := Bound(nodes, []openb.Pod{pod(800), pod(1000), pod(1000), pod(1000), pod(100)}); got != 1900.0/2000 {
+	if got := bound(nodes, []openb.Pod{pod(800), pod(1000), pod(1000), pod(1000), pod(100)}); got != 1900.0/2000 {
 		t.Errorf("%v, want 0.95", got)
 	}
-	if got := Bound(nodes, []openb.Pod{pod(1000), pod(1000), pod(1000), pod(800)}); got != 1 {
+	if got := bound(nodes, []openb.Pod{pod(1000), pod(1000), pod(1000), pod(800)}); got != 1 {
 		t.Errorf("%v where whole pods come first, want 1", got)
 	}
-	if got := Bound(nodes, []openb.Pod{pod(400), pod(300)}); got != 1 {
+	if got := bound(nodes, []openb.Pod{pod(400), pod(300)}); got != 1 {
 		t.Errorf("%v without large shares, want 1", got)
 	}
 }
 
-// Whatever is chosen, as long as what fits is placed, it stays within the bound.
+// Random choices stay within the bound if every pod that fits is placed.
 func TestBoundHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var nodes []openb.Node
@@ -73,13 +73,13 @@ func TestBoundHolds(t *testing.T) {
 			n.AddOn(pod.Requests, on)
 			given += pod.Requests.TotalGPUMilli()
 		}
-		if bound := Bound(nodes, arrivals); cluster.Fraction(given, openb.GPUMilli(nodes)) > bound+1e-12 {
-			t.Fatalf("%d of %d is given, over the bound %v", given, openb.GPUMilli(nodes), bound)
+		if most := bound(nodes, arrivals); cluster.Fraction(given, openb.GPUMilli(nodes)) > most+1e-12 {
+			t.Fatalf("%d of %d is given, over the bound %v", given, openb.GPUMilli(nodes), most)
 		}
 	})
 }
 
-// On the trace the bound says something: there is no way to 98%.
+// On the trace the bound is not trivial: no policy reaches 98%.
 func TestBoundOnTheTrace(t *testing.T) {
 	dir := openbtest.Dir(t)
 	nodes, err := openb.LoadNodes(filepath.Join(dir, NodesFile))
@@ -94,7 +94,7 @@ func TestBoundOnTheTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b := Bound(nodes, arrivals); b < 0.965 || b > 0.98 {
+	if b := bound(nodes, arrivals); b < 0.965 || b > 0.98 {
 		t.Errorf("%v", b)
 	} else {
 		t.Log(b)

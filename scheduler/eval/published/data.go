@@ -18,7 +18,7 @@ func (r Report) WriteCSV(w io.Writer) error {
 		head = append(head, m.Name)
 	}
 	rows := [][]string{append(head, "arrived", "placed")}
-	for _, c := range r.Comparisons {
+	for _, c := range r.comparisons {
 		for _, x := range c.Results {
 			for i, o := range x.Outcomes {
 				row := []string{c.Scenario.Name, x.Name, strconv.FormatUint(c.Seeds[i], 10)}
@@ -40,15 +40,15 @@ type jsonWorkload struct {
 	Factor   float64      `json:"factor"`
 	Seeds    []uint64     `json:"seeds"`
 	Baseline string       `json:"baseline"`
-	Bounds   []float64    `json:"bounds"` // of the GPU allocation, by seed: 0 to 1
+	Bounds   []float64    `json:"bounds"` // upper bounds of the GPU allocation, 0 to 1, by seed
 	Policies []jsonPolicy `json:"policies"`
 }
 
 type jsonPolicy struct {
 	Name       string                   `json:"name"`
 	Mean       map[string]eval.Interval `json:"mean"`                 // of each metric
-	SD         map[string]float64       `json:"sd"`                   // over the seeds
-	Difference *eval.Difference         `json:"difference,omitempty"` // of gpuAllocation from the baseline, in points
+	SD         map[string]float64       `json:"sd"`                   // standard deviation over the seeds
+	Difference *eval.Difference         `json:"difference,omitempty"` // of gpuAllocation from the baseline, in percentage points
 	Published  *Figure                  `json:"published,omitempty"`
 	Reproduced *bool                    `json:"reproduced,omitempty"`
 	Outcomes   []sim.Outcome            `json:"outcomes"` // by seed
@@ -57,8 +57,8 @@ type jsonPolicy struct {
 // MarshalJSON implements json.Marshaler: a list of the workloads.
 func (r Report) MarshalJSON() ([]byte, error) {
 	var out []jsonWorkload
-	for i, c := range r.Comparisons {
-		w := jsonWorkload{Bounds: r.Bounds[i], Workload: c.Scenario.Name, Factor: r.Factor, Seeds: c.Seeds, Baseline: c.Results[0].Name}
+	for i, c := range r.comparisons {
+		w := jsonWorkload{Bounds: r.bounds[i], Workload: c.Scenario.Name, Factor: r.factor, Seeds: c.Seeds, Baseline: c.Results[0].Name}
 		for i, x := range c.Results {
 			p := jsonPolicy{Name: x.Name, Mean: map[string]eval.Interval{}, SD: map[string]float64{}, Outcomes: x.Outcomes}
 			for _, m := range metrics {
@@ -69,7 +69,7 @@ func (r Report) MarshalJSON() ([]byte, error) {
 				p.Difference = new(c.Difference(x, allocation))
 			}
 			if f, known := r.figure(c.Scenario.Name, x.Name); known {
-				p.Published, p.Reproduced = &f, new(f.Reproduces(x.Mean(allocation)))
+				p.Published, p.Reproduced = &f, new(f.reproduces(x.Mean(allocation)))
 			}
 			w.Policies = append(w.Policies, p)
 		}

@@ -13,34 +13,34 @@ import (
 //go:embed published.csv
 var file []byte
 
-// Figure is what was published of a policy on a workload: GPU allocation in per cent of the
-// cluster's GPUs, mean and standard deviation over ten seeds.
+// Figure is the published GPU allocation of a policy on a workload, in per cent of the cluster's
+// GPUs: mean and standard deviation over ten seeds.
 type Figure struct {
-	Mean100 float64 `json:"mean100"` // when arrivals have asked for 100% of the GPUs
+	Mean100 float64 `json:"mean100"` // once the arrivals have asked for 100% of the GPUs
 	SD100   float64 `json:"sd100"`
 	Mean130 float64 `json:"mean130"` // at the end, at 130%
 	SD130   float64 `json:"sd130"`
 }
 
-// Tolerance is how far a mean at the end may be from the published one, in points: two of the
-// published standard deviations, or 0.3.
-func (f Figure) Tolerance() float64 { return max(2*f.SD130, 0.3) }
+// tolerance returns how far a mean at the end may be from the published one, in percentage points:
+// twice the published standard deviation, but at least 0.3.
+func (f Figure) tolerance() float64 { return max(2*f.SD130, 0.3) }
 
-// Reproduces tells whether a mean at the end is the published one within the tolerance.
-func (f Figure) Reproduces(mean130 float64) bool {
-	return math.Abs(mean130-f.Mean130) <= f.Tolerance()
+// reproduces tells whether a mean at the end is within the tolerance of the published one.
+func (f Figure) reproduces(mean130 float64) bool {
+	return math.Abs(mean130-f.Mean130) <= f.tolerance()
 }
 
 type key struct{ workload, policy string }
 
-// Of returns the published figure of a policy on a workload (default, cpu100, …), and whether
+// find returns the published figure of a policy on a workload such as default or cpu100, and whether
 // there is one.
-func Of(workload, policy string) (Figure, bool) {
+func find(workload, policy string) (Figure, bool) {
 	f, known := table()[key{workload, policy}]
 	return f, known
 }
 
-// Policies are those with published figures, the one to beat first.
+// Policies names the policies with published figures, the best one first.
 var Policies = []string{"fgd", "gpu-best-fit", "gpu-packing", "gpu-clustering", "gpu-dot-product", "random"}
 
 var table = sync.OnceValue(func() map[key]Figure {
@@ -55,7 +55,7 @@ var table = sync.OnceValue(func() map[key]Figure {
 		var x [4]float64
 		for i := range x {
 			if x[i], err = strconv.ParseFloat(row[2+i], 64); err != nil {
-				panic(fmt.Sprintf("published.csv: %v", err)) // likewise
+				panic(fmt.Sprintf("published.csv: %v", err)) // the file is part of the program
 			}
 		}
 		out[key{row[0], row[1]}] = Figure{x[0], x[1], x[2], x[3]}

@@ -33,12 +33,12 @@ func contenders(t testing.TB, names ...string) (out []eval.Contender) {
 	return out
 }
 
-// Every policy with figures can be made, and has them on every workload.
+// Every policy with published figures exists, and has a figure on every workload.
 func TestFigures(t *testing.T) {
 	contenders(t, Policies...)
 	for _, w := range []string{"default", "cpu100", "gpushare40", "gpuspec10", "multigpu20"} {
 		for _, p := range Policies {
-			f, known := Of(w, p)
+			f, known := find(w, p)
 			if !known || f.Mean130 < f.Mean100 || f.Mean100 < 80 || f.Mean130 > 100 || f.SD130 <= 0 || f.SD130 > 1 {
 				t.Errorf("%s on %s: %+v", p, w, f)
 			}
@@ -47,19 +47,19 @@ func TestFigures(t *testing.T) {
 	if len(table()) != 30 {
 		t.Errorf("%d figures", len(table()))
 	}
-	if _, known := Of("default", "gnn"); known {
-		t.Error("a figure that nobody published")
+	if _, known := find("default", "gnn"); known {
+		t.Error("gnn has no published figure, and find returned one")
 	}
-	f, _ := Of("default", "fgd")
-	if f.Mean130 != 95.391 || f.Tolerance() != 0.3 || !f.Reproduces(95.1) || f.Reproduces(95.7) {
+	f, _ := find("default", "fgd")
+	if f.Mean130 != 95.391 || f.tolerance() != 0.3 || !f.reproduces(95.1) || f.reproduces(95.7) {
 		t.Errorf("fgd: %+v", f)
 	}
-	if f, _ := Of("default", "gpu-packing"); math.Abs(f.Tolerance()-1.09) > 1e-9 {
+	if f, _ := find("default", "gpu-packing"); math.Abs(f.tolerance()-1.09) > 1e-9 {
 		t.Errorf("packing: %+v", f)
 	}
 }
 
-// made is a report of outcomes that somebody made up.
+// made returns a report of made-up outcomes.
 func made(factor float64) Report {
 	c := &eval.Comparison{Scenario: eval.Scenario{Name: "default", About: "what is made up"}, Seeds: eval.Seeds(FirstSeed, 3)}
 	for i, name := range []string{"fgd", "gnn", "random"} {
@@ -72,7 +72,7 @@ func made(factor float64) Report {
 		}
 		c.Results = append(c.Results, r)
 	}
-	return Report{Factor: factor, Comparisons: []*eval.Comparison{c}, Bounds: [][]float64{{0.97, 0.98, 0.975}}}
+	return Report{factor: factor, comparisons: []*eval.Comparison{c}, bounds: [][]float64{{0.97, 0.98, 0.975}}}
 }
 
 func TestReportsGolden(t *testing.T) {
@@ -95,7 +95,7 @@ func TestReportsGolden(t *testing.T) {
 	}
 }
 
-// What is missed are published figures, not those of other policies or of other runs.
+// Missed tells of published figures only, not of other policies or factors.
 func TestMissed(t *testing.T) {
 	missed := made(Factor).Missed()
 	if len(missed) != 1 || !strings.Contains(missed[0], "random on default: 90.50, published 87.47") {
@@ -131,12 +131,12 @@ func TestRunRefuses(t *testing.T) {
 	var told []int
 	r, err := Run(context.Background(), c, func(_ string, done, _ int) { told = append(told, done) })
 	// A share of 400 fits four times on two devices, 80%; five ask for all there is.
-	if err != nil || r.Comparisons[0].Results[0].Outcomes[0].GPU.Allocation != 0.8 || len(told) != 1 {
+	if err != nil || r.comparisons[0].Results[0].Outcomes[0].GPU.Allocation != 0.8 || len(told) != 1 {
 		t.Errorf("%+v, %v, told %v", r, err, told)
 	}
 }
 
-// The published runs come out again: on the default trace, the six policies, ten seeds.
+// Six policies reproduce the published figures on the default workload with ten seeds.
 func TestReproduces(t *testing.T) {
 	c := Config{Dir: openbtest.Dir(t), Workloads: []string{"default"}, Contenders: contenders(t, Policies...), Seeds: eval.Seeds(FirstSeed, Seeds), Factor: Factor}
 	if testing.Short() {
@@ -151,7 +151,7 @@ func TestReproduces(t *testing.T) {
 	}
 }
 
-// The shipped network is ahead of FGD on arrivals that nobody published anything about.
+// The shipped network beats FGD on arrivals of a seed outside the published ones.
 func TestShippedNetworkBeatsFGD(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays whole episodes")
@@ -161,7 +161,7 @@ func TestShippedNetworkBeatsFGD(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := r.Comparisons[0]
+	c := r.comparisons[0]
 	if gain := c.Difference(c.Results[1], allocation).Mean; gain < 0.5 {
 		t.Errorf("%+.2f points against FGD", gain)
 	}
@@ -180,7 +180,7 @@ func shipped(t testing.TB) eval.Contender {
 	return eval.Contender{Name: "gpu-gnn", New: func(s policy.Setting) policy.Policy { return neural.NewGPU("gpu-gnn", net, s.Typical) }}
 }
 
-// BenchmarkEpisode is one episode of the default trace: 1,213 nodes, some 10,800 pods.
+// BenchmarkEpisode plays one episode of the default workload: 1,213 nodes, about 10,800 pods.
 func BenchmarkEpisode(b *testing.B) {
 	dir := openbtest.Dir(b)
 	for _, x := range append(contenders(b, Policies...), shipped(b)) {

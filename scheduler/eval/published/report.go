@@ -11,15 +11,15 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Report is what came of a Run, a comparison for each workload. The first contender is the
+// Report is the result of Run: a comparison for each workload. The first contender is the
 // baseline.
 type Report struct {
-	Factor      float64
-	Comparisons []*eval.Comparison
-	Bounds      [][]float64 // of each comparison, by seed: see Bound
+	factor      float64
+	comparisons []*eval.Comparison
+	bounds      [][]float64 // from bound, by comparison and seed
 }
 
-// The metrics of the tables. Unlike those of package eval, more is better for the allocations.
+// The metrics of the tables. More is better for the two allocations, unlike in package eval.
 var (
 	allocation = eval.Metric{Name: "gpuAllocation", Title: "GPU allocation", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.Allocation }}
 	atFull     = eval.Metric{Name: "gpuAllocationAtFull", Title: "at 100%", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.AllocationAtFull }}
@@ -33,21 +33,21 @@ var (
 	}
 )
 
-// Missed are the published figures that were not reproduced, a line for each.
+// Missed returns a line for each published figure that was not reproduced.
 func (r Report) Missed() (out []string) {
-	for _, c := range r.Comparisons {
+	for _, c := range r.comparisons {
 		for _, x := range c.Results {
-			if f, known := r.figure(c.Scenario.Name, x.Name); known && !f.Reproduces(x.Mean(allocation)) {
-				out = append(out, fmt.Sprintf("%s on %s: %.2f, published %.2f, tolerance %.2f", x.Name, c.Scenario.Name, x.Mean(allocation), f.Mean130, f.Tolerance()))
+			if f, known := r.figure(c.Scenario.Name, x.Name); known && !f.reproduces(x.Mean(allocation)) {
+				out = append(out, fmt.Sprintf("%s on %s: %.2f, published %.2f, tolerance %.2f", x.Name, c.Scenario.Name, x.Mean(allocation), f.Mean130, f.tolerance()))
 			}
 		}
 	}
 	return out
 }
 
-// Held is how many published figures the report is held against.
+// Held returns the number of published figures that the report is compared with.
 func (r Report) Held() (n int) {
-	for _, c := range r.Comparisons {
+	for _, c := range r.comparisons {
 		for _, x := range c.Results {
 			if _, known := r.figure(c.Scenario.Name, x.Name); known {
 				n++
@@ -57,19 +57,19 @@ func (r Report) Held() (n int) {
 	return n
 }
 
-// figure is what was published of the same run.
+// figure returns the published figure of the same run, and whether there is one.
 func (r Report) figure(workload, policy string) (Figure, bool) {
-	if r.Factor != Factor {
+	if r.factor != Factor {
 		return Figure{}, false
 	}
-	return Of(workload, policy)
+	return find(workload, policy)
 }
 
 // Write writes two tables for each workload, for a terminal or as Markdown: the GPU allocation
 // beside the published one, and the differences from the baseline.
 func (r Report) Write(w io.Writer, markdown bool) error {
 	var b bytes.Buffer
-	for i, c := range r.Comparisons {
+	for i, c := range r.comparisons {
 		title := "%s: %s"
 		if markdown {
 			title = "### %s\n\n%s"
@@ -78,7 +78,7 @@ func (r Report) Write(w io.Writer, markdown bool) error {
 		if err := eval.Render(&b, r.allocations(c), markdown); err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "\nNo policy that places every pod that fits somewhere can give more than %.2f%%, even if it knows the arrivals.\n", 100*stat.Mean(r.Bounds[i], nil))
+		fmt.Fprintf(&b, "\nNo policy that places every pod that fits somewhere can give more than %.2f%%, even if it knows the arrivals.\n", 100*stat.Mean(r.bounds[i], nil))
 		fmt.Fprintf(&b, "\nDifference from %s in points of GPU allocation on the same seeds, and means of the pods without a node:\n\n", c.Results[0].Name)
 		if err := eval.Render(&b, differences(c), markdown); err != nil {
 			return err
@@ -96,9 +96,9 @@ func seeds(c *eval.Comparison) string {
 	return fmt.Sprintf("seed %d alone", c.Seeds[0])
 }
 
-// allocations are the rows of the first table.
+// allocations returns the rows of the first table.
 func (r Report) allocations(c *eval.Comparison) [][]string {
-	end := fmt.Sprintf("at %.0f%%", 100*r.Factor)
+	end := fmt.Sprintf("at %.0f%%", 100*r.factor)
 	rows := [][]string{{"policy", end, "95% interval", "published", "off by", "reproduced", "at 100%", "published"}}
 	for _, x := range c.Results {
 		row := []string{x.Name, plusMinus(meanSD(x, allocation)), "", "", "", "", plusMinus(meanSD(x, atFull)), ""}
@@ -109,7 +109,7 @@ func (r Report) allocations(c *eval.Comparison) [][]string {
 		if f, known := r.figure(c.Scenario.Name, x.Name); known {
 			mean := x.Mean(allocation)
 			row[3], row[4], row[5] = plusMinus(f.Mean130, f.SD130), fmt.Sprintf("%+.2f", mean-f.Mean130), "no"
-			if f.Reproduces(mean) {
+			if f.reproduces(mean) {
 				row[5] = "yes"
 			}
 			row[7] = plusMinus(f.Mean100, f.SD100)
@@ -119,7 +119,7 @@ func (r Report) allocations(c *eval.Comparison) [][]string {
 	return rows
 }
 
-// differences are the rows of the second table.
+// differences returns the rows of the second table.
 func differences(c *eval.Comparison) [][]string {
 	rows := [][]string{{"policy", "difference", "95% interval", "p"}}
 	for _, m := range metrics[2:] {
@@ -142,7 +142,7 @@ func differences(c *eval.Comparison) [][]string {
 	return rows
 }
 
-// meanSD is the mean over the seeds and their standard deviation, 0 for one seed.
+// meanSD returns the mean over the seeds and the standard deviation, which is 0 for one seed.
 func meanSD(r eval.Result, m eval.Metric) (mean, sd float64) {
 	values := r.Values(m)
 	if len(values) == 1 {

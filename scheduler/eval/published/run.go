@@ -15,31 +15,32 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// What the published runs used.
+// Settings of the published runs.
 const (
 	FirstSeed = 42
 	Seeds     = 10
 	Factor    = 1.3
 )
 
-// How the trace's files are called.
+// Names of the trace's files.
 const (
 	NodesFile  = "openb_node_list_gpu_node.csv"
 	podsPrefix = "openb_pod_list_"
 	podsSuffix = ".csv"
 )
 
-// Config says what to compare.
+// Config describes a comparison.
 type Config struct {
-	Dir        string           // folder with the trace's files
-	Workloads  []string         // as of Workloads
+	Dir        string           // folder of the trace's files
+	Workloads  []string         // names from Workloads
 	Contenders []eval.Contender // the baseline first
 	Seeds      []uint64
-	Factor     float64 // how much of the cluster's GPUs the arrivals ask for; over 0
-	InOrder    bool    // as of sim.OpenB
+	Factor     float64 // the arrivals ask for this multiple of the cluster's GPUs; over 0
+	InOrder    bool    // nodes in the order of the list; see sim.OpenB
 }
 
-// Workloads are the names of the pod lists in a folder: default for openb_pod_list_default.csv.
+// Workloads returns the names of the pod lists in a folder, such as default for
+// openb_pod_list_default.csv.
 func Workloads(dir string) ([]string, error) {
 	if _, err := os.Stat(filepath.Join(dir, NodesFile)); err != nil {
 		return nil, fmt.Errorf("%s holds no %s: %w", dir, NodesFile, err)
@@ -58,15 +59,15 @@ func Workloads(dir string) ([]string, error) {
 	return out, nil
 }
 
-// PodsFile is the pod list of a workload in a folder.
+// PodsFile returns the path of the pod list of a workload in a folder.
 func PodsFile(dir, workload string) string {
 	return filepath.Join(dir, podsPrefix+workload+podsSuffix)
 }
 
-// Run plays every workload with every contender and seed. progress, which may be nil, is told
-// the workload and how many of its episodes are done.
+// Run plays every workload with every contender and seed. After each episode it calls progress,
+// which may be nil, with the workload and the number of its episodes that are done.
 func Run(ctx context.Context, c Config, progress func(workload string, done, total int)) (Report, error) {
-	out := Report{Factor: c.Factor}
+	out := Report{factor: c.Factor}
 	known, err := Workloads(c.Dir)
 	if err != nil {
 		return out, err
@@ -101,28 +102,30 @@ func Run(ctx context.Context, c Config, progress func(workload string, done, tot
 		if err != nil {
 			return out, err
 		}
-		out.Comparisons, out.Bounds = append(out.Comparisons, r), append(out.Bounds, bounds)
+		out.comparisons = append(out.comparisons, r)
+		out.bounds = append(out.bounds, bounds)
 	}
 	return out, nil
 }
 
-// boundsOf are the bounds of the episodes' arrivals, by seed.
+// boundsOf returns the upper bound of each seed's arrivals.
 func boundsOf(nodes []openb.Node, pods []openb.Pod, c Config) (out []float64, err error) {
 	for _, seed := range c.Seeds {
 		arrivals, err := openb.Inflate(pods, c.Factor, openb.GPUMilli(nodes), seed)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Bound(nodes, arrivals))
+		out = append(out, bound(nodes, arrivals))
 	}
 	return out, nil
 }
 
+// scenario returns the scenario of a workload.
 func scenario(workload string, o sim.OpenB) (eval.Scenario, error) {
 	if o.Factor <= 0 {
-		return eval.Scenario{}, errors.New("the factor must be over 0; as published it is 1.3")
+		return eval.Scenario{}, errors.New("the factor must be over 0; the published runs use 1.3")
 	}
-	pack, err := objective.Parse("pack") // there has to be one; no policy here looks at it
+	pack, err := objective.Parse("pack") // a scenario needs an objective; the policies here ignore it
 	if err != nil {
 		return eval.Scenario{}, err
 	}
