@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/workload/cleanup"
@@ -50,14 +51,14 @@ func cleanCluster(c *ucli.Context) error {
 	r := &removal{
 		scope: cleanup.Scope{Run: c.String("run"), Namespace: c.String("namespace")}, dryRun: c.Bool("dry-run"), yes: c.Bool("yes"),
 		format: c.String("output"), timeout: c.Duration("timeout"),
-		in: c.App.Reader, out: c.App.Writer, err: c.App.ErrWriter, interactive: cli.IsTerminal(os.Stdin), terminal: onTerminal(),
+		in: c.App.Reader, out: c.App.Writer, err: c.App.ErrWriter, interactive: cli.IsTerminal(os.Stdin), terminal: progress.OnTerminal(),
 	}
 	if err := r.validate(); err != nil {
 		return err
 	}
 	var closer io.Closer
 	var err error
-	if r.log, closer, err = cli.Log(c, "cleancluster", onTerminal()); err != nil {
+	if r.log, closer, err = cli.Log(c, "cleancluster", progress.OnTerminal()); err != nil {
 		return err
 	}
 	defer closer.Close()
@@ -126,9 +127,9 @@ func (r *removal) run(ctx context.Context) error {
 	start := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, r.timeout, fmt.Errorf("not done after --timeout %v", r.timeout))
 	defer cancel()
-	view := newProgressView(r.err, r.terminal, r.log)
-	found.Namespaces, err = r.cleaner.RemoveAll(ctx, r.scope, view.cleanup)
-	view.close()
+	view := progress.New(r.err, r.terminal, r.log)
+	found.Namespaces, err = r.cleaner.RemoveAll(ctx, r.scope, showCleanup(view))
+	view.Close()
 	if err != nil {
 		return err
 	}
@@ -176,4 +177,9 @@ func (r *removal) reportKept(namespaces []cleanup.Namespace) {
 			fmt.Fprintf(r.err, "namespace %s is kept: %s\n", n.Name, n.Keep)
 		}
 	}
+}
+
+// showCleanup returns a function that shows how far a removal is.
+func showCleanup(view *progress.Bar) func(cleanup.Progress) {
+	return func(p cleanup.Progress) { view.Show(p.Done, p.Phase(), p.String()) }
 }

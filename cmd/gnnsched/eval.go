@@ -1,17 +1,23 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/contender"
+	"gnnsched/scheduler/eval/figure"
 )
 
 func evalCommand() *ucli.Command {
@@ -42,7 +48,7 @@ func evalCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "print-scenario", Usage: "print the file of the scenario `NAME` and do nothing else"},
 			&ucli.IntFlag{Name: "seeds", Value: 10, Usage: "`NUMBER` of episodes for each policy"},
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the first episode; the others follow it"},
-			&ucli.StringSliceFlag{Name: "policies", Usage: "`NAMES`, the baseline first; default: " + strings.Join(policyNames(), ",")},
+			&ucli.StringSliceFlag{Name: "policies", Usage: "`NAMES`, the baseline first; default: " + strings.Join(contender.Names(), ",")},
 			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "also a network from a `FILE`, or a table or linear weights from one in .json; NAME=FILE says what tables call it; repeatable"},
 			&ucli.StringSliceFlag{Name: "threshold", Usage: "exit with 99 unless the `CONDITION` holds; repeatable"},
 			&ucli.StringFlag{Name: "plot", Usage: "also draw a figure of each scenario into the `DIRECTORY`, as SVG"},
@@ -127,24 +133,24 @@ func evaluationOf(c *ucli.Context) (e evaluation, err error) {
 		return e, exit.Usagef("--seeds %d is outside 1 to 100000", n)
 	}
 	e.seeds = eval.Seeds(c.Uint64("seed"), n)
-	if e.scenarios, err = chosenScenarios(c.StringSlice("scenario")); err != nil {
+	if e.scenarios, err = scenarios(c.StringSlice("scenario")); err != nil {
 		return e, err
 	}
-	if e.contenders, err = chosenPolicies(c.StringSlice("policies"), c.StringSlice("checkpoint")); err != nil {
+	if e.contenders, err = contender.List(c.StringSlice("policies"), c.StringSlice("checkpoint")); err != nil {
 		return e, err
 	}
-	e.thresholds, err = chosenThresholds(c.StringSlice("threshold"), e.scenarios, e.contenders)
+	e.thresholds, err = eval.ChooseThresholds(c.StringSlice("threshold"), e.scenarios, e.contenders)
 	return e, err
 }
 
 // compare runs every scenario, which can take long, and shows how far it is.
 func (e evaluation) compare(c *ucli.Context) ([]*eval.Comparison, error) {
 	view := evalProgress(c)
-	defer view.close()
+	defer view.Close()
 	var out []*eval.Comparison
 	for i, s := range e.scenarios {
 		r, err := eval.Compare(c.Context, s, e.contenders, e.seeds, func(done, total int) {
-			view.show((float64(i)+float64(done)/float64(total))/float64(len(e.scenarios)), s.Name, fmt.Sprintf("%s: %d of %d episodes", s.Name, done, total))
+			view.Show((float64(i)+float64(done)/float64(total))/float64(len(e.scenarios)), s.Name, fmt.Sprintf("%s: %d of %d episodes", s.Name, done, total))
 		})
 		if err != nil {
 			return nil, err
@@ -158,73 +164,82 @@ func (e evaluation) compare(c *ucli.Context) ([]*eval.Comparison, error) {
 }
 
 // evalProgress shows how far it is: in place on a terminal, as lines on stderr elsewhere.
-func evalProgress(c *ucli.Context) *progressView {
+func evalProgress(c *ucli.Context) *progress.Bar {
 	log := zerolog.New(zerolog.ConsoleWriter{Out: c.App.ErrWriter, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}})
-	if onTerminal() {
+	if progress.OnTerminal() {
 		log = zerolog.Nop()
 	}
-	return newProgressView(c.App.ErrWriter, onTerminal(), log)
+	return progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
 }
 
-// chosenScenarios are the built-in ones of names and patterns, and those of files.
-func chosenScenarios(arguments []string) ([]eval.Scenario, error) {
-	if len(arguments) == 0 {
-		arguments = eval.Default
-	}
-	var out []eval.Scenario
-	from := map[string]string{}
-	for _, a := range arguments {
-		scenarios, err := scenariosOf(a)
-		if err != nil {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--scenario: %w", err), "gnnsched eval --print-scenario NAME shows what such a file looks like")
-		}
-		for _, s := range scenarios {
-			if first, twice := from[s.Name]; twice {
-				return nil, exit.Usagef("--scenario: %s is there twice, from %s and from %s", s.Name, first, a)
-			}
-			from[s.Name] = a
-			out = append(out, s)
-		}
-	}
-	return out, nil
-}
-
-func scenariosOf(argument string) ([]eval.Scenario, error) {
-	if !strings.HasSuffix(argument, ".yaml") && !strings.HasSuffix(argument, ".yml") && !strings.ContainsRune(argument, os.PathSeparator) {
-		return eval.Select(argument)
-	}
-	data, err := os.ReadFile(argument)
+// scenarios reads the values of --scenario.
+func scenarios(arguments []string) ([]eval.Scenario, error) {
+	all, err := eval.ChooseScenarios(arguments)
 	if err != nil {
-		return nil, err
+		return nil, exit.New(exit.Usage, fmt.Errorf("--scenario: %w", err), "gnnsched eval --print-scenario NAME shows the format of a file")
 	}
-	return eval.Read(argument, data)
+	return all, nil
 }
 
-// chosenThresholds reads the flags, and checks before hours of work that every threshold can
-// be judged.
-func chosenThresholds(texts []string, scenarios []eval.Scenario, contenders []eval.Contender) ([]eval.Threshold, error) {
-	var policies []string
-	for _, x := range contenders {
-		policies = append(policies, x.Name)
+var evalFormats = []string{"table", "markdown", "csv", "json"}
+
+func (e evaluation) write(w io.Writer, comparisons []*eval.Comparison) error {
+	switch e.format {
+	case "json":
+		out := json.NewEncoder(w)
+		out.SetIndent("", "  ")
+		return out.Encode(comparisons)
+	case "csv":
+		return eval.WriteCSV(w, comparisons)
 	}
-	var out []eval.Threshold
-	for _, text := range texts {
-		t, err := eval.ParseThreshold(text)
+	for _, r := range comparisons {
+		write := r.WriteSummary
+		switch {
+		case e.format == "markdown":
+			write = r.WriteMarkdown
+		case e.all:
+			write = r.WriteTable
+		}
+		if err := write(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// draw writes a figure of each comparison into the directory of --plot.
+func (e evaluation) draw(comparisons []*eval.Comparison) error {
+	if e.plots == "" {
+		return nil
+	}
+	if err := os.MkdirAll(e.plots, 0o755); err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("--plot: %w", err), "choose a directory that you can write to")
+	}
+	for _, r := range comparisons {
+		svg, err := figure.SVG(r)
 		if err != nil {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%w", err), "for example 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'")
+			return err
 		}
-		if !slices.ContainsFunc(scenarios, func(s eval.Scenario) bool { return t.Concerns(s.Name) }) {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--threshold %q: none of the scenarios is meant", t),
-				`before the colon stands a scenario; a policy's name with a colon in it stands in double quotes, as in "greedy:pack".cost`)
+		if err := os.WriteFile(filepath.Join(e.plots, r.Scenario.Name+".svg"), svg, 0o644); err != nil {
+			return exit.New(exit.Usage, fmt.Errorf("--plot: %w", err), "choose a directory that you can write to")
 		}
-		out = append(out, t)
 	}
-	for _, s := range scenarios {
-		for _, t := range s.Judged(out) {
-			if err := t.Needs(s.Takers(policies)); err != nil {
-				return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s: %w", s.Name, err), "add the policy with --policies or --checkpoint NAME=FILE")
+	return nil
+}
+
+// missed is the error of the thresholds that do not hold.
+func missed(comparisons []*eval.Comparison) error {
+	var lines []string
+	judged := 0
+	for _, r := range comparisons {
+		for _, v := range r.Verdicts {
+			if judged++; !v.Pass {
+				lines = append(lines, "\n  "+r.Scenario.Name+": "+v.String())
 			}
 		}
 	}
-	return out, nil
+	if len(lines) == 0 {
+		return nil
+	}
+	return exit.New(exit.Gate, fmt.Errorf("%d of %d thresholds missed:%s", len(lines), judged, strings.Join(lines, "")), "")
 }

@@ -13,6 +13,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/published"
 )
 
@@ -129,7 +130,7 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 	if len(names) == 0 {
 		names = published.Policies
 	}
-	cfg.Contenders, err = chosenPolicies(names, c.StringSlice("checkpoint"))
+	cfg.Contenders, err = contender.List(names, c.StringSlice("checkpoint"))
 	for i := range cfg.Contenders {
 		if ties != ownTies {
 			cfg.Contenders[i].RandomTies = ties == randomTies
@@ -140,10 +141,10 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 
 func compareOpenB(c *ucli.Context, cfg published.Config) (published.Report, error) {
 	view := evalProgress(c)
-	defer view.close()
+	defer view.Close()
 	return published.Run(c.Context, cfg, func(workload string, done, total int) {
 		before := float64(slices.Index(cfg.Workloads, workload))
-		view.show((before+float64(done)/float64(total))/float64(len(cfg.Workloads)), workload, fmt.Sprintf("%s: %d of %d episodes", workload, done, total))
+		view.Show((before+float64(done)/float64(total))/float64(len(cfg.Workloads)), workload, fmt.Sprintf("%s: %d of %d episodes", workload, done, total))
 	})
 }
 

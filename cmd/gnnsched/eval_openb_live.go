@@ -12,6 +12,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/published"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/tracerun"
@@ -23,11 +24,11 @@ func liveOpenBPolicies() []string {
 	shipped := checkpoint.ShippedFor(checkpoint.GPUGraph)
 	switch {
 	case slices.Contains(shipped, "gpu-gnn"):
-		return []string{"gpu-gnn", kubernetes}
+		return []string{"gpu-gnn", contender.Kubernetes}
 	case len(shipped) > 0:
-		return []string{shipped[0], kubernetes}
+		return []string{shipped[0], contender.Kubernetes}
 	}
-	return []string{"fgd", kubernetes}
+	return []string{"fgd", contender.Kubernetes}
 }
 
 // runOpenBLive replays one pod list on a cluster of its own.
@@ -51,19 +52,19 @@ func runOpenBLive(c *ucli.Context, format string) error {
 	defer closer.Close()
 	cfg.Log = log
 	view := evalProgress(c)
-	defer view.close()
+	defer view.Close()
 	phase := ""
 	cfg.Progress = func(done float64, text string) {
 		if done == 0 {
 			phase = text
 		}
-		view.show(done, phase, text)
+		view.Show(done, phase, text)
 	}
 	report, err := tracerun.Run(c.Context, cfg)
 	if err != nil {
 		return err
 	}
-	view.close()
+	view.Close()
 	if format == "json" {
 		out := json.NewEncoder(c.App.Writer)
 		out.SetIndent("", "  ")
@@ -106,7 +107,7 @@ func liveOpenBConfig(c *ucli.Context, format string) (tracerun.Config, error) {
 			return out, fmt.Errorf("find the trace: %w", err)
 		}
 	}
-	if out.Contenders, err = profiles(simulated.Contenders, c.StringSlice("checkpoint")); err != nil {
+	if out.Contenders, err = contender.WithProfiles(simulated.Contenders, c.StringSlice("checkpoint")); err != nil {
 		return out, err
 	}
 	program, err := kwokcluster(c.String("kwokcluster"))

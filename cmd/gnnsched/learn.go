@@ -46,7 +46,7 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (prepare func(
 	}
 	start, fresh, err := flags.Start(c, p.Checkpoint, p.Variant)
 	if hinted := new(exit.Error); err != nil && !errors.As(err, &hinted) {
-		err = checkCheckpoint(p.Checkpoint)
+		_, err = server.LoadCheckpoint(p.Checkpoint)
 	}
 	if err != nil {
 		return nil, err

@@ -4,7 +4,10 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,4 +50,15 @@ func app(name string) *ucli.App {
 			return ucli.ShowAppHelp(c)
 		},
 	}
+}
+
+// clusterError gives exit code 3 to a failed request to the API server. It is for errors after
+// the first successful request.
+func clusterError(err error) error {
+	var known *exit.Error
+	var request *url.Error // what every failed HTTP request ends in
+	if err == nil || errors.As(err, &known) || !errors.As(err, &request) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return exit.New(exit.Unreachable, err, "the cluster answered before; is it still up? `kwokcluster status` tells")
 }

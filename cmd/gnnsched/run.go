@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -230,7 +229,7 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 		return cfg, exit.New(exit.Usage, err, "see --help")
 	}
 	if path := c.String("checkpoint"); path != "" && !c.Bool("learn") { // which may begin a new one
-		return cfg, checkCheckpoint(path)
+		_, err = server.LoadCheckpoint(path)
 	}
 	return cfg, nil
 }
@@ -287,19 +286,6 @@ func chosenProfile(c *ucli.Context, variant string) (server.Profile, error) {
 		p.SchedulerName = c.String("scheduler-name")
 	}
 	return p, nil
-}
-
-func checkCheckpoint(path string) error {
-	_, err := checkpoint.Load(path)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, fs.ErrNotExist):
-		return exit.New(exit.Checkpoint, err, "train one with gnntrain, or leave --checkpoint out for the one that the program carries")
-	case errors.Is(err, checkpoint.ErrSchema):
-		return exit.New(exit.Checkpoint, err, "train it again with this version's gnntrain")
-	}
-	return exit.New(exit.Checkpoint, err, "the file is damaged: copy it again, or train it again with gnntrain")
 }
 
 func parseBlend(items []string) (map[string]int32, error) {

@@ -9,6 +9,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
@@ -100,7 +101,7 @@ func runSim(c *ucli.Context) error {
 		}
 		return printPlan(c, plan, driver.Room{})
 	}
-	log, closer, err := cli.Log(c, "runsim", onTerminal())
+	log, closer, err := cli.Log(c, "runsim", progress.OnTerminal())
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func runSim(c *ucli.Context) error {
 	}
 	s := &simulation{
 		seed: source.Seed(), csv: csv, format: c.String("output"), cleanup: c.Bool("cleanup"),
-		terminal: onTerminal(), out: c.App.Writer, err: c.App.ErrWriter, log: log,
+		terminal: progress.OnTerminal(), out: c.App.Writer, err: c.App.ErrWriter, log: log,
 		config: driver.Config{
 			Client: client, Cleaner: cleaner, Plan: plan, Room: room, Log: log,
 			SchedulerName: c.String("scheduler-name"), Namespace: c.String("namespace"), RunID: run, Image: c.String("image"),

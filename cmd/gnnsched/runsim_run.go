@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/exit"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
@@ -42,14 +43,14 @@ func (s *simulation) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	view := newProgressView(s.err, s.terminal, s.log)
+	view := progress.New(s.err, s.terminal, s.log)
 	s.config.Progress = func(p driver.Progress) {
-		view.show(p.Done, fmt.Sprint(p.Fill, p.Phase), p.String())
+		view.Show(p.Done, fmt.Sprint(p.Fill, p.Phase), p.String())
 	}
 	s.log.Info().Str("run", s.config.RunID).Str("scheduler", s.config.SchedulerName).Str("namespace", s.config.Namespace).
 		Int("nodes", s.config.Room.Nodes).Stringer("load", s.config.Room.Load()).Msg("deploying")
 	sum, err := driver.Run(ctx, s.config)
-	view.close()
+	view.Close()
 	if file != nil {
 		if cerr := file.Close(); cerr != nil {
 			err = errors.Join(err, fmt.Errorf("close the CSV: %w", cerr))
@@ -96,8 +97,8 @@ func (s *simulation) after(ctx context.Context, sum driver.Summary) error {
 	// A run that is to leave nothing leaves nothing after Ctrl-C too; a second one ends us.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupWithin)
 	defer cancel()
-	view := newProgressView(s.err, s.terminal, s.log)
-	defer view.close()
-	_, err := s.config.Cleaner.RemoveAll(ctx, cleanup.Scope{Run: s.config.RunID, Namespace: s.config.Namespace}, view.cleanup)
+	view := progress.New(s.err, s.terminal, s.log)
+	defer view.Close()
+	_, err := s.config.Cleaner.RemoveAll(ctx, cleanup.Scope{Run: s.config.RunID, Namespace: s.config.Namespace}, showCleanup(view))
 	return err
 }

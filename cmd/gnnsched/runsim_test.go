@@ -265,25 +265,6 @@ func TestSimulationRefusesAnUnwritableCSV(t *testing.T) {
 	}
 }
 
-// On a terminal, progress is one line that fits; elsewhere, a change of phase is a line.
-func TestProgressView(t *testing.T) {
-	var screen, lines bytes.Buffer
-	v := newProgressView(&screen, true, zerolog.New(&lines))
-	for range 3 {
-		v.show(0.5, "a", strings.Repeat("long ", 100))
-	}
-	v.show(1, "b", "short")
-	v.close()
-	for drawn := range strings.SplitSeq(screen.String(), "\r") {
-		if len([]rune(drawn)) > 100 { // 80 columns and the codes that draw over the line
-			t.Errorf("too wide: %q", drawn)
-		}
-	}
-	if strings.Contains(screen.String(), "\n") || strings.Count(lines.String(), "\n") != 2 {
-		t.Errorf("screen %q, lines %q", screen.String(), lines.String())
-	}
-}
-
 // A trace becomes pods that come and go.
 func TestTraceDryRun(t *testing.T) {
 	away(t)

@@ -60,18 +60,18 @@ func runTune(c *ucli.Context) error {
 	if c.NArg() > 0 {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
 	}
-	scenarios, err := chosenScenarios([]string{c.String("scenario")})
+	found, err := scenarios([]string{c.String("scenario")})
 	if err != nil {
 		return err
 	}
-	if len(scenarios) != 1 {
-		return exit.Usagef("--scenario %s holds %d scenarios, want one", c.String("scenario"), len(scenarios))
+	if len(found) != 1 {
+		return exit.Usagef("--scenario %s holds %d scenarios, want one", c.String("scenario"), len(found))
 	}
 	switch m := c.String("method"); m {
 	case linearMethod:
-		return tuneLinear(c, scenarios[0])
+		return tuneLinear(c, found[0])
 	case tabularMethod:
-		return tuneTabular(c, scenarios[0])
+		return tuneTabular(c, found[0])
 	default:
 		return exit.Usagef("--method %s is not known: choose %s or %s", m, linearMethod, tabularMethod)
 	}

@@ -11,6 +11,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/contender"
 	tuning "gnnsched/scheduler/learn/linear"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
@@ -83,7 +84,7 @@ func tuner(c *ucli.Context, s eval.Scenario) (*tuning.Linear, error) {
 // heldOut judges a policy beside the default scoring on workloads that tuning did not see.
 func heldOut(c *ucli.Context, s eval.Scenario, p *linear.Policy, episodes int) (*linear.HeldOut, error) {
 	fmt.Fprintf(c.App.ErrWriter, "judging on %d other episodes\n", episodes)
-	base, err := namedPolicy(kubernetes)
+	base, err := contender.Named(contender.Kubernetes)
 	if err != nil {
 		return nil, err
 	}

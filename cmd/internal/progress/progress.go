@@ -1,0 +1,78 @@
+// Package progress shows how far a long command is: a bar that is drawn in place on a terminal,
+// and a log line now and then elsewhere.
+package progress
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"gnnsched/internal/cli"
+)
+
+// Bar is the progress of one command. It also writes log lines while it is drawn, for the log
+// file.
+type Bar struct {
+	bar   *progressbar.ProgressBar // nil if nothing is drawn
+	width int                      // columns for the text beside the bar
+	log   zerolog.Logger
+	phase string
+	next  time.Time // of the next line in the same phase
+}
+
+const (
+	steps = 1000            // of the bar
+	pause = 5 * time.Second // between two lines of the same phase
+)
+
+// OnTerminal tells whether standard error is a terminal on which a bar can be drawn.
+func OnTerminal() bool { return cli.IsTerminal(os.Stderr) && os.Getenv("TERM") != "dumb" }
+
+// New returns a bar that is drawn on w if terminal is true.
+func New(w io.Writer, terminal bool, log zerolog.Logger) *Bar {
+	b := &Bar{log: log}
+	if terminal {
+		const width = 10
+		columns, _, err := term.GetSize(int(os.Stderr.Fd()))
+		if err != nil || columns <= 0 {
+			columns = 80
+		}
+		b.width = max(columns-width-12, 10) // a line that wraps could not be drawn over
+		b.bar = progressbar.NewOptions(steps, progressbar.OptionSetWriter(w), progressbar.OptionSetWidth(width),
+			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true))
+	}
+	return b
+}
+
+// Show says which fraction of the job is done, from 0 to 1. It logs the text if the phase is a
+// new one or the last line is old.
+func (b *Bar) Show(done float64, phase, text string) {
+	if b.bar != nil {
+		b.bar.Describe(truncate(text, b.width))
+		// The last step is left to Close, because a full bar ends itself.
+		_ = b.bar.Set(min(int(done*steps), steps-1)) // fails only past its end
+	}
+	if now := time.Now(); phase != b.phase || now.After(b.next) {
+		b.phase, b.next = phase, now.Add(pause)
+		b.log.Info().Msg(text)
+	}
+}
+
+// Close wipes the bar off the terminal.
+func (b *Bar) Close() {
+	if b.bar != nil {
+		_ = b.bar.Finish() // fails only if the terminal is gone
+	}
+}
+
+// truncate cuts text to a number of columns.
+func truncate(text string, columns int) string {
+	if r := []rune(text); len(r) > columns {
+		return string(r[:columns-1]) + "…"
+	}
+	return text
+}

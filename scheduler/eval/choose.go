@@ -1,0 +1,75 @@
+package eval
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"gnnsched/internal/exit"
+)
+
+// ChooseScenarios returns the built-in scenarios that match the names and patterns, and those in
+// the files. No arguments mean [Default]. A scenario must not be chosen twice.
+func ChooseScenarios(arguments []string) ([]Scenario, error) {
+	if len(arguments) == 0 {
+		arguments = Default
+	}
+	var out []Scenario
+	from := map[string]string{}
+	for _, a := range arguments {
+		scenarios, err := scenariosOf(a)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range scenarios {
+			if first, twice := from[s.Name]; twice {
+				return nil, fmt.Errorf("%s is there twice, from %s and from %s", s.Name, first, a)
+			}
+			from[s.Name] = a
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// scenariosOf reads a file, or selects by name or pattern.
+func scenariosOf(argument string) ([]Scenario, error) {
+	if !strings.HasSuffix(argument, ".yaml") && !strings.HasSuffix(argument, ".yml") && !strings.ContainsRune(argument, os.PathSeparator) {
+		return Select(argument)
+	}
+	data, err := os.ReadFile(argument)
+	if err != nil {
+		return nil, err
+	}
+	return Read(argument, data)
+}
+
+// ChooseThresholds parses thresholds, and checks that the comparison will be able to judge each
+// of them: that its scenario is chosen, and that its policies take part.
+func ChooseThresholds(texts []string, scenarios []Scenario, contenders []Contender) ([]Threshold, error) {
+	var policies []string
+	for _, x := range contenders {
+		policies = append(policies, x.Name)
+	}
+	var out []Threshold
+	for _, text := range texts {
+		t, err := ParseThreshold(text)
+		if err != nil {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%w", err), "for example 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'")
+		}
+		if !slices.ContainsFunc(scenarios, func(s Scenario) bool { return t.Concerns(s.Name) }) {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--threshold %q: none of the scenarios is meant", t),
+				`before the colon stands a scenario; a policy's name with a colon in it stands in double quotes, as in "greedy:pack".cost`)
+		}
+		out = append(out, t)
+	}
+	for _, s := range scenarios {
+		for _, t := range s.Judged(out) {
+			if err := t.Needs(s.Takers(policies)); err != nil {
+				return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s: %w", s.Name, err), "add the policy with --policies or --checkpoint NAME=FILE")
+			}
+		}
+	}
+	return out, nil
+}

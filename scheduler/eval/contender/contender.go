@@ -1,0 +1,135 @@
+package contender
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/learn/tabular"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/linear"
+	"gnnsched/scheduler/policy/neural"
+	"gnnsched/scheduler/server"
+)
+
+// Names lists the policies for any cluster: the heuristics, then the shipped networks. The first
+// one is the usual baseline.
+func Names() []string {
+	return append(heuristic.Names(), checkpoint.ShippedFor(checkpoint.ClusterGraph)...)
+}
+
+// gpuNames lists the policies for clusters with GPUs.
+func gpuNames() []string {
+	return append(heuristic.GPUNames(), checkpoint.ShippedFor(checkpoint.GPUGraph)...)
+}
+
+// List returns the policies with the given names, Names if there are none, and those in the
+// files; a file is given as FILE or NAME=FILE. No two of them have the same name.
+func List(names, files []string) ([]eval.Contender, error) {
+	if len(names) == 0 {
+		names = Names()
+	}
+	var out []eval.Contender
+	for _, n := range names {
+		x, err := Named(n)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, x)
+	}
+	for _, f := range files {
+		x, err := load(f)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, x)
+	}
+	seen := map[string]bool{eval.Optimum: true} // scenarios give this name to their optimum
+	for _, x := range out {
+		if seen[x.Name] {
+			return nil, exit.New(exit.Usage, fmt.Errorf("two policies are called %q", x.Name), "give the checkpoint a name: --checkpoint NAME=FILE")
+		}
+		seen[x.Name] = true
+	}
+	return out, nil
+}
+
+// Named returns the heuristic or the shipped network with that name.
+func Named(name string) (eval.Contender, error) {
+	h, err := heuristic.Find(name)
+	switch {
+	case err == nil:
+		return eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, nil
+	case strings.Contains(name, ":"): // greedy:OBJECTIVE or linear:FILE; err says what is wrong with it
+		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: %w", err), "")
+	}
+	if !slices.Contains(checkpoint.ShippedNames(), name) {
+		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: no policy is called %q; there are %s", name, strings.Join(append(Names(), gpuNames()...), ", ")),
+			"add a network of your own with --checkpoint")
+	}
+	c, err := checkpoint.Shipped(name)
+	if err != nil {
+		return eval.Contender{}, exit.New(exit.Checkpoint, err, "train one with gnntrain and give it with --checkpoint")
+	}
+	return network(name, c)
+}
+
+// load reads a policy from a file. The argument is NAME=FILE, or FILE alone, which is then named
+// after its base name. A file whose name ends in .json holds a table or linear weights, any
+// other a checkpoint of a network.
+func load(argument string) (eval.Contender, error) {
+	name, path := splitArgument(argument)
+	if filepath.Ext(path) == ".json" {
+		return tableOrLinear(name, path)
+	}
+	c, err := server.LoadCheckpoint(path)
+	if err != nil {
+		return eval.Contender{}, err
+	}
+	return network(name, c)
+}
+
+// splitArgument splits NAME=FILE.
+func splitArgument(argument string) (name, path string) {
+	if name, path, given := strings.Cut(argument, "="); given {
+		return name, path
+	}
+	return strings.TrimSuffix(filepath.Base(argument), filepath.Ext(argument)), argument
+}
+
+// tableOrLinear reads a tabular agent or a linear policy. Episodes can share one: neither keeps
+// anything from one to the next.
+func tableOrLinear(name, path string) (eval.Contender, error) {
+	table, notTable := tabular.Load(path)
+	if notTable == nil {
+		return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return table }, RandomTies: true}, nil
+	}
+	weights, notLinear := linear.Load(path)
+	if notLinear == nil {
+		return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return weights }}, nil
+	}
+	return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("it is neither a table nor linear weights: %w", errors.Join(notTable, notLinear)), "")
+}
+
+// network makes a policy of a checkpoint.
+func network(name string, c *checkpoint.Checkpoint) (eval.Contender, error) {
+	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
+		net, err := infer.NewGPU(c)
+		if err != nil {
+			return eval.Contender{}, exit.New(exit.Checkpoint, err, "")
+		}
+		return eval.Contender{Name: name, New: func(s policy.Setting) policy.Policy { return neural.NewGPU(name, net, s.Typical) }}, nil
+	}
+	net, err := infer.New(c)
+	if err != nil {
+		return eval.Contender{}, exit.New(exit.Checkpoint, err, "")
+	}
+	return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return neural.New(name, net) }}, nil
+}

@@ -1,0 +1,54 @@
+package contender
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/agreement"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/linear"
+	"gnnsched/scheduler/server"
+)
+
+// Kubernetes is the policy that scores as kube-scheduler does. On a cluster, kube-scheduler's own
+// default profile takes its place.
+const Kubernetes = "kube-scheduler"
+
+// WithProfiles gives every contender the scheduler profile that decides the same way on a
+// cluster. files are the ones that [List] got.
+func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Contender, error) {
+	var out []agreement.Contender
+	for _, x := range contenders {
+		p := server.Profile{SchedulerName: x.Name}
+		_, notHeuristic := heuristic.Find(x.Name)
+		switch {
+		case x.Name == Kubernetes:
+			p.Variant = server.DefaultProfile
+		case notHeuristic == nil:
+			p.Policy = x.Name
+		case slices.Contains(checkpoint.ShippedNames(), x.Name):
+			p.Variant = x.Name
+		}
+		out = append(out, agreement.Contender{Contender: x, Profile: p})
+	}
+	for _, f := range files {
+		name, path := splitArgument(f)
+		file, err := filepath.Abs(path)
+		if err != nil {
+			return nil, fmt.Errorf("find %s: %w", path, err)
+		}
+		p := server.Profile{SchedulerName: name, Checkpoint: file, Variant: server.Variants[0]} // any variant: the file says what the network is
+		if filepath.Ext(path) == ".json" {
+			p = server.Profile{SchedulerName: name, Policy: heuristic.FromWeights(file)}
+			if _, err := linear.Load(file); err != nil {
+				return nil, exit.Usagef("--checkpoint %s: --live is for networks, heuristics and linear weights, which have a scheduler profile; a table has none", f)
+			}
+		}
+		out[slices.IndexFunc(out, func(x agreement.Contender) bool { return x.Name == name })].Profile = p
+	}
+	return out, nil
+}

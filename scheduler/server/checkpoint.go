@@ -1,0 +1,24 @@
+package server
+
+import (
+	"errors"
+	"io/fs"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/exit"
+)
+
+// LoadCheckpoint reads the weights of a network from a file. Its errors have exit code 5 and say
+// what to do.
+func LoadCheckpoint(path string) (*checkpoint.Checkpoint, error) {
+	c, err := checkpoint.Load(path)
+	switch {
+	case err == nil:
+		return c, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, exit.New(exit.Checkpoint, err, "train one with gnntrain, or leave --checkpoint out to use the one in the program")
+	case errors.Is(err, checkpoint.ErrSchema):
+		return nil, exit.New(exit.Checkpoint, err, "train it again with this version's gnntrain")
+	}
+	return nil, exit.New(exit.Checkpoint, err, "the file is damaged: copy it again, or train it again with gnntrain")
+}
