@@ -1,18 +1,13 @@
 package main
 
 import (
-	"context"
-	"crypto/tls"
-	"fmt"
-	"io"
-	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/server"
 )
 
 func healthcheckCommand() *ucli.Command {
@@ -36,34 +31,7 @@ func healthcheckCommand() *ucli.Command {
 			if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 				return exit.Usagef("--url %q is not an http or https URL", c.String("url"))
 			}
-			return healthy(c.Context, u, c.Duration("timeout"), c.App.Writer)
+			return server.CheckHealth(c.Context, u, c.Duration("timeout"), c.App.Writer)
 		},
 	}
-}
-
-// healthy writes the answer to out, and returns an error with exit code 3 unless it is 200.
-func healthy(ctx context.Context, u *url.URL, timeout time.Duration, out io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return exit.New(exit.Usage, err, "")
-	}
-	client := http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
-	}}
-	response, err := client.Do(request)
-	if err != nil {
-		return exit.New(exit.Unreachable, fmt.Errorf("no scheduler answers: %w", err), "is it running, with this port? see rungnn --port")
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
-	if err != nil {
-		return exit.New(exit.Unreachable, fmt.Errorf("read the scheduler's answer: %w", err), "")
-	}
-	if response.StatusCode != http.StatusOK {
-		return exit.New(exit.Unreachable, fmt.Errorf("the scheduler says %s: %s", response.Status, strings.TrimSpace(string(body))), "its log says why")
-	}
-	fmt.Fprintln(out, strings.TrimSpace(string(body)))
-	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// learnExamples are the examples' lines about learning.
+// learnExamples are lines of the help.
 func learnExamples(variant string) string {
 	more := "--init-epsi 0.2 --learning-rate 0.0005"
 	if learn.Architecture(variant, 0).Head == checkpoint.ActorCritic {
@@ -29,9 +29,23 @@ func learnExamples(variant string) string {
 		line("--learn --hidden-layers 32 "+more, "from nothing")
 }
 
-// learning makes a profile learn if the flags say so. prepare, if not nil, writes the weights
-// to start from, where there are none yet; it is to be called before the scheduler runs.
-func learning(c *ucli.Context, p *server.Profile, variant string) (prepare func() error, err error) {
+// initialWeights are weights that a learning scheduler starts from, in a file that does not exist
+// yet.
+type initialWeights struct {
+	checkpoint *checkpoint.Checkpoint
+	file       string
+}
+
+func (w initialWeights) save() error {
+	if err := w.checkpoint.Save(w.file); err != nil {
+		return exit.New(exit.Usage, err, "choose a place that you can write to with --checkpoint")
+	}
+	return nil
+}
+
+// learning makes a profile learn if the flags say so. It returns the weights to save before the
+// scheduler starts, or nil if their file exists.
+func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeights, error) {
 	if err := flags.CheckScheduler(c, variant); err != nil || !c.Bool(flags.Learn) {
 		return nil, err
 	}
@@ -40,7 +54,7 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (prepare func(
 	}
 	if p.Checkpoint == "" {
 		if c.String("log-dir") == "" {
-			return nil, exit.New(exit.Usage, errors.New("--learn has nowhere to keep what is learned"), "name a file with --checkpoint")
+			return nil, exit.New(exit.Usage, errors.New("--learn has no file to write the weights to"), "name one with --checkpoint")
 		}
 		p.Checkpoint = filepath.Join(c.String("log-dir"), "run"+p.Variant+"-learned.safetensors")
 	}
@@ -54,18 +68,13 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (prepare func(
 	if err := setLearn(c, p, start.Manifest.Objective); err != nil || !fresh {
 		return nil, err
 	}
-	return func() error {
-		if err := start.Save(p.Checkpoint); err != nil {
-			return exit.New(exit.Usage, err, "choose a place that you can write to with --checkpoint")
-		}
-		return nil
-	}, nil
+	return &initialWeights{start, p.Checkpoint}, nil
 }
 
-// setLearn fills in what the plugin is told about learning.
+// setLearn fills in the profile's arguments about learning.
 func setLearn(c *ucli.Context, p *server.Profile, objective string) (err error) {
 	p.Learn = &plugin.LearnArgs{Objective: objective, InitEpsilon: c.Float64("init-epsi"), EpsilonDecay: c.Float64("epsi-decay"), FinalEpsilon: c.Float64("final-epsi")}
-	if !c.IsSet("final-epsi") { // an actor-critic has none of these, and its flags give zeros
+	if !c.IsSet("final-epsi") { // the actor-critic has none of these flags, which then read 0
 		p.Learn.FinalEpsilon = min(p.Learn.FinalEpsilon, p.Learn.InitEpsilon)
 	}
 	if p.Learn.Trainer, err = trainerCommand(c, p); err != nil {
@@ -77,7 +86,7 @@ func setLearn(c *ucli.Context, p *server.Profile, objective string) (err error) 
 	return nil
 }
 
-// trainerCommand is how to start gnntrain.
+// trainerCommand returns the command line of the trainer that the scheduler starts.
 func trainerCommand(c *ucli.Context, p *server.Profile) ([]string, error) {
 	program, err := findTrainer()
 	if err != nil {
@@ -90,8 +99,8 @@ func trainerCommand(c *ucli.Context, p *server.Profile) ([]string, error) {
 	return append(out, flags.TrainerArguments(c, p.Variant)...), nil
 }
 
-// findTrainer looks for gnntrain beside this program, whatever name that was called by, and
-// in PATH.
+// findTrainer looks for gnntrain in the directory of this program, following links, and then in
+// PATH.
 func findTrainer() (string, error) {
 	if self, err := os.Executable(); err == nil {
 		if real, err := filepath.EvalSymlinks(self); err == nil {

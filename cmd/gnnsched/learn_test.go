@@ -138,7 +138,7 @@ func TestLearnRefuses(t *testing.T) {
 		{"rungnn --learn --guard-scenario nope", exit.Usage, "nope"},
 		{"rungnn --learn --critic-learning-rate 0.002", exit.Usage, "runacgnn or runacdqn"},
 		{"rungnn --learn --policy best-fit", exit.Usage, "policy best-fit is a heuristic"},
-		{"rungnn --learn --profiles gnn,dqn", exit.Usage, "--learn is about one scheduler"},
+		{"rungnn --learn --profiles gnn,dqn", exit.Usage, "--learn describes one scheduler"},
 		{"rungnn --learn --config f", exit.Usage, "exclude each other"},
 		{"rungnn --init-epsi 1", exit.Usage, "add --learn"},
 		{"rungnn --profiles gnn --gamma 0.5", exit.Usage, "add --learn"},

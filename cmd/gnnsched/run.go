@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
@@ -83,12 +81,12 @@ func runScheduler(c *ucli.Context, variant string) error {
 	if c.NArg() > 0 {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
 	}
-	want, err := wanted(c, variant)
+	r, err := readRequest(c, variant)
 	if err != nil {
 		return err
 	}
 	if c.Bool("print-config") {
-		y, err := want.yaml(want.target.Kubeconfig)
+		y, err := r.config.YAMLFor(r.target.Kubeconfig)
 		if err == nil {
 			_, err = c.App.Writer.Write(y)
 		}
@@ -99,51 +97,50 @@ func runScheduler(c *ucli.Context, variant string) error {
 		return err
 	}
 	defer closer.Close()
-	_, rest, err := want.target.Connect(c.Context)
+	_, rest, err := r.target.Connect(c.Context)
 	if err != nil {
 		return err
 	}
-	if want.prepare != nil {
-		if err := want.prepare(); err != nil {
+	if r.initial != nil {
+		if err := r.initial.save(); err != nil {
 			return err
 		}
 	}
-	file, remove, err := want.write()
+	file, remove, err := server.WriteTemporary(r.config, r.target)
 	if err != nil {
 		return err
 	}
 	defer remove()
-	for _, v := range want.unshipped {
+	for _, v := range r.withoutWeights {
 		log.Warn().Str("profile", v).Msg("no checkpoint is shipped for this variant: upstream's scores decide; train one with gnntrain, name it with --checkpoint")
 	}
 	endpoint := server.Endpoint{Address: c.String("bind-address"), Port: c.Int("port")}
 	err = server.Run(c.Context, file, endpoint, func() {
-		remove() // they hold credentials and have been read; losing the lease ends the process here and now
-		log.Info().Strs("schedulers", want.names).Str("cluster", rest.Host).Int("port", endpoint.Port).Msg("scheduling; Ctrl-C stops")
+		remove() // now, because a scheduler that loses its lease exits without running deferred calls
+		log.Info().Strs("schedulers", r.config.SchedulerNames()).Str("cluster", rest.Host).Int("port", endpoint.Port).Msg("scheduling; Ctrl-C stops")
 	})
 	if err == nil && c.Context.Err() != nil {
 		log.Info().Msg("stopped")
-		return nil // a scheduler runs until it is told to stop: that is its success
+		return nil // a scheduler that ran until it was told to stop succeeded
 	}
 	return err
 }
 
-// request is what the flags ask for: our configuration, or the user's file.
+// request is what the flags ask for.
 type request struct {
-	target    kubeconfig.Target
-	names     []string     // that pods choose the schedulers by
-	unshipped []string     // of these, those without weights
-	prepare   func() error // what must be done before the scheduler runs; nil for nothing
-	yaml      func(kubeconfig string) ([]byte, error)
+	target         kubeconfig.Target
+	config         server.Configuration // made from the flags, or read from the file of --config
+	withoutWeights []string             // names of the schedulers whose network has no weights
+	initial        *initialWeights      // to be saved before the scheduler starts; nil for none
 }
 
-// fileInstead are the flags that say what a configuration file says too.
-var fileInstead = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect"}, flags.SchedulerNames()...)
+// configFlags have a counterpart in the file of --config, and cannot be given together with it.
+var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect"}, flags.SchedulerNames()...)
 
-func wanted(c *ucli.Context, variant string) (request, error) {
+func readRequest(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}
 	if path := c.String("config"); path != "" {
-		for _, name := range fileInstead {
+		for _, name := range configFlags {
 			if c.IsSet(name) {
 				return r, exit.New(exit.Usage, fmt.Errorf("--%s and --config exclude each other", name), "write it into the file")
 			}
@@ -155,57 +152,22 @@ func wanted(c *ucli.Context, variant string) (request, error) {
 		if r.target.Kubeconfig == "" {
 			r.target.Kubeconfig = f.Kubeconfig()
 		}
-		r.names, r.yaml = f.SchedulerNames(), f.YAML
+		r.config = f
 		return r, nil
 	}
 	cfg, err := schedulerConfig(c, variant)
 	if err != nil {
 		return r, err
 	}
-	if r.prepare, err = learning(c, &cfg.Profiles[0], variant); err != nil {
+	if r.initial, err = learning(c, &cfg.Profiles[0], variant); err != nil {
 		return r, err
 	}
-	for _, p := range cfg.Profiles {
-		r.names = append(r.names, p.SchedulerName)
-		if p.Policy == "" && p.Variant != server.DefaultProfile && p.Checkpoint == "" && !slices.Contains(checkpoint.ShippedNames(), p.Variant) {
-			r.unshipped = append(r.unshipped, p.SchedulerName)
-		}
-	}
-	r.yaml = func(kubeconfig string) ([]byte, error) {
-		cfg.Kubeconfig = kubeconfig
-		return cfg.YAML()
-	}
+	r.config, r.withoutWeights = cfg, cfg.WithoutWeights()
 	return r, nil
 }
 
-// write puts the configuration, and a kubeconfig of the target alone, into temporary files
-// for kube-scheduler to read.
-func (r request) write() (path string, remove func(), err error) {
-	kubeconfig, removeKubeconfig, err := r.target.File()
-	if err != nil {
-		return "", nil, err
-	}
-	remove = removeKubeconfig
-	defer func() {
-		if err != nil {
-			remove()
-		}
-	}()
-	y, err := r.yaml(kubeconfig)
-	if err != nil {
-		return "", nil, err
-	}
-	f, err := os.CreateTemp("", "gnnsched-*.yaml")
-	if err != nil {
-		return "", nil, fmt.Errorf("write the scheduler configuration: %w", err)
-	}
-	remove = func() { removeKubeconfig(); os.Remove(f.Name()) }
-	_, err = f.Write(y)
-	return f.Name(), remove, errors.Join(err, f.Close())
-}
-
-// schedulerConfig turns the flags into a configuration and checks the checkpoint, so that a
-// bad one is an error here and not a fallback later.
+// schedulerConfig turns the flags into a configuration. It also reads the checkpoint, because
+// the scheduler would only fall back to upstream's scores if it could not.
 func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	cfg := server.Config{
 		QPS: float32(c.Float64("kube-api-qps")), PercentageOfNodesToScore: int32(c.Int("percentage-of-nodes-to-score")), LeaderElect: c.Bool("leader-elect"),
@@ -214,13 +176,13 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
-	if cfg.Profiles, err = chosenProfiles(c, variant); err != nil {
+	if cfg.Profiles, err = profiles(c, variant); err != nil {
 		return cfg, err
 	}
 	for i := range cfg.Profiles {
 		cfg.Profiles[i].Deadline, cfg.Profiles[i].Blend = c.Duration("deadline"), blend
 		if file := c.String("workload"); file != "" && cfg.Profiles[i].Variant != server.DefaultProfile {
-			if cfg.Profiles[i].Workload, err = readableWorkload(file); err != nil {
+			if cfg.Profiles[i].Workload, err = workloadPath(file); err != nil {
 				return cfg, err
 			}
 		}
@@ -228,34 +190,34 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	if err := cfg.Validate(); err != nil {
 		return cfg, exit.New(exit.Usage, err, "see --help")
 	}
-	if path := c.String("checkpoint"); path != "" && !c.Bool("learn") { // which may begin a new one
+	if path := c.String("checkpoint"); path != "" && !c.Bool("learn") { // with --learn the file need not exist
 		_, err = server.LoadCheckpoint(path)
 	}
-	return cfg, nil
+	return cfg, err
 }
 
-// readableWorkload is the path of a pod list that the scheduler will be able to read.
-func readableWorkload(file string) (string, error) {
+// workloadPath checks that the file is a pod list, and returns its absolute path.
+func workloadPath(file string) (string, error) {
 	if _, err := openb.LoadPods(file); err != nil {
 		return "", exit.New(exit.Usage, fmt.Errorf("--workload: %w", err), "docs/workload.md describes the file")
 	}
-	path, err := filepath.Abs(file) // the configuration may be read from elsewhere
+	path, err := filepath.Abs(file) // the scheduler may run in another directory
 	if err != nil {
 		return "", fmt.Errorf("--workload: %w", err)
 	}
 	return path, nil
 }
 
-// chosenProfiles are those of --profiles, or the one of the other flags.
-func chosenProfiles(c *ucli.Context, variant string) ([]server.Profile, error) {
+// profiles returns the profiles that --profiles names, or the one that the other flags describe.
+func profiles(c *ucli.Context, variant string) ([]server.Profile, error) {
 	names := c.StringSlice("profiles")
 	if len(names) == 0 {
-		p, err := chosenProfile(c, variant)
+		p, err := profile(c, variant)
 		return []server.Profile{p}, err
 	}
 	for _, flag := range []string{"checkpoint", "policy", "scheduler-name", "learn"} {
 		if c.IsSet(flag) {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%s is about one scheduler, --profiles about several", flag), "use --config for both")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s describes one scheduler, --profiles names several", flag), "write a file for --config to have both")
 		}
 	}
 	var out []server.Profile
@@ -269,9 +231,9 @@ func chosenProfiles(c *ucli.Context, variant string) ([]server.Profile, error) {
 	return out, nil
 }
 
-// chosenProfile is the one scheduler of the command: its variant's network, or the heuristic
-// of --policy.
-func chosenProfile(c *ucli.Context, variant string) (server.Profile, error) {
+// profile returns the profile of one scheduler: the network of the variant, or the heuristic of
+// --policy.
+func profile(c *ucli.Context, variant string) (server.Profile, error) {
 	p := server.Profile{SchedulerName: variant, Variant: variant, Checkpoint: c.String("checkpoint")}
 	if name := c.String("policy"); name != "" {
 		if c.IsSet("checkpoint") {

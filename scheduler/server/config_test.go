@@ -148,7 +148,7 @@ func TestReadFile(t *testing.T) {
 		var y []byte
 		f, err := ReadFile(c.path)
 		if err == nil {
-			y, err = f.YAML("/given")
+			y, err = f.YAMLFor("/given")
 		}
 		if c.want == "" {
 			if exit.Code(err) != exit.Usage {

@@ -86,8 +86,8 @@ func (f *File) SchedulerNames() []string {
 	return names
 }
 
-// YAML renders the configuration with the given kubeconfig in place of its own.
-func (f *File) YAML(kubeconfig string) ([]byte, error) {
+// YAMLFor renders the configuration with the given kubeconfig in place of its own.
+func (f *File) YAMLFor(kubeconfig string) ([]byte, error) {
 	k := f.content
 	k.ClientConnection.Kubeconfig = kubeconfig
 	b, err := yaml.Marshal(k)

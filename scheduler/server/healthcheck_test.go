@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"gnnsched/internal/exit"
 )
 
-func TestHealthy(t *testing.T) {
+func TestCheckHealth(t *testing.T) {
 	release := make(chan struct{})
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -48,7 +48,7 @@ func TestHealthy(t *testing.T) {
 				timeout = 50 * time.Millisecond
 			}
 			var out bytes.Buffer
-			err = healthy(t.Context(), u, timeout, &out)
+			err = CheckHealth(t.Context(), u, timeout, &out)
 			if exit.Code(err) != c.code {
 				t.Errorf("exit code %d, want %d (%v)", exit.Code(err), c.code, err)
 			}
