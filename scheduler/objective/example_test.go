@@ -43,3 +43,55 @@ func Example() {
 	fmt.Printf("%s: the first pod raises the cost from %.4f to %.4f\n", mix.Name(), before, tracker.Cost())
 	// Output: idle-gpus,pack=0.5: the first pod raises the cost from 0.0000 to 0.3125
 }
+
+// hotNodes is the share of the nodes with more than 80% of their CPU requested.
+type hotNodes struct{}
+
+func (hotNodes) Name() string { return "hot-nodes" }
+
+func (t hotNodes) Cost(nodes []*cluster.Node) float64 { return t.Track(nodes).Cost() }
+
+func (hotNodes) Track(nodes []*cluster.Node) objective.Tracker {
+	h := &hotTracker{nodes: nodes, hot: make([]bool, len(nodes))}
+	for i := range nodes {
+		h.Update(i)
+	}
+	return h
+}
+
+type hotTracker struct {
+	nodes []*cluster.Node
+	hot   []bool
+	count int
+}
+
+func (h *hotTracker) Update(i int) {
+	n := h.nodes[i]
+	hot := cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU) > 0.8
+	if hot != h.hot[i] {
+		if h.hot[i] = hot; hot {
+			h.count++
+		} else {
+			h.count--
+		}
+	}
+}
+
+func (h *hotTracker) Cost() float64 { return float64(h.count) / float64(max(len(h.nodes), 1)) }
+
+// A term with Track is updated in constant time when a node changes.
+func ExampleTrackable() {
+	var term objective.Trackable = hotNodes{}
+	nodes := []*cluster.Node{
+		{Allocatable: cluster.Resources{MilliCPU: 4000, Pods: 110}, Requested: cluster.Resources{MilliCPU: 3600, Pods: 3}},
+		{Allocatable: cluster.Resources{MilliCPU: 4000, Pods: 110}},
+	}
+	tracker := term.Track(nodes)
+	fmt.Println(tracker.Cost())
+	nodes[0].Requested.MilliCPU = 3000
+	tracker.Update(0)
+	fmt.Println(tracker.Cost())
+	// Output:
+	// 0.5
+	// 0
+}
