@@ -14,7 +14,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/learn"
+	"gnnsched/scheduler/learn/ppo"
 	"gnnsched/scheduler/plugin"
 )
 
@@ -104,7 +104,7 @@ func TestActorCriticLearns(t *testing.T) {
 		t.Errorf("trainer %q, want %q", got, want)
 	}
 	_, help, _ := run(t, "runacgnn", "--help")
-	kind := reflect.TypeFor[learn.PPOConfig]()
+	kind := reflect.TypeFor[ppo.Config]()
 	for i := range kind.NumField() {
 		name := kind.Field(i).Tag.Get("flag")
 		if simulated := name == "envs" || name == "group"; strings.Contains(help, "--"+name+" ") == simulated {

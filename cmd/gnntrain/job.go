@@ -12,6 +12,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/flags"
+	"gnnsched/scheduler/learn/run"
 )
 
 // wanted is the job that file and flags ask for.
@@ -49,19 +50,19 @@ func read(c *ucli.Context) (learn.Job, error) {
 }
 
 // stored is the run to go on with. Its configuration is its own.
-func stored(c *ucli.Context, path string) (*learn.State, learn.Job, error) {
+func stored(c *ucli.Context, path string) (*run.State, learn.Job, error) {
 	for _, name := range append(flags.Names(), "config", "scenario") {
 		if c.IsSet(name) {
 			return nil, learn.Job{}, exit.New(exit.Usage, fmt.Errorf("--%s: a run goes on with the configuration that it began with", name), "leave it out, or start anew without --resume")
 		}
 	}
-	s, err := learn.LoadState(path)
-	if errors.Is(err, learn.ErrNoState) {
+	s, err := run.LoadState(path)
+	if errors.Is(err, run.ErrNoState) {
 		return nil, learn.Job{}, exit.New(exit.Usage, err, "leave --resume out to start anew; --out and --variant say which run is meant")
 	}
 	if err != nil {
 		return nil, learn.Job{}, err
 	}
-	j, err := s.Job()
+	j, err := learn.ResumedJob(s)
 	return s, j, err
 }

@@ -38,7 +38,7 @@ func app() *ucli.App {
 			"   rungnn --checkpoint my.safetensors        # schedules with what was learned",
 		Commands: []*ucli.Command{gpuCommand()},
 		Flags:    slices.Concat(runFlags(), onlineFlags(), flags.All()),
-		Action:   run,
+		Action:   dispatch,
 	}
 }
 
@@ -57,7 +57,7 @@ func runFlags() []ucli.Flag {
 	}
 }
 
-func run(c *ucli.Context) error {
+func dispatch(c *ucli.Context) error {
 	if c.NArg() > 0 {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
 	}

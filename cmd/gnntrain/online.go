@@ -19,6 +19,8 @@ import (
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/flags"
+	"gnnsched/scheduler/learn/online"
+	"gnnsched/scheduler/learn/run"
 )
 
 // onlineFlags are what a scheduler that learns (rungnn --learn) starts its trainer with.
@@ -53,17 +55,18 @@ func learnOnline(c *ucli.Context) (err error) {
 	if out == "" {
 		out = c.String("init")
 	}
-	o := learn.Online{
-		Config: job.Config, WaitCost: job.Environment.WaitCost, State: c.String("state"),
-		Guard: learn.Guard{Unscheduled: job.Unscheduled, Tolerance: c.Float64(flags.Tolerance)},
-		Save:  func(k *checkpoint.Checkpoint) error { k.Manifest.Commit = commit; return k.Save(out) },
-		Note:  func(line string) { fmt.Fprintln(os.Stderr, line) },
+	t, err := learn.NewOnlineTrainer(job)
+	if err != nil {
+		return err
 	}
-	if o.State == "" {
-		o.State = out + ".online"
+	t.Save = func(k *checkpoint.Checkpoint) error { k.Manifest.Commit = commit; return k.Save(out) }
+	t.Note = func(line string) { fmt.Fprintln(os.Stderr, line) }
+	if t.State = c.String("state"); t.State == "" {
+		t.State = out + ".online"
 	}
+	t.Guard = online.Guard{Unscheduled: job.Unscheduled, Tolerance: c.Float64(flags.Tolerance)}
 	if n := c.Int(flags.GuardEpisodes); n > 0 {
-		if o.Guard.Held, err = learn.NewHeldOut(job.Evaluation(), n); err != nil {
+		if t.Guard.HeldOut, err = run.NewHeldOut(job.Evaluation(), n); err != nil {
 			return exit.New(exit.Usage, err, fmt.Sprintf("judge networks on another scenario with --%s, or on none with --%s 0", flags.GuardScenario, flags.GuardEpisodes))
 		}
 	}
@@ -75,8 +78,8 @@ func learnOnline(c *ucli.Context) (err error) {
 		defer func() { err = errors.Join(err, report.run.Close()) }()
 		report.run.Rewind(report.before) // what a trainer before us did not get to save is lost
 	}
-	o.Progress = report.progress
-	return o.Learn(r, start)
+	t.Progress = report.progress
+	return t.Learn(r, start)
 }
 
 // onlineStart reads the weights to start from, and their configuration with what the flags
@@ -103,7 +106,7 @@ type onlineReport struct {
 	run    *tensorboard.Run // nil for none
 }
 
-func (r *onlineReport) progress(p learn.OnlineProgress) {
+func (r *onlineReport) progress(p online.Progress) {
 	fmt.Fprintf(os.Stderr, "learned from %d placements (%d are missing, %d another network's) in %d updates: reward %.3f, loss %.4f, held-out score %.4f, %d networks kept back\n",
 		p.Steps, p.Lost, p.Stale, p.Updates, p.Reward, p.Loss, p.Score, p.KeptBack)
 	if r.run == nil {

@@ -11,7 +11,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/cli"
-	"gnnsched/scheduler/learn"
+	"gnnsched/scheduler/learn/run"
 )
 
 // reporter shows progress: a bar on a terminal, a line an evaluation elsewhere.
@@ -19,10 +19,10 @@ type reporter struct {
 	steps     int
 	bar       *progressbar.ProgressBar
 	scrolling bool
-	last      learn.Progress
+	last      run.Progress
 }
 
-func newReporter(c *ucli.Context, steps int, baseline learn.Score) *reporter {
+func newReporter(c *ucli.Context, steps int, baseline run.Score) *reporter {
 	r := &reporter{steps: steps, scrolling: c.Bool("log-scrolling")}
 	fmt.Fprintf(os.Stderr, "default scoring on the held-out workloads: %s\n", figuresOf(baseline))
 	bar := cli.IsTerminal(os.Stderr) && !r.scrolling
@@ -36,7 +36,7 @@ func newReporter(c *ucli.Context, steps int, baseline learn.Score) *reporter {
 	return r
 }
 
-func (r *reporter) progress(p learn.Progress) {
+func (r *reporter) progress(p run.Progress) {
 	r.last = p
 	if r.bar != nil {
 		r.bar.Describe(fmt.Sprintf("%s: return %.2f  loss %.4f  epsilon %.2f  best %.5f", p.Phase, p.Return, p.Loss, p.Epsilon, p.Best))
@@ -47,7 +47,7 @@ func (r *reporter) progress(p learn.Progress) {
 	}
 }
 
-func (r *reporter) evaluated(_ int, s learn.Score) {
+func (r *reporter) evaluated(_ int, s run.Score) {
 	if r.bar != nil {
 		_ = r.bar.Clear()
 	}

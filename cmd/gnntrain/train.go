@@ -19,6 +19,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/learn"
+	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy/heuristic"
 )
 
@@ -43,7 +44,7 @@ func wantedFiles(c *ucli.Context, variant string) files {
 // train is the action without --online.
 func train(c *ucli.Context) (err error) {
 	var job learn.Job
-	var resume *learn.State
+	var resume *run.State
 	if c.Bool("resume") {
 		resume, job, err = stored(c, wantedFiles(c, c.String("variant")).state)
 	} else {
@@ -75,15 +76,15 @@ func train(c *ucli.Context) (err error) {
 }
 
 // firstStep is where a run begins; -1 for a new one.
-func firstStep(s *learn.State) int {
+func firstStep(s *run.State) int {
 	if s == nil {
 		return -1
 	}
 	return s.Step
 }
 
-func learnJob(c *ucli.Context, job learn.Job, resume *learn.State, f files, figures learn.Recorder) error {
-	held, err := learn.NewHeldOut(job.Evaluation(), job.EvaluateSeeds)
+func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f files, figures run.Recorder) error {
+	held, err := run.NewHeldOut(job.Evaluation(), job.EvaluateSeeds)
 	if err != nil {
 		return err
 	}
@@ -98,10 +99,13 @@ func learnJob(c *ucli.Context, job learn.Job, resume *learn.State, f files, figu
 		m["defaultCost"], m["defaultMeanCost"], m["defaultUnscheduled"] = baseline.Cost, baseline.MeanCost, baseline.Unscheduled
 		return k.Save(f.out)
 	}
-	t := learn.Trainer{
-		Job: job, Held: held, State: f.state, Resume: resume, Recorder: figures,
-		Progress: r.progress, Evaluated: r.evaluated, Improved: save,
+	t, err := learn.NewTrainer(job)
+	if err != nil {
+		return err
 	}
+	t.HeldOut, t.Recorder = held, figures
+	t.State, t.Resume = f.state, resume
+	t.Progress, t.Evaluated, t.Improved = r.progress, r.evaluated, save
 	best, score, err := t.Train(c.Context)
 	r.end()
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -119,6 +123,6 @@ func learnJob(c *ucli.Context, job learn.Job, resume *learn.State, f files, figu
 }
 
 // figuresOf is a score in words.
-func figuresOf(s learn.Score) string {
+func figuresOf(s run.Score) string {
 	return fmt.Sprintf("cost %.5f, over time %.5f, %.1f unscheduled", s.Cost, s.MeanCost, s.Unscheduled)
 }

@@ -65,7 +65,10 @@ func TestTrainAndResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tag := range []string{learn.TagReturn, learn.TagPolicyLoss, learn.TagValueLoss, learn.TagEntropy, learn.TagKL, learn.TagCloning, learn.TagEvalCost, learn.TagVariance} {
+	for _, tag := range []string{
+		"charts/episodic_return", "losses/policy_loss", "losses/value_loss", "losses/entropy", "losses/approx_kl",
+		"losses/imitation", "eval/cost", "cluster/variance",
+	} {
 		if !strings.Contains(string(csv), ","+tag+",") {
 			t.Errorf("no %s among the figures", tag)
 		}

@@ -1,10 +1,20 @@
-// Package learn teaches a network to place pods in the simulator: deep Q-learning with
-// experience replay, and proximal policy optimisation, both with a heuristic as their first
-// teacher.
+// Package learn trains networks to place pods: by reinforcement learning in the simulator, with a
+// heuristic as the first teacher.
 //
-// A Job says how and on what; a Trainer runs it: agents act and learn in rounds, held-out
-// workloads judge the network as it goes, the best one is kept, and what a killed run needs to
-// end where it would have ended is stored.
+// A Job says which network learns, by which method and on what. It comes from a YAML file
+// (ReadJob), from defaults (NewJob) or from the checkpoint of a network that is to learn on with a
+// running scheduler (OnlineJob). NewTrainer makes a run of it in the simulator, NewOnlineTrainer one
+// on a scheduler's steps.
 //
-// What touches libtorch carries the build tag torch; the rest is plain Go.
+// The packages below hold what a job is made of:
+//
+//   - run: what all methods share, such as the trainer's loop, environments, reward and teacher;
+//   - dqn, ppo: a method each, with its hyperparameters, updates, agent and online learner;
+//   - online: learning from running schedulers;
+//   - value, linear, tabular: methods with a run of their own, for networks on GPU clusters, weights
+//     of hand-made features, and the tabular baseline;
+//   - flags: hyperparameters as a command's flags.
+//
+// A new method needs a package of its own, a field of Config and a line in Config.methods. What
+// touches libtorch carries the build tag torch; the rest is plain Go.
 package learn

@@ -10,12 +10,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/sim"
 )
 
-// Job is a whole training run: how to learn, and on what. Its YAML form has the fields of Config
-// and the environments, each a sim.Config or, with the field scenario, that of a name, of which
-// further fields replace parts:
+// Job is a whole training run: how to learn, and on what. Its YAML form has the fields of Config and
+// the environments. An environment has the fields of sim.Config. If it has the field scenario too,
+// it is the scenario's, and the other fields replace parts of that:
 //
 //	variant: acgnn
 //	steps: 500000
@@ -23,18 +24,19 @@ import (
 //	environment: {scenario: mixed, load: {min: 0.5, max: 0.95}}
 type Job struct {
 	Config
-	Environment sim.Config  `json:"environment"`       // to learn on
-	HeldOut     *sim.Config `json:"heldOut,omitempty"` // to evaluate on, with other seeds; default: the same
+	Environment sim.Config  `json:"environment"`       // clusters and workloads to learn on
+	HeldOut     *sim.Config `json:"heldOut,omitempty"` // those to evaluate on, with other seeds; nil for the same
 }
 
-// NewJob is how a variant is trained where nobody says otherwise.
+// NewJob returns the default job of a variant.
 func NewJob(variant string) (Job, error) {
 	c, err := Defaults(variant)
 	return Job{Config: c, Environment: BalanceEnv()}, err
 }
 
-// ReadJob decodes a file over the defaults of its variant, or of the given one where it names
-// none. It is strict: an unknown or doubled field, and a value that cannot be, are errors.
+// ReadJob decodes a YAML file. Fields that are not in it are the variant's defaults; variant is the
+// name to use if the file has none. An unknown or repeated field and a value out of range are
+// errors.
 func ReadJob(file string, data []byte, variant string) (Job, error) {
 	j, err := readJob(data, variant)
 	if err == nil {
@@ -84,7 +86,7 @@ func readJob(data []byte, variant string) (Job, error) {
 	return j, nil
 }
 
-// readEnvironment decodes a sim.Config, over that of a scenario where it names one.
+// readEnvironment decodes a sim.Config, over that of a scenario if it names one.
 func readEnvironment(data []byte) (c sim.Config, err error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(data, &fields); err != nil {
@@ -106,7 +108,7 @@ func readEnvironment(data []byte) (c sim.Config, err error) {
 	return c, strict(data, &c)
 }
 
-// over is the configuration of a scenario with some fields replaced.
+// over returns the fields of a scenario's configuration with some of them replaced.
 func over(scenario string, fields map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	c, err := EnvironmentByName(scenario)
 	if err != nil {
@@ -124,28 +126,28 @@ func over(scenario string, fields map[string]json.RawMessage) (map[string]json.R
 	return all, nil
 }
 
-// EnvironmentByName is the cluster and workload of a scenario: TrainingEnv for what
-// gnntrain learns on where nobody says otherwise, or one of package eval's.
+// EnvironmentByName returns the clusters and workloads of a scenario: one of package eval's, or
+// gnntrain's default, whose name is "training".
 func EnvironmentByName(name string) (sim.Config, error) {
-	if name == TrainingEnv {
+	if name == trainingEnv {
 		return BalanceEnv(), nil
 	}
 	s, err := eval.Find(name)
 	if err != nil {
-		return sim.Config{}, fmt.Errorf("%w; and %s, the default", err, TrainingEnv)
+		return sim.Config{}, fmt.Errorf("%w; and %s, the default", err, trainingEnv)
 	}
 	return s.Config, nil
 }
 
-// TrainingEnv is the name of BalanceEnv.
-const TrainingEnv = "training"
+// trainingEnv is the name of BalanceEnv.
+const trainingEnv = "training"
 
 func strict(data []byte, into any) error {
 	faults, err := strictjson.UnmarshalStrict(data, into)
 	return errors.Join(append(faults, err)...)
 }
 
-// Validate reports what is wrong with the job.
+// Validate reports the first fault of the job.
 func (j Job) Validate() error {
 	if err := j.Config.Validate(); err != nil {
 		return err
@@ -153,8 +155,8 @@ func (j Job) Validate() error {
 	if err := j.Environment.Validate(); err != nil {
 		return fmt.Errorf("environment: %w", err)
 	}
-	if i := j.Imitation; i.Share > 0 || i.Coefficient > 0 {
-		if _, err := TeacherByName(i.Teacher); err != nil {
+	if j.Imitation.Taught() {
+		if _, err := run.TeacherByName(j.Imitation.Teacher); err != nil {
 			return err
 		}
 	}
@@ -167,7 +169,7 @@ func (j Job) Validate() error {
 	return nil
 }
 
-// Evaluation is what to evaluate on.
+// Evaluation returns the clusters and workloads to evaluate on.
 func (j Job) Evaluation() sim.Config {
 	if j.HeldOut != nil {
 		return *j.HeldOut
@@ -175,5 +177,5 @@ func (j Job) Evaluation() sim.Config {
 	return j.Environment
 }
 
-// YAML is the file of the job.
+// YAML returns the job as a file that ReadJob reads.
 func (j Job) YAML() ([]byte, error) { return yaml.Marshal(j) }

@@ -36,7 +36,7 @@ func TestReadJob(t *testing.T) {
 
 // What is printed is what is read.
 func TestJobRoundTrip(t *testing.T) {
-	for _, v := range Variants {
+	for _, v := range Variants() {
 		j, err := NewJob(v)
 		if err != nil {
 			t.Fatal(err)
@@ -70,21 +70,6 @@ func TestReadJobRefuses(t *testing.T) {
 	} {
 		if _, err := ReadJob("file.yaml", []byte(text), "gnn"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", text, err, want)
-		}
-	}
-}
-
-func TestTeacherByName(t *testing.T) {
-	if p, err := TeacherByName("best-fit"); err != nil || p.Name() != "best-fit" {
-		t.Error(p, err)
-	}
-	for name, want := range map[string]string{
-		"nobody": "nobody", "nowhere.json": "nowhere.json",
-		"random": "--resume", "round-robin": "--resume", // whose state is not saved
-		"fgd": "gnntrain gpu", "gpu-packing": "gnntrain gpu",
-	} {
-		if _, err := TeacherByName(name); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want one with %q", name, err, want)
 		}
 	}
 }

@@ -3,91 +3,51 @@
 package learn
 
 import (
-	"bytes"
 	"errors"
 	"io"
-	"math/rand/v2"
+	"math"
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/experience"
+	"gnnsched/scheduler/learn/learntest"
+	"gnnsched/scheduler/learn/online"
+	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy/neural"
-	"gnnsched/scheduler/sim"
 )
 
-// onlineStream is what a scheduler that chooses by chance sends of so many placements.
-func onlineStream(t *testing.T, steps int) *bytes.Buffer {
-	t.Helper()
-	env, err := sim.New(smallEnv())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	w, err := experience.NewWriter(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rng, see, number := rand.New(rand.NewPCG(1, 2)), neural.New("sees", plainRandom(t)), uint64(0)
-	for episode := uint64(1); steps > 0; episode++ {
-		if err := env.Reset(episode); err != nil {
-			t.Fatal(err)
-		}
-		number++ // a gap: nobody bootstraps from one episode to the next
-		for ; !env.Done() && steps > 0; steps-- {
-			number++
-			candidates := env.Candidates()
-			s := experience.Step{Number: number, State: see.Graph(env.Snapshot(), env.Pending(), candidates).Clone(), Action: rng.IntN(len(candidates)), Before: env.Cost()}
-			s.After = s.Before - env.Step(s.Action)
-			if err := w.Write(s); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return &b
-}
-
-func onlineShort() Config {
-	c := short(1)
+func onlineShort(t *testing.T) Config {
+	c := short(t, 1)
 	c.Imitation.Share, c.Gamma, c.LearningRate = 0, 0.5, 1e-3
 	return c
 }
 
-func onlineScore(t *testing.T, c *checkpoint.Checkpoint) Score {
+func onlineScore(t *testing.T, c *checkpoint.Checkpoint) run.Score {
 	t.Helper()
-	net, err := infer.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, held := trainer(t, onlineShort())
-	s, err := held.Evaluate(neural.New("x", net), false)
+	_, held := trainer(t, onlineShort(t))
+	s, err := held.Evaluate(neural.New("x", learntest.Network(t, c)), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// What a scheduler does by chance is enough to learn from; and what is saved is saved often,
-// also where the stream ends in the middle of a step.
+// A trainer learns even from random placements. It saves networks often, and also when the stream ends
+// in the middle of a step.
 func TestOnlineLearns(t *testing.T) {
-	c := onlineShort()
-	start := checkpoint.Random(c.architecture(), rand.New(rand.NewPCG(1, 1)))
+	c := onlineShort(t)
+	start := learntest.Weights(c.Architecture(), 1)
 	start.Manifest.Training = map[string]float64{"step": 7, "onlineSteps": 100}
 	before := torch.Live()
 	var saved []*checkpoint.Checkpoint
-	var progress OnlineProgress
-	o := Online{
-		Config: c, Progress: func(p OnlineProgress) { progress = p },
-		Save: func(c *checkpoint.Checkpoint) error { saved = append(saved, c); return c.Validate() },
-	}
+	var progress online.Progress
+	o := onlineTrainer(t, c)
+	o.Progress = func(p online.Progress) { progress = p }
+	o.Save = func(c *checkpoint.Checkpoint) error { saved = append(saved, c); return c.Validate() }
 	b := onlineStream(t, 3000)
 	b.Truncate(b.Len() - 5)
-	r, err := experience.NewReader(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := o.Learn(r, start); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := learnFrom(t, o, b, start); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Fatal(err)
 	}
 	if left := torch.Live() - before; left != 0 {
@@ -108,23 +68,84 @@ func TestOnlineLearns(t *testing.T) {
 	}
 }
 
-// After a gap in the numbers no transition reaches over it.
-func TestOnlineGaps(t *testing.T) {
-	g := episodeGraph(t)
-	c := onlineShort()
-	c.DQN.NStep, c.Reward = 2, Reward{Kind: PlacementReward, Scale: 1 / float64(g.Nodes())}
-	d := &onlineDQN{config: c, replay: NewReplay(10, 0)}
-	o := Online{Config: c, learner: d}
-	for _, n := range []uint64{1, 2, 3, 5, 6, 8, 9, 10} {
-		if err := o.take(experience.Step{Number: n, State: g, Before: float64(n)}); err != nil {
-			t.Fatal(err)
-		}
+func onlinePPOConfig(t *testing.T, variant string) Config {
+	t.Helper()
+	c := tiny(t, variant)
+	c.Hidden, c.Gamma, c.LearningRate, c.BatchSize, c.Imitation, c.Reward.Kind = 16, 0, 3e-3, 64, run.Imitation{}, run.PlacementReward
+	c.PPO.Envs, c.PPO.Group, c.PPO.Rollout, c.PPO.TargetKL = 1, 1, 128, 0
+	return c
+}
+
+// PPO learns from the steps of each network that the scheduler is given, whenever it loads it, and not
+// from those of another network.
+func TestOnlinePPOLearns(t *testing.T) {
+	for _, variant := range []string{"acgnn", "acdqn"} {
+		t.Run(variant, func(t *testing.T) {
+			c := onlinePPOConfig(t, variant)
+			start := learntest.Weights(c.Architecture(), 1)
+			before, saved := torch.Live(), 0
+			const steps, lag = 12_000, 20
+			scheduler := newWorking(t, start, steps, lag)
+			var progress online.Progress
+			o := onlineTrainer(t, c)
+			o.Progress = func(p online.Progress) { progress = p }
+			o.Save = func(c *checkpoint.Checkpoint) error { saved++; return scheduler.save(c) }
+			if err := learnFrom(t, o, scheduler, start); err != nil {
+				t.Fatal(err)
+			}
+			if left := torch.Live() - before; left != 0 {
+				t.Errorf("%d tensors are left over", left)
+			}
+			if stale := progress.Stale; progress.Steps < steps-128-lag-1 || saved < steps/(128+lag+20) || stale < saved*lag || stale > saved*(lag+2) {
+				t.Errorf("saved %d times, %+v", saved, progress)
+			}
+			last := scheduler.acting
+			if scheduler.next != nil {
+				last = scheduler.next
+			}
+			untrained, learned := onlineScore(t, start), onlineScore(t, last)
+			t.Logf("untrained %v, learned %v, %+v", untrained, learned, progress)
+			if learned.Cost > 0.8*untrained.Cost {
+				t.Errorf("untrained %v, learned %v", untrained, learned)
+			}
+		})
 	}
-	var returns []float64
-	for _, tr := range d.replay.transitions[:d.replay.Len()] {
-		returns = append(returns, tr.Return)
+}
+
+// In the trainer's network, the scheduler's choices have the probabilities that the scheduler recorded.
+func TestOnlinePPOTakesTheRecordedProbabilities(t *testing.T) {
+	c := onlinePPOConfig(t, "acgnn")
+	c.PPO.Epochs, c.BatchSize = 1, 128 // one batch, before any step of the optimiser
+	start := learntest.Weights(c.Architecture(), 1)
+	scheduler := newWorking(t, start, 1000, 3)
+	worst, updates := 0.0, 0
+	o := onlineTrainer(t, c)
+	o.Save = scheduler.save
+	o.Progress = func(p online.Progress) { worst, updates = max(worst, math.Abs(p.Figures["approx_kl"])), p.Updates }
+	if err := learnFrom(t, o, scheduler, start); err != nil {
+		t.Fatal(err)
 	}
-	if len(returns) != 2 || returns[0] != 1+0.5*2 || returns[1] != 8+0.5*9 || o.count.Lost != 2 {
-		t.Errorf("returns %v, %d lost", returns, o.count.Lost)
+	if updates < 4 || worst > 1e-9 {
+		t.Errorf("after %d updates the divergence was %v at most", updates, worst)
 	}
+}
+
+// onlineTrainer returns a run on a scheduler's steps.
+func onlineTrainer(t *testing.T, c Config) *online.Trainer {
+	t.Helper()
+	o, err := NewOnlineTrainer(Job{Config: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// learnFrom runs a trainer on a stream.
+func learnFrom(t *testing.T, o *online.Trainer, stream io.Reader, start *checkpoint.Checkpoint) error {
+	t.Helper()
+	r, err := experience.NewReader(stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.Learn(r, start)
 }

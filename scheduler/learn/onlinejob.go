@@ -5,25 +5,30 @@ import (
 	"fmt"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/objective"
 )
 
-// OnlineJob is the run that c came from, to go on with on a scheduler's stream: how to learn, what a
-// pod that waits costs (Environment.WaitCost), and on what to judge a network before the scheduler
-// gets it (Evaluation). It has no teacher, and the learning rates that the run ended with,
-// or of a network that none has trained those that one begins with; its other schedules stand still
-// where they began. Where c does not say, it is the variant's default, for the
-// checkpoint's objective.
+// OnlineJob returns the job with which the network of c continues to learn from a running scheduler:
+// the job of its training, with changes. What its manifest does not say has the variant's default
+// and the checkpoint's objective.
+//
+// There is no teacher. A trained network's learning rates are those at the end of its training, and
+// an untrained one's those at the start. All other schedules stay at their first value.
+// Environment.WaitCost is the penalty for a pod that has to wait. On Evaluation, every network is
+// judged before the scheduler gets it.
+//
+// A network of a GPU cluster is an error.
 func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	a := c.Manifest.Architecture
 	if a.Graph != checkpoint.ClusterGraph {
-		return Job{}, fmt.Errorf("a network of the graph %q does not learn while it schedules, only those of whole clusters do", a.Graph)
+		return Job{}, fmt.Errorf("a network that reads the graph %q cannot learn from a running scheduler; only those that read whole clusters can", a.Graph)
 	}
 	j, err := NewJob(onlineVariant(a))
 	if err != nil {
 		return j, err
 	}
-	if o, err := objective.Parse(c.Manifest.Objective); err == nil { // an untrained one has none
+	if o, err := objective.Parse(c.Manifest.Objective); err == nil { // a network of random weights has none
 		j.Environment.Objective = o
 	}
 	variant := j.Variant
@@ -32,17 +37,18 @@ func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 			return j, fmt.Errorf("training configuration in the checkpoint: %w", err)
 		}
 	}
-	j.Variant, j.Hidden, j.Imitation = variant, a.Hidden, Imitation{}
+	j.Variant, j.Hidden, j.Imitation = variant, a.Hidden, run.Imitation{}
 	if _, trained := c.Manifest.Training["step"]; trained {
-		falls := j.learningRate(j.Steps) / j.LearningRate
+		falls := j.LearningRateAt(j.Steps) / j.LearningRate
 		for _, rate := range []*float64{&j.LearningRate, &j.PPO.ActorLearningRate, &j.PPO.CriticLearningRate} {
 			*rate *= falls
 		}
 	}
-	j.PPO.Envs, j.PPO.Group = 1, 1 // the cluster
+	j.PPO.Envs, j.PPO.Group = 1, 1 // simulated clusters have no part in it
 	return j, nil
 }
 
+// onlineVariant returns the variant with a network's encoder and head.
 func onlineVariant(a checkpoint.Architecture) string {
 	variant := "dqn"
 	if a.Encoder == checkpoint.GNN {

@@ -9,10 +9,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/learn/learntest"
 )
 
-// A network goes on as it was trained, on one cluster, with the rates that training ended with; what
-// it does not say is the variant's default.
+// A network continues with the job of its training, with the learning rates at its end. What its
+// manifest does not say has the variant's default.
 func TestOnlineJob(t *testing.T) {
 	training := map[string]float64{"step": 7}
 	made := func(a checkpoint.Architecture, objective, config string) Job {
@@ -36,17 +37,17 @@ func TestOnlineJob(t *testing.T) {
 
 	device := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.Linear, Head: checkpoint.DQN, Hidden: 8}
 	if _, err := OnlineJob(&checkpoint.Checkpoint{Manifest: checkpoint.Manifest{Architecture: device}}); err == nil {
-		t.Error("a network of GPU devices is to learn")
+		t.Error("a network that reads GPU devices has a job")
 	}
 	training = nil
 	if j = made(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 16}, "none", "{}"); j.LearningRate != 2e-3 {
-		t.Errorf("a network that begins from nothing learns with %v", j.LearningRate)
+		t.Errorf("an untrained network learns with the rate %v", j.LearningRate)
 	}
 	trained, err := NewJob("acdqn")
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := smallEnv()
+	held := learntest.Env()
 	trained.Environment.WaitCost, trained.HeldOut = 0.07, &held
 	text, err := json.Marshal(trained)
 	if err != nil {

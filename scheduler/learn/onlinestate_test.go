@@ -11,11 +11,16 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/experience"
+	"gnnsched/scheduler/learn/learntest"
+	"gnnsched/scheduler/learn/online"
+	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/policy/neural"
 )
 
-// halves are two streams of a scheduler, which was started anew in between, and one of both with a gap
-// in place of that.
+// halves returns the streams of a scheduler before and after it was started again, and one stream of
+// both with a gap in between.
 func halves(t *testing.T) (first, second, both *bytes.Buffer) {
 	t.Helper()
 	all, err := experience.NewReader(onlineStream(t, 800))
@@ -49,32 +54,31 @@ func halves(t *testing.T) (first, second, both *bytes.Buffer) {
 	return out[0], out[1], out[2]
 }
 
-// learned learns from a stream and returns the last network saved, as a file.
-func learned(t *testing.T, o Online, stream *bytes.Buffer, start *checkpoint.Checkpoint) (last *checkpoint.Checkpoint, notes string) {
+// learned learns from a stream, with a state file if one is named, and returns the last network saved
+// and the notes.
+func learned(t *testing.T, state string, stream *bytes.Buffer, start *checkpoint.Checkpoint) (last *checkpoint.Checkpoint, notes string) {
 	t.Helper()
-	o.Config = onlineShort()
-	o.Config.DQN.TargetUpdateFrequency = 30
+	c := onlineShort(t)
+	c.DQN.TargetUpdateFrequency = 30
+	o := onlineTrainer(t, c)
+	o.State = state
 	o.Save = func(c *checkpoint.Checkpoint) error { last = c; return nil }
 	o.Note = func(line string) { notes += line + "\n" }
-	r, err := experience.NewReader(stream)
-	if err == nil {
-		err = o.Learn(r, start)
-	}
-	if err != nil {
+	if err := learnFrom(t, o, stream, start); err != nil {
 		t.Fatal(err)
 	}
 	return last, notes
 }
 
-// A trainer that goes on from a stored state learns what one without a break would have: memory,
+// A trainer that continues from a state file learns what one without a break would have: memory,
 // optimiser, target network and random numbers are as they were.
-func TestOnlineGoesOn(t *testing.T) {
-	start := checkpoint.Random(onlineShort().architecture(), rand.New(rand.NewPCG(1, 1)))
+func TestOnlineResumes(t *testing.T) {
+	start := learntest.Weights(onlineShort(t).Architecture(), 1)
 	first, second, both := halves(t)
-	want, _ := learned(t, Online{}, both, start)
+	want, _ := learned(t, "", both, start)
 	state := filepath.Join(t.TempDir(), "state")
-	half, _ := learned(t, Online{State: state}, first, start)
-	got, notes := learned(t, Online{State: state}, second, half)
+	half, _ := learned(t, state, first, start)
+	got, notes := learned(t, state, second, half)
 	if got.Fingerprint() != want.Fingerprint() {
 		t.Errorf("broken, learning ended elsewhere: %s", notes)
 	}
@@ -83,18 +87,18 @@ func TestOnlineGoesOn(t *testing.T) {
 	}
 
 	_, second, _ = halves(t)
-	without, _ := learned(t, Online{}, second, half)
+	without, _ := learned(t, "", second, half)
 	if without.Fingerprint() == want.Fingerprint() {
 		t.Error("the state makes no difference")
 	}
 }
 
-// A state of no use is no error, and is said to be.
-func TestOnlineStateOfNoUse(t *testing.T) {
-	start := checkpoint.Random(onlineShort().architecture(), rand.New(rand.NewPCG(1, 1)))
+// A state file that cannot be used is no error; a note says so.
+func TestOnlineUselessState(t *testing.T) {
+	start := learntest.Weights(onlineShort(t).Architecture(), 1)
 	first, _, _ := halves(t)
 	state := filepath.Join(t.TempDir(), "state")
-	learned(t, Online{State: state}, first, start)
+	learned(t, state, first, start)
 	whole, err := os.ReadFile(state)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +108,7 @@ func TestOnlineStateOfNoUse(t *testing.T) {
 		start *checkpoint.Checkpoint
 		want  string
 	}{
-		"of another network": {whole, checkpoint.Random(onlineShort().architecture(), rand.New(rand.NewPCG(2, 2))), "another network"},
+		"of another network": {whole, learntest.Weights(onlineShort(t).Architecture(), 2), "another network"},
 		"cut off":            {whole[:len(whole)/2], start, "of no use"},
 		"something else":     {[]byte("hello"), start, "of no use"},
 		"as it should be":    {whole, start, "goes on from"},
@@ -113,93 +117,79 @@ func TestOnlineStateOfNoUse(t *testing.T) {
 			t.Fatal(err)
 		}
 		first, _, _ := halves(t)
-		if _, notes := learned(t, Online{State: state}, first, c.start); !strings.Contains(notes, c.want) {
+		if _, notes := learned(t, state, first, c.start); !strings.Contains(notes, c.want) {
 			t.Errorf("%s: %q", name, notes)
 		}
 	}
 }
 
-// What is stored of a memory is its latest, as much as there is room for, with its priorities.
-func TestNewest(t *testing.T) {
-	r, g := NewReplay(5, 1), episodeGraph(t)
-	for i := range 8 {
-		r.Add(Transition{State: g.Clone(), Action: i})
-	}
-	r.Prioritise([]int{0, 1, 2, 3, 4}, []float32{5, 6, 7, 3, 4}) // as their actions
-	for room, want := range map[int][]int{0: nil, 2: {6, 7}, 5: {3, 4, 5, 6, 7}, 9: {3, 4, 5, 6, 7}} {
-		n := r.newest(room*size(g) + size(g)/2)
-		var got []int
-		for i, t := range n.transitions[:n.Len()] {
-			got = append(got, t.Action)
-			if p := n.tree[len(n.tree)/2+i]; p < float64(t.Action) || p > float64(t.Action)+0.01 {
-				got = append(got, -1)
-			}
-		}
-		if len(got) != len(want) || len(got) > 0 && (got[0] != want[0] || got[len(got)-1] != 7) {
-			t.Errorf("room for %d: %v, want %v", room, got, want)
-		}
-	}
-}
-
-// Learning that goes wrong does not reach the scheduler, and goes back to what did last.
+// A network that learning has ruined does not reach the scheduler, and learning reverts to the last
+// one that did.
 func TestOnlineKeepsBadNetworksBack(t *testing.T) {
-	good, _ := learned(t, Online{}, onlineStream(t, 1500), checkpoint.Random(onlineShort().architecture(), rand.New(rand.NewPCG(1, 1))))
-	held, err := NewHeldOut(smallEnv(), 4)
+	good, _ := learned(t, "", onlineStream(t, 1500), learntest.Weights(onlineShort(t).Architecture(), 1))
+	held, err := run.NewHeldOut(learntest.Env(), 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := onlineShort()
+	c := onlineShort(t)
 	c.LearningRate, c.ClipNorm = 0.5, 1e6 // which ruins any network
 	var saved []*checkpoint.Checkpoint
-	var progress OnlineProgress
-	o := Online{
-		Config: c, Guard: Guard{Held: held, Unscheduled: 1, Tolerance: 0.1}, Note: func(string) {},
-		Save: func(c *checkpoint.Checkpoint) error { saved = append(saved, c); return nil }, Progress: func(p OnlineProgress) { progress = p },
-	}
-	r, err := experience.NewReader(onlineStream(t, 800))
-	if err == nil {
-		err = o.Learn(r, good)
-	}
-	if err != nil {
+	var progress online.Progress
+	o := onlineTrainer(t, c)
+	o.Guard = online.Guard{HeldOut: held, Unscheduled: 1, Tolerance: 0.1}
+	o.Save = func(c *checkpoint.Checkpoint) error { saved = append(saved, c); return nil }
+	o.Progress = func(p online.Progress) { progress = p }
+	if err := learnFrom(t, o, onlineStream(t, 800), good); err != nil {
 		t.Fatal(err)
 	}
 	if progress.KeptBack < 3 {
 		t.Errorf("%d networks were kept back, %d saved", progress.KeptBack, len(saved))
 	}
-	best := total(t, &o.Guard, good)
+	total := func(c *checkpoint.Checkpoint) float64 {
+		s, err := held.Evaluate(neural.New("x", learntest.Network(t, c)), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Total(o.Guard.Unscheduled)
+	}
+	best := total(good)
 	for i, k := range saved {
-		if got := total(t, &o.Guard, k); got > best+o.Guard.Tolerance*o.Guard.Default {
+		if got := total(k); got > best+o.Guard.Tolerance*o.Guard.Default {
 			t.Errorf("network %d, with the score %v, was saved: the best before had %v", i, got, best)
 		}
-		best = min(best, total(t, &o.Guard, k))
+		best = min(best, total(k))
 	}
 }
 
-// After a network that does not pass, both kinds of learner are where they were.
+// Revert brings the learners of both methods back to the network that was kept.
 func TestOnlineReverts(t *testing.T) {
 	for _, variant := range []string{"dqn", "acdqn"} {
 		c := onlinePPOConfig(t, variant)
-		start := checkpoint.Random(c.architecture(), rand.New(rand.NewPCG(1, 1)))
-		o := Online{Config: c}
-		if err := o.begin(start); err != nil {
+		start := learntest.Weights(c.Architecture(), 1)
+		var f run.Figures
+		l, err := c.Method().(online.Method).NewLearner(c.Settings, start, rand.New(rand.NewPCG(1, 2)), &f)
+		if err == nil {
+			err = l.Keep(start)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		defer o.learner.drop()
-		r, err := experience.NewReader(newLive(t, start, 1000, 0))
+		defer l.Drop()
+		r, err := experience.NewReader(newWorking(t, start, 1000, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for n, updates := 0, 0; updates == 0; n++ {
 			s, err := r.Next()
 			if err == nil {
-				updates, err = o.learner.take(s, 1, n > 0)
+				updates, err = l.Take(online.Step{Step: s, Contiguous: n > 0, Reward: 1})
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 		fingerprint := func() uint64 {
-			k, err := o.learner.checkpoint()
+			k, err := l.Checkpoint()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -208,12 +198,18 @@ func TestOnlineReverts(t *testing.T) {
 		if fingerprint() == start.Fingerprint() {
 			t.Fatalf("%s: nothing was learned", variant)
 		}
-		if err := o.learner.revert(); err != nil {
+		if err := l.Revert(); err != nil || fingerprint() != start.Fingerprint() {
+			t.Errorf("%s: not where it was: %v", variant, err)
+		}
+		var file struct {
+			Memory struct{ Moments []torch.Moments }
+		}
+		path := filepath.Join(t.TempDir(), "state")
+		if err := l.Save(path, online.State{}); err != nil {
 			t.Fatal(err)
 		}
-		m, err := o.learner.export()
-		if err != nil || fingerprint() != start.Fingerprint() || m.Moments[0].Steps != 0 {
-			t.Errorf("%s: not where it was: %+v, %v", variant, m.Moments[0], err)
+		if err := run.ReadFile(path, &file); err != nil || file.Memory.Moments[0].Steps != 0 {
+			t.Errorf("%s: the optimiser is not where it was: %+v, %v", variant, file.Memory.Moments, err)
 		}
 	}
 }

@@ -10,23 +10,23 @@ import (
 	"path/filepath"
 	"testing"
 
-	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/learn/run"
 )
 
 // A run that is stopped, and one that is killed after its state was stored, end with the bytes
 // of an unbroken one.
 func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
-	for _, variant := range Variants {
+	for _, variant := range Variants() {
 		t.Run(variant, func(t *testing.T) {
 			c := tiny(t, variant)
 			whole, _ := trainer(t, c)
-			want := finish(t, whole, context.Background())
+			want, _ := finish(t, whole)
 
 			path := filepath.Join(t.TempDir(), "state")
 			ctx, stop := context.WithCancel(context.Background())
 			first, _ := trainer(t, c)
 			first.State = path
-			first.Progress = func(p Progress) {
+			first.Progress = func(p run.Progress) {
 				if p.Step > c.Steps/4 {
 					stop()
 				}
@@ -37,54 +37,36 @@ func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
 			second, _ := trainer(t, c)
 			second.State, second.Resume = path, load(t, path)
 			killed := copyAfterEvaluation(t, second, path)
-			if got := finish(t, second, context.Background()); !bytes.Equal(got, want) {
+			if got, _ := finish(t, second); !bytes.Equal(got, want) {
 				t.Error("stopped and resumed, the run ended elsewhere")
 			}
 			third, _ := trainer(t, c)
 			third.Resume = load(t, killed())
-			if got := finish(t, third, context.Background()); !bytes.Equal(got, want) {
+			if got, _ := finish(t, third); !bytes.Equal(got, want) {
 				t.Error("killed and resumed, the run ended elsewhere")
 			}
 		})
 	}
 }
 
-// tiny is a run of a second or two of any variant.
+// tiny returns the configuration of a run of a second or two.
 func tiny(t *testing.T, variant string) Config {
 	t.Helper()
-	c, err := Defaults(variant)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Hidden, c.Steps, c.BatchSize, c.EvaluateEvery, c.EvaluateSeeds = 8, 1200, 32, 300, 2
+	c := defaults(t, variant)
+	c.Hidden, c.Steps, c.BatchSize = 8, 1200, 32
+	c.EvaluateEvery, c.EvaluateSeeds = 300, 2
 	c.DQN.ReplayBufferSize, c.DQN.NStep = 500, 3
 	c.PPO.Envs, c.PPO.Group, c.PPO.Rollout, c.Imitation.Coefficient = 4, 2, 24, 0.1
 	c.Imitation.Share = 0.4
 	return c
 }
 
-// finish trains to the end and returns the checkpoint file, less what depends on the clock.
-func finish(t *testing.T, tr *Trainer, ctx context.Context) []byte {
-	t.Helper()
-	var last *checkpoint.Checkpoint
-	best, _, err := tr.Train(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	last = best
-	delete(last.Manifest.Training, "seconds")
-	var b bytes.Buffer
-	if err := last.Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
-// copyAfterEvaluation copies the state that the trainer's second evaluation leaves.
-func copyAfterEvaluation(t *testing.T, tr *Trainer, path string) func() string {
+// copyAfterEvaluation makes the trainer copy its state file between the second evaluation and the next,
+// and returns a function that returns the copy's name.
+func copyAfterEvaluation(t *testing.T, tr *run.Trainer, path string) func() string {
 	t.Helper()
 	evaluations, copied := 0, path+".copy"
-	tr.Progress = func(Progress) {
+	tr.Progress = func(run.Progress) {
 		if evaluations == 1 {
 			data, err := os.ReadFile(path)
 			if err == nil {
@@ -95,13 +77,13 @@ func copyAfterEvaluation(t *testing.T, tr *Trainer, path string) func() string {
 			}
 		}
 	}
-	tr.Evaluated = func(int, Score) { evaluations++ }
+	tr.Evaluated = func(int, run.Score) { evaluations++ }
 	return func() string { return copied }
 }
 
-func load(t *testing.T, path string) *State {
+func load(t *testing.T, path string) *run.State {
 	t.Helper()
-	s, err := LoadState(path)
+	s, err := run.LoadState(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,15 +104,15 @@ func TestResumeRefusesAnotherRun(t *testing.T) {
 	other, _ := trainer(t, c)
 	other.Resume = load(t, path)
 	if _, _, err := other.Train(context.Background()); err == nil {
-		t.Error("went on with another configuration")
+		t.Error("resumed with another configuration")
 	}
-	if _, err := LoadState(path + "x"); !errors.Is(err, ErrNoState) {
+	if _, err := run.LoadState(path + "x"); !errors.Is(err, run.ErrNoState) {
 		t.Errorf("error %v", err)
 	}
 	if err := os.WriteFile(path, []byte("no state"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadState(path); err == nil || errors.Is(err, ErrNoState) {
+	if _, err := run.LoadState(path); err == nil || errors.Is(err, run.ErrNoState) {
 		t.Errorf("a broken file gives %v", err)
 	}
 }

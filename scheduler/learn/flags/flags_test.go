@@ -8,11 +8,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gnnsched/scheduler/learn"
+	"gnnsched/scheduler/learn/run"
 )
 
 func apply(t *testing.T, args ...string) learn.Config {
 	t.Helper()
-	c := learn.DefaultConfig()
+	c := defaults("gnn")
 	app := &cli.App{Flags: All(), Action: func(ctx *cli.Context) error { Apply(ctx, &c); return nil }}
 	if err := app.Run(append([]string{"x"}, args...)); err != nil {
 		t.Fatal(err)
@@ -21,17 +22,17 @@ func apply(t *testing.T, args ...string) learn.Config {
 }
 
 func TestApply(t *testing.T) {
-	if c := apply(t); c != learn.DefaultConfig() {
+	if c := apply(t); c != defaults("gnn") {
 		t.Errorf("no flag changed the configuration to %+v", c)
 	}
 	c := apply(t, "--gamma", "0.25", "--replay-buffer-size=777", "--seed", "9", "--reward", "step", "--critic-apart", "--actor-learning-rate", "0.002")
-	if c.Gamma != 0.25 || c.DQN.ReplayBufferSize != 777 || c.Seed != 9 || c.Reward.Kind != learn.StepReward || !c.PPO.CriticApart || c.PPO.ActorLearningRate != 0.002 {
+	if c.Gamma != 0.25 || c.DQN.ReplayBufferSize != 777 || c.Seed != 9 || c.Reward.Kind != run.StepReward || !c.PPO.CriticApart || c.PPO.ActorLearningRate != 0.002 {
 		t.Errorf("%+v", c)
 	}
 	if c := apply(t, "--use-heuristic=false"); c.Imitation.Share != 0 {
 		t.Errorf("%+v", c.Imitation)
 	}
-	if c := apply(t, "--use-heuristic"); c.Imitation != learn.DefaultConfig().Imitation {
+	if c := apply(t, "--use-heuristic"); c.Imitation != defaults("gnn").Imitation {
 		t.Errorf("%+v", c.Imitation)
 	}
 }
@@ -52,7 +53,7 @@ func TestNames(t *testing.T) {
 	if len(slices.Compact(names)) != len(Names()) {
 		t.Error("two hyperparameters share a flag")
 	}
-	all := learn.DefaultConfig()
+	all := defaults("gnn")
 	each(&all, func(name, usage string, v reflect.Value) {
 		if usage == "" {
 			t.Errorf("--%s says nothing of itself", name)

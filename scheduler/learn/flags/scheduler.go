@@ -21,26 +21,21 @@ const (
 	finalEpsilon = "final-epsi"
 )
 
-// The hyperparameters that online learning uses, by the heads that have them. The others are
-// about simulated clusters or about a schedule over a run's steps.
 var (
-	everyHead = []string{"gamma", "learning-rate", "batch-size", "clip-norm", "reward", "reward-scale"}
-	byHead    = map[checkpoint.Head][]string{
-		checkpoint.DQN: {"n-step", "replay-buffer-size", "priority-exponent", "update-frequency", "target-update-frequency"},
-		checkpoint.ActorCritic: {
-			"actor-learning-rate", "critic-learning-rate", "rollout", "epochs", "critic-apart",
-			"gae-lambda", "clip", "value-clip", "value-coefficient", "entropy", "target-kl",
-		},
-	}
+	// everyMethod lists the hyperparameters of all methods that matter in online learning. The
+	// others are about simulated clusters, or about a schedule over a run's steps.
+	everyMethod = []string{"gamma", "learning-rate", "batch-size", "clip-norm", "reward", "reward-scale"}
 	exploration = []string{initEpsilon, epsilonDecay, finalEpsilon}
 )
 
-// The headings of a scheduler's --help.
-const (
-	whileLearning = "with --learn"
-	ofDQN         = "with --learn, of deep Q-learning"
-	ofPPO         = "with --learn, of the actor-critic"
-)
+// whileLearning is the heading in a scheduler's --help.
+const whileLearning = "with --learn"
+
+// method returns the method of a variant.
+func method(variant string) learn.Method { return defaults(variant).Method() }
+
+// ofMethod returns the heading in a scheduler's --help of a method's own flags.
+func ofMethod(variant string) string { return whileLearning + ", of " + method(variant).Name() }
 
 // Scheduler returns the flags about learning of the command that runs a variant: --learn, the
 // exploration of deep Q-learning, and what the trainer takes too.
@@ -51,9 +46,9 @@ func Scheduler(variant string) []cli.Flag {
 	}
 	if head(variant) == checkpoint.DQN {
 		out = append(out,
-			&cli.Float64Flag{Name: initEpsilon, Category: ofDQN, Value: 0.1, Usage: "share of random placements at the start"},
-			&cli.Float64Flag{Name: epsilonDecay, Category: ofDQN, Value: 0.999, Usage: "`FACTOR` on that share after each placement"},
-			&cli.Float64Flag{Name: finalEpsilon, Category: ofDQN, Value: 0.01, Usage: "the share that it does not fall below"})
+			&cli.Float64Flag{Name: initEpsilon, Category: ofMethod(variant), Value: 0.1, Usage: "share of random placements at the start"},
+			&cli.Float64Flag{Name: epsilonDecay, Category: ofMethod(variant), Value: 0.999, Usage: "`FACTOR` on that share after each placement"},
+			&cli.Float64Flag{Name: finalEpsilon, Category: ofMethod(variant), Value: 0.01, Usage: "the share that it does not fall below"})
 	}
 	return append(out, trainer(variant)...)
 }
@@ -61,7 +56,7 @@ func Scheduler(variant string) []cli.Flag {
 // SchedulerNames returns the names of the flags in Scheduler, over all variants.
 func SchedulerNames() []string {
 	var names []string
-	for _, variant := range learn.Variants {
+	for _, variant := range learn.Variants() {
 		for _, f := range Scheduler(variant) {
 			names = append(names, f.Names()[0])
 		}
@@ -127,12 +122,9 @@ func trainer(variant string) []cli.Flag {
 	for _, f := range All() {
 		name, heading := f.Names()[0], whileLearning
 		switch {
-		case slices.Contains(byHead[head(variant)], name):
-			heading = ofDQN
-			if head(variant) == checkpoint.ActorCritic {
-				heading = ofPPO
-			}
-		case !slices.Contains(everyHead, name):
+		case slices.Contains(method(variant).OnlineFlags(), name):
+			heading = ofMethod(variant)
+		case !slices.Contains(everyMethod, name):
 			continue
 		}
 		online(f)
@@ -175,9 +167,9 @@ func online(f cli.Flag) {
 // otherHead returns the names of the hyperparameters that variants of the other head have.
 func otherHead(variant string) []string {
 	if head(variant) == checkpoint.DQN {
-		return byHead[checkpoint.ActorCritic]
+		return method("acgnn").OnlineFlags()
 	}
-	return append(slices.Clone(exploration), byHead[checkpoint.DQN]...)
+	return append(slices.Clone(exploration), method("gnn").OnlineFlags()...)
 }
 
 func head(variant string) checkpoint.Head { return learn.Architecture(variant, 0).Head }

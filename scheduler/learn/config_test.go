@@ -1,0 +1,45 @@
+package learn
+
+import (
+	"math"
+	"testing"
+)
+
+func TestConfigValidate(t *testing.T) {
+	for name, spoil := range map[string]func(*Config){
+		"variant": func(c *Config) { c.Variant = "cnn" },
+		"hidden":  func(c *Config) { c.Hidden = 0 },
+		"seed":    func(c *Config) { c.Seed = 1 << 30 },
+		"gamma":   func(c *Config) { c.Gamma = 1.1 },
+		"NaN":     func(c *Config) { c.LearningRate = math.NaN() },
+		"buffer":  func(c *Config) { c.DQN.ReplayBufferSize = c.BatchSize - 1 },
+	} {
+		c := defaults(t, "gnn")
+		spoil(&c)
+		if c.Validate() == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// The defaults of every variant are valid, and each variant has a method.
+func TestDefaults(t *testing.T) {
+	for _, v := range Variants() {
+		c, err := Defaults(v)
+		if err != nil || c.Validate() != nil || c.Method() == nil {
+			t.Errorf("%s: %v, %v, method %v", v, err, c.Validate(), c.Method())
+		}
+	}
+	if _, err := Defaults("cnn"); err == nil {
+		t.Error("an unknown variant has defaults")
+	}
+}
+
+func defaults(t *testing.T, variant string) Config {
+	t.Helper()
+	c, err := Defaults(variant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

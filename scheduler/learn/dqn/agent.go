@@ -1,0 +1,187 @@
+//go:build torch
+
+package dqn
+
+import (
+	"fmt"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/torch"
+	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/policy"
+)
+
+// syncEvery is how many updates the acting network may lag behind the learning one.
+const syncEvery = 16
+
+// agent acts in one environment and learns from a memory of its transitions.
+type agent struct {
+	config  settings
+	envs    *run.Environments
+	learner *learner
+	memory  *memory
+	queue   nStep
+}
+
+var _ run.Method = Config{}
+
+// Layout implements run.Method: the agent acts in one environment.
+func (Config) Layout() run.Layout { return run.Layout{Count: 1, Group: 1} }
+
+// NewAgent implements run.Method.
+func (c Config) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.Checkpoint) (run.Agent, error) {
+	a := &agent{config: settings{s, c}, envs: e, memory: newMemory(c.ReplayBufferSize, c.PriorityExponent), queue: nStep{n: c.NStep, gamma: s.Gamma}}
+	var err error
+	if a.learner, err = newLearner(a.config, start); err != nil {
+		return nil, err
+	}
+	if err := e.Begin(start); err != nil {
+		a.Drop()
+		return nil, err
+	}
+	return a, nil
+}
+
+// Round implements run.Agent.
+func (a *agent) Round(step, limit int) (int, error) {
+	every := a.config.UpdateFrequency
+	placed := min(syncEvery*every, limit)
+	enough := max(a.config.BatchSize, a.config.ReplayBufferSize/20)
+	for i := range placed {
+		if err := a.place(step + i); err != nil {
+			return 0, err
+		}
+		if (step+i+1)%every == 0 && a.memory.size >= enough {
+			if err := a.update(step + i + 1); err != nil {
+				return 0, err
+			}
+		}
+	}
+	c, err := a.Checkpoint()
+	if err != nil {
+		return 0, err
+	}
+	return placed, a.envs.Follow(c)
+}
+
+func (a *agent) update(step int) error {
+	u, err := a.learner.update(a.memory, a.envs.Rand, step)
+	if err != nil {
+		return err
+	}
+	f := a.envs.Figures
+	f.Add(tagTDLoss, u.loss)
+	f.Add(run.TagNorm, u.norm)
+	f.Add(tagQ, u.q)
+	if u.margin > 0 {
+		f.Add(tagMargin, u.margin)
+	}
+	f.Add(run.TagLearningRate, a.config.LearningRateAt(step))
+	return nil
+}
+
+// place makes one placement: the network's, the teacher's or a random one.
+func (a *agent) place(step int) error {
+	env := a.envs.All[0]
+	env.Observe()
+	state := env.CopyState()
+	if t, ok := a.queue.ready(state); ok {
+		a.memory.add(t)
+	}
+	action, teacher, err := a.choose(env, step)
+	if err != nil {
+		return err
+	}
+	a.queue.begin(state, action, teacher)
+	reward, last := env.Step(action)
+	a.queue.reward(reward)
+	if last {
+		a.queue.end(a.memory.add)
+		return env.Begin()
+	}
+	return nil
+}
+
+// choose returns the action to take and the teacher's choice, which is -1 if the step needs none.
+func (a *agent) choose(env *run.Environment, step int) (action, teacher int, err error) {
+	share, epsilon := a.config.TeacherShare(step), a.config.epsilon(step)
+	teacher = -1
+	if a.config.marginWeight(step) > 0 || share > 0 {
+		if teacher, err = env.TeacherChoice(); err != nil {
+			return 0, 0, err
+		}
+	}
+	a.envs.Figures.Add(run.TagEpsilon, epsilon*(1-share))
+	a.envs.Figures.Add(tagTeacher, share)
+	switch x := a.envs.Rand.Float64(); {
+	case x < epsilon*(1-share):
+		return a.envs.Rand.IntN(env.Candidates()), teacher, nil
+	case share > 0 && a.envs.Rand.Float64() < share:
+		return teacher, teacher, nil
+	}
+	out, err := env.Score()
+	if err != nil {
+		return 0, 0, err
+	}
+	return policy.Best(out.Scores), teacher, nil
+}
+
+// Checkpoint implements run.Agent.
+func (a *agent) Checkpoint() (*checkpoint.Checkpoint, error) { return a.learner.checkpoint() }
+
+// LossTag implements run.Agent.
+func (*agent) LossTag(int) string { return tagTDLoss }
+
+// Phase implements run.Agent.
+func (*agent) Phase(int) string { return "deep Q-learning" }
+
+// Drop implements run.Agent.
+func (a *agent) Drop() { a.learner.drop() }
+
+// agentState is the agent's part of a state file. The field names are the file's.
+type agentState struct {
+	Actors  run.EnvironmentsState
+	Weights []torch.Array
+	Moments []torch.Moments
+	Target  []torch.Array
+	Updates int
+	Replay  memoryState
+}
+
+// Save implements run.Agent.
+func (a *agent) Save(path string, s run.State) error {
+	l, err := a.learner.export()
+	out := agentState{
+		Weights: l.weights, Moments: l.rest.moments, Target: l.rest.target, Updates: l.rest.updates,
+		Replay: exportMemory(a.memory, a.queue),
+	}
+	if err == nil {
+		out.Actors, err = a.envs.State()
+	}
+	if err != nil {
+		return fmt.Errorf("save the run's state: %w", err)
+	}
+	return run.SaveState(path, s, out)
+}
+
+// Restore implements run.Agent.
+func (a *agent) Restore(s *run.State) error {
+	in, err := run.AgentState[agentState](s)
+	if err != nil {
+		return err
+	}
+	if err := a.learner.restore(learnerState{in.Weights, optimiserState{in.Target, in.Moments, in.Updates}}); err != nil {
+		return err
+	}
+	if err := in.Replay.restore(a.memory, &a.queue); err != nil {
+		return err
+	}
+	if err := a.envs.Restore(in.Actors); err != nil {
+		return err
+	}
+	c, err := a.Checkpoint()
+	if err != nil {
+		return err
+	}
+	return a.envs.Follow(c)
+}

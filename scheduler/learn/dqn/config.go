@@ -1,0 +1,86 @@
+package dqn
+
+import (
+	"math"
+
+	"gnnsched/scheduler/learn/run"
+)
+
+// Config holds the hyperparameters of deep Q-learning that other methods do not have.
+type Config struct {
+	// Exploration: with probability epsilon the node is random. Epsilon falls linearly over
+	// EpsilonShare of the steps or, if EpsilonDecay is set, by that factor at every placement.
+	InitEpsilon  float64 `json:"initEpsilon" flag:"init-epsi" usage:"share of random placements at the start"`
+	FinalEpsilon float64 `json:"finalEpsilon" flag:"final-epsi" usage:"share of random placements at the end"`
+	EpsilonShare float64 `json:"epsilonShare" flag:"epsi-share" usage:"share of the steps over which exploration falls linearly"`
+	EpsilonDecay float64 `json:"epsilonDecay" flag:"epsi-decay" usage:"factor of exploration a placement, instead of the linear fall; 0 for the latter"`
+
+	NStep                 int     `json:"nStep" flag:"n-step" usage:"rewards summed before bootstrapping"`
+	ReplayBufferSize      int     `json:"replayBufferSize" flag:"replay-buffer-size" usage:"transitions kept"`
+	PriorityExponent      float64 `json:"priorityExponent" flag:"priority-exponent" usage:"of prioritised replay; 0 draws uniformly"`
+	UpdateFrequency       int     `json:"updateFrequency" flag:"update-frequency" usage:"placements between updates"`
+	TargetUpdateFrequency int     `json:"targetUpdateFrequency" flag:"target-update-frequency" usage:"updates between copies to the target network"`
+}
+
+// Defaults returns the values that a run starts from.
+func Defaults() Config {
+	return Config{
+		InitEpsilon: 0.5, FinalEpsilon: 0.05, EpsilonShare: 0.5, NStep: 1, ReplayBufferSize: 20_000,
+		PriorityExponent: 0.6, UpdateFrequency: 4, TargetUpdateFrequency: 200,
+	}
+}
+
+// Name returns the method's name in a sentence.
+func (Config) Name() string { return "deep Q-learning" }
+
+// OnlineFlags returns the names of the flags that matter when a running scheduler is the source of
+// the steps. That scheduler explores by itself.
+func (Config) OnlineFlags() []string {
+	return []string{"n-step", "replay-buffer-size", "priority-exponent", "update-frequency", "target-update-frequency"}
+}
+
+// Validate reports the first value out of range. batch is the number of transitions that an update
+// draws: the replay buffer must hold as many.
+func (c Config) Validate(batch int) error {
+	return run.CheckRanges([]run.Range{
+		{Name: "initial epsilon", Value: c.InitEpsilon, Low: 0, High: 1},
+		{Name: "final epsilon", Value: c.FinalEpsilon, Low: 0, High: 1},
+		{Name: "epsilon share", Value: c.EpsilonShare, Low: 0, High: 1},
+		{Name: "epsilon decay", Value: c.EpsilonDecay, Low: 0, High: 1},
+		{Name: "n-step", Value: float64(c.NStep), Low: 1, High: 1000},
+		{Name: "replay buffer size", Value: float64(c.ReplayBufferSize), Low: float64(batch), High: 1e7},
+		{Name: "priority exponent", Value: c.PriorityExponent, Low: 0, High: 1},
+		{Name: "update frequency", Value: float64(c.UpdateFrequency), Low: 1, High: 1e6},
+		{Name: "target update frequency", Value: float64(c.TargetUpdateFrequency), Low: 1, High: 1e6},
+	})
+}
+
+// settings are the hyperparameters of a run by this method.
+type settings struct {
+	run.Settings
+	Config
+}
+
+// epsilon returns the share of random actions at a step.
+func (s settings) epsilon(step int) float64 {
+	if s.EpsilonDecay > 0 {
+		return max(s.FinalEpsilon, s.InitEpsilon*math.Pow(s.EpsilonDecay, float64(step)))
+	}
+	return s.FinalEpsilon + (s.InitEpsilon-s.FinalEpsilon)*s.Fade(step, s.EpsilonShare)
+}
+
+// marginWeight returns the weight of the margin loss at a step.
+func (s settings) marginWeight(step int) float64 {
+	if s.Imitation.Share == 0 {
+		return 0
+	}
+	return max(s.Imitation.MarginWeight*s.TeacherShare(step), s.Imitation.MarginFloor)
+}
+
+// The tags of the figures that this method alone reports.
+const (
+	tagTeacher = "charts/teacher"
+	tagTDLoss  = "losses/td_loss"
+	tagQ       = "losses/q_values"
+	tagMargin  = "losses/margin"
+)

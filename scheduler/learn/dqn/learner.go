@@ -1,0 +1,188 @@
+//go:build torch
+
+package dqn
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+	"gnnsched/gnn/torch"
+	"gnnsched/scheduler/policy"
+)
+
+// huberDelta is the error at which the loss turns from quadratic to linear, in units of the scaled reward.
+const huberDelta = 1
+
+// learner takes the updates: double (van Hasselt et al. 2016) and dueling (Wang et al. 2016)
+// Q-learning on n-step transitions drawn from a memory. Not safe for concurrent use.
+type learner struct {
+	config  settings
+	net     *torch.Network // learns
+	target  *torch.Network // follows it; its values are bootstrapped from
+	adam    *torch.Adam
+	updates int
+}
+
+// update holds the figures of one update.
+type update struct {
+	loss   float64 // weighted Huber loss of the temporal difference
+	norm   float64 // of the gradient, before clipping
+	q      float64 // mean value of the actions taken
+	margin float64 // large-margin loss; 0 without a teacher
+}
+
+// newLearner returns a learner that starts from the weights of c.
+func newLearner(config settings, c *checkpoint.Checkpoint) (*learner, error) {
+	d := &learner{config: config}
+	var err error
+	if d.net, err = torch.NewNetwork(c); err != nil {
+		return nil, err
+	}
+	if d.target, err = torch.NewNetwork(c); err != nil {
+		d.drop()
+		return nil, err
+	}
+	if d.adam, err = torch.NewAdam(&d.net.Parameters, torch.AdamConfig{LearningRate: config.LearningRate, Beta1: 0.9, Beta2: 0.999}); err != nil {
+		d.drop()
+		return nil, err
+	}
+	return d, nil
+}
+
+// drop frees the networks.
+func (d *learner) drop() {
+	for _, n := range []*torch.Network{d.net, d.target} {
+		if n != nil {
+			n.Drop()
+		}
+	}
+}
+
+// checkpoint returns the weights as they are now.
+func (d *learner) checkpoint() (*checkpoint.Checkpoint, error) { return d.net.Checkpoint() }
+
+// update draws a batch, takes one step of the optimiser, and sets the batch's priorities. The
+// schedules depend on step, the number of placements so far.
+func (d *learner) update(m *memory, rng *rand.Rand, step int) (update, error) {
+	progress := float64(step) / float64(d.config.Steps)
+	drawn := m.draw(rng, d.config.BatchSize, 0.4+0.6*progress)
+	targets, err := d.targets(drawn.transitions)
+	if err != nil {
+		return update{}, fmt.Errorf("DQN targets: %w", err)
+	}
+	u, errors, err := d.step(drawn, targets, d.config.marginWeight(step), step)
+	if err != nil {
+		return update{}, fmt.Errorf("DQN update %d: %w", d.updates, err)
+	}
+	m.prioritise(drawn.slots, errors)
+	if d.updates++; d.updates%d.config.TargetUpdateFrequency == 0 {
+		err = d.target.CopyFrom(&d.net.Parameters)
+	}
+	return u, err
+}
+
+// targets returns R + γⁿ Q_target(s', argmax Q(s')) for every transition.
+func (d *learner) targets(ts []transition) ([]float32, error) {
+	y := make([]float32, len(ts))
+	var next []*graph.Graph
+	var of []int // index of the transition that each is of
+	for i, t := range ts {
+		y[i] = float32(t.ret)
+		if t.next != nil {
+			next, of = append(next, t.next), append(of, i)
+		}
+	}
+	if len(next) == 0 {
+		return y, nil
+	}
+	var s torch.Scope
+	defer s.Drop()
+	batch := graph.Concat(next)
+	var choose, value []float32
+	torch.NoGrad(func() {
+		choose = s.Float32s(d.net.Forward(&s, batch).Scores)
+		value = s.Float32s(d.target.Forward(&s, batch).Q(&s, batch))
+	})
+	if s.Err() != nil {
+		return nil, s.Err()
+	}
+	for b, i := range of {
+		from, to := batch.CandidateStart[b], batch.CandidateStart[b+1]
+		y[i] += float32(ts[i].discount) * value[from+policy.Best(choose[from:to])]
+	}
+	return y, nil
+}
+
+// step takes one step of the optimiser and returns the temporal differences, one a transition.
+func (d *learner) step(b sample, targets []float32, marginWeight float64, at int) (update, []float32, error) {
+	var s torch.Scope
+	defer s.Drop()
+	n := len(b.transitions)
+	graphs, chosen := make([]*graph.Graph, n), make([]int64, n)
+	for i, t := range b.transitions {
+		graphs[i] = t.state
+	}
+	batch := graph.Concat(graphs)
+	for i, t := range b.transitions {
+		chosen[i] = int64(batch.CandidateStart[i] + t.action)
+	}
+	out := d.net.Forward(&s, batch)
+	q := s.Rows(out.Q(&s, batch), s.Int64(chosen, n))
+	td := s.HuberEach(q, s.Float32(targets, n, 1), huberDelta)
+	loss := s.Mean(s.Mul(td, s.Float32(b.weights, n, 1)))
+	u := update{loss: s.Float(loss)}
+	if marginWeight > 0 {
+		if margin := d.marginLoss(&s, out.Scores, batch, b.transitions); margin != nil {
+			u.margin = s.Float(margin)
+			loss = s.Add(loss, s.Scale(margin, marginWeight))
+		}
+	}
+	errors := s.Float32s(q)
+	if s.Err() != nil {
+		return u, nil, s.Err()
+	}
+	for i, y := range targets {
+		u.q += float64(errors[i]) / float64(n)
+		errors[i] -= y
+	}
+	if err := d.net.ZeroGrad(); err != nil {
+		return u, nil, err
+	}
+	s.Backward(loss)
+	if s.Err() != nil {
+		return u, nil, s.Err()
+	}
+	var err error
+	if u.norm, err = d.net.ClipGrad(d.config.ClipNorm); err != nil {
+		return u, nil, err
+	}
+	if err := d.adam.SetLearningRate(d.config.LearningRateAt(at)); err != nil {
+		return u, nil, err
+	}
+	return u, errors, d.adam.Step()
+}
+
+// marginLoss returns the large-margin loss of DQfD, max_i (a_i + m·[i ≠ teacher]) - a_teacher,
+// averaged over the transitions with a teacher. The maximum is smooth, m·log Σ_i exp(x_i / m), so
+// that the gradient reaches all candidates and not only the best one. The loss is nil if no
+// transition has a teacher or if the margin is 0.
+func (d *learner) marginLoss(s *torch.Scope, scores *torch.Tensor, b *graph.Batch, ts []transition) *torch.Tensor {
+	margin := d.config.Imitation.Margin
+	lead := slices.Repeat([]float32{float32(margin)}, len(b.CandidateGraph))
+	var teacher []int64
+	for i, t := range ts {
+		if t.teacher >= 0 {
+			at := b.CandidateStart[i] + t.teacher
+			lead[at], teacher = 0, append(teacher, int64(at))
+		}
+	}
+	if len(teacher) == 0 || margin == 0 {
+		return nil
+	}
+	x := s.Scale(s.Add(scores, s.Float32(lead, len(lead), 1)), 1/margin)
+	logs := s.SegmentLogSoftmax(x, b.CandidateGraph, b.Size)
+	return s.Scale(s.Mean(s.Rows(logs, s.Int64(teacher, len(teacher)))), -margin)
+}

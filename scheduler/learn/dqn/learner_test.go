@@ -1,0 +1,119 @@
+//go:build torch
+
+package dqn
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
+	"gnnsched/gnn/torch"
+	"gnnsched/scheduler/learn/learntest"
+	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/policy"
+)
+
+// short returns the settings of a run of seconds.
+func short(steps int) settings {
+	c := settings{run.Settings{
+		Hidden: 16, Steps: steps, Gamma: 0.5, LearningRate: 5e-4, BatchSize: 32, ClipNorm: 5,
+		Reward:    run.Reward{Kind: run.PlacementReward, Scale: 10},
+		Imitation: run.Imitation{Share: 1, Margin: 0.1, MarginWeight: 1},
+	}, Defaults()}
+	c.ReplayBufferSize = 2000
+	return c
+}
+
+var architecture = checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 16}
+
+// weights returns random ones.
+func weights(seed uint64) *checkpoint.Checkpoint { return learntest.Weights(architecture, seed) }
+
+func plain(t *testing.T, n *torch.Network) *infer.Network {
+	t.Helper()
+	c, err := n.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return learntest.Network(t, c)
+}
+
+// Targets are R + discount · Q_target(s', argmax a(s')), and R alone at the end.
+func TestTargets(t *testing.T) {
+	c := short(10)
+	d, err := newLearner(c, weights(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.drop()
+	other, err := torch.NewNetwork(weights(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Drop()
+	if err := d.target.CopyFrom(&other.Parameters); err != nil {
+		t.Fatal(err)
+	}
+	next := learntest.Graph(t)
+	y, err := d.targets([]transition{{ret: 2, next: next, discount: 0.5}, {ret: 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, target := plain(t, d.net), plain(t, other)
+	a, err := net.NewSession().Score(next, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	choice := policy.Best(a.Scores)
+	b, err := target.NewSession().Score(next, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mean := 0.0
+	for _, v := range b.Scores {
+		mean += float64(v) / float64(len(b.Scores))
+	}
+	want := 2 + 0.5*(float64(b.Value)+float64(b.Scores[choice])-mean)
+	if math.Abs(float64(y[0])-want) > 1e-4 || y[1] != 3 {
+		t.Errorf("targets %v, want %v and 3", y, want)
+	}
+}
+
+// Updates on one batch bring its temporal differences down, and the margin loss the
+// teacher's choice to the front.
+func TestUpdatesFit(t *testing.T) {
+	c := short(400)
+	c.Imitation.Share, c.Imitation.Margin = 1, 0.5
+	d, err := newLearner(c, weights(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.drop()
+	g := learntest.Graph(t)
+	m, rng := newMemory(c.BatchSize, 0), rand.New(rand.NewPCG(5, 6))
+	for range c.BatchSize {
+		m.add(transition{state: g, action: 1, teacher: 2, ret: 1})
+	}
+	first, err := d.update(m, rng, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last update
+	for step := range 300 {
+		if last, err = d.update(m, rng, step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last.loss > first.loss/10 {
+		t.Errorf("loss %v at first, %v at last", first.loss, last.loss)
+	}
+	out, err := plain(t, d.net).NewSession().Score(g, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if policy.Best(out.Scores) != 2 {
+		t.Errorf("the teacher's choice does not lead: %v", out.Scores)
+	}
+}

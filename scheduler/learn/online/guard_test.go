@@ -1,0 +1,146 @@
+package online
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+	"gnnsched/scheduler/encode"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/learn/learntest"
+	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/policy/neural"
+)
+
+// packs returns a network that prefers the fullest node, or with sign -1 the emptiest. Its only weights
+// are those of one feature of the candidates.
+func packs(t *testing.T, sign float32) *checkpoint.Checkpoint {
+	t.Helper()
+	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 4}, rand.New(rand.NewPCG(1, 1)))
+	for _, w := range c.Weights {
+		clear(w.Data)
+	}
+	for i, name := range graph.CandidateFeatures {
+		if strings.HasPrefix(name, "cpu") {
+			c.Weights["candidate.features.weight"].Data[i] = 1 // of the first hidden unit
+			c.Weights["score.weight"].Data[0] = sign
+			return c
+		}
+	}
+	t.Fatalf("no feature about CPU in %v", graph.CandidateFeatures)
+	return nil
+}
+
+func guard(t *testing.T, tolerance float64) *Guard {
+	t.Helper()
+	held, err := run.NewHeldOut(learntest.Env(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Guard{HeldOut: held, Unscheduled: 1, Tolerance: tolerance}
+}
+
+func total(t *testing.T, g *Guard, c *checkpoint.Checkpoint) float64 {
+	t.Helper()
+	s, err := g.HeldOut.Evaluate(neural.New("x", learntest.Network(t, c)), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Total(g.Unscheduled)
+}
+
+// A network that is worse than the best so far by more than the tolerance does not pass. One that is
+// better becomes the best.
+func TestGuardComparesWithTheBest(t *testing.T) {
+	worse, better := packs(t, 1), packs(t, -1)
+	strict := guard(t, 0.01)
+	high, low := total(t, strict, worse), total(t, strict, better)
+	if high < 1.5*low {
+		t.Fatalf("totals %v and %v are too near each other for this test", high, low)
+	}
+	if err := strict.begin(worse); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		network *checkpoint.Checkpoint
+		passes  bool
+	}{{worse, true}, {better, true}, {worse, false}, {better, true}} {
+		if _, fault, err := strict.judge(c.network, nil); err != nil || (fault == nil) != c.passes {
+			t.Errorf("%d: fault %v, error %v; to pass: %v", i, fault, err, c.passes)
+		}
+	}
+	loose := guard(t, (high-low)/strict.Default+0.01)
+	if err := loose.begin(better); err != nil {
+		t.Fatal(err)
+	}
+	if _, fault, err := loose.judge(worse, nil); err != nil || fault != nil {
+		t.Errorf("within the tolerance: fault %v, error %v", fault, err)
+	}
+	if loose.Best != low {
+		t.Errorf("the best is %v, not %v", loose.Best, low)
+	}
+	known := loose.standing
+	if err := loose.begin(worse); err != nil || loose.standing != known {
+		t.Errorf("begun again on the same episodes, it went from %v to %v, %v", known, loose.standing, err)
+	}
+}
+
+// Weights and scores that are not finite never pass, even without episodes.
+func TestGuardWantsFiniteScores(t *testing.T) {
+	env := learntest.Started(t, learntest.Env(), 1)
+	seen := []*graph.Graph{encode.New().Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone()}
+	broken, exploding := packs(t, 1), packs(t, 1)
+	broken.Weights["score.weight"].Data[0] = float32(math.NaN())
+	for name, w := range exploding.Weights {
+		for i := range w.Data {
+			if !strings.HasPrefix(name, "norm") {
+				w.Data[i] = 3e38
+			}
+		}
+	}
+	with := guard(t, 1e9)
+	if err := with.begin(packs(t, -1)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		guard   *Guard
+		network *checkpoint.Checkpoint
+		seen    []*graph.Graph
+		passes  bool
+	}{
+		"a good one":                   {&Guard{}, packs(t, 1), seen, true},
+		"NaN among the weights":        {&Guard{}, broken, nil, false},
+		"overflow on the states":       {&Guard{}, exploding, seen, false},
+		"overflow, but nothing to see": {&Guard{}, exploding, nil, true},
+		"overflow in the episodes":     {with, exploding, nil, false},
+	} {
+		if _, fault, err := c.guard.judge(c.network, c.seen); err != nil || (fault == nil) != c.passes {
+			t.Errorf("%s: fault %v, error %v", name, fault, err)
+		}
+	}
+}
+
+// BenchmarkGuard measures one judgement, on the scenario that the shipped networks for balance were
+// chosen on.
+func BenchmarkGuard(b *testing.B) {
+	scenario, err := eval.Find("hetero80")
+	if err != nil {
+		b.Fatal(err)
+	}
+	g := Guard{Tolerance: 1}
+	if g.HeldOut, err = run.NewHeldOut(scenario.Config, 8); err != nil {
+		b.Fatal(err)
+	}
+	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 32}, rand.New(rand.NewPCG(1, 1)))
+	if err := g.begin(c); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, fault, err := g.judge(c, nil); fault != nil || err != nil {
+			b.Fatal(fault, err)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+//go:build torch
+
+package online
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/learn/run"
+)
+
+// State is the trainer's part of a state file, from which the next trainer continues. The weights
+// are not in the file: they are the checkpoint's.
+type State struct {
+	Architecture checkpoint.Architecture
+	Origin       float64 // of the networks that the memory is about
+	Source       []byte  // of the random numbers
+	Guard        standing
+
+	path string // of the file
+}
+
+// stateFile is the content of a state file. M is the learner's part, which differs by method. The
+// field names are the file's.
+type stateFile[M any] struct {
+	Architecture checkpoint.Architecture
+	Origin       float64
+	Source       []byte
+	Guard        standing
+	Memory       M
+}
+
+// SaveState writes a state file with both parts.
+func SaveState[M any](path string, s State, memory M) error {
+	return run.WriteFile(path, stateFile[M]{Architecture: s.Architecture, Origin: s.Origin, Source: s.Source, Guard: s.Guard, Memory: memory})
+}
+
+// Memory reads the learner's part of the file of a state.
+func Memory[M any](s *State) (M, error) {
+	var f struct{ Memory M }
+	err := run.ReadFile(s.path, &f)
+	return f.Memory, err
+}
+
+// originFigure, among a checkpoint's training figures, names the network that online learning began
+// with. The memory of one network's learning is of no use to another's.
+const originFigure = "onlineOrigin"
+
+// origin returns the name of the network that all online learning up to c began with: the upper 53
+// bits of its fingerprint, which fit a JSON number.
+func origin(c *checkpoint.Checkpoint) float64 {
+	if o, ok := c.Manifest.Training[originFigure]; ok {
+		return o
+	}
+	return float64(c.Fingerprint() >> 11)
+}
+
+// store writes the state file, if there is to be one.
+func (t *Trainer) store() error {
+	if t.State == "" {
+		return nil
+	}
+	t.stored = t.count.Steps
+	s := State{Architecture: t.start.Manifest.Architecture, Origin: origin(t.start), Guard: t.Guard.standing}
+	var err error
+	if s.Source, err = t.source.MarshalBinary(); err == nil {
+		err = t.learner.Save(t.State, s)
+	}
+	if err != nil {
+		return fmt.Errorf("save the online trainer's state: %w", err)
+	}
+	return nil
+}
+
+// resume continues from the state file. A file that does not exist, is damaged or is about another
+// network is no error: without the memory, learning is only slower.
+func (t *Trainer) resume() error {
+	if t.State == "" {
+		return nil
+	}
+	s := &State{path: t.State}
+	transitions, err := 0, run.ReadFile(t.State, s)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil && (s.Architecture != t.start.Manifest.Architecture || s.Origin != origin(t.start)):
+		err = errors.New("it is of another network's learning")
+	case err == nil:
+		transitions, err = t.learner.Restore(s)
+	}
+	if err == nil {
+		err = t.source.UnmarshalBinary(s.Source)
+	}
+	if err != nil {
+		t.note(fmt.Sprintf("the state in %s is of no use, memory begins anew: %v", t.State, err))
+		t.learner.Drop() // it may have taken over a part
+		return t.newLearner()
+	}
+	t.Guard.standing = s.Guard
+	line := "goes on from " + t.State
+	if transitions > 0 {
+		line += fmt.Sprintf(", with %d transitions", transitions)
+	}
+	t.note(line)
+	return nil
+}

@@ -1,0 +1,230 @@
+//go:build torch
+
+package online
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"path"
+	"runtime"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+	"gnnsched/scheduler/experience"
+	"gnnsched/scheduler/learn/run"
+)
+
+// Trainer continues the training of a network with the steps of running schedulers. The fields are
+// set before Learn, which is called once.
+type Trainer struct {
+	Settings run.Settings // valid; schedules stay at their first value
+	Method   Method
+	WaitCost float64 // penalty for each pod that begins to wait, before scaling
+	Guard    Guard   // judges every network before the schedulers get it
+	State    string  // state file, from which a trainer after this one continues; empty for none
+
+	Save     func(*checkpoint.Checkpoint) error // called with every network that passes; makes the schedulers load it
+	Progress func(Progress)                     // called after every judgement, and now and then; may be nil
+	Note     func(string)                       // called with other lines for the log; may be nil
+
+	start   *checkpoint.Checkpoint
+	source  *rand.PCG // of the learner's random numbers
+	learner Learner
+	last    map[string]experience.Step // by actor
+	recent  []*graph.Graph             // the latest states, for the guard
+	figures run.Figures
+
+	count  Progress
+	judged int // updates when the network was last judged
+	stored int // steps when the state was last stored
+	told   int // steps at the last report
+}
+
+// Progress is how far online learning is. The counts are of this process.
+type Progress struct {
+	Steps, Updates int
+	Lost           int     // steps that are missing in the stream
+	Stale          int     // steps that PPO left out, since another network made them
+	KeptBack       int     // networks that the guard refused
+	Score          float64 // of the last network on the guard's episodes; 0 without episodes
+	Loss           float64 // mean since the last report, like the next two
+	Norm           float64 // of the gradient
+	Reward         float64
+	Figures        map[string]float64 // more means of PPO, by the last part of their tags
+}
+
+// recentStates is how many of the latest states a network must score with finite numbers.
+const recentStates = 32
+
+// stateEvery is the number of steps after which the state is stored again: a trainer that is killed
+// forgets no more than these.
+const stateEvery = 1024
+
+const tagReward = "online/reward"
+
+// learnerStream separates a learner's random numbers from the others that its seed gives.
+const learnerStream = 0x6f6e6c696e65
+
+// Learn learns from the source until it ends, starting from the weights of c. If the source ends
+// with an error, Learn still judges and saves the network.
+func (t *Trainer) Learn(r experience.Source, c *checkpoint.Checkpoint) error {
+	runtime.LockOSThread() // as in run.Trainer.Train
+	defer runtime.UnlockOSThread()
+	if err := t.begin(c); err != nil {
+		return err
+	}
+	defer func() { t.learner.Drop() }()
+	for {
+		s, err := r.Next()
+		if err == io.EOF { //nolint:errorlint // the bare one is the good end
+			return t.end()
+		}
+		if err != nil {
+			return errors.Join(err, t.end())
+		}
+		if err := t.take(s); err != nil {
+			return err // the weights may be wrong; the network saved before them is not
+		}
+	}
+}
+
+// begin makes the learner, with the memory of an earlier one if there is a state.
+func (t *Trainer) begin(c *checkpoint.Checkpoint) (err error) {
+	t.start, t.last = c, map[string]experience.Step{}
+	if err := t.newLearner(); err != nil {
+		return err
+	}
+	if err = t.resume(); err == nil {
+		err = t.Guard.begin(c)
+	}
+	if err == nil {
+		err = t.learner.Keep(c)
+	}
+	if err != nil {
+		t.learner.Drop()
+	}
+	return err
+}
+
+// newLearner makes a learner without memory.
+func (t *Trainer) newLearner() error {
+	t.source = rand.NewPCG(t.Settings.Seed, learnerStream)
+	l, err := t.Method.NewLearner(t.Settings, t.start, rand.New(t.source), &t.figures)
+	if err == nil {
+		t.learner = l
+	}
+	return err
+}
+
+// take learns from one step.
+func (t *Trainer) take(s experience.Step) error {
+	step := Step{Step: s}
+	before, known := t.last[s.Actor]
+	switch {
+	case known && s.Follows(before):
+		step.Contiguous, step.Reward = true, reward(t.Settings.Reward, t.Settings.Gamma, t.WaitCost, before, s)
+		t.figures.Add(tagReward, step.Reward)
+	case known && s.SameLife(before):
+		t.count.Lost += int(s.Number - before.Number - 1)
+	}
+	t.last[s.Actor] = s
+	t.count.Steps++
+	if t.recent = append(t.recent, s.State); len(t.recent) > recentStates {
+		t.recent = t.recent[1:]
+	}
+	updates, err := t.learner.Take(step)
+	if err != nil {
+		return err
+	}
+	if t.count.Updates += updates; t.count.Updates-t.judged >= t.learner.JudgeEvery() {
+		return t.judge()
+	}
+	if t.count.Steps-t.told >= stateEvery { // shows that a learner without updates is alive
+		t.report()
+	}
+	return nil
+}
+
+// end judges and saves what the latest steps have taught.
+func (t *Trainer) end() error {
+	if t.count.Updates > t.judged {
+		if err := t.judge(); err != nil {
+			return err
+		}
+	}
+	if t.count.Steps > t.told {
+		t.report()
+	}
+	if t.count.Steps == 0 {
+		return nil
+	}
+	return t.store()
+}
+
+// judge saves the network if the guard lets it pass. If not, the learner reverts to the last one
+// that passed: updates rarely mend a bad network, and PPO needs steps that its own network made.
+func (t *Trainer) judge() error {
+	t.judged = t.count.Updates
+	c, err := t.learner.Checkpoint()
+	if err != nil {
+		return err
+	}
+	c.Manifest.Training = t.training()
+	score, fault, err := t.Guard.judge(c, t.recent)
+	if err != nil {
+		return fmt.Errorf("judge the network: %w", err)
+	}
+	t.count.Score = score
+	if fault != nil {
+		t.count.KeptBack++
+		t.note(fmt.Sprintf("the scheduler does not get the network after %d placements: %v; learning goes back to the one before", t.count.Steps, fault))
+		err = t.learner.Revert()
+	} else if err = t.learner.Keep(c); err == nil {
+		err = t.Save(c)
+		if err == nil && t.count.Steps-t.stored >= stateEvery {
+			err = t.store()
+		}
+	}
+	t.report()
+	return err
+}
+
+// training returns the training figures of a network's manifest: those of its earlier training,
+// with the counts of all online learning so far.
+func (t *Trainer) training() map[string]float64 {
+	earlier := t.start.Manifest.Training
+	training := map[string]float64{}
+	maps.Copy(training, earlier)
+	training["onlineSteps"] = earlier["onlineSteps"] + float64(t.count.Steps)
+	training["onlineUpdates"] = earlier["onlineUpdates"] + float64(t.count.Updates)
+	training[originFigure] = origin(t.start)
+	return training
+}
+
+func (t *Trainer) note(line string) {
+	if t.Note != nil {
+		t.Note(line)
+	}
+}
+
+// report calls Progress.
+func (t *Trainer) report() {
+	p := t.count
+	t.told = p.Steps
+	p.Stale = t.learner.Stale()
+	t.figures.Report(p.Steps, nil)
+	p.Loss, p.Norm = t.figures.Last(t.learner.LossTag()), t.figures.Last(run.TagNorm)
+	p.Reward = t.figures.Last(tagReward)
+	for _, tag := range t.learner.FigureTags() {
+		if p.Figures == nil {
+			p.Figures = map[string]float64{}
+		}
+		p.Figures[path.Base(tag)] = t.figures.Last(tag)
+	}
+	if t.Progress != nil {
+		t.Progress(p)
+	}
+}

@@ -1,0 +1,84 @@
+//go:build torch
+
+package online
+
+import (
+	"io"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/experience"
+	"gnnsched/scheduler/learn/learntest"
+	"gnnsched/scheduler/learn/run"
+)
+
+// recorder is a Method and a Learner that only notes its steps.
+type recorder struct {
+	Learner
+	start *checkpoint.Checkpoint
+	steps []Step
+}
+
+func (r *recorder) NewLearner(_ run.Settings, start *checkpoint.Checkpoint, _ *rand.Rand, _ *run.Figures) (Learner, error) {
+	r.start = start
+	return r, nil
+}
+
+func (r *recorder) Take(s Step) (int, error) {
+	r.steps = append(r.steps, s)
+	return 0, nil
+}
+
+func (*recorder) Keep(*checkpoint.Checkpoint) error { return nil }
+func (*recorder) JudgeEvery() int                   { return 1 }
+func (*recorder) Stale() int                        { return 0 }
+func (*recorder) LossTag() string                   { return "" }
+func (*recorder) FigureTags() []string              { return nil }
+func (*recorder) Drop()                             {}
+
+// list is a source of steps.
+type list []experience.Step
+
+func (l *list) Next() (experience.Step, error) {
+	if len(*l) == 0 {
+		return experience.Step{}, io.EOF
+	}
+	s := (*l)[0]
+	*l = (*l)[1:]
+	return s, nil
+}
+
+// A step continues the one before it only within one actor and epoch, and a missing step counts as
+// lost.
+func TestActorsAndEpochs(t *testing.T) {
+	g := learntest.Graph(t)
+	var source list
+	for _, s := range []experience.Step{
+		{Actor: "a", Number: 1}, {Actor: "b", Number: 7}, {Actor: "a", Number: 2}, {Actor: "b", Number: 8},
+		{Actor: "a", Number: 4}, {Actor: "b", Epoch: 1, Number: 9}, {Actor: "a", Number: 5},
+	} {
+		s.State, s.Before = g, float64(s.Number)
+		source = append(source, s)
+	}
+	var r recorder
+	var p Progress
+	trainer := Trainer{Settings: run.Settings{Reward: run.Reward{Kind: run.StepReward, Scale: 1 / float64(g.Nodes())}}, Method: &r, Progress: func(now Progress) { p = now }}
+	if err := trainer.Learn(&source, learntest.Weights(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, 1)); err != nil {
+		t.Fatal(err)
+	}
+	var got []bool
+	for _, s := range r.steps {
+		got = append(got, s.Contiguous)
+		if s.Contiguous && s.Reward != -1 { // the cost rose by 1
+			t.Errorf("the reward before step %d of %s is %v", s.Number, s.Actor, s.Reward)
+		}
+	}
+	if want := []bool{false, false, true, true, false, false, true}; !slices.Equal(got, want) {
+		t.Errorf("contiguous: %v, want %v", got, want)
+	}
+	if p.Lost != 1 || p.Steps != 7 {
+		t.Errorf("%+v, want 1 of 7 lost", p)
+	}
+}

@@ -1,0 +1,197 @@
+//go:build torch
+
+package ppo
+
+import (
+	"fmt"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/torch"
+	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/policy"
+)
+
+// agent acts in several environments side by side and learns from the rollout of all of them.
+type agent struct {
+	config  settings
+	envs    *run.Environments
+	learner *learner
+	rollout *rollout
+	after   []float64 // values of the states after the rollout, by environment
+}
+
+var _ run.Method = Config{}
+
+// Layout implements run.Method.
+func (c Config) Layout() run.Layout { return run.Layout{Count: c.Envs, Group: c.Group} }
+
+// NewAgent implements run.Method.
+func (c Config) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.Checkpoint) (run.Agent, error) {
+	a := &agent{config: settings{s, c}, envs: e, rollout: newRollout(c.Envs * c.Rollout), after: make([]float64, c.Envs)}
+	var err error
+	if a.learner, err = newLearner(a.config, start); err != nil {
+		return nil, err
+	}
+	if err := e.Begin(start); err != nil {
+		a.Drop()
+		return nil, err
+	}
+	return a, nil
+}
+
+// Round implements run.Agent: it plays a rollout and learns from it.
+func (a *agent) Round(step, _ int) (int, error) {
+	if err := a.play(step); err != nil {
+		return 0, err
+	}
+	r := a.rollout
+	r.estimate(a.after, a.config.Gamma, a.config.Lambda)
+	r.centre(a.config.Group, a.config.Rollout)
+	a.envs.Figures.Add(run.TagLearningRate, a.config.LearningRateAt(step))
+	if err := a.learner.update(r, a.envs.Rand, step, a.envs.Figures); err != nil {
+		return 0, err
+	}
+	c, err := a.Checkpoint()
+	if err != nil {
+		return 0, err
+	}
+	return len(r.states), a.envs.Follow(c)
+}
+
+// play fills the rollout, group by group, and the values of the states after it.
+func (a *agent) play(step int) error {
+	for first := 0; first < len(a.envs.All); first += a.config.Group {
+		if err := a.playGroup(first, step); err != nil {
+			return err
+		}
+	}
+	for i, env := range a.envs.All {
+		var err error
+		if a.after[i], err = env.Value(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// playGroup makes the rollout's placements in the group that begins with environment first. When
+// an episode ends in one of the group, it is truncated in the others, so that all of them always
+// play the same episode.
+func (a *agent) playGroup(first, step int) error {
+	length, r := a.config.Rollout, a.rollout
+	group := a.envs.All[first : first+a.config.Group]
+	for t := range length {
+		ended := false
+		for e, env := range group {
+			i := (first+e)*length + t
+			if err := a.place(env, i, step); err != nil {
+				return err
+			}
+			ended = ended || r.last[i]
+		}
+		for e, env := range group {
+			if !ended {
+				break
+			}
+			if err := a.nextEpisode(env, (first+e)*length+t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// nextEpisode begins the next episode after placement i, and truncates the present one if it has
+// not ended.
+func (a *agent) nextEpisode(env *run.Environment, i int) (err error) {
+	r := a.rollout
+	if !r.last[i] {
+		if r.beyond[i], err = env.Value(); err != nil {
+			return err
+		}
+		r.last[i] = true
+		env.Truncate()
+	}
+	return env.Begin()
+}
+
+// place makes the rollout's placement i: the policy's, or the teacher's.
+func (a *agent) place(env *run.Environment, i, step int) error {
+	r, phase := a.rollout, a.config.phase(step)
+	share := 0.0
+	if phase == cloning {
+		share = a.config.TeacherShare(step)
+	}
+	env.Observe()
+	out, err := env.Score()
+	if err != nil {
+		return err
+	}
+	r.states[i], r.values[i], r.teacher[i] = env.CopyState(), float64(out.Value), -1
+	r.actions[i], r.logs[i] = policy.Sample(a.envs.Rand, out.Scores)
+	if share > 0 || phase == improving && a.config.Imitation.Coefficient > 0 {
+		if r.teacher[i], err = env.TeacherChoice(); err != nil {
+			return err
+		}
+		if a.envs.Rand.Float64() < share {
+			r.actions[i] = r.teacher[i]
+		}
+	}
+	r.rewards[i], r.last[i] = env.Step(r.actions[i])
+	r.beyond[i] = 0
+	return nil
+}
+
+// Checkpoint implements run.Agent.
+func (a *agent) Checkpoint() (*checkpoint.Checkpoint, error) { return a.learner.net.Checkpoint() }
+
+// LossTag implements run.Agent.
+func (a *agent) LossTag(step int) string {
+	return [...]string{tagCloning, tagValueLoss, tagPolicyLoss}[a.config.phase(step)]
+}
+
+// Phase implements run.Agent.
+func (a *agent) Phase(step int) string { return phaseNames[a.config.phase(step)] }
+
+// Drop implements run.Agent.
+func (a *agent) Drop() { a.learner.net.Drop() }
+
+// agentState is the agent's part of a state file. The field names are the file's.
+type agentState struct {
+	Actors  run.EnvironmentsState
+	Weights []torch.Array
+	Moments []torch.Moments
+}
+
+// Save implements run.Agent.
+func (a *agent) Save(path string, s run.State) error {
+	var out agentState
+	l, err := a.learner.export()
+	if err == nil {
+		out.Weights, out.Moments = l.weights, l.moments
+		out.Actors, err = a.envs.State()
+	}
+	if err != nil {
+		return fmt.Errorf("save the run's state: %w", err)
+	}
+	return run.SaveState(path, s, out)
+}
+
+// Restore implements run.Agent.
+func (a *agent) Restore(s *run.State) error {
+	in, err := run.AgentState[agentState](s)
+	if err != nil {
+		return err
+	}
+	if err := a.learner.restore(learnerState{weights: in.Weights, moments: in.Moments}); err != nil {
+		return err
+	}
+	if err := a.envs.Restore(in.Actors); err != nil {
+		return err
+	}
+	c, err := a.Checkpoint()
+	if err != nil {
+		return err
+	}
+	return a.envs.Follow(c)
+}

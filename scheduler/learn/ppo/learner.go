@@ -1,0 +1,175 @@
+//go:build torch
+
+package ppo
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+	"gnnsched/gnn/torch"
+	"gnnsched/scheduler/learn/run"
+)
+
+// learner takes the updates of all phases. Not safe for concurrent use.
+type learner struct {
+	config settings
+	net    *torch.Network
+	adam   *torch.Adam
+}
+
+// newLearner returns a learner that starts from the weights of c.
+func newLearner(config settings, c *checkpoint.Checkpoint) (*learner, error) {
+	p := &learner{config: config}
+	var err error
+	if p.net, err = torch.NewNetwork(c); err != nil {
+		return nil, err
+	}
+	if p.adam, err = torch.NewAdam(&p.net.Parameters, torch.AdamConfig{LearningRate: config.LearningRate, Beta1: 0.9, Beta2: 0.999}); err != nil {
+		p.net.Drop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// terms are the parts of an update's loss.
+type terms struct {
+	policy, value, entropy, cloning float64 // weights; 0 leaves a part out
+	apart                           bool    // whether the critic's gradient stays in its own layers
+}
+
+// terms returns the parts of the loss at a step.
+func (p *learner) terms(step int) terms {
+	c := p.config
+	switch p.config.phase(step) {
+	case cloning:
+		return terms{cloning: 1, value: c.ValueCoef, apart: true}
+	case warmingUp:
+		return terms{value: 1, apart: true}
+	default:
+		left := p.config.left(step)
+		return terms{policy: 1, value: c.ValueCoef, entropy: c.Entropy * left, cloning: p.config.Imitation.Coefficient * left, apart: c.CriticApart}
+	}
+}
+
+// update learns from a rollout in epochs of minibatches, until the policy has moved too far.
+func (p *learner) update(r *rollout, rng *rand.Rand, step int, f *run.Figures) error {
+	o := p.terms(step)
+	if err := p.rates(step, o); err != nil {
+		return err
+	}
+	p.net.ValueApart = o.apart
+	if o.policy > 0 {
+		normalise(r.advantages)
+	}
+	f.Add(tagExplained, explained(r.values, r.returns))
+	n := len(r.states)
+	for range p.config.Epochs {
+		order := stretches(rng, n)
+		for from := 0; from < n; from += p.config.BatchSize {
+			b := &minibatch{rollout: r, rows: order[from:min(from+p.config.BatchSize, n)], figures: f}
+			if far, err := p.step(b, o); far || err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// stretch is the number of consecutive decisions of an environment that a minibatch keeps together.
+// They share most of their nodes, which are then embedded once.
+const stretch = 16
+
+// stretches returns the rows of a rollout of n decisions, with its stretches in random order.
+func stretches(rng *rand.Rand, n int) []int {
+	order := make([]int, 0, n)
+	for _, i := range rng.Perm((n + stretch - 1) / stretch) {
+		for row := i * stretch; row < min((i+1)*stretch, n); row++ {
+			order = append(order, row)
+		}
+	}
+	return order
+}
+
+// rates sets the learning rates of policy and critic.
+func (p *learner) rates(step int, o terms) error {
+	rate, c := p.config.LearningRateAt(step), p.config
+	if err := p.adam.SetLearningRate(rate); err != nil {
+		return err
+	}
+	actor, critic := 1.0, 1.0
+	if c.ActorLearningRate > 0 {
+		actor = c.ActorLearningRate / c.LearningRate
+	}
+	if c.CriticLearningRate > 0 {
+		critic = c.CriticLearningRate / c.LearningRate
+	}
+	if o.policy == 0 && o.cloning == 0 {
+		actor = 0
+	}
+	if err := p.adam.Scale("", actor); err != nil {
+		return err
+	}
+	return p.adam.Scale(torch.ValueLayers, critic)
+}
+
+// minibatch is the part of a rollout that a step of the optimiser learns from.
+type minibatch struct {
+	scope   torch.Scope // of the step's tensors
+	graphs  *graph.Batch
+	rollout *rollout
+	rows    []int // of the rollout
+	figures *run.Figures
+}
+
+// step takes one step of the optimiser, unless the policy has moved too far already: then it
+// changes nothing and far is true.
+func (p *learner) step(b *minibatch, o terms) (far bool, err error) {
+	s := &b.scope
+	defer s.Drop()
+	b.graphs = graph.ConcatShared(pick(b.rollout.states, b.rows))
+	out := p.net.Forward(s, b.graphs)
+	loss := s.Scale(p.valueLoss(b, out.Value), o.value)
+	if o.policy > 0 || o.cloning > 0 {
+		logs := s.SegmentLogSoftmax(out.Scores, b.graphs.CandidateGraph, b.graphs.Size)
+		if o.policy > 0 {
+			policy, kl := p.policyLoss(b, logs)
+			if limit := p.config.TargetKL; limit > 0 && kl > limit {
+				return true, s.Err()
+			}
+			loss = s.Add(loss, s.Scale(policy, o.policy))
+		}
+		entropy := s.Scale(s.Sum(s.Mul(s.Exp(logs), logs)), -1/float64(b.graphs.Size))
+		b.figures.Add(tagEntropy, s.Float(entropy))
+		if o.entropy > 0 {
+			loss = s.Sub(loss, s.Scale(entropy, o.entropy))
+		}
+		if clone := cloningLoss(b, logs); clone != nil && o.cloning > 0 {
+			loss = s.Add(loss, s.Scale(clone, o.cloning))
+		}
+	}
+	if err := p.net.ZeroGrad(); err != nil {
+		return false, err
+	}
+	s.Backward(loss)
+	if s.Err() != nil {
+		return false, s.Err()
+	}
+	norm, err := p.clip(o)
+	if err != nil {
+		return false, fmt.Errorf("PPO update: %w", err)
+	}
+	b.figures.Add(run.TagNorm, norm)
+	return false, p.adam.Step()
+}
+
+// clip limits the gradient's norm and returns what it was. If the critic is apart, its norm has a
+// limit of its own: it is by far the larger one, and a common limit would scale the policy's
+// gradient down with it.
+func (p *learner) clip(o terms) (norm float64, err error) {
+	if o.apart {
+		return p.net.ClipGradApart(p.config.ClipNorm, torch.ValueLayers)
+	}
+	return p.net.ClipGrad(p.config.ClipNorm)
+}

@@ -1,0 +1,215 @@
+//go:build torch
+
+package ppo
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+	"gnnsched/gnn/infer"
+	"gnnsched/gnn/torch"
+	"gnnsched/scheduler/learn/online"
+	"gnnsched/scheduler/learn/run"
+)
+
+// onlineLearner learns from rollouts of steps of running schedulers. A rollout consists of steps that
+// the latest network made. The steps of others, such as those that a scheduler makes before it
+// has loaded the latest network, are left out.
+type onlineLearner struct {
+	config  settings
+	learner *learner
+	rng     *rand.Rand
+	figures *run.Figures
+
+	trajectories []*trajectory // of the rollout, by actor in the order in which they appeared
+	complete     int           // steps in them
+
+	acting uint64       // fingerprint of the network that was kept last
+	kept   learnerState // to revert to
+	stale  int          // steps that were left out
+}
+
+// trajectory holds an actor's part of a rollout.
+type trajectory struct {
+	actor string
+	steps []step // with their rewards
+	open  *step  // the latest, which waits for its reward; nil for none
+}
+
+// step is a placement in a trajectory.
+type step struct {
+	state  *graph.Graph
+	action int
+	log    float32 // log-probability of the action
+	reward float64
+	after  *graph.Graph // state after the step, if the next step in the trajectory is not the one that followed
+}
+
+// end ends a stretch of steps that follow one another. state is the state after it.
+func (t *trajectory) end(state *graph.Graph) {
+	if n := len(t.steps); n > 0 && t.steps[n-1].after == nil {
+		t.steps[n-1].after = state
+	}
+}
+
+var _ online.Method = Config{}
+
+// NewLearner implements online.Method.
+func (c Config) NewLearner(s run.Settings, start *checkpoint.Checkpoint, rng *rand.Rand, f *run.Figures) (online.Learner, error) {
+	o := &onlineLearner{config: settings{s, c}, rng: rng, figures: f}
+	var err error
+	if o.learner, err = newLearner(o.config, start); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// trajectory returns the actor's part of the rollout.
+func (o *onlineLearner) trajectory(actor string) *trajectory {
+	for _, t := range o.trajectories {
+		if t.actor == actor {
+			return t
+		}
+	}
+	t := &trajectory{actor: actor}
+	o.trajectories = append(o.trajectories, t)
+	return t
+}
+
+// Take implements online.Learner.
+func (o *onlineLearner) Take(s online.Step) (updates int, err error) {
+	t := o.trajectory(s.Actor)
+	switch {
+	case t.open != nil && s.Contiguous:
+		t.open.reward = s.Reward
+		t.steps = append(t.steps, *t.open)
+		o.complete++
+	case t.open != nil: // its reward is lost, but its state is the one after the step before it
+		t.end(t.open.state)
+	}
+	t.open = nil
+	if o.complete == o.config.Rollout {
+		t.end(s.State)
+		if err := o.learn(); err != nil {
+			return 0, err
+		}
+		o.stale++ // the network before the update chose this step
+		return 1, nil
+	}
+	if s.Network != o.acting {
+		t.end(s.State)
+		o.stale++
+		return 0, nil
+	}
+	t.open = &step{state: s.State, action: s.Action, log: float32(s.Log)}
+	return 0, nil
+}
+
+// learn learns from the trajectories and begins the next rollout.
+func (o *onlineLearner) learn() error {
+	r, err := o.rollout()
+	if err != nil {
+		return err
+	}
+	r.estimate([]float64{0}, o.config.Gamma, o.config.Lambda) // every trajectory's last step has its state after it
+	o.trajectories, o.complete = nil, 0
+	return o.learner.update(r, o.rng, 0, o.figures)
+}
+
+// rollout puts the trajectories one after another, with the values of their states.
+func (o *onlineLearner) rollout() (*rollout, error) {
+	value, err := o.values()
+	if err != nil {
+		return nil, err
+	}
+	r, i := newRollout(o.complete), 0
+	for _, t := range o.trajectories {
+		if t.open != nil { // the network that chose it is about to change
+			t.end(t.open.state)
+			o.stale++
+		}
+		for _, s := range t.steps {
+			r.states[i], r.actions[i], r.logs[i], r.rewards[i], r.teacher[i] = s.state, s.action, s.log, s.reward, -1
+			if r.values[i], err = value(s.state); err != nil {
+				return nil, err
+			}
+			if s.after != nil {
+				r.last[i] = true
+				if r.beyond[i], err = value(s.after); err != nil {
+					return nil, err
+				}
+			}
+			i++
+		}
+	}
+	return r, nil
+}
+
+// values returns the present network's value of a state, as a function.
+func (o *onlineLearner) values() (func(*graph.Graph) (float64, error), error) {
+	c, err := o.Checkpoint()
+	if err != nil {
+		return nil, err
+	}
+	net, err := infer.New(c)
+	if err != nil {
+		return nil, fmt.Errorf("the weights went wrong, lower the learning rate: %w", err)
+	}
+	session := net.NewSession()
+	return func(g *graph.Graph) (float64, error) {
+		out, err := session.Score(g, nil)
+		return float64(out.Value), err
+	}, nil
+}
+
+// Checkpoint implements online.Learner.
+func (o *onlineLearner) Checkpoint() (*checkpoint.Checkpoint, error) {
+	return o.learner.net.Checkpoint()
+}
+
+// JudgeEvery implements online.Learner: the next rollout must come from the updated network.
+func (*onlineLearner) JudgeEvery() int { return 1 }
+
+// Keep implements online.Learner.
+func (o *onlineLearner) Keep(c *checkpoint.Checkpoint) (err error) {
+	o.acting = c.Fingerprint()
+	o.kept, err = o.learner.export()
+	return err
+}
+
+// Revert implements online.Learner.
+func (o *onlineLearner) Revert() error { return o.learner.restore(o.kept) }
+
+// Stale implements online.Learner.
+func (o *onlineLearner) Stale() int { return o.stale }
+
+// LossTag implements online.Learner.
+func (*onlineLearner) LossTag() string { return tagPolicyLoss }
+
+// FigureTags implements online.Learner.
+func (*onlineLearner) FigureTags() []string {
+	return []string{tagValueLoss, tagEntropy, tagKL, tagClipped, tagExplained}
+}
+
+// Drop implements online.Learner.
+func (o *onlineLearner) Drop() { o.learner.net.Drop() }
+
+// onlineState is the learner's part of a state file. The rollout is not in it: after a restart it
+// would be another network's. The field name is the file's.
+type onlineState struct{ Moments []torch.Moments }
+
+// Save implements online.Learner.
+func (o *onlineLearner) Save(path string, s online.State) error {
+	return online.SaveState(path, s, onlineState{o.learner.adam.Export()})
+}
+
+// Restore implements online.Learner.
+func (o *onlineLearner) Restore(s *online.State) (transitions int, err error) {
+	in, err := online.Memory[onlineState](s)
+	if err != nil {
+		return 0, err
+	}
+	return 0, o.learner.adam.Import(in.Moments)
+}

@@ -1,0 +1,164 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+
+	"gnnsched/gnn/graph"
+	"gnnsched/gnn/infer"
+	"gnnsched/scheduler/encode"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/sim"
+)
+
+// Environment plays the episodes of one simulated cluster, decision by decision. A decision is the
+// choice of a node for the pending pod: Observe encodes it as a graph, Score and TeacherChoice say
+// what to do, Step does it. When an episode is over, Begin starts the next.
+type Environment struct {
+	env      *sim.Env
+	settings Settings
+	teacher  policy.Policy // nil for none
+	groups   bool          // whether the network reads the groups of running pods
+	nextSeed func() uint64 // seed of the next episode
+	figures  *Figures
+
+	encoder *encode.Encoder
+	session *infer.Session // of the acting network
+	state   *graph.Graph   // of the decision at hand; the encoder owns it
+	copied  *graph.Graph   // the last copy of a state
+	scores  []float32      // the teacher's
+
+	progress
+}
+
+// progress is how far an environment is in its episode. It is part of the state file.
+type progress struct {
+	Seed    uint64  // of the episode
+	Actions []int32 // taken so far
+	Return  float64 // so far
+}
+
+// episode is what an episode gave, or had given until it was truncated.
+type episode struct {
+	ret     float64 // undiscounted sum of the rewards
+	length  int     // placements
+	outcome sim.Outcome
+}
+
+// emptyEpisodes is how many episodes in a row may be without any placement.
+const emptyEpisodes = 100
+
+// Begin starts the next episode in which something can be placed.
+func (e *Environment) Begin() error {
+	for range emptyEpisodes {
+		e.progress = progress{Seed: e.nextSeed(), Actions: e.Actions[:0]}
+		if err := e.env.Reset(e.Seed); err != nil {
+			return fmt.Errorf("training episode %d: %w", e.Seed, err)
+		}
+		if !e.env.Done() {
+			return nil
+		}
+	}
+	return fmt.Errorf("nothing could be placed in %d training episodes: make the nodes larger or the pods smaller", emptyEpisodes)
+}
+
+// restore repeats the placements of another environment's episode up to where that was.
+func (e *Environment) restore(p progress) error {
+	if err := e.env.Reset(p.Seed); err != nil {
+		return fmt.Errorf("training episode %d: %w", p.Seed, err)
+	}
+	for i, a := range p.Actions {
+		if e.env.Done() || int(a) >= len(e.env.Candidates()) {
+			return fmt.Errorf("training episode %d cannot be repeated: placement %d of %d does not exist; another version made it", p.Seed, i+1, len(p.Actions))
+		}
+		e.env.Step(int(a))
+	}
+	if e.env.Done() {
+		return fmt.Errorf("training episode %d cannot be repeated: it ends early; another version made it", p.Seed)
+	}
+	e.progress = p
+	return nil
+}
+
+// follow makes net the acting network. It drops all caches, so that what comes next depends only
+// on the episode and the weights, and a resumed run continues as the unbroken one.
+func (e *Environment) follow(net *infer.Network) {
+	e.encoder, e.session, e.copied = encode.New(), net.NewSession(), nil
+}
+
+// Observe encodes the decision at hand. Score and CopyState use what it encodes.
+func (e *Environment) Observe() {
+	e.state = e.encoder.Encode(e.env.Snapshot(), e.env.Pending(), e.env.Candidates())
+}
+
+// Candidates returns the number of nodes to choose from.
+func (e *Environment) Candidates() int { return len(e.env.Candidates()) }
+
+// Score runs the acting network on the observed decision. The output is valid until the next call.
+func (e *Environment) Score() (infer.Output, error) {
+	out, err := e.session.Score(e.state, nil)
+	if err != nil {
+		return out, fmt.Errorf("acting network: %w", err)
+	}
+	return out, nil
+}
+
+// Value observes the decision at hand and returns the acting network's value of it.
+func (e *Environment) Value() (float64, error) {
+	e.Observe()
+	out, err := e.Score()
+	return float64(out.Value), err
+}
+
+// TeacherChoice returns the candidate that the teacher would choose.
+func (e *Environment) TeacherChoice() (int, error) {
+	rows := e.env.Candidates()
+	e.scores = slices.Grow(e.scores[:0], len(rows))[:len(rows)]
+	if err := e.teacher.Score(e.env.Snapshot(), e.env.Pending(), rows, e.scores); err != nil {
+		return 0, fmt.Errorf("teacher: %w", err)
+	}
+	return policy.Best(e.scores), nil
+}
+
+// CopyState returns a copy of the observed decision's graph. It shares the pod groups of unchanged
+// nodes with the copy before it, and has none for a network that does not read them.
+func (e *Environment) CopyState() *graph.Graph {
+	g := e.state
+	c := &graph.Graph{
+		NodeX: slices.Clone(g.NodeX), Zone: slices.Clone(g.Zone), Groups: make([]graph.Groups, len(g.Groups)), Zones: g.Zones,
+		Stamp: slices.Clone(g.Stamp), PodX: slices.Clone(g.PodX), ClusterX: slices.Clone(g.ClusterX),
+		Candidates: slices.Clone(g.Candidates), CandidateX: slices.Clone(g.CandidateX),
+	}
+	for i, groups := range g.Groups {
+		switch {
+		case !e.groups:
+		case e.copied != nil && i < len(e.copied.Stamp) && e.copied.Stamp[i] == g.Stamp[i]:
+			c.Groups[i] = e.copied.Groups[i]
+		default:
+			c.Groups[i] = graph.Groups{X: slices.Clone(groups.X), Weight: slices.Clone(groups.Weight)}
+		}
+	}
+	e.copied = c
+	return c
+}
+
+// Step places the pod on a candidate and returns the reward, and whether that ends the episode.
+// After the last step, Begin must follow.
+func (e *Environment) Step(choice int) (reward float64, last bool) {
+	row := e.env.Candidates()[choice]
+	reward = e.settings.Reward.step(e.env, choice, e.settings.Gamma)
+	e.Actions, e.Return = append(e.Actions, int32(choice)), e.Return+reward
+	last = e.env.Done()
+	if last {
+		e.figures.episode(episode{e.Return, len(e.Actions), e.env.Outcome()})
+	}
+	e.figures.Action(row)
+	return reward, last
+}
+
+// Truncate reports an episode that is left before its end. Begin must follow.
+func (e *Environment) Truncate() {
+	o := e.env.Outcome()
+	o.Unscheduled-- // the pod at hand was about to get a node
+	e.figures.episode(episode{e.Return, len(e.Actions), o})
+}

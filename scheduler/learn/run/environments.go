@@ -1,0 +1,117 @@
+package run
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/sim"
+)
+
+// actingStream separates an agent's random numbers from the others that its seed gives.
+const actingStream = 0x616374
+
+// Environments are what an agent acts in: simulated clusters side by side, which follow one acting
+// network, and the random numbers and figures of the agent.
+type Environments struct {
+	All     []*Environment
+	Rand    *rand.Rand // of the agent's choices
+	Figures *Figures
+
+	seed    uint64
+	source  *rand.PCG // behind Rand
+	started uint64    // episodes
+}
+
+// Layout says how many environments there are, and how many of them form a group that plays the
+// same episodes. Count is a multiple of Group.
+type Layout struct{ Count, Group int }
+
+// NewEnvironments returns environments of a simulator's configuration, before their first episode.
+func NewEnvironments(s Settings, c sim.Config, l Layout, a checkpoint.Architecture, f *Figures) (*Environments, error) {
+	var teacher policy.Policy
+	if s.Imitation.Taught() {
+		var err error
+		if teacher, err = TeacherByName(s.Imitation.Teacher); err != nil {
+			return nil, err
+		}
+	}
+	e := &Environments{Figures: f, seed: s.Seed, source: rand.NewPCG(s.Seed, actingStream)}
+	e.Rand = rand.New(e.source)
+	for i := range l.Count {
+		env, err := sim.New(c)
+		if err != nil {
+			return nil, fmt.Errorf("simulator: %w", err)
+		}
+		next := e.nextSeed
+		if first := i - i%l.Group; first < i { // the others of a group follow its first
+			next = func() uint64 { return e.All[first].Seed }
+		}
+		e.All = append(e.All, &Environment{env: env, settings: s, teacher: teacher, groups: readsGroups(a), nextSeed: next, figures: f})
+	}
+	return e, nil
+}
+
+// nextSeed returns the seed of the next training episode. None is a held-out episode's.
+func (e *Environments) nextSeed() uint64 {
+	e.started++
+	return e.seed<<32 + e.started
+}
+
+// Begin starts the first episode of every environment, with the network of c acting.
+func (e *Environments) Begin(c *checkpoint.Checkpoint) error {
+	for _, env := range e.All {
+		if err := env.Begin(); err != nil {
+			return err
+		}
+	}
+	return e.Follow(c)
+}
+
+// Follow makes the network of c act in every environment.
+func (e *Environments) Follow(c *checkpoint.Checkpoint) error {
+	net, err := infer.New(c)
+	if err != nil {
+		return fmt.Errorf("the weights went wrong, lower the learning rate: %w", err)
+	}
+	for _, env := range e.All {
+		env.follow(net)
+	}
+	return nil
+}
+
+// EnvironmentsState is the part of a state file that environments continue from.
+type EnvironmentsState struct {
+	Source  []byte // of the random numbers
+	Started uint64 // episodes
+	Walks   []progress
+}
+
+// State returns what Restore needs.
+func (e *Environments) State() (EnvironmentsState, error) {
+	source, err := e.source.MarshalBinary()
+	s := EnvironmentsState{Source: source, Started: e.started}
+	for _, env := range e.All {
+		s.Walks = append(s.Walks, env.progress)
+	}
+	return s, err
+}
+
+// Restore brings environments of the same configuration to a state.
+func (e *Environments) Restore(s EnvironmentsState) error {
+	if len(s.Walks) != len(e.All) {
+		return fmt.Errorf("the state has %d environments, the configuration %d", len(s.Walks), len(e.All))
+	}
+	if err := e.source.UnmarshalBinary(s.Source); err != nil {
+		return fmt.Errorf("random numbers: %w", err)
+	}
+	e.started = s.Started
+	for i, env := range e.All {
+		if err := env.restore(s.Walks[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package run
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/sim"
+)
+
+// heldOutSeed is the seed of the first held-out episode, far from those of training.
+const heldOutSeed = 1 << 62
+
+// tieStream separates the random numbers that break ties from the simulator's.
+const tieStream = 0x74696573
+
+// HeldOut evaluates policies on episodes that training never sees, the same for each policy.
+type HeldOut struct {
+	env      *sim.Env
+	episodes int
+}
+
+// Score is the result of an evaluation: means over the episodes. Less is better in all of them.
+type Score struct {
+	Cost        float64 // the objective at the end of the episode
+	MeanCost    float64 // the objective over time (sim.Outcome)
+	Unscheduled float64 // the pods left over
+	LeftOver    float64 // the pods left over, as a fraction of those that arrived
+}
+
+// Total returns the number by which networks are chosen: the mean of the objective at the end and
+// over time, plus the fraction of pods left over times a weight.
+func (s Score) Total(weight float64) float64 { return (s.Cost+s.MeanCost)/2 + weight*s.LeftOver }
+
+// NewHeldOut returns an evaluation over a number of episodes of a configuration.
+func NewHeldOut(c sim.Config, episodes int) (*HeldOut, error) {
+	env, err := sim.New(c)
+	if err != nil {
+		return nil, fmt.Errorf("simulator: %w", err)
+	}
+	return &HeldOut{env: env, episodes: episodes}, nil
+}
+
+// Episodes returns the configuration of the episodes and their number. Two evaluations that agree
+// in both play the same episodes.
+func (h *HeldOut) Episodes() (sim.Config, int) { return h.env.Config(), h.episodes }
+
+// Evaluate plays every episode with p, which takes the best-scored node at each decision.
+// Heuristics with integer scores tie often; randomTies draws among the best, as kube-scheduler
+// does.
+func (h *HeldOut) Evaluate(p policy.Policy, randomTies bool) (Score, error) {
+	var s Score
+	for i := range uint64(h.episodes) {
+		var ties *rand.Rand
+		if randomTies {
+			ties = rand.New(rand.NewPCG(heldOutSeed+i, tieStream))
+		}
+		o, err := eval.Play(h.env, heldOutSeed+i, p, ties)
+		if err != nil {
+			return s, err
+		}
+		s.Cost += o.Cost / float64(h.episodes)
+		s.MeanCost += o.MeanCost / float64(h.episodes)
+		s.Unscheduled += float64(o.Unscheduled) / float64(h.episodes)
+		s.LeftOver += float64(o.Unscheduled) / float64(max(o.Arrived, 1)*h.episodes)
+	}
+	return s, nil
+}

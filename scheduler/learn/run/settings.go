@@ -1,0 +1,110 @@
+package run
+
+import (
+	"fmt"
+
+	"gnnsched/gnn/checkpoint"
+)
+
+// Settings are the hyperparameters that all methods have. Like those of every method, they are
+// the JSON fields of a job; package flags makes a command's flags of the tags flag and usage.
+type Settings struct {
+	Variant string `json:"variant"` // the network and its method; package learn lists them
+	Hidden  int    `json:"hiddenLayers" flag:"hidden-layers" usage:"width of the hidden layers"`
+	Seed    uint64 `json:"seed" flag:"seed" usage:"of everything random"`
+	Steps   int    `json:"steps" flag:"steps" usage:"placements to learn from"`
+
+	Gamma        float64 `json:"gamma" flag:"gamma" usage:"discount of the next placement's reward"`
+	LearningRate float64 `json:"learningRate" flag:"learning-rate" usage:"of Adam at the start; falls linearly to a tenth"`
+	BatchSize    int     `json:"batchSize" flag:"batch-size" usage:"decisions an update learns from"`
+	ClipNorm     float64 `json:"clipNorm" flag:"clip-norm" usage:"limit of the gradient's norm"`
+
+	Reward    Reward    `json:"reward"`
+	Imitation Imitation `json:"imitation"`
+}
+
+// Imitation says how a run learns from a heuristic, its teacher.
+//
+// In deep Q-learning the teacher's influence falls linearly from 1 to 0 over Share of the steps:
+// the probability that it chooses the node, and the weight of the large-margin loss, which
+// prefers its choice (DQfD, Hester et al. 2018).
+//
+// PPO spends the first Share of the steps on behaviour cloning. A mix of teacher and learner, in
+// which the learner's part grows, visits the states (as in DAgger, Ross et al. 2011). For the next
+// Warmup of the steps only the critic learns, until it knows the value of the cloned policy.
+type Imitation struct {
+	Teacher string  `json:"teacher" flag:"teacher" usage:"heuristic to imitate: a policy's name, or the file of a linear one"`
+	Share   float64 `json:"share" flag:"imitation" usage:"share of the steps that imitate the teacher; 0 for none"`
+
+	Margin       float64 `json:"margin" flag:"margin" usage:"by which the teacher's choice is to lead in deep Q-learning, in units of Q"`
+	MarginWeight float64 `json:"marginWeight" flag:"margin-weight" usage:"of the margin loss at the start"`
+	MarginFloor  float64 `json:"marginFloor" flag:"margin-floor" usage:"under which the weight of the margin loss never falls"`
+
+	Warmup      float64 `json:"warmup" flag:"critic-warmup" usage:"share of the steps after cloning in which the critic alone learns"`
+	Coefficient float64 `json:"coefficient" flag:"imitation-coefficient" usage:"weight of cloning in PPO's loss at the start of PPO; falls linearly to nothing"`
+}
+
+// Taught tells whether any part of the run asks the teacher.
+func (i Imitation) Taught() bool { return i.Share > 0 || i.Coefficient > 0 }
+
+// Selection says how the best network of a run is chosen.
+type Selection struct {
+	EvaluateEvery int     `json:"evaluateEvery" flag:"evaluate-every" usage:"placements between evaluations"`
+	EvaluateSeeds int     `json:"evaluateSeeds" flag:"evaluate-seeds" usage:"held-out episodes an evaluation"`
+	Unscheduled   float64 `json:"unscheduledCost" flag:"unscheduled-cost" usage:"weight of the fraction of pods left over, against the objective, when the best network is chosen"`
+}
+
+// maxSeed keeps the seeds of training episodes, which are made of it, below the held-out
+// ones.
+const maxSeed = 1<<30 - 1
+
+// Validate reports the first value out of range. The variant is not checked.
+func (s Settings) Validate() error {
+	if err := s.Reward.validate(); err != nil {
+		return err
+	}
+	i := s.Imitation
+	return CheckRanges([]Range{
+		{"seed", float64(s.Seed), 0, maxSeed},
+		{"steps", float64(s.Steps), 1, 1e9},
+		{"gamma", s.Gamma, 0, 1},
+		{"learning rate", s.LearningRate, 1e-9, 1},
+		{"batch size", float64(s.BatchSize), 1, 65536},
+		{"clip norm", s.ClipNorm, 1e-6, 1e6},
+		{"imitation's share", i.Share, 0, 1},
+		{"margin", i.Margin, 0, 1e3},
+		{"margin weight", i.MarginWeight, 0, 1e3},
+		{"margin floor", i.MarginFloor, 0, 1e3},
+		{"critic's warm-up", i.Warmup, 0, 1},
+		{"imitation coefficient", i.Coefficient, 0, 1e3},
+	})
+}
+
+// Validate reports the first value out of range.
+func (s Selection) Validate() error {
+	return CheckRanges([]Range{
+		{"evaluate every", float64(s.EvaluateEvery), 1, 1e9},
+		{"evaluate seeds", float64(s.EvaluateSeeds), 2, 1000},
+		{"unscheduled cost", s.Unscheduled, 0, 1e6},
+	})
+}
+
+// Range is a hyperparameter's value and the range in which it must lie, ends included.
+type Range struct {
+	Name             string
+	Value, Low, High float64
+}
+
+// CheckRanges returns an error about the first value that is not in its range, NaN included.
+func CheckRanges(all []Range) error {
+	for _, r := range all {
+		if !(r.Value >= r.Low && r.Value <= r.High) {
+			return fmt.Errorf("%s is %v, want %v to %v", r.Name, r.Value, r.Low, r.High)
+		}
+	}
+	return nil
+}
+
+// readsGroups tells whether a network of the architecture reads the groups of pods that run on
+// each node.
+func readsGroups(a checkpoint.Architecture) bool { return a.Encoder == checkpoint.GNN }

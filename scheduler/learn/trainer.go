@@ -1,0 +1,45 @@
+//go:build torch
+
+package learn
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/learn/online"
+	"gnnsched/scheduler/learn/run"
+)
+
+// weightStream separates the random numbers of the first weights from the others that a seed gives.
+const weightStream = 0x6c6561726e
+
+// NewTrainer returns a run of the job in the simulator, from random weights. The caller sets the
+// fields of the trainer beyond its plan.
+func NewTrainer(j Job) (*run.Trainer, error) {
+	if err := j.Validate(); err != nil {
+		return nil, fmt.Errorf("training configuration: %w", err)
+	}
+	start := checkpoint.Random(j.Architecture(), rand.New(rand.NewPCG(j.Seed, weightStream)))
+	var err error
+	if start.Manifest.Config, err = json.Marshal(j); err != nil {
+		return nil, fmt.Errorf("encode the configuration: %w", err)
+	}
+	start.Manifest.Seed, start.Manifest.Objective = j.Seed, j.Environment.Objective.Name()
+	return &run.Trainer{Plan: run.Plan{
+		Settings: j.Settings, Selection: j.Selection, Method: j.Method().(run.Method), Environment: j.Environment, Start: start,
+	}}, nil
+}
+
+// ResumedJob returns the job of a run's state.
+func ResumedJob(s *run.State) (j Job, err error) { return j, json.Unmarshal(s.Stored, &j) }
+
+// NewOnlineTrainer returns a run of a job that OnlineJob made. The caller sets the other fields of the
+// trainer.
+func NewOnlineTrainer(j Job) (*online.Trainer, error) {
+	if err := j.Config.Validate(); err != nil {
+		return nil, fmt.Errorf("training configuration: %w", err)
+	}
+	return &online.Trainer{Settings: j.Settings, Method: j.Method().(online.Method), WaitCost: j.Environment.WaitCost}, nil
+}
