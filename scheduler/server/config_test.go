@@ -22,7 +22,7 @@ import (
 	"gnnsched/scheduler/plugin"
 )
 
-// full uses every field.
+// full returns a configuration that uses every field.
 func full() Config {
 	return Config{
 		Kubeconfig: "/home/user/.kube/config", QPS: 5000, Parallelism: 4, PercentageOfNodesToScore: 100, LeaderElect: true,
@@ -55,8 +55,8 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// upstreamAccepts decodes and validates a configuration as kube-scheduler does, and our
-// plugin's arguments as the plugin does.
+// upstreamAccepts decodes and validates a configuration like kube-scheduler, and our plugin's arguments
+// like the plugin.
 func upstreamAccepts(t *testing.T, y []byte) {
 	t.Helper()
 	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(y, nil, nil)
@@ -106,7 +106,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Every name is a profile of its own that upstream accepts, and no other name is one.
+// Every name of ProfileNames gives a profile that upstream accepts; another name is an error.
 func TestProfileNamed(t *testing.T) {
 	c := Config{QPS: 50}
 	for _, name := range ProfileNames() {
@@ -163,15 +163,15 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// Where one profile keeps the books of GPU devices, all must, or devices are given away twice.
+// If one profile has GPUShares, all need it; otherwise a device would be given to two pods.
 func TestReadFileWantsSharesEverywhere(t *testing.T) {
 	const (
 		whole = "{multiPoint: {enabled: [{name: GPUShares}]}, bind: {enabled: [{name: GPUShares}, {name: DefaultBinder}]}}"
-		short = "{multiPoint: {enabled: [{name: GPUShares}]}, bind: {enabled: [{name: GPUShares}]}}" // upstream's binder comes after
+		short = "{multiPoint: {enabled: [{name: GPUShares}]}, bind: {enabled: [{name: GPUShares}]}}" // upstream's binder follows
 	)
 	for name, c := range map[string]struct {
 		profiles []string // their plugins
-		want     string   // in the error; none where it is sound
+		want     string   // part of the error; empty for none
 	}{
 		"in all":           {[]string{whole, whole}, ""},
 		"in short":         {[]string{short, whole}, ""},
@@ -194,7 +194,7 @@ func TestReadFileWantsSharesEverywhere(t *testing.T) {
 	}
 }
 
-// What the user got wrong ends with exit code 2 before anything runs.
+// A user's mistake gives exit code 2 before the scheduler runs.
 func TestRunRefuses(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,4 +1,6 @@
-// Package server runs upstream's kube-scheduler in this process with our plugin built in:
-// it writes the KubeSchedulerConfiguration for the profiles that are asked for, or takes the
-// user's own, and keeps a latency histogram a profile beside upstream's metrics.
+// Package server runs upstream's kube-scheduler in this process with our plugins built in.
+//
+// Config renders the KubeSchedulerConfiguration for a list of profiles; ReadFile reads a user's own
+// file instead. Run starts the scheduler with such a file. Beside upstream's metrics it serves a
+// latency histogram for each profile.
 package server

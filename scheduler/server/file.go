@@ -18,7 +18,7 @@ type File struct {
 	content schedulerconfig.KubeSchedulerConfiguration
 }
 
-// ReadFile decodes a configuration strictly; errors carry exit code 2.
+// ReadFile reads a configuration and rejects unknown fields. Errors have the exit code exit.Usage.
 func ReadFile(path string) (*File, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -28,52 +28,53 @@ func ReadFile(path string) (*File, error) {
 	if err := yaml.UnmarshalStrict(b, &f.content); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err), "compare it with what --print-config prints")
 	}
-	if err := f.checkShares(); err != nil {
+	if err := f.checkGPUShares(); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err),
 			"add to its plugins: {multiPoint: {enabled: [{name: GPUShares}]}, bind: {enabled: [{name: GPUShares}, {name: DefaultBinder}]}}")
 	}
 	return f, nil
 }
 
-// checkShares checks that where one profile keeps the books of GPU devices, all do: they share
-// their nodes. And that it binds before any other binder, which would leave a pod without its
-// devices: the binding brings them.
-func (f *File) checkShares() error {
-	if !slices.ContainsFunc(f.content.Profiles, keepsShares) {
+// checkGPUShares checks that all profiles have GPUShares if one has, because they share the nodes'
+// devices. GPUShares must be the first binder: its binding writes the devices, and after another
+// binder the pod would have none.
+func (f *File) checkGPUShares() error {
+	if !slices.ContainsFunc(f.content.Profiles, hasGPUShares) {
 		return nil
 	}
 	for i, p := range f.content.Profiles {
 		name, plugins := f.SchedulerNames()[i], p.Plugins
 		if plugins == nil || !has(plugins.MultiPoint.Enabled, plugin.GPUSharesName) {
-			return fmt.Errorf("profile %s lacks %s at multiPoint, and the profiles of one process share devices", name, plugin.GPUSharesName)
+			return fmt.Errorf("profile %s lacks %s at multiPoint; the profiles of one process share devices, so all need it", name, plugin.GPUSharesName)
 		}
 		if b := plugins.Bind.Enabled; len(b) == 0 || b[0].Name != plugin.GPUSharesName {
-			return fmt.Errorf("profile %s lacks %s as the first at bind; after another binder no pod is told its devices", name, plugin.GPUSharesName)
+			return fmt.Errorf("profile %s lacks %s as the first at bind; after another binder a pod gets no devices", name, plugin.GPUSharesName)
 		}
 		for _, set := range []schedulerconfig.PluginSet{plugins.PreFilter, plugins.Filter, plugins.Reserve} {
 			if (has(set.Disabled, plugin.GPUSharesName) || has(set.Disabled, "*")) && !has(set.Enabled, plugin.GPUSharesName) {
-				return fmt.Errorf("profile %s disables %s at preFilter, filter or reserve; leave it on", name, plugin.GPUSharesName)
+				return fmt.Errorf("profile %s disables %s at preFilter, filter or reserve; enable it there", name, plugin.GPUSharesName)
 			}
 		}
 	}
 	return nil
 }
 
-// keepsShares tells whether a profile names GPUShares anywhere that matters.
-func keepsShares(p schedulerconfig.KubeSchedulerProfile) bool {
+// hasGPUShares reports whether a profile enables GPUShares at any extension point.
+func hasGPUShares(p schedulerconfig.KubeSchedulerProfile) bool {
 	return p.Plugins != nil && slices.ContainsFunc([]schedulerconfig.PluginSet{
 		p.Plugins.MultiPoint, p.Plugins.PreFilter, p.Plugins.Filter, p.Plugins.Reserve, p.Plugins.Bind,
 	}, func(s schedulerconfig.PluginSet) bool { return has(s.Enabled, plugin.GPUSharesName) })
 }
 
+// has reports whether the list contains the plugin.
 func has(list []schedulerconfig.Plugin, name string) bool {
 	return slices.ContainsFunc(list, func(p schedulerconfig.Plugin) bool { return p.Name == name })
 }
 
-// Kubeconfig is the file that the configuration names; empty for none.
+// Kubeconfig returns the path in the configuration; empty for none.
 func (f *File) Kubeconfig() string { return f.content.ClientConnection.Kubeconfig }
 
-// SchedulerNames are the names that pods choose its profiles by.
+// SchedulerNames returns the scheduler names of the profiles, in order.
 func (f *File) SchedulerNames() []string {
 	var names []string
 	for _, p := range f.content.Profiles {
@@ -86,7 +87,7 @@ func (f *File) SchedulerNames() []string {
 	return names
 }
 
-// YAMLFor renders the configuration with the given kubeconfig in place of its own.
+// YAMLFor renders the configuration with another kubeconfig.
 func (f *File) YAMLFor(kubeconfig string) ([]byte, error) {
 	k := f.content
 	k.ClientConnection.Kubeconfig = kubeconfig

@@ -18,8 +18,8 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 )
 
-// filters is the default scheduler with a cluster in its cache and no clients: it tells
-// whether its filters would let a pod onto the node that it is on.
+// filters is the default scheduler with a cluster in its cache and no clients. It checks whether its
+// filters would let a pod onto the pod's node.
 type filters struct {
 	ctx   context.Context
 	sched *scheduler.Scheduler
@@ -52,7 +52,7 @@ func newFilters(t *testing.T, nodes []corev1.Node, pods []corev1.Pod) *filters {
 	return f
 }
 
-// fill puts a node's pods into the cache, all but one.
+// fill adds a node's pods to the cache, except one.
 func (f *filters) fill(node string, but *corev1.Pod) error {
 	for _, p := range f.pods[node] {
 		if p == but {
@@ -65,8 +65,8 @@ func (f *filters) fill(node string, but *corev1.Pod) error {
 	return nil
 }
 
-// clear takes a node's pods out. It takes them all: of two pods with one host port, the
-// cache would forget the port with the first.
+// clear removes a node's pods from the cache, except one. Removing one of two pods with the same host port
+// would remove the port, so all must be removed and added again.
 func (f *filters) clear(node string, but *corev1.Pod) error {
 	for _, p := range f.pods[node] {
 		if p == but {
@@ -79,8 +79,7 @@ func (f *filters) clear(node string, but *corev1.Pod) error {
 	return nil
 }
 
-// allow tells whether the default profile, were the pod not there yet, would let it onto
-// its node; the error says which filter would not.
+// allow returns an error that names the filter if the default profile would not let the pod onto its node.
 func (f *filters) allow(pod *corev1.Pod) error {
 	on := pod.Spec.NodeName
 	if err := errors.Join(f.clear(on, nil), f.fill(on, pod)); err != nil {
@@ -111,8 +110,8 @@ func (f *filters) refuse(pod *corev1.Pod) error {
 	return nil
 }
 
-// allowed fails the test where a pod of the namespace is on a node that the default
-// scheduler's filters would refuse.
+// allowed fails the test if a pod of the namespace is on a node that the default scheduler's filters
+// refuse.
 func (l *lab) allowed(t *testing.T, namespace string) {
 	t.Helper()
 	nodes, err := l.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
@@ -130,7 +129,7 @@ func (l *lab) allowed(t *testing.T, namespace string) {
 	}
 }
 
-// The check can fail: each of these is on a node that some filter refuses.
+// The check above can fail: each of these pods is on a node that a filter refuses.
 func TestFiltersRefuse(t *testing.T) {
 	small := map[corev1.ResourceName]string{corev1.ResourceCPU: "1", corev1.ResourceMemory: "1Gi", corev1.ResourcePods: "10"}
 	node := func(name string) *st.NodeWrapper {

@@ -14,13 +14,13 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// shareNodes are the nodes of the lab whose GPUs are shared: two of four T4 each.
+// The lab has shareNodes nodes with shared GPUs, each with shareDevices devices of the model T4.
 const (
 	shareNodes   = 2
 	shareDevices = 4
 )
 
-// sharePod asks for GPUs on the nodes whose GPUs are shared.
+// sharePod returns a pod that requests GPUs on the nodes with shared GPUs.
 func sharePod(name, scheduler string, r cluster.Resources, models ...string) *corev1.Pod {
 	annotations, list := kube.GPUAnnotations(r, models), kube.GPUResourceList(r)
 	p := &corev1.Pod{
@@ -44,8 +44,8 @@ func (l *lab) create(t *testing.T, namespace string, p *corev1.Pod) {
 	}
 }
 
-// devices holds what the pods' annotations say against the nodes: every pod that has a node has
-// as many devices of it as it asks for, and none is overcommitted. It returns what is given.
+// devices checks the pods' annotations: every bound pod has as many devices as it requests, and no
+// device is overcommitted. It returns the sum of what the pods have, in thousandths of a device.
 func (l *lab) devices(t *testing.T, namespace string) (given int64) {
 	t.Helper()
 	used := map[string][]int64{}
@@ -84,15 +84,15 @@ func (l *lab) devices(t *testing.T, namespace string) (given int64) {
 	return given
 }
 
-// Pods of several profiles share devices, each is told its own, and a scheduler that starts
-// anew knows what is taken by what the pods say.
+// Pods of several profiles share devices, and each pod gets its own. A restarted scheduler reads from
+// the pods which devices are in use.
 func (l *lab) testShares(t *testing.T) {
 	ns := l.namespace(t, "shares")
 	profiles := []Profile{
 		{SchedulerName: DefaultProfile, Variant: DefaultProfile}, {SchedulerName: "fgd", Policy: "fgd"}, {SchedulerName: "gpu-packing", Policy: "gpu-packing"},
 	}
 	stop := l.schedule(t, profiles...)
-	// Eight devices: five whole, and shares of 600 of which no two go together.
+	// Of eight devices five are taken whole. No two shares of 600 fit on one device.
 	for i := range 5 {
 		l.create(t, ns, sharePod(fmt.Sprint("whole-", i), profiles[i%len(profiles)].SchedulerName, cluster.Resources{GPU: 1}))
 	}
@@ -106,7 +106,7 @@ func (l *lab) testShares(t *testing.T) {
 	stop()
 
 	stop = l.schedule(t, profiles...)
-	for i, p := range profiles { // one device is left, and 400 on each of two
+	for i, p := range profiles { // one whole device is free, and 400 on two others
 		l.create(t, ns, sharePod(fmt.Sprint("after-", i), p.SchedulerName, cluster.Resources{GPUMilli: 600}))
 	}
 	l.create(t, ns, sharePod("small", "fgd", cluster.Resources{GPUMilli: 400}))
@@ -123,7 +123,7 @@ func (l *lab) testShares(t *testing.T) {
 		t.Errorf("%d thousandths are given", given)
 	}
 
-	// What leaves makes room for those that were refused.
+	// Deleted pods make room for the refused ones.
 	err := errors.Join(
 		l.client.CoreV1().Pods(ns).Delete(t.Context(), "whole-0", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}),
 		l.client.CoreV1().Pods(ns).Delete(t.Context(), "whole-1", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}),
@@ -138,13 +138,13 @@ func (l *lab) testShares(t *testing.T) {
 				n++
 			}
 		}
-		if n != 9 { // two have left, two have come
+		if n != 9 { // two are deleted, two are new
 			return fmt.Errorf("%d pods have a node", n)
 		}
 		return nil
 	})
 
-	// A pod that was refused for what it says is tried again once it is mended, not minutes later.
+	// A pod with a wrong annotation is tried again as soon as it is corrected, not minutes later.
 	mended := []byte(`{"metadata":{"annotations":{"` + kube.GPUModelAnnotation + `":"T4"}}}`)
 	if _, err := l.client.CoreV1().Pods(ns).Patch(t.Context(), "other-model", types.MergePatchType, mended, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)

@@ -23,13 +23,12 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(trainerEnv); path != "" {
 		os.Exit(fakeTrainer(path))
 	}
-	klog.LogToStderr(false) // a cluster and a scheduler in one process have much to say
+	klog.LogToStderr(false) // a cluster and a scheduler in one process log a lot
 	klog.SetOutput(io.Discard)
 	os.Exit(m.Run())
 }
 
-// The scheduler as people run it, on an API server: one cluster, one scheduler process with
-// every kind of profile.
+// One scheduler process with every kind of profile works on an API server.
 func TestScheduler(t *testing.T) {
 	l := newLab(t)
 	gnn := network(t, "gnn", nil)
@@ -73,10 +72,10 @@ func exploding(c *checkpoint.Checkpoint) {
 	}
 }
 
-// placement is the pods that have a node, by app label, and on which nodes.
+// placement holds the nodes of the bound pods by app label.
 type placement map[string][]string
 
-// onlyOn tells whether all pods of an app are on nodes whose names begin so.
+// onlyOn reports whether all pods of an app are on nodes with the given prefix.
 func (p placement) onlyOn(app string, prefixes ...string) error {
 	for _, node := range p[app] {
 		fine := false
@@ -90,7 +89,7 @@ func (p placement) onlyOn(app string, prefixes ...string) error {
 	return nil
 }
 
-// most is the largest number of pods of an app that share a node.
+// most returns the largest number of pods of an app on one node.
 func (p placement) most(app string) int {
 	count, most := map[string]int{}, 0
 	for _, node := range p[app] {
@@ -100,14 +99,14 @@ func (p placement) most(app string) int {
 	return most
 }
 
-// Ordinary manifests land where the default scheduler's filters allow; where a pod must stay
-// behind, the event names the reason.
+// Pods of ordinary manifests get nodes that the default scheduler's filters allow. If a pod gets none,
+// its event names the reason.
 func (l *lab) testManifests(t *testing.T) {
 	for _, c := range []struct {
 		file  string
 		bound int
-		left  int    // pods that stay without a node
-		why   string // part of the event of those
+		left  int    // number of pods without a node
+		why   string // part of their event
 		check func(placement) error
 	}{
 		{file: "node-selector.yaml", bound: 6, check: func(p placement) error { return p.onlyOn("web", "ssd-") }},
@@ -224,7 +223,7 @@ func (l *lab) testUnschedulable(t *testing.T) {
 	}
 }
 
-// make creates small pods for a scheduler.
+// make creates small pods with a scheduler name.
 func (l *lab) make(t *testing.T, namespace, schedulerName string, count int) {
 	t.Helper()
 	for i := range count {
@@ -241,8 +240,8 @@ func (l *lab) make(t *testing.T, namespace, schedulerName string, count int) {
 	}
 }
 
-// One process serves all four variants, the default profile and profiles whose network never
-// works; each schedules its own pods, and the metrics say who decided.
+// One process serves all four variants, the default profile and profiles whose network never works. Each
+// schedules its own pods, and the metrics show which of them decided.
 func (l *lab) testProfiles(t *testing.T, profiles []Profile) {
 	ns := l.namespace(t, "profiles")
 	const each = 5
@@ -292,7 +291,7 @@ func (l *lab) testProfiles(t *testing.T, profiles []Profile) {
 	}
 }
 
-// Health is for everybody; metrics are for tokens that the cluster knows.
+// Everybody may read the health. Metrics need a token that the cluster accepts.
 func (l *lab) testEndpoint(t *testing.T) {
 	m := l.metrics(t)
 	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
@@ -316,7 +315,7 @@ func (l *lab) testEndpoint(t *testing.T) {
 	}
 }
 
-// The network that is loaded goes on deciding when its file is deleted.
+// A loaded network goes on deciding after its file is deleted.
 func (l *lab) testModelDeleted(t *testing.T, file string) {
 	ns := l.namespace(t, "deleted")
 	if err := os.Remove(file); err != nil {

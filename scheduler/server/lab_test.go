@@ -33,7 +33,7 @@ import (
 	"gnnsched/kwok/nodepool"
 )
 
-// lab is a simulated cluster, what talks to it, and the address of the scheduler's endpoint.
+// lab holds a simulated cluster, its clients, and the port of the scheduler's endpoint.
 type lab struct {
 	cluster *kwok.Cluster
 	client  *kubernetes.Clientset
@@ -41,11 +41,11 @@ type lab struct {
 	port    int
 }
 
-// patience is how long anything may take; it is long because the machine may be busy, and
-// nothing waits for it to pass.
+// patience is the time limit of every wait. It is long because the machine may be busy, and no passing
+// test waits until it ends.
 const patience = time.Minute
 
-// pools are nodes of two kinds in three zones for everybody, and some that are reserved.
+// pools returns two kinds of nodes in three zones, and some tainted ones for single tests.
 func pools() []nodepool.Pool {
 	capacity := func(cpu, gpu string) corev1.ResourceList {
 		r := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110")}
@@ -69,10 +69,10 @@ func pools() []nodepool.Pool {
 	}
 }
 
-// newLab starts the cluster; it ends with the test.
+// newLab starts a cluster that ends with the test.
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	// Not the test's own context, which ends before the clean-up.
+	// The test's own context would end before the clean-up.
 	cluster, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), Pools: pools()})
 	if err != nil {
 		t.Fatal(err)
@@ -96,8 +96,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// schedule runs the scheduler with the profiles until the returned function is called, which
-// checks that it ends well.
+// schedule runs the scheduler with the profiles. stop ends it and checks that it ends without error.
 func (l *lab) schedule(t *testing.T, profiles ...Profile) (stop func()) {
 	t.Helper()
 	y, err := Config{Kubeconfig: l.cluster.Kubeconfig(), Profiles: profiles, QPS: 1000}.YAML()
@@ -155,7 +154,7 @@ func network(t *testing.T, variant string, edit func(*checkpoint.Checkpoint)) st
 	return file
 }
 
-// namespace makes one and removes it, with all that is in it, after the test.
+// namespace creates a namespace, which is deleted with its content after the test.
 func (l *lab) namespace(t *testing.T, name string) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -185,7 +184,7 @@ func (l *lab) namespace(t *testing.T, name string) string {
 	return name
 }
 
-// apply does what `kubectl apply -n namespace -f` does with a file of testdata/manifests.
+// apply works like `kubectl apply -n namespace -f` with a file of testdata/manifests.
 func (l *lab) apply(t *testing.T, namespace, file string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "manifests", file))
@@ -260,7 +259,7 @@ func (l *lab) events(t *testing.T, namespace, pod, reason string) []corev1.Event
 	return out
 }
 
-// until waits for a condition that will come true.
+// until waits for a condition, and fails the test after patience.
 func (l *lab) until(t *testing.T, what string, condition func() error) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -276,7 +275,7 @@ func (l *lab) until(t *testing.T, what string, condition func() error) {
 	}
 }
 
-// get asks the scheduler's endpoint, with a token unless it is empty.
+// get sends a request to the scheduler's endpoint, with a token unless it is empty.
 func (l *lab) get(t *testing.T, path, token string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d%s", l.port, path), nil)
@@ -286,7 +285,7 @@ func (l *lab) get(t *testing.T, path, token string) (status int, body string) {
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	// The certificate is self-signed; nothing secret is sent to anybody else on loopback.
+	// The certificate is self-signed, and the connection does not leave loopback.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	resp, err := (&http.Client{Transport: transport}).Do(req)
@@ -301,7 +300,7 @@ func (l *lab) get(t *testing.T, path, token string) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
-// samples is what the scheduler's endpoint showed at one moment.
+// samples holds the metrics of the scheduler's endpoint at one moment.
 type samples testutil.Metrics
 
 func (l *lab) metrics(t *testing.T) samples {
@@ -317,8 +316,8 @@ func (l *lab) metrics(t *testing.T) samples {
 	return samples(all)
 }
 
-// sum adds up the samples of a metric whose labels include the given ones, pairs of name
-// and value. 0 where there is none.
+// sum adds up the samples of a metric that have the given labels, which are pairs of name and value. It
+// is 0 if there are none.
 func (m samples) sum(name string, labels ...string) float64 {
 	var sum float64
 next:

@@ -12,18 +12,18 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// attemptDuration has buckets of 15 %, since upstream's own histogram starts at 1 ms, by
-// when most attempts on a small cluster are over.
+// attemptDuration has buckets that grow by 15 %. Upstream's own histogram starts at 1 ms, which is longer
+// than most attempts on a small cluster take.
 var attemptDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
 	Subsystem: "gnnsched", Name: "scheduling_attempt_duration_seconds",
-	Help:           "Time of one scheduling attempt from the snapshot to the choice of a node (filters and scores), for any profile.",
+	Help:           "Time of one scheduling attempt from the snapshot to the choice of a node (filters and scores), for every profile.",
 	Buckets:        metrics.ExponentialBuckets(20e-6, 1.15, 80), // 20 µs to 1.2 s
 	StabilityLevel: metrics.ALPHA,
 }, []string{"profile"})
 
 var registerLatency sync.Once
 
-// timeAttempts measures every attempt of the scheduler, whatever the profile.
+// timeAttempts measures every scheduling attempt of every profile.
 func timeAttempts(s *scheduler.Scheduler) {
 	registerLatency.Do(func() { legacyregistry.MustRegister(attemptDuration) })
 	inner := s.SchedulePod

@@ -16,14 +16,14 @@ import (
 	"gnnsched/scheduler/experience"
 )
 
-// trainerEnv makes the test binary a trainer that writes the checkpoint of that name.
+// trainerEnv makes the test binary act as a trainer that writes the named checkpoint.
 const (
 	trainerEnv = "GNNSCHED_TEST_CHECKPOINT"
 	diesEnv    = "GNNSCHED_TEST_TRAINER_DIES"
 )
 
-// fakeTrainer writes another checkpoint after every three steps, and dies of steps that are not of the
-// networks that were there. With diesEnv it dies after the first.
+// fakeTrainer writes a new checkpoint after every three steps, and fails at a step of a network that it
+// did not write. With diesEnv it fails after the first step.
 func fakeTrainer(path string) int {
 	c, err := checkpoint.Load(path)
 	var r *experience.Reader
@@ -40,7 +40,7 @@ func fakeTrainer(path string) int {
 		a := c.Manifest.Architecture
 		known[c.Fingerprint()] = true
 		strange := !known[s.Network] || (s.Log < 0) != (a.Head == checkpoint.ActorCritic)
-		if strange && os.Getenv(diesEnv) == "" { // who died does not know whose steps are still coming
+		if strange && os.Getenv(diesEnv) == "" { // after a restart, steps of earlier networks still come
 			fmt.Printf("a step of network %x with log-probability %v\n", s.Network, s.Log)
 			return 4
 		}
@@ -56,8 +56,8 @@ func fakeTrainer(path string) int {
 	return 0
 }
 
-// A scheduler that learns hands its bindings to the trainer and loads what that writes; when
-// it stops, so does the trainer, and nothing is left behind.
+// A scheduler that learns sends its bindings to the trainer and loads the trainer's checkpoints. When it
+// stops, the trainer ends too, and no goroutine is left.
 func (l *lab) testLearning(t *testing.T) {
 	for _, variant := range Variants {
 		t.Run(variant, func(t *testing.T) { l.testVariantLearns(t, variant) })
@@ -88,17 +88,20 @@ func (l *lab) testVariantLearns(t *testing.T, variant string) {
 		}
 	}
 	stop()
-	// The API server in this process comes and goes with goroutines of its own.
+	// The API server in this process has goroutines of its own.
 	stacks := make([]byte, 16<<20)
-	l.until(t, "nothing of the feed to be left after the scheduler has stopped", func() error {
-		if all := stacks[:runtime.Stack(stacks, true)]; bytes.Contains(all, []byte("scheduler/experience.")) {
-			return fmt.Errorf("of %d bytes of stacks some are the feed's", len(all)) // one may be closing its pipe
+	l.until(t, "no goroutine of the pipe or of a queue to be left after the scheduler has stopped", func() error {
+		all := stacks[:runtime.Stack(stacks, true)]
+		for _, name := range []string{"scheduler/experience.", "scheduler/decision."} {
+			if bytes.Contains(all, []byte(name)) {
+				return fmt.Errorf("a goroutine of %s runs", name) // it may still be closing
+			}
 		}
 		return nil
 	})
 }
 
-// tooLarge creates a pod that fits nowhere.
+// tooLarge creates a pod that fits on no node.
 func (l *lab) tooLarge(t *testing.T, namespace, schedulerName string) {
 	t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "too-large"}, Spec: corev1.PodSpec{
@@ -112,7 +115,7 @@ func (l *lab) tooLarge(t *testing.T, namespace, schedulerName string) {
 	}
 }
 
-// A trainer that dies is started again, and pods get their nodes all the while.
+// A trainer that dies is started again, and pods get nodes all the time.
 func (l *lab) testTrainerDies(t *testing.T) {
 	file := network(t, "gnn", nil)
 	t.Setenv(trainerEnv, file)
@@ -122,7 +125,7 @@ func (l *lab) testTrainerDies(t *testing.T) {
 	l.restarted(t, 2)
 }
 
-// restarted schedules pods of its own and waits until the trainer was started n times again.
+// restarted creates pods until the trainer has been started again n times.
 func (l *lab) restarted(t *testing.T, n float64) {
 	t.Helper()
 	ns := l.namespace(t, fmt.Sprint("trainer-dies-", n))

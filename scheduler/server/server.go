@@ -17,17 +17,18 @@ import (
 	"gnnsched/scheduler/plugin"
 )
 
-// Endpoint says where the process serves /metrics, /healthz and /readyz, over TLS with a
-// self-signed certificate. The cluster decides who may read metrics: it is asked about the
-// caller's token, and about callers without one. Health is for everybody.
+// Endpoint is the address at which the process serves /metrics, /healthz and /readyz, over TLS with a
+// self-signed certificate. Everybody may read the health. For metrics the API server authorizes the
+// caller, with or without a token.
 type Endpoint struct {
-	Address string // loopback unless asked otherwise
-	Port    int    // 0 for none
+	Address string
+	Port    int // 0 for no endpoint
 }
 
-// Run runs kube-scheduler with the configuration file until ctx ends. onReady, if not nil,
-// is called once when the scheduler is made and about to run. The errors carry exit codes:
-// 2 for a configuration that is refused and for a port in use.
+// Run runs kube-scheduler with the configuration file until ctx ends; then it returns nil. It calls
+// onReady, unless that is nil, once right before the scheduler runs. Errors have exit codes:
+// exit.Usage for an invalid configuration and for a port in use, exit.Unreachable for a cluster that
+// does not answer.
 func Run(ctx context.Context, configFile string, e Endpoint, onReady func()) error {
 	if err := e.check(); err != nil {
 		return err
@@ -41,13 +42,13 @@ func Run(ctx context.Context, configFile string, e Endpoint, onReady func()) err
 	if err != nil {
 		return err
 	}
-	kubeconfig := file.Kubeconfig() // empty for the one that a pod in a cluster has
+	kubeconfig := file.Kubeconfig() // empty for the one of the pod that this runs in
 	if err := flags.Parse([]string{
 		"--config=" + configFile, "--bind-address=" + e.Address, "--secure-port=" + strconv.Itoa(e.Port),
-		// Whom to ask about callers of the endpoint; without, no token is good for metrics.
+		// The API server that authorizes callers of the endpoint. Without it no token gives metrics.
 		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
-		// Client certificates are the cluster's own matter; where it publishes no CA for them
-		// (ours does not), looking for it fills the log.
+		// Do not look up the cluster's CA for client certificates: clusters without one, such as
+		// ours, would fill the log with errors.
 		"--authentication-skip-lookup",
 	}); err != nil {
 		return fmt.Errorf("kube-scheduler options: %w", err)
@@ -55,7 +56,7 @@ func Run(ctx context.Context, configFile string, e Endpoint, onReady func()) err
 	if err := o.ComponentGlobalsRegistry.Set(); err != nil {
 		return fmt.Errorf("kube-scheduler feature gates: %w", err)
 	}
-	o.Metrics = nil // we set none of these options, and they complain of it on every start
+	o.Metrics = nil // we set none of these options, which logs a warning at each start
 	cc, sched, err := app.Setup(ctx, o, plugins()...)
 	if utilnet.IsConnectionRefused(err) || utilnet.IsTimeout(err) {
 		return exit.New(exit.Unreachable, fmt.Errorf("set up kube-scheduler: %w", err), "is the cluster up?")
@@ -64,18 +65,18 @@ func Run(ctx context.Context, configFile string, e Endpoint, onReady func()) err
 		return exit.New(exit.Usage, fmt.Errorf("set up kube-scheduler: %w", err), "check the flags, or the file given by --config")
 	}
 	timeAttempts(sched)
-	defer configz.Delete("componentconfig") // or a second scheduler in this process fails
+	defer configz.Delete("componentconfig") // otherwise a second scheduler in this process fails
 	if onReady != nil {
 		onReady()
 	}
-	err = app.Run(ctx, cc, sched) // ends with an error even after a clean stop
+	err = app.Run(ctx, cc, sched) // returns an error even after a clean stop
 	if ctx.Err() != nil {
 		return nil
 	}
 	return fmt.Errorf("kube-scheduler ended: %w", err)
 }
 
-// check finds a port in use before kube-scheduler does, for an error that helps.
+// check validates the port and returns a helpful error if it is in use.
 func (e Endpoint) check() error {
 	if e.Port == 0 {
 		return nil
@@ -85,12 +86,12 @@ func (e Endpoint) check() error {
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(e.Address, strconv.Itoa(e.Port)))
 	if err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("serve metrics: %w", err), "another scheduler may be running; choose a port with --port, or none with --port 0")
+		return exit.New(exit.Usage, fmt.Errorf("serve metrics: %w", err), "another scheduler may be running; choose another port with --port, or none with --port 0")
 	}
 	return errors.Join(l.Close())
 }
 
-// plugins are the options that add ours to upstream's.
+// plugins returns the options that register our plugins.
 func plugins() (out []app.Option) {
 	for name, factory := range plugin.Registry() {
 		out = append(out, app.WithPlugin(name, factory))

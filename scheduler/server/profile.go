@@ -1,0 +1,139 @@
+package server
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/policy/heuristic"
+)
+
+// DefaultProfile is the name of upstream's own profile, which scores as upstream ships it.
+const DefaultProfile = "default-scheduler"
+
+// Variants are the names of the learned profiles; each is also the name of its shipped checkpoint.
+var Variants = plugin.Variants
+
+// Profile says how pods with one scheduler name are scored.
+type Profile struct {
+	SchedulerName string        // pods name it in spec.schedulerName
+	Variant       string        // one of plugin.Networks, or DefaultProfile; empty if there is a Policy
+	Policy        string        // a heuristic's name, as heuristic.Find reads it; empty for a network
+	Checkpoint    string        // file with the network's weights; empty for the shipped ones
+	Deadline      time.Duration // of one pass of the network; 0 for the plugin's default
+	// Workload is a pod list in the openb format, from which policies and networks for GPUs learn
+	// what pods typically request. If it is empty, they count the pods that arrive.
+	Workload string
+	// Blend adds upstream's score plugins, as weights by name. The network or heuristic has weight
+	// 1, and each plugin's score is in 0 to 100. If Blend is empty, no other plugin scores.
+	Blend map[string]int32
+	// Learn makes the profile explore and learn; it needs a Checkpoint. If it is nil, the profile
+	// does neither.
+	Learn *plugin.LearnArgs
+}
+
+// ProfileNames returns the names that ProfileNamed knows.
+func ProfileNames() []string {
+	return slices.Concat(plugin.Networks(), heuristics(), []string{DefaultProfile})
+}
+
+// heuristics returns the names of all heuristics that have a fixed name.
+func heuristics() []string {
+	return append(heuristic.Names(), heuristic.GPUNames()...)
+}
+
+// ProfileNamed returns the profile whose scheduler name is also the name of its network or heuristic, or
+// DefaultProfile. The error for an unknown name lists the known ones.
+func ProfileNamed(name string) (Profile, error) {
+	switch {
+	case !slices.Contains(ProfileNames(), name):
+		return Profile{}, fmt.Errorf("there is no profile %q; choose one of %s", name, strings.Join(ProfileNames(), ", "))
+	case slices.Contains(heuristics(), name):
+		return Profile{SchedulerName: name, Policy: name}, nil
+	}
+	return Profile{SchedulerName: name, Variant: name}, nil
+}
+
+// validate checks that the profile has either a network or a heuristic.
+func (p Profile) validate() error {
+	if p.Learn != nil {
+		return p.validateLearn()
+	}
+	if p.Policy == "" {
+		if p.Variant != DefaultProfile && !slices.Contains(plugin.Networks(), p.Variant) {
+			return fmt.Errorf("unknown variant %q; choose one of %s, %s", p.Variant, strings.Join(plugin.Networks(), ", "), DefaultProfile)
+		}
+		return nil
+	}
+	if p.Variant != "" || p.Checkpoint != "" {
+		return fmt.Errorf("policy %s and a network (variant or checkpoint) exclude each other; choose one", p.Policy)
+	}
+	_, err := heuristic.Find(p.Policy)
+	return err
+}
+
+// validateLearn checks a profile that learns.
+func (p Profile) validateLearn() error {
+	switch {
+	case !slices.Contains(Variants, p.Variant) || p.Policy != "":
+		return fmt.Errorf("only a network can learn, one of %s", strings.Join(Variants, ", "))
+	case p.Checkpoint == "":
+		return fmt.Errorf("a network that learns needs a checkpoint file of its own")
+	}
+	return p.Learn.Validate()
+}
+
+// build renders the profile.
+func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
+	out := schedulerconfig.KubeSchedulerProfile{SchedulerName: ptr.To(p.SchedulerName), Plugins: gpuShares()}
+	if p.Variant == DefaultProfile {
+		return out, nil
+	}
+	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Learn: p.Learn}
+	if p.Policy == "" { // heuristics ignore the deadline
+		args.Deadline.Duration = p.Deadline
+	}
+	raw, err := yaml.Marshal(args)
+	if err != nil {
+		return out, fmt.Errorf("encode plugin arguments: %w", err)
+	}
+	if raw, err = yaml.YAMLToJSON(raw); err != nil {
+		return out, fmt.Errorf("encode plugin arguments: %w", err)
+	}
+	ours := schedulerconfig.Plugin{Name: plugin.Name, Weight: ptr.To[int32](1)}
+	off := []schedulerconfig.Plugin{{Name: "*"}}
+	score := []schedulerconfig.Plugin{ours}
+	preScore := []schedulerconfig.Plugin{{Name: plugin.Name}}
+	for _, name := range slices.Sorted(maps.Keys(p.Blend)) {
+		score = append(score, schedulerconfig.Plugin{Name: name, Weight: ptr.To(p.Blend[name])})
+		if name != "ImageLocality" && name != "DynamicResources" { // these two have no PreScore
+			preScore = append(preScore, schedulerconfig.Plugin{Name: name})
+		}
+	}
+	out.Plugins.PreScore = schedulerconfig.PluginSet{Enabled: preScore, Disabled: off}
+	out.Plugins.Score = schedulerconfig.PluginSet{Enabled: score, Disabled: off}
+	if p.Learn != nil {
+		only := schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{{Name: plugin.Name}}}
+		out.Plugins.PostFilter, out.Plugins.Reserve, out.Plugins.PostBind = only, only, only
+	}
+	out.PluginConfig = []schedulerconfig.PluginConfig{{Name: plugin.Name, Args: runtime.RawExtension{Raw: raw}}}
+	return out, nil
+}
+
+// gpuShares enables GPUShares. Every profile has it, because the profiles of one process share the
+// nodes' devices. It comes before upstream's binder, which binds the pods that GPUShares skips.
+func gpuShares() *schedulerconfig.Plugins {
+	ours := schedulerconfig.Plugin{Name: plugin.GPUSharesName}
+	return &schedulerconfig.Plugins{
+		MultiPoint: schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{ours}},
+		Bind:       schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{ours, {Name: "DefaultBinder"}}},
+	}
+}
