@@ -19,8 +19,8 @@ import (
 	"gnnsched/workload"
 )
 
-// scenario is a few nodes of quite different sizes, so that scores hardly ever tie, and more
-// pods than fit, some of which leave.
+// scenario has a few nodes of different sizes, so that scores rarely tie, and more pods than fit,
+// some of which leave.
 func scenario() eval.Scenario {
 	size := func(milliCPU, gi int64) sim.NodeSize {
 		return sim.NodeSize{Weight: 1, Allocatable: cluster.Resources{MilliCPU: milliCPU, Memory: gi << 30, Pods: 110}}
@@ -37,7 +37,7 @@ func scenario() eval.Scenario {
 	}}
 }
 
-// gpuScenario is a few nodes that share their GPUs, and more pods than fit, some of which leave.
+// gpuScenario has a few nodes with shared GPUs, and more pods than fit, some of which leave.
 func gpuScenario() eval.Scenario {
 	size := func(milliCPU, gpus int64, model string) sim.NodeSize {
 		return sim.NodeSize{Weight: 1, Allocatable: cluster.Resources{MilliCPU: milliCPU, Memory: 64 << 30, GPU: gpus, Pods: 110}, GPUModel: model}
@@ -57,7 +57,7 @@ func gpuScenario() eval.Scenario {
 	}}
 }
 
-// seed is one whose nodes differ from each other and whose pods do not all fit at the end.
+// seed draws nodes of different sizes and more pods than fit at the end.
 const seed = 14
 
 func contender(t *testing.T, name string, p server.Profile) Contender {
@@ -69,9 +69,8 @@ func contender(t *testing.T, name string, p server.Profile) Contender {
 	return Contender{Contender: eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, Profile: p}
 }
 
-// The real scheduler on a cluster does what the simulator says: a heuristic in our plugin
-// gives every pod the same node, and upstream's own profile decides as our copy of its scoring
-// would.
+// The real scheduler agrees with the simulator: a heuristic in our plugin gives every pod the same
+// node, and upstream's profile takes decisions that have the best score in our copy of its scoring.
 func TestClusterAgreesWithSimulator(t *testing.T) {
 	agrees(t, Config{Scenario: scenario(), Contenders: []Contender{
 		contender(t, "best-fit", server.Profile{Policy: "best-fit"}),
@@ -79,12 +78,12 @@ func TestClusterAgreesWithSimulator(t *testing.T) {
 	}})
 }
 
-// The same with devices, which the policy chooses and the cluster's pods are told.
+// The same with GPU devices, which the policy chooses and the pods' annotations record.
 func TestClusterAgreesOnDevices(t *testing.T) {
 	agrees(t, Config{Scenario: gpuScenario(), Contenders: []Contender{contender(t, "gpu-packing", server.Profile{Policy: "gpu-packing"})}})
 }
 
-// The same where nodes go, whose pods come again.
+// The same with lost nodes, whose pods arrive again.
 func TestClusterAgreesOnLoss(t *testing.T) {
 	s := scenario()
 	s.Nodes, s.Lose = sim.Exactly(6), 0.4
@@ -94,13 +93,13 @@ func TestClusterAgreesOnLoss(t *testing.T) {
 	}
 }
 
-// Weights of a file decide in the plugin as they do in the simulator.
+// Weights from a file decide in the plugin as they do in the simulator.
 func TestClusterAgreesOnWeights(t *testing.T) {
 	name := "linear:../../policy/linear/linear-pack.json"
 	agrees(t, Config{Scenario: scenario(), Contenders: []Contender{contender(t, name, server.Profile{Policy: name})}})
 }
 
-// Scenarios that say why they are not repeated.
+// Run refuses the openb trace.
 func TestRunRefuses(t *testing.T) {
 	s := eval.Scenario{Name: "trace", Config: sim.Config{OpenB: &sim.OpenB{}}}
 	if _, err := Run(t.Context(), Config{Scenario: s, Seeds: []uint64{1}}); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "openb") {
@@ -120,7 +119,7 @@ func agrees(t *testing.T, c Config) []Trial {
 		if got.Placed < 20 || got.Best != got.Placed || got.Simulated.Unscheduled == 0 {
 			t.Errorf("%s: %+v", got.Policy, got)
 		}
-		if got.Policy == "kube-scheduler" { // upstream draws among equals, and so does our copy
+		if got.Policy == "kube-scheduler" { // upstream and our copy break ties with different random numbers
 			continue
 		}
 		if d := cmp.Diff(got.Simulated, got.Cluster); d != "" || got.Same != got.Placed {

@@ -3,7 +3,6 @@ package agreement
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -14,19 +13,11 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/sim"
 )
 
-// kwokcluster numbers the nodes of a pool, and every node here is a pool of its own.
-const numbered = "-0"
-
-func nodeName(simulated string) string { return simulated + numbered }
-
-func simulatedName(node string) string { return strings.TrimSuffix(node, numbered) }
-
-func isForever(a sim.Arrival) bool { return math.IsInf(a.Lifetime, 1) }
-
-// pools is the file of node pools with which kwokcluster makes the nodes of an episode.
+// pools returns a file of node pools for kwokcluster, one pool of one node for each node.
 func pools(nodes []*cluster.Node) ([]byte, error) {
 	list := make([]map[string]any, len(nodes))
 	for i, n := range nodes {
@@ -48,12 +39,13 @@ func pools(nodes []*cluster.Node) ([]byte, error) {
 	return yaml.Marshal(map[string]any{"pools": list})
 }
 
-// devicesInUse is how much of the GPUs is given away; nil where there are none.
+// devicesInUse returns the allocated fraction of the GPU capacity, or nil without GPUs.
 func devicesInUse(nodes []*cluster.Node) *sim.GPUOutcome {
 	var used, all int64
 	for _, n := range nodes {
 		if n.Available() {
-			used, all = used+n.Requested.TotalGPUMilli(), all+n.Allocatable.TotalGPUMilli()
+			used += n.Requested.TotalGPUMilli()
+			all += n.Allocatable.TotalGPUMilli()
 		}
 	}
 	if all == 0 {
@@ -62,8 +54,8 @@ func devicesInUse(nodes []*cluster.Node) *sim.GPUOutcome {
 	return &sim.GPUOutcome{Allocation: cluster.Fraction(used, all)}
 }
 
-// snapshot reads the cluster from the API server, with the nodes under their names in the simulator
-// and sorted by them. unbound is the number of pods without a node.
+// snapshot reads the cluster from the API server. Nodes have their names in the simulator and are
+// sorted by them. unbound is the number of pods without a node.
 func snapshot(ctx context.Context, client kubernetes.Interface) (nodes []*cluster.Node, unbound int, err error) {
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -78,7 +70,7 @@ func snapshot(ctx context.Context, client kubernetes.Interface) (nodes []*cluste
 		return nil, 0, err
 	}
 	for _, n := range snapshot.Nodes {
-		n.Name = simulatedName(n.Name)
+		n.Name = testbed.PoolName(n.Name)
 	}
 	slices.SortFunc(snapshot.Nodes, func(a, b *cluster.Node) int { return strings.Compare(a.Name, b.Name) })
 	return snapshot.Nodes, unbound, nil

@@ -1,8 +1,8 @@
-// Package agreement repeats scenarios of the evaluation on a simulated cluster with the real
-// kube-scheduler, and says how far the simulator is from it.
+// Package agreement repeats episodes of the simulator on a test bed with the real kube-scheduler and
+// reports how much the two differ.
 //
-// The simulator keeps the time, which it counts in arrivals: it says which pod is next, the
-// pod is made on the cluster, and where kube-scheduler binds it is where the simulator's state
-// has it too; whoever leaves in the simulator is then deleted on the cluster. So both have the
-// same pods in the same order, and every difference is one of deciding or of measuring.
+// The simulator drives the episode and counts time in arrivals. For each arrival a pod is created
+// on the cluster, kube-scheduler binds it, and the simulator's state takes over the node that
+// kube-scheduler chose. Pods that leave in the simulator are deleted on the cluster. Both thus have
+// the same pods in the same order, so any difference comes from the decisions or the measurement.
 package agreement

@@ -11,9 +11,10 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// metrics are those that a cluster can be asked for at the end.
+// metrics names the metrics that can be measured on a cluster at the end of an episode.
 var metrics = []string{"cost", "cpuStd", "memoryStd", "unscheduled", "nodesInUse", "gpuIdle"}
 
+// gpus tells whether the nodes have GPUs.
 func (r *Report) gpus() bool { return r.Trials[0].Simulated.GPU != nil }
 
 // Write writes the report for a terminal, or as Markdown.
@@ -44,7 +45,7 @@ func (r *Report) seeds() string {
 	return fmt.Sprintf("seed %d", r.Seeds[0])
 }
 
-// MarshalJSON implements json.Marshaler.
+// MarshalJSON implements json.Marshaler with the scenario's name and description and the trials.
 func (r *Report) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Scenario string  `json:"scenario"`
@@ -53,7 +54,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 	}{r.Scenario.Name, r.Scenario.About, r.Trials})
 }
 
-// policies are the names, in the order of the first seed.
+// policies returns the names of the contenders in their order.
 func (r *Report) policies() []string {
 	var names []string
 	for _, t := range r.Trials[:len(r.Trials)/len(r.Seeds)] {
@@ -62,13 +63,16 @@ func (r *Report) policies() []string {
 	return names
 }
 
+// placements returns the rows of the first table.
 func (r *Report) placements() [][]string {
 	rows := [][]string{{"policy", "pods", "same node", "same decision"}}
 	for _, name := range r.policies() {
 		var placed, same, best int
 		for _, t := range r.Trials {
 			if t.Policy == name {
-				placed, same, best = placed+t.Placed, same+t.Same, best+t.Best
+				placed += t.Placed
+				same += t.Same
+				best += t.Best
 			}
 		}
 		rows = append(rows, []string{name, strconv.Itoa(placed), share(same, placed), share(best, placed)})
@@ -76,10 +80,12 @@ func (r *Report) placements() [][]string {
 	return rows
 }
 
+// share formats n with its percentage of another number.
 func share(n, of int) string {
 	return fmt.Sprintf("%d (%.1f%%)", n, 100*float64(n)/float64(max(of, 1)))
 }
 
+// means returns the rows of the second table.
 func (r *Report) means() [][]string {
 	rows := [][]string{{"metric", "policy", "simulator", "cluster", "difference", "relative"}}
 	for _, name := range metrics {
@@ -102,6 +108,7 @@ func (r *Report) means() [][]string {
 
 func decimal(v float64, m eval.Metric) string { return strconv.FormatFloat(v, 'f', m.Digits, 64) }
 
+// mean returns the mean of a metric over the seeds of a policy.
 func (r *Report) mean(policy string, m eval.Metric, of func(Trial) sim.Outcome) float64 {
 	var sum float64
 	for _, t := range r.Trials {

@@ -11,29 +11,29 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Config says what to repeat.
+// Config describes which episodes to repeat.
 type Config struct {
 	Scenario   eval.Scenario
-	Seeds      []uint64 // each gets a cluster of its own
+	Seeds      []uint64 // each runs on a cluster of its own
 	Contenders []Contender
 	Launcher   testbed.Launcher // starts the clusters
 	LogDir     string           // folder of the cluster's log; empty: the log is deleted with the cluster
-	// Progress is told how far it is, from 0 to 1, and what is going on.
+	// Progress is called with the overall progress, from 0 to 1, and a line about the current step.
 	Progress func(done float64, text string)
 }
 
-// Report is what came of it.
+// Report is the result of Run.
 type Report struct {
 	Scenario eval.Scenario
 	Seeds    []uint64
-	Trials   []Trial // by seed, and by policy in the order of the contenders
+	Trials   []Trial // by seed, then in the order of the contenders
 }
 
-// Run repeats every episode. Everything that it started has stopped and its clusters are
-// deleted when it returns, also after an error or the end of ctx.
+// Run repeats every episode. When it returns, the clusters and schedulers have stopped and the
+// clusters are deleted, also after an error or the end of ctx.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	if c.Scenario.OpenB != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s is the openb trace, whose pods are too many to wait for one by one", c.Scenario.Name), "gnnsched eval openb --live replays it on a cluster")
+		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s is the openb trace, which has too many pods to wait for each of them", c.Scenario.Name), "gnnsched eval openb --live deploys it on a cluster")
 	}
 	r := &Report{Scenario: c.Scenario, Seeds: c.Seeds}
 	for i := range c.Seeds {
@@ -49,8 +49,8 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	return r, nil
 }
 
-// seed plays every contender's episode of a seed. One cluster does for all of them, unless nodes
-// are lost on it: then each has its own.
+// seed plays the episodes of a seed. All contenders share one cluster, unless the scenario loses
+// nodes: then each gets a cluster of its own.
 func (c Config) seed(ctx context.Context, i int) (trials []Trial, err error) {
 	together := len(c.Contenders)
 	if c.Scenario.Lose > 0 {

@@ -12,7 +12,7 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Contender is a policy and the profile that is to do the same on a cluster.
+// Contender is a policy and the scheduler profile that should decide the same on a cluster.
 type Contender struct {
 	eval.Contender
 	Profile server.Profile
@@ -23,13 +23,13 @@ type Trial struct {
 	Policy    string      `json:"policy"`
 	Seed      uint64      `json:"seed"`
 	Simulated sim.Outcome `json:"simulated"`
-	Cluster   sim.Outcome `json:"live"` // measured from the nodes and pods of the API server
-	Placed    int         `json:"placed"`
-	// Same is how many pods got the same node in both. Once two runs differ in one decision,
-	// which chance between equals is enough for, the later ones differ too.
+	Cluster   sim.Outcome `json:"live"`   // measured from the nodes and pods of the API server
+	Placed    int         `json:"placed"` // pods that kube-scheduler bound
+	// Same is the number of pods that got the same node in both. One different decision, such as
+	// another random choice among equal scores, makes later decisions differ too.
 	Same int `json:"same"`
-	// Best is how many of the cluster's decisions the simulator's policy would have taken in
-	// the same state: their score is the highest there. This is what tells one from the other.
+	// Best is the number of the cluster's decisions that have the highest score of the simulator's
+	// policy in the same state. It measures whether the two decide alike.
 	Best int `json:"best"`
 }
 
@@ -51,12 +51,12 @@ func (c Config) trial(ctx context.Context, client kubernetes.Interface, i, k int
 	if err := env.Reset(seed); err != nil {
 		return t, err
 	}
-	b, err := newBoard(ctx, client, x.Profile.SchedulerName, env)
+	f, err := newFollower(ctx, client, x.Profile.SchedulerName, env)
 	if err != nil {
 		return t, err
 	}
-	defer b.close()
-	e := episode{board: b, trial: &t, policy: judge{policy: x.New(setting)}, simulated: nodes}
+	defer f.close()
+	e := episode{follower: f, trial: &t, policy: judge{policy: x.New(setting)}, simulated: nodes}
 	for !env.Done() {
 		if err := e.step(ctx); err != nil {
 			return t, err
@@ -64,23 +64,23 @@ func (c Config) trial(ctx context.Context, client kubernetes.Interface, i, k int
 		done := float64(t.Placed) / float64(max(t.Simulated.Placed, 1))
 		c.Progress(c.done(i, k, done), fmt.Sprintf("%s, seed %d: %s has placed %.0f%% of the pods", c.Scenario.Name, seed, x.Name, 100*done))
 	}
-	t.Cluster, err = b.outcome(ctx)
+	t.Cluster, err = f.outcome(ctx)
 	return t, err
 }
 
-// episode is an episode on the cluster under way.
+// episode is a running episode on the cluster.
 type episode struct {
-	board     *board
+	follower  *follower
 	trial     *Trial
 	policy    judge
-	simulated map[int][]string // the nodes that the simulator gave each arrival and that are not compared yet
+	simulated map[int][]string // nodes of the simulator's own episode by arrival, without those already compared
 }
 
-// step places the next pod on the cluster, compares its node with the simulator's, and brings
-// the simulator's state after the cluster's.
+// step places the next pod on the cluster, compares its node with the simulator's, and applies the
+// cluster's decision to the simulator.
 func (e *episode) step(ctx context.Context) error {
-	env, t := e.board.env, e.trial
-	choice, err := e.board.place(ctx)
+	env, t := e.follower.env, e.trial
+	choice, err := e.follower.place(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,14 +98,14 @@ func (e *episode) step(ctx context.Context) error {
 		t.Best++
 	}
 	env.StepOn(choice.Candidate, choice.Devices)
-	if err := e.board.lose(ctx); err != nil {
+	if err := e.follower.lose(ctx); err != nil {
 		return err
 	}
-	return e.board.remove(ctx, env.Leaving())
+	return e.follower.remove(ctx, env.Leaving())
 }
 
-// atEnd is how the simulator's episode ended. Other than its own outcome nothing in it is
-// averaged over the episode, which a cluster cannot be asked for.
+// atEnd returns the outcome at the end of the simulator's episode. Unlike env.Outcome, it has no
+// averages over the episode, which cannot be measured on a cluster.
 func atEnd(env *sim.Env) sim.Outcome {
 	nodes, all := env.Snapshot().Nodes, env.Outcome()
 	o := sim.Measure(nodes)
@@ -115,22 +115,24 @@ func atEnd(env *sim.Env) sim.Outcome {
 	return o
 }
 
-// judge tells whether a policy would have chosen what was chosen.
+// judge tells whether a decision is one that a policy could have taken.
 type judge struct {
 	policy policy.Policy
 	scores []float32
 }
 
+// ask scores the candidates of the pending pod.
 func (j *judge) ask(env *sim.Env) error {
 	rows := env.Candidates()
 	j.scores = append(j.scores[:0], make([]float32, len(rows))...)
 	return j.policy.Score(env.Snapshot(), env.Pending(), rows, j.scores)
 }
 
-// tolerance is how far two scores may be apart that are the same but for rounding, relative
-// to the larger: the cluster's nodes are in another order, and sums of floats depend on it.
+// tolerance is the relative difference below which two scores count as equal. The nodes on the
+// cluster are in another order, which changes the rounding of sums.
 const tolerance = 1e-4
 
+// best tells whether a candidate has the highest score.
 func (j *judge) best(choice int) bool {
 	best := j.scores[policy.Best(j.scores)]
 	return best-j.scores[choice] <= tolerance*max(best, -best, 1)

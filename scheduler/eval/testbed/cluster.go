@@ -1,6 +1,9 @@
 package testbed
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // Launcher starts simulated clusters.
 type Launcher interface {
@@ -28,3 +31,13 @@ type Nodes struct {
 	Pools []byte // node pools in the YAML of `kwokcluster up --pools`
 	List  string // absolute path of an openb node list; the cluster has Count of its machines
 }
+
+// onlyNode is the suffix that kwokcluster appends to the name of a pool's first node.
+const onlyNode = "-0"
+
+// NodeName returns the name of the node in a pool of one node. The machines of a node list are such
+// pools, under their names in the list.
+func NodeName(pool string) string { return pool + onlyNode }
+
+// PoolName returns the name of the pool whose only node has a name.
+func PoolName(node string) string { return strings.TrimSuffix(node, onlyNode) }

@@ -36,8 +36,8 @@ func contender(t *testing.T, name string, p server.Profile) agreement.Contender 
 	return agreement.Contender{Contender: eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, Profile: p}
 }
 
-// A policy puts every pod of a trace on the same node of a cluster as in the simulator, and so
-// gives as much of the GPUs; whoever schedules, no device is given away twice.
+// A policy puts every pod of a trace on the same node as in the simulator and so allocates as much
+// of the GPUs. With every profile, no device is allocated twice.
 func TestClusterAgreesWithSimulator(t *testing.T) {
 	pods := &strings.Builder{}
 	fmt.Fprintln(pods, "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec")

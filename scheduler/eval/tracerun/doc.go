@@ -1,8 +1,7 @@
-// Package tracerun deploys a GPU trace on a simulated cluster of the trace's machines with the
-// real kube-scheduler, through one profile after another, and puts what they made of the GPUs
-// side by side, beside the simulator's figures for the same machines and arrivals.
+// Package tracerun deploys the pods of a GPU trace on a test bed with machines of the trace and the
+// real kube-scheduler, with one scheduler profile after another. It compares the GPU allocation of
+// the profiles with each other and with the simulator on the same machines and arrivals.
 //
-// The arrivals are those of the published protocol: shuffled, then drawn, until they have asked
-// for a multiple of the GPUs. Nobody leaves, so that a pod that is refused once is refused for
-// good.
+// The arrivals follow the published protocol: the pods are shuffled, and then drawn until they have
+// asked for a multiple of the GPUs. No pod leaves, so a pod that finds no node never gets one.
 package tracerun

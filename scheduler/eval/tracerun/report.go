@@ -15,7 +15,7 @@ import (
 	"gnnsched/workload/driver"
 )
 
-// Report is what came of it.
+// Report is the result of Run.
 type Report struct {
 	PodsFile string   `json:"podList"`
 	Factor   float64  `json:"factor"`
@@ -23,30 +23,30 @@ type Report struct {
 	GPUs     int64    `json:"gpus"`
 	Policies []string `json:"policies"`
 	Seeds    []uint64 `json:"seeds"`
-	Trials   []Trial  `json:"trials"` // in the order in which they were run
+	Trials   []Trial  `json:"trials"` // in the order in which they ran
 }
 
-// Trial is what one profile made of the arrivals of one seed.
+// Trial is the result of one profile with the arrivals of one seed.
 type Trial struct {
 	Policy    string            `json:"policy"`
 	Seed      uint64            `json:"seed"`
 	Pods      int               `json:"pods"`  // that arrived
 	Bound     int               `json:"bound"` // that got a node
 	GPU       driver.GPUSummary `json:"gpu"`
-	Binding   time.Duration     `json:"bindingNanoseconds"` // from the first pod to the last that got a node
-	Fallbacks int               `json:"fallbacks"`          // decisions that upstream's scoring made in the policy's place
+	Binding   time.Duration     `json:"bindingNanoseconds"` // from the first pod to the last one that got a node
+	Fallbacks int               `json:"fallbacks"`          // decisions taken by upstream's scoring instead of the policy
 	Simulated *sim.GPUOutcome   `json:"simulated"`          // of the same episode
-	// Same is how many pods got the same node in the simulator, or none in both.
+	// Same is the number of pods that got the same node as in the simulator, or no node in both.
 	Same int `json:"same"`
 }
 
-// columns of the table, each a mean over the seeds; of some the standard deviation too. The
-// first two are those that profiles are compared by.
+// columns of the table: means over the seeds, some with the standard deviation. The report compares
+// the profiles by the first two.
 var columns = []struct {
 	title  string
 	of     func(Trial) float64
 	form   string
-	spread bool
+	spread bool // also show the standard deviation
 }{
 	{"GPU allocation %", func(t Trial) float64 { return 100 * t.GPU.Allocation() }, "%.2f", true},
 	{"when 100% asked %", func(t Trial) float64 { return 100 * t.GPU.AllocationAtFull() }, "%.2f", true},
@@ -83,8 +83,8 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 	return err
 }
 
-// writeDifferences says how much more of the GPUs the first profile gave than each other one on
-// the same arrivals.
+// writeDifferences writes by how much the GPU allocation of the first profile exceeds that of each
+// other profile on the same arrivals.
 func (r *Report) writeDifferences(b *bytes.Buffer) {
 	if len(r.Seeds) < 2 {
 		return
@@ -101,7 +101,7 @@ func (r *Report) writeDifferences(b *bytes.Buffer) {
 	}
 }
 
-// values are a policy's, by seed.
+// values returns a figure of a policy's trials, by seed.
 func (r *Report) values(policy string, of func(Trial) float64) (out []float64) {
 	for _, seed := range r.Seeds {
 		for _, t := range r.Trials {
@@ -120,6 +120,7 @@ func (r *Report) seeds() string {
 	return "seed " + strconv.FormatUint(r.Seeds[0], 10)
 }
 
+// rows returns the rows of the table.
 func (r *Report) rows() [][]string {
 	header := []string{"profile"}
 	for _, c := range columns {

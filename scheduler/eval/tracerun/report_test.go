@@ -49,8 +49,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// What is wrong with what pods say of their devices is found.
-func TestBooks(t *testing.T) {
+// Devices allocated twice and pods with a wrong device annotation are errors.
+func TestCheckAllocation(t *testing.T) {
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{}}}
 	kube.AddGPUs(node.Status.Allocatable, 2)
 	pod := func(name string, r cluster.Resources, index string) corev1.Pod {
@@ -70,20 +70,20 @@ func TestBooks(t *testing.T) {
 		want string
 	}{
 		{"sound", []corev1.Pod{pod("a", share, "0"), pod("b", whole, "1"), pod("c", cluster.Resources{}, ""), waiting}, ""},
-		{"twice", []corev1.Pod{pod("a", share, "0"), pod("b", share, "0")}, "1200 thousandths of GPU 0 of n are given away"},
+		{"twice", []corev1.Pod{pod("a", share, "0"), pod("b", share, "0")}, "1200 thousandths of GPU 0 of n are allocated"},
 		{"beside a whole one", []corev1.Pod{pod("a", share, "1"), pod("b", whole, "1")}, "1600 thousandths of GPU 1 of n"},
 		{"not told", []corev1.Pod{pod("a", share, "")}, `pod a asks for 1 GPUs and is on "" of n`},
 		{"too few", []corev1.Pod{pod("a", cluster.Resources{GPU: 2}, "1")}, `pod a asks for 2 GPUs and is on "1" of n`},
 		{"no such device", []corev1.Pod{pod("a", share, "2")}, `is on "2" of n`},
 	} {
-		err := books([]corev1.Node{node}, c.pods)
+		err := checkAllocation([]corev1.Node{node}, c.pods)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
 }
 
-// The simulator's episode is the one whose arrivals the cluster gets.
+// The simulator gets the same arrivals as the cluster.
 func TestSimulate(t *testing.T) {
 	r := &comparison{Config: Config{Factor: 1.3}}
 	for _, n := range []string{"a", "b"} {

@@ -8,6 +8,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/eval/agreement"
+	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/workload"
 	"gnnsched/workload/driver"
@@ -78,7 +79,7 @@ func (r *comparison) round(ctx context.Context, x agreement.Contender, seed uint
 	err = r.deploy(ctx, c, func(f driver.FillSummary) error {
 		t.Pods, t.Bound = f.Pods, f.Bound
 		t.GPU, t.Binding = *f.GPU, f.Binding
-		at, err := checkBooks(ctx, r.bed.Client, driver.DefaultNamespace)
+		at, err := checkDevices(ctx, r.bed.Client, driver.DefaultNamespace)
 		t.Same = sameNodes(arrivals, at, simulated)
 		return err
 	})
@@ -96,7 +97,7 @@ func sameNodes(arrivals []openb.Pod, onCluster map[string]string, simulated map[
 	for i, a := range arrivals {
 		want := "" // no node
 		if nodes := simulated[i]; len(nodes) > 0 {
-			want = nodes[0] + numbered
+			want = testbed.NodeName(nodes[0])
 		}
 		if onCluster[a.Name] == want {
 			same++
@@ -104,9 +105,6 @@ func sameNodes(arrivals []openb.Pod, onCluster map[string]string, simulated map[
 	}
 	return same
 }
-
-// numbered is the suffix that kwokcluster gives the only node of a pool.
-const numbered = "-0"
 
 // deploy deploys a plan of bare pods on the cluster, which must be empty, and calls inspect
 // before it removes them.

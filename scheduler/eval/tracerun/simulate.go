@@ -8,11 +8,11 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// simulate plays a contender's episode of a seed in the simulator: the same machines in the
-// same order, and the same arrivals. nodes are where they go, by their place among the
-// arrivals; those without a node are not in it.
+// simulate plays a contender's episode of a seed in the simulator, with the machines in the same
+// order and the same arrivals as on the cluster. nodes are the nodes of each arrival by its number;
+// arrivals without a node are not in it.
 func (r *comparison) simulate(x agreement.Contender, seed uint64) (o *sim.GPUOutcome, nodes map[int][]string, err error) {
-	pack, err := objective.Parse("pack") // there has to be one; nobody looks at it
+	pack, err := objective.Parse("pack") // the simulator needs an objective; nobody reads its cost
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,10 +13,9 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// checkBooks reads from the API server which pods are on which devices, and says where a device
-// is given away more than once or a pod with a node does not know its devices. It returns the
-// pods' nodes, empty for none.
-func checkBooks(ctx context.Context, client kubernetes.Interface, namespace string) (at map[string]string, err error) {
+// checkDevices reads nodes and pods from the API server. It returns each pod's node, empty if it has
+// none, and the errors of checkAllocation.
+func checkDevices(ctx context.Context, client kubernetes.Interface, namespace string) (at map[string]string, err error) {
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list the nodes: %w", err)
@@ -29,10 +28,12 @@ func checkBooks(ctx context.Context, client kubernetes.Interface, namespace stri
 	for _, p := range pods.Items {
 		at[p.Name] = p.Spec.NodeName
 	}
-	return at, books(nodes.Items, pods.Items)
+	return at, checkAllocation(nodes.Items, pods.Items)
 }
 
-func books(nodes []corev1.Node, pods []corev1.Pod) error {
+// checkAllocation returns an error for each device with more than its capacity allocated, and for
+// each pod on a node whose annotation does not name as many devices as it asks for.
+func checkAllocation(nodes []corev1.Node, pods []corev1.Pod) error {
 	at := map[string]*cluster.Node{}
 	for i := range nodes {
 		at[nodes[i].Name] = kube.Node(&nodes[i])
@@ -59,7 +60,7 @@ func books(nodes []corev1.Node, pods []corev1.Pod) error {
 	for _, n := range at {
 		for i, used := range n.GPUs {
 			if used > cluster.DeviceMilli {
-				errs = append(errs, fmt.Errorf("%d thousandths of GPU %d of %s are given away", used, i, n.Name))
+				errs = append(errs, fmt.Errorf("%d thousandths of GPU %d of %s are allocated", used, i, n.Name))
 			}
 		}
 	}
