@@ -15,13 +15,13 @@ import (
 	apiserveroptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-// featureGates are set for all components, which share them in one process. With the
-// replica set controller's staleness check on, its log floods under load.
+// featureGates are the feature gates of all components, which share them in one process. The
+// replica set controller's staleness check is off because it floods the log under load.
 const featureGates = "--feature-gates=StaleControllerConsistencyReplicaSet=false"
 
-// apiServerArgs are the flags of kube-apiserver.
+// apiServerArgs returns the flags of kube-apiserver.
 func (cl *Cluster) apiServerArgs(etcdSocket string) []string {
-	advertise := cl.config.localHost() // must be an IP address; nothing uses it here
+	advertise := cl.config.localHost() // must be an IP address; not used here
 	return []string{
 		"--etcd-servers=unix://" + etcdSocket,
 		"--bind-address=" + cl.config.BindAddress,
@@ -31,12 +31,12 @@ func (cl *Cluster) apiServerArgs(etcdSocket string) []string {
 		"--tls-private-key-file=" + cl.dir.file(fileServerKey),
 		"--token-auth-file=" + cl.dir.file(fileTokens),
 		"--anonymous-auth=false",
-		"--authorization-mode=AlwaysAllow", // the one token there is may do everything
+		"--authorization-mode=AlwaysAllow", // the only token has full rights
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + cl.dir.file(fileServiceAccountKey),
 		"--service-account-signing-key-file=" + cl.dir.file(fileServiceAccountKey),
 		"--service-cluster-ip-range=10.96.0.0/16",
-		"--disable-admission-plugins=ServiceAccount", // nothing runs in the pods that could use a token
+		"--disable-admission-plugins=ServiceAccount", // nothing runs in the pods that could use its tokens
 		"--endpoint-reconciler-type=none",
 		"--enable-priority-and-fairness=false",
 		"--max-requests-inflight=0",
@@ -48,9 +48,8 @@ func (cl *Cluster) apiServerArgs(etcdSocket string) []string {
 	}
 }
 
-// runAPIServer runs kube-apiserver on the listener until ctx is cancelled. The option
-// structs are used rather than the component's command, whose signal handler can be
-// installed only once in a process.
+// runAPIServer runs kube-apiserver on the listener until ctx is cancelled. It does not use the
+// component's command, whose signal handler can be installed only once in a process.
 func runAPIServer(ctx context.Context, listener net.Listener, args []string) error {
 	s := apiserveroptions.NewServerRunOptions()
 	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
@@ -75,13 +74,13 @@ func runAPIServer(ctx context.Context, listener net.Listener, args []string) err
 }
 
 const (
-	apiPoll     = 50 * time.Millisecond
-	apiPatience = 2 * time.Minute
+	apiPoll    = 50 * time.Millisecond
+	apiTimeout = 2 * time.Minute
 )
 
-// waitAPI waits until the API server says that it is ready and returns a client. A
-// cancelled ctx does not cut the wait short: an API server that is told to stop while it
-// starts ends the whole process (its start hooks end in klog.Fatal).
+// waitAPI waits until the API server is ready and returns a client. The end of ctx does not
+// shorten the wait: stopping an API server during its start would end the whole process, because
+// its start hooks call klog.Fatal.
 func (cl *Cluster) waitAPI(ctx context.Context, server *component) (*kubernetes.Clientset, error) {
 	cs, err := kubernetes.NewForConfig(cl.protobuf())
 	if err != nil {
@@ -89,7 +88,7 @@ func (cl *Cluster) waitAPI(ctx context.Context, server *component) (*kubernetes.
 	}
 	tick := time.NewTicker(apiPoll)
 	defer tick.Stop()
-	limit := time.NewTimer(apiPatience)
+	limit := time.NewTimer(apiTimeout)
 	defer limit.Stop()
 	for {
 		if ready(context.WithoutCancel(ctx), cs.RESTClient()) == nil {
@@ -99,14 +98,13 @@ func (cl *Cluster) waitAPI(ctx context.Context, server *component) (*kubernetes.
 		case <-server.done:
 			return nil, fmt.Errorf("wait for the API server: %w", context.Cause(ctx))
 		case <-limit.C:
-			return nil, fmt.Errorf("the API server is not ready after %v", apiPatience)
+			return nil, fmt.Errorf("the API server is not ready after %v", apiTimeout)
 		case <-tick.C:
 		}
 	}
 }
 
-// protobuf returns a client configuration for typed clients, with the encoding that costs
-// the least.
+// protobuf returns a client configuration for typed clients with the fastest encoding.
 func (cl *Cluster) protobuf() *rest.Config {
 	rc := cl.REST()
 	rc.ContentType = "application/vnd.kubernetes.protobuf"
@@ -114,7 +112,7 @@ func (cl *Cluster) protobuf() *rest.Config {
 	return rc
 }
 
-// ready asks the API server whether it is.
+// ready returns nil if the API server reports that it is ready.
 func ready(ctx context.Context, c rest.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

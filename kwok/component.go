@@ -17,15 +17,14 @@ type component struct {
 	done   chan struct{}
 }
 
-// stopPatience is how long one component may take to stop before the others are stopped
-// all the same.
-const stopPatience = 10 * time.Second
+// stopTimeout is how long to wait for one component to stop before the next one is stopped.
+const stopTimeout = 10 * time.Second
 
-// launch runs a component in a goroutine of its own. A component that ends before it was
-// told to, with or without an error, ends the cluster.
+// launch runs a component in a new goroutine. If the component ends before its context is
+// cancelled, with or without an error, the cluster ends.
 func (cl *Cluster) launch(ctx context.Context, name string, run func(context.Context) error) *component {
-	// Components end one after another, so each has a context that the others' end, and
-	// even that of the whole cluster, does not touch.
+	// supervise stops the components one after another, so each has its own context, which
+	// does not end with ctx.
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c := &component{name: name, cancel: cancel, done: make(chan struct{})}
 	cl.components = append(cl.components, c)
@@ -33,28 +32,28 @@ func (cl *Cluster) launch(ctx context.Context, name string, run func(context.Con
 		defer close(c.done)
 		err := run(own)
 		if own.Err() != nil {
-			return // it was told to; what it says about that is of no use
+			return // it was stopped; its error does not matter
 		}
 		if err == nil {
-			err = errors.New("ended without being told to")
+			err = errors.New("ended unexpectedly")
 		}
-		cl.cancel(fmt.Errorf("%s: %w", name, err)) // before done is closed, for those who ask for the cause
+		cl.cancel(fmt.Errorf("%s: %w", name, err)) // before done is closed, so that waiters see the cause
 	}()
 	return c
 }
 
-// supervise waits for the end and stops the components, the last started first.
+// supervise waits until ctx ends and stops the components, the last started one first.
 func (cl *Cluster) supervise(ctx context.Context) {
 	<-ctx.Done()
-	<-cl.booted // it launches components, and is quick to see that ctx is over
+	<-cl.booted // boot may still launch components; it returns soon after ctx ends
 	for _, c := range slices.Backward(cl.components) {
 		begin := time.Now()
 		c.cancel()
 		select {
 		case <-c.done:
 			cl.config.Log.Debug().Str("part", c.name).Dur("took", time.Since(begin)).Msg("stopped")
-		case <-time.After(stopPatience):
-			cl.config.Log.Error().Str("part", c.name).Dur("waited", stopPatience).Msg("does not stop")
+		case <-time.After(stopTimeout):
+			cl.config.Log.Error().Str("part", c.name).Dur("waited", stopTimeout).Msg("does not stop")
 		}
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, errStopped) {

@@ -16,10 +16,10 @@ import (
 
 const loopback = "127.0.0.1"
 
-// Validate checks what can be checked without touching the machine.
+// Validate returns the first fault that can be found without accessing files or the network.
 func (c *Config) Validate() error {
 	if c.Dir == "" {
-		return exit.Usagef("the cluster needs a directory for its data")
+		return exit.Usagef("the cluster needs a data directory")
 	}
 	if c.Port < 0 || c.Port > 65535 {
 		return exit.Usagef("port %d is not between 0 and 65535", c.Port)
@@ -30,15 +30,15 @@ func (c *Config) Validate() error {
 			return exit.Usagef("bind address %q is not an IP address", c.BindAddress)
 		}
 		if !ip.IsLoopback() && c.AdvertiseHost == "" {
-			return exit.New(exit.Usage, fmt.Errorf("bind address %s is open to the network, and nothing says under which name others reach it", c.BindAddress),
-				"add --advertise-host with the host name that the others use")
+			return exit.New(exit.Usage, fmt.Errorf("bind address %s is open to the network, which requires an advertised host", c.BindAddress),
+				"add --advertise-host with the host name under which others reach the cluster")
 		}
 	}
 	if h := c.AdvertiseHost; h != "" && net.ParseIP(h) == nil && len(validation.IsDNS1123Subdomain(h)) > 0 {
 		return exit.Usagef("advertised host %q is neither a host name nor an IP address", h)
 	}
 	if c.KubeconfigMode&^0o666 != 0 {
-		return exit.Usagef("kubeconfig mode %#o has bits other than read and write", uint32(c.KubeconfigMode))
+		return exit.Usagef("kubeconfig mode %#o must have only bits for read and write", uint32(c.KubeconfigMode))
 	}
 	if err := nodepool.Validate(c.Pools); err != nil {
 		return exit.New(exit.Usage, err, "")
@@ -46,7 +46,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// complete validates c and fills in what does not depend on the data directory.
+// complete validates c and sets the defaults that do not depend on the data directory.
 func (c *Config) complete() error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// localHost is the address that reaches the listener from this machine.
+// localHost returns the address under which this machine reaches the listener.
 func (c *Config) localHost() string {
 	switch ip := net.ParseIP(c.BindAddress); {
 	case ip.IsUnspecified() && ip.To4() == nil:
@@ -77,7 +77,7 @@ func (c *Config) localHost() string {
 	return c.BindAddress
 }
 
-// hosts are the names and addresses for which the certificate is valid.
+// hosts returns the names and addresses of the server's certificate.
 func (c *Config) hosts() []string {
 	hosts := []string{loopback, "::1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
 	for _, h := range []string{c.localHost(), c.AdvertiseHost} {
@@ -88,10 +88,11 @@ func (c *Config) hosts() []string {
 	return hosts
 }
 
-// listen opens the API server's socket: the port asked for, else the one of last time, else
-// a free one. It also fills in what c leaves to last time, and saves it.
+// listen opens the API server's socket on the configured port, else on the port of the previous
+// start, else on a free one. It saves the port for the next start, and sets c.Pools to the
+// previous ones if it is nil.
 func listen(c *Config, d *dataDir) (net.Listener, error) {
-	last, err := d.settings()
+	saved, err := d.settings()
 	if err != nil {
 		return nil, err
 	}
@@ -102,14 +103,14 @@ func listen(c *Config, d *dataDir) (net.Listener, error) {
 	}
 	port := c.Port
 	if port == 0 {
-		port = last.Port
+		port = saved.Port
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(c.BindAddress, strconv.Itoa(port)))
 	if err != nil {
 		return nil, listenError(c, port, err)
 	}
-	last.Port = l.Addr().(*net.TCPAddr).Port
-	if err := d.saveSettings(last); err != nil {
+	saved.Port = l.Addr().(*net.TCPAddr).Port
+	if err := d.saveSettings(saved); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -119,11 +120,11 @@ func listenError(c *Config, port int, err error) error {
 	hint := "choose another address with --bind-address"
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE) && c.Port == 0:
-		hint = "another program has taken the port that this cluster had; stop it, or give the cluster a new port with --port (kubeconfigs that were copied then need copying again)"
+		hint = "another program uses this cluster's port; stop it, or choose a new port with --port (then copy the kubeconfig again if you have copies)"
 	case errors.Is(err, syscall.EADDRINUSE):
-		hint = "choose another port with --port, or leave it out for a free one"
+		hint = "choose another port with --port, or leave --port out for a free one"
 	case errors.Is(err, os.ErrPermission):
-		hint = "ports below 1024 need rights; choose a higher one with --port"
+		hint = "ports below 1024 need special rights; choose a higher one with --port"
 	}
 	return exit.New(exit.Usage, fmt.Errorf("listen on %s port %d: %w", c.BindAddress, port, err), hint)
 }

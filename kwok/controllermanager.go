@@ -11,10 +11,9 @@ import (
 	kcmoptions "k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
 )
 
-// managedControllers are those of kube-controller-manager that make sense without real machines.
-// The node lifecycle controller is needed even so: admission taints a new node as not ready,
-// and it lifts the taint. The protection controllers are needed because admission adds their
-// finalizers, which nobody else removes.
+// managedControllers are the controllers of kube-controller-manager that make sense without real
+// machines. The node lifecycle controller removes the not-ready taint that admission puts on new
+// nodes. The protection controllers remove the finalizers that admission adds.
 var managedControllers = []string{
 	"deployment-controller", "replicaset-controller", "replicationcontroller-controller",
 	"statefulset-controller", "daemonset-controller", "job-controller", "cronjob-controller",
@@ -25,7 +24,7 @@ var managedControllers = []string{
 	"persistentvolume-protection-controller",
 }
 
-// controllerManagerArgs are the flags of kube-controller-manager.
+// controllerManagerArgs returns the flags of kube-controller-manager.
 func (cl *Cluster) controllerManagerArgs() []string {
 	return []string{
 		"--kubeconfig=" + cl.dir.localKubeconfig(),
@@ -46,7 +45,8 @@ func runControllerManager(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	known, disabled, aliases := kcmapp.KnownControllers(), kcmapp.ControllersDisabledByDefault(), kcmapp.ControllerAliases()
+	known, disabled := kcmapp.KnownControllers(), kcmapp.ControllersDisabledByDefault()
+	aliases := kcmapp.ControllerAliases()
 	named := s.Flags(known, disabled, aliases)
 	flags := pflag.NewFlagSet("kube-controller-manager", pflag.ContinueOnError)
 	for _, f := range named.FlagSets {
@@ -63,7 +63,7 @@ func runControllerManager(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	// Run registers its configuration under a global name, which a second start would find taken.
+	// Run registers its configuration under a global name, which must be free for the next start.
 	defer configz.Delete(kcmapp.ConfigzName)
 	return kcmapp.Run(ctx, c.Complete())
 }

@@ -23,20 +23,20 @@ import (
 const (
 	caValid     = 10 * 365 * 24 * time.Hour
 	serverValid = 365 * 24 * time.Hour
-	// serverRenew is how much of its life a server certificate must have left at a start.
+	// serverRenew is how long a server certificate must still be valid at a start.
 	serverRenew = 30 * 24 * time.Hour
 	tokenBytes  = 32
 )
 
-// credentials are what a client needs to know the server and be known by it.
+// credentials are what a client needs: the certificate authority and its token.
 type credentials struct {
 	caPEM []byte
 	token string
 }
 
-// credentials returns what the directory keeps, making what is missing. The authority, the
-// token and the service accounts' key stay the same for the cluster's life; the server's
-// certificate is made anew when it does not cover hosts or will soon expire.
+// credentials returns the directory's credentials and creates what is missing. The authority, the
+// token and the service accounts' key never change. The server's certificate is replaced if it
+// does not cover the hosts or expires soon.
 func (d *dataDir) credentials(hosts []string) (credentials, error) {
 	if err := os.MkdirAll(d.file(dirPKI), 0o700); err != nil {
 		return credentials{}, dirError("make the directory of the keys", err)
@@ -60,7 +60,7 @@ func (d *dataDir) credentials(hosts []string) (credentials, error) {
 	return credentials{caPEM: pemBlock("CERTIFICATE", ca.Raw), token: token}, nil
 }
 
-// authority returns the certificate authority, which signs nothing but the API server.
+// authority returns the certificate authority. It signs only the API server's certificate.
 func (d *dataDir) authority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	key, err := d.key(fileCAKey)
 	if err != nil {
@@ -114,14 +114,14 @@ func (d *dataDir) newServerCertificate(ca *x509.Certificate, caKey *ecdsa.Privat
 	return err
 }
 
-// sign makes a certificate and stores it. A nil parent means that it signs itself.
+// sign creates a certificate and stores it. A certificate without a parent signs itself.
 func (d *dataDir) sign(name string, t, parent *x509.Certificate, pub crypto.PublicKey, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate: %w", err)
 	}
 	t.SerialNumber = serial
-	t.NotBefore = time.Now().Add(-time.Hour) // for a reader whose clock is a little behind
+	t.NotBefore = time.Now().Add(-time.Hour) // for clients whose clock is slow
 	if parent == nil {
 		parent = t
 	}
@@ -143,7 +143,7 @@ func (d *dataDir) certificate(name string) (*x509.Certificate, error) {
 	return x509.ParseCertificate(der)
 }
 
-// key returns the private key of that name, made if missing.
+// key returns the private key in the file, creating it if necessary.
 func (d *dataDir) key(name string) (*ecdsa.PrivateKey, error) {
 	der, err := readPEM(d.file(name))
 	if err == nil {
@@ -166,13 +166,13 @@ func (d *dataDir) key(name string) (*ecdsa.PrivateKey, error) {
 	return k, d.write(name, pemBlock("EC PRIVATE KEY", der))
 }
 
-// token returns the administrator's token, made if missing.
+// token returns the administrator's token, creating it if necessary.
 func (d *dataDir) token() (string, error) {
 	b, err := os.ReadFile(d.file(fileTokens))
 	if err == nil {
 		token, _, found := bytes.Cut(b, []byte(","))
 		if !found || len(token) < tokenBytes {
-			return "", fmt.Errorf("read %s: it does not begin with a token; delete it for a new one", d.file(fileTokens))
+			return "", fmt.Errorf("read %s: the file does not begin with a token; delete it to get a new token", d.file(fileTokens))
 		}
 		return string(token), nil
 	}

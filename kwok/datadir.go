@@ -16,19 +16,18 @@ import (
 
 // The files of a data directory.
 const (
-	fileMarker     = "made-by-kwokcluster" // without it the directory is not ours
+	fileMarker     = "made-by-kwokcluster" // marks directories that this package made
 	fileLock       = "lock"                // locked while a cluster runs
-	fileRun        = "run.json"            // who runs it
-	fileSettings   = "settings.json"       // what holds over restarts
-	filePools      = "pools.json"          // the node pools of last time
+	fileRun        = "run.json"            // a runFile
+	fileSettings   = "settings.json"       // settings
+	filePools      = "pools.json"          // the node pools of the previous start
 	fileKubeconfig = "kubeconfig"
 	dirPKI         = "pki"
 	dirEtcd        = "etcd"
-	dirSockets     = "run" // the sockets are open to whoever may enter it
+	dirSockets     = "run" // its permissions protect the sockets
 	socketClient   = "etcd.sock"
 	socketPeer     = "etcd-peer.sock"
-	// FileLog is where kwokcluster logs to; Purge deletes it.
-	FileLog = "kwokcluster.log"
+	fileLog        = "kwokcluster.log" // written by the command kwokcluster
 
 	fileCACert            = dirPKI + "/ca.crt"
 	fileCAKey             = dirPKI + "/ca.key"
@@ -36,30 +35,30 @@ const (
 	fileServerKey         = dirPKI + "/apiserver.key"
 	fileServiceAccountKey = dirPKI + "/service-account.key"
 	fileTokens            = dirPKI + "/tokens.csv"
-	fileLocalKubeconfig   = dirPKI + "/local.kubeconfig" // with the address that works here, whatever is advertised
+	fileLocalKubeconfig   = dirPKI + "/local.kubeconfig" // with the local address
 )
 
 const markerText = "kwokcluster made this directory. `kwokcluster down --purge` deletes it and everything in it.\n"
 
-// dataDir is a cluster's directory, locked against a second cluster.
+// dataDir is a cluster's directory. This process holds its lock.
 type dataDir struct {
 	path string
 	lock *os.File
 }
 
-// runFile says who runs the cluster of a directory. It is believed only while the lock is
-// held: a process that dies leaves it behind.
+// runFile describes the process that runs a directory's cluster. It is valid only while the lock
+// is held, because a process that is killed leaves it behind.
 type runFile struct {
 	PID        int       `json:"pid"`
-	Start      string    `json:"start"` // of the process, as the kernel tells it; a pid alone may be a stranger's
+	Start      string    `json:"start"` // see processStart; detects that the pid was reused
 	StartedAt  time.Time `json:"startedAt"`
 	Address    string    `json:"address"`    // URL on this machine
-	Advertised string    `json:"advertised"` // URL that others are told
-	Ready      bool      `json:"ready"`      // the start is over
-	NoWait     bool      `json:"noWait"`     // and it did not wait for the nodes
+	Advertised string    `json:"advertised"` // URL with the advertised host
+	Ready      bool      `json:"ready"`      // Start has succeeded
+	NoWait     bool      `json:"noWait"`     // without waiting for the nodes
 }
 
-// settings hold over restarts.
+// settings are kept for the next start.
 type settings struct {
 	CreatedAt time.Time `json:"createdAt"`
 	Port      int       `json:"port"`
@@ -69,23 +68,23 @@ func (d *dataDir) file(name string) string { return filepath.Join(d.path, name) 
 func (d *dataDir) kubeconfig() string      { return d.file(fileKubeconfig) }
 func (d *dataDir) localKubeconfig() string { return d.file(fileLocalKubeconfig) }
 
-// MakeDir makes dir a cluster's data directory, if it is not one yet, so that other things,
-// such as a log, can be put there before Start.
+// MakeDir makes dir a cluster's data directory if it is not one yet. Call it to put other files
+// there, such as a log, before Start.
 func MakeDir(dir string) error {
 	path, err := filepath.Abs(dir)
 	if err != nil {
 		return fmt.Errorf("find the data directory: %w", err)
 	}
-	return claim(path)
+	return markDir(path)
 }
 
-// openDir makes or opens the directory and locks it.
+// openDir opens the directory, making it if necessary, and locks it.
 func openDir(path string) (*dataDir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("find the data directory: %w", err)
 	}
-	if err := claim(path); err != nil {
+	if err := markDir(path); err != nil {
 		return nil, err
 	}
 	lock, err := lockDir(path)
@@ -95,8 +94,8 @@ func openDir(path string) (*dataDir, error) {
 	return &dataDir{path: path, lock: lock}, nil
 }
 
-// claim makes sure that path is a directory of ours, marking it as such if it is new or empty.
-func claim(path string) error {
+// markDir checks that path has the marker. It adds the marker to a new or empty directory.
+func markDir(path string) error {
 	if _, err := os.Stat(filepath.Join(path, fileMarker)); err == nil {
 		return nil
 	}
@@ -108,8 +107,8 @@ func claim(path string) error {
 		return dirError("read the data directory", err)
 	}
 	if len(entries) > 0 {
-		return exit.New(exit.Usage, fmt.Errorf("the directory %s holds other things, %s for one, and was not made by kwokcluster", path, entries[0].Name()),
-			"choose an empty or a new directory with --dir")
+		return exit.New(exit.Usage, fmt.Errorf("the directory %s is not empty (it has %s) and was not made by kwokcluster", path, entries[0].Name()),
+			"choose a new or an empty directory with --dir")
 	}
 	if err := os.WriteFile(filepath.Join(path, fileMarker), []byte(markerText), 0o600); err != nil {
 		return dirError("write to the data directory", err)
@@ -122,14 +121,14 @@ const (
 	lockPause = 20 * time.Millisecond
 )
 
-// lockDir takes the lock of a directory, which the kernel gives back when the process ends
-// in whatever way.
+// lockDir takes the lock of a directory. The kernel releases it when the process ends, even if it
+// is killed.
 func lockDir(path string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(path, fileLock), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, dirError("open the lock of the data directory", err)
 	}
-	// Somebody who only looks holds it for a moment, see lockHeld.
+	// lockHeld in another process may hold the lock for a moment.
 	for try := 0; ; try++ {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
@@ -148,15 +147,14 @@ func lockDir(path string) (*os.File, error) {
 	if r, err := readRun(path); err == nil {
 		who = fmt.Sprintf("process %d", r.PID)
 	}
-	return nil, exit.New(exit.Usage, fmt.Errorf("%w: %s runs it in %s", ErrRunning, who, path),
-		"look at it with `kwokcluster status`, stop it with `kwokcluster down`, or choose another directory with --dir")
+	return nil, exit.New(exit.Usage, fmt.Errorf("%w: %s runs it in %s", errRunning, who, path),
+		"see `kwokcluster status`, stop it with `kwokcluster down`, or choose another directory with --dir")
 }
 
-// ErrRunning is the reason of the error that Start returns when the cluster of the
-// directory is running already.
-var ErrRunning = errors.New("the cluster is already running")
+// errRunning is wrapped in Start's error if the directory's cluster is already running.
+var errRunning = errors.New("the cluster is already running")
 
-// close says that nobody runs the cluster any more.
+// close removes the run file and releases the lock.
 func (d *dataDir) close() error {
 	err := os.Remove(d.file(fileRun))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -167,7 +165,7 @@ func (d *dataDir) close() error {
 
 func (d *dataDir) writeRun(r runFile) error { return d.writeJSON(fileRun, r) }
 
-// markReady notes that the start is over.
+// markReady sets Ready in the run file.
 func (d *dataDir) markReady() error {
 	r, err := readRun(d.path)
 	if err != nil {
@@ -182,7 +180,7 @@ func readRun(path string) (runFile, error) {
 	return r, readJSON(filepath.Join(path, fileRun), &r)
 }
 
-// settings returns what holds over restarts, made up if this is the first start.
+// settings returns the saved settings, or new ones at the first start.
 func (d *dataDir) settings() (settings, error) {
 	var s settings
 	err := readJSON(d.file(fileSettings), &s)
@@ -194,7 +192,7 @@ func (d *dataDir) settings() (settings, error) {
 
 func (d *dataDir) saveSettings(s settings) error { return d.writeJSON(fileSettings, s) }
 
-// pools returns the pools of last time, or the default ones.
+// pools returns the pools of the previous start, or the default ones at the first start.
 func (d *dataDir) pools() ([]nodepool.Pool, error) {
 	var p []nodepool.Pool
 	err := readJSON(d.file(filePools), &p)
@@ -209,10 +207,10 @@ func (d *dataDir) pools() ([]nodepool.Pool, error) {
 
 func (d *dataDir) savePools(p []nodepool.Pool) error { return d.writeJSON(filePools, p) }
 
-// tmpPrefix begins the names of files that are being written.
+// tmpPrefix is the prefix of temporary files of writeFile.
 const tmpPrefix = ".kwokcluster-tmp-"
 
-// writeFile replaces a file in one step, so that nobody ever reads half of it.
+// writeFile replaces a file atomically: readers see the old or the new content.
 func writeFile(path string, b []byte, mode os.FileMode) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), tmpPrefix)
 	if err != nil {
@@ -251,12 +249,13 @@ func readJSON(path string, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return exit.New(exit.Internal, fmt.Errorf("read %s: %w", path, err), "the file is damaged; delete it and start again")
+		return exit.New(exit.Internal, fmt.Errorf("read %s: %w", path, err), "the file is damaged; delete it and try again")
 	}
 	return nil
 }
 
-// dirError is an error about the data directory, which the user chose.
-func dirError(what string, err error) error {
-	return exit.New(exit.Usage, fmt.Errorf("%s: %w", what, err), "choose a directory that you can write to with --dir")
+// dirError returns an error about the data directory. action is what failed: "make the data
+// directory".
+func dirError(action string, err error) error {
+	return exit.New(exit.Usage, fmt.Errorf("%s: %w", action, err), "choose a directory that you can write to with --dir")
 }

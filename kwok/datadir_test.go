@@ -71,7 +71,7 @@ func TestOneClusterADirectory(t *testing.T) {
 	if err := d.writeRun(runFile{PID: 4711}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openDir(path); !errors.Is(err, ErrRunning) || exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "4711") {
+	if _, err := openDir(path); !errors.Is(err, errRunning) || exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "4711") {
 		t.Errorf("a second cluster: %v", err)
 	}
 	if held, err := lockHeld(path); err != nil || !held {
@@ -142,7 +142,7 @@ func TestPurge(t *testing.T) {
 	touch(t, d.file(filepath.Join(dirEtcd, "member", "wal")))
 	touch(t, d.file(tmpPrefix+"123"))
 	touch(t, d.file("pools-of-mine.yaml"))
-	if _, err := Purge(path); !errors.Is(err, ErrRunning) {
+	if _, err := Purge(path); !errors.Is(err, errRunning) {
 		t.Errorf("a cluster that runs was purged: %v", err)
 	}
 	if err := d.close(); err != nil {

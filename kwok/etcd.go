@@ -16,19 +16,18 @@ import (
 )
 
 const (
-	etcdStartPatience = 30 * time.Second
-	etcdQuota         = 8 << 30 // bytes; beyond it etcd refuses writes
-	etcdMaxRequest    = 8 << 20 // bytes of one write
-	// etcdSlow is how long a request must take to be worth a warning. etcd's own default is
-	// for servers that do nothing else.
+	etcdStartTimeout = 30 * time.Second
+	etcdQuota        = 8 << 30 // bytes; above it etcd refuses writes
+	etcdMaxRequest   = 8 << 20 // bytes of one write
+	// etcdSlow is the duration from which etcd warns of slow requests. Its own default suits
+	// machines that run only etcd.
 	etcdSlow = 5 * time.Second
-	// socketPathMax is the longest path of a unix socket that every Unix allows.
+	// socketPathMax is a length of socket paths that every Unix allows.
 	socketPathMax = 100
 )
 
-// startEtcd starts a single-member etcd and returns the path of the unix socket on which it
-// serves. It opens no network port: neither socket can be reached but through a directory
-// that only this user may enter.
+// startEtcd starts an etcd with one member and returns the path of its unix socket. It opens no
+// network port. Its sockets are in a directory that only this user can enter.
 func (cl *Cluster) startEtcd(ctx context.Context) (socket string, err error) {
 	dir, cleanup, err := socketDir(cl.dir.path)
 	if err != nil {
@@ -41,8 +40,8 @@ func (cl *Cluster) startEtcd(ctx context.Context) (socket string, err error) {
 	c.ListenClientUrls = []url.URL{{Scheme: "unix", Path: socket}}
 	// The peer listener takes the path from Host, the client listener from Path.
 	c.ListenPeerUrls = []url.URL{{Scheme: "unix", Host: filepath.Join(dir, socketPeer)}}
-	// Nobody dials these: a single member has no peers, and the API server knows the socket.
-	// etcd refuses advertised addresses that are not host:port.
+	// Nobody uses the advertised addresses: there are no peers, and the API server uses the
+	// socket. But etcd requires addresses with host and port.
 	peer := url.URL{Scheme: "http", Host: "127.0.0.1:2380"}
 	c.AdvertisePeerUrls = []url.URL{peer}
 	c.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:2379"}}
@@ -59,7 +58,7 @@ func (cl *Cluster) startEtcd(ctx context.Context) (socket string, err error) {
 	if err != nil {
 		cleanup()
 		return "", exit.New(exit.Internal, fmt.Errorf("start etcd on %s: %w", c.Dir, err),
-			"if its data is damaged, `kwokcluster down --purge` deletes it")
+			"if its data is damaged, delete it with `kwokcluster down --purge`")
 	}
 	cl.launch(ctx, "etcd", func(ctx context.Context) error {
 		defer cleanup()
@@ -79,14 +78,14 @@ func (cl *Cluster) startEtcd(ctx context.Context) (socket string, err error) {
 		return socket, nil
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
-	case <-time.After(etcdStartPatience):
-		return "", fmt.Errorf("etcd is not ready after %v", etcdStartPatience)
+	case <-time.After(etcdStartTimeout):
+		return "", fmt.Errorf("etcd is not ready after %v", etcdStartTimeout)
 	}
 }
 
-// openEtcd is embed.StartEtcd with a panic turned into an error: on damaged files etcd logs
-// at level fatal or panics, and zapTo turns the former into the latter. The database is
-// looked at first, because etcd opens it in a goroutine whose panic nobody can catch.
+// openEtcd is embed.StartEtcd with panics turned into errors. With damaged files etcd panics or
+// logs a fatal message, which etcdLog turns into a panic. openEtcd opens the database itself
+// first, because etcd opens it in another goroutine, whose panic cannot be caught.
 func openEtcd(c *embed.Config) (e *embed.Etcd, err error) {
 	database := filepath.Join(c.Dir, "member", "snap", "db")
 	if _, err := os.Stat(database); err == nil {
@@ -106,15 +105,14 @@ func openEtcd(c *embed.Config) (e *embed.Etcd, err error) {
 	return embed.StartEtcd(c)
 }
 
-// socketDir makes a directory for sockets that only this user may enter, and returns it with
-// a function that removes it: one in dir, or, where that path is too long for a socket, a
-// temporary one.
+// socketDir creates a directory for sockets that only this user can enter: in dir, or a temporary
+// directory if that path is too long for sockets. It also returns a function that deletes it.
 func socketDir(dir string) (string, func(), error) {
 	sockets := filepath.Join(dir, dirSockets)
 	var err error
 	if len(filepath.Join(sockets, socketPeer)) > socketPathMax {
 		sockets, err = os.MkdirTemp("", "gnnsched-etcd-")
-	} else if err = os.RemoveAll(sockets); err == nil { // it may be left from a process that was killed
+	} else if err = os.RemoveAll(sockets); err == nil { // a killed process may have left it
 		err = os.Mkdir(sockets, 0o700)
 	}
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// kubeconfig returns a kubeconfig that needs no other file: authority and token are in it.
+// kubeconfig returns a kubeconfig that needs no other file: it contains the certificate authority
+// and the token.
 func kubeconfig(context, url string, creds credentials) *clientcmdapi.Config {
 	k := clientcmdapi.NewConfig()
 	k.Clusters[context] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: creds.caPEM}
@@ -20,7 +21,7 @@ func kubeconfig(context, url string, creds credentials) *clientcmdapi.Config {
 	return k
 }
 
-// copyKubeconfig writes a kubeconfig outside the data directory, where the user wants it.
+// copyKubeconfig writes a kubeconfig to a file that the user chose.
 func copyKubeconfig(path string, b []byte, mode os.FileMode) error {
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {

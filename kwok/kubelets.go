@@ -25,24 +25,24 @@ import (
 )
 
 const (
-	// heartbeat is how often a node says that it is alive, at least and at most. Nobody here
-	// ever falls silent and each heartbeat of each node costs a write, so they are rare.
+	// heartbeatMin and heartbeatMax bound the time between two heartbeats of a node. Simulated
+	// nodes never fail, and each heartbeat costs a write, so heartbeats are rare.
 	heartbeatMin, heartbeatMax = 30 * time.Minute, 60 * time.Minute
-	// nodeGrace is how long a node may be silent before it counts as not ready.
+	// nodeGrace is the time without a heartbeat after which a node counts as not ready.
 	nodeGrace = 2 * heartbeatMax
-	// kwokParallelism is how many nodes or pods kwok writes at a time.
+	// kwokParallelism is how many nodes or pods kwok writes at the same time.
 	kwokParallelism = 16
-	// kwokIdentity would hold leases of the nodes. There are none: kwok needs them where
-	// several of it share a cluster, and one that misses a lease (a start can, because it
-	// does not wait for its cache) leaves a node alone until the next renewal.
+	// kwokIdentity is the holder of node leases, which are not used: only several kwok processes
+	// on one cluster need them. With leases, a kwok that misses one at its start (it does not
+	// wait for its cache) ignores the node until the next renewal.
 	kwokIdentity = "gnnsched-kwok"
-	// podCIDR is where kwok takes pods' addresses from; it does not meet the services' range.
+	// podCIDR is the range of pod addresses. It does not overlap the range of services.
 	podCIDR = "10.128.0.1/9"
 	nodeIP  = "10.0.0.1"
 )
 
-// stages returns kwok's own rules for nodes and pods that become ready at once, which are
-// embedded in its module, with rarer heartbeats.
+// stages returns the rules, embedded in kwok's module, by which nodes and pods become ready
+// immediately. Only the heartbeats are changed: they are rarer.
 func stages() (map[internalversion.StageResourceRef][]*internalversion.Stage, error) {
 	out := map[internalversion.StageResourceRef][]*internalversion.Stage{}
 	for _, text := range []string{
@@ -64,9 +64,9 @@ func stages() (map[internalversion.StageResourceRef][]*internalversion.Stage, er
 	return out, nil
 }
 
-// runKwok runs kwok's controllers, which play the kubelets, until ctx is cancelled.
+// runKwok runs kwok's controllers, which stand in for kubelets, until ctx is cancelled.
 func runKwok(ctx context.Context, kubeconfig string, typed *rest.Config, log zerolog.Logger) error {
-	ctx = kwoklog.NewContext(ctx, kwokLogTo(ctx, log))
+	ctx = kwoklog.NewContext(ctx, kwokLogger(ctx, log))
 	started := make(chan struct{})
 	conf, err := kwokConfig(kubeconfig, holdPods(typed, started))
 	if err != nil {
@@ -84,9 +84,10 @@ func runKwok(ctx context.Context, kubeconfig string, typed *rest.Config, log zer
 	return nil
 }
 
-// holdPods returns a configuration whose clients hear nothing of pods until started is closed.
-// kwok starts its controllers in the random order of a map; its pod controller looks, at the
-// first pod and without a lock, at the node controller that may be in the making.
+// holdPods returns a configuration whose clients get no answers about pods until started is
+// closed. Without it kwok has a data race: it starts its controllers in the random order of a map,
+// and at the first pod its pod controller reads the node controller without a lock, perhaps while
+// that is being made.
 func holdPods(c *rest.Config, started <-chan struct{}) *rest.Config {
 	c = rest.CopyConfig(c)
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {

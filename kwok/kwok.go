@@ -1,36 +1,3 @@
-// Package kwok runs a whole simulated Kubernetes cluster inside this process: etcd,
-// kube-apiserver and kube-controller-manager as they are, and kwok's controllers, which play
-// the kubelets of nodes that do not exist. Pods "run" at once and cost nothing.
-//
-// A test or a benchmark uses it so:
-//
-//	cluster, err := kwok.Start(ctx, kwok.Config{Dir: t.TempDir(), Pools: nodepool.Default(10)})
-//	if err != nil { … }
-//	defer cluster.Stop(context.Background())
-//	clientset, err := kubernetes.NewForConfig(cluster.REST())
-//
-// When Start returns, the API server answers and every node is Ready. There is no scheduler
-// in it: start one with cluster.Kubeconfig(), or set a pod's nodeName.
-//
-// The cluster listens on the loopback interface alone, with TLS, and answers only to the
-// token in its kubeconfig. What is in it is kept in Config.Dir, and is there again when a
-// cluster is started in the same directory. Several clusters may run one after another in
-// one process, each in any directory. They must not run at the same time: the components
-// share feature gates and metrics that are global to a process.
-//
-// klog is global too, so it is left alone here: route it before Start, or see Kubernetes'
-// own chatter on stderr.
-//
-// # Version
-//
-// The API server reports the version that the linker sets, and a placeholder without it.
-// Build with
-//
-//	-ldflags "-X k8s.io/component-base/version.gitVersion=v1.36.3
-//	  -X k8s.io/component-base/version.gitMajor=1
-//	  -X k8s.io/component-base/version.gitMinor=36
-//	  -X k8s.io/component-base/version.gitTreeState=clean
-//	  -X sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0"
 package kwok
 
 import (
@@ -52,44 +19,44 @@ import (
 	"gnnsched/kwok/nodepool"
 )
 
-// DefaultContext is the name of the kubeconfig's context unless Config names another.
+// DefaultContext is the default name of the kubeconfig's context.
 const DefaultContext = "gnnsched-kwok"
 
-// Config says how to run a cluster. Only Dir is needed.
+// Config is the setting of a cluster. Only Dir is required.
 type Config struct {
-	// Dir keeps everything: data, keys, kubeconfig. It is made if missing; a directory that
-	// holds other things is refused.
+	// Dir holds the cluster's data, keys and kubeconfig. It is created if it is missing. It must
+	// be empty or belong to a cluster.
 	Dir string
-	// Port is where the API server listens; 0 means the port of last time, or a free one
-	// that is then kept, so that kubeconfigs stay valid over restarts.
+	// Port is the API server's port. 0 means the port of the previous start in Dir, so that
+	// kubeconfigs stay valid, or any free port at the first start.
 	Port int
-	// BindAddress is the IP address to listen on, 127.0.0.1 if empty. An address other than
-	// loopback opens the cluster to the network (TLS and the token still hold) and needs
+	// BindAddress is the IP address to listen on. Default: 127.0.0.1. Any address other than
+	// loopback opens the cluster to the network, still with TLS and token, and requires
 	// AdvertiseHost.
 	BindAddress string
-	// AdvertiseHost is the host name or IP address under which others reach the cluster; it
-	// goes into the certificate and the kubeconfig. Empty means the loopback address.
+	// AdvertiseHost is the host name or IP address under which others reach the cluster. The
+	// certificate and the kubeconfig contain it. Default: the loopback address.
 	AdvertiseHost string
-	// Pools are the nodes. Nil means those of last time, or nodepool.Default(10) for a new
-	// cluster.
+	// Pools are the nodes. Nil means the pools of the previous start in Dir, or
+	// nodepool.Default(10) at the first start.
 	Pools []nodepool.Pool
-	// Context names the kubeconfig's cluster, user and context; DefaultContext if empty.
+	// Context names the kubeconfig's cluster, user and context. Default: DefaultContext.
 	Context string
-	// KubeconfigCopies are further files that get the kubeconfig, for example on a volume
-	// that another container reads.
+	// KubeconfigCopies are files that get a copy of the kubeconfig, for example on a volume that
+	// another container reads.
 	KubeconfigCopies []string
-	// KubeconfigMode is the permission of the copies, 0600 if zero; the kubeconfig in Dir
+	// KubeconfigMode is the permission of the copies. Default: 0600. The kubeconfig in Dir
 	// always has 0600.
 	KubeconfigMode os.FileMode
-	// Fsync makes etcd wait for the disk at each write. Without it a crash of the machine
-	// (not of the process) can lose the data, and everything is faster.
+	// Fsync makes etcd wait for the disk at each write. Without it the cluster is faster, but a
+	// crash of the machine (not of the process) can lose data.
 	Fsync bool
-	// NoWait makes Start return as soon as the nodes are made, Ready or not.
+	// NoWait makes Start return once the nodes exist, without waiting until they are Ready.
 	NoWait bool
-	// Log gets warnings and errors of all components. The zero value drops them.
+	// Log receives warnings and errors of all components. The zero value drops them.
 	Log zerolog.Logger
-	// Progress is called with a short sentence at each step of Start, from one goroutine.
-	// Nil means nobody listens.
+	// Progress, if not nil, is called from one goroutine with a short sentence for each step of
+	// Start.
 	Progress func(step string)
 }
 
@@ -100,18 +67,18 @@ type Cluster struct {
 	rest       *rest.Config
 	port       int
 	started    time.Time
-	cancel     context.CancelCauseFunc // begins the end
-	booted     chan struct{}           // closed when Start launches no more components
-	done       chan struct{}           // closed when everything has ended
-	err        error                   // why it ended, valid after done; nil after Stop
-	components []*component            // in the order in which they were started
+	cancel     context.CancelCauseFunc // makes supervise stop the components
+	booted     chan struct{}           // closed when no more components will be launched
+	done       chan struct{}           // closed when all components have ended
+	err        error                   // why the cluster ended; valid after done; nil after Stop
+	components []*component            // in the order of their starts
 }
 
 var errStopped = errors.New("stopped")
 
 // Start starts a cluster and waits until its nodes are Ready, unless NoWait is set. The
-// cluster runs until Stop is called, ctx is cancelled or a component fails; Wait tells.
-// Errors that the user can do something about are of type *exit.Error with a hint.
+// cluster runs until Stop is called, ctx is cancelled or a component fails. Errors that the
+// user can correct are of type *exit.Error and have a hint.
 func Start(ctx context.Context, c Config) (*Cluster, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
@@ -137,16 +104,16 @@ func Start(ctx context.Context, c Config) (*Cluster, error) {
 	if err == nil {
 		return cl, nil
 	}
-	cancel(err) // which keeps an earlier cause, such as that of a component that failed
+	cancel(err) // keeps an earlier cause, such as the error of a component
 	<-cl.done
-	_ = listener.Close() // it may never have got as far as the API server, which closes it otherwise
+	_ = listener.Close() // the API server, which would close it, may not have started
 	if cause := context.Cause(run); errors.Is(err, context.Canceled) {
 		err = cause
 	}
 	return nil, err
 }
 
-// boot brings the components up one after another.
+// boot starts the components one after another.
 func (cl *Cluster) boot(ctx context.Context, listener net.Listener) error {
 	c := &cl.config
 	creds, err := cl.dir.credentials(c.hosts())
@@ -185,7 +152,7 @@ func (cl *Cluster) boot(ctx context.Context, listener net.Listener) error {
 	return cl.bootNodes(ctx, cs)
 }
 
-// bootNodes makes the nodes what the pools say and waits for them.
+// bootNodes makes the nodes match the pools and waits until they are ready.
 func (cl *Cluster) bootNodes(ctx context.Context, cs kubernetes.Interface) error {
 	c := &cl.config
 	c.Progress(fmt.Sprintf("making %d nodes", nodepool.Nodes(c.Pools)))
@@ -196,7 +163,7 @@ func (cl *Cluster) bootNodes(ctx context.Context, cs kubernetes.Interface) error
 	if err := cl.dir.savePools(c.Pools); err != nil {
 		return err
 	}
-	c.Progress(fmt.Sprintf("nodes: %d created, %d updated, %d deleted, %d as they were", res.Created, res.Updated, res.Deleted, res.Unchanged))
+	c.Progress(fmt.Sprintf("nodes: %d created, %d updated, %d deleted, %d unchanged", res.Created, res.Updated, res.Deleted, res.Unchanged))
 	if !c.NoWait {
 		if err := waitNodes(ctx, cs, c.Pools, c.Progress); err != nil {
 			return err
@@ -214,11 +181,11 @@ func (cl *Cluster) Pools() []nodepool.Pool { return slices.Clone(cl.config.Pools
 // Context returns the name of the kubeconfig's context.
 func (cl *Cluster) Context() string { return cl.config.Context }
 
-// REST returns a client configuration with full rights and no rate limit. The caller may
-// change it.
+// REST returns a client configuration with full rights and without a rate limit. The caller owns
+// it.
 func (cl *Cluster) REST() *rest.Config { return rest.CopyConfig(cl.rest) }
 
-// URL returns the address of the API server as others are told it.
+// URL returns the address of the API server, with AdvertiseHost if it is set.
 func (cl *Cluster) URL() string {
 	host := cl.config.AdvertiseHost
 	if host == "" {
@@ -227,7 +194,7 @@ func (cl *Cluster) URL() string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(cl.port))
 }
 
-// localURL is the address that works on this machine, whatever AdvertiseHost is.
+// localURL returns the address of the API server for this machine, without AdvertiseHost.
 func (cl *Cluster) localURL() string {
 	return "https://" + net.JoinHostPort(cl.config.localHost(), strconv.Itoa(cl.port))
 }
@@ -235,15 +202,15 @@ func (cl *Cluster) localURL() string {
 // Done is closed when the cluster has ended.
 func (cl *Cluster) Done() <-chan struct{} { return cl.done }
 
-// Wait blocks until the cluster has ended and returns why: nil after Stop, the context's
-// error after a cancelled context, the component's error after a failure.
+// Wait blocks until the cluster has ended. It returns nil after Stop, the context's error if
+// Start's context was cancelled, and the component's error if a component failed.
 func (cl *Cluster) Wait() error {
 	<-cl.done
 	return cl.err
 }
 
-// Stop stops the cluster and waits until everything has ended, or until ctx is over. What
-// it holds stays on disk. It may be called more than once.
+// Stop stops the cluster and waits until all components have ended or ctx ends. The data stays
+// in the directory. Stop may be called more than once.
 func (cl *Cluster) Stop(ctx context.Context) error {
 	cl.cancel(errStopped)
 	select {
@@ -254,29 +221,30 @@ func (cl *Cluster) Stop(ctx context.Context) error {
 	}
 }
 
-// writeKubeconfigs writes the kubeconfigs, for others and for the components here.
+// writeKubeconfigs writes two kubeconfigs: for the components, with the local address, and for
+// users, with the advertised one. It also sets cl.rest.
 func (cl *Cluster) writeKubeconfigs(creds credentials) error {
 	local := kubeconfig(cl.config.Context, cl.localURL(), creds)
 	rc, err := clientcmd.NewDefaultClientConfig(*local, nil).ClientConfig()
 	if err != nil {
 		return fmt.Errorf("make a client configuration: %w", err)
 	}
-	rc.QPS = -1 // the server protects itself
+	rc.QPS = -1 // no limit
 	rc.UserAgent = "kwokcluster"
 	cl.rest = rc
-	mine, err := clientcmd.Write(*local)
+	localYAML, err := clientcmd.Write(*local)
 	if err != nil {
 		return fmt.Errorf("make the kubeconfig: %w", err)
 	}
-	theirs, err := clientcmd.Write(*kubeconfig(cl.config.Context, cl.URL(), creds))
+	publicYAML, err := clientcmd.Write(*kubeconfig(cl.config.Context, cl.URL(), creds))
 	if err != nil {
 		return fmt.Errorf("make the kubeconfig: %w", err)
 	}
-	if err := errors.Join(cl.dir.write(fileLocalKubeconfig, mine), cl.dir.write(fileKubeconfig, theirs)); err != nil {
+	if err := errors.Join(cl.dir.write(fileLocalKubeconfig, localYAML), cl.dir.write(fileKubeconfig, publicYAML)); err != nil {
 		return err
 	}
 	for _, path := range cl.config.KubeconfigCopies {
-		if err := copyKubeconfig(path, theirs, cl.config.KubeconfigMode); err != nil {
+		if err := copyKubeconfig(path, publicYAML, cl.config.KubeconfigMode); err != nil {
 			return err
 		}
 	}

@@ -98,7 +98,7 @@ func TestCluster(t *testing.T) {
 	if s, err := Inspect(context.Background(), dir); err != nil || s.Phase != Ready || s.Nodes != (NodeCount{11, 11}) || s.PID != os.Getpid() || s.Address != url {
 		t.Errorf("state %+v, %v", s, err)
 	}
-	if _, err := Start(context.Background(), Config{Dir: dir}); !errors.Is(err, ErrRunning) {
+	if _, err := Start(context.Background(), Config{Dir: dir}); !errors.Is(err, errRunning) {
 		t.Errorf("a second start in the same directory: %v", err)
 	}
 	stop(t, cl)

@@ -12,16 +12,16 @@ import (
 	"gnnsched/kwok/internal/jsonlog"
 )
 
-// etcdLog is where etcd's log goes: warnings and errors to a zerolog logger, but warnings
-// only once it serves (before, it warns of what is meant to be so), and nothing once ctx is
-// over (what it says then, it says because it is being stopped).
+// etcdLog passes etcd's warnings and errors to a zerolog logger. It drops warnings until etcd
+// serves, because they are about intended settings, and everything after ctx ends, because that
+// is about being stopped.
 type etcdLog struct {
 	ctx     context.Context
 	log     zerolog.Logger
 	serving atomic.Bool
 }
 
-// zap returns the logger for etcd. What etcd calls fatal panics instead of ending the process.
+// zap returns the logger for etcd. A fatal message panics instead of ending the process.
 func (l *etcdLog) zap() *zap.Logger {
 	return zap.New(&zapCore{to: l, log: l.log.With().Str("source", "etcd").Logger()}, zap.WithFatalHook(zapcore.WriteThenPanic))
 }
@@ -73,14 +73,13 @@ func zapFields(fields []zapcore.Field) map[string]any {
 	return m.Fields
 }
 
-// kwokLogTo returns the logger that kwok's controllers take from their context. It passes
-// warnings and errors on to log until ctx is over: what fails after that fails because the
-// cluster is being stopped.
-func kwokLogTo(ctx context.Context, log zerolog.Logger) *kwoklog.Logger {
+// kwokLogger returns a logger for kwok's controllers, which take it from their context. It passes
+// warnings and errors to log until ctx ends; later ones are about being stopped.
+func kwokLogger(ctx context.Context, log zerolog.Logger) *kwoklog.Logger {
 	return kwoklog.NewLogger(kwokWriter{ctx, log.With().Str("source", "kwok").Logger()}, kwoklog.LevelWarn)
 }
 
-// kwokWriter takes the JSON lines that kwok writes, one at a time.
+// kwokWriter receives kwok's JSON log, one line at a time.
 type kwokWriter struct {
 	ctx context.Context
 	log zerolog.Logger

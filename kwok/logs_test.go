@@ -39,7 +39,7 @@ func TestEtcdLog(t *testing.T) {
 func TestKwokLog(t *testing.T) {
 	var out bytes.Buffer
 	ctx, cancel := context.WithCancel(context.Background())
-	log := kwokLogTo(ctx, zerolog.New(&out))
+	log := kwokLogger(ctx, zerolog.New(&out))
 	log.Info("chatter")
 	log.With("node", "node-1").Error("failed", "err", "no such node")
 	cancel()

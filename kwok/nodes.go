@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	nodePoll     = 200 * time.Millisecond // and, as a list costs in proportion, for each node
-	nodePollEach = time.Millisecond
-	nodePatience = 5 * time.Minute // for all nodes together
-	sayEvery     = time.Second     // at most one progress line in it
+	nodePoll        = 200 * time.Millisecond // pause between two lists of the nodes
+	nodePollPerNode = time.Millisecond       // added for each node, because lists of many nodes are slow
+	nodeTimeout     = 5 * time.Minute        // for all nodes together
+	progressEvery   = time.Second
 )
 
 // waitNodes waits until every node of the pools is ready.
-func waitNodes(ctx context.Context, cs kubernetes.Interface, pools []nodepool.Pool, say func(string)) error {
+func waitNodes(ctx context.Context, cs kubernetes.Interface, pools []nodepool.Pool, progress func(string)) error {
 	want := nodepool.Nodes(pools)
-	limit := time.NewTimer(nodePatience)
+	limit := time.NewTimer(nodeTimeout)
 	defer limit.Stop()
-	tick := time.NewTicker(nodePoll + time.Duration(want)*nodePollEach)
+	tick := time.NewTicker(nodePoll + time.Duration(want)*nodePollPerNode)
 	defer tick.Stop()
-	said := time.Now()
+	reported := time.Now()
 	for {
 		nodes, err := countNodes(ctx, cs, nodepool.LabelManagedBy+"="+nodepool.ManagedBy)
 		if err != nil && ctx.Err() == nil {
@@ -35,28 +35,27 @@ func waitNodes(ctx context.Context, cs kubernetes.Interface, pools []nodepool.Po
 		if nodes.Ready >= want {
 			return nil
 		}
-		if time.Since(said) > sayEvery {
-			say(fmt.Sprintf("%d of %d nodes are ready", nodes.Ready, want))
-			said = time.Now()
+		if time.Since(reported) > progressEvery {
+			progress(fmt.Sprintf("%d of %d nodes are ready", nodes.Ready, want))
+			reported = time.Now()
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the nodes: %w", context.Cause(ctx))
 		case <-limit.C:
-			return fmt.Errorf("only %d of %d nodes are ready after %v", nodes.Ready, want, nodePatience)
+			return fmt.Errorf("only %d of %d nodes are ready after %v", nodes.Ready, want, nodeTimeout)
 		case <-tick.C:
 		}
 	}
 }
 
-// NodeCount says how many nodes there are, and how many of them are ready.
+// NodeCount is the number of nodes, and how many of them are ready.
 type NodeCount struct {
 	Ready int `json:"ready"`
 	Total int `json:"total"`
 }
 
-// countNodes counts the nodes that the label selector matches. The list comes from the API
-// server's cache.
+// countNodes counts the nodes that match the label selector, from the API server's cache.
 func countNodes(ctx context.Context, cs kubernetes.Interface, selector string) (NodeCount, error) {
 	list, err := cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
 	if err != nil {
@@ -71,8 +70,8 @@ func countNodes(ctx context.Context, cs kubernetes.Interface, selector string) (
 	return n, nil
 }
 
-// nodeReady tells whether pods can be placed on the node: its Ready condition holds, and the
-// taint with which every node begins its life has been lifted.
+// nodeReady reports whether pods can be placed on the node: its Ready condition is true, and the
+// taint of new nodes has been removed.
 func nodeReady(n *corev1.Node) bool {
 	for _, t := range n.Spec.Taints {
 		if t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable {

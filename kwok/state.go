@@ -17,34 +17,34 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// Phase is what a cluster is doing.
+// Phase is the state of a cluster in one word.
 type Phase string
 
 // The phases of a cluster.
 const (
-	Absent    Phase = "absent"    // the directory holds no cluster
-	Stopped   Phase = "stopped"   // there is one, and nobody runs it
-	Starting  Phase = "starting"  // a process runs it and is not done starting, or did not wait for nodes that are not ready
-	Ready     Phase = "ready"     // the API server answers and all nodes are, or were once, ready
+	Absent    Phase = "absent"    // the directory has no cluster
+	Stopped   Phase = "stopped"   // no process runs the cluster
+	Starting  Phase = "starting"  // a process is starting it, or did not wait for nodes that are not ready yet
+	Ready     Phase = "ready"     // the API server answers, and all nodes are or were ready
 	Unhealthy Phase = "unhealthy" // a process runs it, but the API server does not answer
 )
 
-// State is what can be seen of a cluster from outside the process that runs it.
+// State describes a cluster as other processes see it.
 type State struct {
 	Phase      Phase     `json:"phase"`
 	Dir        string    `json:"dir"`
 	PID        int       `json:"pid,omitempty"`
-	Address    string    `json:"address,omitempty"`    // URL as others are told it
+	Address    string    `json:"address,omitempty"`    // advertised URL
 	Kubeconfig string    `json:"kubeconfig,omitempty"` // file
 	Version    string    `json:"version,omitempty"`    // of the API server
 	Nodes      NodeCount `json:"nodes"`
 	CreatedAt  time.Time `json:"createdAt,omitzero"` // of the data
 	StartedAt  time.Time `json:"startedAt,omitzero"` // of the process
-	Reason     string    `json:"reason,omitempty"`   // why it is unhealthy
+	Reason     string    `json:"reason,omitempty"`   // why the phase is Unhealthy
 }
 
-// inspectPatience bounds the questions to an API server that may be stuck.
-const inspectPatience = 10 * time.Second
+// inspectTimeout limits the requests to an API server that may not answer.
+const inspectTimeout = 10 * time.Second
 
 // Inspect returns the state of the cluster in dir.
 func Inspect(ctx context.Context, dir string) (State, error) {
@@ -60,11 +60,11 @@ func Inspect(ctx context.Context, dir string) (State, error) {
 		return s, dirError("look into the data directory", err)
 	}
 	d := &dataDir{path: dir}
-	kept, err := d.settings()
+	saved, err := d.settings()
 	if err != nil {
 		return s, err
 	}
-	s.Phase, s.CreatedAt = Stopped, kept.CreatedAt
+	s.Phase, s.CreatedAt = Stopped, saved.CreatedAt
 	if _, err := os.Stat(d.kubeconfig()); err == nil {
 		s.Kubeconfig = d.kubeconfig()
 	}
@@ -75,14 +75,16 @@ func Inspect(ctx context.Context, dir string) (State, error) {
 	s.Phase = Starting
 	run, err := readRun(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil // so early that it is not written yet
+		return s, nil // the process has just started and not written it yet
 	}
 	if err != nil {
 		return s, err
 	}
-	s.PID, s.Address, s.StartedAt = run.PID, run.Advertised, run.StartedAt
+	s.PID = run.PID
+	s.Address = run.Advertised
+	s.StartedAt = run.StartedAt
 	if run.Ready {
-		s.ask(ctx, d)
+		s.askServer(ctx, d)
 	}
 	if run.NoWait && s.Phase == Ready && s.Nodes.Ready < s.Nodes.Total {
 		s.Phase = Starting
@@ -90,9 +92,9 @@ func Inspect(ctx context.Context, dir string) (State, error) {
 	return s, nil
 }
 
-// ask fills in what the API server says about itself.
-func (s *State) ask(ctx context.Context, d *dataDir) {
-	ctx, cancel := context.WithTimeout(ctx, inspectPatience)
+// askServer sets the fields that only the API server knows.
+func (s *State) askServer(ctx context.Context, d *dataDir) {
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
 	err := func() error {
 		rc, err := clientcmd.BuildConfigFromFlags("", d.localKubeconfig())
@@ -122,8 +124,8 @@ func (s *State) ask(ctx context.Context, d *dataDir) {
 	}
 }
 
-// lockHeld tells whether a process holds the lock of dir. It takes the lock for a moment to
-// find out, which is why lockDir tries more than once.
+// lockHeld reports whether a process holds the lock of dir. It finds out by taking the lock for
+// a moment, which is why lockDir tries several times.
 func lockHeld(dir string) (bool, error) {
 	f, err := os.Open(filepath.Join(dir, fileLock))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,25 +134,24 @@ func lockHeld(dir string) (bool, error) {
 	if err != nil {
 		return false, dirError("open the lock of the data directory", err)
 	}
-	defer f.Close() //nolint:errcheck // closing gives the lock back
+	defer f.Close() //nolint:errcheck // closing releases the lock
 	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); {
 	case err == nil:
 		return false, nil
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		return true, nil
 	default:
-		return false, dirError("look at the lock of the data directory", err)
+		return false, dirError("check the lock of the data directory", err)
 	}
 }
 
-// stopPoll is how often Terminate looks whether the process has let go.
+// stopPoll is the pause between Terminate's checks of the lock.
 const stopPoll = 50 * time.Millisecond
 
-// Terminate stops the cluster that another process runs in dir and waits until it has
-// ended; after patience it kills the process. It returns false if nobody runs it. Only the
-// process that holds the directory's lock and is the very one that wrote its pid there is
-// ever sent a signal.
-func Terminate(ctx context.Context, dir string, patience time.Duration) (bool, error) {
+// Terminate stops the cluster that another process runs in dir and waits until it has ended. If
+// that takes longer than timeout, it kills the process. It returns false if no process runs the
+// cluster. It signals only the process that holds the directory's lock and wrote its pid there.
+func Terminate(ctx context.Context, dir string, timeout time.Duration) (bool, error) {
 	held, err := lockHeld(dir)
 	if err != nil || !held {
 		return false, err
@@ -163,7 +164,7 @@ func Terminate(ctx context.Context, dir string, patience time.Duration) (bool, e
 	if err := p.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return false, fmt.Errorf("stop process %d: %w", p.Pid, err)
 	}
-	kill := time.NewTimer(patience)
+	kill := time.NewTimer(timeout)
 	defer kill.Stop()
 	tick := time.NewTicker(stopPoll)
 	defer tick.Stop()
@@ -173,7 +174,7 @@ func Terminate(ctx context.Context, dir string, patience time.Duration) (bool, e
 			return true, context.Cause(ctx)
 		case <-kill.C:
 			if err := p.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-				return true, fmt.Errorf("kill process %d, which did not stop in %v: %w", p.Pid, patience, err)
+				return true, fmt.Errorf("kill process %d, which did not stop in %v: %w", p.Pid, timeout, err)
 			}
 		case <-tick.C:
 			if held, err := lockHeld(dir); err != nil || !held {
@@ -183,42 +184,43 @@ func Terminate(ctx context.Context, dir string, patience time.Duration) (bool, e
 	}
 }
 
-// runner returns the process that runs the cluster in dir, whose lock is held.
+// runner returns the process that runs the cluster in dir. The caller has checked that the lock is
+// held.
 func runner(dir string) (*os.Process, error) {
 	run, err := readRun(dir)
 	if err != nil {
 		return nil, fmt.Errorf("find the process that runs the cluster: %w", err)
 	}
-	// The handle is taken first: if the process that it names is the right one afterwards,
-	// it is the right one for good, even if the pid is used again later.
+	// Open the process before checking it: the handle keeps referring to the same process, even
+	// if the pid is reused later.
 	p, err := os.FindProcess(run.PID)
 	if err != nil {
 		return nil, fmt.Errorf("find process %d: %w", run.PID, err)
 	}
 	if now := processStart(run.PID); now != run.Start {
 		_ = p.Release()
-		return nil, exit.New(exit.Internal, fmt.Errorf("the cluster runs, but process %d here is not the one that runs it", run.PID),
-			"it probably runs in a container or as another user: stop it there")
+		return nil, exit.New(exit.Internal, fmt.Errorf("the cluster is running, but not in process %d of this machine", run.PID),
+			"it probably runs in a container or as another user; stop it there")
 	}
 	return p, nil
 }
 
-// Purge deletes everything that a cluster keeps in dir, and dir itself unless other things
-// are in it, whose names it returns. A directory that was not made by this package, or
-// whose cluster runs, is left alone and is an error.
+// Purge deletes the files of a cluster in dir, and dir itself if nothing else is in it. It
+// returns the names of other files. It is an error if this package did not make dir, or if the
+// cluster is running.
 func Purge(dir string) (left []string, err error) {
 	if _, err := os.Stat(filepath.Join(dir, fileMarker)); err != nil {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
-		return nil, exit.New(exit.Usage, fmt.Errorf("the directory %s was not made by kwokcluster, so it is not deleted", dir), "name the right one with --dir")
+		return nil, exit.New(exit.Usage, fmt.Errorf("the directory %s was not made by kwokcluster, so it is not deleted", dir), "choose the right directory with --dir")
 	}
 	lock, err := lockDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	for _, name := range []string{dirEtcd, dirPKI, fileRun, fileSettings, filePools, fileKubeconfig, FileLog, dirSockets} {
+	for _, name := range []string{dirEtcd, dirPKI, fileRun, fileSettings, filePools, fileKubeconfig, fileLog, dirSockets} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return nil, fmt.Errorf("delete the cluster's data: %w", err)
 		}
@@ -237,14 +239,14 @@ func Purge(dir string) (left []string, err error) {
 		}
 	}
 	if len(left) > 0 {
-		return left, nil // the marker stays, so that the directory can be used again
+		return left, nil // the marker stays, so that a new cluster can use the directory
 	}
 	for _, name := range []string{fileLock, fileMarker} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			return nil, fmt.Errorf("delete the cluster's data: %w", err)
 		}
 	}
-	// A mount point cannot be removed, and an empty directory does no harm.
+	// This fails for a mount point; leaving an empty directory is fine.
 	_ = os.Remove(dir)
 	return nil, nil
 }

@@ -18,11 +18,11 @@ import (
 	"gnnsched/kwok"
 )
 
-// envReport tells a process that `up --detach` started it, and on which file descriptor it
-// is to report to the one that waits.
+// envReport is set in processes that `up --detach` starts. Its value is the file descriptor for
+// reports to the parent process.
 const envReport = "KWOKCLUSTER_REPORT_FD"
 
-// report is one line from a cluster that starts in the background.
+// report is a line from a cluster that starts in the background. One of its fields is set.
 type report struct {
 	Progress string        `json:"progress,omitempty"`
 	Ready    *readyMessage `json:"ready,omitempty"`
@@ -35,8 +35,8 @@ type failure struct {
 	Hint  string `json:"hint,omitempty"`
 }
 
-// detach starts this program again in a session of its own and waits until the cluster is
-// ready there, or has failed.
+// detach starts this program again as a background process in a new session, and waits until the
+// cluster is ready or has failed.
 func detach(c *ucli.Context, args []string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -58,7 +58,7 @@ func detach(c *ucli.Context, args []string) error {
 	child := exec.Command(self, args[1:]...)
 	child.Stdout, child.Stderr = out, out
 	child.ExtraFiles = []*os.File{w}
-	child.Env = append(os.Environ(), envReport+"="+strconv.Itoa(3)) // ExtraFiles begin there
+	child.Env = append(os.Environ(), envReport+"="+strconv.Itoa(3)) // the number of the first extra file
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = child.Start()
 	_ = w.Close()
@@ -70,10 +70,10 @@ func detach(c *ucli.Context, args []string) error {
 	select {
 	case err := <-result:
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return exit.New(exit.Internal, fmt.Errorf("the cluster ended while it started: %v", child.Wait()), "its log is "+logFile(c))
+			return exit.New(exit.Internal, fmt.Errorf("the cluster ended during its start: %v", child.Wait()), "see its log, "+logFile(c))
 		}
 		if err != nil {
-			_ = child.Wait() // it is about to end; what it has to say is in err
+			_ = child.Wait() // it ends soon; err has its error
 		}
 		return err
 	case <-c.Context.Done():
@@ -83,12 +83,12 @@ func detach(c *ucli.Context, args []string) error {
 	}
 }
 
-// openLog opens the file that gets what a process in the background prints, such as a
-// runtime's last words; its log is appended to the same file.
+// openLog opens the file for the output of a background process, such as a panic. Its log is in the
+// same file.
 func openLog(path string) (*os.File, error) {
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("make the log directory: %w", err), "choose another with --log-dir")
+		return nil, exit.New(exit.Usage, fmt.Errorf("make the log directory: %w", err), "choose another directory with --log-dir")
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -97,14 +97,14 @@ func openLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// follow prints what the cluster in the background reports until it is ready or has failed.
-// A report that ends before that is io.ErrUnexpectedEOF.
+// follow prints the reports of a cluster in the background until it is ready or has failed. It
+// returns io.ErrUnexpectedEOF if the reports end before that.
 func follow(c *ucli.Context, r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		var m report
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			return fmt.Errorf("understand the cluster in the background: %w", err)
+			return fmt.Errorf("read the report of the cluster in the background: %w", err)
 		}
 		switch {
 		case m.Failed != nil:
@@ -119,12 +119,11 @@ func follow(c *ucli.Context, r io.Reader) error {
 	return io.ErrUnexpectedEOF
 }
 
-// reporter is the other end: it tells the process that waits how the start goes. A nil
-// reporter tells nobody. Nothing fails when the other has gone away.
+// reporter sends the progress of the start to the parent process. It ignores write errors: the
+// parent may have ended.
 type reporter struct{ w io.WriteCloser }
 
-// reporterFromEnv returns the reporter of a process that was started by detach, nil for any
-// other.
+// reporterFromEnv returns the reporter if detach started this process, else nil.
 func reporterFromEnv() (*reporter, error) {
 	v := os.Getenv(envReport)
 	if v == "" {
@@ -135,7 +134,7 @@ func reporterFromEnv() (*reporter, error) {
 	}
 	fd, err := strconv.Atoi(v)
 	if err != nil || fd < 3 {
-		return nil, exit.Usagef("the environment variable %s is %q, not a file descriptor; it is for the program's own use", envReport, v)
+		return nil, exit.Usagef("the environment variable %s is %q, not a file descriptor; it is for internal use, do not set it", envReport, v)
 	}
 	syscall.CloseOnExec(fd)
 	return &reporter{os.NewFile(uintptr(fd), "report")}, nil
@@ -151,13 +150,14 @@ func (r *reporter) send(m report) {
 
 func (r *reporter) progress(step string) { r.send(report{Progress: step}) }
 
-// ready ends the report.
+// ready sends the last report: the cluster is ready.
 func (r *reporter) ready(m readyMessage) {
 	r.send(report{Ready: &m})
 	_ = r.w.Close()
 }
 
-// failed ends the report of a cluster that did not become ready; afterwards it does nothing.
+// failed sends the last report if the start failed. It does nothing for a nil reporter or error,
+// or after ready.
 func (r *reporter) failed(err error) {
 	if r == nil || err == nil {
 		return

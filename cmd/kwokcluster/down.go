@@ -14,12 +14,12 @@ import (
 func downCommand() *ucli.Command {
 	return &ucli.Command{
 		Name: "down", Usage: "stop the cluster; its data is kept unless --purge is given",
-		Description: "It is no error if the cluster is not running.\n\nEXAMPLES:\n   " +
-			"kwokcluster down\n   kwokcluster down --purge --dir /tmp/experiment",
+		Description: "If the cluster is not running, that is not an error.\n\nEXAMPLES:\n   " +
+			"kwokcluster down\n   kwokcluster down --purge --dir ./experiment",
 		Flags: []ucli.Flag{
 			dirFlag(),
-			&ucli.BoolFlag{Name: "purge", Usage: "delete the data too; only what kwokcluster made is deleted"},
-			&ucli.DurationFlag{Name: "timeout", Value: 10 * time.Second, Usage: "`TIME` after which it is killed"},
+			&ucli.BoolFlag{Name: "purge", Usage: "delete the data too, but no files that kwokcluster did not make"},
+			&ucli.DurationFlag{Name: "timeout", Value: 10 * time.Second, Usage: "kill the cluster after this `TIME`"},
 		},
 		Before: noArguments,
 		Action: down,
@@ -28,7 +28,7 @@ func downCommand() *ucli.Command {
 
 func down(c *ucli.Context) error {
 	if c.Duration("timeout") <= 0 {
-		return exit.Usagef("--timeout %v is not a time to wait", c.Duration("timeout"))
+		return exit.Usagef("--timeout %v must be over 0", c.Duration("timeout"))
 	}
 	say := func(format string, a ...any) {
 		fmt.Fprintf(c.App.ErrWriter, component+": "+format+"\n", a...)
@@ -42,7 +42,7 @@ func down(c *ucli.Context) error {
 	case ran:
 		say("stopped after %.1f s", time.Since(begin).Seconds())
 	default:
-		say("no cluster runs in %s", d)
+		say("no cluster is running in %s", d)
 	}
 	if !c.Bool("purge") {
 		return nil
@@ -52,7 +52,7 @@ func down(c *ucli.Context) error {
 	case err != nil:
 		return err
 	case len(left) > 0:
-		say("deleted the cluster's data in %s and kept what kwokcluster did not make: %s", d, strings.Join(left, ", "))
+		say("deleted the cluster's data in %s; kept files that kwokcluster did not make: %s", d, strings.Join(left, ", "))
 	default:
 		say("deleted %s", d)
 	}

@@ -1,5 +1,5 @@
-// Command kwokcluster runs the simulated cluster: a whole Kubernetes control plane in one
-// process, with nodes that kwok plays. Package kwok does the work; this is its command line.
+// Command kwokcluster runs a simulated Kubernetes cluster: a whole control plane in one process,
+// with nodes that do not exist. It is the command line of package kwok.
 package main
 
 import (
@@ -18,24 +18,24 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// gcPercent lets the heap grow further between collections than Go does by itself: the API
-// server allocates so much that it otherwise spends a third of its time on collecting.
+// gcPercent is higher than Go's default, because the API server allocates so much that garbage
+// collection would take a third of its time.
 const gcPercent = 300
 
 func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	// Deprecation warnings of the API server to components that we do not write.
+	// The API server's deprecation warnings concern upstream components.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	os.Exit(cli.Run(app(os.Args), os.Args))
 }
 
 const examples = `kwokcluster up                            ten nodes and a control-plane node; Ctrl-C stops it
    eval "$(kwokcluster up --detach)"         start it in the background and point kubectl at it
-   kwokcluster up --nodes 1000               a larger one
-   kwokcluster up --pools gpu-pools.yaml     nodes as the file says (docs/cluster.md)
-   kwokcluster status                        exit 0 only if it is ready
+   kwokcluster up --nodes 1000               start a larger cluster
+   kwokcluster up --pools gpu-pools.yaml     take the nodes from a file (docs/cluster.md)
+   kwokcluster status                        exit 0 only if the cluster is ready
    kwokcluster down                          stop it and keep the data
    kwokcluster down --purge                  stop it and delete the data`
 
@@ -43,13 +43,13 @@ const examples = `kwokcluster up                            ten nodes and a cont
 func app(args []string) *ucli.App {
 	return &ucli.App{
 		Name: "kwokcluster", Usage: "run a simulated Kubernetes cluster in one process",
-		Description: "etcd, kube-apiserver, kube-controller-manager and kwok, without containers. It listens on the\n" +
-			"loopback interface alone, with TLS and a token. There is no scheduler in it: rungnn starts one.\n\nEXAMPLES:\n   " + examples,
+		Description: "Runs etcd, kube-apiserver, kube-controller-manager and kwok, without containers. By default it\n" +
+			"listens on the loopback interface only, with TLS and a token. It has no scheduler: rungnn starts one.\n\nEXAMPLES:\n   " + examples,
 		Version: version, EnableBashCompletion: true, Suggest: true, DisableSliceFlagSeparator: true,
 		Commands: []*ucli.Command{upCommand(args), downCommand(), statusCommand()},
 		Action: func(c *ucli.Context) error {
 			if c.Args().Present() {
-				return exit.New(exit.Usage, fmt.Errorf("there is no command %q", c.Args().First()), "there are up, down and status; see `kwokcluster --help`")
+				return exit.New(exit.Usage, fmt.Errorf("unknown command %q", c.Args().First()), "the commands are up, down and status; see `kwokcluster --help`")
 			}
 			return ucli.ShowAppHelp(c)
 		},
@@ -57,7 +57,7 @@ func app(args []string) *ucli.App {
 }
 
 func dirFlag() ucli.Flag {
-	return &ucli.StringFlag{Name: "dir", Usage: "`DIR`ectory of the cluster's data; default: " + kubeconfig.SimulatedDir()}
+	return &ucli.StringFlag{Name: "dir", Usage: "data `DIR`ectory of the cluster; default: " + kubeconfig.SimulatedDir()}
 }
 
 func dir(c *ucli.Context) string {
@@ -67,7 +67,7 @@ func dir(c *ucli.Context) string {
 	return kubeconfig.SimulatedDir()
 }
 
-// noArguments is the Before of a command that takes flags alone.
+// noArguments is the Before function of commands that take only flags.
 func noArguments(c *ucli.Context) error {
 	if c.Args().Present() {
 		return exit.New(exit.Usage, fmt.Errorf("%s takes no arguments, got %q", c.Command.Name, c.Args().First()), "see `"+c.App.Name+" "+c.Command.Name+" --help`")

@@ -77,7 +77,7 @@ func TestWrongUseIsReported(t *testing.T) {
 		args []string
 		want string // on stderr
 	}{
-		{"unknown command", []string{"start"}, `there is no command "start"`},
+		{"unknown command", []string{"start"}, `unknown command "start"`},
 		{"unknown flag", []string{"up", "--node", "3"}, "-node"},
 		{"argument", []string{"up", "now"}, `takes no arguments, got "now"`},
 		{"argument of down", []string{"down", "now"}, `takes no arguments, got "now"`},
@@ -85,7 +85,7 @@ func TestWrongUseIsReported(t *testing.T) {
 		{"negative", []string{"up", "--dir", fresh, "--nodes", "-1"}, "--nodes -1 is not between"},
 		{"nodes and pools", []string{"up", "--nodes", "1", "--pools", pools}, "exclude each other"},
 		{"no pool file", []string{"up", "--pools", filepath.Join(tmp, "none.yaml")}, "none.yaml: no such file"},
-		{"malformed pool file", []string{"up", "--pools", pools}, "pools.yaml:3: pools[0].cout: no such field"},
+		{"malformed pool file", []string{"up", "--pools", pools}, "pools.yaml:3: pools[0].cout: unknown field"},
 		{"port in use", []string{"up", "--dir", fresh, "--port", port}, "hint: choose another port with --port"},
 		{"port in use, detached", []string{"up", "--dir", fresh, "--port", "99999", "--detach"}, "99999"},
 		{"open to the network", []string{"up", "--dir", fresh, "--bind-address", "0.0.0.0"}, "add --advertise-host"},
@@ -95,7 +95,7 @@ func TestWrongUseIsReported(t *testing.T) {
 		{"log level", []string{"up", "--dir", fresh, "--log-level", "loud"}, `"loud"`},
 		{"purge of somebody else's directory", []string{"down", "--purge", "--dir", tmp}, "was not made by kwokcluster"},
 		{"timeout", []string{"down", "--timeout", "0s"}, "--timeout 0s"},
-		{"output format", []string{"status", "-o", "yaml"}, `"yaml" is not known`},
+		{"output format", []string{"status", "-o", "yaml"}, `unknown output format "yaml"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := runApp(t, c.args...)
@@ -120,7 +120,7 @@ func TestWithoutACluster(t *testing.T) {
 		t.Errorf("status: code %d, %q", code, stderr)
 	}
 	for _, args := range [][]string{{"down", "--dir", dir}, {"down", "--purge", "--dir", dir}} {
-		if code, _, stderr := runApp(t, args...); code != exit.OK || !strings.Contains(stderr, "no cluster runs in "+dir) {
+		if code, _, stderr := runApp(t, args...); code != exit.OK || !strings.Contains(stderr, "no cluster is running in "+dir) {
 			t.Errorf("%v: code %d, %q", args, code, stderr)
 		}
 	}

@@ -16,11 +16,11 @@ import (
 
 func statusCommand() *ucli.Command {
 	return &ucli.Command{
-		Name: "status", Usage: "show whether the cluster runs; exit 0 if it is ready, 3 if not",
+		Name: "status", Usage: "show the cluster's state; exit 0 if it is ready, 3 if not",
 		Description: "EXAMPLES:\n   kwokcluster status\n   kwokcluster status -o json | jq .nodes",
 		Flags: []ucli.Flag{
 			dirFlag(),
-			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "print in `FORMAT` table or json"},
+			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "output `FORMAT`: table or json"},
 		},
 		Before: noArguments,
 		Action: status,
@@ -30,7 +30,7 @@ func statusCommand() *ucli.Command {
 func status(c *ucli.Context) error {
 	format := c.String("output")
 	if format != "table" && format != "json" {
-		return exit.New(exit.Usage, fmt.Errorf("output format %q is not known", format), "use table or json")
+		return exit.New(exit.Usage, fmt.Errorf("unknown output format %q", format), "use table or json")
 	}
 	s, err := kwok.Inspect(c.Context, dir(c))
 	if err != nil {
@@ -49,7 +49,7 @@ func status(c *ucli.Context) error {
 	return notReady(s)
 }
 
-// notReady returns the error that a state other than ready is to a script.
+// notReady returns nil for a cluster that is ready, else an error with exit code 3.
 func notReady(s kwok.State) error {
 	unreachable := func(hint, format string, a ...any) error {
 		return exit.New(exit.Unreachable, fmt.Errorf(format, a...), hint)
@@ -58,16 +58,16 @@ func notReady(s kwok.State) error {
 	case kwok.Ready:
 		return nil
 	case kwok.Absent:
-		return unreachable("make one with `kwokcluster up`", "there is no cluster in %s", s.Dir)
+		return unreachable("create one with `kwokcluster up`", "there is no cluster in %s", s.Dir)
 	case kwok.Starting:
 		return unreachable("try again in a few seconds", "the cluster is starting")
 	case kwok.Unhealthy:
-		return unreachable("its log may say more; `kwokcluster down` and `up` start it again", "the API server at %s does not answer: %s", s.Address, s.Reason)
+		return unreachable("see its log; `kwokcluster down` and `kwokcluster up` restart it", "the API server at %s does not answer: %s", s.Address, s.Reason)
 	}
 	return unreachable("start it with `kwokcluster up`", "the cluster is stopped")
 }
 
-// printState prints what is known, a line for each.
+// printState prints the known fields, one a line.
 func printState(w io.Writer, s kwok.State, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {

@@ -24,9 +24,9 @@ import (
 
 const (
 	component = "kwokcluster"
-	// stopWithin is how long a cluster that was told to stop may take before the process
-	// ends all the same. Nothing is lost then: etcd's files are made for that.
-	stopWithin = 2800 * time.Millisecond
+	// stopTimeout is how long a cluster may take to stop before the process exits anyway. No data
+	// is lost: etcd survives a killed process.
+	stopTimeout = 2800 * time.Millisecond
 )
 
 const upExamples = `kwokcluster up --nodes 100 --port 6443
@@ -37,24 +37,24 @@ const upExamples = `kwokcluster up --nodes 100 --port 6443
 
 func upCommand(args []string) *ucli.Command {
 	return &ucli.Command{
-		Name: "up", Usage: "start the cluster; data, port and nodes of last time are used again",
-		Description: "Without --nodes and --pools a new cluster has ten nodes of 64 CPU, 256Gi and 110 pods, and a tainted\n" +
-			"control-plane node; one that was started before has the nodes of last time. Nodes that are missing are\n" +
-			"made, and those that kwokcluster made and that are no longer wanted are deleted.\n\nEXAMPLES:\n   " + upExamples,
+		Name: "up", Usage: "start the cluster; a restart keeps its data, port and nodes",
+		Description: "A new cluster has ten nodes of 64 CPU, 256Gi and 110 pods, and a tainted control-plane node, unless\n" +
+			"--nodes, --pools or --nodes-file say otherwise. With these flags, a restart creates missing nodes and\n" +
+			"deletes nodes that kwokcluster made and that are no longer listed.\n\nEXAMPLES:\n   " + upExamples,
 		Flags: []ucli.Flag{
 			dirFlag(),
-			&ucli.IntFlag{Name: "nodes", Aliases: []string{"n"}, DefaultText: "10, or those of last time", Usage: "`NUMBER` of nodes, besides the control-plane node"},
-			&ucli.StringFlag{Name: "pools", Aliases: []string{"f"}, Usage: "YAML `FILE` with the node pools, instead of --nodes"},
-			&ucli.StringFlag{Name: "nodes-file", Usage: "node list `FILE` of the openb trace; with --nodes a share of them, at least so many, in which each kind of machine has its part"},
-			&ucli.IntFlag{Name: "port", DefaultText: "the one of last time, or a free one", Usage: "`PORT` of the API server"},
+			&ucli.IntFlag{Name: "nodes", Aliases: []string{"n"}, DefaultText: "10, or those of the previous start", Usage: "`NUMBER` of nodes besides the control-plane node"},
+			&ucli.StringFlag{Name: "pools", Aliases: []string{"f"}, Usage: "YAML `FILE` with the node pools"},
+			&ucli.StringFlag{Name: "nodes-file", Usage: "node list `FILE` of the openb trace; with --nodes a sample of at least that many nodes, with every kind of machine in proportion"},
+			&ucli.IntFlag{Name: "port", DefaultText: "the port of the previous start, or a free one", Usage: "`PORT` of the API server"},
 			&ucli.BoolFlag{Name: "wait", Value: true, Usage: "wait until every node is ready"},
 			&ucli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "start it in the background and return when it is ready"},
 			&ucli.StringFlag{Name: "context", Value: kwok.DefaultContext, Usage: "`NAME` of the context in the kubeconfig"},
-			&ucli.StringSliceFlag{Name: "kubeconfig-out", Usage: "`FILE` that gets a copy of the kubeconfig; may be repeated"},
-			&ucli.StringFlag{Name: "kubeconfig-mode", Value: "0600", Usage: "permissions of these copies, in octal"},
-			&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1", Usage: "`IP` address to listen on; another than loopback needs --advertise-host"},
-			&ucli.StringFlag{Name: "advertise-host", Usage: "`HOST` under which others reach the cluster; put into certificate and kubeconfig"},
-			&ucli.BoolFlag{Name: "fsync", Usage: "wait for the disk at each write, so that data outlives a crash of the machine"},
+			&ucli.StringSliceFlag{Name: "kubeconfig-out", Usage: "also write the kubeconfig to `FILE`; may be repeated"},
+			&ucli.StringFlag{Name: "kubeconfig-mode", Value: "0600", Usage: "octal permissions of these copies"},
+			&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1", Usage: "`IP` address to listen on; addresses other than loopback require --advertise-host"},
+			&ucli.StringFlag{Name: "advertise-host", Usage: "`HOST` name under which others reach the cluster, for the certificate and the kubeconfig"},
+			&ucli.BoolFlag{Name: "fsync", Usage: "wait for the disk at each write, so that data survives a crash of the machine"},
 			&ucli.StringFlag{Name: "log-dir", Usage: "`DIR`ectory of the log file; default: the data directory"},
 			&ucli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
 		},
@@ -68,7 +68,7 @@ func up(c *ucli.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	parent, err := reporterFromEnv() // before anything that can fail: the parent waits for it
+	parent, err := reporterFromEnv() // a parent process waits for its reports
 	if err != nil {
 		return err
 	}
@@ -88,12 +88,12 @@ func configFrom(c *ucli.Context) (kwok.Config, error) {
 	}
 	mode, err := strconv.ParseUint(c.String("kubeconfig-mode"), 8, 32)
 	if err != nil {
-		return cfg, exit.New(exit.Usage, fmt.Errorf("--kubeconfig-mode %q is not an octal number", c.String("kubeconfig-mode")), "for example 0640, which lets the group read it")
+		return cfg, exit.New(exit.Usage, fmt.Errorf("--kubeconfig-mode %q is not an octal number", c.String("kubeconfig-mode")), "for example, 0640 lets the group read it")
 	}
 	cfg.KubeconfigMode = os.FileMode(mode)
 	switch {
 	case c.IsSet("nodes") && c.IsSet("pools"):
-		return cfg, exit.New(exit.Usage, fmt.Errorf("--nodes and --pools exclude each other"), "say the number in the file, as count")
+		return cfg, exit.New(exit.Usage, fmt.Errorf("--nodes and --pools exclude each other"), "set the number in the file, as count")
 	case c.IsSet("pools") && c.IsSet("nodes-file"):
 		return cfg, exit.New(exit.Usage, fmt.Errorf("--pools and --nodes-file exclude each other"), "leave one of the two out")
 	case c.IsSet("pools"):
@@ -112,7 +112,7 @@ func configFrom(c *ucli.Context) (kwok.Config, error) {
 	return cfg, cfg.Validate()
 }
 
-// openbPools are the machines of a node list, or a share of them.
+// openbPools returns the nodes of an openb node list, or a sample of them.
 func openbPools(c *ucli.Context) ([]nodepool.Pool, error) {
 	nodes, err := openb.LoadNodes(c.String("nodes-file"))
 	if err != nil {
@@ -128,11 +128,11 @@ func openbPools(c *ucli.Context) ([]nodepool.Pool, error) {
 	return nodepool.Single(openb.ClusterNodes(nodes)), nil
 }
 
-// run runs the cluster until it is told to stop.
+// run runs the cluster until it is stopped. parent, if not nil, receives the progress of the start.
 func run(c *ucli.Context, cfg kwok.Config, parent *reporter) error {
 	ctx := c.Context
-	defer endWithin(ctx, stopWithin, func() {
-		fmt.Fprintf(c.App.ErrWriter, "%s: not stopped after %v, ending now; the data is kept\n", component, stopWithin)
+	defer endWithin(ctx, stopTimeout, func() {
+		fmt.Fprintf(c.App.ErrWriter, "%s: still not stopped after %v; exiting, the data is kept\n", component, stopTimeout)
 		os.Exit(exit.Interrupted)
 	})()
 	if err := kwok.MakeDir(cfg.Dir); err != nil {
@@ -140,13 +140,13 @@ func run(c *ucli.Context, cfg kwok.Config, parent *reporter) error {
 	}
 	screen := &screen{ctx: ctx, w: c.App.ErrWriter}
 	if parent != nil {
-		screen.w = io.Discard // a cluster in the background has the log file alone
+		screen.w = io.Discard // in the background there is only the log file
 	}
 	log, closer, err := upLog(c, screen)
 	if err != nil {
 		return err
 	}
-	defer closer.Close() //nolint:errcheck // the last line is long since written
+	defer closer.Close() //nolint:errcheck // the last line is already written
 	cfg.Log = log
 	begin := time.Now()
 	cfg.Progress = func(step string) {
@@ -172,13 +172,13 @@ func run(c *ucli.Context, cfg kwok.Config, parent *reporter) error {
 	err = cluster.Wait()
 	if ctx.Err() != nil {
 		log.Info().Msg("stopped")
-		return nil // it was told to stop, and did
+		return nil
 	}
 	return err
 }
 
-// endWithin calls end when ctx has been over for the given time, unless the function that it
-// returns is called before.
+// endWithin calls end if ctx has ended and the limit has passed since then, unless stop is called
+// before.
 func endWithin(ctx context.Context, limit time.Duration, end func()) (stop func()) {
 	stopped := make(chan struct{})
 	go func() {
@@ -196,7 +196,7 @@ func endWithin(ctx context.Context, limit time.Duration, end func()) (stop func(
 	return func() { close(stopped) }
 }
 
-// upLog sets up the log.
+// upLog opens the log.
 func upLog(c *ucli.Context, screen io.Writer) (zerolog.Logger, io.Closer, error) {
 	cfg := logging.Config{
 		Component: component, Dir: dir(c), Level: c.String("log-level"), Stderr: screen,
@@ -208,11 +208,10 @@ func upLog(c *ucli.Context, screen io.Writer) (zerolog.Logger, io.Closer, error)
 	return logging.Setup(cfg)
 }
 
-// screen passes log lines on while the cluster is up. Before, and while it stops, components
-// complain that others are not there yet or no more; that is in the log file and helps nobody
-// here, who is told by an error if the start fails.
+// screen writes log lines to the terminal while the cluster is up. It drops them during start and
+// stop, when components report that others do not run yet or any more. The log file has them all.
 type screen struct {
-	ctx context.Context // over when the cluster is told to stop
+	ctx context.Context // ends when the cluster is to stop
 	w   io.Writer
 	up  atomic.Bool
 }
@@ -225,29 +224,28 @@ func (s *screen) Write(b []byte) (int, error) {
 	return s.w.Write(b)
 }
 
-// readyMessage is what a person learns when the cluster is ready.
+// readyMessage describes a cluster that has started.
 type readyMessage struct {
 	URL        string        `json:"url"`
 	Kubeconfig string        `json:"kubeconfig"`
 	Context    string        `json:"context"`
 	Nodes      int           `json:"nodes"`
 	Took       time.Duration `json:"took"`   // nanoseconds
-	NoWait     bool          `json:"noWait"` // the nodes are made, and perhaps not ready
+	NoWait     bool          `json:"noWait"` // the nodes exist, but may not be ready
 }
 
-// print tells it: to the person on stderr, and on stdout the one command that a shell can
-// evaluate.
+// print writes the message to stderr, and to stdout only a command for the shell to evaluate.
 func (m readyMessage) print(c *ucli.Context, next string) {
 	what := "ready"
 	if m.NoWait {
-		what = "up, perhaps before its nodes,"
+		what = "up, but its nodes may not be ready,"
 	}
 	fmt.Fprintf(c.App.ErrWriter, "%s: %s after %.1f s: %s, %d nodes\n", component, what, m.Took.Seconds(), m.URL, m.Nodes)
 	fmt.Fprintf(c.App.ErrWriter, "%s: kubeconfig %s, context %s; %s\n", component, m.Kubeconfig, m.Context, next)
 	fmt.Fprintf(c.App.Writer, "export KUBECONFIG=%s\n", shellQuote(m.Kubeconfig))
 }
 
-// shellQuote quotes s for a POSIX shell where it needs it.
+// shellQuote quotes s for a POSIX shell if necessary.
 func shellQuote(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%") == "" {
 		return s
@@ -255,7 +253,7 @@ func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// logFile is where a cluster in the background writes to.
+// logFile returns the log file of a cluster in the background.
 func logFile(c *ucli.Context) string {
 	d := dir(c)
 	if c.String("log-dir") != "" {

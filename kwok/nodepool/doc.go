@@ -1,7 +1,7 @@
-// Package nodepool describes groups of equal simulated nodes, reads them from YAML, and
-// makes the nodes of a cluster match them.
+// Package nodepool describes groups of equal simulated nodes, reads them from YAML and makes the
+// nodes of a cluster match them.
 //
-// A pool of ten nodes with GPUs in two zones is
+// This pool has ten nodes with GPUs in two zones:
 //
 //	pools:
 //	  - name: gpu
@@ -10,7 +10,7 @@
 //	    zones: [a, b]
 //	    taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
 //
-// and becomes the nodes gpu-0 to gpu-9, the even ones in zone a. [Parse] reads such a file,
-// [Default] is what a cluster has without one, and [Reconcile] creates, updates and deletes
-// nodes until they are what the pools say.
+// Its nodes are gpu-0 to gpu-9; those with even numbers are in zone a. [Load] reads such a file,
+// [Default] returns the pools of a cluster without one, [Single] makes pools from a list of nodes,
+// and [Reconcile] creates, updates and deletes nodes until they match the pools.
 package nodepool

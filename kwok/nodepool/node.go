@@ -12,32 +12,34 @@ import (
 )
 
 const (
-	// LabelManagedBy and ManagedBy mark the nodes that this package made; it deletes no other.
+	// LabelManagedBy has the value ManagedBy on the nodes that this package made. It changes and
+	// deletes only those.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	ManagedBy      = "kwokcluster"
-	// LabelPool holds the name of a node's pool.
-	LabelPool = "gnnsched.io/node-pool"
-	// AnnotationFake hands a node to kwok's controllers, which play its kubelet.
+	// labelPool is the name of a node's pool.
+	labelPool = "gnnsched.io/node-pool"
+	// AnnotationFake, with the value "fake", makes kwok's controllers stand in for the node's
+	// kubelet.
 	AnnotationFake = "kwok.x-k8s.io/node"
-	// annotationSpec holds, as JSON, what the node was last told to be, so that a changed
-	// pool changes its part of the node and leaves what others added.
+	// annotationSpec is the node's last spec as JSON. With it, Reconcile finds out what to remove
+	// if the pool changes, and leaves what others added.
 	annotationSpec = "gnnsched.io/node-pool-spec"
 )
 
-// reserved are the labels that node sets on every node, which a pool therefore may not.
+// reserved are the labels that every node gets. A pool may not set them.
 var reserved = map[string]bool{
-	LabelManagedBy: true, LabelPool: true, "type": true, corev1.LabelHostname: true,
+	LabelManagedBy: true, labelPool: true, "type": true, corev1.LabelHostname: true,
 	corev1.LabelOSStable: true, corev1.LabelArchStable: true, labelOSBeta: true, labelArchBeta: true,
 }
 
-// The old names of the labels for operating system and architecture. The node controller
-// adds them to a node that lacks them, in a write of its own for each.
+// The old labels of the operating system and architecture. The node controller would add missing
+// ones, with a write for each.
 const (
 	labelOSBeta   = "beta.kubernetes.io/os"
 	labelArchBeta = "beta.kubernetes.io/arch"
 )
 
-// spec is the part of a node that its pool decides.
+// spec is the part of a node that its pool determines.
 type spec struct {
 	Labels   map[string]string   `json:"labels"`
 	Taints   []corev1.Taint      `json:"taints,omitempty"`
@@ -52,12 +54,12 @@ func (s spec) json() string {
 	return string(b)
 }
 
-// spec returns what node i of the pool is to be.
+// spec returns the spec of the pool's node number i, from 0.
 func (p *Pool) spec(i int) spec {
 	name := p.NodeName(i)
 	labels := map[string]string{}
 	maps.Copy(labels, p.Labels)
-	labels[LabelManagedBy], labels[LabelPool] = ManagedBy, p.Name
+	labels[LabelManagedBy], labels[labelPool] = ManagedBy, p.Name
 	labels["type"] = "kwok"
 	labels[corev1.LabelHostname] = name
 	labels[corev1.LabelOSStable], labels[labelOSBeta] = "linux", "linux"
@@ -75,8 +77,7 @@ func (p *Pool) spec(i int) spec {
 // NodeName returns the name of the pool's node number i, from 0.
 func (p *Pool) NodeName(i int) string { return p.Name + "-" + strconv.Itoa(i) }
 
-// node returns node number i as it is first created. kwok sets its conditions, IP
-// address and versions.
+// node returns node number i for its creation. kwok sets its conditions, IP address and versions.
 func (p *Pool) node(i int) *corev1.Node {
 	s := p.spec(i)
 	return &corev1.Node{

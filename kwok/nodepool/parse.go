@@ -24,9 +24,9 @@ const (
 	maxQuantity = 40      // characters
 )
 
-const parseHint = "the format is described in docs/cluster.md; an example:\n  pools: [{name: node, count: 10, capacity: {cpu: \"64\", memory: 256Gi, pods: 110}}]"
+const parseHint = "docs/cluster.md describes the format; an example:\n  pools: [{name: node, count: 10, capacity: {cpu: \"64\", memory: 256Gi, pods: 110}}]"
 
-// Load reads the pool file at path; see Parse.
+// Load reads the pool file at path, see Parse.
 func Load(path string) ([]Pool, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -40,14 +40,14 @@ func Load(path string) ([]Pool, error) {
 	return Parse(path, b)
 }
 
-// Parse decodes a pool file, strictly: an unknown field, a field given twice and a value of
-// the wrong type are errors, and so is what Validate rejects. The error is a usage error
-// that names every fault with file (name), line and field.
+// Parse decodes a pool file. Unknown and repeated fields, values of the wrong type and everything
+// that Validate rejects are errors. The error is a usage error that lists every fault with the
+// file's name, the line and the field.
 func Parse(name string, b []byte) ([]Pool, error) {
 	p := parser{name: name, lines: map[string]int{}}
 	pools := p.file(b)
 	if len(p.errs) == 0 {
-		p.invalid(Validate(pools))
+		p.addFaults(Validate(pools))
 	}
 	if len(p.errs) > 0 {
 		return nil, exit.New(exit.Usage, errors.Join(p.errs...), parseHint)
@@ -55,11 +55,11 @@ func Parse(name string, b []byte) ([]Pool, error) {
 	return pools, nil
 }
 
-// parser walks the YAML tree instead of decoding into structs so that it knows the line of
-// every field, for its own errors and for those of Validate.
+// parser walks the YAML tree instead of decoding into structs, because errors need the line of
+// each field.
 type parser struct {
 	name  string
-	lines map[string]int // of the fields, by joinPath
+	lines map[string]int // line of each field, by joinPath
 	errs  []error
 }
 
@@ -74,9 +74,9 @@ func (p *parser) fail(line int, path []any, format string, a ...any) {
 	p.errs = append(p.errs, fmt.Errorf("%s: %s", where, fmt.Sprintf(format, a...)))
 }
 
-// invalid adds the faults that Validate found, each with the line of the innermost field on
-// its path that the file has.
-func (p *parser) invalid(err error) {
+// addFaults adds the faults that Validate found. Each gets the line of its field, or of the
+// innermost enclosing field that is in the file.
+func (p *parser) addFaults(err error) {
 	if err == nil {
 		return
 	}
@@ -86,16 +86,16 @@ func (p *parser) invalid(err error) {
 		return
 	}
 	for _, e := range joined.Unwrap() {
-		var f *FieldError
+		var f *fieldError
 		if !errors.As(e, &f) {
 			p.errs = append(p.errs, e)
 			continue
 		}
 		line := 0
-		for n := len(f.Path); n > 0 && line == 0; n-- {
-			line = p.lines[joinPath(f.Path[:n])]
+		for n := len(f.path); n > 0 && line == 0; n-- {
+			line = p.lines[joinPath(f.path[:n])]
 		}
-		p.fail(line, f.Path, "%s", f.Why)
+		p.fail(line, f.path, "%s", f.reason)
 	}
 }
 
@@ -121,7 +121,7 @@ func (p *parser) file(b []byte) []Pool {
 		return nil
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		p.fail(more.Line, nil, "holds more than one document; put all pools in one list")
+		p.fail(more.Line, nil, "has more than one YAML document; put all pools in one list")
 		return nil
 	}
 	var pools []Pool
@@ -170,11 +170,11 @@ func (p *parser) pool(n *yaml.Node, path []any) Pool {
 		},
 	})
 	if n.Kind == yaml.MappingNode && !count {
-		p.fail(n.Line, append(slices.Clone(path), "count"), "must be given: how many nodes the pool has")
+		p.fail(n.Line, append(slices.Clone(path), "count"), "is required: the number of nodes")
 	}
 	if zone != "" {
 		if len(out.Zones) > 0 {
-			p.fail(n.Line, append(slices.Clone(path), "zone"), "give zone or zones, not both")
+			p.fail(n.Line, append(slices.Clone(path), "zone"), "set either zone or zones, not both")
 		}
 		out.Zones = []string{zone}
 		p.lines[joinPath(append(slices.Clone(path), "zones", 0))] = p.lines[joinPath(append(slices.Clone(path), "zone"))]
@@ -192,7 +192,7 @@ func (p *parser) taint(n *yaml.Node, path []any) corev1.Taint {
 	return t
 }
 
-// object walks a mapping whose keys are the given fields.
+// object walks a mapping that may have the given fields.
 func (p *parser) object(n *yaml.Node, path []any, fields map[string]func(*yaml.Node, []any)) {
 	p.each(n, path, func(key string, n *yaml.Node, path []any) {
 		if f, ok := fields[key]; ok {
@@ -204,11 +204,11 @@ func (p *parser) object(n *yaml.Node, path []any, fields map[string]func(*yaml.N
 			known = append(known, k)
 		}
 		slices.Sort(known)
-		p.fail(p.lines[joinPath(path)], path, "no such field; there are %s", strings.Join(known, ", "))
+		p.fail(p.lines[joinPath(path)], path, "unknown field; the fields are %s", strings.Join(known, ", "))
 	})
 }
 
-// each walks a mapping. An empty value stands for an empty mapping, as in YAML elsewhere.
+// each walks a mapping with any keys. An empty value is an empty mapping.
 func (p *parser) each(n *yaml.Node, path []any, f func(key string, value *yaml.Node, path []any)) {
 	n = resolve(n)
 	if null(n) {
@@ -229,7 +229,7 @@ func (p *parser) each(n *yaml.Node, path []any, f func(key string, value *yaml.N
 		line := n.Content[i].Line
 		p.lines[joinPath(sub)] = line
 		if first, dup := seen[k.Value]; dup {
-			p.fail(line, sub, "given twice, first in line %d", first)
+			p.fail(line, sub, "is repeated; it is first in line %d", first)
 			continue
 		}
 		seen[k.Value] = line
@@ -259,7 +259,7 @@ func (p *parser) text(n *yaml.Node, path []any) string {
 	case n.Kind != yaml.ScalarNode:
 		p.fail(n.Line, path, "must be text, not %s", kind(n))
 	case n.ShortTag() != "!!str":
-		p.fail(n.Line, path, "%s is %s to YAML; write %q in quotes", n.Value, kind(n), n.Value)
+		p.fail(n.Line, path, "%s is %s in YAML; write %q in quotes", n.Value, kind(n), n.Value)
 	default:
 		return n.Value
 	}
@@ -281,7 +281,7 @@ func (p *parser) quantity(n *yaml.Node, path []any) resource.Quantity {
 		return resource.Quantity{}
 	}
 	if len(n.Value) > maxQuantity {
-		p.fail(n.Line, path, "a quantity of more than %d characters", maxQuantity)
+		p.fail(n.Line, path, "is longer than %d characters", maxQuantity)
 		return resource.Quantity{}
 	}
 	q, err := resource.ParseQuantity(n.Value)
@@ -300,7 +300,7 @@ func resolve(n *yaml.Node) *yaml.Node {
 
 func null(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// kind says in plain words what a value is.
+// kind describes the type of a value in plain words.
 func kind(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

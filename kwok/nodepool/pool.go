@@ -14,33 +14,29 @@ import (
 )
 
 const (
-	// MaxNodes is the largest number of nodes that all pools may have together. Kubernetes
-	// itself is tested to 5,000; the bound catches a slip of the finger.
+	// MaxNodes is the largest number of nodes in all pools together. It catches mistyped
+	// numbers; Kubernetes itself is tested with 5,000 nodes.
 	MaxNodes = 100_000
-	// maxAmount is the largest amount of any resource; arithmetic on it stays far from 63 bits,
-	// even in thousandths.
+	// maxAmount is the largest amount of any resource. Its thousandths still fit into an int64.
 	maxAmount = 8e15
 	// maxNameLength leaves room for "-99999" in the 63 characters of a host name label.
 	maxNameLength = 57
-	// defaultPods is the number of pods of a node whose capacity does not say one, as in a
-	// kubelet.
+	// defaultPods is a kubelet's default pod limit.
 	defaultPods = "110"
 )
 
-// Pool is a group of equal nodes. The nodes are named NAME-0, NAME-1 and so on, so that a
-// pool that grows or shrinks keeps the nodes that it can.
+// Pool is a group of equal nodes. The nodes are named NAME-0, NAME-1 and so on.
 type Pool struct {
 	Name     string              `json:"name"`             // prefix of the nodes' names, unique among the pools
-	Count    int                 `json:"count"`            // number of nodes; 0 is allowed and means none
-	Capacity corev1.ResourceList `json:"capacity"`         // of one node; cpu and memory at least; pods default to 110
+	Count    int                 `json:"count"`            // number of nodes, 0 or more
+	Capacity corev1.ResourceList `json:"capacity"`         // of one node; cpu and memory are required; pods: default 110
 	Labels   map[string]string   `json:"labels,omitempty"` // besides those that every node gets
 	Taints   []corev1.Taint      `json:"taints,omitempty"`
-	Zones    []string            `json:"zones,omitempty"` // the nodes take turns: topology.kubernetes.io/zone
+	Zones    []string            `json:"zones,omitempty"` // assigned to the nodes in turn, as topology.kubernetes.io/zone
 }
 
-// Default returns the pools of a cluster for which none were chosen: nodes of 64 CPU,
-// 256Gi and 110 pods, and one control-plane node that is tainted so that no ordinary pod
-// lands there.
+// Default returns two pools: the given number of nodes with 64 CPU, 256Gi and 110 pods, and one
+// control-plane node with a taint that keeps ordinary pods off it.
 func Default(nodes int) []Pool {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("64"),
@@ -62,7 +58,7 @@ func Default(nodes int) []Pool {
 
 const roleControlPlane = "node-role.kubernetes.io/control-plane"
 
-// Nodes returns how many nodes the pools have together.
+// Nodes returns the number of nodes in all pools.
 func Nodes(pools []Pool) int {
 	n := 0
 	for _, p := range pools {
@@ -71,16 +67,16 @@ func Nodes(pools []Pool) int {
 	return n
 }
 
-// FieldError says which field of which pool is wrong, and why.
-type FieldError struct {
-	Path []any // field names (string) and indices (int), from the top: "pools", 1, "capacity", "cpu"
-	Why  string
+// fieldError is a fault of one field.
+type fieldError struct {
+	path   []any // field names (string) and indices (int), from the top: "pools", 1, "capacity", "cpu"
+	reason string
 }
 
-// Error implements error: "pools[1].capacity.cpu: why".
-func (e *FieldError) Error() string { return joinPath(e.Path) + ": " + e.Why }
+// Error implements error: "pools[1].capacity.cpu: reason".
+func (e *fieldError) Error() string { return joinPath(e.path) + ": " + e.reason }
 
-// plainField is a field name that needs no quotes in a path.
+// plainField matches field names that need no quotes in a path.
 var plainField = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 func joinPath(path []any) string {
@@ -103,11 +99,12 @@ func joinPath(path []any) string {
 	return b.String()
 }
 
-// Validate checks pools and returns every fault, joined; each is a *FieldError.
+// Validate returns every fault of the pools, joined. Each error begins with the wrong field:
+// "pools[1].capacity.cpu: ...".
 func Validate(pools []Pool) error {
 	var errs []error
-	add := func(why string, path ...any) {
-		errs = append(errs, &FieldError{Path: append([]any{"pools"}, path...), Why: why})
+	add := func(reason string, path ...any) {
+		errs = append(errs, &fieldError{path: append([]any{"pools"}, path...), reason: reason})
 	}
 	seen := map[string]int{}
 	total := 0
@@ -119,20 +116,20 @@ func Validate(pools []Pool) error {
 		if p.Count >= 0 && p.Count <= MaxNodes {
 			total += p.Count
 		}
-		p.validate(func(why string, path ...any) { add(why, append([]any{i}, path...)...) })
+		p.validate(func(reason string, path ...any) { add(reason, append([]any{i}, path...)...) })
 	}
 	if total > MaxNodes {
-		add(fmt.Sprintf("%d nodes in all, more than the %d that are allowed", total, MaxNodes))
+		add(fmt.Sprintf("%d nodes in total are more than the %d that are allowed", total, MaxNodes))
 	}
 	return errors.Join(errs...)
 }
 
-func (p *Pool) validate(add func(why string, path ...any)) {
+func (p *Pool) validate(add func(reason string, path ...any)) {
 	switch {
 	case p.Name == "":
-		add("must be given: it is the prefix of the nodes' names", "name")
+		add("is required: it is the prefix of the nodes' names", "name")
 	case len(p.Name) > maxNameLength:
-		add(fmt.Sprintf("has %d characters, more than %d", len(p.Name), maxNameLength), "name")
+		add(fmt.Sprintf("has %d characters, more than the %d that are allowed", len(p.Name), maxNameLength), "name")
 	default:
 		for _, why := range validation.IsDNS1123Label(p.Name) {
 			add(fmt.Sprintf("%q: %s", p.Name, why), "name")
@@ -150,10 +147,10 @@ func (p *Pool) validate(add func(why string, path ...any)) {
 			add(fmt.Sprintf("%q is not a label value: %s", p.Labels[k], why), "labels", k)
 		}
 		if reserved[k] {
-			add("is set by gnnsched on every node", "labels", k)
+			add("is set by kwokcluster on every node", "labels", k)
 		}
 		if k == corev1.LabelTopologyZone && len(p.Zones) > 0 {
-			add("is also given by zone or zones; keep one", "labels", k)
+			add("is also set by zone or zones; keep one of them", "labels", k)
 		}
 	}
 	p.validateTaints(add)
@@ -167,16 +164,16 @@ func (p *Pool) validate(add func(why string, path ...any)) {
 	}
 }
 
-func (p *Pool) validateCapacity(add func(why string, path ...any)) {
+func (p *Pool) validateCapacity(add func(reason string, path ...any)) {
 	for _, need := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if _, ok := p.Capacity[need]; !ok {
-			add("must say "+string(need), "capacity")
+			add("must include "+string(need), "capacity")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Capacity)) {
 		q, n := p.Capacity[name], string(name)
-		if why := resourceName(n); why != "" {
-			add(why, "capacity", n)
+		if fault := resourceNameFault(n); fault != "" {
+			add(fault, "capacity", n)
 		}
 		switch {
 		case q.Sign() < 0:
@@ -191,27 +188,27 @@ func (p *Pool) validateCapacity(add func(why string, path ...any)) {
 	}
 }
 
-// wholeNumber tells whether q is an integer of at most 63 bits; the API server accepts
-// nothing else for a resource that cannot be divided.
+// wholeNumber reports whether q is an integer that fits into an int64. The API server requires
+// this of all resources except CPU.
 func wholeNumber(q resource.Quantity) bool {
 	_, ok := q.AsInt64()
 	return ok
 }
 
-// resourceName returns why n names no resource of a node, or "".
-func resourceName(n string) string {
+// resourceNameFault returns "" if n can be a resource of a node, else the reason why not.
+func resourceNameFault(n string) string {
 	switch corev1.ResourceName(n) {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods:
 		return ""
 	}
 	if strings.HasPrefix(n, corev1.ResourceHugePagesPrefix) {
 		if _, err := resource.ParseQuantity(strings.TrimPrefix(n, corev1.ResourceHugePagesPrefix)); err != nil {
-			return fmt.Sprintf("%q does not end in a page size such as 2Mi", n)
+			return fmt.Sprintf("%q does not end with a page size such as 2Mi", n)
 		}
 		return ""
 	}
 	if !strings.Contains(n, "/") {
-		return fmt.Sprintf("%q is not a resource of a node: use cpu, memory, ephemeral-storage, pods, hugepages-SIZE, or an extended one with its domain, such as nvidia.com/gpu", n)
+		return fmt.Sprintf("%q is not a resource of a node: use cpu, memory, ephemeral-storage, pods, hugepages-SIZE, or an extended resource with its domain, such as nvidia.com/gpu", n)
 	}
 	if strings.HasPrefix(n, "requests.") {
 		return fmt.Sprintf("%q must not begin with \"requests.\"", n)
@@ -222,7 +219,7 @@ func resourceName(n string) string {
 	return ""
 }
 
-func (p *Pool) validateTaints(add func(why string, path ...any)) {
+func (p *Pool) validateTaints(add func(reason string, path ...any)) {
 	type identity struct {
 		key    string
 		effect corev1.TaintEffect
@@ -230,7 +227,7 @@ func (p *Pool) validateTaints(add func(why string, path ...any)) {
 	seen := map[identity]bool{}
 	for i, t := range p.Taints {
 		if t.Key == "" {
-			add("must be given", "taints", i, "key")
+			add("is required", "taints", i, "key")
 		} else {
 			for _, why := range validation.IsQualifiedName(t.Key) {
 				add(fmt.Sprintf("%q: %s", t.Key, why), "taints", i, "key")
@@ -246,7 +243,7 @@ func (p *Pool) validateTaints(add func(why string, path ...any)) {
 		}
 		id := identity{t.Key, t.Effect}
 		if seen[id] {
-			add("the pool has this key with this effect twice", "taints", i)
+			add("repeats the key and effect of an earlier taint", "taints", i)
 		}
 		seen[id] = true
 	}

@@ -15,19 +15,20 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// parallel is how many nodes Reconcile writes at a time; more does not help one API server.
+// parallel is how many nodes Reconcile writes at the same time. More would not be faster with one
+// API server.
 const parallel = 16
 
 // Result counts what Reconcile did.
 type Result struct{ Created, Updated, Deleted, Unchanged int }
 
-// Reconcile makes the nodes that this package made match pools: it creates the missing,
-// updates those whose pool changed (labels, taints and capacity; what others added stays)
-// and deletes the surplus. A node of a pool's name that someone else made is an error, and
-// is left alone. Every other node is left alone too.
+// Reconcile makes the cluster's nodes match the pools. It creates missing nodes, updates labels,
+// taints and capacity of nodes whose pool changed, and deletes nodes that are in no pool any more.
+// What others added to a node stays. It touches only nodes that this package made; a node of
+// somebody else with a name from a pool is an error.
 func Reconcile(ctx context.Context, cs kubernetes.Interface, pools []Pool) (Result, error) {
 	var res Result
-	have, err := existing(ctx, cs)
+	have, err := existingNodes(ctx, cs)
 	if err != nil {
 		return res, err
 	}
@@ -55,7 +56,7 @@ func Reconcile(ctx context.Context, cs kubernetes.Interface, pools []Pool) (Resu
 		res.Deleted++
 		g.Go(func() error {
 			if err := nodes.Delete(gctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("delete the surplus node %s: %w", name, err)
+				return fmt.Errorf("delete node %s, which is in no pool: %w", name, err)
 			}
 			return nil
 		})
@@ -63,8 +64,8 @@ func Reconcile(ctx context.Context, cs kubernetes.Interface, pools []Pool) (Resu
 	return res, g.Wait()
 }
 
-// existing returns the nodes that this package made, by name.
-func existing(ctx context.Context, cs kubernetes.Interface) (map[string]*corev1.Node, error) {
+// existingNodes returns the nodes that this package made, by name.
+func existingNodes(ctx context.Context, cs kubernetes.Interface) (map[string]*corev1.Node, error) {
 	list, err := cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: LabelManagedBy + "=" + ManagedBy})
 	if err != nil {
 		return nil, fmt.Errorf("list the nodes: %w", err)
@@ -80,16 +81,16 @@ func create(ctx context.Context, cs kubernetes.Interface, n *corev1.Node) error 
 	_, err := cs.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("node %s exists, but without the label %s=%s: it was made by someone else; delete it or name the pool differently", n.Name, LabelManagedBy, ManagedBy)
+		return fmt.Errorf("node %s already exists without the label %s=%s, so kwokcluster did not make it; delete it or rename the pool", n.Name, LabelManagedBy, ManagedBy)
 	case err != nil:
 		return fmt.Errorf("create node %s: %w", n.Name, err)
 	}
 	return nil
 }
 
-// update changes a node to want. The status is written on its own because the API server
-// ignores it in an ordinary update; it goes first, because the annotation, which says that
-// the node is what it should be, is part of the second write.
+// update changes a node to want with two writes, because the API server ignores the status in an
+// ordinary update. The status comes first: the second write has the annotation that marks the node
+// as up to date.
 func update(ctx context.Context, cs kubernetes.Interface, n *corev1.Node, want spec) error {
 	nodes := cs.CoreV1().Nodes()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -115,11 +116,11 @@ func update(ctx context.Context, cs kubernetes.Interface, n *corev1.Node, want s
 	return nil
 }
 
-// merge sets what want says on n, removes what the node's last spec said and want does not,
-// and keeps the rest, such as a taint of the node controller or a label of the user.
+// merge applies want to n and removes what only the node's last spec has. Everything else stays,
+// such as taints of the node controller and labels of users.
 func merge(n *corev1.Node, want spec) {
 	var last spec
-	// An annotation that someone broke is as good as none: nothing is removed then.
+	// Without a valid annotation, last stays empty and nothing is removed.
 	_ = json.Unmarshal([]byte(n.Annotations[annotationSpec]), &last)
 	if n.Labels == nil {
 		n.Labels = map[string]string{}

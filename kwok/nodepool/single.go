@@ -5,8 +5,8 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// Single returns a pool of one node for each given node, with its capacity, GPUs and GPU model.
-// The nodes' names get "-0" behind them, so their order by name stays the same.
+// Single returns a pool of one node for each given node, with the node's capacity, GPUs and GPU
+// model. The simulated nodes have "-0" behind their names, which keeps their order by name.
 func Single(nodes []*cluster.Node) []Pool {
 	pools := make([]Pool, len(nodes))
 	for i, n := range nodes {

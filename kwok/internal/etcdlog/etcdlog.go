@@ -1,7 +1,8 @@
-// Package etcdlog catches what the API server's etcd client logs. That logger is made when
-// the API server's package is initialised and writes to stderr; there is no option for it.
-// This package gives it another place to write to. It is initialised before, because Go takes
-// the packages whose imports are ready in the order of their paths; a test holds that.
+// Package etcdlog redirects the log of the API server's etcd client. The client's logger is made
+// when the API server's package is initialised, writes to stderr and has no option for that.
+//
+// This package replaces the logger's output path. It must be initialised first, and is, because
+// Go initialises packages that are ready in the order of their import paths. A test checks it.
 package etcdlog
 
 import (
@@ -19,17 +20,17 @@ const scheme = "gnnsched-etcdlog"
 
 func init() {
 	if err := zap.RegisterSink(scheme, func(*url.URL) (zap.Sink, error) { return sink{}, nil }); err != nil {
-		return // the name is taken, which leaves the logger as it was
+		return // the name is taken; the logger stays as it is
 	}
 	logutil.DefaultZapLoggerConfig.OutputPaths = []string{scheme + "://"}
 }
 
 var target atomic.Pointer[zerolog.Logger]
 
-// Route sends warnings and errors to log from now on; nil drops them.
+// Route sends warnings and errors to log from now on. Nil drops them.
 func Route(log *zerolog.Logger) { target.Store(log) }
 
-// sink takes the logger's JSON lines, one at a time.
+// sink receives the logger's JSON output, one line at a time.
 type sink struct{}
 
 // Write implements zap.Sink.

@@ -1,4 +1,4 @@
-// Package jsonlog passes JSON log lines of other programs' loggers on to zerolog.
+// Package jsonlog passes the JSON log lines of other libraries to zerolog.
 package jsonlog
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Forward passes one JSON line with the fields "level" and "msg" on to log if it is a
-// warning or worse. A line that is not JSON is passed on as it is.
+// Forward passes one JSON line with the fields "level" and "msg" to log if it is a warning or an
+// error. It logs a line that is not JSON as a warning.
 func Forward(log zerolog.Logger, line []byte) {
 	var fields map[string]any
 	if err := json.Unmarshal(line, &fields); err != nil {
@@ -23,12 +23,12 @@ func Forward(log zerolog.Logger, line []byte) {
 	}
 	msg, _ := fields["msg"].(string)
 	for _, k := range []string{"level", "msg", "ts", "time", "caller", "source"} {
-		delete(fields, k) // the logger has its own, or nobody needs it
+		delete(fields, k) // log has its own, or they are not needed
 	}
 	log.WithLevel(min(level, zerolog.ErrorLevel)).Fields(fields).Msg(msg)
 }
 
-// cancelled tells whether the line is about a request that its client gave up, which is no
+// cancelled reports whether the line is about a request that its client cancelled, which is not a
 // fault.
 func cancelled(fields map[string]any) bool {
 	e, _ := fields["error"].(string)
