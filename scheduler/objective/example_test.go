@@ -23,8 +23,7 @@ func (idleGPUs) Cost(nodes []*cluster.Node) float64 {
 	return cluster.Fraction(idle, all)
 }
 
-// An objective of one's own is a type with a name and a cost. Once it is in Terms, users can name
-// it.
+// A new term is a type with a name and a cost. Once it is in Terms, users can name it.
 func Example() {
 	objective.Terms = append(objective.Terms, idleGPUs{})
 	mix, err := objective.Parse("idle-gpus,pack=0.5")

@@ -10,7 +10,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// at returns a node of 10 CPU and 10 GiB with pods that ask for the given tenths of them.
+// at returns a node of 10 CPUs and 10 GiB with a pod that requests the given tenths of them.
 func at(cpu, mem int64) *cluster.Node {
 	n := &cluster.Node{Name: "n", Allocatable: cluster.Resources{MilliCPU: 10_000, Memory: 10 << 30, Pods: 10}}
 	if cpu+mem > 0 {
@@ -50,7 +50,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// pods is a term without a tracker of its own.
+// pods is a term without Track.
 type pods struct{}
 
 func (pods) Name() string { return "pods" }
@@ -61,7 +61,7 @@ func (pods) Cost(nodes []*cluster.Node) (sum float64) {
 	return sum
 }
 
-// Following a changing cluster gives what evaluating each of its states anew gives.
+// A tracker of a changing cluster gives the costs that are computed anew from each state.
 func TestTrackerFollows(t *testing.T) {
 	mix := Mix{{pods{}, 2}}
 	for _, term := range Terms {
@@ -98,7 +98,7 @@ func TestTrackerFollows(t *testing.T) {
 	})
 }
 
-// Sums that are added to and subtracted from for a long time stay what they should be.
+// Rounding errors do not accumulate over a million updates.
 func TestTrackerDoesNotDrift(t *testing.T) {
 	nodes := make([]*cluster.Node, 7)
 	for i := range nodes {
@@ -188,7 +188,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What following a cluster of 1,000 nodes costs a placement, against evaluating it anew.
+// BenchmarkCost compares updating a tracker of 1,000 nodes with computing the cost anew.
 func BenchmarkCost(b *testing.B) {
 	nodes := make([]*cluster.Node, 1000)
 	for i := range nodes {

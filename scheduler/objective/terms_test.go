@@ -62,7 +62,7 @@ func TestFragmentation(t *testing.T) {
 	}
 }
 
-// GPUs count where there are any, over the nodes that have them.
+// GPUs count if there are any, over the nodes that have them.
 func TestBalanceOfGPUs(t *testing.T) {
 	without := []*cluster.Node{at(2, 5), at(6, 5), at(4, 5)}
 	want := Balance{}.Cost(without)
@@ -70,7 +70,7 @@ func TestBalanceOfGPUs(t *testing.T) {
 	if got := (Balance{}).Cost(some); math.Abs(got-(2*want+0.25)/3) > 1e-12 {
 		t.Errorf("%v, want %v", got, (2*want+0.25)/3)
 	}
-	some[0].Requested.GPU, some[0].Requested.GPUMilli = 0, 1000 // shares of a device count by what they are
+	some[0].Requested.GPU, some[0].Requested.GPUMilli = 0, 1000 // shares of a device count with their size
 	if got := (Balance{}).Cost(some); math.Abs(got-(2*want+0.25)/3) > 1e-12 {
 		t.Errorf("with shares: %v, want %v", got, (2*want+0.25)/3)
 	}
@@ -95,15 +95,17 @@ func TestTermsAreFractions(t *testing.T) {
 	})
 }
 
-// The return of an episode whose rewards are shaped is that of the rewards as reported, plus
-// the cost of its first state, which no policy has a say in.
+// The return with shaped rewards is the return without shaping plus the cost of the first state, on
+// which no policy has any influence.
 func TestShapingKeepsReturns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Shaping{Gamma: rapid.Float64Range(0, 1).Draw(t, "gamma")}
 		steps := rapid.IntRange(1, 30).Draw(t, "steps")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		first := rng.Float64()
-		cost, shaped, discount := first, 0.0, 1.0
+		cost := first
+		shaped := 0.0
+		discount := 1.0
 		for i := range steps {
 			after, last := rng.Float64(), i == steps-1
 			shaped += discount * s.Reward(cost, after, last)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Candidates are drawn with the probabilities of the softmax, and said to be.
+// Sample draws candidates with the probabilities of the softmax, and returns these probabilities.
 func TestSample(t *testing.T) {
 	rng, scores := rand.New(rand.NewPCG(1, 2)), []float32{500, 501, 499, 300}
 	counts := make([]float64, len(scores))

@@ -55,7 +55,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// A configuration survives the way through JSON, in which checkpoints keep it.
+// A configuration survives a round trip through JSON, the form in which checkpoints keep it.
 func TestConfigRoundTrip(t *testing.T) {
 	b, err := json.Marshal(config())
 	if err != nil {
@@ -70,11 +70,14 @@ func TestConfigRoundTrip(t *testing.T) {
 	}
 }
 
-// Whatever is drawn is what the configuration allows, and all of it comes up.
+// All draws are within the configuration, and every allowed value occurs.
 func TestDraws(t *testing.T) {
 	c := config()
 	c.SizeKinds, c.ShapeKinds = IntRange{1, 2}, IntRange{2, 3}
-	nodes, zones, sizes, shapes := map[int]bool{}, map[string]bool{}, map[cluster.Resources]bool{}, map[cluster.Resources]bool{}
+	nodes := map[int]bool{}
+	zones := map[string]bool{}
+	sizes := map[cluster.Resources]bool{}
+	shapes := map[cluster.Resources]bool{}
 	for seed := range uint64(60) {
 		e := newEnv(t, c, seed)
 		all := e.snapshot.Nodes
@@ -84,7 +87,9 @@ func TestDraws(t *testing.T) {
 		}
 		here := map[cluster.Resources]bool{}
 		for _, n := range all[1:] {
-			zones[n.Zone], here[n.Allocatable], sizes[n.Allocatable] = true, true, true
+			zones[n.Zone] = true
+			here[n.Allocatable] = true
+			sizes[n.Allocatable] = true
 		}
 		kinds := map[int32]bool{}
 		for _, d := range e.arrivals.deployments {
@@ -111,10 +116,12 @@ func count(pods []int32, name string, e *Env) (n int) {
 	return n
 }
 
-// The load before the first arrival is random, and never over what the configuration says.
+// The load before the first arrival is random and never over Config.Initial.
 func TestInitialLoad(t *testing.T) {
 	c := config()
-	c.Nodes, c.Initial, c.Load = Exactly(200), 0.35, FloatRange{0.4, 0.4}
+	c.Nodes = Exactly(200)
+	c.Initial = 0.35
+	c.Load = FloatRange{0.4, 0.4}
 	nodes := c.drawNodes(1)
 	c.drawInitial(1, nodes, c.Shapes)
 	var loads []float64
@@ -128,7 +135,7 @@ func TestInitialLoad(t *testing.T) {
 	}
 }
 
-// Departures come in order of time, and of arrival where times are equal.
+// Departures come in order of time, and in order of arrival at equal times.
 func TestDepartures(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h departures
@@ -152,8 +159,7 @@ func TestDepartures(t *testing.T) {
 	})
 }
 
-// What a seed means must not change from one version to the next without anybody noticing:
-// it would make results incomparable.
+// A seed must give the same episode in every version, or results would not be comparable.
 func TestSeedsGolden(t *testing.T) {
 	var outcomes []Outcome
 	for seed := range uint64(3) {
@@ -163,7 +169,7 @@ func TestSeedsGolden(t *testing.T) {
 		}
 		o := e.Outcome()
 		for _, v := range []*float64{&o.CPUVariance, &o.CPUStd, &o.MemoryStd, &o.Imbalance, &o.Cost, &o.MeanNodesInUse, &o.Pending, &o.Room, &o.Fragmentation, &o.ZoneStd} {
-			*v = math.Round(*v*1e9) / 1e9 // what rounding makes of it is not the point
+			*v = math.Round(*v*1e9) / 1e9 // ignores rounding errors
 		}
 		outcomes = append(outcomes, o)
 	}
@@ -174,11 +180,13 @@ func TestSeedsGolden(t *testing.T) {
 	golden.Check(t, "seeds.json", string(got)+"\n")
 }
 
-// A step allocates nothing; an episode does, when it is reset.
+// Step allocates no memory; only Reset does.
 func TestStepDoesNotAllocate(t *testing.T) {
 	for _, p := range []string{steady, poisson, diurnal} {
 		c := config()
-		c.Nodes, c.Turnover, c.Arrivals.Process = Exactly(60), 2, p
+		c.Nodes = Exactly(60)
+		c.Turnover = 2
+		c.Arrivals.Process = p
 		e := newEnv(t, c, 1)
 		for range 300 { // until the buffers have their size
 			e.Step(0)
@@ -193,8 +201,8 @@ func TestStepDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// The nodes of two episodes are never mistaken for each other, whatever environment they are
-// of: no version comes twice.
+// No two nodes of any episodes or environments have the same version, so caches never mistake one
+// for another.
 func TestVersionsAreUnique(t *testing.T) {
 	a, b := newEnv(t, config(), 1), newEnv(t, config(), 1)
 	first := a.snapshot.Nodes[0].Version

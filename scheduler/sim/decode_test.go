@@ -26,7 +26,7 @@ func decode(text string) (c Config, err error) {
 	return c, errors.Join(append(strict, err)...)
 }
 
-// The example in Config's comment is a configuration, and survives being written.
+// The example in Config's comment is a valid configuration and survives a round trip through YAML.
 func TestExampleInComment(t *testing.T) {
 	source, err := os.ReadFile("config.go")
 	if err != nil {
@@ -118,7 +118,7 @@ const traceText = `arrival,lifetime,cpu_request,mem_request
 125.5,1,1,1Gi
 `
 
-// A trace happens as it says: pods wait for room, run from when they get it, and leave in time.
+// The pods of a trace wait for room, run from when they get it, and leave after their lifetime.
 func TestTrace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace.csv")
 	if err := os.WriteFile(file, []byte(traceText), 0o644); err != nil {
@@ -135,7 +135,7 @@ func TestTrace(t *testing.T) {
 		at = append(at, e.now)
 		e.Step(0)
 	}
-	// The fourth asks at 6 for 4 CPU of 0.5 that are free, and gets them when the third leaves.
+	// At 6 the fourth pod requests 4 CPUs while 0.5 are free. It gets them when the third leaves.
 	if want := []float64{0, 0, 5, 21, 25, 25.5}; !cmp.Equal(at, want) {
 		t.Errorf("pods got their node at %v, want %v", at, want)
 	}

@@ -55,12 +55,14 @@ func drawConfig(t *rapid.T) Config {
 	c.SizeKinds = rapid.SampledFrom([]IntRange{{}, {1, 1}, {1, 3}}).Draw(t, "size kinds")
 	c.ShapeKinds = rapid.SampledFrom([]IntRange{{}, {1, 2}, {5, 5}}).Draw(t, "shape kinds")
 	if rapid.Bool().Draw(t, "random requests") {
-		c.Shapes, c.ShapeKinds, c.Requests = nil, IntRange{}, requests()
+		c.Shapes = nil
+		c.ShapeKinds = IntRange{}
+		c.Requests = requests()
 	}
 	if rapid.Bool().Draw(t, "gpus") {
 		c.Sizes = append(c.Sizes, NodeSize{Weight: 3, Allocatable: cluster.Resources{MilliCPU: 16000, Memory: 64 << 30, GPU: 3, Pods: 50}, GPUModel: "T4"})
 		if c.Requests == nil {
-			c.SizeKinds = IntRange{} // so that one size or another has the GPUs that shapes ask for
+			c.SizeKinds = IntRange{} // so that some size has the GPUs that shapes request
 			c.ShapeKinds = IntRange{}
 			c.Shapes = append(workload.DefaultShapes(),
 				workload.Shape{Name: "share", Weight: 2, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPUMilli: 300, Pods: 1}},
@@ -75,14 +77,13 @@ func drawConfig(t *rapid.T) Config {
 	return c
 }
 
-// rounding is how far a followed cost may be off: the sums of squares that a tracker keeps
-// hold half the digits of a deviation near 0.
+// rounding is the tolerance of a tracked cost. The sums of squares that a tracker keeps hold only
+// half the digits of a deviation near 0.
 const rounding = 1e-6
 
-// At every step: candidates are exactly the nodes that the pending pod fits on, no node is
-// overcommitted, the cost is what the objective says of the nodes, and the rewards add up to
-// the cost saved by placements. At the end every pod is accounted for, and who has no node
-// fits nowhere.
+// At every step the candidates are exactly the nodes that the pending pod fits on, no node is
+// overcommitted, the cost is the objective's cost of the nodes, and the reward is what the placement
+// lowered it by. At the end every pod is accounted for, and pods without a node fit nowhere.
 func TestEpisode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
@@ -144,8 +145,8 @@ func clone(nodes []*cluster.Node) []*cluster.Node {
 	return out
 }
 
-// The same seed and choices give the same episode, also in an environment that has been
-// used; another seed gives another one; and what arrives does not depend on the choices.
+// The same seed and choices give the same episode, even in an environment that was used before.
+// Another seed gives another episode. The arrivals do not depend on the choices.
 func TestSeedDecides(t *testing.T) {
 	play := func(e *Env, choose func(n int) int) (o Outcome, rewards []float64) {
 		for !e.Done() {
@@ -179,14 +180,17 @@ func TestSeedDecides(t *testing.T) {
 	}
 }
 
-// With a turnover the load stays about where the fill brought it, however pods come and for
-// however long they run.
+// With a turnover the load stays about where the fill brought it, with every arrival process and
+// lifetime distribution.
 func TestTurnoverKeepsTheLoad(t *testing.T) {
 	lifetimes := []Lifetimes{{}, {Distribution: paretoEnd}, {Distribution: paretoEnd, Alpha: 3}, {Distribution: logNormalEnd}}
 	for _, l := range lifetimes {
 		for _, p := range []string{steady, poisson, bursts, diurnal, atOnce} {
 			c := config()
-			c.Nodes, c.Load, c.Turnover, c.Initial = Exactly(80), FloatRange{0.4, 0.4}, 5, 0
+			c.Nodes = Exactly(80)
+			c.Load = FloatRange{0.4, 0.4}
+			c.Turnover = 5
+			c.Initial = 0
 			c.Arrivals.Process, c.Lifetimes = p, l
 			var sum float64
 			const seeds = 5
@@ -212,7 +216,7 @@ func meanLoad(e *Env) float64 {
 		l := workload.LoadOf(used, offered)
 		return max(l.CPU, l.Memory, l.Pods)
 	}
-	// The load is known where a pod is placed; in between it is taken for the mean of the two.
+	// The load is known when a pod is placed. In between it counts as the mean of both values.
 	var sum, time float64
 	for rng := rand.New(rand.NewPCG(1, 1)); !e.Done(); {
 		from, was := e.now, e.clock
@@ -225,10 +229,14 @@ func meanLoad(e *Env) float64 {
 	return sum / time
 }
 
-// A pod that fits nowhere waits for the departures, and the longest waiting comes first.
+// A pod that fits nowhere waits for departures, and the pod that has waited longest is tried first.
 func TestWaiting(t *testing.T) {
 	c := config()
-	c.Nodes, c.Sizes, c.Zones, c.ControlPlane, c.Initial = Exactly(1), c.Sizes[:1], IntRange{}, false, 0
+	c.Nodes = Exactly(1)
+	c.Sizes = c.Sizes[:1]
+	c.Zones = IntRange{}
+	c.ControlPlane = false
+	c.Initial = 0
 	c.Load, c.Turnover = FloatRange{1.5, 1.5}, 3
 	e := newEnv(t, c, 11)
 	for !e.Done() {
@@ -244,12 +252,14 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// What a step costs without a policy, by the number of nodes. The loads are those that the
-// policies are compared at.
+// BenchmarkStep measures a step without a policy, at the load at which policies are compared.
 func BenchmarkStep(b *testing.B) {
 	for _, nodes := range []int{16, 100, 1000} {
 		c := config()
-		c.Nodes, c.ControlPlane, c.Initial, c.Load = Exactly(nodes), false, 0, FloatRange{0.7, 0.7}
+		c.Nodes = Exactly(nodes)
+		c.ControlPlane = false
+		c.Initial = 0
+		c.Load = FloatRange{0.7, 0.7}
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) { benchmark(b, c) })
 		c.Arrivals, c.Lifetimes = Arrivals{Process: poisson}, Lifetimes{Distribution: paretoEnd}
 		b.Run(fmt.Sprintf("nodes=%d/poisson", nodes), func(b *testing.B) { benchmark(b, c) })

@@ -10,11 +10,15 @@ import (
 	"gnnsched/workload"
 )
 
-// Pools are there beside the drawn nodes, with their labels, taints and zones; and pods that
-// select them get them, others do not.
+// The nodes of pools exist beside the drawn nodes, with their labels, taints and zones. Only pods that
+// select and tolerate them run there.
 func TestPools(t *testing.T) {
 	c := config()
-	c.Nodes, c.Zones, c.Initial, c.Turnover, c.Load = Exactly(5), Exactly(2), 0, 1, FloatRange{0.5, 0.5}
+	c.Nodes = Exactly(5)
+	c.Zones = Exactly(2)
+	c.Initial = 0
+	c.Turnover = 1
+	c.Load = FloatRange{0.5, 0.5}
 	c.Pools = []NodePool{
 		{
 			Count: Exactly(3), Zone: "east", Labels: map[string]string{"pool": "gpu"},
@@ -65,20 +69,26 @@ func TestPools(t *testing.T) {
 	}
 }
 
-// A cluster may consist of pools alone.
+// A cluster may consist of pools only.
 func TestOnlyPools(t *testing.T) {
 	c := config()
-	c.Nodes, c.Sizes, c.Pools = IntRange{}, nil, []NodePool{{Count: Exactly(4), Allocatable: AAMLNode}}
+	c.Nodes = IntRange{}
+	c.Sizes = nil
+	c.Pools = []NodePool{{Count: Exactly(4), Allocatable: AAMLNode}}
 	if e := newEnv(t, c, 1); len(e.Snapshot().Nodes) != 5 || e.Snapshot().Nodes[0].Available() {
 		t.Errorf("%d nodes", len(e.Snapshot().Nodes))
 	}
 }
 
-// Which nodes go is the seed's decision; their pods come back, the others stay where they are.
+// The seed decides which nodes are lost. Their pods wait again, and all other pods stay.
 func TestLoss(t *testing.T) {
 	for _, turnover := range []int{0, 2} {
 		c := config()
-		c.Nodes, c.Turnover, c.Lose, c.Load, c.Initial = Exactly(30), turnover, 0.1, FloatRange{0.5, 0.5}, 0
+		c.Nodes = Exactly(30)
+		c.Turnover = turnover
+		c.Lose = 0.1
+		c.Load = FloatRange{0.5, 0.5}
+		c.Initial = 0
 		c.Sizes = c.Sizes[2:]
 		var gone []string
 		for choice := range 2 {
@@ -91,7 +101,7 @@ func TestLoss(t *testing.T) {
 				}
 				rows := e.Candidates()
 				pick := i * (1 + 6*choice) % len(rows)
-				ran[before[rows[pick]].Name]++ // as it is when nodes go, right after the step
+				ran[before[rows[pick]].Name]++ // nodes are lost right after the step
 				e.Step(pick)
 			}
 			left := map[string]bool{}

@@ -95,7 +95,9 @@ func (o *OpenB) arrivals(seed uint64) (arrivalList, error) {
 		return arrivalList{}, fmt.Errorf("openb: %w", err)
 	}
 	a := fromTrace(openb.InOrder(pods))
-	a.lifetime, a.exact, a.fill = nil, false, len(a.pods) // no pod leaves, so all of it is the fill
+	a.lifetime = nil
+	a.exact = false
+	a.fill = len(a.pods) // no pod leaves, so all of it is the fill
 	return a, nil
 }
 

@@ -69,9 +69,9 @@ func TestValidateOpenB(t *testing.T) {
 	}
 }
 
-// The trace's pods come first, in an order that the seed draws, then others until the GPUs are
-// asked for so many times over. Nobody leaves and nobody is tried again; what is placed and what
-// is not adds up, and so do the GPUs.
+// The trace's pods arrive first, in an order that the seed draws. Then others arrive until Factor times
+// the GPUs are requested. No pod leaves and no pod is tried again. The numbers of placed and
+// unscheduled pods add up, and so do the GPUs.
 func TestInflation(t *testing.T) {
 	e, err := New(openbConfig(t, 2))
 	if err != nil {
@@ -128,7 +128,7 @@ func TestInflation(t *testing.T) {
 	}
 }
 
-// The same seed is the same episode, and in the order of the file when that is asked for.
+// The same seed gives the same episode, and InOrder keeps the order of the file.
 func TestInflationIsSeeded(t *testing.T) {
 	cfg := openbConfig(t, 1.3)
 	cfg.OpenB.InOrder = true
@@ -154,7 +154,8 @@ func TestInflationIsSeeded(t *testing.T) {
 	}
 }
 
-// The idle 60% of c's device find 1 of its 4 cores, and so on; by hand.
+// The outcome is computed by hand. For example, the first node has 600 idle thousandths and one idle
+// core, which serves 250 of them.
 func TestGPUOutcome(t *testing.T) {
 	nodes := []*cluster.Node{
 		{Allocatable: cluster.Resources{MilliCPU: 4000, GPU: 1}, Requested: cluster.Resources{MilliCPU: 3000, GPUMilli: 400}},
@@ -171,9 +172,9 @@ func TestGPUOutcome(t *testing.T) {
 	}
 }
 
-// Pods with shares, whole devices and models come and go at the trace's times, whatever is
-// chosen; when all have left, no device is in use.
-func TestReplayOfShares(t *testing.T) {
+// Pods with shares, whole devices and models come and go at the trace's times, whatever the choices.
+// When all have left, no device is in use.
+func TestTraceOfShares(t *testing.T) {
 	e, err := New(openbConfig(t, 0))
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +209,7 @@ func TestReplayOfShares(t *testing.T) {
 	}
 }
 
-// Generated workloads may ask for shares and models too.
+// Pods of generated workloads may request shares and models too.
 func TestGeneratedShares(t *testing.T) {
 	cfg := config()
 	cfg.Sizes = []NodeSize{{Weight: 1, Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 128 << 30, GPU: 4, Pods: 110}, GPUModel: "T4"}}

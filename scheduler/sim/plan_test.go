@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The plan is what arrives, in that order; who is placed and in no list of the environment has
-// left.
+// Pods arrive in the order of the plan. A placed pod that is in none of the environment's lists has
+// left or stays for good.
 func TestPlan(t *testing.T) {
 	c := config()
 	c.Turnover, c.Initial = 1, 0

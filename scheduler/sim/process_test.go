@@ -23,7 +23,7 @@ func timesOf(a Arrivals, seed uint64) (times []float64) {
 	return a.process().times(rand.New(rand.NewPCG(seed, 2)), a, furtherDeployments{replicas, begin, 3 * n / fills})
 }
 
-// gaps are the times between neighbours that do not come together, and how many come together.
+// gaps returns the gaps between groups that arrive together, and the sizes of the groups.
 func gaps(times []float64) (gaps, together []float64) {
 	last, n := 0.0, 0.0
 	for i, t := range times {
@@ -40,7 +40,7 @@ func gaps(times []float64) (gaps, together []float64) {
 	return gaps, append(together, n)
 }
 
-// Every process brings a pod a unit of time, its times ascend, and a seed gives them again.
+// Every process brings one pod per unit of time, its times ascend, and a seed gives the same times.
 func TestArrivalRates(t *testing.T) {
 	for _, a := range []Arrivals{{Process: poisson}, {Process: bursts}, {Process: bursts, Size: 0.01}, {Process: diurnal}, {Process: diurnal, Period: 0.2, Amplitude: 1}, {Process: atOnce}} {
 		var rate float64
@@ -76,7 +76,7 @@ func TestArrivalPatterns(t *testing.T) {
 	if g, together := gaps(timesOf(Arrivals{Process: atOnce}, 1)); !cmp.Equal(g, []float64{4500, 4500, 4500, 4500}) || together[0] != 1500 {
 		t.Errorf("at once: %v after %v", together, g)
 	}
-	// The integral of 1 + A·sin over the first half of a period is 1/2 + A/π of that over all.
+	// The integral of 1 + A·sin over the first half of a period is 1/2 + A/π of the whole integral.
 	var first, all float64
 	for seed := range uint64(10) {
 		for _, x := range timesOf(Arrivals{Process: diurnal, Amplitude: 0.8}, seed) {
@@ -93,14 +93,14 @@ func TestArrivalPatterns(t *testing.T) {
 	}
 }
 
-// Lifetimes have the mean that they are to have, and what is left of those that run is theirs:
-// by renewal theory its mean is E[X²] / 2E[X], and its distribution at x ∫₀ˣ P(X > s) ds / E[X].
+// Lifetimes have the configured mean, and residual lifetimes follow renewal theory: their mean is
+// E[X²] / 2E[X], and their distribution at x is ∫₀ˣ P(X > s) ds / E[X].
 func TestLifetimes(t *testing.T) {
 	const n, mean = 200_000, 50
 	for _, c := range []struct {
 		l         Lifetimes
 		tolerance float64
-		left      float64 // mean of what is left; 0: infinite
+		left      float64 // mean residual lifetime; 0: infinite
 	}{
 		{Lifetimes{}, 0.01, 50},
 		{Lifetimes{Distribution: exponentialEnd, Mean: 2}, 0.01, 100},

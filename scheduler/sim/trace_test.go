@@ -9,8 +9,8 @@ import (
 	"gnnsched/scheduler/objective"
 )
 
-// A pod list of the openb format is a trace like any other: its pods come and go at its times,
-// on whatever nodes.
+// A pod list of the openb format is a trace like any other: its pods come and go at its times, on any
+// nodes.
 func TestPodListIsATrace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pods.csv")
 	err := os.WriteFile(file, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\n"+

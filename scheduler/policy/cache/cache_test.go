@@ -35,7 +35,7 @@ func TestEntriesAreValidUntilTheNodeChanges(t *testing.T) {
 	}
 }
 
-// However many different requests there are, the memory is bounded.
+// The memory is bounded, however many different requests there are.
 func TestColumnsAreBounded(t *testing.T) {
 	var c Cache[int]
 	for i := range int64(3 * maxColumns) {

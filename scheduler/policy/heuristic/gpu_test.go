@@ -22,7 +22,7 @@ func gpu(name string) policy.Policy {
 	return h.New(policy.Setting{})
 }
 
-// By hand, from the formulas.
+// The scores are computed by hand from the formulas.
 func TestPublishedGPUPolicies(t *testing.T) {
 	cpuOnly := cluster.Resources{MilliCPU: 8000, Pods: 1}
 	for _, c := range []struct {
@@ -44,11 +44,11 @@ func TestPublishedGPUPolicies(t *testing.T) {
 		{gpu("gpu-packing"), policytest.GPUNode(64_000, 4, policytest.Share(900)), policytest.Share(300), 49},
 		{gpu("gpu-packing"), policytest.GPUNode(64_000, 4, policytest.Share(300)), policytest.Share(300), 93}, // 70% free
 		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Whole(1)), cpuOnly, 0},
-		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Whole(1), cpuOnly), policytest.Whole(1), 87},                       // only such; half full
-		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Whole(1), policytest.Share(500)), policytest.Share(500), 62},       // among others; half full
-		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4), policytest.Whole(2), 37},                                                     // none; half full
-		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Whole(1), policytest.Share(500)), policytest.Whole(2), 21},         // only others; 3.5 of 4
-		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Share(200), policytest.Share(200)), policytest.Share(600), 75 + 6}, // a quarter
+		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Whole(1), cpuOnly), policytest.Whole(1), 87},                       // only similar pods; half full
+		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Whole(1), policytest.Share(500)), policytest.Share(500), 62},       // similar and other pods; half full
+		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4), policytest.Whole(2), 37},                                                     // no pods; half full
+		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Whole(1), policytest.Share(500)), policytest.Whole(2), 21},         // only other pods; 3.5 of 4
+		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Share(200), policytest.Share(200)), policytest.Share(600), 75 + 6}, // a quarter full
 	} {
 		s := &cluster.Snapshot{Nodes: []*cluster.Node{c.node}}
 		if got := policytest.Scores(t, c.policy, s, &cluster.Pod{Requests: c.pod}, []int32{0})[0]; got != c.want {
@@ -57,8 +57,8 @@ func TestPublishedGPUPolicies(t *testing.T) {
 	}
 }
 
-// With half of the pods wanting a whole device, what is left of a shared one is lost to them:
-// a share goes where it fragments least, on the right device of the right node.
+// Half of the typical pods need a whole device, so they cannot use the rest of a shared one. A share
+// goes to the device, on the node, where it fragments least.
 func TestFGD(t *testing.T) {
 	typical := fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Whole(1), Count: 1}, {Requests: policytest.Share(500), Count: 1}})
 	p := NewFGD(typical)
@@ -80,8 +80,8 @@ func TestFGD(t *testing.T) {
 	}
 }
 
-// What a policy remembers never shows: while nodes change, a new one scores the same; and the
-// devices that it chooses have the room.
+// Caches never show: while nodes change, a policy scores like a new one, and the devices that it
+// chooses have room.
 func TestGPUPoliciesRememberRight(t *testing.T) {
 	typical := fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Whole(1), Count: 3}, {Requests: policytest.Share(300), Count: 2}, {Requests: policytest.Whole(2), Count: 1}, {Requests: cluster.Resources{MilliCPU: 4000, Pods: 1}, Count: 1}})
 	for _, h := range forGPUs() {
@@ -119,7 +119,7 @@ func TestGPUPoliciesRememberRight(t *testing.T) {
 	}
 }
 
-// A share lands on every device with room, and on no other.
+// The random policy puts a share on any device with room, and on no other.
 func TestRandomDevices(t *testing.T) {
 	h, err := Find("random")
 	if err != nil {

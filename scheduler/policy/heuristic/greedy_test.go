@@ -9,7 +9,7 @@ import (
 	"gnnsched/scheduler/policy"
 )
 
-// Greedy for balance is GreedyBalance, up to its factor, and changes no node.
+// The policy that is greedy for balance scores half of what greedy-balance does, and changes no node.
 func TestGreedyForBalance(t *testing.T) {
 	var s cluster.Snapshot
 	for i := range int64(5) {

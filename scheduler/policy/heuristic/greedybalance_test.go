@@ -11,7 +11,7 @@ import (
 	"gnnsched/scheduler/policy"
 )
 
-// The best score is the placement after which the objective's own cost is lowest.
+// The placement with the best score leaves the objective's own cost lowest.
 func TestGreedyBalanceLowersTheObjectiveMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))

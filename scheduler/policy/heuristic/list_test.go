@@ -20,7 +20,7 @@ func forGPUs() []Heuristic {
 	return slices.DeleteFunc(List(), func(h Heuristic) bool { return !h.GPU })
 }
 
-// Names are distinct, are the policies' own, and find what they name.
+// Names are distinct, equal the names of the policies, and are found.
 func TestHeuristicNames(t *testing.T) {
 	names := append(Names(), GPUNames()...)
 	for i, n := range names {
@@ -34,8 +34,8 @@ func TestHeuristicNames(t *testing.T) {
 	}
 }
 
-// On any state, nodes that offer nothing and overcommitted ones included, every heuristic
-// gives finite scores, and the same to whoever starts from the same seed.
+// On any state, even with nodes that offer nothing or are overcommitted, every heuristic gives finite
+// scores, and the same seed gives the same scores.
 func TestHeuristicsAreFiniteAndSeeded(t *testing.T) {
 	for _, h := range List() {
 		t.Run(h.Name, func(t *testing.T) {
@@ -59,8 +59,8 @@ func TestHeuristicsAreFiniteAndSeeded(t *testing.T) {
 	}
 }
 
-// While every node is a candidate, each has its turn once a round; a node that is none is
-// passed over and no other loses its turn by it.
+// While every node is a candidate, each has its turn once a round. A node that is no candidate is
+// skipped, and no other node loses its turn.
 func TestRoundRobinTakesTurns(t *testing.T) {
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{node(1, 0, 0), node(1, 0, 0), node(1, 0, 0)}}
 	p := &inTurn{}

@@ -13,7 +13,8 @@ import (
 	"gnnsched/scheduler/policy/policytest"
 )
 
-// node returns one of 10 CPU and 10 GiB times size, with pods that ask for the given CPU and GiB.
+// node returns a node of size times 10 CPUs and 10 GiB, with a pod that requests the given CPUs and
+// GiB.
 func node(size, cpu, mem int64) *cluster.Node {
 	n := &cluster.Node{Name: "n", Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: size * 10_000, Memory: size * 10 << 30, Pods: 10}}
 	if cpu+mem > 0 {
@@ -75,7 +76,7 @@ func TestRandomIsFairAndSeeded(t *testing.T) {
 	}
 }
 
-// The scores of policies that neither draw nor take turns depend on no order.
+// The scores of policies that neither draw nor take turns do not depend on the order of nodes.
 func TestOrderOfNodesMeansNothing(t *testing.T) {
 	for _, h := range anyCluster() {
 		if h.NotImitable == "" {

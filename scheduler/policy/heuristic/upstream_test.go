@@ -26,9 +26,8 @@ import (
 	"gnnsched/scheduler/policy/policytest"
 )
 
-// upstream returns kube-scheduler's own framework with the given score plugins, with the
-// default weights and arguments but for NodeResourcesFit's strategy, where edit (not nil)
-// changes it.
+// upstream returns kube-scheduler's own framework with the given score plugins and the default
+// weights and arguments. Unless it is nil, edit changes the strategy of NodeResourcesFit.
 func upstream(t *testing.T, edit func(*config.ScoringStrategy), score ...string) framework.Framework {
 	metrics.Register()
 	cfg, err := configlatest.Default()
@@ -62,13 +61,15 @@ func upstream(t *testing.T, edit func(*config.ScoringStrategy), score ...string)
 	return f
 }
 
-// totals are the scores that upstream adds up for every node.
+// totals returns upstream's total score of every node.
 func totals(t *rapid.T, f framework.Framework, s *cluster.Snapshot, p *cluster.Pod) []int64 {
 	nodes := make([]fwk.NodeInfo, len(s.Nodes))
 	for i, n := range s.Nodes {
 		nodes[i] = nodeInfo(n)
 	}
-	ctx, state, pod := context.Background(), framework.NewCycleState(), v1Pod("pending", p.Requests)
+	ctx := context.Background()
+	state := framework.NewCycleState()
+	pod := v1Pod("pending", p.Requests)
 	if st := f.RunPreScorePlugins(ctx, state, pod, nodes); !st.IsSuccess() {
 		t.Fatal(st.AsError())
 	}
@@ -83,7 +84,7 @@ func totals(t *rapid.T, f framework.Framework, s *cluster.Snapshot, p *cluster.P
 	return out
 }
 
-// nodeInfo is the node as kube-scheduler's cache holds it.
+// nodeInfo converts a node to the type that kube-scheduler's cache holds.
 func nodeInfo(n *cluster.Node) fwk.NodeInfo {
 	var pods []*v1.Pod
 	for i, g := range n.Groups {
@@ -96,7 +97,7 @@ func nodeInfo(n *cluster.Node) fwk.NodeInfo {
 	return info
 }
 
-// v1Pod is a pod of one container. What it does not ask for it does not mention, either.
+// v1Pod returns a pod with one container. Requests of 0 are left out.
 func v1Pod(name string, r cluster.Resources) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)},
@@ -106,7 +107,7 @@ func v1Pod(name string, r cluster.Resources) *v1.Pod {
 
 func mostAllocatedStrategy(s *config.ScoringStrategy) { s.Type = config.MostAllocated }
 
-// ratioStrategy is the strategy RequestedToCapacityRatio with a shape.
+// ratioStrategy sets the strategy RequestedToCapacityRatio with a shape.
 func ratioStrategy(shape []shapePoint) func(*config.ScoringStrategy) {
 	return func(s *config.ScoringStrategy) {
 		s.Type, s.RequestedToCapacityRatio = config.RequestedToCapacityRatio, &config.RequestedToCapacityRatioParam{}
@@ -116,8 +117,8 @@ func ratioStrategy(shape []shapePoint) func(*config.ScoringStrategy) {
 	}
 }
 
-// On any state, the policies that claim to be kube-scheduler's scoring give the very
-// integers that its plugins give.
+// On any state, the policies that copy kube-scheduler's scoring give the same integers as its
+// plugins.
 func TestSameAsUpstream(t *testing.T) {
 	sameAsUpstream(t, Kubernetes{}, upstream(t, nil, names.NodeResourcesFit, names.NodeResourcesBalancedAllocation))
 	sameAsUpstream(t, fullest{}, upstream(t, mostAllocatedStrategy, names.NodeResourcesFit))

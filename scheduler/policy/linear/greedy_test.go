@@ -20,7 +20,7 @@ func greedy(t rapid.TB, name string) policy.Policy {
 	return h.New(policy.Setting{})
 }
 
-// With the weight of zones alone, the linear policy is the one that is greedy for them.
+// With a weight of zones only, the linear policy scores like the policy that is greedy for zones.
 func TestLinearZonesIsGreedy(t *testing.T) {
 	weights := make([]float64, len(linear.Features))
 	weights[9] = 1
@@ -49,7 +49,7 @@ func TestLinearZonesIsGreedy(t *testing.T) {
 	}
 }
 
-// With the weight of balance alone, the linear policy is the greedy one.
+// With a weight of balance only, the linear policy scores like greedy-balance.
 func TestLinearBalanceIsGreedy(t *testing.T) {
 	weights := make([]float64, len(linear.Features))
 	weights[0] = 1

@@ -11,7 +11,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Each feature of two nodes, worked out by hand.
+// The features of two nodes are computed by hand.
 func TestFeatures(t *testing.T) {
 	full := cluster.Resources{MilliCPU: 8000, Memory: 8 << 30, Pods: 10}
 	busy := &cluster.Node{Allocatable: full}

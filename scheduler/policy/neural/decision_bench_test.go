@@ -9,8 +9,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// busy returns a cluster of n nodes in three zones with some forty pods of five shapes on
-// each.
+// busy returns a cluster of n nodes in three zones, each with about forty pods of five shapes.
 func busy(n int) *cluster.Snapshot {
 	rng, s := rand.New(rand.NewPCG(1, uint64(n))), &cluster.Snapshot{}
 	for i := range n {
@@ -30,9 +29,8 @@ func shape(i int) *cluster.Pod {
 	return &cluster.Pod{Requests: cluster.Resources{MilliCPU: int64(1+i) * 100, Memory: int64(1+i%3) << 30, Pods: 1}}
 }
 
-// BenchmarkDecision is one decision of the network as the scheduler makes it: one node has
-// changed since the last one, every node is a candidate, the graph is built and the network
-// run.
+// BenchmarkDecision measures a decision as the scheduler makes it: one node has changed since the
+// last decision, every node is a candidate, the graph is built and the network runs.
 func BenchmarkDecision(b *testing.B) {
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP} {
 		for _, n := range []int{10, 100, 1000, 5000} {

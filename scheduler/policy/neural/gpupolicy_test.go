@@ -33,8 +33,8 @@ var gpuDemand = []fragmentation.Demand{
 	{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Share(300), Count: 1}, {Requests: policytest.Whole(1), Count: 2}, {Requests: policytest.Whole(2), Count: 1},
 }
 
-// What a policy that keeps much gives, over many decisions, is what the network gives for the
-// node as it is and as it will be on its best devices, computed anew.
+// Over many decisions the policy, with its caches, scores like the network itself: the value of the
+// node before the placement minus that after it on the best devices.
 func TestGPUPolicyIsTheNetwork(t *testing.T) {
 	typical := fragmentation.NewTypical(gpuDemand)
 	for _, head := range []checkpoint.Head{checkpoint.DQN, checkpoint.ActorCritic} {
@@ -80,10 +80,12 @@ func TestGPUPolicyIsTheNetwork(t *testing.T) {
 	}
 }
 
-// The order of the nodes makes no difference to their scores.
+// The scores do not depend on the order of the nodes.
 func TestGPUPolicyIsEquivariant(t *testing.T) {
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{policytest.GPUNode(64_000, 4, policytest.Share(300)), policytest.GPUNode(64_000, 2, policytest.Whole(1)), policytest.GPUNode(8000, 2), policytest.GPUNode(64_000, 4, policytest.Share(500), policytest.Share(300))}}
-	pod, net, typical := &cluster.Pod{Requests: policytest.Share(300)}, gpuNetwork(t, checkpoint.DQN), fragmentation.NewTypical(gpuDemand)
+	pod := &cluster.Pod{Requests: policytest.Share(300)}
+	net := gpuNetwork(t, checkpoint.DQN)
+	typical := fragmentation.NewTypical(gpuDemand)
 	rows := []int32{0, 1, 2, 3}
 	before := slices.Clone(policytest.Scores(t, NewGPU("a", net, typical), s, pod, rows))
 	slices.Reverse(s.Nodes)
@@ -108,7 +110,7 @@ func TestGPUPolicyGivesUp(t *testing.T) {
 	}
 }
 
-// Before the first look at the cluster the devices are those that anybody would take.
+// Before the first call of Score the devices are the default ones.
 func TestGPUPolicyBeforeScore(t *testing.T) {
 	n, pod := policytest.GPUNode(64_000, 3, policytest.Share(300), policytest.Share(600)), &cluster.Pod{Requests: policytest.Share(300)}
 	p := NewGPU("early", gpuNetwork(t, checkpoint.DQN), fragmentation.NewTypical(gpuDemand))
@@ -117,7 +119,7 @@ func TestGPUPolicyBeforeScore(t *testing.T) {
 	}
 }
 
-// A pod without GPU is worth nothing on a node without GPUs, whatever the network.
+// A pod without GPUs scores 0 on a node without GPUs, whatever the network.
 func TestGPUPolicyOnNodesWithoutGPUs(t *testing.T) {
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{policytest.GPUNode(64_000, 0), policytest.GPUNode(64_000, 2)}}
 	got := policytest.Scores(t, NewGPU("any", gpuNetwork(t, checkpoint.DQN), fragmentation.NewTypical(gpuDemand)), s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}}, []int32{0, 1})
@@ -126,7 +128,7 @@ func TestGPUPolicyOnNodesWithoutGPUs(t *testing.T) {
 	}
 }
 
-// Somebody else may take a device between the filter and the score; that is no panic.
+// Another pod may take a device between the filter and the score. The policy does not panic then.
 func TestGPUPolicyOnATakenDevice(t *testing.T) {
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{policytest.GPUNode(64_000, 1, policytest.Share(900))}}
 	policytest.Scores(t, NewGPU("late", gpuNetwork(t, checkpoint.DQN), nil), s, &cluster.Pod{Requests: policytest.Share(300)}, []int32{0})

@@ -27,7 +27,9 @@ func TestPolicyForgetsHistory(t *testing.T) {
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP} {
 		net := network(t, e)
 		rapid.Check(t, func(t *rapid.T) {
-			s, serial, old := policytest.DrawSnapshot(t), 0, New("x", net)
+			s := policytest.DrawSnapshot(t)
+			serial := 0
+			old := New("x", net)
 			for range 8 {
 				pod, candidates := &cluster.Pod{Requests: policytest.DrawRequests(t)}, policytest.DrawCandidates(t, len(s.Nodes))
 				got := policytest.Scores(t, old, s, pod, candidates)

@@ -110,7 +110,9 @@ func Near(t *rapid.T, got, want []float32) {
 // CheckOrder checks that the scores of the policies that make returns depend neither on the order
 // of the nodes nor on that of the candidates.
 func CheckOrder(t *rapid.T, make func() policy.Policy) {
-	s, pod, serial := DrawSnapshot(t), &cluster.Pod{Requests: DrawRequests(t)}, 0
+	s := DrawSnapshot(t)
+	pod := &cluster.Pod{Requests: DrawRequests(t)}
+	serial := 0
 	Change(t, s, &serial)
 	candidates := DrawCandidates(t, len(s.Nodes))
 	want := Scores(t, make(), s, pod, candidates)

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Sums give the moments of the values, and Moved those after one value has changed.
+// Sums give the mean and deviation of the values, and Moved those after one value has changed.
 func TestSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 20).Draw(t, "values")
