@@ -15,9 +15,9 @@ type Policy interface {
 	Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error
 }
 
-// Setting is what a policy may need when it is made for an episode or a scheduler profile.
+// Setting describes the episode or scheduler profile that a policy is made for.
 type Setting struct {
-	Seed    uint64                 // of all that the policy draws at random
+	Seed    uint64                 // of the policy's random numbers
 	Typical *fragmentation.Typical // the workload's typical pods; nil if they are not known
 }
 

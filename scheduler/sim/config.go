@@ -36,7 +36,7 @@ type Config struct {
 	Sizes        []NodeSize `json:"sizes,omitempty"` // kinds of nodes, drawn by weight
 	SizeKinds    IntRange   `json:"sizeKinds"`       // number of Sizes in one cluster; zero: all
 	Pools        []NodePool `json:"pools,omitempty"` // further nodes, which are not drawn
-	Zones        IntRange   `json:"zones"`           // number of zones, one of which each node draws; zero: no zones
+	Zones        IntRange   `json:"zones"`           // number of zones; each node draws one; zero: no zones
 	ControlPlane bool       `json:"controlPlane"`    // adds a first node that no ordinary pod tolerates
 	Initial      float64    `json:"initial"`         // pods that never leave fill each node up to a fraction drawn from 0 to this; less than Load.Min
 
@@ -47,7 +47,8 @@ type Config struct {
 	OpenB      *OpenB             `json:"openb,omitempty"`    // instead of all other fields about nodes and pods
 	Replicas   IntRange           `json:"replicas"`           // pods of a deployment; at least 1
 	Load       FloatRange         `json:"load"`               // fraction of CPU, memory or pod slots that the fill reaches, whichever comes first; over 0, at most 2
-	// Turnover is how many times as many pods as in the fill arrive after it, while others leave.
+	// Turnover is the number of pods that arrive after the fill, while others leave, divided by
+	// the number in the fill.
 	Turnover  int       `json:"turnover"`
 	Arrivals  Arrivals  `json:"arrivals,omitzero"`  // when the pods of the turnover arrive
 	Lifetimes Lifetimes `json:"lifetimes,omitzero"` // when pods leave after the fill

@@ -87,7 +87,7 @@ func Measure(nodes []*cluster.Node) Outcome {
 	return o
 }
 
-// timeMeans sums up the values of which an outcome has means over time.
+// timeMeans sums up values over time, for the means in an outcome.
 type timeMeans struct {
 	balance, pack objective.Tracker
 	nodes         float64 // available nodes

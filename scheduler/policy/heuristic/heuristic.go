@@ -11,11 +11,11 @@ type Heuristic struct {
 
 	// GPU marks heuristics for clusters with GPUs.
 	GPU bool
-	// TypicalPods marks heuristics that need Setting.Typical, so the pods that arrive must be
-	// counted.
+	// TypicalPods marks heuristics that need Setting.Typical. A scheduler must count the arriving
+	// pods for them.
 	TypicalPods bool
-	// RandomTies marks heuristics whose tied best nodes are drawn among, as kube-scheduler does.
-	// Without it the first of them is taken.
+	// RandomTies marks heuristics that choose at random among tied best nodes, as kube-scheduler
+	// does. The others take the first of them.
 	RandomTies bool
 	// NotImitable says why no network can be trained to imitate the heuristic. It is empty if one
 	// can.
@@ -24,16 +24,16 @@ type Heuristic struct {
 
 // Reasons for Heuristic.NotImitable.
 const (
-	// hasState is of policies whose choice depends on more than the cluster's state.
+	// hasState is for policies whose choice depends on more than the cluster's state.
 	hasState = "it chooses by a state of its own, which a network does not see and --resume does not restore"
-	// needsGPUs is of policies for clusters with GPUs.
-	needsGPUs = "it goes by GPUs, which networks with a teacher do not see; networks for GPU clusters are trained with gnntrain gpu, and begin with fgd"
+	// needsGPUs is for policies for clusters with GPUs.
+	needsGPUs = "it scores GPUs, which networks with a teacher do not see; gnntrain gpu trains networks for GPU clusters, and begins with fgd"
 )
 
-// family is a kind of heuristics whose names end in a parameter, such as "greedy:balance".
+// family is a group of heuristics whose names end in a parameter, such as "greedy:balance".
 type family struct {
 	prefix    string                                    // of the names
-	parameter string                                    // its placeholder in messages
+	parameter string                                    // the parameter's placeholder in messages
 	make      func(parameter string) (Heuristic, error) // makes the heuristic of a parameter
 }
 

@@ -21,7 +21,9 @@ func tuned(name, purpose string) Heuristic {
 }
 
 // linearFamily is the linear policies with the weights in a file, such as "linear:mine.json".
-var linearFamily = family{prefix: "linear:", parameter: "FILE", make: linearFrom}
+var linearFamily = family{prefix: linearPrefix, parameter: "FILE", make: linearFrom}
+
+const linearPrefix = "linear:"
 
 func linearFrom(file string) (Heuristic, error) {
 	loaded, err := linear.Load(file)
@@ -36,4 +38,4 @@ func linearFrom(file string) (Heuristic, error) {
 }
 
 // FromWeights returns the name for Find of the linear policy with the weights in a file.
-func FromWeights(file string) string { return "linear:" + file }
+func FromWeights(file string) string { return linearPrefix + file }

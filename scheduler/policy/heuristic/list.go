@@ -8,8 +8,8 @@ import (
 
 // list holds the heuristics in the order of tables and help texts. The first heuristic for any
 // cluster and the first for GPUs are the baselines that others are compared with. As published,
-// those for GPUs take the first of tied nodes; RandomTies would cost some of them five points of
-// GPU allocation.
+// those for GPUs take the first of tied nodes. Choosing at random would cost some of them five points
+// of GPU allocation.
 var list = []Heuristic{
 	kubernetes,
 	mostAllocated,
@@ -66,9 +66,10 @@ func Find(name string) (Heuristic, error) {
 			return h, nil
 		}
 	}
-	known, patterns := namesOf(func(Heuristic) bool { return true }), make([]string, len(families))
-	for i, f := range families {
-		patterns[i] = f.prefix + f.parameter
+	known := namesOf(func(Heuristic) bool { return true })
+	var patterns []string
+	for _, f := range families {
+		patterns = append(patterns, f.prefix+f.parameter)
 	}
 	return Heuristic{}, fmt.Errorf("no heuristic is called %q; there are %s, and %s", name, strings.Join(known, ", "), strings.Join(patterns, " and "))
 }

@@ -13,13 +13,13 @@ import (
 // whatever the cluster's size. A fraction is requested / allocatable of a node; a share is the
 // pod's request / allocatable of a node. All means and deviations are over the available nodes.
 var Features = []string{
-	"balance", // decrease of objective.Balance by the placement, times nodes
+	"balance", // decrease of the sum of the CPU and memory fractions' standard deviations by the placement, times nodes
 	"used",    // mean of the CPU and memory fractions after placement
-	"skew",    // decrease of the standard deviation of CPU fraction - memory fraction, times nodes
+	"skew",    // decrease of the standard deviation of CPU fraction - memory fraction by the placement, times nodes
 	"share",   // the larger of the pod's CPU and memory shares
-	"over",    // decrease of the candidate's squared excess over the mean fraction, divided by the deviation, for CPU plus memory
+	"over",    // decrease of the node's squared excess over the mean fraction, divided by the deviation; CPU plus memory
 	"match",   // log2(pod's size / mean pod's size) · log2(node's size / mean node's size)
-	"room",    // decrease of the number of pods that fit, each as large as the largest pod seen
+	"room",    // decrease of the number of pods as large as the largest pod seen that fit on the node
 	"empty",   // 1 if the node runs no pod, else 0
 	"size",    // log2(node's size / mean node's size)
 	"zones",   // decrease of objective.Zones by the placement, times nodes

@@ -30,8 +30,8 @@ func Rows(nodes int) []int32 {
 	return out
 }
 
-// DrawSnapshot draws nodes of odd sizes, some without CPU or memory, with pods of odd sizes, some
-// of which request nothing. Some nodes are overcommitted.
+// DrawSnapshot draws nodes of odd sizes, some without CPU or memory, with pods of odd sizes. Some
+// pods request nothing, and some nodes are overcommitted.
 func DrawSnapshot(t *rapid.T) *cluster.Snapshot {
 	s := &cluster.Snapshot{}
 	for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
@@ -98,7 +98,7 @@ func Change(t *rapid.T, s *cluster.Snapshot, serial *int) {
 	}
 }
 
-// Near fails the test unless got is want but for a relative tolerance of 1e-5.
+// Near fails the test unless got equals want within a relative tolerance of 1e-5.
 func Near(t *rapid.T, got, want []float32) {
 	for i := range want {
 		if math.Abs(float64(got[i]-want[i])) > 1e-5*max(1, math.Abs(float64(want[i]))) {
