@@ -16,21 +16,21 @@ import (
 func demoCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:  "demo",
-		Usage: "see the GNN place pods on a simulated cluster, beside the default scheduler",
-		Description: "Starts a cluster of its own (no other is touched), deploys the same workloads through the learned and\n" +
-			"through the default scheduler, and prints both side by side. Cleans up after itself.\n\n" +
+		Usage: "see the GNN place pods on a simulated cluster, compared with the default scheduler",
+		Description: "It starts a simulated cluster, deploys the same workloads through the learned and the default\n" +
+			"scheduler, and prints both results side by side. Then it removes the cluster. It touches no other one.\n\n" +
 			"Examples:\n" +
 			"   gnnsched demo                            # ten nodes, under a minute\n" +
-			"   gnnsched demo --nodes 100 --load 0.3     # larger\n" +
+			"   gnnsched demo --nodes 100 --load 0.3     # a larger cluster, filled to 30%\n" +
 			"   gnnsched demo --no-view > summary.txt    # lines instead of the live view",
 		Flags: append([]ucli.Flag{
 			&ucli.IntFlag{Name: "nodes", Value: 10, Usage: "`NUMBER` of nodes"},
-			&ucli.Float64Flag{Name: "load", Value: 0.5, Usage: "`FRACTION` of CPU, memory or pod slots to fill"},
-			&ucli.IntFlag{Name: "seeds", Value: 2, Usage: "`NUMBER` of workloads, each deployed once for each scheduler"},
-			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the first workload"},
+			&ucli.Float64Flag{Name: "load", Value: 0.5, Usage: "fill the cluster to this `FRACTION` of its CPU, memory or pod slots"},
+			&ucli.IntFlag{Name: "seeds", Value: 2, Usage: "`NUMBER` of workloads; each is deployed once through each scheduler"},
+			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the first workload; the others follow it"},
 			&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "learned `PROFILE`: gnn, dqn, acgnn or acdqn"},
 			&ucli.BoolFlag{Name: "no-view", Usage: "print lines instead of drawing the cluster"},
-			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster; default: beside this program, else on the PATH"},
+			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster; default: in the directory of this program, else in PATH"},
 		}, cli.LogFlags()...),
 		Action: runDemo,
 	}
@@ -56,7 +56,8 @@ func runDemo(c *ucli.Context) error {
 	})
 }
 
-// kwokcluster finds the program: the one named, the one beside this one, or on the PATH.
+// kwokcluster returns the path of the program: the given one, else the one in the directory of this
+// program, else the one in PATH.
 func kwokcluster(named string) (string, error) {
 	if named != "" {
 		return named, nil

@@ -24,44 +24,46 @@ func evalCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:  "eval",
 		Usage: "compare policies in the simulator, on the same arrivals",
-		Description: "Every policy meets the same clusters and arrivals. Means and the differences from the first policy, with a\n" +
-			"95% bootstrap interval and Wilcoxon's signed-rank test; pods that found no node are counted beside every\n" +
-			"other figure. No cluster is needed; --live starts one of its own for each seed and repeats the episodes there,\n" +
-			"for a few policies unless told otherwise.\n\n" +
+		Description: "Each policy places the same pods on the same clusters, once for each seed. The table shows each policy's\n" +
+			"mean and its difference from the first policy, with a 95% bootstrap interval and Wilcoxon's signed-rank test.\n" +
+			"Unscheduled pods are always shown too. All this happens in the simulator, without a cluster. With --live, eval\n" +
+			"repeats the episodes on simulated clusters with the real kube-scheduler, by default for a few policies.\n\n" +
 			"Scenarios:\n" + scenarioHelp() + "\n" +
-			"A threshold compares means: sums of numbers and of policy.metric, perhaps times a number, with <, <=, > or >=\n" +
-			"between them, and the scenario's name and a colon before it where it is not for all; a policy's name with a\n" +
-			"colon in it stands in double quotes. The metrics are " + metricHelp() + ".\n\n" +
+			"A threshold such as 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd' compares means. Each side is a sum of numbers\n" +
+			"and of POLICY.METRIC, which can have a factor; the operators are <, <=, > and >=. To apply it to one scenario,\n" +
+			"write that scenario's name and a colon in front. Write a policy's name in double quotes if it has a colon.\n" +
+			"The metrics are " + metricHelp() + ".\n\n" +
 			"Examples:\n" +
-			"   gnnsched eval                                          # all policies on the quick scenarios\n" +
+			"   gnnsched eval                                          # all policies, the quick scenarios\n" +
 			"   gnnsched eval --scenario 'hetero*' --seeds 30 -o markdown\n" +
 			"   gnnsched eval --all --policies kube-scheduler,gnn      # every metric, with its difference\n" +
-			"   gnnsched eval --print-scenario mixed > mine.yaml       # a scenario of your own, to be changed …\n" +
-			"   gnnsched eval --scenario mine.yaml --plot figures      # … and compared on, with an SVG\n" +
+			"   gnnsched eval --print-scenario mixed > mine.yaml       # write a scenario to a file, edit it, …\n" +
+			"   gnnsched eval --scenario mine.yaml --plot figures      # … compare on it, and draw a figure\n" +
 			"   gnnsched eval --checkpoint logs/gnn.safetensors        # add a network that you trained\n" +
 			"   gnnsched eval --policies best-fit,most-allocated,gnn   # best-fit is the baseline\n" +
-			"   gnnsched eval --threshold 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'   # exit 99 where missed\n" +
-			"   gnnsched eval --live --scenario aaml                   # the simulator against a cluster\n" +
+			"   gnnsched eval --threshold 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'   # exit code 99 if missed\n" +
+			"   gnnsched eval --live --scenario aaml                   # the simulator compared with a cluster\n" +
 			"   gnnsched eval -o json | jq '.[].policies[].mean'",
 		Flags: append([]ucli.Flag{
 			&ucli.StringSliceFlag{Name: "scenario", Usage: "`NAMES`, patterns such as 'hetero*', all, or YAML files; default: " + strings.Join(eval.Default, ",")},
-			&ucli.StringFlag{Name: "print-scenario", Usage: "print the file of the scenario `NAME` and do nothing else"},
+			&ucli.StringFlag{Name: "print-scenario", Usage: "print the file of the scenario `NAME`"},
 			&ucli.IntFlag{Name: "seeds", Value: 10, Usage: "`NUMBER` of episodes for each policy"},
-			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the first episode; the others follow it"},
-			&ucli.StringSliceFlag{Name: "policies", Usage: "`NAMES`, the baseline first; default: " + strings.Join(contender.Names(), ",")},
-			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "also a network from a `FILE`, or a table or linear weights from one in .json; NAME=FILE says what tables call it; repeatable"},
-			&ucli.StringSliceFlag{Name: "threshold", Usage: "exit with 99 unless the `CONDITION` holds; repeatable"},
-			&ucli.StringFlag{Name: "plot", Usage: "also draw a figure of each scenario into the `DIRECTORY`, as SVG"},
+			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the first episode; the others follow it"},
+			&ucli.StringSliceFlag{Name: "policies", Usage: "`NAMES` of policies, the baseline first; default: " + strings.Join(contender.Names(), ",")},
+			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "add a network from a `FILE`, or a table or linear weights from a .json file; NAME=FILE sets its name in tables; repeatable"},
+			&ucli.StringSliceFlag{Name: "threshold", Usage: "exit with code 99 unless the `CONDITION` holds; repeatable"},
+			&ucli.StringFlag{Name: "plot", Usage: "draw a figure of each scenario into the `DIRECTORY`, as SVG"},
 			&ucli.BoolFlag{Name: "all", Usage: "print every metric, not only objective, unscheduled and waited; the formats other than table always do"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
-			&ucli.BoolFlag{Name: "live", Usage: "repeat it on simulated clusters with the real kube-scheduler, and state the difference"},
-			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: beside this program, else on the PATH"},
+			&ucli.BoolFlag{Name: "live", Usage: "repeat the episodes on simulated clusters with the real kube-scheduler, and show the difference"},
+			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
 		}, cli.LogFlags()...),
 		Action:      runEval,
 		Subcommands: []*ucli.Command{evalOpenBCommand()},
 	}
 }
 
+// scenarioHelp lists the scenarios with a line about each.
 func scenarioHelp() string {
 	var b strings.Builder
 	for _, s := range eval.Scenarios() {
@@ -70,6 +72,7 @@ func scenarioHelp() string {
 	return b.String()
 }
 
+// metricHelp lists the metrics.
 func metricHelp() string {
 	var names []string
 	for _, m := range eval.Metrics {
@@ -78,14 +81,14 @@ func metricHelp() string {
 	return strings.Join(names, ", ")
 }
 
-// evaluation is what one call of the command is about.
+// evaluation is what the flags ask for.
 type evaluation struct {
 	scenarios  []eval.Scenario
 	contenders []eval.Contender
 	seeds      []uint64
 	thresholds []eval.Threshold
 	format     string
-	plots      string // directory; empty: none
+	plots      string // directory for figures; empty for none
 	all        bool   // print every metric
 }
 
@@ -124,8 +127,7 @@ func runEval(c *ucli.Context) error {
 // evaluationOf reads the flags.
 func evaluationOf(c *ucli.Context) (e evaluation, err error) {
 	n := c.Int("seeds")
-	e.format, e.plots = c.String("output"), c.String("plot")
-	e.all = c.Bool("all")
+	e = evaluation{format: c.String("output"), plots: c.String("plot"), all: c.Bool("all")}
 	if !slices.Contains(evalFormats, e.format) {
 		return e, exit.Usagef("--output %q is not known; there are %s", e.format, strings.Join(evalFormats, ", "))
 	}
@@ -143,7 +145,7 @@ func evaluationOf(c *ucli.Context) (e evaluation, err error) {
 	return e, err
 }
 
-// compare runs every scenario, which can take long, and shows how far it is.
+// compare runs every scenario and shows the progress.
 func (e evaluation) compare(c *ucli.Context) ([]*eval.Comparison, error) {
 	view := evalProgress(c)
 	defer view.Close()
@@ -163,7 +165,7 @@ func (e evaluation) compare(c *ucli.Context) ([]*eval.Comparison, error) {
 	return out, nil
 }
 
-// evalProgress shows how far it is: in place on a terminal, as lines on stderr elsewhere.
+// evalProgress shows progress as a bar on a terminal, and as lines on stderr elsewhere.
 func evalProgress(c *ucli.Context) *progress.Bar {
 	log := zerolog.New(zerolog.ConsoleWriter{Out: c.App.ErrWriter, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}})
 	if progress.OnTerminal() {
@@ -227,7 +229,7 @@ func (e evaluation) draw(comparisons []*eval.Comparison) error {
 	return nil
 }
 
-// missed is the error of the thresholds that do not hold.
+// missed returns an error that lists the thresholds that do not hold, or nil.
 func missed(comparisons []*eval.Comparison) error {
 	var lines []string
 	judged := 0

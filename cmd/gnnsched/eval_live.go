@@ -14,7 +14,7 @@ import (
 	"gnnsched/scheduler/eval/testbed"
 )
 
-// What --live repeats unless told otherwise; it takes a hundred times as long as simulating.
+// Defaults of --live, which takes a hundred times as long as the simulator.
 var (
 	liveScenarios = []string{"aaml"}
 	livePolicies  = []string{contender.Kubernetes, "best-fit", "gnn"}
@@ -22,11 +22,11 @@ var (
 
 const liveSeeds = 2
 
-// runLive repeats the scenarios on clusters of its own.
+// runLive repeats the episodes of scenarios on simulated clusters.
 func runLive(c *ucli.Context) error {
 	for _, flag := range []string{"plot", "threshold", "all"} {
 		if c.IsSet(flag) {
-			return exit.Usagef("--%s is for the simulator; leave it or --live out", flag)
+			return exit.Usagef("--%s works in the simulator only; leave it or --live out", flag)
 		}
 	}
 	if c.String("output") == "csv" {
@@ -44,7 +44,7 @@ func runLive(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	log, closer, err := cli.Log(c, "eval-live", true) // what schedulers say is for the file
+	log, closer, err := cli.Log(c, "eval-live", true) // messages of schedulers go to the file only
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func runLive(c *ucli.Context) error {
 	return nil
 }
 
-// liveEvaluation reads the flags that simulating has too, with other defaults.
+// liveEvaluation reads the flags that work in the simulator too, with other defaults.
 func liveEvaluation(c *ucli.Context) (evaluation, error) {
 	for flag, values := range map[string][]string{"scenario": liveScenarios, "policies": livePolicies, "seeds": {fmt.Sprint(liveSeeds)}} {
 		if !c.IsSet(flag) {

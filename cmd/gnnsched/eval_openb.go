@@ -20,30 +20,31 @@ import (
 func evalOpenBCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:  "openb",
-		Usage: "GPU allocation on the openb trace, beside the published figures",
-		Description: "Repeats the published runs of a production trace with shared GPUs (Weng et al., Beware of Fragmentation,\n" +
-			"USENIX ATC 2023): pods in a random order, then more drawn at random, until they have asked for 130% of the\n" +
-			"cluster's GPUs; what does not fit is dropped. Six policies have published figures; any other stands in the\n" +
-			"same table. The trace is the folder data/csv of github.com/hkust-adsl/kubernetes-scheduler-simulator.\n\n" +
+		Usage: "compare GPU allocation on the openb trace with the published figures",
+		Description: "It repeats the published experiments with openb, a production trace with shared GPUs (Weng et al., Beware of\n" +
+			"Fragmentation, USENIX ATC 2023). The pods of the trace arrive in random order, then more drawn from them, until\n" +
+			"they have requested 130% of the cluster's GPUs. Pods that do not fit are dropped. The table shows the published\n" +
+			"figures of six policies, and the same figures of any other policy. The trace is the folder data/csv of\n" +
+			"github.com/hkust-adsl/kubernetes-scheduler-simulator.\n\n" +
 			"Examples:\n" +
 			"   gnnsched eval openb --data DIR                              # all pod lists in DIR, all published policies\n" +
-			"   gnnsched eval openb --data DIR --workload default --check   # exit 99 unless reproduced\n" +
-			"   gnnsched eval openb --data DIR --live --nodes 200           # on a simulated cluster, beside the default scheduler\n" +
+			"   gnnsched eval openb --data DIR --workload default --check   # exit code 99 unless reproduced\n" +
+			"   gnnsched eval openb --data DIR --live --nodes 200           # on a simulated cluster, with the default scheduler\n" +
 			"   gnnsched eval openb --data DIR --policies fgd --checkpoint mine=logs/gpu.safetensors -o markdown",
 		Flags: append([]ucli.Flag{
 			&ucli.StringFlag{Name: "data", Usage: "`FOLDER` with " + published.NodesFile + " and the pod lists"},
 			&ucli.StringSliceFlag{Name: "workload", Usage: "`NAMES` of pod lists, such as default for openb_pod_list_default.csv; default: all in the folder"},
 			&ucli.IntFlag{Name: "seeds", Value: published.Seeds, Usage: "`NUMBER` of episodes for each policy"},
-			&ucli.Uint64Flag{Name: "seed", Value: published.FirstSeed, Usage: "of the first episode; the others follow it"},
-			&ucli.StringSliceFlag{Name: "policies", Aliases: []string{"policy"}, Usage: "`NAMES`, the baseline first; default: " + strings.Join(published.Policies, ",")},
-			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "also a policy from a `FILE`, as in gnnsched eval; repeatable"},
-			&ucli.Float64Flag{Name: "factor", Value: published.Factor, Usage: "stop once arrivals have asked for this `MULTIPLE` of the GPUs; figures are published for 1.3"},
-			&ucli.StringFlag{Name: "node-order", Value: drawnOrder, Usage: "of the nodes, among which the first of equals is chosen: drawn by the seed, or that of the file"},
-			&ucli.StringFlag{Name: "ties", Value: ownTies, Usage: "which of equals is chosen: own, as each policy does; the first; or one at random"},
-			&ucli.BoolFlag{Name: "check", Usage: "exit with 99 unless every published figure is reproduced"},
-			&ucli.BoolFlag{Name: "live", Usage: "on a simulated cluster with the real kube-scheduler; default: one seed, the pod list default, and the policies " + strings.Join(liveOpenBPolicies(), ",")},
-			&ucli.IntFlag{Name: "nodes", Value: 200, Usage: "`NUMBER` of machines at least, for --live: a share of the list, in which each kind has its part"},
-			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: beside this program, else on the PATH"},
+			&ucli.Uint64Flag{Name: "seed", Value: published.FirstSeed, Usage: "`SEED` of the first episode; the others follow it"},
+			&ucli.StringSliceFlag{Name: "policies", Aliases: []string{"policy"}, Usage: "`NAMES` of policies, the baseline first; default: " + strings.Join(published.Policies, ",")},
+			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "add a policy from a `FILE`, as in gnnsched eval; repeatable"},
+			&ucli.Float64Flag{Name: "factor", Value: published.Factor, Usage: "stop when the pods have requested this `MULTIPLE` of the GPUs; figures are published for 1.3"},
+			&ucli.StringFlag{Name: "node-order", Value: drawnOrder, Usage: "`ORDER` of the nodes, which breaks ties: drawn (at random by the seed) or file (the order of the file)"},
+			&ucli.StringFlag{Name: "ties", Value: ownTies, Usage: "`RULE` for nodes with equal scores: own (the policy's rule), first, or random"},
+			&ucli.BoolFlag{Name: "check", Usage: "exit with code 99 unless every published figure is reproduced"},
+			&ucli.BoolFlag{Name: "live", Usage: "run on a simulated cluster with the real kube-scheduler; defaults: one seed, the pod list default, the policies " + strings.Join(liveOpenBPolicies(), ",")},
+			&ucli.IntFlag{Name: "nodes", Value: 200, Usage: "for --live, `NUMBER` of machines at least: a sample of the list that keeps the shares of the kinds"},
+			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 		}, cli.LogFlags()...),
 		Action: runEvalOpenB,
@@ -70,7 +71,7 @@ func runEvalOpenB(c *ucli.Context) error {
 	}
 	for _, flag := range []string{"nodes", "kwokcluster"} {
 		if c.IsSet(flag) {
-			return exit.Usagef("--%s is for --live; the simulator has all machines", flag)
+			return exit.Usagef("--%s works with --live only; the simulator has all machines", flag)
 		}
 	}
 	cfg, err := openBConfig(c, format)
@@ -85,7 +86,7 @@ func runEvalOpenB(c *ucli.Context) error {
 		return err
 	}
 	if c.Bool("check") && report.Held() == 0 {
-		return exit.New(exit.Usage, errors.New("--check: nothing was published of these policies, workloads and factor"), "leave out --policies, --workload and --factor, or --check")
+		return exit.New(exit.Usage, errors.New("--check: no figures are published for these policies, workloads and factor"), "leave out --policies, --workload and --factor, or --check")
 	}
 	if missed := report.Missed(); c.Bool("check") && len(missed) > 0 {
 		return exit.New(exit.Gate, fmt.Errorf("%d published figures are not reproduced:\n  %s", len(missed), strings.Join(missed, "\n  ")), "")
@@ -110,7 +111,7 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 	case ties != ownTies && ties != firstTies && ties != randomTies:
 		return cfg, exit.Usagef("--ties %q is none of %s, %s and %s", ties, ownTies, firstTies, randomTies)
 	case !(cfg.Factor > 0 && cfg.Factor <= 100):
-		return cfg, exit.Usagef("--factor %v is not over 0 and at most 100; 1.3 asks for 130%% of the GPUs", cfg.Factor)
+		return cfg, exit.Usagef("--factor %v: choose a number over 0 and up to 100; 1.3 requests 130%% of the GPUs", cfg.Factor)
 	default:
 		cfg.Seeds = eval.Seeds(c.Uint64("seed"), n)
 	}

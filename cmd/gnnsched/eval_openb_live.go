@@ -18,8 +18,8 @@ import (
 	"gnnsched/scheduler/eval/tracerun"
 )
 
-// liveOpenBPolicies are those that a cluster is shown unless told otherwise: a network that is
-// shipped for GPU devices, or until there is one what it has to beat, and the default profile.
+// liveOpenBPolicies are the default policies on a cluster: a shipped network for GPU devices and
+// kube-scheduler's default profile. If no such network is shipped, FGD takes its place.
 func liveOpenBPolicies() []string {
 	shipped := checkpoint.ShippedFor(checkpoint.GPUGraph)
 	switch {
@@ -31,11 +31,11 @@ func liveOpenBPolicies() []string {
 	return []string{"fgd", contender.Kubernetes}
 }
 
-// runOpenBLive replays one pod list on a cluster of its own.
+// runOpenBLive deploys one pod list on a simulated cluster.
 func runOpenBLive(c *ucli.Context, format string) error {
 	for _, flag := range []string{"node-order", "ties", "check"} {
 		if c.IsSet(flag) {
-			return exit.Usagef("--%s is for the simulator; leave it or --live out", flag)
+			return exit.Usagef("--%s works in the simulator only; leave it or --live out", flag)
 		}
 	}
 	if format == "csv" {
@@ -45,7 +45,7 @@ func runOpenBLive(c *ucli.Context, format string) error {
 	if err != nil {
 		return err
 	}
-	log, closer, err := cli.Log(c, "eval-openb", true) // what schedulers say is for the file
+	log, closer, err := cli.Log(c, "eval-openb", true) // messages of schedulers go to the file only
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func liveOpenBConfig(c *ucli.Context, format string) (tracerun.Config, error) {
 		return out, err
 	}
 	if len(simulated.Workloads) != 1 {
-		return out, exit.Usagef("--live is for one pod list, not %d; name one with --workload", len(simulated.Workloads))
+		return out, exit.Usagef("--live takes one pod list, not %d; name one with --workload", len(simulated.Workloads))
 	}
 	if n := c.Int("nodes"); n < 1 || n > 5000 {
 		return out, exit.Usagef("--nodes %d is outside 1 to 5000", n)
@@ -102,7 +102,7 @@ func liveOpenBConfig(c *ucli.Context, format string) (tracerun.Config, error) {
 		NodesFile: filepath.Join(simulated.Dir, published.NodesFile), PodsFile: published.PodsFile(simulated.Dir, simulated.Workloads[0]),
 		Nodes: c.Int("nodes"), Factor: simulated.Factor, Seeds: simulated.Seeds, LogDir: c.String("log-dir"),
 	}
-	for _, file := range []*string{&out.NodesFile, &out.PodsFile} { // which other programs read too
+	for _, file := range []*string{&out.NodesFile, &out.PodsFile} { // absolute, because other programs read them too
 		if *file, err = filepath.Abs(*file); err != nil {
 			return out, fmt.Errorf("find the trace: %w", err)
 		}

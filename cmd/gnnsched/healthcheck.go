@@ -13,14 +13,14 @@ import (
 func healthcheckCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:  "healthcheck",
-		Usage: "ask a running scheduler whether it schedules; exit 0 if so, 3 if not",
-		Description: "For health checks of containers, which have no other program to ask with. The scheduler's certificate is\n" +
-			"its own and is not verified: nothing secret is sent.\n\n" +
+		Usage: "ask a running scheduler whether it is ready; exit 0 if so, 3 if not",
+		Description: "For health checks of containers that hold no other program. It sends nothing secret and does not verify\n" +
+			"the scheduler's certificate, which is self-signed.\n\n" +
 			"Examples:\n" +
-			"   gnnsched healthcheck                                           # ready: caches filled, scheduling\n" +
-			"   gnnsched healthcheck --url https://127.0.0.1:10259/healthz     # alive",
+			"   gnnsched healthcheck                                           # is it ready: caches filled, scheduling?\n" +
+			"   gnnsched healthcheck --url https://127.0.0.1:10259/healthz     # is it alive?",
 		Flags: []ucli.Flag{
-			&ucli.StringFlag{Name: "url", Value: "https://127.0.0.1:10259/readyz", Usage: "`URL` that answers 200 if all is well"},
+			&ucli.StringFlag{Name: "url", Value: "https://127.0.0.1:10259/readyz", Usage: "`URL` that answers with status 200 if all is well"},
 			&ucli.DurationFlag{Name: "timeout", Value: 5 * time.Second, Usage: "`TIME` to wait for the answer"},
 		},
 		Action: func(c *ucli.Context) error {

@@ -18,8 +18,8 @@ import (
 )
 
 const ktopExamples = `ktop                            the live view; ? shows the keys, q quits
-   ktop --once                     print the table and end
-   ktop -o json | jq .totals       the data (docs/ktop.md has the schema)
+   ktop --once                     print the table once
+   ktop -o json | jq .totals       the data; docs/ktop.md describes the schema
    ktop -w -o json --interval 10s  one JSON document every ten seconds
    ktop --sort cpu                 the fullest node first
    ktop --selector type=kwok       only the nodes with this label`
@@ -27,17 +27,17 @@ const ktopExamples = `ktop                            the live view; ? shows the
 func ktopCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:  "ktop",
-		Usage: "show the nodes, what is requested of them, pending pods and schedulers at work",
-		Description: "What is shown is requested, not measured: it comes from the pods alone, so no metrics-server is needed.\n" +
-			"Where stdout is no terminal, ktop prints the table once.\n\nEXAMPLES:\n   " + ktopExamples,
+		Usage: "show the nodes, what pods request of them, pending pods, and how fast schedulers bind",
+		Description: "It shows what pods request, not what they use, so it needs no metrics-server. If stdout is not a\n" +
+			"terminal, ktop prints the table once.\n\nEXAMPLES:\n   " + ktopExamples,
 		Flags: append(cli.ClusterFlags(),
-			&ucli.BoolFlag{Name: "once", Usage: "print the table once and end"},
-			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print in `FORMAT` table, wide, json or yaml instead of drawing"},
-			&ucli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "print again after every interval"},
-			&ucli.DurationFlag{Name: "interval", Value: top.DefaultInterval, Usage: "`TIME` between two frames, 100ms or more"},
+			&ucli.BoolFlag{Name: "once", Usage: "print the table once and exit"},
+			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print as `FORMAT` instead of drawing: table, wide, json or yaml"},
+			&ucli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "print again after every interval, until Ctrl-C"},
+			&ucli.DurationFlag{Name: "interval", Value: top.DefaultInterval, Usage: "`TIME` between two frames, at least 100ms"},
 			&ucli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "show only the nodes whose labels match `SELECTOR`"},
-			&ucli.StringFlag{Name: "sort", Value: "name", Usage: "sort by `COLUMN`: name, status, role, age, version, pods, cpu, memory or gpu; :asc or :desc behind it sets the direction"},
-			&ucli.StringFlag{Name: "log-dir", Usage: "`DIR`ectory of a log file; a view writes none unless asked"},
+			&ucli.StringFlag{Name: "sort", Value: "name", Usage: "sort by `COLUMN`: name, status, role, age, version, pods, cpu, memory or gpu; add :asc or :desc for the direction"},
+			&ucli.StringFlag{Name: "log-dir", Usage: "`DIR`ectory of the log file; default: no log file"},
 			&ucli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
 		),
 		Action: runKtop,
@@ -86,11 +86,10 @@ func runKtop(c *ucli.Context) error {
 	if err := top.Run(c.Context, cfg); err != nil && !errors.Is(err, top.ErrInterrupted) {
 		return err
 	}
-	return c.Context.Err() // Ctrl-C is a key of the view; a signal from outside is not
+	return c.Context.Err() // of a signal from outside; Ctrl-C is a key of the view
 }
 
-// ktopLog keeps the screen clear while the view is drawn; what happens is in the log file,
-// if there is one, and in the view itself.
+// ktopLog sends log messages to the log file only, if the view is drawn: they would disturb it.
 func ktopLog(c *ucli.Context, drawing bool) (io.Closer, error) {
 	cfg := logging.Config{Component: "ktop", Dir: c.String("log-dir"), Level: c.String("log-level"), Stderr: c.App.ErrWriter, NoColor: true}
 	if drawing {

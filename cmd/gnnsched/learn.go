@@ -25,8 +25,8 @@ func learnExamples(variant string) string {
 	}
 	line := func(flags, about string) string { return fmt.Sprintf("   run%s %s # %s\n", variant, flags, about) }
 	return line("--learn                                  ", "explore, and learn from every placement") +
-		line("--learn --checkpoint my.safetensors --wait-cost 0.02", "from these weights, into the same file") +
-		line("--learn --hidden-layers 32 "+more, "from nothing")
+		line("--learn --checkpoint my.safetensors --wait-cost 0.02", "start from this file and update it") +
+		line("--learn --hidden-layers 32 "+more, "start from random weights")
 }
 
 // initialWeights are weights that a learning scheduler starts from, in a file that does not exist
@@ -113,7 +113,7 @@ func findTrainer() (string, error) {
 	}
 	path, err := exec.LookPath("gnntrain")
 	if err != nil {
-		return "", exit.New(exit.Usage, errors.New("--learn needs gnntrain, which is neither beside this program nor in PATH"), "build it with `make trainer`")
+		return "", exit.New(exit.Usage, errors.New("--learn needs gnntrain, which is neither in the directory of this program nor in PATH"), "build it with `make trainer`")
 	}
 	return path, nil
 }

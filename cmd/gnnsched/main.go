@@ -1,6 +1,5 @@
-// Command gnnsched is the command line of the project. Under the names rungnn, rundqn,
-// runacgnn, runacdqn, runsim, cleancluster and ktop (links to this binary) it is that
-// subcommand alone.
+// Command gnnsched is the scheduler with its tools, each as a subcommand. Called through a link
+// named rungnn, rundqn, runacgnn, runacdqn, runsim, cleancluster or ktop, it runs that subcommand.
 package main
 
 import (
@@ -10,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 
 	ucli "github.com/urfave/cli/v2"
 
@@ -25,12 +23,13 @@ func main() {
 	os.Exit(cli.Run(app(filepath.Base(os.Args[0])), os.Args))
 }
 
-// commands lists every subcommand, in the order in which help shows them.
+// commands lists the subcommands in the order of the help.
 func commands() []*ucli.Command {
-	return slices.Concat(runCommands(), []*ucli.Command{ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), demoCommand(), healthcheckCommand()})
+	return append(runCommands(),
+		ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), demoCommand(), healthcheckCommand())
 }
 
-// app returns the command line for the name that the binary was called by.
+// app returns the command line for the name under which the program was called.
 func app(name string) *ucli.App {
 	for _, c := range commands() {
 		if c.Name == name {

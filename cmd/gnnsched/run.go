@@ -20,29 +20,28 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// runCommands are rungnn, rundqn, runacgnn and runacdqn: the same scheduler with another
-// network.
+// runCommands returns rungnn, rundqn, runacgnn and runacdqn: one scheduler with four networks.
 func runCommands() []*ucli.Command {
 	about := map[string]string{
-		"gnn": "graph network, deep Q-learning", "dqn": "no messages, deep Q-learning",
-		"acgnn": "graph network, actor-critic", "acdqn": "no messages, actor-critic",
+		"gnn": "message passing, deep Q-learning", "dqn": "no message passing, deep Q-learning",
+		"acgnn": "message passing, actor-critic", "acdqn": "no message passing, actor-critic",
 	}
 	var out []*ucli.Command
 	for _, v := range server.Variants {
 		out = append(out, &ucli.Command{
 			Name:  "run" + v,
 			Usage: "run kube-scheduler with learned scores (" + about[v] + ")",
-			Description: "Pods choose it with `schedulerName: " + v + "`. Filters, preemption, queues and binding are upstream's.\n" +
-				"Where the network cannot decide (no checkpoint, deadline, panic, NaN), upstream's scores do.\n" +
-				"A heuristic may decide in the network's place:\n" + heuristicHelp() + "\n" +
+			Description: "Pods use it with `schedulerName: " + v + "`. Filters, preemption, queues and binding are upstream's.\n" +
+				"If the network fails (no checkpoint, deadline, panic, NaN), upstream's scores decide.\n" +
+				"With --policy, a heuristic decides instead of the network:\n" + heuristicHelp() + "\n" +
 				"Examples:\n" +
 				"   run" + v + "                                           # on the simulated cluster\n" +
-				"   run" + v + " --kubeconfig ~/.kube/config --context dev # on another one\n" +
+				"   run" + v + " --kubeconfig ~/.kube/config --context dev # on another cluster\n" +
 				"   run" + v + " --profiles gnn,acgnn,default-scheduler    # several schedulers in one process\n" +
 				"   run" + v + " --policy best-fit                         # a heuristic, under its own name\n" +
 				learnExamples(v) +
-				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add upstream scores\n" +
-				"   run" + v + " --print-config                            # the KubeSchedulerConfiguration, to edit",
+				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add scores of upstream plugins\n" +
+				"   run" + v + " --print-config                            # print the KubeSchedulerConfiguration, to edit it",
 			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
 			Action: func(c *ucli.Context) error { return runScheduler(c, v) },
 		})
@@ -50,6 +49,7 @@ func runCommands() []*ucli.Command {
 	return out
 }
 
+// heuristicHelp lists the heuristics with a line about each.
 func heuristicHelp() string {
 	var b strings.Builder
 	for _, h := range heuristic.List() {
@@ -60,19 +60,19 @@ func heuristicHelp() string {
 
 func runFlags(variant string) []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.StringFlag{Name: "scheduler-name", Usage: "`NAME` that pods choose this scheduler by; default: " + variant + ", or the policy's name"},
-		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides in the network's place: " + strings.Join(heuristic.Names(), ", ")},
-		&ucli.StringSliceFlag{Name: "profiles", Usage: "serve these `NAMES` at once, each under its own name: " + strings.Join(server.ProfileNames(), ", ")},
-		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: the one that the program carries. A changed file is loaded at once"},
-		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` of the openb format, by which policies for GPUs know what pods usually ask for; default: what came so far"},
-		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond, Usage: "`TIME` for one pass of the network before upstream's scores decide"},
-		&ucli.StringSliceFlag{Name: "blend", Usage: "add upstream score plugins as `NAME=WEIGHT` (the network or the policy has weight 1)"},
-		&ucli.IntFlag{Name: "percentage-of-nodes-to-score", Usage: "`PERCENT` of the nodes to look for feasible ones among; 0 is upstream's adaptive share"},
-		&ucli.Float64Flag{Name: "kube-api-qps", Value: 5000, Usage: "`REQUESTS` a second to the API server"},
-		&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1", Usage: "`ADDRESS` for metrics and health checks"},
+		&ucli.StringFlag{Name: "scheduler-name", Usage: "`NAME` that pods give as schedulerName; default: " + variant + ", or the policy's name"},
+		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides instead of the network: " + strings.Join(heuristic.Names(), ", ")},
+		&ucli.StringSliceFlag{Name: "profiles", Usage: "run these `PROFILES` in one process, each under its own name: " + strings.Join(server.ProfileNames(), ", ")},
+		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: those built into the program. A file that changes is loaded again"},
+		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` in openb format with the typical pods, which policies for GPUs need; default: the pods seen so far"},
+		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond, Usage: "`TIME` that one pass of the network may take; after it, upstream's scores decide"},
+		&ucli.StringSliceFlag{Name: "blend", Usage: "add the scores of upstream plugins, as `NAME=WEIGHT`; the network or policy has weight 1"},
+		&ucli.IntFlag{Name: "percentage-of-nodes-to-score", Usage: "search this `PERCENT` of the nodes for feasible ones; 0 adapts it to the cluster, as upstream does"},
+		&ucli.Float64Flag{Name: "kube-api-qps", Value: 5000, Usage: "`REQUESTS` per second to the API server at most"},
+		&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1", Usage: "`ADDRESS` to serve metrics and health checks on"},
 		&ucli.IntFlag{Name: "port", Value: 10259, Usage: "`PORT` for metrics and health checks (HTTPS); 0 for none"},
-		&ucli.BoolFlag{Name: "leader-elect", Usage: "take turns with other replicas"},
-		&ucli.StringFlag{Name: "config", Usage: "KubeSchedulerConfiguration `FILE` instead of the flags above"},
+		&ucli.BoolFlag{Name: "leader-elect", Usage: "schedule only while holding the lease, so that several replicas can run"},
+		&ucli.StringFlag{Name: "config", Usage: "KubeSchedulerConfiguration `FILE` to use instead of the flags above"},
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the KubeSchedulerConfiguration and exit"},
 	}
 }
@@ -250,6 +250,7 @@ func profile(c *ucli.Context, variant string) (server.Profile, error) {
 	return p, nil
 }
 
+// parseBlend parses NAME=WEIGHT.
 func parseBlend(items []string) (map[string]int32, error) {
 	out := map[string]int32{}
 	for _, item := range items {

@@ -18,27 +18,28 @@ import (
 	"gnnsched/workload/trace"
 )
 
-const runsimDescription = `Random Deployments are created until the requests of all pods reach --cpu-load, --mem-load or
---pod-load of what the schedulable nodes offer, whichever comes first. Then everything is
-deleted and the cluster is filled again, --cluster-resets times in all. The pods of the last
-fill stay, for you to look at; cleancluster removes them.
+const runsimDescription = `runsim creates random Deployments until the requests of all pods reach --cpu-load, --mem-load or
+--pod-load of what the schedulable nodes offer, whichever comes first. Then it deletes them and
+fills the cluster again, --cluster-resets times in all. The pods of the last fill stay;
+cleancluster removes them.
 
-The same --seed on the same cluster gives the same arrivals, for whatever scheduler. What was
-deployed is written to a CSV, which --replay deploys again; AAML's files replay too.
+The same --seed on the same cluster gives the same arrivals for every scheduler. runsim writes
+what it deployed to a CSV; --replay deploys such a file again, or one of AAML's.
 
---trace deploys the pods of a trace instead, an openb pod list or a CSV of arrivals: at their
-times, which --speed compresses, and each for its lifetime; or with --inflate by the protocol
-that openb's results were published by: shuffled by the seed, others drawn from them behind,
-until they have asked for that many times the cluster's GPUs, and nobody leaves.
+--trace deploys the pods of a trace instead: an openb pod list, or a CSV of arrivals. Pods come
+at the trace's times, which --speed compresses, and leave at the end of their lifetimes. With
+--inflate, they come as in the published experiments with openb: in random order by the seed,
+then more drawn from the list, until they have requested that many times the cluster's GPUs;
+none of them leaves.
 
 Examples:
    runsim                                              # fill to 20%, reset, fill again, for the gnn scheduler
    runsim --scheduler-name default-scheduler           # the same arrivals for another scheduler
-   runsim --cpu-load 0.5 --mem-load 1 --pod-load 1     # until half of the CPU is asked for
-   runsim --seed 7 --shapes shapes.yaml                # other arrivals, of your own pod shapes
-   runsim --dry-run > plan.csv                         # what would be deployed
+   runsim --cpu-load 0.5 --mem-load 1 --pod-load 1     # until half of the CPU is requested
+   runsim --seed 7 --shapes shapes.yaml                # other arrivals, from your own pod shapes
+   runsim --dry-run > plan.csv                         # print what would be deployed
    runsim --replay plan.csv                            # deploy it
-   runsim --cluster-resets 1 --cleanup                 # fill once and leave nothing
+   runsim --cluster-resets 1 --cleanup                 # fill once, then remove everything
    runsim --trace openb_pod_list_default.csv --speed 36000 --limit 500
    runsim --trace openb_pod_list_default.csv --inflate 1.3 --seed 42`
 
@@ -54,26 +55,26 @@ func runsimCommand() *ucli.Command {
 
 func runsimFlags() []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.Float64Flag{Name: "cpu-load", Value: 0.20, Usage: "`FRACTION` of the nodes' CPU at which a fill ends"},
-		&ucli.Float64Flag{Name: "mem-load", Value: 0.20, Usage: "`FRACTION` of the nodes' memory at which a fill ends"},
-		&ucli.Float64Flag{Name: "pod-load", Value: 0.20, Usage: "`FRACTION` of the nodes' pod slots at which a fill ends"},
-		&ucli.IntFlag{Name: "cluster-resets", Value: 2, Usage: "`TIMES` to fill the cluster; between two fills everything deployed is deleted"},
-		&ucli.StringFlag{Name: "scheduler-name", Value: "gnn", Usage: "`NAME` of the scheduler that the pods ask for"},
-		&ucli.StringFlag{Name: "shapes", Usage: "YAML `FILE` with the pod shapes to draw from; default: five built-in ones"},
-		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`NUMBER` that decides the arrivals"},
-		&ucli.IntFlag{Name: "replicas-min", Value: 5, Usage: "fewest `PODS` of a Deployment"},
-		&ucli.IntFlag{Name: "replicas-max", Value: 15, Usage: "most `PODS` of a Deployment"},
-		&ucli.StringFlag{Name: "replay", Usage: "deploy what a CSV `FILE` says instead; - is stdin"},
+		&ucli.Float64Flag{Name: "cpu-load", Value: 0.20, Usage: "end a fill at this `FRACTION` of the nodes' CPU"},
+		&ucli.Float64Flag{Name: "mem-load", Value: 0.20, Usage: "end a fill at this `FRACTION` of the nodes' memory"},
+		&ucli.Float64Flag{Name: "pod-load", Value: 0.20, Usage: "end a fill at this `FRACTION` of the nodes' pod slots"},
+		&ucli.IntFlag{Name: "cluster-resets", Value: 2, Usage: "`NUMBER` of fills; between two fills, everything deployed is deleted"},
+		&ucli.StringFlag{Name: "scheduler-name", Value: "gnn", Usage: "schedulerName of the pods, a `NAME`"},
+		&ucli.StringFlag{Name: "shapes", Usage: "YAML `FILE` with the pod shapes to draw from; default: five built-in shapes"},
+		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the random arrivals"},
+		&ucli.IntFlag{Name: "replicas-min", Value: 5, Usage: "smallest `NUMBER` of pods of a Deployment"},
+		&ucli.IntFlag{Name: "replicas-max", Value: 15, Usage: "largest `NUMBER` of pods of a Deployment"},
+		&ucli.StringFlag{Name: "replay", Usage: "deploy the plan in a CSV `FILE` instead; - is stdin"},
 		&ucli.StringFlag{Name: "trace", Usage: "deploy the pods of a trace `FILE` instead; - is stdin"},
 		&ucli.StringFlag{Name: "format", Value: trace.Auto.Name(), Usage: "`FORMAT` of the trace: " + formatNames()},
-		&ucli.Float64Flag{Name: "speed", Value: 3600, Usage: "`SECONDS` of the trace that pass in one"},
-		&ucli.IntFlag{Name: "limit", Usage: "only the first `PODS` of the trace; 0 for all"},
-		&ucli.Float64Flag{Name: "inflate", Usage: "no times: pods of an openb list in random order, and more of them, until `TIMES` the GPUs are asked for; 1.3 as published"},
-		&ucli.DurationFlag{Name: "interval", Value: 100 * time.Millisecond, Usage: "`TIME` between two Deployments; of a trace none unless it is set"},
-		&ucli.DurationFlag{Name: "settle", Value: driver.DefaultSettle, Usage: "give up on pending pods after a `TIME` in which none was bound"},
-		&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: driver.DefaultNamespace, Usage: "`NAMESPACE` to deploy to; made if it is missing"},
-		&ucli.StringFlag{Name: "run", Usage: "`ID` of the run, a label of all it makes; default: time and chance"},
-		&ucli.StringFlag{Name: "image", Value: driver.DefaultImage, Usage: "container `IMAGE`, which only real nodes pull"},
+		&ucli.Float64Flag{Name: "speed", Value: 3600, Usage: "`SECONDS` of the trace that pass in one second"},
+		&ucli.IntFlag{Name: "limit", Usage: "deploy this `NUMBER` of pods of the trace at most; 0 for all"},
+		&ucli.Float64Flag{Name: "inflate", Usage: "ignore the times of an openb pod list: deploy its pods in random order, and more drawn from it, until they request `FACTOR` times the GPUs; the published experiments use 1.3"},
+		&ucli.DurationFlag{Name: "interval", Value: 100 * time.Millisecond, Usage: "`TIME` between two Deployments; with --trace, none by default"},
+		&ucli.DurationFlag{Name: "settle", Value: driver.DefaultSettle, Usage: "stop waiting for pending pods if none was bound for this `TIME`"},
+		&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: driver.DefaultNamespace, Usage: "`NAMESPACE` to deploy to; created if it is missing"},
+		&ucli.StringFlag{Name: "run", Usage: "`ID` of the run, a label of everything it creates; default: the time and random digits"},
+		&ucli.StringFlag{Name: "image", Value: driver.DefaultImage, Usage: "container `IMAGE`; only real nodes pull it"},
 		&ucli.StringFlag{Name: "csv", Usage: "write what was deployed to `FILE`; default: runsim-<run>.csv in the log directory; empty for none"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "print the summary as `FORMAT`: table or json"},
 		&ucli.BoolFlag{Name: "cleanup", Usage: "delete everything after the last fill too"},

@@ -18,23 +18,23 @@ import (
 	"gnnsched/workload/trace"
 )
 
-// simulation is one runsim from the first Deployment to the summary.
+// simulation is one call of runsim: it deploys, writes the summary, and cleans up.
 type simulation struct {
 	config   driver.Config
-	seed     *uint64 // of a random plan
-	csv      string  // file for what was deployed; empty for none
+	seed     *uint64 // of the plan; nil if no random numbers decide it
+	csv      string  // file for the deployed workload; empty for none
 	format   string  // of the summary
-	cleanup  bool    // leave nothing
+	cleanup  bool    // remove everything at the end
 	terminal bool    // draw progress in place
 	out, err io.Writer
 	log      zerolog.Logger
 }
 
-// cleanupWithin bounds the removal after a run, which goes on after Ctrl-C.
+// cleanupWithin is the time limit of the removal at the end, which Ctrl-C does not stop.
 const cleanupWithin = 5 * time.Minute
 
-// run applies the plan, writes CSV and summary of what was done, however it ends, and cleans
-// up where that was asked for.
+// run applies the plan and writes the CSV and the summary, also if the plan fails halfway. It then
+// cleans up if that was asked for.
 func (s *simulation) run(ctx context.Context) (err error) {
 	if err := s.config.Validate(); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (s *simulation) run(ctx context.Context) (err error) {
 	return errors.Join(err, s.after(ctx, sum))
 }
 
-// openCSV makes the file and has every step recorded in it.
+// openCSV creates the CSV and has the driver record every step in it.
 func (s *simulation) openCSV() (*os.File, error) {
 	path := s.csv
 	if path == "" {
@@ -86,15 +86,15 @@ func (s *simulation) openCSV() (*os.File, error) {
 	return f, nil
 }
 
-// after removes what the run made, or says how to.
+// after removes everything that the run created, or says how to.
 func (s *simulation) after(ctx context.Context, sum driver.Summary) error {
 	if !s.cleanup {
 		if len(sum.Fills) > 0 {
-			s.log.Info().Msg("what the last fill deployed stays; `cleancluster --run " + sum.RunID + "` removes it")
+			s.log.Info().Msg("the pods of the last fill stay; `cleancluster --run " + sum.RunID + "` removes it")
 		}
 		return nil
 	}
-	// A run that is to leave nothing leaves nothing after Ctrl-C too; a second one ends us.
+	// Clean up after Ctrl-C too. A second Ctrl-C ends the program.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupWithin)
 	defer cancel()
 	view := progress.New(s.err, s.terminal, s.log)

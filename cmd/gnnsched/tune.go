@@ -24,33 +24,33 @@ func tuneCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:  "tune",
 		Usage: "fit the linear policy's weights to a scenario by the cross-entropy method",
-		Description: "Every generation plays weights drawn around the last ones on the same episodes, relative to the default\n" +
-			"scoring, and keeps the best. The features are " + strings.Join(linear.Features, ", ") + ".\n" +
-			"It starts from nothing unless told otherwise, so that the flags alone decide what comes out, and writes into\n" +
-			"the file the command that repeats it and how the weights do on other seeds. Ctrl-C stops early and writes\n" +
-			"the weights so far. With --method tabular-q, a tabular Q agent learns instead.\n\n" +
+		Description: "Each generation draws weights around those of the last one, tries them on the same episodes, and keeps the\n" +
+			"best ones, compared with the default scoring. The features are " + strings.Join(linear.Features, ", ") + ".\n" +
+			"By default all weights start at zero, so that the flags decide the result. The file holds the weights, the\n" +
+			"command that repeats the run, and the results on other seeds. Ctrl-C stops early and writes the weights so\n" +
+			"far. With --method tabular-q, a tabular Q agent learns instead.\n\n" +
 			"Examples:\n" +
 			"   gnnsched tune                                       # minutes; writes linear.json\n" +
 			"   gnnsched tune --scenario my.yaml --out my.json\n" +
-			"   gnnsched tune --from linear --scenario my.yaml      # from weights that the program carries\n" +
-			"   gnnsched eval --checkpoint my=my.json               # how good is it?\n" +
-			"   gnntrain --teacher my.json                          # and imitate it\n" +
+			"   gnnsched tune --from linear --scenario my.yaml      # start from weights built into the program\n" +
+			"   gnnsched eval --checkpoint my=my.json               # judge the weights\n" +
+			"   gnntrain --teacher my.json                          # train a network to imitate them\n" +
 			"   gnnsched tune --method tabular-q --out q.json       # seconds",
 		Flags: []ucli.Flag{
-			&ucli.StringFlag{Name: "method", Value: linearMethod, Usage: "`METHOD`: " + linearMethod + " (the cross-entropy method), or " + tabularMethod + " (the tabular Q agent, the historical baseline)"},
+			&ucli.StringFlag{Name: "method", Value: linearMethod, Usage: "`METHOD`: " + linearMethod + " (the cross-entropy method), or " + tabularMethod + " (a tabular Q agent, the historical baseline)"},
 			&ucli.StringFlag{Name: "scenario", Value: "family", Usage: "`NAME` or YAML file of the workloads to tune on"},
 			&ucli.StringFlag{Name: "out", Value: "linear.json", Usage: "`FILE` to write"},
-			&ucli.StringFlag{Name: "from", Value: tuning.FromZero, Usage: "the weights to start from: " + tuning.FromZero + ", a `NAME` that the program carries (" + strings.Join(linear.TunedNames(), ", ") + "), or a FILE in .json"},
-			&ucli.StringFlag{Name: "features", Usage: "`NAMES` of the features whose weights are tuned, the others' staying as they were; default: all"},
+			&ucli.StringFlag{Name: "from", Value: tuning.FromZero, Usage: "`WEIGHTS` to start from: " + tuning.FromZero + ", a name built into the program (" + strings.Join(linear.TunedNames(), ", ") + "), or a .json file"},
+			&ucli.StringFlag{Name: "features", Usage: "`NAMES` of the features whose weights are tuned; the other weights do not change; default: all"},
 			&ucli.StringFlag{Name: "name", Value: "linear", Usage: "`NAME` of the policy in tables"},
-			&ucli.IntFlag{Name: "generations", Value: 30, Usage: "to go through"},
-			&ucli.IntFlag{Name: "population", Value: 32, Usage: "weights tried a generation; a quarter of them is kept"},
-			&ucli.IntFlag{Name: "episodes", Value: 24, Usage: "that each is tried on"},
-			&ucli.Float64Flag{Name: "spread", Value: 0.5, Usage: "standard deviation of each weight at the start; from zero it is of no consequence, since a larger one only scales the weights"},
-			&ucli.Float64Flag{Name: "wait-weight", Value: 40, Usage: "what one percentage point more of pods that must wait weighs against one percent of the objective"},
-			&ucli.IntFlag{Name: "steps", Value: tabular.DefaultConfig().Steps, Usage: "placements that the tabular Q agent learns from"},
-			&ucli.IntFlag{Name: "held-out", Value: 20, Usage: "`NUMBER` of episodes, of the seeds that gnnsched eval starts with, on which the weights are judged in the end; 0 for none"},
-			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "of what is drawn"},
+			&ucli.IntFlag{Name: "generations", Value: 30, Usage: "`NUMBER` of generations"},
+			&ucli.IntFlag{Name: "population", Value: 32, Usage: "`NUMBER` of weight vectors in a generation; the best quarter is kept"},
+			&ucli.IntFlag{Name: "episodes", Value: 24, Usage: "`NUMBER` of episodes on which each vector is tried"},
+			&ucli.Float64Flag{Name: "spread", Value: 0.5, Usage: "standard `DEVIATION` of each weight at the start; if all start at zero it makes no difference, since scores only scale with it"},
+			&ucli.Float64Flag{Name: "wait-weight", Value: 40, Usage: "`PENALTY` of one percentage point more pods that wait, in percent of the objective"},
+			&ucli.IntFlag{Name: "steps", Value: tabular.DefaultConfig().Steps, Usage: "`NUMBER` of placements from which the tabular Q agent learns"},
+			&ucli.IntFlag{Name: "held-out", Value: 20, Usage: "judge the result on this `NUMBER` of episodes, which have gnnsched eval's first seeds; 0 for none"},
+			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of all random numbers"},
 		},
 		Action: runTune,
 	}
@@ -77,7 +77,7 @@ func runTune(c *ucli.Context) error {
 	}
 }
 
-// tuneTabular lets a tabular Q agent learn, from seeds that neither evaluation nor the trainer
+// tuneTabular trains a tabular Q agent. It uses seeds that neither the evaluation nor the trainer
 // of networks uses.
 func tuneTabular(c *ucli.Context, s eval.Scenario) error {
 	cfg := tabular.DefaultConfig()

@@ -17,7 +17,7 @@ import (
 	"gnnsched/scheduler/policy/linear"
 )
 
-// linearFlags are those that decide which weights come out.
+// linearFlags are the flags that decide the resulting weights.
 var linearFlags = []string{"scenario", "from", "features", "name", "generations", "population", "episodes", "spread", "wait-weight", "held-out", "seed"}
 
 func tuneLinear(c *ucli.Context, s eval.Scenario) error {
@@ -26,22 +26,22 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 		return err
 	}
 	fmt.Fprintf(c.App.ErrWriter, "tuning on %s: %d generations of %d weights on %d episodes\n", s.Name, l.CEM.Generations, l.CEM.Population, l.Episodes)
-	told := linear.Tuning{Command: tuneCommandLine(c), Version: version, Scenario: s.Name, Seed: l.CEM.Seed}
+	record := linear.Tuning{Command: tuneCommandLine(c), Version: version, Scenario: s.Name, Seed: l.CEM.Seed}
 	p, err := l.Tune(c.Context, c.String("name"), func(g tuning.Generation) {
-		told.Generations = g.Number
+		record.Generations = g.Number
 		fmt.Fprintf(c.App.ErrWriter, "generation %d of %d: best %.4f of the default scoring's, elite %.4f\n", g.Number, l.CEM.Generations, g.Best, g.Elite)
 	})
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	p.Tuning = &told
+	p.Tuning = &record
 	if n := c.Int("held-out"); err == nil && n > 0 {
-		told.HeldOut, err = heldOut(c, s, p, n)
+		record.HeldOut, err = heldOut(c, s, p, n)
 	}
 	return errors.Join(err, tuning.Save(c.String("out"), p))
 }
 
-// tuneCommandLine is the command that repeats this one, whatever the defaults may become.
+// tuneCommandLine returns the command that repeats this run, even after defaults have changed.
 func tuneCommandLine(c *ucli.Context) string {
 	line := "gnnsched tune"
 	for _, name := range linearFlags {
@@ -52,7 +52,7 @@ func tuneCommandLine(c *ucli.Context) string {
 	return line
 }
 
-// quoted is a word of a shell's command line.
+// quoted quotes a word for a shell, if necessary.
 func quoted(word string) string {
 	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.,/") == "" {
 		return word
@@ -60,6 +60,7 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
+// tuner reads the flags.
 func tuner(c *ucli.Context, s eval.Scenario) (*tuning.Linear, error) {
 	from, err := tuning.StartWeights(c.String("from"))
 	if err != nil {
@@ -81,7 +82,7 @@ func tuner(c *ucli.Context, s eval.Scenario) (*tuning.Linear, error) {
 	return l, cli.Writable(c.String("out"))
 }
 
-// heldOut judges a policy beside the default scoring on workloads that tuning did not see.
+// heldOut compares a policy with the default scoring on workloads that tuning did not use.
 func heldOut(c *ucli.Context, s eval.Scenario, p *linear.Policy, episodes int) (*linear.HeldOut, error) {
 	fmt.Fprintf(c.App.ErrWriter, "judging on %d other episodes\n", episodes)
 	base, err := contender.Named(contender.Kubernetes)
