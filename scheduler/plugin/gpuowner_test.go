@@ -251,7 +251,7 @@ func TestWhatWakesRefusedPods(t *testing.T) {
 		p.Annotations[key] = value
 		return p
 	}
-	events, err := (&GPUShares{}).EventsToRegister(t.Context())
+	events, err := (&gpuShares{}).EventsToRegister(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,14 +21,14 @@ import (
 // GPUSharesName is the plugin's name in KubeSchedulerConfiguration.
 const GPUSharesName = "GPUShares"
 
-// GPUShares accounts for GPU devices, which nodes and pods name as package kube describes. It
+// gpuShares accounts for GPU devices, which nodes and pods name as package kube describes. It
 // filters nodes by devices and GPU models, which upstream's filters do not know. It chooses a pod's
 // devices when a node is reserved, and writes them on the pod in the same request that binds it: no
 // pod ever has a node without its devices, or devices without a node.
 //
 // In a profile with LearnedScore the profile's policy chooses the devices, otherwise
 // cluster.Node.ChooseDevices does. GPUShares ignores pods that request no GPU.
-type GPUShares struct {
+type gpuShares struct {
 	handle   fwk.Handle
 	reserved *reservations
 
@@ -43,21 +43,21 @@ type book struct {
 }
 
 var (
-	_ fwk.PreFilterPlugin   = &GPUShares{}
-	_ fwk.FilterPlugin      = &GPUShares{}
-	_ fwk.ReservePlugin     = &GPUShares{}
-	_ fwk.BindPlugin        = &GPUShares{}
-	_ fwk.EnqueueExtensions = &GPUShares{}
-	_ fwk.SignPlugin        = &GPUShares{}
+	_ fwk.PreFilterPlugin   = &gpuShares{}
+	_ fwk.FilterPlugin      = &gpuShares{}
+	_ fwk.ReservePlugin     = &gpuShares{}
+	_ fwk.BindPlugin        = &gpuShares{}
+	_ fwk.EnqueueExtensions = &gpuShares{}
+	_ fwk.SignPlugin        = &gpuShares{}
 )
 
 // newGPUShares makes the plugin for one profile; kube-scheduler calls it. It has no arguments.
 func newGPUShares(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	return &GPUShares{handle: h, reserved: reservationsOf(ctx, h.SnapshotSharedLister()), books: map[string]book{}}, nil
+	return &gpuShares{handle: h, reserved: reservationsOf(ctx, h.SnapshotSharedLister()), books: map[string]book{}}, nil
 }
 
 // Name implements fwk.Plugin.
-func (g *GPUShares) Name() string { return GPUSharesName }
+func (g *gpuShares) Name() string { return GPUSharesName }
 
 const (
 	askKey     = fwk.StateKey("gnnsched/" + GPUSharesName)
@@ -81,7 +81,7 @@ type chosen cluster.DeviceSet
 func (c chosen) Clone() fwk.StateData { return c }
 
 // PreFilter implements fwk.PreFilterPlugin.
-func (g *GPUShares) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (g *gpuShares) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	g.reserved.sweep(g.handle.SnapshotSharedLister().NodeInfos())
 	r, err := requestOf(pod)
 	if err != nil {
@@ -110,10 +110,10 @@ func requestOf(pod *v1.Pod) (kube.GPURequest, error) {
 
 // PreFilterExtensions implements fwk.PreFilterPlugin. There are none: Filter keeps no state between
 // nodes.
-func (g *GPUShares) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+func (g *gpuShares) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter implements fwk.FilterPlugin.
-func (g *GPUShares) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, info fwk.NodeInfo) *fwk.Status {
+func (g *gpuShares) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, info fwk.NodeInfo) *fwk.Status {
 	a := asked(state)
 	if a == nil {
 		return nil
@@ -139,7 +139,7 @@ func asked(state fwk.CycleState) *ask {
 
 // devicesOf returns a node with its devices and the pods that use them or have them reserved, except
 // the given pod. The caller must not change it.
-func (g *GPUShares) devicesOf(info fwk.NodeInfo, except types.UID) *cluster.Node {
+func (g *gpuShares) devicesOf(info fwk.NodeInfo, except types.UID) *cluster.Node {
 	state := stateOf(info)
 	if except != "" && state.topped(except) { // a pod of a group, whose devices are not chosen yet
 		return with(convertDevices(info, except), g.reserved.missing(info, except))
@@ -177,7 +177,7 @@ func convertDevices(info fwk.NodeInfo, except types.UID) *cluster.Node {
 // Reserve implements fwk.ReservePlugin: it chooses the devices and writes them on the scheduler's own
 // copy of the pod, which the scheduler counts on the node and nobody else holds yet. Until the
 // snapshot shows that copy, the reservations do.
-func (g *GPUShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
+func (g *gpuShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	a := asked(state)
 	if a == nil || a.pod.Requests.TotalGPUMilli() == 0 {
 		return nil
@@ -211,7 +211,7 @@ func (g *GPUShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 }
 
 // choose returns the devices that the profile's policy chooses, if there is one and its choice fits.
-func (g *GPUShares) choose(state fwk.CycleState, a *ask, uid types.UID, n *cluster.Node) cluster.DeviceSet {
+func (g *gpuShares) choose(state fwk.CycleState, a *ask, uid types.UID, n *cluster.Node) cluster.DeviceSet {
 	if p, has := deciders.Load(g.handle); has {
 		_, err := state.Read(stateKey)
 		if on := p.(*learnedScore).devices(&a.all, uid, n.Name, err == nil); n.FitsOn(a.pod.Requests, on) {
@@ -223,13 +223,13 @@ func (g *GPUShares) choose(state fwk.CycleState, a *ask, uid types.UID, n *clust
 
 // Unreserve implements fwk.ReservePlugin. kube-scheduler calls it when anything after Reserve fails
 // or the pod is deleted before it is bound, and drops its copy of the pod.
-func (g *GPUShares) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
+func (g *gpuShares) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
 	g.reserved.drop(pod.UID)
 }
 
 // Bind implements fwk.BindPlugin: upstream's binding with the devices as an annotation, which
 // the API server copies to the pod.
-func (g *GPUShares) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
+func (g *gpuShares) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	data, err := state.Read(devicesKey)
 	if err != nil {
 		return fwk.NewStatus(fwk.Skip)
@@ -252,7 +252,7 @@ func (g *GPUShares) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 }
 
 // EventsToRegister implements fwk.EnqueueExtensions: the events after which a refused pod may fit.
-func (g *GPUShares) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+func (g *gpuShares) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.Update}, QueueingHintFn: afterPod},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel}},
@@ -292,7 +292,7 @@ func hint(worth bool) fwk.QueueingHint {
 
 // SignPod implements fwk.SignPlugin, so that upstream can batch pods without GPUs. Pods with GPUs
 // cannot be batched: each leaves other devices for the next.
-func (g *GPUShares) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+func (g *gpuShares) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if r, err := requestOf(pod); err != nil || !r.None() {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with GPUs are not batched")
 	}

@@ -274,7 +274,7 @@ func TestReserveOfADeviceThatIsTaken(t *testing.T) {
 }
 
 func TestGPUSharesSigns(t *testing.T) {
-	g := &GPUShares{}
+	g := &gpuShares{}
 	if _, s := g.SignPod(context.Background(), gpuPod("cpu", cluster.Resources{})); !s.IsSuccess() {
 		t.Errorf("a pod without GPUs is not batched: %v", s)
 	}

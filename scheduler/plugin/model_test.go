@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/component-base/metrics/testutil"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 )
 
@@ -138,4 +140,27 @@ func TestWatchOfAShippedCheckpointEnds(t *testing.T) {
 	registerMetrics()
 	m := openModel(context.Background(), Args{Variant: "gnn"}, "shipped", new(activeDecider))
 	m.watch(context.Background(), time.Millisecond)
+}
+
+// A file may change from one kind of network to the other and back; the decider changes with it.
+func TestModelChangesTheKindOfNetwork(t *testing.T) {
+	registerMetrics()
+	file := filepath.Join(t.TempDir(), "net.safetensors")
+	m := openModel(context.Background(), Args{Checkpoint: file, Deadline: duration(time.Minute)}, "kinds", new(activeDecider))
+	for i, want := range []string{"*plugin.networkDecider", "*plugin.gpuNetworkDecider", "*plugin.networkDecider"} {
+		written := untrained(t, uint64(i), nil)
+		if i == 1 {
+			written = untrainedOf(t, gpuArchitecture, 1, nil)
+		}
+		c, err := checkpoint.Load(written)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rename(t, written, file)
+		m.reload(context.Background())
+		d := m.active.load()
+		if got := fmt.Sprintf("%T", d); got != want || d.fingerprint() != c.Fingerprint() || d.policyName() != "kinds" {
+			t.Errorf("file %d: %s of %x, want %s of %x", i, got, d.fingerprint(), want, c.Fingerprint())
+		}
+	}
 }

@@ -10,15 +10,15 @@ import (
 	"gnnsched/internal/kubeconfig"
 )
 
-// Configuration is what kube-scheduler is to read: a [Config], or a person's [File].
+// Configuration is a kube-scheduler's configuration: a [Config] or a user's [File].
 type Configuration interface {
-	// SchedulerNames lists the names by which pods choose the schedulers.
+	// SchedulerNames returns the scheduler names of the profiles, in order.
 	SchedulerNames() []string
-	// YAMLFor returns the KubeSchedulerConfiguration, with that path of a kubeconfig.
+	// YAMLFor renders the KubeSchedulerConfiguration with the path of another kubeconfig.
 	YAMLFor(kubeconfig string) ([]byte, error)
 }
 
-// SchedulerNames lists the names by which pods choose the schedulers.
+// SchedulerNames implements Configuration.
 func (c Config) SchedulerNames() []string {
 	var names []string
 	for _, p := range c.Profiles {
@@ -27,14 +27,14 @@ func (c Config) SchedulerNames() []string {
 	return names
 }
 
-// YAMLFor returns YAML, with that path of a kubeconfig.
+// YAMLFor implements Configuration.
 func (c Config) YAMLFor(kubeconfig string) ([]byte, error) {
 	c.Kubeconfig = kubeconfig
 	return c.YAML()
 }
 
-// WithoutWeights lists the scheduler names of the profiles whose network has no weights: no
-// checkpoint is given and none is shipped. Upstream's scores decide in their place.
+// WithoutWeights returns the scheduler names of the profiles whose network has no weights, because no
+// checkpoint is given and none is shipped. Upstream's scoring decides for them.
 func (c Config) WithoutWeights() []string {
 	var names []string
 	for _, p := range c.Profiles {
@@ -45,9 +45,9 @@ func (c Config) WithoutWeights() []string {
 	return names
 }
 
-// WriteTemporary writes a configuration, and a kubeconfig for the target alone, to temporary
-// files, and returns the path of the configuration. The caller must call remove: the files hold
-// credentials. kube-scheduler reads them only when it starts.
+// WriteTemporary writes the configuration and a kubeconfig for the target to temporary files and
+// returns the path of the configuration. kube-scheduler reads them only when it starts. The caller must
+// call remove, because the files contain credentials.
 func WriteTemporary(c Configuration, target kubeconfig.Target) (path string, remove func(), err error) {
 	config, removeKubeconfig, err := target.File()
 	if err != nil {

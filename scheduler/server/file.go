@@ -74,7 +74,7 @@ func has(list []schedulerconfig.Plugin, name string) bool {
 // Kubeconfig returns the path in the configuration; empty for none.
 func (f *File) Kubeconfig() string { return f.content.ClientConnection.Kubeconfig }
 
-// SchedulerNames returns the scheduler names of the profiles, in order.
+// SchedulerNames implements Configuration. A profile without a name is the default scheduler.
 func (f *File) SchedulerNames() []string {
 	var names []string
 	for _, p := range f.content.Profiles {
@@ -87,7 +87,7 @@ func (f *File) SchedulerNames() []string {
 	return names
 }
 
-// YAMLFor renders the configuration with another kubeconfig.
+// YAMLFor implements Configuration.
 func (f *File) YAMLFor(kubeconfig string) ([]byte, error) {
 	k := f.content
 	k.ClientConnection.Kubeconfig = kubeconfig
