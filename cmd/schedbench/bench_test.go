@@ -12,13 +12,12 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// Everything runs once, small: what the benchmark measures works, and each result is on a
-// line that ends in its ratio.
+// A small run measures everything once and prints a line for each result that ends in its ratio.
 func TestSmall(t *testing.T) {
 	a := app()
 	var out, progress bytes.Buffer
 	a.Writer, a.ErrWriter = &out, &progress
-	code := cli.RunContext(t.Context(), a, []string{"bench", "--nodes", "20", "--loop-nodes", "20", "--pods", "40", "--pods-fixed", "30", "--pairs", "1", "--profile-dir", t.TempDir()})
+	code := cli.RunContext(t.Context(), a, []string{"schedbench", "--nodes", "20", "--loop-nodes", "20", "--pods", "40", "--pods-fixed", "30", "--pairs", "1", "--profile-dir", t.TempDir()})
 	if code != exit.OK {
 		t.Fatalf("code %d\n%s%s", code, &out, &progress)
 	}
@@ -34,18 +33,18 @@ func TestFlags(t *testing.T) {
 	} {
 		a := app()
 		a.Writer, a.ErrWriter = &bytes.Buffer{}, &bytes.Buffer{}
-		if code := cli.RunContext(t.Context(), a, append([]string{"bench"}, args...)); code != exit.Usage {
+		if code := cli.RunContext(t.Context(), a, append([]string{"schedbench"}, args...)); code != exit.Usage {
 			t.Errorf("%v: code %d, want %d", args, code, exit.Usage)
 		}
 	}
 	a := app()
 	a.Writer, a.ErrWriter = &bytes.Buffer{}, &bytes.Buffer{}
-	if code := cli.RunContext(t.Context(), a, []string{"bench", "--checkpoint", "bench_test.go"}); code != exit.Checkpoint {
-		t.Errorf("a checkpoint that is none: code %d, want %d", code, exit.Checkpoint)
+	if code := cli.RunContext(t.Context(), a, []string{"schedbench", "--checkpoint", "bench_test.go"}); code != exit.Checkpoint {
+		t.Errorf("a file that is not a checkpoint: code %d, want %d", code, exit.Checkpoint)
 	}
 }
 
-// Runs alternate, so that drift does not favour a profile, and each ratio is of neighbours.
+// Runs alternate, so that drift does not favour a profile, and each ratio compares two neighbours.
 func TestCompareAlternates(t *testing.T) {
 	var order []string
 	o := options{variant: "gnn", pairs: 3, progress: &bytes.Buffer{}}

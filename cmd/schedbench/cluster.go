@@ -17,7 +17,7 @@ import (
 	"gnnsched/scheduler/eval/testbed/inprocess"
 )
 
-// creators is how many pods are made at a time.
+// creators is the number of pods that are created at the same time.
 const creators = 16
 
 // measureCluster compares the profiles on one simulated cluster in this process.
@@ -60,6 +60,7 @@ func (o *options) runCluster(ctx context.Context, b *testbed.Bed, profile string
 	return bound.wait(ctx)
 }
 
+// createPods creates the backlog.
 func createPods(ctx context.Context, client kubernetes.Interface, schedulerName string, pods int) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(creators)
@@ -73,8 +74,8 @@ func createPods(ctx context.Context, client kubernetes.Interface, schedulerName 
 	return g.Wait()
 }
 
-// countBindings watches the pods without a node: each leaves the watch when it gets one, and
-// what happens to it later costs nothing here.
+// countBindings counts bound pods by a watch of the pods without a node. A pod leaves that watch
+// when it gets a node, so later events of it cost nothing.
 func countBindings(ctx context.Context, client kubernetes.Interface, bound *meter, fail context.CancelCauseFunc) error {
 	const waiting = "spec.nodeName="
 	pods := client.CoreV1().Pods(metav1.NamespaceDefault)
@@ -85,7 +86,7 @@ func countBindings(ctx context.Context, client kubernetes.Interface, bound *mete
 	if len(list.Items) != bound.total {
 		return fmt.Errorf("%d pods wait for a node, want %d", len(list.Items), bound.total)
 	}
-	// The API server ends watches that are slow to read, which on a busy machine they are.
+	// The API server ends watches that are read too slowly, as happens on a busy machine.
 	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = waiting
@@ -110,7 +111,7 @@ func countBindings(ctx context.Context, client kubernetes.Interface, bound *mete
 	return nil
 }
 
-// deletePods leaves the cluster as the run found it.
+// deletePods deletes the pods of a run and waits until none is left.
 func deletePods(ctx context.Context, client kubernetes.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()

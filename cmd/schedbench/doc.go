@@ -1,10 +1,9 @@
-// Command bench measures how many pods a second kube-scheduler binds with the learned
-// profile and with upstream's default profile, side by side: on a simulated cluster, and for
-// the scheduler's loop alone on a client without an API server.
+// Command schedbench measures how many pods a second kube-scheduler binds with a learned profile and
+// with upstream's default profile: on a simulated cluster, and in the scheduler's loop alone with an
+// in-memory client instead of an API server.
 //
-// Both profiles are in the same process with the same settings. A run binds a backlog: the
-// pods are there before the scheduler starts, so that making them is not part of the
-// figure. Runs alternate in the order default, learned, learned, default, so that a machine
-// that gets slower or faster does not favour one; each pair of neighbours gives one ratio,
-// and the result is the median ratio.
+// Both profiles run in the same process with the same settings. A run binds a backlog: the pods
+// exist before the scheduler starts, so creating them is not part of the figure. Runs alternate in
+// the order default, learned, learned, default, so that a machine that becomes slower or faster
+// favours neither. Each pair of neighbours gives one ratio, and the result is the median ratio.
 package main

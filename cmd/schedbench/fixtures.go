@@ -17,11 +17,12 @@ func pools(nodes int) []byte {
 	return fmt.Appendf(nil, "pools: [{name: node, count: %d, capacity: {cpu: 64, memory: 256Gi, pods: 110}, zones: [%s]}]\n", nodes, strings.Join(zones, ", "))
 }
 
-// nodeCapacity is that of the simulated cluster's default node.
+// nodeCapacity returns the capacity of kwokcluster's default node.
 func nodeCapacity() v1.ResourceList {
 	return v1.ResourceList{v1.ResourceCPU: resource.MustParse("64"), v1.ResourceMemory: resource.MustParse("256Gi"), v1.ResourcePods: resource.MustParse("110")}
 }
 
+// node returns node number i of the loop's cluster.
 func node(i int) *v1.Node {
 	name := fmt.Sprintf("node-%d", i)
 	return &v1.Node{
@@ -30,11 +31,11 @@ func node(i int) *v1.Node {
 	}
 }
 
-// shapes are what the pods ask for, in turn.
+// shapes are the requests of the pods, in turn.
 var shapes = [...]struct{ cpu, memory string }{{"250m", "512Mi"}, {"500m", "2Gi"}, {"1", "2Gi"}, {"1", "8Gi"}, {"4", "4Gi"}}
 
-// pod is number i of a run for a scheduler. It belongs to no service and has no owner and
-// no preferences: the default profile's score plugins have as little to do as ever.
+// pod returns pod number i of a run for a scheduler. It has no service, no owner and no preferences,
+// so the default profile's score plugins have as little work as possible.
 func pod(schedulerName string, i int) *v1.Pod {
 	name := fmt.Sprintf("%s-%d", schedulerName, i)
 	s := shapes[i%len(shapes)]
@@ -47,9 +48,11 @@ func pod(schedulerName string, i int) *v1.Pod {
 	}
 }
 
-// share is a percentageOfNodesToScore and how many pods a run with it binds.
+// share is a percentageOfNodesToScore, 0 for upstream's adaptive share, and the number of pods of a
+// run with it.
 type share struct{ percentage, pods int }
 
+// shares returns the shares to measure.
 func (o *options) shares() []share {
 	var out []share
 	for _, p := range o.percentages {

@@ -18,8 +18,8 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// measureLoop compares the profiles in kube-scheduler's loop (queue, cache, snapshot,
-// plugins, binding) on a client that keeps objects in memory.
+// measureLoop compares the profiles in kube-scheduler's loop (queue, cache, snapshot, plugins,
+// binding) with a client that keeps its objects in memory.
 func (o *options) measureLoop(ctx context.Context, nodes int, s share) (result, error) {
 	what := fmt.Sprintf("loop alone, %d nodes, %v", nodes, s)
 	return o.compare(ctx, what, func(ctx context.Context, profile string) (run, error) {
@@ -27,10 +27,11 @@ func (o *options) measureLoop(ctx context.Context, nodes int, s share) (result, 
 	})
 }
 
+// runLoop binds one backlog with a profile.
 func (o *options) runLoop(ctx context.Context, profile string, nodes int, s share) (run, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// The client's watches panic when they are full; nobody reads while the backlog is made.
+	// The fake client's watches panic when they are full, and nobody reads while the backlog is created.
 	watch.DefaultChanSize = int32(max(watch.DefaultChanSize, int32(4*(nodes+s.pods))))
 	client := fake.NewSimpleClientset()
 	for i := range nodes {
@@ -57,7 +58,7 @@ func (o *options) runLoop(ctx context.Context, profile string, nodes int, s shar
 	return r, err
 }
 
-// newScheduler makes the scheduler with its backlog in the queue.
+// newScheduler returns a scheduler with the backlog in its queue.
 func (o *options) newScheduler(ctx context.Context, client *fake.Clientset, percentage int) (*scheduler.Scheduler, error) {
 	y, err := o.config(percentage).YAML()
 	if err != nil {
@@ -84,10 +85,10 @@ func (o *options) newScheduler(ctx context.Context, client *fake.Clientset, perc
 	return sched, sched.WaitForHandlersSync(ctx)
 }
 
-// qps is a client's limit that is never met.
+// qps is the limit of requests a second. No run reaches it.
 const qps = 10_000
 
-// config is the scheduler's configuration in every run: both profiles, one setting.
+// config returns the scheduler configuration of a run, with both profiles.
 func (o *options) config(percentage int) server.Config {
 	return server.Config{
 		QPS: qps, Parallelism: int32(o.parallelism), PercentageOfNodesToScore: int32(percentage),
@@ -98,7 +99,7 @@ func (o *options) config(percentage int) server.Config {
 	}
 }
 
-// bind makes the client do what the API server does with a binding.
+// bind makes the fake client set a pod's node on a binding, as the API server does, and counts it.
 func bind(client *fake.Clientset, bound *meter) {
 	pods := v1.SchemeGroupVersion.WithResource("pods")
 	client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {

@@ -26,27 +26,27 @@ func main() { os.Exit(cli.Run(app(), os.Args)) }
 
 func app() *ucli.App {
 	return &ucli.App{
-		Name:  "bench",
-		Usage: "pods/s of the learned profile against the default profile",
+		Name:  "schedbench",
+		Usage: "compare the pods a second of a learned profile and the default profile",
 		Description: "Examples:\n" +
 			"   go run ./cmd/schedbench                                  # everything, about ten minutes\n" +
 			"   go run ./cmd/schedbench --only loop --pairs 1            # a first impression\n" +
 			"   go run ./cmd/schedbench --only cluster --percentages 100 # score every node\n" +
-			"   go run ./cmd/schedbench --profile-dir /tmp/pprof         # and see where the time goes",
+			"   go run ./cmd/schedbench --profile-dir /tmp/pprof         # write CPU profiles",
 		HideHelpCommand: true,
 		Flags: []ucli.Flag{
-			&ucli.StringFlag{Name: "only", Usage: "measure `WHAT`: cluster or loop; default: both"},
-			&ucli.IntFlag{Name: "nodes", Value: 1000, Usage: "`NODES` of the cluster"},
-			&ucli.IntSliceFlag{Name: "loop-nodes", Value: ucli.NewIntSlice(1000, 5000), Usage: "`NODES` of the loop alone, one measurement each"},
-			&ucli.IntFlag{Name: "pods", Value: 5000, Usage: "`PODS` of a run with upstream's adaptive share of nodes"},
-			&ucli.IntFlag{Name: "pods-fixed", Value: 2000, Usage: "`PODS` of a run with a fixed share, which takes longer for each"},
-			&ucli.IntFlag{Name: "pairs", Value: 3, Usage: "`PAIRS` of runs for a result"},
-			&ucli.IntSliceFlag{Name: "percentages", Value: ucli.NewIntSlice(0, 100), Usage: "percentageOfNodesToScore, one measurement each; `0` is upstream's adaptive share"},
-			&ucli.IntFlag{Name: "parallelism", Value: 16, Usage: "`GOROUTINES` for filters and scores"},
+			&ucli.StringFlag{Name: "only", Usage: "measure `WHAT`: cluster or loop (default: both)"},
+			&ucli.IntFlag{Name: "nodes", Value: 1000, Usage: "number of `NODES` of the cluster"},
+			&ucli.IntSliceFlag{Name: "loop-nodes", Value: ucli.NewIntSlice(1000, 5000), Usage: "numbers of `NODES` for the loop alone, one measurement for each"},
+			&ucli.IntFlag{Name: "pods", Value: 5000, Usage: "number of `PODS` of a run with upstream's adaptive share of nodes"},
+			&ucli.IntFlag{Name: "pods-fixed", Value: 2000, Usage: "number of `PODS` of a run with a fixed share, which takes longer for each pod"},
+			&ucli.IntFlag{Name: "pairs", Value: 3, Usage: "number of `PAIRS` of runs for a result"},
+			&ucli.IntSliceFlag{Name: "percentages", Value: ucli.NewIntSlice(0, 100), Usage: "values of percentageOfNodesToScore, one measurement for each; `0` is upstream's adaptive share"},
+			&ucli.IntFlag{Name: "parallelism", Value: 16, Usage: "number of `GOROUTINES` for filters and scores"},
 			&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "learned `VARIANT`: gnn, dqn, acgnn or acdqn"},
-			&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE`; default: the shipped one, or random weights of its size, which cost the same"},
+			&ucli.StringFlag{Name: "checkpoint", Usage: "checkpoint `FILE` of the variant (default: the shipped one, or random weights of its size, which take the same time)"},
 			&ucli.StringFlag{Name: "profile-dir", Usage: "write a CPU profile of each run to `DIR`"},
-			&ucli.Float64Flag{Name: "gate", Usage: "end with exit code 99 where a result's ratio is under `RATIO`"},
+			&ucli.Float64Flag{Name: "gate", Usage: "end with exit code 99 if the ratio of a result is under `RATIO`"},
 		},
 		Action: func(c *ucli.Context) error {
 			o, cleanup, err := parse(c)
@@ -59,7 +59,7 @@ func app() *ucli.App {
 	}
 }
 
-// options are what to measure and how.
+// options are the values of the flags.
 type options struct {
 	cluster, loop bool
 	nodes         int
@@ -113,12 +113,12 @@ func parse(c *ucli.Context) (o options, cleanup func(), err error) {
 	return o, cleanup, err
 }
 
-// findCheckpoint writes what the program carries for the variant, or random weights of the
-// shipped size, to a temporary file, unless a file is named.
+// findCheckpoint checks the file of --checkpoint. Without the flag it writes the shipped checkpoint of
+// the variant, or random weights of its size, to a temporary file.
 func (o *options) findCheckpoint() (cleanup func(), err error) {
 	if o.checkpoint != "" {
 		if _, err := checkpoint.Load(o.checkpoint); err != nil {
-			return nil, exit.New(exit.Checkpoint, err, "name a checkpoint that gnntrain wrote")
+			return nil, exit.New(exit.Checkpoint, err, "give a checkpoint that gnntrain wrote")
 		}
 		return func() {}, nil
 	}
@@ -141,7 +141,7 @@ func (o *options) findCheckpoint() (cleanup func(), err error) {
 
 // run measures everything and prints the results.
 func (o *options) run(ctx context.Context) error {
-	klog.SetLogger(logr.Discard()) // a cluster and a scheduler in one process have much to say
+	klog.SetLogger(logr.Discard()) // a cluster and a scheduler in one process log a lot
 	gogc := os.Getenv("GOGC")
 	if gogc == "" {
 		debug.SetGCPercent(300)
@@ -179,6 +179,7 @@ func (o *options) run(ctx context.Context) error {
 	return o.check(results)
 }
 
+// check returns an error if a ratio is under --gate.
 func (o *options) check(results []result) error {
 	for _, r := range results {
 		if r.ratio() < o.gate {
@@ -188,8 +189,8 @@ func (o *options) check(results []result) error {
 	return nil
 }
 
-// load is how many tasks want a CPU, where the system tells: figures of a busy machine are
-// worth less.
+// load returns the load averages of the system, if it has them. Figures of a busy machine are less
+// reliable.
 func load() string {
 	b, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// run is what one run came to.
+// run is the result of one run.
 type run struct {
 	rate      float64 // pods a second
 	cpu       float64 // milliseconds of CPU time a pod, of the whole process
-	fallbacks int     // decisions that the network left to upstream's scoring
+	fallbacks int     // decisions taken by upstream's scoring instead of the network
 }
 
-// stalled is how long a run may go without binding a pod.
+// stalled is the time without a bound pod after which a run fails.
 const stalled = time.Minute
 
-// meter times the binding of a number of pods, from the first to the last.
+// meter measures the time from the first of a number of bindings to the last.
 type meter struct {
 	mu          sync.Mutex
 	left, total int
@@ -27,6 +27,7 @@ type meter struct {
 	done        chan struct{}
 }
 
+// moment is a point in time on the clock and in the CPU time of the process.
 type moment struct {
 	wall time.Time
 	cpu  time.Duration
@@ -34,7 +35,7 @@ type moment struct {
 
 func newMeter(pods int) *meter { return &meter{left: pods, total: pods, done: make(chan struct{})} }
 
-// add counts one more pod that has a node.
+// add counts a binding.
 func (m *meter) add() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,7 +48,7 @@ func (m *meter) add() {
 	}
 }
 
-// wait returns the figures once all are bound.
+// wait returns the result once all pods are bound.
 func (m *meter) wait(ctx context.Context) (run, error) {
 	tick := time.NewTicker(stalled)
 	defer tick.Stop()
@@ -66,19 +67,19 @@ func (m *meter) wait(ctx context.Context) (run, error) {
 			left := m.left
 			m.mu.Unlock()
 			if left == before {
-				return run{}, fmt.Errorf("%d of %d pods are not bound, and none was in %v: %w", left, m.total, stalled, os.ErrDeadlineExceeded)
+				return run{}, fmt.Errorf("%d of %d pods are not bound, and none was bound in the last %v: %w", left, m.total, stalled, os.ErrDeadlineExceeded)
 			}
 			before = left
 		}
 	}
 }
 
-// now is the time on the clock and the CPU time that the process has used. The latter says
-// less about the user's wait and more about the program where other programs run too.
+// now returns the current moment. On a machine with other load, CPU time describes the program better
+// than time on the clock.
 func now() moment {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err) // only for a wrong argument
+		panic(err) // only a wrong argument makes it fail
 	}
 	return moment{wall: time.Now(), cpu: time.Duration(u.Utime.Nano() + u.Stime.Nano())}
 }

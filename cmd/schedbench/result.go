@@ -17,15 +17,15 @@ import (
 
 const defaultProfile = "default-scheduler"
 
-// result is paired runs.
+// result holds pairs of runs, baseline[i] and ours[i].
 type result struct {
 	what           string
 	learned        string // name of the learned profile
 	baseline, ours []run
 }
 
-// compare makes pairs of runs in alternating order. one runs a profile.
-func (o *options) compare(ctx context.Context, what string, one func(ctx context.Context, profile string) (run, error)) (result, error) {
+// compare makes the pairs of runs in alternating order. runProfile runs one profile once.
+func (o *options) compare(ctx context.Context, what string, runProfile func(ctx context.Context, profile string) (run, error)) (result, error) {
 	r := result{what: what, learned: o.variant}
 	for pair := range o.pairs {
 		order := []string{defaultProfile, o.variant}
@@ -37,7 +37,7 @@ func (o *options) compare(ctx context.Context, what string, one func(ctx context
 			if err != nil {
 				return r, err
 			}
-			got, err := o.profiled(fmt.Sprintf("%s, %s, run %d", what, profile, pair+1), func() (run, error) { return one(ctx, profile) })
+			got, err := o.profiled(fmt.Sprintf("%s, %s, run %d", what, profile, pair+1), func() (run, error) { return runProfile(ctx, profile) })
 			if err != nil {
 				return r, fmt.Errorf("%s with %s: %w", what, profile, err)
 			}
@@ -57,8 +57,8 @@ func (o *options) compare(ctx context.Context, what string, one func(ctx context
 	return r, nil
 }
 
-// profiled runs f, with a CPU profile where one is asked for. Garbage of what was before is
-// not f's to collect.
+// profiled runs f, and writes a CPU profile if --profile-dir is set. It collects the garbage of earlier
+// runs first.
 func (o *options) profiled(name string, f func() (run, error)) (run, error) {
 	runtime.GC()
 	if o.profileDir == "" {
@@ -76,7 +76,7 @@ func (o *options) profiled(name string, f func() (run, error)) (run, error) {
 	return f()
 }
 
-// ratio is the median over the pairs of the learned profile's rate over the default's.
+// ratio returns the median, over the pairs, of the learned profile's rate divided by the default's.
 func (r result) ratio() float64 {
 	ratios := make([]float64, len(r.baseline))
 	for i := range ratios {
@@ -85,12 +85,13 @@ func (r result) ratio() float64 {
 	return median(ratios)
 }
 
+// line returns the result in one line.
 func (r result) line() string {
 	return fmt.Sprintf("%s: %s %s, %s %s (medians of %d), ratio %.2f",
 		r.what, r.learned, summary(r.ours), defaultProfile, summary(r.baseline), len(r.baseline), r.ratio())
 }
 
-// summary is the medians of rate and CPU time.
+// summary returns the medians of rate and CPU time as text.
 func summary(runs []run) string {
 	var rate, cpu []float64
 	for _, x := range runs {
@@ -99,14 +100,14 @@ func summary(runs []run) string {
 	return fmt.Sprintf("%.0f pods/s with %.2f ms CPU a pod", median(rate), median(cpu))
 }
 
-// print shows every pair.
+// print writes every pair.
 func (r result) print(w io.Writer) {
 	fmt.Fprintf(w, "\n%s\n", r.what)
 	for i := range r.baseline {
 		ours, base := r.ours[i], r.baseline[i]
 		fmt.Fprintf(w, "  pair %d   %s %6.0f pods/s %6.2f ms CPU   %s %6.0f pods/s %6.2f ms CPU   %.2f", i+1, r.learned, ours.rate, ours.cpu, defaultProfile, base.rate, base.cpu, ours.rate/base.rate)
 		if ours.fallbacks > 0 {
-			fmt.Fprintf(w, "   (%d decided by upstream's scores)", ours.fallbacks)
+			fmt.Fprintf(w, "   (%d decisions by upstream's scoring)", ours.fallbacks)
 		}
 		fmt.Fprintln(w)
 	}
