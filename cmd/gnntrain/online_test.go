@@ -16,6 +16,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/tensorboard"
@@ -42,7 +43,7 @@ func steps(t *testing.T, n int, network uint64) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	see := encode.New()
+	see := encode.New(feature.Default())
 	for i := range n {
 		if env.Done() {
 			if err := env.Reset(uint64(i)); err != nil {

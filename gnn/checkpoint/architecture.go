@@ -2,11 +2,12 @@ package checkpoint
 
 import (
 	"fmt"
+	"slices"
 
-	"gnnsched/gnn/graph"
+	"gnnsched/gnn/feature"
 )
 
-// Encoder says how node states become embeddings.
+// Encoder is how node states become embeddings.
 type Encoder string
 
 // The encoders.
@@ -14,12 +15,12 @@ const (
 	GNN Encoder = "gnn" // message passing: groups to nodes, nodes to zones and cluster, and back
 	MLP Encoder = "mlp" // each candidate by itself, no messages
 
-	// Linear is one weight a feature of the node, and nothing else: what the others must
-	// beat to be worth having. For the GPU graph only.
+	// Linear has one weight for each feature of the node and nothing else, for the GPU graph only. It
+	// is the baseline that the other encoders must beat.
 	Linear Encoder = "linear"
 )
 
-// Graph says which graph a network reads.
+// Graph is the kind of graph that a network reads.
 type Graph string
 
 // The graphs.
@@ -28,17 +29,17 @@ const (
 	GPUGraph     Graph = "gpu" // graph.GPUNode: GPU clusters, device by device
 )
 
-// Head says what the outputs mean and how they are trained.
+// Head is the meaning of the outputs and how they are trained.
 type Head string
 
-// The heads. Both give one score a candidate and one value a state, so that they share a
-// network; they differ in what learning makes of them.
+// The heads. Both give one score for each candidate and one value for the state, so they share a
+// network. They differ in how the network learns.
 const (
-	// DQN is greedy on a value: Q = value + score - mean score (dueling), learned by deep
-	// Q-learning; on the GPU graph what a placement takes from the value, learned from episodes'
-	// ends.
+	// DQN chooses the candidate with the highest value: Q = value + score - mean score (dueling),
+	// learned by deep Q-learning. On the GPU graph the score is how much a placement takes from the
+	// value, learned from the ends of episodes.
 	DQN Head = "dqn"
-	// ActorCritic has scores that are the policy's logits, and a critic's value.
+	// ActorCritic has the policy's logits as scores, and a critic's value.
 	ActorCritic Head = "actor-critic"
 )
 
@@ -49,17 +50,41 @@ type Architecture struct {
 	Encoder Encoder `json:"encoder"`
 	Head    Head    `json:"head"`
 	Hidden  int     `json:"hidden"` // width H of every embedding
+
+	// Features names the sets of features that the network reads, in order: of package feature's Set
+	// or, on the GPU graph, GPUSet. None means the set "base".
+	Features []string `json:"features,omitempty"`
 }
 
-// Schema identifies the features that the network reads.
+// Equal reports whether two architectures are the same.
+func (a Architecture) Equal(b Architecture) bool {
+	return a.Graph == b.Graph && a.Encoder == b.Encoder && a.Head == b.Head && a.Hidden == b.Hidden && slices.Equal(a.Features, b.Features)
+}
+
+// Layout returns the features that the network reads, for a network on ClusterGraph.
+func (a Architecture) Layout() (*feature.Layout, error) { return feature.NewLayout(a.Features) }
+
+// GPULayout returns the features that the network reads, for a network on GPUGraph.
+func (a Architecture) GPULayout() (*feature.GPULayout, error) {
+	return feature.NewGPULayout(a.Features)
+}
+
+// Schema identifies the features that the network reads: the hash of its layout. It is empty if the
+// architecture names a set that is not known.
 func (a Architecture) Schema() string {
 	if a.Graph == GPUGraph {
-		return graph.GPUSchemaHash()
+		if l, err := a.GPULayout(); err == nil {
+			return l.Hash()
+		}
+		return ""
 	}
-	return graph.SchemaHash()
+	if l, err := a.Layout(); err == nil {
+		return l.Hash()
+	}
+	return ""
 }
 
-// Validate checks the values.
+// Validate checks the values. The error names the first that is wrong.
 func (a Architecture) Validate() error {
 	if a.Graph != ClusterGraph && a.Graph != GPUGraph {
 		return fmt.Errorf("graph %q is not known (gpu, or none)", a.Graph)
@@ -73,7 +98,12 @@ func (a Architecture) Validate() error {
 	if a.Hidden < 4 || a.Hidden > 1024 {
 		return fmt.Errorf("hidden size %d is outside 4 to 1024", a.Hidden)
 	}
-	return nil
+	if a.Graph == GPUGraph {
+		_, err := a.GPULayout()
+		return err
+	}
+	_, err := a.Layout()
+	return err
 }
 
 // Param names one parameter and its shape, in PyTorch's convention: a weight is out × in.
@@ -82,25 +112,29 @@ type Param struct {
 	Shape []int
 }
 
-// Params lists the parameters in a fixed order.
+// Params lists the parameters in a fixed order. The architecture must be valid.
 func (a Architecture) Params() []Param {
 	if a.Graph == GPUGraph {
 		return a.gpuParams()
 	}
-	h := a.Hidden
+	layout, err := a.Layout()
+	if err != nil {
+		panic(err)
+	}
+	h, w := a.Hidden, layout.Widths
 	mat := func(name string, in int) Param { return Param{name + ".weight", []int{h, in}} }
 	vec := func(name string) Param { return Param{name, []int{h}} }
 	p := []Param{
-		mat("node", graph.NodeDim), vec("node.bias"), vec("norm.weight"), vec("norm.bias"),
-		mat("pod", graph.PodDim), vec("pod.bias"),
-		mat("cluster.features", graph.ClusterDim), vec("cluster.bias"),
-		mat("candidate.features", graph.CandidateDim), mat("candidate.node", h), mat("candidate.cluster", h), mat("candidate.pod", h), vec("candidate.bias"),
+		mat("node", w.Node), vec("node.bias"), vec("norm.weight"), vec("norm.bias"),
+		mat("pod", w.Pod), vec("pod.bias"),
+		mat("cluster.features", w.Cluster), vec("cluster.bias"),
+		mat("candidate.features", w.Candidate), mat("candidate.node", h), mat("candidate.cluster", h), mat("candidate.pod", h), vec("candidate.bias"),
 		{"score.weight", []int{1, h}},
 		mat("value.hidden", 3*h), vec("value.hidden.bias"), {"value.out.weight", []int{1, h}}, {"value.out.bias", []int{1}},
 	}
 	if a.Encoder == GNN {
 		p = append(p,
-			mat("group", graph.GroupDim), vec("group.bias"), mat("node.group", h),
+			mat("group", w.Group), vec("group.bias"), mat("node.group", h),
 			mat("cluster.node", h), mat("cluster.pod", h),
 			mat("zone.node", h), mat("zone.cluster", h), vec("zone.bias"), mat("candidate.zone", h),
 		)

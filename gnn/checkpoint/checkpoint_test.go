@@ -129,10 +129,10 @@ func TestRareFeaturesDoNothing(t *testing.T) {
 	}
 	for name, c := range all {
 		for param, w := range c.Weights {
-			for column, feature := range c.Manifest.Architecture.featuresOf(param) {
-				for i := column; rare[feature] && i < len(w.Data); i += w.Shape[1] {
+			for column, feature := range c.Manifest.Architecture.featuresOf()[param] {
+				for i := column; feature.Rare && i < len(w.Data); i += w.Shape[1] {
 					if w.Data[i] != 0 {
-						t.Fatalf("%s: %s reads %s with weight %v", name, param, feature, w.Data[i])
+						t.Fatalf("%s: %s reads %s with weight %v", name, param, feature.Name, w.Data[i])
 					}
 				}
 			}

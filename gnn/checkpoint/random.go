@@ -4,34 +4,41 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"gnnsched/gnn/graph"
+	"gnnsched/gnn/feature"
 )
 
-// rare are the features that no training environment may happen to show. Their weights
-// start at zero, so that a feature that training never showed does nothing in service; one
-// that it does show is learned like any other.
-var rare = map[string]bool{"gpu": true, "has_gpu": true, "each_gpu": true, "no_cpu": true, "no_memory": true}
-
-// featuresOf names the inputs of the weights that read features.
-func (a Architecture) featuresOf(param string) []string {
-	if a.Graph == GPUGraph { // whose features say nothing of what is rare
+// featuresOf returns the inputs of each parameter that reads features, by the parameter's name.
+func (a Architecture) featuresOf() map[string][]feature.Feature {
+	if a.Graph == GPUGraph {
+		l, err := a.GPULayout()
+		if err != nil {
+			return nil
+		}
+		node, cluster := feature.List(l.Node), feature.List(l.Cluster)
+		return map[string][]feature.Feature{
+			"node.weight": node, "device.weight": node, "cluster.weight": cluster,
+			ActorPrefix + "node.weight": node, ActorPrefix + "device.weight": node, ActorPrefix + "cluster.weight": cluster,
+		}
+	}
+	l, err := a.Layout()
+	if err != nil {
 		return nil
 	}
-	return map[string][]string{
-		"node.weight": graph.NodeFeatures, "group.weight": graph.GroupFeatures, "pod.weight": graph.PodFeatures,
-		"cluster.features.weight": graph.ClusterFeatures, "candidate.features.weight": graph.CandidateFeatures,
-	}[param]
+	return map[string][]feature.Feature{
+		"node.weight": feature.List(l.Node), "group.weight": feature.List(l.Group), "pod.weight": feature.List(l.Pod),
+		"cluster.features.weight": feature.List(l.Cluster), "candidate.features.weight": feature.List(l.Candidate),
+	}
 }
 
-// Random returns an untrained checkpoint: every weight and bias uniform in ±1/√fan_in, norms
-// at one and zero. It is where training starts, and what tests that need no learned weights
-// use.
+// Random returns an untrained checkpoint of a valid architecture: every weight and bias uniform in
+// ±1/√fan_in, norms at one and zero, and zero for the weights of rare features (feature.Feature.Rare).
+// Training starts from it, and tests that need no learned weights use it.
 func Random(a Architecture, r *rand.Rand) *Checkpoint {
 	c := &Checkpoint{
 		Manifest: Manifest{Schema: a.Schema(), Architecture: a, Objective: "none", Config: []byte("{}")},
 		Weights:  map[string]Tensor{},
 	}
-	fanIn := a.Hidden
+	fanIn, inputs := a.Hidden, a.featuresOf()
 	for _, p := range a.Params() {
 		n := p.Shape[0]
 		if len(p.Shape) == 2 {
@@ -50,8 +57,8 @@ func Random(a Architecture, r *rand.Rand) *Checkpoint {
 			}
 		}
 		c.Weights[p.Name] = t
-		for column, feature := range a.featuresOf(p.Name) {
-			for i := column; rare[feature] && i < n; i += fanIn {
+		for column, feature := range inputs[p.Name] {
+			for i := column; feature.Rare && i < n; i += fanIn {
 				t.Data[i] = 0
 			}
 		}

@@ -1,39 +1,43 @@
 package graph
 
-// Batch is several graphs as one, disconnected: indices run over the whole batch. A row of
-// nodes may stand for the same node in several graphs, where nothing about it differs; a place
-// is a node in one graph.
+import "gnnsched/gnn/feature"
+
+// Batch is several graphs of the same widths as one graph with no edges between them: indices run
+// over the whole batch. A place is a node in one graph. A row may stand for several places, in
+// different graphs, if nothing about the node differs.
 type Batch struct {
-	Size int // B, the number of graphs
+	Size   int // B, the number of graphs
+	Widths feature.Widths
 
-	NodeX []float32 // ΣN × NodeDim
+	NodeX []float32 // ΣN × Widths.Node
 
-	PlaceNode []int64 // ΣP: row of the node; nil where rows and places are the same
+	PlaceNode []int64 // ΣP: row of the node; nil if rows and places are the same
 	PlaceZone []int64 // ΣP: zone vertex
 	ZoneGraph []int64 // ΣZ: graph
 
-	GroupX      []float32 // ΣG × GroupDim
+	GroupX      []float32 // ΣG × Widths.Group
 	GroupWeight []float32 // ΣG
 	GroupNode   []int64   // ΣG: row of the node
 
-	PodX     []float32 // B × PodDim
-	ClusterX []float32 // B × ClusterDim
+	PodX     []float32 // B × Widths.Pod
+	ClusterX []float32 // B × Widths.Cluster
 
-	CandidateX     []float32 // ΣC × CandidateDim
+	CandidateX     []float32 // ΣC × Widths.Candidate
 	CandidateNode  []int64   // ΣC: row of the node
 	CandidateZone  []int64   // ΣC: zone vertex
 	CandidateGraph []int64   // ΣC: graph
 	CandidateStart []int     // B+1: candidates of graph b are [start[b], start[b+1])
 }
 
-// Nodes returns ΣN.
-func (b *Batch) Nodes() int { return len(b.NodeX) / NodeDim }
+// Nodes returns ΣN, the number of rows.
+func (b *Batch) Nodes() int { return len(b.NodeX) / b.Widths.Node }
 
-// Concat batches graphs. Every graph must be valid and have at least one candidate.
+// Concat batches graphs. Every graph must be valid and have at least one candidate, and all must have
+// the same widths.
 func Concat(graphs []*Graph) *Batch { return concat(graphs, nil) }
 
-// ConcatShared is Concat for graphs whose stamps are of this process: nodes with the same stamp
-// are one row. In consecutive decisions most are, and a network embeds them once.
+// ConcatShared is Concat for graphs whose stamps come from this process: nodes with the same stamp
+// share one row. In consecutive decisions most nodes do, and a network embeds them once.
 func ConcatShared(graphs []*Graph) *Batch { return concat(graphs, map[uint64]int64{}) }
 
 func concat(graphs []*Graph, shared map[uint64]int64) *Batch {
@@ -86,20 +90,21 @@ func (b *Batch) addNode(g *Graph, i int) {
 	}
 }
 
-// empty returns a batch with room for the graphs; for the rows of nodes only where they are not
-// shared.
+// empty returns a batch with room for the graphs, and for the rows of nodes unless they are shared.
 func empty(graphs []*Graph, shared bool) *Batch {
 	var nodes, groups, zones, candidates int
+	w := feature.Default().Widths
 	for _, g := range graphs {
+		w = g.widths()
 		nodes, zones, candidates = nodes+g.Nodes(), zones+g.Zones, candidates+len(g.Candidates)
 		for _, gr := range g.Groups {
 			groups += len(gr.Weight)
 		}
 	}
 	b := &Batch{
-		Size: len(graphs), PlaceZone: make([]int64, 0, nodes), ZoneGraph: make([]int64, 0, zones),
-		PodX: make([]float32, 0, len(graphs)*PodDim), ClusterX: make([]float32, 0, len(graphs)*ClusterDim),
-		CandidateX: make([]float32, 0, candidates*CandidateDim), CandidateNode: make([]int64, 0, candidates),
+		Size: len(graphs), Widths: w, PlaceZone: make([]int64, 0, nodes), ZoneGraph: make([]int64, 0, zones),
+		PodX: make([]float32, 0, len(graphs)*w.Pod), ClusterX: make([]float32, 0, len(graphs)*w.Cluster),
+		CandidateX: make([]float32, 0, candidates*w.Candidate), CandidateNode: make([]int64, 0, candidates),
 		CandidateZone: make([]int64, 0, candidates), CandidateGraph: make([]int64, 0, candidates),
 		CandidateStart: make([]int, 1, len(graphs)+1),
 	}
@@ -107,7 +112,7 @@ func empty(graphs []*Graph, shared bool) *Batch {
 		b.PlaceNode = make([]int64, 0, nodes)
 		return b
 	}
-	b.NodeX, b.GroupX = make([]float32, 0, nodes*NodeDim), make([]float32, 0, groups*GroupDim)
+	b.NodeX, b.GroupX = make([]float32, 0, nodes*w.Node), make([]float32, 0, groups*w.Group)
 	b.GroupWeight, b.GroupNode = make([]float32, 0, groups), make([]int64, 0, groups)
 	return b
 }

@@ -1,6 +1,6 @@
-// Package graph is the typed graph that a network reads at one decision: what its vertices
-// and edges are, which features they carry, and how several graphs become one batch. It
-// knows neither Kubernetes nor a tensor library.
+// Package graph is the typed graph that a network reads at one decision: its vertices, its edges,
+// and how several graphs become one batch. Package feature lists the features that vertices and edges
+// carry. This package knows neither Kubernetes nor a tensor library.
 //
 // Vertices are the nodes, the groups of running pods (per node and shape, with a count), the
 // zones, the pending pod and the cluster. Edges are runs-on (group to node, weighted by the

@@ -4,31 +4,37 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+
+	"gnnsched/gnn/feature"
 )
 
-// Graph is the state of a cluster and one pending pod. All matrices are row-major.
+// Graph is the state of a cluster and one pending pod. All matrices are row-major. N, Z and C are
+// the numbers of nodes, zones and candidates.
 type Graph struct {
-	NodeX  []float32 // N × NodeDim
-	Zone   []int32   // N: the zone vertex that the node is in, in [0, Zones)
-	Groups []Groups  // N: the groups that run on the node
-	Zones  int
+	// Widths are the lengths of the feature vectors. The zero value means those of feature.Default.
+	Widths feature.Widths
 
-	// Stamp changes whenever a node's row or its groups or its zone change, and no two
-	// changes in a process share one (see NextStamp): who derives something from row i may
-	// keep it for as long as Stamp[i] stays.
+	NodeX  []float32 // N × Widths.Node
+	Zone   []int32   // N: the zone that the node is in, in [0, Zones)
+	Groups []Groups  // N: the groups that run on the node
+	Zones  int       // Z
+
+	// Stamp changes whenever a node's row, its groups or its zone change, and no two changes in a
+	// process have the same stamp (see NextStamp). So a value that was derived from row i stays
+	// valid for as long as Stamp[i] stays the same.
 	Stamp []uint64 // N
 
-	PodX     []float32 // PodDim
-	ClusterX []float32 // ClusterDim
+	PodX     []float32 // Widths.Pod
+	ClusterX []float32 // Widths.Cluster
 
-	Candidates []int32   // C: node rows on which the pod may be placed
-	CandidateX []float32 // C × CandidateDim
+	Candidates []int32   // C: rows of the nodes on which the pod may be placed
+	CandidateX []float32 // C × Widths.Candidate
 }
 
-// Groups are the groups of running pods on one node.
+// Groups are the groups of equal running pods on one node.
 type Groups struct {
-	X      []float32 // k × GroupDim
-	Weight []float32 // k: pods in the group
+	X      []float32 // k × Widths.Group
+	Weight []float32 // k: pods in each group
 }
 
 var stamp atomic.Uint64
@@ -36,12 +42,23 @@ var stamp atomic.Uint64
 // NextStamp returns a stamp that was never returned before; never 0.
 func NextStamp() uint64 { return stamp.Add(1) }
 
+// widths returns the lengths of the feature vectors.
+func (g *Graph) widths() feature.Widths {
+	if g.Widths == (feature.Widths{}) {
+		return feature.Default().Widths
+	}
+	return g.Widths
+}
+
+// Has reports whether the feature vectors have these lengths.
+func (g *Graph) Has(w feature.Widths) bool { return g.widths() == w }
+
 // Nodes returns N.
 func (g *Graph) Nodes() int { return len(g.Zone) }
 
 // Resize makes room for n nodes and keeps the rows that stay. New rows have stamp 0.
 func (g *Graph) Resize(n int) {
-	g.NodeX = resize(g.NodeX, n*NodeDim)
+	g.NodeX = resize(g.NodeX, n*g.widths().Node)
 	g.Zone = resize(g.Zone, n)
 	g.Groups = resize(g.Groups, n)
 	g.Stamp = resize(g.Stamp, n)
@@ -50,7 +67,7 @@ func (g *Graph) Resize(n int) {
 // ResizeCandidates makes room for c candidates; their content is undefined.
 func (g *Graph) ResizeCandidates(c int) {
 	g.Candidates = resize(g.Candidates, c)
-	g.CandidateX = resize(g.CandidateX, c*CandidateDim)
+	g.CandidateX = resize(g.CandidateX, c*g.widths().Candidate)
 }
 
 func resize[T any](s []T, n int) []T {
@@ -65,17 +82,22 @@ func resize[T any](s []T, n int) []T {
 }
 
 // NodeRow returns the features of node i, to read or to write.
-func (g *Graph) NodeRow(i int) []float32 { return g.NodeX[i*NodeDim : (i+1)*NodeDim] }
+func (g *Graph) NodeRow(i int) []float32 {
+	w := g.widths().Node
+	return g.NodeX[i*w : (i+1)*w]
+}
 
 // CandidateRow returns the features of candidate c, to read or to write.
 func (g *Graph) CandidateRow(c int) []float32 {
-	return g.CandidateX[c*CandidateDim : (c+1)*CandidateDim]
+	w := g.widths().Candidate
+	return g.CandidateX[c*w : (c+1)*w]
 }
 
 // Clone returns a copy that shares nothing with g.
 func (g *Graph) Clone() *Graph {
 	c := &Graph{
-		NodeX: slices.Clone(g.NodeX), Zone: slices.Clone(g.Zone), Groups: make([]Groups, len(g.Groups)), Zones: g.Zones,
+		Widths: g.Widths,
+		NodeX:  slices.Clone(g.NodeX), Zone: slices.Clone(g.Zone), Groups: make([]Groups, len(g.Groups)), Zones: g.Zones,
 		Stamp: slices.Clone(g.Stamp), PodX: slices.Clone(g.PodX), ClusterX: slices.Clone(g.ClusterX),
 		Candidates: slices.Clone(g.Candidates), CandidateX: slices.Clone(g.CandidateX),
 	}
@@ -87,18 +109,18 @@ func (g *Graph) Clone() *Graph {
 
 // Validate checks that all shapes agree and all indices are in range.
 func (g *Graph) Validate() error {
-	n := g.Nodes()
-	if len(g.NodeX) != n*NodeDim || len(g.Groups) != n || len(g.Stamp) != n {
+	n, w := g.Nodes(), g.widths()
+	if len(g.NodeX) != n*w.Node || len(g.Groups) != n || len(g.Stamp) != n {
 		return fmt.Errorf("graph: %d zones entries but %d node values, %d groups, %d stamps", n, len(g.NodeX), len(g.Groups), len(g.Stamp))
 	}
-	if len(g.PodX) != PodDim || len(g.ClusterX) != ClusterDim || len(g.CandidateX) != len(g.Candidates)*CandidateDim {
+	if len(g.PodX) != w.Pod || len(g.ClusterX) != w.Cluster || len(g.CandidateX) != len(g.Candidates)*w.Candidate {
 		return fmt.Errorf("graph: %d pod values, %d cluster values, %d values for %d candidates", len(g.PodX), len(g.ClusterX), len(g.CandidateX), len(g.Candidates))
 	}
 	for i, z := range g.Zone {
 		if z < 0 || int(z) >= g.Zones {
 			return fmt.Errorf("graph: node %d in zone %d of %d", i, z, g.Zones)
 		}
-		if len(g.Groups[i].X) != len(g.Groups[i].Weight)*GroupDim {
+		if len(g.Groups[i].X) != len(g.Groups[i].Weight)*w.Group {
 			return fmt.Errorf("graph: node %d has %d group values for %d groups", i, len(g.Groups[i].X), len(g.Groups[i].Weight))
 		}
 	}

@@ -1,22 +1,23 @@
 package graph
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/gnn/feature"
 )
 
 // tiny returns a valid graph of n nodes whose features are told apart by seed.
 func tiny(n int, seed float32) *Graph {
-	g := &Graph{Zones: 2}
+	g, w := &Graph{Zones: 2}, feature.Default().Widths
 	g.Resize(n)
 	for i := range n {
 		g.NodeRow(i)[0] = seed + float32(i)
 		g.Zone[i], g.Stamp[i] = int32(i%2), NextStamp()
-		g.Groups[i] = Groups{X: make([]float32, GroupDim*(i%3)), Weight: make([]float32, i%3)}
+		g.Groups[i] = Groups{X: make([]float32, w.Group*(i%3)), Weight: make([]float32, i%3)}
 	}
-	g.PodX, g.ClusterX = make([]float32, PodDim), make([]float32, ClusterDim)
+	g.PodX, g.ClusterX = make([]float32, w.Pod), make([]float32, w.Cluster)
 	g.ResizeCandidates(n - 1)
 	for c := range g.Candidates {
 		g.Candidates[c] = int32(c + 1)
@@ -78,7 +79,7 @@ func TestConcat(t *testing.T) {
 	if d := cmp.Diff([]int{0, 2, 5}, b.CandidateStart); d != "" {
 		t.Error(d)
 	}
-	if b.Size != 2 || b.NodeX[3*NodeDim] != 10 || len(b.ZoneGraph) != 4 || b.CandidateGraph[2] != 1 {
+	if b.Size != 2 || b.NodeX[3*b.Widths.Node] != 10 || len(b.ZoneGraph) != 4 || b.CandidateGraph[2] != 1 {
 		t.Errorf("batch %+v", b)
 	}
 }
@@ -101,23 +102,7 @@ func TestConcatShared(t *testing.T) {
 	if whole := Concat([]*Graph{a, later}); !cmp.Equal(whole.CandidateZone, b.CandidateZone) || whole.PlaceNode != nil {
 		t.Errorf("zones of the candidates %v, unshared %v", b.CandidateZone, whole.CandidateZone)
 	}
-	if b.Nodes() != 4 || b.NodeX[3*NodeDim] != 99 {
+	if b.Nodes() != 4 || b.NodeX[3*b.Widths.Node] != 99 {
 		t.Errorf("%d rows, %v", b.Nodes(), b.NodeX)
-	}
-}
-
-// The hash is written into every checkpoint: changing the features without meaning to makes
-// all of them useless, so the change must show here.
-func TestSchemaHash(t *testing.T) {
-	if h := SchemaHash(); len(h) != 16 || strings.ToLower(h) != h {
-		t.Errorf("hash %q", h)
-	}
-	before := SchemaHash()
-	old := NodeFeatures
-	NodeFeatures = append([]string{"x"}, old...)
-	after := SchemaHash()
-	NodeFeatures = old
-	if before == after {
-		t.Error("the hash does not depend on the features")
 	}
 }

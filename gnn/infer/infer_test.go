@@ -9,11 +9,16 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 )
 
 func network(t testing.TB, e checkpoint.Encoder, hidden int) (*Network, *checkpoint.Checkpoint) {
-	c := checkpoint.Random(checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: hidden}, rand.New(rand.NewPCG(3, 4)))
+	return networkOf(t, checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: hidden})
+}
+
+func networkOf(t testing.TB, a checkpoint.Architecture) (*Network, *checkpoint.Checkpoint) {
+	c := checkpoint.Random(a, rand.New(rand.NewPCG(3, 4)))
 	n, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -21,9 +26,14 @@ func network(t testing.TB, e checkpoint.Encoder, hidden int) (*Network, *checkpo
 	return n, c
 }
 
+// widths and gpuWidths are those of the networks of most tests.
+var widths, gpuWidths = feature.Default().Widths, feature.DefaultGPU().Widths
+
 // randomGraph draws a graph with n nodes in up to 4 zones.
-func randomGraph(r *rand.Rand, n int) *graph.Graph {
-	g := &graph.Graph{Zones: 1 + r.IntN(4), PodX: uniform(r, graph.PodDim), ClusterX: uniform(r, graph.ClusterDim)}
+func randomGraph(r *rand.Rand, n int) *graph.Graph { return randomGraphOf(r, widths, n) }
+
+func randomGraphOf(r *rand.Rand, w feature.Widths, n int) *graph.Graph {
+	g := &graph.Graph{Widths: w, Zones: 1 + r.IntN(4), PodX: uniform(r, w.Pod), ClusterX: uniform(r, w.Cluster)}
 	g.Resize(n)
 	for i := range n {
 		redraw(r, g, i)
@@ -33,9 +43,9 @@ func randomGraph(r *rand.Rand, n int) *graph.Graph {
 }
 
 func redraw(r *rand.Rand, g *graph.Graph, i int) {
-	copy(g.NodeRow(i), uniform(r, graph.NodeDim))
+	copy(g.NodeRow(i), uniform(r, g.Widths.Node))
 	k := r.IntN(4)
-	g.Groups[i] = graph.Groups{X: uniform(r, k*graph.GroupDim), Weight: make([]float32, k)}
+	g.Groups[i] = graph.Groups{X: uniform(r, k*g.Widths.Group), Weight: make([]float32, k)}
 	for j := range k {
 		g.Groups[i].Weight[j] = float32(1 + r.IntN(9))
 	}
@@ -48,7 +58,7 @@ func choose(r *rand.Rand, g *graph.Graph) {
 	for _, v := range r.Perm(g.Nodes())[:1+r.IntN(g.Nodes())] {
 		g.Candidates = append(g.Candidates, int32(v))
 	}
-	g.CandidateX = uniform(r, len(g.Candidates)*graph.CandidateDim)
+	g.CandidateX = uniform(r, len(g.Candidates)*g.Widths.Candidate)
 }
 
 func uniform(r *rand.Rand, n int) []float32 {
@@ -80,7 +90,7 @@ func reference(c *checkpoint.Checkpoint, g *graph.Graph) (scores []float64, valu
 		if gr := g.Groups[v]; gnn && len(gr.Weight) > 0 {
 			m, total := zeros(), 0.0
 			for k, w := range gr.Weight {
-				s := rectified(sum(lin("group", wide(gr.X[k*graph.GroupDim:(k+1)*graph.GroupDim])), bias("group.bias")))
+				s := rectified(sum(lin("group", wide(gr.X[k*g.Widths.Group:(k+1)*g.Widths.Group])), bias("group.bias")))
 				m, total = sum(m, scaled(s, float64(w))), total+float64(w)
 			}
 			x = sum(x, lin("node.group", scaled(m, 1/total)))
@@ -192,7 +202,7 @@ func TestSessionFollowsChanges(t *testing.T) {
 					}
 				}
 				choose(r, g)
-				copy(g.PodX, uniform(r, graph.PodDim))
+				copy(g.PodX, uniform(r, g.Widths.Pod))
 			}
 		})
 	}
@@ -236,7 +246,7 @@ func TestDeadlineThenRecovery(t *testing.T) {
 	for v := range g.Nodes() {
 		g.Candidates = append(g.Candidates, int32(v))
 	}
-	g.CandidateX = uniform(rand.New(rand.NewPCG(5, 7)), g.Nodes()*graph.CandidateDim)
+	g.CandidateX = uniform(rand.New(rand.NewPCG(5, 7)), g.Nodes()*widths.Candidate)
 	for after := range 4 { // gives up at ever later points
 		calls := 0
 		_, err := s.Score(g, func() bool { calls++; return calls > after })

@@ -58,19 +58,20 @@ func (d dense) addRows(y, x []float32, rows int) {
 // spends its time.
 type scorer struct {
 	e     dense
-	rows  []padded // E again, for the loop in Go
+	rows  []padded // E again, for the loop in Go; nil if padded is too short
 	score []float32
 }
 
 // padded is one row of E, or the features of one candidate, followed by zeros. The fixed
-// length spares the loop its bounds checks.
+// length spares the loop its bounds checks. It has room for the features of feature.Base; with more
+// features, a slower loop runs.
 type padded [15]float32
 
 func newScorer(e, score []float32, out, in int) scorer {
-	if in > len(padded{}) {
-		panic("infer: the schema has more candidate features than padded has room for: make it longer")
+	s := scorer{e: newDense(e, nil, out, in), score: score}
+	if in <= len(padded{}) {
+		s.rows = make([]padded, out)
 	}
-	s := scorer{e: newDense(e, nil, out, in), rows: make([]padded, out), score: score}
 	for o := range s.rows {
 		copy(s.rows[o][:], e[o*in:(o+1)*in])
 	}
@@ -83,6 +84,9 @@ func (s *scorer) candidate(part, base, features, sum []float32) float32 {
 	part, base, sum, features = part[:h], base[:h], sum[:h], features[:s.e.in]
 	if vectorised && h%8 == 0 {
 		return candidate(&part[0], &base[0], &features[0], &s.e.wT[0], &s.score[0], &sum[0], s.e.in, h)
+	}
+	if s.rows == nil {
+		return s.candidateWide(part, base, features, sum)
 	}
 	return s.candidateGo(part, base, features, sum)
 }
@@ -105,6 +109,22 @@ func (s *scorer) candidateGo(part, base, features, sum []float32) float32 {
 		a = (a + math.Float32frombits(math.Float32bits(a)&^(1<<31))) / 2
 		sum[j] += a
 		score += a * weight[j]
+	}
+	return score
+}
+
+// candidateWide is candidateGo for any number of features.
+func (s *scorer) candidateWide(part, base, features, sum []float32) float32 {
+	h := len(s.score)
+	var score float32
+	for j := range h {
+		a := part[j] + base[j]
+		for i, e := range features {
+			a += e * s.e.wT[i*h+j]
+		}
+		a = max(a, 0)
+		sum[j] += a
+		score += a * s.score[j]
 	}
 	return score
 }

@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/graph"
+	"gnnsched/gnn/feature"
 )
 
-// Network is the weights, ready to multiply. It is immutable and safe for concurrent use.
+// Network is the weights of a network, ready to multiply. It is immutable and safe for concurrent use.
 type Network struct {
 	arch        checkpoint.Architecture
 	fingerprint uint64
+	layout      *feature.Layout
 	h           int // H
 
 	node, group, nodeGroup, pod              dense
@@ -23,13 +24,17 @@ type Network struct {
 	valueB                                   float32
 }
 
-// Head is how the network was trained, and so what its scores mean.
+// Layout returns the features that the network reads.
+func (n *Network) Layout() *feature.Layout { return n.layout }
+
+// Head returns how the network was trained, which decides what its scores mean.
 func (n *Network) Head() checkpoint.Head { return n.arch.Head }
 
-// Fingerprint is that of the checkpoint that the network was made of.
+// Fingerprint returns the checkpoint's fingerprint; see checkpoint.Checkpoint.Fingerprint.
 func (n *Network) Fingerprint() uint64 { return n.fingerprint }
 
-// New prepares the weights of a valid checkpoint.
+// New prepares the weights of a checkpoint on any cluster's graph. The error wraps one of package
+// checkpoint's: the checkpoint is not valid, or reads the GPU graph.
 func New(c *checkpoint.Checkpoint) (*Network, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -37,21 +42,25 @@ func New(c *checkpoint.Checkpoint) (*Network, error) {
 	if c.Manifest.Architecture.Graph != checkpoint.ClusterGraph {
 		return nil, fmt.Errorf("%w: the network reads GPU devices, not any cluster's graph", checkpoint.ErrSchema)
 	}
-	h := c.Manifest.Architecture.Hidden
+	layout, err := c.Manifest.Architecture.Layout()
+	if err != nil {
+		return nil, err
+	}
+	h, widths := c.Manifest.Architecture.Hidden, layout.Widths
 	w := func(name string) []float32 { return c.Weights[name].Data }
 	mat := func(name string, in int, bias string) dense { return newDense(w(name+".weight"), w(bias), h, in) }
 	n := &Network{
-		arch: c.Manifest.Architecture, fingerprint: c.Fingerprint(), h: h,
-		node: mat("node", graph.NodeDim, "node.bias"), pod: mat("pod", graph.PodDim, "pod.bias"),
-		clusterX: mat("cluster.features", graph.ClusterDim, "cluster.bias"),
+		arch: c.Manifest.Architecture, fingerprint: c.Fingerprint(), layout: layout, h: h,
+		node: mat("node", widths.Node, "node.bias"), pod: mat("pod", widths.Pod, "pod.bias"),
+		clusterX: mat("cluster.features", widths.Cluster, "cluster.bias"),
 		candNode: mat("candidate.node", h, ""), candCluster: mat("candidate.cluster", h, ""), candPod: mat("candidate.pod", h, "candidate.bias"),
 		valueHidden: mat("value.hidden", 3*h, "value.hidden.bias"),
 		normW:       w("norm.weight"), normB: w("norm.bias"),
-		scorer: newScorer(w("candidate.features.weight"), w("score.weight"), h, graph.CandidateDim),
+		scorer: newScorer(w("candidate.features.weight"), w("score.weight"), h, widths.Candidate),
 		valueW: w("value.out.weight"), valueB: w("value.out.bias")[0],
 	}
 	if n.messages() {
-		n.group, n.nodeGroup = mat("group", graph.GroupDim, "group.bias"), mat("node.group", h, "")
+		n.group, n.nodeGroup = mat("group", widths.Group, "group.bias"), mat("node.group", h, "")
 		n.clusterNode, n.clusterPod = mat("cluster.node", h, ""), mat("cluster.pod", h, "")
 		n.zoneNode, n.zoneCluster = mat("zone.node", h, ""), mat("zone.cluster", h, "zone.bias")
 		n.candZone = mat("candidate.zone", h, "")
@@ -59,7 +68,7 @@ func New(c *checkpoint.Checkpoint) (*Network, error) {
 	return n, nil
 }
 
-// Architecture returns what the network is.
+// Architecture returns the network's architecture.
 func (n *Network) Architecture() checkpoint.Architecture { return n.arch }
 
 func (n *Network) messages() bool { return n.arch.Encoder == checkpoint.GNN }

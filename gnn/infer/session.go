@@ -8,7 +8,7 @@ import (
 	"gnnsched/gnn/graph"
 )
 
-// The ways in which a pass can end without scores.
+// The errors of a pass, which then gives no scores.
 var (
 	ErrDeadline = errors.New("deadline of the forward pass missed")
 	ErrNaN      = errors.New("the network gave a value that is not finite")
@@ -17,9 +17,12 @@ var (
 // Output is the result of one pass. The slices belong to the session and are overwritten by
 // its next pass.
 type Output struct {
-	Scores []float32 // C: one a candidate, in the graph's order; larger is better
+	Scores []float32 // C: one for each candidate, in the graph's order; larger is better
 	Value  float32   // of the state
 }
+
+// errWidths is a programmer's error: encoder and network were made for different features.
+var errWidths = errors.New("the graph has other features than the network reads")
 
 // Session runs a network over a sequence of graphs that change little from one to the next.
 // It is not safe for concurrent use; sessions of one network run in parallel.
@@ -52,11 +55,15 @@ func (n *Network) NewSession() *Session {
 // checkEvery is how many rows are computed between two looks at the deadline.
 const checkEvery = 128
 
-// Score runs the network. expired is asked now and then whether to give up with ErrDeadline;
-// nil means never. The graph must be valid; a graph without candidates gives no scores.
+// Score runs the network. It calls expired now and then, unless it is nil, and gives up with
+// ErrDeadline once expired returns true. The graph must be valid and hold the features of the
+// network's Layout. A graph without candidates gives no scores.
 func (s *Session) Score(g *graph.Graph, expired func() bool) (Output, error) {
 	if expired == nil {
 		expired = func() bool { return false }
+	}
+	if !g.Has(s.net.layout.Widths) {
+		return Output{}, errWidths
 	}
 	if err := s.refresh(g, expired); err != nil {
 		return Output{}, err
@@ -189,13 +196,14 @@ func (s *Session) context(g *graph.Graph) {
 // candidates computes scores and value.
 func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error) {
 	n, h, c := s.net, s.net.h, len(g.Candidates)
+	width := n.layout.Widths.Candidate
 	s.scores = grow(s.scores, c)
 	clear(s.mean) // from here on the sum over candidates
 	for i, v := range g.Candidates {
 		if (i+1)%checkEvery == 0 && expired() {
 			return Output{}, ErrDeadline
 		}
-		s.scores[i] = n.scorer.candidate(s.partial[int(v)*h:], s.base[int(g.Zone[v])*h:], g.CandidateRow(i), s.mean)
+		s.scores[i] = n.scorer.candidate(s.partial[int(v)*h:], s.base[int(g.Zone[v])*h:], g.CandidateX[i*width:(i+1)*width], s.mean)
 	}
 	out := Output{Scores: s.scores[:c]}
 	if c > 0 {

@@ -56,16 +56,17 @@ func (n *Network) Checkpoint() (*checkpoint.Checkpoint, error) { return n.save(n
 func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
 	messages := n.manifest.Architecture.Encoder == checkpoint.GNN
 	nodes, zones, graphs, cands := b.Nodes(), len(b.ZoneGraph), b.Size, len(b.CandidateNode)
+	w := b.Widths
 	candGraph, candNode := s.Int64(b.CandidateGraph, cands), s.Int64(b.CandidateNode, cands)
 
-	x := n.affine(s, "node", s.Float32(b.NodeX, nodes, graph.NodeDim), "node.bias")
+	x := n.affine(s, "node", s.Float32(b.NodeX, nodes, w.Node), "node.bias")
 	if messages && len(b.GroupNode) > 0 {
 		x = s.Add(x, n.affine(s, "node.group", n.groupMessages(s, b, nodes), ""))
 	}
 	h := s.Relu(s.LayerNorm(x, n.byName["norm.weight"], n.byName["norm.bias"], 1e-5))
 
-	p := s.Relu(n.affine(s, "pod", s.Float32(b.PodX, graphs, graph.PodDim), "pod.bias"))
-	c := n.affine(s, "cluster.features", s.Float32(b.ClusterX, graphs, graph.ClusterDim), "cluster.bias")
+	p := s.Relu(n.affine(s, "pod", s.Float32(b.PodX, graphs, w.Pod), "pod.bias"))
+	c := n.affine(s, "cluster.features", s.Float32(b.ClusterX, graphs, w.Cluster), "cluster.bias")
 	var zoneMean *Tensor
 	if messages {
 		var clusterMean *Tensor
@@ -82,7 +83,7 @@ func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
 		zone := n.affine(s, "candidate.zone", s.Relu(z), "")
 		k = s.Add(k, s.Rows(zone, s.Int64(b.CandidateZone, cands)))
 	}
-	k = s.Relu(s.Add(k, n.affine(s, "candidate.features", s.Float32(b.CandidateX, cands, graph.CandidateDim), "")))
+	k = s.Relu(s.Add(k, n.affine(s, "candidate.features", s.Float32(b.CandidateX, cands, w.Candidate), "")))
 
 	mean := segmentMean(s, k, candGraph, b.CandidateGraph, graphs)
 	state := s.Concat(1, c, p, mean)
@@ -97,7 +98,7 @@ func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
 // [nodes, H], zero for empty nodes.
 func (n *Network) groupMessages(s *Scope, b *graph.Batch, nodes int) *Tensor {
 	groups := len(b.GroupNode)
-	g := s.Relu(n.affine(s, "group", s.Float32(b.GroupX, groups, graph.GroupDim), "group.bias"))
+	g := s.Relu(n.affine(s, "group", s.Float32(b.GroupX, groups, b.Widths.Group), "group.bias"))
 	total := make([]float32, nodes)
 	for i, v := range b.GroupNode {
 		total[v] += b.GroupWeight[i]

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
+	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 )
@@ -16,8 +18,8 @@ import (
 // tolerance of plain Go against libtorch, as of distance.
 const tolerance = 1e-5
 
-// Plain Go and libtorch give the same scores and values: for every encoder, head and size,
-// and for every checkpoint that ships, over random graphs small and large, in one batch.
+// Plain Go and libtorch give the same scores and values: for every encoder, head and size, with one
+// feature set or two, and for every checkpoint that ships, over random graphs small and large, in one batch.
 func TestParity(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	nets := map[string]*checkpoint.Checkpoint{}
@@ -26,6 +28,8 @@ func TestParity(t *testing.T) {
 			for _, hidden := range []int{7, 32, 64} {
 				a := checkpoint.Architecture{Encoder: e, Head: head, Hidden: hidden}
 				nets[fmt.Sprintf("%s %s %d", e, head, hidden)] = checkpoint.Random(a, r)
+				a.Features = featuretest.Names
+				nets[fmt.Sprintf("%s %s %d with another set", e, head, hidden)] = checkpoint.Random(a, r)
 			}
 		}
 	}
@@ -34,9 +38,13 @@ func TestParity(t *testing.T) {
 	}
 	for name, c := range nets {
 		t.Run(name, func(t *testing.T) {
+			layout, err := c.Manifest.Architecture.Layout()
+			if err != nil {
+				t.Fatal(err)
+			}
 			var graphs []*graph.Graph
 			for _, n := range []int{1, 2, 10, 100, 1000} {
-				graphs = append(graphs, randomGraph(r, n))
+				graphs = append(graphs, randomGraph(r, layout.Widths, n))
 			}
 			graphs = append(graphs, withOneNodeChanged(r, graphs[2]))
 			compare(t, c, graphs)
@@ -104,13 +112,13 @@ func distance(a, b []float32) float64 {
 }
 
 // randomGraph draws a graph of n nodes with features in the range that the encoder gives.
-func randomGraph(r *rand.Rand, n int) *graph.Graph {
-	g := &graph.Graph{Zones: 1 + r.IntN(3), PodX: uniform(r, graph.PodDim), ClusterX: uniform(r, graph.ClusterDim)}
+func randomGraph(r *rand.Rand, w feature.Widths, n int) *graph.Graph {
+	g := &graph.Graph{Widths: w, Zones: 1 + r.IntN(3), PodX: uniform(r, w.Pod), ClusterX: uniform(r, w.Cluster)}
 	g.Resize(n)
 	copy(g.NodeX, uniform(r, len(g.NodeX)))
 	for i := range n {
 		k := r.IntN(4)
-		g.Groups[i] = graph.Groups{X: uniform(r, k*graph.GroupDim), Weight: make([]float32, k)}
+		g.Groups[i] = graph.Groups{X: uniform(r, k*w.Group), Weight: make([]float32, k)}
 		for j := range k {
 			g.Groups[i].Weight[j] = float32(1 + r.IntN(50))
 		}
@@ -129,7 +137,7 @@ func randomGraph(r *rand.Rand, n int) *graph.Graph {
 func withOneNodeChanged(r *rand.Rand, g *graph.Graph) *graph.Graph {
 	c := g.Clone()
 	i := r.IntN(c.Nodes())
-	copy(c.NodeRow(i), uniform(r, graph.NodeDim))
+	copy(c.NodeRow(i), uniform(r, c.Widths.Node))
 	c.Stamp[i] = graph.NextStamp()
 	copy(c.PodX, uniform(r, len(c.PodX)))
 	return c

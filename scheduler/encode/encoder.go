@@ -1,8 +1,7 @@
 package encode
 
 import (
-	"math"
-
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 )
@@ -10,91 +9,117 @@ import (
 // Encoder keeps the graph of one cluster between decisions and encodes again only what has
 // changed. It is not safe for concurrent use.
 type Encoder struct {
-	g     graph.Graph
-	rows  []seen
-	zones map[string]int32
+	layout *feature.Layout
+	g      graph.Graph
+	rows   []row
+	usage  []feature.Usage // of each row
+	zones  map[string]int32
 
-	// What the sizes of nodes are measured by: sums over the nodes of what they offer.
-	offered cluster.Resources
-	// largest is the most of each resource that one running pod asks for.
-	largest cluster.Resources
+	offered feature.Offered
+	changed []int32 // scratch: rows whose node changed
+
+	// The contexts of features, kept to save allocations.
+	node       feature.Node
+	group      feature.Group
+	pod        feature.Pod
+	candidates feature.Candidates
 }
 
-// seen is the state in which a row was encoded.
-type seen struct {
+// row is the state in which a row was encoded.
+type row struct {
 	version     cluster.Version
 	allocatable cluster.Resources
-	largest     cluster.Resources // of the requests of one pod on it, in each resource
+	largestCPU  int64 // the most that one pod on the node requests
+	largestMem  int64
 }
 
-// New returns an encoder that has seen nothing.
-func New() *Encoder { return &Encoder{zones: map[string]int32{}} }
+// New returns an encoder of the features in a layout; nil means feature.Default.
+func New(layout *feature.Layout) *Encoder {
+	if layout == nil {
+		layout = feature.Default()
+	}
+	e := &Encoder{layout: layout, zones: map[string]int32{}}
+	e.g.Widths = layout.Widths
+	return e
+}
 
 // Encode returns the graph for placing pod on one of the nodes whose rows are given. The
 // graph belongs to the encoder: it is valid until the next call, and row i is snapshot node
 // i. A node is encoded again when its Version changes.
 func (e *Encoder) Encode(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32) *graph.Graph {
-	e.syncNodes(s)
-	e.encodePod(pod.Requests)
-	e.encodeCandidates(s, pod.Requests, candidates)
+	largest := e.syncNodes(s)
+	e.pod = feature.NewPod(pod, &e.offered)
+	e.g.PodX = fill(e.layout.Pod, &e.pod, resize(e.g.PodX, e.layout.Widths.Pod))
+
+	c := &e.candidates
+	c.Pod, c.Nodes, c.Usage = pod, s.Nodes, e.usage
+	c.Largest = cluster.Resources{MilliCPU: max(largest.MilliCPU, pod.Requests.MilliCPU), Memory: max(largest.Memory, pod.Requests.Memory)}
+	e.encodeCandidates(candidates)
 	return &e.g
 }
 
-// syncNodes encodes the rows whose node changed; all of them where the mean size of a node
-// changed, which their features are relative to.
-func (e *Encoder) syncNodes(s *cluster.Snapshot) {
+// syncNodes encodes the rows whose node changed, or all of them if the mean size of a node changed,
+// which their features are relative to. It returns the most CPU and memory that one running pod
+// requests.
+func (e *Encoder) syncNodes(s *cluster.Snapshot) (largest cluster.Resources) {
 	n := len(s.Nodes)
-	offered, all := e.offered, n != len(e.rows)
+	offered := feature.Offered{Sum: e.offered.Sum, Nodes: n}
 	for i := n; i < len(e.rows); i++ {
-		offered = offered.Minus(e.rows[i].allocatable)
+		offered.Sum = offered.Sum.Minus(e.rows[i].allocatable)
 	}
 	e.g.Resize(n)
-	if n <= len(e.rows) {
-		e.rows = e.rows[:n]
-	} else {
-		e.rows = append(e.rows, make([]seen, n-len(e.rows))...)
-	}
-	for i, node := range s.Nodes {
-		if r := &e.rows[i]; r.allocatable != node.Allocatable {
-			offered = offered.Minus(r.allocatable).Plus(node.Allocatable)
-			r.allocatable = node.Allocatable
-		}
-	}
-	all = all || offered != e.offered
-	e.offered = offered
-	e.largest = cluster.Resources{}
+	e.rows, e.usage = resize(e.rows, n), resize(e.usage, n)
+	e.changed = e.changed[:0]
 	for i, node := range s.Nodes {
 		r := &e.rows[i]
-		if all || !node.Unchanged(r.version) {
-			r.version = node.Version
+		if node.Unchanged(r.version) {
+			continue
+		}
+		if r.allocatable != node.Allocatable {
+			offered.Sum = offered.Sum.Minus(r.allocatable).Plus(node.Allocatable)
+			r.allocatable = node.Allocatable
+		}
+		r.version = node.Version
+		e.changed = append(e.changed, int32(i))
+	}
+	all := offered != e.offered
+	e.offered = offered
+	if all {
+		for i, node := range s.Nodes {
 			e.encodeNode(i, node)
 		}
-		e.largest.MilliCPU, e.largest.Memory = max(e.largest.MilliCPU, r.largest.MilliCPU), max(e.largest.Memory, r.largest.Memory)
+	} else {
+		for _, i := range e.changed {
+			e.encodeNode(int(i), s.Nodes[i])
+		}
+	}
+	for i := range e.rows {
+		r := &e.rows[i]
+		largest.MilliCPU, largest.Memory = max(largest.MilliCPU, r.largestCPU), max(largest.Memory, r.largestMem)
 	}
 	e.g.Zones = max(len(e.zones), 1)
+	return largest
 }
 
 func (e *Encoder) encodeNode(i int, n *cluster.Node) {
-	cpu, mem := cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)
-	row := e.g.NodeRow(i)
-	row[0], row[1] = float32(cpu), float32(mem)
-	row[2] = float32(cluster.Fraction(n.Requested.Pods, n.Allocatable.Pods))
-	row[3] = float32(cluster.Fraction(n.Requested.GPU, n.Allocatable.GPU))
-	row[4] = float32(math.Abs(cpu - mem))
-	row[5] = float32(logRatio(float64(n.Allocatable.MilliCPU), e.mean(e.offered.MilliCPU)))
-	row[6] = float32(logRatio(float64(n.Allocatable.Memory), e.mean(e.offered.Memory)))
-	row[7] = flag(n.Allocatable.GPU > 0)
-	row[8] = flag(!n.Available())
+	e.node = feature.Node{
+		State: n, Offered: &e.offered,
+		CPU:    cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU),
+		Memory: cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory),
+	}
+	fill(e.layout.Node, &e.node, e.g.NodeRow(i))
+	e.usage[i] = feature.Usage{
+		CPU: float32(e.node.CPU), Memory: float32(e.node.Memory), MilliCPU: n.Allocatable.MilliCPU, MemoryBytes: n.Allocatable.Memory,
+	}
 
-	gr, largest := &e.g.Groups[i], &e.rows[i].largest
-	gr.X, gr.Weight, *largest = gr.X[:0], gr.Weight[:0], cluster.Resources{}
-	for _, group := range n.Groups {
-		largest.MilliCPU, largest.Memory = max(largest.MilliCPU, group.Each.MilliCPU), max(largest.Memory, group.Each.Memory)
-		total := group.Each.Times(group.Count)
-		gr.X = append(gr.X,
-			ratio(group.Each.MilliCPU, n.Allocatable.MilliCPU), ratio(group.Each.Memory, n.Allocatable.Memory), ratio(group.Each.GPU, n.Allocatable.GPU),
-			ratio(total.MilliCPU, n.Allocatable.MilliCPU), ratio(total.Memory, n.Allocatable.Memory), ratio(total.Pods, n.Allocatable.Pods))
-		gr.Weight = append(gr.Weight, float32(group.Count))
+	gr, r, width := &e.g.Groups[i], &e.rows[i], e.layout.Widths.Group
+	gr.X, gr.Weight = resize(gr.X, len(n.Groups)*width), resize(gr.Weight, len(n.Groups))
+	r.largestCPU, r.largestMem = 0, 0
+	for j, group := range n.Groups {
+		r.largestCPU, r.largestMem = max(r.largestCPU, group.Each.MilliCPU), max(r.largestMem, group.Each.Memory)
+		e.group = feature.Group{Node: n, Each: group.Each, Total: group.Each.Times(group.Count)}
+		fill(e.layout.Group, &e.group, gr.X[j*width:(j+1)*width])
+		gr.Weight[j] = float32(group.Count)
 	}
 	e.g.Zone[i] = e.zone(n.Zone)
 	e.g.Stamp[i] = graph.NextStamp()
@@ -110,51 +135,36 @@ func (e *Encoder) zone(name string) int32 {
 	return z
 }
 
-func (e *Encoder) encodePod(r cluster.Resources) {
-	cpu := quotient(float64(r.MilliCPU), e.mean(e.offered.MilliCPU))
-	mem := quotient(float64(r.Memory), e.mean(e.offered.Memory))
-	gpu := quotient(float64(r.GPU), e.mean(e.offered.GPU))
-	e.g.PodX = append(e.g.PodX[:0],
-		float32(cpu), float32(mem), float32(gpu), float32(logRatio(cpu, mem)), flag(r.MilliCPU == 0), flag(r.Memory == 0))
+// encodeCandidates writes the candidate edges, and the cluster's features, which are about the
+// candidates.
+func (e *Encoder) encodeCandidates(rows []int32) {
+	e.g.ResizeCandidates(len(rows))
+	copy(e.g.Candidates, rows)
+	c := &e.candidates
+	c.Rows = e.g.Candidates
+	c.Measure()
+	at, width := 0, e.layout.Widths.Candidate
+	for _, b := range e.layout.Candidate {
+		b.Fill(c, feature.Rows{X: e.g.CandidateX, Width: width, At: at, Len: len(b.Features)})
+		at += len(b.Features)
+	}
+	e.g.ClusterX = fill(e.layout.Cluster, c, resize(e.g.ClusterX, e.layout.Widths.Cluster))
 }
 
-// encodeCandidates writes the candidate edges and, since it is about them, the cluster's
-// features.
-func (e *Encoder) encodeCandidates(s *cluster.Snapshot, r cluster.Resources, candidates []int32) {
-	e.g.ResizeCandidates(len(candidates))
-	copy(e.g.Candidates, candidates)
-	var cpu, mem, skew, addCPU, addMem moments
-	largest := cluster.Resources{MilliCPU: max(e.largest.MilliCPU, r.MilliCPU), Memory: max(e.largest.Memory, r.Memory)}
-	for c, v := range candidates {
-		n := s.Nodes[v]
-		row, node := e.g.CandidateRow(c), e.g.NodeRow(int(v))
-		dc, dm := ratio(r.MilliCPU, n.Allocatable.MilliCPU), ratio(r.Memory, n.Allocatable.Memory)
-		cpu.add(float64(node[0]))
-		mem.add(float64(node[1]))
-		skew.add(float64(node[0] - node[1]))
-		addCPU.add(float64(dc))
-		addMem.add(float64(dm))
-		row[0], row[1] = node[0]+dc, node[1]+dm
-		row[2] = ratio(n.Requested.Pods+1, n.Allocatable.Pods)
-		row[3] = ratio(n.Requested.GPU+r.GPU, n.Allocatable.GPU)
-		row[4] = abs(row[0] - row[1])
-		row[5], row[6] = dc, dm
-		row[14] = lessRoom(largest, n.Free(), r)
+// fill writes the features of some blocks to out and returns it.
+func fill[C any](blocks []feature.Block[C], c *C, out []float32) []float32 {
+	at := 0
+	for _, b := range blocks {
+		b.Fill(c, out[at:at+len(b.Features)])
+		at += len(b.Features)
 	}
-	meanCPU, meanMem := float32(cpu.mean()), float32(mem.mean())
-	perCPU, perMem := 1/(cpu.std()+addCPU.mean()+1e-6), 1/(mem.std()+addMem.mean()+1e-6)
-	common := 2 / (1/perCPU + 1/perMem) // one scale, so that the two rises add up to one of balance
-	cpuRise, memRise, skewRise := cpu.rise(common), mem.rise(common), skew.rise(common)
-	for c := range candidates {
-		row := e.g.CandidateRow(c)
-		row[7], row[8] = row[0]-meanCPU, row[1]-meanMem
-		row[9], row[10] = clamp(row[7]*float32(perCPU)), clamp(row[8]*float32(perMem))
-		row[11], row[12] = cpuRise.by(row[0], row[5]), memRise.by(row[1], row[6])
-		row[13] = skewRise.by(row[0]-row[1], row[5]-row[6])
-	}
-	e.g.ClusterX = append(e.g.ClusterX[:0],
-		meanCPU, meanMem, float32(cpu.std()), float32(mem.std()), ratio(int64(len(candidates)), int64(len(s.Nodes))))
+	return out
 }
 
-// mean is the mean over the nodes of a sum over them.
-func (e *Encoder) mean(sum int64) float64 { return float64(sum) / float64(max(len(e.rows), 1)) }
+// resize returns s with length n. Elements beyond its old length are zero.
+func resize[T any](s []T, n int) []T {
+	if n <= len(s) {
+		return s[:n]
+	}
+	return append(s, make([]T, n-len(s))...)
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/golden"
@@ -118,7 +119,7 @@ func sameGraph(t *rapid.T, got, want *graph.Graph) {
 // gives a row a new stamp where anything of it changed.
 func TestIncremental(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, serial, e := drawSnapshot(t), 0, New()
+		s, serial, e := drawSnapshot(t), 0, New(feature.Default())
 		var last *graph.Graph
 		for range 7 {
 			pod := &cluster.Pod{Requests: drawRequests(t)}
@@ -127,7 +128,7 @@ func TestIncremental(t *testing.T) {
 			if err := got.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			sameGraph(t, got, New().Encode(s, pod, candidates))
+			sameGraph(t, got, New(feature.Default()).Encode(s, pod, candidates))
 			checkStamps(t, last, got)
 			last = got.Clone()
 			for range rapid.IntRange(0, 4).Draw(t, "changes") {
@@ -151,7 +152,7 @@ func checkStamps(t *rapid.T, before, after *graph.Graph) {
 
 // Placing one pod changes one stamp: the work that follows is for one node.
 func TestOneChangeOneStamp(t *testing.T) {
-	s, e := &cluster.Snapshot{}, New()
+	s, e := &cluster.Snapshot{}, New(feature.Default())
 	for i := range 50 {
 		s.Nodes = append(s.Nodes, &cluster.Node{Version: cluster.NextVersion(), Name: fmt.Sprint(i), Allocatable: cluster.Resources{MilliCPU: 64_000, Memory: 1 << 38, Pods: 110}})
 	}
@@ -171,7 +172,7 @@ func TestPermutation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, pod := drawSnapshot(t), &cluster.Pod{Requests: drawRequests(t)}
 		candidates := drawCandidates(t, len(s.Nodes))
-		want := New().Encode(s, pod, candidates)
+		want := New(feature.Default()).Encode(s, pod, candidates)
 		place := drawCandidates(t, len(s.Nodes))
 		for i := range s.Nodes { // place is a prefix of a permutation; the rest keeps its order
 			found := false
@@ -190,7 +191,7 @@ func TestPermutation(t *testing.T) {
 		for i, c := range candidates {
 			moved[i] = place[c]
 		}
-		got := New().Encode(other, pod, moved)
+		got := New(feature.Default()).Encode(other, pod, moved)
 		back := got.Clone() // with the rows where they were
 		copy(back.Candidates, candidates)
 		for i, p := range place {
@@ -206,7 +207,7 @@ func TestPermutation(t *testing.T) {
 func TestRanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, pod := drawSnapshot(t), &cluster.Pod{Requests: drawRequests(t)}
-		g := New().Encode(s, pod, drawCandidates(t, len(s.Nodes)))
+		g := New(feature.Default()).Encode(s, pod, drawCandidates(t, len(s.Nodes)))
 		all := append(append(append(append([]float32{}, g.NodeX...), g.PodX...), g.ClusterX...), g.CandidateX...)
 		for _, gr := range g.Groups {
 			all = append(append(all, gr.X...), gr.Weight...)
@@ -219,7 +220,7 @@ func TestRanges(t *testing.T) {
 		ordinary := true
 		for i, n := range s.Nodes {
 			row := g.NodeRow(i)
-			inRange(t, "log size", row[5:7], -limit, limit)
+			inRange(t, "log size", row[5:7], -4, 4)
 			inRange(t, "flag", row[7:9], 0, 1)
 			if n.Requested.Within(n.Allocatable) {
 				inRange(t, "share", row[:5], 0, 1)
@@ -227,13 +228,13 @@ func TestRanges(t *testing.T) {
 				ordinary = false
 			}
 		}
-		inRange(t, "log of CPU over memory, flags", g.PodX[3:], -limit, limit)
+		inRange(t, "log of CPU over memory, flags", g.PodX[3:], -4, 4)
 		inRange(t, "feasible", g.ClusterX[4:], 0, 1)
 		if ordinary {
 			inRange(t, "means and deviations", g.ClusterX[:4], 0, 1)
 		}
 		for c, v := range g.Candidates {
-			inRange(t, "z", g.CandidateRow(c)[9:11], -limit, limit)
+			inRange(t, "z", g.CandidateRow(c)[9:11], -4, 4)
 			if s.Nodes[v].Fit(pod) == cluster.Fits && s.Nodes[v].Requested.Within(s.Nodes[v].Allocatable) {
 				inRange(t, "share after placement", g.CandidateRow(c)[:7], 0, 1)
 			}
@@ -250,7 +251,7 @@ func inRange(t *rapid.T, what string, values []float32, low, high float32) {
 }
 
 // The meaning of every feature, on one small cluster. A change here makes every checkpoint
-// useless: raise graph.SchemaVersion with it.
+// useless: raise the Version of feature.Base with it.
 func TestGolden(t *testing.T) {
 	gi := int64(1) << 30
 	node := func(name, zone string, cpu, mem, gpu int64, pods ...cluster.Resources) *cluster.Node {
@@ -270,24 +271,24 @@ func TestGolden(t *testing.T) {
 		node("c", "east", 4000, 8, 0),
 	}}
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 2 * gi, Pods: 1}}
-	g := New().Encode(s, pod, []int32{1, 2, 3})
+	g := New(feature.Default()).Encode(s, pod, []int32{1, 2, 3})
 	var b bytes.Buffer
-	list := func(title string, names []string, values []float32) {
+	list := func(title string, features []feature.Feature, values []float32) {
 		fmt.Fprintf(&b, "%s\n", title)
-		for i, n := range names {
-			fmt.Fprintf(&b, "  %-16s %.5f\n", n, values[i])
+		for i, f := range features {
+			fmt.Fprintf(&b, "  %-16s %.5f\n", f.Name, values[i])
 		}
 	}
 	for i, n := range s.Nodes {
-		list(fmt.Sprintf("node %s, zone %d", n.Name, g.Zone[i]), graph.NodeFeatures, g.NodeRow(i))
+		list(fmt.Sprintf("node %s, zone %d", n.Name, g.Zone[i]), feature.List(feature.Base.Node), g.NodeRow(i))
 		for j, w := range g.Groups[i].Weight {
-			list(fmt.Sprintf("group of %v on %s", w, n.Name), graph.GroupFeatures, g.Groups[i].X[j*graph.GroupDim:])
+			list(fmt.Sprintf("group of %v on %s", w, n.Name), feature.List(feature.Base.Group), g.Groups[i].X[j*feature.Default().Widths.Group:])
 		}
 	}
-	list("pod", graph.PodFeatures, g.PodX)
-	list("cluster", graph.ClusterFeatures, g.ClusterX)
+	list("pod", feature.List(feature.Base.Pod), g.PodX)
+	list("cluster", feature.List(feature.Base.Cluster), g.ClusterX)
 	for c, v := range g.Candidates {
-		list("candidate "+s.Nodes[v].Name, graph.CandidateFeatures, g.CandidateRow(c))
+		list("candidate "+s.Nodes[v].Name, feature.List(feature.Base.Candidate), g.CandidateRow(c))
 	}
 	golden.Check(t, "small.txt", b.String())
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 )
 
@@ -21,7 +22,7 @@ type Reader struct {
 
 // NewReader reads the stream's header. A stream of another release is an error.
 func NewReader(r io.Reader) (*Reader, error) {
-	want := magic + graph.SchemaHash()
+	want := magic + feature.Default().Hash()
 	got := make([]byte, len(want))
 	if n, err := io.ReadFull(r, got); err != nil {
 		return nil, fmt.Errorf("%w: it ends after %d bytes: %w", errStream, n, err)
@@ -82,17 +83,18 @@ func decode(frame []byte) (Step, error) {
 	g.Zones, g.Zone = zones, c.ints(nodes)
 	groups := c.ints(nodes)
 	g.Candidates = c.ints(candidates)
-	g.NodeX = c.floats(nodes * graph.NodeDim)
+	w := feature.Default().Widths
+	g.NodeX = c.floats(nodes * w.Node)
 	if c.short {
 		return s, io.ErrUnexpectedEOF
 	}
 	g.Groups, g.Stamp = make([]graph.Groups, nodes), make([]uint64, nodes)
 	for i, group := range groups {
 		k := int(uint32(group)) // a length, not a number that may be negative
-		g.Groups[i] = graph.Groups{X: c.floats(k * graph.GroupDim), Weight: c.floats(k)}
+		g.Groups[i] = graph.Groups{X: c.floats(k * w.Group), Weight: c.floats(k)}
 		g.Stamp[i] = graph.NextStamp()
 	}
-	g.PodX, g.ClusterX, g.CandidateX = c.floats(graph.PodDim), c.floats(graph.ClusterDim), c.floats(candidates*graph.CandidateDim)
+	g.PodX, g.ClusterX, g.CandidateX = c.floats(w.Pod), c.floats(w.Cluster), c.floats(candidates*w.Candidate)
 	switch {
 	case c.short:
 		return s, io.ErrUnexpectedEOF

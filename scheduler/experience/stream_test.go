@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 )
 
@@ -26,9 +27,9 @@ func drawStep(t *rapid.T) Step {
 	for i := range nodes {
 		k := rapid.IntRange(0, 3).Draw(t, "groups")
 		g.Zone[i], g.Stamp[i] = rapid.Int32Range(0, int32(zones-1)).Draw(t, "zone"), graph.NextStamp()
-		g.Groups[i] = graph.Groups{X: floats(k*graph.GroupDim, "group"), Weight: floats(k, "weight")}
+		g.Groups[i] = graph.Groups{X: floats(k*feature.Default().Widths.Group, "group"), Weight: floats(k, "weight")}
 	}
-	g.PodX, g.ClusterX = floats(graph.PodDim, "pod"), floats(graph.ClusterDim, "cluster")
+	g.PodX, g.ClusterX = floats(feature.Default().Widths.Pod, "pod"), floats(feature.Default().Widths.Cluster, "cluster")
 	g.ResizeCandidates(rapid.IntRange(1, 5).Draw(t, "candidates"))
 	for i := range g.Candidates {
 		g.Candidates[i] = rapid.Int32Range(0, int32(nodes-1)).Draw(t, "candidate")
@@ -94,7 +95,7 @@ func TestReaderRefuses(t *testing.T) {
 	for name, stream := range map[string]string{
 		"nothing":        "",
 		"another schema": magic + "0123456789abcdef",
-		"another format": "gnnstep\x02" + graph.SchemaHash(),
+		"another format": "gnnstep\x02" + feature.Default().Hash(),
 		"a short head":   magic,
 	} {
 		if _, err := NewReader(bytes.NewReader([]byte(stream))); !errors.Is(err, errStream) {
@@ -145,7 +146,7 @@ func FuzzReader(f *testing.F) {
 			f.Fatal(err)
 		}
 	}
-	head := len(magic) + len(graph.SchemaHash())
+	head := len(magic) + len(feature.Default().Hash())
 	f.Add(b.Bytes()[head:])
 	f.Add([]byte{})
 	f.Add([]byte{255, 255, 255, 3, 1})

@@ -6,7 +6,7 @@ import (
 	"io"
 	"math"
 
-	"gnnsched/gnn/graph"
+	"gnnsched/gnn/feature"
 )
 
 // A stream begins with magic, whose last byte is the format's version, and the schema hash of the
@@ -36,7 +36,7 @@ type Writer struct {
 
 // NewWriter writes the stream's header.
 func NewWriter(w io.Writer) (*Writer, error) {
-	if _, err := io.WriteString(w, magic+graph.SchemaHash()); err != nil {
+	if _, err := io.WriteString(w, magic+feature.Default().Hash()); err != nil {
 		return nil, fmt.Errorf("begin the stream of steps: %w", err)
 	}
 	return &Writer{w: w}, nil
@@ -45,8 +45,11 @@ func NewWriter(w io.Writer) (*Writer, error) {
 // Write writes one step with a single call of the underlying Write. It does not validate the step,
 // but a step over the size limit is an error.
 func (w *Writer) Write(s Step) error {
-	b := append(w.frame[:0], 0, 0, 0, 0)
 	g := s.State
+	if !g.Has(feature.Default().Widths) {
+		return fmt.Errorf("step %d: its graph has other features than the set %s, which alone can be streamed", s.Number, feature.Base.Name)
+	}
+	b := append(w.frame[:0], 0, 0, 0, 0)
 	b = order.AppendUint32(b, uint32(len(s.Actor)))
 	b = append(b, s.Actor...)
 	b = order.AppendUint64(b, s.Epoch)

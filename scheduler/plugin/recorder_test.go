@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
@@ -227,7 +228,7 @@ func TestLearnerCountsMissedDecisions(t *testing.T) {
 func (l *learner) testStep(number uint64) experience.Step {
 	g := &graph.Graph{Zones: 1}
 	g.Resize(1)
-	g.PodX, g.ClusterX = make([]float32, graph.PodDim), make([]float32, graph.ClusterDim)
+	g.PodX, g.ClusterX = make([]float32, feature.Default().Widths.Pod), make([]float32, feature.Default().Widths.Cluster)
 	g.ResizeCandidates(1)
 	return experience.Step{Actor: l.actor, Epoch: l.epoch, Number: number, State: g}
 }

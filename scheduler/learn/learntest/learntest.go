@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
@@ -65,7 +66,7 @@ func Graph(t testing.TB) *graph.Graph {
 	if len(env.Candidates()) < 3 {
 		t.Fatal("too few candidates")
 	}
-	return encode.New().Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone()
+	return encode.New(feature.Default()).Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone()
 }
 
 // Weights returns a network with random weights, which depend on the seed.

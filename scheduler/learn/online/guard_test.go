@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval"
@@ -23,14 +24,14 @@ func packs(t *testing.T, sign float32) *checkpoint.Checkpoint {
 	for _, w := range c.Weights {
 		clear(w.Data)
 	}
-	for i, name := range graph.CandidateFeatures {
-		if strings.HasPrefix(name, "cpu") {
+	for i, f := range feature.List(feature.Base.Candidate) {
+		if strings.HasPrefix(f.Name, "cpu") {
 			c.Weights["candidate.features.weight"].Data[i] = 1 // of the first hidden unit
 			c.Weights["score.weight"].Data[0] = sign
 			return c
 		}
 	}
-	t.Fatalf("no feature about CPU in %v", graph.CandidateFeatures)
+	t.Fatalf("no feature about CPU in %v", feature.List(feature.Base.Candidate))
 	return nil
 }
 
@@ -91,7 +92,7 @@ func TestGuardComparesWithTheBest(t *testing.T) {
 // Weights and scores that are not finite never pass, even without episodes.
 func TestGuardWantsFiniteScores(t *testing.T) {
 	env := learntest.Started(t, learntest.Env(), 1)
-	seen := []*graph.Graph{encode.New().Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone()}
+	seen := []*graph.Graph{encode.New(feature.Default()).Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone()}
 	broken, exploding := packs(t, 1), packs(t, 1)
 	broken.Weights["score.weight"].Data[0] = float32(math.NaN())
 	for name, w := range exploding.Weights {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/learntest"
@@ -45,7 +46,7 @@ func episode(t *testing.T, s run.Settings, waitCost float64) (steps []experience
 	if err != nil {
 		t.Fatal(err)
 	}
-	twin, encoder := learntest.Started(t, c, s.Seed<<32+1), encode.New() // in the same episode
+	twin, encoder := learntest.Started(t, c, s.Seed<<32+1), encode.New(feature.Default()) // in the same episode
 	for last := false; !last; {
 		choice := len(twin.Candidates()) / 2
 		step := experience.Step{State: encoder.Encode(twin.Snapshot(), twin.Pending(), twin.Candidates()).Clone(), Before: twin.Cost()}

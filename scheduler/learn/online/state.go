@@ -85,7 +85,7 @@ func (t *Trainer) resume() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case err == nil && (s.Architecture != t.start.Manifest.Architecture || s.Origin != origin(t.start)):
+	case err == nil && (!s.Architecture.Equal(t.start.Manifest.Architecture) || s.Origin != origin(t.start)):
 		err = errors.New("it is of another network's learning")
 	case err == nil:
 		transitions, err = t.learner.Restore(s)

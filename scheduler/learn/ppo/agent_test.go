@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
@@ -45,7 +46,7 @@ func TestTruncatedEpisodesAreBootstrapped(t *testing.T) {
 			ended++
 		} else {
 			truncated++
-			out, err := plain(t, p.learner.net).NewSession().Score(encode.New().Encode(after.Snapshot(), after.Pending(), after.Candidates()), nil)
+			out, err := plain(t, p.learner.net).NewSession().Score(encode.New(feature.Default()).Encode(after.Snapshot(), after.Pending(), after.Candidates()), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

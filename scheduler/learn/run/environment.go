@@ -83,7 +83,7 @@ func (e *Environment) restore(p progress) error {
 // follow makes net the acting network. It drops all caches, so that what comes next depends only
 // on the episode and the weights, and a resumed run continues as the unbroken one.
 func (e *Environment) follow(net *infer.Network) {
-	e.encoder, e.session, e.copied = encode.New(), net.NewSession(), nil
+	e.encoder, e.session, e.copied = encode.New(net.Layout()), net.NewSession(), nil
 }
 
 // Observe encodes the decision at hand. Score and CopyState use what it encodes.
@@ -125,7 +125,8 @@ func (e *Environment) TeacherChoice() (int, error) {
 func (e *Environment) CopyState() *graph.Graph {
 	g := e.state
 	c := &graph.Graph{
-		NodeX: slices.Clone(g.NodeX), Zone: slices.Clone(g.Zone), Groups: make([]graph.Groups, len(g.Groups)), Zones: g.Zones,
+		Widths: g.Widths,
+		NodeX:  slices.Clone(g.NodeX), Zone: slices.Clone(g.Zone), Groups: make([]graph.Groups, len(g.Groups)), Zones: g.Zones,
 		Stamp: slices.Clone(g.Stamp), PodX: slices.Clone(g.PodX), ClusterX: slices.Clone(g.ClusterX),
 		Candidates: slices.Clone(g.Candidates), CandidateX: slices.Clone(g.CandidateX),
 	}

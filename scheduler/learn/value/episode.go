@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/encode"
@@ -58,7 +59,7 @@ type watcher struct {
 }
 
 func newWatcher(c Config, env *sim.Env, rng *rand.Rand) *watcher {
-	e := encode.NewGPU(env.Typical())
+	e := encode.NewGPU(feature.DefaultGPU(), env.Typical())
 	return &watcher{config: c, env: env, rng: rng, encoder: e, cluster: encode.NewGPUCluster(e)}
 }
 

@@ -51,7 +51,7 @@ const (
 // NewGPU returns a policy with the given name that runs net for a workload with the given typical
 // pods.
 func NewGPU(name string, net *infer.GPUNetwork, typical *fragmentation.Typical) *GPUPolicy {
-	p := &GPUPolicy{name: name, encoder: encode.NewGPU(typical), session: net.Actor(), psi: make([]float32, net.Width())}
+	p := &GPUPolicy{name: name, encoder: encode.NewGPU(net.Layout(), typical), session: net.Actor(), psi: make([]float32, net.Width())}
 	p.cluster = encode.NewGPUCluster(p.encoder)
 	p.states.width = net.Width()
 	p.forget()

@@ -39,7 +39,7 @@ func TestGPUPolicyIsTheNetwork(t *testing.T) {
 	typical := fragmentation.NewTypical(gpuDemand)
 	for _, head := range []checkpoint.Head{checkpoint.DQN, checkpoint.ActorCritic} {
 		net := gpuNetwork(t, head)
-		session, e := net.Actor(), encode.NewGPU(typical)
+		session, e := net.Actor(), encode.NewGPU(net.Layout(), typical)
 		phi, psi := make([]float32, net.Width()), make([]float32, net.Width())
 		var g graph.GPUNode
 		value := func(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) float32 {

@@ -19,7 +19,7 @@ type Policy struct {
 
 // New returns a policy with the given name that runs net.
 func New(name string, net *infer.Network) *Policy {
-	return &Policy{name: name, encoder: encode.New(), session: net.NewSession()}
+	return &Policy{name: name, encoder: encode.New(net.Layout()), session: net.NewSession()}
 }
 
 // Name implements policy.Policy.

@@ -4,6 +4,7 @@ package torch
 
 import (
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 )
 
@@ -13,13 +14,17 @@ type GPUNetwork struct {
 	Parameters
 
 	manifest checkpoint.Manifest
+	widths   feature.GPUWidths
 	byName   map[string]*Tensor
 }
 
 // NewGPUNetwork returns a network with the weights of a checkpoint on the GPU graph.
 func NewGPUNetwork(c *checkpoint.Checkpoint) (*GPUNetwork, error) {
-	n := &GPUNetwork{manifest: c.Manifest}
-	var err error
+	layout, err := c.Manifest.Architecture.GPULayout()
+	if err != nil {
+		return nil, err
+	}
+	n := &GPUNetwork{manifest: c.Manifest, widths: layout.Widths}
 	if n.byName, err = n.load(c); err != nil {
 		return nil, err
 	}
@@ -30,13 +35,16 @@ func NewGPUNetwork(c *checkpoint.Checkpoint) (*GPUNetwork, error) {
 // made with.
 func (n *GPUNetwork) Checkpoint() (*checkpoint.Checkpoint, error) { return n.save(n.manifest) }
 
-// GPUBatch is nodes of several clusters.
+// GPUBatch is n nodes, with d devices together, of k clusters. Its rows have the widths of
+// feature.GPULayout.
 type GPUBatch struct {
-	X       []float32 // n × GPUNodeDim
+	X       []float32 // n × Widths.Node: features of the nodes
 	Free    []float32 // d: free part of each device
 	Node    []int64   // d: node of each device
 	Cluster []int64   // n: cluster of each node
-	U       []float32 // clusters × GPUClusterDim
+	U       []float32 // k × Widths.Cluster: features of the clusters
+
+	clusters int // k
 }
 
 // Add appends a node of the cluster that was begun last.
@@ -47,15 +55,18 @@ func (b *GPUBatch) Add(g *graph.GPUNode) {
 	for range g.Free {
 		b.Node = append(b.Node, node)
 	}
-	b.Cluster = append(b.Cluster, int64(len(b.U)/graph.GPUClusterDim)-1)
+	b.Cluster = append(b.Cluster, int64(b.clusters)-1)
 }
 
-// Begin begins a cluster.
-func (b *GPUBatch) Begin(u []float32) { b.U = append(b.U, u...) }
+// Begin begins a cluster with the features u. Add appends the nodes that follow to it.
+func (b *GPUBatch) Begin(u []float32) {
+	b.U = append(b.U, u...)
+	b.clusters++
+}
 
 // Reset empties the batch.
 func (b *GPUBatch) Reset() {
-	b.X, b.Free, b.Node, b.Cluster, b.U = b.X[:0], b.Free[:0], b.Node[:0], b.Cluster[:0], b.U[:0]
+	*b = GPUBatch{X: b.X[:0], Free: b.Free[:0], Node: b.Node[:0], Cluster: b.Cluster[:0], U: b.U[:0]}
 }
 
 // Values returns v of every node, [n, 1], by the tower whose parameters begin with prefix: ""
@@ -63,20 +74,20 @@ func (b *GPUBatch) Reset() {
 func (n *GPUNetwork) Values(s *Scope, b *GPUBatch, prefix string) *Tensor {
 	w := func(name string) *Tensor { return n.byName[prefix+name] }
 	affine := func(name string, x *Tensor) *Tensor { return s.Linear(x, w(name+".weight"), w(name+".bias")) }
-	nodes, clusters := len(b.Cluster), len(b.U)/graph.GPUClusterDim
-	x := s.Float32(b.X, nodes, graph.GPUNodeDim)
+	nodes := len(b.Cluster)
+	x := s.Float32(b.X, nodes, n.widths.Node)
 	h := affine("node", x)
 	if n.manifest.Architecture.Encoder == checkpoint.Linear {
 		return b.withDevices(s, h)
 	}
 	if n.manifest.Architecture.Encoder == checkpoint.GNN && len(b.Node) > 0 {
 		of := s.Int64(b.Node, len(b.Node))
-		free := s.Project(s.Float32(interpolate(b.Free), len(b.Free), graph.DeviceKnots), w("device.free.weight"))
+		free := s.Project(s.Float32(interpolate(b.Free), len(b.Free), feature.DeviceKnots), w("device.free.weight"))
 		m := s.Relu(s.Add(free, s.Rows(affine("device", x), of)))
 		h = s.Add(h, s.Project(s.SegmentSum(m, of, nodes), w("node.device.weight")))
 	}
 	phi := affine("node.out", s.Relu(h))
-	psi := affine("cluster.out", s.Relu(affine("cluster", s.Float32(b.U, clusters, graph.GPUClusterDim))))
+	psi := affine("cluster.out", s.Relu(affine("cluster", s.Float32(b.U, b.clusters, n.widths.Cluster))))
 	return b.withDevices(s, s.SumAlong(s.Mul(phi, s.Rows(psi, s.Int64(b.Cluster, nodes))), 1))
 }
 
@@ -97,10 +108,10 @@ func (b *GPUBatch) withDevices(s *Scope, v *Tensor) *Tensor {
 
 // interpolate returns the weights of the knots, one row a device.
 func interpolate(free []float32) []float32 {
-	t := make([]float32, len(free)*graph.DeviceKnots)
+	t := make([]float32, len(free)*feature.DeviceKnots)
 	for d, f := range free {
 		k, next := graph.Knots(f)
-		t[d*graph.DeviceKnots+k], t[d*graph.DeviceKnots+k+1] = 1-next, next
+		t[d*feature.DeviceKnots+k], t[d*feature.DeviceKnots+k+1] = 1-next, next
 	}
 	return t
 }

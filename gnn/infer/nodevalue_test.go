@@ -34,11 +34,11 @@ func TestGPUDevicesAreASet(t *testing.T) {
 		changed := 0
 		rapid.Check(t, func(t *rapid.T) {
 			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-			g := &graph.GPUNode{X: uniform(r, graph.GPUNodeDim), Free: make([]float32, 1+r.IntN(8))}
+			g := &graph.GPUNode{X: uniform(r, gpuWidths.Node), Free: make([]float32, 1+r.IntN(8))}
 			for i := range g.Free {
 				g.Free[i] = r.Float32()
 			}
-			u := uniform(r, graph.GPUClusterDim)
+			u := uniform(r, gpuWidths.Cluster)
 			s := n.Actor()
 			before := value(s, n.Width(), g, u)
 			r.Shuffle(len(g.Free), func(i, j int) { g.Free[i], g.Free[j] = g.Free[j], g.Free[i] })
@@ -64,7 +64,7 @@ func TestGPUActor(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(1, 1))
-	g, u := &graph.GPUNode{X: uniform(r, graph.GPUNodeDim), Free: []float32{1, 0.5}}, uniform(r, graph.GPUClusterDim)
+	g, u := &graph.GPUNode{X: uniform(r, gpuWidths.Node), Free: []float32{1, 0.5}}, uniform(r, gpuWidths.Cluster)
 	critic, actor := value(n.Critic(), n.Width(), g, u), value(n.Actor(), n.Width(), g, u)
 	clear(c.Weights[checkpoint.ActorPrefix+"node.out.weight"].Data)
 	clear(c.Weights[checkpoint.ActorPrefix+"node.out.bias"].Data)
@@ -93,7 +93,7 @@ func TestGraphsAreNotMixed(t *testing.T) {
 // Nothing can be idle on a node without devices.
 func TestGPUNodeWithoutDevices(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	g, u := &graph.GPUNode{X: uniform(r, graph.GPUNodeDim)}, uniform(r, graph.GPUClusterDim)
+	g, u := &graph.GPUNode{X: uniform(r, gpuWidths.Node)}, uniform(r, gpuWidths.Cluster)
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP, checkpoint.Linear} {
 		n, err := NewGPU(gpuCheckpoint(e, checkpoint.ActorCritic))
 		if err != nil {
@@ -112,7 +112,7 @@ func BenchmarkGPUNode(b *testing.B) {
 		b.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(1, 1))
-	g := &graph.GPUNode{X: uniform(r, graph.GPUNodeDim), Free: []float32{1, 1, 0.5, 0.19, 0, 0, 0, 0}}
+	g := &graph.GPUNode{X: uniform(r, gpuWidths.Node), Free: []float32{1, 1, 0.5, 0.19, 0, 0, 0, 0}}
 	s, out := n.Actor(), make([]float32, n.Width())
 	for b.Loop() {
 		s.Node(out, g)

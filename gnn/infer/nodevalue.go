@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 )
 
@@ -23,6 +24,7 @@ import (
 // is v = n · x. It is immutable and safe for concurrent use.
 type GPUNetwork struct {
 	arch         checkpoint.Architecture
+	layout       *feature.GPULayout
 	value, actor *tower // actor is nil without one
 }
 
@@ -31,7 +33,7 @@ type tower struct {
 	encoder                      checkpoint.Encoder
 	h                            int
 	node, device, message, nodeO dense
-	free                         []float32 // DeviceKnots × H
+	free                         []float32 // feature.DeviceKnots × H
 	cluster, clusterO            dense
 }
 
@@ -44,7 +46,11 @@ func NewGPU(c *checkpoint.Checkpoint) (*GPUNetwork, error) {
 	if a.Graph != checkpoint.GPUGraph {
 		return nil, fmt.Errorf("%w: the network reads any cluster's graph, not that of GPU devices", checkpoint.ErrSchema)
 	}
-	n := &GPUNetwork{arch: a, value: newTower(c, "")}
+	layout, err := a.GPULayout()
+	if err != nil {
+		return nil, err
+	}
+	n := &GPUNetwork{arch: a, layout: layout, value: newTower(c, "")}
 	if a.Head == checkpoint.ActorCritic {
 		n.actor = newTower(c, checkpoint.ActorPrefix)
 	}
@@ -70,7 +76,10 @@ func newTower(c *checkpoint.Checkpoint, prefix string) *tower {
 	return t
 }
 
-// Architecture returns what the network is.
+// Layout returns the features that the network reads.
+func (n *GPUNetwork) Layout() *feature.GPULayout { return n.layout }
+
+// Architecture returns the network's architecture.
 func (n *GPUNetwork) Architecture() checkpoint.Architecture { return n.arch }
 
 // Width is the length of embeddings.

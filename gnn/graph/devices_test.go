@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"gnnsched/gnn/feature"
 )
 
 // A free part is its knots' mean, weighted as Knots says, and stays within the table.
@@ -12,18 +14,12 @@ func TestKnots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		free := rapid.Float32Range(-1, 2).Draw(t, "free")
 		k, next := Knots(free)
-		if k < 0 || k > DeviceKnots-2 || next < 0 || next > 1 {
+		if k < 0 || k > feature.DeviceKnots-2 || next < 0 || next > 1 {
 			t.Fatalf("%v: knot %d and %v of the next", free, k, next)
 		}
 		want := min(max(float64(free), 0), 1)
-		if got := (float64(k) + float64(next)) / (DeviceKnots - 1); math.Abs(got-want) > 1e-6 {
+		if got := (float64(k) + float64(next)) / (feature.DeviceKnots - 1); math.Abs(got-want) > 1e-6 {
 			t.Fatalf("%v became %v", free, got)
 		}
 	})
-}
-
-func TestGPUSchema(t *testing.T) {
-	if GPUSchemaHash() == SchemaHash() {
-		t.Error("the two graphs have one schema")
-	}
 }

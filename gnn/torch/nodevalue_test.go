@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 )
 
-// Plain Go and libtorch give the same values on the GPU graph, for every encoder and head, and
-// for every checkpoint that ships.
+// Plain Go and libtorch give the same values on the GPU graph, for every encoder and head, with one
+// feature set or two, and for every checkpoint that ships.
 func TestGPUParity(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	nets := map[string]*checkpoint.Checkpoint{}
@@ -22,6 +23,8 @@ func TestGPUParity(t *testing.T) {
 			for _, hidden := range []int{7, 32} {
 				a := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: e, Head: head, Hidden: hidden}
 				nets[fmt.Sprintf("%s %s %d", e, head, hidden)] = checkpoint.Random(a, r)
+				a.Features = featuretest.Names
+				nets[fmt.Sprintf("%s %s %d with another set", e, head, hidden)] = checkpoint.Random(a, r)
 			}
 		}
 	}
@@ -45,6 +48,7 @@ func compareGPU(t *testing.T, r *rand.Rand, c *checkpoint.Checkpoint) {
 	}
 	var b GPUBatch
 	var critic, actor []float32
+	gpuWidths := plain.Layout().Widths
 	phi, psi := make([]float32, plain.Width()), make([]float32, plain.Width())
 	value := func(s *infer.GPUSession, g *graph.GPUNode, u []float32) float32 {
 		s.Node(phi, g)
@@ -52,10 +56,10 @@ func compareGPU(t *testing.T, r *rand.Rand, c *checkpoint.Checkpoint) {
 		return infer.Dot(phi, psi)
 	}
 	for range 3 {
-		u := uniform(r, graph.GPUClusterDim)
+		u := uniform(r, gpuWidths.Cluster)
 		b.Begin(u)
 		for range 40 {
-			g := &graph.GPUNode{X: uniform(r, graph.GPUNodeDim), Free: make([]float32, r.IntN(9))}
+			g := &graph.GPUNode{X: uniform(r, gpuWidths.Node), Free: make([]float32, r.IntN(9))}
 			for i := range g.Free {
 				g.Free[i] = []float32{0, 0.19, 0.325, 1, r.Float32()}[r.IntN(5)]
 			}

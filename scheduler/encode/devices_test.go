@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
@@ -29,10 +30,11 @@ func gpuNode(model string, used ...int64) *cluster.Node {
 	return n
 }
 
-func feature(t *testing.T, names []string, x []float32, name string) float64 {
+// named returns the feature of the given name.
+func named(t *testing.T, features []feature.Feature, x []float32, name string) float64 {
 	t.Helper()
-	for i, n := range names {
-		if n == name {
+	for i, f := range features {
+		if f.Name == name {
 			return float64(x[i])
 		}
 	}
@@ -41,10 +43,10 @@ func feature(t *testing.T, names []string, x []float32, name string) float64 {
 }
 
 func TestGPUNode(t *testing.T) {
-	e := NewGPU(typical())
+	e := NewGPU(feature.DefaultGPU(), typical())
 	// (2·4000 + 8000 + 16000) / (2·0.5 + 1 + 2) thousandths of a core by device.
-	if e.unit != 8000 {
-		t.Fatalf("unit %v", e.unit)
+	if e.workload.Unit != 8000 {
+		t.Fatalf("unit %v", e.workload.Unit)
 	}
 	n := gpuNode("P100", 0, 600, 0)
 	n.Requested = cluster.Resources{MilliCPU: 12_000, Memory: 25 << 30, Pods: 1, GPUMilli: 600}
@@ -61,11 +63,11 @@ func TestGPUNode(t *testing.T) {
 		// T4's and the two devices': all, an eighth each.
 		"fragmented": (0.5*1900 + 0.25*400 + 0.25*1900) / 4000,
 	} {
-		if got := feature(t, graph.GPUNodeFeatures, g.X, name); math.Abs(got-want) > 1e-6 {
+		if got := named(t, feature.List(feature.GPUBase.Node), g.X, name); math.Abs(got-want) > 1e-6 {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
-	if len(g.X) != graph.GPUNodeDim {
+	if len(g.X) != feature.DefaultGPU().Widths.Node {
 		t.Errorf("%d features", len(g.X))
 	}
 }
@@ -82,20 +84,20 @@ func TestGPUNodeOfOddWorkloads(t *testing.T) {
 		"only names other": {{Requests: cluster.Resources{MilliCPU: 8000, GPU: 1, Pods: 1}, Models: []string{"P100"}, Count: 1}},
 	} {
 		var g graph.GPUNode
-		NewGPU(fragmentation.NewTypical(w)).Node(&g, n, cluster.Resources{}, 0)
+		NewGPU(feature.DefaultGPU(), fragmentation.NewTypical(w)).Node(&g, n, cluster.Resources{}, 0)
 		for i, x := range g.X {
-			if x < 0 || x > most || x != x {
-				t.Errorf("%s: %s is %v", name, graph.GPUNodeFeatures[i], x)
+			if x < 0 || x > 8 || x != x {
+				t.Errorf("%s: %s is %v", name, feature.List(feature.GPUBase.Node)[i].Name, x)
 			}
 		}
-		if x := feature(t, graph.GPUNodeFeatures, g.X, "hosts_cpu"); x != 1 {
+		if x := named(t, feature.List(feature.GPUBase.Node), g.X, "hosts_cpu"); x != 1 {
 			t.Errorf("%s: hosts_cpu is %v on an empty node", name, x)
 		}
 	}
 }
 
 func TestGPUClusterFeatures(t *testing.T) {
-	c := NewGPUCluster(NewGPU(typical()))
+	c := NewGPUCluster(NewGPU(feature.DefaultGPU(), typical()))
 	n := gpuNode("T4", 0, 600, 1000, 0)
 	n.Requested = cluster.Resources{MilliCPU: 8000, Memory: 50 << 30}
 	away := gpuNode("T4", 0)
@@ -105,11 +107,11 @@ func TestGPUClusterFeatures(t *testing.T) {
 		"whole": 0.5, "whole_few": 1, "whole_fewer": 1, "shared": 0.4 / 4 * 10, "cpu": 0.75, "memory": 0.5,
 		"pods_cpu": 0.5, "pods_share": 0.25, "pods_multi": 0.25, "pods_model": 0.125, "share_size": 0.5, "cpu_per_gpu": 1,
 	} {
-		if got := feature(t, graph.GPUClusterFeatures, x, name); math.Abs(got-want) > 1e-6 {
+		if got := named(t, feature.List(feature.GPUBase.Cluster), x, name); math.Abs(got-want) > 1e-6 {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
-	if len(x) != graph.GPUClusterDim {
+	if len(x) != feature.DefaultGPU().Widths.Cluster {
 		t.Errorf("%d features", len(x))
 	}
 }
@@ -118,9 +120,9 @@ func TestGPUClusterFeatures(t *testing.T) {
 // that are not known, too.
 func TestGPUClusterFollows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := NewGPU(typical())
+		e := NewGPU(feature.DefaultGPU(), typical())
 		if rapid.Bool().Draw(t, "unknown workload") {
-			e = NewGPU(nil)
+			e = NewGPU(feature.DefaultGPU(), nil)
 		}
 		c := NewGPUCluster(e)
 		var nodes []*cluster.Node

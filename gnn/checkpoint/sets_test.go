@@ -1,0 +1,60 @@
+package checkpoint
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/gnn/feature/featuretest"
+)
+
+// That there is another set changes no checkpoint of before: all that ship are valid, and what names
+// no sets has no word on them in its manifest.
+func TestOldCheckpointsStayValid(t *testing.T) {
+	for _, name := range ShippedNames() {
+		c, err := Shipped(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Manifest.Architecture.Features != nil {
+			t.Errorf("%s names the sets %v", name, c.Manifest.Architecture.Features)
+		}
+	}
+	if b := encode(t, random(GNN)); bytes.Contains(b, []byte("features\\\"")) {
+		t.Error("the manifest of a checkpoint of the usual set names features")
+	}
+}
+
+// An architecture that names another set reads wider inputs, has another schema and survives a file.
+func TestArchitectureWithMoreSets(t *testing.T) {
+	for _, g := range []Graph{ClusterGraph, GPUGraph} {
+		usual := Architecture{Graph: g, Encoder: GNN, Head: ActorCritic, Hidden: 8}
+		more := usual
+		more.Features = featuretest.Names
+		if usual.Equal(more) || usual.Schema() == more.Schema() {
+			t.Errorf("graph %q: more sets make no difference", g)
+		}
+		c := Random(more, rand.New(rand.NewPCG(1, 2)))
+		got, err := Read(bytes.NewReader(encode(t, c)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(c, got); d != "" {
+			t.Errorf("graph %q: %s", g, d)
+		}
+		if a, b := usual.Params()[0].Shape[1], more.Params()[0].Shape[1]; a+1 != b {
+			t.Errorf("graph %q: %d inputs of a node, %d without the set", g, b, a)
+		}
+		c.Manifest.Architecture = usual
+		if err := c.Validate(); !errors.Is(err, ErrSchema) {
+			t.Errorf("graph %q: weights for more sets pass for the usual ones: %v", g, err)
+		}
+		more.Features = []string{"nonsense"}
+		if more.Validate() == nil || more.Schema() != "" {
+			t.Errorf("graph %q: a set that nobody knows is valid", g)
+		}
+	}
+}

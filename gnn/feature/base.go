@@ -1,0 +1,122 @@
+package feature
+
+import (
+	"math"
+
+	"gnnsched/internal/cluster"
+)
+
+// Base is the set that networks on any cluster read unless their architecture names others.
+var Base = &Set{
+	Name:    "base",
+	Doc:     "Requests of CPU, memory, pods and GPUs, and how evenly they are spread.",
+	Version: 1,
+	Node: []NodeBlock{
+		One("cpu", "requested / allocatable CPU", func(n *Node) float32 { return float32(n.CPU) }),
+		One("memory", "requested / allocatable memory", func(n *Node) float32 { return float32(n.Memory) }),
+		One("pods", "running pods / pod slots", func(n *Node) float32 {
+			return float32(cluster.Fraction(n.State.Requested.Pods, n.State.Allocatable.Pods))
+		}),
+		rarely(One("gpu", "requested / allocatable GPUs", func(n *Node) float32 {
+			return float32(cluster.Fraction(n.State.Requested.GPU, n.State.Allocatable.GPU))
+		})),
+		One("imbalance", "|cpu - memory|", func(n *Node) float32 { return float32(math.Abs(n.CPU - n.Memory)) }),
+		One("log_cpu", "log2(allocatable CPU / mean over the nodes), within ±4", func(n *Node) float32 {
+			return float32(logRatio(float64(n.State.Allocatable.MilliCPU), n.Offered.Mean(n.Offered.Sum.MilliCPU)))
+		}),
+		One("log_memory", "log2(allocatable memory / mean over the nodes), within ±4", func(n *Node) float32 {
+			return float32(logRatio(float64(n.State.Allocatable.Memory), n.Offered.Mean(n.Offered.Sum.Memory)))
+		}),
+		rarely(One("has_gpu", "1 if the node has GPUs, else 0", func(n *Node) float32 { return flag(n.State.Allocatable.GPU > 0) })),
+		One("unavailable", "1 if the node is cordoned or tainted against ordinary pods, else 0", func(n *Node) float32 { return flag(!n.State.Available()) }),
+	},
+	Group: []GroupBlock{
+		One("each_cpu", "CPU of one pod / allocatable CPU of its node", func(g *Group) float32 { return ratio(g.Each.MilliCPU, g.Node.Allocatable.MilliCPU) }),
+		One("each_memory", "memory of one pod / allocatable memory of its node", func(g *Group) float32 { return ratio(g.Each.Memory, g.Node.Allocatable.Memory) }),
+		rarely(One("each_gpu", "GPUs of one pod / allocatable GPUs of its node", func(g *Group) float32 { return ratio(g.Each.GPU, g.Node.Allocatable.GPU) })),
+		One("cpu", "CPU of the whole group / allocatable CPU of its node", func(g *Group) float32 { return ratio(g.Total.MilliCPU, g.Node.Allocatable.MilliCPU) }),
+		One("memory", "memory of the whole group / allocatable memory of its node", func(g *Group) float32 { return ratio(g.Total.Memory, g.Node.Allocatable.Memory) }),
+		One("pods", "pods of the group / pod slots of its node", func(g *Group) float32 { return ratio(g.Total.Pods, g.Node.Allocatable.Pods) }),
+	},
+	Pod: []PodBlock{
+		One("cpu", "requested CPU / mean allocatable CPU of the nodes", func(p *Pod) float32 { return float32(p.CPU) }),
+		One("memory", "requested memory / mean allocatable memory of the nodes", func(p *Pod) float32 { return float32(p.Memory) }),
+		rarely(One("gpu", "requested GPUs / mean allocatable GPUs of the nodes", func(p *Pod) float32 { return float32(p.GPU) })),
+		One("log_cpu_memory", "log2(cpu / memory), within ±4", func(p *Pod) float32 { return float32(logRatio(p.CPU, p.Memory)) }),
+		rarely(One("no_cpu", "1 if the pod requests no CPU, else 0", func(p *Pod) float32 { return flag(p.State.Requests.MilliCPU == 0) })),
+		rarely(One("no_memory", "1 if the pod requests no memory, else 0", func(p *Pod) float32 { return flag(p.State.Requests.Memory == 0) })),
+	},
+	Cluster: []ClusterBlock{
+		One("cpu", "mean over the candidates of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.cpu.mean()) }),
+		One("memory", "the same of memory", func(c *Candidates) float32 { return float32(c.memory.mean()) }),
+		One("cpu_std", "standard deviation over the candidates of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.cpu.std()) }),
+		One("memory_std", "the same of memory", func(c *Candidates) float32 { return float32(c.memory.std()) }),
+		One("feasible", "candidates / nodes", func(c *Candidates) float32 { return ratio(int64(len(c.Rows)), int64(len(c.Nodes))) }),
+	},
+	Candidate: []CandidateBlock{{Features: candidateFeatures[:], Fill: fillCandidates}},
+}
+
+// The columns of Base's candidate features.
+const (
+	afterCPU = iota
+	afterMemory
+	afterPods
+	afterGPU
+	imbalance
+	addCPU
+	addMemory
+	cpuOff
+	memoryOff
+	cpuZ
+	memoryZ
+	cpuRise
+	memoryRise
+	skewRise
+	room
+	candidateColumns
+)
+
+// candidateFeatures describe a candidate once the pod is placed there. "Spread" is the standard
+// deviation over the candidates, now, plus the mean share that the pod would add.
+var candidateFeatures = [candidateColumns]Feature{
+	afterCPU:    {Name: "cpu", Doc: "requested / allocatable CPU"},
+	afterMemory: {Name: "memory", Doc: "requested / allocatable memory"},
+	afterPods:   {Name: "pods", Doc: "pods / pod slots"},
+	afterGPU:    {Name: "gpu", Doc: "requested / allocatable GPUs", Rare: true},
+	imbalance:   {Name: "imbalance", Doc: "|cpu - memory|"},
+	addCPU:      {Name: "add_cpu", Doc: "CPU of the pod / allocatable CPU"},
+	addMemory:   {Name: "add_memory", Doc: "memory of the pod / allocatable memory"},
+	cpuOff:      {Name: "cpu_off", Doc: "cpu - mean over the candidates now"},
+	memoryOff:   {Name: "memory_off", Doc: "memory - mean over the candidates now"},
+	cpuZ:        {Name: "cpu_z", Doc: "cpu_off / spread of CPU, within ±4"},
+	memoryZ:     {Name: "memory_z", Doc: "memory_off / spread of memory, within ±4"},
+	cpuRise:     {Name: "cpu_rise", Doc: "by how much the placement raises the standard deviation of CPU, times the candidates / the mean of both spreads, within ±4"},
+	memoryRise:  {Name: "memory_rise", Doc: "the same of memory"},
+	skewRise:    {Name: "skew_rise", Doc: "the same of CPU minus memory"},
+	room:        {Name: "room", Doc: "how many fewer pods fit that request as much as the largest pod, running or pending; up to 4"},
+}
+
+// fillCandidates writes the features of every candidate.
+func fillCandidates(c *Candidates, out Rows) {
+	meanCPU, meanMemory := float32(c.cpu.mean()), float32(c.memory.mean())
+	perCPU, perMemory := 1/(c.cpu.std()+c.addCPU.mean()+1e-6), 1/(c.memory.std()+c.addMemory.mean()+1e-6)
+	common := 2 / (1/perCPU + 1/perMemory) // one scale, so that the two rises add up to one of balance
+	cpu, memory, skew := c.cpu.rise(common), c.memory.rise(common), c.skew.rise(common)
+	r := c.Pod.Requests
+	for i, v := range c.Rows {
+		n, s := c.Nodes[v], &c.Shares[i]
+		row := (*[candidateColumns]float32)(out.Row(i))
+		x, y := s.CPU+s.AddCPU, s.Memory+s.AddMemory
+		row[afterCPU], row[afterMemory] = x, y
+		row[afterPods] = ratio(n.Requested.Pods+1, n.Allocatable.Pods)
+		row[afterGPU] = ratio(n.Requested.GPU+r.GPU, n.Allocatable.GPU)
+		row[imbalance] = abs(x - y)
+		row[addCPU], row[addMemory] = s.AddCPU, s.AddMemory
+		offCPU, offMemory := x-meanCPU, y-meanMemory
+		row[cpuOff], row[memoryOff] = offCPU, offMemory
+		row[cpuZ], row[memoryZ] = clamp(offCPU*float32(perCPU)), clamp(offMemory*float32(perMemory))
+		row[cpuRise], row[memoryRise] = cpu.by(x, s.AddCPU), memory.by(y, s.AddMemory)
+		row[skewRise] = skew.by(x-y, s.AddCPU-s.AddMemory)
+		row[room] = lessRoom(c.Largest, n.Free(), r)
+	}
+}

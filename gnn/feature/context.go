@@ -1,0 +1,84 @@
+package feature
+
+import "gnnsched/internal/cluster"
+
+// Node is the context of a node's features.
+type Node struct {
+	State       *cluster.Node
+	CPU, Memory float64 // requested / allocatable
+	Offered     *Offered
+}
+
+// Offered is what all nodes of the cluster offer together.
+type Offered struct {
+	Sum   cluster.Resources
+	Nodes int
+}
+
+// Mean returns the mean over the nodes of one amount of Sum.
+func (o *Offered) Mean(sum int64) float64 { return float64(sum) / float64(max(o.Nodes, 1)) }
+
+// Group is the context of the features of a group of equal pods that run on a node.
+type Group struct {
+	Node        *cluster.Node
+	Each, Total cluster.Resources // requests of one pod and of all
+}
+
+// Pod is the context of the pending pod's features.
+type Pod struct {
+	State            *cluster.Pod
+	CPU, Memory, GPU float64 // request / mean that a node offers
+}
+
+// NewPod returns the context for a pod that waits in a cluster that offers so much.
+func NewPod(p *cluster.Pod, o *Offered) Pod {
+	return Pod{
+		State:  p,
+		CPU:    quotient(float64(p.Requests.MilliCPU), o.Mean(o.Sum.MilliCPU)),
+		Memory: quotient(float64(p.Requests.Memory), o.Mean(o.Sum.Memory)),
+		GPU:    quotient(float64(p.Requests.GPU), o.Mean(o.Sum.GPU)),
+	}
+}
+
+// Candidates is the context of the features of candidates, and of the cluster.
+type Candidates struct {
+	Pod     *cluster.Pod
+	Nodes   []*cluster.Node   // of the snapshot
+	Rows    []int32           // of the candidates among Nodes
+	Usage   []Usage           // of each of Nodes
+	Largest cluster.Resources // the most CPU and memory that one pod requests, running or pending
+
+	Shares []Share // of each candidate; Measure sets them
+
+	cpu, memory, skew moments // of what the candidates have in use, and of CPU minus memory
+	addCPU, addMemory moments // of what the pod would add
+}
+
+// Usage is how much of a node is requested.
+type Usage struct {
+	CPU, Memory           float32 // requested / allocatable
+	MilliCPU, MemoryBytes int64   // allocatable
+}
+
+// Share is how much of a candidate is requested, and how much the pod would add.
+type Share struct {
+	CPU, Memory       float32 // requested / allocatable
+	AddCPU, AddMemory float32 // request of the pod / allocatable
+}
+
+// Measure computes Shares and their statistics from the other fields.
+func (c *Candidates) Measure() {
+	c.cpu, c.memory, c.skew, c.addCPU, c.addMemory = moments{}, moments{}, moments{}, moments{}, moments{}
+	c.Shares = c.Shares[:0]
+	r := c.Pod.Requests
+	for _, v := range c.Rows {
+		u := &c.Usage[v]
+		s := Share{u.CPU, u.Memory, ratio(r.MilliCPU, u.MilliCPU), ratio(r.Memory, u.MemoryBytes)}
+		c.cpu.add(float64(s.CPU))
+		c.memory.add(float64(s.Memory))
+		c.skew.add(float64(s.CPU - s.Memory))
+		c.addCPU.add(float64(s.AddCPU))
+		c.addMemory.add(float64(s.AddMemory))
+		c.Shares = append(c.Shares, s)
+	}
+}

@@ -1,0 +1,106 @@
+package feature
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Widths are the lengths of the feature vectors of a graph.
+type Widths struct{ Node, Group, Pod, Cluster, Candidate int }
+
+// Layout is the order of the features in the vectors of a graph: the sets one after another. It is
+// immutable.
+type Layout struct {
+	Node      []NodeBlock
+	Group     []GroupBlock
+	Pod       []PodBlock
+	Cluster   []ClusterBlock
+	Candidate []CandidateBlock
+	Widths    Widths
+	hash      string
+}
+
+// NewLayout returns the layout of the named sets, or of Base if there are no names.
+func NewLayout(names []string) (*Layout, error) {
+	chosen, err := choose(sets, names, Base)
+	if err != nil {
+		return nil, err
+	}
+	l, schema := &Layout{}, []byte{}
+	for _, s := range chosen {
+		l.Node, l.Group, l.Pod = append(l.Node, s.Node...), append(l.Group, s.Group...), append(l.Pod, s.Pod...)
+		l.Cluster, l.Candidate = append(l.Cluster, s.Cluster...), append(l.Candidate, s.Candidate...)
+		schema = s.appendSchema(schema)
+	}
+	l.Widths = Widths{len(List(l.Node)), len(List(l.Group)), len(List(l.Pod)), len(List(l.Cluster)), len(List(l.Candidate))}
+	l.hash = hash(schema)
+	return l, nil
+}
+
+// Default returns the layout of Base.
+func Default() *Layout { return defaultLayout }
+
+var defaultLayout = must(NewLayout(nil))
+
+// Hash identifies the features, their order and the versions of their sets: 16 hexadecimal digits.
+// A network is of no use on a graph with another hash.
+func (l *Layout) Hash() string { return l.hash }
+
+// appendSchema appends what identifies the set. Base has no name there: checkpoints are older than
+// the names of sets.
+func (s *Set) appendSchema(b []byte) []byte {
+	if s.Name != Base.Name {
+		b = append(b, s.Name+":"...)
+	}
+	b = append(b, s.Version)
+	return appendNames(b, List(s.Node), List(s.Group), List(s.Pod), List(s.Cluster), List(s.Candidate))
+}
+
+// appendNames appends the names of some lists of features.
+func appendNames(b []byte, lists ...[]Feature) []byte {
+	for _, list := range lists {
+		names := make([]string, len(list))
+		for i, f := range list {
+			names[i] = f.Name
+		}
+		b = append(b, strings.Join(names, ",")+";"...)
+	}
+	return b
+}
+
+func hash(schema []byte) string {
+	sum := sha256.Sum256(schema)
+	return hex.EncodeToString(sum[:8])
+}
+
+// choose returns the sets with the given names, each at most once, or the usual one if there are no
+// names.
+func choose[S any](known map[string]S, names []string, usual S) ([]S, error) {
+	if len(names) == 0 {
+		return []S{usual}, nil
+	}
+	chosen := make([]S, len(names))
+	for i, name := range names {
+		s, found := known[name]
+		if !found {
+			return nil, fmt.Errorf("feature set %q is not known (%s)", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+		if slices.Contains(names[:i], name) {
+			return nil, fmt.Errorf("feature set %q is named twice", name)
+		}
+		chosen[i] = s
+	}
+	return chosen, nil
+}
+
+// must returns the layout of a set that is part of the program.
+func must[L any](l L, err error) L {
+	if err != nil {
+		panic(err)
+	}
+	return l
+}

@@ -1,0 +1,121 @@
+package feature
+
+import "fmt"
+
+// Feature describes one number.
+type Feature struct {
+	Name string
+	Doc  string // formula, unit and range
+	// Rare marks a feature that training may never show. Its weights start at zero, so that a
+	// feature that training never showed does nothing in service.
+	Rare bool
+}
+
+// Block is a list of features that one function computes. Most blocks have one feature, made by
+// One; a block of several saves time where they share intermediate results.
+type Block[C any] struct {
+	Features []Feature
+	Fill     func(c *C, out []float32) // writes len(Features) numbers, in order
+}
+
+func (b Block[C]) list() []Feature { return b.Features }
+
+// One returns a block of one feature.
+func One[C any](name, doc string, value func(*C) float32) Block[C] {
+	return Block[C]{Features: []Feature{{Name: name, Doc: doc}}, Fill: func(c *C, out []float32) { out[0] = value(c) }}
+}
+
+// rarely marks the features of a block as rare.
+func rarely[C any](b Block[C]) Block[C] {
+	for i := range b.Features {
+		b.Features[i].Rare = true
+	}
+	return b
+}
+
+// The blocks of a Set. There is one NodeBlock result for each node, one GroupBlock result for each
+// group of equal pods on a node, and one PodBlock and ClusterBlock result for each decision.
+type (
+	NodeBlock    = Block[Node]
+	GroupBlock   = Block[Group]
+	PodBlock     = Block[Pod]
+	ClusterBlock = Block[Candidates]
+)
+
+// CandidateBlock is a Block for the candidates of a decision. One call computes the features of all
+// candidates, because there may be thousands.
+type CandidateBlock struct {
+	Features []Feature
+	Fill     func(c *Candidates, out Rows) // writes len(Features) numbers for each candidate
+}
+
+func (b CandidateBlock) list() []Feature { return b.Features }
+
+// List returns the features of some blocks, in order.
+func List[B interface{ list() []Feature }](blocks []B) (all []Feature) {
+	for _, b := range blocks {
+		all = append(all, b.list()...)
+	}
+	return all
+}
+
+// EachCandidate returns a block of one feature, computed for one candidate at a time: value is given
+// the candidate's index.
+func EachCandidate(name, doc string, value func(c *Candidates, i int) float32) CandidateBlock {
+	return CandidateBlock{Features: []Feature{{Name: name, Doc: doc}}, Fill: func(c *Candidates, out Rows) {
+		for i := range c.Rows {
+			out.Row(i)[0] = value(c, i)
+		}
+	}}
+}
+
+// Rows is where a CandidateBlock writes: some columns of a row-major matrix with one row for each
+// candidate.
+type Rows struct {
+	X       []float32
+	Width   int // of the matrix
+	At, Len int // first column and number of columns
+}
+
+// Row returns the block's columns of row i.
+func (r Rows) Row(i int) []float32 {
+	at := i*r.Width + r.At
+	return r.X[at : at+r.Len]
+}
+
+// Set is a named list of features for each kind of vertex, and for the edge between the pending pod
+// and a candidate. Any of the lists may be empty.
+type Set struct {
+	Name    string
+	Doc     string
+	Version byte // raised when a feature keeps its name and changes its meaning
+
+	Node      []NodeBlock
+	Group     []GroupBlock
+	Pod       []PodBlock
+	Cluster   []ClusterBlock
+	Candidate []CandidateBlock
+}
+
+// The registered sets by name.
+var (
+	sets    = map[string]*Set{Base.Name: Base}
+	gpuSets = map[string]*GPUSet{GPUBase.Name: GPUBase}
+)
+
+// Register makes a set known by its name. It panics if the name is taken. Call it from an init
+// function: it is not safe for concurrent use.
+func Register(s *Set) {
+	if sets[s.Name] != nil || s.Name == "" {
+		panic(fmt.Sprintf("feature: a set named %q is registered already, or the name is empty", s.Name))
+	}
+	sets[s.Name] = s
+}
+
+// RegisterGPU is Register for a set of the GPU graph.
+func RegisterGPU(s *GPUSet) {
+	if gpuSets[s.Name] != nil || s.Name == "" {
+		panic(fmt.Sprintf("feature: a GPU set named %q is registered already, or the name is empty", s.Name))
+	}
+	gpuSets[s.Name] = s
+}

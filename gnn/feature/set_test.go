@@ -1,0 +1,101 @@
+package feature_test
+
+import (
+	"strings"
+	"testing"
+
+	"gnnsched/gnn/feature"
+	"gnnsched/gnn/feature/featuretest"
+)
+
+// The hashes are in every checkpoint that names no sets: these must never change, whatever other sets
+// there are.
+func TestBaseKeepsItsHash(t *testing.T) {
+	if got, want := feature.Default().Hash(), "30fe184f1fe1cc3c"; got != want {
+		t.Errorf("the hash of %s is %s, want %s", feature.Base.Name, got, want)
+	}
+	if got, want := feature.DefaultGPU().Hash(), "3efa61a97e19d20b"; got != want {
+		t.Errorf("the hash of the GPU set %s is %s, want %s", feature.GPUBase.Name, got, want)
+	}
+}
+
+// Several sets stand one after another, and their order is part of the hash.
+func TestLayoutOfSeveralSets(t *testing.T) {
+	base := feature.Default()
+	var hashes []string
+	for _, names := range [][]string{nil, {featuretest.Name}, featuretest.Names, {featuretest.Name, "base"}} {
+		l, err := feature.NewLayout(names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range hashes {
+			if h == l.Hash() {
+				t.Errorf("%v has the hash of another layout", names)
+			}
+		}
+		hashes = append(hashes, l.Hash())
+	}
+	l, err := feature.NewLayout(featuretest.Names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := base.Widths
+	want.Node, want.Group, want.Pod, want.Cluster, want.Candidate = want.Node+1, want.Group+1, want.Pod+1, want.Cluster+1, want.Candidate+2
+	if l.Widths != want {
+		t.Errorf("widths %+v, want %+v", l.Widths, want)
+	}
+	if all := feature.List(l.Candidate); all[0].Name != "cpu" || all[len(all)-1].Name != "rank" {
+		t.Errorf("the candidates' features are %v", all)
+	}
+}
+
+func TestLayoutErrors(t *testing.T) {
+	for _, c := range []struct {
+		names []string
+		want  string
+	}{
+		{[]string{"base", "nonsense"}, `feature set "nonsense" is not known (base, test)`},
+		{[]string{"base", "base"}, `feature set "base" is named twice`},
+	} {
+		if _, err := feature.NewLayout(c.names); err == nil || err.Error() != c.want {
+			t.Errorf("%v: %v, want %s", c.names, err, c.want)
+		}
+		if _, err := feature.NewGPULayout(c.names); err == nil || err.Error() != c.want {
+			t.Errorf("GPU %v: %v, want %s", c.names, err, c.want)
+		}
+	}
+}
+
+func TestRegisterRefusesATakenName(t *testing.T) {
+	for name, register := range map[string]func(){
+		"set":     func() { feature.Register(&feature.Set{Name: "base"}) },
+		"GPU set": func() { feature.RegisterGPU(&feature.GPUSet{Name: "base"}) },
+		"no name": func() { feature.Register(&feature.Set{}) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			register()
+		}()
+	}
+}
+
+// Every feature of the sets that ship says what it is, and the names of one vector differ.
+func TestFeaturesAreDocumented(t *testing.T) {
+	for kind, list := range map[string][]feature.Feature{
+		"node": feature.List(feature.Base.Node), "group": feature.List(feature.Base.Group), "pod": feature.List(feature.Base.Pod),
+		"cluster": feature.List(feature.Base.Cluster), "candidate": feature.List(feature.Base.Candidate),
+		"GPU node": feature.List(feature.GPUBase.Node), "GPU cluster": feature.List(feature.GPUBase.Cluster),
+	} {
+		seen := map[string]bool{}
+		for _, f := range list {
+			if f.Name == "" || f.Doc == "" || strings.ContainsAny(f.Name, ",;: ") || seen[f.Name] {
+				t.Errorf("%s: %+v has no name, no doc or the name of another", kind, f)
+			}
+			seen[f.Name] = true
+		}
+	}
+}

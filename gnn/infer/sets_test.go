@@ -1,0 +1,69 @@
+package infer
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature/featuretest"
+	"gnnsched/gnn/graph"
+)
+
+// A network reads as many sets as its architecture names: it gives what the equations give, with the
+// kernels in assembly (hidden sizes of a multiple of eight) and without.
+func TestNetworkWithMoreSets(t *testing.T) {
+	for hidden, e := range map[int]checkpoint.Encoder{8: checkpoint.GNN, 11: checkpoint.MLP, 9: checkpoint.GNN, 16: checkpoint.MLP} {
+		net, c := networkOf(t, checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: hidden, Features: featuretest.Names})
+		rapid.Check(t, func(t *rapid.T) {
+			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+			g := randomGraphOf(r, net.Layout().Widths, 1+r.IntN(20))
+			out, err := net.NewSession().Score(g, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameAsReference(t, c, g, out)
+		})
+	}
+}
+
+// A graph with other features than the network reads is an error, not a wrong score.
+func TestGraphOfOtherSets(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	usual, _ := network(t, checkpoint.GNN, 8)
+	more, _ := networkOf(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: featuretest.Names})
+	for _, c := range []struct {
+		net, of *Network
+		fits    bool
+	}{{usual, usual, true}, {more, more, true}, {usual, more, false}, {more, usual, false}} {
+		g := randomGraphOf(r, c.of.Layout().Widths, 5)
+		if _, err := c.net.NewSession().Score(g, nil); (err == nil) != c.fits {
+			t.Errorf("a network of %d features on a graph of %d: %v", c.net.Layout().Widths.Node, c.of.Layout().Widths.Node, err)
+		}
+	}
+	g := randomGraphOf(r, usual.Layout().Widths, 5)
+	g.Widths = (&graph.Graph{}).Widths // as graphs are that know of no sets
+	if _, err := usual.NewSession().Score(g, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// The same on the GPU graph: the further features count.
+func TestGPUNetworkWithMoreSets(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP, checkpoint.Linear} {
+		a := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: e, Head: checkpoint.DQN, Hidden: 8, Features: featuretest.Names}
+		net, err := NewGPU(checkpoint.Random(a, r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := net.Layout().Widths
+		g, u := &graph.GPUNode{X: uniform(r, w.Node), Free: []float32{1, 0.5}}, uniform(r, w.Cluster)
+		before := value(net.Actor(), net.Width(), g, u)
+		g.X[w.Node-1] += 1
+		if value(net.Actor(), net.Width(), g, u) == before {
+			t.Errorf("%s: the last feature changes nothing", e)
+		}
+	}
+}

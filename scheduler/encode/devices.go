@@ -1,0 +1,150 @@
+package encode
+
+import (
+	"slices"
+
+	"gnnsched/gnn/feature"
+	"gnnsched/gnn/graph"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
+)
+
+// GPU encodes nodes and their devices for a workload, which decides what an amount is worth. It is
+// not safe for concurrent use.
+type GPU struct {
+	layout   *feature.GPULayout
+	typical  *fragmentation.Typical
+	pods     []fragmentation.Pod
+	workload feature.Workload
+
+	node  feature.GPUNode           // context of the features
+	rooms [cluster.MaxDevices]int64 // scratch: free thousandths of each device
+}
+
+// usualUnit is the unit of CPU if no typical pod requests both GPU and CPU: what the pods of the
+// openb trace request.
+const usualUnit = 10_900
+
+// NewGPU returns an encoder of the features in a layout, for the workload with the given typical
+// pods, which are nil if the workload is not known.
+func NewGPU(layout *feature.GPULayout, typical *fragmentation.Typical) *GPU {
+	e := &GPU{layout: layout, typical: typical, pods: typical.Pods()}
+	e.workload = workloadOf(e.pods)
+	return e
+}
+
+func workloadOf(pods []fragmentation.Pod) (w feature.Workload) {
+	var cpu, devices, sizes float64
+	for _, p := range pods {
+		f := p.Frequency
+		if len(p.Models) > 0 {
+			w.Named += f
+		}
+		if p.Devices == 0 {
+			w.WithoutGPU += f
+			continue
+		}
+		asked := float64(p.Devices*p.Milli) / cluster.DeviceMilli
+		cpu, devices = cpu+f*float64(p.MilliCPU), devices+f*asked
+		switch {
+		case p.Milli < cluster.DeviceMilli:
+			w.Sharing, sizes = w.Sharing+f, sizes+f*asked
+		case p.Devices > 1:
+			w.Multi += f * asked
+		}
+	}
+	if devices > 0 {
+		w.Unit = cpu / devices
+	}
+	if w.Unit < 1 {
+		w.Unit = usualUnit
+	}
+	if w.Sharing > 0 {
+		w.ShareSize = sizes / w.Sharing
+	}
+	return w
+}
+
+// Node encodes the node as it will be once a pod that requests r runs there on the given devices, or
+// as it is if r and on are zero. It writes to g.
+func (e *GPU) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) {
+	free := n.Free().Minus(r)
+	c := &e.node
+	*c = feature.GPUNode{State: n, Workload: &e.workload, MilliCPU: free.MilliCPU, Memory: free.Memory}
+	c.Units = max(float64(free.MilliCPU), 0) / e.workload.Unit
+	c.Whole, c.Shared, c.Idle = e.devices(n, r, on)
+	c.Unusable = e.typical.After(n, r, on)
+	c.Hosts = e.hosts(n, free.MilliCPU)
+	g.X = fill(e.layout.Node, c, resize(g.X, e.layout.Widths.Node))
+	g.Free = g.Free[:0]
+	for i := range n.GPUs {
+		g.Free = append(g.Free, float32(e.rooms[i])/cluster.DeviceMilli)
+	}
+}
+
+// devices sets rooms, and returns how many devices nobody uses, how many are in use with room
+// left, and the free part of all together, in devices.
+func (e *GPU) devices(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (whole, shared, idle float64) {
+	_, milli := fragmentation.Devices(r)
+	for i, used := range n.GPUs {
+		if on.Has(i) {
+			used += milli
+		}
+		room := max(cluster.DeviceMilli-used, 0)
+		e.rooms[i] = room
+		idle += float64(room) / cluster.DeviceMilli
+		switch {
+		case room == cluster.DeviceMilli:
+			whole++
+		case room > 0:
+			shared++
+		}
+	}
+	return whole, shared, idle
+}
+
+// hosts returns how many of the typical pods fit on n with so much free CPU and the devices' rooms.
+func (e *GPU) hosts(n *cluster.Node, milliCPU int64) feature.Hosts {
+	var all, sharing, withoutGPU, model float64
+	rooms := e.rooms[:len(n.GPUs)]
+	for i := range e.pods {
+		p := &e.pods[i]
+		fits := p.MilliCPU <= milliCPU
+		if p.Devices > 0 {
+			if len(p.Models) > 0 && !slices.Contains(p.Models, n.GPUModel) {
+				continue
+			}
+			model += p.Frequency
+			fits = fits && enough(rooms, p.Devices, p.Milli)
+		}
+		switch {
+		case !fits:
+			continue
+		case p.Devices == 0:
+			withoutGPU += p.Frequency
+		case p.Milli < cluster.DeviceMilli:
+			sharing += p.Frequency
+		}
+		all += p.Frequency
+	}
+	w := &e.workload
+	return feature.Hosts{All: all, Sharing: part(sharing, w.Sharing), WithoutGPU: part(withoutGPU, w.WithoutGPU), Model: part(model, 1-w.WithoutGPU)}
+}
+
+// part returns of / whole, or 1 if whole is nothing.
+func part(of, whole float64) float64 {
+	if whole < 1e-9 {
+		return 1
+	}
+	return of / whole
+}
+
+// enough reports whether so many devices have so many thousandths of room each.
+func enough(rooms []int64, devices, milli int64) bool {
+	for _, room := range rooms {
+		if room >= milli {
+			devices--
+		}
+	}
+	return devices <= 0
+}

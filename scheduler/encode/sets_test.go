@@ -1,0 +1,72 @@
+package encode
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"gnnsched/gnn/feature"
+	"gnnsched/gnn/feature/featuretest"
+	"gnnsched/gnn/graph"
+	"gnnsched/internal/cluster"
+)
+
+// A layout with one more set has that set's features behind those of base, which stay as they are to
+// the bit.
+func TestMoreSets(t *testing.T) {
+	layout, err := feature.NewLayout(featuretest.Names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s, serial, more, base := drawSnapshot(t), 0, New(layout), New(feature.Default())
+		for range 3 {
+			pod := &cluster.Pod{Requests: drawRequests(t), GPUModels: []string{"T4"}}
+			candidates := drawCandidates(t, len(s.Nodes))
+			got, want := more.Encode(s, pod, candidates), base.Encode(s, pod, candidates)
+			if err := got.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			for i, n := range s.Nodes {
+				slots := float32(n.Free().Pods) / 110
+				behind(t, "node", got.NodeRow(i), want.NodeRow(i), slots)
+				x, y := got.Groups[i].X, want.Groups[i].X
+				for j, group := range n.Groups {
+					behind(t, "group", x[j*layout.Widths.Group:(j+1)*layout.Widths.Group], y[j*len(y)/len(n.Groups):(j+1)*len(y)/len(n.Groups)], float32(group.Count)/10)
+				}
+			}
+			behind(t, "pod", got.PodX, want.PodX, 0.1)
+			behind(t, "cluster", got.ClusterX, want.ClusterX, float32(len(candidates))/100)
+			for c, v := range candidates {
+				behind(t, "candidate", got.CandidateRow(c), want.CandidateRow(c), float32(s.Nodes[v].Free().Pods)/110, float32(c)/100)
+			}
+			change(t, s, &serial)
+		}
+	})
+}
+
+// behind checks that got is base followed by more.
+func behind(t interface{ Fatalf(string, ...any) }, what string, got, base []float32, more ...float32) {
+	if d := cmp.Diff(append(append([]float32{}, base...), more...), got); d != "" {
+		t.Fatalf("%s (-want +got)\n%s", what, d)
+	}
+}
+
+// The same on the GPU graph.
+func TestMoreGPUSets(t *testing.T) {
+	layout, err := feature.NewGPULayout(featuretest.Names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, base := NewGPU(layout, typical()), NewGPU(feature.DefaultGPU(), typical())
+	n := gpuNode("T4", 0, 600)
+	for _, r := range []cluster.Resources{{}, {MilliCPU: 100, GPUMilli: 300, Pods: 1}} {
+		var got, want graph.GPUNode
+		more.Node(&got, n, r, cluster.Device(1))
+		base.Node(&want, n, r, cluster.Device(1))
+		behind(t, "node", got.X, want.X, float32(n.Free().Pods)/110)
+	}
+	nodes := []*cluster.Node{n}
+	behind(t, "cluster", NewGPUCluster(more).Features(nodes), NewGPUCluster(base).Features(nodes), 0.002)
+}
