@@ -79,7 +79,9 @@ func decode(frame []byte) (Step, error) {
 		Waited: c.long(), Network: c.long(), Log: c.double(), State: &graph.Graph{},
 	}
 	g := s.State
-	nodes, zones, candidates := c.count(), c.count(), c.count()
+	nodes := c.count()
+	zones := c.count()
+	candidates := c.count()
 	g.Zones, g.Zone = zones, c.ints(nodes)
 	groups := c.ints(nodes)
 	g.Candidates = c.ints(candidates)

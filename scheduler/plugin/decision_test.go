@@ -106,7 +106,9 @@ func afresh(t rapid.TB, b *bed, pod *v1.Pod, nodes []fwk.NodeInfo) (scores map[s
 	}
 	var m mirror
 	m.sync(infos)
-	rows, raw, list := make([]int32, len(nodes)), make([]float32, len(nodes)), make([]int8, len(nodes))
+	rows := make([]int32, len(nodes))
+	raw := make([]float32, len(nodes))
+	list := make([]int8, len(nodes))
 	for i, n := range nodes {
 		rows[i] = m.row[n.Node().Name]
 	}

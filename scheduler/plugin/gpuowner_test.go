@@ -24,7 +24,9 @@ import (
 // on is a running GPU pod.
 func on(node, device, name string, r cluster.Resources, priority int32) *v1.Pod {
 	p := gpuPod(name, r)
-	p.Spec.NodeName, p.Annotations[kube.GPUIndexAnnotation], p.Spec.Priority = node, device, ptr.To(priority)
+	p.Spec.NodeName = node
+	p.Annotations[kube.GPUIndexAnnotation] = device
+	p.Spec.Priority = ptr.To(priority)
 	return p
 }
 
@@ -118,7 +120,9 @@ func TestRetryOnAnotherDevice(t *testing.T) {
 	client := fake.NewClientset()
 	b := newBedWith(t, client, profile, Args{Policy: "gpu-best-fit"})
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}})()
-	f, fail, bound := b.sched.Profiles[profile], errors.New("the API server is away"), ""
+	f := b.sched.Profiles[profile]
+	fail := errors.New("the API server is away")
+	bound := ""
 	client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		bound = a.(clienttesting.CreateAction).GetObject().(*v1.Binding).Annotations[kube.GPUIndexAnnotation]
 		return true, nil, fail
@@ -238,7 +242,9 @@ func TestPreemption(t *testing.T) {
 // A refused pod is tried again once its owner corrects it or another pod gives GPUs back, and after no
 // other change of a pod.
 func TestWhatWakesRefusedPods(t *testing.T) {
-	refused, holder, idle := gpuPod("refused", share(500)), on("n", "0", "holder", share(600), 0), gpuPod("idle", cluster.Resources{})
+	refused := gpuPod("refused", share(500))
+	holder := on("n", "0", "holder", share(600), 0)
+	idle := gpuPod("idle", cluster.Resources{})
 	idle.Spec.NodeName = "n"
 	waiting := gpuPod("waiting", share(500))
 	nominated := waiting.DeepCopy()

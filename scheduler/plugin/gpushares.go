@@ -259,9 +259,9 @@ func (g *gpuShares) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHin
 	}, nil
 }
 
-// afterPod tells whether an event of a pod makes it worth trying a refused pod again: the refused
-// pod changed its GPU annotations, or a pod that held GPUs left or changed its own. Every update of
-// every pod comes here, so it does no more work than it must.
+// afterPod reports whether to try a refused pod again after an event of a pod: the refused pod changed
+// its GPU annotations, or a pod that held GPUs left or changed its own. It is called for every update of
+// every pod, so it does as little as possible.
 func afterPod(_ klog.Logger, refused *v1.Pod, before, after any) (fwk.QueueingHint, error) {
 	old, now, err := util.As[*v1.Pod](before, after)
 	switch {

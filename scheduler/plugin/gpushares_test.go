@@ -21,7 +21,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// gpuNode is a node that shares its devices.
+// gpuNode returns a node with shared devices.
 func gpuNode(name, model string, devices int64) *v1.Node {
 	n := st.MakeNode().Name(name).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi", v1.ResourcePods: "110"}).Label(kube.GPUModelLabel, model).Obj()
 	kube.AddGPUs(n.Status.Capacity, devices)
@@ -29,7 +29,7 @@ func gpuNode(name, model string, devices int64) *v1.Node {
 	return n
 }
 
-// gpuPod asks for what r says, in the words for shares.
+// gpuPod returns a pod that requests the GPUs of r, by the resources and annotations for shares.
 func gpuPod(name string, r cluster.Resources, models ...string) *v1.Pod {
 	p := st.MakePod().Name(name).UID(name).Namespace("default").Obj()
 	var list v1.ResourceList
@@ -43,7 +43,7 @@ func gpuPod(name string, r cluster.Resources, models ...string) *v1.Pod {
 
 func share(milli int64) cluster.Resources { return cluster.Resources{GPUMilli: milli} }
 
-// attempt schedules a pod up to its binding, and returns the pod as the cache has it.
+// attempt schedules a pod up to the reservation of its node, and returns the cache's copy of the pod.
 func (b *bed) attempt(t rapid.TB, profile string, pod *v1.Pod) (bound *v1.Pod, state fwk.CycleState, err error) {
 	f, state := b.sched.Profiles[profile], framework.NewCycleState()
 	info, err := framework.NewPodInfo(pod)
@@ -68,8 +68,8 @@ func (b *bed) attempt(t rapid.TB, profile string, pod *v1.Pod) (bound *v1.Pod, s
 	return bound, state, nil
 }
 
-// Whatever the profile and the pods, each pod has as many devices as it asks for, of a model
-// that it allows, and no device is overcommitted; a pod that is refused fits nowhere.
+// In every profile each bound pod has as many devices as it requests, of an allowed model, and no device
+// is overcommitted. A refused pod fits on no node.
 func TestDevicesAreNeverOvercommitted(t *testing.T) {
 	for _, profile := range []string{defaultProfile, "fgd", "gpu-packing", "random"} {
 		t.Run(profile, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestDevicesAreNeverOvercommitted(t *testing.T) {
 
 func playShares(t *rapid.T, b *bed, profile string) {
 	var state clusterState
-	truth := map[string]*cluster.Node{} // what is used, kept by what the annotations say
+	truth := map[string]*cluster.Node{} // the devices in use according to the annotations
 	for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
 		model, devices := rapid.SampledFrom([]string{"T4", "G2"}).Draw(t, "model"), rapid.IntRange(1, 4).Draw(t, "devices")
 		n := gpuNode(fmt.Sprint("n", i), model, int64(devices))
@@ -133,7 +133,7 @@ func playShares(t *rapid.T, b *bed, profile string) {
 	}
 }
 
-// What is refused is refused for a reason that helps.
+// The status of a refused pod gives a helpful reason.
 func TestGPUSharesReasons(t *testing.T) {
 	const profile = "reasons"
 	b := newBed(t, profile, Args{Policy: "gpu-best-fit"})
@@ -165,8 +165,8 @@ func TestGPUSharesReasons(t *testing.T) {
 	}
 }
 
-// FGD knows the workload and puts a share where it fragments least, which is not where there
-// is the least room; a profile that has no say on devices takes the least room.
+// FGD knows the workload and chooses the device that it fragments least. A profile whose policy chooses
+// no devices takes the device with the least room, which is another one here.
 func TestPolicyChoosesTheDevice(t *testing.T) {
 	const profile = "chooses"
 	b := newBed(t, profile, Args{Policy: "fgd"})
@@ -176,8 +176,8 @@ func TestPolicyChoosesTheDevice(t *testing.T) {
 		p.Spec.NodeName, p.Annotations[kube.GPUIndexAnnotation] = "n", index
 		return p
 	}
-	// Devices with 500 and 600 left, on a cluster whose pods mostly ask for 500: a share of
-	// 100 spoils the first for one of them, and not the second.
+	// The devices have 500 and 600 left, and most pods request 500. A share of 100 makes the first
+	// device too small for such a pod, but not the second.
 	state := clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}, pods: []*v1.Pod{demand("a", "0", 500), demand("b", "1", 400)}}
 	for i := range 20 {
 		other := fmt.Sprint("other", i)
@@ -202,8 +202,8 @@ func TestPolicyChoosesTheDevice(t *testing.T) {
 	}
 }
 
-// The devices go to the API server in the request that binds; other pods are bound by
-// upstream, and their annotations are left alone.
+// The binding request carries the devices. Upstream binds other pods, whose annotations stay as they
+// are.
 func TestBindWritesTheDevices(t *testing.T) {
 	const profile = "binds"
 	client := fake.NewClientset()
@@ -215,7 +215,9 @@ func TestBindWritesTheDevices(t *testing.T) {
 	whole := gpuPod("silent", cluster.Resources{GPU: 1})
 	whole.Annotations = nil
 	onPlain := whole.DeepCopy()
-	onPlain.Name, onPlain.UID, onPlain.Spec.NodeSelector = "plain", "plain", map[string]string{"plain": ""}
+	onPlain.Name = "plain"
+	onPlain.UID = "plain"
+	onPlain.Spec.NodeSelector = map[string]string{"plain": ""}
 	for _, c := range []struct {
 		pod  *v1.Pod
 		on   string
@@ -223,8 +225,8 @@ func TestBindWritesTheDevices(t *testing.T) {
 	}{
 		{gpuPod("share", share(300)), "n", "0"},
 		{gpuPod("whole", cluster.Resources{GPU: 2}), "n", "0-1"},
-		{whole, "n", "0"},                             // the node has the words, the pod has not
-		{whole, "plain", ""},                          // neither has
+		{whole, "n", "0"},                             // the node shares its GPUs
+		{whole, "plain", ""},                          // the node does not
 		{gpuPod("cpu", cluster.Resources{}), "n", ""}, // nothing to write
 	} {
 		f, state := b.sched.Profiles[profile], framework.NewCycleState()
@@ -256,7 +258,7 @@ func TestBindWritesTheDevices(t *testing.T) {
 	}
 }
 
-// A pod whose device was given away in the meantime is refused, not put beside.
+// Reserve refuses a pod if its device was given to another pod after the filters ran.
 func TestReserveOfADeviceThatIsTaken(t *testing.T) {
 	const profile = "taken"
 	b := newBed(t, profile, Args{Policy: "gpu-best-fit"})
@@ -266,7 +268,9 @@ func TestReserveOfADeviceThatIsTaken(t *testing.T) {
 	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
 		t.Fatal(err)
 	}
-	f, state, pod := b.sched.Profiles[profile], framework.NewCycleState(), gpuPod("second", share(600))
+	f := b.sched.Profiles[profile]
+	state := framework.NewCycleState()
+	pod := gpuPod("second", share(600))
 	f.RunPreFilterPlugins(b.ctx, state, pod)
 	if s := f.RunReservePluginsReserve(b.ctx, state, pod, "n"); s.Code() != fwk.Unschedulable {
 		t.Errorf("got %v", s)
@@ -283,7 +287,7 @@ func TestGPUSharesSigns(t *testing.T) {
 	}
 }
 
-// Equal bests go to the first name, in whatever order filtering left them.
+// Of tied best nodes the one with the first name gets 100, in whatever order the nodes come.
 func TestTiesGoToTheFirstName(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.Permutation([]int32{0, 1, 2, 3, 4, 5}).Draw(t, "rows")

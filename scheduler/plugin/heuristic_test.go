@@ -85,7 +85,9 @@ func (b *bed) best(profile string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	state, pod, best := framework.NewCycleState(), st.MakePod().Name("p").Obj(), ""
+	state := framework.NewCycleState()
+	pod := st.MakePod().Name("p").Obj()
+	best := ""
 	if st := b.plugin.PreScore(b.ctx, state, pod, infos); !st.IsSuccess() {
 		return "", st.AsError()
 	}

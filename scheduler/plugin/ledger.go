@@ -39,8 +39,7 @@ func (l *ledger) open(d decision.Decision) *entry {
 	return e
 }
 
-// settle says whether the pod was bound, and to which GPU devices. Only the first call for an entry
-// counts.
+// settle notes whether the pod was bound, and its GPU devices. Only the first call for an entry counts.
 func (l *ledger) settle(e *entry, devices cluster.DeviceSet, bound bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

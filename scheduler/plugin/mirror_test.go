@@ -23,8 +23,8 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// world changes a cluster at random in upstream's cache, whose snapshots the mirror follows,
-// and knows by itself what the mirror must show.
+// world changes a cluster at random in upstream's cache, and lets a mirror follow the snapshots. It
+// computes the expected nodes without the mirror.
 type world struct {
 	cache    cache.Cache
 	snapshot *cache.Snapshot
@@ -58,7 +58,7 @@ func (w *world) changeNode(t *rapid.T) {
 	w.cache.UpdateNode(logr.Discard(), old, w.nodes[name])
 }
 
-// replaceNode puts another node in the place of one between two snapshots.
+// replaceNode replaces a node between two snapshots.
 func (w *world) replaceNode(t *rapid.T) {
 	w.removeNode(t)
 	w.addNode(t)
@@ -94,8 +94,9 @@ func (w *world) removePod(t *rapid.T) {
 	w.forget(t, w.pods[rapid.SampledFrom(slices.Sorted(maps.Keys(w.pods))).Draw(t, "pod")])
 }
 
-// tryGroup puts pods on nodes of the snapshot alone and takes them off again, as kube-scheduler does
-// to find out whether a group fits. The nodes keep their generations. Decisions come in between.
+// tryGroup puts pods on the snapshot's nodes, but not on the cache's, and takes them off again, as
+// kube-scheduler does to find out whether a group fits. The nodes keep their generations. Decisions come
+// in between.
 func (w *world) tryGroup(t *rapid.T) {
 	infos := w.sync(t)
 	var tried []*v1.Pod
@@ -163,7 +164,7 @@ func (w *world) sync(t *rapid.T) []fwk.NodeInfo {
 	return infos
 }
 
-// check holds the mirror against the objects themselves.
+// check compares the mirror with the expected nodes.
 func (w *world) check(t *rapid.T, infos []fwk.NodeInfo) {
 	if len(w.mirror.snapshot.Nodes) != len(w.nodes) || len(w.mirror.row) != len(w.nodes) {
 		t.Fatalf("%d rows and %d names for %d nodes", len(w.mirror.snapshot.Nodes), len(w.mirror.row), len(w.nodes))
@@ -180,8 +181,7 @@ func (w *world) check(t *rapid.T, infos []fwk.NodeInfo) {
 	}
 }
 
-// expect works out a node from its object and the pods on it, by other means than the
-// mirror does.
+// expect computes a node from its object and the pods on it, by other means than the mirror.
 func (w *world) expect(name string) *cluster.Node {
 	o := w.nodes[name]
 	n := &cluster.Node{Name: name, Zone: o.Labels[v1.LabelTopologyZone], Labels: o.Labels, Unschedulable: o.Spec.Unschedulable}
@@ -203,8 +203,8 @@ func (w *world) expect(name string) *cluster.Node {
 	return n
 }
 
-// asks is what a pod occupies: all containers and sidecars together, or the largest init
-// container with the sidecars that were started before it, whichever is more; plus overhead.
+// asks returns the resources that a pod occupies: the maximum of all containers and sidecars together
+// and of each init container with the sidecars before it, plus overhead.
 func asks(p *v1.Pod) cluster.Resources {
 	of := func(r v1.ResourceList) cluster.Resources {
 		return cluster.Resources{MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value(), GPU: value(r, kube.GPUResource)}
@@ -234,8 +234,7 @@ func value(r v1.ResourceList, name v1.ResourceName) int64 {
 	return q.Value()
 }
 
-// However the cluster changes between two snapshots, the mirror shows what is there, in the
-// snapshot's order.
+// After any changes between two snapshots, the mirror equals the cluster, in the snapshot's order.
 func TestMirrorFollowsTheCluster(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
@@ -248,8 +247,8 @@ func TestMirrorFollowsTheCluster(t *testing.T) {
 	})
 }
 
-// Any order of the same nodes, and any subset, is followed too, and a node that did not
-// change is not converted again.
+// The mirror also follows every order and subset of the same nodes, and does not convert unchanged nodes
+// again.
 func TestMirrorFollowsTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []fwk.NodeInfo
@@ -286,7 +285,7 @@ func TestMirrorFollowsTheOrder(t *testing.T) {
 	})
 }
 
-// Score reads the index of its own cycle while the next one may be made.
+// Score may read the index of its own cycle while the mirror makes the next one.
 func TestMirrorReplacesTheIndex(t *testing.T) {
 	info := func(name string) fwk.NodeInfo {
 		n := framework.NewNodeInfo()
@@ -316,7 +315,7 @@ func TestConvertPod(t *testing.T) {
 	})
 }
 
-// Requests of the whole pod count instead of its containers'.
+// Requests of the whole pod replace those of its containers.
 func TestConvertPodWithRequestsOfThePod(t *testing.T) {
 	p := st.MakePod().Req(map[v1.ResourceName]string{v1.ResourceCPU: "1"}).Obj()
 	p.Spec.Resources = &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}}

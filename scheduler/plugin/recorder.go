@@ -14,7 +14,8 @@ import (
 // observer sees each decision between its raw scores and the choice of a node, in the scheduling
 // cycle and under the plugin's lock.
 type observer interface {
-	// scored is called once the raw scores are there, whoever gave them. It may change them.
+	// scored is called with the raw scores of the decider or, after a fallback, of upstream. It may
+	// change them.
 	scored(state fwk.CycleState, s *scoring)
 }
 

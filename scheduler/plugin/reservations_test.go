@@ -23,7 +23,7 @@ func (b *bed) refresh(t rapid.TB, profile string) {
 }
 
 // choose runs the filters for a pod on the present snapshot and returns the first feasible node and
-// the state of its cycle; nil where the pod fits nowhere.
+// the state of its cycle. The node is nil if the pod fits nowhere.
 func (b *bed) choose(t rapid.TB, profile string, pod *v1.Pod) (fwk.NodeInfo, fwk.CycleState) {
 	feasible, state := b.filter(t, profile, pod)
 	if len(feasible) == 0 {
@@ -32,7 +32,7 @@ func (b *bed) choose(t rapid.TB, profile string, pod *v1.Pod) (fwk.NodeInfo, fwk
 	return feasible[0], state
 }
 
-// try puts a pod of a group on a node of the snapshot alone and reserves its devices.
+// try puts a pod of a group on a node of the snapshot, but not of the cache, and reserves its devices.
 func (b *bed) try(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod, node string) *v1.Pod {
 	info, err := framework.NewPodInfo(pod.DeepCopy())
 	if err != nil {
@@ -155,7 +155,7 @@ func TestReservationsOfAGroupThatIsTried(t *testing.T) {
 type groupPlay struct {
 	b       *bed
 	profile string
-	truth   map[string]*cluster.Node // what is used, by the pods' annotations
+	truth   map[string]*cluster.Node // the devices in use according to the annotations
 	running []boundPod
 	made    int
 }
@@ -166,8 +166,8 @@ type boundPod struct {
 	r   cluster.Resources
 }
 
-// However groups and single pods come, fail to bind and leave, no device is given away twice, what
-// fits on the snapshot can be reserved, and the reservations do not pile up.
+// Groups and single pods arrive, fail to bind and leave at random. No device is given to two pods, each
+// pod that fits on the snapshot can be reserved, and no reservations are left over.
 func TestGroupsNeverShareADevice(t *testing.T) {
 	for _, policy := range []string{"fgd", "gpu-best-fit", "random"} {
 		t.Run(policy, func(t *testing.T) {
@@ -218,7 +218,9 @@ func (g *groupPlay) schedule(t *rapid.T, size int) {
 			t.Fatalf("%d reservations for a group of %d", n, size)
 		}
 		if node != nil {
-			pods, states, requests = append(pods, pod), append(states, state), append(requests, r)
+			pods = append(pods, pod)
+			states = append(states, state)
+			requests = append(requests, r)
 			tried = append(tried, b.try(t, g.profile, state, pod, node.Node().Name))
 		}
 	}
@@ -232,7 +234,9 @@ func (g *groupPlay) schedule(t *rapid.T, size int) {
 			continue
 		}
 		g.running = append(g.running, boundPod{pod, requests[i]})
-		n, r, on := g.truth[pod.Spec.NodeName], requests[i], kube.Devices(pod.Annotations)
+		n := g.truth[pod.Spec.NodeName]
+		r := requests[i]
+		on := kube.Devices(pod.Annotations)
 		if !n.FitsOn(r, on) {
 			t.Fatalf("%+v is on %q of %v", r, pod.Annotations[kube.GPUIndexAnnotation], n.GPUs)
 		}
@@ -254,13 +258,13 @@ func (g *groupPlay) forget(t *rapid.T, p *v1.Pod) {
 	}
 }
 
-// reservations are those of the bed's scheduler.
+// reservations returns those of the bed's scheduler.
 func (b *bed) reservations() *reservations {
 	return reservationsOf(b.ctx, b.snapshot(defaultProfile))
 }
 
-// A reservation counts no longer than the snapshot lacks its pod: the pod may be shown, or be gone
-// together with its node.
+// A reservation ends as soon as the snapshot has caught up: it shows the pod, or the pod or its node is
+// gone.
 func TestReservationsAreSwept(t *testing.T) {
 	const profile = "swept"
 	b := newBed(t, profile, Args{Policy: "gpu-best-fit"})

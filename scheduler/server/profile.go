@@ -122,7 +122,9 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 	out.Plugins.Score = schedulerconfig.PluginSet{Enabled: score, Disabled: off}
 	if p.Learn != nil {
 		only := schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{{Name: plugin.Name}}}
-		out.Plugins.PostFilter, out.Plugins.Reserve, out.Plugins.PostBind = only, only, only
+		out.Plugins.PostFilter = only
+		out.Plugins.Reserve = only
+		out.Plugins.PostBind = only
 	}
 	out.PluginConfig = []schedulerconfig.PluginConfig{{Name: plugin.Name, Args: runtime.RawExtension{Raw: raw}}}
 	return out, nil
