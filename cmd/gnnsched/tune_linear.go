@@ -25,11 +25,11 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.App.ErrWriter, "tuning on %s: %d generations of %d weights on %d episodes\n", s.Name, l.CEM.Generations, l.CEM.Population, l.Episodes)
-	record := linear.Tuning{Command: tuneCommandLine(c), Version: version, Scenario: s.Name, Seed: l.CEM.Seed}
+	fmt.Fprintf(c.App.ErrWriter, "tuning on %s: %d generations of %d weights on %d episodes\n", s.Name, l.Generations, l.Population, l.Episodes)
+	record := linear.Tuning{Command: tuneCommandLine(c), Version: version, Scenario: s.Name, Seed: l.Seed}
 	p, err := l.Tune(c.Context, c.String("name"), func(g tuning.Generation) {
 		record.Generations = g.Number
-		fmt.Fprintf(c.App.ErrWriter, "generation %d of %d: best %.4f of the default scoring's, elite %.4f\n", g.Number, l.CEM.Generations, g.Best, g.Elite)
+		fmt.Fprintf(c.App.ErrWriter, "generation %d of %d: best %.4f of the default scoring's, elite %.4f\n", g.Number, l.Generations, g.Best, g.Elite)
 	})
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return err
@@ -61,14 +61,14 @@ func quoted(word string) string {
 }
 
 // tuner reads the flags.
-func tuner(c *ucli.Context, s eval.Scenario) (*tuning.Linear, error) {
+func tuner(c *ucli.Context, s eval.Scenario) (*tuning.Tuner, error) {
 	from, err := tuning.StartWeights(c.String("from"))
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--from: %w", err), "")
 	}
-	l := &tuning.Linear{
+	l := &tuning.Tuner{
 		Env: s.Config, Baseline: heuristic.Kubernetes{}, Episodes: c.Int("episodes"), WaitWeight: c.Float64("wait-weight"), From: from,
-		CEM: tuning.NewCEM(c.Int("population"), c.Int("generations"), c.Float64("spread"), c.Uint64("seed")),
+		Population: c.Int("population"), Generations: c.Int("generations"), Spread: c.Float64("spread"), Seed: c.Uint64("seed"),
 	}
 	if names := c.String("features"); names != "" {
 		l.Features = strings.Split(names, ",")

@@ -10,60 +10,58 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// CEM is the cross-entropy method (Rubinstein 1999; as in Szita and Lőrincz 2006, with noise
-// that fades): draw vectors from a normal distribution, keep the best, fit the distribution
-// to them, repeat.
-type CEM struct {
-	Population  int // vectors a generation
-	Elite       int // of these that the next generation is fitted to
-	Generations int //
-	Start       []float64
-	Spread      float64 // standard deviation of every weight at the start
-	Noise       float64 // added to the standard deviation at the start; fades to nothing at the end
-	Seed        uint64
+// searchStream separates the search's random numbers from the others that a seed gives.
+const searchStream = 0x63656d
+
+// cem is a search by the cross-entropy method (Rubinstein 1999), with noise that fades (Szita and
+// Lőrincz 2006). Each generation draws vectors from a normal distribution and fits the distribution
+// to the best of them, the elite.
+type cem struct {
+	population  int // vectors in a generation
+	elite       int
+	generations int
+	start       []float64 // mean of the first distribution
+	spread      float64   // standard deviation of every component at the start
+	noise       float64   // added to the standard deviations at first; falls linearly to 0
+	seed        uint64
 }
 
-// NewCEM returns the method for a population of vectors whose weights are spread so far at the
-// start. A quarter of the population is the elite, and the noise starts at a fifth of the spread.
-func NewCEM(population, generations int, spread float64, seed uint64) CEM {
-	return CEM{Population: population, Elite: population / 4, Generations: generations, Spread: spread, Noise: spread / 5, Seed: seed}
-}
-
-// Validate reports the first setting out of range.
-func (c CEM) Validate() error {
+func (c cem) validate() error {
 	switch {
-	case len(c.Start) == 0:
+	case len(c.start) == 0:
 		return fmt.Errorf("nothing to tune: no weight to start from")
-	case c.Elite < 2 || c.Population < c.Elite:
-		return fmt.Errorf("elite %d of %d: want at least 2, and no more than there are", c.Elite, c.Population)
-	case c.Generations < 1:
-		return fmt.Errorf("%d generations: want at least 1", c.Generations)
-	case !(c.Spread > 0) || !(c.Noise >= 0):
-		return fmt.Errorf("spread %v and noise %v: want over 0, and 0 or more", c.Spread, c.Noise)
+	case c.elite < 2 || c.population < c.elite:
+		return fmt.Errorf("elite %d of %d: want at least 2, and no more than there are", c.elite, c.population)
+	case c.generations < 1:
+		return fmt.Errorf("%d generations: want at least 1", c.generations)
+	case !(c.spread > 0) || !(c.noise >= 0):
+		return fmt.Errorf("spread %v and noise %v: want over 0, and 0 or more", c.spread, c.noise)
 	}
 	return nil
 }
 
-// Generation is how one generation went.
+// Generation is the result of one generation of a search. Less loss is better.
 type Generation struct {
-	Number int // from 1
-	Best   float64
-	Elite  float64   // mean loss of the elite
-	Mean   []float64 // of the distribution fitted to it
+	Number int     // from 1
+	Best   float64 // loss of the best vector
+	Elite  float64 // mean loss of the elite
 }
 
-// Minimise looks for the weights of least loss. Loss is given the generation, so that it can
-// judge the vectors of one generation on the same workloads and those of the next on others.
-// It returns the mean of the last distribution, which is less a matter of luck than the best
-// vector.
-func (c CEM) Minimise(ctx context.Context, loss func(generation int, weights []float64) (float64, error), told func(Generation)) ([]float64, error) {
-	if err := c.Validate(); err != nil {
+// loss returns the loss of a vector. The generation decides which workloads it is computed on, the
+// same for all vectors of a generation.
+type loss func(generation int, weights []float64) (float64, error)
+
+// minimise searches for the vector of least loss. It returns the mean of the last distribution, which
+// depends less on luck than the best vector. After each generation it calls told, unless that is
+// nil. With an error it returns the mean so far.
+func (c cem) minimise(ctx context.Context, f loss, told func(Generation)) ([]float64, error) {
+	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("cross-entropy method: %w", err)
 	}
-	rng := rand.New(rand.NewPCG(c.Seed, 0x63656d))
-	mean, std := slices.Clone(c.Start), slices.Repeat([]float64{c.Spread}, len(c.Start))
-	for g := range c.Generations {
-		tried := make([]vector, c.Population)
+	rng := rand.New(rand.NewPCG(c.seed, searchStream))
+	mean, std := slices.Clone(c.start), slices.Repeat([]float64{c.spread}, len(c.start))
+	for g := range c.generations {
+		tried := make([]vector, c.population)
 		for i := range tried {
 			w := make([]float64, len(mean))
 			for j := range w {
@@ -75,17 +73,17 @@ func (c CEM) Minimise(ctx context.Context, loss func(generation int, weights []f
 			if err := ctx.Err(); err != nil {
 				return mean, err
 			}
-			l, err := loss(g, w)
+			l, err := f(g, w)
 			if err != nil {
 				return mean, err
 			}
 			tried[i] = vector{w, l}
 		}
 		slices.SortStableFunc(tried, func(a, b vector) int { return cmp.Compare(a.loss, b.loss) })
-		elite := tried[:c.Elite]
-		c.fit(elite, mean, std, 1-float64(g+1)/float64(c.Generations))
+		elite := tried[:c.elite]
+		c.fit(elite, mean, std, 1-float64(g+1)/float64(c.generations))
 		if told != nil {
-			told(Generation{g + 1, elite[0].loss, meanLoss(elite), slices.Clone(mean)})
+			told(Generation{g + 1, elite[0].loss, meanLoss(elite)})
 		}
 	}
 	return mean, nil
@@ -96,15 +94,16 @@ type vector struct {
 	loss    float64
 }
 
-// fit sets mean and std to those of the elite, with noise added.
-func (c CEM) fit(elite []vector, mean, std []float64, left float64) {
+// fit sets mean and std to those of the elite, and adds noise to std. left is the fraction of the
+// search that is left.
+func (c cem) fit(elite []vector, mean, std []float64, left float64) {
 	column := make([]float64, len(elite))
 	for j := range mean {
 		for i, v := range elite {
 			column[i] = v.weights[j]
 		}
 		mean[j], std[j] = stat.PopMeanStdDev(column, nil)
-		std[j] += c.Noise * left
+		std[j] += c.noise * left
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"gnnsched/workload"
 )
 
-// The method finds the bottom of a bowl, and the same one twice.
+// The search finds the minimum of a paraboloid, and the same seed gives the same numbers.
 func TestMinimise(t *testing.T) {
 	bottom := []float64{3, -2, 0.5}
 	bowl := func(_ int, w []float64) (float64, error) {
@@ -23,10 +23,10 @@ func TestMinimise(t *testing.T) {
 		}
 		return sum, nil
 	}
-	c := CEM{Population: 40, Elite: 8, Generations: 40, Start: make([]float64, 3), Spread: 1, Noise: 0.2, Seed: 7}
+	c := cem{population: 40, elite: 8, generations: 40, start: make([]float64, 3), spread: 1, noise: 0.2, seed: 7}
 	var first []float64
 	for range 2 {
-		w, err := c.Minimise(context.Background(), bowl, nil)
+		w, err := c.minimise(context.Background(), bowl, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,8 +37,8 @@ func TestMinimise(t *testing.T) {
 		}
 		first = w
 	}
-	c.Elite = 50
-	if _, err := c.Minimise(context.Background(), bowl, nil); err == nil {
+	c.elite = 50
+	if _, err := c.minimise(context.Background(), bowl, nil); err == nil {
 		t.Error("an elite larger than the population is accepted")
 	}
 }
@@ -55,10 +55,9 @@ func env() sim.Config {
 	}
 }
 
-// From indifference, a few generations end well below the default scoring.
+// From zero weights, a few generations end well below the cost of the default scoring.
 func TestTuneLinear(t *testing.T) {
-	c := CEM{Population: 20, Elite: 5, Generations: 8, Spread: 1, Noise: 0.2, Seed: 1}
-	l := Linear{Env: env(), Baseline: heuristic.Kubernetes{}, Episodes: 6, WaitWeight: 1, CEM: c}
+	l := Tuner{Env: env(), Baseline: heuristic.Kubernetes{}, Episodes: 6, WaitWeight: 1, Population: 20, Generations: 8, Spread: 1, Seed: 1}
 	var last Generation
 	p, err := l.Tune(context.Background(), "tuned", func(g Generation) { last = g })
 	if err != nil {
@@ -69,11 +68,10 @@ func TestTuneLinear(t *testing.T) {
 	}
 }
 
-// Interrupted, it returns what it has.
+// An interrupted Tuner returns the policy so far.
 func TestTuneInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := CEM{Population: 4, Elite: 2, Generations: 1000, Spread: 1, Seed: 1}
-	l := Linear{Env: env(), Baseline: heuristic.Kubernetes{}, Episodes: 1, CEM: c}
+	l := Tuner{Env: env(), Baseline: heuristic.Kubernetes{}, Episodes: 1, Population: 8, Generations: 1000, Spread: 1, Seed: 1}
 	p, err := l.Tune(ctx, "x", func(Generation) { cancel() })
 	if p == nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", p, err)

@@ -12,12 +12,8 @@ import (
 // FromZero names the start at which every weight is 0.
 const FromZero = "zero"
 
-// Starts returns the names that StartWeights knows: FromZero and the policies whose weights the
-// program carries.
-func Starts() []string { return append([]string{FromZero}, linear.TunedNames()...) }
-
-// StartWeights returns the weights that tuning starts from: those of a name in Starts, or of a
-// linear policy's .json file. They are nil for FromZero.
+// StartWeights returns the weights that tuning starts from: those of a
+// policy that the program carries, or of a linear policy's .json file. They are nil for FromZero.
 func StartWeights(from string) ([]float64, error) {
 	switch {
 	case from == FromZero:
@@ -25,7 +21,7 @@ func StartWeights(from string) ([]float64, error) {
 	case slices.Contains(linear.TunedNames(), from):
 		return linear.Tuned(from).Weights(), nil
 	case filepath.Ext(from) != ".json":
-		return nil, fmt.Errorf("%q is neither a .json file nor one of %s", from, strings.Join(Starts(), ", "))
+		return nil, fmt.Errorf("%q is neither a .json file nor one of %s", from, strings.Join(append([]string{FromZero}, linear.TunedNames()...), ", "))
 	}
 	p, err := linear.Load(from)
 	if err != nil {
