@@ -9,18 +9,18 @@ import (
 	"gnnsched/scheduler/learn"
 )
 
-// Heuristic is the flag that switches imitation off as a whole.
-const Heuristic = "use-heuristic"
+// useHeuristic is the flag that switches all imitation off.
+const useHeuristic = "use-heuristic"
 
-// All are the flags of all hyperparameters. They have no values of their own: Apply changes what
-// is given and leaves the rest as it is.
+// All returns the flags of all hyperparameters. They have no default values: Apply sets what the user
+// gives and leaves the rest.
 func All() []cli.Flag {
 	var out []cli.Flag
-	q, p := defaults("gnn"), defaults("acgnn")
-	each(&q, func(name, usage string, v reflect.Value) {
+	first, other := defaults("gnn"), defaults("acgnn")
+	each(&first, func(name, usage string, v reflect.Value) {
 		text := fmt.Sprint(v.Interface())
-		if other := value(&p, name); fmt.Sprint(other.Interface()) != text {
-			text = fmt.Sprintf("%s; %v for acgnn and acdqn", text, other.Interface())
+		if v := value(&other, name); fmt.Sprint(v.Interface()) != text {
+			text = fmt.Sprintf("%s; %v for acgnn and acdqn", text, v.Interface())
 		}
 		switch v.Kind() {
 		case reflect.Float64:
@@ -34,18 +34,18 @@ func All() []cli.Flag {
 		case reflect.String:
 			out = append(out, &cli.StringFlag{Name: name, Usage: usage, DefaultText: text})
 		default:
-			panic("flags: no kind of flag for " + v.Type().String())
+			panic("flags: no flag for a field of type " + v.Type().String())
 		}
 	})
-	return append(out, &cli.BoolFlag{Name: Heuristic, Value: true, Usage: "imitate a heuristic at first; --" + Heuristic + "=false learns from nothing"})
+	return append(out, &cli.BoolFlag{Name: useHeuristic, Value: true, Usage: "imitate a heuristic at first; --" + useHeuristic + "=false learns without a teacher"})
 }
 
-// Group puts a flag under a heading of --help.
+// Group puts a flag under a heading in --help.
 func Group(f cli.Flag, heading string) {
 	reflect.ValueOf(f).Elem().FieldByName("Category").SetString(heading)
 }
 
-// Names are the names of All.
+// Names returns the names of the flags in All.
 func Names() []string {
 	var names []string
 	for _, f := range All() {
@@ -54,43 +54,44 @@ func Names() []string {
 	return names
 }
 
-// Apply sets the hyperparameters whose flags are given.
+// Apply sets the hyperparameters whose flags the user gave.
 func Apply(c *cli.Context, config *learn.Config) {
 	each(config, func(name, _ string, v reflect.Value) {
 		if c.IsSet(name) {
 			v.Set(reflect.ValueOf(c.Value(name)).Convert(v.Type()))
 		}
 	})
-	if c.IsSet(Heuristic) && !c.Bool(Heuristic) {
+	if c.IsSet(useHeuristic) && !c.Bool(useHeuristic) {
 		config.Imitation.Share, config.Imitation.Coefficient, config.Imitation.MarginFloor = 0, 0, 0
 	}
 }
 
+// defaults returns those of a variant that exists.
 func defaults(variant string) learn.Config {
 	c, err := learn.Defaults(variant)
 	if err != nil {
-		panic(err) // the names are constants
+		panic(err) // only names of learn.Variants come here
 	}
 	return c
 }
 
-// each calls f with every field that has a flag.
+// each calls f with every field that has a flag, those of structs inside included.
 func each(c *learn.Config, f func(name, usage string, v reflect.Value)) {
-	walk(reflect.ValueOf(c).Elem(), f)
+	fields(reflect.ValueOf(c).Elem(), f)
 }
 
-func walk(s reflect.Value, f func(name, usage string, v reflect.Value)) {
+func fields(s reflect.Value, f func(name, usage string, v reflect.Value)) {
 	for i := range s.NumField() {
 		tag := s.Type().Field(i).Tag
 		if name := tag.Get("flag"); name != "" {
 			f(name, tag.Get("usage"), s.Field(i))
 		} else if s.Field(i).Kind() == reflect.Struct {
-			walk(s.Field(i), f)
+			fields(s.Field(i), f)
 		}
 	}
 }
 
-// value is the field of a flag.
+// value returns the field of a flag.
 func value(c *learn.Config, name string) (out reflect.Value) {
 	each(c, func(n, _ string, v reflect.Value) {
 		if n == name {

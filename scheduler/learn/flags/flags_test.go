@@ -37,8 +37,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Those who come from AAML find the names that they know, and every hyperparameter has a flag
-// of its own.
+// Users of AAML find the names that they know, and no two hyperparameters share a flag.
 func TestNames(t *testing.T) {
 	names := Names()
 	for _, name := range []string{
@@ -56,7 +55,7 @@ func TestNames(t *testing.T) {
 	all := defaults("gnn")
 	each(&all, func(name, usage string, v reflect.Value) {
 		if usage == "" {
-			t.Errorf("--%s says nothing of itself", name)
+			t.Errorf("--%s has no help", name)
 		}
 	})
 }

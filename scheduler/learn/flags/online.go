@@ -9,37 +9,37 @@ import (
 	"gnnsched/scheduler/learn"
 )
 
-// The flags of learning from a scheduler's placements, which are about no hyperparameter.
+// The flags of online learning that are not hyperparameters.
 const (
-	WaitCost      = "wait-cost"
+	waitCost      = "wait-cost"
 	Tolerance     = "tolerance"
 	GuardEpisodes = "guard-episodes"
 	GuardScenario = "guard-scenario"
 )
 
-// Online are the flags of gnntrain --online that a scheduler which learns has too.
+// Online returns the flags that gnntrain --online and a scheduler that learns have in common.
 func Online() []cli.Flag {
 	return []cli.Flag{
-		&cli.Float64Flag{Name: WaitCost, Usage: "`COST` in the reward of each pod that has to wait", DefaultText: AsTrained},
-		&cli.Float64Flag{Name: Tolerance, Value: 0.1, Usage: "how much worse a network may do there than the best so far, as a `SHARE` of the default scoring's score"},
-		&cli.StringFlag{Name: GuardScenario, Usage: "`NAME` of the scenario of these episodes", DefaultText: "that which the network was chosen on in training"},
-		&cli.IntFlag{Name: GuardEpisodes, Value: 8, Usage: "`NUMBER` of held-out simulated episodes that a network is judged on before the scheduler gets it; 0 for none: its scores then only have to be finite"},
+		&cli.Float64Flag{Name: waitCost, Usage: "penalty in the reward, `COST` for each pod that has to wait", DefaultText: asTrained},
+		&cli.Float64Flag{Name: Tolerance, Value: 0.1, Usage: "how much worse than the best so far a network may score on these episodes, as a `SHARE` of the default scoring's score"},
+		&cli.StringFlag{Name: GuardScenario, Usage: "`NAME` of the scenario of the guard's episodes", DefaultText: "the one on which training chose the network"},
+		&cli.IntFlag{Name: GuardEpisodes, Value: 8, Usage: "`NUMBER` of held-out simulated episodes on which a network is judged before the scheduler gets it; with 0, its scores only have to be finite"},
 	}
 }
 
-// AsTrained is the default of what the network's manifest says.
-const AsTrained = "as the network was trained"
+// asTrained is the default that the network's manifest decides.
+const asTrained = "as the network was trained"
 
-// OnlineJob is learn.OnlineJob with what the flags change, checked: what a trainer would refuse,
-// whoever starts it can refuse before.
+// OnlineJob returns the valid job of learn.OnlineJob with the changes of the flags. The scheduler's
+// command checks it before it starts a trainer, which checks it again.
 func OnlineJob(c *cli.Context, start *checkpoint.Checkpoint) (learn.Job, error) {
 	job, err := learn.OnlineJob(start)
 	if err != nil {
 		return job, err
 	}
 	Apply(c, &job.Config)
-	if c.IsSet(WaitCost) {
-		job.Environment.WaitCost = c.Float64(WaitCost)
+	if c.IsSet(waitCost) {
+		job.Environment.WaitCost = c.Float64(waitCost)
 	}
 	if name := c.String(GuardScenario); name != "" {
 		held, err := learn.EnvironmentByName(name)

@@ -142,7 +142,7 @@ func trainer(variant string) []cli.Flag {
 func online(f cli.Flag) {
 	switch f := f.(type) {
 	case *cli.Float64Flag:
-		f.DefaultText = AsTrained
+		f.DefaultText = asTrained
 		if strings.HasSuffix(f.Name, "learning-rate") { // which does not fall here
 			f.DefaultText = "what the network's training ended with"
 		}
@@ -153,14 +153,14 @@ func online(f cli.Flag) {
 			f.Usage = "bonus for the policy's entropy, which keeps it exploring"
 		}
 	case *cli.IntFlag:
-		f.DefaultText = AsTrained
+		f.DefaultText = asTrained
 		if f.Name == "rollout" {
 			f.Usage = "placements between updates, all by one network"
 		}
 	case *cli.BoolFlag:
-		f.DefaultText = AsTrained
+		f.DefaultText = asTrained
 	case *cli.StringFlag:
-		f.DefaultText = AsTrained
+		f.DefaultText = asTrained
 	}
 }
 

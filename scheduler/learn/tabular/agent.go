@@ -11,9 +11,9 @@ import (
 	"gnnsched/scheduler/policy"
 )
 
-// Agent scores a candidate by its value in the table. It keeps nothing between decisions, so
-// one agent may serve many at once. Candidates in one cell are equals and should be drawn
-// among at random.
+// Agent is the policy that scores a candidate by its value in the table. It keeps no state between
+// decisions, so several goroutines may use one agent. Candidates in one cell tie; the caller should
+// break ties at random.
 type Agent struct {
 	config Config
 	values []float64 // by cell
@@ -21,14 +21,11 @@ type Agent struct {
 
 var _ policy.Policy = &Agent{}
 
-// Config is what the agent was trained with.
-func (a *Agent) Config() Config { return a.config }
-
 // Name implements policy.Policy.
 func (*Agent) Name() string { return "tabular-q" }
 
-// Score implements policy.Policy. A score is the discounted sum of rewards that the agent
-// expects, each times the number of nodes (see Train).
+// Score implements policy.Policy. A score is the expected discounted sum of rewards, each times the
+// number of nodes (see Train).
 func (a *Agent) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
 	v := a.config.look(s, pod)
 	for i, row := range candidates {
@@ -37,8 +34,8 @@ func (a *Agent) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32,
 	return nil
 }
 
-// file is how an agent is kept. Values are the table in the order CPU bin within size bin,
-// memory bin within CPU bin.
+// file is the file of an agent. The order of the values is by size bin, then CPU bin, then memory
+// bin.
 type file struct {
 	Format string    `json:"format"`
 	Config Config    `json:"config"`
@@ -48,8 +45,8 @@ type file struct {
 // format names the layout of a file and the meaning of its cells.
 const format = "gnnsched tabular 1"
 
-// Parse reads what Save writes. The error says what is wrong with it.
-func Parse(b []byte) (*Agent, error) {
+// parse decodes what Save writes.
+func parse(b []byte) (*Agent, error) {
 	var f file
 	if err := json.Unmarshal(b, &f); err != nil {
 		return nil, fmt.Errorf("tabular agent: %w", err)
@@ -65,26 +62,26 @@ func Parse(b []byte) (*Agent, error) {
 	}
 	for i, v := range f.Values {
 		if math.Abs(v) > math.MaxFloat32 { // scores are float32; JSON has neither NaN nor infinity
-			return nil, fmt.Errorf("tabular agent: value %d is %v, which no score can be", i, v)
+			return nil, fmt.Errorf("tabular agent: value %d is %v, too large for a score", i, v)
 		}
 	}
 	return &Agent{f.Config, f.Values}, nil
 }
 
-// Load reads the file of an agent.
+// Load reads an agent from a file that Save wrote.
 func Load(path string) (*Agent, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("tabular agent: %w", err)
 	}
-	a, err := Parse(b)
+	a, err := parse(b)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return a, nil
 }
 
-// Save writes the agent to a file, which is whole at any moment.
+// Save writes the agent to a file. Readers see the old file or the new one, never a part of it.
 func (a *Agent) Save(path string) error {
 	b, err := json.Marshal(file{format, a.config, a.values})
 	if err != nil {
@@ -94,7 +91,7 @@ func (a *Agent) Save(path string) error {
 	if err != nil {
 		return fmt.Errorf("tabular agent: %w", err)
 	}
-	defer os.Remove(next.Name()) // where something below fails
+	defer os.Remove(next.Name()) // if a step below fails
 	_, err = next.Write(append(b, '\n'))
 	if closed := next.Close(); err == nil {
 		err = closed

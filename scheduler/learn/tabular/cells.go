@@ -6,7 +6,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// view is what the cells of all candidates of one decision share.
+// view holds the numbers of one decision that the cells of all candidates depend on.
 type view struct {
 	config   Config
 	request  cluster.Resources
@@ -14,7 +14,7 @@ type view struct {
 	size     int     // the pod's bin
 }
 
-// look takes the means of a cluster and the bin of the pod that waits.
+// look computes the view of a cluster and its pending pod.
 func (c Config) look(s *cluster.Snapshot, pod *cluster.Pod) view {
 	v := view{config: c, request: pod.Requests}
 	var offered cluster.Resources
@@ -36,21 +36,21 @@ func (c Config) look(s *cluster.Snapshot, pod *cluster.Pod) view {
 	return v
 }
 
-// cell is the index of a candidate's value in the table.
+// cell returns the index of a candidate's value in the table.
 func (v view) cell(n *cluster.Node) int {
 	cpu := cluster.Fraction(n.Requested.MilliCPU+v.request.MilliCPU, n.Allocatable.MilliCPU) - v.cpu
 	mem := cluster.Fraction(n.Requested.Memory+v.request.Memory, n.Allocatable.Memory) - v.mem
 	return (v.size*v.config.Bins+v.config.bin(cpu))*v.config.Bins + v.config.bin(mem)
 }
 
-// bin is the bin of a distance d from the mean: of equal width in sign(d)·√|d|.
+// bin returns the bin of a distance d from the mean. The bins have equal widths in sign(d)·√|d|.
 func (c Config) bin(d float64) int {
 	at := math.Copysign(math.Sqrt(min(math.Abs(d)/c.Range, 1)), d) // -1 to 1
 	return min(int((1+at)/2*float64(c.Bins)), c.Bins-1)
 }
 
-// sizeBin is the bin of the part of a mean node that a pod asks for: 0 for half a node or
-// more, and one more for every halving.
+// sizeBin returns the bin of a pod that requests a part of a mean node: 0 for half a node or more, 1
+// for a quarter or more, and so on.
 func (c Config) sizeBin(part float64) int {
 	if part <= 0 {
 		return c.SizeBins - 1

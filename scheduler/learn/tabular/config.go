@@ -6,34 +6,34 @@ import (
 	"math"
 )
 
-// Config is every hyperparameter of the agent. The zero value is not useful; start from
-// DefaultConfig. It is kept with the table, whose shape its bins are.
+// Config holds every hyperparameter of the agent. The zero value is not valid; start from
+// DefaultConfig. The agent's file contains it, since its bins are the shape of the table.
 type Config struct {
-	// Bins of the distance between a candidate's fraction after placement and the mean of all
-	// available nodes, for CPU and memory each. They lie between -Range and +Range, the finer
-	// the nearer to zero; what is farther out counts to the outermost.
+	// Bins is the number of bins, for CPU and for memory, of the distance between a candidate's
+	// fraction after placement and the mean of all available nodes. They lie between -Range and
+	// +Range and are finer near zero. The outermost bins take distances beyond too.
 	Bins  int     `json:"bins"`
 	Range float64 `json:"range"`
-	// SizeBins are of the pod's part of a mean node: at least half of it, at least a quarter,
-	// and so on; the last holds all that are smaller.
+	// SizeBins is the number of bins of the pod's request as a part of a mean node: at least half,
+	// at least a quarter, and so on. The last takes all smaller pods.
 	SizeBins int `json:"sizeBins"`
 
 	Seed  uint64 `json:"seed"`
 	Steps int    `json:"steps"` // placements to learn from
 
-	Gamma float64 `json:"gamma"` // discount a placement
-	// LearningRate is the least step size. A value's n-th update has 1/n where that is more,
-	// so that early values are means.
+	Gamma float64 `json:"gamma"` // discount of the next placement's reward
+	// LearningRate is the smallest step size. The n-th update of a value has step size 1/n if that
+	// is larger, so that the value is the mean of its first targets.
 	LearningRate float64 `json:"learningRate"`
 
-	// Exploration: a random candidate with probability epsilon, which falls linearly from
+	// Exploration: with probability epsilon the candidate is random. Epsilon falls linearly from
 	// InitEpsilon to FinalEpsilon over EpsilonShare of the steps.
 	InitEpsilon  float64 `json:"initEpsilon"`
 	FinalEpsilon float64 `json:"finalEpsilon"`
 	EpsilonShare float64 `json:"epsilonShare"`
 }
 
-// DefaultConfig learns balance in a few seconds.
+// DefaultConfig returns the configuration that learns the objective balance in a few seconds.
 func DefaultConfig() Config {
 	return Config{
 		Bins: 21, Range: 0.5, SizeBins: 6, Seed: 1, Steps: 200_000, Gamma: 0.5, LearningRate: 0.002,
@@ -41,11 +41,11 @@ func DefaultConfig() Config {
 	}
 }
 
-// maxSeed keeps the seeds of training episodes, which are made of it, below 1<<62, where
-// package learn's held-out ones start.
+// maxSeed keeps the seeds of training episodes, which are made of it, below 1<<62, the first seed of
+// the held-out episodes in learn/run.
 const maxSeed = 1<<30 - 1
 
-// Validate says everything that is out of range.
+// Validate reports every value that is out of range.
 func (c Config) Validate() error {
 	var errs []error
 	for _, v := range []struct {
@@ -70,10 +70,10 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// cells is how many values the table holds.
+// cells returns the number of values in the table.
 func (c Config) cells() int { return c.Bins * c.Bins * c.SizeBins }
 
-// epsilon is the share of random choices at a step.
+// epsilon returns the share of random choices at a step.
 func (c Config) epsilon(step int) float64 {
 	faded := 1.0
 	if span := c.EpsilonShare * float64(c.Steps); float64(step) < span {

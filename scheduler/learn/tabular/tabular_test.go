@@ -22,7 +22,7 @@ import (
 	"gnnsched/workload"
 )
 
-// small is balance on six nodes of two sizes.
+// small returns a simulator of six nodes of two sizes, with the objective balance.
 func small(t testing.TB) *sim.Env {
 	t.Helper()
 	pod := func(name string, milliCPU, gi int64) workload.Shape {
@@ -58,7 +58,7 @@ func train(t testing.TB, c Config) *Agent {
 	return a
 }
 
-// After a moment's training the agent leaves a cluster far more even than chance does, on
+// After a moment's training the agent leaves clusters far more even than random placement does, on
 // episodes that it has not seen.
 func TestBeatsRandom(t *testing.T) {
 	a, env := train(t, brief()), small(t)
@@ -113,7 +113,7 @@ func TestTrainingEnds(t *testing.T) {
 	}
 }
 
-// One cell's value is the mean of its targets until the least step size takes over.
+// A cell's value is the mean of its targets until 1/n falls below the smallest step size.
 func TestLearnAverages(t *testing.T) {
 	c := DefaultConfig()
 	c.LearningRate = 0.25
@@ -139,7 +139,7 @@ func drawConfig(t *rapid.T) Config {
 	return c
 }
 
-// Bins are in range, and grow with the distance and as the pod shrinks.
+// Bins are in range. They grow with the distance, and size bins grow as the pod shrinks.
 func TestBins(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawConfig(t)
@@ -178,8 +178,8 @@ func drawSnapshot(t *rapid.T) (*cluster.Snapshot, *cluster.Pod) {
 	return s, &cluster.Pod{Requests: amounts("pod", 0)}
 }
 
-// On any state a candidate has a cell of the table; the order of nodes does not matter, nor
-// does the unit in which resources are counted.
+// In any state a candidate has a cell of the table. Neither the order of the nodes nor the unit of
+// resources changes it.
 func TestCells(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawConfig(t)
@@ -230,7 +230,7 @@ func TestSaveAndLoad(t *testing.T) {
 const tiny = `{"format":"gnnsched tabular 1","config":{"bins":1,"range":0.5,"sizeBins":2,"seed":1,"steps":1,"gamma":0,"learningRate":0.1,"initEpsilon":0,"finalEpsilon":0,"epsilonShare":0},"values":[1,2]}`
 
 func TestParseRefuses(t *testing.T) {
-	if _, err := Parse([]byte(tiny)); err != nil {
+	if _, err := parse([]byte(tiny)); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ old, new, want string }{
@@ -242,7 +242,7 @@ func TestParseRefuses(t *testing.T) {
 		"no bins":          {`"bins":1`, `"bins":0`, "bins is 0"},
 		"too many bins":    {`"bins":1`, `"bins":1000000000`, "bins is"},
 	} {
-		if _, err := Parse([]byte(strings.Replace(tiny, c.old, c.new, 1))); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := parse([]byte(strings.Replace(tiny, c.old, c.new, 1))); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
@@ -278,13 +278,13 @@ func TestEpsilonFades(t *testing.T) {
 	}
 }
 
-// Whatever is accepted scores without a panic.
+// An agent that parse accepts scores without a panic.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(tiny))
 	f.Add([]byte(strings.Replace(tiny, `"range":0.5`, `"range":10`, 1)))
 	f.Add([]byte(`[]`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		a, err := Parse(b)
+		a, err := parse(b)
 		if err != nil {
 			return
 		}

@@ -8,14 +8,14 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// emptyEpisodes in a row, which place nothing, are too many: no step would ever be made.
+// emptyEpisodes is how many episodes in a row may be without any placement.
 const emptyEpisodes = 100
 
-// Train learns a table in env, which it resets, for c.Steps placements. The same
-// configuration and environment give the same table. It ends early with the context's error.
+// Train learns a table in env for c.Steps placements. It resets env. The same configuration and
+// environment give the same table. If ctx ends first, Train returns its error and no agent.
 //
-// A placement's reward is the environment's times the number of nodes, since one pod moves the
-// objective of n nodes by something of order 1/n: a table has no other way to know of sizes.
+// The reward of a placement is the environment's times the number of nodes: one pod changes the
+// objective of n nodes by about 1/n, and the table's cells do not depend on the number of nodes.
 func Train(ctx context.Context, env *sim.Env, c Config) (*Agent, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("tabular agent: %w", err)
@@ -36,7 +36,7 @@ func Train(ctx context.Context, env *sim.Env, c Config) (*Agent, error) {
 	return t.Agent, nil
 }
 
-// stream keeps the choices apart from what the simulator draws.
+// stream separates the agent's random numbers from the simulator's.
 const stream = 0x7461_6275
 
 type trainer struct {
@@ -63,8 +63,8 @@ func (t *trainer) begin() error {
 	return fmt.Errorf("tabular agent: nothing could be placed in %d episodes; make the nodes larger or the pods smaller", emptyEpisodes)
 }
 
-// episode learns from an episode until it ends or the steps are used up, and returns the next
-// step.
+// episode learns from an episode until it ends or the steps are used up, and returns the number of
+// the next step.
 func (t *trainer) episode(step int) int {
 	best := t.look()
 	for ; step < t.config.Steps && !t.env.Done(); step++ {
@@ -83,7 +83,7 @@ func (t *trainer) episode(step int) int {
 	return step
 }
 
-// look fills in the cells of the candidates and returns the best one, any of several.
+// look sets the cells of the candidates and returns the best candidate, one of the best at random.
 func (t *trainer) look() (best int) {
 	s := t.env.Snapshot()
 	v := t.config.look(s, t.env.Pending())
@@ -104,8 +104,8 @@ func (t *trainer) look() (best int) {
 	return best
 }
 
-// learn moves a cell's value towards target: the mean of its targets at first, an exponential
-// average later.
+// learn moves a cell's value towards target. The value is the mean of its targets at first, and an
+// exponential average later.
 func (t *trainer) learn(cell int, target float64) {
 	t.visits[cell]++
 	rate := max(t.config.LearningRate, 1/float64(t.visits[cell]))
