@@ -11,42 +11,43 @@ import (
 	"gnnsched/gnn/checkpoint"
 )
 
-// Config says how to learn.
+// Config holds every hyperparameter of a run. The zero value is not valid; start from Defaults. Its JSON
+// form is stored in the checkpoint, and is the form of a YAML file.
 type Config struct {
 	Encoder checkpoint.Encoder `json:"encoder"` // gnn, mlp or linear
 	Head    checkpoint.Head    `json:"head"`    // dqn (greedy on the value) or actor-critic
 	Hidden  int                `json:"hidden"`  // width of embeddings
 	Seed    uint64             `json:"seed"`
-	Family  []string           `json:"family,omitempty"` // names of the workloads learned from, for the record
+	Family  []string           `json:"family,omitempty"` // names of the workloads; the trainer sets them, for the checkpoint
 
-	Iterations int `json:"iterations"` // turns of playing and learning
-	Episodes   int `json:"episodes"`   // played in each, at the same time
-	Updates    int `json:"updates"`    // steps of the optimiser in each
-	Remember   int `json:"remember"`   // episodes that updates draw from, the latest
+	Iterations int `json:"iterations"` // each plays episodes, then learns
+	Episodes   int `json:"episodes"`   // in an iteration, played at the same time
+	Updates    int `json:"updates"`    // steps of the optimiser in an iteration
+	Remember   int `json:"remember"`   // latest episodes, from which updates draw
 
-	Imitation   int     `json:"imitation"`   // iterations in which FGD plays
-	Exploration float64 `json:"exploration"` // most share of random placements in these; each episode draws its own
+	Imitation   int     `json:"imitation"`   // iterations at first in which FGD plays
+	Exploration float64 `json:"exploration"` // largest share of random placements in these iterations; each episode draws its own
 
 	SnapshotEvery int `json:"snapshotEvery"` // pods between two snapshots of an episode
-	SnapshotNodes int `json:"snapshotNodes"` // nodes that are kept of each, drawn at random
-	Placements    int `json:"placements"`    // candidates that are kept of each, for the actor
+	SnapshotNodes int `json:"snapshotNodes"` // nodes in a snapshot, drawn at random
+	Placements    int `json:"placements"`    // candidates in a snapshot, for the actor
 
-	BatchSnapshots int     `json:"batchSnapshots"` // of each update
-	BatchNodes     int     `json:"batchNodes"`     // of each snapshot
-	LearningRate   float64 `json:"learningRate"`   // at the beginning; it falls to a twentieth, linearly
-	Averaging      float64 `json:"averaging"`      // share by which the network that plays follows the one that learns, at each update
-	ClipNorm       float64 `json:"clipNorm"`       // of the gradient
-	Temperature    float64 `json:"temperature"`    // of the actor, in devices
+	BatchSnapshots int     `json:"batchSnapshots"` // snapshots that an update draws
+	BatchNodes     int     `json:"batchNodes"`     // nodes that an update draws of each of them
+	LearningRate   float64 `json:"learningRate"`   // at the start; falls linearly to a twentieth
+	Averaging      float64 `json:"averaging"`      // share of the learning network in the average that plays, at each update
+	ClipNorm       float64 `json:"clipNorm"`       // limit of the gradient's norm
+	Temperature    float64 `json:"temperature"`    // of the actor's softmax, in devices
 
-	Spread         float64 `json:"spread"`         // standard deviation of the logarithm by which kinds of pods are reweighted
-	SpreadMultiple float64 `json:"spreadMultiple"` // that of pods with several devices, of which traces have few or many
-	Factor         float64 `json:"factor"`         // of the cluster's GPUs that an episode's pods ask for
+	Spread         float64 `json:"spread"`         // standard deviation of the logarithms of the factors on kinds of pods
+	SpreadMultiple float64 `json:"spreadMultiple"` // the same for pods with several devices, whose number varies more between traces
+	Factor         float64 `json:"factor"`         // GPUs that an episode's pods request, over the cluster's
 
-	EvaluateEvery     int `json:"evaluateEvery"`     // iterations
-	EvaluateWorkloads int `json:"evaluateWorkloads"` // held-out workloads of the family
+	EvaluateEvery     int `json:"evaluateEvery"`     // iterations between evaluations
+	EvaluateWorkloads int `json:"evaluateWorkloads"` // held-out workloads in an evaluation
 }
 
-// Defaults are the values that the shipped networks are trained with.
+// Defaults returns the values that the shipped networks are trained with.
 func Defaults() Config {
 	return Config{
 		Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 64, Seed: 1,
@@ -59,7 +60,8 @@ func Defaults() Config {
 	}
 }
 
-// Read decodes a YAML file over the defaults. It is strict.
+// Read decodes a YAML file. Fields that are not in it have their defaults. An unknown or repeated field
+// and a value out of range are errors.
 func Read(file string, data []byte) (Config, error) {
 	c := Defaults()
 	asJSON, err := yaml.YAMLToJSONStrict(data)
@@ -77,16 +79,16 @@ func Read(file string, data []byte) (Config, error) {
 	return c, nil
 }
 
-// Architecture is that of the network.
-func (c Config) Architecture() checkpoint.Architecture {
+// architecture returns the network's.
+func (c Config) architecture() checkpoint.Architecture {
 	return checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: c.Encoder, Head: c.Head, Hidden: c.Hidden}
 }
 
-// Validate reports what is wrong with the configuration.
+// Validate reports every value out of range.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
-	if err := c.Architecture().Validate(); err != nil {
+	if err := c.architecture().Validate(); err != nil {
 		errs = append(errs, err)
 	}
 	for _, x := range []struct {

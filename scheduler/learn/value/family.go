@@ -8,19 +8,19 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// Workload is a trace's pods.
+// Workload holds the pods of a trace, or pods drawn from one.
 type Workload struct {
 	Name string
 	Pods []openb.Pod
 }
 
-// within is the spread of single shapes, beyond that of their kind.
+// within is the standard deviation of the logarithms of the factors on single shapes, beyond those on their
+// kinds.
 const within = 0.3
 
-// draw makes another workload out of w: the numbers of pods of each kind (without GPU, sharing,
-// with several devices; those with one are the measure) and of each shape are multiplied by
-// factors drawn from lognormal distributions and rounded at random. There is at least one pod
-// with GPUs.
+// draw makes another workload out of w. It multiplies the number of pods of each kind and of each shape
+// by factors from lognormal distributions, and rounds at random. The factor on pods with one device
+// is 1. At least one pod has GPUs.
 func (c Config) draw(rng *rand.Rand, w Workload) Workload {
 	factor := func(sigma float64) float64 { return math.Exp(sigma * rng.NormFloat64()) }
 	kinds := [4]float64{withoutGPU: factor(c.Spread), sharing: factor(c.Spread), single: 1, multiple: factor(c.SpreadMultiple)}
@@ -50,12 +50,13 @@ func (c Config) draw(rng *rand.Rand, w Workload) Workload {
 	}
 }
 
-// shape is what pods that are alike ask for. Models do not make a shape of their own here.
+// shape is the request of a pod. Pods that differ only in the GPU models that they accept have the same
+// shape.
 type shape struct{ cpu, memory, gpus, milli int64 }
 
 func shapeOf(p openb.Pod) shape { return shape{p.MilliCPU, p.MemoryMiB, p.GPUs, p.GPUMilli} }
 
-// The kinds of pods.
+// The kinds of pods, by the GPUs that they request.
 const (
 	withoutGPU = iota
 	sharing

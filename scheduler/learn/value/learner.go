@@ -11,11 +11,11 @@ import (
 	"gnnsched/gnn/torch"
 )
 
-// learner fits the network to snapshots.
+// learner trains the network on snapshots.
 type learner struct {
 	config Config
 	net    *torch.GPUNetwork
-	slow   *torch.GPUNetwork // follows net; the one that plays
+	slow   *torch.GPUNetwork // average of net over the updates; plays the episodes
 	adam   *torch.Adam
 	batch  torch.GPUBatch
 }
@@ -45,13 +45,13 @@ func (l *learner) drop() {
 	}
 }
 
-// losses are the means of what updates saw.
+// losses are means over updates.
 type losses struct {
 	value float64 // mean squared error of v, in devices²
-	actor float64 // cross-entropy to the teacher, or divergence from the values' Boltzmann distribution
+	actor float64 // cross-entropy against the teacher, or divergence from the Boltzmann distribution of the values
 }
 
-// update takes one step on snapshots. imitate makes the actor clone the teacher.
+// update takes one step of the optimiser on snapshots. With imitate, the actor clones the teacher.
 func (l *learner) update(rng *rand.Rand, snapshots []*snapshot, rate, averaging float64, imitate bool) (sum losses, err error) {
 	var s torch.Scope
 	defer s.Drop()
@@ -73,7 +73,7 @@ func (l *learner) update(rng *rand.Rand, snapshots []*snapshot, rate, averaging 
 	if s.Err() != nil {
 		return sum, s.Err()
 	}
-	// The actor's gradient is of another size than the value's: each has a norm of its own.
+	// The gradients of actor and value differ in size, so each has a limit of its own.
 	if _, err := l.net.ClipGradApart(l.config.ClipNorm, checkpoint.ActorPrefix); err != nil {
 		return sum, err
 	}
@@ -86,7 +86,7 @@ func (l *learner) update(rng *rand.Rand, snapshots []*snapshot, rate, averaging 
 	return sum, l.slow.Blend(&l.net.Parameters, averaging)
 }
 
-// valueLoss is the mean squared error of v on nodes drawn from each snapshot.
+// valueLoss returns the mean squared error of v on nodes drawn from each snapshot.
 func (l *learner) valueLoss(s *torch.Scope, rng *rand.Rand, snapshots []*snapshot) *torch.Tensor {
 	l.batch.Reset()
 	var idle []float32
@@ -102,10 +102,10 @@ func (l *learner) valueLoss(s *torch.Scope, rng *rand.Rand, snapshots []*snapsho
 	return s.Mean(s.Square(s.Sub(v, s.Float32(idle, len(idle), 1))))
 }
 
-// actorLoss is, with the policy π = softmax((a(before) - a(after)) / temperature) over the
-// candidates of a snapshot and Q = v(before) - v(after), the mean over the snapshots of
-// Σ π (log π - Q / temperature), or of -log π(teacher). It is nil where there is nothing to
-// learn from.
+// actorLoss returns the mean over the snapshots of -log π(teacher), if the actor imitates, and otherwise
+// of Σ π (log π - Q / temperature). Here π = softmax((a(before) - a(after)) / temperature) is the
+// policy over the candidates of a snapshot, and Q = v(before) - v(after). The loss is nil if no
+// snapshot has candidates to learn from.
 func (l *learner) actorLoss(s *torch.Scope, snapshots []*snapshot, imitate bool) *torch.Tensor {
 	l.batch.Reset()
 	var segment, teacher []int64
@@ -151,7 +151,7 @@ func (l *learner) actorLoss(s *torch.Scope, snapshots []*snapshot, imitate bool)
 	return s.Scale(s.Sum(s.Mul(s.Exp(logs), s.Sub(logs, q))), 1/float64(segments))
 }
 
-// acting returns the network that plays.
+// acting returns the network that plays, as a checkpoint and ready to score.
 func (l *learner) acting() (*checkpoint.Checkpoint, *infer.GPUNetwork, error) {
 	c, err := l.slow.Checkpoint()
 	if err != nil {

@@ -23,34 +23,35 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// Progress is how far a run is.
+// Progress tells how far a run is.
 type Progress struct {
 	Iteration, Iterations int
-	ValueLoss, ActorLoss  float64 // means over the iteration's updates
+	ValueLoss, ActorLoss  float64 // means over the iteration's updates; in devices², and in nats
 	Allocation            float64 // mean over the iteration's episodes, 0 to 1
 	Elapsed               time.Duration
 }
 
-// Score is how a policy does on the held-out workloads.
+// Score is the result of an evaluation on the held-out workloads.
 type Score struct {
-	Allocation float64 // mean fraction of the GPUs that is given at the end
-	Gain       float64 // that less FGD's on the same arrivals
-	Worst      float64 // the least gain of one workload
+	Allocation float64 // mean fraction of the GPUs that is allocated at the end
+	Gain       float64 // Allocation minus FGD's on the same arrivals
+	Worst      float64 // the smallest gain on a workload
 }
 
-// total is what networks are picked by: a gain on average that is not bought with a loss
-// somewhere.
+// total is the number by which networks are chosen: the mean gain counts as much as the worst one, so that
+// a gain on average is not bought with a loss on one workload.
 func (s Score) total() float64 { return s.Gain + s.Worst }
 
-// Trainer learns on a family of workloads.
+// Trainer runs the training on a family of workloads. The fields are set before Train, which is called
+// once.
 type Trainer struct {
 	Config Config
 	Nodes  []openb.Node
-	Family []Workload // that workloads are drawn from
+	Family []Workload // from which workloads are drawn
 
 	Progress  func(Progress)                     // called after each iteration; may be nil
 	Evaluated func(iteration int, s Score)       // called after each evaluation; may be nil
-	Improved  func(*checkpoint.Checkpoint) error // gets the best network so far whenever there is a new one; may be nil
+	Improved  func(*checkpoint.Checkpoint) error // called with every network that is the best so far; may be nil
 
 	player  player
 	learner *learner
@@ -61,17 +62,18 @@ type Trainer struct {
 	start   time.Time
 }
 
-// held is a held-out workload with what FGD makes of it.
+// held is a held-out workload, with the allocation that FGD reaches on it.
 type held struct {
 	workload Workload
 	seed     uint64
 	fgd      float64
 }
 
-// Train runs until the iterations are done or ctx ends, and returns the network that was best
-// on held-out workloads; when ctx ends early, the best so far with ctx's error.
+// Train runs until the iterations are done or ctx ends, and returns the network that is best on the
+// held-out workloads. When ctx ends early, Train returns the best network so far with ctx's error.
 func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, Score, error) {
-	// libtorch orders the sums of a backward pass by counters that each thread has of its own.
+	// libtorch orders the sums of a backward pass by counters that each thread has of its own: a
+	// run that changes threads would not give the same weights twice.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := t.prepare(); err != nil {
@@ -111,7 +113,7 @@ func (t *Trainer) prepare() error {
 	}
 	t.start = time.Now()
 	t.player = player{t.Config, t.Nodes}
-	c := checkpoint.Random(t.Config.Architecture(), rand.New(rand.NewPCG(t.Config.Seed, 0x6c6561726e)))
+	c := checkpoint.Random(t.Config.architecture(), rand.New(rand.NewPCG(t.Config.Seed, 0x6c6561726e)))
 	t.Config.Family = nil
 	for _, w := range t.Family {
 		t.Config.Family = append(t.Config.Family, w.Name)
@@ -127,14 +129,14 @@ func (t *Trainer) prepare() error {
 	return t.holdOut()
 }
 
-// rng is a stream of random numbers of its own for each purpose, iteration and episode, so that
-// it does not matter in which order episodes are played.
+// rng returns the random numbers of a purpose, iteration and episode. Each has a stream of its own, so
+// that the order in which episodes are played does not matter.
 func (t *Trainer) rng(purpose, iteration, episode int) *rand.Rand {
 	return rand.New(rand.NewPCG(t.Config.Seed, uint64(purpose)<<48|uint64(iteration)<<16|uint64(episode)))
 }
 
-// The purposes of random numbers, and the seeds of arrivals. What is published is evaluated on
-// the seeds 42 to 51, which are far from both.
+// The purposes of random numbers, and the first seeds of arrivals. Published results use the seeds 42 to
+// 51, which are far from both.
 const (
 	playing, learning, holding = 1, 2, 3
 
@@ -142,7 +144,7 @@ const (
 	heldOutSeeds  = 1 << 41
 )
 
-// holdOut draws the held-out workloads and plays FGD on them.
+// holdOut draws the held-out workloads and lets FGD play them.
 func (t *Trainer) holdOut() error {
 	t.held = make([]held, t.Config.EvaluateWorkloads)
 	return parallel(len(t.held), func(i int) error {
@@ -157,7 +159,7 @@ func (t *Trainer) holdOut() error {
 	})
 }
 
-// iterate plays episodes and learns from the latest.
+// iterate plays episodes and learns from the latest ones.
 func (t *Trainer) iterate(i int) error {
 	_, net, err := t.learner.acting()
 	if err != nil {
@@ -172,7 +174,7 @@ func (t *Trainer) iterate(i int) error {
 		return err
 	}
 	for _, s := range taken {
-		if len(s) > 0 { // none where no pod fits anywhere
+		if len(s) > 0 { // there is none if no pod fits on any node
 			t.memory = append(t.memory, s)
 		}
 	}
@@ -193,32 +195,30 @@ func (t *Trainer) iterate(i int) error {
 	return nil
 }
 
-// episode plays one, with FGD and random placements in the first iterations and the network
-// later.
+// episode plays episode e of iteration i: with FGD and random placements in the first iterations, with
+// the network later. It returns the snapshots and the allocation.
 func (t *Trainer) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64, error) {
 	rng := t.rng(playing, i, e)
 	env, err := t.player.env(t.Config.draw(rng, t.Family[rng.IntN(len(t.Family))]))
 	if err != nil {
 		return nil, 0, err
 	}
-	imitate := i < t.Config.Imitation
-	var pol policy.Policy = heuristic.NewFGD(env.Typical())
-	random := 0.0
+	r := newRecorder(t.Config, env, rng, heuristic.NewFGD(env.Typical()))
+	r.teacher = i < t.Config.Imitation
 	switch {
-	case !imitate:
-		pol = neural.NewGPU("learning", net, env.Typical())
+	case !r.teacher:
+		r.policy = neural.NewGPU("learning", net, env.Typical())
 	case e > 0:
-		random = t.Config.Exploration * rng.Float64()
+		r.random = t.Config.Exploration * rng.Float64()
 	}
-	w := newWatcher(t.Config, env, rng)
-	o, err := eval.Episode(env, uint64(trainingSeeds)+rng.Uint64N(trainingSeeds), w.following(pol, imitate, random))
+	o, err := eval.Episode(env, uint64(trainingSeeds)+rng.Uint64N(trainingSeeds), r.decide)
 	if err != nil {
 		return nil, 0, err
 	}
-	return w.end(), o.GPU.Allocation, nil
+	return r.end(), o.GPU.Allocation, nil
 }
 
-// allocation is the fraction of the GPUs that is given when the episode of a seed is over.
+// allocation returns the fraction of the GPUs that p has allocated at the end of a seed's episode.
 func allocation(env *sim.Env, seed uint64, p policy.Policy) (float64, error) {
 	o, err := eval.Play(env, seed, p, nil)
 	if err != nil {
@@ -227,13 +227,13 @@ func allocation(env *sim.Env, seed uint64, p policy.Policy) (float64, error) {
 	return o.GPU.Allocation, nil
 }
 
-// learn takes the iteration's updates.
+// learn takes the iteration's updates and notes their losses.
 func (t *Trainer) learn(i int, p *Progress) error {
 	c := t.Config
 	rng := t.rng(learning, i, 0)
 	rate := c.LearningRate * (1 - 0.95*float64(i)/float64(c.Iterations))
 	averaging := c.Averaging
-	if i <= c.Imitation { // and the first turn that it plays
+	if i <= c.Imitation { // including the first iteration in which the network plays
 		averaging = max(averaging, quickAveraging)
 	}
 	batch := make([]*snapshot, c.BatchSnapshots)
@@ -252,11 +252,11 @@ func (t *Trainer) learn(i int, p *Progress) error {
 	return nil
 }
 
-// quickAveraging is the least averaging as long as what plays was not learned from the network's
-// own episodes: nobody wants to follow its first weights.
+// quickAveraging is the smallest averaging until the network learns from its own episodes. The average
+// must forget the random weights at the start.
 const quickAveraging = 0.02
 
-// evaluate plays the held-out workloads and keeps the network if it is the best so far.
+// evaluate lets the network play the held-out workloads and keeps it if it is the best so far.
 func (t *Trainer) evaluate(iteration int) error {
 	c, net, err := t.learner.acting()
 	if err != nil {
@@ -299,7 +299,7 @@ func (t *Trainer) evaluate(iteration int) error {
 	return nil
 }
 
-// parallel calls do for 0 to n-1, on all processors, and returns the errors.
+// parallel calls do for 0 to n-1, on all processors, and returns all errors.
 func parallel(n int, do func(i int) error) error {
 	errs := make([]error, n)
 	gate := make(chan struct{}, runtime.GOMAXPROCS(0))

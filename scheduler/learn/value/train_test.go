@@ -27,8 +27,8 @@ func learnSmall(t *testing.T, c Config) (*checkpoint.Checkpoint, Score, []Progre
 	return best, score, all
 }
 
-// Every encoder and head learns from given snapshots: the value's error falls, and so does the
-// actor's distance from the teacher, and from the values afterwards.
+// With every encoder and head, updates lower the value's error and the actor's distance from the teacher,
+// and later that from the values.
 func TestLearner(t *testing.T) {
 	before := torch.Live()
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP, checkpoint.Linear} {
@@ -36,8 +36,8 @@ func TestLearner(t *testing.T) {
 			t.Run(string(e+" "+checkpoint.Encoder(head)), func(t *testing.T) {
 				c := small()
 				c.Encoder, c.Head, c.Temperature = e, head, 0.1
-				taken, _, _ := watch(t, c)
-				l, err := newLearner(c, checkpoint.Random(c.Architecture(), rand.New(rand.NewPCG(1, 2))))
+				taken, _, _ := record(t, c)
+				l, err := newLearner(c, checkpoint.Random(c.architecture(), rand.New(rand.NewPCG(1, 2))))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -56,8 +56,8 @@ func TestLearner(t *testing.T) {
 	}
 }
 
-// learnTwice takes updates on the same snapshots and returns the losses of the first twenty and
-// the last.
+// learnTwice takes 300 updates on the same snapshots and returns the sums of the losses of the first twenty
+// and of the last twenty.
 func learnTwice(t *testing.T, l *learner, taken []snapshot, imitate bool) (first, last losses) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -80,7 +80,7 @@ func learnTwice(t *testing.T, l *learner, taken []snapshot, imitate bool) (first
 	return first, last
 }
 
-// The same seed gives the same network, to the bit, though episodes are played side by side.
+// The same seed gives the same network, bit by bit, although episodes are played side by side.
 func TestSeedDecides(t *testing.T) {
 	c := small()
 	c.Head = checkpoint.ActorCritic
@@ -98,8 +98,8 @@ func TestSeedDecides(t *testing.T) {
 	}
 }
 
-// An interrupted run gives the best network so far, and says that it was interrupted; one that
-// had no time says so.
+// An interrupted run returns the best network so far and an error. One that is interrupted before the first
+// evaluation returns only an error.
 func TestInterrupted(t *testing.T) {
 	nodes, w := trace()
 	ctx, cancel := context.WithCancel(context.Background())

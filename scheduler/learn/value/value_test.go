@@ -17,7 +17,7 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// trace is a small cluster and pods of every kind.
+// trace returns a small cluster and pods of every kind.
 func trace() ([]openb.Node, Workload) {
 	var nodes []openb.Node
 	for i := range 12 {
@@ -77,7 +77,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A workload of the family has pods of the trace only, some with GPUs, and is not the trace.
+// A workload of the family consists of pods of the trace, some with GPUs, and the same seed gives the
+// same one.
 func TestDraw(t *testing.T) {
 	_, w := trace()
 	known := map[shape]bool{}
@@ -94,38 +95,40 @@ func TestDraw(t *testing.T) {
 		gpus := false
 		for _, p := range a.Pods {
 			if !known[shapeOf(p)] {
-				t.Fatalf("%+v is no pod of the trace", p)
+				t.Fatalf("%+v is not a pod of the trace", p)
 			}
 			gpus = gpus || p.GPUs > 0
 		}
 		if !gpus {
-			t.Fatal("nobody asks for a GPU")
+			t.Fatal("no pod requests a GPU")
 		}
 	})
 }
 
-// watch plays FGD and returns the snapshots, the environment at the end, and the allocation.
-func watch(t *testing.T, c Config) ([]snapshot, *sim.Env, float64) {
+// record plays an episode with FGD and returns the snapshots, the environment at the end, and the
+// allocation.
+func record(t *testing.T, c Config) ([]snapshot, *sim.Env, float64) {
 	t.Helper()
 	nodes, w := trace()
 	env, err := (&player{c, nodes}).env(w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	watcher := newWatcher(c, env, rand.New(rand.NewPCG(1, 2)))
-	o, err := eval.Episode(env, 5, watcher.following(heuristic.NewFGD(env.Typical()), true, 0))
+	r := newRecorder(c, env, rand.New(rand.NewPCG(1, 2)), heuristic.NewFGD(env.Typical()))
+	r.teacher = true
+	o, err := eval.Episode(env, 5, r.decide)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return watcher.end(), env, o.GPU.Allocation
+	return r.end(), env, o.GPU.Allocation
 }
 
-// What the watcher keeps is the cluster's: targets are what is idle at the end, placements begin
-// with the choice, and states after a placement have less left than before it.
-func TestWatcher(t *testing.T) {
+// Snapshots agree with the cluster: targets are the idle devices at the end, the first placement is the
+// teacher's, and a node has less left after a placement than before it.
+func TestRecorder(t *testing.T) {
 	c := small()
 	c.Head = checkpoint.ActorCritic
-	taken, env, allocation := watch(t, c)
+	taken, env, allocation := record(t, c)
 	if allocation < 0.7 || allocation > 1 || len(taken) < 8 {
 		t.Fatalf("allocation %v, %d snapshots", allocation, len(taken))
 	}
@@ -134,7 +137,7 @@ func TestWatcher(t *testing.T) {
 		idle, devices = idle+float64(n.IdleGPUMilli())/cluster.DeviceMilli, devices+float64(len(n.GPUs))
 	}
 	if d := 1 - idle/devices - allocation; d < -1e-9 || d > 1e-9 {
-		t.Errorf("what is idle and what is given add up to %v too little", d)
+		t.Errorf("the idle and the allocated devices add up to %v too few", d)
 	}
 	free := func(x []float32) (sum float32) {
 		for _, v := range x {
@@ -148,12 +151,12 @@ func TestWatcher(t *testing.T) {
 		}
 		for i, n := range s.nodes {
 			if left := free(n.Free); s.idle[i] > left+1e-5 {
-				t.Fatalf("%v is idle at the end of %v before", s.idle[i], left)
+				t.Fatalf("%v devices are idle at the end, of %v before", s.idle[i], left)
 			}
 		}
 		for i := range s.before {
 			if free(s.after[i].Free) > free(s.before[i].Free) || s.after[i].X[0] >= s.before[i].X[0] {
-				t.Fatalf("a placement frees: %+v became %+v", s.before[i], s.after[i])
+				t.Fatalf("a placement frees resources: %+v became %+v", s.before[i], s.after[i])
 			}
 		}
 	}
@@ -164,6 +167,6 @@ func TestRivals(t *testing.T) {
 		t.Error(d)
 	}
 	if got := rivals([]float32{1, 1}, 0, 5); len(got) != 0 {
-		t.Errorf("%v are rivals of their equal", got)
+		t.Errorf("%v are rivals with an equal score", got)
 	}
 }
