@@ -36,7 +36,7 @@ func ChooseScenarios(arguments []string) ([]Scenario, error) {
 // scenariosOf reads a file, or selects by name or pattern.
 func scenariosOf(argument string) ([]Scenario, error) {
 	if !strings.HasSuffix(argument, ".yaml") && !strings.HasSuffix(argument, ".yml") && !strings.ContainsRune(argument, os.PathSeparator) {
-		return Select(argument)
+		return selectScenarios(argument)
 	}
 	data, err := os.ReadFile(argument)
 	if err != nil {
@@ -58,15 +58,15 @@ func ChooseThresholds(texts []string, scenarios []Scenario, contenders []Contend
 		if err != nil {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--%w", err), "for example 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'")
 		}
-		if !slices.ContainsFunc(scenarios, func(s Scenario) bool { return t.Concerns(s.Name) }) {
+		if !slices.ContainsFunc(scenarios, func(s Scenario) bool { return t.concerns(s.Name) }) {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--threshold %q: none of the scenarios is meant", t),
 				`before the colon stands a scenario; a policy's name with a colon in it stands in double quotes, as in "greedy:pack".cost`)
 		}
 		out = append(out, t)
 	}
 	for _, s := range scenarios {
-		for _, t := range s.Judged(out) {
-			if err := t.Needs(s.Takers(policies)); err != nil {
+		for _, t := range s.judged(out) {
+			if err := t.needs(s.takers(policies)); err != nil {
 				return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s: %w", s.Name, err), "add the policy with --policies or --checkpoint NAME=FILE")
 			}
 		}

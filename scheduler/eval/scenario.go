@@ -33,21 +33,21 @@ func (s Scenario) Validate() error {
 
 const nameRunes = "abcdefghijklmnopqrstuvwxyz0123456789-"
 
-// Judged returns the thresholds that a comparison on the scenario must meet: those given that
+// judged returns the thresholds that a comparison on the scenario must meet: those given that
 // concern it, and the scenario's own.
-func (s Scenario) Judged(given []Threshold) []Threshold {
+func (s Scenario) judged(given []Threshold) []Threshold {
 	var out []Threshold
 	for _, t := range slices.Concat(given, s.Thresholds) {
-		if t.Concerns(s.Name) {
+		if t.concerns(s.Name) {
 			out = append(out, t)
 		}
 	}
 	return out
 }
 
-// Takers returns the names of all results in the scenario: the contenders and, if the scenario has
+// takers returns the names of all results in the scenario: the contenders and, if the scenario has
 // it, the optimum.
-func (s Scenario) Takers(contenders []string) []string {
+func (s Scenario) takers(contenders []string) []string {
 	if s.Optimum {
 		return append(slices.Clone(contenders), Optimum)
 	}
@@ -108,9 +108,9 @@ func Find(name string) (Scenario, error) {
 	return Scenario{}, unknown("no scenario is called %q", name)
 }
 
-// Select returns the built-in scenarios whose names match a pattern of path.Match, such as
+// selectScenarios returns the built-in scenarios whose names match a pattern of path.Match, such as
 // "hetero*". The pattern "all" selects every scenario. No match is an error.
-func Select(pattern string) ([]Scenario, error) {
+func selectScenarios(pattern string) ([]Scenario, error) {
 	if pattern == all {
 		return Scenarios(), nil
 	}

@@ -43,7 +43,7 @@ func TestScenarios(t *testing.T) {
 
 func TestSelect(t *testing.T) {
 	selected := func(pattern string) string {
-		s, err := Select(pattern)
+		s, err := selectScenarios(pattern)
 		if err != nil {
 			return err.Error()
 		}

@@ -209,14 +209,14 @@ func (t *Threshold) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// Concerns tells whether the threshold applies to the scenario with a name.
-func (t Threshold) Concerns(scenario string) bool {
+// concerns tells whether the threshold applies to the scenario with a name.
+func (t Threshold) concerns(scenario string) bool {
 	matches, _ := path.Match(t.scenarios, scenario) // the pattern was checked
 	return t.scenarios == "" || matches
 }
 
-// Needs returns an error unless every policy in the threshold is one of policies.
-func (t Threshold) Needs(policies []string) error {
+// needs returns an error unless every policy in the threshold is one of policies.
+func (t Threshold) needs(policies []string) error {
 	for _, x := range slices.Concat(t.left, t.right) {
 		if x.policy != "" && !slices.Contains(policies, x.policy) {
 			return fmt.Errorf("threshold %q: policy %q does not take part; those that do are %s", t, x.policy, strings.Join(policies, ", "))

@@ -27,8 +27,8 @@ func (c *Comparison) Judge(thresholds []Threshold) error {
 	for _, r := range c.Results {
 		policies = append(policies, r.Name)
 	}
-	for _, t := range c.Scenario.Judged(thresholds) {
-		if err := t.Needs(policies); err != nil {
+	for _, t := range c.Scenario.judged(thresholds) {
+		if err := t.needs(policies); err != nil {
 			return err
 		}
 		v := Verdict{Threshold: t, Left: c.sum(t.left), Right: c.sum(t.right)}

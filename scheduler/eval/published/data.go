@@ -49,7 +49,7 @@ type jsonPolicy struct {
 	Mean       map[string]eval.Interval `json:"mean"`                 // of each metric
 	SD         map[string]float64       `json:"sd"`                   // standard deviation over the seeds
 	Difference *eval.Difference         `json:"difference,omitempty"` // of gpuAllocation from the baseline, in percentage points
-	Published  *Figure                  `json:"published,omitempty"`
+	Published  *figure                  `json:"published,omitempty"`
 	Reproduced *bool                    `json:"reproduced,omitempty"`
 	Outcomes   []sim.Outcome            `json:"outcomes"` // by seed
 }
@@ -68,7 +68,7 @@ func (r Report) MarshalJSON() ([]byte, error) {
 			if i > 0 {
 				p.Difference = new(c.Difference(x, allocation))
 			}
-			if f, known := r.figure(c.Scenario.Name, x.Name); known {
+			if f, known := r.published(c.Scenario.Name, x.Name); known {
 				p.Published, p.Reproduced = &f, new(f.reproduces(x.Mean(allocation)))
 			}
 			w.Policies = append(w.Policies, p)

@@ -13,9 +13,9 @@ import (
 //go:embed published.csv
 var file []byte
 
-// Figure is the published GPU allocation of a policy on a workload, in per cent of the cluster's
+// figure is the published GPU allocation of a policy on a workload, in per cent of the cluster's
 // GPUs: mean and standard deviation over ten seeds.
-type Figure struct {
+type figure struct {
 	Mean100 float64 `json:"mean100"` // once the arrivals have asked for 100% of the GPUs
 	SD100   float64 `json:"sd100"`
 	Mean130 float64 `json:"mean130"` // at the end, at 130%
@@ -24,10 +24,10 @@ type Figure struct {
 
 // tolerance returns how far a mean at the end may be from the published one, in percentage points:
 // twice the published standard deviation, but at least 0.3.
-func (f Figure) tolerance() float64 { return max(2*f.SD130, 0.3) }
+func (f figure) tolerance() float64 { return max(2*f.SD130, 0.3) }
 
 // reproduces tells whether a mean at the end is within the tolerance of the published one.
-func (f Figure) reproduces(mean130 float64) bool {
+func (f figure) reproduces(mean130 float64) bool {
 	return math.Abs(mean130-f.Mean130) <= f.tolerance()
 }
 
@@ -35,7 +35,7 @@ type key struct{ workload, policy string }
 
 // find returns the published figure of a policy on a workload such as default or cpu100, and whether
 // there is one.
-func find(workload, policy string) (Figure, bool) {
+func find(workload, policy string) (figure, bool) {
 	f, known := table()[key{workload, policy}]
 	return f, known
 }
@@ -43,14 +43,14 @@ func find(workload, policy string) (Figure, bool) {
 // Policies names the policies with published figures, the best one first.
 var Policies = []string{"fgd", "gpu-best-fit", "gpu-packing", "gpu-clustering", "gpu-dot-product", "random"}
 
-var table = sync.OnceValue(func() map[key]Figure {
+var table = sync.OnceValue(func() map[key]figure {
 	r := csv.NewReader(bytes.NewReader(file))
 	r.Comment = '#'
 	rows, err := r.ReadAll()
 	if err != nil {
 		panic(err) // the file is part of the program
 	}
-	out := map[key]Figure{}
+	out := map[key]figure{}
 	for _, row := range rows[1:] {
 		var x [4]float64
 		for i := range x {
@@ -58,7 +58,7 @@ var table = sync.OnceValue(func() map[key]Figure {
 				panic(fmt.Sprintf("published.csv: %v", err)) // the file is part of the program
 			}
 		}
-		out[key{row[0], row[1]}] = Figure{x[0], x[1], x[2], x[3]}
+		out[key{row[0], row[1]}] = figure{x[0], x[1], x[2], x[3]}
 	}
 	return out
 })

@@ -37,7 +37,7 @@ var (
 func (r Report) Missed() (out []string) {
 	for _, c := range r.comparisons {
 		for _, x := range c.Results {
-			if f, known := r.figure(c.Scenario.Name, x.Name); known && !f.reproduces(x.Mean(allocation)) {
+			if f, known := r.published(c.Scenario.Name, x.Name); known && !f.reproduces(x.Mean(allocation)) {
 				out = append(out, fmt.Sprintf("%s on %s: %.2f, published %.2f, tolerance %.2f", x.Name, c.Scenario.Name, x.Mean(allocation), f.Mean130, f.tolerance()))
 			}
 		}
@@ -49,7 +49,7 @@ func (r Report) Missed() (out []string) {
 func (r Report) Held() (n int) {
 	for _, c := range r.comparisons {
 		for _, x := range c.Results {
-			if _, known := r.figure(c.Scenario.Name, x.Name); known {
+			if _, known := r.published(c.Scenario.Name, x.Name); known {
 				n++
 			}
 		}
@@ -57,10 +57,10 @@ func (r Report) Held() (n int) {
 	return n
 }
 
-// figure returns the published figure of the same run, and whether there is one.
-func (r Report) figure(workload, policy string) (Figure, bool) {
+// published returns the published figure of the same run, and whether there is one.
+func (r Report) published(workload, policy string) (figure, bool) {
 	if r.factor != Factor {
-		return Figure{}, false
+		return figure{}, false
 	}
 	return find(workload, policy)
 }
@@ -106,7 +106,7 @@ func (r Report) allocations(c *eval.Comparison) [][]string {
 			i := eval.Bootstrap(x.Values(allocation))
 			row[2] = fmt.Sprintf("%.2f to %.2f", i.Low, i.High)
 		}
-		if f, known := r.figure(c.Scenario.Name, x.Name); known {
+		if f, known := r.published(c.Scenario.Name, x.Name); known {
 			mean := x.Mean(allocation)
 			row[3], row[4], row[5] = plusMinus(f.Mean130, f.SD130), fmt.Sprintf("%+.2f", mean-f.Mean130), "no"
 			if f.reproduces(mean) {
