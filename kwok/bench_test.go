@@ -12,13 +12,11 @@ import (
 	"gnnsched/kwok/nodepool"
 )
 
-// BenchmarkStart measures a cluster from nothing: the time until every node is ready, the
-// CPU time that takes, the memory then, and the time that a stop takes. The figures in
-// docs/cluster.md come from
+// BenchmarkStart measures the first start of a cluster: time and CPU time until every node is
+// ready, and the memory then. It also measures the time of a stop. The figures in docs/cluster.md
+// come from this command, with kwokcluster's own GOGC:
 //
 //	GOGC=300 go test ./kwok -run '^$' -bench Start -benchtime 1x
-//
-// in which 300 is what kwokcluster sets.
 func BenchmarkStart(b *testing.B) {
 	for _, nodes := range []int{10, 1000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
@@ -55,7 +53,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// residentMiB returns the memory that this process holds, as the kernel counts it.
+// residentMiB returns the resident memory of this process.
 func residentMiB(b *testing.B) float64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -46,7 +46,7 @@ func TestPortInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // a test's end
+	defer l.Close() //nolint:errcheck // the test is over
 	dir := t.TempDir()
 	port := l.Addr().(*net.TCPAddr).Port
 	_, err = Start(context.Background(), Config{Dir: dir, Port: port})
@@ -85,7 +85,6 @@ func TestDamagedDataIsAnError(t *testing.T) {
 }
 
 func TestSocketDir(t *testing.T) {
-	short := filepath.Join("/tmp", "s") // not made: the sockets' directory is asked for only
 	long := filepath.Join(t.TempDir(), strings.Repeat("d", socketPathMax))
 	if err := os.MkdirAll(long, 0o700); err != nil {
 		t.Fatal(err)
@@ -104,7 +103,7 @@ func TestSocketDir(t *testing.T) {
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("still there: %v", err)
 	}
-	if _, _, err := socketDir(filepath.Join(short, "missing")); exit.Code(err) != exit.Usage {
-		t.Errorf("in a directory that is not there: %v", err)
+	if _, _, err := socketDir("/nowhere"); exit.Code(err) != exit.Usage {
+		t.Errorf("in a directory that does not exist: %v", err)
 	}
 }

@@ -89,7 +89,7 @@ func TestDamagedCredentialsAreErrors(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	// A damaged certificate is simply made anew.
+	// A damaged certificate is replaced.
 	d := &dataDir{path: t.TempDir()}
 	if _, err := d.credentials([]string{loopback}); err != nil {
 		t.Fatal(err)

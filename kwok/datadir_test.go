@@ -111,7 +111,7 @@ func TestSettingsAndPoolsAreKept(t *testing.T) {
 	if d, err = openDir(path); err != nil {
 		t.Fatal(err)
 	}
-	defer d.close() //nolint:errcheck // a test's end
+	defer d.close() //nolint:errcheck // the test is over
 	again, err := d.settings()
 	if err != nil || !again.CreatedAt.Equal(s.CreatedAt) || again.Port != 1234 {
 		t.Errorf("kept %+v, %v; want %+v", again, err, s)
@@ -152,7 +152,7 @@ func TestPurge(t *testing.T) {
 	if d := cmp.Diff([]string{"pools-of-mine.yaml"}, left); d != "" || err != nil {
 		t.Errorf("%v %s", err, d)
 	}
-	if d, err = openDir(path); err != nil { // it is still ours
+	if d, err = openDir(path); err != nil { // the marker is still there
 		t.Fatal(err)
 	}
 	if err := errors.Join(d.close(), os.Remove(d.file("pools-of-mine.yaml"))); err != nil {

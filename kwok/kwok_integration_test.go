@@ -25,7 +25,7 @@ import (
 
 const patience = 20 * time.Second
 
-// start starts a cluster that the test's end stops at the latest.
+// start starts a cluster and stops it at the end of the test.
 func start(t *testing.T, c Config) (*Cluster, *kubernetes.Clientset) {
 	t.Helper()
 	cl, err := Start(context.Background(), c)
@@ -52,7 +52,7 @@ func stop(t *testing.T, cl *Cluster) {
 	}
 }
 
-// runPods makes a pod on every node, called after it, and waits until they run.
+// runPods creates a pod on every node, with the node's name, and waits until they run.
 func runPods(t *testing.T, cs kubernetes.Interface, prefix string) {
 	t.Helper()
 	ctx := context.Background()
@@ -83,8 +83,8 @@ func runPods(t *testing.T, cs kubernetes.Interface, prefix string) {
 	}
 }
 
-// TestCluster goes through a cluster's life: a first start, a restart that finds the data,
-// and a start with other nodes and an advertised name.
+// TestCluster starts a cluster, restarts it with its data, and starts it with other nodes and an
+// advertised name.
 func TestCluster(t *testing.T) {
 	checkLeaks(t)
 	dir := t.TempDir()
@@ -146,7 +146,7 @@ func checkNodes(t *testing.T, cs kubernetes.Interface) {
 	}
 }
 
-// checkAccess checks that only TLS and the token open the door.
+// checkAccess checks that requests need TLS and the token.
 func checkAccess(t *testing.T, cl *Cluster) {
 	t.Helper()
 	for name, change := range map[string]func(*rest.Config){
@@ -173,13 +173,13 @@ func checkAccess(t *testing.T, cl *Cluster) {
 	}
 }
 
-// checkOtherNodesAndName restarts with other pools, open to the network under a name.
+// checkOtherNodesAndName restarts the cluster with other pools and an advertised name.
 func checkOtherNodesAndName(t *testing.T, dir string) {
 	t.Helper()
 	ctx := context.Background()
 	copied := filepath.Join(t.TempDir(), "shared", "kubeconfig")
 	pools := nodepool.Default(2)
-	pools[1].Capacity[corev1.ResourceCPU] = *pools[1].Capacity.Memory() // anything that differs
+	pools[1].Capacity[corev1.ResourceCPU] = *pools[1].Capacity.Memory() // any other value
 	pools[1].Labels = map[string]string{"gone": "agent"}
 	pools[1].Taints = []corev1.Taint{{Key: "new", Effect: corev1.TaintEffectNoSchedule}}
 	cl, _ := start(t, Config{
@@ -219,9 +219,9 @@ func checkOtherNodesAndName(t *testing.T, dir string) {
 	stop(t, cl)
 }
 
-// TestCancelledStart cancels a start while etcd, the API server and the nodes come up.
-// Whatever happens then, the process must live on (a stop while the API server starts would
-// end it), nothing may be left running, and the next start must work.
+// TestCancelledStart cancels the start of etcd, of the API server and of the nodes. The process must
+// survive (stopping a starting API server would end it), nothing may keep running, and the next
+// start must work.
 func TestCancelledStart(t *testing.T) {
 	checkLeaks(t)
 	dir := t.TempDir()

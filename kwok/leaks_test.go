@@ -14,34 +14,34 @@ import (
 )
 
 func init() {
-	// Kubernetes' chatter would hide what the tests say.
+	// Kubernetes' log would hide the tests' output.
 	klog.SetLogger(logr.Discard())
 }
 
-// upstreamLeaks are goroutines of Kubernetes and kwok that have no way to be stopped, or that
-// end by themselves some seconds later. There are a few for each start.
+// upstreamLeaks are goroutines of Kubernetes and kwok that cannot be stopped or that end some
+// seconds later. Each start has a few.
 var upstreamLeaks = []goleak.Option{
-	// kwok's queues run until the process ends: three a start.
+	// kwok's queues run until the process ends: three for each start.
 	goleak.IgnoreAnyFunction("sigs.k8s.io/kwok/pkg/utils/queue.(*weightDelayingQueue[...]).loopWorker"),
-	// kwok's informers feed a cache whose end they do not wait for.
+	// kwok does not wait for the end of its informers.
 	goleak.IgnoreAnyFunction("sigs.k8s.io/kwok/pkg/utils/informer.newCacheInformer[...].func2"),
-	// kwok never shuts its event broadcaster down: two a start.
+	// kwok never shuts down its event broadcaster: two for each start.
 	goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*Broadcaster).loop"),
 	goleak.IgnoreAnyFunction("k8s.io/client-go/tools/record.(*eventBroadcasterImpl).StartEventWatcher.func1"),
-	// Each read that must be fresh starts a timer, which is left to run out.
+	// Each consistent read starts a timer that is not stopped.
 	goleak.IgnoreAnyFunction("k8s.io/apiserver/pkg/storage/cacher.(*watchCache).waitUntilFreshAndBlock.func2"),
-	// What runs forever by its name, such as the log health check's watcher: one a process.
+	// Loops that are meant to run forever, such as the log health check: one for each process.
 	goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/util/wait.Forever"),
 }
 
-// checkLeaks fails the test if it leaves goroutines behind other than upstreamLeaks.
+// checkLeaks fails the test if goroutines remain at its end, except upstreamLeaks.
 func checkLeaks(t *testing.T) {
 	t.Helper()
 	ignore := append([]goleak.Option{goleak.IgnoreCurrent()}, upstreamLeaks...)
 	t.Cleanup(func() { goleak.VerifyNone(t, ignore...) })
 }
 
-// checkSockets checks that this process listens on loopback addresses alone.
+// checkSockets checks that this process listens only on loopback addresses.
 func checkSockets(t *testing.T) {
 	t.Helper()
 	mine := map[string]bool{}
@@ -74,11 +74,11 @@ func checkSockets(t *testing.T) {
 		}
 	}
 	if listening != 1 {
-		t.Errorf("%d listening sockets, want the API server's alone", listening)
+		t.Errorf("%d listening sockets, want only the API server's", listening)
 	}
 }
 
-// loopbackHex tells whether an address of the kernel's tables, such as 0100007F:C350, is a
+// loopbackHex reports whether an address in the kernel's format, such as 0100007F:C350, is a
 // loopback address.
 func loopbackHex(t *testing.T, s string) bool {
 	t.Helper()
@@ -91,7 +91,7 @@ func loopbackHex(t *testing.T, s string) bool {
 		t.Fatal(err)
 	}
 	if len(b) == 4 {
-		return b[3] == 127 // the bytes are in the order of the machine, little endian
+		return b[3] == 127 // little endian
 	}
 	return host == "00000000000000000000000001000000"
 }

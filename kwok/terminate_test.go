@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	envHolder = "KWOK_TEST_HOLD_DIR"    // makes the test binary a process that runs a "cluster" there
-	envDeaf   = "KWOK_TEST_HOLDER_DEAF" // and lets it ignore SIGTERM
+	envHolder = "KWOK_TEST_HOLD_DIR"    // makes the test binary hold the lock of this directory
+	envDeaf   = "KWOK_TEST_HOLDER_DEAF" // makes it also ignore SIGTERM
 )
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hold does to the directory what a cluster does, until it is told to stop.
+// hold locks the directory as a running cluster does, until SIGTERM.
 func hold(dir string) {
 	d, err := openDir(dir)
 	if err == nil {
@@ -49,8 +49,8 @@ func hold(dir string) {
 	}
 }
 
-// startHolder starts a process that runs a "cluster" in dir. It is waited for at once, so
-// that it does not stay a zombie, which would look alive.
+// startHolder starts a process that holds the lock of dir. A goroutine waits for the process, so
+// that it does not become a zombie, which would look alive.
 func startHolder(t *testing.T, dir string, env ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(os.Args[0])
@@ -110,7 +110,7 @@ func TestTerminateNeverHitsAStranger(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = stranger.Process.Kill(); _ = stranger.Wait() })
 	dir := t.TempDir()
-	d, err := openDir(dir) // somebody does run the cluster, but not the process of that pid
+	d, err := openDir(dir) // the lock is held, but not by the process in the run file
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestTerminateNeverHitsAStranger(t *testing.T) {
 	if ran, err := Terminate(context.Background(), dir, 100*time.Millisecond); ran || err == nil || !strings.Contains(err.Error(), "but not in process") {
 		t.Errorf("ran %v, %v", ran, err)
 	}
-	// A stale file: nobody holds the lock.
+	// The run file is stale: no process holds the lock.
 	if err := d.lock.Close(); err != nil {
 		t.Fatal(err)
 	}

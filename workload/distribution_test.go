@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What pods ask for stays in its range, is spread over it, and looks as people write it.
+// Random requests stay in their range, have the distribution's quantiles and are rounded.
 func TestRequestsDraw(t *testing.T) {
 	r := Requests{
 		CPU:    Distribution{Kind: LogUniform, Min: 100, Max: 6400},
@@ -32,8 +32,8 @@ func TestRequestsDraw(t *testing.T) {
 	}
 	slices.Sort(cpu)
 	slices.Sort(mem)
-	// A loguniform amount has its median at the geometric mean of its ends; a standard normal
-	// one has 0.8413 of its values up to 1.
+	// The median of a loguniform amount is the geometric mean of its ends. 0.8413 of the values of
+	// a standard normal distribution are at most 1.
 	if m := cpu[10_000]; m < 760 || m > 840 {
 		t.Errorf("median of %v thousandths", m)
 	}

@@ -12,7 +12,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// generator is runsim's default on ten nodes of the default pool.
+// generator returns runsim's default settings for ten nodes of the default pool.
 func generator() Generator {
 	return Generator{
 		Seed: 1, Shapes: DefaultShapes(), ReplicasMin: 5, ReplicasMax: 15, Fills: 2, Target: Load{0.2, 0.2, 0.2},
@@ -32,7 +32,7 @@ func drawGenerator(t *rapid.T) Generator {
 	return g
 }
 
-// Each fill ends with the Deployment that reaches the target, and not before.
+// Each fill ends with the Deployment that reaches the target.
 func TestPlanFillsToTheTarget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGenerator(t)
@@ -43,7 +43,8 @@ func TestPlanFillsToTheTarget(t *testing.T) {
 		if err := p.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		fills, used, last, fill := p.Fills(), g.Used, Deployment{}, 0
+		fills, used := p.Fills(), g.Used
+		last, fill := Deployment{}, 0
 		check := func() {
 			if !LoadOf(used, g.Capacity).reached(g.Target) {
 				t.Fatalf("fill %d ends at %v, before %v", fill, LoadOf(used, g.Capacity), g.Target)
@@ -73,7 +74,8 @@ func TestPlanFillsToTheTarget(t *testing.T) {
 	})
 }
 
-// The same generator gives the same plan, and a larger cluster or load only more of it.
+// Equal generators give equal plans, and the plan of a larger cluster begins with that of a
+// smaller one.
 func TestPlanIsDecidedByTheSeed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGenerator(t)
@@ -137,12 +139,13 @@ func TestGeneratorRejects(t *testing.T) {
 	}
 }
 
-// Shapes come up as often as their weights say; 12,000 draws put four standard errors at
+// Shapes are drawn in proportion to their weights. With 12,000 draws, four standard errors are
 // about 0.02.
 func TestShapesAreDrawnByWeight(t *testing.T) {
 	g := generator()
 	g.Shapes = append(g.Shapes, Shape{Name: "never", Requests: cluster.Resources{Pods: 1}})
-	g.Fills, g.ReplicasMin, g.ReplicasMax = 1, 1, 1
+	g.Fills = 1
+	g.ReplicasMin, g.ReplicasMax = 1, 1
 	g.Target = Load{1, 1, 1}
 	g.Capacity = cluster.Resources{MilliCPU: 1 << 50, Memory: 1 << 60, Pods: 12_000}
 	p, err := g.Plan()
@@ -163,7 +166,7 @@ func TestShapesAreDrawnByWeight(t *testing.T) {
 	}
 }
 
-// 12,000 names are more than half of what two words can make; all must differ and be valid.
+// Even when most pairs of words are taken, names are unique and valid.
 func TestNames(t *testing.T) {
 	for _, words := range [][]string{adjectives, nouns} {
 		seen := map[string]bool{}
@@ -175,7 +178,8 @@ func TestNames(t *testing.T) {
 		}
 	}
 	g := generator()
-	g.Fills, g.ReplicasMin, g.ReplicasMax, g.Target = 1, 1, 1, Load{1, 1, 1}
+	g.Fills, g.Target = 1, Load{1, 1, 1}
+	g.ReplicasMin, g.ReplicasMax = 1, 1
 	g.Capacity = cluster.Resources{MilliCPU: 1 << 50, Memory: 1 << 60, Pods: 20_000}
 	p, err := g.Plan()
 	if err != nil {

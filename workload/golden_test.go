@@ -11,7 +11,7 @@ import (
 	"gnnsched/workload/trace"
 )
 
-// A seed keeps its plan from version to version, because results name seeds.
+// The plan of a seed never changes, because results name seeds.
 func TestPlanOfSeed1(t *testing.T) {
 	p, err := workload.Generator{
 		Seed: 1, Shapes: workload.DefaultShapes(), ReplicasMin: 5, ReplicasMax: 15, Fills: 2,
@@ -28,7 +28,7 @@ func TestPlanOfSeed1(t *testing.T) {
 	golden.Check(t, "plan-seed-1.csv", b.String())
 }
 
-// Every shapes file and CSV in the docs is accepted, and there are some.
+// Every shapes file and CSV in docs/workload.md is valid.
 func TestExamplesInTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../docs/workload.md")
 	if err != nil {

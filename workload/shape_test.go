@@ -136,7 +136,8 @@ func FuzzReadShapes(f *testing.F) {
 	})
 }
 
-// A shape survives the way through JSON, and a plan may draw what its pods ask for.
+// A shape is unchanged after writing and reading its JSON, and a generator accepts either shapes
+// or requests.
 func TestShapeJSON(t *testing.T) {
 	s := Shape{
 		Name: "a", Weight: 2, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPU: 1, Pods: 1}, Limits: cluster.Resources{MilliCPU: 1000},

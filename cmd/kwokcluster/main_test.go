@@ -21,8 +21,8 @@ import (
 	"gnnsched/kwok"
 )
 
-// envMain makes the test binary behave like kwokcluster, which up --detach needs: it starts
-// its own executable again.
+// envMain makes the test binary run kwokcluster's main function. up --detach starts its own
+// executable again, which is the test binary here.
 const envMain = "KWOKCLUSTER_TEST_MAIN"
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,7 @@ func runApp(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// runProcess runs kwokcluster in a process of its own.
+// runProcess runs kwokcluster in a new process.
 func runProcess(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	c := exec.Command(os.Args[0], args...)
@@ -61,7 +61,7 @@ func TestWrongUseIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close() //nolint:errcheck // a test's end
+	defer taken.Close() //nolint:errcheck // the test is over
 	tmp := t.TempDir()
 	file := filepath.Join(tmp, "file")
 	pools := filepath.Join(tmp, "pools.yaml")
@@ -202,7 +202,7 @@ func TestShellQuote(t *testing.T) {
 	}
 }
 
-// TestDetached goes through the life of a cluster in the background, in real processes.
+// TestDetached starts, inspects and purges a cluster in the background, in real processes.
 func TestDetached(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	t.Cleanup(func() { runProcess(t, "down", "--dir", dir) })

@@ -31,7 +31,7 @@ func TestExamplesParse(t *testing.T) {
 	}
 }
 
-// TestDocsParse decodes every pool file that the documentation shows.
+// TestDocsParse decodes every pool file in docs/cluster.md.
 func TestDocsParse(t *testing.T) {
 	b, err := os.ReadFile("../../docs/cluster.md")
 	if err != nil {
@@ -164,9 +164,9 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// FuzzParse (run it with -fuzzminimizetime=10x: the order of maps makes coverage waver, which
-// Go's minimiser takes for progress) checks that whatever is accepted is valid and means the same when it is written
-// down again, and that whatever is refused is refused with a usage error.
+// FuzzParse checks that accepted files are valid and unchanged after writing and reading them
+// again, and that other files give a usage error. Run it with -fuzzminimizetime=10x: coverage
+// depends on the random order of maps, which Go's minimiser takes for progress.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("../testdata/*.yaml")
 	if err != nil {

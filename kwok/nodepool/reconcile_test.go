@@ -43,9 +43,9 @@ func poolGen() *rapid.Generator[[]Pool] {
 	})
 }
 
-// TestReconcileReachesThePools goes through random changes of the pools. After each, the
-// nodes are what a fresh cluster would have, apart from what others added; a node that
-// others made stays as it was; and doing it again changes nothing.
+// TestReconcileReachesThePools makes random changes of the pools. After each change, the nodes
+// equal those of a new cluster, apart from what others added. A node that others made stays as it
+// was, and a second Reconcile changes nothing.
 func TestReconcileReachesThePools(t *testing.T) {
 	foreignTaint := corev1.Taint{Key: "others/maintenance", Effect: corev1.TaintEffectNoSchedule}
 	rapid.Check(t, func(t *rapid.T) {
@@ -78,7 +78,7 @@ func TestReconcileReachesThePools(t *testing.T) {
 					n := got[p.NodeName(i)]
 					delete(got, p.NodeName(i))
 					checkNode(t, p.node(i), n, foreignTaint)
-					// Somebody adds a label and a taint of their own.
+					// Others add a label and a taint.
 					n.Labels["others/label"] = "kept"
 					n.Spec.Taints = append(n.Spec.Taints, foreignTaint)[:len(n.Spec.Taints)+1]
 					if _, err := cs.CoreV1().Nodes().Update(ctx, dedupe(n), metav1.UpdateOptions{}); err != nil {

@@ -7,7 +7,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// The scheduler reads the simulated nodes as the nodes that they were made from.
+// Translated back, the simulated nodes equal the nodes that they were made from.
 func TestSingle(t *testing.T) {
 	nodes := []*cluster.Node{
 		{Name: "node-0000", Allocatable: cluster.Resources{MilliCPU: 96_000, Memory: 1 << 30, GPU: 8, Pods: 1001}, GPUModel: "G2", GPUs: make([]int64, 8)},

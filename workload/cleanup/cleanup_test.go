@@ -142,7 +142,7 @@ func TestCleanRemovesOnlyWhatRunsMade(t *testing.T) {
 				"deployment shared/d-a", "replicaset shared/d-a-1", "pod shared/d-a-1-x", "pod shared/d-a-1-y",
 				"deployment theirs/d-a", "replicaset theirs/d-a-1", "pod theirs/d-a-1-x", "pod theirs/d-a-1-y",
 			},
-			kept: []string{"gnnsched-sim", "shared"}, // run b still uses the first
+			kept: []string{"gnnsched-sim", "shared"}, // run b has objects in the first
 		},
 		{
 			scope: cleanup.Scope{Namespace: "gnnsched-sim", Run: "b"},

@@ -25,7 +25,7 @@ type Progress struct {
 	Pods     int // replicas of the Deployments that exist
 	Created  int // pods of theirs that exist
 	Bound    int // pods of theirs that have a node
-	Deleting int // objects that a reset has yet to delete
+	deleting int // objects that a reset has yet to delete
 
 	Load    workload.Load // requested, including the pods of others
 	Done    float64       // of the whole plan, 0 to 1
@@ -36,7 +36,7 @@ type Progress struct {
 // String formats the progress as "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s left".
 func (p Progress) String() string {
 	if p.Phase == Resetting {
-		return fmt.Sprintf("fill %d/%d: deleting, %d objects left", p.Fill, p.Fills, p.Deleting)
+		return fmt.Sprintf("fill %d/%d: deleting, %d objects left", p.Fill, p.Fills, p.deleting)
 	}
 	text := fmt.Sprintf("fill %d/%d: %d/%d bound, %v", p.Fill, p.Fills, p.Bound, p.Pods, p.Load)
 	if p.Left >= 0 {
@@ -71,7 +71,7 @@ func (r *runner) report(phase Phase, deleting int, now bool) {
 	t, _ := r.pods.count(r.existing)
 	p := Progress{
 		Phase: phase, Fill: fill + 1, Fills: len(r.fills),
-		Pods: r.fill.Pods, Created: t.created, Bound: t.bound, Deleting: deleting,
+		Pods: r.fill.Pods, Created: t.created, Bound: t.bound, deleting: deleting,
 		Load: r.load(), Elapsed: r.Clock.Since(r.start), Left: -1,
 	}
 	total, done := 0, r.podsBefore

@@ -12,23 +12,24 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// Source makes the plan of a run: [Generated], [Recorded], [Traced] or [Inflated].
+// Source makes the plan of a run. Its implementations are [Generated], [Recorded], [Traced] and
+// [Inflated].
 type Source interface {
-	// Tolerations returns those of the pods. They decide which nodes Measure counts.
+	// Tolerations returns the pods' tolerations, for Measure.
 	Tolerations() []cluster.Toleration
-	// Fixed tells whether the plan is the same for every cluster.
+	// Fixed reports whether the plan is the same for every cluster.
 	Fixed() bool
-	// Plan makes the plan for a cluster with this much room; a fixed one ignores it.
+	// Plan returns the plan for a cluster. Fixed plans ignore the room.
 	Plan(room Room) (workload.Plan, error)
-	// Seed returns the seed of the plan, or nil if no random numbers decide it.
+	// Seed returns the seed of a random plan, else nil.
 	Seed() *uint64
-	// Notes returns warnings about the plan, for a person.
+	// Notes returns warnings about the plan.
 	Notes(p workload.Plan) []string
-	// Pace sets the fields of c that say how the plan is to be deployed.
+	// Pace sets the fields of c that depend on the kind of source: Bare and Speed.
 	Pace(c *Config)
 }
 
-// Generated draws Deployments at random. Its plan depends on the cluster's room.
+// Generated draws random Deployments. Its plan depends on the cluster's room.
 type Generated struct{ workload.Generator }
 
 func (g Generated) Tolerations() []cluster.Toleration { return workload.Tolerations(g.Shapes) }
@@ -42,20 +43,20 @@ func (g Generated) Plan(room Room) (workload.Plan, error) {
 	switch {
 	case errors.Is(err, workload.ErrNoCapacity):
 		err = fmt.Errorf("%w (%d nodes are excluded by taints or cordons)", err, room.Excluded)
-		return p, exit.New(exit.Usage, err, "are the nodes Ready? `kubectl get nodes` tells; a shape with tolerations opens tainted ones")
+		return p, exit.New(exit.Usage, err, "check with `kubectl get nodes` that nodes are Ready; shapes with tolerations make tainted nodes schedulable")
 	case errors.Is(err, workload.ErrLoaded):
-		return p, exit.New(exit.Usage, err, "remove earlier runs with `cleancluster`, or ask for more with --cpu-load, --mem-load and --pod-load")
+		return p, exit.New(exit.Usage, err, "remove earlier runs with `cleancluster`, or set higher targets with --cpu-load, --mem-load and --pod-load")
 	}
 	return p, err
 }
 
-// Notes names the shapes that the CSV of the deployed workload cannot hold.
+// Notes names the shapes that the run's CSV cannot hold.
 func (g Generated) Notes(p workload.Plan) []string {
 	lost := trace.Lost(trace.Plan, p)
 	if len(lost) == 0 {
 		return nil
 	}
-	return []string{"the CSV does not hold labels, node selectors and tolerations, which these shapes have: " + strings.Join(lost, ", ") + "; repeat the run by its seed instead"}
+	return []string{"the CSV has no labels, node selectors, tolerations or GPUs, but these shapes do: " + strings.Join(lost, ", ") + "; repeat the run by its seed instead"}
 }
 
 // Recorded deploys a plan that an earlier run recorded in a CSV.
@@ -71,7 +72,7 @@ func (r Recorded) Pace(*Config)                      {}
 // Traced deploys the pods of a trace at the trace's times, without Deployments.
 type Traced struct {
 	Arrivals workload.Trace
-	Speed    float64 // seconds of the trace that pass in one
+	Speed    float64 // seconds of the trace that pass in one real second
 	Limit    int     // pods to deploy; 0 for all
 }
 
@@ -82,8 +83,8 @@ func (t Traced) Seed() *uint64                     { return nil }
 func (t Traced) Notes(workload.Plan) []string      { return nil }
 func (t Traced) Pace(c *Config)                    { c.Bare, c.Speed = true, t.Speed }
 
-// Inflated deploys the pods of an openb pod list in random order, and then more drawn from the
-// list, until they have requested Factor times the cluster's GPUs. See [openb.Inflate].
+// Inflated deploys the pods of an openb pod list in random order, followed by pods that are drawn
+// from the list, until Factor times the cluster's GPUs are requested. See [openb.Inflate].
 type Inflated struct {
 	Pods   []openb.Pod
 	Factor float64
@@ -105,7 +106,7 @@ func (i Inflated) Plan(room Room) (workload.Plan, error) {
 	return firstPods(openb.InOrder(pods), i.Limit).Plan(), nil
 }
 
-// firstPods returns the first pods of a trace, limit of them at most; 0 means all.
+// firstPods returns the first arrivals of a trace with at most limit pods; 0 means all.
 func firstPods(all workload.Trace, limit int) workload.Trace {
 	pods := 0
 	for i, a := range all {

@@ -9,8 +9,7 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// Pods of an inflated list stay, and are drawn until they have requested the factor times the
-// cluster's GPUs.
+// The pods of an inflated list stay. They request the factor times the cluster's GPUs.
 func TestInflated(t *testing.T) {
 	pods, err := openb.ReadPods(strings.NewReader("name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n"+
 		"b,500,1024,1,250,9,12\na,500,1024,1,1000,4,10\nc,500,1024,0,0,5,20\n"), "pods.csv")

@@ -31,7 +31,8 @@ func TestTraceInTime(t *testing.T) {
 	cfg.Plan = workload.Trace{
 		gpuArrival("a", 0, 7200, cluster.Resources{GPU: 1}), gpuArrival("b", 3600, 3600, cluster.Resources{}), gpuArrival("c", 7200, stays, cluster.Resources{GPUMilli: 300}),
 	}.Plan()
-	cfg.Bare, cfg.Speed, cfg.Interval = true, 60, 0
+	cfg.Bare = true
+	cfg.Speed, cfg.Interval = 60, 0
 	start := cfg.Clock.Now()
 	var at []time.Duration
 	var names []string
@@ -73,7 +74,8 @@ func TestGPUSummary(t *testing.T) {
 		gpuArrival("a", 0, stays, cluster.Resources{GPU: 1}), gpuArrival("b", 1, stays, cluster.Resources{GPUMilli: 400}), gpuArrival("c", 2, stays, cluster.Resources{GPUMilli: 600}),
 		gpuArrival("d", 3, stays, cluster.Resources{GPUMilli: 700}), gpuArrival("e", 4, stays, cluster.Resources{GPU: 2}), gpuArrival("f", 5, stays, cluster.Resources{}),
 	}.Plan()
-	cfg.Bare, cfg.Interval, cfg.Settle = true, 0, time.Minute
+	cfg.Bare = true
+	cfg.Interval, cfg.Settle = 0, time.Minute
 	cfg.Room.Allocatable.GPU = 2
 	sum, err := Run(context.Background(), cfg)
 	if err != nil {
@@ -107,7 +109,7 @@ func TestGPUsOnPods(t *testing.T) {
 			if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
 			}
-			for name, q := range r.Limits { // of extended resources Kubernetes wants limits, and equal ones
+			for name, q := range r.Limits { // Kubernetes requires equal limits for extended resources
 				if r.Requests[name] != q {
 					t.Errorf("%s has the limit %v and the request %v", name, q, r.Requests[name])
 				}

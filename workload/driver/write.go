@@ -11,17 +11,17 @@ import (
 	"gnnsched/workload"
 )
 
-// Report is a summary together with what is needed to repeat the run.
+// Report is a summary with the seed and the file that repeat the run.
 type Report struct {
 	Summary
 	Seed *uint64 `json:"seed,omitempty"` // nil if no random numbers decided the plan
 	CSV  string  `json:"csv,omitempty"`  // file with the deployed workload; empty for none
 }
 
-// ReportFormats are those that [Report.Write] knows.
+// ReportFormats are the output formats of [Report.Write].
 var ReportFormats = []string{"table", "json"}
 
-// Write writes the report for a person or as JSON.
+// Write writes the report in one of ReportFormats.
 func (s Report) Write(w io.Writer, format string) error {
 	if format == "json" {
 		e := json.NewEncoder(w)
@@ -45,7 +45,7 @@ func (s Report) Write(w io.Writer, format string) error {
 	return nil
 }
 
-// writeProblems says which pods of a fill are pending or missing, and how full the GPUs are.
+// writeProblems writes which pods of a fill are pending or missing, and how full the GPUs are.
 func (s Report) writeProblems(w io.Writer, fill int, f FillSummary) {
 	shown, more := frequent(f.Reasons)
 	for _, r := range shown {

@@ -17,7 +17,7 @@ func TestProgressString(t *testing.T) {
 	if got := p.String(); strings.Contains(got, "left") {
 		t.Errorf("got %q with no estimate", got)
 	}
-	p.Phase, p.Deleting = Resetting, 17
+	p.Phase, p.deleting = Resetting, 17
 	if got, want := p.String(), "fill 1/2: deleting, 17 objects left"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -63,7 +63,7 @@ func TestReadArrivals(t *testing.T) {
 	}
 }
 
-// A recorded run is a trace, a step a unit of time: pods live until they are deleted or reset.
+// A plan is a trace with one step a unit of time; pods live until a delete or a reset.
 func TestPlanAsTrace(t *testing.T) {
 	got, err := read(strings.NewReader(`name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action
 a,2,100m,,128Mi,,add

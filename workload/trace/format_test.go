@@ -82,7 +82,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// Each property is known, and a format that omits it loses the shapes that have it.
+// Lost names exactly the shapes with a property that the format omits.
 func TestOmits(t *testing.T) {
 	shapes := map[Property]workload.Shape{
 		Limits:       {Limits: cluster.Resources{Memory: 1}},

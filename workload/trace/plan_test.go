@@ -136,7 +136,8 @@ func TestReadPlanRejects(t *testing.T) {
 	}
 }
 
-// A plan without labels, selectors and tolerations survives the way through its CSV.
+// A plan without labels, node selectors, tolerations and GPUs is unchanged after writing and
+// reading its CSV.
 func TestPlanRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, err := workload.Generator{

@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.etcd.io/etcd/client/pkg/v3/logutil"
 	"go.uber.org/zap"
-	_ "k8s.io/apiserver/pkg/storage/storagebackend/factory" // whose logger it is about
+	_ "k8s.io/apiserver/pkg/storage/storagebackend/factory" // has the logger under test
 
 	"gnnsched/kwok/internal/etcdlog"
 )
@@ -33,8 +33,8 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// TestIsInitialisedFirst holds what the package relies on: that it is initialised before
-// the package that makes the logger. The runtime says so when it is asked to trace.
+// TestIsInitialisedFirst checks, in the runtime's trace of initialisation, that this package is
+// initialised before the package that makes the logger.
 func TestIsInitialisedFirst(t *testing.T) {
 	c := exec.Command(os.Args[0], "-test.run=^$")
 	c.Env = append(os.Environ(), "GODEBUG=inittrace=1")

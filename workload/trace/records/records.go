@@ -37,7 +37,9 @@ func New(r io.Reader) *Reader {
 		b.Discard(3) // cannot fail: the bytes are in the buffer
 	}
 	c := csv.NewReader(b)
-	c.FieldsPerRecord, c.TrimLeadingSpace, c.Comment = -1, true, '#'
+	c.FieldsPerRecord = -1 // any number
+	c.TrimLeadingSpace = true
+	c.Comment = '#'
 	return &Reader{csv: c}
 }
 
