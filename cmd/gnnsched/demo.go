@@ -40,8 +40,8 @@ func runDemo(c *ucli.Context) error {
 	if c.NArg() > 0 {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
 	}
-	live := !c.Bool("no-view") && cli.IsTerminal(os.Stdout) && cli.IsTerminal(os.Stderr) && os.Getenv("TERM") != "dumb"
-	log, closer, err := cli.Log(c, "demo", live)
+	draw := !c.Bool("no-view") && cli.IsTerminal(os.Stdout) && cli.IsTerminal(os.Stderr) && os.Getenv("TERM") != "dumb"
+	log, closer, err := cli.Log(c, "demo", draw)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func runDemo(c *ucli.Context) error {
 	}
 	return demo.Run(c.Context, demo.Config{
 		Nodes: c.Int("nodes"), Load: c.Float64("load"), Seeds: c.Int("seeds"), Seed: c.Uint64("seed"), Variant: c.String("variant"),
-		Live: live, Launcher: testbed.Program(program), LogDir: c.String("log-dir"), Log: log, Out: c.App.Writer, Err: c.App.ErrWriter,
+		Draw: draw, Launcher: testbed.Program(program), LogDir: c.String("log-dir"), Log: log, Out: c.App.Writer, Err: c.App.ErrWriter,
 	})
 }
 

@@ -17,14 +17,14 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// Config says how large a demo is and where it talks.
+// Config says how large the demo is and where it writes.
 type Config struct {
 	Nodes   int     // of the simulated cluster, besides its control plane
-	Load    float64 // fraction of CPU, memory or pod slots at which a round is full
-	Seeds   int     // workloads; each goes through both schedulers
+	Load    float64 // fraction of CPU, memory or pod slots at which a round ends
+	Seeds   int     // number of workloads; each goes through both schedulers
 	Seed    uint64  // of the first workload
 	Variant string  // the learned profile
-	Live    bool    // draw the cluster on the terminal; otherwise print a line now and then
+	Draw    bool    // draw the cluster on the terminal; otherwise print a line now and then
 
 	Launcher testbed.Launcher // starts the cluster
 	LogDir   string           // folder of the cluster's log; empty: the log is deleted with the cluster
@@ -85,10 +85,10 @@ func (c Config) compare(ctx context.Context, b *testbed.Bed) error {
 	return writeSummary(c.Out, c, *d.results[c.Variant], *d.results[server.DefaultProfile], time.Since(d.started))
 }
 
-// show runs the rounds, beneath the terminal view if Live is set.
+// show runs the rounds, beneath the terminal view if Draw is set.
 func (d *director) show(ctx context.Context) error {
 	d.started = time.Now()
-	if !d.config.Live {
+	if !d.config.Draw {
 		return d.rounds(ctx)
 	}
 	view, closeView := context.WithCancel(ctx)

@@ -20,12 +20,12 @@ import (
 
 func TestSummary(t *testing.T) {
 	c := Config{Nodes: 10, Load: 0.5, Seeds: 2}
-	learned, base := result{Scheduler: "gnn"}, result{Scheduler: "default-scheduler"}
+	learned, base := result{scheduler: "gnn"}, result{scheduler: "default-scheduler"}
 	for range 2 {
 		learned.add(driver.FillSummary{Pods: 500, Bound: 500, Binding: 2 * time.Second}, 0.01)
 		base.add(driver.FillSummary{Pods: 500, Bound: 500, Binding: 4 * time.Second}, 0.03)
 	}
-	learned.P50, learned.P99, base.P50, base.P99 = 210*time.Microsecond, 1300*time.Microsecond, 340*time.Microsecond, 2*time.Second
+	learned.p50, learned.p99, base.p50, base.p99 = 210*time.Microsecond, 1300*time.Microsecond, 340*time.Microsecond, 2*time.Second
 	var b bytes.Buffer
 	if err := writeSummary(&b, c, learned, base, 31*time.Second); err != nil {
 		t.Fatal(err)
@@ -34,8 +34,8 @@ func TestSummary(t *testing.T) {
 }
 
 func TestVerdict(t *testing.T) {
-	r := func(std float64, bound int) result { return result{Scheduler: "gnn", Std: std, Bound: bound} }
-	base := result{Scheduler: "default-scheduler", Std: 0.02, Bound: 100}
+	r := func(std float64, bound int) result { return result{scheduler: "gnn", std: std, bound: bound} }
+	base := result{scheduler: "default-scheduler", std: 0.02, bound: 100}
 	for _, c := range []struct {
 		learned result
 		want    string
@@ -43,8 +43,8 @@ func TestVerdict(t *testing.T) {
 		{r(0.01, 100), "In these workloads gnn spreads the load more evenly: its standard deviation is 50% lower."},
 		{r(0.03, 100), "In these workloads gnn spreads the load less evenly: its standard deviation is 50% higher."},
 		{r(0.0201, 100), "In these workloads gnn and default-scheduler spread the load alike."},
-		{r(0.01, 99), "The two are not comparable: they did not bind the same pods."},
-		{result{Scheduler: "gnn", Std: 0.02, Bound: 100, Fallbacks: 3}, "In these workloads gnn and default-scheduler spread the load alike. In 3 decisions upstream's scoring stood in for the network; the log says why."},
+		{r(0.01, 99), "The two cannot be compared: they did not bind the same number of pods."},
+		{result{scheduler: "gnn", std: 0.02, bound: 100, fallbacks: 3}, "In these workloads gnn and default-scheduler spread the load alike. In 3 decisions the network failed and upstream's scoring decided; the log says why."},
 	} {
 		if got := verdict(c.learned, base); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)

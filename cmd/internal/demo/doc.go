@@ -1,7 +1,7 @@
-// Package demo is the product in a minute: it starts a simulated cluster and a scheduler
-// process with a learned and the default profile, deploys the same arrivals through one and
-// through the other, shows the cluster meanwhile, and ends with both side by side.
+// Package demo shows the project in a minute. It starts a simulated cluster and a scheduler
+// process with a learned and the default profile, deploys the same workloads through both,
+// shows the cluster meanwhile, and prints both results side by side.
 //
-// The two take turns on one cluster (learned, default, default, learned, …), each round on
-// an empty cluster, so that neither has the warmer caches or the less loaded machine.
+// The two schedulers take turns (learned, default, default, learned, …), each time on an empty
+// cluster, so that neither profits from warmer caches or a less loaded machine.
 package demo

@@ -8,8 +8,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// latencies reads each scheduler's attempts from the metrics of this process, where both
-// run.
+// latencies reads the duration of each scheduler's attempts, and its fallbacks, from the metrics
+// of this process.
 func (d *director) latencies() error {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
@@ -23,9 +23,9 @@ func (d *director) latencies() error {
 			}
 			switch f.GetName() {
 			case "gnnsched_scheduling_attempt_duration_seconds":
-				r.P50, r.P99 = quantile(m.GetHistogram(), 0.5), quantile(m.GetHistogram(), 0.99)
+				r.p50, r.p99 = quantile(m.GetHistogram(), 0.5), quantile(m.GetHistogram(), 0.99)
 			case "gnnsched_fallbacks_total":
-				r.Fallbacks += m.GetCounter().GetValue()
+				r.fallbacks += m.GetCounter().GetValue()
 			}
 		}
 	}
@@ -41,8 +41,8 @@ func label(m *dto.Metric, name string) string {
 	return ""
 }
 
-// quantile is the q-quantile of a histogram in seconds, interpolated within its bucket as
-// Prometheus' histogram_quantile does; beyond the last bucket it is that bucket's bound.
+// quantile returns the q-quantile of a histogram in seconds. It interpolates within a bucket, as
+// Prometheus' histogram_quantile does. Beyond the last bucket it returns that bucket's bound.
 func quantile(h *dto.Histogram, q float64) time.Duration {
 	rank, below, from := q*float64(h.GetSampleCount()), 0.0, 0.0
 	for _, b := range h.GetBucket() {

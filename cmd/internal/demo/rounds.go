@@ -17,19 +17,19 @@ import (
 	"gnnsched/workload/driver"
 )
 
-// director runs the rounds and keeps what they gave.
+// director runs the rounds and collects their results.
 type director struct {
 	config  Config
 	bed     *testbed.Bed
 	results map[string]*result // by scheduler name
 	started time.Time
 
-	line     atomic.Pointer[string] // what is going on, for the view
-	plain    atomic.Bool            // print lines although Live: the view was closed
-	reported time.Time
+	line     atomic.Pointer[string] // what the demo is doing, for the view
+	plain    atomic.Bool            // the view was closed: print lines, although Draw is set
+	reported time.Time              // when the last line was printed
 }
 
-// rounds runs every seed through both schedulers, taking turns at who goes first.
+// rounds runs every workload through both schedulers. They take turns at going first.
 func (d *director) rounds(ctx context.Context) error {
 	for seed := range d.config.Seeds {
 		order := []string{d.config.Variant, server.DefaultProfile}
@@ -45,8 +45,8 @@ func (d *director) rounds(ctx context.Context) error {
 	return nil
 }
 
-// round deploys one workload for one scheduler on the empty cluster, measures, and removes
-// it.
+// round deploys one workload through one scheduler on the empty cluster, measures the result, and
+// removes the workload.
 func (d *director) round(ctx context.Context, seed int, scheduler string) error {
 	room, err := d.bed.Room(ctx)
 	if err != nil {
@@ -70,27 +70,29 @@ func (d *director) round(ctx context.Context, seed int, scheduler string) error 
 			return err
 		}
 		d.result(scheduler).add(fill, f.CPUSpread.Std)
-		d.say(prefix+"done; emptying the cluster", report.Line(&f))
+		d.report(prefix+"done; emptying the cluster", report.Line(&f))
 		return nil
 	})
 }
 
+// result returns the results of a scheduler so far.
 func (d *director) result(scheduler string) *result {
 	r, ok := d.results[scheduler]
 	if !ok {
-		r = &result{Scheduler: scheduler}
+		r = &result{scheduler: scheduler}
 		d.results[scheduler] = r
 	}
 	return r
 }
 
-// lineEvery is how often progress is printed where there is no view.
+// lineEvery is the time between two lines of progress without a view.
 const lineEvery = 2 * time.Second
 
+// progress updates the view's line, or prints a line if the last one is old.
 func (d *director) progress(ctx context.Context, prefix string, p driver.Progress) {
 	text := fmt.Sprintf("%s%d of %d pods bound", prefix, p.Bound, p.Pods)
 	d.line.Store(&text)
-	if d.quiet() || time.Since(d.reported) < lineEvery {
+	if d.viewing() || time.Since(d.reported) < lineEvery {
 		return
 	}
 	d.reported = time.Now()
@@ -98,13 +100,13 @@ func (d *director) progress(ctx context.Context, prefix string, p driver.Progres
 	if f, err := snapshot(ctx, d.bed.Client); err == nil {
 		detail = report.Line(&f)
 	}
-	d.say(text, detail)
+	d.report(text, detail)
 }
 
-// say prints a line where there is no view, and leaves it for the view where there is.
-func (d *director) say(text, detail string) {
+// report shows a line in the view, or prints it with its detail if there is no view.
+func (d *director) report(text, detail string) {
 	d.line.Store(&text)
-	if d.quiet() {
+	if d.viewing() {
 		return
 	}
 	if detail != "" {
@@ -113,9 +115,10 @@ func (d *director) say(text, detail string) {
 	fmt.Fprintln(d.config.Err, text)
 }
 
-func (d *director) quiet() bool { return d.config.Live && !d.plain.Load() }
+// viewing tells whether the view is on the terminal.
+func (d *director) viewing() bool { return d.config.Draw && !d.plain.Load() }
 
-// status is the view's line of what is going on.
+// status returns the view's line about what the demo is doing.
 func (d *director) status() string {
 	if s := d.line.Load(); s != nil {
 		return *s

@@ -38,7 +38,7 @@ type Config struct {
 	Status   func() string // a line of the program that embeds the view; may be nil
 	Log      logr.Logger   // client-go's messages; the zero value drops them
 
-	In  io.Reader // keys; nil means the terminal
+	in  io.Reader // keys; nil means the terminal
 	Out io.Writer // screen or file; nil means stdout
 	Env []string  // for NO_COLOR, TERM and the locale; nil means the process's
 }
@@ -101,8 +101,8 @@ func draw(ctx context.Context, cfg Config, read func(int) state.Frame) error {
 		tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithFPS(30),
 		tea.WithOutput(cfg.Out), tea.WithEnvironment(cfg.Env),
 	}
-	if cfg.In != nil {
-		opts = append(opts, tea.WithInput(cfg.In))
+	if cfg.in != nil {
+		opts = append(opts, tea.WithInput(cfg.in))
 	}
 	if !IsScreen(cfg.Out) {
 		opts = append(opts, tea.WithWindowSize(80, 24))

@@ -96,7 +96,7 @@ func TestRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() {
-			done <- Run(ctx, Config{Client: client(), Title: "unit", In: keys, Out: out, Env: []string{"TERM=xterm-256color"}, Status: func() string { return "busy" }})
+			done <- Run(ctx, Config{Client: client(), Title: "unit", in: keys, Out: out, Env: []string{"TERM=xterm-256color"}, Status: func() string { return "busy" }})
 		}()
 		for _, text := range []string{"node-a", "node-b", "unit", "busy", "25%"} {
 			out.waitFor(t, text)

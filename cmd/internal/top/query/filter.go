@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -113,53 +114,37 @@ func amount(field, s string) (float64, error) {
 // Empty tells whether the filter matches everything.
 func (f Filter) Empty() bool { return len(f.words) == 0 && len(f.comparisons) == 0 }
 
-// Match tells whether a node passes the filter.
-func (f Filter) Match(n *state.Node) bool {
+// Row is a row of a list, as a filter sees it.
+type Row struct {
+	Texts []string                       // searched for the words
+	Usage func(field string) state.Usage // of cpu, memory, gpu or pods; nil if the row has none
+}
+
+// Select returns the rows of a list that pass the filter, in the same order. row describes one.
+func Select[T any](f Filter, list []T, row func(*T) Row) []T {
 	if f.Empty() {
-		return true
+		return slices.Clone(list)
 	}
-	for _, c := range f.comparisons {
-		if c.holds(n) == c.not {
-			return false
-		}
-	}
-	return f.matchText(n.Name, n.Status, n.Role(), n.Zone, n.Version)
-}
-
-// matchPending tells whether a pending pod passes the filter. Words are looked up in its
-// namespace, name, scheduler, reason and message. No comparison is true of a pending pod.
-func (f Filter) matchPending(p *state.PendingPod) bool {
-	for _, c := range f.comparisons {
-		if !c.not {
-			return false
-		}
-	}
-	return f.matchText(p.Namespace+"/"+p.Name, p.Scheduler, p.Reason, p.Message)
-}
-
-// Nodes returns the nodes that pass, in the same order.
-func (f Filter) Nodes(nodes []state.Node) []state.Node {
-	out := make([]state.Node, 0, len(nodes))
-	for i := range nodes {
-		if f.Match(&nodes[i]) {
-			out = append(out, nodes[i])
+	out := make([]T, 0, len(list))
+	for i := range list {
+		if f.match(row(&list[i])) {
+			out = append(out, list[i])
 		}
 	}
 	return out
 }
 
-// Pending returns the pending pods that pass, in the same order.
-func (f Filter) Pending(pods []state.PendingPod) []state.PendingPod {
-	out := make([]state.PendingPod, 0, len(pods))
-	for i := range pods {
-		if f.matchPending(&pods[i]) {
-			out = append(out, pods[i])
+// match tells whether a row passes the filter. No comparison is true of a row without usage.
+func (f Filter) match(r Row) bool {
+	for _, c := range f.comparisons {
+		if (r.Usage != nil && c.holds(r.Usage(c.field))) == c.not {
+			return false
 		}
 	}
-	return out
+	return f.matchText(r.Texts)
 }
 
-func (f Filter) matchText(texts ...string) bool {
+func (f Filter) matchText(texts []string) bool {
 	for i, t := range texts {
 		texts[i] = strings.ToLower(t)
 	}
@@ -178,18 +163,8 @@ func (f Filter) matchText(texts ...string) bool {
 	return true
 }
 
-func (c comparison) holds(n *state.Node) bool {
-	var u state.Usage
-	switch c.field {
-	case "cpu":
-		u = n.CPU
-	case "memory":
-		u = n.Memory
-	case "gpu":
-		u = n.GPU
-	case "pods":
-		u = n.Pods
-	}
+// holds tells whether the comparison is true of a usage.
+func (c comparison) holds(u state.Usage) bool {
 	have := float64(u.Requested)
 	if c.share {
 		have = u.Fraction()

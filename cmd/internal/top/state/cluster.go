@@ -14,15 +14,15 @@ import (
 // All asks [Cluster.Frame] for every pending pod.
 const All = -1
 
-// Cluster is the running sum. The zero value is not usable: call [New]. All methods may be
-// called from several goroutines.
+// Cluster holds the running sums. Make one with [New]. Its methods may be called from several
+// goroutines at once.
 type Cluster struct {
 	mu         sync.Mutex
 	nodes      map[string]*nodeSum
 	schedulers map[string]*schedulerSum
 	pods       map[podKey]podSum
 	pending    map[podKey]waiting
-	generation uint32 // raised by every ReplacePods, so that what was not in it can be told
+	generation uint32 // raised by every ReplacePods, to find the pods that are not in it
 }
 
 type podKey struct {
@@ -30,7 +30,8 @@ type podKey struct {
 	name      string
 }
 
-// podSum is what a pod adds to its node, kept so that it can be taken away again.
+// podSum is what a pod adds to the sums of its node and scheduler. It is kept to be subtracted
+// later.
 type podSum struct {
 	node             *nodeSum // nil while it is pending
 	scheduler        *schedulerSum
@@ -38,11 +39,11 @@ type podSum struct {
 	generation       uint32
 }
 
-// nodeSum outlives its node while pods still name it, and may exist before it: the two
-// streams of changes are not ordered with each other.
+// nodeSum is a node with its sums. It exists as long as pods name the node, also before the node
+// is known and after it is deleted: changes of nodes and pods arrive in any order.
 type nodeSum struct {
 	Node
-	known bool
+	known bool // the node exists
 }
 
 type schedulerSum struct {
@@ -72,7 +73,7 @@ func (c *Cluster) SetNode(n Node) {
 	c.setNode(n)
 }
 
-// DeleteNode forgets a node. Pods that still name it are kept for the case that it returns.
+// DeleteNode removes a node. Pods that name it are kept, in case it returns.
 func (c *Cluster) DeleteNode(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,23 +96,23 @@ func (c *Cluster) ReplaceNodes(nodes []Node) {
 	}
 }
 
-// SetPod adds or changes a pod; now is when the change was seen. A pod that was pending
-// and has a node counts as bound at now.
+// SetPod adds or changes a pod. now is the time at which the change arrived: a pod that was
+// pending and now has a node was bound then.
 func (c *Cluster) SetPod(p Pod, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.setPod(p, now, true)
 }
 
-// DeletePod forgets a pod.
+// DeletePod removes a pod.
 func (c *Cluster) DeletePod(namespace, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.deletePod(podKey{unique.Make(namespace), name})
 }
 
-// ReplacePods makes the given pods the only ones, as after a first or a new list. Bindings
-// that happened unseen count at the time that the pods' own condition gives.
+// ReplacePods makes the given pods the only ones, after a first or a new list. It takes the time
+// of bindings from the pods' conditions.
 func (c *Cluster) ReplacePods(pods []Pod, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,6 +150,7 @@ func (c *Cluster) node(name string) *nodeSum {
 	return s
 }
 
+// dropUnused removes the sums of a deleted node that no pod names.
 func (c *Cluster) dropUnused(s *nodeSum) {
 	if !s.known && s.Pods.Requested == 0 {
 		delete(c.nodes, s.Name)
@@ -164,7 +166,8 @@ func (c *Cluster) scheduler(name string) *schedulerSum {
 	return s
 }
 
-func (c *Cluster) setPod(p Pod, now time.Time, live bool) {
+// setPod adds or changes a pod. watched means that the change arrived as it happened, at now.
+func (c *Cluster) setPod(p Pod, now time.Time, watched bool) {
 	k := podKey{unique.Make(p.Namespace), p.Name}
 	if p.Done {
 		c.deletePod(k)
@@ -184,7 +187,7 @@ func (c *Cluster) setPod(p Pod, now time.Time, live bool) {
 		sum.scheduler.bound++
 		wasPending := known && old.node == nil
 		switch {
-		case wasPending && live:
+		case wasPending && watched:
 			sum.scheduler.bind(now, now)
 		case !known || wasPending:
 			sum.scheduler.bind(p.Scheduled, now)
@@ -225,8 +228,8 @@ func (s *nodeSum) add(p podSum, sign int64) {
 	s.Pods.Requested += sign
 }
 
-// bind counts a binding at t. The zero time means that nobody knows when; a time after
-// now comes from a server whose clock is ahead.
+// bind counts a binding at t; the zero time means that the time is unknown. A t after now comes
+// from a server whose clock is ahead.
 func (s *schedulerSum) bind(t, now time.Time) {
 	if t.IsZero() {
 		return
@@ -240,8 +243,8 @@ func (s *schedulerSum) bind(t, now time.Time) {
 	}
 }
 
-// Frame adds everything up as of now, with the maxPending oldest pending pods ([All] for
-// every one).
+// Frame returns the cluster at now, with the maxPending oldest pending pods, or all of them with
+// [All].
 func (c *Cluster) Frame(now time.Time, maxPending int) Frame {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,7 +265,7 @@ func (c *Cluster) schedulersAt(now time.Time) []Scheduler {
 	out := make([]Scheduler, 0, len(c.schedulers))
 	for name, s := range c.schedulers {
 		if s.bound == 0 && s.pending == 0 && now.Sub(s.last) > rateWindow {
-			delete(c.schedulers, name) // no pod points to it, so it can go
+			delete(c.schedulers, name) // no pod points to it any more
 			continue
 		}
 		out = append(out, Scheduler{Name: name, Bound: s.bound, Pending: s.pending, Rate: s.rate.perSecond(now)})
@@ -318,6 +321,6 @@ func spread(nodes []Node) Spread {
 		return Spread{}
 	}
 	mean, variance := stat.PopMeanVariance(x, nil)
-	// Rounding can leave the variance of equal numbers a hair below zero.
+	// Rounding can make the variance of equal numbers slightly negative.
 	return Spread{Nodes: len(x), Mean: mean, Std: math.Sqrt(max(variance, 0)), Min: slices.Min(x), Max: slices.Max(x)}
 }

@@ -1,7 +1,7 @@
-// Package state keeps the figures that ktop shows: it is told of nodes and pods one change
-// at a time and answers at any moment with a [Frame], the whole cluster added up.
+// Package state adds up what ktop shows. It is told of nodes and pods one change at a time, and
+// returns the totals at any moment as a [Frame].
 //
-// A change costs the same whatever the size of the cluster, because every node carries its
-// own running sum and a pod is remembered as five numbers. Nothing here talks to an API
-// server, reads a clock or starts a goroutine.
+// A change costs the same however large the cluster is: every node has its own running sums,
+// and of a pod only five numbers are kept. The package does not talk to an API server, read a
+// clock or start a goroutine.
 package state

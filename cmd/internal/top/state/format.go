@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// Cores writes millicores the way a person compares them: "0.25", "12.8", "640".
+// Cores writes millicores as cores: "0.25", "12.8", "640".
 func Cores(milli int64) string { return short(float64(milli) / 1000) }
 
 // Bytes writes bytes with a binary unit: "512Mi", "51.2Gi".
@@ -32,7 +32,7 @@ func Rate(perSecond float64) string {
 	return strconv.FormatFloat(perSecond, 'f', 1, 64)
 }
 
-// Age writes how long before now t was, as kubectl does; "<unknown>" for the zero time.
+// Age writes the time from t to now in kubectl's format; "<unknown>" for the zero time.
 func Age(now, t time.Time) string {
 	if t.IsZero() {
 		return "<unknown>"
@@ -40,8 +40,8 @@ func Age(now, t time.Time) string {
 	return duration.HumanDuration(max(now.Sub(t), 0))
 }
 
-// short writes v with three digits at most before trailing zeros are dropped, and never
-// rounds away digits in front of the point.
+// short writes v with three significant digits, or more if the integer part has more, and drops
+// trailing zeros after the point.
 func short(v float64) string {
 	prec := 2
 	switch a := math.Abs(v); {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Frame is the cluster at one moment: plain values, owned by whoever asked for it.
+// Frame is the cluster at one moment, as plain values that the caller owns.
 type Frame struct {
 	Time         time.Time
 	Nodes        []Node // in the natural order of their names (node-2 before node-10)
@@ -17,10 +17,10 @@ type Frame struct {
 	Lost         *Lost       // nil while the API server answers
 }
 
-// Node is one node and what the pods on it request.
+// Node is a node with the sums of what its pods request.
 type Node struct {
 	Name       string
-	Status     string   // as kubectl writes it: Ready, NotReady, Unknown, "Ready,SchedulingDisabled"
+	Status     string   // in kubectl's words: Ready, NotReady, Unknown, "Ready,SchedulingDisabled"
 	Roles      []string // from the node-role.kubernetes.io/ labels, sorted
 	Version    string   // of the kubelet
 	Zone       string
@@ -29,7 +29,7 @@ type Node struct {
 	Created    time.Time
 	Ready      bool
 	Cordoned   bool // spec.unschedulable
-	Worker     bool // carries no control-plane taint, so ordinary pods may land here
+	Worker     bool // has no control-plane taint, so that ordinary pods may run here
 
 	CPU    Usage // millicores
 	Memory Usage // bytes
@@ -37,8 +37,8 @@ type Node struct {
 	Pods   Usage // pods; Requested is how many there are
 }
 
-// Role is the node's roles in one word; a node without any is a worker where ordinary pods
-// may land.
+// Role returns the node's roles, separated by commas. A node without roles is a "worker" if
+// ordinary pods may run on it, else "none".
 func (n *Node) Role() string {
 	switch {
 	case len(n.Roles) > 0:
@@ -49,14 +49,14 @@ func (n *Node) Role() string {
 	return "none"
 }
 
-// Usage is what is requested of what can be allocated, both in the unit of its field.
+// Usage is a requested and an allocatable amount of one resource.
 type Usage struct {
 	Requested   int64
 	Allocatable int64
 }
 
-// Fraction is Requested / Allocatable. Over 1 means overcommitted; a node that can
-// allocate nothing counts as empty, or as full if something is requested of it.
+// Fraction is Requested / Allocatable; over 1 means overcommitted. If nothing is allocatable, it is
+// 0, or 1 if something is requested all the same.
 func (u Usage) Fraction() float64 {
 	switch {
 	case u.Allocatable > 0:
@@ -82,18 +82,17 @@ type Totals struct {
 	Pods     Usage
 }
 
-// Spread describes the CPU fractions of the worker nodes: population statistics, of
-// numbers that are 0 for an empty node and 1 for a full one.
+// Spread describes how the CPU fractions of the worker nodes differ (0 is an empty node, 1 a full
+// one). The statistics are of the population.
 type Spread struct {
-	Nodes int // how many nodes the figures are over
+	Nodes int // number of worker nodes
 	Mean  float64
 	Std   float64
 	Min   float64
 	Max   float64
 }
 
-// PendingPod is a pod that no scheduler has placed yet, and what its PodScheduled condition
-// says about why.
+// PendingPod is a pod without a node, with the reason from its PodScheduled condition.
 type PendingPod struct {
 	Namespace string
 	Name      string
@@ -103,15 +102,15 @@ type PendingPod struct {
 	Message   string
 }
 
-// Scheduler is what one scheduler, by the pods' spec.schedulerName, has done.
+// Scheduler counts the pods that name one scheduler in spec.schedulerName.
 type Scheduler struct {
 	Name    string
 	Bound   int     // pods on nodes now
 	Pending int     // pods waiting now
-	Rate    float64 // pods bound per second over the last rateWindow
+	Rate    float64 // pods bound per second over the last 10 seconds
 }
 
-// Lost says that the figures are old: the API server has not answered since.
+// Lost describes an outage: the API server has not answered since then, so the figures are old.
 type Lost struct {
 	Since  time.Time
 	Reason string

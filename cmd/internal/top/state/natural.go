@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// CompareNatural orders text with the numbers in it by value, so that node-2 comes before
-// node-10. Texts that differ only in leading zeros fall back to byte order: the order is
-// total, and only equal texts compare as 0.
+// CompareNatural compares texts, and numbers in them by value, so that node-2 comes before
+// node-10. It compares texts that differ only in leading zeros byte by byte, so that only equal
+// texts give 0.
 func CompareNatural(a, b string) int {
 	x, y := a, b
 	for x != "" && y != "" {

@@ -11,11 +11,10 @@ import (
 
 const (
 	roleLabelPrefix = "node-role.kubernetes.io/"
-	roleLabel       = "kubernetes.io/role" // the older form, which kubectl still reads
+	roleLabel       = "kubernetes.io/role" // the older label, which kubectl still reads
 )
 
-// NodeOf takes from an API node what a frame shows. The Requested figures stay zero: they
-// come from the pods.
+// NodeOf converts an API node. Requested amounts stay zero: they come from the pods.
 func NodeOf(n *v1.Node) Node {
 	allocatable := kube.AmountsIn(n.Status.Allocatable)
 	out := Node{
@@ -48,7 +47,7 @@ func NodeOf(n *v1.Node) Node {
 	for i := range n.Spec.Taints {
 		t := &n.Spec.Taints[i]
 		out.Taints = append(out.Taints, t.ToString())
-		if closesToWorkloads(t) {
+		if keepsPodsOff(t) {
 			out.Worker = false
 		}
 	}
@@ -66,8 +65,9 @@ func readiness(s v1.ConditionStatus) (status string, ready bool) {
 	return "Unknown", false
 }
 
-// closesToWorkloads: a control plane without its taint (k3s, minikube) is a worker too.
-func closesToWorkloads(t *v1.Taint) bool {
+// keepsPodsOff tells whether the taint marks a control plane on which ordinary pods cannot run.
+// Some control planes have no such taint (k3s, minikube): they are workers too.
+func keepsPodsOff(t *v1.Taint) bool {
 	switch t.Key {
 	case "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master":
 		return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
@@ -91,8 +91,8 @@ func roles(labels map[string]string) []string {
 	return slices.Compact(out)
 }
 
-// Printable keeps text from a cluster from steering the terminal: control characters and
-// line breaks become spaces, and bytes that are no text are replaced.
+// Printable makes text from a cluster safe for a terminal: it replaces control characters and line
+// breaks by spaces, and bytes that are not UTF-8.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {

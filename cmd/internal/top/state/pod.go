@@ -9,7 +9,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// Pod is what is kept of a pod; an API pod is some thirty times as large.
+// Pod holds the values that the sums need. An API pod is some thirty times as large.
 type Pod struct {
 	Namespace string
 	Name      string
@@ -19,15 +19,14 @@ type Pod struct {
 	Memory    int64 // effective request, bytes
 	GPU       int64 // effective request, devices
 	Created   time.Time
-	Done      bool      // Succeeded or Failed: holds no resources any more
-	Scheduled time.Time // when PodScheduled became true, to the second; zero if it is not
-	Reason    string    // of PodScheduled, while it is false
+	Done      bool      // Succeeded or Failed, so that it holds no resources
+	Scheduled time.Time // when PodScheduled became true, to the second; else zero
+	Reason    string    // from PodScheduled while it is false
 	Message   string
 }
 
-// PodOf takes from an API pod what the sums need. The effective request is the
-// scheduler's: containers, sidecars, init containers, overhead, pod-level resources and
-// in-place resizes.
+// PodOf converts an API pod. It computes the effective request as kube-scheduler does, from
+// containers, sidecars, init containers, overhead, pod-level resources and in-place resizes.
 func PodOf(p *v1.Pod) Pod {
 	requests := kube.AmountsIn(resource.PodRequests(p, resource.PodResourcesOptions{
 		UseStatusResources: true,

@@ -2,7 +2,7 @@ package state
 
 import "time"
 
-// rateWindow is how far back the pods bound per second look.
+// rateWindow is the time over which the pods bound per second are averaged.
 const rateWindow = 10 * time.Second
 
 const (
@@ -10,15 +10,14 @@ const (
 	rateSteps = int64(rateWindow / rateStep)
 )
 
-// rate counts events in a ring of short steps, so that the count over a sliding window
-// costs a fixed amount of memory however many events there are.
+// rate counts events in a ring of short time steps. The count over a sliding window then takes
+// constant memory, however many events there are.
 type rate struct {
 	count [rateSteps]uint32
-	step  [rateSteps]int64 // which step of time a slot holds now
+	step  [rateSteps]int64 // the time step that a slot holds, in units of rateStep
 }
 
-// add counts one event at t. An event from before the window of what is already there
-// must not wipe out a newer slot.
+// add counts one event at t. It ignores an event whose slot already holds a newer step.
 func (r *rate) add(t time.Time) {
 	s := t.UnixNano() / int64(rateStep)
 	i := s % rateSteps
@@ -30,7 +29,7 @@ func (r *rate) add(t time.Time) {
 	}
 }
 
-// perSecond is the mean rate over the window that ends at now.
+// perSecond returns the mean rate over the window that ends at now.
 func (r *rate) perSecond(now time.Time) float64 {
 	n := now.UnixNano()
 	cur := n / int64(rateStep)
@@ -40,7 +39,7 @@ func (r *rate) perSecond(now time.Time) float64 {
 			sum += uint64(r.count[i])
 		}
 	}
-	// The newest step is only partly over: divide by the time that the slots really cover.
+	// The newest step is not over yet: divide by the time that the slots really cover.
 	covered := time.Duration((rateSteps-1)*int64(rateStep) + n - cur*int64(rateStep))
 	return float64(sum) / covered.Seconds()
 }

@@ -1,7 +1,10 @@
-// Package view draws a cluster on a terminal and answers the keys: the bubbletea model
-// behind ktop and behind the demo.
+// Package view draws a cluster on a terminal and answers keys. It is the bubbletea model behind
+// ktop and the demo.
 //
-// The model asks its Read function for a frame once per interval and draws that; nothing
-// that happens in the cluster causes a redraw of its own. What is drawn depends only on
-// the configuration, the messages and the frames, so tests compare it with golden files.
+// The model calls its Read function once per interval and draws the frame that it returns;
+// events in the cluster cause no redraws. The output depends only on the configuration, the
+// messages and the frames, so that tests can compare it with golden files.
+//
+// Each list that a person can look at is a screen: the nodes, the pending pods, the help. To add
+// one, see screen.go.
 package view

@@ -11,13 +11,13 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// headerLine is a line above the list; the least needed ones go when the window is low.
+// headerLine is a line above the screen. In a low window, the least important lines are dropped.
 type headerLine struct {
-	text string
-	need int
+	text       string
+	importance int
 }
 
-// buildHeader is everything above the list's heading.
+// buildHeader draws the lines above the screen.
 func (m *Model) buildHeader() []string {
 	if m.page().about.overlay {
 		return []string{m.titleLine(), ""}
@@ -41,7 +41,7 @@ func (m *Model) buildHeader() []string {
 	for len(all) > budget {
 		least := 0
 		for i, l := range all {
-			if l.need <= all[least].need {
+			if l.importance <= all[least].importance {
 				least = i
 			}
 		}
@@ -54,6 +54,7 @@ func (m *Model) buildHeader() []string {
 	return lines
 }
 
+// titleLine shows the cluster, the order of the rows, the interval and the time.
 func (m *Model) titleLine() string {
 	st := &m.st
 	left := st.accent.Render("ktop")
@@ -74,19 +75,20 @@ func (m *Model) titleLine() string {
 	return st.fit(left, m.width)
 }
 
+// bannerLine says that the API server does not answer.
 func (m *Model) bannerLine(l *state.Lost) string {
 	text := fmt.Sprintf(" disconnected since %s (%s), trying again: %s",
 		l.Since.Format(time.TimeOnly), state.Age(m.frame.Time, l.Since), state.Printable(l.Reason))
 	return m.st.banner.Render(m.st.fit(text, m.width))
 }
 
-// countsLine: how many nodes, how many of them ready, how many pods wait, how many run.
+// countsLine counts the nodes, those that are not ready, the pending pods and the running pods.
 func (m *Model) countsLine() string {
 	t, st := &m.frame.Totals, &m.st
 	parts := []string{st.count(t.Nodes, "node")}
 	if bad := t.Nodes - t.Ready; bad > 0 {
 		parts = append(parts, st.bad.Render(fmt.Sprintf("%d not ready", bad)))
-	} else if t.Nodes > 0 && m.width >= 60 { // good news goes first when room is short
+	} else if t.Nodes > 0 && m.width >= 60 { // a narrow window shows only what is wrong
 		parts = append(parts, st.good.Render("all ready"))
 	}
 	if t.Cordoned > 0 && m.width >= 60 {
@@ -107,7 +109,7 @@ func (st *styles) count(n int, noun string) string {
 	return st.bold.Render(fmt.Sprint(n)) + st.dim.Render(" "+noun)
 }
 
-// join puts as many parts on a line as fit whole.
+// join puts as many whole parts on a line as fit.
 func (st *styles) join(parts []string, width int) string {
 	out := ""
 	for i, p := range parts {
@@ -122,8 +124,8 @@ func (st *styles) join(parts []string, width int) string {
 	return out
 }
 
-// gaugeLines draws the cluster's CPU and memory side by side, and the GPUs beside them or
-// below.
+// gaugeLines draws the usage of CPU and memory side by side, and that of GPUs beside or below
+// them.
 func (m *Model) gaugeLines() []string {
 	t := &m.frame.Totals
 	type gauge struct {
@@ -159,8 +161,8 @@ func (m *Model) gaugeLines() []string {
 	return lines
 }
 
-// gauge is "CPU ████░░░░  20%  128/640" in exactly width cells; the amounts go first when
-// there is too little room, then the bar.
+// gauge draws "CPU ████░░░░  20%  128/640" in exactly width cells. It leaves out the amounts if they
+// do not fit, and then the bar.
 func (m *Model) gauge(label string, fraction float64, amounts string, width int) string {
 	st := &m.st
 	tail := st.alarm(fraction).Render(st.fitRight(state.Percent(fraction), percentWidth))
@@ -175,7 +177,8 @@ func (m *Model) gauge(label string, fraction float64, amounts string, width int)
 	return left + st.bar(bar, fraction, false) + tail
 }
 
-// schedulersLine is what each scheduler binds per second, and how evenly the nodes are used.
+// schedulersLine shows how many pods each scheduler binds per second, and how evenly CPU is
+// requested over the nodes.
 func (m *Model) schedulersLine() string {
 	st := &m.st
 	narrow := m.width < 60

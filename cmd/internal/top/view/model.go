@@ -16,27 +16,27 @@ import (
 // MinInterval is the shortest time between two frames, so that redraws cost little CPU.
 const MinInterval = 100 * time.Millisecond
 
-// Config says what is drawn and how. Read is needed.
+// Config says what to draw and how. Read is required.
 type Config struct {
-	Title    string        // shown first; which cluster it is
+	Title    string        // name of the cluster
 	Interval time.Duration // between two frames; 0 means two seconds
 	Sort     query.Sort
 	Look     Look
 
-	// Read returns the cluster now, with the maxPending oldest pending pods. It is called
-	// from another goroutine, one call at a time for the regular frames.
+	// Read returns the cluster now, with the maxPending oldest pending pods. It is called from
+	// other goroutines; at most one call at a time is for a regular frame.
 	Read func(maxPending int) state.Frame
 
-	// Status, if set, returns a line to show under the header: what a program that embeds
-	// the view is doing. It is called like Read.
+	// Status, if set, returns a line to show in the header: what the program that embeds the view
+	// is doing. It is called like Read.
 	Status func() string
 
-	// Done, if set, ends a pause between two frames early, so that nothing is left running
-	// when the program quits.
+	// Done, if set, ends the pause between two frames early, so that no goroutine is left when the
+	// program quits.
 	Done <-chan struct{}
 }
 
-// Validate tells what is wrong with the configuration.
+// Validate checks the configuration.
 func (c Config) Validate() error {
 	switch {
 	case c.Read == nil:
@@ -63,7 +63,7 @@ type Model struct {
 	interrupted bool
 }
 
-// New returns a model that has drawn nothing yet.
+// New returns a model that has read no frame yet.
 func New(cfg Config) (*Model, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -81,27 +81,28 @@ func New(cfg Config) (*Model, error) {
 	}
 	m.input = textinput.New()
 	m.input.Prompt = "/"
-	m.input.SetVirtualCursor(false) // the terminal's own needs no redraws to blink
+	m.input.SetVirtualCursor(false) // the terminal's own cursor blinks without redraws
 	m.input.SetStyles(textinput.Styles{})
 	m.settle()
 	return m, nil
 }
 
-// Interrupted tells whether the reader left with Ctrl-C rather than with q.
+// Interrupted tells whether the reader left with Ctrl-C instead of q.
 func (m *Model) Interrupted() bool { return m.interrupted }
 
 type (
 	frameMsg struct {
 		frame   state.Frame
 		status  string
-		regular bool // the next pause follows; the others come between two regular ones
+		regular bool // a pause and the next regular frame follow; other frames come in between
 	}
 	tickMsg struct{}
 )
 
-// Init implements tea.Model: the first frame is read at once.
+// Init implements tea.Model. It reads the first frame.
 func (m *Model) Init() tea.Cmd { return m.read(true) }
 
+// read returns a command that reads a frame.
 func (m *Model) read(regular bool) tea.Cmd {
 	cfg, limit := m.cfg, m.page().about.pending
 	return func() tea.Msg {
@@ -113,6 +114,7 @@ func (m *Model) read(regular bool) tea.Cmd {
 	}
 }
 
+// pause returns a command that waits for the interval.
 func (m *Model) pause() tea.Cmd {
 	interval, done := m.cfg.Interval, m.cfg.Done
 	return func() tea.Msg {
@@ -153,6 +155,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, cmd
 }
 
+// press handles a key.
 func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 	p := m.page()
 	switch {
@@ -227,7 +230,7 @@ func (m *Model) startFilter() tea.Cmd {
 	return m.input.Focus()
 }
 
-// edit handles a key while the filter is typed: the list follows every letter.
+// edit handles a key while the filter is typed. The rows follow every letter.
 func (m *Model) edit(k tea.KeyPressMsg) tea.Cmd {
 	switch k.String() {
 	case "enter":

@@ -68,9 +68,27 @@ func (s *nodesScreen) describe() description {
 }
 
 func (s *nodesScreen) update(c *canvas, f query.Filter) {
-	s.shown = f.Nodes(c.frame.Nodes)
+	s.shown = query.Select(f, c.frame.Nodes, nodeRow)
 	s.filtered = !f.Empty()
 	s.sort.Apply(s.shown)
+}
+
+// nodeRow is what the filter sees of a node.
+func nodeRow(n *state.Node) query.Row {
+	return query.Row{
+		Texts: []string{n.Name, n.Status, n.Role(), n.Zone, n.Version},
+		Usage: func(field string) state.Usage {
+			switch field {
+			case "cpu":
+				return n.CPU
+			case "memory":
+				return n.Memory
+			case "gpu":
+				return n.GPU
+			}
+			return n.Pods
+		},
+	}
 }
 
 // press sorts.

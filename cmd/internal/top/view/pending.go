@@ -25,7 +25,15 @@ func (*pendingScreen) describe() description {
 	return description{name: "pending", heading: 1, open: bind("p", "pending pods", "p"), pending: maxPending}
 }
 
-func (s *pendingScreen) update(c *canvas, f query.Filter)  { s.shown = f.Pending(c.frame.Pending) }
+func (s *pendingScreen) update(c *canvas, f query.Filter) {
+	s.shown = query.Select(f, c.frame.Pending, pendingRow)
+}
+
+// pendingRow is what the filter sees of a pending pod. It has no usage: the pod is on no node.
+func pendingRow(p *state.PendingPod) query.Row {
+	return query.Row{Texts: []string{p.Namespace + "/" + p.Name, p.Scheduler, p.Reason, p.Message}}
+}
+
 func (*pendingScreen) press(*canvas, tea.KeyPressMsg)      {}
 func (*pendingScreen) order(*canvas) string                { return "oldest first" }
 func (s *pendingScreen) size(c *canvas) (shown, total int) { return len(s.shown), c.frame.PendingCount }

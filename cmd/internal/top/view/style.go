@@ -9,18 +9,18 @@ import (
 
 // Look says what the terminal can show.
 type Look struct {
-	Color   bool // colours are wanted; without them bold and dim remain
-	Unicode bool // bars and arrows beyond ASCII can be drawn
+	Color   bool // use colours; without them, only bold and dim text
+	Unicode bool // use characters beyond ASCII for bars and arrows
 }
 
-// styles are the few ways in which text looks, and the signs that go with them. Colours
-// are the terminal's own sixteen, so that they follow its theme.
+// styles are the text styles and signs of the view. Colours are among the terminal's own sixteen,
+// so that they follow its theme.
 type styles struct {
 	look                            Look
 	plain, bold, dim                lipgloss.Style
 	good, warn, bad, accent, banner lipgloss.Style
 	up, down, dot, dash, ellipsis   string
-	full, half, empty               string // of a bar; half is empty where there is none
+	full, half, empty               string // parts of a bar; half is empty if there is no such sign
 }
 
 func newStyles(look Look) styles {
@@ -36,7 +36,7 @@ func newStyles(look Look) styles {
 		st.bad = s().Foreground(lipgloss.Red)
 		st.accent = s().Bold(true).Foreground(lipgloss.Cyan)
 		st.banner = s().Bold(true).Foreground(lipgloss.BrightWhite).Background(lipgloss.Red)
-		st.empty = "─" // dimmed, and of another colour, it is told apart from what is full
+		st.empty = "─" // its colour tells it from full
 	}
 	if !look.Unicode {
 		st.up, st.down, st.dot, st.dash, st.ellipsis = "^", "v", " | ", "-", "~"
@@ -51,7 +51,7 @@ const (
 	badFrom  = 0.90
 )
 
-// level is the style of a bar.
+// level returns the style of a bar.
 func (st *styles) level(fraction float64) lipgloss.Style {
 	switch {
 	case fraction >= badFrom:
@@ -62,7 +62,7 @@ func (st *styles) level(fraction float64) lipgloss.Style {
 	return st.good
 }
 
-// alarm is the style of a figure: coloured only where the eye should go.
+// alarm returns the style of a figure: coloured from warnFrom on.
 func (st *styles) alarm(fraction float64) lipgloss.Style {
 	if fraction < warnFrom {
 		return st.plain
@@ -70,8 +70,8 @@ func (st *styles) alarm(fraction float64) lipgloss.Style {
 	return st.level(fraction)
 }
 
-// bar draws a fraction into exactly width cells. Anything above nothing shows, and only
-// what is full looks full.
+// bar draws a fraction in exactly width cells. A fraction over 0 shows at least one step, and only
+// a fraction of 1 or more fills the bar.
 func (st *styles) bar(width int, fraction float64, faint bool) string {
 	if width <= 0 {
 		return ""
@@ -97,7 +97,7 @@ func (st *styles) bar(width int, fraction float64, faint bool) string {
 	return st.level(fraction).Faint(faint).Render(filled) + st.dim.Render(strings.Repeat(st.empty, width-cells))
 }
 
-// fit cuts or pads text to exactly width cells, at the left edge.
+// fit cuts or pads text to exactly width cells, aligned left.
 func (st *styles) fit(s string, width int) string {
 	if width <= 0 {
 		return ""
@@ -110,7 +110,7 @@ func (st *styles) fit(s string, width int) string {
 	return s + strings.Repeat(" ", max(width-w, 0))
 }
 
-// fitRight is fit at the right edge.
+// fitRight cuts or pads text to exactly width cells, aligned right.
 func (st *styles) fitRight(s string, width int) string {
 	if w := ansi.StringWidth(s); w < width {
 		return strings.Repeat(" ", width-w) + s
@@ -118,7 +118,7 @@ func (st *styles) fitRight(s string, width int) string {
 	return st.fit(s, width)
 }
 
-// sides puts one text at each edge of a line. Where both do not fit, the right one goes.
+// sides puts one text at each end of a line. If both do not fit, it leaves out the right one.
 func (st *styles) sides(left, right string, width int) string {
 	l, r := ansi.StringWidth(left), ansi.StringWidth(right)
 	if r == 0 || l+r+2 > width {

@@ -9,10 +9,10 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// minRows is how many rows of a list are kept when the header has to give way.
+// minRows is the number of rows that keep their place when the header is shortened.
 const minRows = 3
 
-// View implements tea.Model: at most height lines of at most width cells.
+// View implements tea.Model. It draws at most height lines of at most width cells.
 func (m *Model) View() tea.View {
 	v := tea.NewView(strings.Join(m.lines(), "\n"))
 	v.AltScreen = true
@@ -70,6 +70,7 @@ func (m *Model) rows() int {
 	return max(m.height-len(m.header)-footer-m.page().about.heading, 0)
 }
 
+// footer shows the filter, or keys, and the position.
 func (m *Model) footer() string {
 	st := &m.st
 	if m.editing {
