@@ -45,9 +45,9 @@ type Checkpoint struct {
 
 // The ways in which a file is of no use. Read wraps one of them.
 var (
-	ErrFormat = errors.New("not a checkpoint")       // truncated or malformed
+	errFormat = errors.New("not a checkpoint")       // truncated or malformed
 	ErrSchema = errors.New("made for another graph") // other features, or other parameters
-	ErrNaN    = errors.New("weights are not finite") // NaN or infinity among them
+	errNaN    = errors.New("weights are not finite") // NaN or infinity among them
 )
 
 const (
@@ -82,7 +82,7 @@ func (c *Checkpoint) Validate() error {
 		}
 		for i, v := range t.Data {
 			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-				return fmt.Errorf("%w: %s[%d] is %v", ErrNaN, p.Name, i, v)
+				return fmt.Errorf("%w: %s[%d] is %v", errNaN, p.Name, i, v)
 			}
 		}
 	}
@@ -164,15 +164,15 @@ func Read(r io.Reader) (*Checkpoint, error) {
 		return nil, err
 	}
 	if len(b) < 8 || len(b) > maxFile {
-		return nil, fmt.Errorf("%w: %d bytes", ErrFormat, len(b))
+		return nil, fmt.Errorf("%w: %d bytes", errFormat, len(b))
 	}
 	n := binary.LittleEndian.Uint64(b)
 	if n > maxHeader || n > uint64(len(b)-8) {
-		return nil, fmt.Errorf("%w: header of %d bytes in a file of %d (truncated?)", ErrFormat, n, len(b))
+		return nil, fmt.Errorf("%w: header of %d bytes in a file of %d (truncated?)", errFormat, n, len(b))
 	}
 	var header map[string]json.RawMessage
 	if err := json.Unmarshal(b[8:8+n], &header); err != nil {
-		return nil, fmt.Errorf("%w: header: %w", ErrFormat, err)
+		return nil, fmt.Errorf("%w: header: %w", errFormat, err)
 	}
 	c := &Checkpoint{Weights: map[string]Tensor{}}
 	if err := c.readManifest(header["__metadata__"]); err != nil {
@@ -182,7 +182,7 @@ func Read(r io.Reader) (*Checkpoint, error) {
 	for name, raw := range header {
 		t, err := readTensor(raw, b[8+n:])
 		if err != nil {
-			return nil, fmt.Errorf("%w: tensor %s: %w", ErrFormat, name, err)
+			return nil, fmt.Errorf("%w: tensor %s: %w", errFormat, name, err)
 		}
 		c.Weights[name] = t
 	}
@@ -195,10 +195,10 @@ func Read(r io.Reader) (*Checkpoint, error) {
 func (c *Checkpoint) readManifest(raw json.RawMessage) error {
 	var meta map[string]string
 	if err := json.Unmarshal(raw, &meta); err != nil {
-		return fmt.Errorf("%w: no metadata: %w", ErrFormat, err)
+		return fmt.Errorf("%w: no metadata: %w", errFormat, err)
 	}
 	if err := json.Unmarshal([]byte(meta[manifestKey]), &c.Manifest); err != nil {
-		return fmt.Errorf("%w: no manifest (not a file of gnnsched?): %w", ErrFormat, err)
+		return fmt.Errorf("%w: no manifest (not a file of gnnsched?): %w", errFormat, err)
 	}
 	return nil
 }

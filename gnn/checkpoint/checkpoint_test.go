@@ -61,17 +61,17 @@ func TestReadRefuses(t *testing.T) {
 		data []byte
 		want error
 	}{
-		{"empty", nil, ErrFormat},
-		{"text", []byte("this is not a checkpoint at all"), ErrFormat},
-		{"truncated header", good[:100], ErrFormat},
-		{"truncated data", good[:len(good)-5], ErrFormat},
-		{"huge header", append([]byte{255, 255, 255, 255, 255, 255, 255, 127}, good[8:]...), ErrFormat},
+		{"empty", nil, errFormat},
+		{"text", []byte("this is not a checkpoint at all"), errFormat},
+		{"truncated header", good[:100], errFormat},
+		{"truncated data", good[:len(good)-5], errFormat},
+		{"huge header", append([]byte{255, 255, 255, 255, 255, 255, 255, 127}, good[8:]...), errFormat},
 		{"other schema", header(schema, "0123456789abcdef"), ErrSchema},
 		{"unknown encoder", header(`\"encoder\":\"gnn\"`, `\"encoder\":\"xyz\"`), ErrSchema},
 		{"other size", header(`\"hidden\":8`, `\"hidden\":9`), ErrSchema},
 		{"missing tensor", header(`"zone.bias"`, `"zone.BIAS"`), ErrSchema},
-		{"not ours", header(`"gnnsched"`, `"somebody"`), ErrFormat},
-		{"NaN", nan, ErrNaN},
+		{"not ours", header(`"gnnsched"`, `"somebody"`), errFormat},
+		{"NaN", nan, errNaN},
 	} {
 		if _, err := Read(bytes.NewReader(c.data)); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
@@ -82,7 +82,7 @@ func TestReadRefuses(t *testing.T) {
 func TestWriteRefusesNaN(t *testing.T) {
 	c := random(MLP)
 	c.Weights["node.bias"].Data[1] = float32(math.Inf(1))
-	if err := c.Write(&bytes.Buffer{}); !errors.Is(err, ErrNaN) {
+	if err := c.Write(&bytes.Buffer{}); !errors.Is(err, errNaN) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,6 +1,11 @@
 package feature
 
-import "gnnsched/internal/cluster"
+import (
+	"fmt"
+	"strings"
+
+	"gnnsched/internal/cluster"
+)
 
 // GPUSet is a Set for the GPU graph.
 type GPUSet struct {
@@ -27,7 +32,7 @@ type GPUWidths struct{ Node, Cluster int }
 // to the whole device; see graph.Knots. It is part of the schema of the GPU graph.
 const DeviceKnots = 101
 
-// NewGPULayout returns the layout of the named sets, or of GPUBase if there are no names.
+// NewGPULayout is NewLayout for the GPU graph; without names it returns the layout of GPUBase.
 func NewGPULayout(names []string) (*GPULayout, error) {
 	chosen, err := choose(gpuSets, names, GPUBase)
 	if err != nil {
@@ -39,6 +44,9 @@ func NewGPULayout(names []string) (*GPULayout, error) {
 		schema = s.appendSchema(schema)
 	}
 	l.Widths = GPUWidths{len(List(l.Node)), len(List(l.Cluster))}
+	if l.Widths.Node == 0 || l.Widths.Cluster == 0 {
+		return nil, fmt.Errorf("feature sets %s: nodes and clusters need at least one feature each", strings.Join(names, ", "))
+	}
 	l.hash = hash(schema)
 	return l, nil
 }

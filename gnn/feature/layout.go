@@ -24,7 +24,8 @@ type Layout struct {
 	hash      string
 }
 
-// NewLayout returns the layout of the named sets, or of Base if there are no names.
+// NewLayout returns the layout of the named sets, or of Base if there are no names. It is an error if
+// a set is not known or named twice, or if a kind of vertex would have no feature.
 func NewLayout(names []string) (*Layout, error) {
 	chosen, err := choose(sets, names, Base)
 	if err != nil {
@@ -37,6 +38,11 @@ func NewLayout(names []string) (*Layout, error) {
 		schema = s.appendSchema(schema)
 	}
 	l.Widths = Widths{len(List(l.Node)), len(List(l.Group)), len(List(l.Pod)), len(List(l.Cluster)), len(List(l.Candidate))}
+	for _, width := range []int{l.Widths.Node, l.Widths.Group, l.Widths.Pod, l.Widths.Cluster, l.Widths.Candidate} {
+		if width == 0 {
+			return nil, fmt.Errorf("feature sets %s: nodes, groups, pods, clusters and candidates need at least one feature each", strings.Join(names, ", "))
+		}
+	}
 	l.hash = hash(schema)
 	return l, nil
 }

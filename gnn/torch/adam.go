@@ -14,11 +14,7 @@ type AdamConfig struct {
 	LearningRate float64 // size of a step; positive
 	Beta1        float64 // memory of the mean gradient, 0 up to 1
 	Beta2        float64 // memory of the mean squared gradient, 0 up to 1
-	WeightDecay  float64 // pull of the weights towards zero, decoupled as in AdamW; 0 for none
 }
-
-// DefaultAdam is Adam as published, without weight decay.
-func DefaultAdam() AdamConfig { return AdamConfig{LearningRate: 1e-3, Beta1: 0.9, Beta2: 0.999} }
 
 // Validate reports the first value out of range.
 func (c AdamConfig) Validate() error {
@@ -29,8 +25,6 @@ func (c AdamConfig) Validate() error {
 		return fmt.Errorf("torch: Adam's beta1 is %v, want 0 up to 1", c.Beta1)
 	case !(c.Beta2 >= 0 && c.Beta2 < 1):
 		return fmt.Errorf("torch: Adam's beta2 is %v, want 0 up to 1", c.Beta2)
-	case !(c.WeightDecay >= 0):
-		return fmt.Errorf("torch: the weight decay is %v, want 0 or more", c.WeightDecay)
 	}
 	return nil
 }
@@ -101,13 +95,12 @@ func (a *Adam) step(i int, weights, gradient []float32) {
 	m.steps++
 	rate := a.config.LearningRate * a.scale[i]
 	b1, b2 := float32(a.config.Beta1), float32(a.config.Beta2)
-	keep := float32(1 - rate*a.config.WeightDecay)
 	by := float32(rate / (1 - math.Pow(a.config.Beta1, float64(m.steps))))
 	root := float32(1 / math.Sqrt(1-math.Pow(a.config.Beta2, float64(m.steps))))
 	for j, g := range gradient {
 		m.mean[j] = b1*m.mean[j] + (1-b1)*g
 		m.square[j] = b2*m.square[j] + (1-b2)*g*g
-		weights[j] = keep*weights[j] - by*m.mean[j]/(root*float32(math.Sqrt(float64(m.square[j])))+adamEpsilon)
+		weights[j] -= by * m.mean[j] / (root*float32(math.Sqrt(float64(m.square[j]))) + adamEpsilon)
 	}
 }
 

@@ -41,11 +41,11 @@ func TestAdamGoesOn(t *testing.T) {
 
 func TestAdamRefusesOthersMoments(t *testing.T) {
 	a, b := newNetwork(t, 1, 3, 4), newNetwork(t, 1, 3, 5)
-	from, err := NewAdam(&a.params, DefaultAdam())
+	from, err := NewAdam(&a.params, usualAdam())
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := NewAdam(&b.params, DefaultAdam())
+	to, err := NewAdam(&b.params, usualAdam())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestAdamScale(t *testing.T) {
 	var p Parameters
 	defer p.Drop()
 	still, moving := p.Constant("head.w", 1, 1), p.Constant("trunk.w", 1, 1)
-	adam, err := NewAdam(&p, DefaultAdam())
+	adam, err := NewAdam(&p, usualAdam())
 	if err != nil {
 		t.Fatal(err)
 	}

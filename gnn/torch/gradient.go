@@ -63,21 +63,6 @@ func (p *Parameters) clip(limit float64, which func(name string) bool) (norm flo
 	return norm, s.Err()
 }
 
-// Gradients copies the gradients out, in the order of the parameters. A parameter that no
-// loss has reached yet has zeros.
-func (p *Parameters) Gradients() ([]Array, error) {
-	var s Scope
-	defer s.Drop()
-	out := make([]Array, len(p.tensors))
-	for i, t := range p.tensors {
-		out[i] = Array{Name: p.names[i], Shape: t.Shape(), Data: make([]float32, size(t.Shape()))}
-		if g := s.gradient(t); g != nil {
-			out[i].Data = s.Float32s(g)
-		}
-	}
-	return out, s.Err()
-}
-
 // gradients returns the gradients that exist, of the parameters that are asked for: those that a
 // loss has reached.
 func (p *Parameters) gradients(s *Scope, which func(name string) bool) []*Tensor {

@@ -7,6 +7,37 @@ import (
 	"math/rand/v2"
 )
 
+// uniformParameter registers a parameter drawn uniformly from (-bound, bound).
+func uniformParameter(p *Parameters, rng *rand.Rand, name string, bound float64, shape ...int) *Tensor {
+	return p.register(name, shape, func() float32 { return float32((2*rng.Float64() - 1) * bound) })
+}
+
+// gradientsOf returns the gradients in the order of the parameters. A parameter that no loss has
+// reached yet has zeros.
+func gradientsOf(p *Parameters) ([]Array, error) {
+	var s Scope
+	defer s.Drop()
+	out := make([]Array, len(p.tensors))
+	for i, t := range p.tensors {
+		out[i] = Array{Name: p.names[i], Shape: t.Shape(), Data: make([]float32, size(t.Shape()))}
+		if g := s.gradient(t); g != nil {
+			out[i].Data = s.Float32s(g)
+		}
+	}
+	return out, s.Err()
+}
+
+// countOf returns how many numbers can be trained.
+func countOf(p *Parameters) (n int) {
+	for _, t := range p.tensors {
+		n += size(t.Shape())
+	}
+	return n
+}
+
+// usualAdam is Adam as published.
+func usualAdam() AdamConfig { return AdamConfig{LearningRate: 1e-3, Beta1: 0.9, Beta2: 0.999} }
+
 // Linear is y = x·Wᵀ + b with x [n, in], W [out, in] and b [out]. Its parameters are called
 // name.weight and name.bias.
 type Linear struct {
@@ -19,8 +50,8 @@ type Linear struct {
 func NewLinear(p *Parameters, rng *rand.Rand, name string, in, out int) Linear {
 	bound := 1 / math.Sqrt(float64(in))
 	return Linear{
-		Weight: p.Uniform(rng, name+".weight", bound, out, in),
-		Bias:   p.Uniform(rng, name+".bias", bound, out),
+		Weight: uniformParameter(p, rng, name+".weight", bound, out, in),
+		Bias:   uniformParameter(p, rng, name+".bias", bound, out),
 	}
 }
 
@@ -45,5 +76,5 @@ func NewLayerNorm(p *Parameters, name string, width int, epsilon float64) LayerN
 
 // Forward normalises every row of x.
 func (l LayerNorm) Forward(s *Scope, x *Tensor) *Tensor {
-	return s.LayerNorm(x, l.Gain, l.Bias, l.Epsilon)
+	return s.layerNorm(x, l.Gain, l.Bias, l.Epsilon)
 }

@@ -63,9 +63,9 @@ func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
 	if messages && len(b.GroupNode) > 0 {
 		x = s.Add(x, n.affine(s, "node.group", n.groupMessages(s, b, nodes), ""))
 	}
-	h := s.Relu(s.LayerNorm(x, n.byName["norm.weight"], n.byName["norm.bias"], 1e-5))
+	h := s.relu(s.layerNorm(x, n.byName["norm.weight"], n.byName["norm.bias"], 1e-5))
 
-	p := s.Relu(n.affine(s, "pod", s.Float32(b.PodX, graphs, w.Pod), "pod.bias"))
+	p := s.relu(n.affine(s, "pod", s.Float32(b.PodX, graphs, w.Pod), "pod.bias"))
 	c := n.affine(s, "cluster.features", s.Float32(b.ClusterX, graphs, w.Cluster), "cluster.bias")
 	var zoneMean *Tensor
 	if messages {
@@ -73,24 +73,24 @@ func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
 		zoneMean, clusterMean = nodeMeans(s, b, h)
 		c = s.Add(s.Add(c, n.affine(s, "cluster.node", clusterMean, "")), n.affine(s, "cluster.pod", p, ""))
 	}
-	c = s.Relu(c)
+	c = s.relu(c)
 
 	// What all candidates of a graph, and of a zone, share is computed once and looked up.
 	shared := s.Add(n.affine(s, "candidate.cluster", c, ""), n.affine(s, "candidate.pod", p, "candidate.bias"))
 	k := s.Add(s.Rows(n.affine(s, "candidate.node", h, ""), candNode), s.Rows(shared, candGraph))
 	if messages {
 		z := s.Add(n.affine(s, "zone.node", zoneMean, ""), s.Rows(n.affine(s, "zone.cluster", c, "zone.bias"), s.Int64(b.ZoneGraph, zones)))
-		zone := n.affine(s, "candidate.zone", s.Relu(z), "")
+		zone := n.affine(s, "candidate.zone", s.relu(z), "")
 		k = s.Add(k, s.Rows(zone, s.Int64(b.CandidateZone, cands)))
 	}
-	k = s.Relu(s.Add(k, n.affine(s, "candidate.features", s.Float32(b.CandidateX, cands, w.Candidate), "")))
+	k = s.relu(s.Add(k, n.affine(s, "candidate.features", s.Float32(b.CandidateX, cands, w.Candidate), "")))
 
 	mean := segmentMean(s, k, candGraph, b.CandidateGraph, graphs)
 	state := s.Concat(1, c, p, mean)
 	if n.ValueApart {
 		state = s.Detach(state)
 	}
-	v := s.Relu(n.affine(s, "value.hidden", state, "value.hidden.bias"))
+	v := s.relu(n.affine(s, "value.hidden", state, "value.hidden.bias"))
 	return Outputs{Scores: n.affine(s, "score", k, ""), Value: n.affine(s, "value.out", v, "value.out.bias")}
 }
 
@@ -98,7 +98,7 @@ func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
 // [nodes, H], zero for empty nodes.
 func (n *Network) groupMessages(s *Scope, b *graph.Batch, nodes int) *Tensor {
 	groups := len(b.GroupNode)
-	g := s.Relu(n.affine(s, "group", s.Float32(b.GroupX, groups, b.Widths.Group), "group.bias"))
+	g := s.relu(n.affine(s, "group", s.Float32(b.GroupX, groups, b.Widths.Group), "group.bias"))
 	total := make([]float32, nodes)
 	for i, v := range b.GroupNode {
 		total[v] += b.GroupWeight[i]
@@ -107,7 +107,7 @@ func (n *Network) groupMessages(s *Scope, b *graph.Batch, nodes int) *Tensor {
 	for i, v := range b.GroupNode {
 		share[i] = b.GroupWeight[i] / total[v]
 	}
-	return s.SegmentSum(s.Mul(g, s.Float32(share, groups, 1)), s.Int64(b.GroupNode, groups), nodes)
+	return s.segmentSum(s.Mul(g, s.Float32(share, groups, 1)), s.Int64(b.GroupNode, groups), nodes)
 }
 
 // nodeMeans returns the means of the nodes' embeddings over each zone, [zones, H], and over each
@@ -117,13 +117,13 @@ func nodeMeans(s *Scope, b *graph.Batch, h *Tensor) (zone, cluster *Tensor) {
 		h = s.Rows(h, s.Int64(b.PlaceNode, len(b.PlaceNode)))
 	}
 	zones := len(b.ZoneGraph)
-	sum := s.SegmentSum(h, s.Int64(b.PlaceZone, len(b.PlaceZone)), zones)
+	sum := s.segmentSum(h, s.Int64(b.PlaceZone, len(b.PlaceZone)), zones)
 	inZone, inGraph := make([]float32, zones), make([]float32, b.Size)
 	for _, z := range b.PlaceZone {
 		inZone[z]++
 		inGraph[b.ZoneGraph[z]]++
 	}
-	all := s.SegmentSum(sum, s.Int64(b.ZoneGraph, zones), b.Size)
+	all := s.segmentSum(sum, s.Int64(b.ZoneGraph, zones), b.Size)
 	return s.Mul(sum, s.Float32(inverse(inZone), zones, 1)), s.Mul(all, s.Float32(inverse(inGraph), b.Size, 1))
 }
 
@@ -131,7 +131,7 @@ func nodeMeans(s *Scope, b *graph.Batch, h *Tensor) (zone, cluster *Tensor) {
 func (n *Network) affine(s *Scope, name string, x *Tensor, bias string) *Tensor {
 	w := n.byName[name+".weight"]
 	if bias == "" {
-		return s.Project(x, w)
+		return s.project(x, w)
 	}
 	return s.Linear(x, w, n.byName[bias])
 }
@@ -142,7 +142,7 @@ func segmentMean(s *Scope, x, segment *Tensor, rows []int64, segments int) *Tens
 	for _, r := range rows {
 		count[r]++
 	}
-	return s.Mul(s.SegmentSum(x, segment, segments), s.Float32(inverse(count), segments, 1))
+	return s.Mul(s.segmentSum(x, segment, segments), s.Float32(inverse(count), segments, 1))
 }
 
 // inverse turns counts into what a mean multiplies its sum by.

@@ -42,7 +42,7 @@ type GPUBatch struct {
 	Free    []float32 // d: free part of each device
 	Node    []int64   // d: node of each device
 	Cluster []int64   // n: cluster of each node
-	U       []float32 // k × Widths.Cluster: features of the clusters
+	u       []float32 // k × Widths.Cluster: features of the clusters
 
 	clusters int // k
 }
@@ -60,13 +60,13 @@ func (b *GPUBatch) Add(g *graph.GPUNode) {
 
 // Begin begins a cluster with the features u. Add appends the nodes that follow to it.
 func (b *GPUBatch) Begin(u []float32) {
-	b.U = append(b.U, u...)
+	b.u = append(b.u, u...)
 	b.clusters++
 }
 
 // Reset empties the batch.
 func (b *GPUBatch) Reset() {
-	*b = GPUBatch{X: b.X[:0], Free: b.Free[:0], Node: b.Node[:0], Cluster: b.Cluster[:0], U: b.U[:0]}
+	*b = GPUBatch{X: b.X[:0], Free: b.Free[:0], Node: b.Node[:0], Cluster: b.Cluster[:0], u: b.u[:0]}
 }
 
 // Values returns v of every node, [n, 1], by the tower whose parameters begin with prefix: ""
@@ -82,13 +82,13 @@ func (n *GPUNetwork) Values(s *Scope, b *GPUBatch, prefix string) *Tensor {
 	}
 	if n.manifest.Architecture.Encoder == checkpoint.GNN && len(b.Node) > 0 {
 		of := s.Int64(b.Node, len(b.Node))
-		free := s.Project(s.Float32(interpolate(b.Free), len(b.Free), feature.DeviceKnots), w("device.free.weight"))
-		m := s.Relu(s.Add(free, s.Rows(affine("device", x), of)))
-		h = s.Add(h, s.Project(s.SegmentSum(m, of, nodes), w("node.device.weight")))
+		free := s.project(s.Float32(interpolate(b.Free), len(b.Free), feature.DeviceKnots), w("device.free.weight"))
+		m := s.relu(s.Add(free, s.Rows(affine("device", x), of)))
+		h = s.Add(h, s.project(s.segmentSum(m, of, nodes), w("node.device.weight")))
 	}
-	phi := affine("node.out", s.Relu(h))
-	psi := affine("cluster.out", s.Relu(affine("cluster", s.Float32(b.U, b.clusters, n.widths.Cluster))))
-	return b.withDevices(s, s.SumAlong(s.Mul(phi, s.Rows(psi, s.Int64(b.Cluster, nodes))), 1))
+	phi := affine("node.out", s.relu(h))
+	psi := affine("cluster.out", s.relu(affine("cluster", s.Float32(b.u, b.clusters, n.widths.Cluster))))
+	return b.withDevices(s, s.sumAlong(s.Mul(phi, s.Rows(psi, s.Int64(b.Cluster, nodes))), 1))
 }
 
 // withDevices is v [n, 1] with zeros for the nodes without devices.

@@ -9,11 +9,8 @@ import (
 	"github.com/sugarme/gotch/libtch"
 )
 
-// How a loss turns one number per element into its result.
-const (
-	reduceNone = 0
-	reduceMean = 1
-)
+// noReduction makes a loss of libtorch return one number for each element.
+const noReduction = 0
 
 // Add returns a + b, with b repeated along dimensions of size 1; so do the others of two tensors.
 func (s *Scope) Add(a, b *Tensor) *Tensor {
@@ -30,11 +27,6 @@ func (s *Scope) Mul(a, b *Tensor) *Tensor {
 	return s.op("mul", func(out *libtch.Ctensor) { libtch.AtgMul(out, a.c, b.c) }, a, b)
 }
 
-// Div returns a / b, element by element.
-func (s *Scope) Div(a, b *Tensor) *Tensor {
-	return s.op("div", func(out *libtch.Ctensor) { libtch.AtgDiv(out, a.c, b.c) }, a, b)
-}
-
 // Minimum returns the smaller of a and b, element by element.
 func (s *Scope) Minimum(a, b *Tensor) *Tensor {
 	return s.op("minimum", func(out *libtch.Ctensor) { libtch.AtgMinimum(out, a.c, b.c) }, a, b)
@@ -43,18 +35,6 @@ func (s *Scope) Minimum(a, b *Tensor) *Tensor {
 // Maximum returns the larger of a and b, element by element.
 func (s *Scope) Maximum(a, b *Tensor) *Tensor {
 	return s.op("maximum", func(out *libtch.Ctensor) { libtch.AtgMaximum(out, a.c, b.c) }, a, b)
-}
-
-// MatMul returns the matrix product of a [n, k] and b [k, m].
-func (s *Scope) MatMul(a, b *Tensor) *Tensor {
-	return s.op("matmul", func(out *libtch.Ctensor) { libtch.AtgMatmul(out, a.c, b.c) }, a, b)
-}
-
-// AddNumber returns x + v.
-func (s *Scope) AddNumber(x *Tensor, v float64) *Tensor {
-	return s.op("add number", func(out *libtch.Ctensor) {
-		withScalar(v, func(c libtch.Cscalar) { libtch.AtgAddScalar(out, x.c, c) })
-	}, x)
 }
 
 // Scale returns v · x.
@@ -100,19 +80,9 @@ func (s *Scope) Square(x *Tensor) *Tensor {
 	return s.op("square", func(out *libtch.Ctensor) { libtch.AtgSquare(out, x.c) }, x)
 }
 
-// Relu returns max(x, 0).
-func (s *Scope) Relu(x *Tensor) *Tensor {
+// relu returns max(x, 0).
+func (s *Scope) relu(x *Tensor) *Tensor {
 	return s.op("relu", func(out *libtch.Ctensor) { libtch.AtgRelu(out, x.c) }, x)
-}
-
-// Tanh returns the hyperbolic tangent of x.
-func (s *Scope) Tanh(x *Tensor) *Tensor {
-	return s.op("tanh", func(out *libtch.Ctensor) { libtch.AtgTanh(out, x.c) }, x)
-}
-
-// Sigmoid returns 1 / (1 + e^−x).
-func (s *Scope) Sigmoid(x *Tensor) *Tensor {
-	return s.op("sigmoid", func(out *libtch.Ctensor) { libtch.AtgSigmoid(out, x.c) }, x)
 }
 
 // Linear returns x·weightᵀ + bias for x [n, in], weight [out, in] and bias [out].
@@ -122,23 +92,18 @@ func (s *Scope) Linear(x, weight, bias *Tensor) *Tensor {
 	}, x, weight, bias)
 }
 
-// Project returns x·weightᵀ for x [n, in] and weight [out, in]: Linear without a bias.
-func (s *Scope) Project(x, weight *Tensor) *Tensor {
+// project returns x·weightᵀ for x [n, in] and weight [out, in]: Linear without a bias.
+func (s *Scope) project(x, weight *Tensor) *Tensor {
 	return s.op("project", func(out *libtch.Ctensor) { libtch.AtgLinear(out, x.c, weight.c, nil) }, x, weight)
 }
 
-// LayerNorm brings every row of x [n, k] to mean 0 and variance 1 (with epsilon added to the
+// layerNorm brings every row of x [n, k] to mean 0 and variance 1 (with epsilon added to the
 // variance), then scales it by gain [k] and shifts it by bias [k].
-func (s *Scope) LayerNorm(x, gain, bias *Tensor, epsilon float64) *Tensor {
+func (s *Scope) layerNorm(x, gain, bias *Tensor, epsilon float64) *Tensor {
 	return s.op("layer norm", func(out *libtch.Ctensor) {
 		row := []int64{int64(size(gain.Shape()))}
 		libtch.AtgLayerNorm(out, x.c, row, 1, gain.c, bias.c, epsilon, 0)
 	}, x, gain, bias)
-}
-
-// Dropout zeroes a share p of the elements and scales the others by 1/(1−p); see [Seed].
-func (s *Scope) Dropout(x *Tensor, p float64) *Tensor {
-	return s.op("dropout", func(out *libtch.Ctensor) { libtch.AtgDropout(out, x.c, p, 1) }, x)
 }
 
 // Rows returns the rows of x that index names, in its order: out[i] = x[index[i]].
@@ -146,9 +111,9 @@ func (s *Scope) Rows(x, index *Tensor) *Tensor {
 	return s.op("rows", func(out *libtch.Ctensor) { libtch.AtgIndexSelect(out, x.c, 0, index.c) }, x, index)
 }
 
-// SegmentSum adds up the rows of x [n, k] by segment: row i goes to row segment[i] of the
+// segmentSum adds up the rows of x [n, k] by segment: row i goes to row segment[i] of the
 // result [segments, k]. Segments without rows are zero.
-func (s *Scope) SegmentSum(x, segment *Tensor, segments int) *Tensor {
+func (s *Scope) segmentSum(x, segment *Tensor, segments int) *Tensor {
 	if !s.ready("segment sum", x, segment) {
 		return nil
 	}
@@ -158,7 +123,7 @@ func (s *Scope) SegmentSum(x, segment *Tensor, segments int) *Tensor {
 		return nil
 	}
 	shape[0] = segments
-	zeros := s.Zeros(shape...)
+	zeros := s.zeros(shape...)
 	return s.op("segment sum", func(out *libtch.Ctensor) {
 		libtch.AtgIndexAdd(out, zeros.c, 0, segment.c, x.c)
 	}, zeros, x, segment)
@@ -191,26 +156,13 @@ func (s *Scope) Narrow(x *Tensor, dim, start, length int) *Tensor {
 	}, x)
 }
 
-// Reshape returns the same numbers in another shape; one dimension may be -1, the rest.
-func (s *Scope) Reshape(x *Tensor, shape ...int) *Tensor {
-	d := make([]int64, len(shape))
-	for i, v := range shape {
-		d[i] = int64(v)
-	}
-	if len(d) == 0 {
-		s.fail(fmt.Errorf("torch: reshape to no dimension"))
-		return nil
-	}
-	return s.op("reshape", func(out *libtch.Ctensor) { libtch.AtgReshape(out, x.c, d, len(d)) }, x)
-}
-
 // Sum returns the sum of all elements.
 func (s *Scope) Sum(x *Tensor) *Tensor {
 	return s.op("sum", func(out *libtch.Ctensor) { libtch.AtgSum(out, x.c, kindFloat32) }, x)
 }
 
-// SumAlong sums along a dimension, which stays with size 1.
-func (s *Scope) SumAlong(x *Tensor, dim int) *Tensor {
+// sumAlong sums along a dimension, which stays with size 1.
+func (s *Scope) sumAlong(x *Tensor, dim int) *Tensor {
 	return s.op("sum along", func(out *libtch.Ctensor) {
 		libtch.AtgSumDimIntlist(out, x.c, []int64{int64(dim)}, 1, 1, kindFloat32)
 	}, x)
@@ -221,35 +173,19 @@ func (s *Scope) Mean(x *Tensor) *Tensor {
 	return s.op("mean", func(out *libtch.Ctensor) { libtch.AtgMean(out, x.c, kindFloat32) }, x)
 }
 
-// LogSoftmax returns the logarithm of the softmax along a dimension.
-func (s *Scope) LogSoftmax(x *Tensor, dim int) *Tensor {
-	return s.op("log softmax", func(out *libtch.Ctensor) {
-		libtch.AtgLogSoftmax(out, x.c, int64(dim), kindFloat32)
-	}, x)
-}
-
 // Detach returns x cut off from the graph: no gradient flows through the result.
 func (s *Scope) Detach(x *Tensor) *Tensor {
 	return s.op("detach", func(out *libtch.Ctensor) { libtch.AtgDetach(out, x.c) }, x)
 }
 
-// Huber returns the mean Huber loss: half the squared error up to delta, growing linearly
-// beyond it.
-func (s *Scope) Huber(x, target *Tensor, delta float64) *Tensor {
-	return s.huber(x, target, delta, reduceMean)
-}
-
-// HuberEach returns the Huber loss of every element, for losses that weigh them.
+// HuberEach returns the Huber loss of every element of x: half the squared error up to delta, growing
+// linearly beyond it. x and target have the same shape.
 func (s *Scope) HuberEach(x, target *Tensor, delta float64) *Tensor {
-	return s.huber(x, target, delta, reduceNone)
-}
-
-func (s *Scope) huber(x, target *Tensor, delta float64, reduce int64) *Tensor {
-	// libtorch would repeat [n] along [n, 1] into n² errors and say nothing.
+	// libtorch would repeat [n] along [n, 1] into n² errors without a word.
 	if s.ready("huber", x, target) && !slices.Equal(x.Shape(), target.Shape()) {
 		s.fail(fmt.Errorf("torch: huber: prediction %v and target %v differ in shape", x.Shape(), target.Shape()))
 	}
 	return s.op("huber", func(out *libtch.Ctensor) {
-		libtch.AtgHuberLoss(out, x.c, target.c, reduce, delta)
+		libtch.AtgHuberLoss(out, x.c, target.c, noReduction, delta)
 	}, x, target)
 }

@@ -5,7 +5,6 @@ package torch
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/sugarme/gotch/libtch"
@@ -32,23 +31,6 @@ type Array struct {
 
 // Err returns the first error that registering a parameter met.
 func (p *Parameters) Err() error { return p.err }
-
-// Names returns the names in order.
-func (p *Parameters) Names() []string { return slices.Clone(p.names) }
-
-// Count returns how many numbers can be trained.
-func (p *Parameters) Count() int {
-	n := 0
-	for _, t := range p.tensors {
-		n += size(t.Shape())
-	}
-	return n
-}
-
-// Uniform registers a parameter drawn uniformly from (-bound, bound).
-func (p *Parameters) Uniform(rng *rand.Rand, name string, bound float64, shape ...int) *Tensor {
-	return p.register(name, shape, func() float32 { return float32((2*rng.Float64() - 1) * bound) })
-}
 
 // Constant registers a parameter whose elements all start at value.
 func (p *Parameters) Constant(name string, value float64, shape ...int) *Tensor {

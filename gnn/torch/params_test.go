@@ -29,11 +29,11 @@ func TestInitialisation(t *testing.T) {
 	if err := p.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"a.weight", "a.bias", "b.gain", "b.bias"}, p.Names()); d != "" {
+	if d := cmp.Diff([]string{"a.weight", "a.bias", "b.gain", "b.bias"}, p.names); d != "" {
 		t.Errorf("names (-want +got):\n%s", d)
 	}
-	if p.Count() != 64*128+128+3+3 {
-		t.Errorf("%d numbers", p.Count())
+	if countOf(&p) != 64*128+128+3+3 {
+		t.Errorf("%d numbers", countOf(&p))
 	}
 	arrays := export(t, &p)
 	weight := arrays[0]
@@ -60,7 +60,7 @@ func TestRegisteringTwiceFails(t *testing.T) {
 	if p.Constant("w", 0, 1) != nil || p.Err() == nil || !strings.Contains(p.Err().Error(), `"w"`) {
 		t.Errorf("error %v, want one that names w", p.Err())
 	}
-	if _, err := NewAdam(&p, DefaultAdam()); err == nil {
+	if _, err := NewAdam(&p, usualAdam()); err == nil {
 		t.Error("Adam took broken parameters")
 	}
 	if _, err := p.Export(); err == nil {

@@ -117,8 +117,8 @@ func (s *Scope) Int64(data []int64, shape ...int) *Tensor {
 	return s.add(fromInt64(data, shape))
 }
 
-// Zeros returns a tensor of float32 zeros.
-func (s *Scope) Zeros(shape ...int) *Tensor {
+// zeros returns a tensor of float32 zeros.
+func (s *Scope) zeros(shape ...int) *Tensor {
 	d, err := dims(shape)
 	if err != nil {
 		s.fail(err)

@@ -32,45 +32,35 @@ func TestOperations(t *testing.T) {
 		want  []float32
 		shape []int
 	}{
-		"add":        {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Add(x, y) }, []float32{2, 0, 6, 3, 7, 5}, []int{3, 2}},
-		"sub":        {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Sub(x, y) }, []float32{0, -4, 0, -11, 3, -17}, []int{3, 2}},
-		"mul":        {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Mul(x, y) }, []float32{1, -4, 9, -28, 10, -66}, []int{3, 2}},
-		"div":        {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Div(x, y) }, []float32{1, -1, 1, -4. / 7, 2.5, -6. / 11}, []int{3, 2}},
-		"minimum":    {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Minimum(x, y) }, []float32{1, -2, 3, -4, 2, -6}, []int{3, 2}},
-		"maximum":    {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Maximum(x, y) }, []float32{1, 2, 3, 7, 5, 11}, []int{3, 2}},
-		"add number": {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.AddNumber(x, 0.5) }, []float32{1.5, -1.5, 3.5, -3.5, 5.5, -5.5}, []int{3, 2}},
-		"scale":      {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Scale(x, -2) }, []float32{-2, 4, -6, 8, -10, 12}, []int{3, 2}},
-		"clamp":      {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Clamp(x, -3, 2) }, []float32{1, -2, 2, -3, 2, -3}, []int{3, 2}},
-		"neg":        {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Neg(x) }, []float32{-1, 2, -3, 4, -5, 6}, []int{3, 2}},
-		"square":     {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Square(x) }, []float32{1, 4, 9, 16, 25, 36}, []int{3, 2}},
-		"exp log":    {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Log(s.Exp(x)) }, []float32{1, -2, 3, -4, 5, -6}, []int{3, 2}},
-		"relu":       {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Relu(x) }, []float32{1, 0, 3, 0, 5, 0}, []int{3, 2}},
-		"sigmoid tanh": {func(s *Scope, x, _, _ *Tensor) *Tensor { // tanh x = 2·sigmoid(2x) − 1
-			return s.Sub(s.Tanh(x), s.AddNumber(s.Scale(s.Sigmoid(s.Scale(x, 2)), 2), -1))
-		}, []float32{0, 0, 0, 0, 0, 0}, []int{3, 2}},
-		"matmul": {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.MatMul(x, s.Reshape(y, 2, -1)) },
-			[]float32{-13, -2, -19, -25, -2, -35, -37, -2, -51}, []int{3, 3}},
+		"add":     {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Add(x, y) }, []float32{2, 0, 6, 3, 7, 5}, []int{3, 2}},
+		"sub":     {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Sub(x, y) }, []float32{0, -4, 0, -11, 3, -17}, []int{3, 2}},
+		"mul":     {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Mul(x, y) }, []float32{1, -4, 9, -28, 10, -66}, []int{3, 2}},
+		"minimum": {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Minimum(x, y) }, []float32{1, -2, 3, -4, 2, -6}, []int{3, 2}},
+		"maximum": {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Maximum(x, y) }, []float32{1, 2, 3, 7, 5, 11}, []int{3, 2}},
+		"scale":   {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Scale(x, -2) }, []float32{-2, 4, -6, 8, -10, 12}, []int{3, 2}},
+		"clamp":   {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Clamp(x, -3, 2) }, []float32{1, -2, 2, -3, 2, -3}, []int{3, 2}},
+		"neg":     {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Neg(x) }, []float32{-1, 2, -3, 4, -5, 6}, []int{3, 2}},
+		"square":  {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Square(x) }, []float32{1, 4, 9, 16, 25, 36}, []int{3, 2}},
+		"exp log": {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Log(s.Exp(x)) }, []float32{1, -2, 3, -4, 5, -6}, []int{3, 2}},
+		"relu":    {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.relu(x) }, []float32{1, 0, 3, 0, 5, 0}, []int{3, 2}},
 		"linear": {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Linear(x, y, s.Float32([]float32{1, 2, 3}, 3)) },
 			[]float32{-2, -9, -17, -4, -17, -35, -6, -25, -53}, []int{3, 3}},
-		"project": {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Project(x, y) },
+		"project": {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.project(x, y) },
 			[]float32{-3, -11, -20, -5, -19, -38, -7, -27, -56}, []int{3, 3}},
 		"layer norm": {func(s *Scope, x, _, _ *Tensor) *Tensor {
-			return s.LayerNorm(x, s.Float32([]float32{1, 2}, 2), s.Float32([]float32{0, 1}, 2), 0)
+			return s.layerNorm(x, s.Float32([]float32{1, 2}, 2), s.Float32([]float32{0, 1}, 2), 0)
 		}, []float32{1, -1, 1, -1, 1, -1}, []int{3, 2}},
-		"rows":         {func(s *Scope, x, _, i *Tensor) *Tensor { return s.Rows(x, i) }, []float32{5, -6, 1, -2, 5, -6}, []int{3, 2}},
-		"segment sum":  {func(s *Scope, x, _, i *Tensor) *Tensor { return s.SegmentSum(x, i, 4) }, []float32{3, -4, 0, 0, 6, -8, 0, 0}, []int{4, 2}},
-		"gather":       {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Gather(x, s.Int64([]int64{1, 0, 1}, 3, 1)) }, []float32{-2, 3, -6}, []int{3, 1}},
-		"concat":       {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Concat(1, x, s.Narrow(y, 1, 1, 1)) }, []float32{1, -2, 2, 3, -4, 7, 5, -6, 11}, []int{3, 3}},
-		"narrow":       {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Narrow(x, 0, 1, 2) }, []float32{3, -4, 5, -6}, []int{2, 2}},
-		"sum":          {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Sum(x) }, []float32{-3}, []int{}},
-		"sum along":    {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.SumAlong(x, 1) }, []float32{-1, -1, -1}, []int{3, 1}},
-		"mean":         {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Mean(x) }, []float32{-0.5}, []int{}},
-		"log softmax":  {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.SumAlong(s.Exp(s.LogSoftmax(x, 1)), 1) }, []float32{1, 1, 1}, []int{3, 1}},
-		"huber each":   {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.HuberEach(x, y, 1) }, []float32{0, 3.5, 0, 10.5, 2.5, 16.5}, []int{3, 2}},
-		"huber":        {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Huber(x, y, 1) }, []float32{5.5}, []int{}},
-		"dropout none": {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Dropout(x, 0) }, []float32{1, -2, 3, -4, 5, -6}, []int{3, 2}},
-		"zeros":        {func(s *Scope, _, _, _ *Tensor) *Tensor { return s.Zeros(1, 2) }, []float32{0, 0}, []int{1, 2}},
-		"no rows":      {func(s *Scope, _, _, _ *Tensor) *Tensor { return s.Float32(nil, 0, 4) }, []float32{}, []int{0, 4}},
+		"rows":        {func(s *Scope, x, _, i *Tensor) *Tensor { return s.Rows(x, i) }, []float32{5, -6, 1, -2, 5, -6}, []int{3, 2}},
+		"segment sum": {func(s *Scope, x, _, i *Tensor) *Tensor { return s.segmentSum(x, i, 4) }, []float32{3, -4, 0, 0, 6, -8, 0, 0}, []int{4, 2}},
+		"gather":      {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Gather(x, s.Int64([]int64{1, 0, 1}, 3, 1)) }, []float32{-2, 3, -6}, []int{3, 1}},
+		"concat":      {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.Concat(1, x, s.Narrow(y, 1, 1, 1)) }, []float32{1, -2, 2, 3, -4, 7, 5, -6, 11}, []int{3, 3}},
+		"narrow":      {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Narrow(x, 0, 1, 2) }, []float32{3, -4, 5, -6}, []int{2, 2}},
+		"sum":         {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Sum(x) }, []float32{-3}, []int{}},
+		"sum along":   {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.sumAlong(x, 1) }, []float32{-1, -1, -1}, []int{3, 1}},
+		"mean":        {func(s *Scope, x, _, _ *Tensor) *Tensor { return s.Mean(x) }, []float32{-0.5}, []int{}},
+		"huber each":  {func(s *Scope, x, y, _ *Tensor) *Tensor { return s.HuberEach(x, y, 1) }, []float32{0, 3.5, 0, 10.5, 2.5, 16.5}, []int{3, 2}},
+		"zeros":       {func(s *Scope, _, _, _ *Tensor) *Tensor { return s.zeros(1, 2) }, []float32{0, 0}, []int{1, 2}},
+		"no rows":     {func(s *Scope, _, _, _ *Tensor) *Tensor { return s.Float32(nil, 0, 4) }, []float32{}, []int{0, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := Live()
@@ -94,17 +84,17 @@ func TestErrorsStayWithTheScope(t *testing.T) {
 		run  func(s *Scope)
 		want string
 	}{
-		"libtorch's own, without its stack trace": {func(s *Scope) { s.MatMul(s.Zeros(2, 3), s.Zeros(2, 3)) }, "torch: matmul: mat1 and mat2 shapes cannot be multiplied"},
-		"index out of range":                      {func(s *Scope) { s.Rows(s.Zeros(2, 3), s.Int64([]int64{2}, 1)) }, "index out of range"},
-		"dropped":                                 {func(s *Scope) { x := s.Zeros(1); x.Drop(); s.Relu(x) }, "relu: argument 1 is a dropped tensor"},
-		"none":                                    {func(s *Scope) { s.Add(s.Zeros(1), nil) }, "add: argument 2"},
+		"libtorch's own, without its stack trace": {func(s *Scope) { s.project(s.zeros(2, 3), s.zeros(2, 4)) }, "torch: project: mat1 and mat2 shapes cannot be multiplied"},
+		"index out of range":                      {func(s *Scope) { s.Rows(s.zeros(2, 3), s.Int64([]int64{2}, 1)) }, "index out of range"},
+		"dropped":                                 {func(s *Scope) { x := s.zeros(1); x.Drop(); s.relu(x) }, "relu: argument 1 is a dropped tensor"},
+		"none":                                    {func(s *Scope) { s.Add(s.zeros(1), nil) }, "add: argument 2"},
 		"too few numbers":                         {func(s *Scope) { s.Float32([]float32{1, 2, 3}, 2, 2) }, "3 numbers do not fill the shape [2 2]"},
 		"no dimension":                            {func(s *Scope) { s.Float32([]float32{1}) }, "at least one dimension"},
-		"negative dimension":                      {func(s *Scope) { s.Zeros(-1) }, "negative dimension"},
-		"huber repeats nothing":                   {func(s *Scope) { s.Huber(s.Zeros(3, 1), s.Zeros(3), 1) }, "differ in shape"},
-		"one number of many":                      {func(s *Scope) { s.Float(s.Zeros(2)) }, "the tensor has the shape [2]"},
+		"negative dimension":                      {func(s *Scope) { s.zeros(-1) }, "negative dimension"},
+		"huber repeats nothing":                   {func(s *Scope) { s.HuberEach(s.zeros(3, 1), s.zeros(3), 1) }, "differ in shape"},
+		"one number of many":                      {func(s *Scope) { s.Float(s.zeros(2)) }, "the tensor has the shape [2]"},
 		"float of int":                            {func(s *Scope) { s.Float32s(s.Int64([]int64{1}, 1)) }, "read as float32"},
-		"backward without graph":                  {func(s *Scope) { s.Backward(s.Zeros(1)) }, "backward"},
+		"backward without graph":                  {func(s *Scope) { s.Backward(s.zeros(1)) }, "backward"},
 		"concat of nothing":                       {func(s *Scope) { s.Concat(0) }, "concat of nothing"},
 		"keep another's":                          {func(s *Scope) { s.Keep(&Tensor{}) }, "not the scope's"},
 	} {
@@ -119,7 +109,7 @@ func TestErrorsStayWithTheScope(t *testing.T) {
 			if strings.Contains(first.Error(), "\n") {
 				t.Errorf("the error has several lines:\n%v", first)
 			}
-			if got := s.Relu(s.Zeros(2)); got != nil {
+			if got := s.relu(s.zeros(2)); got != nil {
 				t.Error("an operation ran after the error")
 			}
 			if s.Float32s(nil) != nil || s.Float(nil) != 0 {
@@ -133,7 +123,7 @@ func TestErrorsStayWithTheScope(t *testing.T) {
 				t.Errorf("%d tensors are left, want %d", Live(), before)
 			}
 			var other Scope // the failure is not left behind in libtorch either
-			other.Zeros(1)
+			other.zeros(1)
 			done(t, &other, before)
 		})
 	}
@@ -142,7 +132,7 @@ func TestErrorsStayWithTheScope(t *testing.T) {
 func TestKeep(t *testing.T) {
 	before := Live()
 	var s Scope
-	kept := s.Keep(s.AddNumber(s.Zeros(2), 3))
+	kept := s.Keep(s.Add(s.zeros(2), s.Float32([]float32{3}, 1)))
 	done(t, &s, before+1)
 	var later Scope
 	if d := cmp.Diff([]float32{3, 3}, later.Float32s(kept)); d != "" {
@@ -182,28 +172,13 @@ func TestNoGradNestsAndRestores(t *testing.T) {
 }
 
 func TestThreads(t *testing.T) {
-	if Threads() != 1 {
-		t.Errorf("%d threads by default, want 1", Threads())
+	if threads() != 1 {
+		t.Errorf("%d threads by default, want 1", threads())
 	}
-	SetThreads(2)
-	defer SetThreads(1)
-	if Threads() != 2 {
-		t.Errorf("%d threads, want 2", Threads())
-	}
-}
-
-func TestSeedSetsDropout(t *testing.T) {
-	draw := func(seed int64) []float32 {
-		var s Scope
-		defer s.Drop()
-		Seed(seed)
-		return s.Float32s(s.Dropout(s.AddNumber(s.Zeros(64), 1), 0.5))
-	}
-	if d := cmp.Diff(draw(1), draw(1)); d != "" {
-		t.Errorf("the same seed gives different masks:\n%s", d)
-	}
-	if cmp.Equal(draw(1), draw(2)) {
-		t.Error("two seeds give the same mask")
+	setThreads(2)
+	defer setThreads(1)
+	if threads() != 2 {
+		t.Errorf("%d threads, want 2", threads())
 	}
 }
 
@@ -214,10 +189,10 @@ func TestScopesInManyGoroutines(t *testing.T) {
 		wg.Go(func() {
 			for range 20 { // libtorch takes milliseconds to describe an error
 				var s Scope
-				if got := s.Float(s.Sum(s.AddNumber(s.Zeros(3), float64(i)))); got != float64(3*i) {
+				if got := s.Float(s.Sum(s.Add(s.zeros(3), s.Float32([]float32{float32(i)}, 1)))); got != float64(3*i) {
 					t.Errorf("got %v, want %d", got, 3*i)
 				}
-				s.MatMul(s.Zeros(1, 2), s.Zeros(1, 2)) // its error must reach this scope and no other
+				s.project(s.zeros(1, 2), s.zeros(1, 3)) // its error must reach this scope and no other
 				if s.Err() == nil {
 					t.Error("an error got lost")
 				}

@@ -23,7 +23,7 @@ func (s *Scope) SegmentLogSoftmax(x *Tensor, segment []int64, segments int) *Ten
 	n := len(values)
 	of := s.Int64(segment, n)
 	shifted := s.Sub(x, s.Float32(highest(values, segment, segments), n, 1))
-	return s.Sub(shifted, s.Rows(s.Log(s.SegmentSum(s.Exp(shifted), of, segments)), of))
+	return s.Sub(shifted, s.Rows(s.Log(s.segmentSum(s.Exp(shifted), of, segments)), of))
 }
 
 // highest is, for every value, the highest of its segment.

@@ -68,7 +68,7 @@ func TestSegmentLogSoftmax(t *testing.T) {
 func TestSegmentLogSoftmaxWantsAColumn(t *testing.T) {
 	before := Live()
 	var s Scope
-	s.SegmentLogSoftmax(s.Zeros(3, 1), []int64{0, 0}, 1)
+	s.SegmentLogSoftmax(s.zeros(3, 1), []int64{0, 0}, 1)
 	if s.Err() == nil || !strings.Contains(s.Err().Error(), "segment log softmax") {
 		t.Errorf("error %v", s.Err())
 	}

@@ -13,7 +13,6 @@ package torch
 // because this package alone is linked for a moment before libtch joins it.
 extern char *get_and_reset_last_err(void) __attribute__((weak));
 extern int at_grad_set_enabled(int) __attribute__((weak));
-extern void at_manual_seed(int64_t) __attribute__((weak));
 extern void at_set_num_threads(int) __attribute__((weak));
 extern int at_get_num_threads(void) __attribute__((weak));
 
@@ -36,11 +35,11 @@ import (
 
 // One thread an operation is the fastest on graphs of a cluster's size, by far: two often
 // cost ten times more than they gain.
-func init() { SetThreads(1) }
+func init() { setThreads(1) }
 
-// SetThreads sets how many threads one operation may use, in libtorch and in OpenBLAS.
+// setThreads sets how many threads one operation may use, in libtorch and in OpenBLAS.
 // It is 1 until it is set. n must be positive.
-func SetThreads(n int) {
+func setThreads(n int) {
 	if n < 1 {
 		panic(fmt.Sprintf("torch: %d threads: want at least 1", n))
 	}
@@ -48,12 +47,8 @@ func SetThreads(n int) {
 	C.set_blas_threads(C.int(n))
 }
 
-// Threads returns how many threads one operation of libtorch may use.
-func Threads() int { return int(C.at_get_num_threads()) }
-
-// Seed sets libtorch's own generator, which dropout draws from. Parameters are initialised
-// from the *rand.Rand that they are given and do not depend on it.
-func Seed(seed int64) { C.at_manual_seed(C.int64_t(seed)) }
+// threads returns how many threads one operation of libtorch may use.
+func threads() int { return int(C.at_get_num_threads()) }
 
 // NoGrad runs f with gradients off: operations in it build no graph. It may be nested, and
 // leaves gradients as it found them. f must not hand its work to other goroutines.

@@ -16,16 +16,16 @@ type Node struct {
 	Taints        []Taint
 	Unschedulable bool // cordoned
 
+	// Version identifies the node's state; see Version. Add, AddOn and Remove change it. Code
+	// that sets other fields of a node that is in use must set it to NextVersion().
+	Version Version
+
 	Allocatable Resources // what the node offers to pods
 	Requested   Resources // sum of the requests of its pods; Pods is their number
 	Groups      []Group   // its pods, by equal requests, sorted by ascending Each
 
 	GPUModel string  // empty without GPUs, or if the model is unknown
 	GPUs     []int64 // used thousandths of each device; nil if devices are not known one by one
-
-	// Version identifies the node's state; see Version. Add, AddOn and Remove change it. Code
-	// that sets other fields of a node that is in use must set it to NextVersion().
-	Version Version
 }
 
 // Free returns what is left of the allocatable resources. It is negative where the node is

@@ -39,7 +39,7 @@ func TestMoreSets(t *testing.T) {
 			behind(t, "pod", got.PodX, want.PodX, 0.1)
 			behind(t, "cluster", got.ClusterX, want.ClusterX, float32(len(candidates))/100)
 			for c, v := range candidates {
-				behind(t, "candidate", got.CandidateRow(c), want.CandidateRow(c), float32(s.Nodes[v].Free().Pods)/110, float32(c)/100)
+				behind(t, "candidate", got.CandidateRow(c), want.CandidateRow(c), float32(s.Nodes[v].Free().Pods)/110, want.CandidateRow(c)[5]+want.CandidateRow(c)[6])
 			}
 			change(t, s, &serial)
 		}

@@ -30,7 +30,9 @@ func init() {
 			feature.EachCandidate("slots", "free pod slots / 110", func(c *feature.Candidates, i int) float32 {
 				return float32(c.Nodes[c.Rows[i]].Free().Pods) / 110
 			}),
-			feature.EachCandidate("rank", "index among the candidates / 100", func(_ *feature.Candidates, i int) float32 { return float32(i) / 100 }),
+			feature.EachCandidate("added", "what the pod adds of CPU and memory", func(c *feature.Candidates, i int) float32 {
+				return c.Shares[i].AddCPU + c.Shares[i].AddMemory
+			}),
 		},
 	})
 	feature.RegisterGPU(&feature.GPUSet{
