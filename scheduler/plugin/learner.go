@@ -67,7 +67,7 @@ func newLearner(ctx context.Context, p *learnedScore, args LearnArgs) (fwk.Plugi
 			log.Error(err, "The trainer ended; scheduling goes on, and it is started again", "in", again)
 		},
 	})
-	l.listen(l)
+	l.listen(ctx, l)
 	p.observer = l
 	return l, nil
 }

@@ -45,19 +45,20 @@ var (
 // newRecorder makes listeners hear of p's decisions, until the recorder is closed or ctx ends.
 func newRecorder(ctx context.Context, p *learnedScore, listeners ...decision.Listener) *recorder {
 	r := &recorder{learnedScore: p}
-	for _, l := range listeners {
-		r.listen(l)
-	}
 	r.ledger = &ledger{limit: queued, send: r.send}
+	for _, l := range listeners {
+		r.listen(ctx, l)
+	}
 	p.observer = r
-	context.AfterFunc(ctx, r.closeQueues)
 	return r
 }
 
-// listen adds a listener. No decision may have been made yet.
-func (r *recorder) listen(l decision.Listener) {
+// listen adds a listener until ctx ends. No decision may have been made yet.
+func (r *recorder) listen(ctx context.Context, l decision.Listener) {
 	dropped := decisionsDropped.WithLabelValues(r.profile)
-	r.queues = append(r.queues, decision.NewQueue(l, queued, dropped.Inc))
+	q := decision.NewQueue(l, queued, dropped.Inc)
+	r.queues = append(r.queues, q)
+	context.AfterFunc(ctx, q.Close)
 }
 
 func (r *recorder) send(d decision.Decision) {
@@ -68,14 +69,10 @@ func (r *recorder) send(d decision.Decision) {
 
 // Close waits until the listeners have heard what waits for them; the framework calls it.
 func (r *recorder) Close() error {
-	r.closeQueues()
-	return nil
-}
-
-func (r *recorder) closeQueues() {
 	for _, q := range r.queues {
 		q.Close()
 	}
+	return nil
 }
 
 const decisionKey = fwk.StateKey("gnnsched/" + Name + "/decision")
