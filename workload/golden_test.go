@@ -57,3 +57,16 @@ func TestExamplesInTheDocs(t *testing.T) {
 		t.Errorf("blocks found: %v", seen)
 	}
 }
+
+// docs/workload.md describes every trace format.
+func TestDocsHaveEveryFormat(t *testing.T) {
+	page, err := os.ReadFile("../docs/workload.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range trace.Formats() {
+		if f != trace.Auto && !strings.Contains(string(page), "\n| `"+f.Name()+"` |") {
+			t.Errorf("docs/workload.md does not list the trace format %s", f.Name())
+		}
+	}
+}
