@@ -152,33 +152,40 @@ func TestCleanRemovesOnlyWhatRunsMade(t *testing.T) {
 		},
 		{scope: cleanup.Scope{Run: "no-such"}},
 	} {
-		c := inhabited()
-		before := everything(t, c)
-		cl := client(t, c)
-		ctx := context.Background()
-		if err := cl.Remove(ctx, test.scope, nil); err != nil {
-			t.Fatal(err)
+		checkRemoval(t, test.scope, test.gone, test.kept)
+	}
+}
+
+// checkRemoval removes the scope from an inhabited cluster. gone are the objects that this must
+// delete, kept the namespaces of the scope's runs that must stay.
+func checkRemoval(t *testing.T, scope cleanup.Scope, gone, kept []string) {
+	t.Helper()
+	c := inhabited()
+	before := everything(t, c)
+	cl := client(t, c)
+	ctx := context.Background()
+	if err := cl.Remove(ctx, scope, nil); err != nil {
+		t.Fatal(err)
+	}
+	list, err := cl.Namespaces(ctx, scope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.RemoveNamespaces(ctx, list); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(without(before, gone...), everything(t, c)); d != "" {
+		t.Errorf("%+v:\n%s", scope, d)
+	}
+	var staying []string
+	for _, n := range list {
+		if n.Keep != "" {
+			staying = append(staying, n.Name)
 		}
-		list, err := cl.Namespaces(ctx, test.scope)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cl.RemoveNamespaces(ctx, list); err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(without(before, test.gone...), everything(t, c)); d != "" {
-			t.Errorf("%+v:\n%s", test.scope, d)
-		}
-		var kept []string
-		for _, n := range list {
-			if n.Keep != "" {
-				kept = append(kept, n.Name)
-			}
-		}
-		slices.Sort(kept)
-		if d := cmp.Diff(test.kept, kept); d != "" {
-			t.Errorf("%+v, namespaces kept:\n%s", test.scope, d)
-		}
+	}
+	slices.Sort(staying)
+	if d := cmp.Diff(kept, staying); d != "" {
+		t.Errorf("%+v, namespaces kept:\n%s", scope, d)
 	}
 }
 
