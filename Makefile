@@ -13,21 +13,21 @@ GOBUILD  := $(GO) build -ldflags '$(LDFLAGS)'
 TORCHENV := gnn/torch/toolchain/env.sh
 LINKS    := rungnn rundqn runacgnn runacdqn runsim cleancluster ktop
 
-# libtorch's threads fight over two cores; one is never slower here.
+# Several threads of libtorch compete for two cores: one is never slower here.
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
 ##@ Use
 
 .PHONY: all
-all: build trainer ## Build everything, installing what is missing (libtorch) where it may
+all: build trainer ## Build everything; install libtorch if it is missing and may be installed
 
 .PHONY: build
-build: bin/kwokcluster bin/gnnsched ## Build the cluster and the scheduler with its tools; needs Go alone
+build: bin/kwokcluster bin/gnnsched ## Build the cluster, the scheduler and its tools; needs only Go
 
 .PHONY: FORCE
 bin/kwokcluster: FORCE
-	@echo "building bin/kwokcluster (minutes the first time: it holds etcd and Kubernetes' control plane)"
+	@echo "building bin/kwokcluster (minutes the first time: it includes etcd and Kubernetes' control plane)"
 	@$(GOBUILD) -o $@ ./cmd/kwokcluster
 
 bin/gnnsched: FORCE
@@ -36,16 +36,16 @@ bin/gnnsched: FORCE
 	@for l in $(LINKS); do ln -sf gnnsched bin/$$l; done
 
 .PHONY: demo
-demo: build ## See the GNN place pods on a simulated cluster, beside the default scheduler
+demo: build ## See the GNN place pods on a simulated cluster, compared with the default scheduler
 	@PATH="$(CURDIR)/bin:$$PATH" bin/gnnsched demo
 
 .PHONY: openb-cluster
-openb-cluster: build ## Replay the openb trace in OPENB=DIR on a simulated cluster of 200 of its machines, beside the default scheduler
+openb-cluster: build ## Deploy the openb trace in OPENB=DIR on a simulated cluster of 200 of its machines, with two schedulers
 	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make openb-cluster OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
 	@bin/gnnsched eval openb --live --nodes 200 --data '$(OPENB)' --kwokcluster bin/kwokcluster
 
 .PHONY: clean
-clean: ## Remove what was built
+clean: ## Remove everything that was built
 	rm -rf bin .cache
 
 ##@ Train
@@ -55,7 +55,7 @@ toolchain: ## Install libtorch and OpenBLAS, or say what to install
 	@gnn/torch/toolchain/setup.sh
 
 .PHONY: trainer
-trainer: toolchain ## Build gnntrain, the one program that links libtorch
+trainer: toolchain ## Build gnntrain, the only program that links libtorch
 	@echo "building bin/gnntrain (minutes the first time: it compiles gotch)"
 	@$(TORCHENV) go build -tags torch -ldflags "-X main.commit=$(COMMIT)" -o bin/gnntrain ./cmd/gnntrain
 
@@ -63,18 +63,18 @@ NETWORKS := gnn dqn acgnn acdqn acgnn-pack acgnn-zones acdqn-zones
 JOBS     ?= 2
 
 .PHONY: train
-train: trainer ## Train the shipped networks anew, JOBS (2) at a time (under an hour on two cores)
+train: trainer ## Train the shipped networks again, JOBS (2) at a time (under an hour on two cores)
 	@mkdir -p .cache/train
 	@printf '%s\n' $(NETWORKS) | xargs -P $(JOBS) -I{} sh -c 'echo "training {}: logs/{}/train.log"; mkdir -p logs/{}; \
 		bin/gnntrain --config scheduler/learn/runs/{}.yaml --out gnn/checkpoint/shipped/{}.safetensors \
 		--state .cache/train/{}.state --events logs/{} --log-scrolling >logs/{}/train.log 2>&1 && tail -n 1 logs/{}/train.log'
 
-# The pod lists whose kinds of pods the networks learn from; the trace's others are kept apart.
+# The pod lists that the networks learn from. The trace's other lists are kept for the evaluation.
 GPU_FAMILY   := cpu100 default gpushare40 gpuspec10 multigpu20
 GPU_NETWORKS := gpu-gnn gpu-acgnn gpu-dqn gpu-linear
 
 .PHONY: train-gpu
-train-gpu: trainer ## Train the networks for GPU clusters anew, on the openb trace in OPENB=DIR
+train-gpu: trainer ## Train the networks for GPU clusters again, on the openb trace in OPENB=DIR
 	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make train-gpu OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
 	@mkdir -p .cache/train
 	@printf '%s\n' $(GPU_NETWORKS) | xargs -P $(JOBS) -I{} sh -c 'echo "training {}: logs/{}/train.log"; mkdir -p logs/{}; \
@@ -100,10 +100,10 @@ results-gpu: build ## Evaluate the networks for GPU clusters on the openb trace 
 ##@ Test
 
 .PHONY: test
-test: test-go test-torch ## Run every test, the trainer's too
+test: test-go test-torch ## Run every test, including the trainer's
 
 .PHONY: test-go
-test-go: ## Run the tests that need Go alone
+test-go: ## Run the tests that need only Go
 	$(GO) vet ./...
 	$(GO) test ./...
 
@@ -115,11 +115,11 @@ test-torch: toolchain ## Run the tests that need libtorch
 TORCH := ./gnn/torch/... ./scheduler/learn/... ./cmd/gnntrain/...
 
 .PHONY: test-race
-test-race: ## Run the tests under the race detector (minutes more to build)
+test-race: ## Run the tests with the race detector (takes minutes more to build)
 	go test -race ./...
 
 .PHONY: test-compose
-test-compose: build trainer ## Run Docker Compose's services for real, where an engine answers
+test-compose: build trainer ## Start the services of Docker Compose and check them, if a Docker engine answers
 	@compose/test.sh
 
 FUZZTIME ?= 20s
@@ -137,7 +137,7 @@ bench: ## Time one decision of the network, the encoder and the simulator
 	$(GO) test -run '^$$' -bench . -benchmem ./gnn/... ./scheduler/... ./cmd/internal/top/...
 
 .PHONY: bench-throughput
-bench-throughput: ## Pods a second with the GNN profile against the default one, paired
+bench-throughput: ## Compare pods per second of the GNN profile and the default one
 	$(GO) run ./cmd/schedbench
 
 ##@ About

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Provides the base images that the Dockerfiles name, on machines that reach no registry.
+# Provides the base images of the Dockerfiles on machines that cannot reach a registry.
 #
-#   compose/base-images.sh        every base image that the Dockerfiles beside this use
+#   compose/base-images.sh        provides every base image
 #
-# An image that is there already, or that `docker pull` brings, is left alone. Any other is
-# made from Debian packages with debootstrap, under the name that the Dockerfiles use:
+# It pulls an image that is missing. If that fails, it makes the image from Debian packages with
+# debootstrap, under the name that the Dockerfiles use:
 #
-#   debian:<codename>-slim          the packages that Debian calls required, and apt
+#   debian:<codename>-slim          the packages that Debian marks as required, and apt
 #   golang:<version>-<codename>     the same with a C++ compiler, git, and this machine's Go
 #
-# Making one takes root and debootstrap. DEBIAN_MIRROR names another mirror than Debian's own.
+# Making an image needs root and debootstrap. DEBIAN_MIRROR sets the mirror.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -32,13 +32,13 @@ root_fs() {
 	mkdir -p "$work/root"
 	debootstrap --variant=minbase --include="$packages" "$codename" "$work/root" ${mirror:+"$mirror"} >"$work/log" 2>&1 ||
 		{ tail -n 20 "$work/log" >&2; die "debootstrap failed: name a mirror that answers with DEBIAN_MIRROR"; }
-	# Authorities that this machine was told to trust: without them, nothing behind a proxy that
-	# inspects TLS could be downloaded in a build.
+	# Trust the certificate authorities that this machine trusts: behind a proxy that inspects TLS,
+	# builds could not download anything without them.
 	if compgen -G '/usr/local/share/ca-certificates/*.crt' >/dev/null; then
 		cp /usr/local/share/ca-certificates/*.crt "$work/root/usr/local/share/ca-certificates/"
 		chroot "$work/root" update-ca-certificates >/dev/null 2>&1 || die "update-ca-certificates failed"
 	fi
-	# Downloaded packages, lists, manuals and translations serve nobody in an image.
+	# An image needs no downloaded packages, package lists, manuals or translations.
 	rm -rf "$work"/root/var/cache/apt/archives/*.deb "$work"/root/var/lib/apt/lists/* "$work"/root/var/log/*.log \
 		"$work"/root/usr/share/{doc,man,info,locale}/* "$work"/root/etc/resolv.conf
 }
@@ -59,9 +59,9 @@ make_debian() { # make_debian NAME CODENAME
 
 make_golang() { # make_golang NAME VERSION CODENAME
 	local goroot version
-	command -v go >/dev/null || die "$1 is made from this machine's Go, and there is none: install Go $2"
+	command -v go >/dev/null || die "$1 is made with this machine's Go, and there is none: install Go $2"
 	goroot=$(go env GOROOT) version=$(go env GOVERSION)
-	[[ $version == "go$2" || $version == "go$2".* ]] || die "$1 wants Go $2, and this machine has $version"
+	[[ $version == "go$2" || $version == "go$2".* ]] || die "$1 needs Go $2, and this machine has $version"
 	root_fs "$3" g++ gcc libc6-dev make git pkg-config
 	cp -r "$goroot" "$work/root/usr/local/go"
 	mkdir -p "$work"/root/go/{src,bin}
@@ -80,21 +80,21 @@ provide() {
 		return
 	fi
 	say "$image cannot be pulled here: making it from Debian packages (a minute or two)"
-	[ "$(id -u)" = 0 ] || die "making it takes root: run  sudo compose/base-images.sh"
+	[ "$(id -u)" = 0 ] || die "making it needs root: run  sudo compose/base-images.sh"
 	if ! command -v debootstrap >/dev/null; then
 		say "installing debootstrap"
 		{ apt-get update && apt-get install -y --no-install-recommends debootstrap; } >/dev/null 2>&1 ||
-			die "making it takes debootstrap: apt-get install debootstrap"
+			die "making it needs debootstrap: apt-get install debootstrap"
 	fi
 	case $image in
 	debian:*-slim) make_debian "$image" "$(sed -E 's/^debian:(.*)-slim$/\1/' <<<"$image")" ;;
 	golang:*-*) make_golang "$image" "$(sed -E 's/^golang:([0-9.]+)-.*$/\1/' <<<"$image")" "${image##*-}" ;;
-	*) die "nothing here knows how to make $image" ;;
+	*) die "cannot make $image: only debian:*-slim and golang:*-* are known" ;;
 	esac
 	say "$image made"
 }
 
-# Stages name one another without a colon, and scratch has none either.
+# Names of stages, and scratch, have no colon.
 for image in $(sed -nE 's/^FROM +([a-z]+:[a-z0-9.-]+).*/\1/p' ./*.Dockerfile | sort -u); do
 	provide "$image"
 done

@@ -1,7 +1,7 @@
-# The simulated cluster: kwokcluster alone, a static program, not root.
+# The simulated cluster: one static program, kwokcluster, which does not run as root.
 #
-# BINARIES says where the program comes from: "build" compiles it in the image, which takes
-# nothing but Docker; "prebuilt" takes bin/kwokcluster as `make build` left it.
+# BINARIES says where the program comes from: "build" compiles it in the image and needs only
+# Docker; "prebuilt" copies bin/kwokcluster, which `make build` built.
 ARG BINARIES=build
 
 FROM golang:1.26-bookworm AS build

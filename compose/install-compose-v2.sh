@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Gives `docker compose` (version 2) to a machine that has Docker but no Compose v2: builds
-# it from its Go module and puts it where the docker command looks for plugins.
-# Where `docker compose` answers already, nothing happens.
+# Installs `docker compose` (version 2) on a machine that has Docker without it: builds it from its
+# Go module, and puts it where docker looks for plugins. Does nothing if `docker compose` works.
 #
-# The build takes Go and some minutes. `go install module@version` refuses this module, whose
-# go.mod excludes versions of others; building inside the module works and changes nothing.
+# The build needs Go and takes minutes. `go install module@version` refuses this module, because its
+# go.mod excludes versions of others. Building inside the module works and does not change it.
 set -euo pipefail
 
 version=${COMPOSE_VERSION:-v2.40.3}

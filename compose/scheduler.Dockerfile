@@ -1,8 +1,8 @@
-# The scheduler and its tools (runsim, ktop, cleancluster): gnnsched alone, a static program,
-# not root, without libtorch and without a control plane.
+# The scheduler and its tools (runsim, ktop, cleancluster): one static program, gnnsched, which does
+# not run as root. It holds neither libtorch nor a control plane.
 #
-# BINARIES says where the program comes from: "build" compiles it in the image, which takes
-# nothing but Docker; "prebuilt" takes bin/gnnsched as `make build` left it.
+# BINARIES says where the program comes from: "build" compiles it in the image and needs only
+# Docker; "prebuilt" copies bin/gnnsched, which `make build` built.
 ARG BINARIES=build
 
 FROM golang:1.26-bookworm AS build

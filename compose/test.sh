@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Runs the services of docker-compose.yml for real and checks what docs/compose.md promises.
-# Where no Docker engine answers it says so and ends well.
+# Starts the services of docker-compose.yml and checks what docs/compose.md says about them.
+# If no Docker engine answers, it says so and succeeds.
 #
 #   compose/test.sh                            with the programs in bin/ (make build)
 #   GNNSCHED_BINARIES=build compose/test.sh    compiling them in the images, as a user does
 #
-# The trainer's image is tested too where bin/gnntrain is there (make trainer), or with
+# It also tests the trainer's image if there is a bin/gnntrain (make trainer), or with
 # GNNSCHED_BINARIES=build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 max_image=$((120 * 1000 * 1000)) # bytes, of the scheduler's image
 
-# A project and image tags of its own: a cluster that the user runs is left alone.
+# The test has its own project name and image tags, so as not to disturb a project that runs.
 export COMPOSE_PROJECT_NAME=gnnsched-test GNNSCHED_TAG=test
 export GNNSCHED_BINARIES=${GNNSCHED_BINARIES:-prebuilt}
 
@@ -33,7 +33,7 @@ if [ "$GNNSCHED_BINARIES" = prebuilt ]; then
 fi
 work=$(mktemp -d)
 
-# What the project left behind: containers, networks, and volumes that were not there before.
+# leftovers lists containers, networks and volumes of the test that still exist.
 leftovers() {
 	docker ps -aq --filter "label=com.docker.compose.project=$COMPOSE_PROJECT_NAME"
 	docker network ls -q --filter "label=com.docker.compose.project=$COMPOSE_PROJECT_NAME"
@@ -57,7 +57,7 @@ trap finish EXIT
 docker volume ls -q | sort >"$work/volumes"
 
 compose/install-compose-v2.sh
-# Only these are made FROM an image; the others take the programs and nothing else.
+# The other images have no base image.
 if [ "$GNNSCHED_BINARIES" = build ] || [ $with_trainer = yes ]; then compose/base-images.sh; fi
 
 say "building the images ($GNNSCHED_BINARIES)"

@@ -1,9 +1,8 @@
-# The trainer: gnntrain and Debian's libtorch with OpenBLAS, not root. Some 900 MB, which is
-# why nothing else carries it.
+# The trainer: gnntrain with Debian's libtorch and OpenBLAS, which does not run as root. libtorch
+# takes some 900 MB, so no other image holds it.
 #
-# BINARIES says where the program comes from: "build" compiles it in the image, which takes
-# nothing but Docker; "prebuilt" takes bin/gnntrain as `make trainer` left it, which fits if
-# that machine is a Debian 12 too.
+# BINARIES says where the program comes from: "build" compiles it in the image and needs only
+# Docker; "prebuilt" copies bin/gnntrain, which `make trainer` built on a Debian 12.
 ARG BINARIES=build
 
 FROM golang:1.26-bookworm AS build
@@ -34,7 +33,7 @@ RUN apt-get update && \
     apt-get install -y --no-install-recommends libtorch1.13 libopenblas0-pthread && \
     rm -rf /var/lib/apt/lists/*
 COPY --from=binaries /src/bin/gnntrain /usr/local/bin/gnntrain
-# Two threads for one small operation are slower than one.
+# Operations are small: two threads are slower than one.
 ENV OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 WORKDIR /out
 USER 65532:65532
