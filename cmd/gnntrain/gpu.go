@@ -29,31 +29,31 @@ func gpuCommand() *ucli.Command {
 	d := value.Defaults()
 	return &ucli.Command{
 		Name: "gpu", Usage: "train a network for GPU clusters on the family of a trace's workloads",
-		Description: "Learns what will be idle on each node once no more pod fits, as a sum over the nodes,\n" +
-			"beginning with episodes of FGD; see docs/gpu.md. Workloads are drawn anew from the pods of\n" +
-			"the files for every episode. Needs the openb trace, which docs/gpu.md says where to get.\n\n" +
+		Description: "The network learns how many GPUs will be idle on each node once no more pod fits. FGD plays\n" +
+			"the first episodes. Every episode has a new workload, drawn from the pods of the files. The\n" +
+			"files are those of the openb trace; docs/gpu.md tells where to get them.\n\n" +
 			"Examples:\n" +
-			"   gnntrain gpu --data openb/csv                      # all pod lists there; writes gpu-gnn.safetensors\n" +
+			"   gnntrain gpu --data openb/csv                      # learns from all pod lists there; writes gpu-gnn.safetensors\n" +
 			"   gnntrain gpu --data openb/csv --head actor-critic  # writes gpu-acgnn.safetensors\n" +
 			"   gnntrain gpu --nodes nodes.csv --pods pods.csv --iterations 20 --out my.safetensors",
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "data", Usage: "`DIR`ectory of the trace: openb_node_list_gpu_node.csv and all openb_pod_list_*.csv"},
-			&ucli.StringFlag{Name: "nodes", Usage: "CSV `FILE` of the nodes, instead of that in --data"},
+			&ucli.StringFlag{Name: "nodes", Usage: "CSV `FILE` of the nodes, instead of the one in --data"},
 			&ucli.StringSliceFlag{Name: "pods", Usage: "CSV `FILE` of pods, instead of those in --data; may be repeated"},
 			&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with the hyperparameters; flags take precedence"},
 			&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
 			&ucli.StringFlag{Name: "encoder", Value: string(d.Encoder), Usage: "`NAME`: gnn, mlp (no messages from devices) or linear"},
 			&ucli.StringFlag{Name: "head", Value: string(d.Head), Usage: "`NAME`: dqn (greedy on the value) or actor-critic"},
-			&ucli.IntFlag{Name: "iterations", Value: d.Iterations, Usage: "`NUMBER` of turns of playing and learning"},
-			&ucli.Uint64Flag{Name: "seed", Value: d.Seed, Usage: "`SEED` of all that is drawn"},
-			&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: gpu-gnn.safetensors, or gpu-dqn for mlp, gpu-linear, and gpu-acgnn and gpu-acdqn for actor-critic"},
+			&ucli.IntFlag{Name: "iterations", Value: d.Iterations, Usage: "`NUMBER` of iterations: each plays episodes, then learns"},
+			&ucli.Uint64Flag{Name: "seed", Value: d.Seed, Usage: "`SEED` of everything random"},
+			&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, and gpu-acgnn or gpu-acdqn for an actor-critic"},
 			&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile + "; default: logs/ and the name of --out"},
 		},
 		Action: trainGPU,
 	}
 }
 
-// The scalars of a run on GPU clusters.
+// The tags of the scalars of a run on GPU clusters.
 const (
 	tagValueLoss  = "losses/value_loss"
 	tagActorLoss  = "losses/policy_loss"
@@ -102,7 +102,7 @@ func trainGPU(c *ucli.Context) (err error) {
 	return learnGPU(c, t, out, figures)
 }
 
-// gpuVariant is how a network of the configuration is called, like the variants for any cluster.
+// gpuVariant returns the name of the configuration's network.
 func gpuVariant(c value.Config) string {
 	name := map[checkpoint.Encoder]string{checkpoint.GNN: "gnn", checkpoint.MLP: "dqn", checkpoint.Linear: "linear"}[c.Encoder]
 	if c.Head == checkpoint.ActorCritic {
@@ -111,16 +111,16 @@ func gpuVariant(c value.Config) string {
 	return "gpu-" + name
 }
 
-// gpuConfig is the configuration of the file and the flags.
+// gpuConfig returns the configuration of the file and the flags.
 func gpuConfig(c *ucli.Context) (value.Config, error) {
 	cfg := value.Defaults()
 	if path := c.String("config"); path != "" {
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return cfg, exit.New(exit.Usage, err, "gnntrain gpu --print-config shows what such a file holds")
+			return cfg, exit.New(exit.Usage, err, "gnntrain gpu --print-config prints such a file")
 		}
 		if cfg, err = value.Read(path, b); err != nil {
-			return cfg, exit.New(exit.Usage, err, "gnntrain gpu --print-config shows what such a file holds")
+			return cfg, exit.New(exit.Usage, err, "gnntrain gpu --print-config prints such a file")
 		}
 	}
 	for name, set := range map[string]func(){
@@ -134,14 +134,14 @@ func gpuConfig(c *ucli.Context) (value.Config, error) {
 		}
 	}
 	if err := cfg.Validate(); err != nil {
-		return cfg, exit.New(exit.Usage, err, "gnntrain gpu --help lists what there is")
+		return cfg, exit.New(exit.Usage, err, "see gnntrain gpu --help")
 	}
 	return cfg, nil
 }
 
-// gpuFamily reads the nodes and the workloads to learn on.
+// gpuFamily reads the nodes and the workloads that the flags name.
 func gpuFamily(c *ucli.Context) (nodes []openb.Node, family []value.Workload, err error) {
-	const hint = "name the trace's directory with --data, or files with --nodes and --pods; docs/gpu.md says where to get the trace"
+	const hint = "name the trace's directory with --data, or files with --nodes and --pods; docs/gpu.md tells where to get the trace"
 	nodesFile, podFiles := c.String("nodes"), c.StringSlice("pods")
 	if dir := c.String("data"); dir != "" {
 		if nodesFile == "" {
@@ -174,6 +174,7 @@ func gpuFamily(c *ucli.Context) (nodes []openb.Node, family []value.Workload, er
 	return nodes, family, nil
 }
 
+// learnGPU runs a trainer, reports its progress, and writes its best network.
 func learnGPU(c *ucli.Context, t value.Trainer, out string, figures *tensorboard.Run) error {
 	var bar *progressbar.ProgressBar
 	if cli.IsTerminal(os.Stderr) {
@@ -215,7 +216,7 @@ func learnGPU(c *ucli.Context, t value.Trainer, out string, figures *tensorboard
 		return err
 	}
 	if score == (value.Score{}) {
-		return exit.New(exit.Interrupted, errors.New("interrupted before the first evaluation: nothing is learned yet"), "")
+		return exit.New(exit.Interrupted, errors.New("interrupted before the first evaluation: there is no network yet"), "")
 	}
 	fmt.Fprintf(c.App.Writer, "wrote %s: held-out %s, after %s\n", out, gpuFigures(score), last.Elapsed.Round(time.Second))
 	if err != nil {
@@ -224,7 +225,7 @@ func learnGPU(c *ucli.Context, t value.Trainer, out string, figures *tensorboard
 	return nil
 }
 
-// gpuFigures is a score in words.
+// gpuFigures returns a score in words.
 func gpuFigures(s value.Score) string {
 	return fmt.Sprintf("GPU allocation %.2f%%, %+.2f points against FGD, %+.2f at worst", 100*s.Allocation, 100*s.Gain, 100*s.Worst)
 }

@@ -15,8 +15,8 @@ import (
 	"gnnsched/scheduler/learn/run"
 )
 
-// wanted is the job that file and flags ask for.
-func wanted(c *ucli.Context) (learn.Job, error) {
+// newJob returns the job of the file and the flags.
+func newJob(c *ucli.Context) (learn.Job, error) {
 	j, err := read(c)
 	if err != nil {
 		return j, exit.New(exit.Usage, err, "see gnntrain --help, and gnntrain --print-config for a file to start from")
@@ -33,6 +33,7 @@ func wanted(c *ucli.Context) (learn.Job, error) {
 	return j, nil
 }
 
+// read returns the job of the file, or the variant's default.
 func read(c *ucli.Context) (learn.Job, error) {
 	path := c.String("config")
 	if path == "" {
@@ -44,21 +45,21 @@ func read(c *ucli.Context) (learn.Job, error) {
 	}
 	j, err := learn.ReadJob(path, data, c.String("variant"))
 	if err == nil && c.IsSet("variant") && c.String("variant") != j.Variant {
-		err = fmt.Errorf("--variant is %s, %s says %s", c.String("variant"), path, j.Variant)
+		err = fmt.Errorf("--variant is %s, but %s has the variant %s", c.String("variant"), path, j.Variant)
 	}
 	return j, err
 }
 
-// stored is the run to go on with. Its configuration is its own.
-func stored(c *ucli.Context, path string) (*run.State, learn.Job, error) {
+// resumedJob returns the run of a state file and its job. Flags must not change the job.
+func resumedJob(c *ucli.Context, path string) (*run.State, learn.Job, error) {
 	for _, name := range append(flags.Names(), "config", "scenario") {
 		if c.IsSet(name) {
-			return nil, learn.Job{}, exit.New(exit.Usage, fmt.Errorf("--%s: a run goes on with the configuration that it began with", name), "leave it out, or start anew without --resume")
+			return nil, learn.Job{}, exit.New(exit.Usage, fmt.Errorf("--%s: a resumed run keeps its configuration", name), "leave it out, or start a new run without --resume")
 		}
 	}
 	s, err := run.LoadState(path)
 	if errors.Is(err, run.ErrNoState) {
-		return nil, learn.Job{}, exit.New(exit.Usage, err, "leave --resume out to start anew; --out and --variant say which run is meant")
+		return nil, learn.Job{}, exit.New(exit.Usage, err, "leave --resume out to start a new run; --out and --variant tell which run to resume")
 	}
 	if err != nil {
 		return nil, learn.Job{}, err

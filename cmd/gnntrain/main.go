@@ -1,7 +1,8 @@
 //go:build torch
 
-// Command gnntrain trains a network in the simulator and writes it as a checkpoint. It is
-// the one program that links libtorch; `make trainer` builds it.
+// Command gnntrain trains a network and writes it as a checkpoint: in the simulator, for GPU clusters
+// (gnntrain gpu), or with the placements of a running scheduler (--online). It is the one program that
+// links libtorch. `make trainer` builds it.
 package main
 
 import (
@@ -26,37 +27,39 @@ func app() *ucli.App {
 		Name: "gnntrain", HideHelpCommand: true, Version: commit,
 		Usage: "train a scheduler's network in the simulator",
 		Description: "Reinforcement learning on random clusters and workloads: deep Q-learning (gnn, dqn) or\n" +
-			"proximal policy optimisation (acgnn, acdqn), with a graph network (gnn, acgnn) or without\n" +
-			"messages. It starts from imitation of a heuristic, evaluates on held-out workloads as it goes\n" +
-			"and writes the best network. A run that was stopped or killed goes on with --resume, and ends\n" +
-			"where it would have ended.\n\n" +
+			"proximal policy optimisation (acgnn, acdqn), with a graph network (gnn, acgnn) or one without\n" +
+			"messages (dqn, acdqn). A run imitates a heuristic at first. It evaluates the network on held-out\n" +
+			"workloads and writes the best one. A stopped or killed run continues with --resume, and gives\n" +
+			"the same network as an unbroken one.\n\n" +
 			"Examples:\n" +
 			"   gnntrain                                  # a few minutes; writes gnn.safetensors\n" +
 			"   gnntrain --variant acdqn --steps 200000   # actor-critic without messages\n" +
-			"   gnntrain --variant acdqn --resume         # goes on with it after Ctrl-C, or worse\n" +
+			"   gnntrain --variant acdqn --resume         # continues that run after Ctrl-C\n" +
 			"   gnntrain --print-config >my.yaml && gnntrain --config my.yaml --out my.safetensors\n" +
-			"   rungnn --checkpoint my.safetensors        # schedules with what was learned",
+			"   rungnn --checkpoint my.safetensors        # schedules with the trained network",
 		Commands: []*ucli.Command{gpuCommand()},
 		Flags:    slices.Concat(runFlags(), onlineFlags(), flags.All()),
 		Action:   dispatch,
 	}
 }
 
+// runFlags returns the flags that are not hyperparameters.
 func runFlags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "`NAME`: gnn or dqn (deep Q-learning), acgnn or acdqn (actor-critic)"},
-		&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with the hyperparameters and what to learn on; flags take precedence"},
+		&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with hyperparameters, clusters and workloads; flags take precedence"},
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
 		&ucli.StringFlag{Name: "scenario", Usage: "learn on the clusters and workloads of the scenario of this `NAME`"},
 		&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: VARIANT.safetensors"},
-		&ucli.StringFlag{Name: "state", Usage: "`FILE` for what a stopped run goes on from; default: that of --out and .state, or .online with --online"},
-		&ucli.BoolFlag{Name: "resume", Usage: "go on with the run whose state is stored"},
-		&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile + "; default: logs/ and the name of --out"},
+		&ucli.StringFlag{Name: "state", Usage: "state `FILE`, from which a stopped run continues; default: the name of --out with .state, or .online with --online"},
+		&ucli.BoolFlag{Name: "resume", Usage: "continue the run of the state file"},
+		&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile + "; default: logs/ with the name of --out"},
 		&ucli.BoolFlag{Name: "progress", Usage: "show a progress bar", DefaultText: "on a terminal"},
 		&ucli.BoolFlag{Name: "log-scrolling", Usage: "print a line every few hundred steps instead"},
 	}
 }
 
+// dispatch starts the kind of training that the flags ask for.
 func dispatch(c *ucli.Context) error {
 	if c.NArg() > 0 {
 		return exit.Usagef("unexpected argument %q", c.Args().First())

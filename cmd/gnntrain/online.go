@@ -23,11 +23,11 @@ import (
 	"gnnsched/scheduler/learn/run"
 )
 
-// onlineFlags are what a scheduler that learns (rungnn --learn) starts its trainer with.
+// onlineFlags returns the flags with which a scheduler that learns (rungnn --learn) starts its trainer.
 func onlineFlags() []ucli.Flag {
 	out := []ucli.Flag{
-		&ucli.BoolFlag{Name: "online", Usage: "learn from the placements that a scheduler writes to stdin, until that ends; rungnn --learn starts it"},
-		&ucli.StringFlag{Name: "init", Usage: "`FILE` with the weights to start from, and to write to unless --out says otherwise"},
+		&ucli.BoolFlag{Name: "online", Usage: "learn from the placements that a running scheduler writes to stdin, until stdin ends; rungnn --learn starts this"},
+		&ucli.StringFlag{Name: "init", Usage: "`FILE` with the weights to start from; learned weights go into the same file unless --out names another"},
 	}
 	out = append(out, flags.Online()...)
 	for _, f := range out {
@@ -36,17 +36,17 @@ func onlineFlags() []ucli.Flag {
 	return out
 }
 
-// learnOnline is the action with --online. It ends with its stdin, in good order; signals are
-// left to the scheduler, which ends the stream when it gets one.
+// learnOnline is the action with --online. It ends when stdin does. A scheduler that gets a signal ends
+// the stream.
 func learnOnline(c *ucli.Context) (err error) {
 	start, job, err := onlineStart(c)
 	if err != nil {
 		return err
 	}
 	if cli.IsTerminal(os.Stdin) {
-		return exit.New(exit.Usage, errors.New("--online reads a scheduler's placements from stdin, which is a terminal"), "start it with rungnn --learn")
+		return exit.New(exit.Usage, errors.New("--online reads a scheduler's placements from stdin, and stdin is a terminal"), "start it with rungnn --learn")
 	}
-	signal.Ignore(syscall.SIGPIPE) // a scheduler that was killed reads no report, but what was learned is to be saved
+	signal.Ignore(syscall.SIGPIPE) // after a scheduler was killed, a report must not end this process before it saves the network
 	r, err := experience.NewReader(os.Stdin)
 	if err != nil {
 		return exit.New(exit.Usage, err, "start it with rungnn --learn")
@@ -67,7 +67,7 @@ func learnOnline(c *ucli.Context) (err error) {
 	t.Guard = online.Guard{Unscheduled: job.Unscheduled, Tolerance: c.Float64(flags.Tolerance)}
 	if n := c.Int(flags.GuardEpisodes); n > 0 {
 		if t.Guard.HeldOut, err = run.NewHeldOut(job.Evaluation(), n); err != nil {
-			return exit.New(exit.Usage, err, fmt.Sprintf("judge networks on another scenario with --%s, or on none with --%s 0", flags.GuardScenario, flags.GuardEpisodes))
+			return exit.New(exit.Usage, err, fmt.Sprintf("name another scenario with --%s, or switch the episodes off with --%s 0", flags.GuardScenario, flags.GuardEpisodes))
 		}
 	}
 	report := onlineReport{before: int(start.Manifest.Training["onlineSteps"])}
@@ -76,18 +76,17 @@ func learnOnline(c *ucli.Context) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, report.run.Close()) }()
-		report.run.Rewind(report.before) // what a trainer before us did not get to save is lost
+		report.run.Rewind(report.before) // drops the figures of updates that an earlier trainer did not save
 	}
 	t.Progress = report.progress
 	return t.Learn(r, start)
 }
 
-// onlineStart reads the weights to start from, and their configuration with what the flags
-// change.
+// onlineStart returns the network to start from, and its job with the changes of the flags.
 func onlineStart(c *ucli.Context) (*checkpoint.Checkpoint, learn.Job, error) {
 	path := c.String("init")
 	if path == "" {
-		return nil, learn.Job{}, exit.New(exit.Usage, errors.New("--online needs --init"), "name the checkpoint to go on from")
+		return nil, learn.Job{}, exit.New(exit.Usage, errors.New("--online needs --init"), "name the checkpoint to start from")
 	}
 	start, err := checkpoint.Load(path)
 	if err != nil {
@@ -100,9 +99,9 @@ func onlineStart(c *ucli.Context) (*checkpoint.Checkpoint, learn.Job, error) {
 	return start, job, nil
 }
 
-// onlineReport tells how online learning goes: a line, and TensorBoard's scalars.
+// onlineReport reports online learning: a line on stderr, and TensorBoard's scalars.
 type onlineReport struct {
-	before int              // steps that the network has learned from in earlier runs
+	before int              // steps of the network's earlier online learning
 	run    *tensorboard.Run // nil for none
 }
 

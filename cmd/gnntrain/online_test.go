@@ -27,8 +27,8 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// steps is the stream of a scheduler that puts every pod on the first node that it fits on, and calls
-// that the choice of a network that draws.
+// steps returns the stream of a scheduler that places every pod on its first candidate. Each step names
+// the network with the fingerprint, as if that had drawn the action.
 func steps(t *testing.T, n int, network uint64) []byte {
 	t.Helper()
 	env, err := sim.New(learn.BalanceEnv())
@@ -43,14 +43,14 @@ func steps(t *testing.T, n int, network uint64) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	see := encode.New(feature.Default())
+	encoder := encode.New(feature.Default())
 	for i := range n {
 		if env.Done() {
 			if err := env.Reset(uint64(i)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		s := experience.Step{Number: uint64(i), State: see.Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone(), Before: env.Cost(), Network: network, Log: -1}
+		s := experience.Step{Number: uint64(i), State: encoder.Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone(), Before: env.Cost(), Network: network, Log: -1}
 		env.Step(0)
 		s.After = env.Cost()
 		if err := w.Write(s); err != nil {
@@ -60,7 +60,7 @@ func steps(t *testing.T, n int, network uint64) []byte {
 	return b.Bytes()
 }
 
-// trainOnline runs the command with a stream on its stdin.
+// trainOnline runs the command with a stream as its stdin.
 func trainOnline(t *testing.T, stream []byte, args ...string) (code int, stderr string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "stream")
@@ -83,8 +83,8 @@ func trainOnline(t *testing.T, stream []byte, args ...string) (code int, stderr 
 	return code, errs.String()
 }
 
-// What was learned is written, with the flags' hyperparameters, and goes on counting where
-// the last time ended.
+// The command uses the flags' hyperparameters and writes the learned network. The second run counts on
+// from the steps of the first.
 func TestOnline(t *testing.T) {
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, rand.New(rand.NewPCG(1, 1)))
 	file, events := filepath.Join(t.TempDir(), "net.safetensors"), t.TempDir()
@@ -123,8 +123,8 @@ func rows(t *testing.T, events string, want ...string) {
 	}
 }
 
-// An actor-critic learns in rollouts, one of the network that it begins with; the flags of its
-// hyperparameters count, in both spellings.
+// An actor-critic learns from one rollout, since all steps are the first network's. The flags of its
+// hyperparameters take effect, in both spellings.
 func TestOnlineActorCritic(t *testing.T) {
 	learned := func(args ...string) *checkpoint.Checkpoint {
 		c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8}, rand.New(rand.NewPCG(1, 1)))
@@ -156,7 +156,7 @@ func TestOnlineActorCritic(t *testing.T) {
 	}
 }
 
-// distance is how far the weights are from those of TestOnlineActorCritic's beginning.
+// distance returns how far the weights are from those at the start of TestOnlineActorCritic.
 func distance(c *checkpoint.Checkpoint) (most float64) {
 	was := checkpoint.Random(c.Manifest.Architecture, rand.New(rand.NewPCG(1, 1)))
 	for name, w := range c.Weights {

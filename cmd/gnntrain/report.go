@@ -14,11 +14,11 @@ import (
 	"gnnsched/scheduler/learn/run"
 )
 
-// reporter shows progress: a bar on a terminal, a line an evaluation elsewhere.
+// reporter shows progress: a bar on a terminal, else a line at each evaluation.
 type reporter struct {
 	steps     int
 	bar       *progressbar.ProgressBar
-	scrolling bool
+	scrolling bool // a line at each report
 	last      run.Progress
 }
 

@@ -23,10 +23,11 @@ import (
 	"gnnsched/scheduler/policy/heuristic"
 )
 
-// files are where a run writes.
+// files are the paths that a run writes to.
 type files struct{ out, state, events string }
 
-func wantedFiles(c *ucli.Context, variant string) files {
+// filesOf returns the paths of the flags, or their defaults.
+func filesOf(c *ucli.Context, variant string) files {
 	f := files{c.String("out"), c.String("state"), c.String("events")}
 	if f.out == "" {
 		f.out = variant + ".safetensors"
@@ -41,14 +42,14 @@ func wantedFiles(c *ucli.Context, variant string) files {
 	return f
 }
 
-// train is the action without --online.
+// train is the action without --online: it trains in the simulator.
 func train(c *ucli.Context) (err error) {
 	var job learn.Job
 	var resume *run.State
 	if c.Bool("resume") {
-		resume, job, err = stored(c, wantedFiles(c, c.String("variant")).state)
+		resume, job, err = resumedJob(c, filesOf(c, c.String("variant")).state)
 	} else {
-		job, err = wanted(c)
+		job, err = newJob(c)
 	}
 	if err != nil {
 		return err
@@ -60,7 +61,7 @@ func train(c *ucli.Context) (err error) {
 		}
 		return err
 	}
-	f := wantedFiles(c, job.Variant)
+	f := filesOf(c, job.Variant)
 	for _, path := range []string{f.out, f.state} {
 		if err := cli.Writable(path); err != nil {
 			return err
@@ -68,14 +69,14 @@ func train(c *ucli.Context) (err error) {
 	}
 	figures, err := tensorboard.Open(f.events, clock.RealClock{})
 	if err != nil {
-		return exit.New(exit.Usage, err, "choose a place that you can write to with --events")
+		return exit.New(exit.Usage, err, "choose a folder that you can write to with --events")
 	}
 	defer func() { err = errors.Join(err, figures.Close()) }()
-	figures.Rewind(firstStep(resume)) // what another run, or this one before it was killed, noted of later steps
+	figures.Rewind(firstStep(resume)) // drops the figures of later steps, from another run or from this one before it was killed
 	return learnJob(c, job, resume, f, figures)
 }
 
-// firstStep is where a run begins; -1 for a new one.
+// firstStep returns the step at which a run continues; -1 for a new one.
 func firstStep(s *run.State) int {
 	if s == nil {
 		return -1
@@ -83,6 +84,7 @@ func firstStep(s *run.State) int {
 	return s.Step
 }
 
+// learnJob runs a job and writes its best network.
 func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f files, figures run.Recorder) error {
 	held, err := run.NewHeldOut(job.Evaluation(), job.EvaluateSeeds)
 	if err != nil {
@@ -111,18 +113,18 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f files, figure
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	if saved := save(best); saved != nil { // it may be from before this process
-		return saved
+	if err := save(best); err != nil { // an earlier process may have found it
+		return err
 	}
 	fmt.Fprintf(c.App.Writer, "wrote %s: held-out %s (default scoring: %s), after %s\n",
 		f.out, figuresOf(score), figuresOf(baseline), r.last.Elapsed.Round(time.Second))
 	if err != nil {
-		return exit.New(exit.Interrupted, errors.New("interrupted"), "go on with --resume")
+		return exit.New(exit.Interrupted, errors.New("interrupted"), "continue with --resume")
 	}
 	return os.Remove(f.state) // the run is over
 }
 
-// figuresOf is a score in words.
+// figuresOf returns a score in words.
 func figuresOf(s run.Score) string {
 	return fmt.Sprintf("cost %.5f, over time %.5f, %.1f unscheduled", s.Cost, s.MeanCost, s.Unscheduled)
 }

@@ -37,7 +37,7 @@ ppo: {envs: 2, group: 2, rollout: 32, epochs: 1}
 environment: {scenario: training, nodes: {min: 4, max: 5}, turnover: 0, load: {min: 0.25, max: 0.3}}
 `
 
-// A run that is interrupted says how to go on, and does, with the figures of both in one place.
+// An interrupted run says how to continue. When it continues, the figures of both parts are in one file.
 func TestTrainAndResume(t *testing.T) {
 	dir := t.TempDir()
 	config, out, events := filepath.Join(dir, "my.yaml"), filepath.Join(dir, "my.safetensors"), filepath.Join(dir, "events")
@@ -75,7 +75,7 @@ func TestTrainAndResume(t *testing.T) {
 	}
 }
 
-// What --print-config prints is the configuration, flags and all.
+// --print-config prints the configuration with the changes of the flags.
 func TestPrintConfig(t *testing.T) {
 	code, out, errs := gnntrain(t, context.Background(), "--variant", "acgnn", "--actor_learning_rate", "0.003", "--scenario", "mixed", "--print-config")
 	if code != exit.OK {
@@ -102,7 +102,7 @@ func TestTrainBadInput(t *testing.T) {
 		"no heuristic":            {"--teacher", "nobody"},
 		"unexpected":              {"now"},
 		"no state of a run":       {"--resume", "--out", filepath.Join(dir, "x")},
-		"configuration that it b": {"--resume", "--gamma", "0.5"},
+		"keeps its configuration": {"--resume", "--gamma", "0.5"},
 		"nowhere":                 {"--out", filepath.Join(dir, "nowhere", "x")},
 	} {
 		if code, _, errs := gnntrain(t, context.Background(), args...); code != exit.Usage || !strings.Contains(errs, want) {

@@ -20,7 +20,7 @@ import (
 
 // snapshot holds a part of a cluster at one decision.
 type snapshot struct {
-	cluster []float32       // features of the cluster; graph.GPUClusterDim
+	cluster []float32       // features of the cluster
 	nodes   []graph.GPUNode // some of the nodes
 	idle    []float32       // devices that are idle on each of them at the end of the episode
 
