@@ -17,26 +17,26 @@ compare() { # arguments of gnnsched eval openb
 }
 
 say '# Results on the openb trace' '' \
-	'Written by `make results-gpu OPENB=DIR`; [gpu.md](gpu.md) says what it means.' '' \
-	'More is better. Every policy meets the same arrivals (seeds 42 to 51, which no training saw),' \
-	'exploration is off. The first policy is the one that the others are compared with.'
+	'`make results-gpu OPENB=DIR` writes this page; [gpu.md](gpu.md) explains it.' '' \
+	'More is better. Every policy meets the same arrivals, with the seeds 42 to 51, which no training saw.' \
+	'Exploration is off. The first policy is the baseline.'
 
 say '' '## The published policies and the networks'
 compare --policies "fgd,gpu-best-fit,gpu-packing,gpu-clustering,gpu-dot-product,random,$networks"
 
-say '' '## Where the end comes sooner or later' '' \
+say '' '## Fewer or more arrivals' '' \
 	'The networks were trained on arrivals of 130 % of the GPUs.'
 for factor in 1.05 1.15 1.5; do
 	compare --factor $factor --workload default --policies fgd,gpu-gnn
 done
 
-say '' '## Ties' '' 'Equal scores broken at random, as kube-scheduler does.'
+say '' '## Ties' '' 'Ties between equal scores are broken at random, as kube-scheduler does.'
 compare --workload default --ties random --policies fgd,gpu-gnn
 
 if [ "${LIVE:-1}" != 0 ]; then
 	say '' '## On a simulated cluster' '' \
-		'A sixth of the machines behind a real API server, the real kube-scheduler, and the pods of the' \
-		'trace deployed by the driver of runsim: the network, FGD, and the default profile.' '' \
+		'A sixth of the machines, with a real API server and the real kube-scheduler. The driver of runsim' \
+		'deploys the pods of the trace, once each for the network, FGD and the default profile.' '' \
 		'    gnnsched eval openb --data DIR --live --nodes 200 --policies gpu-gnn,fgd,kube-scheduler' ''
 	bin/gnnsched eval openb --data "$data" --live --nodes 200 --policies gpu-gnn,fgd,kube-scheduler -o markdown >>"$tmp"
 fi

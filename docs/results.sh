@@ -29,16 +29,23 @@ compare() { # arguments of gnnsched eval
 mkdir -p .cache
 bin/gnnsched tune --method tabular-q --out .cache/tabular-q.json
 
-say '# Results' '' \
-	'Written by `make results`; the comments at the [end](#what-the-results-say) are people'"'"'s.' '' \
-	'Every policy meets the same clusters and arrivals (paired seeds, none of which training or' \
-	'tuning saw), exploration is off, ties are broken at random where kube-scheduler breaks them so.' \
-	'Less is better in every column. A threshold is a target: pass or fail is what came out.' '' \
-	'The networks for balance were trained on `family`, which has the node sizes and pod shapes of' \
-	'`hetero*` (and other numbers of nodes, loads and subsets of the shapes), and of each run the' \
-	'network that did best on `hetero80` with other seeds was kept; `acgnn-pack` likewise on' \
-	'`family-pack` and `pack`, the zonal ones on `family-zones` and `zonal`. `linear` and `linear-*`' \
-	'were tuned on the families. So on those scenarios the workloads are held out, their kind is not.'
+say '# Results' \
+	'' \
+	'`make results` writes this page. The comments at the [end](#what-the-results-say) are written by people.' \
+	'' \
+	'Every policy meets the same clusters and arrivals. The seeds are paired, and neither training nor tuning' \
+	'saw them. Exploration is off. Heuristics with integer scores break ties at random. Less is better in' \
+	'every column. A threshold is a target; the line below a table says whether the run met it.' \
+	'' \
+	'| policies | trained or tuned on | best network chosen on, with other seeds |' \
+	'|---|---|---|' \
+	'| `gnn`, `dqn`, `acgnn`, `acdqn` | `family` | `hetero80` |' \
+	'| `acgnn-pack` | `family-pack` | `pack` |' \
+	'| `acgnn-zones`, `acdqn-zones` | `family-zones` | `zonal` |' \
+	'| `linear`, `linear-*` | the families | |' \
+	'' \
+	'`family` has the node sizes and pod shapes of `hetero*`, with other numbers of nodes, loads and subsets of' \
+	'the shapes. So on these scenarios the workloads are held out, but not their kind.'
 
 say '' '## The ten equal nodes of AAML'
 compare --scenario aaml --seeds "$seeds" \
@@ -58,31 +65,40 @@ compare --scenario pack --seeds "$seeds" \
 	--threshold 'acgnn-pack.nodesInUse<=best-fit.nodesInUse' --threshold 'acgnn-pack.nodesInUse<=most-allocated.nodesInUse' \
 	--threshold 'acgnn-pack.unscheduled<=best-fit.unscheduled'
 
-say '' '## What was not trained on' '' \
-	'Smaller and larger clusters, a tenth of the nodes lost, other arrivals and lifetimes; sizes of' \
-	'nodes and shapes of pods as in `hetero80`. And, as `foreign`, sizes and shapes that the family has not.'
+say '' \
+	'## Workloads outside the training' \
+	'' \
+	'Smaller and larger clusters, lost nodes, other arrivals and other lifetimes, with the node sizes and pod' \
+	'shapes of `hetero80`. `foreign` has sizes and shapes that the family does not have.'
 for s in small8 lossy bursty diurnal heavytail foreign; do
 	compare --scenario $s --seeds "$seeds" --policies kube-scheduler,greedy-balance,linear,gnn,dqn,acgnn,acdqn
 done
 compare --scenario large500 --seeds 10 --policies kube-scheduler,greedy-balance,linear,gnn,dqn,acgnn,acdqn
 compare --scenario large1000 --seeds 10 --policies kube-scheduler,linear,gnn,acgnn
 
-say '' '## Where relations matter' '' \
-	'As few nodes in use as possible, and the zones loaded evenly. A node by itself does not say' \
-	'how full its zone is: only messages tell. acdqn-zones is the same as acgnn-zones without them.'
+say '' \
+	'## Where relations matter' \
+	'' \
+	'The objective wants few nodes in use and evenly loaded zones. The features of a node do not tell how full' \
+	'its zone is; only messages do. `acdqn-zones` is `acgnn-zones` without messages.'
 compare --scenario zonal --seeds "$seeds" \
 	--policies kube-scheduler,best-fit,greedy:pack=0.5+zones,linear-pack,linear-zones,acdqn-zones,acgnn-zones \
 	--threshold 'acgnn-zones.zoneStd<acdqn-zones.zoneStd' --threshold 'acgnn-zones.cost<acdqn-zones.cost'
 
 if compgen -G '.cache/ablation/*.safetensors' >/dev/null; then
-	say '' '## Ablation' '' \
-		'GNN against MLP, DQN against PPO, with imitation of the linear policy and (-alone) without.' \
-		'`make ablation` trains those without, with the same settings otherwise.'
+	say '' \
+		'## Ablation' \
+		'' \
+		'GNN against MLP and DQN against PPO, with imitation of the linear policy and, as `-alone`, without. The' \
+		'`-alone` networks have the same settings otherwise; `make ablation` trains them.'
 	compare --scenario hetero80 --scenario hetero95 --seeds "$seeds" --policies kube-scheduler,greedy-balance,linear,gnn,dqn,acgnn,acdqn \
 		$(for f in .cache/ablation/*.safetensors; do echo --checkpoint "$(basename "$f" .safetensors)=$f"; done)
 fi
 
-say '' '## The best that there is' '' 'On clusters so small that every assignment can be tried, with all arrivals known.'
+say '' \
+	'## The optimum' \
+	'' \
+	'The clusters are so small that every assignment can be tried, with all arrivals known in advance.'
 compare --scenario tiny --seeds "$seeds" --policies kube-scheduler,greedy-balance,linear,gnn,dqn,acgnn,acdqn
 { echo; cat docs/results-comments.md; } >>"$tmp" # which people write
 cat "$tmp" >"$out"
