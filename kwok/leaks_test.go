@@ -25,6 +25,9 @@ var upstreamLeaks = []goleak.Option{
 	goleak.IgnoreAnyFunction("sigs.k8s.io/kwok/pkg/utils/queue.(*weightDelayingQueue[...]).loopWorker"),
 	// kwok does not wait for the end of its informers.
 	goleak.IgnoreAnyFunction("sigs.k8s.io/kwok/pkg/utils/informer.newCacheInformer[...].func2"),
+	// kwok hands a pod or node to workers that may have ended already: one of each for a stop under load.
+	goleak.IgnoreTopFunction("sigs.k8s.io/kwok/pkg/kwok/controllers.(*PodController).watchResources"),
+	goleak.IgnoreTopFunction("sigs.k8s.io/kwok/pkg/kwok/controllers.(*NodeController).watchResources"),
 	// kwok never shuts down its event broadcaster: two for each start.
 	goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*Broadcaster).loop"),
 	goleak.IgnoreAnyFunction("k8s.io/client-go/tools/record.(*eventBroadcasterImpl).StartEventWatcher.func1"),
