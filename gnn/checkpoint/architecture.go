@@ -13,7 +13,7 @@ type Encoder string
 // The encoders.
 const (
 	GNN Encoder = "gnn" // message passing: groups to nodes, nodes to zones and cluster, and back
-	MLP Encoder = "mlp" // each candidate by itself, no messages
+	MLP Encoder = "mlp" // each candidate by itself, without messages
 
 	// Linear has one weight for each feature of the node and nothing else, for the GPU graph only. It
 	// is the baseline that the other encoders must beat.
@@ -43,7 +43,7 @@ const (
 	ActorCritic Head = "actor-critic"
 )
 
-// Architecture fixes the parameters of a network and their shapes. See gnn/infer for the
+// Architecture determines the parameters of a network and their shapes. Package infer has the
 // equations.
 type Architecture struct {
 	Graph   Graph   `json:"graph,omitempty"`
@@ -106,7 +106,7 @@ func (a Architecture) Validate() error {
 	return err
 }
 
-// Param names one parameter and its shape, in PyTorch's convention: a weight is out × in.
+// Param is the name and the shape of one parameter, in PyTorch's convention: a weight is out × in.
 type Param struct {
 	Name  string
 	Shape []int

@@ -1,9 +1,10 @@
-// Package checkpoint is a trained network on disk: its weights in the safetensors layout,
-// and a manifest that says what they are, what they were trained for and on what.
+// Package checkpoint reads and writes trained networks: the weights, and a manifest with the
+// network's architecture and how it was trained. Some trained networks are part of the program; see
+// Shipped.
 //
-// A file is 8 bytes of header length (little endian), the header as JSON, and the tensors'
-// data: https://huggingface.co/docs/safetensors. The manifest is the entry "gnnsched" of the
-// header's __metadata__, so that any safetensors reader opens our files.
+// A file has the safetensors layout (https://huggingface.co/docs/safetensors): 8 bytes of header
+// length (little endian), the header as JSON, and the tensors' data. The manifest is the entry
+// "gnnsched" of the header's __metadata__, so any safetensors reader can open our files.
 package checkpoint
 
 import (
@@ -19,16 +20,16 @@ import (
 	"slices"
 )
 
-// Manifest says what the weights are. Free-form fields inform people; Schema and
-// Architecture decide whether a file fits this program.
+// Manifest describes the weights. Schema and Architecture decide whether this program can run them;
+// the other fields are for people.
 type Manifest struct {
-	Schema       string             `json:"schema"` // Architecture.Schema of the program that trained
+	Schema       string             `json:"schema"` // Architecture.Schema in the program that trained
 	Architecture Architecture       `json:"architecture"`
 	Objective    string             `json:"objective"` // e.g. "balance"
 	Seed         uint64             `json:"seed"`
 	Commit       string             `json:"commit"`   // of the program that trained
 	Config       json.RawMessage    `json:"config"`   // the training configuration
-	Training     map[string]float64 `json:"training"` // figures of the run: steps, seconds, …
+	Training     map[string]float64 `json:"training"` // figures of the training run: steps, seconds, …
 }
 
 // Tensor is a dense float32 array, row-major.
@@ -37,33 +38,38 @@ type Tensor struct {
 	Data  []float32
 }
 
-// Checkpoint is weights with their manifest.
+// Checkpoint is weights, by the names of Architecture.Params, with their manifest.
 type Checkpoint struct {
 	Manifest Manifest
 	Weights  map[string]Tensor
 }
 
-// The ways in which a file is of no use. Read wraps one of them.
+// ErrSchema means that the network was made for another graph: it reads other features, or has other
+// parameters than its architecture says.
+var ErrSchema = errors.New("made for another graph")
+
+// The other errors of Read.
 var (
 	errFormat = errors.New("not a checkpoint")       // truncated or malformed
-	ErrSchema = errors.New("made for another graph") // other features, or other parameters
 	errNaN    = errors.New("weights are not finite") // NaN or infinity among them
 )
 
 const (
 	manifestKey = "gnnsched"
-	maxHeader   = 1 << 20
-	maxFile     = 1 << 28
+	maxHeader   = 1 << 20 // bytes
+	maxFile     = 1 << 28 // bytes
 )
 
+// entry is a tensor in the header.
 type entry struct {
 	DType   string `json:"dtype"`
 	Shape   []int  `json:"shape"`
 	Offsets [2]int `json:"data_offsets"`
 }
 
-// Validate checks that the weights are those that the architecture wants, no more and no
-// less, in shape and finite.
+// Validate checks that the architecture is valid, that the weights are exactly those of
+// Architecture.Params, and that they are finite. The error wraps ErrSchema unless a weight is not
+// finite.
 func (c *Checkpoint) Validate() error {
 	if err := c.Manifest.Architecture.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrSchema, err)
@@ -92,7 +98,7 @@ func (c *Checkpoint) Validate() error {
 	return nil
 }
 
-// Write writes the checkpoint, byte for byte the same for the same content.
+// Write writes a valid checkpoint. The same content gives the same bytes.
 func (c *Checkpoint) Write(w io.Writer) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -125,8 +131,8 @@ func (c *Checkpoint) Write(w io.Writer) error {
 	return err
 }
 
-// Save writes the checkpoint to a file at once: a reader sees the old file or the new one,
-// never half of it.
+// Save writes the checkpoint to a file. It replaces the file in one step: a reader sees the old file
+// or the new one, never a part.
 func (c *Checkpoint) Save(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
@@ -143,7 +149,7 @@ func (c *Checkpoint) Save(path string) error {
 	return nil
 }
 
-// Load reads and validates a file.
+// Load reads and validates a file. See Read for errors.
 func Load(path string) (*Checkpoint, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -157,7 +163,8 @@ func Load(path string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// Read reads and validates a checkpoint.
+// Read reads and validates a checkpoint. The error wraps ErrSchema if the network cannot run in this
+// program; the data may also be malformed or hold weights that are not finite.
 func Read(r io.Reader) (*Checkpoint, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
@@ -195,10 +202,10 @@ func Read(r io.Reader) (*Checkpoint, error) {
 func (c *Checkpoint) readManifest(raw json.RawMessage) error {
 	var meta map[string]string
 	if err := json.Unmarshal(raw, &meta); err != nil {
-		return fmt.Errorf("%w: no metadata: %w", errFormat, err)
+		return fmt.Errorf("%w: it has no metadata: %w", errFormat, err)
 	}
 	if err := json.Unmarshal([]byte(meta[manifestKey]), &c.Manifest); err != nil {
-		return fmt.Errorf("%w: no manifest (not a file of gnnsched?): %w", errFormat, err)
+		return fmt.Errorf("%w: it has no manifest (is it a file of gnnsched?): %w", errFormat, err)
 	}
 	return nil
 }

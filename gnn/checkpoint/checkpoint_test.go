@@ -116,8 +116,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A rare feature that training never shows must do nothing: its weights start at zero and
-// have no gradient while it is zero. That holds for what ships, too.
+// A rare feature that training never shows must do nothing: its weights start at zero and have no
+// gradient while the feature is zero. That holds for the shipped checkpoints, too.
 func TestRareFeaturesDoNothing(t *testing.T) {
 	all := map[string]*Checkpoint{"random": random(GNN)}
 	for _, name := range ShippedNames() {

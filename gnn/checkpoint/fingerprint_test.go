@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A fingerprint outlives the file, does not depend on the manifest, and changes with the
-// smallest change of any weight.
+// A fingerprint survives a file, does not depend on the manifest, and changes with the smallest
+// change of any weight.
 func TestFingerprint(t *testing.T) {
 	c := random(GNN)
 	want := c.Fingerprint()

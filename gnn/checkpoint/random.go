@@ -43,7 +43,7 @@ func Random(a Architecture, r *rand.Rand) *Checkpoint {
 		n := p.Shape[0]
 		if len(p.Shape) == 2 {
 			n *= p.Shape[1]
-			fanIn = p.Shape[1] // a bias follows its weight
+			fanIn = p.Shape[1] // also for the bias, which follows its weight
 		}
 		t := Tensor{Shape: p.Shape, Data: make([]float32, n)}
 		bound := 1 / math.Sqrt(float64(fanIn))

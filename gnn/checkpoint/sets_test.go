@@ -11,8 +11,8 @@ import (
 	"gnnsched/gnn/feature/featuretest"
 )
 
-// That there is another set changes no checkpoint of before: all that ship are valid, and what names
-// no sets has no word on them in its manifest.
+// Another set leaves old checkpoints valid: those that ship load, and the manifest of a checkpoint
+// that names no sets has no field for them.
 func TestOldCheckpointsStayValid(t *testing.T) {
 	for _, name := range ShippedNames() {
 		c, err := Shipped(name)

@@ -11,17 +11,17 @@ import (
 //go:embed shipped
 var shipped embed.FS
 
-// Shipped returns the trained checkpoint of a variant that this program carries. The error
-// wraps fs.ErrNotExist where there is none.
+// Shipped returns the trained checkpoint of the given name that is part of this program. The error
+// wraps fs.ErrNotExist if there is none.
 func Shipped(variant string) (*Checkpoint, error) {
 	b, err := fs.ReadFile(shipped, "shipped/"+variant+".safetensors")
 	if err != nil {
-		return nil, fmt.Errorf("no checkpoint is shipped for %q (there are: %s): %w", variant, strings.Join(ShippedNames(), ", "), err)
+		return nil, fmt.Errorf("no checkpoint is shipped for %q (shipped: %s): %w", variant, strings.Join(ShippedNames(), ", "), err)
 	}
 	return Read(bytes.NewReader(b))
 }
 
-// ShippedNames lists the variants that Shipped knows, sorted.
+// ShippedNames lists the names that Shipped knows, sorted.
 func ShippedNames() []string {
 	entries, err := fs.ReadDir(shipped, "shipped")
 	if err != nil {
@@ -36,7 +36,7 @@ func ShippedNames() []string {
 	return names
 }
 
-// ShippedFor lists those of ShippedNames that read a graph.
+// ShippedFor lists the names of the shipped checkpoints that read the given kind of graph.
 func ShippedFor(g Graph) (names []string) {
 	for _, n := range ShippedNames() {
 		c, err := Shipped(n)

@@ -40,11 +40,12 @@ func Concat(graphs []*Graph) *Batch { return concat(graphs, nil) }
 // share one row. In consecutive decisions most nodes do, and a network embeds them once.
 func ConcatShared(graphs []*Graph) *Batch { return concat(graphs, map[uint64]int64{}) }
 
+// concat batches graphs. shared, if not nil, maps a stamp to its row and makes nodes share rows.
 func concat(graphs []*Graph, shared map[uint64]int64) *Batch {
 	b := empty(graphs, shared != nil)
 	for gi, g := range graphs {
-		zones, first := int64(len(b.ZoneGraph)), len(b.PlaceNode)
-		nodes := int64(b.Nodes())
+		zones, nodes := int64(len(b.ZoneGraph)), int64(b.Nodes())
+		first := len(b.PlaceNode)
 		for i, z := range g.Zone {
 			b.PlaceZone = append(b.PlaceZone, zones+int64(z))
 			if shared == nil {
@@ -96,7 +97,8 @@ func empty(graphs []*Graph, shared bool) *Batch {
 	w := feature.Default().Widths
 	for _, g := range graphs {
 		w = g.widths()
-		nodes, zones, candidates = nodes+g.Nodes(), zones+g.Zones, candidates+len(g.Candidates)
+		nodes, zones = nodes+g.Nodes(), zones+g.Zones
+		candidates += len(g.Candidates)
 		for _, gr := range g.Groups {
 			groups += len(gr.Weight)
 		}

@@ -9,7 +9,7 @@ import (
 	"gnnsched/gnn/feature"
 )
 
-// A free part is its knots' mean, weighted as Knots says, and stays within the table.
+// The mean of the two knots, weighted as Knots says, is the free part, and both knots exist.
 func TestKnots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		free := rapid.Float32Range(-1, 2).Draw(t, "free")

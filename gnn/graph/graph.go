@@ -39,7 +39,7 @@ type Groups struct {
 
 var stamp atomic.Uint64
 
-// NextStamp returns a stamp that was never returned before; never 0.
+// NextStamp returns a stamp that was never returned before in this process. It is never 0.
 func NextStamp() uint64 { return stamp.Add(1) }
 
 // widths returns the lengths of the feature vectors.
@@ -70,6 +70,7 @@ func (g *Graph) ResizeCandidates(c int) {
 	g.CandidateX = resize(g.CandidateX, c*g.widths().Candidate)
 }
 
+// resize returns s with length n. Elements beyond its old or new length are zero.
 func resize[T any](s []T, n int) []T {
 	if n <= len(s) {
 		clear(s[n:])
@@ -107,11 +108,11 @@ func (g *Graph) Clone() *Graph {
 	return c
 }
 
-// Validate checks that all shapes agree and all indices are in range.
+// Validate checks that all shapes agree and that all indices are in range.
 func (g *Graph) Validate() error {
 	n, w := g.Nodes(), g.widths()
 	if len(g.NodeX) != n*w.Node || len(g.Groups) != n || len(g.Stamp) != n {
-		return fmt.Errorf("graph: %d zones entries but %d node values, %d groups, %d stamps", n, len(g.NodeX), len(g.Groups), len(g.Stamp))
+		return fmt.Errorf("graph: %d nodes have zones, but there are %d node values, %d groups and %d stamps", n, len(g.NodeX), len(g.Groups), len(g.Stamp))
 	}
 	if len(g.PodX) != w.Pod || len(g.ClusterX) != w.Cluster || len(g.CandidateX) != len(g.Candidates)*w.Candidate {
 		return fmt.Errorf("graph: %d pod values, %d cluster values, %d values for %d candidates", len(g.PodX), len(g.ClusterX), len(g.CandidateX), len(g.Candidates))

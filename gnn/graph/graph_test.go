@@ -8,7 +8,7 @@ import (
 	"gnnsched/gnn/feature"
 )
 
-// tiny returns a valid graph of n nodes whose features are told apart by seed.
+// tiny returns a valid graph of n nodes whose features depend on seed.
 func tiny(n int, seed float32) *Graph {
 	g, w := &Graph{Zones: 2}, feature.Default().Widths
 	g.Resize(n)

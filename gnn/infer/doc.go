@@ -18,13 +18,14 @@
 // nodes, nodes to cluster and zones, and back to the candidates. The MLP encoder is the same
 // without the messages: G, M, C', C", Z, Z' and A' are absent.
 //
-// What a decision changes is one node. A Session therefore keeps h_v and A h_v of every node
-// and the zones' sums between decisions, computes again only the nodes whose stamp changed,
-// and spends the rest on the candidates: the cost follows the change and the candidates, not
-// the cluster's pods.
+// Only one node changes between two decisions. A Session therefore keeps h_v and A h_v of every
+// node and the zones' sums, and computes again only the nodes whose stamp changed. So the cost of a
+// decision depends on the change and on the number of candidates, not on the cluster's pods.
 //
-// Two inner loops, a row of x W and the last layer, are also written in assembly for
-// processors of amd64 with AVX2 and FMA, where they take a quarter of the decision's time
-// that Go's scalar code takes; a test holds the two to each other. The build tag purego
-// leaves the assembly out.
+// A GPUNetwork reads the other kind of graph, nodes with their GPU devices; its equations are in its
+// comment.
+//
+// Two inner loops, a row of x W and the last layer, are also written in assembly for amd64
+// processors with AVX2 and FMA: a decision then takes a quarter of the time. A test compares the
+// two. The build tag purego leaves the assembly out.
 package infer

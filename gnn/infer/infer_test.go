@@ -69,7 +69,8 @@ func uniform(r *rand.Rand, n int) []float32 {
 	return x
 }
 
-// reference computes the equations of doc.go as they stand there, in float64, with no state.
+// reference computes the equations of doc.go as they are written there, in float64 and without any
+// state.
 func reference(c *checkpoint.Checkpoint, g *graph.Graph) (scores []float64, value float64) {
 	h, gnn := c.Manifest.Architecture.Hidden, c.Manifest.Architecture.Encoder == checkpoint.GNN
 	lin := func(name string, x []float64) []float64 {
@@ -84,7 +85,8 @@ func reference(c *checkpoint.Checkpoint, g *graph.Graph) (scores []float64, valu
 	}
 	bias := func(name string) []float64 { return wide(c.Weights[name].Data) }
 	zeros := func() []float64 { return make([]float64, h) }
-	emb, zoneSum, zoneN, all := make([][]float64, g.Nodes()), map[int32][]float64{}, map[int32]float64{}, zeros()
+	emb, all := make([][]float64, g.Nodes()), zeros()
+	zoneSum, zoneN := map[int32][]float64{}, map[int32]float64{}
 	for v := range emb {
 		x := sum(lin("node", wide(g.NodeRow(v))), bias("node.bias"))
 		if gr := g.Groups[v]; gnn && len(gr.Weight) > 0 {
@@ -208,7 +210,7 @@ func TestSessionFollowsChanges(t *testing.T) {
 	}
 }
 
-// Permuting the nodes permutes the scores: no node index enters the network.
+// Permuting the nodes permutes the scores: the network does not see a node's index.
 func TestEquivariance(t *testing.T) {
 	net, _ := network(t, checkpoint.GNN, 16)
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,17 +7,18 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// vectorised tells whether the processor runs the kernels in assembly. They want vectors of
-// a multiple of eight; the rest, and other processors, get the same in Go.
+// vectorised tells whether the processor can run the kernels in assembly. They take vectors whose
+// length is a multiple of eight. Other lengths, and other processors, run the same loops in Go.
 var vectorised = hasKernels()
 
-// dense is y = W x + b with W stored transposed (in × out), so that W x is a sum of rows.
+// dense is the map y = W x + b. W is stored transposed (in × out), so that W x is a sum of its rows.
 type dense struct {
 	in, out int
 	wT      []float32
 	b       []float32 // nil for none
 }
 
+// newDense returns the map for w (out × in) and b (out, or nil).
 func newDense(w, b []float32, out, in int) dense {
 	d := dense{in: in, out: out, wT: make([]float32, in*out), b: b}
 	for o := range out {
@@ -54,19 +55,19 @@ func (d dense) addRows(y, x []float32, rows int) {
 		1, blas32.General{Rows: rows, Cols: d.out, Stride: d.out, Data: y})
 }
 
-// scorer is the last layer, k = ReLU(part + base + E e) and s·k, which is where a decision
-// spends its time.
+// scorer is the last layer, k = ReLU(part + base + E e) and the score s·k. A decision spends most of
+// its time here.
 type scorer struct {
 	e     dense
 	rows  []padded // E again, for the loop in Go; nil if padded is too short
 	score []float32
 }
 
-// padded is one row of E, or the features of one candidate, followed by zeros. The fixed
-// length spares the loop its bounds checks. It has room for the features of feature.Base; with more
-// features, a slower loop runs.
+// padded is one row of E, or the features of one candidate, followed by zeros. The fixed length spares
+// the loop its bounds checks. It has room for the features of feature.Base; candidateWide takes more.
 type padded [15]float32
 
+// newScorer returns the layer for e (out × in) and score (out).
 func newScorer(e, score []float32, out, in int) scorer {
 	s := scorer{e: newDense(e, nil, out, in), score: score}
 	if in <= len(padded{}) {
@@ -81,7 +82,8 @@ func newScorer(e, score []float32, out, in int) scorer {
 // candidate returns s·k and adds k to sum. All vectors but features have length H.
 func (s *scorer) candidate(part, base, features, sum []float32) float32 {
 	h := len(s.score)
-	part, base, sum, features = part[:h], base[:h], sum[:h], features[:s.e.in]
+	part, base = part[:h], base[:h]
+	sum, features = sum[:h], features[:s.e.in]
 	if vectorised && h%8 == 0 {
 		return candidate(&part[0], &base[0], &features[0], &s.e.wT[0], &s.score[0], &sum[0], s.e.in, h)
 	}
@@ -91,9 +93,9 @@ func (s *scorer) candidate(part, base, features, sum []float32) float32 {
 	return s.candidateGo(part, base, features, sum)
 }
 
-// candidateGo is candidate in Go. ReLU(a) is (a + |a|) / 2: unlike a branch it cannot be
-// predicted wrongly, and unlike a cleared sign bit it leaves NaN alone. The three partial
-// sums are there because the latency of one long addition would bound the loop.
+// candidateGo is candidate in Go. ReLU(a) is computed as (a + |a|) / 2: a branch could be mispredicted,
+// and clearing negative values by their sign bit would lose NaN. There are three partial sums because
+// the latency of one long chain of additions would bound the loop.
 func (s *scorer) candidateGo(part, base, features, sum []float32) float32 {
 	var e padded
 	copy(e[:], features)
@@ -129,6 +131,7 @@ func (s *scorer) candidateWide(part, base, features, sum []float32) float32 {
 	return score
 }
 
+// relu sets x to max(x, 0).
 func relu(x []float32) {
 	for i, v := range x {
 		x[i] = max(v, 0)

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// withKernels runs f with the kernels in assembly, where the processor has them, and in Go.
+// withKernels runs f with the kernels in assembly, if the processor can run them, and in Go.
 func withKernels(t *testing.T, f func(t *testing.T)) {
 	was := vectorised
 	defer func() { vectorised = was }()
@@ -22,8 +22,8 @@ func withKernels(t *testing.T, f func(t *testing.T)) {
 	}
 }
 
-// Both kernels are what they say, on sizes that they take and on sizes that fall back, and
-// they write nothing beyond the ends of their vectors.
+// Both kernels compute their formulas, for lengths that the assembly takes and lengths that fall back
+// to Go, and they write nothing beyond the ends of their vectors.
 func TestKernels(t *testing.T) {
 	withKernels(t, func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -65,7 +65,7 @@ func TestKernels(t *testing.T) {
 	})
 }
 
-// NaN of either sign passes through the ReLU, wherever it comes from.
+// NaN of either sign passes through the ReLU, at any place of the vector.
 func TestKernelsKeepNaN(t *testing.T) {
 	withKernels(t, func(t *testing.T) {
 		for _, out := range []int{8, 9, 40} {

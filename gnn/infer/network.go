@@ -40,7 +40,7 @@ func New(c *checkpoint.Checkpoint) (*Network, error) {
 		return nil, err
 	}
 	if c.Manifest.Architecture.Graph != checkpoint.ClusterGraph {
-		return nil, fmt.Errorf("%w: the network reads GPU devices, not any cluster's graph", checkpoint.ErrSchema)
+		return nil, fmt.Errorf("%w: the network reads nodes with GPU devices; use infer.NewGPU", checkpoint.ErrSchema)
 	}
 	layout, err := c.Manifest.Architecture.Layout()
 	if err != nil {
@@ -71,4 +71,5 @@ func New(c *checkpoint.Checkpoint) (*Network, error) {
 // Architecture returns the network's architecture.
 func (n *Network) Architecture() checkpoint.Architecture { return n.arch }
 
+// messages reports whether the encoder passes messages.
 func (n *Network) messages() bool { return n.arch.Encoder == checkpoint.GNN }

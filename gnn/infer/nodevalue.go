@@ -8,9 +8,9 @@ import (
 	"gnnsched/gnn/graph"
 )
 
-// GPUNetwork is a network on the GPU graph, ready to multiply. With x the features of a node,
-// u those of the cluster, t_d the interpolated vector of device d's free part, and H the width
-// (biases left out):
+// GPUNetwork is the weights of a network on the GPU graph, ready to multiply. With x the features of
+// a node, u those of the cluster, t_d the interpolated vector of device d's free part (see
+// graph.Knots), and H the width (biases left out):
 //
 //	device   m_d = ReLU(D x + T t_d)                 H
 //	node     h   = ReLU(N x + M · Σ_d m_d)           2H
@@ -19,16 +19,16 @@ import (
 //	value    v   = φ · ψ
 //
 // The value of a cluster is the sum of v over its nodes (value decomposition as in Sunehag et
-// al. 2018), so that of a placement is v of the node before it minus v after it: what v
-// predicts, idle GPUs, is a cost. The MLP encoder lacks the devices' messages; the linear one
-// is v = n · x. It is immutable and safe for concurrent use.
+// al. 2018). It predicts a cost, idle GPUs, so a placement is worth v of the node before it minus v
+// of the node after it. The MLP encoder lacks the devices' messages; the linear encoder is
+// v = n · x. A GPUNetwork is immutable and safe for concurrent use.
 type GPUNetwork struct {
 	arch         checkpoint.Architecture
 	layout       *feature.GPULayout
 	value, actor *tower // actor is nil without one
 }
 
-// tower is the parameters of one value.
+// tower is the parameters of one value: the critic's or the actor's.
 type tower struct {
 	encoder                      checkpoint.Encoder
 	h                            int
@@ -37,14 +37,15 @@ type tower struct {
 	cluster, clusterO            dense
 }
 
-// NewGPU prepares the weights of a valid checkpoint on the GPU graph.
+// NewGPU prepares the weights of a checkpoint on the GPU graph. The error wraps one of package
+// checkpoint's: the checkpoint is not valid, or reads any cluster's graph.
 func NewGPU(c *checkpoint.Checkpoint) (*GPUNetwork, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	a := c.Manifest.Architecture
 	if a.Graph != checkpoint.GPUGraph {
-		return nil, fmt.Errorf("%w: the network reads any cluster's graph, not that of GPU devices", checkpoint.ErrSchema)
+		return nil, fmt.Errorf("%w: the network reads any cluster's graph; use infer.New", checkpoint.ErrSchema)
 	}
 	layout, err := a.GPULayout()
 	if err != nil {
@@ -61,14 +62,15 @@ func newTower(c *checkpoint.Checkpoint, prefix string) *tower {
 	a := c.Manifest.Architecture
 	layer := func(name string) dense {
 		w := c.Weights[prefix+name+".weight"]
-		return newDense(w.Data, c.Weights[prefix+name+".bias"].Data, w.Shape[0], w.Shape[1]) // some have no bias
+		return newDense(w.Data, c.Weights[prefix+name+".bias"].Data, w.Shape[0], w.Shape[1]) // Data is nil if there is no bias
 	}
 	t := &tower{encoder: a.Encoder, h: a.Hidden, node: layer("node")}
 	if a.Encoder == checkpoint.Linear {
 		t.h = 1
 		return t
 	}
-	t.nodeO, t.cluster, t.clusterO = layer("node.out"), layer("cluster"), layer("cluster.out")
+	t.nodeO = layer("node.out")
+	t.cluster, t.clusterO = layer("cluster"), layer("cluster.out")
 	if a.Encoder == checkpoint.GNN {
 		t.device, t.message = layer("device"), layer("node.device")
 		t.free = layer("device.free").wT
@@ -85,7 +87,8 @@ func (n *GPUNetwork) Architecture() checkpoint.Architecture { return n.arch }
 // Width is the length of embeddings.
 func (n *GPUNetwork) Width() int { return n.value.h }
 
-// GPUSession is the scratch space of one user of a network. It is not safe for concurrent use.
+// GPUSession runs one value of a network. It is not safe for concurrent use; sessions of one network
+// run in parallel.
 type GPUSession struct {
 	t                        *tower
 	base, device, sum, h, ch []float32
@@ -94,8 +97,8 @@ type GPUSession struct {
 // Critic returns a session for the value of nodes.
 func (n *GPUNetwork) Critic() *GPUSession { return newGPUSession(n.value) }
 
-// Actor returns a session for choosing among placements: that of the actor where there is one,
-// else of the value.
+// Actor returns a session for choosing among placements: the actor's if the network has one, else the
+// critic's.
 func (n *GPUNetwork) Actor() *GPUSession {
 	if n.actor != nil {
 		return newGPUSession(n.actor)
@@ -110,7 +113,8 @@ func newGPUSession(t *tower) *GPUSession {
 	}
 }
 
-// Node writes the embedding φ of a node to out, of length Width.
+// Node writes the embedding φ of a node to out, of length Width. φ is zero for a node without
+// devices, where nothing can be idle.
 func (s *GPUSession) Node(out []float32, g *graph.GPUNode) {
 	t := s.t
 	clear(out)
@@ -154,7 +158,7 @@ func (s *GPUSession) Cluster(out, x []float32) {
 	t.clusterO.addRows(out, s.ch, 1)
 }
 
-// Dot is φ · ψ.
+// Dot returns φ · ψ, the value of a node.
 func Dot(phi, psi []float32) float32 {
 	var a, b, c, d float32
 	psi = psi[:len(phi)]

@@ -23,8 +23,8 @@ func value(s *GPUSession, width int, g *graph.GPUNode, u []float32) float32 {
 	return Dot(phi, psi)
 }
 
-// The order of a node's devices makes no difference, and only the encoder with messages sees
-// them at all.
+// The order of a node's devices makes no difference, and only the encoder with messages sees the
+// devices.
 func TestGPUDevicesAreASet(t *testing.T) {
 	for e, sees := range map[checkpoint.Encoder]bool{checkpoint.GNN: true, checkpoint.MLP: false, checkpoint.Linear: false} {
 		n, err := NewGPU(gpuCheckpoint(e, checkpoint.DQN))
@@ -56,7 +56,7 @@ func TestGPUDevicesAreASet(t *testing.T) {
 	}
 }
 
-// With an actor of its own the choice is the actor's, and the value the critic's.
+// In a network with an actor, the actor chooses and the critic gives the value.
 func TestGPUActor(t *testing.T) {
 	c := gpuCheckpoint(checkpoint.GNN, checkpoint.ActorCritic)
 	n, err := NewGPU(c)
@@ -90,7 +90,7 @@ func TestGraphsAreNotMixed(t *testing.T) {
 	}
 }
 
-// Nothing can be idle on a node without devices.
+// A node without devices has the value zero.
 func TestGPUNodeWithoutDevices(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	g, u := &graph.GPUNode{X: uniform(r, gpuWidths.Node)}, uniform(r, gpuWidths.Cluster)

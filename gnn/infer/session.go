@@ -52,7 +52,7 @@ func (n *Network) NewSession() *Session {
 	}
 }
 
-// checkEvery is how many rows are computed between two looks at the deadline.
+// checkEvery is the number of rows between two checks of the deadline.
 const checkEvery = 128
 
 // Score runs the network. It calls expired now and then, unless it is nil, and gives up with
@@ -107,7 +107,7 @@ func (s *Session) refresh(g *graph.Graph, expired func() bool) error {
 	return nil
 }
 
-// forget takes row i out of its zone's sum.
+// forget takes row i out of its zone's sum, if it is in it.
 func (s *Session) forget(i int) {
 	if s.stamp[i] == 0 {
 		return
@@ -118,7 +118,7 @@ func (s *Session) forget(i int) {
 	}
 	s.zoneCount[s.zone[i]]--
 	if s.zoneCount[s.zone[i]] == 0 {
-		clear(sum) // exactly
+		clear(sum) // the rest is rounding error
 	}
 	s.stamp[i] = 0
 }
@@ -156,7 +156,8 @@ func (s *Session) embed(g *graph.Graph, i int) {
 	n.candNode.addRows(p, out, 1)
 }
 
-// context computes pod, cluster and zones, and what they add to every candidate of a zone.
+// context computes pod, cluster and zones, and the part of a candidate's hidden vector that all
+// candidates of a zone share.
 func (s *Session) context(g *graph.Graph) {
 	n, h := s.net, s.net.h
 	s.affine(s.podH, n.pod, g.PodX)
@@ -193,12 +194,12 @@ func (s *Session) context(g *graph.Graph) {
 	}
 }
 
-// candidates computes scores and value.
+// candidates computes the scores and the value.
 func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error) {
-	n, h, c := s.net, s.net.h, len(g.Candidates)
-	width := n.layout.Widths.Candidate
+	n, c := s.net, len(g.Candidates)
+	h, width := n.h, n.layout.Widths.Candidate
 	s.scores = grow(s.scores, c)
-	clear(s.mean) // from here on the sum over candidates
+	clear(s.mean) // holds the sum over the candidates from here on
 	for i, v := range g.Candidates {
 		if (i+1)%checkEvery == 0 && expired() {
 			return Output{}, ErrDeadline
@@ -209,9 +210,9 @@ func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error
 	if c > 0 {
 		out.Value = s.value(c)
 	}
-	sum := out.Value // NaN and infinity survive a sum
+	sum := out.Value // of all outputs: NaN and infinity survive a sum
 	for _, v := range out.Scores {
-		sum += v - v // 0, or NaN where v is not finite
+		sum += v - v // 0, or NaN if v is not finite
 	}
 	if sum != sum || math.IsInf(float64(sum), 0) {
 		return Output{}, fmt.Errorf("%w: value %v over %d candidates", ErrNaN, out.Value, c)
@@ -219,6 +220,7 @@ func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error
 	return out, nil
 }
 
+// value computes the value of the state from c candidates.
 func (s *Session) value(c int) float32 {
 	h := s.net.h
 	copy(s.valueIn, s.clusterH)
@@ -234,7 +236,7 @@ func (s *Session) value(c int) float32 {
 	return v
 }
 
-// affine sets y = W x + b.
+// affine sets y to W x + b.
 func (s *Session) affine(y []float32, d dense, x []float32) {
 	clear(y)
 	d.addRows(y, x, 1)
@@ -257,6 +259,7 @@ func layerNorm(y, x, weight, bias []float32) {
 	}
 }
 
+// grow returns s with length n; the content of new elements is undefined.
 func grow[T any](s []T, n int) []T {
 	if n <= cap(s) {
 		return s[:n]

@@ -12,8 +12,8 @@ import (
 // AdamConfig sets the optimiser.
 type AdamConfig struct {
 	LearningRate float64 // size of a step; positive
-	Beta1        float64 // memory of the mean gradient, 0 up to 1
-	Beta2        float64 // memory of the mean squared gradient, 0 up to 1
+	Beta1        float64 // decay of the mean gradient, 0 up to 1
+	Beta2        float64 // decay of the mean squared gradient, 0 up to 1
 }
 
 // Validate reports the first value out of range.
@@ -29,24 +29,24 @@ func (c AdamConfig) Validate() error {
 	return nil
 }
 
-// Adam changes a set of parameters along their gradients (Kingma and Ba, 2015). Its moments
-// are Go's, where libtorch's own optimiser keeps them out of reach: a run that is to go on
-// after it was killed needs them.
+// Adam moves a set of parameters along their gradients (Kingma and Ba, 2015). It is written in Go
+// because gotch cannot read the moments of libtorch's own Adam, and a run that continues after a
+// restart needs them; see Export and Import.
 type Adam struct {
 	config AdamConfig
 	p      *Parameters
-	of     []moments // by parameter
-	scale  []float64 // by parameter, of the learning rate; 0 leaves it alone
+	of     []moments // of each parameter
+	scale  []float64 // factor of the learning rate for each parameter
 }
 
-// moments are what the optimiser remembers of one parameter.
+// moments are what the optimiser keeps of one parameter's gradients.
 type moments struct {
 	steps  int
 	mean   []float32 // of the gradient
 	square []float32 // of the squared gradient
 }
 
-// adamEpsilon keeps a step finite where the gradient is zero.
+// adamEpsilon keeps a step finite if the gradient is zero.
 const adamEpsilon = 1e-8
 
 // NewAdam returns an optimiser for the parameters registered so far, which outlive it.
@@ -113,12 +113,11 @@ func (a *Adam) SetLearningRate(rate float64) error {
 	return nil
 }
 
-// Scale sets by what the learning rate is multiplied for the parameters whose names begin
-// with prefix, 0 or more; with 0 they stay as they are, and so does what is remembered of
-// their gradients.
+// Scale multiplies the learning rate by factor, 0 or more, for the parameters whose names begin with
+// prefix. With 0 the parameters and their moments stay as they are.
 func (a *Adam) Scale(prefix string, factor float64) error {
 	if !(factor >= 0) || math.IsInf(factor, 0) {
-		return fmt.Errorf("torch: the learning rate of %s* times %v, want a number of 0 or more", prefix, factor)
+		return fmt.Errorf("torch: the factor of the learning rate of %s* is %v, want 0 or more", prefix, factor)
 	}
 	for i, name := range a.p.names {
 		if strings.HasPrefix(name, prefix) {
@@ -128,14 +127,14 @@ func (a *Adam) Scale(prefix string, factor float64) error {
 	return nil
 }
 
-// Moments are what an optimiser remembers of one parameter, to be stored.
+// Moments are what Adam keeps of one parameter's gradients, to be stored.
 type Moments struct {
 	Name         string
 	Steps        int
 	Mean, Square []float32
 }
 
-// Export copies out what the optimiser remembers, in the order of the parameters.
+// Export copies the moments out, in the order of the parameters.
 func (a *Adam) Export() []Moments {
 	out := make([]Moments, len(a.of))
 	for i, m := range a.of {
@@ -144,7 +143,7 @@ func (a *Adam) Export() []Moments {
 	return out
 }
 
-// Import makes the optimiser go on from what another exported for a network of the same make.
+// Import continues from the moments that Export returned for a network of the same architecture.
 func (a *Adam) Import(ms []Moments) error {
 	if len(ms) != len(a.of) {
 		return fmt.Errorf("torch: import moments of %d parameters into %d", len(ms), len(a.of))

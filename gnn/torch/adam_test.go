@@ -58,7 +58,7 @@ func TestAdamRefusesOthersMoments(t *testing.T) {
 func TestAdamScale(t *testing.T) {
 	var p Parameters
 	defer p.Drop()
-	still, moving := p.Constant("head.w", 1, 1), p.Constant("trunk.w", 1, 1)
+	still, moving := p.constant("head.w", 1, 1), p.constant("trunk.w", 1, 1)
 	adam, err := NewAdam(&p, usualAdam())
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/sugarme/gotch/libtch"
 )
 
-// ZeroGrad sets every gradient to zero; do so before each Backward, which adds to them.
+// ZeroGrad sets every gradient to zero. Call it before each Backward, which adds to the gradients.
 func (p *Parameters) ZeroGrad() error {
 	var s Scope
 	defer s.Drop()
@@ -27,8 +27,8 @@ func (p *Parameters) ClipGrad(limit float64) (norm float64, err error) {
 	return p.clip(limit, func(string) bool { return true })
 }
 
-// ClipGradApart is ClipGrad with a norm of their own for the parameters whose names begin with
-// prefix; it returns the norm of the others.
+// ClipGradApart is ClipGrad with separate norms for the parameters whose names begin with prefix and
+// for the others. It returns the norm of the others.
 func (p *Parameters) ClipGradApart(limit float64, prefix string) (norm float64, err error) {
 	if _, err := p.clip(limit, func(name string) bool { return strings.HasPrefix(name, prefix) }); err != nil {
 		return 0, err
@@ -36,7 +36,7 @@ func (p *Parameters) ClipGradApart(limit float64, prefix string) (norm float64, 
 	return p.clip(limit, func(name string) bool { return !strings.HasPrefix(name, prefix) })
 }
 
-// clip is ClipGrad for some of the parameters.
+// clip is ClipGrad for the parameters that which accepts.
 func (p *Parameters) clip(limit float64, which func(name string) bool) (norm float64, err error) {
 	var s Scope
 	defer s.Drop()
@@ -63,8 +63,7 @@ func (p *Parameters) clip(limit float64, which func(name string) bool) (norm flo
 	return norm, s.Err()
 }
 
-// gradients returns the gradients that exist, of the parameters that are asked for: those that a
-// loss has reached.
+// gradients returns the gradients of the parameters that which accepts and that a loss has reached.
 func (p *Parameters) gradients(s *Scope, which func(name string) bool) []*Tensor {
 	out := make([]*Tensor, 0, len(p.tensors))
 	for i, t := range p.tensors {

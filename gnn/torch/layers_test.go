@@ -68,8 +68,8 @@ type LayerNorm struct {
 // NewLayerNorm registers a layer for rows of the given width; gain starts at 1, bias at 0.
 func NewLayerNorm(p *Parameters, name string, width int, epsilon float64) LayerNorm {
 	return LayerNorm{
-		Gain:    p.Constant(name+".gain", 1, width),
-		Bias:    p.Constant(name+".bias", 0, width),
+		Gain:    p.constant(name+".gain", 1, width),
+		Bias:    p.constant(name+".bias", 0, width),
 		Epsilon: epsilon,
 	}
 }

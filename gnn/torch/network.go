@@ -7,12 +7,12 @@ import (
 	"gnnsched/gnn/graph"
 )
 
-// Network is the network of package infer with gradients, over batches of graphs. The
-// equations are in that package's comment; the parity test holds the two together.
+// Network is infer.Network with gradients, over batches of graphs. The equations are in package
+// infer's comment; the parity test compares the two.
 type Network struct {
 	Parameters
-	// ValueApart stops the gradient of the value at the layers that only it has
-	// (ValueLayers), so that what it needs does not disturb the scores.
+	// ValueApart stops the gradient of the value at the layers that only the value has
+	// (ValueLayers), so that learning the value does not disturb the scores.
 	ValueApart bool
 
 	manifest checkpoint.Manifest
@@ -20,10 +20,10 @@ type Network struct {
 	byName   map[string]*Tensor
 }
 
-// ValueLayers is how the names of the parameters begin that the value alone depends on.
+// ValueLayers begins the names of the parameters that only the value depends on.
 const ValueLayers = "value."
 
-// Outputs are what a batch gives.
+// Outputs are the results for a batch.
 type Outputs struct {
 	Scores *Tensor // [ΣC, 1]: a_i of every candidate
 	Value  *Tensor // [B, 1]: V of every graph
@@ -47,16 +47,14 @@ func NewNetwork(c *checkpoint.Checkpoint) (*Network, error) {
 	return n, nil
 }
 
-// Checkpoint returns the weights as they are now, under the manifest that the network was
-// made with.
+// Checkpoint returns the present weights with the manifest that NewNetwork was given.
 func (n *Network) Checkpoint() (*checkpoint.Checkpoint, error) { return n.save(n.manifest) }
 
-// Forward runs the network over a batch in the scope s. Check s.Err before the outputs are
-// used.
+// Forward runs the network over a batch in the scope s. Check s.Err before you use the outputs.
 func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
 	messages := n.manifest.Architecture.Encoder == checkpoint.GNN
-	nodes, zones, graphs, cands := b.Nodes(), len(b.ZoneGraph), b.Size, len(b.CandidateNode)
-	w := b.Widths
+	w, nodes := b.Widths, b.Nodes()
+	graphs, cands := b.Size, len(b.CandidateNode)
 	candGraph, candNode := s.Int64(b.CandidateGraph, cands), s.Int64(b.CandidateNode, cands)
 
 	x := n.affine(s, "node", s.Float32(b.NodeX, nodes, w.Node), "node.bias")
@@ -75,11 +73,11 @@ func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
 	}
 	c = s.relu(c)
 
-	// What all candidates of a graph, and of a zone, share is computed once and looked up.
+	// The parts that all candidates of a graph, or of a zone, share are computed once and looked up.
 	shared := s.Add(n.affine(s, "candidate.cluster", c, ""), n.affine(s, "candidate.pod", p, "candidate.bias"))
 	k := s.Add(s.Rows(n.affine(s, "candidate.node", h, ""), candNode), s.Rows(shared, candGraph))
 	if messages {
-		z := s.Add(n.affine(s, "zone.node", zoneMean, ""), s.Rows(n.affine(s, "zone.cluster", c, "zone.bias"), s.Int64(b.ZoneGraph, zones)))
+		z := s.Add(n.affine(s, "zone.node", zoneMean, ""), s.Rows(n.affine(s, "zone.cluster", c, "zone.bias"), s.Int64(b.ZoneGraph, len(b.ZoneGraph))))
 		zone := n.affine(s, "candidate.zone", s.relu(z), "")
 		k = s.Add(k, s.Rows(zone, s.Int64(b.CandidateZone, cands)))
 	}
@@ -127,7 +125,7 @@ func nodeMeans(s *Scope, b *graph.Batch, h *Tensor) (zone, cluster *Tensor) {
 	return s.Mul(sum, s.Float32(inverse(inZone), zones, 1)), s.Mul(all, s.Float32(inverse(inGraph), b.Size, 1))
 }
 
-// affine is the linear map called name, with a bias unless that is empty.
+// affine applies the linear map with the given name, with a bias unless bias is empty.
 func (n *Network) affine(s *Scope, name string, x *Tensor, bias string) *Tensor {
 	w := n.byName[name+".weight"]
 	if bias == "" {
@@ -136,7 +134,7 @@ func (n *Network) affine(s *Scope, name string, x *Tensor, bias string) *Tensor 
 	return s.Linear(x, w, n.byName[bias])
 }
 
-// segmentMean is the mean of the rows of x over each segment; zero for one without rows.
+// segmentMean returns the mean of the rows of x over each segment; zero for a segment without rows.
 func segmentMean(s *Scope, x, segment *Tensor, rows []int64, segments int) *Tensor {
 	count := make([]float32, segments)
 	for _, r := range rows {
@@ -145,7 +143,7 @@ func segmentMean(s *Scope, x, segment *Tensor, rows []int64, segments int) *Tens
 	return s.Mul(s.segmentSum(x, segment, segments), s.Float32(inverse(count), segments, 1))
 }
 
-// inverse turns counts into what a mean multiplies its sum by.
+// inverse replaces each count by 1/count, the factor from a sum to a mean; 1 for a count of zero.
 func inverse(count []float32) []float32 {
 	for i, c := range count {
 		count[i] = 1 / max(c, 1)

@@ -8,8 +8,8 @@ import (
 	"gnnsched/gnn/graph"
 )
 
-// GPUNetwork is the network infer.GPUNetwork with gradients; the equations are there, and the
-// parity test holds the two together.
+// GPUNetwork is infer.GPUNetwork with gradients, over batches of nodes. The equations are in that
+// type's comment; the parity test compares the two.
 type GPUNetwork struct {
 	Parameters
 
@@ -31,8 +31,7 @@ func NewGPUNetwork(c *checkpoint.Checkpoint) (*GPUNetwork, error) {
 	return n, nil
 }
 
-// Checkpoint returns the weights as they are now, under the manifest that the network was
-// made with.
+// Checkpoint returns the present weights with the manifest that NewGPUNetwork was given.
 func (n *GPUNetwork) Checkpoint() (*checkpoint.Checkpoint, error) { return n.save(n.manifest) }
 
 // GPUBatch is n nodes, with d devices together, of k clusters. Its rows have the widths of
@@ -69,8 +68,8 @@ func (b *GPUBatch) Reset() {
 	*b = GPUBatch{X: b.X[:0], Free: b.Free[:0], Node: b.Node[:0], Cluster: b.Cluster[:0], u: b.u[:0]}
 }
 
-// Values returns v of every node, [n, 1], by the tower whose parameters begin with prefix: ""
-// for the critic, checkpoint.ActorPrefix for the actor.
+// Values returns the value v of every node, [n, 1]: the critic's if prefix is empty, the actor's if it
+// is checkpoint.ActorPrefix.
 func (n *GPUNetwork) Values(s *Scope, b *GPUBatch, prefix string) *Tensor {
 	w := func(name string) *Tensor { return n.byName[prefix+name] }
 	affine := func(name string, x *Tensor) *Tensor { return s.Linear(x, w(name+".weight"), w(name+".bias")) }
@@ -91,7 +90,7 @@ func (n *GPUNetwork) Values(s *Scope, b *GPUBatch, prefix string) *Tensor {
 	return b.withDevices(s, s.sumAlong(s.Mul(phi, s.Rows(psi, s.Int64(b.Cluster, nodes))), 1))
 }
 
-// withDevices is v [n, 1] with zeros for the nodes without devices.
+// withDevices returns v [n, 1] with zeros for the nodes without devices.
 func (b *GPUBatch) withDevices(s *Scope, v *Tensor) *Tensor {
 	has, without := make([]float32, len(b.Cluster)), len(b.Cluster)
 	for _, node := range b.Node {
@@ -106,7 +105,7 @@ func (b *GPUBatch) withDevices(s *Scope, v *Tensor) *Tensor {
 	return s.Mul(v, s.Float32(has, len(has), 1))
 }
 
-// interpolate returns the weights of the knots, one row a device.
+// interpolate returns the weights of the knots (see graph.Knots), one row for each device.
 func interpolate(free []float32) []float32 {
 	t := make([]float32, len(free)*feature.DeviceKnots)
 	for d, f := range free {

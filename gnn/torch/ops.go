@@ -12,7 +12,7 @@ import (
 // noReduction makes a loss of libtorch return one number for each element.
 const noReduction = 0
 
-// Add returns a + b, with b repeated along dimensions of size 1; so do the others of two tensors.
+// Add returns a + b. Like the other operations on two tensors, it repeats b along dimensions of size 1.
 func (s *Scope) Add(a, b *Tensor) *Tensor {
 	return s.op("add", func(out *libtch.Ctensor) { libtch.AtgAdd(out, a.c, b.c) }, a, b)
 }
@@ -53,7 +53,7 @@ func (s *Scope) Clamp(x *Tensor, low, high float64) *Tensor {
 	}, x)
 }
 
-// withScalar lends f one of libtorch's scalars.
+// withScalar calls f with a scalar of libtorch's, which it frees afterwards.
 func withScalar(v float64, f func(libtch.Cscalar)) {
 	c := libtch.AtsFloat(v)
 	defer libtch.AtsFree(c)
@@ -106,7 +106,7 @@ func (s *Scope) layerNorm(x, gain, bias *Tensor, epsilon float64) *Tensor {
 	}, x, gain, bias)
 }
 
-// Rows returns the rows of x that index names, in its order: out[i] = x[index[i]].
+// Rows returns rows of x by their index: out[i] = x[index[i]].
 func (s *Scope) Rows(x, index *Tensor) *Tensor {
 	return s.op("rows", func(out *libtch.Ctensor) { libtch.AtgIndexSelect(out, x.c, 0, index.c) }, x, index)
 }
@@ -129,12 +129,12 @@ func (s *Scope) segmentSum(x, segment *Tensor, segments int) *Tensor {
 	}, zeros, x, segment)
 }
 
-// Gather picks one element a row of x [n, k] by its column: out[i, 0] = x[i, column[i, 0]].
+// Gather returns one element of each row of x [n, k], by its column: out[i, 0] = x[i, column[i, 0]].
 func (s *Scope) Gather(x, column *Tensor) *Tensor {
 	return s.op("gather", func(out *libtch.Ctensor) { libtch.AtgGather(out, x.c, 1, column.c, 0) }, x, column)
 }
 
-// Concat puts tensors side by side along a dimension; in the others they agree.
+// Concat joins tensors along a dimension. In the other dimensions their shapes are equal.
 func (s *Scope) Concat(dim int, parts ...*Tensor) *Tensor {
 	if len(parts) == 0 {
 		s.fail(fmt.Errorf("torch: concat of nothing"))
@@ -149,7 +149,7 @@ func (s *Scope) Concat(dim int, parts ...*Tensor) *Tensor {
 	}, parts...)
 }
 
-// Narrow returns length rows (or columns: dim 1) of x from start on.
+// Narrow returns length rows (dim 0) or columns (dim 1) of x from start on.
 func (s *Scope) Narrow(x *Tensor, dim, start, length int) *Tensor {
 	return s.op("narrow", func(out *libtch.Ctensor) {
 		libtch.AtgNarrow(out, x.c, int64(dim), int64(start), int64(length))
@@ -161,7 +161,7 @@ func (s *Scope) Sum(x *Tensor) *Tensor {
 	return s.op("sum", func(out *libtch.Ctensor) { libtch.AtgSum(out, x.c, kindFloat32) }, x)
 }
 
-// sumAlong sums along a dimension, which stays with size 1.
+// sumAlong returns the sums along a dimension, which has size 1 in the result.
 func (s *Scope) sumAlong(x *Tensor, dim int) *Tensor {
 	return s.op("sum along", func(out *libtch.Ctensor) {
 		libtch.AtgSumDimIntlist(out, x.c, []int64{int64(dim)}, 1, 1, kindFloat32)
@@ -173,7 +173,7 @@ func (s *Scope) Mean(x *Tensor) *Tensor {
 	return s.op("mean", func(out *libtch.Ctensor) { libtch.AtgMean(out, x.c, kindFloat32) }, x)
 }
 
-// Detach returns x cut off from the graph: no gradient flows through the result.
+// Detach returns x without its history: no gradient flows through the result.
 func (s *Scope) Detach(x *Tensor) *Tensor {
 	return s.op("detach", func(out *libtch.Ctensor) { libtch.AtgDetach(out, x.c) }, x)
 }

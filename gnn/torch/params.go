@@ -10,30 +10,28 @@ import (
 	"github.com/sugarme/gotch/libtch"
 )
 
-// Parameters is the ordered set of a network's trainable tensors. Names and order are those
-// in which the network registered them, so that one network always lists the same ones.
-//
-// Registering happens once, through Uniform and Constant (or the layers, which call these);
-// Err returns the first error of it. Not for use by several goroutines at once.
+// Parameters is the ordered set of a network's trainable tensors, in the order in which the network
+// registered them with constant. Err returns the first error of registering. It is not safe for
+// concurrent use.
 type Parameters struct {
 	names   []string
 	tensors []*Tensor
 	err     error
 }
 
-// Array is a named block of numbers outside libtorch: what a checkpoint stores. Data is
-// row-major and fills Shape.
+// Array is a parameter's values outside libtorch, as a checkpoint stores them. Data is row-major and
+// fills Shape.
 type Array struct {
 	Name  string
 	Shape []int
 	Data  []float32
 }
 
-// Err returns the first error that registering a parameter met.
+// Err returns the first error of registering a parameter.
 func (p *Parameters) Err() error { return p.err }
 
-// Constant registers a parameter whose elements all start at value.
-func (p *Parameters) Constant(name string, value float64, shape ...int) *Tensor {
+// constant registers a parameter whose elements all start at value.
+func (p *Parameters) constant(name string, value float64, shape ...int) *Tensor {
 	return p.register(name, shape, func() float32 { return float32(value) })
 }
 
@@ -58,7 +56,7 @@ func (p *Parameters) register(name string, shape []int, value func() float32) *T
 		p.err = fmt.Errorf("parameter %s: %w", name, err)
 		return nil
 	}
-	// Marking it returns a second handle of the same tensor.
+	// Marking the tensor returns a second handle of it.
 	same, err := result("require gradient", func(out *libtch.Ctensor) { libtch.AtgRequiresGrad_(out, t.c, 1) })
 	if err != nil {
 		t.Drop()
@@ -70,7 +68,7 @@ func (p *Parameters) register(name string, shape []int, value func() float32) *T
 	return t
 }
 
-// Drop frees every parameter, its gradient included.
+// Drop frees every parameter and its gradient.
 func (p *Parameters) Drop() {
 	for _, t := range p.tensors {
 		t.Drop()
@@ -94,9 +92,9 @@ func (p *Parameters) Export() ([]Array, error) {
 	return out, nil
 }
 
-// Import sets every parameter to the array of its name, whatever their order. A missing or
-// unknown name, another shape, or a number that is not finite is an error, found before the
-// first parameter changes.
+// Import sets every parameter to the array of its name. The order does not matter. A missing or
+// unknown name, another shape, or a number that is not finite is an error, and then no parameter
+// changes.
 func (p *Parameters) Import(arrays []Array) error {
 	if p.err != nil {
 		return p.err
@@ -143,8 +141,8 @@ func fits(arrays map[string]Array, name string, shape []int) error {
 	return nil
 }
 
-// CopyFrom sets every parameter to that of a network of the same make: how a target network
-// follows the one that learns.
+// CopyFrom sets every parameter to that of a network of the same architecture. A target network
+// follows the learning one like this.
 func (p *Parameters) CopyFrom(source *Parameters) error {
 	if err := p.matches(source); err != nil {
 		return err
@@ -154,8 +152,8 @@ func (p *Parameters) CopyFrom(source *Parameters) error {
 	return p.overwrite(&s, func(i int) *Tensor { return source.tensors[i] })
 }
 
-// Blend moves every parameter by the share tau, 0 to 1, of the way to that of a network of
-// the same make: a target that follows slowly.
+// Blend moves every parameter by the share tau, 0 to 1, of the way to that of a network of the same
+// architecture. A target network follows the learning one slowly like this.
 func (p *Parameters) Blend(source *Parameters, tau float64) error {
 	if err := p.matches(source); err != nil {
 		return err
@@ -176,7 +174,7 @@ func (p *Parameters) Blend(source *Parameters, tau float64) error {
 	return s.Err()
 }
 
-// matches tells whether both sets list the same names and shapes.
+// matches returns an error unless both sets have the same names and shapes.
 func (p *Parameters) matches(source *Parameters) error {
 	if p.err != nil {
 		return p.err

@@ -56,8 +56,8 @@ func TestInitialisation(t *testing.T) {
 func TestRegisteringTwiceFails(t *testing.T) {
 	var p Parameters
 	defer p.Drop()
-	p.Constant("w", 0, 1)
-	if p.Constant("w", 0, 1) != nil || p.Err() == nil || !strings.Contains(p.Err().Error(), `"w"`) {
+	p.constant("w", 0, 1)
+	if p.constant("w", 0, 1) != nil || p.Err() == nil || !strings.Contains(p.Err().Error(), `"w"`) {
 		t.Errorf("error %v, want one that names w", p.Err())
 	}
 	if _, err := NewAdam(&p, usualAdam()); err == nil {
@@ -67,7 +67,7 @@ func TestRegisteringTwiceFails(t *testing.T) {
 		t.Error("broken parameters were exported")
 	}
 	var q Parameters
-	if q.Constant("w", 0, -1); q.Err() == nil {
+	if q.constant("w", 0, -1); q.Err() == nil {
 		t.Error("a negative dimension passed")
 	}
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/sugarme/gotch/libtch"
 )
 
-// Scope owns every tensor that is made through it, until Drop frees them all at once.
-// The zero value is ready for use:
+// Scope owns every tensor that its methods make, until Drop frees them all at once. The zero value is
+// ready for use:
 //
 //	var s torch.Scope
 //	defer s.Drop()
 //
-// After an operation has failed, those that follow do nothing and return nil, as with
-// bufio.Writer; Err returns the first error, and one check at the end is enough.
+// After an operation has failed, later operations do nothing and return nil, as with bufio.Writer.
+// Err returns the first error, and one check at the end is enough.
 //
-// Operations take tensors of any owner, so scopes may be nested: an inner one frees the
-// intermediates of a part early. A Scope belongs to one goroutine; different goroutines may
-// work at the same time, each in its own.
+// Operations take tensors of any owner, so scopes may be nested: an inner scope frees the
+// intermediate results of a part early. A Scope is not safe for concurrent use; each goroutine needs
+// its own.
 type Scope struct {
 	owned []*Tensor
 	err   error
@@ -37,7 +37,7 @@ func (s *Scope) Drop() {
 	s.owned = s.owned[:0]
 }
 
-// Keep takes a tensor out of the scope: from now on the caller owns it and drops it.
+// Keep takes a tensor out of the scope: the caller owns it now and must drop it.
 func (s *Scope) Keep(t *Tensor) *Tensor {
 	for i := len(s.owned) - 1; i >= 0; i-- {
 		if s.owned[i] == t {
@@ -51,7 +51,7 @@ func (s *Scope) Keep(t *Tensor) *Tensor {
 	return nil
 }
 
-// fail notes the first error.
+// fail keeps the first error.
 func (s *Scope) fail(err error) {
 	if s.err == nil {
 		s.err = err
@@ -68,8 +68,8 @@ func (s *Scope) add(t *Tensor, err error) *Tensor {
 	return t
 }
 
-// ready tells whether an operation on these tensors may run: no error so far, and none of
-// them dropped.
+// ready reports whether an operation on these tensors may run: there was no error yet, and no tensor
+// is dropped or nil.
 func (s *Scope) ready(name string, in ...*Tensor) bool {
 	if s.err != nil {
 		return false
@@ -83,7 +83,7 @@ func (s *Scope) ready(name string, in ...*Tensor) bool {
 	return true
 }
 
-// op runs one operation with one result and owns the result.
+// op runs an operation with one result, which the scope owns.
 func (s *Scope) op(name string, run func(out *libtch.Ctensor), in ...*Tensor) *Tensor {
 	if !s.ready(name, in...) {
 		return nil
@@ -108,8 +108,8 @@ func (s *Scope) Float32(data []float32, shape ...int) *Tensor {
 	return s.add(fromFloat32(data, shape))
 }
 
-// Int64 copies data into a new tensor of the shape, which it must fill. Operations that
-// take an index want one of these.
+// Int64 copies data into a new tensor of the shape, which it must fill. Operations that take an
+// index need such a tensor.
 func (s *Scope) Int64(data []int64, shape ...int) *Tensor {
 	if !s.ready("new int64 tensor") {
 		return nil
@@ -142,7 +142,7 @@ func (s *Scope) Float32s(t *Tensor) []float32 {
 	return out
 }
 
-// Float reads a tensor of one element, as losses are; 0 after an error.
+// Float reads a tensor of one element, such as a loss; 0 after an error.
 func (s *Scope) Float(t *Tensor) float64 {
 	v := s.Float32s(t)
 	if s.err == nil && len(v) != 1 {
@@ -154,8 +154,9 @@ func (s *Scope) Float(t *Tensor) float64 {
 	return float64(v[0])
 }
 
-// Backward adds the gradient of the loss, a tensor of one element, to the gradient of every
-// parameter that it was computed from. It uses the graph up: a second call is an error.
+// Backward adds the gradient of the loss, a tensor of one element, to the gradient of every parameter
+// from which it was computed. It frees libtorch's record of the operations, so a second call is an
+// error.
 func (s *Scope) Backward(loss *Tensor) {
 	if !s.ready("backward", loss) {
 		return

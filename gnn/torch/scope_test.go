@@ -146,7 +146,7 @@ func TestKeep(t *testing.T) {
 func TestNoGradNestsAndRestores(t *testing.T) {
 	var p Parameters
 	defer p.Drop()
-	w := p.Constant("w", 2, 1)
+	w := p.constant("w", 2, 1)
 	graph := func() bool {
 		var s Scope
 		defer s.Drop()

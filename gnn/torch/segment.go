@@ -7,10 +7,10 @@ import (
 	"math"
 )
 
-// SegmentLogSoftmax returns the logarithm of the softmax over each segment of x [n, 1]: row i
-// belongs to segment[i] of so many. It is how a policy chooses among candidates whose number
-// differs from graph to graph. Scores are shifted by their segment's highest first, so that
-// no exponential overflows.
+// SegmentLogSoftmax returns the logarithm of the softmax over each segment of x [n, 1]: row i belongs
+// to segment[i], in [0, segments). A policy chooses with it among candidates whose number differs
+// from graph to graph. Scores are first shifted by the highest of their segment, so that no
+// exponential overflows.
 func (s *Scope) SegmentLogSoftmax(x *Tensor, segment []int64, segments int) *Tensor {
 	values := s.Float32s(x)
 	if s.err != nil {
@@ -26,7 +26,7 @@ func (s *Scope) SegmentLogSoftmax(x *Tensor, segment []int64, segments int) *Ten
 	return s.Sub(shifted, s.Rows(s.Log(s.segmentSum(s.Exp(shifted), of, segments)), of))
 }
 
-// highest is, for every value, the highest of its segment.
+// highest returns, for every value, the highest value of its segment.
 func highest(values []float32, segment []int64, segments int) []float32 {
 	top := make([]float32, segments)
 	for i := range top {

@@ -30,7 +30,7 @@ func TestSegmentLogSoftmax(t *testing.T) {
 		}
 		var p Parameters
 		defer p.Drop()
-		x := p.Constant("x", 0, n, 1)
+		x := p.constant("x", 0, n, 1)
 		moved := make([]float32, n)
 		for i, v := range values {
 			moved[i] = v + float32(shift)

@@ -10,7 +10,7 @@ import (
 	"github.com/sugarme/gotch/libtch"
 )
 
-// What libtorch calls its scalar types.
+// libtorch's numbers of its scalar types.
 const (
 	kindInt64   = 4
 	kindFloat32 = 6
@@ -19,17 +19,16 @@ const (
 // onCPU is gotch's number for main memory.
 const onCPU = -1
 
-// Tensor is one tensor of libtorch. Somebody owns it and drops it: the [Scope] that made
-// it, the [Parameters] that it belongs to, or whoever took it with [Scope.Keep]. Go's
-// collector does not see libtorch's memory and never frees it.
+// Tensor is one tensor of libtorch. Its owner must drop it: the [Scope] that made it, the [Parameters]
+// that it belongs to, or the caller of [Scope.Keep]. Go's collector does not free libtorch's memory.
 type Tensor struct {
 	c libtch.Ctensor // nil once dropped
 }
 
 var live atomic.Int64
 
-// Live returns how many tensors exist. A training loop that holds no tensor over its steps
-// sees the same number after each: a test of that finds a leak at once.
+// Live returns how many tensors exist. A training loop that keeps no tensor from one step to the next
+// sees the same number after each step, so a test finds a leak at once.
 func Live() int { return int(live.Load()) }
 
 func own(c libtch.Ctensor) *Tensor {
@@ -63,7 +62,7 @@ func (t *Tensor) Shape() []int {
 	return shape
 }
 
-// float32s copies the numbers out, row by row.
+// float32s copies the elements out, row by row.
 func (t *Tensor) float32s() ([]float32, error) {
 	if kind := libtch.AtScalarType(t.c); kind != kindFloat32 {
 		return nil, fmt.Errorf("torch: read as float32: the tensor holds libtorch's type %d", kind)
@@ -75,7 +74,7 @@ func (t *Tensor) float32s() ([]float32, error) {
 	return out, call("read", func() { libtch.AtCopyData(t.c, unsafe.Pointer(&out[0]), uint(len(out)), 4) })
 }
 
-// fromMemory copies n numbers that start at data into a new tensor.
+// fromMemory copies n elements of so many bytes each, which start at data, into a new tensor.
 func fromMemory(data unsafe.Pointer, n int, bytes uint, kind int, shape []int) (*Tensor, error) {
 	dims, err := dims(shape)
 	if err != nil {
@@ -101,7 +100,7 @@ func fromInt64(data []int64, shape []int) (*Tensor, error) {
 	return fromMemory(unsafe.Pointer(unsafe.SliceData(data)), len(data), 8, kindInt64, shape)
 }
 
-// dims turns a shape into libtorch's form.
+// dims converts a shape for libtorch.
 func dims(shape []int) ([]int64, error) {
 	if len(shape) == 0 {
 		return nil, fmt.Errorf("torch: a shape needs at least one dimension")
@@ -116,7 +115,7 @@ func dims(shape []int) ([]int64, error) {
 	return out, nil
 }
 
-// size is the number of elements in a shape.
+// size returns the number of elements of a shape.
 func size(shape []int) int {
 	n := 1
 	for _, d := range shape {

@@ -9,8 +9,8 @@ package torch
 #include <stdint.h>
 #include <stdlib.h>
 
-// gotch's libtch compiles these and exports them to Go not at all, or wrongly typed. Weak,
-// because this package alone is linked for a moment before libtch joins it.
+// gotch's libtch compiles these functions, but exports them to Go with wrong types or not at all.
+// They are weak because cgo links this package once without libtch.
 extern char *get_and_reset_last_err(void) __attribute__((weak));
 extern int at_grad_set_enabled(int) __attribute__((weak));
 extern void at_set_num_threads(int) __attribute__((weak));
@@ -33,12 +33,12 @@ import (
 	"unsafe"
 )
 
-// One thread an operation is the fastest on graphs of a cluster's size, by far: two often
-// cost ten times more than they gain.
+// One thread for each operation is by far the fastest on graphs of a cluster's size: a second thread
+// often costs ten times more than it gains.
 func init() { setThreads(1) }
 
-// setThreads sets how many threads one operation may use, in libtorch and in OpenBLAS.
-// It is 1 until it is set. n must be positive.
+// setThreads sets how many threads one operation may use, in libtorch and in OpenBLAS. n must be
+// positive.
 func setThreads(n int) {
 	if n < 1 {
 		panic(fmt.Sprintf("torch: %d threads: want at least 1", n))
@@ -50,8 +50,8 @@ func setThreads(n int) {
 // threads returns how many threads one operation of libtorch may use.
 func threads() int { return int(C.at_get_num_threads()) }
 
-// NoGrad runs f with gradients off: operations in it build no graph. It may be nested, and
-// leaves gradients as it found them. f must not hand its work to other goroutines.
+// NoGrad runs f with gradients off: operations in f are not recorded for Backward. It may be nested,
+// and restores the mode afterwards. f must not start goroutines that compute.
 func NoGrad(f func()) {
 	runtime.LockOSThread() // the mode belongs to the thread
 	defer runtime.UnlockOSThread()
@@ -60,8 +60,8 @@ func NoGrad(f func()) {
 	f()
 }
 
-// call runs one operation of libtorch and returns what it threw as an error. libtorch leaves
-// the message with the thread, so the goroutine must not change threads in between.
+// call runs one operation of libtorch and returns the exception that it threw as an error. libtorch
+// keeps the message for the thread, so the goroutine must stay on its thread until it is read.
 func call(name string, f func()) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

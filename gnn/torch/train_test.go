@@ -269,7 +269,7 @@ func TestClipGradRefusesNaN(t *testing.T) {
 func TestAdamFollowsItsFormula(t *testing.T) {
 	var p Parameters
 	defer p.Drop()
-	w := p.Constant("w", 1, 1)
+	w := p.constant("w", 1, 1)
 	adam, err := NewAdam(&p, AdamConfig{LearningRate: 0.1, Beta1: 0.9, Beta2: 0.999})
 	if err != nil {
 		t.Fatal(err)

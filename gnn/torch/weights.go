@@ -12,7 +12,7 @@ func (p *Parameters) load(c *checkpoint.Checkpoint) (map[string]*Tensor, error) 
 	byName := map[string]*Tensor{}
 	var arrays []Array
 	for _, x := range c.Manifest.Architecture.Params() {
-		byName[x.Name] = p.Constant(x.Name, 0, x.Shape...)
+		byName[x.Name] = p.constant(x.Name, 0, x.Shape...)
 		arrays = append(arrays, Array{Name: x.Name, Shape: x.Shape, Data: c.Weights[x.Name].Data})
 	}
 	if err := p.Import(arrays); err != nil {
@@ -22,7 +22,7 @@ func (p *Parameters) load(c *checkpoint.Checkpoint) (map[string]*Tensor, error) 
 	return byName, nil
 }
 
-// save returns the weights as they are now.
+// save returns the present weights.
 func (p *Parameters) save(m checkpoint.Manifest) (*checkpoint.Checkpoint, error) {
 	arrays, err := p.Export()
 	if err != nil {
