@@ -6,9 +6,10 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-const limit = 4 // of logs and z-scores
+// limit bounds logarithms, z-scores and rises.
+const limit = 4
 
-// moments collects mean and standard deviation (population) of a few thousand fractions.
+// moments collects the mean and the (population) standard deviation of a few thousand fractions.
 type moments struct{ n, sum, squares float64 }
 
 func (m *moments) add(x float64) {
@@ -23,8 +24,8 @@ func (m *moments) std() float64 {
 	return math.Sqrt(max(m.squares/max(m.n, 1)-m.mean()*m.mean(), 0))
 }
 
-// rise tells how much the standard deviation of n values rises when one of them grows, times
-// n and a scale: what is left of order one whatever the number of values.
+// rise computes how much the standard deviation of n values rises when one value grows, times n and a
+// scale. The factor n keeps the result of order one for any number of values.
 type rise struct{ variance, mean, std, inverse, scale float64 }
 
 func (m *moments) rise(scale float64) rise {
@@ -32,7 +33,7 @@ func (m *moments) rise(scale float64) rise {
 	return rise{std * std, m.mean(), std, 1 / max(m.n, 1), scale * max(m.n, 1)}
 }
 
-// by is the rise for a value that is after when it has grown by d, within ±limit.
+// by returns the rise for a value that grows by d to after, within ±limit.
 func (r rise) by(after, d float32) float32 {
 	x, dd := float64(after), float64(d)
 	// From n·var = Σx² - n·mean², with x = after - d before.
@@ -40,7 +41,8 @@ func (r rise) by(after, d float32) float32 {
 	return clamp(float32((math.Sqrt(max(variance, 0)) - r.std) * r.scale))
 }
 
-// logRatio is log2(a/b) within ±limit; a missing amount is at the limit, two are equal.
+// logRatio returns log2(a/b) within ±limit. If one amount is missing the result is at the limit; if
+// both are, it is 0.
 func logRatio(a, b float64) float64 {
 	switch {
 	case a <= 0 && b <= 0:
@@ -53,7 +55,7 @@ func logRatio(a, b float64) float64 {
 	return max(min(math.Log2(a/b), limit), -limit)
 }
 
-// quotient is a/b, and 0 where b is 0.
+// quotient returns a/b, or 0 if b is 0.
 func quotient(a, b float64) float64 {
 	if b == 0 {
 		return 0
@@ -61,12 +63,15 @@ func quotient(a, b float64) float64 {
 	return a / b
 }
 
+// ratio returns a/b, or 0 if b is 0 or less.
 func ratio(a, b int64) float32 { return float32(quotient(float64(a), float64(max(b, 0)))) }
 
+// clamp bounds x by ±limit.
 func clamp(x float32) float32 { return max(min(x, limit), -limit) }
 
 func abs(x float32) float32 { return max(x, -x) }
 
+// flag returns 1 for true and 0 for false.
 func flag(b bool) float32 {
 	if b {
 		return 1
@@ -74,8 +79,8 @@ func flag(b bool) float32 {
 	return 0
 }
 
-// lessRoom is how many pods that ask for each fit into free, less those that fit when r is
-// gone from it, up to limit.
+// lessRoom returns how many fewer pods that request each fit into free once r is taken from it, up to
+// limit.
 func lessRoom(each, free, r cluster.Resources) float32 {
 	return min(float32(each.FitsInto(free)-each.FitsInto(free.Minus(r))), limit)
 }

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// by is the rise of the standard deviation as computed from the values themselves.
+// by gives the rise of the standard deviation that the values themselves show.
 func TestRise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 50).Draw(t, "values")

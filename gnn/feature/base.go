@@ -100,9 +100,9 @@ var candidateFeatures = [candidateColumns]Feature{
 func fillCandidates(c *Candidates, out Rows) {
 	meanCPU, meanMemory := float32(c.cpu.mean()), float32(c.memory.mean())
 	perCPU, perMemory := 1/(c.cpu.std()+c.addCPU.mean()+1e-6), 1/(c.memory.std()+c.addMemory.mean()+1e-6)
-	common := 2 / (1/perCPU + 1/perMemory) // one scale, so that the two rises add up to one of balance
-	cpu, memory, skew := c.cpu.rise(common), c.memory.rise(common), c.skew.rise(common)
-	r := c.Pod.Requests
+	common := 2 / (1/perCPU + 1/perMemory) // one scale, so that the rises of both resources can be added
+	cpu, memory := c.cpu.rise(common), c.memory.rise(common)
+	skew, r := c.skew.rise(common), c.Pod.Requests
 	for i, v := range c.Rows {
 		n, s := c.Nodes[v], &c.Shares[i]
 		row := (*[candidateColumns]float32)(out.Row(i))

@@ -30,7 +30,7 @@ type Pod struct {
 	CPU, Memory, GPU float64 // request / mean that a node offers
 }
 
-// NewPod returns the context for a pod that waits in a cluster that offers so much.
+// NewPod returns the context for a pending pod, in a cluster that offers so much.
 func NewPod(p *cluster.Pod, o *Offered) Pod {
 	return Pod{
 		State:  p,
@@ -68,7 +68,8 @@ type Share struct {
 
 // Measure computes Shares and their statistics from the other fields.
 func (c *Candidates) Measure() {
-	c.cpu, c.memory, c.skew, c.addCPU, c.addMemory = moments{}, moments{}, moments{}, moments{}, moments{}
+	c.cpu, c.memory, c.skew = moments{}, moments{}, moments{}
+	c.addCPU, c.addMemory = moments{}, moments{}
 	c.Shares = c.Shares[:0]
 	r := c.Pod.Requests
 	for _, v := range c.Rows {

@@ -33,7 +33,8 @@ func NewLayout(names []string) (*Layout, error) {
 	}
 	l, schema := &Layout{}, []byte{}
 	for _, s := range chosen {
-		l.Node, l.Group, l.Pod = append(l.Node, s.Node...), append(l.Group, s.Group...), append(l.Pod, s.Pod...)
+		l.Node, l.Group = append(l.Node, s.Node...), append(l.Group, s.Group...)
+		l.Pod = append(l.Pod, s.Pod...)
 		l.Cluster, l.Candidate = append(l.Cluster, s.Cluster...), append(l.Candidate, s.Candidate...)
 		schema = s.appendSchema(schema)
 	}

@@ -72,7 +72,7 @@ func TestGPUNode(t *testing.T) {
 	}
 }
 
-// Workloads that say little leave the features in the range that training shows.
+// The features stay in the range that training shows, whatever the workload.
 func TestGPUNodeOfOddWorkloads(t *testing.T) {
 	n := gpuNode("T4", 0, 0)
 	for name, w := range map[string][]fragmentation.Demand{
@@ -116,8 +116,8 @@ func TestGPUClusterFeatures(t *testing.T) {
 	}
 }
 
-// However nodes change, join and leave, the features are those of a fresh look; for workloads
-// that are not known, too.
+// However nodes change, join and leave, the features are those that a new GPUCluster computes, also
+// for an unknown workload.
 func TestGPUClusterFollows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := NewGPU(feature.DefaultGPU(), typical())

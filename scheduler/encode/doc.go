@@ -1,4 +1,8 @@
-// Package encode turns a snapshot of the cluster and a pending pod into the graph that a
-// network reads. The scheduler and the simulator use the same encoder, so that a network
-// meets in service what it met in training.
+// Package encode turns a snapshot of the cluster and a pending pod into the graph that a network
+// reads. Package feature says what the numbers in the graph are; this package runs its functions and
+// computes again only what changed since the last decision. The scheduler and the simulator use the
+// same encoder, so a network sees in service what it saw in training.
+//
+// Encoder makes the graph of any cluster, graph.Graph. GPU and GPUCluster make the nodes and the
+// cluster of the GPU graph, graph.GPUNode.
 package encode

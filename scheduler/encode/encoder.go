@@ -43,16 +43,17 @@ func New(layout *feature.Layout) *Encoder {
 	return e
 }
 
-// Encode returns the graph for placing pod on one of the nodes whose rows are given. The
-// graph belongs to the encoder: it is valid until the next call, and row i is snapshot node
-// i. A node is encoded again when its Version changes.
+// Encode returns the graph for placing pod on one of the candidates, which are rows of s.Nodes. Row i
+// of the graph is s.Nodes[i]. The graph belongs to the encoder and is valid until the next call. A
+// node is encoded again when its Version changes.
 func (e *Encoder) Encode(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32) *graph.Graph {
 	largest := e.syncNodes(s)
 	e.pod = feature.NewPod(pod, &e.offered)
 	e.g.PodX = fill(e.layout.Pod, &e.pod, resize(e.g.PodX, e.layout.Widths.Pod))
 
 	c := &e.candidates
-	c.Pod, c.Nodes, c.Usage = pod, s.Nodes, e.usage
+	c.Pod, c.Nodes = pod, s.Nodes
+	c.Usage = e.usage
 	c.Largest = cluster.Resources{MilliCPU: max(largest.MilliCPU, pod.Requests.MilliCPU), Memory: max(largest.Memory, pod.Requests.Memory)}
 	e.encodeCandidates(candidates)
 	return &e.g
@@ -101,6 +102,7 @@ func (e *Encoder) syncNodes(s *cluster.Snapshot) (largest cluster.Resources) {
 	return largest
 }
 
+// encodeNode encodes row i and the groups of pods on it.
 func (e *Encoder) encodeNode(i int, n *cluster.Node) {
 	e.node = feature.Node{
 		State: n, Offered: &e.offered,
@@ -125,7 +127,7 @@ func (e *Encoder) encodeNode(i int, n *cluster.Node) {
 	e.g.Stamp[i] = graph.NextStamp()
 }
 
-// zone gives every zone name an index, in order of first sight; no name is a zone too.
+// zone returns the index of a zone, in order of first appearance. Nodes without a zone form one too.
 func (e *Encoder) zone(name string) int32 {
 	z, ok := e.zones[name]
 	if !ok {
@@ -135,8 +137,8 @@ func (e *Encoder) zone(name string) int32 {
 	return z
 }
 
-// encodeCandidates writes the candidate edges, and the cluster's features, which are about the
-// candidates.
+// encodeCandidates writes the features of the candidates, and those of the cluster, which depend on
+// the candidates.
 func (e *Encoder) encodeCandidates(rows []int32) {
 	e.g.ResizeCandidates(len(rows))
 	copy(e.g.Candidates, rows)

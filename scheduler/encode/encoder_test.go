@@ -25,7 +25,7 @@ func drawRequests(t *rapid.T) cluster.Resources {
 	}
 }
 
-// drawAllocatable draws what a node offers; now and then nothing of a resource, or nothing.
+// drawAllocatable draws what a node offers: now and then nothing of some resource.
 func drawAllocatable(t *rapid.T) cluster.Resources {
 	return cluster.Resources{
 		MilliCPU: rapid.SampledFrom([]int64{0, 1, 4000, 16_000, 64_000}).Draw(t, "cpu"),
@@ -54,7 +54,7 @@ func drawSnapshot(t *rapid.T) *cluster.Snapshot {
 	return s
 }
 
-// change does one thing that happens to clusters.
+// change makes one change that happens to clusters.
 func change(t *rapid.T, s *cluster.Snapshot, serial *int) {
 	i := rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "node")
 	n := s.Nodes[i]
@@ -99,8 +99,8 @@ func drawCandidates(t *rapid.T, n int) []int32 {
 	return rapid.Permutation(rows).Draw(t, "candidates")[:rapid.IntRange(0, n).Draw(t, "of them")]
 }
 
-// sameGraph compares all but the stamps, which differ between encoders, and the names of
-// zones: they are numbered in order of first sight, so the partition is what counts.
+// sameGraph compares two graphs except for their stamps, which differ between encoders, and the
+// numbers of zones, which depend on the order of first appearance: the same nodes must share a zone.
 func sameGraph(t *rapid.T, got, want *graph.Graph) {
 	opts := []cmp.Option{cmpopts.IgnoreFields(graph.Graph{}, "Stamp", "Zone", "Zones"), cmpopts.EquateEmpty()}
 	if d := cmp.Diff(want, got, opts...); d != "" {
@@ -115,8 +115,8 @@ func sameGraph(t *rapid.T, got, want *graph.Graph) {
 	}
 }
 
-// An encoder that follows a changing cluster gives, to the bit, what a new one gives; and it
-// gives a row a new stamp where anything of it changed.
+// An encoder that follows a changing cluster gives exactly the graph that a new encoder gives, and it
+// gives a row a new stamp if anything of it changed.
 func TestIncremental(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, serial, e := drawSnapshot(t), 0, New(feature.Default())

@@ -1,0 +1,62 @@
+package infer_test
+
+import (
+	"fmt"
+	"log"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
+	"gnnsched/gnn/graph"
+	"gnnsched/gnn/infer"
+)
+
+// A shipped network scores the candidates of one decision. Package encode makes the graph of a real
+// cluster; here it is of two empty nodes.
+func ExampleSession_Score() {
+	c, err := checkpoint.Shipped("gnn")
+	if err != nil {
+		log.Fatal(err)
+	}
+	net, err := infer.New(c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	w := net.Layout().Widths
+	g := &graph.Graph{Widths: w, Zones: 1, PodX: make([]float32, w.Pod), ClusterX: make([]float32, w.Cluster)}
+	g.Resize(2)
+	g.ResizeCandidates(2)
+	g.Candidates[0], g.Candidates[1] = 0, 1
+	for i := range g.Stamp {
+		g.Stamp[i] = graph.NextStamp() // the session keeps a node's embedding while its stamp stays the same
+	}
+	session := net.NewSession()
+	out, err := session.Score(g, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("candidates:", len(out.Scores))
+	fmt.Println("equal nodes have equal scores:", out.Scores[0] == out.Scores[1])
+	// Output:
+	// candidates: 2
+	// equal nodes have equal scores: true
+}
+
+// A network on the GPU graph gives a node a value, the GPUs that it expects to stay idle there. The
+// best placement lowers it the most.
+func ExampleGPUSession() {
+	c, err := checkpoint.Shipped("gpu-gnn")
+	if err != nil {
+		log.Fatal(err)
+	}
+	net, err := infer.NewGPU(c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	session, w := net.Critic(), feature.DefaultGPU().Widths
+	phi, psi := make([]float32, net.Width()), make([]float32, net.Width())
+	session.Cluster(psi, make([]float32, w.Cluster))
+	session.Node(phi, &graph.GPUNode{X: make([]float32, w.Node)}) // no devices
+	fmt.Println(infer.Dot(phi, psi))
+	// Output:
+	// 0
+}
