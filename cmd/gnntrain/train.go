@@ -107,7 +107,8 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f files, figure
 	}
 	t.HeldOut, t.Recorder = held, figures
 	t.State, t.Resume = f.state, resume
-	t.Progress, t.Evaluated, t.Improved = r.progress, r.evaluated, save
+	t.Progress, t.Evaluated = r.progress, r.evaluated
+	t.Improved = save
 	best, score, err := t.Train(c.Context)
 	r.end()
 	if err != nil && !errors.Is(err, context.Canceled) {

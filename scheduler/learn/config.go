@@ -76,8 +76,9 @@ func Defaults(variant string) (Config, error) {
 	}
 	if c.Architecture().Head == checkpoint.ActorCritic {
 		c.Steps, c.EvaluateEvery = 1_500_000, 50_000
-		c.BatchSize, c.Gamma, c.LearningRate = 1024, 0.99, 2e-3
-		c.Reward.Kind, c.Imitation.Share, c.Imitation.Warmup = run.ShapedReward, 0.05, 0.02
+		c.BatchSize, c.LearningRate = 1024, 2e-3
+		c.Gamma, c.Reward.Kind = 0.99, run.ShapedReward
+		c.Imitation.Share, c.Imitation.Warmup = 0.05, 0.02
 	}
 	return c, nil
 }

@@ -34,7 +34,7 @@ func TestReadJob(t *testing.T) {
 	}
 }
 
-// What is printed is what is read.
+// ReadJob reads what YAML writes.
 func TestJobRoundTrip(t *testing.T) {
 	for _, v := range Variants() {
 		j, err := NewJob(v)

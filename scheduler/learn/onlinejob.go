@@ -37,14 +37,14 @@ func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 			return j, fmt.Errorf("training configuration in the checkpoint: %w", err)
 		}
 	}
-	j.Variant, j.Hidden, j.Imitation = variant, a.Hidden, run.Imitation{}
+	j.Variant, j.Hidden = variant, a.Hidden
+	j.Imitation = run.Imitation{}
+	fall := 1.0 // of the learning rates
 	if _, trained := c.Manifest.Training["step"]; trained {
-		falls := j.LearningRateAt(j.Steps) / j.LearningRate
-		for _, rate := range []*float64{&j.LearningRate, &j.PPO.ActorLearningRate, &j.PPO.CriticLearningRate} {
-			*rate *= falls
-		}
+		fall = j.LearningRateAt(j.Steps) / j.LearningRate
 	}
-	j.PPO.Envs, j.PPO.Group = 1, 1 // simulated clusters have no part in it
+	j.LearningRate *= fall
+	j.PPO = j.PPO.Online(fall)
 	return j, nil
 }
 

@@ -13,11 +13,11 @@ type Config struct {
 	InitEpsilon  float64 `json:"initEpsilon" flag:"init-epsi" usage:"share of random placements at the start"`
 	FinalEpsilon float64 `json:"finalEpsilon" flag:"final-epsi" usage:"share of random placements at the end"`
 	EpsilonShare float64 `json:"epsilonShare" flag:"epsi-share" usage:"share of the steps over which exploration falls linearly"`
-	EpsilonDecay float64 `json:"epsilonDecay" flag:"epsi-decay" usage:"factor of exploration a placement, instead of the linear fall; 0 for the latter"`
+	EpsilonDecay float64 `json:"epsilonDecay" flag:"epsi-decay" usage:"factor on exploration at every placement; 0 for the linear fall"`
 
-	NStep                 int     `json:"nStep" flag:"n-step" usage:"rewards summed before bootstrapping"`
-	ReplayBufferSize      int     `json:"replayBufferSize" flag:"replay-buffer-size" usage:"transitions kept"`
-	PriorityExponent      float64 `json:"priorityExponent" flag:"priority-exponent" usage:"of prioritised replay; 0 draws uniformly"`
+	NStep                 int     `json:"nStep" flag:"n-step" usage:"number of rewards summed before bootstrapping"`
+	ReplayBufferSize      int     `json:"replayBufferSize" flag:"replay-buffer-size" usage:"number of transitions in the replay memory"`
+	PriorityExponent      float64 `json:"priorityExponent" flag:"priority-exponent" usage:"exponent of the priorities in experience replay; 0 draws uniformly"`
 	UpdateFrequency       int     `json:"updateFrequency" flag:"update-frequency" usage:"placements between updates"`
 	TargetUpdateFrequency int     `json:"targetUpdateFrequency" flag:"target-update-frequency" usage:"updates between copies to the target network"`
 }

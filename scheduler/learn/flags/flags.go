@@ -62,7 +62,9 @@ func Apply(c *cli.Context, config *learn.Config) {
 		}
 	})
 	if c.IsSet(useHeuristic) && !c.Bool(useHeuristic) {
-		config.Imitation.Share, config.Imitation.Coefficient, config.Imitation.MarginFloor = 0, 0, 0
+		i := &config.Imitation
+		i.Share, i.Coefficient = 0, 0
+		i.MarginFloor = 0
 	}
 }
 

@@ -41,8 +41,8 @@ func ofMethod(variant string) string { return whileLearning + ", of " + method(v
 // exploration of deep Q-learning, and what the trainer takes too.
 func Scheduler(variant string) []cli.Flag {
 	out := []cli.Flag{
-		&cli.BoolFlag{Name: Learn, Category: whileLearning, Usage: "explore, and learn from every placement; needs gnntrain. Without it nothing explores"},
-		&cli.IntFlag{Name: hiddenLayers, Category: whileLearning, Usage: "begin from nothing with hidden layers of this `WIDTH`, where --checkpoint does not exist yet"},
+		&cli.BoolFlag{Name: Learn, Category: whileLearning, Usage: "explore, and learn from every placement; needs gnntrain. Without this flag nothing explores"},
+		&cli.IntFlag{Name: hiddenLayers, Category: whileLearning, Usage: "start from random weights with hidden layers of this `WIDTH`, if --checkpoint does not exist yet"},
 	}
 	if head(variant) == checkpoint.DQN {
 		out = append(out,
@@ -87,7 +87,7 @@ func CheckScheduler(c *cli.Context, variant string) error {
 	}
 	for _, f := range Scheduler(variant) {
 		if name := f.Names()[0]; name != Learn && c.IsSet(name) {
-			return exit.New(exit.Usage, fmt.Errorf("--%s is about learning", name), "add --learn, or leave it out: nothing explores or learns without")
+			return exit.New(exit.Usage, fmt.Errorf("--%s is about learning", name), "add --learn, or leave it out: without --learn nothing explores or learns")
 		}
 	}
 	return nil
@@ -99,7 +99,7 @@ func notOfThisHead(name, variant string) error {
 	}
 	hint := "use rungnn or rundqn, or leave it out"
 	if slices.Contains(exploration, name) {
-		hint = "leave it out: an actor-critic explores by drawing from its own probabilities, which --entropy keeps apart"
+		hint = "leave it out: an actor-critic explores by drawing from its own probabilities, which --entropy keeps from becoming certain"
 	}
 	return exit.New(exit.Usage, fmt.Errorf("--%s is about deep Q-learning, and run%s is an actor-critic", name, variant), hint)
 }
@@ -143,11 +143,11 @@ func online(f cli.Flag) {
 	switch f := f.(type) {
 	case *cli.Float64Flag:
 		f.DefaultText = asTrained
-		if strings.HasSuffix(f.Name, "learning-rate") { // which does not fall here
+		if strings.HasSuffix(f.Name, "learning-rate") { // does not fall in online learning
 			f.DefaultText = "what the network's training ended with"
 		}
 		if f.Name == "learning-rate" {
-			f.Usage = "of Adam"
+			f.Usage = "learning rate of Adam"
 		}
 		if f.Name == "entropy" {
 			f.Usage = "bonus for the policy's entropy, which keeps it exploring"

@@ -13,10 +13,10 @@ import (
 	"gnnsched/scheduler/learn"
 )
 
-// Start returns the network that a scheduler of a variant starts learning from: that of the file,
-// or if there is no file the one that the program carries or, with --hidden-layers, one of random
-// weights. fresh tells that the network is not in the file yet. The errors carry an exit code and
-// a hint; those of a file that exists and cannot be read do not.
+// Start returns the network that a scheduler of a variant starts to learn from. It is the file's. If the
+// file does not exist, it has random weights with --hidden-layers, and is the shipped one without.
+// fresh tells that the network is not in the file yet. The errors carry an exit code and a hint,
+// except those of a file that exists and cannot be read.
 func Start(c *cli.Context, file, variant string) (start *checkpoint.Checkpoint, fresh bool, err error) {
 	start, err = checkpoint.Load(file)
 	switch {
@@ -31,7 +31,7 @@ func Start(c *cli.Context, file, variant string) (start *checkpoint.Checkpoint, 
 	if err != nil {
 		return nil, false, err
 	}
-	if _, err := OnlineJob(c, start); err != nil { // else the trainer refuses it whenever it is started
+	if _, err := OnlineJob(c, start); err != nil { // else the trainer would refuse it at every start
 		return nil, false, exit.New(exit.Usage, fmt.Errorf("--learn: %w", err), "see --help")
 	}
 	return start, fresh, nil
@@ -49,7 +49,7 @@ func begin(c *cli.Context, variant string) (*checkpoint.Checkpoint, error) {
 	}
 	start, err := checkpoint.Shipped(variant)
 	if err != nil {
-		return nil, exit.New(exit.Checkpoint, fmt.Errorf("--learn: nothing to start from: %w", err), "name a checkpoint with --checkpoint, or begin from nothing with --hidden-layers 32")
+		return nil, exit.New(exit.Checkpoint, fmt.Errorf("--learn: nothing to start from: %w", err), "name a checkpoint with --checkpoint, or start from random weights with --hidden-layers 32")
 	}
 	return start, nil
 }
@@ -64,7 +64,7 @@ func fits(c *cli.Context, start *checkpoint.Checkpoint, file, variant string) er
 		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s has the head %q, run%s wants %q", file, a.Head, variant, want.Head), "start it with the command of its variant, or name another checkpoint")
 	}
 	if width := c.Int(hiddenLayers); c.IsSet(hiddenLayers) && width != a.Hidden {
-		return exit.New(exit.Usage, fmt.Errorf("--%s %d: the network in %s has %d", hiddenLayers, width, file, a.Hidden), "leave it out to continue with that network, or move the file away to begin from nothing")
+		return exit.New(exit.Usage, fmt.Errorf("--%s %d: the network in %s has %d", hiddenLayers, width, file, a.Hidden), "leave it out to continue with that network, or move the file away to start from random weights")
 	}
 	return nil
 }

@@ -16,8 +16,8 @@ import (
 // Guard refuses networks that a running scheduler must not get: those with weights that are not
 // finite, those with scores that are not finite on the scheduler's latest states, and those that
 // do worse on held-out simulated episodes than the best that passed before, by more than a
-// tolerance. The tolerance is needed because the simulator is not the cluster: what is right there
-// may look worse here. The zero value checks for finite numbers only.
+// tolerance. The simulator is not the cluster: a network that is better for the cluster may score worse
+// here, and the tolerance lets it pass. The zero value checks for finite numbers only.
 type Guard struct {
 	HeldOut     *run.HeldOut // nil for none
 	Unscheduled float64      // weight of pods left over, as in run.Score.Total

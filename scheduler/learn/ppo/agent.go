@@ -127,7 +127,8 @@ func (a *agent) place(env *run.Environment, i, step int) error {
 	if err != nil {
 		return err
 	}
-	r.states[i], r.values[i], r.teacher[i] = env.CopyState(), float64(out.Value), -1
+	r.states[i], r.values[i] = env.CopyState(), float64(out.Value)
+	r.teacher[i] = -1
 	r.actions[i], r.logs[i] = policy.Sample(a.envs.Rand, out.Scores)
 	if share > 0 || phase == improving && a.config.Imitation.Coefficient > 0 {
 		if r.teacher[i], err = env.TeacherChoice(); err != nil {

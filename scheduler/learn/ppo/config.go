@@ -8,26 +8,26 @@ import (
 
 // Config holds the hyperparameters of proximal policy optimisation that other methods do not have.
 type Config struct {
-	Envs int `json:"envs" flag:"envs" usage:"simulated clusters side by side"`
+	Envs int `json:"envs" flag:"envs" usage:"number of simulated clusters side by side"`
 	// Group is how many environments play the same episodes. The advantage of a decision is then
 	// relative to the mean over the group at the same time. That takes out most of the noise,
 	// which comes from the arrivals that they share (Mao et al. 2019, input-driven environments).
-	Group   int `json:"group" flag:"group" usage:"environments that play the same episodes, each judged against the others; 1 for none"`
-	Rollout int `json:"rollout" flag:"rollout" usage:"placements in each between updates"`
+	Group   int `json:"group" flag:"group" usage:"number of these that play the same episodes, so that their advantages can be compared; 1 for no comparison"`
+	Rollout int `json:"rollout" flag:"rollout" usage:"placements in each simulated cluster between updates"`
 	Epochs  int `json:"epochs" flag:"epochs" usage:"passes over a rollout"`
 
-	ActorLearningRate  float64 `json:"actorLearningRate" flag:"actor-learning-rate" usage:"of all but the critic's own layers; 0 for the learning rate"`
-	CriticLearningRate float64 `json:"criticLearningRate" flag:"critic-learning-rate" usage:"of the critic's own layers; 0 for the learning rate"`
+	ActorLearningRate  float64 `json:"actorLearningRate" flag:"actor-learning-rate" usage:"learning rate of all but the critic's own layers; 0 for --learning-rate"`
+	CriticLearningRate float64 `json:"criticLearningRate" flag:"critic-learning-rate" usage:"learning rate of the critic's own layers; 0 for --learning-rate"`
 	// CriticApart keeps the critic's gradient out of the layers that it shares with the policy.
 	// It is by far the larger one there, and Adam would scale the policy's steps down with it.
 	CriticApart bool `json:"criticApart" flag:"critic-apart" usage:"keep the critic's gradient out of the layers that it shares with the policy"`
 
-	Lambda    float64 `json:"lambda" flag:"gae-lambda" usage:"of generalised advantage estimation"`
-	Clip      float64 `json:"clip" flag:"clip" usage:"how far an update may move the probability of an action, as a ratio"`
-	ValueClip float64 `json:"valueClip" flag:"value-clip" usage:"how far an update may move a value; 0 for no limit"`
+	Lambda    float64 `json:"lambda" flag:"gae-lambda" usage:"lambda of generalised advantage estimation"`
+	Clip      float64 `json:"clip" flag:"clip" usage:"how far updates may move the probability of an action, as a ratio"`
+	ValueClip float64 `json:"valueClip" flag:"value-clip" usage:"how far updates may move a value; 0 for no limit"`
 	ValueCoef float64 `json:"valueCoefficient" flag:"value-coefficient" usage:"weight of the critic's loss"`
-	Entropy   float64 `json:"entropy" flag:"entropy" usage:"bonus for the policy's entropy at the start; falls linearly to nothing"`
-	TargetKL  float64 `json:"targetKL" flag:"target-kl" usage:"divergence from the rollout's policy that ends its updates; 0 for no limit"`
+	Entropy   float64 `json:"entropy" flag:"entropy" usage:"bonus for the policy's entropy at the start; it falls linearly to 0"`
+	TargetKL  float64 `json:"targetKL" flag:"target-kl" usage:"KL divergence from the rollout's policy at which its updates end; 0 for no limit"`
 }
 
 // Defaults returns the values that a run starts from.
@@ -48,6 +48,15 @@ func (Config) OnlineFlags() []string {
 		"actor-learning-rate", "critic-learning-rate", "rollout", "epochs", "critic-apart",
 		"gae-lambda", "clip", "value-clip", "value-coefficient", "entropy", "target-kl",
 	}
+}
+
+// Online returns the hyperparameters for online learning: without simulated clusters side by side, and
+// with learning rates that have fallen by a factor.
+func (c Config) Online(fall float64) Config {
+	c.Envs, c.Group = 1, 1
+	c.ActorLearningRate *= fall
+	c.CriticLearningRate *= fall
+	return c
 }
 
 // Validate reports the first value out of range.

@@ -131,7 +131,9 @@ func (o *onlineLearner) rollout() (*rollout, error) {
 			o.stale++
 		}
 		for _, s := range t.steps {
-			r.states[i], r.actions[i], r.logs[i], r.rewards[i], r.teacher[i] = s.state, s.action, s.log, s.reward, -1
+			r.states[i], r.rewards[i] = s.state, s.reward
+			r.actions[i], r.logs[i] = s.action, s.log
+			r.teacher[i] = -1
 			if r.values[i], err = value(s.state); err != nil {
 				return nil, err
 			}

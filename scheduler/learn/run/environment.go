@@ -83,7 +83,8 @@ func (e *Environment) restore(p progress) error {
 // follow makes net the acting network. It drops all caches, so that what comes next depends only
 // on the episode and the weights, and a resumed run continues as the unbroken one.
 func (e *Environment) follow(net *infer.Network) {
-	e.encoder, e.session, e.copied = encode.New(net.Layout()), net.NewSession(), nil
+	e.encoder, e.session = encode.New(net.Layout()), net.NewSession()
+	e.copied = nil
 }
 
 // Observe encodes the decision at hand. Score and CopyState use what it encodes.

@@ -11,13 +11,13 @@ import (
 type Settings struct {
 	Variant string `json:"variant"` // the network and its method; package learn lists them
 	Hidden  int    `json:"hiddenLayers" flag:"hidden-layers" usage:"width of the hidden layers"`
-	Seed    uint64 `json:"seed" flag:"seed" usage:"of everything random"`
+	Seed    uint64 `json:"seed" flag:"seed" usage:"seed of everything random"`
 	Steps   int    `json:"steps" flag:"steps" usage:"placements to learn from"`
 
 	Gamma        float64 `json:"gamma" flag:"gamma" usage:"discount of the next placement's reward"`
-	LearningRate float64 `json:"learningRate" flag:"learning-rate" usage:"of Adam at the start; falls linearly to a tenth"`
+	LearningRate float64 `json:"learningRate" flag:"learning-rate" usage:"learning rate of Adam at the start; it falls linearly to a tenth"`
 	BatchSize    int     `json:"batchSize" flag:"batch-size" usage:"decisions an update learns from"`
-	ClipNorm     float64 `json:"clipNorm" flag:"clip-norm" usage:"limit of the gradient's norm"`
+	ClipNorm     float64 `json:"clipNorm" flag:"clip-norm" usage:"largest norm of the gradient"`
 
 	Reward    Reward    `json:"reward"`
 	Imitation Imitation `json:"imitation"`
@@ -33,15 +33,15 @@ type Settings struct {
 // which the learner's part grows, visits the states (as in DAgger, Ross et al. 2011). For the next
 // Warmup of the steps only the critic learns, until it knows the value of the cloned policy.
 type Imitation struct {
-	Teacher string  `json:"teacher" flag:"teacher" usage:"heuristic to imitate: a policy's name, or the file of a linear one"`
+	Teacher string  `json:"teacher" flag:"teacher" usage:"policy to imitate: the name of a heuristic, or the file of a linear policy"`
 	Share   float64 `json:"share" flag:"imitation" usage:"share of the steps that imitate the teacher; 0 for none"`
 
-	Margin       float64 `json:"margin" flag:"margin" usage:"by which the teacher's choice is to lead in deep Q-learning, in units of Q"`
-	MarginWeight float64 `json:"marginWeight" flag:"margin-weight" usage:"of the margin loss at the start"`
-	MarginFloor  float64 `json:"marginFloor" flag:"margin-floor" usage:"under which the weight of the margin loss never falls"`
+	Margin       float64 `json:"margin" flag:"margin" usage:"lead over the other nodes that the margin loss demands for the teacher's choice, in units of Q"`
+	MarginWeight float64 `json:"marginWeight" flag:"margin-weight" usage:"weight of the margin loss at the start"`
+	MarginFloor  float64 `json:"marginFloor" flag:"margin-floor" usage:"smallest weight of the margin loss"`
 
-	Warmup      float64 `json:"warmup" flag:"critic-warmup" usage:"share of the steps after cloning in which the critic alone learns"`
-	Coefficient float64 `json:"coefficient" flag:"imitation-coefficient" usage:"weight of cloning in PPO's loss at the start of PPO; falls linearly to nothing"`
+	Warmup      float64 `json:"warmup" flag:"critic-warmup" usage:"share of the steps, after cloning, in which only the critic learns"`
+	Coefficient float64 `json:"coefficient" flag:"imitation-coefficient" usage:"weight of cloning in PPO's loss at the start of PPO; it falls linearly to 0"`
 }
 
 // Taught tells whether any part of the run asks the teacher.

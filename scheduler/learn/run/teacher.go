@@ -10,8 +10,8 @@ import (
 )
 
 // TeacherByName returns the policy to imitate: a heuristic by its name, or the linear policy of a
-// file whose name ends in .json. A heuristic whose choices a network cannot learn, or a resumed run
-// cannot repeat, is an error.
+// .json file. A heuristic that cannot be imitated is an error: a network cannot see what it decides by,
+// or a resumed run cannot repeat its choices.
 func TeacherByName(name string) (policy.Policy, error) {
 	if strings.HasSuffix(name, ".json") {
 		l, err := linear.Load(name)

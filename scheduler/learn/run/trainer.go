@@ -22,13 +22,13 @@ type Plan struct {
 	Selection
 	Method      Method
 	Environment sim.Config
-	Start       *checkpoint.Checkpoint // its manifest holds the job as JSON, by which a state file is known
+	Start       *checkpoint.Checkpoint // its manifest holds the job as JSON; Resume must have the same
 }
 
 // Progress is how far a run is.
 type Progress struct {
 	Step, Steps int
-	Phase       string // what the agent does now, in a word or two
+	Phase       string // phase of the agent, in a word or two
 	Epsilon     float64
 	Loss        float64       // mean over the updates since the last report
 	Return      float64       // mean undiscounted scaled return of the episodes since the last report

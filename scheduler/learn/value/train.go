@@ -138,7 +138,9 @@ func (t *Trainer) rng(purpose, iteration, episode int) *rand.Rand {
 // The purposes of random numbers, and the first seeds of arrivals. Published results use the seeds 42 to
 // 51, which are far from both.
 const (
-	playing, learning, holding = 1, 2, 3
+	playing  = 1
+	learning = 2
+	holding  = 3
 
 	trainingSeeds = 1 << 40
 	heldOutSeeds  = 1 << 41
