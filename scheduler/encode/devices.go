@@ -9,9 +9,9 @@ import (
 	"gnnsched/internal/fragmentation"
 )
 
-// GPU encodes nodes and their devices for a workload, which decides what an amount is worth. It is
+// GPUNodeEncoder encodes nodes and their devices for a workload, which decides what an amount is worth. It is
 // not safe for concurrent use.
-type GPU struct {
+type GPUNodeEncoder struct {
 	layout   *feature.GPULayout
 	typical  *fragmentation.Typical
 	pods     []fragmentation.Pod
@@ -25,10 +25,10 @@ type GPU struct {
 // openb trace request.
 const usualUnit = 10_900
 
-// NewGPU returns an encoder of the features in a layout, for the workload with the given typical
+// NewGPUNodeEncoder returns an encoder of the features in a layout, for the workload with the given typical
 // pods, which are nil if the workload is not known.
-func NewGPU(layout *feature.GPULayout, typical *fragmentation.Typical) *GPU {
-	e := &GPU{layout: layout, typical: typical, pods: typical.Pods()}
+func NewGPUNodeEncoder(layout *feature.GPULayout, typical *fragmentation.Typical) *GPUNodeEncoder {
+	e := &GPUNodeEncoder{layout: layout, typical: typical, pods: typical.Pods()}
 	e.workload = workloadOf(e.pods)
 	return e
 }
@@ -67,7 +67,7 @@ func workloadOf(pods []fragmentation.Pod) (w feature.Workload) {
 
 // Node encodes the node as it will be once a pod that requests r runs there on the given devices, or
 // as it is if r and on are zero. It writes to g.
-func (e *GPU) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) {
+func (e *GPUNodeEncoder) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) {
 	free := n.Free().Minus(r)
 	c := &e.node
 	*c = feature.GPUNode{State: n, Workload: &e.workload, MilliCPU: free.MilliCPU, Memory: free.Memory}
@@ -84,7 +84,7 @@ func (e *GPU) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resources, on cl
 
 // devices sets rooms, and returns how many devices nobody uses, how many are in use with room
 // left, and the free part of all together, in devices.
-func (e *GPU) devices(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (whole, shared, idle float64) {
+func (e *GPUNodeEncoder) devices(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (whole, shared, idle float64) {
 	_, milli := fragmentation.Devices(r)
 	for i, used := range n.GPUs {
 		if on.Has(i) {
@@ -104,7 +104,7 @@ func (e *GPU) devices(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet
 }
 
 // hosts returns how many of the typical pods fit on n with so much free CPU and the devices' rooms.
-func (e *GPU) hosts(n *cluster.Node, milliCPU int64) feature.Hosts {
+func (e *GPUNodeEncoder) hosts(n *cluster.Node, milliCPU int64) feature.Hosts {
 	var all, sharing, withoutGPU, model float64
 	rooms := e.rooms[:len(n.GPUs)]
 	for i := range e.pods {

@@ -43,7 +43,7 @@ func named(t *testing.T, features []feature.Feature, x []float32, name string) f
 }
 
 func TestGPUNode(t *testing.T) {
-	e := NewGPU(feature.DefaultGPU(), typical())
+	e := NewGPUNodeEncoder(feature.DefaultGPU(), typical())
 	// (2·4000 + 8000 + 16000) / (2·0.5 + 1 + 2) thousandths of a core by device.
 	if e.workload.Unit != 8000 {
 		t.Fatalf("unit %v", e.workload.Unit)
@@ -84,7 +84,7 @@ func TestGPUNodeOfOddWorkloads(t *testing.T) {
 		"only names other": {{Requests: cluster.Resources{MilliCPU: 8000, GPU: 1, Pods: 1}, Models: []string{"P100"}, Count: 1}},
 	} {
 		var g graph.GPUNode
-		NewGPU(feature.DefaultGPU(), fragmentation.NewTypical(w)).Node(&g, n, cluster.Resources{}, 0)
+		NewGPUNodeEncoder(feature.DefaultGPU(), fragmentation.NewTypical(w)).Node(&g, n, cluster.Resources{}, 0)
 		for i, x := range g.X {
 			if x < 0 || x > 8 || x != x {
 				t.Errorf("%s: %s is %v", name, feature.List(feature.GPUBase.Node)[i].Name, x)
@@ -97,7 +97,7 @@ func TestGPUNodeOfOddWorkloads(t *testing.T) {
 }
 
 func TestGPUClusterFeatures(t *testing.T) {
-	c := NewGPUCluster(NewGPU(feature.DefaultGPU(), typical()))
+	c := NewGPUClusterEncoder(NewGPUNodeEncoder(feature.DefaultGPU(), typical()))
 	n := gpuNode("T4", 0, 600, 1000, 0)
 	n.Requested = cluster.Resources{MilliCPU: 8000, Memory: 50 << 30}
 	away := gpuNode("T4", 0)
@@ -116,15 +116,15 @@ func TestGPUClusterFeatures(t *testing.T) {
 	}
 }
 
-// However nodes change, join and leave, the features are those that a new GPUCluster computes, also
+// However nodes change, join and leave, the features are those that a new encoder computes, also
 // for an unknown workload.
-func TestGPUClusterFollows(t *testing.T) {
+func TestGPUClusterEncoderFollows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := NewGPU(feature.DefaultGPU(), typical())
+		e := NewGPUNodeEncoder(feature.DefaultGPU(), typical())
 		if rapid.Bool().Draw(t, "unknown workload") {
-			e = NewGPU(feature.DefaultGPU(), nil)
+			e = NewGPUNodeEncoder(feature.DefaultGPU(), nil)
 		}
-		c := NewGPUCluster(e)
+		c := NewGPUClusterEncoder(e)
 		var nodes []*cluster.Node
 		for range rapid.IntRange(1, 20).Draw(t, "steps") {
 			switch rapid.IntRange(0, 3).Draw(t, "what") {
@@ -143,7 +143,7 @@ func TestGPUClusterFollows(t *testing.T) {
 				}
 			}
 			got := append([]float32(nil), c.Features(nodes)...)
-			if d := cmp.Diff(NewGPUCluster(e).Features(nodes), got); d != "" {
+			if d := cmp.Diff(NewGPUClusterEncoder(e).Features(nodes), got); d != "" {
 				t.Fatal(d)
 			}
 		}

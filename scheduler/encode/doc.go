@@ -3,6 +3,6 @@
 // computes again only what changed since the last decision. The scheduler and the simulator use the
 // same encoder, so a network sees in service what it saw in training.
 //
-// Encoder makes the graph of any cluster, graph.Graph. GPU and GPUCluster make the nodes and the
-// cluster of the GPU graph, graph.GPUNode.
+// Encoder makes the graph of any cluster, graph.Graph. GPUNodeEncoder makes the nodes of the GPU
+// graph, graph.GPUNode, and GPUClusterEncoder the features of its cluster.
 package encode

@@ -59,7 +59,7 @@ func TestMoreGPUSets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	more, base := NewGPU(layout, typical()), NewGPU(feature.DefaultGPU(), typical())
+	more, base := NewGPUNodeEncoder(layout, typical()), NewGPUNodeEncoder(feature.DefaultGPU(), typical())
 	n := gpuNode("T4", 0, 600)
 	for _, r := range []cluster.Resources{{}, {MilliCPU: 100, GPUMilli: 300, Pods: 1}} {
 		var got, want graph.GPUNode
@@ -68,5 +68,5 @@ func TestMoreGPUSets(t *testing.T) {
 		behind(t, "node", got.X, want.X, float32(n.Free().Pods)/110)
 	}
 	nodes := []*cluster.Node{n}
-	behind(t, "cluster", NewGPUCluster(more).Features(nodes), NewGPUCluster(base).Features(nodes), 0.002)
+	behind(t, "cluster", NewGPUClusterEncoder(more).Features(nodes), NewGPUClusterEncoder(base).Features(nodes), 0.002)
 }

@@ -5,10 +5,10 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// GPUCluster computes the cluster's features in the GPU graph. It keeps sums over the nodes and looks
+// GPUClusterEncoder computes the cluster's features in the GPU graph. It keeps sums over the nodes and looks
 // again only at nodes that changed. It is not safe for concurrent use.
-type GPUCluster struct {
-	encoder *GPU
+type GPUClusterEncoder struct {
+	encoder *GPUNodeEncoder
 	rows    []gpuRow
 	sums    feature.GPUCluster
 	x       []float32
@@ -21,14 +21,14 @@ type gpuRow struct {
 	adds    feature.GPUCluster
 }
 
-// NewGPUCluster returns a GPUCluster for the encoder's layout and workload.
-func NewGPUCluster(encoder *GPU) *GPUCluster {
-	return &GPUCluster{encoder: encoder, sums: feature.GPUCluster{Workload: &encoder.workload}}
+// NewGPUClusterEncoder returns an encoder for the encoder's layout and workload.
+func NewGPUClusterEncoder(encoder *GPUNodeEncoder) *GPUClusterEncoder {
+	return &GPUClusterEncoder{encoder: encoder, sums: feature.GPUCluster{Workload: &encoder.workload}}
 }
 
 // Features returns the features of the cluster as it is, feature.GPUWidths.Cluster of them. They are
 // valid until the next call.
-func (c *GPUCluster) Features(nodes []*cluster.Node) []float32 {
+func (c *GPUClusterEncoder) Features(nodes []*cluster.Node) []float32 {
 	for i := len(nodes); i < len(c.rows); i++ {
 		c.sums.Add(&c.rows[i].adds, -1)
 	}
@@ -46,7 +46,7 @@ func (c *GPUCluster) Features(nodes []*cluster.Node) []float32 {
 }
 
 // totals returns what one node adds to the sums.
-func (c *GPUCluster) totals(n *cluster.Node) (s feature.GPUCluster) {
+func (c *GPUClusterEncoder) totals(n *cluster.Node) (s feature.GPUCluster) {
 	if !n.Available() {
 		return s
 	}

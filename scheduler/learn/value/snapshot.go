@@ -55,8 +55,8 @@ type recorder struct {
 	teacher bool    // whether the policy is FGD
 	random  float64 // share of random placements
 
-	encoder *encode.GPU
-	cluster *encode.GPUCluster
+	encoder *encode.GPUNodeEncoder
+	cluster *encode.GPUClusterEncoder
 	scores  []float32
 	count   int // decisions
 	taken   []snapshot
@@ -65,8 +65,8 @@ type recorder struct {
 
 // newRecorder returns a recorder whose policy is p and places no pod at random.
 func newRecorder(c Config, env *sim.Env, rng *rand.Rand, p policy.Policy) *recorder {
-	e := encode.NewGPU(feature.DefaultGPU(), env.Typical())
-	return &recorder{config: c, env: env, rng: rng, policy: p, encoder: e, cluster: encode.NewGPUCluster(e)}
+	e := encode.NewGPUNodeEncoder(feature.DefaultGPU(), env.Typical())
+	return &recorder{config: c, env: env, rng: rng, policy: p, encoder: e, cluster: encode.NewGPUClusterEncoder(e)}
 }
 
 // decide implements eval.Decide.

@@ -23,8 +23,8 @@ import (
 // embeddings and adds up dot products.
 type GPUPolicy struct {
 	name    string
-	encoder *encode.GPU
-	cluster *encode.GPUCluster
+	encoder *encode.GPUNodeEncoder
+	cluster *encode.GPUClusterEncoder
 	session *infer.GPUSession
 	psi     []float32 // the network's embedding of the present cluster
 	node    graph.GPUNode
@@ -51,8 +51,8 @@ const (
 // NewGPU returns a policy with the given name that runs net for a workload with the given typical
 // pods.
 func NewGPU(name string, net *infer.GPUNetwork, typical *fragmentation.Typical) *GPUPolicy {
-	p := &GPUPolicy{name: name, encoder: encode.NewGPU(net.Layout(), typical), session: net.Actor(), psi: make([]float32, net.Width())}
-	p.cluster = encode.NewGPUCluster(p.encoder)
+	p := &GPUPolicy{name: name, encoder: encode.NewGPUNodeEncoder(net.Layout(), typical), session: net.Actor(), psi: make([]float32, net.Width())}
+	p.cluster = encode.NewGPUClusterEncoder(p.encoder)
 	p.states.width = net.Width()
 	p.forget()
 	return p

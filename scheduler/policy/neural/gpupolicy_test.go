@@ -39,7 +39,7 @@ func TestGPUPolicyIsTheNetwork(t *testing.T) {
 	typical := fragmentation.NewTypical(gpuDemand)
 	for _, head := range []checkpoint.Head{checkpoint.DQN, checkpoint.ActorCritic} {
 		net := gpuNetwork(t, head)
-		session, e := net.Actor(), encode.NewGPU(net.Layout(), typical)
+		session, e := net.Actor(), encode.NewGPUNodeEncoder(net.Layout(), typical)
 		phi, psi := make([]float32, net.Width()), make([]float32, net.Width())
 		var g graph.GPUNode
 		value := func(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) float32 {
@@ -60,7 +60,7 @@ func TestGPUPolicyIsTheNetwork(t *testing.T) {
 					continue
 				}
 				got := policytest.Scores(t, p, s, pod, rows)
-				session.Cluster(psi, encode.NewGPUCluster(e).Features(s.Nodes))
+				session.Cluster(psi, encode.NewGPUClusterEncoder(e).Features(s.Nodes))
 				for i, v := range rows {
 					n, least := s.Nodes[v], float32(math.Inf(1))
 					for _, on := range policy.DeviceWays(n, pod.Requests) {
