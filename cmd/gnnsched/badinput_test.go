@@ -49,15 +49,15 @@ func kubeconfigFor(t *testing.T, server string) string {
 "contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}]}`))
 }
 
-// answering is an API server that is ready and has nothing else to say.
+// answering is an API server that is ready and answers nothing else.
 func answering(t *testing.T) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }))
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
-// Bad input gets the documented exit code, an error that says what, and where one is known a
-// hint; and nothing on stdout that a script could take for data.
+// Bad input gives the documented exit code, an error that names it and, where possible, a hint.
+// Nothing is written to stdout, where a script could take it for data.
 func TestBadInput(t *testing.T) {
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("HOME", t.TempDir())
@@ -128,8 +128,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// Every flag that shapes the configuration is refused beside a file that says it all, so that none
-// is silently without effect.
+// A flag that has a counterpart in the configuration file is refused together with --config, so
+// that no flag is ignored silently.
 func TestConfigExcludesFlags(t *testing.T) {
 	file := write(t, "config.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"))
 	beside := []string{"config", "print-config", "bind-address", "port"}
@@ -157,7 +157,7 @@ func TestConfigExcludesFlags(t *testing.T) {
 	}
 }
 
-// Every command has help with examples, under its own name and as a subcommand.
+// Every command has help with examples, as a link and as a subcommand.
 func TestHelp(t *testing.T) {
 	for _, c := range commands() {
 		for _, args := range [][]string{{c.Name, "--help"}, {"gnnsched", c.Name, "--help"}} {
@@ -169,7 +169,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// The flags that users of similar tools type with underscores are understood.
+// Flags with underscores, as in similar tools, are accepted.
 func TestUnderscores(t *testing.T) {
 	if code, stdout, stderr := run(t, "rungnn", "--scheduler_name=mine", "--print_config"); code != 0 || !strings.Contains(stdout, "schedulerName: mine") {
 		t.Errorf("code %d, %s%s", code, stdout, stderr)

@@ -33,9 +33,9 @@ func node(name string, simulated bool) runtime.Object {
 	return n
 }
 
-// used is a cluster with one run in its own namespace, a person's pod beside it in another
-// that the run made, and the nodes.
-func used(nodes ...runtime.Object) *fakecluster.Cluster {
+// usedCluster has the nodes, and two namespaces that one run made. In one of them is also a
+// person's pod.
+func usedCluster(nodes ...runtime.Object) *fakecluster.Cluster {
 	ours := map[string]string{workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: "r"}
 	meta := func(ns, name string, l map[string]string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: ns, Name: name, Labels: l, UID: types.UID(ns + name)}
@@ -47,7 +47,7 @@ func used(nodes ...runtime.Object) *fakecluster.Cluster {
 	)...)
 }
 
-func toyRemoval(c *fakecluster.Cluster) (r *removal, out, errs *bytes.Buffer) {
+func fakeRemoval(c *fakecluster.Cluster) (r *removal, out, errs *bytes.Buffer) {
 	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
 	return &removal{
 		cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: clock.RealClock{}}, host: "https://prod", format: "table",
@@ -69,8 +69,8 @@ func podNames(t *testing.T, c *fakecluster.Cluster) string {
 }
 
 func TestCleanclusterOnASimulatedClusterDoesNotAsk(t *testing.T) {
-	c := used(node("n", true))
-	e, out, errs := toyRemoval(c)
+	c := usedCluster(node("n", true))
+	e, out, errs := fakeRemoval(c)
 	if err := e.run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -109,8 +109,8 @@ func TestCleanclusterAsksOnOthers(t *testing.T) {
 		{"nobody there", []runtime.Object{node("n", false)}, false, false, "y\n", false, exit.Usage},
 		{"--yes", []runtime.Object{node("n", false)}, true, false, "", true, exit.OK},
 	} {
-		toy := used(c.nodes...)
-		e, _, errs := toyRemoval(toy)
+		toy := usedCluster(c.nodes...)
+		e, _, errs := fakeRemoval(toy)
 		e.yes, e.interactive, e.in = c.yes, c.interactive, strings.NewReader(c.answer)
 		err := e.run(context.Background())
 		if exit.Code(err) != c.code {
@@ -130,8 +130,8 @@ func TestCleanclusterDryRun(t *testing.T) {
 		"table": "NAMESPACE      RUN   DEPLOYMENTS   REPLICASETS   PODS\ngnnsched-sim   r     1             0             1\nshared         r     0             0             1\nnamespace gnnsched-sim\n",
 		"name":  "deployments/a -n gnnsched-sim\npods/a-1 -n gnnsched-sim\npods/a-2 -n shared\nnamespaces/gnnsched-sim\n",
 	} {
-		c := used(node("n", false))
-		e, out, _ := toyRemoval(c)
+		c := usedCluster(node("n", false))
+		e, out, _ := fakeRemoval(c)
 		e.dryRun, e.format = true, format
 		if err := e.run(context.Background()); err != nil {
 			t.Fatal(err)
@@ -143,7 +143,7 @@ func TestCleanclusterDryRun(t *testing.T) {
 			t.Errorf("left %q", got)
 		}
 	}
-	e, out, _ := toyRemoval(used(node("n", true)))
+	e, out, _ := fakeRemoval(usedCluster(node("n", true)))
 	e.dryRun, e.format, e.scope.Run = true, "json", "r"
 	if err := e.run(context.Background()); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestCleanclusterDryRun(t *testing.T) {
 }
 
 func TestCleanclusterBadInput(t *testing.T) {
-	away(t)
+	withoutCluster(t)
 	dead := file(t, "kubeconfig", nobodyListens)
 	for _, c := range []struct {
 		args []string

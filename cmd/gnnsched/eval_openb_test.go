@@ -63,8 +63,8 @@ func TestEvalOpenB(t *testing.T) {
 	}
 }
 
-// A scenario may name a trace by paths beside its file; its tables then have the GPUs, and its
-// thresholds may be about them.
+// A scenario can name the files of a trace, relative to its own file. Its tables and thresholds then
+// have the metrics of GPUs.
 func TestEvalScenarioOfTrace(t *testing.T) {
 	dir := traceFolder(t)
 	for name, factor := range map[string]string{"inflated": "2", "replayed": "0"} {

@@ -116,7 +116,7 @@ func TestEvalBadInput(t *testing.T) {
 	}
 }
 
-// A policy's name with a colon in it, in the form of a table, stands in a threshold.
+// A threshold can name a policy with a colon in its name, in double quotes.
 func TestEvalThresholdOfGreedy(t *testing.T) {
 	args := []string{"gnnsched", "eval", "--scenario", "aaml", "--seeds", "2", "--policies", "kube-scheduler,greedy:pack=0.5+zones"}
 	code, stdout, stderr := run(t, append(args, "--threshold", `aaml: "greedy:pack=0.5+zones".nodesInUse < kube-scheduler.nodesInUse`)...)
@@ -129,7 +129,7 @@ func TestEvalThresholdOfGreedy(t *testing.T) {
 	}
 }
 
-// A scenario that is printed can be changed and used; its thresholds decide the exit code.
+// A printed scenario can be edited and used. Its thresholds decide the exit code.
 func TestEvalScenarioFile(t *testing.T) {
 	code, text, stderr := run(t, "gnnsched", "eval", "--print-scenario", "aaml")
 	if code != exit.OK {

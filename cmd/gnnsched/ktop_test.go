@@ -22,7 +22,8 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// ktopServer answers what ktop --once asks of an API server, and returns a kubeconfig for it.
+// ktopServer starts an API server that answers the requests of ktop --once, and returns a kubeconfig
+// for it.
 func ktopServer(t *testing.T) string {
 	t.Helper()
 	nodes := v1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}}

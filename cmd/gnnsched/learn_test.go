@@ -18,7 +18,7 @@ import (
 	"gnnsched/scheduler/plugin"
 )
 
-// trainerInPath puts a program called gnntrain into PATH and returns where it is.
+// trainerInPath puts a program called gnntrain into PATH and returns its path.
 func trainerInPath(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "gnntrain")
@@ -84,8 +84,8 @@ func TestLearnFlags(t *testing.T) {
 	}
 }
 
-// An actor-critic learns like the others, with hyperparameters of its own: all that learn.Config has for
-// it, but for those of side by side simulated clusters.
+// An actor-critic learns with hyperparameters of its own: all that the configuration of the trainer has
+// for it, except those about several simulated clusters.
 func TestActorCriticLearns(t *testing.T) {
 	t.Chdir(t.TempDir())
 	program := trainerInPath(t)

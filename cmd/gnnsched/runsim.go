@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -107,47 +108,65 @@ func runSim(c *ucli.Context) error {
 		return err
 	}
 	defer closer.Close()
-	client, rest, err := cli.Target(c).Connect(c.Context)
-	if err != nil {
-		return err
-	}
-	cleaner, err := cleanup.New(rest)
-	if err != nil {
-		return err
-	}
-	room, err := driver.Measure(c.Context, client, source.Tolerations())
-	if err != nil {
-		return err
-	}
-	plan, err := source.Plan(room)
-	if err != nil {
-		return err
-	}
-	if c.Bool("dry-run") {
-		return printPlan(c, plan, room)
-	}
-	nodes, err := cleaner.Nodes(c.Context)
-	if err != nil {
-		return err
-	}
-	if !nodes.Simulated() {
-		log.Warn().Int("nodes", nodes.Total).Int("real", nodes.Real).Msg("this is not a simulated cluster: the pods will really run")
-	}
-	cleaner.Force = nodes.Simulated()
-	for _, note := range source.Notes(plan) {
-		log.Warn().Msg(note)
-	}
 	s := &simulation{
 		seed: source.Seed(), csv: csv, format: c.String("output"), cleanup: c.Bool("cleanup"),
 		terminal: progress.OnTerminal(), out: c.App.Writer, err: c.App.ErrWriter, log: log,
 		config: driver.Config{
-			Client: client, Cleaner: cleaner, Plan: plan, Room: room, Log: log,
-			SchedulerName: c.String("scheduler-name"), Namespace: c.String("namespace"), RunID: run, Image: c.String("image"),
+			Log: log, SchedulerName: c.String("scheduler-name"), Namespace: c.String("namespace"), RunID: run, Image: c.String("image"),
 			Interval: interval(c), Settle: c.Duration("settle"),
 		},
 	}
 	source.Pace(&s.config)
+	if err := s.connect(c); err != nil {
+		return err
+	}
+	if err := s.measure(c.Context, source); err != nil {
+		return err
+	}
+	if c.Bool("dry-run") {
+		return printPlan(c, s.config.Plan, s.config.Room)
+	}
+	if err := s.checkNodes(c.Context); err != nil {
+		return err
+	}
+	for _, note := range source.Notes(s.config.Plan) {
+		log.Warn().Msg(note)
+	}
 	return s.run(c.Context)
+}
+
+// connect makes the clients for the cluster.
+func (s *simulation) connect(c *ucli.Context) error {
+	client, rest, err := cli.Target(c).Connect(c.Context)
+	if err != nil {
+		return err
+	}
+	s.config.Client = client
+	s.config.Cleaner, err = cleanup.New(rest)
+	return err
+}
+
+// measure makes the plan for the cluster's room.
+func (s *simulation) measure(ctx context.Context, source driver.Source) (err error) {
+	if s.config.Room, err = driver.Measure(ctx, s.config.Client, source.Tolerations()); err != nil {
+		return err
+	}
+	s.config.Plan, err = source.Plan(s.config.Room)
+	return err
+}
+
+// checkNodes warns if the cluster is a real one. On a simulated one, pods are deleted without
+// waiting for a kubelet.
+func (s *simulation) checkNodes(ctx context.Context) error {
+	nodes, err := s.config.Cleaner.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	if !nodes.Simulated() {
+		s.log.Warn().Int("nodes", nodes.Total).Int("real", nodes.Real).Msg("this is not a simulated cluster: the pods will really run")
+	}
+	s.config.Cleaner.Force = nodes.Simulated()
+	return nil
 }
 
 // interval is the pause between two Deployments. A trace has none unless the flag is set.

@@ -109,7 +109,8 @@ func traceSource(c *ucli.Context, csv string) (driver.Source, error) {
 
 // checkTraceFlags checks the values of the flags that go with --trace, and refuses the others.
 func checkTraceFlags(c *ucli.Context, csv string) error {
-	speed, factor, inflate := c.Float64("speed"), c.Float64("inflate"), c.IsSet("inflate")
+	speed := c.Float64("speed")
+	factor, inflate := c.Float64("inflate"), c.IsSet("inflate")
 	for _, f := range append([]string{"replay"}, generatorFlags...) {
 		if c.IsSet(f) && (f != "seed" || !inflate) {
 			return exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --trace, which deploys what the file says", f), "leave one of the two out")

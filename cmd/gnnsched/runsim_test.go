@@ -34,9 +34,9 @@ users: [{name: admin, user: {token: x}}]
 contexts: [{name: sim, context: {cluster: sim, user: admin}}]
 `
 
-// away is an empty directory as everything that a command could find a cluster by, and as
-// the working directory.
-func away(t *testing.T) {
+// withoutCluster makes sure that a command finds no cluster: home and working directory are empty, and
+// no variable names a kubeconfig.
+func withoutCluster(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
@@ -64,7 +64,7 @@ func command(name string, args ...string) (code int, stdout, stderr string) {
 }
 
 func TestRunsimBadInput(t *testing.T) {
-	away(t)
+	withoutCluster(t)
 	shapes := file(t, "shapes.yaml", "shapes: [{name: a, requests: {cpu: much}}]")
 	plan := file(t, "plan.csv", "a,2,1,1,1Gi,1Gi,add\na,2,1,1,1Gi,1Gi,scale\n")
 	good := file(t, "good.csv", "a,2,1,1,1Gi,1Gi,add\n")
@@ -127,9 +127,9 @@ func TestRunsimBadInput(t *testing.T) {
 	}
 }
 
-// A file is checked and normalised without a cluster.
+// A dry run of a plan file needs no cluster. It checks and normalises the file.
 func TestReplayDryRunNeedsNoCluster(t *testing.T) {
-	away(t)
+	withoutCluster(t)
 	code, stdout, stderr := command("runsim", "--dry_run", "--replay", file(t, "p.csv", "a,2,1000m,,2.0Gi,2Gi,create\n,,,,,,reset\nb,3,0.1,,128Mi,,add\n"))
 	want := "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\na,2,1,,2Gi,2Gi,add\n,,,,,,reset\nb,3,100m,,128Mi,,add\n"
 	if code != 0 || stdout != want {
@@ -151,8 +151,8 @@ func TestHelpIsUnderBothNames(t *testing.T) {
 	}
 }
 
-// toySimulation is a runsim of two fills on a cluster in memory.
-func toySimulation(t *testing.T, c *fakecluster.Cluster) (s *simulation, out *bytes.Buffer) {
+// fakeSimulation is a runsim of two fills on a fake cluster.
+func fakeSimulation(t *testing.T, c *fakecluster.Cluster) (s *simulation, out *bytes.Buffer) {
 	t.Helper()
 	shape := workload.Shape{Name: "web", Weight: 1, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}}
 	add := func(name string, n int) workload.Step {
@@ -172,7 +172,7 @@ func toySimulation(t *testing.T, c *fakecluster.Cluster) (s *simulation, out *by
 
 func TestSimulationWritesSummaryAndReplayableCSV(t *testing.T) {
 	c := fakecluster.New()
-	s, out := toySimulation(t, c)
+	s, out := fakeSimulation(t, c)
 	if err := s.run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestSimulationWritesSummaryAndReplayableCSV(t *testing.T) {
 func TestSimulationJSON(t *testing.T) {
 	c := fakecluster.New()
 	c.Slots, c.Reason = 2, "0/1 nodes are available"
-	s, out := toySimulation(t, c)
+	s, out := fakeSimulation(t, c)
 	s.format = "json"
 	if err := s.run(context.Background()); err != nil {
 		t.Fatal(err)
@@ -217,11 +217,11 @@ func TestSimulationJSON(t *testing.T) {
 	}
 }
 
-// Pending pods are reported with their reason, and are no failure.
+// Pending pods are reported with their reason. They are not a failure.
 func TestSimulationReportsPending(t *testing.T) {
 	c := fakecluster.New()
 	c.Slots = 0
-	s, out := toySimulation(t, c)
+	s, out := fakeSimulation(t, c)
 	if err := s.run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -230,11 +230,11 @@ func TestSimulationReportsPending(t *testing.T) {
 	}
 }
 
-// Ctrl-C keeps the CSV and the summary of what was deployed, and cleans up if that was asked.
+// After Ctrl-C, the CSV and the summary hold what was deployed, and --cleanup still cleans up.
 func TestSimulationInterrupted(t *testing.T) {
 	for _, clean := range []bool{false, true} {
 		c := fakecluster.New()
-		s, out := toySimulation(t, c)
+		s, out := fakeSimulation(t, c)
 		s.cleanup = clean
 		s.config.Interval = time.Hour
 		ctx, cancel := context.WithCancel(context.Background())
@@ -255,7 +255,7 @@ func TestSimulationInterrupted(t *testing.T) {
 
 func TestSimulationRefusesAnUnwritableCSV(t *testing.T) {
 	c := fakecluster.New()
-	s, _ := toySimulation(t, c)
+	s, _ := fakeSimulation(t, c)
 	s.csv = filepath.Join(file(t, "a-file", ""), "run.csv")
 	if err := s.run(context.Background()); exit.Code(err) != exit.Usage {
 		t.Errorf("got %v", err)
@@ -265,9 +265,9 @@ func TestSimulationRefusesAnUnwritableCSV(t *testing.T) {
 	}
 }
 
-// A trace becomes pods that come and go.
+// A dry run of a trace lists pods that come and go.
 func TestTraceDryRun(t *testing.T) {
-	away(t)
+	withoutCluster(t)
 	list := file(t, "pods.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n"+
 		"b,500,1024,1,250,9,12\na,500,1024,1,1000,4,10\nc,500,1024,0,0,5,20\n")
 	code, stdout, _ := command("runsim", "--trace", list, "--dry-run", "--limit", "2")

@@ -41,7 +41,7 @@ func TestTune(t *testing.T) {
 	}
 }
 
-// Weights of features that are not to be tuned stay as they were, whatever they start from.
+// Weights of features that are not tuned keep their initial values.
 func TestTuneFrom(t *testing.T) {
 	carried := linear.Tuned("linear-zones").Weights()
 	file := filepath.Join(t.TempDir(), "start.json")

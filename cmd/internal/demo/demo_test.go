@@ -79,7 +79,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// A kwokcluster that cannot start is an error that shows its last words, and nothing is left.
+// If kwokcluster cannot start, the error shows its last output and nothing is left.
 func TestClusterThatFails(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "kwokcluster")

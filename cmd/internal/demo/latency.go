@@ -44,7 +44,8 @@ func label(m *dto.Metric, name string) string {
 // quantile returns the q-quantile of a histogram in seconds. It interpolates within a bucket, as
 // Prometheus' histogram_quantile does. Beyond the last bucket it returns that bucket's bound.
 func quantile(h *dto.Histogram, q float64) time.Duration {
-	rank, below, from := q*float64(h.GetSampleCount()), 0.0, 0.0
+	rank := q * float64(h.GetSampleCount())
+	below, from := 0.0, 0.0 // samples below the bucket, and its lower bound
 	for _, b := range h.GetBucket() {
 		count, to := float64(b.GetCumulativeCount()), b.GetUpperBound()
 		if count >= rank && count > below {

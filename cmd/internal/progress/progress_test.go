@@ -8,7 +8,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// On a terminal, progress is one line that fits; elsewhere, a change of phase is a line.
+// On a terminal, progress is one line that does not wrap. A new phase is a log line.
 func TestBar(t *testing.T) {
 	var screen, lines bytes.Buffer
 	v := New(&screen, true, zerolog.New(&lines))

@@ -41,7 +41,7 @@ func client() *fake.Clientset {
 	return fake.NewClientset(node("node-a", "4"), node("node-b", "8"), pod)
 }
 
-// screen collects what is drawn and tells when a text has been.
+// screen collects the output, so that a test can wait for a text.
 type screen struct {
 	mu    sync.Mutex
 	drawn bytes.Buffer
@@ -79,8 +79,8 @@ func (s *screen) waitFor(t *testing.T, text string) {
 	}
 }
 
-// TestRun drives the view over pipes: it draws the cluster, follows keys, and leaves nothing
-// behind however it ends.
+// TestRun drives the view over pipes: it draws the cluster, answers keys, and leaves no goroutine,
+// however it ends.
 func TestRun(t *testing.T) {
 	for _, c := range []struct {
 		name string

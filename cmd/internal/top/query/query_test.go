@@ -147,8 +147,8 @@ var anySort = rapid.Custom(func(t *rapid.T) Sort {
 	return Sort{Column: rapid.SampledFrom(Columns()).Draw(t, "column"), Desc: rapid.Bool().Draw(t, "desc")}
 })
 
-// TestSortPermutes: sorting loses and doubles nothing, orders by the column, and does not
-// depend on the order that it starts from.
+// TestSortPermutes: sorting keeps every node once, orders by the column, and gives the same result
+// for every initial order.
 func TestSortPermutes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in, s := anyNodes(t), anySort.Draw(t, "sort")
@@ -183,8 +183,8 @@ func TestSortReadsBack(t *testing.T) {
 	})
 }
 
-// TestFilterChooses: what passes is a subset in the same order, and for one term the
-// negation passes exactly the others.
+// TestFilterChooses: the rows that pass keep their order, and the negation of one term lets exactly
+// the other rows pass.
 func TestFilterChooses(t *testing.T) {
 	term := rapid.SampledFrom([]string{"node", "node-1", "ready", "notready", "a", "cpu>50%", "mem<=1", "gpu=0", "pods>=2", "zzz"})
 	rapid.Check(t, func(t *rapid.T) {

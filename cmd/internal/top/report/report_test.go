@@ -17,6 +17,9 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+// use is what a pod requests: millicores, bytes, devices.
+type use struct{ cpu, memory, gpu int64 }
+
 // frame has one of everything: a control plane, GPUs, a cordoned node, one that is down.
 func frame() state.Frame {
 	c := state.New()
@@ -39,20 +42,20 @@ func frame() state.Frame {
 		node("node-3", func(n *state.Node) { n.Status, n.Cordoned = "Ready,SchedulingDisabled", true }),
 		node("node-4", func(n *state.Node) { n.Status, n.Ready, n.Roles, n.Zone, n.Version = "NotReady", false, nil, "", "" }),
 	})
-	pod := func(name, on, by string, cpu, memory, gpu int64) state.Pod {
-		return state.Pod{Namespace: "default", Name: name, Node: on, Scheduler: by, CPU: cpu, Memory: memory, GPU: gpu, Created: noon.Add(-time.Minute)}
+	pod := func(name, on, by string, u use) state.Pod {
+		return state.Pod{Namespace: "default", Name: name, Node: on, Scheduler: by, CPU: u.cpu, Memory: u.memory, GPU: u.gpu, Created: noon.Add(-time.Minute)}
 	}
 	c.ReplacePods([]state.Pod{
-		pod("a", "node-1", "gnn", 12_500, 30<<30, 0),
-		pod("b", "node-1", "gnn", 500, 1<<29, 0),
-		pod("c", "node-2", "default-scheduler", 60_000, 200<<30, 4),
-		pod("d", "", "gnn", 1, 1, 0),
-		pod("e", "", "gnn", 1, 1, 0),
+		pod("a", "node-1", "gnn", use{12_500, 30 << 30, 0}),
+		pod("b", "node-1", "gnn", use{500, 1 << 29, 0}),
+		pod("c", "node-2", "default-scheduler", use{60_000, 200 << 30, 4}),
+		pod("d", "", "gnn", use{1, 1, 0}),
+		pod("e", "", "gnn", use{1, 1, 0}),
 	}, noon)
-	why := pod("e", "", "gnn", 1, 1, 0)
+	why := pod("e", "", "gnn", use{1, 1, 0})
 	why.Reason, why.Message = "Unschedulable", `0/5 nodes are available: 5 Insufficient "cpu" & <memory>.`
 	c.SetPod(why, noon)
-	c.SetPod(pod("d", "node-2", "gnn", 1, 1, 0), noon)
+	c.SetPod(pod("d", "node-2", "gnn", use{1, 1, 0}), noon)
 	return c.Frame(noon, state.All)
 }
 
@@ -123,8 +126,8 @@ func TestSeveralFrames(t *testing.T) {
 	}
 }
 
-// TestSchema holds the names that scripts rely on: reading the JSON strictly into the
-// schema and writing it again must lose nothing.
+// TestSchema checks the field names that scripts rely on: decoding the JSON strictly and encoding it
+// again must lose nothing.
 func TestSchema(t *testing.T) {
 	f := frame()
 	var b bytes.Buffer

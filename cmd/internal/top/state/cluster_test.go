@@ -24,8 +24,8 @@ func pod(name, node string, cpu, memory int64) Pod {
 	return Pod{Namespace: "default", Name: name, Node: node, Scheduler: "gnn", CPU: cpu, Memory: memory, Created: noon.Add(-time.Minute)}
 }
 
-// figures is what the tables below look at: "node cpu/memory/pods" for every node, and
-// "scheduler bound/pending/rate".
+// figures returns "node cpu/memory/pods" for every node, and "scheduler bound/pending/rate" for every
+// scheduler.
 func figures(f Frame) []string {
 	var out []string
 	for _, n := range f.Nodes {
@@ -200,8 +200,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestSumsFollowEveryHistory compares the running sums with a count from scratch after any
-// history of changes, and the totals with the sum of the nodes.
+// TestSumsFollowEveryHistory makes random changes and compares the running sums with a count from
+// scratch, and the totals with the sums over the nodes.
 func TestSumsFollowEveryHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, nodes, pods := New(), map[string]bool{}, map[string]Pod{}
@@ -299,7 +299,7 @@ func checkAgainstCount(t *rapid.T, f Frame, nodes map[string]bool, pods map[stri
 	}
 }
 
-// TestManyPodsFit holds the promise that 150,000 pods need some tens of megabytes.
+// TestManyPodsFit: 150,000 pods need some tens of megabytes.
 func TestManyPodsFit(t *testing.T) {
 	const n = 150_000
 	heap := func() uint64 {
@@ -335,8 +335,8 @@ func filled(nodes, podsPerNode int) *Cluster {
 	return c
 }
 
-// BenchmarkPodEvent is what one change of a pod costs on a cluster of 1,000 nodes and
-// 30,000 pods: it becomes pending, then bound.
+// BenchmarkPodEvent measures two changes of a pod, pending and then bound, on a cluster of 1,000 nodes
+// and 30,000 pods.
 func BenchmarkPodEvent(b *testing.B) {
 	c := filled(1000, 30)
 	waits, runs := pod("p", "", 100, 1), pod("p", "node-500", 100, 1)
@@ -350,7 +350,7 @@ func BenchmarkPodEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkFrame is what a redraw asks for.
+// BenchmarkFrame measures the frame of one redraw.
 func BenchmarkFrame(b *testing.B) {
 	for _, nodes := range []int{10, 1000, 5000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {

@@ -42,7 +42,7 @@ func TestNaturalOrder(t *testing.T) {
 	got := slices.Clone(want)
 	slices.Reverse(got)
 	slices.SortFunc(got, CompareNatural)
-	// Of two names with the same numbers, byte order decides: node-01 before node-1.
+	// Names with the same numbers are in byte order: node-01 before node-1.
 	i := slices.Index(want, "node-1")
 	want[i], want[i+1] = want[i+1], want[i]
 	if !slices.Equal(got, want) {

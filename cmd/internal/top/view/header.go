@@ -182,9 +182,11 @@ func (m *Model) gauge(label string, fraction float64, amounts string, width int)
 func (m *Model) schedulersLine() string {
 	st := &m.st
 	narrow := m.width < 60
-	before, unit, label := st.dim.Render("CPU spread "), "", st.dim.Render("bound/s  ")
+	label, unit := st.dim.Render("bound/s  "), ""
+	before := st.dim.Render("CPU spread ")
 	if narrow {
-		before, unit, label = st.dim.Render("std "), "/s", ""
+		label, unit = "", "/s"
+		before = st.dim.Render("std ")
 	}
 	right := before + st.bold.Render(fmt.Sprintf("%.3f", m.frame.CPUSpread.Std))
 	if !narrow {

@@ -15,14 +15,14 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// colour matches what sets a foreground or background: 30-49, 90-107, and 38;… and 48;….
+// colour matches the codes that set a foreground or background: 30-49, 90-107, 38;… and 48;….
 var colour = regexp.MustCompile(`\x1b\[(?:[0-9]+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9]+)*m`)
 
 func withoutColour(s string) string { return colour.ReplaceAllString(s, "") }
 
 func TestNoColorHasNoColours(t *testing.T) {
 	for _, look := range []Look{plain, ascii} {
-		m := model(t, sample(12, true), look, 100, 30, func(_ *Config, f *state.Frame) { f.Lost = &state.Lost{Since: noon, Reason: "x"} })
+		m := model(t, sample(12, true), terminal{look, 100, 30}, func(_ *Config, f *state.Frame) { f.Lost = &state.Lost{Since: noon, Reason: "x"} })
 		for _, keys := range [][]string{nil, {"p"}, {"?"}, {"?", "p", "/", "x", "!"}} {
 			press(m, keys...)
 			if found := colour.FindString(m.View().Content); found != "" {
@@ -30,13 +30,13 @@ func TestNoColorHasNoColours(t *testing.T) {
 			}
 		}
 	}
-	if !colour.MatchString(model(t, sample(12, true), full, 100, 30, nil).View().Content) {
+	if !colour.MatchString(model(t, sample(12, true), terminal{full, 100, 30}, nil).View().Content) {
 		t.Error("no colours where they are wanted: the test cannot fail")
 	}
 }
 
 func TestASCIIIsASCII(t *testing.T) {
-	m := model(t, sample(12, true), ascii, 120, 40, nil)
+	m := model(t, sample(12, true), terminal{ascii, 120, 40}, nil)
 	for _, keys := range [][]string{nil, {"p"}, {"?"}, {"?", "p", "c"}} {
 		press(m, keys...)
 		for _, r := range m.View().Content {
@@ -61,7 +61,7 @@ func firstNode(m *Model) string {
 }
 
 func TestScrolling(t *testing.T) {
-	m := model(t, sample(1000, false), full, 80, 24, nil)
+	m := model(t, sample(1000, false), terminal{full, 80, 24}, nil)
 	rows := m.rows()
 	for _, c := range []struct {
 		key  string
@@ -86,7 +86,7 @@ func TestScrolling(t *testing.T) {
 }
 
 func TestSortingKeys(t *testing.T) {
-	m := model(t, sample(12, false), full, 120, 40, nil)
+	m := model(t, sample(12, false), terminal{full, 120, 40}, nil)
 	for _, c := range []struct {
 		keys []string
 		want query.Sort
@@ -117,14 +117,14 @@ func TestSortingKeys(t *testing.T) {
 			t.Errorf("after %v: %s on top, want %s", c.keys, got, want[0].Name)
 		}
 	}
-	gpus := model(t, sample(12, true), full, 120, 40, nil)
+	gpus := model(t, sample(12, true), terminal{full, 120, 40}, nil)
 	if press(gpus, "g"); nodesOf(gpus).sort != query.By(query.GPU) {
 		t.Errorf("with GPUs: %v", nodesOf(gpus).sort)
 	}
 }
 
 func TestFiltering(t *testing.T) {
-	m := model(t, sample(12, false), full, 80, 24, nil)
+	m := model(t, sample(12, false), terminal{full, 80, 24}, nil)
 	press(m, "/")
 	typed(m, "node-1q")
 	if len(nodesOf(m).shown) != 0 || !m.editing {
@@ -167,7 +167,7 @@ func TestFiltering(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	m := model(t, sample(12, false), full, 80, 24, nil)
+	m := model(t, sample(12, false), terminal{full, 80, 24}, nil)
 	press(m, "p", "?")
 	if name(m) != "help" {
 		t.Fatalf("screen %s", name(m))
@@ -195,14 +195,14 @@ func quits(cmd tea.Cmd) bool {
 
 func TestQuitting(t *testing.T) {
 	for _, screen := range [][]string{nil, {"p"}, {"?"}} {
-		m := model(t, sample(2, false), full, 80, 24, nil)
+		m := model(t, sample(2, false), terminal{full, 80, 24}, nil)
 		press(m, screen...)
 		if _, cmd := m.Update(tea.KeyPressMsg{Code: 'q', Text: "q"}); !quits(cmd) || m.Interrupted() {
 			t.Errorf("q on %v does not quit", screen)
 		}
 	}
 	for _, screen := range [][]string{nil, {"p"}, {"?"}, {"/"}, {"/", "x"}} {
-		m := model(t, sample(2, false), full, 80, 24, nil)
+		m := model(t, sample(2, false), terminal{full, 80, 24}, nil)
 		press(m, screen...)
 		if _, cmd := m.Update(tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}); !quits(cmd) || !m.Interrupted() {
 			t.Errorf("Ctrl-C after %v does not quit", screen)
@@ -210,8 +210,8 @@ func TestQuitting(t *testing.T) {
 	}
 }
 
-// TestRedrawsFollowTheClock: one frame leads to one pause, and a frame that a key asked for
-// leads to none, so that the pace stays the interval.
+// TestRedrawsFollowTheClock: a pause follows each regular frame, but not a frame that a key asked for.
+// So the pace is always the interval.
 func TestRedrawsFollowTheClock(t *testing.T) {
 	done := make(chan struct{})
 	close(done)
@@ -240,15 +240,15 @@ func TestRedrawsFollowTheClock(t *testing.T) {
 	}
 }
 
-// TestFitsEveryWindow presses keys and resizes at random: nothing panics, and what is
-// drawn is never larger than the window.
+// TestFitsEveryWindow presses keys and resizes the window at random: nothing panics, and the output is
+// never larger than the window.
 func TestFitsEveryWindow(t *testing.T) {
 	clusters := []*state.Cluster{state.New(), sample(3, false), sample(40, true)}
 	key := rapid.SampledFrom([]string{"j", "k", "pgup", "pgdown", "home", "end", "c", "m", "n", "g", "o", "r", "<", ">", "p", "?", "/", "esc", "enter", "x", "!", "backspace", "%", "世"})
 	rapid.Check(t, func(rt *rapid.T) {
 		c := rapid.SampledFrom(clusters).Draw(rt, "cluster")
 		look := Look{Color: rapid.Bool().Draw(rt, "color"), Unicode: rapid.Bool().Draw(rt, "unicode")}
-		m := model(t, c, look, 80, 24, func(cfg *Config, f *state.Frame) {
+		m := model(t, c, terminal{look, 80, 24}, func(cfg *Config, f *state.Frame) {
 			cfg.Title = rapid.StringN(0, 30, -1).Draw(rt, "title")
 			if rapid.Bool().Draw(rt, "status") {
 				cfg.Status = func() string { return "status 世界" }
@@ -274,8 +274,8 @@ func TestFitsEveryWindow(t *testing.T) {
 	})
 }
 
-// TestBar: a bar has its width, grows with the fraction, and tells nothing and full from
-// what is in between.
+// TestBar: a bar has the given width and grows with the fraction; only 0 looks empty, and only 1 or
+// more looks full.
 func TestBar(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		st := newStyles(Look{Color: rapid.Bool().Draw(t, "color"), Unicode: rapid.Bool().Draw(t, "unicode")})
@@ -322,7 +322,7 @@ func TestExplanation(t *testing.T) {
 // TestEveryScreenIsReachable: the key of each screen in the list opens and leaves it, and the
 // help and the footer name it.
 func TestEveryScreenIsReachable(t *testing.T) {
-	m := model(t, sample(12, false), full, 200, 60, nil)
+	m := model(t, sample(12, false), terminal{full, 200, 60}, nil)
 	footer := ansi.Strip(m.footer())
 	for i, p := range m.pages[1:] {
 		open := p.about.open.Help()

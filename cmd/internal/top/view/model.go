@@ -138,7 +138,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tickMsg:
 		return m, m.read(true)
 	case frameMsg:
-		m.frame, m.status, m.loaded = msg.frame, msg.status, true
+		m.frame, m.status = msg.frame, msg.status
+		m.loaded = true
 		m.update()
 		if msg.regular {
 			cmd = m.pause()

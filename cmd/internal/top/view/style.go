@@ -39,8 +39,11 @@ func newStyles(look Look) styles {
 		st.empty = "─" // its colour tells it from full
 	}
 	if !look.Unicode {
-		st.up, st.down, st.dot, st.dash, st.ellipsis = "^", "v", " | ", "-", "~"
-		st.full, st.half, st.empty = "#", "", "."
+		st.up, st.down = "^", "v"
+		st.dot, st.dash = " | ", "-"
+		st.ellipsis = "~"
+		st.full, st.half = "#", ""
+		st.empty = "."
 	}
 	return st
 }

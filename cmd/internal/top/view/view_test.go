@@ -19,8 +19,8 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// sample is a cluster of workers and a control plane, filled by chance but always the
-// same: two schedulers at work, a cordoned node, one that is down, pods that wait.
+// sample is a cluster of workers and a control plane with two schedulers, a cordoned node, a node that
+// is not ready, and pending pods. It is random, but always the same.
 func sample(workers int, gpus bool) *state.Cluster {
 	c, rng := state.New(), rand.New(rand.NewPCG(1, 2))
 	base := state.Node{
@@ -71,10 +71,16 @@ func sample(workers int, gpus bool) *state.Cluster {
 	return c
 }
 
-// model returns a view of c that has its first frame.
-func model(t testing.TB, c *state.Cluster, look Look, width, height int, change func(*Config, *state.Frame)) *Model {
+// terminal is what a test draws on.
+type terminal struct {
+	look          Look
+	width, height int
+}
+
+// model returns a view of c that has read its first frame.
+func model(t testing.TB, c *state.Cluster, term terminal, change func(*Config, *state.Frame)) *Model {
 	t.Helper()
-	cfg := Config{Title: "gnnsched-kwok", Look: look}
+	cfg := Config{Title: "gnnsched-kwok", Look: term.look}
 	var lost *state.Lost
 	f := c.Frame(noon, 0)
 	if change != nil {
@@ -90,12 +96,12 @@ func model(t testing.TB, c *state.Cluster, look Look, width, height int, change 
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
+	m.Update(tea.WindowSizeMsg{Width: term.width, Height: term.height})
 	m.Update(m.Init()())
 	return m
 }
 
-// press sends keys by their names, single letters as typed, and what they ask to be read.
+// press sends keys, by name or as a letter, and reads the frames that they ask for.
 func press(m *Model, keys ...string) {
 	named := map[string]rune{
 		"up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight, "pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown,
@@ -126,9 +132,8 @@ var (
 	ascii = Look{}
 )
 
-// TestGolden compares what is drawn with the files in testdata. Colours are left out of
-// all but one, so that a person can read the files; another one shows that NO_COLOR has
-// none to leave out.
+// TestGolden compares the output with the files in testdata. Colours are removed from all files but
+// two, so that a person can read them: one with colours, and one drawn under NO_COLOR.
 func TestGolden(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -168,7 +173,7 @@ func TestGolden(t *testing.T) {
 			c.Status = func() string { return "round 1 of 2: gnn, 340 of 500 pods" }
 		}, nil},
 	} {
-		m := model(t, c.cluster, c.look, c.width, c.height, c.change)
+		m := model(t, c.cluster, terminal{c.look, c.width, c.height}, c.change)
 		if c.do != nil {
 			c.do(m)
 		}
@@ -178,8 +183,8 @@ func TestGolden(t *testing.T) {
 		}
 		golden.Check(t, c.name, trimmed(ansi.Strip(got)))
 	}
-	golden.Check(t, "80x24.ansi", model(t, sample(12, false), full, 80, 24, nil).View().Content)
-	golden.Check(t, "no-color.ansi", model(t, sample(12, false), plain, 80, 24, nil).View().Content)
+	golden.Check(t, "80x24.ansi", model(t, sample(12, false), terminal{full, 80, 24}, nil).View().Content)
+	golden.Check(t, "no-color.ansi", model(t, sample(12, false), terminal{plain, 80, 24}, nil).View().Content)
 }
 
 func trimmed(s string) string {
@@ -206,7 +211,7 @@ func TestBeforeTheFirstFrame(t *testing.T) {
 
 func TestUnprintableTextStaysText(t *testing.T) {
 	c := state.New()
-	m := model(t, c, full, 80, 24, func(cfg *Config, f *state.Frame) {
+	m := model(t, c, terminal{full, 80, 24}, func(cfg *Config, f *state.Frame) {
 		cfg.Title = "evil\x1b]0;owned\a"
 		cfg.Status = func() string { return "two\nlines" }
 		f.Lost = &state.Lost{Since: noon, Reason: "bad\x1b[2Jnews"}
@@ -226,13 +231,13 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// BenchmarkRender is one redraw of a cluster of 1,000 nodes after a new frame: sort, lay
-// out, draw.
+// BenchmarkRender measures one redraw of a cluster of 1,000 nodes after a new frame: sorting, layout
+// and drawing.
 func BenchmarkRender(b *testing.B) {
 	for _, size := range [][2]int{{80, 24}, {200, 60}} {
 		b.Run(fmt.Sprintf("nodes=1000/%dx%d", size[0], size[1]), func(b *testing.B) {
 			c := sample(1000, false)
-			m := model(b, c, full, size[0], size[1], func(cfg *Config, _ *state.Frame) { cfg.Sort = query.By(query.CPU) })
+			m := model(b, c, terminal{full, size[0], size[1]}, func(cfg *Config, _ *state.Frame) { cfg.Sort = query.By(query.CPU) })
 			msg := frameMsg{frame: c.Frame(noon, 0)}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -243,13 +248,13 @@ func BenchmarkRender(b *testing.B) {
 	}
 }
 
-// TestDocumentedScreen: what docs/ktop.md shows is what the view draws.
+// TestDocumentedScreen: the view draws what docs/ktop.md shows.
 func TestDocumentedScreen(t *testing.T) {
 	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "ktop.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.SplitAfter(trimmed(ansi.Strip(model(t, sample(12, false), full, 80, 24, nil).View().Content)), "\n")
+	lines := strings.SplitAfter(trimmed(ansi.Strip(model(t, sample(12, false), terminal{full, 80, 24}, nil).View().Content)), "\n")
 	if want := strings.Join(lines[:9], ""); !strings.Contains(string(doc), "```\n"+want+"```\n") {
 		t.Errorf("docs/ktop.md does not show this:\n%s", want)
 	}

@@ -155,7 +155,8 @@ func listPods(cfg Config) *cache.ListWatch {
 			// Always ask for the newest state, also where the reflector accepts an older one. Only
 			// then does the server honour the page size, so that no more than one page of whole
 			// pods is in memory at a time.
-			o.FieldSelector, o.ResourceVersion, o.ResourceVersionMatch = runningPods, "", ""
+			o.FieldSelector = runningPods
+			o.ResourceVersion, o.ResourceVersionMatch = "", ""
 			list, err := api.List(ctx, o)
 			if err != nil {
 				return nil, err

@@ -56,7 +56,7 @@ func ended(name, on string, phase v1.PodPhase) *v1.Pod {
 	return p
 }
 
-// eventually waits for what the source does in its own time.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, s *Source, what string, ok func(state.Frame) bool) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -68,7 +68,7 @@ func eventually(t *testing.T, s *Source, what string, ok func(state.Frame) bool)
 	}
 }
 
-// streams replaces the client's watches, so that a test decides when and how they end.
+// streams replaces the client's watches by ones that the test ends.
 func streams(client *fake.Clientset, what string) chan *apiwatch.FakeWatcher {
 	opened := make(chan *apiwatch.FakeWatcher, 100)
 	client.PrependWatchReactor(what, func(ktesting.Action) (bool, apiwatch.Interface, error) {
@@ -220,8 +220,8 @@ func TestCancelledStart(t *testing.T) {
 	}
 }
 
-// TestOutage: a server that goes away shows as lost since then, and the figures are right
-// again after it has returned, with what happened meanwhile.
+// TestOutage: if the server stops answering, the frame says since when. After its return, the figures
+// include what changed in between.
 func TestOutage(t *testing.T) {
 	client := fake.NewClientset(node("a", nil), pod("p", "a"), pod("waits", ""))
 	var down, forgetful atomic.Bool
@@ -269,8 +269,8 @@ func TestOutage(t *testing.T) {
 	if f := s.Frame(0); f.Lost == nil || !f.Lost.Since.Equal(since) {
 		t.Errorf("the outage began at %v, now it says %+v", since, f.Lost)
 	}
-	// Watches that come back at the old version hear of nothing new from a fake; a server
-	// that forgot that version answers "expired", and the source lists again.
+	// A fake has no events since the old version. A real server that no longer knows that version
+	// answers "expired", and the source lists again.
 	forgetful.Store(true)
 	down.Store(false)
 	eventually(t, s, "the recovery", func(f state.Frame) bool {
@@ -290,7 +290,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestStrippingLosesNothing: every way on which an object reaches the sums tells the same.
+// TestStrippingLosesNothing: an object gives the same sums whether it comes from a list or a watch.
 func TestStrippingLosesNothing(t *testing.T) {
 	p := pod("p", "a")
 	want := state.PodOf(p)
