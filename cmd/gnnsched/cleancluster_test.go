@@ -109,15 +109,15 @@ func TestCleanclusterAsksOnOthers(t *testing.T) {
 		{"nobody there", []runtime.Object{node("n", false)}, false, false, "y\n", false, exit.Usage},
 		{"--yes", []runtime.Object{node("n", false)}, true, false, "", true, exit.OK},
 	} {
-		toy := usedCluster(c.nodes...)
-		e, _, errs := fakeRemoval(toy)
+		fake := usedCluster(c.nodes...)
+		e, _, errs := fakeRemoval(fake)
 		e.yes, e.interactive, e.in = c.yes, c.interactive, strings.NewReader(c.answer)
 		err := e.run(context.Background())
 		if exit.Code(err) != c.code {
 			t.Errorf("%s: got %v, want code %d", c.name, err, c.code)
 		}
-		if removed := podNames(t, toy) == "mine"; removed != c.removes {
-			t.Errorf("%s: left %q", c.name, podNames(t, toy))
+		if removed := podNames(t, fake) == "mine"; removed != c.removes {
+			t.Errorf("%s: left %q", c.name, podNames(t, fake))
 		}
 		if asked := strings.Contains(errs.String(), "Remove 1 deployment, 0 replica sets, 2 pods and 1 namespace from it? [y/N]"); asked != c.interactive {
 			t.Errorf("%s: stderr %q", c.name, errs)
