@@ -65,6 +65,7 @@ func (o *options) shares() []share {
 	return out
 }
 
+// String describes the share in the name of a result.
 func (s share) String() string {
 	adaptive := ""
 	if s.percentage == 0 {

@@ -95,7 +95,8 @@ func (r result) line() string {
 func summary(runs []run) string {
 	var rate, cpu []float64
 	for _, x := range runs {
-		rate, cpu = append(rate, x.rate), append(cpu, x.cpu)
+		rate = append(rate, x.rate)
+		cpu = append(cpu, x.cpu)
 	}
 	return fmt.Sprintf("%.0f pods/s with %.2f ms CPU a pod", median(rate), median(cpu))
 }

@@ -33,7 +33,8 @@ func tiny(t testing.TB) Scenario {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Name, s.About, s.Config.Nodes, s.Config.Turnover = "tiny", "mixed on six nodes", sim.Exactly(6), 1
+	s.Name, s.About = "tiny", "mixed on six nodes"
+	s.Config.Nodes, s.Config.Turnover = sim.Exactly(6), 1
 	return s
 }
 
@@ -207,7 +208,8 @@ func packed(seeds int, goal string) *Comparison {
 	c.Scenario.Objective, _ = objective.Parse(goal) // a wrong goal has no objective and no column
 	for k, r := range c.Results {
 		for i := range r.Outcomes {
-			r.Outcomes[i].ZoneStd, r.Outcomes[i].Fragmentation = 0.04*float64(k+i), 0.125
+			r.Outcomes[i].ZoneStd = 0.04 * float64(k+i)
+			r.Outcomes[i].Fragmentation = 0.125
 		}
 	}
 	return c
@@ -227,7 +229,8 @@ func TestDifferenceOfRounding(t *testing.T) {
 	c := made(8)
 	for i := range c.Seeds {
 		x := 0.1 + 0.01*float64(i)
-		c.Results[0].Outcomes[i].Cost, c.Results[1].Outcomes[i].Cost = x, math.Nextafter(x, 1)
+		c.Results[0].Outcomes[i].Cost = x
+		c.Results[1].Outcomes[i].Cost = math.Nextafter(x, 1)
 	}
 	if d := c.Difference(c.Results[1], Objective); d.P != 1 {
 		t.Errorf("%+v", d)

@@ -43,7 +43,8 @@ func gpuScenario() eval.Scenario {
 		return sim.NodeSize{Weight: 1, Allocatable: cluster.Resources{MilliCPU: milliCPU, Memory: 64 << 30, GPU: gpus, Pods: 110}, GPUModel: model}
 	}
 	shape := func(name string, r cluster.Resources, models ...string) workload.Shape {
-		r.MilliCPU, r.Memory, r.Pods = r.MilliCPU+400, 1<<30, 1
+		r.MilliCPU += 400
+		r.Memory, r.Pods = 1<<30, 1
 		return workload.Shape{Name: name, Weight: 1, Requests: r, GPUModels: models}
 	}
 	return eval.Scenario{Name: "gpus", About: "a few nodes with GPUs", Config: sim.Config{

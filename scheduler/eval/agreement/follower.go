@@ -150,11 +150,11 @@ func (f *follower) choice(p *corev1.Pod) (out eval.Choice, err error) {
 	if !known || out.Candidate < 0 {
 		return out, fmt.Errorf("kube-scheduler bound pod %s to %s, where it does not fit according to the simulator", p.Name, p.Spec.NodeName)
 	}
-	n, r := f.env.Snapshot().Nodes[row], f.env.Pending().Requests
+	n := f.env.Snapshot().Nodes[row]
 	if !n.HasDevices() {
 		return out, nil
 	}
-	if out.Devices = kube.Devices(p.Annotations); !n.FitsOn(r, out.Devices) {
+	if out.Devices = kube.Devices(p.Annotations); !n.FitsOn(f.env.Pending().Requests, out.Devices) {
 		return out, fmt.Errorf("kube-scheduler put pod %s on the GPUs %q of %s, which have no room for it according to the simulator", p.Name, p.Annotations[kube.GPUIndexAnnotation], p.Spec.NodeName)
 	}
 	return out, nil
@@ -168,7 +168,7 @@ func (f *follower) schedule(ctx context.Context, arrival int) (*corev1.Pod, erro
 	if err := f.create(ctx, f.pod(name, f.plan[arrival].Pod)); err != nil {
 		return nil, err
 	}
-	return f.decided(ctx, name)
+	return f.waitDecision(ctx, name)
 }
 
 // podName returns the name of the pod of an arrival after some earlier attempts.
@@ -180,8 +180,8 @@ func podName(arrival, before int) string {
 	return name
 }
 
-// decided waits until kube-scheduler has bound the pod or marked it unschedulable, and returns it.
-func (f *follower) decided(ctx context.Context, name string) (*corev1.Pod, error) {
+// waitDecision waits until kube-scheduler has bound the pod or marked it unschedulable, and returns it.
+func (f *follower) waitDecision(ctx context.Context, name string) (*corev1.Pod, error) {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	for {
@@ -211,8 +211,8 @@ func unschedulable(p *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// now deletes without a grace period.
-var now = metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+// immediately deletes without a grace period.
+var immediately = metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 
 // remove deletes the pods that have left the simulator. leaving are the arrivals that run and will
 // leave later; pods with an infinite lifetime are not among them and stay.
@@ -234,7 +234,7 @@ func (f *follower) remove(ctx context.Context, leaving []int) error {
 }
 
 func (f *follower) delete(ctx context.Context, name string) error {
-	if err := f.client.CoreV1().Pods(namespace).Delete(ctx, name, now); err != nil {
+	if err := f.client.CoreV1().Pods(namespace).Delete(ctx, name, immediately); err != nil {
 		return fmt.Errorf("delete pod %s: %w", name, err)
 	}
 	return nil
@@ -253,11 +253,11 @@ func (f *follower) lose(ctx context.Context) error {
 		}
 		node := testbed.NodeName(name)
 		f.lost[node] = true
-		if err := f.client.CoreV1().Nodes().Delete(ctx, node, now); err != nil {
+		if err := f.client.CoreV1().Nodes().Delete(ctx, node, immediately); err != nil {
 			return fmt.Errorf("delete node %s: %w", node, err)
 		}
 		on := metav1.ListOptions{FieldSelector: "spec.nodeName=" + node}
-		if err := f.client.CoreV1().Pods(namespace).DeleteCollection(ctx, now, on); err != nil {
+		if err := f.client.CoreV1().Pods(namespace).DeleteCollection(ctx, immediately, on); err != nil {
 			return fmt.Errorf("delete the pods of node %s: %w", node, err)
 		}
 	}
@@ -277,7 +277,7 @@ func (f *follower) empty(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if err := f.client.CoreV1().Pods(namespace).DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
+		if err := f.client.CoreV1().Pods(namespace).DeleteCollection(ctx, immediately, metav1.ListOptions{}); err != nil {
 			return fmt.Errorf("delete the pods: %w", err)
 		}
 		list, err := f.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
@@ -308,7 +308,8 @@ func (f *follower) outcome(ctx context.Context) (sim.Outcome, error) {
 	}
 	o := sim.Measure(nodes)
 	o.GPU = devicesInUse(nodes)
-	o.Cost, o.Unscheduled, o.Arrived = f.env.Config().Objective.Cost(nodes), unbound, len(f.plan)
+	o.Cost = f.env.Config().Objective.Cost(nodes)
+	o.Arrived, o.Unscheduled = len(f.plan), unbound
 	o.Placed = o.Arrived - unbound
 	return o, nil
 }

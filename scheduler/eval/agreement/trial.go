@@ -107,11 +107,13 @@ func (e *episode) step(ctx context.Context) error {
 // atEnd returns the outcome at the end of the simulator's episode. Unlike env.Outcome, it has no
 // averages over the episode, which cannot be measured on a cluster.
 func atEnd(env *sim.Env) sim.Outcome {
-	nodes, all := env.Snapshot().Nodes, env.Outcome()
+	nodes := env.Snapshot().Nodes
+	all := env.Outcome()
 	o := sim.Measure(nodes)
 	o.GPU = devicesInUse(nodes)
 	o.Cost = env.Config().Objective.Cost(nodes)
-	o.Arrived, o.Placed, o.Unscheduled = all.Arrived, all.Placed, all.Unscheduled
+	o.Arrived = all.Arrived
+	o.Placed, o.Unscheduled = all.Placed, all.Unscheduled
 	return o
 }
 

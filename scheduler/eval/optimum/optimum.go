@@ -77,14 +77,16 @@ func newSearch(nodes []*cluster.Node, plan []sim.Arrival) *search {
 	for i, n := range nodes {
 		at := slices.IndexFunc(s.alike, func(rows []int) bool { return sameNode(nodes[rows[0]], n) })
 		if at < 0 {
-			at, s.alike = len(s.alike), append(s.alike, nil)
+			at = len(s.alike)
+			s.alike = append(s.alike, nil)
 		}
 		s.alike[at] = append(s.alike[at], i)
 	}
 	for _, a := range plan {
 		at := slices.IndexFunc(s.classes, func(c class) bool { return c.pod == a.Pod || samePod(c.pod, a.Pod) })
 		if at < 0 {
-			at, s.classes = len(s.classes), append(s.classes, class{pod: a.Pod})
+			at = len(s.classes)
+			s.classes = append(s.classes, class{pod: a.Pod})
 		}
 		s.classes[at].count++
 	}
@@ -181,6 +183,8 @@ func (s *search) best(ends []string, c sim.Config, arrived, out int) sim.Outcome
 		}
 	}
 	o := sim.Measure(nodes)
-	o.Cost, o.Arrived, o.Placed, o.Unscheduled, o.Waited = least, arrived, arrived-out, out, out
+	o.Cost, o.Arrived = least, arrived
+	o.Placed = arrived - out
+	o.Unscheduled, o.Waited = out, out
 	return o
 }

@@ -108,7 +108,9 @@ func (r Report) allocations(c *eval.Comparison) [][]string {
 		}
 		if f, known := r.published(c.Scenario.Name, x.Name); known {
 			mean := x.Mean(allocation)
-			row[3], row[4], row[5] = plusMinus(f.Mean130, f.SD130), fmt.Sprintf("%+.2f", mean-f.Mean130), "no"
+			row[3] = plusMinus(f.Mean130, f.SD130)
+			row[4] = fmt.Sprintf("%+.2f", mean-f.Mean130)
+			row[5] = "no"
 			if f.reproduces(mean) {
 				row[5] = "yes"
 			}
@@ -131,7 +133,8 @@ func differences(c *eval.Comparison) [][]string {
 			d := c.Difference(x, allocation)
 			row[1] = fmt.Sprintf("%+.2f", d.Mean)
 			if len(c.Seeds) > 1 {
-				row[2], row[3] = fmt.Sprintf("%+.2f to %+.2f", d.Low, d.High), fmt.Sprintf("%.3g", d.P)
+				row[2] = fmt.Sprintf("%+.2f to %+.2f", d.Low, d.High)
+				row[3] = fmt.Sprintf("%.3g", d.P)
 			}
 		}
 		for _, m := range metrics[2:] {

@@ -130,13 +130,10 @@ func (r *Report) rows() [][]string {
 	for _, p := range r.Policies {
 		row := []string{p}
 		for _, c := range columns {
-			mean, sd := stat.Mean(r.values(p, c.of), nil), 0.0
-			if len(r.Seeds) > 1 {
-				sd = stat.StdDev(r.values(p, c.of), nil)
-			}
-			cell := fmt.Sprintf(c.form, mean)
+			values := r.values(p, c.of)
+			cell := fmt.Sprintf(c.form, stat.Mean(values, nil))
 			if c.spread && len(r.Seeds) > 1 {
-				cell += fmt.Sprintf(" ± "+c.form, sd)
+				cell += fmt.Sprintf(" ± "+c.form, stat.StdDev(values, nil))
 			}
 			row = append(row, cell)
 		}

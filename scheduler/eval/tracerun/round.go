@@ -116,6 +116,7 @@ func (r *comparison) deploy(ctx context.Context, c driver.Config, inspect func(d
 	if got, want := room.Allocatable.TotalGPUMilli(), openb.GPUMilli(r.nodes); got != want || room.Nodes != len(r.nodes) {
 		return fmt.Errorf("the cluster has %d nodes with %d thousandths of a GPU, not %d with %d", room.Nodes, got, len(r.nodes), want)
 	}
-	c.Room, c.Bare, c.Log = room, true, r.Log
+	c.Room, c.Log = room, r.Log
+	c.Bare = true // Deployments would lose the order
 	return r.bed.Deploy(ctx, c, inspect)
 }
