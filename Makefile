@@ -122,6 +122,11 @@ test-race: ## Run the tests with the race detector (takes minutes more to build)
 test-compose: build trainer ## Start the services of Docker Compose and check them, if a Docker engine answers
 	@compose/test.sh
 
+.PHONY: test-upstream
+test-upstream: upstream ## Run the integration tests of Kubernetes' scheduler_perf through the GNN profile
+	@cd $(UPSTREAM) && $(GO) vet ./...
+	@$(PERF) --integration
+
 FUZZTIME ?= 20s
 .PHONY: fuzz
 fuzz: ## Fuzz everything that parses, FUZZTIME (20s) each
@@ -139,6 +144,23 @@ bench: ## Time one decision of the network, the encoder and the simulator
 .PHONY: bench-throughput
 bench-throughput: ## Compare pods per second of the GNN profile and the default one
 	$(GO) run ./cmd/schedbench
+
+UPSTREAM := cmd/schedbench/upstream
+UPBIN    := $(CURDIR)/.cache/upstream
+PERF      = $(UPBIN)/schedbench upstream --bin '$(UPBIN)' --kubernetes "$$(go list -m -f '{{.Dir}}' k8s.io/kubernetes)" --only '$(ONLY)'
+
+.PHONY: upstream
+upstream:
+	@echo "building Kubernetes' scheduler_perf and etcd (minutes the first time)"
+	@cd $(UPSTREAM) && $(GO) build -o '$(UPBIN)/etcd' ./etcd && $(GO) test -c -o '$(UPBIN)/suite' ./suite
+	@$(GO) build -o '$(UPBIN)/schedbench' ./cmd/schedbench
+
+PAIRS ?= 1
+SIZE  ?= 2000
+ONLY  ?=
+.PHONY: bench-upstream
+bench-upstream: upstream ## The same with Kubernetes' own benchmark, scheduler_perf: PAIRS (1), SIZE (2000), ONLY=regexp
+	@$(PERF) --pairs $(PAIRS) --size $(SIZE)
 
 ##@ About
 

@@ -28,9 +28,9 @@ func (o *options) measureCluster(ctx context.Context, add func(result, error) er
 		fmt.Fprintf(o.progress, "%s  cluster of %d nodes is ready after %.0f s\n", time.Now().Format(time.TimeOnly), o.nodes, time.Since(start).Seconds())
 		for _, s := range o.shares() {
 			what := fmt.Sprintf("cluster, %d nodes, %v", o.nodes, s)
-			err := add(o.compare(ctx, what, func(ctx context.Context, profile string) (run, error) {
+			err := add(o.compare(ctx, what, o.inProcess(what, func(ctx context.Context, profile string) (run, error) {
 				return o.runCluster(ctx, b, profile, s)
-			}))
+			})))
 			if err != nil {
 				return err
 			}

@@ -22,9 +22,9 @@ import (
 // binding) with a client that keeps its objects in memory.
 func (o *options) measureLoop(ctx context.Context, nodes int, s share) (result, error) {
 	what := fmt.Sprintf("loop alone, %d nodes, %v", nodes, s)
-	return o.compare(ctx, what, func(ctx context.Context, profile string) (run, error) {
+	return o.compare(ctx, what, o.inProcess(what, func(ctx context.Context, profile string) (run, error) {
 		return o.runLoop(ctx, profile, nodes, s)
-	})
+	}))
 }
 
 // runLoop binds one backlog with a profile.

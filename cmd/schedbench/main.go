@@ -34,6 +34,7 @@ func app() *ucli.App {
 			"   go run ./cmd/schedbench --only cluster --percentages 100 # score every node\n" +
 			"   go run ./cmd/schedbench --profile-dir /tmp/pprof         # write CPU profiles",
 		HideHelpCommand: true,
+		Commands:        []*ucli.Command{upstreamCommand()},
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "only", Usage: "measure `WHAT`: cluster or loop (default: both)"},
 			&ucli.IntFlag{Name: "nodes", Value: 1000, Usage: "number of `NODES` of the cluster"},
@@ -104,10 +105,8 @@ func parse(c *ucli.Context) (o options, cleanup func(), err error) {
 			return o, nil, exit.Usagef("--loop-nodes %d: want 2 or more", n)
 		}
 	}
-	if o.profileDir != "" {
-		if err := os.MkdirAll(o.profileDir, 0o755); err != nil {
-			return o, nil, exit.New(exit.Usage, fmt.Errorf("make the directory for profiles: %w", err), "name another with --profile-dir")
-		}
+	if o.profileDir, err = makeProfileDir(o.profileDir); err != nil {
+		return o, nil, err
 	}
 	cleanup, err = o.findCheckpoint()
 	return o, cleanup, err

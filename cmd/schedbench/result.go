@@ -24,8 +24,11 @@ type result struct {
 	baseline, ours []run
 }
 
-// compare makes the pairs of runs in alternating order. runProfile runs one profile once.
-func (o *options) compare(ctx context.Context, what string, runProfile func(ctx context.Context, profile string) (run, error)) (result, error) {
+// runner runs a profile once.
+type runner func(ctx context.Context, profile string) (run, error)
+
+// compare makes the pairs of runs in alternating order.
+func (o *options) compare(ctx context.Context, what string, runProfile runner) (result, error) {
 	r := result{what: what, learned: o.variant}
 	for pair := range o.pairs {
 		order := []string{defaultProfile, o.variant}
@@ -33,19 +36,10 @@ func (o *options) compare(ctx context.Context, what string, runProfile func(ctx 
 			slices.Reverse(order)
 		}
 		for _, profile := range order {
-			before, err := plugin.Fallbacks(o.variant)
-			if err != nil {
-				return r, err
-			}
-			got, err := o.profiled(fmt.Sprintf("%s, %s, run %d", what, profile, pair+1), func() (run, error) { return runProfile(ctx, profile) })
+			got, err := runProfile(ctx, profile)
 			if err != nil {
 				return r, fmt.Errorf("%s with %s: %w", what, profile, err)
 			}
-			after, err := plugin.Fallbacks(o.variant)
-			if err != nil {
-				return r, err
-			}
-			got.fallbacks = after - before
 			fmt.Fprintf(o.progress, "%s  %s, pair %d of %d: %s %.0f pods/s\n", time.Now().Format(time.TimeOnly), what, pair+1, o.pairs, profile, got.rate)
 			if profile == defaultProfile {
 				r.baseline = append(r.baseline, got)
@@ -55,6 +49,26 @@ func (o *options) compare(ctx context.Context, what string, runProfile func(ctx 
 		}
 	}
 	return r, nil
+}
+
+// inProcess returns a runner for runs in this process. It writes a CPU profile of each run if --profile-dir is
+// set, and counts the decisions that the network left to upstream's scoring.
+func (o *options) inProcess(what string, runProfile runner) runner {
+	runs := map[string]int{}
+	return func(ctx context.Context, profile string) (run, error) {
+		before, err := plugin.Fallbacks(o.variant)
+		if err != nil {
+			return run{}, err
+		}
+		runs[profile]++
+		got, err := o.profiled(fmt.Sprintf("%s, %s, run %d", what, profile, runs[profile]), func() (run, error) { return runProfile(ctx, profile) })
+		if err != nil {
+			return run{}, err
+		}
+		after, err := plugin.Fallbacks(o.variant)
+		got.fallbacks = after - before
+		return got, err
+	}
 }
 
 // profiled runs f, and writes a CPU profile if --profile-dir is set. It collects the garbage of earlier
