@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The page's training run is one.
+// The training run in docs/training.md is a valid job.
 func TestJobInTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/training.md")
 	if err != nil {

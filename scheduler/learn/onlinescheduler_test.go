@@ -35,7 +35,7 @@ func onlineStream(t *testing.T, steps int) *bytes.Buffer {
 		if err := env.Reset(episode); err != nil {
 			t.Fatal(err)
 		}
-		number++ // a gap: no transition reaches from one episode into the next
+		number++ // a gap, so that no transition reaches into the next episode
 		for ; !env.Done() && steps > 0; steps-- {
 			number++
 			candidates := env.Candidates()
@@ -105,7 +105,7 @@ func (w *working) Read(b []byte) (int, error) {
 func (w *working) place() {
 	for w.number == 0 || w.env.Done() {
 		w.seed++
-		w.number++ // a gap: no transition reaches from one episode into the next
+		w.number++ // a gap, so that no transition reaches into the next episode
 		if err := w.env.Reset(w.seed); err != nil {
 			w.t.Fatal(err)
 		}

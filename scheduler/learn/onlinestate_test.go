@@ -54,8 +54,8 @@ func halves(t *testing.T) (first, second, both *bytes.Buffer) {
 	return out[0], out[1], out[2]
 }
 
-// learned learns from a stream, with a state file if one is named, and returns the last network saved
-// and the notes.
+// learned learns from a stream and returns the last network saved and the notes. state is the path of a
+// state file; empty for none.
 func learned(t *testing.T, state string, stream *bytes.Buffer, start *checkpoint.Checkpoint) (last *checkpoint.Checkpoint, notes string) {
 	t.Helper()
 	c := onlineShort(t)
@@ -109,9 +109,9 @@ func TestOnlineUselessState(t *testing.T) {
 		want  string
 	}{
 		"of another network": {whole, learntest.Weights(onlineShort(t).Architecture(), 2), "another network"},
-		"cut off":            {whole[:len(whole)/2], start, "of no use"},
-		"something else":     {[]byte("hello"), start, "of no use"},
-		"as it should be":    {whole, start, "goes on from"},
+		"cut off":            {whole[:len(whole)/2], start, "cannot be used"},
+		"something else":     {[]byte("hello"), start, "cannot be used"},
+		"as it should be":    {whole, start, "continues from"},
 	} {
 		if err := os.WriteFile(state, c.state, 0o600); err != nil {
 			t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"gnnsched/scheduler/learn/run"
 )
 
-// A run that is stopped, and one that is killed after its state was stored, end with the bytes
-// of an unbroken one.
+// A resumed run ends with the same bytes as an unbroken one, whether it was stopped or was killed after it
+// had written its state.
 func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
 	for _, variant := range Variants() {
 		t.Run(variant, func(t *testing.T) {

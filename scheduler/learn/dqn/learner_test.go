@@ -28,7 +28,7 @@ func short(steps int) settings {
 
 var architecture = checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 16}
 
-// weights returns random ones.
+// weights returns a network with random weights.
 func weights(seed uint64) *checkpoint.Checkpoint { return learntest.Weights(architecture, seed) }
 
 func plain(t *testing.T, n *torch.Network) *infer.Network {
@@ -40,7 +40,7 @@ func plain(t *testing.T, n *torch.Network) *infer.Network {
 	return learntest.Network(t, c)
 }
 
-// Targets are R + discount · Q_target(s', argmax a(s')), and R alone at the end.
+// Targets are R + discount · Q_target(s', argmax Q(s')), and only R at the end of an episode.
 func TestTargets(t *testing.T) {
 	c := short(10)
 	d, err := newLearner(c, weights(1))
@@ -81,8 +81,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// Updates on one batch bring its temporal differences down, and the margin loss the
-// teacher's choice to the front.
+// Updates on one batch lower its temporal differences, and the margin loss gives the teacher's choice the
+// highest score.
 func TestUpdatesFit(t *testing.T) {
 	c := short(400)
 	c.Imitation.Share, c.Imitation.Margin = 1, 0.5

@@ -53,7 +53,7 @@ func TestNewest(t *testing.T) {
 	for i := range 8 {
 		r.add(transition{state: g.Clone(), action: i})
 	}
-	r.prioritise([]int{0, 1, 2, 3, 4}, []float32{5, 6, 7, 3, 4}) // as their actions
+	r.prioritise([]int{0, 1, 2, 3, 4}, []float32{5, 6, 7, 3, 4}) // equal to their actions
 	for room, want := range map[int][]int{0: nil, 2: {6, 7}, 5: {3, 4, 5, 6, 7}, 9: {3, 4, 5, 6, 7}} {
 		n := r.newest(room*size(g) + size(g)/2)
 		var got []int

@@ -9,8 +9,8 @@ import (
 	"gnnsched/gnn/graph"
 )
 
-// Each transition's return and discount are those of the definition, whatever n and the
-// episode's length.
+// Each transition has the return and the discount of the definition, for every n and every length of an
+// episode.
 func TestNStep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, steps := rapid.IntRange(1, 6).Draw(t, "n"), rapid.IntRange(1, 12).Draw(t, "steps")

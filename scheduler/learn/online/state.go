@@ -45,7 +45,7 @@ func Memory[M any](s *State) (M, error) {
 }
 
 // originFigure, among a checkpoint's training figures, names the network that online learning began
-// with. The memory of one network's learning is of no use to another's.
+// with. Another network cannot use the memory of its learning.
 const originFigure = "onlineOrigin"
 
 // origin returns the name of the network that all online learning up to c began with: the upper 53
@@ -94,12 +94,12 @@ func (t *Trainer) resume() error {
 		err = t.source.UnmarshalBinary(s.Source)
 	}
 	if err != nil {
-		t.note(fmt.Sprintf("the state in %s is of no use, memory begins anew: %v", t.State, err))
+		t.note(fmt.Sprintf("the state in %s cannot be used, so the memory starts empty: %v", t.State, err))
 		t.learner.Drop() // it may have taken over a part
 		return t.newLearner()
 	}
 	t.Guard.standing = s.Guard
-	line := "goes on from " + t.State
+	line := "continues from " + t.State
 	if transitions > 0 {
 		line += fmt.Sprintf(", with %d transitions", transitions)
 	}

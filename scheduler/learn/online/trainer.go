@@ -37,10 +37,10 @@ type Trainer struct {
 	recent  []*graph.Graph             // the latest states, for the guard
 	figures run.Figures
 
-	count  Progress
-	judged int // updates when the network was last judged
-	stored int // steps when the state was last stored
-	told   int // steps at the last report
+	count    Progress
+	judged   int // updates when the network was last judged
+	stored   int // steps when the state was last stored
+	reported int // steps at the last report
 }
 
 // Progress is how far online learning is. The counts are of this process.
@@ -142,7 +142,7 @@ func (t *Trainer) take(s experience.Step) error {
 	if t.count.Updates += updates; t.count.Updates-t.judged >= t.learner.JudgeEvery() {
 		return t.judge()
 	}
-	if t.count.Steps-t.told >= stateEvery { // shows that a learner without updates is alive
+	if t.count.Steps-t.reported >= stateEvery { // shows that a learner without updates is alive
 		t.report()
 	}
 	return nil
@@ -155,7 +155,7 @@ func (t *Trainer) end() error {
 			return err
 		}
 	}
-	if t.count.Steps > t.told {
+	if t.count.Steps > t.reported {
 		t.report()
 	}
 	if t.count.Steps == 0 {
@@ -213,7 +213,7 @@ func (t *Trainer) note(line string) {
 // report calls Progress.
 func (t *Trainer) report() {
 	p := t.count
-	t.told = p.Steps
+	t.reported = p.Steps
 	p.Stale = t.learner.Stale()
 	t.figures.Report(p.Steps, nil)
 	p.Loss, p.Norm = t.figures.Last(t.learner.LossTag()), t.figures.Last(run.TagNorm)

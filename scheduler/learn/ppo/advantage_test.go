@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The recursion gives the sum of the definition, whatever the episodes' lengths.
+// The recursion gives the sum of the definition, for every length of the episodes.
 func TestAdvantages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "steps")

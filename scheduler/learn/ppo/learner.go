@@ -55,12 +55,12 @@ func (p *learner) terms(step int) terms {
 
 // update learns from a rollout in epochs of minibatches, until the policy has moved too far.
 func (p *learner) update(r *rollout, rng *rand.Rand, step int, f *run.Figures) error {
-	o := p.terms(step)
-	if err := p.rates(step, o); err != nil {
+	parts := p.terms(step)
+	if err := p.rates(step, parts); err != nil {
 		return err
 	}
-	p.net.ValueApart = o.apart
-	if o.policy > 0 {
+	p.net.ValueApart = parts.apart
+	if parts.policy > 0 {
 		normalise(r.advantages)
 	}
 	f.Add(tagExplained, explained(r.values, r.returns))
@@ -69,7 +69,7 @@ func (p *learner) update(r *rollout, rng *rand.Rand, step int, f *run.Figures) e
 		order := stretches(rng, n)
 		for from := 0; from < n; from += p.config.BatchSize {
 			b := &minibatch{rollout: r, rows: order[from:min(from+p.config.BatchSize, n)], figures: f}
-			if far, err := p.step(b, o); far || err != nil {
+			if far, err := p.step(b, parts); far || err != nil {
 				return err
 			}
 		}
@@ -93,7 +93,7 @@ func stretches(rng *rand.Rand, n int) []int {
 }
 
 // rates sets the learning rates of policy and critic.
-func (p *learner) rates(step int, o terms) error {
+func (p *learner) rates(step int, parts terms) error {
 	rate, c := p.config.LearningRateAt(step), p.config
 	if err := p.adam.SetLearningRate(rate); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (p *learner) rates(step int, o terms) error {
 	if c.CriticLearningRate > 0 {
 		critic = c.CriticLearningRate / c.LearningRate
 	}
-	if o.policy == 0 && o.cloning == 0 {
+	if parts.policy == 0 && parts.cloning == 0 {
 		actor = 0
 	}
 	if err := p.adam.Scale("", actor); err != nil {
@@ -125,28 +125,28 @@ type minibatch struct {
 
 // step takes one step of the optimiser, unless the policy has moved too far already: then it
 // changes nothing and far is true.
-func (p *learner) step(b *minibatch, o terms) (far bool, err error) {
+func (p *learner) step(b *minibatch, parts terms) (far bool, err error) {
 	s := &b.scope
 	defer s.Drop()
 	b.graphs = graph.ConcatShared(pick(b.rollout.states, b.rows))
 	out := p.net.Forward(s, b.graphs)
-	loss := s.Scale(p.valueLoss(b, out.Value), o.value)
-	if o.policy > 0 || o.cloning > 0 {
+	loss := s.Scale(p.valueLoss(b, out.Value), parts.value)
+	if parts.policy > 0 || parts.cloning > 0 {
 		logs := s.SegmentLogSoftmax(out.Scores, b.graphs.CandidateGraph, b.graphs.Size)
-		if o.policy > 0 {
+		if parts.policy > 0 {
 			policy, kl := p.policyLoss(b, logs)
 			if limit := p.config.TargetKL; limit > 0 && kl > limit {
 				return true, s.Err()
 			}
-			loss = s.Add(loss, s.Scale(policy, o.policy))
+			loss = s.Add(loss, s.Scale(policy, parts.policy))
 		}
 		entropy := s.Scale(s.Sum(s.Mul(s.Exp(logs), logs)), -1/float64(b.graphs.Size))
 		b.figures.Add(tagEntropy, s.Float(entropy))
-		if o.entropy > 0 {
-			loss = s.Sub(loss, s.Scale(entropy, o.entropy))
+		if parts.entropy > 0 {
+			loss = s.Sub(loss, s.Scale(entropy, parts.entropy))
 		}
-		if clone := cloningLoss(b, logs); clone != nil && o.cloning > 0 {
-			loss = s.Add(loss, s.Scale(clone, o.cloning))
+		if clone := cloningLoss(b, logs); clone != nil && parts.cloning > 0 {
+			loss = s.Add(loss, s.Scale(clone, parts.cloning))
 		}
 	}
 	if err := p.net.ZeroGrad(); err != nil {
@@ -156,7 +156,7 @@ func (p *learner) step(b *minibatch, o terms) (far bool, err error) {
 	if s.Err() != nil {
 		return false, s.Err()
 	}
-	norm, err := p.clip(o)
+	norm, err := p.clip(parts)
 	if err != nil {
 		return false, fmt.Errorf("PPO update: %w", err)
 	}
@@ -167,8 +167,8 @@ func (p *learner) step(b *minibatch, o terms) (far bool, err error) {
 // clip limits the gradient's norm and returns what it was. If the critic is apart, its norm has a
 // limit of its own: it is by far the larger one, and a common limit would scale the policy's
 // gradient down with it.
-func (p *learner) clip(o terms) (norm float64, err error) {
-	if o.apart {
+func (p *learner) clip(parts terms) (norm float64, err error) {
+	if parts.apart {
 		return p.net.ClipGradApart(p.config.ClipNorm, torch.ValueLayers)
 	}
 	return p.net.ClipGrad(p.config.ClipNorm)

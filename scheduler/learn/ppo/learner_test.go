@@ -70,7 +70,7 @@ func bandit(t *testing.T, p *learner, rng *rand.Rand, g *graph.Graph) *rollout {
 	return r
 }
 
-// probability returns an action's, and the value of the state.
+// probability returns the probability of an action, and the value of the state.
 func probability(t *testing.T, p *learner, g *graph.Graph, action int) (chance, value float64) {
 	t.Helper()
 	out, err := plain(t, p.net).NewSession().Score(g, nil)
@@ -121,7 +121,7 @@ func TestPhasesOfPPO(t *testing.T) {
 	}
 }
 
-// A policy that has moved too far ends the updates of a rollout.
+// The updates of a rollout end once the policy has moved too far.
 func TestKLStops(t *testing.T) {
 	c := tiny()
 	c.LearningRate, c.Epochs, c.TargetKL = 0.05, 50, 0.01
@@ -136,7 +136,7 @@ func TestKLStops(t *testing.T) {
 	}
 }
 
-// Where the critic is apart, however large its gradient, the policy takes the same steps.
+// If the critic is apart, the size of its gradient does not change the steps of the policy.
 func TestCriticDoesNotClipThePolicy(t *testing.T) {
 	learned := func(apart bool, weight float64) []float32 {
 		c := tiny()
