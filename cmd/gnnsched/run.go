@@ -71,6 +71,7 @@ func runFlags(variant string) []ucli.Flag {
 		&ucli.Float64Flag{Name: "kube-api-qps", Value: 5000, Usage: "`REQUESTS` per second to the API server at most"},
 		&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1", Usage: "`ADDRESS` to serve metrics and health checks on"},
 		&ucli.IntFlag{Name: "port", Value: 10259, Usage: "`PORT` for metrics and health checks (HTTPS); 0 for none"},
+		&ucli.BoolFlag{Name: "profiling", Usage: "serve /debug/pprof and /debug/flags/v on the port too, to callers with a token"},
 		&ucli.BoolFlag{Name: "leader-elect", Usage: "schedule only while holding the lease, so that several replicas can run"},
 		&ucli.StringFlag{Name: "config", Usage: "KubeSchedulerConfiguration `FILE` to use instead of the flags above"},
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the KubeSchedulerConfiguration and exit"},
@@ -135,7 +136,7 @@ type request struct {
 }
 
 // configFlags have a counterpart in the file of --config, and cannot be given together with it.
-var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect"}, flags.SchedulerNames()...)
+var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "profiling"}, flags.SchedulerNames()...)
 
 func readRequest(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}
@@ -170,7 +171,7 @@ func readRequest(c *ucli.Context, variant string) (request, error) {
 // the scheduler would only fall back to upstream's scores if it could not.
 func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	cfg := server.Config{
-		QPS: float32(c.Float64("kube-api-qps")), PercentageOfNodesToScore: int32(c.Int("percentage-of-nodes-to-score")), LeaderElect: c.Bool("leader-elect"),
+		QPS: float32(c.Float64("kube-api-qps")), PercentageOfNodesToScore: int32(c.Int("percentage-of-nodes-to-score")), LeaderElect: c.Bool("leader-elect"), Profiling: c.Bool("profiling"),
 	}
 	blend, err := parseBlend(c.StringSlice("blend"))
 	if err != nil {

@@ -21,6 +21,7 @@ type Config struct {
 	Parallelism              int32   // number of goroutines that filter; 0 for upstream's 16
 	PercentageOfNodesToScore int32   // 0 for upstream's adaptive percentage
 	LeaderElect              bool
+	Profiling                bool // serve profiles of the process, which need a token like the metrics
 }
 
 // Validate returns an error for the first invalid value.
@@ -73,6 +74,7 @@ func (c Config) YAML() ([]byte, error) {
 		LeaderElection: componentconfig.LeaderElectionConfiguration{
 			LeaderElect: ptr.To(c.LeaderElect), ResourceName: c.lease(), ResourceNamespace: metav1.NamespaceSystem,
 		},
+		DebuggingConfiguration: componentconfig.DebuggingConfiguration{EnableProfiling: ptr.To(c.Profiling)},
 	}
 	if c.Parallelism > 0 {
 		k.Parallelism = ptr.To(c.Parallelism)

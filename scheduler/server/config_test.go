@@ -163,6 +163,27 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
+// Profiling is off unless the file turns it on.
+func TestFileTurnsProfilingOff(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "enableProfiling: false\n": false, "enableProfiling: true\n": true} {
+		f, err := ReadFile(file(t, header+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := f.YAMLFor("/given")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var k schedulerconfig.KubeSchedulerConfiguration
+		if err := yaml.UnmarshalStrict(y, &k); err != nil {
+			t.Fatal(err)
+		}
+		if k.EnableProfiling == nil || *k.EnableProfiling != want {
+			t.Errorf("%q: profiling in\n%s", text, y)
+		}
+	}
+}
+
 // If one profile has GPUShares, all need it; otherwise a device would be given to two pods.
 func TestReadFileWantsSharesEverywhere(t *testing.T) {
 	const (

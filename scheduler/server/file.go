@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
@@ -87,10 +88,14 @@ func (f *File) SchedulerNames() []string {
 	return names
 }
 
-// YAMLFor implements Configuration.
+// YAMLFor implements Configuration. Profiling is off unless the file turns it on; upstream turns it on
+// by default.
 func (f *File) YAMLFor(kubeconfig string) ([]byte, error) {
 	k := f.content
 	k.ClientConnection.Kubeconfig = kubeconfig
+	if k.EnableProfiling == nil {
+		k.EnableProfiling = ptr.To(false)
+	}
 	b, err := yaml.Marshal(k)
 	if err != nil {
 		return nil, fmt.Errorf("encode the scheduler configuration: %w", err)

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,7 +100,13 @@ func freePort(t *testing.T) int {
 // schedule runs the scheduler with the profiles. stop ends it and checks that it ends without error.
 func (l *lab) schedule(t *testing.T, profiles ...Profile) (stop func()) {
 	t.Helper()
-	y, err := Config{Kubeconfig: l.cluster.Kubeconfig(), Profiles: profiles, QPS: 1000}.YAML()
+	return l.run(t, Config{Kubeconfig: l.cluster.Kubeconfig(), Profiles: profiles, QPS: 1000})
+}
+
+// run is schedule with a whole configuration.
+func (l *lab) run(t *testing.T, c Config) (stop func()) {
+	t.Helper()
+	y, err := c.YAML()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +285,17 @@ func (l *lab) until(t *testing.T, what string, condition func() error) {
 // get sends a request to the scheduler's endpoint, with a token unless it is empty.
 func (l *lab) get(t *testing.T, path, token string) (status int, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d%s", l.port, path), nil)
+	return l.ask(t, http.MethodGet, path, token)
+}
+
+// ask is get with any method. The body of a PUT is "0".
+func (l *lab) ask(t *testing.T, method, path, token string) (status int, body string) {
+	t.Helper()
+	var content io.Reader
+	if method == http.MethodPut {
+		content = strings.NewReader("0")
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, fmt.Sprintf("https://127.0.0.1:%d%s", l.port, path), content)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,4 +347,13 @@ next:
 		sum += float64(s.Value)
 	}
 	return sum
+}
+
+// untilReady waits until the scheduler's endpoint says that it is ready.
+func (l *lab) untilReady(t *testing.T) {
+	t.Helper()
+	url := &url.URL{Scheme: "https", Host: fmt.Sprintf("127.0.0.1:%d", l.port), Path: "/readyz"}
+	l.until(t, "the endpoint to be ready", func() error {
+		return CheckHealth(t.Context(), url, patience, io.Discard)
+	})
 }

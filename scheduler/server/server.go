@@ -17,9 +17,9 @@ import (
 	"gnnsched/scheduler/plugin"
 )
 
-// Endpoint is the address at which the process serves /metrics, /healthz and /readyz, over TLS with a
-// self-signed certificate. Everybody may read the health. For metrics the API server authorizes the
-// caller, with or without a token.
+// Endpoint is the address at which the process serves its health and metrics, over TLS with a
+// self-signed certificate. Everybody may read /healthz, /livez and /readyz. Every other path needs a
+// token that the API server knows, of a user whom it authorizes for the path.
 type Endpoint struct {
 	Address string
 	Port    int // 0 for no endpoint
@@ -64,6 +64,7 @@ func Run(ctx context.Context, configFile string, e Endpoint, onReady func()) err
 	if err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("set up kube-scheduler: %w", err), "check the flags, or the file given by --config")
 	}
+	cc.Authentication.Authenticator = tokenUnlessHealth(cc.Authentication.Authenticator)
 	timeAttempts(sched)
 	defer configz.Delete("componentconfig") // otherwise a second scheduler in this process fails
 	if onReady != nil {
