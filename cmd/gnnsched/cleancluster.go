@@ -96,7 +96,7 @@ func (r *removal) validate() error {
 		return exit.New(exit.Usage, fmt.Errorf("output format %q is not known", r.format), "use table, name or json")
 	}
 	if r.timeout <= 0 {
-		return exit.Usagef("timeout %v must be over 0", r.timeout)
+		return exit.Usagef("timeout %v must be positive", r.timeout)
 	}
 	return nil
 }

@@ -185,12 +185,11 @@ func scenarios(arguments []string) ([]eval.Scenario, error) {
 
 var evalFormats = []string{"table", "markdown", "csv", "json"}
 
+// write writes the comparisons in the format of --output.
 func (e evaluation) write(w io.Writer, comparisons []*eval.Comparison) error {
 	switch e.format {
 	case "json":
-		out := json.NewEncoder(w)
-		out.SetIndent("", "  ")
-		return out.Encode(comparisons)
+		return writeJSON(w, comparisons)
 	case "csv":
 		return eval.WriteCSV(w, comparisons)
 	}
@@ -207,6 +206,12 @@ func (e evaluation) write(w io.Writer, comparisons []*eval.Comparison) error {
 		}
 	}
 	return nil
+}
+
+func writeJSON(w io.Writer, v any) error {
+	out := json.NewEncoder(w)
+	out.SetIndent("", "  ")
+	return out.Encode(v)
 }
 
 // draw writes a figure of each comparison into the directory of --plot.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -67,9 +66,7 @@ func runLive(c *ucli.Context) error {
 	}
 	view.Close()
 	if e.format == "json" {
-		out := json.NewEncoder(c.App.Writer)
-		out.SetIndent("", "  ")
-		return out.Encode(reports)
+		return writeJSON(c.App.Writer, reports)
 	}
 	for _, r := range reports {
 		if err := r.Write(c.App.Writer, e.format == "markdown"); err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -124,7 +123,7 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 	}
 	for _, w := range cfg.Workloads {
 		if !slices.Contains(known, w) {
-			return cfg, exit.Usagef("--workload: there is no %q in %s, but %s", w, cfg.Dir, strings.Join(known, ", "))
+			return cfg, exit.Usagef("--workload: there is no pod list %q in %s; there are %s", w, cfg.Dir, strings.Join(known, ", "))
 		}
 	}
 	names := c.StringSlice("policies")
@@ -152,9 +151,7 @@ func compareOpenB(c *ucli.Context, cfg published.Config) (published.Report, erro
 func writeOpenB(w io.Writer, r published.Report, format string) error {
 	switch format {
 	case "json":
-		out := json.NewEncoder(w)
-		out.SetIndent("", "  ")
-		return out.Encode(r)
+		return writeJSON(w, r)
 	case "csv":
 		return r.WriteCSV(w)
 	}

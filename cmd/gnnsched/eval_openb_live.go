@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -66,9 +65,7 @@ func runOpenBLive(c *ucli.Context, format string) error {
 	}
 	view.Close()
 	if format == "json" {
-		out := json.NewEncoder(c.App.Writer)
-		out.SetIndent("", "  ")
-		return out.Encode(report)
+		return writeJSON(c.App.Writer, report)
 	}
 	return report.Write(c.App.Writer, format == "markdown")
 }

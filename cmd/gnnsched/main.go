@@ -59,5 +59,5 @@ func clusterError(err error) error {
 	if err == nil || errors.As(err, &known) || !errors.As(err, &request) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return exit.New(exit.Unreachable, err, "the cluster answered before; is it still up? `kwokcluster status` tells")
+	return exit.New(exit.Unreachable, err, "the cluster answered before; check that it still runs, for example with `kwokcluster status`")
 }

@@ -27,7 +27,7 @@ func planSource(c *ucli.Context, csv string) (driver.Source, error) {
 	}
 	for _, f := range traceFlags {
 		if c.IsSet(f) && !c.IsSet("trace") {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%s is about a trace", f), "name one with --trace, or leave it out")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s works with --trace only", f), "name a trace, or leave it out")
 		}
 	}
 	switch {
@@ -63,7 +63,7 @@ func recordedSource(c *ucli.Context, csv string) (driver.Source, error) {
 	file := c.String("replay")
 	for _, f := range generatorFlags {
 		if c.IsSet(f) {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --replay, which deploys what the file says", f), "leave one of the two out")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --replay, which deploys the file as it is", f), "leave one of the two out")
 		}
 	}
 	if sameFile(file, csv) {
@@ -113,7 +113,7 @@ func checkTraceFlags(c *ucli.Context, csv string) error {
 	factor, inflate := c.Float64("inflate"), c.IsSet("inflate")
 	for _, f := range append([]string{"replay"}, generatorFlags...) {
 		if c.IsSet(f) && (f != "seed" || !inflate) {
-			return exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --trace, which deploys what the file says", f), "leave one of the two out")
+			return exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --trace, which deploys the file as it is", f), "leave one of the two out")
 		}
 	}
 	switch {

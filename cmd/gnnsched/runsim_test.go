@@ -107,7 +107,7 @@ func TestRunsimBadInput(t *testing.T) {
 		{"inflate", []string{"--trace", trace, "--inflate", "130"}, exit.Usage, "--inflate 130: choose"},
 		{"inflate in time", []string{"--trace", trace, "--inflate", "1.3", "--speed", "9"}, exit.Usage, "--speed is about the trace's times"},
 		{"inflate arrivals", []string{"--trace", arrivals, "--inflate", "1.3"}, exit.Usage, "--inflate needs an openb pod list"},
-		{"no trace to limit", []string{"--limit", "3"}, exit.Usage, "--limit is about a trace"},
+		{"no trace to limit", []string{"--limit", "3"}, exit.Usage, "--limit works with --trace only"},
 		{"trace, no cluster", []string{"--trace", trace}, exit.Kubeconfig, "kwokcluster up"},
 		{"no cluster", nil, exit.Kubeconfig, "kwokcluster up"},
 		{"no such context", []string{"--kubeconfig", dead, "--context", "other"}, exit.Kubeconfig, "other"},

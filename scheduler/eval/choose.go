@@ -59,8 +59,8 @@ func ChooseThresholds(texts []string, scenarios []Scenario, contenders []Contend
 			return nil, exit.New(exit.Usage, fmt.Errorf("--%w", err), "for example 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'")
 		}
 		if !slices.ContainsFunc(scenarios, func(s Scenario) bool { return t.concerns(s.Name) }) {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--threshold %q: none of the scenarios is meant", t),
-				`before the colon stands a scenario; a policy's name with a colon in it stands in double quotes, as in "greedy:pack".cost`)
+			return nil, exit.New(exit.Usage, fmt.Errorf("--threshold %q applies to none of the scenarios", t),
+				`the name before the colon is a scenario's; write a policy's name with a colon in double quotes, as in "greedy:pack".cost`)
 		}
 		out = append(out, t)
 	}
