@@ -28,7 +28,7 @@ import (
 func gpuCommand() *ucli.Command {
 	d := value.Defaults()
 	return &ucli.Command{
-		Name: "gpu", Usage: "train a network for GPU clusters on the family of a trace's workloads",
+		Name: "gpu", Usage: "train a network for GPU clusters on workloads drawn from a trace",
 		Description: "The network learns how many GPUs will be idle on each node once no more pod fits. FGD plays\n" +
 			"the first episodes. Every episode has a new workload, drawn from the pods of the files. The\n" +
 			"files are those of the openb trace; docs/gpu.md tells where to get them.\n\n" +
@@ -47,7 +47,7 @@ func gpuCommand() *ucli.Command {
 			&ucli.IntFlag{Name: "iterations", Value: d.Iterations, Usage: "`NUMBER` of iterations: each plays episodes, then learns"},
 			&ucli.Uint64Flag{Name: "seed", Value: d.Seed, Usage: "`SEED` of everything random"},
 			&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, and gpu-acgnn or gpu-acdqn for an actor-critic"},
-			&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile + "; default: logs/ and the name of --out"},
+			&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile + "; default: logs/ with the name of --out"},
 		},
 		Action: trainGPU,
 	}

@@ -14,7 +14,7 @@ type Config struct {
 	// which comes from the arrivals that they share (Mao et al. 2019, input-driven environments).
 	Group   int `json:"group" flag:"group" usage:"number of these that play the same episodes, so that their advantages can be compared; 1 for no comparison"`
 	Rollout int `json:"rollout" flag:"rollout" usage:"placements in each simulated cluster between updates"`
-	Epochs  int `json:"epochs" flag:"epochs" usage:"passes over a rollout"`
+	Epochs  int `json:"epochs" flag:"epochs" usage:"number of passes over a rollout"`
 
 	ActorLearningRate  float64 `json:"actorLearningRate" flag:"actor-learning-rate" usage:"learning rate of all but the critic's own layers; 0 for --learning-rate"`
 	CriticLearningRate float64 `json:"criticLearningRate" flag:"critic-learning-rate" usage:"learning rate of the critic's own layers; 0 for --learning-rate"`

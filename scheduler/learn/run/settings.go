@@ -12,11 +12,11 @@ type Settings struct {
 	Variant string `json:"variant"` // the network and its method; package learn lists them
 	Hidden  int    `json:"hiddenLayers" flag:"hidden-layers" usage:"width of the hidden layers"`
 	Seed    uint64 `json:"seed" flag:"seed" usage:"seed of everything random"`
-	Steps   int    `json:"steps" flag:"steps" usage:"placements to learn from"`
+	Steps   int    `json:"steps" flag:"steps" usage:"number of placements to learn from"`
 
 	Gamma        float64 `json:"gamma" flag:"gamma" usage:"discount of the next placement's reward"`
 	LearningRate float64 `json:"learningRate" flag:"learning-rate" usage:"learning rate of Adam at the start; it falls linearly to a tenth"`
-	BatchSize    int     `json:"batchSize" flag:"batch-size" usage:"decisions an update learns from"`
+	BatchSize    int     `json:"batchSize" flag:"batch-size" usage:"number of decisions in an update"`
 	ClipNorm     float64 `json:"clipNorm" flag:"clip-norm" usage:"largest norm of the gradient"`
 
 	Reward    Reward    `json:"reward"`
@@ -50,7 +50,7 @@ func (i Imitation) Taught() bool { return i.Share > 0 || i.Coefficient > 0 }
 // Selection says how the best network of a run is chosen.
 type Selection struct {
 	EvaluateEvery int     `json:"evaluateEvery" flag:"evaluate-every" usage:"placements between evaluations"`
-	EvaluateSeeds int     `json:"evaluateSeeds" flag:"evaluate-seeds" usage:"held-out episodes an evaluation"`
+	EvaluateSeeds int     `json:"evaluateSeeds" flag:"evaluate-seeds" usage:"number of held-out episodes in an evaluation"`
 	Unscheduled   float64 `json:"unscheduledCost" flag:"unscheduled-cost" usage:"weight of the fraction of pods left over, against the objective, when the best network is chosen"`
 }
 
