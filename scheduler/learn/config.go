@@ -56,7 +56,11 @@ func Architecture(variant string, hidden int) checkpoint.Architecture {
 }
 
 // Architecture returns the network that the run trains.
-func (c Config) Architecture() checkpoint.Architecture { return Architecture(c.Variant, c.Hidden) }
+func (c Config) Architecture() checkpoint.Architecture {
+	a := Architecture(c.Variant, c.Hidden)
+	a.Features = c.Features
+	return a
+}
 
 // Defaults returns the hyperparameters that a variant starts from. The shipped networks are trained
 // with the files in the folder runs.

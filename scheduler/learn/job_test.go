@@ -19,7 +19,7 @@ func TestReadJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Steps, want.PPO.Envs = 123, 16
-	if j.Config != want {
+	if !reflect.DeepEqual(j.Config, want) {
 		t.Errorf("%+v, want %+v", j.Config, want)
 	}
 	mixed, err := eval.Find("mixed")

@@ -3,8 +3,10 @@ package learn
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/objective"
 )
@@ -18,11 +20,15 @@ import (
 // Environment.WaitCost is the penalty for a pod that has to wait. On Evaluation, every network is
 // judged before the scheduler gets it.
 //
-// A network of a GPU cluster is an error.
+// A network of a GPU cluster is an error, and so is one that reads other features than the set base:
+// the stream of steps has no others.
 func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	a := c.Manifest.Architecture
 	if a.Graph != checkpoint.ClusterGraph {
 		return Job{}, fmt.Errorf("a network that reads the graph %q cannot learn from a running scheduler; only those that read whole clusters can", a.Graph)
+	}
+	if a.Schema() != feature.Default().Hash() {
+		return Job{}, fmt.Errorf("a network that reads the feature sets %s cannot learn from a running scheduler; only those that read the set %s can", strings.Join(a.Features, ", "), feature.Base.Name)
 	}
 	j, err := NewJob(onlineVariant(a))
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/scheduler/learn/learntest"
 )
 
@@ -38,6 +39,10 @@ func TestOnlineJob(t *testing.T) {
 	device := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.Linear, Head: checkpoint.DQN, Hidden: 8}
 	if _, err := OnlineJob(&checkpoint.Checkpoint{Manifest: checkpoint.Manifest{Architecture: device}}); err == nil {
 		t.Error("a network that reads GPU devices has a job")
+	}
+	slots := checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: featuretest.Names}
+	if _, err := OnlineJob(&checkpoint.Checkpoint{Manifest: checkpoint.Manifest{Architecture: slots}}); err == nil {
+		t.Error("a network that reads another feature set has a job")
 	}
 	training = nil
 	if j = made(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 16}, "none", "{}"); j.LearningRate != 2e-3 {

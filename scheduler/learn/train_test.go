@@ -9,6 +9,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
@@ -59,6 +62,25 @@ func finish(t *testing.T, tr *run.Trainer) ([]byte, run.Score) {
 		t.Fatal(err)
 	}
 	return b.Bytes(), score
+}
+
+// A job may name feature sets: the trained network reads them.
+func TestTrainingWithAnotherSet(t *testing.T) {
+	for _, variant := range []string{"gnn", "acdqn"} {
+		c := tiny(t, variant)
+		c.Features = featuretest.Names
+		tr, _ := trainer(t, c)
+		trained, _, err := tr.Train(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(featuretest.Names, trained.Manifest.Architecture.Features); d != "" {
+			t.Errorf("%s: %s", variant, d)
+		}
+		if err := trained.Validate(); err != nil {
+			t.Errorf("%s: %v", variant, err)
+		}
+	}
 }
 
 // A short run ends well above chance and above an untrained network on workloads that it never saw,

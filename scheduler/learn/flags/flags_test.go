@@ -22,7 +22,7 @@ func apply(t *testing.T, args ...string) learn.Config {
 }
 
 func TestApply(t *testing.T) {
-	if c := apply(t); c != defaults("gnn") {
+	if c := apply(t); !reflect.DeepEqual(c, defaults("gnn")) {
 		t.Errorf("no flag changed the configuration to %+v", c)
 	}
 	c := apply(t, "--gamma", "0.25", "--replay-buffer-size=777", "--seed", "9", "--reward", "step", "--critic-apart", "--actor-learning-rate", "0.002")

@@ -14,6 +14,8 @@ type Settings struct {
 	Seed    uint64 `json:"seed" flag:"seed" usage:"seed of everything random"`
 	Steps   int    `json:"steps" flag:"steps" usage:"number of placements to learn from"`
 
+	Features []string `json:"features,omitempty"` // names of the network's feature sets; none for base
+
 	Gamma        float64 `json:"gamma" flag:"gamma" usage:"discount of the next placement's reward"`
 	LearningRate float64 `json:"learningRate" flag:"learning-rate" usage:"learning rate of Adam at the start; it falls linearly to a tenth"`
 	BatchSize    int     `json:"batchSize" flag:"batch-size" usage:"number of decisions in an update"`

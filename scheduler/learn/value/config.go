@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 )
 
 // Config holds every hyperparameter of a run. The zero value is not valid; start from Defaults. Its JSON
@@ -19,6 +20,8 @@ type Config struct {
 	Hidden  int                `json:"hidden"`  // width of embeddings
 	Seed    uint64             `json:"seed"`
 	Family  []string           `json:"family,omitempty"` // names of the workloads; the trainer sets them, for the checkpoint
+
+	Features []string `json:"features,omitempty"` // names of the network's feature sets for GPU clusters; none for base
 
 	Iterations int `json:"iterations"` // each plays episodes, then learns
 	Episodes   int `json:"episodes"`   // in an iteration, played at the same time
@@ -81,7 +84,16 @@ func Read(file string, data []byte) (Config, error) {
 
 // architecture returns the network's.
 func (c Config) architecture() checkpoint.Architecture {
-	return checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: c.Encoder, Head: c.Head, Hidden: c.Hidden}
+	return checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: c.Encoder, Head: c.Head, Hidden: c.Hidden, Features: c.Features}
+}
+
+// layout returns the features that the network reads. The configuration must be valid.
+func (c Config) layout() *feature.GPULayout {
+	l, err := c.architecture().GPULayout()
+	if err != nil {
+		panic(err)
+	}
+	return l
 }
 
 // Validate reports every value out of range.

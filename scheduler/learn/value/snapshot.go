@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/encode"
@@ -65,7 +64,7 @@ type recorder struct {
 
 // newRecorder returns a recorder whose policy is p and places no pod at random.
 func newRecorder(c Config, env *sim.Env, rng *rand.Rand, p policy.Policy) *recorder {
-	e := encode.NewGPUNodeEncoder(feature.DefaultGPU(), env.Typical())
+	e := encode.NewGPUNodeEncoder(c.layout(), env.Typical())
 	return &recorder{config: c, env: env, rng: rng, policy: p, encoder: e, cluster: encode.NewGPUClusterEncoder(e)}
 }
 

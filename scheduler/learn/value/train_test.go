@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/gnn/torch"
 	"gnnsched/workload/trace/openb"
 )
@@ -36,6 +37,9 @@ func TestLearner(t *testing.T) {
 			t.Run(string(e+" "+checkpoint.Encoder(head)), func(t *testing.T) {
 				c := small()
 				c.Encoder, c.Head, c.Temperature = e, head, 0.1
+				if e == checkpoint.MLP {
+					c.Features = featuretest.Names
+				}
 				taken, _, _ := record(t, c)
 				l, err := newLearner(c, checkpoint.Random(c.architecture(), rand.New(rand.NewPCG(1, 2))))
 				if err != nil {
