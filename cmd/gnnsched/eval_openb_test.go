@@ -40,7 +40,7 @@ func TestEvalOpenB(t *testing.T) {
 		{[]string{"--data", dir, "--nodes", "20"}, exit.Usage, []string{"--nodes works with --live only"}},
 		{[]string{}, exit.Usage, []string{"--data is missing"}},
 		{[]string{"--data", filepath.Join(dir, "none")}, exit.Usage, []string{"holds no openb_node_list_gpu_node.csv", "data/csv"}},
-		{[]string{"--data", dir, "--workload", "cpu100"}, exit.Usage, []string{`there is no "cpu100"`, "but default"}},
+		{[]string{"--data", dir, "--workload", "cpu100"}, exit.Usage, []string{`there is no pod list "cpu100"`, "there are default"}},
 		{[]string{"--data", dir, "--policies", "guess"}, exit.Usage, []string{"no policy is called"}},
 		{[]string{"--data", dir, "--seeds", "0"}, exit.Usage, []string{"outside 1"}},
 		{[]string{"--data", dir, "--factor", "0"}, exit.Usage, []string{"--factor 0"}},
