@@ -13,7 +13,7 @@ func TestScenarios(t *testing.T) {
 		if found, err := Find(s.Name); err != nil || found.About != s.About || s.About == "" {
 			t.Errorf("%s: found %v, %v", s.Name, found, err)
 		}
-		// What a person copies is what runs, also after a program has rewritten it.
+		// A scenario survives being written as YAML and read again.
 		text, err := yaml.Marshal(s)
 		if err != nil {
 			t.Fatal(err)
@@ -29,7 +29,7 @@ func TestScenarios(t *testing.T) {
 	if _, err := Find("nowhere"); err == nil || !strings.Contains(err.Error(), "aaml, ") {
 		t.Errorf("got %v", err)
 	}
-	// The AAML scenario is what AAML ran: 32 pods of 1 CPU for each of ten nodes, or a few
+	// The scenario aaml has the size of AAML's experiment: 32 pods of 1 CPU for each of ten nodes, or a few
 	// more, because the last deployment goes over the load.
 	aaml, err := Find("aaml")
 	if err != nil {

@@ -59,9 +59,7 @@ func Run(ctx context.Context, c Config) error {
 	fmt.Fprintf(c.Err, "starting a simulated cluster of %d nodes …\n", c.Nodes)
 	return testbed.Run(ctx, testbed.Config{
 		Name: "demo", Launcher: c.Launcher, Nodes: testbed.Nodes{Count: c.Nodes}, LogDir: c.LogDir,
-	}, func(ctx context.Context, b *testbed.Bed) error {
-		return c.compare(ctx, b)
-	})
+	}, c.compare)
 }
 
 // compare starts the scheduler, runs the rounds and writes the summary.

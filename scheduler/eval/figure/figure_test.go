@@ -39,8 +39,8 @@ func TestSVGGolden(t *testing.T) {
 	golden.Check(t, "made.svg", string(svg))
 }
 
-// A figure is well-formed, names every policy and has a dot for each seed of each panel, also
-// where there is only one of everything or nothing varies.
+// A figure is well-formed XML, names every policy and has a dot for each seed in each panel. This also
+// holds for one policy with one seed, and for outcomes that are all equal.
 func TestSVG(t *testing.T) {
 	flat := made(2, 3)
 	for i := range flat.Results {

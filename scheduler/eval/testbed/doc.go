@@ -2,10 +2,10 @@
 // on it, and takes both down again.
 //
 // Run starts the cluster, connects to it, starts kube-scheduler in this process and calls a
-// function that works with them. Whether that function returns, fails, is interrupted or the
-// cluster ends under it: the scheduler is stopped first, then the cluster, and the temporary
-// folder is deleted.
+// function that works with them. When that function returns, Run stops the scheduler, then the
+// cluster, and deletes the temporary folder. An interrupt and the end of the cluster or the
+// scheduler end the function's context.
 //
-// The cluster is whatever a Launcher starts: Program runs kwokcluster as a child process, and
-// package inprocess runs the cluster in this process, for programs that link an API server.
+// A Launcher starts the cluster. Program runs kwokcluster as a child process. Package inprocess runs
+// the cluster in this process, for benchmarks and tests that link an API server.
 package testbed

@@ -64,8 +64,8 @@ var (
 	errStop  = errors.New("the stop failed")
 )
 
-// Whatever ends a test bed, its error is the cause, the cluster is stopped once, and nothing is
-// left on the disk.
+// For every way in which a test bed ends, Run returns the cause, stops the cluster once and leaves
+// nothing on the disk.
 func TestRunTakesDown(t *testing.T) {
 	wait := func(ctx context.Context, _ *testbed.Bed) error {
 		<-ctx.Done()

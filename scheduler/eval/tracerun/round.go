@@ -36,8 +36,8 @@ func (r *comparison) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// rounds plays each seed with each contender. They take turns at who goes first, so that
-// nobody always has the warmer caches.
+// rounds plays each seed with each contender. The contenders take turns at being first, so that
+// none always has the warmer caches.
 func (r *comparison) rounds(ctx context.Context) error {
 	for i, seed := range r.Seeds {
 		order := slices.Clone(r.Contenders)
