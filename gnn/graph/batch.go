@@ -96,7 +96,7 @@ func empty(graphs []*Graph, shared bool) *Batch {
 	var nodes, groups, zones, candidates int
 	w := feature.Default().Widths
 	for _, g := range graphs {
-		w = g.widths()
+		w = g.FeatureWidths()
 		nodes, zones = nodes+g.Nodes(), zones+g.Zones
 		candidates += len(g.Candidates)
 		for _, gr := range g.Groups {

@@ -42,8 +42,8 @@ var stamp atomic.Uint64
 // NextStamp returns a stamp that was never returned before in this process. It is never 0.
 func NextStamp() uint64 { return stamp.Add(1) }
 
-// widths returns the lengths of the feature vectors.
-func (g *Graph) widths() feature.Widths {
+// FeatureWidths returns the lengths of the feature vectors, those of feature.Default for the zero value.
+func (g *Graph) FeatureWidths() feature.Widths {
 	if g.Widths == (feature.Widths{}) {
 		return feature.Default().Widths
 	}
@@ -51,14 +51,14 @@ func (g *Graph) widths() feature.Widths {
 }
 
 // Has reports whether the feature vectors have these lengths.
-func (g *Graph) Has(w feature.Widths) bool { return g.widths() == w }
+func (g *Graph) Has(w feature.Widths) bool { return g.FeatureWidths() == w }
 
 // Nodes returns N.
 func (g *Graph) Nodes() int { return len(g.Zone) }
 
 // Resize makes room for n nodes and keeps the rows that stay. New rows have stamp 0.
 func (g *Graph) Resize(n int) {
-	g.NodeX = resize(g.NodeX, n*g.widths().Node)
+	g.NodeX = resize(g.NodeX, n*g.FeatureWidths().Node)
 	g.Zone = resize(g.Zone, n)
 	g.Groups = resize(g.Groups, n)
 	g.Stamp = resize(g.Stamp, n)
@@ -67,7 +67,7 @@ func (g *Graph) Resize(n int) {
 // ResizeCandidates makes room for c candidates; their content is undefined.
 func (g *Graph) ResizeCandidates(c int) {
 	g.Candidates = resize(g.Candidates, c)
-	g.CandidateX = resize(g.CandidateX, c*g.widths().Candidate)
+	g.CandidateX = resize(g.CandidateX, c*g.FeatureWidths().Candidate)
 }
 
 // resize returns s with length n. Elements beyond its old or new length are zero.
@@ -84,13 +84,13 @@ func resize[T any](s []T, n int) []T {
 
 // NodeRow returns the features of node i, to read or to write.
 func (g *Graph) NodeRow(i int) []float32 {
-	w := g.widths().Node
+	w := g.FeatureWidths().Node
 	return g.NodeX[i*w : (i+1)*w]
 }
 
 // CandidateRow returns the features of candidate c, to read or to write.
 func (g *Graph) CandidateRow(c int) []float32 {
-	w := g.widths().Candidate
+	w := g.FeatureWidths().Candidate
 	return g.CandidateX[c*w : (c+1)*w]
 }
 
@@ -110,7 +110,7 @@ func (g *Graph) Clone() *Graph {
 
 // Validate checks that all shapes agree and that all indices are in range.
 func (g *Graph) Validate() error {
-	n, w := g.Nodes(), g.widths()
+	n, w := g.Nodes(), g.FeatureWidths()
 	if len(g.NodeX) != n*w.Node || len(g.Groups) != n || len(g.Stamp) != n {
 		return fmt.Errorf("graph: %d nodes have zones, but there are %d node values, %d groups and %d stamps", n, len(g.NodeX), len(g.Groups), len(g.Stamp))
 	}

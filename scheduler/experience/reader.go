@@ -64,6 +64,9 @@ func (r *Reader) Next() (Step, error) {
 // batch, so a broken stream must not claim billions of them.
 const maxZones = 1 << 16
 
+// maxWidth is far longer than any feature vector.
+const maxWidth = 1 << 12
+
 // noEOF turns io.EOF into io.ErrUnexpectedEOF, for the middle of a step.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
@@ -82,10 +85,16 @@ func decode(frame []byte) (Step, error) {
 	nodes := c.count()
 	zones := c.count()
 	candidates := c.count()
+	w := feature.Widths{Node: c.count(), Group: c.count(), Pod: c.count(), Cluster: c.count(), Candidate: c.count()}
+	if max(w.Node, w.Group, w.Pod, w.Cluster, w.Candidate) > maxWidth {
+		return s, fmt.Errorf("feature vectors of the lengths %v", w)
+	}
+	if w != feature.Default().Widths {
+		g.Widths = w
+	}
 	g.Zones, g.Zone = zones, c.ints(nodes)
 	groups := c.ints(nodes)
 	g.Candidates = c.ints(candidates)
-	w := feature.Default().Widths
 	g.NodeX = c.floats(nodes * w.Node)
 	if c.short {
 		return s, io.ErrUnexpectedEOF

@@ -22,14 +22,19 @@ func drawStep(t *rapid.T) Step {
 	nodes := rapid.IntRange(1, 5).Draw(t, "nodes")
 	zones := rapid.IntRange(1, 8).Draw(t, "zones")
 	g := &graph.Graph{Zones: zones}
+	if rapid.Bool().Draw(t, "other features") {
+		width := rapid.IntRange(0, 4)
+		g.Widths = feature.Widths{Node: width.Draw(t, "node width"), Group: width.Draw(t, "group width"), Pod: width.Draw(t, "pod width"), Cluster: 1, Candidate: width.Draw(t, "candidate width")}
+	}
+	w := g.FeatureWidths()
 	g.Resize(nodes)
 	copy(g.NodeX, floats(len(g.NodeX), "node"))
 	for i := range nodes {
 		k := rapid.IntRange(0, 3).Draw(t, "groups")
 		g.Zone[i], g.Stamp[i] = rapid.Int32Range(0, int32(zones-1)).Draw(t, "zone"), graph.NextStamp()
-		g.Groups[i] = graph.Groups{X: floats(k*feature.Default().Widths.Group, "group"), Weight: floats(k, "weight")}
+		g.Groups[i] = graph.Groups{X: floats(k*w.Group, "group"), Weight: floats(k, "weight")}
 	}
-	g.PodX, g.ClusterX = floats(feature.Default().Widths.Pod, "pod"), floats(feature.Default().Widths.Cluster, "cluster")
+	g.PodX, g.ClusterX = floats(w.Pod, "pod"), floats(w.Cluster, "cluster")
 	g.ResizeCandidates(rapid.IntRange(1, 5).Draw(t, "candidates"))
 	for i := range g.Candidates {
 		g.Candidates[i] = rapid.Int32Range(0, int32(nodes-1)).Draw(t, "candidate")
@@ -95,7 +100,7 @@ func TestReaderRefuses(t *testing.T) {
 	for name, stream := range map[string]string{
 		"nothing":        "",
 		"another schema": magic + "0123456789abcdef",
-		"another format": "gnnstep\x02" + feature.Default().Hash(),
+		"another format": "gnnstep\x03" + feature.Default().Hash(),
 		"a short head":   magic,
 	} {
 		if _, err := NewReader(bytes.NewReader([]byte(stream))); !errors.Is(err, errStream) {

@@ -15,12 +15,13 @@ import (
 //	actor uint32 (its length A) and A bytes, epoch, number uint64,
 //	action uint32, before, after float64,
 //	waited uint64, network uint64, log float64, N, Z, C uint32,
+//	lengths of the feature vectors of node, group, pod, cluster and candidate 5 × uint32,
 //	zones N × int32, groups of each node N × uint32, candidates C × int32,
 //	NodeX, X and then Weight of each node's groups, PodX, ClusterX, CandidateX as float32
 //
 // for N nodes, Z zones and C candidates. All numbers are little endian. Scheduler and trainer come
 // from one release: a reader refuses every other version.
-const magic = "gnnstep\x03"
+const magic = "gnnstep\x04"
 
 // maxFrame is the largest size of a step in bytes; 5,000 nodes take about one million.
 const maxFrame = 64 << 20
@@ -46,9 +47,6 @@ func NewWriter(w io.Writer) (*Writer, error) {
 // but a step over the size limit is an error.
 func (w *Writer) Write(s Step) error {
 	g := s.State
-	if !g.Has(feature.Default().Widths) {
-		return fmt.Errorf("step %d: its graph has other features than the set %s, which alone can be streamed", s.Number, feature.Base.Name)
-	}
 	b := append(w.frame[:0], 0, 0, 0, 0)
 	b = order.AppendUint32(b, uint32(len(s.Actor)))
 	b = append(b, s.Actor...)
@@ -60,7 +58,8 @@ func (w *Writer) Write(s Step) error {
 	b = order.AppendUint64(b, s.Waited)
 	b = order.AppendUint64(b, s.Network)
 	b = order.AppendUint64(b, math.Float64bits(s.Log))
-	for _, n := range []int{g.Nodes(), g.Zones, len(g.Candidates)} {
+	x := g.FeatureWidths()
+	for _, n := range []int{g.Nodes(), g.Zones, len(g.Candidates), x.Node, x.Group, x.Pod, x.Cluster, x.Candidate} {
 		b = order.AppendUint32(b, uint32(n))
 	}
 	b = appendInts(b, g.Zone)

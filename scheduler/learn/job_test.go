@@ -2,6 +2,7 @@ package learn
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +32,17 @@ func TestReadJob(t *testing.T) {
 	}
 	if j.HeldOut == nil || !reflect.DeepEqual(j.Evaluation(), BalanceEnv()) {
 		t.Errorf("held-out %+v", j.HeldOut)
+	}
+}
+
+// A job names the sets of features that its network reads. An unknown one is an error that names it.
+func TestJobNamesFeatures(t *testing.T) {
+	j, err := ReadJob("f", []byte("features: [base]"), "gnn")
+	if err != nil || !slices.Equal(j.Architecture().Features, []string{"base"}) {
+		t.Errorf("%v, %v", j.Architecture().Features, err)
+	}
+	if _, err := ReadJob("f", []byte("features: [base, smell]"), "gnn"); err == nil || !strings.Contains(err.Error(), "smell") {
+		t.Errorf("an unknown set: %v", err)
 	}
 }
 

@@ -3,10 +3,8 @@ package learn
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/feature"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/objective"
 )
@@ -20,15 +18,11 @@ import (
 // Environment.WaitCost is the penalty for a pod that has to wait. On Evaluation, every network is
 // judged before the scheduler gets it.
 //
-// A network of a GPU cluster is an error, and so is one that reads other features than the set base:
-// the stream of steps has no others.
+// A network of a GPU cluster is an error.
 func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	a := c.Manifest.Architecture
 	if a.Graph != checkpoint.ClusterGraph {
 		return Job{}, fmt.Errorf("a network that reads the graph %q cannot learn from a running scheduler; only those that read whole clusters can", a.Graph)
-	}
-	if a.Schema() != feature.Default().Hash() {
-		return Job{}, fmt.Errorf("a network that reads the feature sets %s cannot learn from a running scheduler; only those that read the set %s can", strings.Join(a.Features, ", "), feature.Base.Name)
 	}
 	j, err := NewJob(onlineVariant(a))
 	if err != nil {
@@ -43,7 +37,8 @@ func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 			return j, fmt.Errorf("training configuration in the checkpoint: %w", err)
 		}
 	}
-	j.Variant, j.Hidden = variant, a.Hidden
+	j.Variant = variant
+	j.Hidden, j.Features = a.Hidden, a.Features
 	j.Imitation = run.Imitation{}
 	fall := 1.0 // of the learning rates
 	if _, trained := c.Manifest.Training["step"]; trained {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,8 +42,8 @@ func TestOnlineJob(t *testing.T) {
 		t.Error("a network that reads GPU devices has a job")
 	}
 	slots := checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: featuretest.Names}
-	if _, err := OnlineJob(&checkpoint.Checkpoint{Manifest: checkpoint.Manifest{Architecture: slots}}); err == nil {
-		t.Error("a network that reads another feature set has a job")
+	if j, err := OnlineJob(&checkpoint.Checkpoint{Manifest: checkpoint.Manifest{Architecture: slots}}); err != nil || !slices.Equal(j.Features, featuretest.Names) {
+		t.Errorf("a network with other feature sets goes on with %v: %v", j.Features, err)
 	}
 	training = nil
 	if j = made(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 16}, "none", "{}"); j.LearningRate != 2e-3 {

@@ -99,7 +99,7 @@ func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error)
 		return err
 	}
 	workload := ""
-	if h.TypicalPods {
+	if h.GPU { // also for those that need no typical pods: a wrong file is an error of the configuration
 		workload = args.Workload
 	}
 	p.active.store(&heuristicDecider{Heuristic: h})

@@ -12,6 +12,7 @@ import (
 	"runtime"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/run"
@@ -30,12 +31,13 @@ type Trainer struct {
 	Progress func(Progress)                     // called after every judgement, and now and then; may be nil
 	Note     func(string)                       // called with other lines for the log; may be nil
 
-	start   *checkpoint.Checkpoint
-	source  *rand.PCG // of the learner's random numbers
-	learner Learner
-	last    map[string]experience.Step // by actor
-	recent  []*graph.Graph             // the latest states, for the guard
-	figures run.Figures
+	start    *checkpoint.Checkpoint
+	features feature.Widths // of start's network
+	source   *rand.PCG      // of the learner's random numbers
+	learner  Learner
+	last     map[string]experience.Step // by actor
+	recent   []*graph.Graph             // the latest states, for the guard
+	figures  run.Figures
 
 	count    Progress
 	judged   int // updates when the network was last judged
@@ -93,7 +95,11 @@ func (t *Trainer) Learn(r experience.Source, c *checkpoint.Checkpoint) error {
 
 // begin makes the learner, with the memory of an earlier one if there is a state.
 func (t *Trainer) begin(c *checkpoint.Checkpoint) (err error) {
-	t.start, t.last = c, map[string]experience.Step{}
+	layout, err := c.Manifest.Architecture.Layout()
+	if err != nil {
+		return err
+	}
+	t.start, t.features, t.last = c, layout.Widths, map[string]experience.Step{}
 	if err := t.newLearner(); err != nil {
 		return err
 	}
@@ -119,8 +125,11 @@ func (t *Trainer) newLearner() error {
 	return err
 }
 
-// take learns from one step.
+// take learns from one step. A step whose graph has other features than the network reads is an error.
 func (t *Trainer) take(s experience.Step) error {
+	if !s.State.Has(t.features) {
+		return fmt.Errorf("step %d of %s has other features than the network %v; scheduler and trainer must start from one checkpoint", s.Number, s.Actor, t.start.Manifest.Architecture.Features)
+	}
 	step := Step{Step: s}
 	before, known := t.last[s.Actor]
 	switch {

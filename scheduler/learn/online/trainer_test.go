@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
@@ -80,5 +81,19 @@ func TestActorsAndEpochs(t *testing.T) {
 	}
 	if p.Lost != 1 || p.Steps != 7 {
 		t.Errorf("%+v, want 1 of 7 lost", p)
+	}
+}
+
+// A step whose features are not those of the network is refused with the actor's name.
+func TestOtherFeatures(t *testing.T) {
+	g := learntest.Graph(t).Clone()
+	g.Widths = g.FeatureWidths()
+	g.Widths.Pod++
+	g.PodX = append(g.PodX, 0)
+	source := list{{Actor: "host/gnn", Number: 1, State: g}}
+	trainer := Trainer{Method: &recorder{}}
+	err := trainer.Learn(&source, learntest.Weights(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, 1))
+	if err == nil || !strings.Contains(err.Error(), "host/gnn") {
+		t.Errorf("got %v, want an error that names the actor", err)
 	}
 }
