@@ -1,17 +1,11 @@
 package architecture
 
 import (
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
-
-const module = "gnnsched/"
 
 // may lists, for each folder, the folders of this module that its code may import. A folder
 // covers those below it; the longest match rules. Test files may import what they like.
@@ -67,38 +61,21 @@ var may = map[string][]string{
 var torch = []string{"gnn/torch", "scheduler/learn", "cmd/gnntrain"}
 
 func TestImports(t *testing.T) {
-	root := filepath.Join("..", "..")
 	seen := map[string]bool{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	for _, s := range sources(t) {
+		if s.test {
+			continue
 		}
-		rel, _ := filepath.Rel(root, path)
-		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && rel != "." || d.Name() == "testdata") {
-			return fs.SkipDir
-		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
-		folder := filepath.ToSlash(filepath.Dir(rel))
-		room := longest(folder)
+		room := longest(s.folder)
 		if room == "" {
-			t.Errorf("%s lies in no folder that the rules know", rel)
-			return nil
+			t.Errorf("%s lies in no folder that the rules know", s.path)
+			continue
 		}
 		seen[room] = true
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
+		for _, i := range s.ast.Imports {
+			name, _ := strconv.Unquote(i.Path.Value) // the parser accepted it
+			check(t, s, room, name)
 		}
-		for _, i := range file.Imports {
-			name, _ := strconv.Unquote(i.Path.Value)
-			check(t, rel, folder, room, name)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	for room := range may {
 		if !seen[room] {
@@ -107,16 +84,34 @@ func TestImports(t *testing.T) {
 	}
 }
 
-func check(t *testing.T, file, folder, room, imported string) {
-	if strings.HasPrefix(imported, "github.com/sugarme/gotch") && !slices.ContainsFunc(torch, func(f string) bool { return within(folder, f) }) {
-		t.Errorf("%s imports %s: only %v may", file, imported, torch)
+// levels are the top folders from the ground to the roof. No import climbs.
+var levels = []string{"internal", "gnn", "workload", "kwok", "scheduler", "cmd"}
+
+func level(folder string) int {
+	top, _, _ := strings.Cut(folder, "/")
+	return slices.Index(levels, top)
+}
+
+func TestRulesDoNotClimb(t *testing.T) {
+	for room, targets := range may {
+		for _, target := range targets {
+			if level(room) < 0 || level(target) < 0 || level(target) > level(room) {
+				t.Errorf("the rules let %s import %s, which is not below it: %v go from the ground to the roof", room, target, levels)
+			}
+		}
+	}
+}
+
+func check(t *testing.T, s source, room, imported string) {
+	if strings.HasPrefix(imported, "github.com/sugarme/gotch") && !slices.ContainsFunc(torch, func(f string) bool { return within(s.folder, f) }) {
+		t.Errorf("%s imports %s: only %v may", s.path, imported, torch)
 	}
 	target, ours := strings.CutPrefix(imported, module)
 	if !ours || within(target, room) {
 		return
 	}
 	if !slices.ContainsFunc(may[room], func(f string) bool { return within(target, f) }) {
-		t.Errorf("%s imports %s: %s may import only %v", file, imported, room, may[room])
+		t.Errorf("%s imports %s: %s may import only %v", s.path, imported, room, may[room])
 	}
 }
 

@@ -84,7 +84,8 @@ func (r *Reader) empty(rec []string) []string {
 	return rec
 }
 
-// FieldPos returns the place of a cell of the last record. csvutil needs it for its errors.
+// FieldPos implements the interface by which csvutil names places in its errors: it returns the place of
+// a cell of the last record.
 func (r *Reader) FieldPos(i int) (line, column int) { return r.csv.FieldPos(i) }
 
 // First reads the first record. names are its cells as column names: in lower case, with

@@ -41,8 +41,11 @@ var (
 	_ cache.TransformingStore = (*podStore)(nil)
 )
 
+// Transformer implements cache.TransformingStore.
 func (s *nodeStore) Transformer() cache.TransformFunc { return stripNode }
-func (s *podStore) Transformer() cache.TransformFunc  { return stripPod }
+
+// Transformer implements cache.TransformingStore.
+func (s *podStore) Transformer() cache.TransformFunc { return stripPod }
 
 func stripNode(obj any) (any, error) {
 	switch o := obj.(type) {
@@ -67,8 +70,10 @@ func stripPod(obj any) (any, error) {
 // strippedPod wraps the few values that we keep of a pod, so that client-go can carry them.
 type strippedPod struct{ state.Pod }
 
+// GetObjectKind implements runtime.Object.
 func (*strippedPod) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
+// DeepCopyObject implements runtime.Object.
 func (p *strippedPod) DeepCopyObject() runtime.Object {
 	q := *p
 	return &q
@@ -150,7 +155,7 @@ func (s *podStore) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync does nothing: the sums are always up to date.
+// Resync implements cache.Store. It does nothing: the sums are always up to date.
 func (feed) Resync() error { return nil }
 
 func (f feed) markSynced() { f.once.Do(func() { close(f.synced) }) }
