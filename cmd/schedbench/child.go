@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/server"
 )
 
@@ -23,6 +24,9 @@ const clientQPS = 5000
 func (u *upstream) measure(ctx context.Context, w workload, profile string, number int) (run, error) {
 	var out run
 	err := u.runOnce(ctx, w, profile, func(dir string, cpu time.Duration) (err error) {
+		if err := u.warn(dir); err != nil {
+			return err
+		}
 		out.rate, err = throughput(dir)
 		out.cpu = 1000 * cpu.Seconds() / float64(w.params[measured])
 		if u.profileDir != "" {
@@ -32,6 +36,20 @@ func (u *upstream) measure(ctx context.Context, w workload, profile string, numb
 		return err
 	})
 	return out, err
+}
+
+// warn tells where upstream's scoring decided instead of the network, which is then not what was measured.
+func (u *upstream) warn(dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, outputFile))
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, plugin.FallbackMessage) {
+			fmt.Fprintf(u.progress, "warning, this run's figure is not of the network alone: %s\n", strings.TrimSpace(line))
+		}
+	}
+	return nil
 }
 
 // Files of one run.
@@ -82,14 +100,15 @@ func (u *upstream) runOnce(ctx context.Context, w workload, profile string, done
 func (u *upstream) command(ctx context.Context, dir, suite string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(u.bin, "suite"),
 		"-config", filepath.Join(dir, suiteConfig), "-data-items-dir", dir, "-perf-scheduling-label-filter=",
-		"-test.run=^$", "-test.bench=^BenchmarkPerfScheduling$", "-test.benchtime=1x")
+		"-test.run=^$", "-test.bench=^BenchmarkPerfScheduling$", "-test.benchtime=1x",
+		"-test.v") // otherwise it drops the scheduler's log
 	if u.profileDir != "" {
 		cmd.Args = append(cmd.Args, "-test.cpuprofile", filepath.Join(dir, cpuProfile))
 	}
 	cmd.Dir = filepath.Join(u.perf, suite)
 	cmd.Env = append(os.Environ(),
 		"PATH="+u.bin+string(os.PathListSeparator)+os.Getenv("PATH"), // for etcd
-		"TMPDIR="+dir, "ARTIFACTS="+dir,
+		"TMPDIR="+dir,
 		// Kubernetes' test server looks for the folder of its source, which -trimpath cuts short.
 		// These say where the path begins.
 		"TEST_SRCDIR="+u.modules, "TEST_WORKSPACE=.")

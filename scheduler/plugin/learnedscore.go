@@ -154,10 +154,14 @@ func (p *learnedScore) PreScore(ctx context.Context, state fwk.CycleState, pod *
 	return nil
 }
 
+// FallbackMessage begins the log line about decisions of upstream's scoring. It is logged at most every
+// ten seconds for each reason; Fallbacks counts them all.
+const FallbackMessage = "Upstream's scoring decides instead of the "
+
 // fallBack lets upstream's scoring decide, because the decider failed with err.
 func (p *learnedScore) fallBack(ctx context.Context, state fwk.CycleState, s *scoring, err error) {
 	fallbacks.WithLabelValues(p.profile, s.reason).Inc()
-	p.complain(ctx, s, s.reason, err, "Upstream's scoring decides instead of the "+s.decider.label())
+	p.complain(ctx, s, s.reason, err, FallbackMessage+s.decider.label())
 	if err := p.upstream.score(ctx, state, s); err != nil {
 		p.complain(ctx, s, "upstream", err, "A part of upstream's scoring is left out")
 	}

@@ -17,7 +17,6 @@ import (
 var config = flag.String("config", "performance-config.yaml", "the workloads, as in scheduler_perf")
 
 func TestMain(m *testing.M) {
-	perf.PluginNames = append(perf.PluginNames, plugin.Name, plugin.GPUSharesName)
 	if err := perf.InitTests(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
