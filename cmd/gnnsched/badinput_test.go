@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	ucli "github.com/urfave/cli/v2"
@@ -80,6 +81,10 @@ func TestBadInput(t *testing.T) {
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	dead, alive := kubeconfigFor(t, "https://127.0.0.1:1"), kubeconfigFor(t, answering(t))
 	notADir := write(t, "file", nil)
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
 
 	for _, c := range []struct {
 		name string
@@ -102,6 +107,8 @@ func TestBadInput(t *testing.T) {
 		{"blend without weight", []string{"rungnn", "--blend", "NodeAffinity"}, exit.Usage, "NAME=WEIGHT"},
 		{"percentage", []string{"rungnn", "--percentage-of-nodes-to-score", "101"}, exit.Usage, "101"},
 		{"checkpoint missing", []string{"rungnn", "--checkpoint", "none"}, exit.Checkpoint, "none"},
+		{"checkpoint is a pipe", []string{"rungnn", "--checkpoint", pipe}, exit.Checkpoint, "not a regular file"},
+		{"checkpoint is a directory", []string{"rungnn", "--checkpoint", t.TempDir()}, exit.Checkpoint, "not a regular file"},
 		{"checkpoint truncated", []string{"rungnn", "--checkpoint", write(t, "t", good.Bytes()[:good.Len()/2])}, exit.Checkpoint, "truncated"},
 		{"checkpoint with NaN", []string{"rungnn", "--checkpoint", write(t, "n", nan)}, exit.Checkpoint, "not finite"},
 		{"checkpoint of another schema", []string{"rungnn", "--checkpoint", write(t, "s", schema)}, exit.Checkpoint, "another graph"},

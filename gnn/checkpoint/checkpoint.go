@@ -14,9 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 )
 
@@ -47,6 +46,9 @@ type Checkpoint struct {
 // ErrSchema means that the network was made for another graph: it reads other features, or has other
 // parameters than its architecture says.
 var ErrSchema = errors.New("made for another graph")
+
+// ErrFile means that a path names a directory, a pipe, a device or a socket.
+var ErrFile = errors.New("not a regular file")
 
 // The other errors of Read.
 var (
@@ -131,72 +133,77 @@ func (c *Checkpoint) Write(w io.Writer) error {
 	return err
 }
 
-// Save writes the checkpoint to a file. It replaces the file in one step: a reader sees the old file
-// or the new one, never a part.
-func (c *Checkpoint) Save(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("save checkpoint: %w", err)
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // gone after the rename
-	err = errors.Join(c.Write(f), f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("save checkpoint %s: %w", path, err)
-	}
-	return nil
-}
-
-// Load reads and validates a file. See Read for errors.
-func Load(path string) (*Checkpoint, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("load checkpoint: %w", err)
-	}
-	defer f.Close()
-	c, err := Read(f)
-	if err != nil {
-		return nil, fmt.Errorf("load checkpoint %s: %w", path, err)
-	}
-	return c, nil
-}
-
-// Read reads and validates a checkpoint. The error wraps ErrSchema if the network cannot run in this
-// program; the data may also be malformed or hold weights that are not finite.
+// Read reads and validates a checkpoint. It reads no more than the header announces. The error wraps
+// ErrSchema if the network cannot run in this program; the data may also be malformed or hold weights
+// that are not finite.
 func Read(r io.Reader) (*Checkpoint, error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	header, err := readHeader(r)
 	if err != nil {
 		return nil, err
-	}
-	if len(b) < 8 || len(b) > maxFile {
-		return nil, fmt.Errorf("%w: %d bytes", errFormat, len(b))
-	}
-	n := binary.LittleEndian.Uint64(b)
-	if n > maxHeader || n > uint64(len(b)-8) {
-		return nil, fmt.Errorf("%w: header of %d bytes in a file of %d (truncated?)", errFormat, n, len(b))
-	}
-	var header map[string]json.RawMessage
-	if err := json.Unmarshal(b[8:8+n], &header); err != nil {
-		return nil, fmt.Errorf("%w: header: %w", errFormat, err)
 	}
 	c := &Checkpoint{Weights: map[string]Tensor{}}
 	if err := c.readManifest(header["__metadata__"]); err != nil {
 		return nil, err
 	}
 	delete(header, "__metadata__")
-	for name, raw := range header {
-		t, err := readTensor(raw, b[8+n:])
-		if err != nil {
-			return nil, fmt.Errorf("%w: tensor %s: %w", errFormat, name, err)
-		}
-		c.Weights[name] = t
+	entries, size, err := readEntries(header)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(r, int64(size)+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) != size {
+		return nil, fmt.Errorf("%w: its tensors do not take the %d bytes of its header (truncated?)", errFormat, size)
+	}
+	for name, e := range entries {
+		c.Weights[name] = e.tensor(data)
 	}
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// readHeader reads the header, with the tensors' entries as JSON.
+func readHeader(r io.Reader) (map[string]json.RawMessage, error) {
+	var n uint64
+	if err := binary.Read(r, binary.LittleEndian, &n); err != nil {
+		return nil, fmt.Errorf("%w: length of the header: %w", errFormat, err)
+	}
+	if n > maxHeader {
+		return nil, fmt.Errorf("%w: header of %d bytes", errFormat, n)
+	}
+	b := make([]byte, n)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return nil, fmt.Errorf("%w: header of %d bytes (truncated?): %w", errFormat, n, err)
+	}
+	var header map[string]json.RawMessage
+	if err := json.Unmarshal(b, &header); err != nil {
+		return nil, fmt.Errorf("%w: header: %w", errFormat, err)
+	}
+	return header, nil
+}
+
+// readEntries decodes the entries of the tensors. size is the number of bytes of all tensors. They must
+// follow one another: a small file with overlapping tensors could take any amount of memory.
+func readEntries(header map[string]json.RawMessage) (entries map[string]entry, size int, err error) {
+	entries = map[string]entry{}
+	for name, raw := range header {
+		e, err := readEntry(raw)
+		if err != nil {
+			return nil, 0, fmt.Errorf("%w: tensor %s: %w", errFormat, name, err)
+		}
+		entries[name] = e
+	}
+	for _, e := range slices.SortedFunc(maps.Values(entries), func(a, b entry) int { return slices.Compare(a.Offsets[:], b.Offsets[:]) }) {
+		if e.Offsets[0] != size {
+			return nil, 0, fmt.Errorf("%w: a tensor begins at byte %d, but the one before it ends at byte %d", errFormat, e.Offsets[0], size)
+		}
+		size = e.Offsets[1]
+	}
+	return entries, size, nil
 }
 
 func (c *Checkpoint) readManifest(raw json.RawMessage) error {
@@ -210,31 +217,38 @@ func (c *Checkpoint) readManifest(raw json.RawMessage) error {
 	return nil
 }
 
-func readTensor(raw json.RawMessage, data []byte) (Tensor, error) {
+// readEntry decodes and checks the entry of a tensor.
+func readEntry(raw json.RawMessage) (entry, error) {
 	var e entry
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return Tensor{}, err
+		return e, err
 	}
 	if e.DType != "F32" {
-		return Tensor{}, fmt.Errorf("dtype %q, want F32", e.DType)
+		return e, fmt.Errorf("dtype %q, want F32", e.DType)
 	}
 	from, to := e.Offsets[0], e.Offsets[1]
-	if from < 0 || to < from || to > len(data) {
-		return Tensor{}, fmt.Errorf("bytes %d to %d of %d (truncated?)", from, to, len(data))
+	if from < 0 || to < from || to > maxFile {
+		return e, fmt.Errorf("bytes %d to %d, at most %d are read", from, to, maxFile)
 	}
 	n := 1
 	for _, d := range e.Shape {
 		if d < 0 || d > maxFile || n > maxFile {
-			return Tensor{}, fmt.Errorf("shape %v", e.Shape)
+			return e, fmt.Errorf("shape %v", e.Shape)
 		}
 		n *= d
 	}
 	if 4*n != to-from {
-		return Tensor{}, fmt.Errorf("shape %v in %d bytes", e.Shape, to-from)
+		return e, fmt.Errorf("shape %v in %d bytes", e.Shape, to-from)
 	}
-	t := Tensor{Shape: e.Shape, Data: make([]float32, n)}
+	return e, nil
+}
+
+// tensor returns the entry's tensor from the data of all.
+func (e entry) tensor(data []byte) Tensor {
+	data = data[e.Offsets[0]:e.Offsets[1]]
+	t := Tensor{Shape: e.Shape, Data: make([]float32, len(data)/4)}
 	for i := range t.Data {
-		t.Data[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[from+4*i:]))
+		t.Data[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 	}
-	return t, nil
+	return t
 }

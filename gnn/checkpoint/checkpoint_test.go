@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -46,6 +47,23 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// overlapping returns the file with two tensors at one place.
+func overlapping(t *testing.T, file []byte) []byte {
+	t.Helper()
+	end := 8 + binary.LittleEndian.Uint64(file)
+	var header map[string]json.RawMessage
+	if err := json.Unmarshal(file[8:end], &header); err != nil {
+		t.Fatal(err)
+	}
+	header["node.bias"] = header["zone.bias"] // of the same shape
+	b, err := json.Marshal(header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := binary.LittleEndian.AppendUint64(nil, uint64(len(b)))
+	return append(append(out, b...), file[end:]...)
+}
+
 func TestReadRefuses(t *testing.T) {
 	good := encode(t, random(GNN))
 	nan := bytes.Clone(good)
@@ -71,6 +89,7 @@ func TestReadRefuses(t *testing.T) {
 		{"other size", header(`\"hidden\":8`, `\"hidden\":9`), ErrSchema},
 		{"missing tensor", header(`"zone.bias"`, `"zone.BIAS"`), ErrSchema},
 		{"not ours", header(`"gnnsched"`, `"somebody"`), errFormat},
+		{"overlap", overlapping(t, good), errFormat},
 		{"NaN", nan, errNaN},
 	} {
 		if _, err := Read(bytes.NewReader(c.data)); !errors.Is(err, c.want) {

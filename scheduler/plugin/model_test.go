@@ -2,10 +2,12 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -97,6 +99,12 @@ func TestModelFollowsItsFile(t *testing.T) {
 	expect("gone", false, 3, 3)
 	copyFile(t, untrained(t, 4, nil), file)
 	expect("back", true, 4, 3)
+	if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	expect("replaced by a pipe, which must not block", false, 4, 4)
+	rename(t, untrained(t, 5, nil), file)
+	expect("a file again", true, 5, 4)
 }
 
 // A copy that keeps the original's time (cp -p, tar) has the same time and size, and is still loaded.

@@ -17,6 +17,8 @@ func LoadCheckpoint(path string) (*checkpoint.Checkpoint, error) {
 		return c, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, exit.New(exit.Checkpoint, err, "train one with gnntrain, or leave --checkpoint out to use the one in the program")
+	case errors.Is(err, checkpoint.ErrFile), errors.Is(err, fs.ErrPermission):
+		return nil, exit.New(exit.Checkpoint, err, "name a file with weights that you can read")
 	case errors.Is(err, checkpoint.ErrSchema):
 		return nil, exit.New(exit.Checkpoint, err, "train it again with this version's gnntrain")
 	}
