@@ -26,12 +26,12 @@ type Score struct {
 	Cost        float64 // the objective at the end of the episode
 	MeanCost    float64 // the objective over time (sim.Outcome)
 	Unscheduled float64 // the pods left over
-	leftOver    float64 // the pods left over, as a fraction of those that arrived
+	LeftOver    float64 // the pods left over, as a fraction of those that arrived
 }
 
 // Total returns the number by which networks are chosen: the mean of the objective at the end and
 // over time, plus the fraction of pods left over times a weight.
-func (s Score) Total(weight float64) float64 { return (s.Cost+s.MeanCost)/2 + weight*s.leftOver }
+func (s Score) Total(weight float64) float64 { return (s.Cost+s.MeanCost)/2 + weight*s.LeftOver }
 
 // NewHeldOut returns an evaluation over a number of episodes of a configuration.
 func NewHeldOut(c sim.Config, episodes int) (*HeldOut, error) {
@@ -63,7 +63,7 @@ func (h *HeldOut) Evaluate(p policy.Policy, randomTies bool) (Score, error) {
 		s.Cost += o.Cost / float64(h.episodes)
 		s.MeanCost += o.MeanCost / float64(h.episodes)
 		s.Unscheduled += float64(o.Unscheduled) / float64(h.episodes)
-		s.leftOver += float64(o.Unscheduled) / float64(max(o.Arrived, 1)*h.episodes)
+		s.LeftOver += float64(o.Unscheduled) / float64(max(o.Arrived, 1)*h.episodes)
 	}
 	return s, nil
 }
