@@ -157,10 +157,9 @@ upstream:
 
 PAIRS ?= 1
 SIZE  ?= 2000
-ONLY  ?=
 .PHONY: bench-upstream
-bench-upstream: upstream ## The same with Kubernetes' own benchmark, scheduler_perf: PAIRS (1), SIZE (2000), ONLY=regexp
-	@$(PERF) --pairs $(PAIRS) --size $(SIZE)
+bench-upstream: upstream ## The same in Kubernetes' own benchmark, scheduler_perf (an hour or more); docs/performance.md has its variables
+	@$(PERF) --pairs $(PAIRS) --size $(SIZE) --profile-dir '$(PROFILES)'
 
 ##@ About
 
