@@ -28,7 +28,7 @@ func TestOldCheckpointsStayValid(t *testing.T) {
 	}
 }
 
-// An architecture that names another set reads wider inputs, has another schema and survives a file.
+// An architecture that names another set reads wider inputs, has another schema, and is the same after it was written and read.
 func TestArchitectureWithMoreSets(t *testing.T) {
 	for _, g := range []Graph{ClusterGraph, GPUGraph} {
 		usual := Architecture{Graph: g, Encoder: GNN, Head: ActorCritic, Hidden: 8}

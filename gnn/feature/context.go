@@ -68,9 +68,9 @@ type Share struct {
 
 // Measure computes Shares and their statistics from the other fields.
 func (c *Candidates) Measure() {
-	c.cpu, c.memory, c.skew = moments{}, moments{}, moments{}
+	c.cpu, c.memory = moments{}, moments{}
 	c.addCPU, c.addMemory = moments{}, moments{}
-	c.Shares = c.Shares[:0]
+	c.skew, c.Shares = moments{}, c.Shares[:0]
 	r := c.Pod.Requests
 	for _, v := range c.Rows {
 		u := &c.Usage[v]

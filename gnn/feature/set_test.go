@@ -8,8 +8,8 @@ import (
 	"gnnsched/gnn/feature/featuretest"
 )
 
-// The hashes are in every checkpoint that names no sets: these must never change, whatever other sets
-// there are.
+// The hashes must never change, whatever other sets are registered: they are in every checkpoint that
+// names no sets.
 func TestBaseKeepsItsHash(t *testing.T) {
 	if got, want := feature.Default().Hash(), "30fe184f1fe1cc3c"; got != want {
 		t.Errorf("the hash of %s is %s, want %s", feature.Base.Name, got, want)
@@ -19,7 +19,7 @@ func TestBaseKeepsItsHash(t *testing.T) {
 	}
 }
 
-// Several sets stand one after another, and their order is part of the hash.
+// Features of several sets follow one another, and the order of the sets is part of the hash.
 func TestLayoutOfSeveralSets(t *testing.T) {
 	base := feature.Default()
 	var hashes []string
@@ -40,7 +40,7 @@ func TestLayoutOfSeveralSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := base.Widths
-	want.Node, want.Group, want.Pod, want.Cluster, want.Candidate = want.Node+1, want.Group+1, want.Pod+1, want.Cluster+1, want.Candidate+2
+	want = feature.Widths{Node: want.Node + 1, Group: want.Group + 1, Pod: want.Pod + 1, Cluster: want.Cluster + 1, Candidate: want.Candidate + 2}
 	if l.Widths != want {
 		t.Errorf("widths %+v, want %+v", l.Widths, want)
 	}
@@ -86,7 +86,7 @@ func TestRegisterRefusesATakenName(t *testing.T) {
 	}
 }
 
-// Every feature of the sets that ship says what it is, and the names of one vector differ.
+// Every feature of the shipped sets has a name of its own and a doc.
 func TestFeaturesAreDocumented(t *testing.T) {
 	for kind, list := range map[string][]feature.Feature{
 		"node": feature.List(feature.Base.Node), "group": feature.List(feature.Base.Group), "pod": feature.List(feature.Base.Pod),

@@ -84,7 +84,7 @@ func TestConcat(t *testing.T) {
 	}
 }
 
-// Nodes with the same stamp are one row, in whichever graphs they are.
+// Nodes with the same stamp share a row, also in different graphs.
 func TestConcatShared(t *testing.T) {
 	a := tiny(3, 0)
 	for i := range a.Stamp {

@@ -41,8 +41,8 @@ func ExampleSession_Score() {
 	// equal nodes have equal scores: true
 }
 
-// A network on the GPU graph gives a node a value, the GPUs that it expects to stay idle there. The
-// best placement lowers it the most.
+// A network on the GPU graph predicts how many GPUs of a node will stay idle. The best placement
+// lowers that value the most.
 func ExampleGPUSession() {
 	c, err := checkpoint.Shipped("gpu-gnn")
 	if err != nil {

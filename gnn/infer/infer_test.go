@@ -26,7 +26,7 @@ func networkOf(t testing.TB, a checkpoint.Architecture) (*Network, *checkpoint.C
 	return n, c
 }
 
-// widths and gpuWidths are those of the networks of most tests.
+// widths and gpuWidths are those of the usual sets, which most tests use.
 var widths, gpuWidths = feature.Default().Widths, feature.DefaultGPU().Widths
 
 // randomGraph draws a graph with n nodes in up to 4 zones.
@@ -52,7 +52,7 @@ func redraw(r *rand.Rand, g *graph.Graph, i int) {
 	g.Zone[i], g.Stamp[i] = int32(r.IntN(g.Zones)), graph.NextStamp()
 }
 
-// choose makes about half of the nodes candidates, in random order, at least one.
+// choose makes some of the nodes candidates, at least one, in random order.
 func choose(r *rand.Rand, g *graph.Graph) {
 	g.Candidates = g.Candidates[:0]
 	for _, v := range r.Perm(g.Nodes())[:1+r.IntN(g.Nodes())] {
@@ -97,22 +97,13 @@ func reference(c *checkpoint.Checkpoint, g *graph.Graph) (scores []float64, valu
 			}
 			x = sum(x, lin("node.group", scaled(m, 1/total)))
 		}
-		y, mean, variance := zeros(), 0.0, 0.0
-		for _, a := range x {
-			mean += a / float64(h)
-		}
-		for _, a := range x {
-			variance += (a - mean) * (a - mean) / float64(h)
-		}
-		for j, a := range x {
-			y[j] = (a-mean)/math.Sqrt(variance+1e-5)*bias("norm.weight")[j] + bias("norm.bias")[j]
-		}
-		emb[v] = rectified(y)
+		emb[v] = rectified(normalised(x, bias("norm.weight"), bias("norm.bias")))
 		z := g.Zone[v]
 		if zoneSum[z] == nil {
 			zoneSum[z] = zeros()
 		}
-		zoneSum[z], zoneN[z], all = sum(zoneSum[z], emb[v]), zoneN[z]+1, sum(all, emb[v])
+		zoneSum[z], zoneN[z] = sum(zoneSum[z], emb[v]), zoneN[z]+1
+		all = sum(all, emb[v])
 	}
 	p := rectified(sum(lin("pod", wide(g.PodX)), bias("pod.bias")))
 	cl := sum(lin("cluster.features", wide(g.ClusterX)), bias("cluster.bias"))
@@ -133,6 +124,22 @@ func reference(c *checkpoint.Checkpoint, g *graph.Graph) (scores []float64, valu
 	}
 	in := append(append(append([]float64{}, cl...), p...), meanK...)
 	return scores, lin("value.out", rectified(sum(lin("value.hidden", in), bias("value.hidden.bias"))))[0] + bias("value.out.bias")[0]
+}
+
+// normalised is the layer norm of x.
+func normalised(x, weight, bias []float64) []float64 {
+	y := make([]float64, len(x))
+	var mean, variance float64
+	for _, a := range x {
+		mean += a / float64(len(x))
+	}
+	for _, a := range x {
+		variance += (a - mean) * (a - mean) / float64(len(x))
+	}
+	for j, a := range x {
+		y[j] = (a-mean)/math.Sqrt(variance+1e-5)*weight[j] + bias[j]
+	}
+	return y
 }
 
 func wide(x []float32) []float64 {
@@ -180,8 +187,8 @@ func sameAsReference(t *rapid.T, c *checkpoint.Checkpoint, g *graph.Graph, out O
 	}
 }
 
-// A session that follows a changing cluster (nodes change, join, leave and move between
-// zones) gives what the equations give for each graph alone.
+// A session that follows a changing cluster, in which nodes change, join, leave and move between zones,
+// gives the results of the equations for each graph.
 func TestSessionFollowsChanges(t *testing.T) {
 	for hidden, e := range map[int]checkpoint.Encoder{9: checkpoint.GNN, 11: checkpoint.MLP, 40: checkpoint.GNN, 8: checkpoint.MLP} {
 		net, c := network(t, e, hidden) // multiples of eight run in assembly

@@ -30,7 +30,8 @@ func TestKernels(t *testing.T) {
 			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
 			out := rapid.SampledFrom([]int{4, 8, 9, 16, 24, 31, 32, 40, 64, 72, 128}).Draw(t, "out")
 			in := rapid.IntRange(1, len(padded{})+9).Draw(t, "in") // more than padded has room for
-			w, x, y := uniform(r, in*out), uniform(r, in), uniform(r, out)
+			w := uniform(r, in*out)
+			x, y := uniform(r, in), uniform(r, out)
 			product := make([]float64, out)
 			for o := range product {
 				for i := range x {
@@ -44,7 +45,8 @@ func TestKernels(t *testing.T) {
 					t.Fatalf("%d × %d: addRows gives %v at %d, want %v", in, out, v, o, float64(y[o])+product[o])
 				}
 			}
-			base, weight, sum := uniform(r, out), uniform(r, out), uniform(r, out)
+			base, weight := uniform(r, out), uniform(r, out)
+			sum := uniform(r, out)
 			s := newScorer(w, weight, out, in)
 			gotSum := append(slices.Clone(sum), 7)
 			score, want := s.candidate(y, base, x, gotSum), 0.0
@@ -89,7 +91,8 @@ func BenchmarkCandidate(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 3))
 	const in, out = 11, 32
 	s := newScorer(uniform(r, in*out), uniform(r, out), out, in)
-	part, base, x, sum := uniform(r, out), uniform(r, out), uniform(r, in), make([]float32, out)
+	part, base := uniform(r, out), uniform(r, out)
+	x, sum := uniform(r, in), make([]float32, out)
 	b.Run("chosen", func(b *testing.B) {
 		for b.Loop() {
 			s.candidate(part, base, x, sum)

@@ -11,8 +11,8 @@ import (
 	"gnnsched/gnn/graph"
 )
 
-// A network reads as many sets as its architecture names: it gives what the equations give, with the
-// kernels in assembly (hidden sizes of a multiple of eight) and without.
+// A network reads all sets that its architecture names. Its results are those of the equations, with
+// the kernels in assembly (hidden sizes that are multiples of eight) and in Go.
 func TestNetworkWithMoreSets(t *testing.T) {
 	for hidden, e := range map[int]checkpoint.Encoder{8: checkpoint.GNN, 11: checkpoint.MLP, 9: checkpoint.GNN, 16: checkpoint.MLP} {
 		net, c := networkOf(t, checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: hidden, Features: featuretest.Names})
@@ -43,13 +43,13 @@ func TestGraphOfOtherSets(t *testing.T) {
 		}
 	}
 	g := randomGraphOf(r, usual.Layout().Widths, 5)
-	g.Widths = (&graph.Graph{}).Widths // as graphs are that know of no sets
+	g.Widths = (&graph.Graph{}).Widths // the usual ones
 	if _, err := usual.NewSession().Score(g, nil); err != nil {
 		t.Error(err)
 	}
 }
 
-// The same on the GPU graph: the further features count.
+// A network on the GPU graph reads all sets, too.
 func TestGPUNetworkWithMoreSets(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP, checkpoint.Linear} {

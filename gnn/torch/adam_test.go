@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An optimiser that goes on from exported moments and weights ends where the first one does.
+// A run that continues from exported moments and weights gives the same weights as an uninterrupted one.
 func TestAdamGoesOn(t *testing.T) {
 	run := func(stop int) []Array {
 		n := newNetwork(t, 7, 4, 8)
@@ -54,7 +54,7 @@ func TestAdamRefusesOthersMoments(t *testing.T) {
 	}
 }
 
-// A parameter whose rate is scaled to nothing stays, the others move.
+// With a factor of 0 a parameter does not change; the others do.
 func TestAdamScale(t *testing.T) {
 	var p Parameters
 	defer p.Drop()

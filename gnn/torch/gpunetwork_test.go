@@ -85,7 +85,7 @@ func compareGPU(t *testing.T, r *rand.Rand, c *checkpoint.Checkpoint) {
 	}
 }
 
-// shipped is the checkpoints on a graph that the program carries.
+// shipped returns the shipped checkpoints that read a kind of graph.
 func shipped(t *testing.T, g checkpoint.Graph) map[string]*checkpoint.Checkpoint {
 	all := map[string]*checkpoint.Checkpoint{}
 	for _, name := range checkpoint.ShippedNames() {

@@ -44,9 +44,8 @@ type Linear struct {
 	Weight, Bias *Tensor
 }
 
-// NewLinear registers a layer. Weights and biases start uniform in ±1/√in: for inputs of
-// variance 1 the outputs then have a variance of about a third, whatever the width. gotch's
-// own default, normal with variance 1 for each weight, has them grow with it.
+// NewLinear registers a layer. Weights and biases start uniform in ±1/√in. For inputs of variance 1
+// the outputs then have a variance of about a third, for any width.
 func NewLinear(p *Parameters, rng *rand.Rand, name string, in, out int) Linear {
 	bound := 1 / math.Sqrt(float64(in))
 	return Linear{
@@ -58,8 +57,8 @@ func NewLinear(p *Parameters, rng *rand.Rand, name string, in, out int) Linear {
 // Forward applies the layer to every row of x.
 func (l Linear) Forward(s *Scope, x *Tensor) *Tensor { return s.Linear(x, l.Weight, l.Bias) }
 
-// LayerNorm normalises every row on its own (Ba, Kiros and Hinton, 2016), so that one graph
-// is treated alike alone and in a batch. Its parameters are called name.gain and name.bias.
+// LayerNorm normalises every row by itself (Ba, Kiros and Hinton, 2016), so a graph gives the same alone
+// and in a batch. Its parameters are called name.gain and name.bias.
 type LayerNorm struct {
 	Gain, Bias *Tensor
 	Epsilon    float64 // added to a row's variance before the square root

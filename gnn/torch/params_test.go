@@ -126,7 +126,8 @@ func TestImportIsAllOrNothing(t *testing.T) {
 }
 
 func TestCopyAndBlend(t *testing.T) {
-	a, b, c := newNetwork(t, 1, 3, 4), newNetwork(t, 2, 3, 4), newNetwork(t, 1, 3, 5)
+	a, b := newNetwork(t, 1, 3, 4), newNetwork(t, 2, 3, 4)
+	c := newNetwork(t, 1, 3, 5)
 	old, source := export(t, &a.params), export(t, &b.params)
 	if err := a.params.Blend(&b.params, 0.25); err != nil {
 		t.Fatal(err)

@@ -15,11 +15,11 @@ import (
 	"gnnsched/gnn/infer"
 )
 
-// tolerance of plain Go against libtorch, as of distance.
+// tolerance is the largest distance between the results of plain Go and libtorch.
 const tolerance = 1e-5
 
 // Plain Go and libtorch give the same scores and values: for every encoder, head and size, with one
-// feature set or two, and for every checkpoint that ships, over random graphs small and large, in one batch.
+// feature set or two, and for every shipped checkpoint, over small and large random graphs in one batch.
 func TestParity(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	nets := map[string]*checkpoint.Checkpoint{}
@@ -100,8 +100,8 @@ func compareBatch(t *testing.T, net *Network, plain *infer.Network, graphs []*gr
 	}
 }
 
-// distance is the largest difference between two vectors: of what is over one in size as a
-// fraction of the largest entry, since float32 holds no more than seven digits of it.
+// distance returns the largest difference between two vectors, divided by the largest entry of b if
+// that is over 1: float32 holds no more than seven digits.
 func distance(a, b []float32) float64 {
 	worst, size := 0.0, 1.0
 	for i := range a {
@@ -132,8 +132,8 @@ func randomGraph(r *rand.Rand, w feature.Widths, n int) *graph.Graph {
 	return g
 }
 
-// withOneNodeChanged is what g may be one decision later: it shares the stamps of the nodes that
-// stay as they are.
+// withOneNodeChanged returns g one decision later: one node has changed, and the others have the same
+// stamps.
 func withOneNodeChanged(r *rand.Rand, g *graph.Graph) *graph.Graph {
 	c := g.Clone()
 	i := r.IntN(c.Nodes())
@@ -151,7 +151,7 @@ func uniform(r *rand.Rand, n int) []float32 {
 	return x
 }
 
-// A network that went through training's hands comes back as the checkpoint it was.
+// A network that is loaded and not trained gives its checkpoint back.
 func TestCheckpointRoundTrip(t *testing.T) {
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}, rand.New(rand.NewPCG(3, 4)))
 	net, err := NewNetwork(c)

@@ -13,7 +13,7 @@ import (
 
 var close5 = cmpopts.EquateApprox(1e-5, 1e-6)
 
-// done drops the scope at the end of the test and fails it if anything failed or is left.
+// done drops the scope and fails the test if an operation failed or a tensor is left.
 func done(t *testing.T, s *Scope, before int) {
 	t.Helper()
 	if err := s.Err(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The segment log softmax is the definition's, however large the scores, and its gradient
-// that of the definition: d/dx_j Σ w_i log p_i = w_j - p_j Σ_segment w.
+// The segment log softmax and its gradient equal their definitions, for large scores too. The gradient
+// is d/dx_j Σ w_i log p_i = w_j - p_j Σ_segment w.
 func TestSegmentLogSoftmax(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		segments := rapid.IntRange(1, 4).Draw(r, "segments")

@@ -16,7 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// network is a small one with every kind of layer: vertices, their sums by graph, a value each.
+// network is a small network with every kind of layer. It gives each vertex a value, from its features
+// and the sum over its graph.
 type network struct {
 	params  Parameters
 	in, out Linear
@@ -43,10 +44,11 @@ func (n *network) forward(s *Scope, x, graph *Tensor, graphs int) *Tensor {
 	return n.out.Forward(s, s.Concat(1, h, whole))
 }
 
-// batch is the same random vertices for one seed.
+// batch draws vertices, their targets and their graphs from a seed.
 func batch(seed uint64, graphs, vertices, in int) (x, y []float32, graph []int64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	x, y, graph = make([]float32, graphs*vertices*in), make([]float32, graphs*vertices), make([]int64, graphs*vertices)
+	x, y = make([]float32, graphs*vertices*in), make([]float32, graphs*vertices)
+	graph = make([]int64, graphs*vertices)
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
 	}
@@ -155,7 +157,7 @@ func TestTrainingKeepsNoMemory(t *testing.T) {
 	}
 }
 
-// The gradient is what finite differences say that it is.
+// The gradient agrees with finite differences.
 func TestBackwardAgainstFiniteDifferences(t *testing.T) {
 	n := newNetwork(t, 3, 3, 4)
 	eval := func() float64 {
@@ -265,7 +267,7 @@ func TestClipGradRefusesNaN(t *testing.T) {
 	}
 }
 
-// Two steps of Adam on one number, against the formula.
+// Some steps of Adam on one number agree with its formula.
 func TestAdamFollowsItsFormula(t *testing.T) {
 	var p Parameters
 	defer p.Drop()
@@ -274,7 +276,8 @@ func TestAdamFollowsItsFormula(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, m, v, rate := 1.0, 0.0, 0.0, 0.1
+	var m, v float64 // moments
+	want, rate := 1.0, 0.1
 	for i := 1; i <= 5; i++ {
 		if i == 4 {
 			rate = 0.02
@@ -323,7 +326,7 @@ func TestAdamConfigValidate(t *testing.T) {
 	}
 }
 
-// One operation, from Go into libtorch and back: what a network of many small ones pays.
+// BenchmarkOperation measures one small operation, from Go into libtorch and back.
 func BenchmarkOperation(b *testing.B) {
 	var s Scope
 	defer s.Drop()

@@ -114,7 +114,8 @@ func (e *Encoder) encodeNode(i int, n *cluster.Node) {
 		CPU: float32(e.node.CPU), Memory: float32(e.node.Memory), MilliCPU: n.Allocatable.MilliCPU, MemoryBytes: n.Allocatable.Memory,
 	}
 
-	gr, r, width := &e.g.Groups[i], &e.rows[i], e.layout.Widths.Group
+	gr, width := &e.g.Groups[i], e.layout.Widths.Group
+	r := &e.rows[i]
 	gr.X, gr.Weight = resize(gr.X, len(n.Groups)*width), resize(gr.Weight, len(n.Groups))
 	r.largestCPU, r.largestMem = 0, 0
 	for j, group := range n.Groups {

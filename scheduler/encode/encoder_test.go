@@ -119,7 +119,8 @@ func sameGraph(t *rapid.T, got, want *graph.Graph) {
 // gives a row a new stamp if anything of it changed.
 func TestIncremental(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, serial, e := drawSnapshot(t), 0, New(feature.Default())
+		s, e := drawSnapshot(t), New(feature.Default())
+		serial := 0
 		var last *graph.Graph
 		for range 7 {
 			pod := &cluster.Pod{Requests: drawRequests(t)}
@@ -150,7 +151,7 @@ func checkStamps(t *rapid.T, before, after *graph.Graph) {
 	}
 }
 
-// Placing one pod changes one stamp: the work that follows is for one node.
+// Placing one pod changes one stamp.
 func TestOneChangeOneStamp(t *testing.T) {
 	s, e := &cluster.Snapshot{}, New(feature.Default())
 	for i := range 50 {
@@ -167,7 +168,7 @@ func TestOneChangeOneStamp(t *testing.T) {
 	}
 }
 
-// The order of the nodes decides the order of the rows and nothing else.
+// Nodes in another order give the same rows in that order.
 func TestPermutation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, pod := drawSnapshot(t), &cluster.Pod{Requests: drawRequests(t)}
@@ -202,8 +203,8 @@ func TestPermutation(t *testing.T) {
 	})
 }
 
-// Whatever the nodes offer, features are finite; on ordinary nodes, those that are shares,
-// flags or clamped keep their range.
+// Features are finite, whatever the nodes offer. On ordinary nodes, shares, flags and bounded features
+// are in their ranges.
 func TestRanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, pod := drawSnapshot(t), &cluster.Pod{Requests: drawRequests(t)}
@@ -250,25 +251,26 @@ func inRange(t *rapid.T, what string, values []float32, low, high float32) {
 	}
 }
 
-// The meaning of every feature, on one small cluster. A change here makes every checkpoint
-// useless: raise the Version of feature.Base with it.
+// The values of every feature on one small cluster. If one changes on purpose, raise the Version of
+// feature.Base: the change invalidates every checkpoint.
 func TestGolden(t *testing.T) {
 	gi := int64(1) << 30
-	node := func(name, zone string, cpu, mem, gpu int64, pods ...cluster.Resources) *cluster.Node {
-		n := &cluster.Node{Name: name, Zone: zone, Allocatable: cluster.Resources{MilliCPU: cpu, Memory: mem * gi, GPU: gpu, Pods: 110}}
+	node := func(name, zone string, offer cluster.Resources, pods ...cluster.Resources) *cluster.Node {
+		offer.Pods = 110
+		n := &cluster.Node{Name: name, Zone: zone, Allocatable: offer}
 		for _, p := range pods {
 			n.Add(p)
 		}
 		return n
 	}
 	small, big := cluster.Resources{MilliCPU: 500, Memory: gi}, cluster.Resources{MilliCPU: 4000, Memory: 8 * gi, GPU: 1}
-	control := node("control", "", 4000, 8, 0)
+	control := node("control", "", cluster.Resources{MilliCPU: 4000, Memory: 8 * gi})
 	control.Taints = []cluster.Taint{{Key: "control", Effect: cluster.NoSchedule}}
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{
 		control,
-		node("a", "east", 8000, 32, 0, small, small, small),
-		node("b", "west", 16_000, 32, 4, small, big, big),
-		node("c", "east", 4000, 8, 0),
+		node("a", "east", cluster.Resources{MilliCPU: 8000, Memory: 32 * gi}, small, small, small),
+		node("b", "west", cluster.Resources{MilliCPU: 16_000, Memory: 32 * gi, GPU: 4}, small, big, big),
+		node("c", "east", cluster.Resources{MilliCPU: 4000, Memory: 8 * gi}),
 	}}
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 2 * gi, Pods: 1}}
 	g := New(feature.Default()).Encode(s, pod, []int32{1, 2, 3})

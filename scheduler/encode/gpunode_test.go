@@ -14,8 +14,8 @@ import (
 	"gnnsched/internal/fragmentation"
 )
 
-// half of the pods ask for no GPU, a quarter for half a device, an eighth each for one of T4
-// and for two.
+// typical returns a workload in which half of the pods request no GPU, a quarter half a device, an
+// eighth one device of the model T4 and an eighth two devices.
 func typical() *fragmentation.Typical {
 	return fragmentation.NewTypical([]fragmentation.Demand{
 		{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}, Count: 4},

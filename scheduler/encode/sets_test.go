@@ -12,15 +12,15 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// A layout with one more set has that set's features behind those of base, which stay as they are to
-// the bit.
+// With one more set, its features follow those of base, which do not change by a bit.
 func TestMoreSets(t *testing.T) {
 	layout, err := feature.NewLayout(featuretest.Names)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		s, serial, more, base := drawSnapshot(t), 0, New(layout), New(feature.Default())
+		s, serial := drawSnapshot(t), 0
+		more, base := New(layout), New(feature.Default())
 		for range 3 {
 			pod := &cluster.Pod{Requests: drawRequests(t), GPUModels: []string{"T4"}}
 			candidates := drawCandidates(t, len(s.Nodes))
@@ -46,14 +46,14 @@ func TestMoreSets(t *testing.T) {
 	})
 }
 
-// behind checks that got is base followed by more.
+// behind checks that got consists of base, then more.
 func behind(t interface{ Fatalf(string, ...any) }, what string, got, base []float32, more ...float32) {
 	if d := cmp.Diff(append(append([]float32{}, base...), more...), got); d != "" {
 		t.Fatalf("%s (-want +got)\n%s", what, d)
 	}
 }
 
-// The same on the GPU graph.
+// On the GPU graph, too, the features of another set follow those of base.
 func TestMoreGPUSets(t *testing.T) {
 	layout, err := feature.NewGPULayout(featuretest.Names)
 	if err != nil {

@@ -23,10 +23,10 @@ type mirror struct {
 	row map[string]int32
 }
 
-// nodeState identifies the state of a node in kube-scheduler's snapshot. The generation alone does
-// not: while kube-scheduler tries a group of pods, it adds each pod to the snapshot's node and sets
-// the generation back, and later takes the pods off again in reverse order. The pods of a node are
-// then a stack on those of the generation, so its height and its top tell the rest.
+// nodeState identifies the state of a node in kube-scheduler's snapshot. The generation alone is not
+// enough. While kube-scheduler tries a group of pods, it appends each pod to the snapshot's node and
+// restores the node's generation; later it removes the pods in reverse order. So the pods are a stack
+// on top of those of the generation, and its height and its top identify the rest.
 type nodeState struct {
 	generation int64 // 0 for no state
 	pods       int
@@ -41,7 +41,7 @@ func stateOf(info fwk.NodeInfo) nodeState {
 	return s
 }
 
-// topped reports whether the pod with the given UID was the last to be put on the node.
+// topped reports whether the pod with the given UID is the last on the node.
 func (s nodeState) topped(by types.UID) bool { return s.last != nil && s.last.GetPod().UID == by }
 
 // sync brings the mirror up to date with the nodes of the snapshot.

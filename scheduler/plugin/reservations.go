@@ -12,10 +12,9 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// reservations are the devices that were given to pods and that kube-scheduler's snapshot does not
-// show yet. Without them, two pods that are reserved on one snapshot, as the pods of a group are,
-// would get the same device. All profiles of a scheduler share the reservations, as they share the
-// snapshot.
+// reservations are the devices that were given to pods but do not yet show in kube-scheduler's
+// snapshot. Without them, two pods that are reserved on one snapshot, such as pods of a group, could
+// get the same device. All profiles of a scheduler share the reservations, as they share the snapshot.
 type reservations struct {
 	mu    sync.RWMutex // bindings fail while the next pod is scheduled
 	byPod map[types.UID]reservation
@@ -40,7 +39,7 @@ func reservationsOf(ctx context.Context, snapshot fwk.SharedLister) *reservation
 	return r.(*reservations)
 }
 
-// add notes what a pod was given.
+// add records what a pod was given.
 func (r *reservations) add(pod types.UID, given reservation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +53,7 @@ func (r *reservations) drop(pod types.UID) {
 	delete(r.byPod, pod)
 }
 
-// sweep drops the reservations that the snapshot has caught up with, so that none outlives its pod.
+// sweep drops the reservations of pods that the snapshot shows, and of pods and nodes that are gone.
 func (r *reservations) sweep(nodes fwk.NodeInfoLister) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,8 +64,8 @@ func (r *reservations) sweep(nodes fwk.NodeInfoLister) {
 	}
 }
 
-// missing returns the pods with reservations on a node that the node in the snapshot does not show,
-// except the given pod.
+// missing returns the pods with reservations on a node that the snapshot's node lacks, except the given
+// pod.
 func (r *reservations) missing(info fwk.NodeInfo, except types.UID) (pods []kube.RunningPod) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -78,15 +77,16 @@ func (r *reservations) missing(info fwk.NodeInfo, except types.UID) (pods []kube
 	return pods
 }
 
-// missingFrom reports whether the snapshot's node is still the one from which the devices were
-// chosen and lacks the pod. kube-scheduler counts a pod on its node before it reserves, and again
-// when the pod goes: so a node with a later generation shows the pod if it is still there.
+// missingFrom reports whether the snapshot's node lacks the pod only because the snapshot is too old.
+// kube-scheduler adds a pod to its node before it calls Reserve, which gives the node a new
+// generation. So a snapshot with the generation from which the devices were chosen is too old, and a
+// later one shows the pod unless the pod is gone.
 func (g reservation) missingFrom(info fwk.NodeInfo, pod types.UID) bool {
 	return info.GetGeneration() == g.generation &&
 		!slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == pod })
 }
 
-// with returns the node with more pods on it; n itself stays as it is.
+// with returns n with more pods on it. It does not change n.
 func with(n *cluster.Node, pods []kube.RunningPod) *cluster.Node {
 	if len(pods) == 0 {
 		return n
