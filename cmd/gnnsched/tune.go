@@ -8,7 +8,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
-	tuning "gnnsched/scheduler/learn/linear"
+	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/learn/tabular"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/sim"
@@ -40,7 +40,7 @@ func tuneCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "method", Value: linearMethod, Usage: "`METHOD`: " + linearMethod + " (the cross-entropy method), or " + tabularMethod + " (a tabular Q agent, the historical baseline)"},
 			&ucli.StringFlag{Name: "scenario", Value: "family", Usage: "`NAME` or YAML file of the workloads to tune on"},
 			&ucli.StringFlag{Name: "out", Value: "linear.json", Usage: "`FILE` to write"},
-			&ucli.StringFlag{Name: "from", Value: tuning.FromZero, Usage: "`WEIGHTS` to start from: " + tuning.FromZero + ", a name built into the program (" + strings.Join(linear.TunedNames(), ", ") + "), or a .json file"},
+			&ucli.StringFlag{Name: "from", Value: cem.FromZero, Usage: "`WEIGHTS` to start from: " + cem.FromZero + ", a name built into the program (" + strings.Join(linear.TunedNames(), ", ") + "), or a .json file"},
 			&ucli.StringFlag{Name: "features", Usage: "`NAMES` of the features whose weights are tuned; the other weights do not change; default: all"},
 			&ucli.StringFlag{Name: "name", Value: "linear", Usage: "`NAME` of the policy in tables"},
 			&ucli.IntFlag{Name: "generations", Value: 30, Usage: "`NUMBER` of generations"},

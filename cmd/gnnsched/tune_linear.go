@@ -12,7 +12,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
-	tuning "gnnsched/scheduler/learn/linear"
+	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
 )
@@ -27,7 +27,7 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 	}
 	fmt.Fprintf(c.App.ErrWriter, "tuning on %s: %d generations of %d weights on %d episodes\n", s.Name, l.Generations, l.Population, l.Episodes)
 	record := linear.Tuning{Command: tuneCommandLine(c), Version: version, Scenario: s.Name, Seed: l.Seed}
-	p, err := l.Tune(c.Context, c.String("name"), func(g tuning.Generation) {
+	p, err := l.Tune(c.Context, c.String("name"), func(g cem.Generation) {
 		record.Generations = g.Number
 		fmt.Fprintf(c.App.ErrWriter, "generation %d of %d: best %.4f of the default scoring's, elite %.4f\n", g.Number, l.Generations, g.Best, g.Elite)
 	})
@@ -38,7 +38,7 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 	if n := c.Int("held-out"); err == nil && n > 0 {
 		record.HeldOut, err = heldOut(c, s, p, n)
 	}
-	return errors.Join(err, tuning.Save(c.String("out"), p))
+	return errors.Join(err, cem.Save(c.String("out"), p))
 }
 
 // tuneCommandLine returns the command that repeats this run, even after defaults have changed.
@@ -61,12 +61,12 @@ func quoted(word string) string {
 }
 
 // tuner reads the flags.
-func tuner(c *ucli.Context, s eval.Scenario) (*tuning.Tuner, error) {
-	from, err := tuning.StartWeights(c.String("from"))
+func tuner(c *ucli.Context, s eval.Scenario) (*cem.Tuner, error) {
+	from, err := cem.StartWeights(c.String("from"))
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--from: %w", err), "")
 	}
-	l := &tuning.Tuner{
+	l := &cem.Tuner{
 		Env: s.Config, Baseline: heuristic.Kubernetes{}, Episodes: c.Int("episodes"), WaitWeight: c.Float64("wait-weight"), From: from,
 		Population: c.Int("population"), Generations: c.Int("generations"), Spread: c.Float64("spread"), Seed: c.Uint64("seed"),
 	}
@@ -89,7 +89,7 @@ func heldOut(c *ucli.Context, s eval.Scenario, p *linear.Policy, episodes int) (
 	if err != nil {
 		return nil, err
 	}
-	out, err := tuning.HeldOut(c.Context, s, base, p, episodes)
+	out, err := cem.HeldOut(c.Context, s, base, p, episodes)
 	if err != nil {
 		return nil, err
 	}

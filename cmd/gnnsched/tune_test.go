@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/exit"
-	tuning "gnnsched/scheduler/learn/linear"
+	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/policy/linear"
 )
 
@@ -45,7 +45,7 @@ func TestTune(t *testing.T) {
 func TestTuneFrom(t *testing.T) {
 	carried := linear.Tuned("linear-zones").Weights()
 	file := filepath.Join(t.TempDir(), "start.json")
-	if err := tuning.Save(file, linear.Tuned("linear-zones")); err != nil {
+	if err := cem.Save(file, linear.Tuned("linear-zones")); err != nil {
 		t.Fatal(err)
 	}
 	zeros := make([]float64, len(carried))

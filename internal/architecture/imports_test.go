@@ -44,7 +44,7 @@ var may = map[string][]string{
 	"scheduler/learn/dqn":       {"scheduler/learn/run", "scheduler/learn/online", "scheduler/policy", "gnn"},
 	"scheduler/learn/ppo":       {"scheduler/learn/run", "scheduler/learn/online", "scheduler/policy", "gnn"},
 	"scheduler/learn/value":     {"scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "workload/trace", "gnn", "internal/cluster"},
-	"scheduler/learn/linear":    {"scheduler/eval", "scheduler/policy", "scheduler/sim"},
+	"scheduler/learn/cem":       {"scheduler/eval", "scheduler/policy", "scheduler/sim"},
 	"scheduler/learn/tabular":   {"scheduler/policy", "scheduler/sim", "internal/cluster"},
 	"scheduler/learn/learntest": {"scheduler/encode", "scheduler/objective", "scheduler/sim", "workload", "gnn", "internal/cluster"},
 

@@ -1,11 +1,11 @@
-package linear_test
+package cem_test
 
 import (
 	"context"
 	"fmt"
 
 	"gnnsched/internal/cluster"
-	tuning "gnnsched/scheduler/learn/linear"
+	tuning "gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/sim"

@@ -1,4 +1,4 @@
-package linear
+package cem
 
 import (
 	"fmt"
