@@ -17,6 +17,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/memfile"
 )
 
 // SimulatedDir returns the default folder of kwokcluster's simulated cluster:
@@ -85,8 +86,9 @@ func (t Target) REST() (*rest.Config, error) {
 	return nil, exit.New(exit.Kubeconfig, fmt.Errorf("read the kubeconfig: %w", err), "check the file, or name another with --kubeconfig")
 }
 
-// File writes a temporary kubeconfig file with the target as its only context, for programs that take a
-// file but no context. The caller must call remove, which deletes the file, since it holds credentials.
+// File makes a kubeconfig file with the target as its only context, for code of this process that takes
+// a file but no context. It holds credentials, so it is in memory where the system allows it (see
+// memfile). The caller must call remove.
 func (t Target) File() (path string, remove func(), err error) {
 	raw, err := t.loader().RawConfig()
 	if err != nil {
@@ -103,16 +105,14 @@ func (t Target) File() (path string, remove func(), err error) {
 	if err := clientcmdapi.MinifyConfig(&raw); err != nil {
 		return "", nil, exit.New(exit.Kubeconfig, err, "list the contexts with `kubectl config get-contexts`")
 	}
-	f, err := os.CreateTemp("", "kubeconfig-*") // mode 0600
+	b, err := clientcmd.Write(raw)
 	if err != nil {
 		return "", nil, fmt.Errorf("write a kubeconfig: %w", err)
 	}
-	remove = func() { os.Remove(f.Name()) }
-	if err := errors.Join(f.Close(), clientcmd.WriteToFile(raw, f.Name())); err != nil {
-		remove()
+	if path, remove, err = memfile.Write("kubeconfig", b); err != nil {
 		return "", nil, fmt.Errorf("write a kubeconfig: %w", err)
 	}
-	return f.Name(), remove, nil
+	return path, remove, nil
 }
 
 // inCluster returns a kubeconfig for the service account of the pod that this process runs in. It names

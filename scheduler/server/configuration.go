@@ -1,13 +1,12 @@
 package server
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/kubeconfig"
+	"gnnsched/internal/memfile"
 )
 
 // Configuration is a kube-scheduler's configuration: a [Config] or a user's [File].
@@ -45,29 +44,23 @@ func (c Config) WithoutWeights() []string {
 	return names
 }
 
-// WriteTemporary writes the configuration and a kubeconfig for the target to temporary files and
-// returns the path of the configuration. kube-scheduler reads them only when it starts. The caller must
-// call remove, because the files contain credentials.
+// WriteTemporary makes a file of the configuration and a kubeconfig for the target, and returns the path
+// of the configuration. kube-scheduler reads them only when it starts. They are in memory where the
+// system allows it (see memfile), since a kubeconfig contains credentials. The caller must call remove.
 func WriteTemporary(c Configuration, target kubeconfig.Target) (path string, remove func(), err error) {
 	config, removeKubeconfig, err := target.File()
 	if err != nil {
 		return "", nil, err
 	}
-	remove = removeKubeconfig
-	defer func() {
-		if err != nil {
-			remove()
-		}
-	}()
 	text, err := c.YAMLFor(config)
 	if err != nil {
+		removeKubeconfig()
 		return "", nil, err
 	}
-	f, err := os.CreateTemp("", "gnnsched-*.yaml")
+	path, removeConfig, err := memfile.Write("scheduler.yaml", text)
 	if err != nil {
+		removeKubeconfig()
 		return "", nil, fmt.Errorf("write the scheduler configuration: %w", err)
 	}
-	remove = func() { removeKubeconfig(); os.Remove(f.Name()) }
-	_, err = f.Write(text)
-	return f.Name(), remove, errors.Join(err, f.Close())
+	return path, func() { removeConfig(); removeKubeconfig() }, nil
 }

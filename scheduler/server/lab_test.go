@@ -30,6 +30,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/kubeconfig"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
 )
@@ -100,25 +101,21 @@ func freePort(t *testing.T) int {
 // schedule runs the scheduler with the profiles. stop ends it and checks that it ends without error.
 func (l *lab) schedule(t *testing.T, profiles ...Profile) (stop func()) {
 	t.Helper()
-	return l.run(t, Config{Kubeconfig: l.cluster.Kubeconfig(), Profiles: profiles, QPS: 1000})
+	return l.run(t, Config{Profiles: profiles, QPS: 1000})
 }
 
 // run is schedule with a whole configuration.
 func (l *lab) run(t *testing.T, c Config) (stop func()) {
 	t.Helper()
-	y, err := c.YAML()
+	file, remove, err := WriteTemporary(c, kubeconfig.Target{Kubeconfig: l.cluster.Kubeconfig()})
 	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "scheduler.yaml")
-	if err := os.WriteFile(file, y, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	ready := make(chan struct{})
 	go func() {
-		ended <- Run(ctx, file, Endpoint{Address: "127.0.0.1", Port: l.port}, func() { close(ready) })
+		ended <- Run(ctx, file, Endpoint{Address: "127.0.0.1", Port: l.port}, func() { remove(); close(ready) })
 	}()
 	stop = func() {
 		cancel()
@@ -135,6 +132,7 @@ func (l *lab) run(t *testing.T, c Config) (stop func()) {
 	case <-ready:
 	case err := <-ended:
 		cancel()
+		remove()
 		t.Fatalf("the scheduler does not start: %v", err)
 	}
 	return stop
