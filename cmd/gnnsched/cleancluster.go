@@ -38,7 +38,7 @@ func cleanclusterCommand() *ucli.Command {
 			&ucli.BoolFlag{Name: "dry-run", Usage: "list what would be removed, and remove nothing"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "with --dry-run, list as `FORMAT`: table, name or json"},
 			&ucli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask, even on a cluster that is not simulated"},
-			&ucli.DurationFlag{Name: "timeout", Value: 5 * time.Minute, Usage: "give up after a `TIME`"},
+			&ucli.DurationFlag{Name: "timeout", Value: 5 * time.Minute, Usage: "give up if nothing was removed for this `TIME`"},
 		), cli.LogFlags()...),
 		Action: func(c *ucli.Context) error { return clusterError(cleanCluster(c)) },
 	}
@@ -125,10 +125,8 @@ func (r *removal) run(ctx context.Context) error {
 	}
 	r.cleaner.Force = nodes.Simulated()
 	start := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, r.timeout, fmt.Errorf("not done after --timeout %v", r.timeout))
-	defer cancel()
 	view := progress.New(r.err, r.terminal, r.log)
-	found.Namespaces, err = r.cleaner.RemoveAll(ctx, r.scope, showCleanup(view))
+	found.Namespaces, err = removeAll(ctx, r.cleaner, r.scope, patience{r.timeout, "--timeout"}, view)
 	view.Close()
 	if err != nil {
 		return err
@@ -179,7 +177,25 @@ func (r *removal) reportKept(namespaces []cleanup.Namespace) {
 	}
 }
 
-// showCleanup returns a function that shows how far a removal is.
-func showCleanup(view *progress.Bar) func(cleanup.Progress) {
-	return func(p cleanup.Progress) { view.Show(p.Done, p.Phase(), p.String()) }
+// patience is how long a removal may go on without removing anything.
+type patience struct {
+	limit time.Duration
+	name  string // of the limit, for the error
+}
+
+// removeAll removes the scope and shows how far it is. It takes as long as that takes, but gives
+// up when nothing was removed for the limit.
+func removeAll(ctx context.Context, c *cleanup.Client, s cleanup.Scope, p patience, view *progress.Bar) ([]cleanup.Namespace, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	idle := time.AfterFunc(p.limit, func() { cancel(fmt.Errorf("nothing was removed for %s %v", p.name, p.limit)) })
+	defer idle.Stop()
+	var last cleanup.Progress
+	return c.RemoveAll(ctx, s, func(now cleanup.Progress) {
+		if now.Left.Total() < last.Left.Total() || now.Namespaces != last.Namespaces {
+			idle.Reset(p.limit)
+		}
+		last = now
+		view.Show(now.Done, now.Phase(), now.String())
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -189,5 +190,26 @@ func TestClusterError(t *testing.T) {
 		if got := exit.Code(clusterError(err)); got != want {
 			t.Errorf("%v: code %d, want %d", err, got, want)
 		}
+	}
+}
+
+// cleancluster gives up when nothing is removed any more, and not before.
+func TestRemovalGivesUpWithoutProgress(t *testing.T) {
+	c := usedCluster(node("n", true))
+	pages := 0
+	c.OnDelete = func(resource string) error {
+		if resource != "pods" {
+			return nil
+		}
+		if pages++; pages == 1 {
+			return nil // one namespace's pods go, those of the next stay
+		}
+		return apierrors.NewTimeoutError("no", 1)
+	}
+	r, _, _ := fakeRemoval(c)
+	r.timeout = 300 * time.Millisecond
+	err := r.run(context.Background())
+	if err == nil || !strings.Contains(err.Error(), "1 objects remain, among them pods a-2 in namespace shared") || !strings.Contains(err.Error(), "nothing was removed for --timeout 300ms") {
+		t.Errorf("got %v", err)
 	}
 }

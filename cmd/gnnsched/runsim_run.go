@@ -30,8 +30,8 @@ type simulation struct {
 	log      zerolog.Logger
 }
 
-// cleanupWithin is the time limit of the removal at the end, which Ctrl-C does not stop.
-const cleanupWithin = 5 * time.Minute
+// cleanupPatience limits the removal at the end, which Ctrl-C does not stop.
+var cleanupPatience = patience{5 * time.Minute, "the limit of"}
 
 // run applies the plan and writes the CSV and the summary, also if the plan fails halfway. It then
 // cleans up if that was asked for.
@@ -95,10 +95,9 @@ func (s *simulation) after(ctx context.Context, sum driver.Summary) error {
 		return nil
 	}
 	// Clean up after Ctrl-C too. A second Ctrl-C ends the program.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupWithin)
-	defer cancel()
 	view := progress.New(s.err, s.terminal, s.log)
 	defer view.Close()
-	_, err := s.config.Cleaner.RemoveAll(ctx, cleanup.Scope{Run: s.config.RunID, Namespace: s.config.Namespace}, showCleanup(view))
+	scope := cleanup.Scope{Run: s.config.RunID, Namespace: s.config.Namespace}
+	_, err := removeAll(context.WithoutCancel(ctx), s.config.Cleaner, scope, cleanupPatience, view)
 	return err
 }

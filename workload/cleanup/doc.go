@@ -7,6 +7,7 @@
 //	fmt.Println("removing", found)
 //	namespaces, err := cleaner.RemoveAll(ctx, scope, func(cleanup.Progress) {})
 //
-// Objects are deleted as collections, ten thousand pods with one request. A namespace is
-// deleted only if a run made it and it holds nothing else.
+// Objects are deleted in pages of a few hundred, one request each, because an API server ends a
+// request after a minute. A request that fails is repeated. A namespace is deleted only if a run
+// made it and it holds nothing else.
 package cleanup

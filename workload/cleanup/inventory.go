@@ -87,7 +87,11 @@ func (c *Client) RemoveAll(ctx context.Context, s Scope, progress func(Progress)
 		return nil, err
 	}
 	// Look again: somebody may have put objects into a namespace in the meantime.
-	spaces, err := c.Namespaces(ctx, s)
+	var spaces []Namespace
+	err = c.retry(ctx, func() error {
+		spaces, err = c.Namespaces(ctx, s)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -123,29 +123,44 @@ func automatic(resource string, o *metav1.PartialObjectMetadata) bool {
 
 // RemoveNamespaces deletes the namespaces without a reason to stay and waits until they are gone.
 func (c *Client) RemoveNamespaces(ctx context.Context, list []Namespace) error {
-	for _, n := range list {
-		if n.Keep != "" {
-			continue
-		}
-		// The precondition protects a namespace that somebody created again under the same name.
-		err := c.Metadata.Resource(namespaces).Delete(ctx, n.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.uid}})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	for _, n := range removable(list) {
+		err := c.retry(ctx, func() error {
+			// The precondition protects a namespace that somebody created again under the same name.
+			err := c.Metadata.Resource(namespaces).Delete(ctx, n.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.uid}})
+			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("delete namespace %s: %w", n.Name, err)
 		}
 	}
-	for _, n := range list {
-		for n.Keep == "" {
-			o, err := c.Metadata.Resource(namespaces).Get(ctx, n.Name, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) || err == nil && o.UID != n.uid {
-				break
-			}
-			if err == nil {
-				err = c.pause(ctx, poll)
-			}
-			if err != nil {
-				return fmt.Errorf("wait for the deletion of namespace %s: %w", n.Name, err)
-			}
+	for _, n := range removable(list) {
+		if err := c.waitForNamespace(ctx, n); err != nil {
+			return fmt.Errorf("wait for the deletion of namespace %s: %w", n.Name, err)
 		}
 	}
 	return nil
+}
+
+// waitForNamespace waits until the namespace is gone.
+func (c *Client) waitForNamespace(ctx context.Context, n Namespace) error {
+	for {
+		gone := false
+		err := c.retry(ctx, func() error {
+			o, err := c.Metadata.Resource(namespaces).Get(ctx, n.Name, metav1.GetOptions{})
+			gone = apierrors.IsNotFound(err) || err == nil && o.UID != n.uid
+			if gone {
+				return nil
+			}
+			return err
+		})
+		if err == nil && !gone {
+			err = c.pause(ctx, poll)
+		}
+		if err != nil || gone {
+			return err
+		}
+	}
 }

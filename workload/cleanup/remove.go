@@ -5,10 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 const (
@@ -25,7 +21,7 @@ func (c *Client) Remove(ctx context.Context, s Scope, progress func(left Counts)
 		progress = func(Counts) {}
 	}
 	for {
-		left, err := c.Find(ctx, s)
+		left, err := c.find(ctx, s)
 		if err != nil {
 			return withRemaining(ctx, left, err)
 		}
@@ -44,6 +40,8 @@ func (c *Client) Remove(ctx context.Context, s Scope, progress func(left Counts)
 func (c *Client) deleteAndWatch(ctx context.Context, s Scope, left Found, progress func(Counts)) (Found, error) {
 	// Deleting a collection of ten thousand pods takes many seconds, so it runs in the
 	// background while this goroutine reports progress.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	done := make(chan error, 1)
 	go func(in []string) { done <- c.deleteCollections(ctx, s, in) }(left.namespaces())
 	requested, wait := false, poll
@@ -60,46 +58,32 @@ func (c *Client) deleteAndWatch(ctx context.Context, s Scope, left Found, progre
 		case <-c.Clock.After(wait):
 		}
 		begin := c.Clock.Now()
-		next, err := c.Find(ctx, s)
+		next, err := c.find(ctx, s)
 		wait = max(poll, listCost*c.Clock.Since(begin)) // lists slow the server's deletions down
 		if err != nil {
 			if done != nil {
-				err = errors.Join(err, <-done)
+				cancel()
+				<-done
 			}
 			return left, err
 		}
 		left = next
 		progress(left.Counts())
 	}
+	cancel()
 	if done != nil {
-		return left, <-done
+		<-done // whatever was still to be requested: nothing is left
 	}
 	return left, nil
 }
 
-// deleteCollections deletes the scope's objects in the given namespaces, owners first.
-func (c *Client) deleteCollections(ctx context.Context, s Scope, in []string) error {
-	background := metav1.DeletePropagationBackground
-	for _, kind := range workloads {
-		o := metav1.DeleteOptions{PropagationPolicy: &background}
-		if kind.Resource == "pods" && c.Force {
-			o.GracePeriodSeconds = ptr.To[int64](0)
-		}
-		for _, ns := range in {
-			err := c.Metadata.Resource(kind).Namespace(ns).DeleteCollection(ctx, o, metav1.ListOptions{LabelSelector: s.selector()})
-			if err != nil && !temporary(err) {
-				return fmt.Errorf("delete %s in namespace %s: %w", kind.Resource, ns, err)
-			}
-		}
-	}
-	return nil
-}
-
-// temporary reports whether the deletion may succeed if it is repeated: the server gave up on a
-// large collection, or the objects are gone.
-func temporary(err error) bool {
-	return apierrors.IsNotFound(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
-		apierrors.IsTooManyRequests(err) || apierrors.IsConflict(err)
+// find is Find, with retries.
+func (c *Client) find(ctx context.Context, s Scope) (left Found, err error) {
+	err = c.retry(ctx, func() error {
+		left, err = c.Find(ctx, s)
+		return err
+	})
+	return left, err
 }
 
 // withRemaining adds the remaining objects to err if ctx has ended.

@@ -7,7 +7,6 @@
 package fakecluster
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
@@ -15,19 +14,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
-	metadatafake "k8s.io/client-go/metadata/fake"
+	"k8s.io/client-go/metadata"
 	clienttesting "k8s.io/client-go/testing"
 )
 
 // Cluster is an in-memory cluster. Set its fields before use.
 type Cluster struct {
 	Client   *fake.Clientset
-	Metadata *metadatafake.FakeMetadataClient
+	Metadata metadata.Interface
 
 	// Slots is how many pods can be bound at a time. Other pods are pending for Reason.
 	Slots  int
@@ -35,6 +33,9 @@ type Cluster struct {
 	// OnDelete, if not nil, is called before a collection of the given resource is deleted. The
 	// deletion fails with its error.
 	OnDelete func(resource string) error
+	// LargestDelete, if not 0, is the number of objects that the server deletes before its
+	// request timeout. A deletion of a larger collection deletes so many and then breaks off.
+	LargestDelete int
 
 	mu     sync.Mutex
 	serial int
@@ -62,18 +63,11 @@ func resource(kind string) schema.GroupVersionResource {
 
 // New returns a cluster that holds the objects and has a slot for every pod.
 func New(objects ...runtime.Object) *Cluster {
-	scheme := runtime.NewScheme()
-	if err := metav1.AddMetaToScheme(scheme); err != nil {
-		panic(err)
-	}
-	c := &Cluster{Client: fake.NewClientset(objects...), Metadata: metadatafake.NewSimpleMetadataClient(scheme), Slots: 1 << 30}
+	c := &Cluster{Client: fake.NewClientset(objects...), Slots: 1 << 30}
+	c.Metadata = metadataClient{c}
 	c.Client.PrependReactor("create", "deployments", c.createDeployment)
 	c.Client.PrependReactor("delete", "deployments", c.deleteDeployment)
 	c.Client.PrependReactor("create", "pods", c.createPod)
-	c.Metadata.PrependReactor("list", "*", c.list)
-	c.Metadata.PrependReactor("get", "*", c.get)
-	c.Metadata.PrependReactor("delete", "*", c.delete)
-	c.Metadata.PrependReactor("delete-collection", "*", c.deleteCollection)
 	return c
 }
 
@@ -182,52 +176,6 @@ func (c *Cluster) deleteDeployment(a clienttesting.Action) (bool, runtime.Object
 			if owner := m.GetOwnerReferences(); len(owner) > 0 && (owner[0].Name == name || owner[0].Name == name+"-5d8f") {
 				c.must(c.Client.Tracker().Delete(resource(kind), m.GetNamespace(), m.GetName()))
 			}
-		}
-	}
-	return true, nil, nil
-}
-
-func (c *Cluster) list(a clienttesting.Action) (bool, runtime.Object, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := &metav1.List{}
-	for _, o := range c.all(a.GetResource(), a.GetNamespace()) {
-		out.Items = append(out.Items, runtime.RawExtension{Object: c.partial(o)})
-	}
-	return true, out, nil
-}
-
-func (c *Cluster) get(a clienttesting.Action) (bool, runtime.Object, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	o, err := c.Client.Tracker().Get(a.GetResource(), a.GetNamespace(), a.(clienttesting.GetAction).GetName())
-	if err != nil {
-		return true, nil, err
-	}
-	return true, c.partial(o), nil
-}
-
-func (c *Cluster) delete(a clienttesting.Action) (bool, runtime.Object, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return true, nil, c.Client.Tracker().Delete(a.GetResource(), a.GetNamespace(), a.(clienttesting.DeleteAction).GetName())
-}
-
-func (c *Cluster) deleteCollection(a clienttesting.Action) (bool, runtime.Object, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.OnDelete != nil {
-		if err := c.OnDelete(a.GetResource().Resource); err != nil {
-			return true, nil, err
-		}
-	}
-	if a.GetNamespace() == "" {
-		return true, nil, errors.New("fakecluster: a real API server deletes collections only within one namespace")
-	}
-	selector := a.(clienttesting.DeleteCollectionAction).GetListRestrictions().Labels
-	for _, o := range c.all(a.GetResource(), a.GetNamespace()) {
-		if m := c.meta(o); selector.Matches(labels.Set(m.GetLabels())) {
-			c.must(c.Client.Tracker().Delete(a.GetResource(), m.GetNamespace(), m.GetName()))
 		}
 	}
 	return true, nil, nil

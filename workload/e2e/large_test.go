@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"gnnsched/kwok"
+	"gnnsched/kwok/nodepool"
+	"gnnsched/workload"
+	"gnnsched/workload/cleanup"
+)
+
+// More pods than one request deletes are removed from a real API server, although the answer
+// to the first deletion is lost.
+func TestRemoveManyPods(t *testing.T) {
+	klog.SetLogger(logr.Discard())
+	const pods = 1100
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	cl, err := kwok.Start(ctx, kwok.Config{Dir: filepath.Join(t.TempDir(), "cluster"), Pools: nodepool.Default(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := cl.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	client, err := kubernetes.NewForConfig(cl.REST())
+	if err != nil {
+		t.Fatal(err)
+	}
+	createPods(ctx, t, client, pods)
+	flaky := &flakyTransport{}
+	rc := cl.REST()
+	rc.Wrap(flaky.wrap)
+	cleaner, err := cleanup.New(rc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cleaner.Force = true
+	var first, last cleanup.Counts
+	err = cleaner.Remove(ctx, cleanup.Scope{Run: "large"}, func(left cleanup.Counts) {
+		if first.Pods == 0 {
+			first = left
+		}
+		last = left
+	})
+	if err != nil || first.Pods != pods || last.Pods != 0 {
+		t.Fatalf("from %d to %d pods, %v", first.Pods, last.Pods, err)
+	}
+	if n := flaky.deletions.Load(); n < 4 {
+		t.Errorf("%d requests deleted %d pods", n, pods)
+	}
+	if n := flaky.unlimited.Load(); n > 0 {
+		t.Errorf("%d requests deleted collections of any size", n)
+	}
+	left, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+	if err != nil || len(left.Items) != 1 || left.Items[0].Name != "mine" {
+		t.Errorf("%d pods are left, %v", len(left.Items), err)
+	}
+}
+
+// createPods creates pods of one run, and one that no run made.
+func createPods(ctx context.Context, t *testing.T, client kubernetes.Interface, n int) {
+	t.Helper()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i := range n + 1 {
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p-%d", i), Labels: map[string]string{workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: "large"}},
+			Spec:       corev1.PodSpec{SchedulerName: "nobody", Containers: []corev1.Container{{Name: "app", Image: "img"}}},
+		}
+		if i == n {
+			p.Name, p.Labels = "mine", nil
+		}
+		group.Go(func() error {
+			_, err := client.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// flakyTransport counts the requests that delete pods. It loses the answer to the first of them.
+type flakyTransport struct {
+	deletions, unlimited atomic.Int32
+	next                 http.RoundTripper
+}
+
+func (f *flakyTransport) wrap(next http.RoundTripper) http.RoundTripper {
+	f.next = next
+	return f
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f *flakyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := f.next.RoundTrip(r)
+	if err != nil || r.Method != http.MethodDelete || filepath.Base(r.URL.Path) != "pods" {
+		return answer, err
+	}
+	if r.URL.Query().Get("limit") == "" {
+		f.unlimited.Add(1)
+	}
+	if f.deletions.Add(1) == 1 {
+		return nil, errors.Join(errors.New("stream error: stream ID 7; INTERNAL_ERROR; received from peer"), answer.Body.Close())
+	}
+	return answer, nil
+}
