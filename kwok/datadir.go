@@ -28,6 +28,7 @@ const (
 	socketClient   = "etcd.sock"
 	socketPeer     = "etcd-peer.sock"
 	fileLog        = "kwokcluster.log" // written by the command kwokcluster
+	fileOutput     = "kwokcluster.err" // written by the command kwokcluster in the background
 
 	fileCACert            = dirPKI + "/ca.crt"
 	fileCAKey             = dirPKI + "/ca.key"

@@ -141,6 +141,9 @@ func TestPurge(t *testing.T) {
 	}
 	touch(t, d.file(filepath.Join(dirEtcd, "member", "wal")))
 	touch(t, d.file(tmpPrefix+"123"))
+	touch(t, d.file("kwokcluster.err"))
+	touch(t, d.file("kwokcluster-2026-11-22T00-54-43.123.log"))
+	touch(t, d.file("kwokcluster-notes.log"))
 	touch(t, d.file("pools-of-mine.yaml"))
 	if _, err := Purge(path); !errors.Is(err, errRunning) {
 		t.Errorf("a cluster that runs was purged: %v", err)
@@ -149,13 +152,13 @@ func TestPurge(t *testing.T) {
 		t.Fatal(err)
 	}
 	left, err := Purge(path)
-	if d := cmp.Diff([]string{"pools-of-mine.yaml"}, left); d != "" || err != nil {
+	if d := cmp.Diff([]string{"kwokcluster-notes.log", "pools-of-mine.yaml"}, left); d != "" || err != nil {
 		t.Errorf("%v %s", err, d)
 	}
 	if d, err = openDir(path); err != nil { // the marker is still there
 		t.Fatal(err)
 	}
-	if err := errors.Join(d.close(), os.Remove(d.file("pools-of-mine.yaml"))); err != nil {
+	if err := errors.Join(d.close(), os.Remove(d.file("pools-of-mine.yaml")), os.Remove(d.file("kwokcluster-notes.log"))); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := Purge(path); err != nil || len(left) > 0 {

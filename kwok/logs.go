@@ -2,11 +2,14 @@ package kwok
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 
+	"github.com/go-logr/logr"
 	"github.com/rs/zerolog"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"k8s.io/klog/v2"
 	kwoklog "sigs.k8s.io/kwok/pkg/log"
 
 	"gnnsched/kwok/internal/jsonlog"
@@ -74,7 +77,8 @@ func zapFields(fields []zapcore.Field) map[string]any {
 }
 
 // kwokLogger returns a logger for kwok's controllers, which take it from their context. It passes
-// warnings and errors to log until ctx ends; later ones are about being stopped.
+// warnings and errors to log until ctx ends; later ones are about being stopped. Harmless errors
+// get level debug.
 func kwokLogger(ctx context.Context, log zerolog.Logger) *kwoklog.Logger {
 	return kwoklog.NewLogger(kwokWriter{ctx, log.With().Str("source", "kwok").Logger()}, kwoklog.LevelWarn)
 }
@@ -88,7 +92,48 @@ type kwokWriter struct {
 // Write implements io.Writer.
 func (w kwokWriter) Write(b []byte) (int, error) {
 	if w.ctx.Err() == nil {
-		jsonlog.Forward(w.log, b)
+		jsonlog.Forward(w.log, b, harmless)
 	}
 	return len(b), nil
+}
+
+// harmless reports whether an error of a controller is about an object that changed while the
+// controller handled it. Each pod that is deleted at once causes such an error.
+func harmless(text string) bool {
+	return strings.HasSuffix(text, " not found") || // deleted
+		// kwok handled a new pod twice; the pod keeps the address that it got first
+		strings.Contains(text, "may specify no more than one IP for each IP family")
+}
+
+// withHarmless returns a context for Kubernetes' controllers, in whose log harmless errors are
+// messages of a level that is shown only for debugging.
+func withHarmless(ctx context.Context) context.Context {
+	log := klog.FromContext(ctx)
+	return klog.NewContext(ctx, log.WithSink(harmlessSink{log.GetSink()}))
+}
+
+// debugVerbosity is klog's level of messages for debugging.
+const debugVerbosity = 4
+
+type harmlessSink struct{ logr.LogSink }
+
+// Error implements logr.LogSink.
+func (s harmlessSink) Error(err error, msg string, pairs ...any) {
+	if err == nil || !harmless(err.Error()) {
+		s.LogSink.Error(err, msg, pairs...)
+		return
+	}
+	if s.Enabled(debugVerbosity) {
+		s.Info(debugVerbosity, msg, append(pairs, "err", err)...)
+	}
+}
+
+// WithValues implements logr.LogSink.
+func (s harmlessSink) WithValues(pairs ...any) logr.LogSink {
+	return harmlessSink{s.LogSink.WithValues(pairs...)}
+}
+
+// WithName implements logr.LogSink.
+func (s harmlessSink) WithName(name string) logr.LogSink {
+	return harmlessSink{s.LogSink.WithName(name)}
 }

@@ -3,11 +3,15 @@ package kwok
 import (
 	"bytes"
 	"context"
+	"errors"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
 )
 
 func TestEtcdLog(t *testing.T) {
@@ -42,10 +46,31 @@ func TestKwokLog(t *testing.T) {
 	log := kwokLogger(ctx, zerolog.New(&out))
 	log.Info("chatter")
 	log.With("node", "node-1").Error("failed", "err", "no such node")
+	log.Error("failed to apply stage", "err", errors.New(`failed to delete pod web-1: pods "web-1" not found`), "pod", "sim/web-1")
 	cancel()
 	log.Error("context canceled")
-	want := `{"level":"error","source":"kwok","err":"no such node","node":"node-1","message":"failed"}` + "\n"
+	want := `{"level":"error","source":"kwok","err":"no such node","node":"node-1","message":"failed"}
+{"level":"debug","source":"kwok","err":"failed to delete pod web-1: pods \"web-1\" not found","pod":"sim/web-1","message":"failed to apply stage"}
+`
 	if d := cmp.Diff(want, out.String()); d != "" {
+		t.Error(d)
+	}
+}
+
+// The controllers' log has no errors about objects that were deleted meanwhile.
+func TestControllersLog(t *testing.T) {
+	var lines []string
+	log := funcr.New(func(prefix, args string) { lines = append(lines, prefix+" "+args) }, funcr.Options{})
+	ctx := withHarmless(klog.NewContext(context.Background(), log))
+	for _, err := range []error{errors.New(`pods "a" not found`), errors.New(`node "" not found`), errors.New("disk full")} {
+		runtime.HandleErrorWithContext(ctx, err, "Failed to delete terminating pod")
+		klog.LoggerWithValues(klog.FromContext(ctx), "pod", "a").Error(err, "Failed to get node")
+	}
+	want := []string{
+		`UnhandledError "msg"="Failed to delete terminating pod" "error"="disk full"`,
+		` "msg"="Failed to get node" "error"="disk full" "pod"="a"`,
+	}
+	if d := cmp.Diff(want, lines); d != "" {
 		t.Error(d)
 	}
 }

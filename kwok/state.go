@@ -205,6 +205,14 @@ func runner(dir string) (*os.Process, error) {
 	return p, nil
 }
 
+// oldLog reports whether a file is a log that the command kwokcluster began and that became full.
+func oldLog(name string) bool {
+	base, ext := strings.TrimSuffix(fileLog, ".log"), ".log"
+	stamp, found := strings.CutPrefix(strings.TrimSuffix(name, ext), base+"-")
+	_, err := time.Parse("2006-01-02T15-04-05.000", stamp)
+	return found && strings.HasSuffix(name, ext) && err == nil
+}
+
 // Purge deletes the files of a cluster in dir, and dir itself if nothing else is in it. It
 // returns the names of other files. It is an error if this package did not make dir, or if the
 // cluster is running.
@@ -220,7 +228,7 @@ func Purge(dir string) (left []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	for _, name := range []string{dirEtcd, dirPKI, fileRun, fileSettings, filePools, fileKubeconfig, fileLog, dirSockets} {
+	for _, name := range []string{dirEtcd, dirPKI, fileRun, fileSettings, filePools, fileKubeconfig, fileLog, fileOutput, dirSockets} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return nil, fmt.Errorf("delete the cluster's data: %w", err)
 		}
@@ -232,7 +240,7 @@ func Purge(dir string) (left []string, err error) {
 	for _, e := range entries {
 		switch n := e.Name(); {
 		case n == fileMarker || n == fileLock:
-		case strings.HasPrefix(n, tmpPrefix): // from a process that was killed
+		case strings.HasPrefix(n, tmpPrefix), oldLog(n): // from a process that was killed; from a log that was full
 			_ = os.Remove(filepath.Join(dir, n))
 		default:
 			left = append(left, n)

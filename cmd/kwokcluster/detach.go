@@ -45,7 +45,7 @@ func detach(c *ucli.Context, args []string) error {
 	if err := kwok.MakeDir(dir(c)); err != nil {
 		return err
 	}
-	out, err := openLog(logFile(c))
+	out, err := openOutput(c)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func detach(c *ucli.Context, args []string) error {
 	select {
 	case err := <-result:
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return exit.New(exit.Internal, fmt.Errorf("the cluster ended during its start: %v", child.Wait()), "see its log, "+logFile(c))
+			return exit.New(exit.Internal, fmt.Errorf("the cluster ended during its start: %v", child.Wait()), "see "+logPath(c, outputFile)+" and its log, "+logPath(c, component+".log"))
 		}
 		if err != nil {
 			_ = child.Wait() // it ends soon; err has its error
@@ -83,16 +83,19 @@ func detach(c *ucli.Context, args []string) error {
 	}
 }
 
-// openLog opens the file for the output of a background process, such as a panic. Its log is in the
-// same file.
-func openLog(path string) (*os.File, error) {
+// outputFile receives what a cluster in the background writes besides its log, such as a panic.
+const outputFile = component + ".err"
+
+// openOutput opens the file for the output of a background process and empties it.
+func openOutput(c *ucli.Context) (*os.File, error) {
+	path := logPath(c, outputFile)
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("make the log directory: %w", err), "choose another directory with --log-dir")
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("open the log file: %w", err), "choose another directory with --log-dir")
+		return nil, exit.New(exit.Usage, fmt.Errorf("open the file for the cluster's output: %w", err), "choose another directory with --log-dir")
 	}
 	return f, nil
 }

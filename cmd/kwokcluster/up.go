@@ -253,11 +253,11 @@ func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// logFile returns the log file of a cluster in the background.
-func logFile(c *ucli.Context) string {
+// logPath returns the path of a file in the log directory of a cluster in the background.
+func logPath(c *ucli.Context, name string) string {
 	d := dir(c)
 	if c.String("log-dir") != "" {
 		d = c.String("log-dir")
 	}
-	return filepath.Join(d, component+".log")
+	return filepath.Join(d, name)
 }

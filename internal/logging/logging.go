@@ -1,5 +1,5 @@
 // Package logging sets up the logger of a process. It writes lines for people to stderr and JSON lines
-// to a file, with zerolog. The messages that Kubernetes' libraries send to klog go to the same places.
+// to a file that rotates, with zerolog. The messages that Kubernetes' libraries send to klog go to the same places.
 package logging
 
 import (
@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zerologr"
 	"github.com/rs/zerolog"
+	"gopkg.in/natefinch/lumberjack.v2"
 	"k8s.io/klog/v2"
 
 	"gnnsched/internal/exit"
@@ -55,16 +56,30 @@ func Setup(c Config) (zerolog.Logger, io.Closer, error) {
 	return log, closer, nil
 }
 
-func openFile(dir, component string) (*os.File, error) {
+// A log file of maxMegabytes is renamed, with its time in the name, and a new one begun. The oldest
+// file is deleted when there are more than maxBackups besides the current one.
+const (
+	maxMegabytes = 50
+	maxBackups   = 3
+)
+
+// openFile opens the log file, which rotates.
+func openFile(dir, component string) (io.WriteCloser, error) {
 	hint := "choose a directory that you can write to with --log-dir, or --log-dir='' for no file"
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("create the log directory: %w", err), hint)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, component+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	path := filepath.Join(dir, component+".log")
+	// lumberjack opens the file at the first line, which is too late for a usage error, and would
+	// make it readable for its owner only.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err == nil {
+		err = f.Close()
+	}
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("open the log file: %w", err), hint)
 	}
-	return f, nil
+	return &lumberjack.Logger{Filename: path, MaxSize: maxMegabytes, MaxBackups: maxBackups}, nil
 }
 
 // ProjectLogger is the name of the klog loggers of this project's own code. Code that runs inside

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -66,5 +67,41 @@ func TestSetupRejects(t *testing.T) {
 		if _, _, err := Setup(c); exit.Code(err) != exit.Usage {
 			t.Errorf("%+v: got %v, want a usage error", c, err)
 		}
+	}
+}
+
+// The log files of a process take bounded space, however much it logs.
+func TestLogRotates(t *testing.T) {
+	dir := t.TempDir()
+	f, err := openFile(dir, "unit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := bytes.Repeat([]byte("x"), 1<<20)
+	const megabytes = maxMegabytes * (maxBackups + 3)
+	for range megabytes {
+		if _, err := f.Write(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if i, err := os.Stat(filepath.Join(dir, "unit.log")); err != nil || i.Size() > maxMegabytes<<20 || i.Mode().Perm()&0o044 == 0 {
+		t.Errorf("the current file: %+v, %v", i, err)
+	}
+	// The oldest files are deleted in the background.
+	for try := 0; ; try++ {
+		files, err := filepath.Glob(filepath.Join(dir, "unit*.log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(files) == maxBackups+1 {
+			return
+		}
+		if try == 500 {
+			t.Fatalf("the files are %v, want %d", files, maxBackups+1)
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }

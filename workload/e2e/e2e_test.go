@@ -6,10 +6,14 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/rs/zerolog"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,7 +33,8 @@ func TestWorkloadOnACluster(t *testing.T) {
 	klog.SetLogger(logr.Discard()) // controllers log a lot while their objects are deleted
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	cl, err := kwok.Start(ctx, kwok.Config{Dir: filepath.Join(t.TempDir(), "cluster"), Pools: nodepool.Default(4)})
+	log := &lines{}
+	cl, err := kwok.Start(ctx, kwok.Config{Dir: filepath.Join(t.TempDir(), "cluster"), Pools: nodepool.Default(4), Log: zerolog.New(log).Level(zerolog.InfoLevel)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +82,30 @@ func TestWorkloadOnACluster(t *testing.T) {
 	}
 	checkPods(ctx, t, client, plan.Fills()[1].Pods)
 	clean(ctx, t, client, cleaner, checkOther)
+	if got := log.with("failed to apply stage"); len(got) > 0 {
+		t.Errorf("kwok logged %d errors about pods that were deleted, the first %s", len(got), got[0])
+	}
+}
+
+// lines are the lines of a log.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, string(b))
+	return len(b), nil
+}
+
+// with returns the lines that contain the text.
+func (l *lines) with(text string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.all), func(line string) bool { return !strings.Contains(line, text) })
 }
 
 // deployOther creates a Deployment that no run made and returns a check that it still has its

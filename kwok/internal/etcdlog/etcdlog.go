@@ -36,7 +36,7 @@ type sink struct{}
 // Write implements zap.Sink.
 func (sink) Write(b []byte) (int, error) {
 	if log := target.Load(); log != nil {
-		jsonlog.Forward(*log, b)
+		jsonlog.Forward(*log, b, nil)
 	}
 	return len(b), nil
 }

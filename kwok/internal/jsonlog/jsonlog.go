@@ -9,8 +9,9 @@ import (
 )
 
 // Forward passes one JSON line with the fields "level" and "msg" to log if it is a warning or an
-// error. It logs a line that is not JSON as a warning.
-func Forward(log zerolog.Logger, line []byte) {
+// error. If harmless is not nil and true for the line's error, Forward logs the line at level debug.
+// It logs a line that is not JSON as a warning.
+func Forward(log zerolog.Logger, line []byte, harmless func(text string) bool) {
 	var fields map[string]any
 	if err := json.Unmarshal(line, &fields); err != nil {
 		log.Warn().Msg(strings.TrimSpace(string(line)))
@@ -20,6 +21,9 @@ func Forward(log zerolog.Logger, line []byte) {
 	level, err := zerolog.ParseLevel(strings.ToLower(name))
 	if err != nil || level < zerolog.WarnLevel || cancelled(fields) {
 		return
+	}
+	if text, ok := fields["err"].(string); ok && harmless != nil && harmless(text) {
+		level = zerolog.DebugLevel
 	}
 	msg, _ := fields["msg"].(string)
 	for _, k := range []string{"level", "msg", "ts", "time", "caller", "source"} {

@@ -15,10 +15,11 @@ func TestForward(t *testing.T) {
 		{"information", `{"level":"info","msg":"hello"}`, ""},
 		{"given up by its client", `{"level":"warn","msg":"retrying","error":"rpc error: code = Canceled desc = context canceled"}`, ""},
 		{"unknown level", `{"level":"LOUD","msg":"x"}`, ""},
+		{"harmless", `{"level":"ERROR","msg":"no","err":"never mind"}`, `{"level":"debug","err":"never mind","message":"no"}`},
 		{"not JSON", "panic: no\n", `{"level":"warn","message":"panic: no"}`},
 	} {
 		var out bytes.Buffer
-		Forward(zerolog.New(&out), []byte(c.in))
+		Forward(zerolog.New(&out), []byte(c.in), func(text string) bool { return text == "never mind" })
 		want := c.want
 		if want != "" {
 			want += "\n"
