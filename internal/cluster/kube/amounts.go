@@ -38,10 +38,19 @@ func AmountsIn(list corev1.ResourceList) Amounts {
 	}
 }
 
-// Requests returns what a pod requests as kube-scheduler counts it: its containers, sidecars, init
-// containers and overhead, or the requests of the whole pod.
+// Requests returns what a pod requests by its specification: its containers, sidecars, init
+// containers and overhead, or the requests of the whole pod. It ignores a resize in progress.
 func Requests(p *corev1.Pod) Amounts {
 	return AmountsIn(resource.PodRequests(p, resource.PodResourcesOptions{}))
+}
+
+// EffectiveRequests returns what a pod takes of its node as kube-scheduler counts it, in-place
+// resizes included.
+func EffectiveRequests(p *corev1.Pod) Amounts {
+	return AmountsIn(resource.PodRequests(p, resource.PodResourcesOptions{
+		UseStatusResources: true,
+		InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	}))
 }
 
 // SharesGPUs reports whether a node offers the resources for shares of GPUs. All pods with GPUs

@@ -1,8 +1,8 @@
 // Package kube translates between Kubernetes objects and the values of package cluster.
 //
 // Node, Pod, Running and Snapshot read objects. Capacity, ResourceList, GPUAnnotations, Taints and
-// Tolerations write the fields of objects. Everything else in this module that needs a translation
-// calls this package.
+// Tolerations write the fields of objects. Everything else that turns Kubernetes' pods and nodes into
+// values, or values into pods, calls this package; kwok/nodepool writes its nodes itself.
 //
 // # GPUs
 //

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/resource"
 
 	"gnnsched/internal/cluster/kube"
 )
@@ -28,10 +27,7 @@ type Pod struct {
 // PodOf converts an API pod. It computes the effective request as kube-scheduler does, from
 // containers, sidecars, init containers, overhead, pod-level resources and in-place resizes.
 func PodOf(p *v1.Pod) Pod {
-	requests := kube.AmountsIn(resource.PodRequests(p, resource.PodResourcesOptions{
-		UseStatusResources: true,
-		InPlacePodLevelResourcesVerticalScalingEnabled: true,
-	}))
+	requests := kube.EffectiveRequests(p)
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Scheduler: Printable(p.Spec.SchedulerName),
 		CPU: requests.MilliCPU, Memory: requests.Memory, GPU: requests.GPU,
