@@ -68,7 +68,7 @@ func runFlags(variant string) []ucli.Flag {
 		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond, Usage: "`TIME` that one pass of the network may take; after it, upstream's scores decide"},
 		&ucli.StringSliceFlag{Name: "blend", Usage: "add the scores of upstream plugins, as `NAME=WEIGHT`; the network or policy has weight 1"},
 		&ucli.IntFlag{Name: "percentage-of-nodes-to-score", Usage: "search this `PERCENT` of the nodes for feasible ones; 0 adapts it to the cluster, as upstream does"},
-		&ucli.Float64Flag{Name: "kube-api-qps", Value: 5000, Usage: "`REQUESTS` per second to the API server at most"},
+		&ucli.Float64Flag{Name: "kube-api-qps", Value: kubeconfig.UnlimitedQPS, Usage: "`REQUESTS` per second to the API server at most"},
 		&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1", Usage: "`ADDRESS` to serve metrics and health checks on"},
 		&ucli.IntFlag{Name: "port", Value: 10259, Usage: "`PORT` for metrics and health checks (HTTPS); 0 for none"},
 		&ucli.BoolFlag{Name: "profiling", Usage: "serve /debug/pprof and /debug/flags/v on the port too, to callers with a token"},

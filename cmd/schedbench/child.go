@@ -12,12 +12,10 @@ import (
 	"syscall"
 	"time"
 
+	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/server"
 )
-
-// clientQPS is a value that the configuration must have; scheduler_perf sets its own, 5000.
-const clientQPS = 5000
 
 // measure runs a workload through a profile and returns the throughput that scheduler_perf measured.
 // number tells the runs of a workload apart.
@@ -124,7 +122,8 @@ func (u *upstream) command(ctx context.Context, dir, suite string) *exec.Cmd {
 func writeConfig(dir string, w workload, profile string) error {
 	schedulerConfig := ""
 	if profile != defaultProfile {
-		c := server.Config{QPS: clientQPS, Profiles: []server.Profile{{SchedulerName: defaultProfile, Variant: profile}}}
+		// A configuration needs a limit, but scheduler_perf sets its own, 5000.
+		c := server.Config{QPS: kubeconfig.UnlimitedQPS, Profiles: []server.Profile{{SchedulerName: defaultProfile, Variant: profile}}}
 		text, err := c.YAML()
 		if err != nil {
 			return err

@@ -85,13 +85,14 @@ func (o *options) newScheduler(ctx context.Context, client *fake.Clientset, perc
 	return sched, sched.WaitForHandlersSync(ctx)
 }
 
-// qps is the limit of requests a second. No run reaches it.
-const qps = 10_000
+// loopQPS is the client's limit of requests a second. It is above kubeconfig.UnlimitedQPS, because a
+// fake API server takes more bindings a second than a real one.
+const loopQPS = 10_000
 
 // config returns the scheduler configuration of a run, with both profiles.
 func (o *options) config(percentage int) server.Config {
 	return server.Config{
-		QPS: qps, Parallelism: int32(o.parallelism), PercentageOfNodesToScore: int32(percentage),
+		QPS: loopQPS, Parallelism: int32(o.parallelism), PercentageOfNodesToScore: int32(percentage),
 		Profiles: []server.Profile{
 			{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile},
 			{SchedulerName: o.variant, Variant: o.variant, Checkpoint: o.checkpoint},

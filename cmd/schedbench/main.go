@@ -146,7 +146,7 @@ func (o *options) run(ctx context.Context) error {
 		debug.SetGCPercent(300)
 		gogc = "300"
 	}
-	fmt.Fprintf(o.out, "%s against %s, both in one process, parallelism %d and client QPS %d for both\n", o.variant, defaultProfile, o.parallelism, qps)
+	fmt.Fprintf(o.out, "%s against %s, both in one process, parallelism %d and client QPS %d for both\n", o.variant, defaultProfile, o.parallelism, loopQPS)
 	fmt.Fprintf(o.out, "machine: %d CPUs, GOGC=%s, load %s\n", runtime.NumCPU(), gogc, load())
 	var results []result
 	add := func(r result, err error) error {

@@ -70,12 +70,16 @@ func (t Target) Name() string {
 
 const noClusterHint = "start a simulated cluster with `kwokcluster up`, or name one with --kubeconfig and --context"
 
+// UnlimitedQPS is a client's limit of requests a second that no client reaches: the API server
+// protects itself. The burst is twice as much.
+const UnlimitedQPS = 5000
+
 // REST returns the client configuration of the target. Its errors have exit code 4.
 func (t Target) REST() (*rest.Config, error) {
 	c, err := t.loader().ClientConfig()
 	switch {
 	case err == nil:
-		c.QPS, c.Burst = 5000, 10000 // in effect no limit: the server has one of its own
+		c.QPS, c.Burst = UnlimitedQPS, 2*UnlimitedQPS
 		c.UserAgent = "gnnsched"
 		return c, nil
 	case errors.Is(err, os.ErrNotExist) || clientcmd.IsEmptyConfig(err):

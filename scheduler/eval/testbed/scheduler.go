@@ -7,20 +7,17 @@ import (
 	"path/filepath"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/server"
 )
 
-// unlimited is the default limit of a scheduler's requests a second. No scheduler reaches it:
-// the API server protects itself.
-const unlimited = 5000
-
 // StartScheduler runs kube-scheduler in this process until the returned function stops it. It
-// sets the kubeconfig, and the limit of requests a second if c has none. When the scheduler ends
+// sets the kubeconfig, and kubeconfig.UnlimitedQPS as the limit of requests if c has none. When the scheduler ends
 // by itself, its error ends the context of the bed.
 func (b *Bed) StartScheduler(ctx context.Context, c server.Config) (stop func(), err error) {
 	c.Kubeconfig = b.cluster.Kubeconfig()
 	if c.QPS == 0 {
-		c.QPS = unlimited
+		c.QPS = kubeconfig.UnlimitedQPS
 	}
 	y, err := c.YAML()
 	if err != nil {
