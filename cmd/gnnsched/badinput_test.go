@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -81,6 +82,9 @@ func TestBadInput(t *testing.T) {
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	dead, alive := kubeconfigFor(t, "https://127.0.0.1:1"), kubeconfigFor(t, answering(t))
 	notADir := write(t, "file", nil)
+	const scenario = "name: traced\nabout: a trace\nobjective: balance\nnodes: 3\nsizes: [{weight: 1, allocatable: {cpu: 4, memory: 8Gi, pods: 110}}]\ntrace: {file: %s}\n"
+	traced := write(t, "traced.yaml", fmt.Appendf(nil, scenario, "none.csv"))
+	malformed := write(t, "malformed.yaml", fmt.Appendf(nil, scenario, write(t, "jobs.csv", []byte("id,cores\na,1\n"))))
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
@@ -118,6 +122,12 @@ func TestBadInput(t *testing.T) {
 		{"configuration missing", []string{"rungnn", "--kubeconfig", alive, "--config", "none.yaml"}, exit.Usage, "none.yaml"},
 		{"configuration with an unknown field", []string{"rungnn", "--kubeconfig", alive, "--config", write(t, "c.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofilez: []\n"))}, exit.Usage, "profilez"},
 		{"demo without nodes", []string{"gnnsched", "demo", "--nodes", "0", "--kwokcluster", "x"}, exit.Usage, "0 nodes"},
+		{"trace of a scenario missing", []string{"gnnsched", "eval", "--scenario", traced, "--policies", "kube-scheduler,best-fit", "--seeds", "1"}, exit.Usage, "simulator: trace: open none.csv: no such file or directory\n"},
+		{"trace of a scenario malformed", []string{"gnnsched", "eval", "--scenario", malformed, "--policies", "kube-scheduler,best-fit", "--seeds", "1"}, exit.Usage, "arrivals needs arrival,cpu_request,mem_request"},
+		{"trace to tune on missing", []string{"gnnsched", "tune", "--scenario", traced}, exit.Usage, "none.csv"},
+		{"trace to train the table on missing", []string{"gnnsched", "tune", "--method", "tabular-q", "--scenario", traced}, exit.Usage, "none.csv"},
+		{"weights missing", []string{"gnnsched", "eval", "--checkpoint", "mine=none.json"}, exit.Checkpoint, "error: load weights: open none.json: no such file or directory\n"},
+		{"network missing", []string{"gnnsched", "eval", "--checkpoint", "none.safetensors"}, exit.Checkpoint, "error: load checkpoint: open none.safetensors: no such file or directory\n"},
 		{"unknown command", []string{"gnnsched", "fly"}, exit.Usage, "fly"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

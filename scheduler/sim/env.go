@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/exit"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
@@ -46,26 +47,30 @@ type Env struct {
 }
 
 // New returns an environment of a configuration and reads the configuration's files. Call Reset
-// before anything else.
+// before anything else. A file that is missing or malformed is an error with exit code 2.
 func New(cfg Config) (*Env, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("simulator: %w", err)
 	}
 	e := &Env{cfg: cfg, pending: -1}
-	if cfg.Trace != nil {
-		var err error
-		if e.trace, err = cfg.Trace.read(); err != nil {
-			return nil, fmt.Errorf("simulator: %w", err)
-		}
-	}
-	if cfg.OpenB != nil {
-		var err error
-		if e.openb, err = cfg.OpenB.read(); err != nil {
-			return nil, fmt.Errorf("simulator: %w", err)
-		}
+	if err := e.read(); err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("simulator: %w", err), "the scenario names the file; relative paths are looked up in the working directory")
 	}
 	e.typical = fragmentation.NewTypical(e.demand())
 	return e, nil
+}
+
+// read reads the configuration's files.
+func (e *Env) read() (err error) {
+	if e.cfg.Trace != nil {
+		if e.trace, err = e.cfg.Trace.read(); err != nil {
+			return err
+		}
+	}
+	if e.cfg.OpenB != nil {
+		e.openb, err = e.cfg.OpenB.read()
+	}
+	return err
 }
 
 // Config returns the configuration that the environment was made with.

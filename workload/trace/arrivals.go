@@ -34,6 +34,8 @@ func (arrivalsFormat) About() string { return "a CSV with an arrival column" }
 
 func (arrivalsFormat) Matches(columns []string) bool { return slices.Contains(columns, "arrival") }
 
+func (arrivalsFormat) Header() []string { return arrivalColumns[:3] }
+
 func (arrivalsFormat) Omits() []Property {
 	return []Property{Limits, Labels, NodeSelector, Tolerations, GPUShares, GPUModels}
 }
@@ -50,7 +52,7 @@ func (f arrivalsFormat) Read(r io.Reader, file string) (File, error) {
 		return planFormat{}.read(rows, file)
 	}
 	rows.Names = columns
-	if err := rows.Check("a trace", arrivalColumns[:3], arrivalColumns); err != nil {
+	if err := rows.Check("a trace", f.Header(), arrivalColumns); err != nil {
 		return File{}, rows.Locate(file, "", err)
 	}
 	arrivals, err := readArrivals(rows, file)

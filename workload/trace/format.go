@@ -22,6 +22,8 @@ type Format interface {
 	// Matches reports whether a CSV with these columns has the format. Column names are in
 	// lower case, with underscores for spaces.
 	Matches(columns []string) bool
+	// Header lists the columns that a file must have.
+	Header() []string
 	// Read reads a whole file. Errors begin with the given file name and, if they concern a
 	// place in the file, its line and column: "pods.csv:3:5: ...".
 	Read(r io.Reader, file string) (File, error)
@@ -113,27 +115,45 @@ type auto struct{}
 func (auto) Name() string            { return "auto" }
 func (auto) About() string           { return "chosen by the file's header" }
 func (auto) Matches(_ []string) bool { return true }
+func (auto) Header() []string        { return nil }
 func (auto) Omits() []Property       { return nil }
 
 func (auto) Read(r io.Reader, file string) (File, error) {
 	b := bufio.NewReaderSize(r, headerWithin)
-	return recognise(b).Read(b, file)
+	f, known := recognise(b)
+	out, err := f.Read(b, file)
+	if err != nil && !known {
+		err = fmt.Errorf("%w; the first line is not the header of any format: %s", err, headers())
+	}
+	return out, err
+}
+
+// headers lists the formats with the columns that each needs.
+func headers() string {
+	var out []string
+	for _, f := range formats {
+		out = append(out, fmt.Sprintf("%s needs %s", f.Name(), strings.Join(f.Header(), ",")))
+	}
+	return strings.Join(out, "; ")
 }
 
 // headerWithin is the number of bytes at a file's start that its header must end within,
 // including the comments above it.
 const headerWithin = 64 << 10
 
-// recognise returns the first format that the header matches, without consuming the header.
-func recognise(b *bufio.Reader) Format {
+// recognise returns the first format that the header matches, without consuming the header. known is
+// false if there is a first line that matches none. The file may then be a plan, whose header may be
+// missing.
+func recognise(b *bufio.Reader) (f Format, known bool) {
 	head, _ := b.Peek(headerWithin) // a read error comes again when the format reads the file
 	_, columns, err := records.New(bytes.NewReader(head)).First()
-	if err == nil {
-		for _, f := range formats {
-			if f.Matches(columns) {
-				return f
-			}
+	if err != nil {
+		return planFormat{}, true
+	}
+	for _, f := range formats {
+		if f.Matches(columns) {
+			return f, true
 		}
 	}
-	return planFormat{} // its header may be missing
+	return planFormat{}, false
 }

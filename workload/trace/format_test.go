@@ -1,12 +1,15 @@
 package trace
 
 import (
+	"bytes"
 	"math"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/workload"
@@ -15,6 +18,7 @@ import (
 const (
 	podList     = "# the trace\nname,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\na,500,1024,1,250,7,9\nb,500,1024,0,0,5,6\n"
 	arrivalsCSV = "name,arrival,lifetime,cpu_request,mem_request\na,7,2,500m,1Gi\nb,5,1,500m,1Gi\n"
+	tried       = "the first line is not the header of any format: openb needs name,cpu_milli,memory_mib,num_gpu,gpu_milli; arrivals needs arrival,cpu_request,mem_request; plan needs name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit"
 	planCSV     = "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\na,1,500m,,1Gi,,add\nb,1,500m,,1Gi,,add\n"
 )
 
@@ -38,6 +42,8 @@ func TestRead(t *testing.T) {
 		{name: "arrivals as openb", text: arrivalsCSV, format: "openb", err: "f:1: column cpu_milli is missing; an openb pod list has"},
 		{name: "openb as arrivals", text: podList, format: "arrivals", err: "f:2:6: pod_count: "},
 		{name: "node list", text: "sn,cpu_milli,memory_mib,gpu,model\n", format: "auto", err: "f:1: this is an openb node list, but an openb pod list is needed"},
+		{name: "unknown header", text: "id,cores,start\nx,1,2\n", format: "auto", err: "f:1: the first line is neither a header nor a deployment; a plan has the columns name, pod_count, cpu_request, cpu_limit, mem_request, mem_limit, action; " + tried},
+		{name: "unknown header as wide as a plan", text: "id,cores,start,a,b,c,d\nx,1,2,3,4,5,6\n", format: "auto", err: "f:1:4: pod_count: \"cores\" is not a number of pods from 1 to 10000; " + tried},
 		{name: "nothing", format: "auto", err: "f: the file is empty"},
 		{name: "fault", text: podList + "c,x,1,0,0,,\n", format: "auto", err: `f:5:3: cpu_milli: "x" is not a whole number`},
 	} {
@@ -49,6 +55,8 @@ func TestRead(t *testing.T) {
 		if c.err != "" {
 			if err == nil || !strings.HasPrefix(err.Error(), c.err) {
 				t.Errorf("%s: %v, want %q", c.name, err, c.err)
+			} else if strings.Contains(err.Error(), tried) != strings.Contains(c.err, tried) {
+				t.Errorf("%s: %v: names the formats, although the header is known", c.name, err)
 			}
 			continue
 		}
@@ -102,4 +110,28 @@ func TestOmits(t *testing.T) {
 			}
 		}
 	}
+}
+
+// FuzzAuto checks that the recognised format reads a file as if it had been named, and that errors begin
+// with the file name.
+func FuzzAuto(f *testing.F) {
+	for _, text := range []string{podList, arrivalsCSV, planCSV, "a,1,1,,1Gi,,add\n", "id,cores,start\n", "# only a comment\n", "\xef\xbb\xbfname,arrival\n\"", "sn,cpu_milli\n"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := Auto.Read(bytes.NewReader(data), "f")
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "f:") {
+				t.Fatalf("error without the file's name: %v", err)
+			}
+			return
+		}
+		if got.Format == Auto || len(got.Arrivals) == 0 {
+			t.Fatalf("%d arrivals in the format %v", len(got.Arrivals), got.Format)
+		}
+		again, err := got.Format.Read(bytes.NewReader(data), "f")
+		if err != nil || !cmp.Equal(got, again, cmp.Comparer(func(a, b Format) bool { return a == b })) {
+			t.Fatalf("not the same when read as %s: %v", got.Format.Name(), err)
+		}
+	})
 }

@@ -18,6 +18,8 @@ func (openbFormat) Matches(columns []string) bool {
 	return openb.IsPodList(columns) || openb.IsNodeList(columns)
 }
 
+func (openbFormat) Header() []string { return openb.PodColumns() }
+
 func (f openbFormat) Read(r io.Reader, file string) (File, error) {
 	pods, err := openb.ReadPods(r, file)
 	if err != nil {

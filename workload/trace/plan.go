@@ -28,6 +28,8 @@ func (planFormat) Matches(columns []string) bool {
 	return slices.Contains(columns, "name") && slices.Contains(columns, "pod_count")
 }
 
+func (planFormat) Header() []string { return planColumns[:len(planColumns)-1] }
+
 func (planFormat) Omits() []Property {
 	return []Property{Labels, NodeSelector, Tolerations, GPUs, GPUShares, GPUModels}
 }
@@ -108,7 +110,7 @@ func planHeader(r *records.Reader) ([]string, error) {
 	}
 	r.Names = names
 	if Plan.Matches(names) {
-		return names, r.Check("a plan", planColumns[:len(planColumns)-1], planColumns)
+		return names, r.Check("a plan", Plan.Header(), planColumns)
 	}
 	switch len(first) {
 	case len(planColumns):

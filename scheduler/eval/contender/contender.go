@@ -3,6 +3,7 @@ package contender
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -114,6 +115,9 @@ func tableOrLinear(name, path string) (eval.Contender, error) {
 	weights, notLinear := linear.Load(path)
 	if notLinear == nil {
 		return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return weights }}, nil
+	}
+	if errors.Is(notLinear, fs.ErrNotExist) {
+		return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("load weights: %w", notLinear), "write the file with gnnsched tune, or correct its path")
 	}
 	return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("it is neither a table nor linear weights: %w", errors.Join(notTable, notLinear)), "")
 }

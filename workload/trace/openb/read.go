@@ -76,6 +76,9 @@ var (
 	podColumns  = []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time"}
 )
 
+// PodColumns lists the columns that a pod list must have.
+func PodColumns() []string { return slices.Clone(podList.needed) }
+
 // IsPodList reports whether a CSV with these columns, in lower case, is a pod list.
 func IsPodList(columns []string) bool {
 	return slices.Contains(columns, "num_gpu") && slices.Contains(columns, "gpu_milli")
