@@ -1,16 +1,19 @@
 package kwok
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"gnnsched/internal/exit"
+	kubeconfigs "gnnsched/internal/kubeconfig"
 	"gnnsched/kwok/nodepool"
 )
 
@@ -55,7 +58,11 @@ func (c *Config) complete() error {
 		c.BindAddress = loopback
 	}
 	if c.Context == "" {
-		c.Context = DefaultContext
+		name, err := contextName(c.Dir)
+		if err != nil {
+			return err
+		}
+		c.Context = name
 	}
 	if c.KubeconfigMode == 0 {
 		c.KubeconfigMode = 0o600
@@ -64,6 +71,21 @@ func (c *Config) complete() error {
 		c.Progress = func(string) {}
 	}
 	return nil
+}
+
+// contextName returns the default name of the context of the cluster in dir. Kubeconfigs of several
+// clusters can be merged, because no two directories have the same name.
+func contextName(dir string) (string, error) {
+	const name = "gnnsched-kwok"
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("find the data directory: %w", err)
+	}
+	if path == kubeconfigs.SimulatedDir() {
+		return name, nil
+	}
+	sum := sha256.Sum256([]byte(path))
+	return fmt.Sprintf("%s-%s-%x", name, filepath.Base(path), sum[:3]), nil
 }
 
 // localHost returns the address under which this machine reaches the listener.

@@ -107,3 +107,30 @@ func TestSocketDir(t *testing.T) {
 		t.Errorf("in a directory that does not exist: %v", err)
 	}
 }
+
+// Each directory has its own context name, which does not change.
+func TestContextNames(t *testing.T) {
+	t.Setenv("XDG_DATA_HOME", "/data")
+	t.Chdir(t.TempDir())
+	seen := map[string]string{}
+	for dir, want := range map[string]string{
+		"/data/gnnsched/kwok": "gnnsched-kwok", "/data/gnnsched/../gnnsched/kwok/": "gnnsched-kwok",
+		"/a/experiment": "gnnsched-kwok-experiment-8e9803", "/b/experiment": "gnnsched-kwok-experiment-bbdf4c", "experiment": "",
+	} {
+		c := Config{Dir: dir}
+		if err := c.complete(); err != nil {
+			t.Fatal(err)
+		}
+		if want != "" && c.Context != want {
+			t.Errorf("%s: context %s, want %s", dir, c.Context, want)
+		}
+		if other, taken := seen[c.Context]; taken && want != "gnnsched-kwok" {
+			t.Errorf("%s and %s have the context %s", dir, other, c.Context)
+		}
+		seen[c.Context] = dir
+	}
+	c := Config{Dir: "/a/experiment", Context: "mine"}
+	if err := c.complete(); err != nil || c.Context != "mine" {
+		t.Errorf("context %s, %v", c.Context, err)
+	}
+}

@@ -19,9 +19,6 @@ import (
 	"gnnsched/kwok/nodepool"
 )
 
-// DefaultContext is the default name of the kubeconfig's context.
-const DefaultContext = "gnnsched-kwok"
-
 // Config is the setting of a cluster. Only Dir is required.
 type Config struct {
 	// Dir holds the cluster's data, keys and kubeconfig. It is created if it is missing. It must
@@ -40,7 +37,8 @@ type Config struct {
 	// Pools are the nodes. Nil means the pools of the previous start in Dir, or
 	// nodepool.Default(10) at the first start.
 	Pools []nodepool.Pool
-	// Context names the kubeconfig's cluster, user and context. Default: DefaultContext.
+	// Context names the kubeconfig's cluster, user and context. Default: gnnsched-kwok for the
+	// default directory, and a name of its own for any other.
 	Context string
 	// KubeconfigCopies are files that get a copy of the kubeconfig, for example on a volume that
 	// another container reads.

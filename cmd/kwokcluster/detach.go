@@ -100,6 +100,14 @@ func openOutput(c *ucli.Context) (*os.File, error) {
 	return f, nil
 }
 
+// downLine is the command that stops the cluster.
+func downLine(c *ucli.Context) string {
+	if d := c.String("dir"); d != "" {
+		return "kwokcluster down --dir " + shellQuote(d)
+	}
+	return "kwokcluster down"
+}
+
 // follow prints the reports of a cluster in the background until it is ready or has failed. It
 // returns io.ErrUnexpectedEOF if the reports end before that.
 func follow(c *ucli.Context, r io.Reader) error {
@@ -113,7 +121,7 @@ func follow(c *ucli.Context, r io.Reader) error {
 		case m.Failed != nil:
 			return exit.New(m.Failed.Code, errors.New(m.Failed.Error), m.Failed.Hint)
 		case m.Ready != nil:
-			m.Ready.print(c, "`kwokcluster down` stops it")
+			m.Ready.print(c, "`"+downLine(c)+"` stops it")
 			return nil
 		default:
 			fmt.Fprintf(c.App.ErrWriter, "%s: %s\n", component, m.Progress)

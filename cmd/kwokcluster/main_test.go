@@ -207,7 +207,8 @@ func TestDetached(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	t.Cleanup(func() { runProcess(t, "down", "--dir", dir) })
 	code, stdout, stderr := runProcess(t, "up", "--dir", dir, "--nodes", "3", "--detach")
-	if code != exit.OK || stdout != "export KUBECONFIG="+shellQuote(filepath.Join(dir, "kubeconfig"))+"\n" || !strings.Contains(stderr, "4 nodes") {
+	if code != exit.OK || stdout != "export KUBECONFIG="+shellQuote(filepath.Join(dir, "kubeconfig"))+"\n" || !strings.Contains(stderr, "4 nodes") ||
+		!strings.Contains(stderr, "`kwokcluster down --dir "+shellQuote(dir)+"` stops it") || !strings.Contains(stderr, "context gnnsched-kwok-cluster-") {
 		t.Fatalf("up: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	code, stdout, stderr = runProcess(t, "status", "--dir", dir, "-o", "json")

@@ -49,7 +49,7 @@ func upCommand(args []string) *ucli.Command {
 			&ucli.IntFlag{Name: "port", DefaultText: "the port of the previous start, or a free one", Usage: "`PORT` of the API server"},
 			&ucli.BoolFlag{Name: "wait", Value: true, Usage: "wait until every node is ready"},
 			&ucli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "start it in the background and return when it is ready"},
-			&ucli.StringFlag{Name: "context", Value: kwok.DefaultContext, Usage: "`NAME` of the context in the kubeconfig"},
+			&ucli.StringFlag{Name: "context", DefaultText: "gnnsched-kwok; with --dir a name of its own", Usage: "`NAME` of the context in the kubeconfig"},
 			&ucli.StringSliceFlag{Name: "kubeconfig-out", Usage: "also write the kubeconfig to `FILE`; may be repeated"},
 			&ucli.StringFlag{Name: "kubeconfig-mode", Value: "0600", Usage: "octal permissions of these copies"},
 			&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1", Usage: "`IP` address to listen on; addresses other than loopback require --advertise-host"},

@@ -9,7 +9,8 @@ import (
 
 const (
 	poll     = 300 * time.Millisecond // shortest pause between two lists of the remaining objects
-	listCost = 10                     // a pause is at least this many times as long as the last list took
+	pollMax  = 20 * time.Second       // longest such pause
+	listCost = 10                     // up to pollMax, a pause is at least this many times as long as the last list took
 	again    = 5 * time.Second        // time after which remaining objects are deleted again
 )
 
@@ -59,7 +60,7 @@ func (c *Client) deleteAndWatch(ctx context.Context, s Scope, left Found, progre
 		}
 		begin := c.Clock.Now()
 		next, err := c.find(ctx, s)
-		wait = max(poll, listCost*c.Clock.Since(begin)) // lists slow the server's deletions down
+		wait = min(max(poll, listCost*c.Clock.Since(begin)), pollMax) // lists slow the server's deletions down
 		if err != nil {
 			if done != nil {
 				cancel()
