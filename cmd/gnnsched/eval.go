@@ -36,7 +36,7 @@ func evalCommand() *ucli.Command {
 			"Examples:\n" +
 			"   gnnsched eval                                          # all policies, the quick scenarios\n" +
 			"   gnnsched eval --scenario 'hetero*' --seeds 30 -o markdown\n" +
-			"   gnnsched eval --all --policies kube-scheduler,gnn      # every metric, with its difference\n" +
+			"   gnnsched eval --all --policies kube-scheduler,gnn      # the mean of every metric, and most differences\n" +
 			"   gnnsched eval --print-scenario mixed > mine.yaml       # write a scenario to a file, edit it, …\n" +
 			"   gnnsched eval --scenario mine.yaml --plot figures      # … compare on it, and draw a figure\n" +
 			"   gnnsched eval --checkpoint logs/gnn.safetensors        # add a network that you trained\n" +
@@ -53,7 +53,7 @@ func evalCommand() *ucli.Command {
 			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "add a network from a `FILE`, or a table or linear weights from a .json file; NAME=FILE sets its name in tables; repeatable"},
 			&ucli.StringSliceFlag{Name: "threshold", Usage: "exit with code 99 unless the `CONDITION` holds; repeatable"},
 			&ucli.StringFlag{Name: "plot", Usage: "draw a figure of each scenario into the `DIRECTORY`, as SVG"},
-			&ucli.BoolFlag{Name: "all", Usage: "print every metric, not only objective, unscheduled and waited; the formats other than table always do"},
+			&ucli.BoolFlag{Name: "all", Usage: "print the mean of every metric and most differences; markdown, csv and json always hold every mean"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 			&ucli.BoolFlag{Name: "live", Usage: "repeat the episodes on simulated clusters with the real kube-scheduler, and show the difference"},
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
@@ -65,9 +65,15 @@ func evalCommand() *ucli.Command {
 
 // scenarioHelp lists the scenarios with a line about each.
 func scenarioHelp() string {
+	all := eval.Scenarios()
+	slices.SortFunc(all, func(a, b eval.Scenario) int { return strings.Compare(a.Name, b.Name) })
+	width := 0
+	for _, s := range all {
+		width = max(width, len(s.Name))
+	}
 	var b strings.Builder
-	for _, s := range eval.Scenarios() {
-		fmt.Fprintf(&b, "   %-10s %s\n", s.Name, s.About)
+	for _, s := range all {
+		fmt.Fprintf(&b, "   %-*s %s\n", width, s.Name, s.About)
 	}
 	return b.String()
 }

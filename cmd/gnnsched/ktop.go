@@ -29,7 +29,7 @@ func ktopCommand() *ucli.Command {
 		Name:  "ktop",
 		Usage: "show the nodes, what pods request of them, pending pods, and how fast schedulers bind",
 		Description: "It shows what pods request, not what they use, so it needs no metrics-server. If stdout is not a\n" +
-			"terminal, ktop prints the table once.\n\nEXAMPLES:\n   " + ktopExamples,
+			"terminal, ktop prints the table once.\n\nExamples:\n   " + ktopExamples,
 		Flags: append(cli.ClusterFlags(),
 			&ucli.BoolFlag{Name: "once", Usage: "print the table once and exit"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print as `FORMAT` instead of drawing: table, wide, json or yaml"},

@@ -44,7 +44,7 @@ func app(name string) *ucli.App {
 		Commands: commands(), Version: version, EnableBashCompletion: true, Suggest: true,
 		Action: func(c *ucli.Context) error {
 			if c.NArg() > 0 {
-				return exit.New(exit.Usage, fmt.Errorf("there is no command %q", c.Args().First()), "see gnnsched --help")
+				return exit.New(exit.Usage, fmt.Errorf("there is no command %q", c.Args().First()), "see `gnnsched --help`")
 			}
 			return ucli.ShowAppHelp(c)
 		},

@@ -55,13 +55,15 @@ func heuristicHelp() string {
 	for _, h := range heuristic.List() {
 		fmt.Fprintf(&b, "   %-27s %s\n", h.Name, h.About)
 	}
+	fmt.Fprintf(&b, "   %-27s %s\n", "greedy:OBJECTIVE", "the node after which the objective is lowest, such as greedy:pack=0.5+zones")
+	fmt.Fprintf(&b, "   %-27s %s\n", "linear:FILE", "a weighted sum of features, with weights from a file of gnnsched tune")
 	return b.String()
 }
 
 func runFlags(variant string) []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "scheduler-name", Usage: "`NAME` that pods give as schedulerName; default: " + variant + ", or the policy's name"},
-		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides instead of the network: " + strings.Join(heuristic.Names(), ", ")},
+		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides instead of the network, from the list above, greedy:OBJECTIVE or linear:FILE"},
 		&ucli.StringSliceFlag{Name: "profiles", Usage: "run these `PROFILES` in one process, each under its own name: " + strings.Join(server.ProfileNames(), ", ")},
 		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: those built into the program. A file that changes is loaded again"},
 		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` in openb format with the typical pods, which policies for GPUs need; default: the pods seen so far"},
@@ -73,7 +75,7 @@ func runFlags(variant string) []ucli.Flag {
 		&ucli.IntFlag{Name: "port", Value: 10259, Usage: "`PORT` for metrics and health checks (HTTPS); 0 for none"},
 		&ucli.BoolFlag{Name: "profiling", Usage: "serve /debug/pprof and /debug/flags/v on the port too, to callers with a token"},
 		&ucli.BoolFlag{Name: "leader-elect", Usage: "schedule only while holding the lease, so that several replicas can run"},
-		&ucli.StringFlag{Name: "config", Usage: "KubeSchedulerConfiguration `FILE` to use instead of the flags above"},
+		&ucli.StringFlag{Name: "config", Usage: "KubeSchedulerConfiguration `FILE`; it replaces the flags that choose profiles, policy, network and deadline"},
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the KubeSchedulerConfiguration and exit"},
 	}
 }

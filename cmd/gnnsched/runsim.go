@@ -56,9 +56,9 @@ func runsimCommand() *ucli.Command {
 
 func runsimFlags() []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.Float64Flag{Name: "cpu-load", Value: 0.20, Usage: "end a fill at this `FRACTION` of the nodes' CPU"},
-		&ucli.Float64Flag{Name: "mem-load", Value: 0.20, Usage: "end a fill at this `FRACTION` of the nodes' memory"},
-		&ucli.Float64Flag{Name: "pod-load", Value: 0.20, Usage: "end a fill at this `FRACTION` of the nodes' pod slots"},
+		&ucli.Float64Flag{Name: "cpu-load", Value: 0.20, Usage: "end a fill at this `FRACTION` of the nodes' CPU, 2 at most"},
+		&ucli.Float64Flag{Name: "mem-load", Value: 0.20, Usage: "end a fill at this `FRACTION` of the nodes' memory, 2 at most"},
+		&ucli.Float64Flag{Name: "pod-load", Value: 0.20, Usage: "end a fill at this `FRACTION` of the nodes' pod slots, 2 at most"},
 		&ucli.IntFlag{Name: "cluster-resets", Value: 2, Usage: "`NUMBER` of fills; between two fills, everything deployed is deleted"},
 		&ucli.StringFlag{Name: "scheduler-name", Value: "gnn", Usage: "schedulerName of the pods, a `NAME`"},
 		&ucli.StringFlag{Name: "shapes", Usage: "YAML `FILE` with the pod shapes to draw from; default: five built-in shapes"},
@@ -79,7 +79,7 @@ func runsimFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "csv", Usage: "write what was deployed to `FILE`; default: runsim-<run>.csv in the log directory; empty for none"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "print the summary as `FORMAT`: table or json"},
 		&ucli.BoolFlag{Name: "cleanup", Usage: "delete everything after the last fill too"},
-		&ucli.BoolFlag{Name: "dry-run", Usage: "print the CSV of what would be deployed, and deploy nothing"},
+		&ucli.BoolFlag{Name: "dry-run", Usage: "print the CSV of what would be deployed, and deploy nothing; needs a cluster to measure, except with --replay, or --trace without --inflate"},
 	}
 }
 

@@ -101,7 +101,7 @@ func TestRunsimBadInput(t *testing.T) {
 		{"trace and load", []string{"--trace", trace, "--cpu-load", "1"}, exit.Usage, "--cpu-load has no effect with --trace"},
 		{"trace and seed", []string{"--trace", trace, "--seed", "1"}, exit.Usage, "--seed has no effect with --trace"},
 		{"trace onto itself", []string{"--trace", trace, "--csv", trace}, exit.Usage, "--trace and --csv name the same file"},
-		{"format", []string{"--trace", trace, "--format", "parquet"}, exit.Usage, `unknown trace format "parquet": use one of auto, openb, arrivals`},
+		{"format", []string{"--trace", trace, "--format", "parquet"}, exit.Usage, `unknown trace format "parquet": use one of auto, `},
 		{"speed", []string{"--trace", trace, "--speed", "0"}, exit.Usage, "--speed 0"},
 		{"limit", []string{"--trace", trace, "--limit", "-1"}, exit.Usage, "--limit -1"},
 		{"inflate", []string{"--trace", trace, "--inflate", "130"}, exit.Usage, "--inflate 130: choose"},

@@ -46,8 +46,8 @@ func tuneCommand() *ucli.Command {
 			&ucli.IntFlag{Name: "generations", Value: 30, Usage: "`NUMBER` of generations"},
 			&ucli.IntFlag{Name: "population", Value: 32, Usage: "`NUMBER` of weight vectors in a generation; the best quarter is kept"},
 			&ucli.IntFlag{Name: "episodes", Value: 24, Usage: "`NUMBER` of episodes on which each vector is tried"},
-			&ucli.Float64Flag{Name: "spread", Value: 0.5, Usage: "standard `DEVIATION` of each weight at the start; if all start at zero it makes no difference, since scores only scale with it"},
-			&ucli.Float64Flag{Name: "wait-weight", Value: 40, Usage: "`PENALTY` of one percentage point more pods that wait, in percent of the objective"},
+			&ucli.Float64Flag{Name: "spread", Value: 0.5, Usage: "standard `DEVIATION` of each weight at the start; if all weights start at zero, it changes the scale of the scores but not their order"},
+			&ucli.Float64Flag{Name: "wait-weight", Value: 40, Usage: "`PENALTY` for each additional percentage point of waiting pods, in percent of the objective"},
 			&ucli.IntFlag{Name: "steps", Value: tabular.DefaultConfig().Steps, Usage: "`NUMBER` of placements from which the tabular Q agent learns"},
 			&ucli.IntFlag{Name: "held-out", Value: 20, Usage: "judge the result on this `NUMBER` of episodes, which have gnnsched eval's first seeds; 0 for none"},
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of all random numbers"},
@@ -83,7 +83,7 @@ func tuneTabular(c *ucli.Context, s eval.Scenario) error {
 	cfg := tabular.DefaultConfig()
 	cfg.Seed, cfg.Steps = c.Uint64("seed"), c.Int("steps")
 	if err := cfg.Validate(); err != nil {
-		return exit.New(exit.Usage, err, "see gnnsched tune --help")
+		return exit.New(exit.Usage, err, "see `gnnsched tune --help`")
 	}
 	if err := cli.Writable(c.String("out")); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 func downCommand() *ucli.Command {
 	return &ucli.Command{
 		Name: "down", Usage: "stop the cluster; its data is kept unless --purge is given",
-		Description: "If the cluster is not running, that is not an error.\n\nEXAMPLES:\n   " +
+		Description: "If the cluster is not running, that is not an error.\n\nExamples:\n   " +
 			"kwokcluster down\n   kwokcluster down --purge --dir ./experiment",
 		Flags: []ucli.Flag{
 			dirFlag(),

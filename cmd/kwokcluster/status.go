@@ -17,7 +17,7 @@ import (
 func statusCommand() *ucli.Command {
 	return &ucli.Command{
 		Name: "status", Usage: "show the cluster's state; exit 0 if it is ready, 3 if not",
-		Description: "EXAMPLES:\n   kwokcluster status\n   kwokcluster status -o json | jq .nodes",
+		Description: "Examples:\n   kwokcluster status\n   kwokcluster status -o json | jq .nodes",
 		Flags: []ucli.Flag{
 			dirFlag(),
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "output `FORMAT`: table or json"},

@@ -40,7 +40,7 @@ func upCommand(args []string) *ucli.Command {
 		Name: "up", Usage: "start the cluster; a restart keeps its data, port and nodes",
 		Description: "A new cluster has ten nodes of 64 CPU, 256Gi and 110 pods, and a tainted control-plane node, unless\n" +
 			"--nodes, --pools or --nodes-file say otherwise. With these flags, a restart creates missing nodes and\n" +
-			"deletes nodes that kwokcluster made and that are no longer listed.\n\nEXAMPLES:\n   " + upExamples,
+			"deletes nodes that kwokcluster made and that are no longer listed.\n\nExamples:\n   " + upExamples,
 		Flags: []ucli.Flag{
 			dirFlag(),
 			&ucli.IntFlag{Name: "nodes", Aliases: []string{"n"}, DefaultText: "10, or those of the previous start", Usage: "`NUMBER` of nodes besides the control-plane node"},

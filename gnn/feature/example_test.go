@@ -8,17 +8,17 @@ import (
 )
 
 // A set with one feature of nodes. A checkpoint reads it if its architecture has
-// Features: []string{"base", "slots"}; all other checkpoints stay as they are.
+// Features: []string{"base", "exampleSlots"}; all other checkpoints stay as they are.
 func ExampleRegister() {
 	feature.Register(&feature.Set{
-		Name: "slots", Doc: "Free pod slots.", Version: 1,
+		Name: "exampleSlots", Doc: "Free pod slots.", Version: 1,
 		Node: []feature.NodeBlock{
 			feature.One("slots", "free pod slots / 110", func(n *feature.Node) float32 {
 				return float32(n.State.Free().Pods) / 110
 			}),
 		},
 	})
-	layout, err := feature.NewLayout([]string{"base", "slots"})
+	layout, err := feature.NewLayout([]string{"base", "exampleSlots"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -86,9 +86,10 @@ func (r Rows) Row(i int) []float32 {
 // Set is a named list of features for each kind of vertex, and for the edge between the pending pod
 // and a candidate. Any of the lists may be empty.
 type Set struct {
-	Name    string
-	Doc     string
-	Version byte // raised when a feature keeps its name and changes its meaning
+	Name string
+	Doc  string
+	// Version is part of the schema hash. Raise it only in a set that no shipped checkpoint reads.
+	Version byte
 
 	Node      []NodeBlock
 	Group     []GroupBlock

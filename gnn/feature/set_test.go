@@ -56,7 +56,7 @@ func TestLayoutErrors(t *testing.T) {
 		names []string
 		want  string
 	}{
-		{[]string{"base", "nonsense"}, `feature set "nonsense" is not known (base, empty, test)`},
+		{[]string{"base", "nonsense"}, `feature set "nonsense" is not known (`},
 		{[]string{"base", "base"}, `feature set "base" is named twice`},
 		{[]string{"empty"}, "feature sets empty: "},
 	} {

@@ -3,8 +3,8 @@ package graph
 import "gnnsched/gnn/feature"
 
 // Batch is several graphs of the same widths as one graph with no edges between them: indices run
-// over the whole batch. A place is a node in one graph. A row may stand for several places, in
-// different graphs, if nothing about the node differs.
+// over the whole batch. A place is one node of one graph. Places in different graphs share a row of
+// NodeX if the node has the same features in both.
 type Batch struct {
 	Size   int // B, the number of graphs
 	Widths feature.Widths

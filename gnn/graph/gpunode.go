@@ -10,9 +10,9 @@ type GPUNode struct {
 }
 
 // Knots interpolates a free part (clamped to 0 to 1) between feature.DeviceKnots evenly spaced knots.
-// It returns the lower of the two knots around it, and the weight of the upper one, 0 up to 1; the
-// lower one has the rest. What fits into a device changes by leaps, so a network has a vector for
-// every knot.
+// It returns the index of the knot below, and the weight of the knot above, in [0, 1]; the knot below
+// has weight 1 - upper. A network has one vector for each knot, because small changes of the free part
+// can change which pods fit.
 func Knots(free float32) (lower int, upper float32) {
 	x := min(max(free, 0), 1) * (feature.DeviceKnots - 1)
 	lower = min(int(x), feature.DeviceKnots-2)

@@ -125,5 +125,9 @@ func joined(err error) bool {
 }
 
 func usageError(c *cli.Context, err error, _ bool) error {
-	return exit.New(exit.Usage, err, "see `"+strings.TrimSpace(c.App.HelpName)+" --help`")
+	name := c.App.HelpName
+	if c.Command != nil && c.Command.HelpName != "" {
+		name = c.Command.HelpName
+	}
+	return exit.New(exit.Usage, err, "see `"+strings.TrimSpace(name)+" --help`")
 }

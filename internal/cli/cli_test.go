@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,6 +45,26 @@ func TestRunContextCodes(t *testing.T) {
 		}
 		if (stderr.Len() == 0) != (c.want == exit.OK) {
 			t.Errorf("%s: stderr %q", c.name, stderr.String())
+		}
+	}
+}
+
+// The hint about a wrong flag names the help of the command that lacks the flag.
+func TestUsageErrorNamesTheCommand(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"p", "--nope"}, "see `p --help`"},
+		{[]string{"p", "eval", "--nope"}, "see `p eval --help`"},
+		{[]string{"p", "eval", "openb", "--nope"}, "see `p eval openb --help`"},
+	} {
+		var stderr bytes.Buffer
+		app := &cli.App{Name: "p", Writer: &bytes.Buffer{}, ErrWriter: &stderr, Commands: []*cli.Command{
+			{Name: "eval", Subcommands: []*cli.Command{{Name: "openb"}}},
+		}}
+		if got := RunContext(context.Background(), app, c.args); got != exit.Usage || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("%v: code %d, stderr %q lacks %q", c.args, got, stderr.String(), c.want)
 		}
 	}
 }

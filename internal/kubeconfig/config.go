@@ -82,7 +82,12 @@ func (t Target) REST() (*rest.Config, error) {
 		c.QPS, c.Burst = UnlimitedQPS, 2*UnlimitedQPS
 		c.UserAgent = "gnnsched"
 		return c, nil
-	case errors.Is(err, os.ErrNotExist) || clientcmd.IsEmptyConfig(err):
+	case clientcmd.IsEmptyConfig(err) && t.Kubeconfig != "":
+		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("the kubeconfig %s names no cluster", t.Kubeconfig), noClusterHint)
+	case clientcmd.IsEmptyConfig(err):
+		err = errors.New("no kubeconfig: none in $KUBECONFIG, from the simulated cluster, or in ~/.kube/config")
+		return nil, exit.New(exit.Kubeconfig, err, noClusterHint)
+	case errors.Is(err, os.ErrNotExist):
 		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("no kubeconfig: %w", err), noClusterHint)
 	case clientcmd.IsContextNotFound(err):
 		return nil, exit.New(exit.Kubeconfig, err, "list the contexts with `kubectl config get-contexts`")

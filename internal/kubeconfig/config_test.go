@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gnnsched/internal/exit"
@@ -31,20 +32,23 @@ func TestErrorsCarryTheirCode(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	good := write(t, deadServer)
+	empty := write(t, `{"apiVersion":"v1","kind":"Config"}`)
 	for _, c := range []struct {
 		name   string
 		target Target
-		want   int
+		code   int
+		want   string
 	}{
-		{"no kubeconfig at all", Target{}, exit.Kubeconfig},
-		{"missing file", Target{Kubeconfig: "/does/not/exist"}, exit.Kubeconfig},
-		{"malformed file", Target{Kubeconfig: write(t, "{{{")}, exit.Kubeconfig},
-		{"wrong context", Target{Kubeconfig: good, Context: "other"}, exit.Kubeconfig},
-		{"no server", Target{Kubeconfig: good}, exit.Unreachable},
+		{"no kubeconfig at all", Target{}, exit.Kubeconfig, "no kubeconfig: none in $KUBECONFIG, from the simulated cluster, or in ~/.kube/config"},
+		{"empty file", Target{Kubeconfig: empty}, exit.Kubeconfig, "the kubeconfig " + empty + " names no cluster"},
+		{"missing file", Target{Kubeconfig: "/does/not/exist"}, exit.Kubeconfig, "/does/not/exist"},
+		{"malformed file", Target{Kubeconfig: write(t, "{{{")}, exit.Kubeconfig, "read the kubeconfig"},
+		{"wrong context", Target{Kubeconfig: good, Context: "other"}, exit.Kubeconfig, "other"},
+		{"no server", Target{Kubeconfig: good}, exit.Unreachable, "127.0.0.1:1"},
 	} {
 		_, _, err := c.target.Connect(context.Background())
-		if exit.Code(err) != c.want {
-			t.Errorf("%s: code %d (%v), want %d", c.name, exit.Code(err), err, c.want)
+		if exit.Code(err) != c.code || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: code %d (%v), want %d and %q", c.name, exit.Code(err), err, c.code, c.want)
 		}
 	}
 }

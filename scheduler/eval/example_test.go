@@ -33,7 +33,7 @@ func ExampleCompare() {
 		panic(err)
 	}
 	// Output:
-	// tiny: 4 nodes of two sizes and about ten pods to 80% load, small enough to find the best that there is.
+	// tiny: 4 nodes of two sizes and about ten pods to 80% load, small enough to compute the best placement.
 	//
 	// Means over 10 paired seeds (1 to 10), less is better. Difference from kube-scheduler in the objective on the same seeds,
 	// with its bootstrap interval; significant if p < 0.05 in Wilcoxon's signed-rank test.

@@ -37,7 +37,7 @@ var (
 	}, []string{"profile", "reason"})
 	decisionsDropped = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: "gnnsched", Name: "decisions_dropped_total",
-		Help:           "Decisions that a listener, such as the learner, was not told of because it was too slow.",
+		Help:           "Decisions dropped because a listener, such as the learner, was too slow.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile"})
 	reloads = metrics.NewCounterVec(&metrics.CounterOpts{

@@ -46,7 +46,7 @@ func (r *reservations) add(pod types.UID, given reservation) {
 	r.byPod[pod] = given
 }
 
-// drop takes back what a pod was given, if anything.
+// drop removes a pod's reservation, if there is one.
 func (r *reservations) drop(pod types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,8 +64,8 @@ func (r *reservations) sweep(nodes fwk.NodeInfoLister) {
 	}
 }
 
-// missing returns the pods with reservations on a node that the snapshot's node lacks, except the given
-// pod.
+// missing returns the pods that hold reservations on a node but do not yet show in its snapshot. It leaves
+// out the pod except.
 func (r *reservations) missing(info fwk.NodeInfo, except types.UID) (pods []kube.RunningPod) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

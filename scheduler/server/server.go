@@ -42,7 +42,7 @@ func Run(ctx context.Context, configFile string, e Endpoint, onReady func()) err
 	if err != nil {
 		return err
 	}
-	kubeconfig := file.Kubeconfig() // empty for the one of the pod that this runs in
+	kubeconfig := file.Kubeconfig() // empty: use the service account of the pod that this process runs in
 	if err := flags.Parse([]string{
 		"--config=" + configFile, "--bind-address=" + e.Address, "--secure-port=" + strconv.Itoa(e.Port),
 		// The API server that authorizes callers of the endpoint. Without it no token gives metrics.

@@ -12,17 +12,17 @@ import (
 type Arrivals struct {
 	Process string `json:"process"` // the name of one of processes, or steady; empty: steady
 	// Size is the least number of pods in a burst, as a fraction of the pods of the fill; 0 means
-	// 0.1. It is for the process bursts only.
+	// 0.1. It applies only to the process bursts.
 	Size float64 `json:"size,omitempty"`
 	// Period is the length of a day, in units of the time in which as many pods arrive as the fill
 	// had; 0 means 1. Amplitude is how far the rate rises and falls, as a fraction of its mean; 0
-	// means 0.5. Both are for the process diurnal only.
+	// means 0.5. Both apply only to the process diurnal.
 	Period    float64 `json:"period,omitempty"`
 	Amplitude float64 `json:"amplitude,omitempty"`
 }
 
-// process draws the times at which pods arrive after the fill. To add one, implement it in
-// processes.go and name it in the list processes.
+// process draws the times at which pods arrive after the fill. To add one, implement it in a new
+// file and add it to processes.
 type process interface {
 	// name is the process's name in configuration files.
 	name() string
@@ -68,19 +68,19 @@ func (a Arrivals) validate(bad func(string, ...any)) {
 		bad("arrivals.process: %q is not %s or %s", a.Process, strings.Join(names[:last], ", "), names[last])
 	}
 	if a.Process != bursts && a.Size != 0 {
-		bad("arrivals.size: is for the process %s only", bursts)
+		bad("arrivals.size applies only to the process %s", bursts)
 	}
 	if a.Process != diurnal && (a.Period != 0 || a.Amplitude != 0) {
-		bad("arrivals: period and amplitude are for the process %s only", diurnal)
+		bad("arrivals.period and arrivals.amplitude apply only to the process %s", diurnal)
 	}
 	if !(a.Size >= 0 && a.Size <= 1) {
-		bad("arrivals.size: %v is no fraction from 0 to 1", a.Size)
+		bad("arrivals.size: %v is not between 0 and 1", a.Size)
 	}
 	if !(a.Period >= 0) || math.IsInf(a.Period, 0) {
 		bad("arrivals.period: %v must be a finite number, 0 or more", a.Period)
 	}
 	if !(a.Amplitude >= 0 && a.Amplitude <= 1) {
-		bad("arrivals.amplitude: %v is no fraction from 0 to 1", a.Amplitude)
+		bad("arrivals.amplitude: %v is not between 0 and 1", a.Amplitude)
 	}
 }
 

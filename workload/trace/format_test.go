@@ -85,7 +85,11 @@ func TestNamed(t *testing.T) {
 			t.Errorf("%s has no description", f.Name())
 		}
 	}
-	if _, err := Named("parquet"); err == nil || !strings.Contains(err.Error(), "auto, openb, arrivals, plan") {
+	var names []string
+	for _, f := range Formats() {
+		names = append(names, f.Name())
+	}
+	if _, err := Named("parquet"); err == nil || !strings.Contains(err.Error(), strings.Join(names, ", ")) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -53,9 +53,13 @@ func List(names, files []string) ([]eval.Contender, error) {
 		out = append(out, x)
 	}
 	seen := map[string]bool{eval.Optimum: true} // scenarios give this name to their optimum
-	for _, x := range out {
+	for i, x := range out {
 		if seen[x.Name] {
-			return nil, exit.New(exit.Usage, fmt.Errorf("two policies are called %q", x.Name), "give the checkpoint a name: --checkpoint NAME=FILE")
+			hint := "name each policy once"
+			if i >= len(names) {
+				hint = "give the checkpoint a name: --checkpoint NAME=FILE"
+			}
+			return nil, exit.New(exit.Usage, fmt.Errorf("two policies are called %q", x.Name), hint)
 		}
 		seen[x.Name] = true
 	}
@@ -91,6 +95,9 @@ func load(argument string) (eval.Contender, error) {
 		return tableOrLinear(name, path)
 	}
 	c, err := server.LoadCheckpoint(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return eval.Contender{}, exit.New(exit.Checkpoint, err, "check the path, or train one with gnntrain")
+	}
 	if err != nil {
 		return eval.Contender{}, err
 	}

@@ -1,6 +1,7 @@
 package contender_test
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,14 +32,17 @@ func TestListNamesEveryPolicyOnce(t *testing.T) {
 		names, files []string
 		want         string
 		code         int
+		hint         string
 	}{
-		{[]string{"random", "random"}, nil, `two policies are called "random"`, exit.Usage},
-		{[]string{"random"}, []string{weights, "linear=" + weights}, `two policies are called "linear"`, exit.Usage},
-		{[]string{"optimum"}, nil, "no policy is called", exit.Usage},
-		{nil, []string{"none.safetensors"}, "none.safetensors", exit.Checkpoint},
+		{[]string{"random", "random"}, []string{"mine=" + weights}, `two policies are called "random"`, exit.Usage, "name each policy once"},
+		{[]string{"random"}, []string{weights, "linear=" + weights}, `two policies are called "linear"`, exit.Usage, "--checkpoint NAME=FILE"},
+		{[]string{"optimum"}, nil, "no policy is called", exit.Usage, "--checkpoint"},
+		{nil, []string{"none.safetensors"}, "none.safetensors", exit.Checkpoint, "check the path"},
 	} {
-		if _, err := contender.List(c.names, c.files); exit.Code(err) != c.code || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, %v: %v", c.names, c.files, err)
+		_, err := contender.List(c.names, c.files)
+		var e *exit.Error
+		if !errors.As(err, &e) || e.Code != c.code || !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Hint, c.hint) {
+			t.Errorf("%v, %v: %+v", c.names, c.files, e)
 		}
 	}
 }

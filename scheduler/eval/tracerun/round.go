@@ -15,8 +15,8 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// warmUp has every contender bind one pod. A scheduler that does not watch the pods yet when they
-// come would get them sorted by name instead of in their order.
+// warmUp has every contender bind one pod. A scheduler that starts watching only after the pods were
+// created would get them sorted by name, not in the order of arrival.
 func (r *comparison) warmUp(ctx context.Context) error {
 	pod := workload.Arrival{Lifetime: math.Inf(1), Deployment: workload.Deployment{
 		Name: "first", Replicas: 1, Shape: workload.Shape{Requests: cluster.Resources{MilliCPU: 1, Pods: 1}},

@@ -46,9 +46,9 @@ func Scheduler(variant string) []cli.Flag {
 	}
 	if head(variant) == checkpoint.DQN {
 		out = append(out,
-			&cli.Float64Flag{Name: initEpsilon, Category: ofMethod(variant), Value: 0.1, Usage: "share of random placements at the start"},
-			&cli.Float64Flag{Name: epsilonDecay, Category: ofMethod(variant), Value: 0.999, Usage: "`FACTOR` on that share after each placement"},
-			&cli.Float64Flag{Name: finalEpsilon, Category: ofMethod(variant), Value: 0.01, Usage: "the share that it does not fall below"})
+			&cli.Float64Flag{Name: initEpsilon, Category: ofMethod(variant), Value: 0.1, Usage: "`SHARE` of random placements at the start"},
+			&cli.Float64Flag{Name: epsilonDecay, Category: ofMethod(variant), Value: 0.999, Usage: "`FACTOR` by which the share of random placements shrinks after each placement"},
+			&cli.Float64Flag{Name: finalEpsilon, Category: ofMethod(variant), Value: 0.01, Usage: "`SHARE` of random placements below which it does not fall"})
 	}
 	return append(out, trainer(variant)...)
 }

@@ -12,8 +12,8 @@ import (
 	"gnnsched/gnn/feature"
 )
 
-// Config holds every hyperparameter of a run. The zero value is not valid; start from Defaults. Its JSON
-// form is stored in the checkpoint, and is the form of a YAML file.
+// Config holds every hyperparameter of training a network for GPU clusters. The zero value is not valid;
+// start from Defaults. Its JSON form is stored in the checkpoint, and is the form of a YAML file.
 type Config struct {
 	Encoder checkpoint.Encoder `json:"encoder"` // gnn, mlp or linear
 	Head    checkpoint.Head    `json:"head"`    // dqn (greedy on the value) or actor-critic

@@ -11,7 +11,8 @@ import (
 	"gnnsched/gnn/torch"
 )
 
-// learner trains the network on snapshots.
+// learner trains the network to predict v, the number of devices that will be idle on a node at the end
+// of the episode, from snapshots of played episodes.
 type learner struct {
 	config Config
 	net    *torch.GPUNetwork
