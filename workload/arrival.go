@@ -29,22 +29,22 @@ func (t Trace) Pods() (n int) {
 // A Deployment lives until it is deleted or until the next reset.
 func (p Plan) Trace() Trace {
 	var out Trace
-	live := map[string]int{}
+	running := map[string]int{}
 	for i, s := range p.Steps {
 		switch s.Action {
 		case Add:
-			live[s.Deployment.Name] = len(out)
+			running[s.Deployment.Name] = len(out)
 			out = append(out, Arrival{At: float64(i), Lifetime: math.Inf(1), Deployment: s.Deployment})
 		case Delete:
-			if j, ok := live[s.Deployment.Name]; ok {
+			if j, ok := running[s.Deployment.Name]; ok {
 				out[j].Lifetime = float64(i) - out[j].At
-				delete(live, s.Deployment.Name)
+				delete(running, s.Deployment.Name)
 			}
 		case Reset:
-			for _, j := range live {
+			for _, j := range running {
 				out[j].Lifetime = float64(i) - out[j].At
 			}
-			clear(live)
+			clear(running)
 		}
 	}
 	return out.FromZero()

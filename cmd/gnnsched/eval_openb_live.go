@@ -85,26 +85,26 @@ func liveOpenBConfig(c *ucli.Context, format string) (tracerun.Config, error) {
 			return out, err
 		}
 	}
-	simulated, err := openBConfig(c, format)
+	base, err := openBConfig(c, format)
 	if err != nil {
 		return out, err
 	}
-	if len(simulated.Workloads) != 1 {
-		return out, exit.Usagef("--live takes one pod list, not %d; name one with --workload", len(simulated.Workloads))
+	if len(base.Workloads) != 1 {
+		return out, exit.Usagef("--live takes one pod list, not %d; name one with --workload", len(base.Workloads))
 	}
 	if n := c.Int("nodes"); n < 1 || n > 5000 {
 		return out, exit.Usagef("--nodes %d is outside 1 to 5000", n)
 	}
 	out = tracerun.Config{
-		NodesFile: filepath.Join(simulated.Dir, published.NodesFile), PodsFile: published.PodsFile(simulated.Dir, simulated.Workloads[0]),
-		Nodes: c.Int("nodes"), Factor: simulated.Factor, Seeds: simulated.Seeds, LogDir: c.String("log-dir"),
+		NodesFile: filepath.Join(base.Dir, published.NodesFile), PodsFile: published.PodsFile(base.Dir, base.Workloads[0]),
+		Nodes: c.Int("nodes"), Factor: base.Factor, Seeds: base.Seeds, LogDir: c.String("log-dir"),
 	}
 	for _, file := range []*string{&out.NodesFile, &out.PodsFile} { // absolute, because other programs read them too
 		if *file, err = filepath.Abs(*file); err != nil {
 			return out, fmt.Errorf("find the trace: %w", err)
 		}
 	}
-	if out.Contenders, err = contender.WithProfiles(simulated.Contenders, c.StringSlice("checkpoint")); err != nil {
+	if out.Contenders, err = contender.WithProfiles(base.Contenders, c.StringSlice("checkpoint")); err != nil {
 		return out, err
 	}
 	program, err := kwokcluster(c.String("kwokcluster"))

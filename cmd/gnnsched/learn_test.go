@@ -85,7 +85,7 @@ func TestLearnFlags(t *testing.T) {
 }
 
 // An actor-critic learns with hyperparameters of its own: all that the configuration of the trainer has
-// for it, except those about several simulated clusters.
+// for it, except those about several of the simulator's clusters.
 func TestActorCriticLearns(t *testing.T) {
 	t.Chdir(t.TempDir())
 	program := trainerInPath(t)

@@ -80,15 +80,15 @@ func TestExportImport(t *testing.T) {
 	}
 	shuffled := slices.Clone(want)
 	slices.Reverse(shuffled)
-	before := Live()
+	before := TensorCount()
 	if err := b.params.Import(shuffled); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(want, export(t, &b.params)); d != "" {
 		t.Errorf("after import (-want +got):\n%s", d)
 	}
-	if Live() != before {
-		t.Errorf("import left %d tensors behind", Live()-before)
+	if TensorCount() != before {
+		t.Errorf("import left %d tensors behind", TensorCount()-before)
 	}
 	// What was imported can still be trained.
 	var s Scope

@@ -20,7 +20,7 @@ func done(t *testing.T, s *Scope, before int) {
 		t.Error(err)
 	}
 	s.Drop()
-	if now := Live(); now != before {
+	if now := TensorCount(); now != before {
 		t.Errorf("%d tensors are left, want %d", now, before)
 	}
 }
@@ -63,7 +63,7 @@ func TestOperations(t *testing.T) {
 		"no rows":     {func(s *Scope, _, _, _ *Tensor) *Tensor { return s.Float32(nil, 0, 4) }, []float32{}, []int{0, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := Live()
+			before := TensorCount()
 			var s Scope
 			x := s.Float32([]float32{1, -2, 3, -4, 5, -6}, 3, 2)
 			y := s.Float32([]float32{1, 2, 3, 7, 2, 11}, 3, 2)
@@ -99,7 +99,7 @@ func TestErrorsStayWithTheScope(t *testing.T) {
 		"keep another's":                          {func(s *Scope) { s.Keep(&Tensor{}) }, "not the scope's"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := Live()
+			before := TensorCount()
 			var s Scope
 			c.run(&s)
 			first := s.Err()
@@ -119,8 +119,8 @@ func TestErrorsStayWithTheScope(t *testing.T) {
 				t.Errorf("the error became %v", s.Err())
 			}
 			s.Drop()
-			if Live() != before {
-				t.Errorf("%d tensors are left, want %d", Live(), before)
+			if TensorCount() != before {
+				t.Errorf("%d tensors are left, want %d", TensorCount(), before)
 			}
 			var other Scope // the failure is not left behind in libtorch either
 			other.zeros(1)
@@ -130,7 +130,7 @@ func TestErrorsStayWithTheScope(t *testing.T) {
 }
 
 func TestKeep(t *testing.T) {
-	before := Live()
+	before := TensorCount()
 	var s Scope
 	kept := s.Keep(s.Add(s.zeros(2), s.Float32([]float32{3}, 1)))
 	done(t, &s, before+1)
@@ -183,7 +183,7 @@ func TestThreads(t *testing.T) {
 }
 
 func TestScopesInManyGoroutines(t *testing.T) {
-	before := Live()
+	before := TensorCount()
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
@@ -201,7 +201,7 @@ func TestScopesInManyGoroutines(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if Live() != before {
-		t.Errorf("%d tensors are left, want %d", Live(), before)
+	if TensorCount() != before {
+		t.Errorf("%d tensors are left, want %d", TensorCount(), before)
 	}
 }

@@ -66,14 +66,14 @@ func TestSegmentLogSoftmax(t *testing.T) {
 }
 
 func TestSegmentLogSoftmaxWantsAColumn(t *testing.T) {
-	before := Live()
+	before := TensorCount()
 	var s Scope
 	s.SegmentLogSoftmax(s.zeros(3, 1), []int64{0, 0}, 1)
 	if s.Err() == nil || !strings.Contains(s.Err().Error(), "segment log softmax") {
 		t.Errorf("error %v", s.Err())
 	}
 	s.Drop()
-	if Live() != before {
+	if TensorCount() != before {
 		t.Error("tensors are left")
 	}
 }

@@ -25,14 +25,14 @@ type Tensor struct {
 	c libtch.Ctensor // nil once dropped
 }
 
-var live atomic.Int64
+var tensors atomic.Int64
 
-// Live returns how many tensors exist. A training loop that keeps no tensor from one step to the next
-// sees the same number after each step, so a test finds a leak at once.
-func Live() int { return int(live.Load()) }
+// TensorCount returns how many tensors exist. A training loop that keeps no tensor from one step to
+// the next sees the same number after each step, so a test finds a leak at once.
+func TensorCount() int { return int(tensors.Load()) }
 
 func own(c libtch.Ctensor) *Tensor {
-	live.Add(1)
+	tensors.Add(1)
 	return &Tensor{c: c}
 }
 
@@ -43,7 +43,7 @@ func (t *Tensor) Drop() {
 	}
 	libtch.AtFree(t.c)
 	t.c = nil
-	live.Add(-1)
+	tensors.Add(-1)
 }
 
 // Shape returns the size of every dimension, outermost first; nil for a dropped tensor.

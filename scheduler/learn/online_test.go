@@ -39,7 +39,7 @@ func TestOnlineLearns(t *testing.T) {
 	c := onlineShort(t)
 	start := learntest.Weights(c.Architecture(), 1)
 	start.Manifest.Training = map[string]float64{"step": 7, "onlineSteps": 100}
-	before := torch.Live()
+	before := torch.TensorCount()
 	var saved []*checkpoint.Checkpoint
 	var progress online.Progress
 	o := onlineTrainer(t, c)
@@ -50,7 +50,7 @@ func TestOnlineLearns(t *testing.T) {
 	if err := learnFrom(t, o, b, start); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Fatal(err)
 	}
-	if left := torch.Live() - before; left != 0 {
+	if left := torch.TensorCount() - before; left != 0 {
 		t.Errorf("%d tensors are left over", left)
 	}
 	const updates = (3000 - 128) / 4 // about
@@ -83,7 +83,7 @@ func TestOnlinePPOLearns(t *testing.T) {
 		t.Run(variant, func(t *testing.T) {
 			c := onlinePPOConfig(t, variant)
 			start := learntest.Weights(c.Architecture(), 1)
-			before, saved := torch.Live(), 0
+			before, saved := torch.TensorCount(), 0
 			const steps, lag = 12_000, 20
 			scheduler := newWorking(t, start, steps, lag)
 			var progress online.Progress
@@ -93,7 +93,7 @@ func TestOnlinePPOLearns(t *testing.T) {
 			if err := learnFrom(t, o, scheduler, start); err != nil {
 				t.Fatal(err)
 			}
-			if left := torch.Live() - before; left != 0 {
+			if left := torch.TensorCount() - before; left != 0 {
 				t.Errorf("%d tensors are left over", left)
 			}
 			if stale := progress.Stale; progress.Steps < steps-128-lag-1 || saved < steps/(128+lag+20) || stale < saved*lag || stale > saved*(lag+2) {

@@ -48,12 +48,12 @@ func trainer(t *testing.T, c Config) (*run.Trainer, *run.HeldOut) {
 // score.
 func finish(t *testing.T, tr *run.Trainer) ([]byte, run.Score) {
 	t.Helper()
-	before := torch.Live()
+	before := torch.TensorCount()
 	best, score, err := tr.Train(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := torch.Live() - before; left != 0 {
+	if left := torch.TensorCount() - before; left != 0 {
 		t.Errorf("%d tensors are left over", left)
 	}
 	delete(best.Manifest.Training, "seconds")

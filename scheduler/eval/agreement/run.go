@@ -74,7 +74,7 @@ func (c Config) onCluster(ctx context.Context, i, from, to int) (trials []Trial,
 	if err != nil {
 		return nil, err
 	}
-	bed := testbed.Config{Name: "live", Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir, Scheduler: c.scheduler()}
+	bed := testbed.Config{Name: "agreement", Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir, Scheduler: c.scheduler()}
 	err = testbed.Run(ctx, bed, func(ctx context.Context, b *testbed.Bed) error {
 		for k := from; k < to; k++ {
 			t, err := c.trial(ctx, b.Client, i, k)

@@ -50,7 +50,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	}
 	c.Progress(0, fmt.Sprintf("starting a cluster of %d nodes", len(r.nodes)))
 	err = testbed.Run(ctx, testbed.Config{
-		Name: "replay", Launcher: c.Launcher, LogDir: c.LogDir,
+		Name: "tracerun", Launcher: c.Launcher, LogDir: c.LogDir,
 		Nodes: testbed.Nodes{List: c.NodesFile, Count: c.Nodes}, Scheduler: c.scheduler(),
 	}, func(ctx context.Context, b *testbed.Bed) error {
 		r.bed = b

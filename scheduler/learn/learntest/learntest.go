@@ -1,5 +1,5 @@
-// Package learntest holds what the tests of several methods of learning share: a small simulated
-// cluster, the graph of one decision in it, and networks for it.
+// Package learntest holds what the tests of several methods of learning share: a small cluster of
+// the simulator, the graph of one decision in it, and networks for it.
 package learntest
 
 import (

@@ -15,7 +15,7 @@ import (
 
 // Guard refuses networks that a running scheduler must not get: those with weights that are not
 // finite, those with scores that are not finite on the scheduler's latest states, and those that
-// do worse on held-out simulated episodes than the best that passed before, by more than a
+// do worse on held-out episodes in the simulator than the best that passed before, by more than a
 // tolerance. The simulator is not the cluster: a network that is better for the cluster may score worse
 // here, and the tolerance lets it pass. The zero value checks for finite numbers only.
 type Guard struct {

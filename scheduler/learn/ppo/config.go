@@ -8,12 +8,12 @@ import (
 
 // Config holds the hyperparameters of proximal policy optimisation that other methods do not have.
 type Config struct {
-	Envs int `json:"envs" flag:"envs" usage:"number of simulated clusters side by side"`
+	Envs int `json:"envs" flag:"envs" usage:"number of the simulator's clusters side by side"`
 	// Group is how many environments play the same episodes. The advantage of a decision is then
 	// relative to the mean over the group at the same time. That takes out most of the noise,
 	// which comes from the arrivals that they share (Mao et al. 2019, input-driven environments).
 	Group   int `json:"group" flag:"group" usage:"number of these that play the same episodes, so that their advantages can be compared; 1 for no comparison"`
-	Rollout int `json:"rollout" flag:"rollout" usage:"placements in each simulated cluster between updates"`
+	Rollout int `json:"rollout" flag:"rollout" usage:"placements in each of these clusters between updates"`
 	Epochs  int `json:"epochs" flag:"epochs" usage:"number of passes over a rollout"`
 
 	ActorLearningRate  float64 `json:"actorLearningRate" flag:"actor-learning-rate" usage:"learning rate of all but the critic's own layers; 0 for --learning-rate"`
@@ -42,7 +42,7 @@ func Defaults() Config {
 func (Config) Name() string { return "the actor-critic" }
 
 // OnlineFlags returns the names of the flags that matter when a running scheduler is the source of
-// the steps. The others are about simulated clusters.
+// the steps. The others are about the simulator's clusters.
 func (Config) OnlineFlags() []string {
 	return []string{
 		"actor-learning-rate", "critic-learning-rate", "rollout", "epochs", "critic-apart",
@@ -50,7 +50,7 @@ func (Config) OnlineFlags() []string {
 	}
 }
 
-// Online returns the hyperparameters for online learning: without simulated clusters side by side, and
+// Online returns the hyperparameters for online learning: without several of the simulator's clusters, and
 // with learning rates that have fallen by a factor.
 func (c Config) Online(fall float64) Config {
 	c.Envs, c.Group = 1, 1

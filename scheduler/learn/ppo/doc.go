@@ -2,6 +2,6 @@
 // after behaviour cloning of a teacher and a warm-up of the critic.
 //
 // Config holds the hyperparameters. The learner takes the updates from a rollout, the agent plays
-// rollouts in simulated clusters side by side, and the online learner collects them from the steps
+// rollouts in several of the simulator's clusters at once, and the online learner collects them from the steps
 // of running schedulers. What needs libtorch carries the build tag torch.
 package ppo

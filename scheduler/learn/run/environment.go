@@ -11,7 +11,7 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Environment plays the episodes of one simulated cluster, decision by decision. A decision is the
+// Environment plays episodes in the simulator, decision by decision. A decision is the
 // choice of a node for the pending pod: Observe encodes it as a graph, Score and TeacherChoice say
 // what to do, Step does it. When an episode is over, Begin starts the next.
 type Environment struct {

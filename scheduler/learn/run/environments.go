@@ -13,7 +13,7 @@ import (
 // actingStream separates an agent's random numbers from the others that its seed gives.
 const actingStream = 0x616374
 
-// Environments are what an agent acts in: simulated clusters side by side, which follow one acting
+// Environments are what an agent acts in: the simulator's clusters side by side, which follow one acting
 // network, and the random numbers and figures of the agent.
 type Environments struct {
 	All     []*Environment

@@ -31,7 +31,7 @@ func learnSmall(t *testing.T, c Config) (*checkpoint.Checkpoint, Score, []Progre
 // With every encoder and head, updates lower the value's error and the actor's distance from the teacher,
 // and later that from the values.
 func TestLearner(t *testing.T) {
-	before := torch.Live()
+	before := torch.TensorCount()
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP, checkpoint.Linear} {
 		for _, head := range []checkpoint.Head{checkpoint.DQN, checkpoint.ActorCritic} {
 			t.Run(string(e+" "+checkpoint.Encoder(head)), func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestLearner(t *testing.T) {
 			})
 		}
 	}
-	if after := torch.Live(); after != before {
+	if after := torch.TensorCount(); after != before {
 		t.Errorf("%d tensors are left over", after-before)
 	}
 }

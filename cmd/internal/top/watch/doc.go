@@ -1,4 +1,4 @@
-// Package watch feeds a [state.Cluster] from a live API server: it lists the nodes and
+// Package watch feeds a [state.Cluster] from an API server. It lists the nodes and
 // pods once, follows their changes, and reconnects when the server goes away.
 //
 // The reflectors write straight into the running sums; no informer cache keeps the objects.
