@@ -12,11 +12,11 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/learn/tabular"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/neural"
+	"gnnsched/scheduler/policy/tabular"
 	"gnnsched/scheduler/server"
 )
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"gnnsched/scheduler/policy/tabular"
 	"gnnsched/scheduler/sim"
 )
 
@@ -16,13 +17,14 @@ const emptyEpisodes = 100
 //
 // The reward of a placement is the environment's times the number of nodes: one pod changes the
 // objective of n nodes by about 1/n, and the table's cells do not depend on the number of nodes.
-func Train(ctx context.Context, env *sim.Env, c Config) (*Agent, error) {
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("tabular agent: %w", err)
+func Train(ctx context.Context, env *sim.Env, c tabular.Config) (*tabular.Agent, error) {
+	agent, err := tabular.New(c)
+	if err != nil {
+		return nil, err
 	}
 	t := &trainer{
-		Agent: &Agent{c, make([]float64, c.cells())}, env: env, visits: make([]int64, c.cells()),
-		rng: rand.New(rand.NewPCG(c.Seed, stream)),
+		agent: agent, config: c, values: agent.Values(), visits: make([]int64, len(agent.Values())),
+		env: env, rng: rand.New(rand.NewPCG(c.Seed, stream)),
 	}
 	for step := 0; step < c.Steps; {
 		if err := ctx.Err(); err != nil {
@@ -33,16 +35,18 @@ func Train(ctx context.Context, env *sim.Env, c Config) (*Agent, error) {
 		}
 		step = t.episode(step)
 	}
-	return t.Agent, nil
+	return agent, nil
 }
 
 // stream separates the agent's random numbers from the simulator's.
 const stream = 0x7461_6275
 
 type trainer struct {
-	*Agent
+	agent   *tabular.Agent
+	config  tabular.Config
+	values  []float64 // the agent's, by cell
+	visits  []int64   // by cell
 	env     *sim.Env
-	visits  []int64 // by cell
 	rng     *rand.Rand
 	started uint64 // episodes
 	cells   []int  // of the candidates at hand
@@ -69,7 +73,7 @@ func (t *trainer) episode(step int) int {
 	best := t.look()
 	for ; step < t.config.Steps && !t.env.Done(); step++ {
 		choice := best
-		if t.rng.Float64() < t.config.epsilon(step) {
+		if t.rng.Float64() < epsilon(t.config, step) {
 			choice = t.rng.IntN(len(t.cells))
 		}
 		cell, nodes := t.cells[choice], float64(len(t.env.Snapshot().Nodes))
@@ -86,11 +90,11 @@ func (t *trainer) episode(step int) int {
 // look sets the cells of the candidates and returns the best candidate, one of the best at random.
 func (t *trainer) look() (best int) {
 	s := t.env.Snapshot()
-	v := t.config.look(s, t.env.Pending())
+	v := t.agent.View(s, t.env.Pending())
 	t.cells = t.cells[:0]
 	equal := 0
 	for i, row := range t.env.Candidates() {
-		cell := v.cell(s.Nodes[row])
+		cell := v.Cell(s.Nodes[row])
 		t.cells = append(t.cells, cell)
 		switch q, most := t.values[cell], t.values[t.cells[best]]; {
 		case q > most:

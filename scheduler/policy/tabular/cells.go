@@ -6,17 +6,17 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// view holds the numbers of one decision that the cells of all candidates depend on.
-type view struct {
+// View holds the numbers of one decision that the cells of all candidates depend on.
+type View struct {
 	config   Config
 	request  cluster.Resources
 	cpu, mem float64 // means over the available nodes of requested / allocatable
 	size     int     // the pod's bin
 }
 
-// look computes the view of a cluster and its pending pod.
-func (c Config) look(s *cluster.Snapshot, pod *cluster.Pod) view {
-	v := view{config: c, request: pod.Requests}
+// View computes the view of a cluster and its pending pod.
+func (a *Agent) View(s *cluster.Snapshot, pod *cluster.Pod) View {
+	v := View{config: a.config, request: pod.Requests}
 	var offered cluster.Resources
 	var n float64
 	for _, x := range s.Nodes {
@@ -32,12 +32,12 @@ func (c Config) look(s *cluster.Snapshot, pod *cluster.Pod) view {
 		v.cpu, v.mem = v.cpu/n, v.mem/n
 	}
 	part := n * max(cluster.Fraction(pod.Requests.MilliCPU, offered.MilliCPU), cluster.Fraction(pod.Requests.Memory, offered.Memory))
-	v.size = c.sizeBin(part)
+	v.size = a.config.sizeBin(part)
 	return v
 }
 
-// cell returns the index of a candidate's value in the table.
-func (v view) cell(n *cluster.Node) int {
+// Cell returns the index of a candidate's value in the table.
+func (v View) Cell(n *cluster.Node) int {
 	cpu := cluster.Fraction(n.Requested.MilliCPU+v.request.MilliCPU, n.Allocatable.MilliCPU) - v.cpu
 	mem := cluster.Fraction(n.Requested.Memory+v.request.Memory, n.Allocatable.Memory) - v.mem
 	return (v.size*v.config.Bins+v.config.bin(cpu))*v.config.Bins + v.config.bin(mem)

@@ -21,15 +21,27 @@ type Agent struct {
 
 var _ policy.Policy = &Agent{}
 
+// New returns an agent whose values are all zero.
+func New(c Config) (*Agent, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("tabular agent: %w", err)
+	}
+	return &Agent{c, make([]float64, c.cells())}, nil
+}
+
+// Values returns the table: the value of each cell (see View.Cell). The caller may change the values
+// while no other goroutine uses the agent.
+func (a *Agent) Values() []float64 { return a.values }
+
 // Name implements policy.Policy.
 func (*Agent) Name() string { return "tabular-q" }
 
 // Score implements policy.Policy. A score is the expected discounted sum of rewards, each times the
-// number of nodes (see Train).
+// number of nodes (see Train in package learn/tabular).
 func (a *Agent) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	v := a.config.look(s, pod)
+	v := a.View(s, pod)
 	for i, row := range candidates {
-		scores[i] = float32(a.values[v.cell(s.Nodes[row])])
+		scores[i] = float32(a.values[v.Cell(s.Nodes[row])])
 	}
 	return nil
 }
