@@ -14,6 +14,7 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/published"
+	"gnnsched/workload/trace/openb"
 )
 
 func evalOpenBCommand() *ucli.Command {
@@ -31,7 +32,7 @@ func evalOpenBCommand() *ucli.Command {
 			"   gnnsched eval openb --data DIR --live --nodes 200           # on a simulated cluster, with the default scheduler\n" +
 			"   gnnsched eval openb --data DIR --policies fgd --checkpoint mine=logs/gpu.safetensors -o markdown",
 		Flags: append([]ucli.Flag{
-			&ucli.StringFlag{Name: "data", Usage: "`FOLDER` with " + published.NodesFile + " and the pod lists"},
+			&ucli.StringFlag{Name: "data", Usage: "`FOLDER` with " + openb.NodesFile + " and the pod lists"},
 			&ucli.StringSliceFlag{Name: "workload", Usage: "`NAMES` of pod lists, such as default for openb_pod_list_default.csv; default: all in the folder"},
 			&ucli.IntFlag{Name: "seeds", Value: published.Seeds, Usage: "`NUMBER` of episodes for each policy"},
 			&ucli.Uint64Flag{Name: "seed", Value: published.FirstSeed, Usage: "`SEED` of the first episode; the others follow it"},
@@ -100,7 +101,7 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 	ties := c.String("ties")
 	switch n := c.Int("seeds"); {
 	case cfg.Dir == "":
-		return cfg, exit.Usagef("--data is missing: name the folder with %s and the pod lists", published.NodesFile)
+		return cfg, exit.Usagef("--data is missing: name the folder with %s and the pod lists", openb.NodesFile)
 	case !slices.Contains(evalFormats, format):
 		return cfg, exit.Usagef("--output %q is not known; there are %s", format, strings.Join(evalFormats, ", "))
 	case n < 1 || n > 100_000:

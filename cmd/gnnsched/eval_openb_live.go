@@ -12,9 +12,9 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval/contender"
-	"gnnsched/scheduler/eval/published"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/tracerun"
+	"gnnsched/workload/trace/openb"
 )
 
 // liveOpenBPolicies are the default policies on a cluster: a shipped network for GPU devices and
@@ -96,7 +96,7 @@ func liveOpenBConfig(c *ucli.Context, format string) (tracerun.Config, error) {
 		return out, exit.Usagef("--nodes %d is outside 1 to 5000", n)
 	}
 	out = tracerun.Config{
-		NodesFile: filepath.Join(base.Dir, published.NodesFile), PodsFile: published.PodsFile(base.Dir, base.Workloads[0]),
+		NodesFile: filepath.Join(base.Dir, openb.NodesFile), PodsFile: openb.PodsFile(base.Dir, base.Workloads[0]),
 		Nodes: c.Int("nodes"), Factor: base.Factor, Seeds: base.Seeds, LogDir: c.String("log-dir"),
 	}
 	for _, file := range []*string{&out.NodesFile, &out.PodsFile} { // absolute, because other programs read them too

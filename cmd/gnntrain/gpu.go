@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -145,17 +144,17 @@ func gpuFamily(c *ucli.Context) (nodes []openb.Node, family []value.Workload, er
 	nodesFile, podFiles := c.String("nodes"), c.StringSlice("pods")
 	if dir := c.String("data"); dir != "" {
 		if nodesFile == "" {
-			nodesFile = filepath.Join(dir, "openb_node_list_gpu_node.csv")
+			nodesFile = filepath.Join(dir, openb.NodesFile)
 		}
 		if len(podFiles) == 0 {
-			if podFiles, err = filepath.Glob(filepath.Join(dir, "openb_pod_list_*.csv")); err != nil {
+			names, err := openb.PodLists(dir)
+			if err != nil {
 				return nil, nil, exit.New(exit.Usage, err, hint)
 			}
-			slices.Sort(podFiles)
+			for _, name := range names {
+				podFiles = append(podFiles, openb.PodsFile(dir, name))
+			}
 		}
-	}
-	if dir := c.String("data"); dir != "" && len(podFiles) == 0 {
-		return nil, nil, exit.New(exit.Usage, fmt.Errorf("%s holds no openb_pod_list_*.csv", dir), hint)
 	}
 	if nodesFile == "" || len(podFiles) == 0 {
 		return nil, nil, exit.New(exit.Usage, errors.New("there is no trace to learn on"), hint)
@@ -168,8 +167,7 @@ func gpuFamily(c *ucli.Context) (nodes []openb.Node, family []value.Workload, er
 		if err != nil {
 			return nil, nil, exit.New(exit.Usage, err, hint)
 		}
-		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(f), "openb_pod_list_"), ".csv")
-		family = append(family, value.Workload{Name: name, Pods: pods})
+		family = append(family, value.Workload{Name: openb.ListName(f), Pods: pods})
 	}
 	return nodes, family, nil
 }

@@ -70,7 +70,8 @@ type Share struct {
 func (c *Candidates) Measure() {
 	c.cpu, c.memory = moments{}, moments{}
 	c.addCPU, c.addMemory = moments{}, moments{}
-	c.skew, c.Shares = moments{}, c.Shares[:0]
+	c.skew = moments{}
+	c.Shares = c.Shares[:0]
 	r := c.Pod.Requests
 	for _, v := range c.Rows {
 		u := &c.Usage[v]

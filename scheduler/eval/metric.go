@@ -14,28 +14,28 @@ type Metric struct {
 	Title  string // in tables for people
 	Digits int    // after the point
 	Of     func(sim.Outcome) float64
-	// shown tells whether tables for people show the metric in a comparison; nil means always.
-	// It hides metrics that say nothing there, such as GPUs on a cluster without GPUs.
+	// shown tells whether tables for people show the metric in a comparison. It hides metrics that
+	// say nothing there, such as GPUs on a cluster without GPUs.
 	shown func(*Comparison) bool
 }
 
 // Objective and Unscheduled are the metrics that every report shows.
 var (
-	Objective   = Metric{"cost", "objective", 4, func(o sim.Outcome) float64 { return o.Cost }, nil}
-	Unscheduled = Metric{"unscheduled", "unscheduled", 1, func(o sim.Outcome) float64 { return float64(o.Unscheduled) }, nil}
+	Objective   = Metric{"cost", "objective", 4, func(o sim.Outcome) float64 { return o.Cost }, always}
+	Unscheduled = Metric{"unscheduled", "unscheduled", 1, func(o sim.Outcome) float64 { return float64(o.Unscheduled) }, always}
 )
 
 // Metrics are all metrics, in the order of the columns.
 var Metrics = []Metric{
 	Objective,
-	{"cpuStd", "cpu std", 4, func(o sim.Outcome) float64 { return o.CPUStd }, nil},
-	{"cpuVariance", "cpu variance", 6, func(o sim.Outcome) float64 { return o.CPUVariance }, nil},
-	{"memoryStd", "memory std", 4, func(o sim.Outcome) float64 { return o.MemoryStd }, nil},
-	{"imbalance", "imbalance", 4, func(o sim.Outcome) float64 { return o.Imbalance }, nil},
+	{"cpuStd", "cpu std", 4, func(o sim.Outcome) float64 { return o.CPUStd }, always},
+	{"cpuVariance", "cpu variance", 6, func(o sim.Outcome) float64 { return o.CPUVariance }, always},
+	{"memoryStd", "memory std", 4, func(o sim.Outcome) float64 { return o.MemoryStd }, always},
+	{"imbalance", "imbalance", 4, func(o sim.Outcome) float64 { return o.Imbalance }, always},
 	Unscheduled,
-	{"waited", "waited", 1, func(o sim.Outcome) float64 { return float64(o.Waited) }, nil},
-	{"nodesInUse", "nodes in use", 1, func(o sim.Outcome) float64 { return float64(o.NodesInUse) }, nil},
-	{"meanNodesInUse", "mean in use", 1, func(o sim.Outcome) float64 { return o.MeanNodesInUse }, nil},
+	{"waited", "waited", 1, func(o sim.Outcome) float64 { return float64(o.Waited) }, always},
+	{"nodesInUse", "nodes in use", 1, func(o sim.Outcome) float64 { return float64(o.NodesInUse) }, always},
+	{"meanNodesInUse", "mean in use", 1, func(o sim.Outcome) float64 { return o.MeanNodesInUse }, always},
 	{"zoneStd", "zone std", 4, func(o sim.Outcome) float64 { return o.ZoneStd }, whereZones},
 	{"roomLost", "room lost", 4, func(o sim.Outcome) float64 { return 1 - o.Room }, whereFor(objective.Pack{}, objective.Fragmentation{})},
 	{"fragmentation", "fragmentation", 4, func(o sim.Outcome) float64 { return o.Fragmentation }, whereFor(objective.Fragmentation{})},
@@ -49,7 +49,9 @@ var Metrics = []Metric{
 var compared = []string{"cost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle"}
 
 // shows tells whether tables for people have the metric.
-func (c *Comparison) shows(m Metric) bool { return m.shown == nil || m.shown(c) }
+func (c *Comparison) shows(m Metric) bool { return m.shown(c) }
+
+func always(*Comparison) bool { return true }
 
 func nowhere(*Comparison) bool { return false }
 

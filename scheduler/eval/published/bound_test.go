@@ -82,11 +82,11 @@ func TestBoundHolds(t *testing.T) {
 // On the trace the bound is not trivial: no policy reaches 98%.
 func TestBoundOnTheTrace(t *testing.T) {
 	dir := openbtest.Dir(t)
-	nodes, err := openb.LoadNodes(filepath.Join(dir, NodesFile))
+	nodes, err := openb.LoadNodes(filepath.Join(dir, openb.NodesFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods, err := openb.LoadPods(filepath.Join(dir, podsPrefix+"default"+podsSuffix))
+	pods, err := openb.LoadPods(openb.PodsFile(dir, "default"))
 	if err != nil {
 		t.Fatal(err)
 	}

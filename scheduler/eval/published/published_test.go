@@ -18,6 +18,7 @@ import (
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
+	"gnnsched/workload/trace/openb"
 	"gnnsched/workload/trace/openb/openbtest"
 )
 
@@ -120,8 +121,8 @@ func TestRunRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check("holds no " + NodesFile)
-	put(NodesFile, "sn,cpu_milli,memory_mib,gpu,model\na,8000,65536,2,T4\n")
+	check("holds no " + openb.NodesFile)
+	put(openb.NodesFile, "sn,cpu_milli,memory_mib,gpu,model\na,8000,65536,2,T4\n")
 	check("holds no openb_pod_list_*.csv")
 	put("openb_pod_list_few.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1000,64,1,400\n")
 	check(`no workload is called "none"; ` + dir + " has few")
@@ -185,7 +186,7 @@ func BenchmarkEpisode(b *testing.B) {
 	dir := openbtest.Dir(b)
 	for _, x := range append(contenders(b, Policies...), shipped(b)) {
 		b.Run(x.Name, func(b *testing.B) {
-			s, err := scenario("default", sim.OpenB{NodesFile: filepath.Join(dir, NodesFile), PodsFile: filepath.Join(dir, "openb_pod_list_default.csv"), Factor: Factor})
+			s, err := scenario("default", sim.OpenB{NodesFile: filepath.Join(dir, openb.NodesFile), PodsFile: filepath.Join(dir, "openb_pod_list_default.csv"), Factor: Factor})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -22,13 +22,6 @@ const (
 	Factor    = 1.3
 )
 
-// Names of the trace's files.
-const (
-	NodesFile  = "openb_node_list_gpu_node.csv"
-	podsPrefix = "openb_pod_list_"
-	podsSuffix = ".csv"
-)
-
 // Config describes a comparison.
 type Config struct {
 	Dir        string           // folder of the trace's files
@@ -39,29 +32,13 @@ type Config struct {
 	InOrder    bool    // nodes in the order of the list; see sim.OpenB
 }
 
-// Workloads returns the names of the pod lists in a folder, such as default for
-// openb_pod_list_default.csv.
+// Workloads returns the names of the pod lists in a folder, as openb.PodLists does. It is an error if
+// the folder has no list of nodes.
 func Workloads(dir string) ([]string, error) {
-	if _, err := os.Stat(filepath.Join(dir, NodesFile)); err != nil {
-		return nil, fmt.Errorf("%s holds no %s: %w", dir, NodesFile, err)
+	if _, err := os.Stat(filepath.Join(dir, openb.NodesFile)); err != nil {
+		return nil, fmt.Errorf("%s holds no %s: %w", dir, openb.NodesFile, err)
 	}
-	files, err := filepath.Glob(filepath.Join(dir, podsPrefix+"*"+podsSuffix))
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, f := range files {
-		out = append(out, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(f), podsPrefix), podsSuffix))
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("%s holds no %s*%s", dir, podsPrefix, podsSuffix)
-	}
-	return out, nil
-}
-
-// PodsFile returns the path of the pod list of a workload in a folder.
-func PodsFile(dir, workload string) string {
-	return filepath.Join(dir, podsPrefix+workload+podsSuffix)
+	return openb.PodLists(dir)
 }
 
 // Run plays every workload with every contender and seed. After each episode it calls progress,
@@ -72,7 +49,7 @@ func Run(ctx context.Context, c Config, progress func(workload string, done, tot
 	if err != nil {
 		return out, err
 	}
-	nodes, err := openb.LoadNodes(filepath.Join(c.Dir, NodesFile))
+	nodes, err := openb.LoadNodes(filepath.Join(c.Dir, openb.NodesFile))
 	if err != nil {
 		return out, err
 	}
@@ -82,7 +59,7 @@ func Run(ctx context.Context, c Config, progress func(workload string, done, tot
 		}
 	}
 	for _, w := range c.Workloads {
-		pods, err := openb.LoadPods(PodsFile(c.Dir, w))
+		pods, err := openb.LoadPods(openb.PodsFile(c.Dir, w))
 		if err != nil {
 			return out, err
 		}

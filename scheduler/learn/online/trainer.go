@@ -99,7 +99,9 @@ func (t *Trainer) begin(c *checkpoint.Checkpoint) (err error) {
 	if err != nil {
 		return err
 	}
-	t.start, t.features, t.last = c, layout.Widths, map[string]experience.Step{}
+	t.start = c
+	t.features = layout.Widths
+	t.last = map[string]experience.Step{}
 	if err := t.newLearner(); err != nil {
 		return err
 	}

@@ -108,7 +108,9 @@ func (r *recorder) record(choice int) {
 // placements adds candidates to a snapshot: the choice, then its closest rivals, then random
 // candidates on random devices.
 func (r *recorder) placements(s *snapshot, choice int) {
-	nodes, pod, rows := r.env.Snapshot().Nodes, r.env.Pending(), r.env.Candidates()
+	nodes := r.env.Snapshot().Nodes
+	pod := r.env.Pending()
+	rows := r.env.Candidates()
 	add := func(n *cluster.Node, on cluster.DeviceSet) {
 		s.before = append(s.before, r.encode(n, cluster.Resources{}, 0))
 		s.after = append(s.after, r.encode(n, pod.Requests, on))

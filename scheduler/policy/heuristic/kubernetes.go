@@ -48,16 +48,20 @@ func (Kubernetes) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int3
 // leastAllocated returns the mean of ⌊100 · free / allocatable⌋ after placement, over the resources
 // that the node offers.
 func leastAllocated(n *cluster.Node, r cluster.Resources) int64 {
+	return meanScore(n, r, func(used, offered int64) int64 { return max(offered-used, 0) * maxNodeScore / offered })
+}
+
+// meanScore returns the mean of a score over the resources that the node offers. score gets what is
+// used after placement and what is offered, in thousandths of a core or in bytes.
+func meanScore(n *cluster.Node, r cluster.Resources, score func(used, offered int64) int64) int64 {
 	used := usedWith(n, r)
 	var sum, count int64
-	for _, x := range [...][2]int64{{used.MilliCPU, n.Allocatable.MilliCPU}, {used.Memory, n.Allocatable.Memory}} {
-		if x[1] == 0 {
+	for _, x := range [...]struct{ used, offered int64 }{{used.MilliCPU, n.Allocatable.MilliCPU}, {used.Memory, n.Allocatable.Memory}} {
+		if x.offered == 0 {
 			continue
 		}
 		count++
-		if x[0] <= x[1] {
-			sum += (x[1] - x[0]) * maxNodeScore / x[1]
-		}
+		sum += score(x.used, x.offered)
 	}
 	return sum / max(count, 1)
 }
@@ -124,14 +128,5 @@ func (fullest) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, 
 // fullness returns the mean of ⌊100 · used / allocatable⌋ after placement, over the resources that
 // the node offers.
 func fullness(n *cluster.Node, r cluster.Resources) int64 {
-	used := usedWith(n, r)
-	var sum, count int64
-	for _, x := range [...][2]int64{{used.MilliCPU, n.Allocatable.MilliCPU}, {used.Memory, n.Allocatable.Memory}} {
-		if x[1] == 0 {
-			continue
-		}
-		count++
-		sum += min(x[0], x[1]) * maxNodeScore / x[1]
-	}
-	return sum / max(count, 1)
+	return meanScore(n, r, func(used, offered int64) int64 { return min(used, offered) * maxNodeScore / offered })
 }

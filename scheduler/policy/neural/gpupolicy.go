@@ -28,8 +28,8 @@ type GPUPolicy struct {
 	session *infer.GPUSession
 	psi     []float32 // the network's embedding of the present cluster
 	node    graph.GPUNode
-	expired func() bool
-	now     int64 // number of the decision, from 1
+	expired func() bool // whether the decision's deadline has passed; nil: there is none
+	now     int64       // number of the decision, from 1
 
 	states     gpuStates
 	placements cache.Cache[placement]

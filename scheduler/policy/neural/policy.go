@@ -14,7 +14,7 @@ type Policy struct {
 	name    string
 	encoder *encode.Encoder
 	session *infer.Session
-	expired func() bool
+	expired func() bool // whether the decision's deadline has passed; nil: there is none
 }
 
 // New returns a policy with the given name that runs net.
