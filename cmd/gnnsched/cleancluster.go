@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -37,7 +33,7 @@ func cleanclusterCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Usage: "remove only from `NAMESPACE`"},
 			&ucli.BoolFlag{Name: "dry-run", Usage: "list what would be removed, and remove nothing"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "with --dry-run, list as `FORMAT`: table, name or json"},
-			&ucli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask, even on a cluster that is not simulated"},
+			yesFlag(),
 			&ucli.DurationFlag{Name: "timeout", Value: 5 * time.Minute, Usage: "give up if nothing was removed for this `TIME`"},
 		), cli.LogFlags()...),
 		Action: func(c *ucli.Context) error { return clusterError(cleanCluster(c)) },
@@ -49,9 +45,9 @@ func cleanCluster(c *ucli.Context) error {
 		return exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()), "cleancluster takes flags only; --run chooses one run")
 	}
 	r := &removal{
-		scope: cleanup.Scope{Run: c.String("run"), Namespace: c.String("namespace")}, dryRun: c.Bool("dry-run"), yes: c.Bool("yes"),
+		approval: approvalFor(c), scope: cleanup.Scope{Run: c.String("run"), Namespace: c.String("namespace")}, dryRun: c.Bool("dry-run"),
 		format: c.String("output"), timeout: c.Duration("timeout"),
-		in: c.App.Reader, out: c.App.Writer, err: c.App.ErrWriter, interactive: cli.IsTerminal(os.Stdin), terminal: progress.OnTerminal(),
+		out: c.App.Writer, err: c.App.ErrWriter, terminal: progress.OnTerminal(),
 	}
 	if err := r.validate(); err != nil {
 		return err
@@ -75,17 +71,15 @@ func cleanCluster(c *ucli.Context) error {
 
 // removal is one call of cleancluster.
 type removal struct {
-	cleaner     *cleanup.Client
-	scope       cleanup.Scope
-	host        string // of the API server, for the question
-	dryRun, yes bool
-	format      string
-	timeout     time.Duration
-	interactive bool // stdin is a terminal, so that a person can answer a question
-	terminal    bool // draw progress in place
-	in          io.Reader
-	out, err    io.Writer
-	log         zerolog.Logger
+	approval
+	cleaner  *cleanup.Client
+	scope    cleanup.Scope
+	dryRun   bool
+	format   string
+	timeout  time.Duration
+	terminal bool // draw progress in place
+	out, err io.Writer
+	log      zerolog.Logger
 }
 
 func (r *removal) validate() error {
@@ -118,10 +112,8 @@ func (r *removal) run(ctx context.Context) error {
 		r.reportKept(found.Namespaces)
 		return nil
 	}
-	if !nodes.Simulated() && !r.yes {
-		if err := r.confirm(found, nodes); err != nil {
-			return err
-		}
+	if err := r.ask(nodes, fmt.Sprintf("Remove %v from it?", found), "nothing was removed"); err != nil {
+		return err
 	}
 	r.cleaner.Force = nodes.Simulated()
 	start := time.Now()
@@ -145,27 +137,6 @@ func (r *removal) list(found cleanup.Inventory) error {
 		r.reportKept(found.Namespaces)
 	}
 	return nil
-}
-
-// confirm asks a person before it lets a real cluster be changed.
-func (r *removal) confirm(found cleanup.Inventory, nodes cleanup.NodeCounts) error {
-	reason := fmt.Sprintf("the cluster at %s is not simulated: %d of its %d nodes are real", r.host, nodes.Real, nodes.Total)
-	if nodes.Total == 0 {
-		reason = fmt.Sprintf("the cluster at %s has no nodes, so it may be a real one", r.host)
-	}
-	if !r.interactive {
-		return exit.New(exit.Usage, errors.New(reason+"; stdin is not a terminal, so nobody can confirm"), "look with --dry-run, then confirm with --yes")
-	}
-	fmt.Fprintf(r.err, "%s.\nRemove %v from it? [y/N] ", strings.ToUpper(reason[:1])+reason[1:], found)
-	answer, err := bufio.NewReader(r.in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return errors.New("not confirmed: nothing was removed")
 }
 
 // reportKept says why namespaces that runs made stay.

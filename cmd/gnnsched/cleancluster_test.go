@@ -51,8 +51,8 @@ func usedCluster(nodes ...runtime.Object) *fakecluster.Cluster {
 func fakeRemoval(c *fakecluster.Cluster) (r *removal, out, errs *bytes.Buffer) {
 	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
 	return &removal{
-		cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: clock.RealClock{}}, host: "https://prod", format: "table",
-		timeout: time.Minute, in: strings.NewReader(""), out: out, err: errs, log: zerolog.Nop(),
+		cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: clock.RealClock{}}, format: "table",
+		approval: approval{host: "https://prod", in: strings.NewReader(""), question: errs}, timeout: time.Minute, out: out, err: errs, log: zerolog.Nop(),
 	}, out, errs
 }
 
@@ -193,7 +193,7 @@ func TestClusterError(t *testing.T) {
 	}
 }
 
-// cleancluster gives up when nothing is removed any more, and not before.
+// cleancluster gives up when nothing is removed any more.
 func TestRemovalGivesUpWithoutProgress(t *testing.T) {
 	c := usedCluster(node("n", true))
 	pages := 0
@@ -209,7 +209,7 @@ func TestRemovalGivesUpWithoutProgress(t *testing.T) {
 	r, _, _ := fakeRemoval(c)
 	r.timeout = 300 * time.Millisecond
 	err := r.run(context.Background())
-	if err == nil || !strings.Contains(err.Error(), "1 objects remain, among them pods a-2 in namespace shared") || !strings.Contains(err.Error(), "nothing was removed for --timeout 300ms") {
+	if err == nil || !strings.Contains(err.Error(), "objects remain, among them pods a-2 in namespace shared") || !strings.Contains(err.Error(), "nothing was removed for --timeout 300ms") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -24,6 +24,8 @@ const runsimDescription = `runsim creates random Deployments until the requests 
 fills the cluster again, --cluster-resets times in all. The pods of the last fill stay;
 cleancluster removes them.
 
+It asks first unless every node of the cluster is simulated (has kwok's annotation).
+
 The same --seed on the same cluster gives the same arrivals for every scheduler. runsim writes
 what it deployed to a CSV; --replay deploys such a file again, or one of AAML's.
 
@@ -80,6 +82,7 @@ func runsimFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "print the summary as `FORMAT`: table or json"},
 		&ucli.BoolFlag{Name: "cleanup", Usage: "delete everything after the last fill too"},
 		&ucli.BoolFlag{Name: "dry-run", Usage: "print the CSV of what would be deployed, and deploy nothing; needs a cluster to measure, except with --replay, or --trace without --inflate"},
+		yesFlag(),
 	}
 }
 
@@ -110,7 +113,7 @@ func runSim(c *ucli.Context) error {
 	defer closer.Close()
 	s := &simulation{
 		seed: source.Seed(), csv: csv, format: c.String("output"), cleanup: c.Bool("cleanup"),
-		terminal: progress.OnTerminal(), out: c.App.Writer, err: c.App.ErrWriter, log: log,
+		approval: approvalFor(c), terminal: progress.OnTerminal(), out: c.App.Writer, err: c.App.ErrWriter, log: log,
 		config: driver.Config{
 			Log: log, SchedulerName: c.String("scheduler-name"), Namespace: c.String("namespace"), RunID: run, Image: c.String("image"),
 			Interval: interval(c), Settle: c.Duration("settle"),
@@ -126,9 +129,6 @@ func runSim(c *ucli.Context) error {
 	if c.Bool("dry-run") {
 		return printPlan(c, s.config.Plan, s.config.Room)
 	}
-	if err := s.checkNodes(c.Context); err != nil {
-		return err
-	}
 	for _, note := range source.Notes(s.config.Plan) {
 		log.Warn().Msg(note)
 	}
@@ -141,6 +141,7 @@ func (s *simulation) connect(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
+	s.host = rest.Host
 	s.config.Client = client
 	s.config.Cleaner, err = cleanup.New(rest)
 	return err
@@ -155,18 +156,30 @@ func (s *simulation) measure(ctx context.Context, source driver.Source) (err err
 	return err
 }
 
-// checkNodes warns if the cluster is a real one. On a simulated one, pods are deleted without
-// waiting for a kubelet.
+// checkNodes asks for approval if the cluster is a real one. On a simulated one, pods are deleted
+// without waiting for a kubelet.
 func (s *simulation) checkNodes(ctx context.Context) error {
 	nodes, err := s.config.Cleaner.Nodes(ctx)
 	if err != nil {
 		return err
 	}
-	if !nodes.Simulated() {
-		s.log.Warn().Int("nodes", nodes.Total).Int("real", nodes.Real).Msg("this is not a simulated cluster: the pods will really run")
+	if err := s.ask(nodes, fmt.Sprintf("Deploy %v to it? The pods will really run.", planned(s.config.Plan)), "nothing was deployed"); err != nil {
+		return err
 	}
 	s.config.Cleaner.Force = nodes.Simulated()
 	return nil
+}
+
+// planned counts what a plan deploys: "210 pods in 2 fills".
+func planned(p workload.Plan) string {
+	pods, fills := 0, p.Fills()
+	for _, f := range fills {
+		pods += f.Pods
+	}
+	if len(fills) == 1 {
+		return fmt.Sprintf("%d pods", pods)
+	}
+	return fmt.Sprintf("%d pods in %d fills", pods, len(fills))
 }
 
 // interval is the pause between two Deployments. A trace has none unless the flag is set.

@@ -20,6 +20,7 @@ import (
 
 // simulation is one call of runsim: it deploys, writes the summary, and cleans up.
 type simulation struct {
+	approval
 	config   driver.Config
 	seed     *uint64 // of the plan; nil if no random numbers decide it
 	csv      string  // file for the deployed workload; empty for none
@@ -37,6 +38,9 @@ var cleanupPatience = patience{5 * time.Minute, "the limit of"}
 // cleans up if that was asked for.
 func (s *simulation) run(ctx context.Context) (err error) {
 	if err := s.config.Validate(); err != nil {
+		return err
+	}
+	if err := s.checkNodes(ctx); err != nil {
 		return err
 	}
 	file, err := s.openCSV()

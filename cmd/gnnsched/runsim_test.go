@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 
 	"gnnsched/internal/cli"
@@ -161,7 +163,7 @@ func fakeSimulation(t *testing.T, c *fakecluster.Cluster) (s *simulation, out *b
 	seed := uint64(7)
 	out = &bytes.Buffer{}
 	return &simulation{
-		seed: &seed, csv: filepath.Join(t.TempDir(), "new", "run.csv"), format: "table", out: out, err: &bytes.Buffer{}, log: zerolog.Nop(),
+		approval: approval{yes: true, host: "https://prod", in: strings.NewReader(""), question: &bytes.Buffer{}}, seed: &seed, csv: filepath.Join(t.TempDir(), "new", "run.csv"), format: "table", out: out, err: &bytes.Buffer{}, log: zerolog.Nop(),
 		config: driver.Config{
 			Client: c.Client, Cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: clock.RealClock{}},
 			Plan:          workload.Plan{Steps: []workload.Step{add("a", 2), {Action: workload.Reset}, add("b", 3)}},
@@ -274,5 +276,63 @@ func TestTraceDryRun(t *testing.T) {
 	want := "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\na,1,500m,,1Gi,,add\nc,1,500m,,1Gi,,add\na,1,500m,,1Gi,,delete\nc,1,500m,,1Gi,,delete\n"
 	if code != 0 || stdout != want {
 		t.Errorf("code %d, stdout:\n%s", code, cmp.Diff(want, stdout))
+	}
+}
+
+// runsim deploys to a cluster that is not simulated only after somebody approved.
+func TestRunsimAsksOnOthers(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		node        runtime.Object
+		yes         bool
+		interactive bool
+		answer      string
+		code        int
+		pods        int
+		want        string // in the error
+	}{
+		{"simulated", node("n", true), false, false, "", exit.OK, 3, ""},
+		{"yes", node("n", false), false, true, "y\n", exit.OK, 3, ""},
+		{"enter", node("n", false), false, true, "\n", exit.Internal, 0, "nothing was deployed"},
+		{"nobody there", node("n", false), false, false, "y\n", exit.Usage, 0, "the cluster at https://prod is not simulated: 1 of its 1 nodes are real"},
+		{"--yes", node("n", false), true, false, "", exit.OK, 3, ""},
+	} {
+		fake := fakecluster.New(c.node)
+		s, _ := fakeSimulation(t, fake)
+		question := &bytes.Buffer{}
+		s.approval = approval{host: "https://prod", yes: c.yes, interactive: c.interactive, in: strings.NewReader(c.answer), question: question}
+		err := s.run(context.Background())
+		if exit.Code(err) != c.code || (err != nil && !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: got %v, want code %d", c.name, err, c.code)
+		}
+		pods, err := fake.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
+		if err != nil || len(pods.Items) != c.pods {
+			t.Errorf("%s: %d pods, %v", c.name, len(pods.Items), err)
+		}
+		if asked := strings.Contains(question.String(), "Deploy 5 pods in 2 fills to it? The pods will really run. [y/N]"); asked != c.interactive {
+			t.Errorf("%s: asked %q", c.name, question)
+		}
+		if _, err := os.Stat(s.csv); (err == nil) != (c.pods > 0) {
+			t.Errorf("%s: the CSV: %v", c.name, err)
+		}
+	}
+}
+
+// Without a simulated cluster, commands say that they use another one.
+func TestFallbackIsAnnounced(t *testing.T) {
+	withoutCluster(t)
+	before := clientcmd.RecommendedHomeFile // client-go reads HOME only at its start
+	t.Cleanup(func() { clientcmd.RecommendedHomeFile = before })
+	clientcmd.RecommendedHomeFile = file(t, "config", nobodyListens)
+	const want = "no simulated cluster"
+	for _, args := range [][]string{{"runsim"}, {"cleancluster"}, {"ktop", "--once"}, {"rungnn", "--print-config"}} {
+		if _, _, stderr := command(args[0], args[1:]...); !strings.Contains(stderr, want) || !strings.Contains(stderr, "using context sim of ~/.kube/config") {
+			t.Errorf("%v: stderr %q", args, stderr)
+		}
+	}
+	for _, args := range [][]string{{"--context", "sim"}, {"--kubeconfig", file(t, "k", nobodyListens)}} {
+		if _, _, stderr := command("runsim", args...); strings.Contains(stderr, want) {
+			t.Errorf("%v: stderr %q", args, stderr)
+		}
 	}
 }

@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -28,9 +29,14 @@ func ClusterFlags() []cli.Flag {
 	}
 }
 
-// Target returns the cluster that the flags of ClusterFlags name.
+// Target returns the cluster that the flags of ClusterFlags name. If it is the one of ~/.kube/config
+// only because no simulated cluster is there, Target says so on standard error.
 func Target(c *cli.Context) kubeconfig.Target {
-	return kubeconfig.Target{Kubeconfig: c.String("kubeconfig"), Context: c.String("context")}
+	t := kubeconfig.Target{Kubeconfig: c.String("kubeconfig"), Context: c.String("context")}
+	if name := t.Fallback(); name != "" {
+		fmt.Fprintf(c.App.ErrWriter, "%s: no simulated cluster in %s; using context %s of ~/.kube/config\n", c.App.Name, kubeconfig.SimulatedDir(), name)
+	}
+	return t
 }
 
 // LogFlags returns the flags --log-dir and --log-level.

@@ -44,6 +44,16 @@ type Target struct {
 	Context    string // context in the file; empty: its current one
 }
 
+// Fallback returns the name of the context in ~/.kube/config if the rule chooses that file because
+// there is no simulated cluster, and neither the target nor $KUBECONFIG names one. Otherwise it
+// returns "".
+func (t Target) Fallback() string {
+	if t != (Target{}) || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" || fileExists(SimulatedKubeconfig(SimulatedDir())) {
+		return ""
+	}
+	return t.Name()
+}
+
 // loader returns the loader of the kubeconfig, with the file and context of the target.
 func (t Target) loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
