@@ -104,7 +104,7 @@ func afresh(t rapid.TB, b *bed, pod *v1.Pod, nodes []fwk.NodeInfo) (scores map[s
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m mirror
+	m := mirror{reserved: b.reservations()}
 	m.sync(infos)
 	rows := make([]int32, len(nodes))
 	raw := make([]float32, len(nodes))

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -50,6 +51,9 @@ func TestOwnersCannotHideWhatTheyHold(t *testing.T) {
 		state := clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}, pods: []*v1.Pod{
 			on("n", "0", "a", share(600), 0), on("n", "1", "b", share(600), 0),
 		}}
+		for _, p := range state.pods {
+			p.UID += types.UID(" " + name) // the pods of each case are others
+		}
 		for k, v := range edit {
 			state.pods[1].Annotations[k] = v
 		}
@@ -272,7 +276,9 @@ func TestWhatWakesRefusedPods(t *testing.T) {
 		{"something else of its own", refused, with(refused, "note", "x"), fwk.QueueSkip},
 		{"a holder leaves", holder, nil, fwk.Queue},
 		{"a holder has left unseen", cache.DeletedFinalStateUnknown{Obj: holder}, nil, fwk.Queue},
-		{"a holder takes less", holder, with(holder, kube.GPUMilliAnnotation, "100"), fwk.Queue},
+		{"a holder says that it takes less", holder, with(holder, kube.GPUMilliAnnotation, "100"), fwk.QueueSkip},
+		{"a holder names another device", holder, with(holder, kube.GPUIndexAnnotation, "1"), fwk.QueueSkip},
+		{"another device of its own", refused, with(refused, kube.GPUIndexAnnotation, "1"), fwk.QueueSkip},
 		{"a holder says nothing new", holder, with(holder, "note", "x"), fwk.QueueSkip},
 		{"a pod without GPUs leaves", idle, nil, fwk.QueueSkip},
 		{"a pod that waits leaves", waiting, nil, fwk.QueueSkip},

@@ -53,6 +53,7 @@ var (
 
 // newGPUShares makes the plugin for one profile; kube-scheduler calls it. It has no arguments.
 func newGPUShares(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	registerMetrics()
 	return &gpuShares{handle: h, reserved: reservationsOf(ctx, h.SnapshotSharedLister()), books: map[string]book{}}, nil
 }
 
@@ -142,13 +143,13 @@ func asked(state fwk.CycleState) *ask {
 func (g *gpuShares) devicesOf(info fwk.NodeInfo, except types.UID) *cluster.Node {
 	state := stateOf(info)
 	if except != "" && state.topped(except) { // a pod of a group, whose devices are not chosen yet
-		return with(convertDevices(info, except), g.reserved.missing(info, except))
+		return with(g.convertDevices(info, except), g.reserved.missing(info, except))
 	}
 	g.mu.RLock()
 	b := g.books[info.Node().Name]
 	g.mu.RUnlock()
 	if b.state != state {
-		b = book{state, convertDevices(info, "")}
+		b = book{state, g.convertDevices(info, "")}
 		g.mu.Lock()
 		g.books[info.Node().Name] = b
 		g.mu.Unlock()
@@ -157,20 +158,13 @@ func (g *gpuShares) devicesOf(info fwk.NodeInfo, except types.UID) *cluster.Node
 }
 
 // convertDevices converts a node's devices and the pods on it that use GPUs, except the given pod.
-func convertDevices(info fwk.NodeInfo, except types.UID) *cluster.Node {
+func (g *gpuShares) convertDevices(info fwk.NodeInfo, except types.UID) *cluster.Node {
 	n := &cluster.Node{Name: info.Node().Name}
 	kube.SetGPUs(n, info.Node().Labels, amounts(info.GetAllocatable()))
 	n.Allocatable.Pods = math.MaxInt64 // upstream counts them
-	var running []kube.RunningPod
-	for _, p := range info.GetPods() {
-		if except != "" && p.GetPod().UID == except {
-			continue
-		}
-		if r := runningPod(p); r.Requests.TotalGPUMilli() > 0 {
-			running = append(running, r)
-		}
-	}
-	kube.Place(n, running)
+	g.reserved.place(n, info, func(p *v1.Pod, r kube.RunningPod) bool {
+		return r.Requests.TotalGPUMilli() > 0 && (except == "" || p.UID != except)
+	})
 	return n
 }
 
@@ -180,6 +174,9 @@ func convertDevices(info fwk.NodeInfo, except types.UID) *cluster.Node {
 func (g *gpuShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	a := asked(state)
 	if a == nil || a.pod.Requests.TotalGPUMilli() == 0 {
+		if pod.Annotations[kube.GPUIndexAnnotation] != "" { // which its owner wrote
+			writeDevices(state, pod, 0)
+		}
 		return nil
 	}
 	info, err := g.handle.SnapshotSharedLister().NodeInfos().Get(nodeName)
@@ -201,13 +198,19 @@ func (g *gpuShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 	}
 	given.pod.Devices = on
 	g.reserved.add(pod.UID, given)
+	writeDevices(state, pod, on)
+	return nil
+}
+
+// writeDevices writes the devices, which may be none, on the scheduler's copy of the pod, and has Bind
+// write them on the API server's.
+func writeDevices(state fwk.CycleState, pod *v1.Pod, on cluster.DeviceSet) {
 	pod.Annotations = maps.Clone(pod.Annotations)
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
 	pod.Annotations[kube.GPUIndexAnnotation] = kube.FormatDevices(on)
 	state.Write(devicesKey, chosen(on))
-	return nil
 }
 
 // choose returns the devices that the profile's policy chooses, if there is one and its choice fits.
@@ -260,8 +263,8 @@ func (g *gpuShares) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHin
 }
 
 // afterPod reports whether to try a refused pod again after an event of a pod: the refused pod changed
-// its GPU annotations, or a pod that held GPUs left or changed its own. It is called for every update of
-// every pod, so it does as little as possible.
+// its request for GPUs, or a pod that held GPUs left. It is called for every update of every pod, so it
+// does as little as possible. What a running pod's owner writes into its annotations frees nothing.
 func afterPod(_ klog.Logger, refused *v1.Pod, before, after any) (fwk.QueueingHint, error) {
 	old, now, err := util.As[*v1.Pod](before, after)
 	switch {
@@ -273,14 +276,13 @@ func afterPod(_ klog.Logger, refused *v1.Pod, before, after any) (fwk.QueueingHi
 	case old == nil:
 		return fwk.QueueSkip, nil
 	}
-	other := now.UID != refused.UID
-	return hint((!other || now.Spec.NodeName != "") && gpuAnnotations(old) != gpuAnnotations(now)), nil
+	return hint(now.UID == refused.UID && gpuAnnotations(old) != gpuAnnotations(now)), nil
 }
 
-// gpuAnnotations returns the mutable pod fields that GPUShares depends on.
-func gpuAnnotations(p *v1.Pod) [4]string {
+// gpuAnnotations returns the mutable fields of a pending pod that GPUShares depends on.
+func gpuAnnotations(p *v1.Pod) [3]string {
 	a := p.Annotations
-	return [4]string{a[kube.GPUCountAnnotation], a[kube.GPUMilliAnnotation], a[kube.GPUModelAnnotation], a[kube.GPUIndexAnnotation]}
+	return [3]string{a[kube.GPUCountAnnotation], a[kube.GPUMilliAnnotation], a[kube.GPUModelAnnotation]}
 }
 
 func hint(worth bool) fwk.QueueingHint {

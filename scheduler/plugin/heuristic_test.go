@@ -47,7 +47,7 @@ func compareWithPolicy(t *rapid.T, b *bed, h heuristic.Heuristic, pod *v1.Pod) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m mirror
+	m := mirror{reserved: b.reservations()}
 	m.sync(infos)
 	waiting, raw := convertPod(pod), make([]float32, len(nodes))
 	if err := h.New(policy.Setting{Seed: 1}).Score(&m.snapshot, &waiting, m.rows(nodes, nil), raw); err != nil {

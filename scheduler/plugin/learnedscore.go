@@ -74,6 +74,7 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle) (*learnedScor
 	}
 	p := &learnedScore{
 		handle: h, profile: profile, upstream: up, metrics: metricsOf(profile), observer: nobody{},
+		mirror:     mirror{reserved: reservationsOf(ctx, h.SnapshotSharedLister())},
 		complained: map[string]time.Time{},
 	}
 	if err := p.chooseDecider(ctx, args); err != nil {
@@ -285,7 +286,7 @@ func (p *learnedScore) devices(pod *cluster.Pod, uid types.UID, node string, sco
 // starts afresh.
 func (p *learnedScore) forget(d decider) {
 	d.forget()
-	p.mirror = mirror{}
+	p.mirror = mirror{reserved: p.mirror.reserved}
 }
 
 // logAgain is how long a reason is not logged again: a thousand pods a second may have it.

@@ -249,7 +249,7 @@ func (o *openSteps) take(decision uint64) (s experience.Step, has bool, missed i
 func (l *learner) costs(row int32, r cluster.Resources) (before, after float64) {
 	nodes := l.mirror.snapshot.Nodes
 	before, was := l.term.Cost(nodes), nodes[row]
-	nodes[row] = convertNode(l.mirror.infos[row])
+	nodes[row] = l.mirror.convert(l.mirror.infos[row], "")
 	nodes[row].Add(r)
 	after = l.term.Cost(nodes)
 	nodes[row] = was

@@ -178,7 +178,7 @@ func actionOf(l *learner, node string) int { return slices.Index(l.rows, l.mirro
 // costsOf evaluates the objective on newly converted nodes.
 func costsOf(l *learner, pod *v1.Pod, node string) (before, after float64) {
 	made := func() []*cluster.Node {
-		var m mirror
+		m := mirror{reserved: l.mirror.reserved}
 		m.sync(l.mirror.infos)
 		return m.snapshot.Nodes
 	}

@@ -45,6 +45,11 @@ var (
 		Help:           "Checkpoints read, by result: ok or error.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile", "result"})
+	deviceConflicts = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: "gnnsched", Name: "device_conflicts_total",
+		Help:           "Pods that were bound to GPU devices without room for them, for example by another scheduler.",
+		StabilityLevel: metrics.ALPHA,
+	})
 )
 
 // Reasons why upstream's scoring decided: the values of the label reason.
@@ -60,7 +65,7 @@ var registerOnce sync.Once
 
 func registerMetrics() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(decisionDuration, candidates, scoreSpread, fallbacks, decisionsDropped, reloads)
+		legacyregistry.MustRegister(decisionDuration, candidates, scoreSpread, fallbacks, decisionsDropped, reloads, deviceConflicts)
 	})
 }
 

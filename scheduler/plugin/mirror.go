@@ -14,6 +14,7 @@ import (
 // mirror keeps a copy of the scheduler's snapshot as plain values. It converts a node again only
 // when the node's state changed, and the copy then has a new cluster.Version.
 type mirror struct {
+	reserved *reservations // knows the devices of the pods
 	snapshot cluster.Snapshot
 	infos    []fwk.NodeInfo // that each row was converted from
 	states   []nodeState    // in which each row was converted
@@ -60,7 +61,7 @@ func (m *mirror) sync(infos []fwk.NodeInfo) {
 			return
 		}
 		if now != m.states[i] {
-			m.snapshot.Nodes[i] = convertNode(info)
+			m.snapshot.Nodes[i] = m.convert(info, "")
 		}
 		m.infos[i], m.states[i] = info, now
 	}
@@ -70,7 +71,7 @@ func (m *mirror) sync(infos []fwk.NodeInfo) {
 // A pod of a group is in the snapshot already when its devices are chosen, but has none yet.
 func (m *mirror) without(row int32, pod types.UID) {
 	if m.states[row].topped(pod) {
-		m.snapshot.Nodes[row], m.states[row] = convertWithout(m.infos[row], pod), nodeState{}
+		m.snapshot.Nodes[row], m.states[row] = m.convert(m.infos[row], pod), nodeState{}
 	}
 }
 
@@ -78,6 +79,7 @@ func (m *mirror) without(row int32, pod types.UID) {
 func (m *mirror) rearrange(infos []fwk.NodeInfo) {
 	old := *m
 	*m = mirror{
+		reserved: old.reserved,
 		snapshot: cluster.Snapshot{Nodes: make([]*cluster.Node, len(infos))},
 		infos:    slices.Clone(infos), states: make([]nodeState, len(infos)), row: make(map[string]int32, len(infos)),
 	}
@@ -104,19 +106,10 @@ func (m *mirror) rows(nodes []fwk.NodeInfo, out []int32) []int32 {
 	return out
 }
 
-// convertNode converts one node and the pods on it.
-func convertNode(info fwk.NodeInfo) *cluster.Node { return convertWithout(info, "") }
-
-// convertWithout converts one node and the pods on it, except the pod with the given UID.
-func convertWithout(info fwk.NodeInfo, except types.UID) *cluster.Node {
+// convert converts one node and the pods on it, except the pod with the given UID.
+func (m *mirror) convert(info fwk.NodeInfo, except types.UID) *cluster.Node {
 	n := kube.NodeWith(info.Node(), amounts(info.GetAllocatable()))
-	running := make([]kube.RunningPod, 0, len(info.GetPods()))
-	for _, p := range info.GetPods() {
-		if except == "" || p.GetPod().UID != except {
-			running = append(running, runningPod(p))
-		}
-	}
-	kube.Place(n, running)
+	m.reserved.place(n, info, func(p *v1.Pod, _ kube.RunningPod) bool { return except == "" || p.UID != except })
 	return n
 }
 

@@ -32,12 +32,16 @@ type world struct {
 	pods     map[string]*v1.Pod
 	mirror   mirror
 	made     int
+	syncs    int
+	seen     map[string]int // the sync in which each pod was seen first
 }
 
 func newWorld() *world {
+	snapshot := cache.NewEmptySnapshot()
 	return &world{
-		cache: cache.New(context.Background(), nil, false), snapshot: cache.NewEmptySnapshot(),
-		nodes: map[string]*v1.Node{}, pods: map[string]*v1.Pod{},
+		cache: cache.New(context.Background(), nil, false), snapshot: snapshot,
+		nodes: map[string]*v1.Node{}, pods: map[string]*v1.Pod{}, seen: map[string]int{},
+		mirror: mirror{reserved: newReservations(logr.Discard(), snapshot)},
 	}
 }
 
@@ -119,14 +123,14 @@ func (w *world) tryGroup(t *rapid.T) {
 			tried = append(tried, p)
 		}
 		if rapid.Bool().Draw(t, "decision") {
-			w.mirror.sync(infos)
+			w.follow(infos)
 			w.check(t, infos)
 		}
 	}
 	for _, p := range slices.Backward(tried) {
 		w.takeOff(t, p)
 	}
-	w.mirror.sync(infos)
+	w.follow(infos)
 	w.check(t, infos)
 }
 
@@ -160,8 +164,19 @@ func (w *world) sync(t *rapid.T) []fwk.NodeInfo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.mirror.sync(infos)
+	w.follow(infos)
 	return infos
+}
+
+// follow lets the mirror follow and notes which pods it has seen.
+func (w *world) follow(infos []fwk.NodeInfo) {
+	w.mirror.sync(infos)
+	w.syncs++
+	for name := range w.pods {
+		if w.seen[name] == 0 {
+			w.seen[name] = w.syncs
+		}
+	}
 }
 
 // check compares the mirror with the expected nodes.
@@ -193,13 +208,21 @@ func (w *world) expect(name string) *cluster.Node {
 	if n.Allocatable.GPU > 0 {
 		n.GPUs, n.GPUModel = make([]int64, n.Allocatable.GPU), o.Labels[kube.GPUModelLabel]
 	}
-	var running []kube.RunningPod
+	bySync := map[int][]kube.RunningPod{}
 	for _, p := range w.pods {
 		if p.Spec.NodeName == name {
-			running = append(running, kube.RunningPod{Requests: asks(p), Devices: kube.Devices(p.Annotations)})
+			r := kube.RunningPod{Requests: asks(p)}
+			if r.Requests.TotalGPUMilli() > 0 {
+				r.Devices = kube.Devices(p.Annotations)
+			}
+			bySync[w.seen[p.Name]] = append(bySync[w.seen[p.Name]], r)
 		}
 	}
-	kube.Place(n, running)
+	var running []kube.RunningPod // those first that were seen first
+	for _, sync := range slices.Sorted(maps.Keys(bySync)) {
+		running = append(running, slices.SortedStableFunc(slices.Values(bySync[sync]), kube.LargestFirst)...)
+	}
+	kube.PlaceInOrder(n, running)
 	return n
 }
 
@@ -257,7 +280,7 @@ func TestMirrorFollowsTheOrder(t *testing.T) {
 			info.SetNode(drawNode(t, fmt.Sprintf("n%d", i)))
 			all = append(all, info)
 		}
-		var m mirror
+		m := mirror{reserved: newReservations(logr.Discard(), cache.NewEmptySnapshot())}
 		converted := map[string]*cluster.Node{}
 		for range 4 {
 			order := rapid.Permutation(all).Draw(t, "order")
@@ -292,7 +315,7 @@ func TestMirrorReplacesTheIndex(t *testing.T) {
 		n.SetNode(st.MakeNode().Name(name).Obj())
 		return n
 	}
-	var m mirror
+	m := mirror{reserved: newReservations(logr.Discard(), cache.NewEmptySnapshot())}
 	m.sync([]fwk.NodeInfo{info("a"), info("b")})
 	before := m.row
 	m.sync([]fwk.NodeInfo{info("c"), info("a")})

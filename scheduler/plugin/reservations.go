@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/internal/cluster"
@@ -16,8 +17,13 @@ import (
 // snapshot. Without them, two pods that are reserved on one snapshot, such as pods of a group, could
 // get the same device. All profiles of a scheduler share the reservations, as they share the snapshot.
 type reservations struct {
+	snapshot fwk.SharedLister
+	log      klog.Logger
+
 	mu    sync.RWMutex // bindings fail while the next pod is scheduled
 	byPod map[types.UID]reservation
+	pins  map[string]map[types.UID]*pin // by node
+	order uint64                        // of the latest pin
 }
 
 // reservation is what one pod was given.
@@ -32,11 +38,15 @@ var allReservations sync.Map
 
 // reservationsOf returns the reservations that belong to a scheduler's snapshot, until ctx is done.
 func reservationsOf(ctx context.Context, snapshot fwk.SharedLister) *reservations {
-	r, known := allReservations.LoadOrStore(snapshot, &reservations{byPod: map[types.UID]reservation{}})
+	r, known := allReservations.LoadOrStore(snapshot, newReservations(logger(ctx), snapshot))
 	if !known {
 		context.AfterFunc(ctx, func() { allReservations.Delete(snapshot) })
 	}
 	return r.(*reservations)
+}
+
+func newReservations(log klog.Logger, snapshot fwk.SharedLister) *reservations {
+	return &reservations{snapshot: snapshot, log: log, byPod: map[types.UID]reservation{}, pins: map[string]map[types.UID]*pin{}}
 }
 
 // add records what a pod was given.
@@ -44,12 +54,16 @@ func (r *reservations) add(pod types.UID, given reservation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byPod[pod] = given
+	r.pin(given.node, pod, given.pod)
 }
 
 // drop removes a pod's reservation, if there is one.
 func (r *reservations) drop(pod types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if given, has := r.byPod[pod]; has {
+		delete(r.pins[given.node], pod)
+	}
 	delete(r.byPod, pod)
 }
 

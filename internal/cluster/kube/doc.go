@@ -23,5 +23,6 @@
 //
 // If a pod has both nvidia.com/gpu and annotations, they must request the same. The owner of a pod
 // can change its annotations at any time. An annotation that contradicts the requested resources,
-// or names a device without room, is therefore ignored.
+// or names a device without room, is therefore ignored. The scheduler goes by what the annotations
+// said when it first saw the pod; see package scheduler/plugin.
 package kube

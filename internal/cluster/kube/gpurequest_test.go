@@ -137,3 +137,15 @@ func FuzzGPURequestOf(f *testing.F) {
 		}
 	})
 }
+
+// Errors quote the beginning of a long value only.
+func TestLongValuesAreTruncated(t *testing.T) {
+	for _, value := range []string{strings.Repeat("9", 200_000), strings.Repeat("é", 100_000), strings.Repeat("\x00", 200_000)} {
+		for _, name := range []string{GPUMilliAnnotation, GPUCountAnnotation} {
+			_, err := GPURequestOf(map[string]string{name: value}, Amounts{})
+			if err == nil || len(err.Error()) > 400 || !strings.Contains(err.Error(), "(200000 bytes)") {
+				t.Errorf("%s: %.500v", name, err)
+			}
+		}
+	}
+}

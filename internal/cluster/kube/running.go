@@ -12,7 +12,7 @@ import (
 // RunningPod is what a pod takes of the node that it runs on.
 type RunningPod struct {
 	Requests cluster.Resources
-	Devices  cluster.DeviceSet // from GPUIndexAnnotation; empty if the pod has none
+	Devices  cluster.DeviceSet // from GPUIndexAnnotation; empty if the pod has none or requests no GPU
 }
 
 // Running translates a pod that runs on a node. The error says what is wrong with its GPU request;
@@ -22,28 +22,43 @@ func Running(p *corev1.Pod) (RunningPod, error) { return RunningWith(p, Requests
 // RunningWith is Running for a caller that knows already what the pod requests.
 func RunningWith(p *corev1.Pod, requests Amounts) (RunningPod, error) {
 	gpu, err := GPURequestOf(p.Annotations, requests)
-	return RunningPod{Requests: podResources(requests, gpu), Devices: Devices(p.Annotations)}, err
+	r := RunningPod{Requests: podResources(requests, gpu)}
+	if !gpu.None() {
+		r.Devices = Devices(p.Annotations)
+	}
+	return r, err
 }
 
-// Place adds the running pods to n. It sorts pods.
+// Place adds the running pods to n. It sorts pods by their GPU requests, largest first, so that the
+// result does not depend on their order, and places them as PlaceInOrder does.
+func Place(n *cluster.Node, pods []RunningPod) {
+	slices.SortStableFunc(pods, LargestFirst)
+	PlaceInOrder(n, pods)
+}
+
+// LargestFirst compares pods by their GPU requests, the largest first, and then by their devices.
+func LargestFirst(a, b RunningPod) int {
+	return cmp.Or(cmp.Compare(b.Requests.TotalGPUMilli(), a.Requests.TotalGPUMilli()), cmp.Compare(a.Devices, b.Devices))
+}
+
+// PlaceInOrder adds the running pods to n and returns the devices on which it counts each of them.
 //
 // Pods whose annotation names devices with room for them go on these devices. Then the other pods
 // go on the devices that cluster.Node.ChooseDevices chooses: anyone can write the annotation, and
-// a device used twice would hide another one that is idle. Both groups go in the order of their
-// GPU requests, largest first, so the result does not depend on the order of pods.
-func Place(n *cluster.Node, pods []RunningPod) {
-	slices.SortStableFunc(pods, func(a, b RunningPod) int {
-		return cmp.Or(cmp.Compare(b.Requests.TotalGPUMilli(), a.Requests.TotalGPUMilli()), cmp.Compare(a.Devices, b.Devices))
-	})
-	var rest []RunningPod
-	for _, p := range pods {
+// a device used twice would hide another one that is idle.
+func PlaceInOrder(n *cluster.Node, pods []RunningPod) []cluster.DeviceSet {
+	on := make([]cluster.DeviceSet, len(pods))
+	var rest []int
+	for i, p := range pods {
 		if p.Requests.TotalGPUMilli() > 0 && n.FitsOn(p.Requests, p.Devices) {
 			n.AddOn(p.Requests, p.Devices)
+			on[i] = p.Devices
 		} else {
-			rest = append(rest, p)
+			rest = append(rest, i)
 		}
 	}
-	for _, p := range rest {
-		n.Add(p.Requests)
+	for _, i := range rest {
+		on[i] = n.Add(pods[i].Requests)
 	}
+	return on
 }
