@@ -25,20 +25,34 @@ type Progress struct {
 	Pods     int // replicas of the Deployments that exist
 	Created  int // pods of theirs that exist
 	Bound    int // pods of theirs that have a node
+	Arrived  int // pods created so far by a plan with times, including those that have left
+	Arrivals int // pods of a plan with times; 0 if steps ignore their times
 	deleting int // objects that a reset has yet to delete
 
 	Load    workload.Load // requested, including the pods of others
+	Next    time.Duration // until the next step of a plan with times
 	Done    float64       // of the whole plan, 0 to 1
 	Elapsed time.Duration
 	Left    time.Duration // estimated; negative if there is no estimate yet
 }
 
-// String formats the progress as "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s left".
+// String formats the progress as "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s left". For a
+// plan with times it begins with "300/500 pods arrived, 80 of the 85 that are there bound". It also says
+// what the run waits for.
 func (p Progress) String() string {
 	if p.Phase == Resetting {
 		return fmt.Sprintf("fill %d/%d: deleting, %d objects left", p.Fill, p.Fills, p.deleting)
 	}
 	text := fmt.Sprintf("fill %d/%d: %d/%d bound, %v", p.Fill, p.Fills, p.Bound, p.Pods, p.Load)
+	if p.Arrivals > 0 {
+		text = fmt.Sprintf("%d/%d pods arrived, %d of the %d that are there bound, %v", p.Arrived, p.Arrivals, p.Bound, p.Pods, p.Load)
+	}
+	switch {
+	case p.Phase == Settling && p.Bound < p.Pods:
+		text += fmt.Sprintf(", waiting until the other %d are bound", p.Pods-p.Bound)
+	case p.Next > time.Second:
+		text += ", waiting " + p.Next.Round(time.Second).String() + " for the next pod to come or leave"
+	}
 	if p.Left >= 0 {
 		text += ", " + p.Left.Round(time.Second).String() + " left"
 	}
@@ -74,12 +88,22 @@ func (r *runner) report(phase Phase, deleting int, now bool) {
 		Pods: r.fill.Pods, Created: t.created, Bound: t.bound, deleting: deleting,
 		Load: r.load(), Elapsed: r.Clock.Since(r.start), Left: -1,
 	}
+	if r.Speed > 0 {
+		r.timedProgress(&p)
+	} else {
+		r.countedProgress(&p)
+	}
+	r.Progress(p)
+}
+
+// countedProgress sets how far a plan without times is, by the pods that are bound.
+func (r *runner) countedProgress(p *Progress) {
 	total, done := 0, r.podsBefore
 	for _, f := range r.fills {
 		total += f.Pods
 	}
-	if phase != Resetting {
-		done += t.bound
+	if p.Phase != Resetting {
+		done += p.Bound
 	}
 	if total > 0 {
 		p.Done = min(1, float64(done)/float64(total))
@@ -87,5 +111,23 @@ func (r *runner) report(phase Phase, deleting int, now bool) {
 	if done > 0 {
 		p.Left = time.Duration(float64(p.Elapsed) * (1 - p.Done) / p.Done)
 	}
-	r.Progress(p)
+}
+
+// timedProgress sets how far a plan with times is, by the clock. After the last step it is unknown
+// how long pods take to be bound.
+func (r *runner) timedProgress(p *Progress) {
+	p.Arrived = r.arrived
+	for _, f := range r.fills {
+		p.Arrivals += f.Pods
+	}
+	if p.Phase != Deploying {
+		p.Done = 1
+		return
+	}
+	end := r.due(r.Plan.Steps[len(r.Plan.Steps)-1])
+	p.Next = max(0, r.next-p.Elapsed)
+	p.Left = max(0, end-p.Elapsed)
+	if end > 0 {
+		p.Done = min(1, float64(p.Elapsed)/float64(end))
+	}
 }

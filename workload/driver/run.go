@@ -49,8 +49,10 @@ type runner struct {
 	existing  map[string]workload.Deployment // created and not deleted
 	requested cluster.Resources              // by the existing ones
 
-	podsBefore int       // planned pods of the fills that have ended
-	reported   time.Time // of the last call of Progress
+	podsBefore int           // planned pods of the fills that have ended
+	arrived    int           // pods created in all fills
+	next       time.Duration // when the next step is due, since start; used if Speed is not 0
+	reported   time.Time     // of the last call of Progress
 }
 
 func (r *runner) run(ctx context.Context) error {
@@ -120,6 +122,7 @@ func (r *runner) step(ctx context.Context, s workload.Step) error {
 		r.requested = r.requested.Plus(d.Requests())
 		r.fill.Deployments++
 		r.fill.Pods += d.Replicas
+		r.arrived += d.Replicas
 	case workload.Delete:
 		if err := r.remove(ctx, d); err != nil {
 			return err
@@ -156,7 +159,13 @@ func (r *runner) waitUntil(ctx context.Context, s workload.Step) error {
 	if r.Speed == 0 {
 		return nil
 	}
-	return r.pause(ctx, time.Duration(s.At/r.Speed*float64(time.Second))-r.Clock.Since(r.start))
+	r.next = r.due(s)
+	return r.pause(ctx, r.next-r.Clock.Since(r.start))
+}
+
+// due returns the time of a step, since the start of the run.
+func (r *runner) due(s workload.Step) time.Duration {
+	return time.Duration(s.At / r.Speed * float64(time.Second))
 }
 
 // pause waits and reports progress in the meantime.

@@ -3,6 +3,8 @@ package driver
 import (
 	"context"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,5 +120,45 @@ func TestGPUsOnPods(t *testing.T) {
 				t.Errorf("limits %v", r.Limits)
 			}
 		}
+	}
+}
+
+// The progress of a trace counts pods, not Deployments that exist, and its time left falls until the
+// last step.
+func TestTraceProgress(t *testing.T) {
+	c := fakecluster.New()
+	c.Slots = 1
+	cfg := config(t, c)
+	cfg.Plan = workload.Trace{
+		gpuArrival("a", 0, 600, cluster.Resources{}), gpuArrival("b", 700, math.Inf(1), cluster.Resources{}), gpuArrival("c", 1200, math.Inf(1), cluster.Resources{}),
+	}.Plan()
+	cfg.Bare = true
+	cfg.Speed, cfg.Interval, cfg.Settle = 60, 0, 2*time.Second
+	var seen []Progress
+	cfg.Progress = func(p Progress) { seen = append(seen, p) }
+	if _, err := Run(context.Background(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	last := time.Duration(math.MaxInt64)
+	for _, p := range seen {
+		if p.Arrivals != 3 || p.Arrived > 3 {
+			t.Fatalf("%d of %d pods arrived", p.Arrived, p.Arrivals)
+		}
+		if p.Phase == Deploying && (p.Left < 0 || p.Left > last) {
+			t.Errorf("%v left after %v left", p.Left, last)
+		}
+		if p.Phase == Deploying {
+			last = p.Left
+		}
+	}
+	end := seen[len(seen)-1]
+	want := "3/3 pods arrived, 1 of the 2 that are there bound, cpu 12% mem 0% pods 4%, waiting until the other 1 are bound"
+	if end.Phase != Settling || end.Done != 1 || end.String() != want {
+		t.Errorf("at the end %s of %v: %s", end.Phase, end.Done, end)
+	}
+	if !slices.ContainsFunc(seen, func(p Progress) bool {
+		return strings.Contains(p.String(), "1/3 pods arrived") && strings.Contains(p.String(), " for the next pod to come or leave, ")
+	}) {
+		t.Error("nothing says what it waits for")
 	}
 }

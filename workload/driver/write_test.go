@@ -10,7 +10,7 @@ import (
 
 func TestProgressString(t *testing.T) {
 	p := Progress{Phase: Settling, Fill: 1, Fills: 2, Pods: 210, Bound: 120, Load: workload.Load{CPU: 0.124, Memory: 0.08, Pods: 0.11}, Left: 8200 * time.Millisecond}
-	if got, want := p.String(), "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s left"; got != want {
+	if got, want := p.String(), "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, waiting until the other 90 are bound, 8s left"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	p.Left = -1
