@@ -50,7 +50,7 @@ func steps(t *testing.T, n int, network uint64) []byte {
 				t.Fatal(err)
 			}
 		}
-		s := experience.Step{Number: uint64(i), State: encoder.Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone(), Before: env.Cost(), Network: network, Log: -1}
+		s := experience.Step{Number: uint64(i), Features: feature.Default().Hash(), State: encoder.Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone(), Before: env.Cost(), Network: network, Log: -1}
 		env.Step(0)
 		s.After = env.Cost()
 		if err := w.Write(s); err != nil {

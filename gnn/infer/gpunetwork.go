@@ -24,6 +24,7 @@ import (
 // v = n · x. A GPUNetwork is immutable and safe for concurrent use.
 type GPUNetwork struct {
 	arch         checkpoint.Architecture
+	fingerprint  uint64
 	layout       *feature.GPULayout
 	value, actor *tower // actor is nil without one
 }
@@ -51,12 +52,15 @@ func NewGPU(c *checkpoint.Checkpoint) (*GPUNetwork, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &GPUNetwork{arch: a, layout: layout, value: newTower(c, "")}
+	n := &GPUNetwork{arch: a, fingerprint: c.Fingerprint(), layout: layout, value: newTower(c, "")}
 	if a.Head == checkpoint.ActorCritic {
 		n.actor = newTower(c, checkpoint.ActorPrefix)
 	}
 	return n, nil
 }
+
+// Fingerprint returns the checkpoint's fingerprint; see checkpoint.Checkpoint.Fingerprint.
+func (n *GPUNetwork) Fingerprint() uint64 { return n.fingerprint }
 
 func newTower(c *checkpoint.Checkpoint, prefix string) *tower {
 	a := c.Manifest.Architecture

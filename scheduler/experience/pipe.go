@@ -53,8 +53,14 @@ func StartPipe(ctx context.Context, c PipeConfig) *Pipe {
 	return p
 }
 
-// Offer implements Sink: it puts the step into the queue, or drops it if the queue is full.
+// Offer implements Sink: it puts the step into the queue, or drops it if the queue is full or the pipe
+// has ended.
 func (p *Pipe) Offer(s Step) bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+	}
 	select {
 	case p.queue <- s:
 		return true

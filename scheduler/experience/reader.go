@@ -78,7 +78,7 @@ func noEOF(err error) error {
 func decode(frame []byte) (Step, error) {
 	c := &cursor{b: frame}
 	s := Step{
-		Actor: c.text(), Epoch: c.long(), Number: c.long(), Action: c.count(), Before: c.double(), After: c.double(),
+		Actor: c.text(), Features: c.text(), Epoch: c.long(), Number: c.long(), Action: c.count(), Before: c.double(), After: c.double(),
 		Waited: c.long(), Network: c.long(), Log: c.double(), State: &graph.Graph{},
 	}
 	g := s.State

@@ -19,9 +19,12 @@ type Step struct {
 	Action        int     // index of the chosen node among the state's candidates
 	Before, After float64 // the objective's cost without and with this placement, all else equal
 
-	Waited  uint64  // pods of this epoch so far that found no node at their first attempt
-	Network uint64  // fingerprint of the checkpoint that scored the candidates
-	Log     float64 // log-probability with which an actor-critic drew the action; 0 for other networks
+	Waited  uint64 // pods of this epoch so far that found no node at their first attempt
+	Network uint64 // fingerprint of the checkpoint that scored the candidates
+	// Features is the hash of the state's features, feature.Layout.Hash: two sets may have vectors of
+	// the same lengths.
+	Features string
+	Log      float64 // log-probability with which an actor-critic drew the action; 0 for other networks
 }
 
 // maxActor is the longest name of an actor in bytes.
@@ -42,6 +45,9 @@ func (s Step) SameLife(other Step) bool {
 // Validate checks that the state is well-formed, that the action is one of its candidates and
 // that every value is finite.
 func (s Step) Validate() error {
+	if len(s.Features) > maxActor {
+		return fmt.Errorf("step %d: the hash of the features has %d bytes", s.Number, len(s.Features))
+	}
 	if len(s.Actor) > maxActor {
 		return fmt.Errorf("step %d: the actor's name has %d bytes, over the limit of %d", s.Number, len(s.Actor), maxActor)
 	}

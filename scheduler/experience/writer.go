@@ -9,10 +9,10 @@ import (
 	"gnnsched/gnn/feature"
 )
 
-// A stream begins with magic, whose last byte is the format's version, and the schema hash of the
-// graphs in it. One frame follows for each step: its length in 4 bytes, then
+// A stream begins with magic, whose last byte is the format's version, and the hash of the
+// default features, which most releases with other features change. One frame follows for each step: its length in 4 bytes, then
 //
-//	actor uint32 (its length A) and A bytes, epoch, number uint64,
+//	actor and features, each uint32 (its length A) and A bytes, epoch, number uint64,
 //	action uint32, before, after float64,
 //	waited uint64, network uint64, log float64, N, Z, C uint32,
 //	lengths of the feature vectors of node, group, pod, cluster and candidate 5 × uint32,
@@ -21,7 +21,7 @@ import (
 //
 // for N nodes, Z zones and C candidates. All numbers are little endian. Scheduler and trainer come
 // from one release: a reader refuses every other version.
-const magic = "gnnstep\x04"
+const magic = "gnnstep\x05"
 
 // maxFrame is the largest size of a step in bytes; 5,000 nodes take about one million.
 const maxFrame = 64 << 20
@@ -48,8 +48,10 @@ func NewWriter(w io.Writer) (*Writer, error) {
 func (w *Writer) Write(s Step) error {
 	g := s.State
 	b := append(w.frame[:0], 0, 0, 0, 0)
-	b = order.AppendUint32(b, uint32(len(s.Actor)))
-	b = append(b, s.Actor...)
+	for _, text := range []string{s.Actor, s.Features} {
+		b = order.AppendUint32(b, uint32(len(text)))
+		b = append(b, text...)
+	}
 	b = order.AppendUint64(b, s.Epoch)
 	b = order.AppendUint64(b, s.Number)
 	b = order.AppendUint32(b, uint32(s.Action))

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/policy"
@@ -39,7 +40,7 @@ func onlineStream(t *testing.T, steps int) *bytes.Buffer {
 		for ; !env.Done() && steps > 0; steps-- {
 			number++
 			candidates := env.Candidates()
-			s := experience.Step{Number: number, State: encoder.Graph(env.Snapshot(), env.Pending(), candidates).Clone(), Action: rng.IntN(len(candidates)), Before: env.Cost()}
+			s := experience.Step{Number: number, Features: feature.Default().Hash(), State: encoder.Graph(env.Snapshot(), env.Pending(), candidates).Clone(), Action: rng.IntN(len(candidates)), Before: env.Cost()}
 			s.After = s.Before - env.Step(s.Action)
 			if err := w.Write(s); err != nil {
 				t.Fatal(err)
@@ -122,7 +123,8 @@ func (w *working) place() {
 	}
 	choice, log := policy.Sample(w.rng, w.scores)
 	s := experience.Step{
-		Number: w.number, State: w.policy.Graph(w.env.Snapshot(), w.env.Pending(), rows).Clone(), Action: choice, Before: w.env.Cost(),
+		Features: feature.Default().Hash(),
+		Number:   w.number, State: w.policy.Graph(w.env.Snapshot(), w.env.Pending(), rows).Clone(), Action: choice, Before: w.env.Cost(),
 		Network: w.acting.Fingerprint(), Log: float64(log),
 	}
 	s.After = s.Before - w.env.Step(choice)

@@ -173,7 +173,6 @@ type gpuNetworkDecider struct {
 	name     string // of its policy
 	deadline time.Duration
 	net      *infer.GPUNetwork
-	weights  uint64                 // fingerprint of net's checkpoint
 	made     *neural.GPUPolicy      // nil until the first decision
 	typical  *fragmentation.Typical // for which it was made
 }
@@ -182,7 +181,7 @@ func (n *gpuNetworkDecider) label() string { return networkLabel }
 
 func (n *gpuNetworkDecider) policyName() string { return n.name }
 
-func (n *gpuNetworkDecider) fingerprint() uint64 { return n.weights }
+func (n *gpuNetworkDecider) fingerprint() uint64 { return n.net.Fingerprint() }
 
 func (n *gpuNetworkDecider) needsTypicalPods() bool { return true }
 

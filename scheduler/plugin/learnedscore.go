@@ -250,9 +250,12 @@ func (p *learnedScore) devices(pod *cluster.Pod, uid types.UID, node string, sco
 	defer p.mu.Unlock()
 	d := p.active.load()
 	defer func() {
-		if recover() != nil { // GPUShares chooses then
+		if r := recover(); r != nil {
 			p.forget(d)
 			on = 0
+			fallbacks.WithLabelValues(p.profile, reasonPanic).Inc()
+			err := fmt.Errorf("%s panicked: %v", d.label(), r)
+			p.complainOf(context.Background(), klog.KRef(pod.Namespace, pod.Name), reasonPanic, err, "GPUShares chooses the devices instead of the "+d.label())
 		}
 	}()
 	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
@@ -275,6 +278,9 @@ func (p *learnedScore) devices(pod *cluster.Pod, uid types.UID, node string, sco
 	p.mirror.without(row, uid)
 	v.rows = []int32{row}
 	on, err = d.devices(v, scored)
+	if errors.Is(err, errNoNetwork) {
+		return 0 // GPUShares chooses, and nothing is damaged
+	}
 	if err != nil {
 		p.forget(d)
 		return 0
@@ -298,11 +304,16 @@ func logger(ctx context.Context) klog.Logger {
 }
 
 func (p *learnedScore) complain(ctx context.Context, s *scoring, reason string, err error, what string) {
+	p.complainOf(ctx, klog.KObj(s.pod), reason, err, what)
+}
+
+// complainOf logs an error about a pod, unless one with the same reason was logged just before.
+func (p *learnedScore) complainOf(ctx context.Context, pod klog.ObjectRef, reason string, err error, what string) {
 	if last, before := p.complained[reason]; before && time.Since(last) < logAgain {
 		return
 	}
 	p.complained[reason] = time.Now()
-	logger(ctx).Error(err, what, "profile", p.profile, "reason", reason, "pod", klog.KObj(s.pod))
+	logger(ctx).Error(err, what, "profile", p.profile, "reason", reason, "pod", pod)
 }
 
 // Score implements fwk.ScorePlugin.

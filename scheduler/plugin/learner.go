@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -114,7 +115,7 @@ func (l *learner) scored(state fwk.CycleState, s *scoring) {
 func (l *learner) explore(state fwk.CycleState, s *scoring, d *networkDecider) {
 	n := &note{
 		step: experience.Step{
-			Actor: l.actor, Epoch: l.epoch, Waited: l.waited, Network: d.fingerprint(),
+			Actor: l.actor, Epoch: l.epoch, Waited: l.waited, Network: d.fingerprint(), Features: d.net.Layout().Hash(),
 			State: d.policy(s.view).Graph(s.view.snapshot, s.view.pod, s.view.rows).Clone(),
 		},
 		rows: slices.Clone(s.view.rows), requests: s.view.pod.Requests, drawn: -1,
@@ -159,8 +160,9 @@ func (l *learner) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// Reserve implements fwk.ReservePlugin: a node is chosen, which is the step's action. The
-// scheduling cycle still runs, so the mirror is as it was in PreScore.
+// Reserve implements fwk.ReservePlugin: a node is chosen, which is the step's action. It brings the
+// mirror up to date first: while a group of pods is tried, the snapshot changes between PreScore and
+// Reserve.
 func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	if st := l.recorder.Reserve(ctx, state, pod, node); !st.IsSuccess() {
 		return st
@@ -168,8 +170,8 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := readNote(state)
-	if n == nil {
-		return nil // only one node was feasible, or the network did not decide
+	if n == nil || state.IsPodGroupSchedulingCycle() {
+		return nil // only one node was feasible, the network did not decide, or it is a try
 	}
 	row, known := l.mirror.row[node]
 	action := slices.Index(n.rows, row)
@@ -180,9 +182,14 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 		l.learned.overruled.Inc() // blended scores chose the node, and its probability is not known
 		return nil
 	}
+	infos, err := l.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	l.mirror.sync(infos)
 	l.number++
 	n.step.Number, n.step.Action = l.number, action
-	n.step.Before, n.step.After = l.costs(row, n.requests)
+	n.step.Before, n.step.After = l.costs(row, pod.UID, n.requests)
 	l.steps.add(readPending(state).entry.decision.Number, n.step)
 	return nil
 }
@@ -245,11 +252,13 @@ func (o *openSteps) take(decision uint64) (s experience.Step, has bool, missed i
 	return s, has, missed
 }
 
-// costs returns the objective's cost without and with a pod on the node of a row.
-func (l *learner) costs(row int32, r cluster.Resources) (before, after float64) {
+// costs returns the objective's cost without and with a pod on the node of a row. A pod of a group is
+// on the snapshot's node already while the group is tried.
+func (l *learner) costs(row int32, pod types.UID, r cluster.Resources) (before, after float64) {
 	nodes := l.mirror.snapshot.Nodes
-	before, was := l.term.Cost(nodes), nodes[row]
-	nodes[row] = l.mirror.convert(l.mirror.infos[row], "")
+	was := nodes[row]
+	nodes[row] = l.mirror.convert(l.mirror.infos[row], pod)
+	before = l.term.Cost(nodes)
 	nodes[row].Add(r)
 	after = l.term.Cost(nodes)
 	nodes[row] = was

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 }
 
 func learning(t testing.TB, epsilon float64) Args {
-	return Args{Checkpoint: untrained(t, 1, nil), Learn: &LearnArgs{
+	return Args{Checkpoint: untrained(t, 1, nil), Deadline: duration(time.Hour), Learn: &LearnArgs{
 		Trainer: []string{os.Args[0]}, Objective: "balance", InitEpsilon: epsilon, EpsilonDecay: 1, FinalEpsilon: epsilon,
 	}}
 }

@@ -102,7 +102,7 @@ func (m *model) use(c *checkpoint.Checkpoint) error {
 	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
 		n, err := infer.NewGPU(c)
 		if err == nil {
-			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: n, weights: c.Fingerprint()})
+			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: n})
 		}
 		return err
 	}
@@ -115,9 +115,9 @@ func (m *model) use(c *checkpoint.Checkpoint) error {
 
 func (m *model) complain(ctx context.Context, err error) {
 	reloads.WithLabelValues(m.profile, "error").Inc()
-	doing := "the network loaded before goes on"
+	doing := "the network that was loaded before decides"
 	if _, none := m.active.load().(noDecider); none {
 		doing = "upstream's scoring decides"
 	}
-	logger(ctx).Error(err, "Checkpoint of no use", "profile", m.profile, "file", m.file, "until then", doing)
+	logger(ctx).Error(err, "The checkpoint cannot be used", "profile", m.profile, "file", m.file, "meanwhile", doing)
 }

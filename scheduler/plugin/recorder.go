@@ -97,8 +97,12 @@ func (r *recorder) scored(state fwk.CycleState, s *scoring) {
 	}})
 }
 
-// Reserve implements fwk.ReservePlugin: a node is chosen.
+// Reserve implements fwk.ReservePlugin: a node is chosen. A try of a pod group is no choice yet:
+// kube-scheduler reserves the pod again when the whole group fits.
 func (r *recorder) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
+	if state.IsPodGroupSchedulingCycle() {
+		return nil
+	}
 	if p := readPending(state); p != nil { // nil if only one node was feasible
 		p.decision.Node = node
 		p.entry = r.ledger.open(p.decision)

@@ -32,6 +32,9 @@ func (b *bed) choose(t rapid.TB, profile string, pod *v1.Pod) (fwk.NodeInfo, fwk
 	return feasible[0], state
 }
 
+// groupCycle marks the state of a pod whose group is tried. Nothing calls its methods.
+type groupCycle struct{ fwk.PodGroupCycleState }
+
 // try puts a pod of a group on a node of the snapshot, but not of the cache, and reserves its devices.
 func (b *bed) try(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod, node string) *v1.Pod {
 	info, err := framework.NewPodInfo(pod.DeepCopy())
@@ -39,6 +42,7 @@ func (b *bed) try(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod,
 		t.Fatal(err)
 	}
 	info.Pod.Spec.NodeName = node
+	state.SetPodGroupSchedulingCycle(groupCycle{})
 	if err := b.snapshot(profile).AssumePod(info); err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +55,7 @@ func (b *bed) try(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod,
 // untry undoes try.
 func (b *bed) untry(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod) {
 	b.sched.Profiles[profile].RunReservePluginsUnreserve(b.ctx, state, pod, pod.Spec.NodeName)
+	state.SetPodGroupSchedulingCycle(nil)
 	if err := b.snapshot(profile).ForgetPod(b.log, pod); err != nil {
 		t.Fatal(err)
 	}

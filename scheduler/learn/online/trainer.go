@@ -12,7 +12,6 @@ import (
 	"runtime"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/run"
@@ -32,8 +31,8 @@ type Trainer struct {
 	Note     func(string)                       // called with other lines for the log; may be nil
 
 	start    *checkpoint.Checkpoint
-	features feature.Widths // of start's network
-	source   *rand.PCG      // of the learner's random numbers
+	features string    // hash of those that start's network reads
+	source   *rand.PCG // of the learner's random numbers
 	learner  Learner
 	last     map[string]experience.Step // by actor
 	recent   []*graph.Graph             // the latest states, for the guard
@@ -100,7 +99,7 @@ func (t *Trainer) begin(c *checkpoint.Checkpoint) (err error) {
 		return err
 	}
 	t.start = c
-	t.features = layout.Widths
+	t.features = layout.Hash()
 	t.last = map[string]experience.Step{}
 	if err := t.newLearner(); err != nil {
 		return err
@@ -129,7 +128,7 @@ func (t *Trainer) newLearner() error {
 
 // take learns from one step. A step whose graph has other features than the network reads is an error.
 func (t *Trainer) take(s experience.Step) error {
-	if !s.State.Has(t.features) {
+	if s.Features != t.features {
 		return fmt.Errorf("step %d of %s has other features than the network %v; scheduler and trainer must start from one checkpoint", s.Number, s.Actor, t.start.Manifest.Architecture.Features)
 	}
 	step := Step{Step: s}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
@@ -60,7 +61,8 @@ func TestActorsAndEpochs(t *testing.T) {
 		{Actor: "a", Number: 1}, {Actor: "b", Number: 7}, {Actor: "a", Number: 2}, {Actor: "b", Number: 8},
 		{Actor: "a", Number: 4}, {Actor: "b", Epoch: 1, Number: 9}, {Actor: "a", Number: 5},
 	} {
-		s.State, s.Before = g, float64(s.Number)
+		s.State, s.Features = g, feature.Default().Hash()
+		s.Before = float64(s.Number)
 		source = append(source, s)
 	}
 	var r recorder
@@ -84,13 +86,10 @@ func TestActorsAndEpochs(t *testing.T) {
 	}
 }
 
-// A step whose features are not those of the network is refused with the actor's name.
+// A step whose features are not those of the network is refused with the actor's name, also if the
+// vectors have the same lengths.
 func TestOtherFeatures(t *testing.T) {
-	g := learntest.Graph(t).Clone()
-	g.Widths = g.FeatureWidths()
-	g.Widths.Pod++
-	g.PodX = append(g.PodX, 0)
-	source := list{{Actor: "host/gnn", Number: 1, State: g}}
+	source := list{{Actor: "host/gnn", Number: 1, State: learntest.Graph(t), Features: "another"}}
 	trainer := Trainer{Method: &recorder{}}
 	err := trainer.Learn(&source, learntest.Weights(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, 1))
 	if err == nil || !strings.Contains(err.Error(), "host/gnn") {
