@@ -18,7 +18,7 @@ import (
 const (
 	podList     = "# the trace\nname,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\na,500,1024,1,250,7,9\nb,500,1024,0,0,5,6\n"
 	arrivalsCSV = "name,arrival,lifetime,cpu_request,mem_request\na,7,2,500m,1Gi\nb,5,1,500m,1Gi\n"
-	tried       = "the first line is not the header of any format: openb needs name,cpu_milli,memory_mib,num_gpu,gpu_milli; arrivals needs arrival,cpu_request,mem_request; plan needs name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit"
+	tried       = "the first line is not the header of any format: openb needs name,cpu_milli,memory_mib,num_gpu,gpu_milli; "
 	planCSV     = "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\na,1,500m,,1Gi,,add\nb,1,500m,,1Gi,,add\n"
 )
 
