@@ -96,6 +96,7 @@ type evaluation struct {
 	format     string
 	plots      string // directory for figures; empty for none
 	all        bool   // print every metric
+	notes      io.Writer
 }
 
 func runEval(c *ucli.Context) error {
@@ -133,7 +134,7 @@ func runEval(c *ucli.Context) error {
 // evaluationOf reads the flags.
 func evaluationOf(c *ucli.Context) (e evaluation, err error) {
 	n := c.Int("seeds")
-	e = evaluation{format: c.String("output"), plots: c.String("plot"), all: c.Bool("all")}
+	e = evaluation{format: c.String("output"), plots: c.String("plot"), all: c.Bool("all"), notes: c.App.ErrWriter}
 	if !slices.Contains(evalFormats, e.format) {
 		return e, exit.Usagef("--output %q is not known; there are %s", e.format, strings.Join(evalFormats, ", "))
 	}
@@ -225,8 +226,12 @@ func (e evaluation) draw(comparisons []*eval.Comparison) error {
 	if e.plots == "" {
 		return nil
 	}
+	_, missing := os.Stat(e.plots)
 	if err := os.MkdirAll(e.plots, 0o755); err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("--plot: %w", err), "choose a directory that you can write to")
+	}
+	if os.IsNotExist(missing) {
+		fmt.Fprintf(e.notes, "made the directory %s\n", e.plots)
 	}
 	for _, r := range comparisons {
 		svg, err := figure.SVG(r)

@@ -112,7 +112,7 @@ func runSim(c *ucli.Context) error {
 	}
 	defer closer.Close()
 	s := &simulation{
-		seed: source.Seed(), csv: csv, format: c.String("output"), cleanup: c.Bool("cleanup"),
+		seed: source.Seed(), csv: csv, csvNamed: c.IsSet("csv"), format: c.String("output"), cleanup: c.Bool("cleanup"),
 		approval: approvalFor(c), terminal: progress.OnTerminal(), out: c.App.Writer, err: c.App.ErrWriter, log: log,
 		config: driver.Config{
 			Log: log, SchedulerName: c.String("scheduler-name"), Namespace: c.String("namespace"), RunID: run, Image: c.String("image"),

@@ -24,6 +24,7 @@ type simulation struct {
 	config   driver.Config
 	seed     *uint64 // of the plan; nil if no random numbers decide it
 	csv      string  // file for the deployed workload; empty for none
+	csvNamed bool    // the user named it; otherwise the run can do without
 	format   string  // of the summary
 	cleanup  bool    // remove everything at the end
 	terminal bool    // draw progress in place
@@ -44,8 +45,12 @@ func (s *simulation) run(ctx context.Context) (err error) {
 		return err
 	}
 	file, err := s.openCSV()
-	if err != nil {
+	if err != nil && s.csvNamed {
 		return err
+	}
+	if err != nil {
+		s.log.Warn().Err(err).Msg("what is deployed is not recorded; choose a file with --csv")
+		s.csv = ""
 	}
 	view := progress.New(s.err, s.terminal, s.log)
 	s.config.Progress = func(p driver.Progress) {
@@ -75,8 +80,10 @@ func (s *simulation) openCSV() (*os.File, error) {
 		return nil, nil
 	}
 	hint := "choose a file that you can write to with --csv, or --csv='' for none"
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("make the directory of the CSV: %w", err), hint)
+	if !s.csvNamed { // the log directory; that of a named file must be there
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return nil, exit.New(exit.Usage, fmt.Errorf("make the directory of the CSV: %w", err), hint)
+		}
 	}
 	f, err := os.Create(path)
 	if err != nil {

@@ -258,12 +258,25 @@ func TestSimulationInterrupted(t *testing.T) {
 func TestSimulationRefusesAnUnwritableCSV(t *testing.T) {
 	c := fakecluster.New()
 	s, _ := fakeSimulation(t, c)
-	s.csv = filepath.Join(file(t, "a-file", ""), "run.csv")
+	s.csv, s.csvNamed = filepath.Join(file(t, "a-file", ""), "run.csv"), true
 	if err := s.run(context.Background()); exit.Code(err) != exit.Usage {
 		t.Errorf("got %v", err)
 	}
 	if n, _ := c.Client.AppsV1().Deployments("").List(context.Background(), metav1.ListOptions{}); len(n.Items) > 0 {
 		t.Error("it deployed all the same")
+	}
+}
+
+// Without a place for the CSV that nobody named, the run goes on without it.
+func TestSimulationWithoutPlaceForCSV(t *testing.T) {
+	c := fakecluster.New()
+	s, out := fakeSimulation(t, c)
+	s.csv = filepath.Join(file(t, "a-file", ""), "run.csv")
+	if err := s.run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := c.Client.AppsV1().Deployments("").List(context.Background(), metav1.ListOptions{}); len(n.Items) == 0 || strings.Contains(out.String(), "run.csv") {
+		t.Errorf("%d deployments; summary:\n%s", len(n.Items), out)
 	}
 }
 

@@ -28,7 +28,7 @@ func tuneCommand() *ucli.Command {
 			"best ones, compared with the default scoring. The features are " + strings.Join(linear.Features, ", ") + ".\n" +
 			"By default all weights start at zero, so that the flags decide the result. The file holds the weights, the\n" +
 			"command that repeats the run, and the results on other seeds. Ctrl-C stops early and writes the weights so\n" +
-			"far. With --method tabular-q, a tabular Q agent learns instead.\n\n" +
+			"far, with the command that leads to them. With --method tabular-q, a tabular Q agent learns instead.\n\n" +
 			"Examples:\n" +
 			"   gnnsched tune                                       # minutes; writes linear.json\n" +
 			"   gnnsched tune --scenario my.yaml --out my.json\n" +
@@ -44,6 +44,7 @@ func tuneCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "features", Usage: "`NAMES` of the features whose weights are tuned; the other weights do not change; default: all"},
 			&ucli.StringFlag{Name: "name", Value: "linear", Usage: "`NAME` of the policy in tables"},
 			&ucli.IntFlag{Name: "generations", Value: 30, Usage: "`NUMBER` of generations"},
+			&ucli.IntFlag{Name: "stop-after", Usage: "end after this `NUMBER` of the generations, as Ctrl-C does; 0 for none"},
 			&ucli.IntFlag{Name: "population", Value: 32, Usage: "`NUMBER` of weight vectors in a generation; the best quarter is kept"},
 			&ucli.IntFlag{Name: "episodes", Value: 24, Usage: "`NUMBER` of episodes on which each vector is tried"},
 			&ucli.Float64Flag{Name: "spread", Value: 0.5, Usage: "standard `DEVIATION` of each weight at the start; if all weights start at zero, it changes the scale of the scores but not their order"},

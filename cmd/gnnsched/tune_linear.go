@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
@@ -18,7 +19,7 @@ import (
 )
 
 // linearFlags are the flags that decide the resulting weights.
-var linearFlags = []string{"scenario", "from", "features", "name", "generations", "population", "episodes", "spread", "wait-weight", "held-out", "seed"}
+var linearFlags = []string{"scenario", "from", "features", "name", "generations", "stop-after", "population", "episodes", "spread", "wait-weight", "held-out", "seed"}
 
 func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 	l, err := tuner(c, s)
@@ -27,12 +28,19 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 	}
 	fmt.Fprintf(c.App.ErrWriter, "tuning on %s: %d generations of %d weights on %d episodes\n", s.Name, l.Generations, l.Population, l.Episodes)
 	record := linear.Tuning{Command: tuneCommandLine(c), Version: version, Scenario: s.Name, Seed: l.Seed}
-	p, err := l.Tune(c.Context, c.String("name"), func(g cem.Generation) {
-		record.Generations = g.Number
+	ctx, stop := context.WithCancel(c.Context)
+	defer stop()
+	p, err := l.Tune(ctx, c.String("name"), func(g cem.Generation) {
+		if record.Generations = g.Number; g.Number == c.Int("stop-after") {
+			stop()
+		}
 		fmt.Fprintf(c.App.ErrWriter, "generation %d of %d: best %.4f of the default scoring's, elite %.4f\n", g.Number, l.Generations, g.Best, g.Elite)
 	})
-	if err != nil && !errors.Is(err, context.Canceled) {
-		return err
+	if err != nil && (!errors.Is(err, context.Canceled) || record.Generations == 0) {
+		return err // before the first generation has ended, there is nothing to save
+	}
+	if err = c.Context.Err(); err != nil {
+		record.Command = tuneCommandLine(c, "stop-after", record.Generations, "held-out", 0)
 	}
 	p.Tuning = &record
 	if n := c.Int("held-out"); err == nil && n > 0 {
@@ -41,11 +49,17 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 	return errors.Join(err, cem.Save(c.String("out"), p))
 }
 
-// tuneCommandLine returns the command that repeats this run, even after defaults have changed.
-func tuneCommandLine(c *ucli.Context) string {
+// tuneCommandLine returns the command that repeats this run, even after defaults have changed. instead
+// holds the names of flags, each followed by the value to give it. A run that was stopped early needs
+// the number of its generations beside --generations, over which the noise fades.
+func tuneCommandLine(c *ucli.Context, instead ...any) string {
 	line := "gnnsched tune"
 	for _, name := range linearFlags {
-		if v := fmt.Sprint(c.Value(name)); v != "" {
+		v := fmt.Sprint(c.Value(name))
+		if i := slices.Index(instead, any(name)); i >= 0 {
+			v = fmt.Sprint(instead[i+1])
+		}
+		if v != "" {
 			line += " --" + name + " " + quoted(v)
 		}
 	}
@@ -78,6 +92,9 @@ func tuner(c *ucli.Context, s eval.Scenario) (*cem.Tuner, error) {
 	}
 	if n := c.Int("held-out"); n < 0 {
 		return nil, exit.Usagef("--held-out %d is less than 0", n)
+	}
+	if n := c.Int("stop-after"); n < 0 || n > l.Generations {
+		return nil, exit.Usagef("--stop-after %d: choose 1 to the %d of --generations, or 0 for all", n, l.Generations)
 	}
 	return l, cli.Writable(c.String("out"))
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/policy/linear"
@@ -38,6 +41,55 @@ func TestTune(t *testing.T) {
 	}
 	if code, _, errs := run(t, "gnnsched", "eval", "--scenario", "tiny", "--seeds", "2", "--policies", "kube-scheduler", "--checkpoint", "mine="+out, "--checkpoint", "q="+table); code != exit.OK {
 		t.Errorf("evaluated: code %d, %q", code, errs)
+	}
+}
+
+// interrupter is an ErrWriter that cancels a context when the text appears in it.
+type interrupter struct {
+	text   string
+	cancel context.CancelFunc
+}
+
+func (i interrupter) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), i.text) {
+		i.cancel()
+	}
+	return len(b), nil
+}
+
+// The file of a run that was stopped has the command that leads to the same weights.
+func TestTuneRecordsWhatItRan(t *testing.T) {
+	stopped := func(when, out string) int {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a := app("gnnsched")
+		a.Writer, a.ErrWriter = io.Discard, interrupter{when, cancel}
+		return cli.RunContext(ctx, a, []string{"gnnsched", "tune", "--scenario", "tiny", "--generations", "9", "--population", "8", "--episodes", "1", "--out", out})
+	}
+	out := filepath.Join(t.TempDir(), "mine.json")
+	if code := stopped("generation 2 of 9", out); code != exit.Interrupted {
+		t.Fatalf("code %d", code)
+	}
+	l, err := linear.Load(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Tuning.Generations != 2 || l.Tuning.HeldOut != nil {
+		t.Errorf("how it came about: %+v", l.Tuning)
+	}
+	again := filepath.Join(t.TempDir(), "again.json")
+	if code, _, errs := run(t, append(strings.Fields(l.Tuning.Command), "--out", again)...); code != exit.OK {
+		t.Fatalf("%s: code %d, %q", l.Tuning.Command, code, errs)
+	}
+	if a, b := read(t, out), read(t, again); a != b {
+		t.Errorf("%s gives\n%s\nand gave\n%s", l.Tuning.Command, b, a)
+	}
+	none := filepath.Join(t.TempDir(), "none.json")
+	if code := stopped("tuning on tiny", none); code != exit.Interrupted {
+		t.Errorf("stopped at once: code %d", code)
+	}
+	if _, err := os.Stat(none); err == nil {
+		t.Error("a run without a generation wrote weights")
 	}
 }
 
@@ -87,6 +139,7 @@ func TestTuneBadInput(t *testing.T) {
 		"--from nothing":               "one of zero, linear, linear-pack",
 		"--features balance,luck":      `no feature "luck"`,
 		"--held-out -1":                "--held-out",
+		"--stop-after 31":              "--stop-after",
 		"--out /nowhere/mine.json":     "--out",
 		"more":                         "unexpected argument",
 		"--method guess":               "tabular-q",

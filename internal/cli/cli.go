@@ -47,12 +47,14 @@ func LogFlags() []cli.Flag {
 	}
 }
 
-// Log sets up logging as the flags of LogFlags say. With quiet, nothing is logged to the screen,
+// Log sets up logging as the flags of LogFlags say. If the default directory cannot be written, it warns
+// and logs to the screen only. With quiet, nothing is logged to the screen,
 // because the command draws on it. The caller closes the io.Closer at the end.
 func Log(c *cli.Context, component string, quiet bool) (zerolog.Logger, io.Closer, error) {
 	return logging.Setup(logging.Config{
 		Component: component, Dir: c.String("log-dir"), Level: c.String("log-level"), Quiet: quiet,
-		NoColor: os.Getenv("NO_COLOR") != "" || !IsTerminal(os.Stderr),
+		Optional: !c.IsSet("log-dir"), // a container's root may be read-only
+		NoColor:  os.Getenv("NO_COLOR") != "" || !IsTerminal(os.Stderr),
 	})
 }
 

@@ -24,12 +24,14 @@ type Config struct {
 	Dir       string    // directory of the log file; empty: no file
 	Level     string    // debug, info, warn or error
 	Stderr    io.Writer // nil: os.Stderr
+	Optional  bool      // without a place for the file, warn and log to Stderr only
 	Quiet     bool      // nothing to Stderr, for commands that draw on the screen
 	NoColor   bool      // no colours on Stderr
 }
 
 // Setup makes the logger and routes klog to it. The io.Closer closes the file. An unknown level or a
-// directory that cannot be written is a usage error (exit code 2).
+// directory that cannot be written is a usage error (exit code 2), the latter unless Optional is set.
+// If the directory has to be made, the first line says so.
 func Setup(c Config) (zerolog.Logger, io.Closer, error) {
 	level, err := zerolog.ParseLevel(c.Level)
 	if err != nil || c.Level == "" {
@@ -43,16 +45,27 @@ func Setup(c Config) (zerolog.Logger, io.Closer, error) {
 		writers = append(writers, zerolog.ConsoleWriter{Out: c.Stderr, TimeFormat: time.TimeOnly, NoColor: c.NoColor})
 	}
 	var closer io.Closer = io.NopCloser(nil)
+	_, missing := os.Stat(c.Dir)
+	var noFile error
 	if c.Dir != "" {
 		f, err := openFile(c.Dir, c.Component)
-		if err != nil {
+		switch {
+		case err == nil:
+			writers = append(writers, f)
+			closer = f
+		case !c.Optional:
 			return zerolog.Nop(), nil, err
 		}
-		writers = append(writers, f)
-		closer = f
+		noFile = err
 	}
 	log := zerolog.New(zerolog.MultiLevelWriter(writers...)).Level(level).With().Timestamp().Str("component", c.Component).Logger()
 	bridgeKlog(log)
+	switch {
+	case noFile != nil:
+		log.Warn().Err(noFile).Msg("no log file; choose a directory for it with --log-dir")
+	case c.Dir != "" && os.IsNotExist(missing):
+		log.Info().Str("directory", c.Dir).Msg("made the directory of the log file; choose another with --log-dir")
+	}
 	return log, closer, nil
 }
 

@@ -58,6 +58,40 @@ func TestSetupWritesFileAndBridgesKlog(t *testing.T) {
 	}
 }
 
+// A default directory that cannot be written costs the file, and one warning says so. A directory that
+// had to be made is named.
+func TestSetupWithoutPlace(t *testing.T) {
+	t.Cleanup(klog.ClearLogger)
+	file := filepath.Join(t.TempDir(), "a-file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made := filepath.Join(t.TempDir(), "logs")
+	for _, c := range []struct{ dir, want string }{
+		{filepath.Join(file, "logs"), "no log file"},
+		{made, "made the directory of the log file"},
+		{made, ""}, // it is there now
+		{"", ""},
+	} {
+		var stderr bytes.Buffer
+		log, closer, err := Setup(Config{Component: "unit", Dir: c.dir, Optional: true, Level: "info", Stderr: &stderr, NoColor: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Info().Msg("hello")
+		if err := closer.Close(); err != nil {
+			t.Fatal(err)
+		}
+		lines := 1
+		if c.want != "" {
+			lines = 2
+		}
+		if out := stderr.String(); strings.Count(out, "\n") != lines || !strings.Contains(out, c.want) || !strings.Contains(out, "hello") {
+			t.Errorf("%s: %q, want %q", c.dir, out, c.want)
+		}
+	}
+}
+
 func TestSetupRejects(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a-file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -1,0 +1,37 @@
+package openbtest
+
+import (
+	"runtime"
+	"testing"
+)
+
+// outcome records how a test ended that is given to Dir.
+type outcome struct {
+	testing.TB
+	failed, skipped bool
+}
+
+func (o *outcome) Helper() {}
+
+func (o *outcome) Fatal(...any) { o.failed = true; runtime.Goexit() }
+
+func (o *outcome) Skip(...any) { o.skipped = true; runtime.Goexit() }
+
+// Without the trace, tests are skipped, and in CI they fail.
+func TestDirWithoutTrace(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv(env, "")
+	for ci, fails := range map[string]bool{"": false, "false": false, "true": true} {
+		t.Setenv("CI", ci)
+		o := &outcome{TB: t}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			Dir(o)
+		}()
+		<-done
+		if o.failed != fails || o.skipped == fails {
+			t.Errorf("CI=%q: failed %t, skipped %t", ci, o.failed, o.skipped)
+		}
+	}
+}
