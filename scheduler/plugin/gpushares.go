@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"math"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -40,6 +41,7 @@ type gpuShares struct {
 type book struct {
 	state nodeState
 	node  *cluster.Node // the devices, and the pods that use them
+	promises
 }
 
 var (
@@ -119,7 +121,7 @@ func (g *gpuShares) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, i
 	if a == nil {
 		return nil
 	}
-	switch g.devicesOf(info, "").Fit(&a.pod) {
+	switch g.devicesOf(info, "", nil).Fit(&a.pod) {
 	case cluster.WrongModel:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) had no GPU of a model that the pod allows")
 	case cluster.NoGPU:
@@ -138,34 +140,44 @@ func asked(state fwk.CycleState) *ask {
 	return data.(*ask)
 }
 
-// devicesOf returns a node with its devices and the pods that use them or have them reserved, except
-// the given pod. The caller must not change it.
-func (g *gpuShares) devicesOf(info fwk.NodeInfo, except types.UID) *cluster.Node {
+// devicesOf returns a node with its devices and the pods that use them, have them reserved or are
+// nominated for them, except the given pod. The nominated pods are those of info, where upstream's
+// filters put them, and the given ones. The caller must not change the node.
+func (g *gpuShares) devicesOf(info fwk.NodeInfo, except types.UID, nominated []kube.RunningPod) *cluster.Node {
+	b := g.bookOf(info, except)
+	n := g.reserved.closeLost(with(b.node, g.reserved.missing(info, except)))
+	return promises{slices.Concat(b.nominated, nominated), b.leaving}.with(n)
+}
+
+// bookOf returns the book of a node, without the given pod if it is of a group and its devices are not
+// chosen yet.
+func (g *gpuShares) bookOf(info fwk.NodeInfo, except types.UID) book {
 	state := stateOf(info)
-	if except != "" && state.topped(except) { // a pod of a group, whose devices are not chosen yet
-		return with(g.convertDevices(info, except), g.reserved.missing(info, except))
+	if except != "" && state.topped(except) {
+		return g.convertDevices(info, except)
 	}
 	g.mu.RLock()
 	b := g.books[info.Node().Name]
 	g.mu.RUnlock()
 	if b.state != state {
-		b = book{state, g.convertDevices(info, "")}
+		b = g.convertDevices(info, "")
+		b.state = state
 		g.mu.Lock()
 		g.books[info.Node().Name] = b
 		g.mu.Unlock()
 	}
-	return with(b.node, g.reserved.missing(info, except))
+	return b
 }
 
 // convertDevices converts a node's devices and the pods on it that use GPUs, except the given pod.
-func (g *gpuShares) convertDevices(info fwk.NodeInfo, except types.UID) *cluster.Node {
+func (g *gpuShares) convertDevices(info fwk.NodeInfo, except types.UID) book {
 	n := &cluster.Node{Name: info.Node().Name}
-	kube.SetGPUs(n, info.Node().Labels, amounts(info.GetAllocatable()))
+	kube.SetGPUs(n, info.Node(), amounts(info.GetAllocatable()))
 	n.Allocatable.Pods = math.MaxInt64 // upstream counts them
-	g.reserved.place(n, info, func(p *v1.Pod, r kube.RunningPod) bool {
+	p := g.reserved.place(n, info, func(p *v1.Pod, r kube.RunningPod) bool {
 		return r.Requests.TotalGPUMilli() > 0 && (except == "" || p.UID != except)
 	})
-	return n
+	return book{node: n, promises: p}
 }
 
 // Reserve implements fwk.ReservePlugin: it chooses the devices and writes them on the scheduler's own
@@ -183,7 +195,7 @@ func (g *gpuShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	n := g.devicesOf(info, pod.UID)
+	n := g.devicesOf(info, pod.UID, g.nominated(pod, nodeName))
 	if !n.HasDevices() {
 		return nil
 	}

@@ -110,7 +110,7 @@ func (m *mirror) rows(nodes []fwk.NodeInfo, out []int32) []int32 {
 func (m *mirror) convert(info fwk.NodeInfo, except types.UID) *cluster.Node {
 	n := kube.NodeWith(info.Node(), amounts(info.GetAllocatable()))
 	m.reserved.place(n, info, func(p *v1.Pod, _ kube.RunningPod) bool { return except == "" || p.UID != except })
-	return n
+	return m.reserved.closeLost(n)
 }
 
 // runningPod converts a pod that runs on a node. A pod with a contradictory GPU request was bound by

@@ -41,19 +41,31 @@ type occupant struct {
 }
 
 // place adds to n the pods of info that wanted selects: those with GPUs on the devices on which they
-// are pinned. It pins pods that it sees for the first time.
-func (r *reservations) place(n *cluster.Node, info fwk.NodeInfo, wanted func(*v1.Pod, kube.RunningPod) bool) {
+// are pinned. It pins pods that it sees for the first time. It does not place pods that are only
+// nominated for the node, but returns what they request.
+func (r *reservations) place(n *cluster.Node, info fwk.NodeInfo, wanted func(*v1.Pod, kube.RunningPod) bool) (p promises) {
 	shown, err := r.snapshot.NodeInfos().Get(n.Name)
 	real := err == nil && shown == info // otherwise a copy, on which kube-scheduler tries something
 	pods := r.occupants(info, real, wanted)
-	running := make([]kube.RunningPod, len(pods))
-	for i, o := range pods {
-		running[i] = o.RunningPod
+	running := make([]kube.RunningPod, 0, len(pods))
+	for _, o := range pods {
+		if o.pod.Spec.NodeName == "" {
+			p.nominated = append(p.nominated, o.RunningPod)
+		} else {
+			running = append(running, o.RunningPod)
+		}
 	}
+	pods = slices.DeleteFunc(pods, func(o occupant) bool { return o.pod.Spec.NodeName == "" })
 	on := kube.PlaceInOrder(n, running)
 	if real && n.HasDevices() {
 		r.report(n, pods, on)
 	}
+	for i, o := range pods {
+		if o.pod.DeletionTimestamp != nil && on[i] != 0 {
+			p.leave(n, o.Requests, on[i])
+		}
+	}
+	return p
 }
 
 // occupants returns the wanted pods of a node in the order in which they are to be placed.
@@ -120,6 +132,7 @@ func (r *reservations) unpin(node string, present []occupant) {
 		for name := range r.pins {
 			if _, err := r.snapshot.NodeInfos().Get(name); err != nil {
 				delete(r.pins, name)
+				delete(r.lost, name)
 			}
 		}
 	}

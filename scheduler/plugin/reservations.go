@@ -24,6 +24,7 @@ type reservations struct {
 	byPod map[types.UID]reservation
 	pins  map[string]map[types.UID]*pin // by node
 	order uint64                        // of the latest pin
+	lost  map[string]cluster.DeviceSet  // by node, the devices that are counted as lost
 }
 
 // reservation is what one pod was given.
@@ -46,7 +47,7 @@ func reservationsOf(ctx context.Context, snapshot fwk.SharedLister) *reservation
 }
 
 func newReservations(log klog.Logger, snapshot fwk.SharedLister) *reservations {
-	return &reservations{snapshot: snapshot, log: log, byPod: map[types.UID]reservation{}, pins: map[string]map[types.UID]*pin{}}
+	return &reservations{snapshot: snapshot, log: log, byPod: map[types.UID]reservation{}, pins: map[string]map[types.UID]*pin{}, lost: map[string]cluster.DeviceSet{}}
 }
 
 // add records what a pod was given.
@@ -98,15 +99,4 @@ func (r *reservations) missing(info fwk.NodeInfo, except types.UID) (pods []kube
 func (g reservation) missingFrom(info fwk.NodeInfo, pod types.UID) bool {
 	return info.GetGeneration() == g.generation &&
 		!slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == pod })
-}
-
-// with returns n with more pods on it. It does not change n.
-func with(n *cluster.Node, pods []kube.RunningPod) *cluster.Node {
-	if len(pods) == 0 {
-		return n
-	}
-	more := *n
-	more.Groups, more.GPUs = slices.Clone(n.Groups), slices.Clone(n.GPUs)
-	kube.Place(&more, pods)
-	return &more
 }

@@ -23,23 +23,43 @@ func NodeWith(n *corev1.Node, allocatable Amounts) *cluster.Node {
 	for _, t := range n.Spec.Taints {
 		out.Taints = append(out.Taints, cluster.Taint{Key: t.Key, Value: t.Value, Effect: cluster.Effect(t.Effect)})
 	}
-	SetGPUs(out, n.Labels, allocatable)
+	SetGPUs(out, n, allocatable)
 	return out
 }
 
-// SetGPUs sets the GPU fields of n from the labels and the allocatable amounts of its object: the
-// number of GPUs, their model, and, if there are at most cluster.MaxDevices, the devices, with
-// nothing in use.
-func SetGPUs(n *cluster.Node, labels map[string]string, allocatable Amounts) {
+// SetGPUs sets the GPU fields of n from its object and the object's allocatable amounts: the number of
+// allocatable GPUs, their model, and, if there are at most cluster.MaxDevices, the devices, with nothing
+// in use. Devices are numbered by the node's capacity, so that a lost device, which is not allocatable
+// any more, does not renumber the others; see CloseLost.
+func SetGPUs(n *cluster.Node, object *corev1.Node, allocatable Amounts) {
 	n.Allocatable.GPU = allocatable.devices()
 	n.GPUs, n.GPUModel = nil, ""
-	if n.Allocatable.GPU <= 0 {
+	devices := max(n.Allocatable.GPU, AmountsIn(object.Status.Capacity).devices())
+	if devices <= 0 {
 		return
 	}
-	if n.GPUModel = labels[GPUModelLabel]; n.GPUModel == "" {
-		n.GPUModel = labels[productLabel]
+	if n.GPUModel = object.Labels[GPUModelLabel]; n.GPUModel == "" {
+		n.GPUModel = object.Labels[productLabel]
 	}
-	if n.Allocatable.GPU <= cluster.MaxDevices {
-		n.GPUs = make([]int64, n.Allocatable.GPU)
+	if devices <= cluster.MaxDevices {
+		n.GPUs = make([]int64, devices)
 	}
+}
+
+// CloseLost counts as full the devices of n that its capacity has and its allocatable amounts lack, and
+// returns them. Kubernetes tells only their number. So devices that pods use are kept, and idle ones are
+// closed: first those of before, which were closed before, and then those with the highest numbers. If
+// too few are idle, the lost devices are among those in use, and no more are closed.
+func CloseLost(n *cluster.Node, before cluster.DeviceSet) (lost cluster.DeviceSet) {
+	missing := int64(len(n.GPUs)) - n.Allocatable.GPU
+	for _, candidates := range []cluster.DeviceSet{before, ^before} {
+		for i := len(n.GPUs) - 1; i >= 0 && missing > 0; i-- {
+			if candidates.Has(i) && n.GPUs[i] == 0 {
+				n.GPUs[i] = cluster.DeviceMilli
+				lost |= cluster.Device(i)
+				missing--
+			}
+		}
+	}
+	return lost
 }

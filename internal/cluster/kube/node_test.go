@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,12 +29,40 @@ func TestSetGPUs(t *testing.T) {
 		{name: "more than a DeviceSet holds", list: requests(GPUResource, "65"), gpu: 65},
 	} {
 		n := cluster.Node{}
-		SetGPUs(&n, c.labels, AmountsIn(c.list))
+		object := &corev1.Node{}
+		object.Labels = c.labels
+		SetGPUs(&n, object, AmountsIn(c.list))
 		if n.Allocatable.GPU != c.gpu || n.GPUModel != c.model || n.HasDevices() != c.known || c.known && int64(len(n.GPUs)) != c.gpu {
 			t.Errorf("%s: %d devices of %q, %v", c.name, n.Allocatable.GPU, n.GPUModel, n.GPUs)
 		}
 		if got := AmountsIn(c.list).SharesGPUs(); got != c.shared {
 			t.Errorf("%s: shares GPUs: %v", c.name, got)
+		}
+	}
+}
+
+// Lost devices are closed where idle ones are, and the others keep their numbers.
+func TestCloseLost(t *testing.T) {
+	object := &corev1.Node{}
+	object.Status.Capacity, object.Status.Allocatable = requests(GPUResource, "4"), requests(GPUResource, "2")
+	for _, c := range []struct {
+		name   string
+		used   []int64
+		before cluster.DeviceSet
+		want   []int64
+	}{
+		{"the highest idle ones", []int64{0, 0, 0, 0}, 0, []int64{0, 0, 1000, 1000}},
+		{"none in use", []int64{0, 5, 0, 1000}, 0, []int64{1000, 5, 1000, 1000}},
+		{"those of before", []int64{0, 0, 0, 0}, cluster.Device(0), []int64{1000, 0, 0, 1000}},
+		{"too few idle", []int64{1, 2, 3, 0}, 0, []int64{1, 2, 3, 1000}},
+	} {
+		n := Node(object)
+		if n.Allocatable.GPU != 2 || len(n.GPUs) != 4 {
+			t.Fatalf("%d allocatable devices of %d", n.Allocatable.GPU, len(n.GPUs))
+		}
+		copy(n.GPUs, c.used)
+		if lost := CloseLost(n, c.before); !slices.Equal(n.GPUs, c.want) || lost.Len() > 2 {
+			t.Errorf("%s: %v, want %v", c.name, n.GPUs, c.want)
 		}
 	}
 }

@@ -36,6 +36,7 @@ func Snapshot(nodes []corev1.Node, pods []corev1.Pod) (snapshot cluster.Snapshot
 	}
 	for _, n := range snapshot.Nodes {
 		Place(n, running[n.Name])
+		CloseLost(n, 0)
 	}
 	return snapshot, unbound, errors.Join(errs...)
 }
