@@ -12,6 +12,7 @@ import (
 
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
@@ -81,7 +82,7 @@ func runsimFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "csv", Usage: "write what was deployed to `FILE`; default: runsim-<run>.csv in the log directory; empty for none"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "print the summary as `FORMAT`: table or json"},
 		&ucli.BoolFlag{Name: "cleanup", Usage: "delete everything after the last fill too"},
-		&ucli.BoolFlag{Name: "dry-run", Usage: "print the CSV of what would be deployed, and deploy nothing; needs a cluster to measure, except with --replay, or --trace without --inflate"},
+		&ucli.BoolFlag{Name: "dry-run", Usage: "print the CSV of what would be deployed, and deploy nothing; without a cluster, for the nodes of kwokcluster up"},
 		yesFlag(),
 	}
 }
@@ -120,7 +121,17 @@ func runSim(c *ucli.Context) error {
 		},
 	}
 	source.Pace(&s.config)
-	if err := s.connect(c); err != nil {
+	err = s.connect(c)
+	if c.Bool("dry-run") && noCluster(c, err) {
+		fmt.Fprintln(c.App.ErrWriter, "runsim: no cluster is there; this plan is for the nodes of `kwokcluster up`")
+		room := defaultRoom()
+		plan, err := source.Plan(room)
+		if err != nil {
+			return err
+		}
+		return printPlan(c, plan, room)
+	}
+	if err != nil {
 		return err
 	}
 	if err := s.measure(c.Context, source); err != nil {
@@ -145,6 +156,21 @@ func (s *simulation) connect(c *ucli.Context) error {
 	s.config.Client = client
 	s.config.Cleaner, err = cleanup.New(rest)
 	return err
+}
+
+// noCluster reports whether err means that no cluster is there, and no flag names one.
+func noCluster(c *ucli.Context, err error) bool {
+	named := c.String("kubeconfig") != "" || c.String("context") != ""
+	return !named && (exit.Code(err) == exit.Kubeconfig || exit.Code(err) == exit.Unreachable)
+}
+
+// defaultRoom is the room of an empty simulated cluster with the nodes that kwokcluster up makes.
+func defaultRoom() driver.Room {
+	room := driver.Room{Nodes: 10, Excluded: 1}
+	for range room.Nodes {
+		room.Allocatable = room.Allocatable.Plus(cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110})
+	}
+	return room
 }
 
 // measure makes the plan for the cluster's room.

@@ -349,3 +349,17 @@ func TestFallbackIsAnnounced(t *testing.T) {
 		}
 	}
 }
+
+// Without a cluster, a dry run plans for the nodes that kwokcluster up makes.
+func TestDryRunNeedsNoCluster(t *testing.T) {
+	withoutCluster(t)
+	code, stdout, stderr := command("runsim", "--dry-run", "--cluster-resets", "1")
+	if code != exit.OK || strings.Count(stdout, ",add\n") < 5 || !strings.Contains(stderr, "no cluster is there; this plan is for the nodes of `kwokcluster up`") ||
+		!strings.Contains(stderr, "pods 20% of the cluster") {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	code, _, stderr = command("runsim", "--dry-run", "--kubeconfig", file(t, "kubeconfig", nobodyListens))
+	if code != exit.Unreachable || !strings.Contains(stderr, "127.0.0.1:1") {
+		t.Errorf("a cluster that was named and does not answer: code %d, stderr %q", code, stderr)
+	}
+}
