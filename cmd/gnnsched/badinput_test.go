@@ -109,6 +109,8 @@ func TestBadInput(t *testing.T) {
 		{"policy and configuration", []string{"rungnn", "--policy", "best-fit", "--config", "x"}, exit.Usage, "--policy"},
 		{"profile twice", []string{"rungnn", "--profiles", "gnn,gnn"}, exit.Usage, "twice"},
 		{"blend without weight", []string{"rungnn", "--blend", "NodeAffinity"}, exit.Usage, "NAME=WEIGHT"},
+		{"unknown preferences", []string{"rungnn", "--preferences", "last"}, exit.Usage, "first, declared, blend, off"},
+		{"preferences first and blended", []string{"rungnn", "--preferences", "first", "--blend", "NodeAffinity=2"}, exit.Usage, "leave the weights out"},
 		{"percentage", []string{"rungnn", "--percentage-of-nodes-to-score", "101"}, exit.Usage, "101"},
 		{"checkpoint missing", []string{"rungnn", "--checkpoint", "none"}, exit.Checkpoint, "none"},
 		{"checkpoint is a pipe", []string{"rungnn", "--checkpoint", pipe}, exit.Checkpoint, "not a regular file"},

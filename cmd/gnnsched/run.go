@@ -15,6 +15,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/learn/flags"
+	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/server"
 	"gnnsched/workload/trace/openb"
@@ -40,6 +41,7 @@ func runCommands() []*ucli.Command {
 				"   run" + v + " --profiles gnn,acgnn,default-scheduler    # several schedulers in one process\n" +
 				"   run" + v + " --policy best-fit                         # a heuristic, under its own name\n" +
 				learnExamples(v) +
+				"   run" + v + " --preferences declared                    # only what manifests declare comes first; for packing\n" +
 				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add scores of upstream plugins\n" +
 				"   run" + v + " --print-config                            # print the KubeSchedulerConfiguration, to edit it",
 			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
@@ -68,7 +70,8 @@ func runFlags(variant string) []ucli.Flag {
 		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: those built into the program. A file that changes is loaded again"},
 		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` in openb format with the typical pods, which policies for GPUs need; default: the pods seen so far"},
 		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond, Usage: "`TIME` that one pass of the network may take; after it, upstream's scores decide"},
-		&ucli.StringSliceFlag{Name: "blend", Usage: "add the scores of upstream plugins, as `NAME=WEIGHT`; the network or policy has weight 1"},
+		&ucli.StringFlag{Name: "preferences", Usage: "how preferences of manifests count, `MODE` " + preferenceModes() + "; default: first, or blend with --blend"},
+		&ucli.StringSliceFlag{Name: "blend", Usage: "add the scores of upstream plugins, as `NAME=WEIGHT`; the network or policy has weight 1. Implies --preferences blend"},
 		&ucli.IntFlag{Name: "percentage-of-nodes-to-score", Usage: "search this `PERCENT` of the nodes for feasible ones; 0 adapts it to the cluster, as upstream does"},
 		&ucli.Float64Flag{Name: "kube-api-qps", Value: kubeconfig.UnlimitedQPS, Usage: "`REQUESTS` per second to the API server at most"},
 		&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1", Usage: "`ADDRESS` to serve metrics and health checks on"},
@@ -138,7 +141,7 @@ type request struct {
 }
 
 // configFlags have a counterpart in the file of --config, and cannot be given together with it.
-var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "profiling"}, flags.SchedulerNames()...)
+var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "profiling"}, flags.SchedulerNames()...)
 
 func readRequest(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}
@@ -183,7 +186,8 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 		return cfg, err
 	}
 	for i := range cfg.Profiles {
-		cfg.Profiles[i].Deadline, cfg.Profiles[i].Blend = c.Duration("deadline"), blend
+		cfg.Profiles[i].Deadline = c.Duration("deadline")
+		cfg.Profiles[i].Preferences, cfg.Profiles[i].Blend = plugin.Preferences(c.String("preferences")), blend
 		if file := c.String("workload"); file != "" && cfg.Profiles[i].Variant != server.DefaultProfile {
 			if cfg.Profiles[i].Workload, err = workloadPath(file); err != nil {
 				return cfg, err
@@ -251,6 +255,15 @@ func profile(c *ucli.Context, variant string) (server.Profile, error) {
 		p.SchedulerName = c.String("scheduler-name")
 	}
 	return p, nil
+}
+
+// preferenceModes lists the values of --preferences.
+func preferenceModes() string {
+	var all []string
+	for _, p := range plugin.AllPreferences {
+		all = append(all, string(p))
+	}
+	return strings.Join(all, ", ")
 }
 
 // parseBlend parses NAME=WEIGHT.

@@ -25,8 +25,12 @@ type Decision struct {
 	Fallback string
 	Latency  time.Duration // from the start of scoring to the last raw score
 
-	Feasible int         // number of nodes that the pod fits on
-	Best     []Candidate // of these at most MaxBest, the highest raw score first, equals by name
+	Feasible int // number of nodes that the pod fits on
+	// Preferred is the number of these among which Policy chose. The preferences of manifests
+	// excluded the others. After a fallback it equals Feasible, because upstream's scores contain
+	// the preferences.
+	Preferred int
+	Best      []Candidate // of these at most MaxBest, the highest raw score first, equals by name
 
 	// Node is the chosen one. It may differ from Best[0]: a profile that learns explores, blended
 	// score plugins have a say, and kube-scheduler draws among equal scores.

@@ -53,6 +53,8 @@ type Args struct {
 	// ReloadInterval is the time between two looks at the checkpoint file. The default is 2s. With
 	// Learn it is 200ms, because the trainer of an actor-critic ignores what an old network did.
 	ReloadInterval metav1.Duration `json:"reloadInterval,omitempty"`
+	// Preferences says how the preferences of manifests count. The default is PreferencesFirst.
+	Preferences Preferences `json:"preferences,omitempty"`
 	// Learn makes the profile explore and learn; it needs a Checkpoint. By default it is nil, and
 	// the profile does neither.
 	Learn *LearnArgs `json:"learn,omitempty"`
@@ -75,6 +77,12 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
 	}
 	if err := a.validateLearn(); err != nil {
+		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
+	}
+	if a.Preferences == "" {
+		a.Preferences = PreferencesFirst
+	}
+	if err := a.Preferences.Validate(); err != nil {
 		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
 	}
 	if a.Deadline.Duration == 0 {

@@ -14,7 +14,7 @@ import (
 func duration(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
 
 func TestDecodeArgs(t *testing.T) {
-	defaults := Args{Variant: "gnn", Deadline: duration(100 * time.Millisecond), ReloadInterval: duration(2 * time.Second)}
+	defaults := Args{Variant: "gnn", Deadline: duration(100 * time.Millisecond), ReloadInterval: duration(2 * time.Second), Preferences: PreferencesFirst}
 	with := func(edit func(*Args)) Args {
 		a := defaults
 		edit(&a)
@@ -38,6 +38,8 @@ func TestDecodeArgs(t *testing.T) {
 		{"unknown policy", "gnn", `{"policy":"Best-Fit"}`, Args{}, `no heuristic is called "Best-Fit"; there are kube-scheduler, `},
 		{"unknown variant", "gnn", `{"variant":"GNN"}`, Args{}, `variant "GNN" is not one of`},
 		{"kind", "gnn", `{"apiVersion":"a/v1","kind":"K"}`, with(func(a *Args) { a.APIVersion, a.Kind = "a/v1", "K" }), ""},
+		{"preferences", "gnn", `{"preferences":"declared"}`, with(func(a *Args) { a.Preferences = PreferencesDeclared }), ""},
+		{"unknown preferences", "gnn", `{"preferences":"last"}`, Args{}, `preferences is "last"; choose one of first, declared, blend, off`},
 		{"unknown field", "gnn", `{"deadlin":"1ms"}`, Args{}, `unknown field "deadlin"`},
 		{"twice", "gnn", "deadline: 1ms\ndeadline: 2ms\n", Args{}, "already set"},
 		{"not a duration", "gnn", `{"deadline":"soon"}`, Args{}, "soon"},

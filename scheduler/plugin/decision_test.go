@@ -20,7 +20,7 @@ import (
 // equal those of the same network in a new policy. The chosen node is the network's best.
 func TestScoresAreTheNetworks(t *testing.T) {
 	const profile = "decides"
-	b := newBed(t, profile, Args{Checkpoint: untrained(t, 5, nil)}, service())
+	b := newBed(t, profile, Args{Checkpoint: untrained(t, 5, nil), Preferences: PreferencesOff}, service())
 	compared := 0
 	rapid.Check(t, func(t *rapid.T) {
 		state := drawState(t)
@@ -56,7 +56,7 @@ func TestScoresAreTheNetworks(t *testing.T) {
 // A new network decides from the next pod on, and a decision that failed has no effect on later ones.
 func TestDecisionsAfterAChange(t *testing.T) {
 	const profile = "changes"
-	b := newBed(t, profile, Args{Checkpoint: untrained(t, 5, nil)})
+	b := newBed(t, profile, Args{Checkpoint: untrained(t, 5, nil), Preferences: PreferencesOff})
 	state := rapid.Custom(drawState).Example(3)
 	state.waiting.Spec.Containers[0].Resources.Requests = nil
 	b.load(t, state)

@@ -2,9 +2,10 @@
 // score nodes, and GPUShares assigns GPU devices to pods.
 //
 // LearnedScore (learnedscore.go) keeps a copy of kube-scheduler's snapshot in plain values
-// (mirror.go). In PreScore it lets the profile's decider (decider.go) score all feasible nodes at
-// once, turns the scores into integers in 0 to 100 (scale.go) and keeps these in CycleState. Score
-// looks them up.
+// (mirror.go). In PreScore it first narrows the feasible nodes down to those that the preferences of
+// manifests leave (preferences.go). It lets the profile's decider (decider.go) score all feasible
+// nodes at once, takes the scores of those that are left, turns them into integers in 0 to 100
+// (scale.go) and keeps these in CycleState. Score looks them up.
 //
 // Only the best node gets 100, because kube-scheduler draws at random among equal nodes. A heuristic
 // with RandomTies gives 100 to all tied best nodes.

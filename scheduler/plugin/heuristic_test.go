@@ -24,7 +24,7 @@ func TestScoresAreTheHeuristics(t *testing.T) {
 			continue // the last two keep state; see below
 		}
 		t.Run(h.Name, func(t *testing.T) {
-			b := newBed(t, h.Name, Args{Policy: h.Name}, service())
+			b := newBed(t, h.Name, Args{Policy: h.Name, Preferences: PreferencesOff}, service())
 			rapid.Check(t, func(t *rapid.T) {
 				state := drawState(t)
 				defer b.load(t, state)()

@@ -34,6 +34,9 @@ type learnedScore struct {
 	metrics  profileMetrics
 	observer observer
 
+	preferences *preferences // nil if the plugin does not look at them
+	learns      bool         // the decider scores only the nodes that the preferences leave
+
 	mu         sync.Mutex // scheduling cycles come one at a time; this keeps it so
 	demand     *demandTracker
 	mirror     mirror
@@ -77,6 +80,10 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle) (*learnedScor
 		mirror:     mirror{reserved: reservationsOf(ctx, h.SnapshotSharedLister())},
 		complained: map[string]time.Time{},
 	}
+	if p.preferences, err = newPreferences(ctx, args.Preferences, up, h); err != nil {
+		return nil, err
+	}
+	logger(ctx).Info("Preferences of manifests", "profile", profile, "preferences", args.Preferences)
 	if err := p.chooseDecider(ctx, args); err != nil {
 		return nil, err
 	}
@@ -125,16 +132,20 @@ func (s *scores) Clone() fwk.StateData { return s }
 
 // scoring is one decision on its way from the feasible nodes to their scores.
 type scoring struct {
-	pod     *v1.Pod
-	nodes   []fwk.NodeInfo // the feasible ones
-	raw     []float32      // a score for each of them
-	decider decider
-	view    view   // what the decider saw
-	reason  string // why upstream's scoring decided instead; empty if it did not
+	pod      *v1.Pod
+	feasible []fwk.NodeInfo
+	nodes    []fwk.NodeInfo // the feasible ones that the preferences leave
+	raw      []float32      // a score for each of nodes
+	left     []int32        // of each of nodes, its index in feasible; nil if all are left
+	rank     []int64        // of each feasible node, by preferences; nil if all are left
+	decider  decider
+	view     view   // what the decider saw
+	reason   string // why upstream's scoring decided instead; empty if it did not
 }
 
-// PreScore implements fwk.PreScorePlugin. It lets the active decider score the feasible nodes, or
-// upstream's scoring if the decider fails, and keeps the scores for Score.
+// PreScore implements fwk.PreScorePlugin. It lets the active decider choose among the feasible nodes
+// that the preferences leave, or upstream's scoring among all of them if the decider fails. It keeps
+// the scores for Score.
 func (p *learnedScore) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +153,8 @@ func (p *learnedScore) PreScore(ctx context.Context, state fwk.CycleState, pod *
 		p.raw = make([]float32, 2*len(nodes))
 	}
 	p.metrics.candidates.Observe(float64(len(nodes)))
-	s := &scoring{pod: pod, nodes: nodes, raw: p.raw[:len(nodes)], decider: p.active.load()}
+	s := &scoring{pod: pod, feasible: nodes, nodes: nodes, raw: p.raw[:len(nodes)], decider: p.active.load()}
+	p.prefer(ctx, state, s)
 	took, err := p.decide(state, s)
 	if err != nil {
 		p.fallBack(ctx, state, s, err)
@@ -159,8 +171,10 @@ func (p *learnedScore) PreScore(ctx context.Context, state fwk.CycleState, pod *
 // ten seconds for each reason; Fallbacks counts them all.
 const FallbackMessage = "Upstream's scoring decides instead of the "
 
-// fallBack lets upstream's scoring decide, because the decider failed with err.
+// fallBack lets upstream's scoring decide among all feasible nodes, because the decider failed with
+// err. Preferences are part of upstream's scores.
 func (p *learnedScore) fallBack(ctx context.Context, state fwk.CycleState, s *scoring, err error) {
+	s.keepAll()
 	fallbacks.WithLabelValues(p.profile, s.reason).Inc()
 	p.complain(ctx, s, s.reason, err, FallbackMessage+s.decider.label())
 	if err := p.upstream.score(ctx, state, s); err != nil {
@@ -169,15 +183,34 @@ func (p *learnedScore) fallBack(ctx context.Context, state fwk.CycleState, s *sc
 	p.observer.scored(state, s)
 }
 
-// byRow turns the raw scores of p.rows into node scores.
+// byRow turns the raw scores into node scores.
 func (p *learnedScore) byRow(s *scoring) *scores {
-	out := make([]int8, len(p.mirror.snapshot.Nodes)+len(s.raw))
-	list, byRow := out[:len(s.raw)], out[len(s.raw):]
-	toNodeScores(s.raw, list, func(i int) string { return p.mirror.snapshot.Nodes[p.rows[i]].Name }, s.decider.randomTies())
-	for i, r := range p.rows {
+	out := make([]int8, len(p.mirror.snapshot.Nodes)+len(s.feasible))
+	list, byRow := out[:len(s.feasible)], out[len(s.feasible):]
+	rows := p.rows
+	if s.left == nil {
+		toNodeScores(s.raw, list, s.name, s.decider.randomTies())
+	} else {
+		s.rankedScores(list)
+	}
+	if len(rows) < len(s.feasible) {
+		rows = p.mirror.rows(s.feasible, nil)
+	}
+	for i, r := range rows {
 		byRow[r] = list[i]
 	}
 	return &scores{row: p.mirror.row, byRow: byRow}
+}
+
+// rankedScores turns the raw scores of the nodes that the preferences left, and the ranks of the
+// others, into node scores of the feasible nodes.
+func (s *scoring) rankedScores(out []int8) {
+	toLowScores(s.rank, out)
+	list := make([]int8, len(s.raw))
+	toNodeScores(s.raw, list, s.name, s.decider.randomTies())
+	for i, v := range list {
+		out[s.left[i]] = toHighScore(v)
+	}
 }
 
 // byName turns the raw scores into node scores without the mirror, which a failed decision may
@@ -218,14 +251,23 @@ func (p *learnedScore) decide(state fwk.CycleState, s *scoring) (took time.Durat
 		s.view.typical = p.demand.typical()
 	}
 	p.mirror.sync(infos)
-	p.rows = p.mirror.rows(s.nodes, p.rows[:0])
+	seen, raw := s.feasible, p.raw[:len(s.feasible)]
+	if p.learns { // the step's candidates are those that could be chosen
+		seen, raw = s.nodes, s.raw
+	}
+	p.rows = p.mirror.rows(seen, p.rows[:0])
 	s.view.snapshot, s.view.rows = &p.mirror.snapshot, p.rows
-	if err := s.decider.score(s.view, s.raw); err != nil {
+	if err := s.decider.score(s.view, raw); err != nil {
 		s.reason = reasonOf(err)
 		if s.reason == reasonNotFinite {
 			p.forget(s.decider)
 		}
 		return 0, err
+	}
+	if len(raw) > len(s.raw) {
+		for i, l := range s.left { // in order, so none is overwritten before it is read
+			s.raw[i] = raw[l]
+		}
 	}
 	p.observer.scored(state, s)
 	return time.Since(s.view.began), nil

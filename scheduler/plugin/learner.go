@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -69,7 +70,7 @@ func newLearner(ctx context.Context, p *learnedScore, args LearnArgs) (fwk.Plugi
 		},
 	})
 	l.listen(ctx, l)
-	p.observer = l
+	p.observer, p.learns = l, true
 	return l, nil
 }
 
@@ -175,11 +176,11 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	}
 	row, known := l.mirror.row[node]
 	action := slices.Index(n.rows, row)
-	if !known || action < 0 {
-		return nil
-	}
 	if n.drawn >= 0 && n.drawn != row {
 		l.learned.overruled.Inc() // blended scores chose the node, and its probability is not known
+		return nil
+	}
+	if !known || action < 0 { // blended scores chose a node that the network did not see
 		return nil
 	}
 	infos, err := l.handle.SnapshotSharedLister().NodeInfos().List()
@@ -263,4 +264,23 @@ func (l *learner) costs(row int32, pod types.UID, r cluster.Resources) (before, 
 	after = l.term.Cost(nodes)
 	nodes[row] = was
 	return before, after
+}
+
+// exploration is the probability of a random decision. It falls by a factor with each decision.
+type exploration struct{ now, decay, final float64 }
+
+// next returns the probability for the next decision.
+func (e *exploration) next() float64 {
+	now := e.now
+	e.now = max(e.now*e.decay, e.final)
+	return now
+}
+
+// preferAnother raises the score of candidate i just above the best one; the others keep theirs.
+func preferAnother(raw []float32, i int) {
+	best := raw[0]
+	for _, v := range raw {
+		best = max(best, v)
+	}
+	raw[i] = math.Nextafter32(best, math.MaxFloat32)
 }

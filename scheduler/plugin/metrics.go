@@ -24,6 +24,17 @@ var (
 		Buckets:        metrics.ExponentialBuckets(1, 2, 15), // 1 to 16384
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile"})
+	preferredNodes = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Subsystem: "gnnsched", Name: "preferred",
+		Help:           "Feasible nodes that the preferences of manifests leave to the network or the heuristic.",
+		Buckets:        metrics.ExponentialBuckets(1, 2, 15), // 1 to 16384
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile"})
+	preferencesFailed = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: "gnnsched", Name: "preferences_failed_total",
+		Help:           "Decisions without one kind of preference, because upstream's plugin for it failed.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile", "plugin"})
 	scoreSpread = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Subsystem: "gnnsched", Name: "score_spread",
 		Help:           "Best minus worst raw score of a decision. Near zero the network or the heuristic has no preference.",
@@ -65,7 +76,7 @@ var registerOnce sync.Once
 
 func registerMetrics() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(decisionDuration, candidates, scoreSpread, fallbacks, decisionsDropped, reloads, deviceConflicts)
+		legacyregistry.MustRegister(decisionDuration, candidates, preferredNodes, preferencesFailed, scoreSpread, fallbacks, decisionsDropped, reloads, deviceConflicts)
 	})
 }
 
@@ -88,12 +99,13 @@ func Fallbacks(profile string) (int, error) {
 }
 
 // profileMetrics are the metrics that every decision of a profile observes, looked up once.
-type profileMetrics struct{ duration, candidates, spread metrics.ObserverMetric }
+type profileMetrics struct{ duration, candidates, preferred, spread metrics.ObserverMetric }
 
 // metricsOf needs registerMetrics first: before it, lookups find metrics that go nowhere.
 func metricsOf(profile string) profileMetrics {
 	return profileMetrics{
-		duration: decisionDuration.WithLabelValues(profile), candidates: candidates.WithLabelValues(profile), spread: scoreSpread.WithLabelValues(profile),
+		duration: decisionDuration.WithLabelValues(profile), candidates: candidates.WithLabelValues(profile),
+		preferred: preferredNodes.WithLabelValues(profile), spread: scoreSpread.WithLabelValues(profile),
 	}
 }
 

@@ -93,7 +93,7 @@ func (r *recorder) scored(state fwk.CycleState, s *scoring) {
 		Pod:     decision.Pod{Namespace: s.pod.Namespace, Name: s.pod.Name, UID: string(s.pod.UID)},
 		Policy:  s.decider.policyName(), Fingerprint: s.decider.fingerprint(),
 		Fallback: s.reason, Latency: time.Since(s.view.began),
-		Feasible: len(s.nodes), Best: decision.Best(s.raw, s.name),
+		Feasible: len(s.feasible), Preferred: len(s.nodes), Best: decision.Best(s.raw, s.name),
 	}})
 }
 

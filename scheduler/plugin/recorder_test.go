@@ -57,7 +57,7 @@ func TestDecisionOfAHeuristic(t *testing.T) {
 	d.Best, d.Latency = nil, 0
 	want := decision.Decision{
 		Number: 1, Profile: profile, Pod: decision.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
-		Policy: "gpu-best-fit", Feasible: 3, Node: "b", Devices: 0b11, Bound: true,
+		Policy: "gpu-best-fit", Feasible: 3, Preferred: 3, Node: "b", Devices: 0b11, Bound: true,
 	}
 	if fmt.Sprint(d) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", d, want)

@@ -1,6 +1,8 @@
 package plugin
 
 import (
+	"slices"
+
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -32,4 +34,27 @@ func toNodeScores(raw []float32, out []int8, name func(int) string, randomTies b
 		}
 	}
 	out[best] = int8(fwk.MaxNodeScore)
+}
+
+// lowest is the lowest node score of a node that the preferences leave to the decider, if they do
+// not leave all.
+const lowest = int8(fwk.MaxNodeScore / 2)
+
+// toLowScores maps ranks to integers below lowest and never reverses their order.
+func toLowScores(rank []int64, out []int8) {
+	low, high := slices.Min(rank), slices.Max(rank)
+	for i, v := range rank {
+		out[i] = lowest - 1
+		if low < high {
+			out[i] = int8(float64(v-low) / float64(high-low) * float64(lowest-1))
+		}
+	}
+}
+
+// toHighScore maps a node score of toNodeScores to lowest or more. Only 100 becomes 100.
+func toHighScore(v int8) int8 {
+	if v == int8(fwk.MaxNodeScore) {
+		return v
+	}
+	return lowest + int8(int64(v)*(fwk.MaxNodeScore-1-int64(lowest))/(fwk.MaxNodeScore-1))
 }

@@ -118,6 +118,12 @@ func (l *lab) testManifests(t *testing.T) {
 		}},
 		{file: "node-affinity-required.yaml", bound: 6, check: func(p placement) error { return p.onlyOn("east", "ssd-0", "ssd-1") }},
 		{file: "node-affinity-preferred.yaml", bound: 6, check: func(p placement) error { return p.onlyOn("preferring", "ssd-") }},
+		{file: "replicas.yaml", bound: 6, check: func(p placement) error {
+			if p.most("replicas") > 1 {
+				return fmt.Errorf("two share a node: %v", p["replicas"])
+			}
+			return nil
+		}},
 		{file: "pod-affinity.yaml", bound: 5, check: func(p placement) error { return p.onlyOn("client", p["cache"][0]) }},
 		{file: "pod-anti-affinity.yaml", bound: 6, left: 1, why: "didn't match pod anti-affinity rules", check: func(p placement) error {
 			if p.most("quorum") > 1 {

@@ -32,8 +32,12 @@ type Profile struct {
 	// Workload is a pod list in the openb format, from which policies and networks for GPUs learn
 	// what pods typically request. If it is empty, they count the pods that arrive.
 	Workload string
+	// Preferences says how the preferences of manifests count. If it is empty, they come first, or
+	// are blended if Blend is not empty.
+	Preferences plugin.Preferences
 	// Blend adds upstream's score plugins, as weights by name. The network or heuristic has weight
-	// 1, and each plugin's score is in 0 to 100. If Blend is empty, no other plugin scores.
+	// 1, and each plugin's score is in 0 to 100. It is only for plugin.PreferencesBlend; if it is
+	// empty then, upstream's preference plugins have upstream's weights.
 	Blend map[string]int32
 	// Learn makes the profile explore and learn; it needs a Checkpoint. If it is nil, the profile
 	// does neither.
@@ -62,8 +66,37 @@ func ProfileNamed(name string) (Profile, error) {
 	return Profile{SchedulerName: name, Variant: name}, nil
 }
 
-// validate checks that the profile has either a network or a heuristic.
+// upstreamPreferences are upstream's plugins that score by preferences, with upstream's weights.
+var upstreamPreferences = map[string]int32{"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2, "ImageLocality": 1}
+
+// preferences returns how preferences count.
+func (p Profile) preferences() plugin.Preferences {
+	switch {
+	case p.Preferences != "":
+		return p.Preferences
+	case len(p.Blend) > 0:
+		return plugin.PreferencesBlend
+	}
+	return plugin.PreferencesFirst
+}
+
+// blend returns the weights of upstream's plugins that score beside ours.
+func (p Profile) blend() map[string]int32 {
+	if p.preferences() == plugin.PreferencesBlend && len(p.Blend) == 0 {
+		return upstreamPreferences
+	}
+	return p.Blend
+}
+
+// validate checks that the profile has either a network or a heuristic, and one way in which
+// preferences count.
 func (p Profile) validate() error {
+	if err := p.preferences().Validate(); err != nil {
+		return err
+	}
+	if len(p.Blend) > 0 && p.preferences() != plugin.PreferencesBlend {
+		return fmt.Errorf("preferences %s and weights to blend exclude each other; choose preferences %s or leave the weights out", p.Preferences, plugin.PreferencesBlend)
+	}
 	if p.Learn != nil {
 		return p.validateLearn()
 	}
@@ -97,7 +130,7 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 	if p.Variant == DefaultProfile {
 		return out, nil
 	}
-	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Learn: p.Learn}
+	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Preferences: p.preferences(), Learn: p.Learn}
 	if p.Policy == "" { // heuristics ignore the deadline
 		args.Deadline.Duration = p.Deadline
 	}
@@ -112,8 +145,9 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 	off := []schedulerconfig.Plugin{{Name: "*"}}
 	score := []schedulerconfig.Plugin{ours}
 	preScore := []schedulerconfig.Plugin{{Name: plugin.Name}}
-	for _, name := range slices.Sorted(maps.Keys(p.Blend)) {
-		score = append(score, schedulerconfig.Plugin{Name: name, Weight: ptr.To(p.Blend[name])})
+	blend := p.blend()
+	for _, name := range slices.Sorted(maps.Keys(blend)) {
+		score = append(score, schedulerconfig.Plugin{Name: name, Weight: ptr.To(blend[name])})
 		if name != "ImageLocality" && name != "DynamicResources" { // these two have no PreScore
 			preScore = append(preScore, schedulerconfig.Plugin{Name: name})
 		}

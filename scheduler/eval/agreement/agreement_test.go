@@ -66,7 +66,7 @@ func contender(t *testing.T, name string, p server.Profile) Contender {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.SchedulerName = name
+	p.SchedulerName, p.Preferences = name, "off" // the simulator knows no preferences
 	return Contender{Contender: eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, Profile: p}
 }
 
