@@ -16,7 +16,6 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/tensorboard"
-	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/learn/online"
@@ -36,8 +35,8 @@ func onlineFlags() []ucli.Flag {
 	return out
 }
 
-// learnOnline is the action with --online. It ends when stdin does. A scheduler that gets a signal ends
-// the stream.
+// learnOnline is the action with --online. It ends when stdin does, or with a signal, and saves the
+// network either way. A scheduler that gets a signal ends the stream.
 func learnOnline(c *ucli.Context) (err error) {
 	start, job, err := onlineStart(c)
 	if err != nil {
@@ -47,7 +46,10 @@ func learnOnline(c *ucli.Context) (err error) {
 		return exit.New(exit.Usage, errors.New("--online reads a scheduler's placements from stdin, and stdin is a terminal"), "start it with rungnn --learn")
 	}
 	signal.Ignore(syscall.SIGPIPE) // after a scheduler was killed, a report must not end this process before it saves the network
-	r, err := experience.NewReader(os.Stdin)
+	r, err := newSource(c.Context, os.Stdin)
+	if err != nil && c.Context.Err() != nil {
+		return err
+	}
 	if err != nil {
 		return exit.New(exit.Usage, err, "start it with rungnn --learn")
 	}

@@ -110,6 +110,44 @@ func TestOnline(t *testing.T) {
 	}
 }
 
+// A signal ends the trainer in good order while the scheduler still holds the stream open: it saves the
+// network and the state.
+func TestOnlineStopsAtSignal(t *testing.T) {
+	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, rand.New(rand.NewPCG(1, 1)))
+	file := filepath.Join(t.TempDir(), "net.safetensors")
+	if err := c.Save(file); err != nil {
+		t.Fatal(err)
+	}
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	defer out.Close() // after the trainer has ended
+	stdin := os.Stdin
+	os.Stdin = in
+	defer func() { os.Stdin = stdin }()
+	ctx, signal := context.WithCancel(t.Context())
+	defer signal()
+	stream := steps(t, 300, 0)
+	go func() {
+		_, _ = out.Write(stream) // ends when the trainer has read all but what a pipe holds
+		signal()
+	}()
+	var errs bytes.Buffer
+	app := &ucli.App{Name: "gnntrain", ErrWriter: &errs, Action: learnOnline, Flags: slices.Concat(runFlags(), onlineFlags(), flags.All())}
+	if code := cli.RunContext(ctx, app, []string{"gnntrain", "--online", "--init", file, "--batch-size", "16", "--update-frequency", "2"}); code != exit.OK {
+		t.Fatalf("code %d: %s", code, errs.String())
+	}
+	got, err := checkpoint.Load(file)
+	if err != nil || got.Manifest.Training["onlineSteps"] == 0 {
+		t.Errorf("%v: figures %v", err, got.Manifest.Training)
+	}
+	if _, err := os.Stat(file + ".online"); err != nil {
+		t.Errorf("no state is left for the next trainer: %v", err)
+	}
+}
+
 func rows(t *testing.T, events string, want ...string) {
 	t.Helper()
 	csv, err := os.ReadFile(filepath.Join(events, tensorboard.ScalarsFile))

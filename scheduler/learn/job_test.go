@@ -1,6 +1,8 @@
 package learn
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -84,4 +86,41 @@ func TestReadJobRefuses(t *testing.T) {
 			t.Errorf("%q: error %v, want one with %q", text, err, want)
 		}
 	}
+}
+
+// FuzzReadJob checks that an accepted job survives a round trip, and that errors begin with the file name.
+func FuzzReadJob(f *testing.F) {
+	files, err := filepath.Glob("runs/*.yaml")
+	if err != nil || len(files) == 0 {
+		f.Fatal(files, err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte("variant: acdqn\nppo: {envs: 16}\nenvironment: {scenario: mixed, load: {min: 0.5, max: 0.6}}\nheldOut: {scenario: training}"))
+	f.Add([]byte("environment: null\nheldOut: {}\nreward: null"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		j, err := ReadJob("f", data, "gnn")
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "f: ") {
+				t.Fatalf("error without the file's name: %v", err)
+			}
+			return
+		}
+		y, err := j.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := ReadJob("f", y, "gnn")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, y)
+		}
+		if z, err := again.YAML(); err != nil || string(z) != string(y) {
+			t.Fatalf("not the same after a round trip: %v\n%s\nbecame\n%s", err, y, z)
+		}
+	})
 }

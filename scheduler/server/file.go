@@ -25,6 +25,11 @@ func ReadFile(path string) (*File, error) {
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration: %w", err), "print one to start from with --print-config")
 	}
+	return parseFile(path, b)
+}
+
+// parseFile is ReadFile with the content of the file.
+func parseFile(path string, b []byte) (*File, error) {
 	f := &File{}
 	if err := yaml.UnmarshalStrict(b, &f.content); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err), "compare it with what --print-config prints")

@@ -5,6 +5,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -69,11 +70,13 @@ func ReadFile(path string, into any) error {
 		return err
 	}
 	defer f.Close()
-	if err := gob.NewDecoder(bufio.NewReaderSize(f, 1<<20)).Decode(into); err != nil {
+	if err := decodeState(bufio.NewReaderSize(f, 1<<20), into); err != nil {
 		return fmt.Errorf("state %s: %w", path, err)
 	}
 	return nil
 }
+
+func decodeState(r io.Reader, into any) error { return gob.NewDecoder(r).Decode(into) }
 
 // WriteFile replaces a file with the encoded state. Readers see the old file or the new one, never
 // a part of it.
