@@ -123,7 +123,11 @@ func runScheduler(c *ucli.Context, variant string) error {
 	endpoint := server.Endpoint{Address: c.String("bind-address"), Port: c.Int("port")}
 	err = server.Run(c.Context, file, endpoint, func() {
 		remove() // now, because a scheduler that loses its lease exits without running deferred calls
-		log.Info().Strs("schedulers", r.config.SchedulerNames()).Str("cluster", rest.Host).Int("port", endpoint.Port).Msg("scheduling; Ctrl-C stops")
+		doing := "scheduling"
+		if c.Bool("leader-elect") {
+			doing = "scheduling while this process holds the lease"
+		}
+		log.Info().Strs("schedulers", r.config.SchedulerNames()).Str("cluster", rest.Host).Int("port", endpoint.Port).Msg(doing + "; Ctrl-C stops")
 	})
 	if err == nil && c.Context.Err() != nil {
 		log.Info().Msg("stopped")

@@ -2,8 +2,7 @@ package server
 
 import (
 	"fmt"
-	"slices"
-	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,15 +47,27 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// lease returns the name of the leader election's lease. Replicas with the same scheduler names share
-// it.
-func (c Config) lease() string {
-	names := make([]string, len(c.Profiles))
-	for i, p := range c.Profiles {
-		names[i] = p.SchedulerName
+// leaseName is the name of the leader election's lease. All schedulers of a cluster share it, whatever
+// their profiles, because each keeps books of all the cluster's GPU devices.
+const leaseName = "gnnsched"
+
+// With these settings a standby leads within five seconds after the leader was killed: the lease expires,
+// and each of the standby's looks comes at most 2.2 retry periods after the one before.
+const (
+	leaseDuration = 3 * time.Second
+	renewDeadline = 2 * time.Second
+	retryPeriod   = 300 * time.Millisecond
+)
+
+// election returns the settings of the leader election.
+func (c Config) election() componentconfig.LeaderElectionConfiguration {
+	e := componentconfig.LeaderElectionConfiguration{
+		LeaderElect: ptr.To(c.LeaderElect), ResourceName: leaseName, ResourceNamespace: metav1.NamespaceSystem,
 	}
-	slices.Sort(names)
-	return "gnnsched-" + strings.Join(names, "-")
+	if c.LeaderElect {
+		e.LeaseDuration.Duration, e.RenewDeadline.Duration, e.RetryPeriod.Duration = leaseDuration, renewDeadline, retryPeriod
+	}
+	return e
 }
 
 // YAML renders the KubeSchedulerConfiguration. It leaves empty fields out, because people print it to
@@ -71,9 +82,7 @@ func (c Config) YAML() ([]byte, error) {
 		ClientConnection: componentconfig.ClientConnectionConfiguration{
 			Kubeconfig: c.Kubeconfig, QPS: c.QPS, Burst: int32(2 * c.QPS), ContentType: runtime.ContentTypeProtobuf,
 		},
-		LeaderElection: componentconfig.LeaderElectionConfiguration{
-			LeaderElect: ptr.To(c.LeaderElect), ResourceName: c.lease(), ResourceNamespace: metav1.NamespaceSystem,
-		},
+		LeaderElection:         c.election(),
 		DebuggingConfiguration: componentconfig.DebuggingConfiguration{EnableProfiling: ptr.To(c.Profiling)},
 	}
 	if c.Parallelism > 0 {

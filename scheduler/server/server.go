@@ -66,6 +66,9 @@ func Run(ctx context.Context, configFile string, e Endpoint, onReady func()) err
 	}
 	cc.Authentication.Authenticator = tokenUnlessHealth(cc.Authentication.Authenticator)
 	timeAttempts(sched)
+	if cc.LeaderElection != nil {
+		announce(ctx, cc.LeaderElection)
+	}
 	defer configz.Delete("componentconfig") // otherwise a second scheduler in this process fails
 	if onReady != nil {
 		onReady()
