@@ -22,8 +22,8 @@ type demandTracker struct {
 
 	begun  bool // whether the running pods are counted
 	counts map[shape]*fragmentation.Demand
-	pods   float64                // how many pods are counted
-	latest *fragmentation.Typical // of the first upTo pods
+	pods   float64                // sum of the counts
+	latest *fragmentation.Typical // of when the sum was upTo
 	upTo   float64
 }
 
@@ -69,6 +69,22 @@ func (d *demandTracker) countRunning(nodes []fwk.NodeInfo) {
 			}
 		}
 	}
+	if d.pods > remembered/2 { // all running pods count alike
+		d.scale(remembered / 2 / d.pods)
+	}
+}
+
+// remembered is the sum at which all counts are halved. Thus a pod counts half as much after half as
+// many more, and a change of the workload shows after thousands of pods, however many came before it.
+const remembered = 4000
+
+// scale multiplies all counts by a factor. The typical pods stay the same.
+func (d *demandTracker) scale(by float64) {
+	for _, x := range d.counts {
+		x.Count *= by
+	}
+	d.pods *= by
+	d.upTo *= by
 }
 
 // countPending counts a pod that is scored. A pod counts again at each attempt, but few have more than
@@ -76,6 +92,9 @@ func (d *demandTracker) countRunning(nodes []fwk.NodeInfo) {
 func (d *demandTracker) countPending(pod *cluster.Pod) {
 	if d.fixed == nil {
 		d.add(pod.Requests, pod.GPUModels)
+		if d.pods >= remembered {
+			d.scale(0.5)
+		}
 	}
 }
 
@@ -111,7 +130,7 @@ func (d *demandTracker) shapes() []shape {
 }
 
 // grown is the factor by which the count must grow before the typical pods are determined again.
-// They change less and less, and each change empties the deciders' caches.
+// Each change empties the deciders' caches.
 const grown = 1.25
 
 // typical returns the workload's typical pods; nil before the first pod. As long as they have not

@@ -50,6 +50,32 @@ func TestDemandFollowsWhatComes(t *testing.T) {
 	}
 }
 
+// After a change of the workload, thousands of pods are enough to see it, however many came before.
+func TestDemandForgets(t *testing.T) {
+	d, err := newDemandTracker("ours", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrive := func(pods int, milli int64) (changes int) {
+		for range pods {
+			before := d.latest
+			d.countPending(&cluster.Pod{Requests: cluster.Resources{GPUMilli: milli, Pods: 1}})
+			if d.typical() != before {
+				changes++
+			}
+		}
+		return changes
+	}
+	arrive(200_000, 300)
+	if changes := arrive(6000, 700); changes < 4 || changes > 12 {
+		t.Errorf("%d changes in 6000 pods", changes)
+	}
+	pods := d.typical().Pods()
+	if pods[0].Milli != 700 || pods[0].Frequency < 0.75 {
+		t.Errorf("after the change: %+v", pods)
+	}
+}
+
 // Of the running pods only the profile's own are counted, and only once.
 func TestDemandBeginsWithTheProfilesPods(t *testing.T) {
 	const profile = "begins"
