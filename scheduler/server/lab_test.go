@@ -35,7 +35,8 @@ import (
 	"gnnsched/kwok/nodepool"
 )
 
-// lab holds a simulated cluster, its clients, and the port of the scheduler's endpoint.
+// lab holds a simulated cluster, its clients, and the port of the scheduler's endpoint. It starts the
+// cluster itself because testbed imports this package, so a test inside this package cannot use it.
 type lab struct {
 	cluster *kwok.Cluster
 	client  *kubernetes.Clientset

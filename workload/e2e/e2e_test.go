@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -22,8 +21,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
-	"gnnsched/kwok"
-	"gnnsched/kwok/nodepool"
+	"gnnsched/scheduler/eval/testbed"
+	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
@@ -34,20 +33,24 @@ func TestWorkloadOnACluster(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	log := &lines{}
-	cl, err := kwok.Start(ctx, kwok.Config{Dir: filepath.Join(t.TempDir(), "cluster"), Pools: nodepool.Default(4), Log: zerolog.New(log).Level(zerolog.InfoLevel)})
+	err := testbed.Run(ctx, testbed.Config{
+		Name: "e2e", Launcher: inprocess.Launcher{Log: zerolog.New(log).Level(zerolog.InfoLevel)}, Nodes: testbed.Nodes{Count: 4},
+	}, func(ctx context.Context, b *testbed.Bed) error {
+		fillAndClean(ctx, t, b)
+		return nil
+	})
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
-	defer func() {
-		if err := cl.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	}()
-	client, err := kubernetes.NewForConfig(cl.REST())
-	if err != nil {
-		t.Fatal(err)
+	if got := log.with("failed to apply stage"); len(got) > 0 {
+		t.Errorf("kwok logged %d errors about pods that were deleted, the first %s", len(got), got[0])
 	}
-	cleaner, err := cleanup.New(cl.REST())
+}
+
+// fillAndClean fills the cluster twice, checks the pods and removes them.
+func fillAndClean(ctx context.Context, t *testing.T, bed *testbed.Bed) {
+	client := bed.Client
+	cleaner, err := cleanup.New(bed.REST)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,9 +85,6 @@ func TestWorkloadOnACluster(t *testing.T) {
 	}
 	checkPods(ctx, t, client, plan.Fills()[1].Pods)
 	clean(ctx, t, client, cleaner, checkOther)
-	if got := log.with("failed to apply stage"); len(got) > 0 {
-		t.Errorf("kwok logged %d errors about pods that were deleted, the first %s", len(got), got[0])
-	}
 }
 
 // lines are the lines of a log.

@@ -15,10 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"gnnsched/kwok"
-	"gnnsched/kwok/nodepool"
+	"gnnsched/scheduler/eval/testbed"
+	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 )
@@ -27,25 +28,24 @@ import (
 // to the first deletion is lost.
 func TestRemoveManyPods(t *testing.T) {
 	klog.SetLogger(logr.Discard())
-	const pods = 1100
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	cl, err := kwok.Start(ctx, kwok.Config{Dir: filepath.Join(t.TempDir(), "cluster"), Pools: nodepool.Default(1)})
+	err := testbed.Run(ctx, testbed.Config{Name: "e2e", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Count: 1}}, func(ctx context.Context, b *testbed.Bed) error {
+		removeManyPods(ctx, t, b)
+		return nil
+	})
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
-	defer func() {
-		if err := cl.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	}()
-	client, err := kubernetes.NewForConfig(cl.REST())
-	if err != nil {
-		t.Fatal(err)
-	}
+}
+
+// removeManyPods creates the pods and removes them.
+func removeManyPods(ctx context.Context, t *testing.T, bed *testbed.Bed) {
+	const pods = 1100
+	client := bed.Client
 	createPods(ctx, t, client, pods)
 	flaky := &flakyTransport{}
-	rc := cl.REST()
+	rc := rest.CopyConfig(bed.REST)
 	rc.Wrap(flaky.wrap)
 	cleaner, err := cleanup.New(rc)
 	if err != nil {

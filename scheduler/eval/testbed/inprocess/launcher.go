@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rs/zerolog"
+
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/eval/testbed"
@@ -13,10 +15,12 @@ import (
 )
 
 // Launcher implements testbed.Launcher.
-type Launcher struct{}
+type Launcher struct {
+	Log zerolog.Logger // receives warnings and errors of the cluster; the zero value drops them
+}
 
-// Launch implements testbed.Launcher. The cluster writes no log.
-func (Launcher) Launch(ctx context.Context, nodes testbed.Nodes, folder, _ string) (testbed.Cluster, error) {
+// Launch implements testbed.Launcher. The cluster writes no log file.
+func (l Launcher) Launch(ctx context.Context, nodes testbed.Nodes, folder, _ string) (testbed.Cluster, error) {
 	pools, err := poolsOf(nodes)
 	if err != nil {
 		return nil, err
@@ -24,7 +28,7 @@ func (Launcher) Launch(ctx context.Context, nodes testbed.Nodes, folder, _ strin
 	life, end := context.WithCancel(context.WithoutCancel(ctx)) // only Stop may end a cluster that is ready
 	detach := context.AfterFunc(ctx, end)
 	defer detach()
-	c, err := kwok.Start(life, kwok.Config{Dir: folder, Pools: pools})
+	c, err := kwok.Start(life, kwok.Config{Dir: folder, Pools: pools, Log: l.Log})
 	if err != nil {
 		end()
 		return nil, err
