@@ -9,7 +9,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/eval/testbed"
-	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/server"
 	"gnnsched/workload"
 	"gnnsched/workload/driver"
 	"gnnsched/workload/trace/openb"
@@ -67,7 +67,7 @@ func (r *comparison) round(ctx context.Context, x agreement.Contender, seed uint
 	if err != nil {
 		return t, err
 	}
-	before, err := plugin.Fallbacks(x.Profile.SchedulerName)
+	before, err := server.Fallbacks(x.Profile.SchedulerName)
 	if err != nil {
 		return t, err
 	}
@@ -86,7 +86,7 @@ func (r *comparison) round(ctx context.Context, x agreement.Contender, seed uint
 	if err != nil {
 		return t, err
 	}
-	after, err := plugin.Fallbacks(x.Profile.SchedulerName)
+	after, err := server.Fallbacks(x.Profile.SchedulerName)
 	t.Fallbacks = after - before
 	return t, err
 }
