@@ -22,8 +22,8 @@ import (
 	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/experience"
-	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/flags"
+	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/sim"
 )
 
@@ -31,7 +31,7 @@ import (
 // the network with the fingerprint, as if that had drawn the action.
 func steps(t *testing.T, n int, network uint64) []byte {
 	t.Helper()
-	env, err := sim.New(learn.BalanceEnv())
+	env, err := sim.New(run.BalanceEnv())
 	if err == nil {
 		err = env.Reset(1)
 	}

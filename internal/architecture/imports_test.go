@@ -28,7 +28,7 @@ var may = map[string][]string{
 	"scheduler/eval/agreement": {"scheduler/eval", "scheduler/policy", "scheduler/sim", "scheduler/server", "workload", "internal"},
 	"scheduler/eval/contender": {"scheduler/eval", "scheduler/policy", "scheduler/server", "gnn", "internal"},
 	"scheduler/eval/testbed":   {"scheduler/server", "workload", "internal"},
-	"scheduler/eval/tracerun":  {"scheduler/eval", "scheduler/plugin", "scheduler/objective", "scheduler/policy", "scheduler/sim", "scheduler/server", "workload", "internal"},
+	"scheduler/eval/tracerun":  {"scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "scheduler/server", "workload", "internal"},
 	"scheduler/experience":     {"gnn/feature", "gnn/graph"},
 	"scheduler/learn":          {"scheduler/objective", "scheduler/sim", "scheduler/eval", "workload", "gnn", "internal"},
 	"scheduler/objective":      {"internal/cluster", "internal/fragmentation"},
@@ -39,14 +39,14 @@ var may = map[string][]string{
 
 	"scheduler/eval/testbed/inprocess": {"scheduler/eval/testbed", "kwok", "workload/trace"},
 
-	"scheduler/learn/run":       {"scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "gnn"},
+	"scheduler/learn/run":       {"scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "workload", "gnn", "internal/cluster"},
 	"scheduler/learn/online":    {"scheduler/learn/run", "scheduler/experience", "scheduler/policy", "gnn"},
 	"scheduler/learn/dqn":       {"scheduler/learn/run", "scheduler/learn/online", "scheduler/policy", "gnn"},
 	"scheduler/learn/ppo":       {"scheduler/learn/run", "scheduler/learn/online", "scheduler/policy", "gnn"},
 	"scheduler/learn/value":     {"scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "workload/trace", "gnn", "internal/cluster"},
 	"scheduler/learn/cem":       {"scheduler/eval", "scheduler/policy", "scheduler/sim"},
 	"scheduler/learn/tabular":   {"scheduler/policy", "scheduler/sim"},
-	"scheduler/learn/learntest": {"scheduler/encode", "scheduler/objective", "scheduler/sim", "workload", "gnn", "internal/cluster"},
+	"scheduler/learn/learntest": {"scheduler/learn/run", "scheduler/encode", "scheduler/sim", "gnn"},
 
 	"scheduler/policy":            {"internal/cluster", "internal/fragmentation"},
 	"scheduler/policy/cache":      {"internal/cluster"},

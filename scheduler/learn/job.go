@@ -31,7 +31,7 @@ type Job struct {
 // NewJob returns the default job of a variant.
 func NewJob(variant string) (Job, error) {
 	c, err := Defaults(variant)
-	return Job{Config: c, Environment: BalanceEnv()}, err
+	return Job{Config: c, Environment: run.BalanceEnv()}, err
 }
 
 // ReadJob decodes a YAML file. Fields that are not in it are the variant's defaults; variant is the
@@ -130,7 +130,7 @@ func over(scenario string, fields map[string]json.RawMessage) (map[string]json.R
 // gnntrain's default, whose name is "training".
 func EnvironmentByName(name string) (sim.Config, error) {
 	if name == trainingEnv {
-		return BalanceEnv(), nil
+		return run.BalanceEnv(), nil
 	}
 	s, err := eval.Find(name)
 	if err != nil {
@@ -139,7 +139,7 @@ func EnvironmentByName(name string) (sim.Config, error) {
 	return s.Config, nil
 }
 
-// trainingEnv is the name of BalanceEnv.
+// trainingEnv is the name of run.BalanceEnv.
 const trainingEnv = "training"
 
 func strict(data []byte, into any) error {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/sim"
 )
 
@@ -32,7 +33,7 @@ func TestReadJob(t *testing.T) {
 	if j.Environment.Nodes != mixed.Nodes || j.Environment.Load != (sim.FloatRange{Min: 0.5, Max: 0.6}) {
 		t.Errorf("environment %+v", j.Environment)
 	}
-	if j.HeldOut == nil || !reflect.DeepEqual(j.Evaluation(), BalanceEnv()) {
+	if j.HeldOut == nil || !reflect.DeepEqual(j.Evaluation(), run.BalanceEnv()) {
 		t.Errorf("held-out %+v", j.HeldOut)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/sim"
 )
 
@@ -21,9 +20,11 @@ type rewarded struct {
 // rewardedEpisode plays an episode with departures and full nodes.
 func rewardedEpisode(t *testing.T, r Reward, waitCost, gamma float64) []rewarded {
 	t.Helper()
-	c := learntest.Env()
-	c.Turnover, c.WaitCost, c.Load = 1, waitCost, sim.FloatRange{Min: 0.95, Max: 0.99}
-	env, twin := learntest.Started(t, c, 3), learntest.Started(t, c, 3) // twin tells what the placement alone does
+	c := BalanceEnv()
+	c.Nodes = sim.IntRange{Min: 4, Max: 8}
+	c.WaitCost = waitCost
+	c.Load = sim.FloatRange{Min: 0.95, Max: 0.99}
+	env, twin := started(t, c), started(t, c) // twin tells what the placement alone does
 	var steps []rewarded
 	for !env.Done() {
 		choice, waited := len(env.Candidates())/2, env.Outcome().Waited
@@ -35,6 +36,19 @@ func rewardedEpisode(t *testing.T, r Reward, waitCost, gamma float64) []rewarded
 		steps = append(steps, s)
 	}
 	return steps
+}
+
+// started returns a simulator of c at the beginning of an episode.
+func started(t *testing.T, c sim.Config) *sim.Env {
+	t.Helper()
+	env, err := sim.New(c)
+	if err == nil {
+		err = env.Reset(3)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env
 }
 
 // The rewards of an episode add up to the sums in the doc comments of their kinds, with and without a

@@ -1,4 +1,4 @@
-package learn
+package run
 
 import (
 	"gnnsched/internal/cluster"
@@ -10,7 +10,7 @@ import (
 // BalanceEnv returns the clusters and workloads that gnntrain learns on by default. The objective is
 // balance. Clusters have 4 to 32 nodes of one to three sizes. A few kinds of pods fill them to
 // between a quarter and nearly all of their capacity; then as many pods again arrive while others
-// leave. The shipped networks learn on scenarios of package eval instead (see the folder runs).
+// leave. The shipped networks learn on scenarios of package eval instead (see the folder learn/runs).
 func BalanceEnv() sim.Config {
 	return sim.Config{
 		Nodes: sim.IntRange{Min: 4, Max: 32},
