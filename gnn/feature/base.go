@@ -11,33 +11,8 @@ var Base = &Set{
 	Name:    "base",
 	Doc:     "Requests of CPU, memory, pods and GPUs, and how evenly they are spread.",
 	Version: 1,
-	Node: []NodeBlock{
-		One("cpu", "requested / allocatable CPU", func(n *Node) float32 { return float32(n.CPU) }),
-		One("memory", "requested / allocatable memory", func(n *Node) float32 { return float32(n.Memory) }),
-		One("pods", "running pods / pod slots", func(n *Node) float32 {
-			return float32(cluster.Fraction(n.State.Requested.Pods, n.State.Allocatable.Pods))
-		}),
-		rarely(One("gpu", "requested / allocatable GPUs", func(n *Node) float32 {
-			return float32(cluster.Fraction(n.State.Requested.GPU, n.State.Allocatable.GPU))
-		})),
-		One("imbalance", "|cpu - memory|", func(n *Node) float32 { return float32(math.Abs(n.CPU - n.Memory)) }),
-		One("log_cpu", "log2(allocatable CPU / mean over the nodes), within ±4", func(n *Node) float32 {
-			return float32(logRatio(float64(n.State.Allocatable.MilliCPU), n.Offered.Mean(n.Offered.Sum.MilliCPU)))
-		}),
-		One("log_memory", "log2(allocatable memory / mean over the nodes), within ±4", func(n *Node) float32 {
-			return float32(logRatio(float64(n.State.Allocatable.Memory), n.Offered.Mean(n.Offered.Sum.Memory)))
-		}),
-		rarely(One("has_gpu", "1 if the node has GPUs, else 0", func(n *Node) float32 { return flag(n.State.Allocatable.GPU > 0) })),
-		One("unavailable", "1 if the node is cordoned or tainted against ordinary pods, else 0", func(n *Node) float32 { return flag(!n.State.Available()) }),
-	},
-	Group: []GroupBlock{
-		One("each_cpu", "CPU of one pod / allocatable CPU of its node", func(g *Group) float32 { return ratio(g.Each.MilliCPU, g.Node.Allocatable.MilliCPU) }),
-		One("each_memory", "memory of one pod / allocatable memory of its node", func(g *Group) float32 { return ratio(g.Each.Memory, g.Node.Allocatable.Memory) }),
-		rarely(One("each_gpu", "GPUs of one pod / allocatable GPUs of its node", func(g *Group) float32 { return ratio(g.Each.GPU, g.Node.Allocatable.GPU) })),
-		One("cpu", "CPU of the whole group / allocatable CPU of its node", func(g *Group) float32 { return ratio(g.Total.MilliCPU, g.Node.Allocatable.MilliCPU) }),
-		One("memory", "memory of the whole group / allocatable memory of its node", func(g *Group) float32 { return ratio(g.Total.Memory, g.Node.Allocatable.Memory) }),
-		One("pods", "pods of the group / pod slots of its node", func(g *Group) float32 { return ratio(g.Total.Pods, g.Node.Allocatable.Pods) }),
-	},
+	Node:    []NodeBlock{{Features: nodeFeatures[:], Fill: fillNode}},
+	Group:   []GroupBlock{{Features: groupFeatures[:], Fill: fillGroup}},
 	Pod: []PodBlock{
 		One("cpu", "requested CPU / mean allocatable CPU of the nodes", func(p *Pod) float32 { return float32(p.CPU) }),
 		One("memory", "requested memory / mean allocatable memory of the nodes", func(p *Pod) float32 { return float32(p.Memory) }),
@@ -54,6 +29,59 @@ var Base = &Set{
 		One("feasible", "candidates / nodes", func(c *Candidates) float32 { return ratio(int64(len(c.Rows)), int64(len(c.Nodes))) }),
 	},
 	Candidate: []CandidateBlock{{Features: candidateFeatures[:], Fill: fillCandidates}},
+}
+
+// nodeFeatures describe a node. One function computes all of them, and likewise those of a group: they are
+// computed anew at every placement, and a call for each would be a tenth of a decision on ten nodes.
+var nodeFeatures = [...]Feature{
+	{Name: "cpu", Doc: "requested / allocatable CPU"},
+	{Name: "memory", Doc: "requested / allocatable memory"},
+	{Name: "pods", Doc: "running pods / pod slots"},
+	{Name: "gpu", Doc: "requested / allocatable GPUs", Rare: true},
+	{Name: "imbalance", Doc: "|cpu - memory|"},
+	{Name: "log_cpu", Doc: "log2(allocatable CPU / mean over the nodes), within ±4"},
+	{Name: "log_memory", Doc: "log2(allocatable memory / mean over the nodes), within ±4"},
+	{Name: "has_gpu", Doc: "1 if the node has GPUs, else 0", Rare: true},
+	{Name: "unavailable", Doc: "1 if the node is cordoned or tainted against ordinary pods, else 0"},
+}
+
+// fillNode writes the features of a node.
+func fillNode(n *Node, out []float32) {
+	requested, allocatable := &n.State.Requested, &n.State.Allocatable
+	copy(out, []float32{
+		float32(n.CPU),
+		float32(n.Memory),
+		float32(cluster.Fraction(requested.Pods, allocatable.Pods)),
+		float32(cluster.Fraction(requested.GPU, allocatable.GPU)),
+		float32(math.Abs(n.CPU - n.Memory)),
+		float32(logRatio(float64(allocatable.MilliCPU), n.Offered.Mean(n.Offered.Sum.MilliCPU))),
+		float32(logRatio(float64(allocatable.Memory), n.Offered.Mean(n.Offered.Sum.Memory))),
+		flag(allocatable.GPU > 0),
+		flag(!n.State.Available()),
+	})
+}
+
+// groupFeatures describe a group of equal pods on a node.
+var groupFeatures = [...]Feature{
+	{Name: "each_cpu", Doc: "CPU of one pod / allocatable CPU of its node"},
+	{Name: "each_memory", Doc: "memory of one pod / allocatable memory of its node"},
+	{Name: "each_gpu", Doc: "GPUs of one pod / allocatable GPUs of its node", Rare: true},
+	{Name: "cpu", Doc: "CPU of the whole group / allocatable CPU of its node"},
+	{Name: "memory", Doc: "memory of the whole group / allocatable memory of its node"},
+	{Name: "pods", Doc: "pods of the group / pod slots of its node"},
+}
+
+// fillGroup writes the features of a group.
+func fillGroup(g *Group, out []float32) {
+	allocatable := &g.Node.Allocatable
+	copy(out, []float32{
+		ratio(g.Each.MilliCPU, allocatable.MilliCPU),
+		ratio(g.Each.Memory, allocatable.Memory),
+		ratio(g.Each.GPU, allocatable.GPU),
+		ratio(g.Total.MilliCPU, allocatable.MilliCPU),
+		ratio(g.Total.Memory, allocatable.Memory),
+		ratio(g.Total.Pods, allocatable.Pods),
+	})
 }
 
 // The columns of Base's candidate features.

@@ -15,14 +15,32 @@ type Feature struct {
 // One; a block of several saves time where they share intermediate results.
 type Block[C any] struct {
 	Features []Feature
-	Fill     func(c *C, out []float32) // writes len(Features) numbers, in order
+	Fill     func(c *C, out []float32) // writes len(Features) numbers, in order; nil if One made the block
+
+	value func(c *C) float32 // the one feature; nil if Fill computes several
+}
+
+// Fill writes the features of some blocks to out, in order, and returns it.
+func Fill[C any](blocks []Block[C], c *C, out []float32) []float32 {
+	at := 0
+	for i := range blocks {
+		b := &blocks[i]
+		if b.value != nil {
+			out[at] = b.value(c)
+			at++
+			continue
+		}
+		b.Fill(c, out[at:at+len(b.Features)])
+		at += len(b.Features)
+	}
+	return out
 }
 
 func (b Block[C]) list() []Feature { return b.Features }
 
 // One returns a block of one feature.
 func One[C any](name, doc string, value func(*C) float32) Block[C] {
-	return Block[C]{Features: []Feature{{Name: name, Doc: doc}}, Fill: func(c *C, out []float32) { out[0] = value(c) }}
+	return Block[C]{Features: []Feature{{Name: name, Doc: doc}}, value: value}
 }
 
 // rarely marks the features of a block as rare.

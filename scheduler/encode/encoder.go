@@ -49,7 +49,7 @@ func New(layout *feature.Layout) *Encoder {
 func (e *Encoder) Encode(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32) *graph.Graph {
 	largest := e.syncNodes(s)
 	e.pod = feature.NewPod(pod, &e.offered)
-	e.g.PodX = fill(e.layout.Pod, &e.pod, resize(e.g.PodX, e.layout.Widths.Pod))
+	e.g.PodX = feature.Fill(e.layout.Pod, &e.pod, resize(e.g.PodX, e.layout.Widths.Pod))
 
 	c := &e.candidates
 	c.Pod, c.Nodes = pod, s.Nodes
@@ -109,7 +109,7 @@ func (e *Encoder) encodeNode(i int, n *cluster.Node) {
 		CPU:    cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU),
 		Memory: cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory),
 	}
-	fill(e.layout.Node, &e.node, e.g.NodeRow(i))
+	feature.Fill(e.layout.Node, &e.node, e.g.NodeRow(i))
 	e.usage[i] = feature.Usage{
 		CPU: float32(e.node.CPU), Memory: float32(e.node.Memory), MilliCPU: n.Allocatable.MilliCPU, MemoryBytes: n.Allocatable.Memory,
 	}
@@ -121,7 +121,7 @@ func (e *Encoder) encodeNode(i int, n *cluster.Node) {
 	for j, group := range n.Groups {
 		r.largestCPU, r.largestMem = max(r.largestCPU, group.Each.MilliCPU), max(r.largestMem, group.Each.Memory)
 		e.group = feature.Group{Node: n, Each: group.Each, Total: group.Each.Times(group.Count)}
-		fill(e.layout.Group, &e.group, gr.X[j*width:(j+1)*width])
+		feature.Fill(e.layout.Group, &e.group, gr.X[j*width:(j+1)*width])
 		gr.Weight[j] = float32(group.Count)
 	}
 	e.g.Zone[i] = e.zone(n.Zone)
@@ -151,17 +151,7 @@ func (e *Encoder) encodeCandidates(rows []int32) {
 		b.Fill(c, feature.Rows{X: e.g.CandidateX, Width: width, At: at, Len: len(b.Features)})
 		at += len(b.Features)
 	}
-	e.g.ClusterX = fill(e.layout.Cluster, c, resize(e.g.ClusterX, e.layout.Widths.Cluster))
-}
-
-// fill writes the features of some blocks to out and returns it.
-func fill[C any](blocks []feature.Block[C], c *C, out []float32) []float32 {
-	at := 0
-	for _, b := range blocks {
-		b.Fill(c, out[at:at+len(b.Features)])
-		at += len(b.Features)
-	}
-	return out
+	e.g.ClusterX = feature.Fill(e.layout.Cluster, c, resize(e.g.ClusterX, e.layout.Widths.Cluster))
 }
 
 // resize returns s with length n. Elements beyond its old length are zero.

@@ -41,7 +41,7 @@ func (c *GPUClusterEncoder) Features(nodes []*cluster.Node) []float32 {
 		}
 	}
 	layout := c.encoder.layout
-	c.x = fill(layout.Cluster, &c.sums, resize(c.x, layout.Widths.Cluster))
+	c.x = feature.Fill(layout.Cluster, &c.sums, resize(c.x, layout.Widths.Cluster))
 	return c.x
 }
 

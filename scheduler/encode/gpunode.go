@@ -75,7 +75,7 @@ func (e *GPUNodeEncoder) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resou
 	c.Whole, c.Shared, c.Idle = e.devices(n, r, on)
 	c.Unusable = e.typical.After(n, r, on)
 	c.Hosts = e.hosts(n, free.MilliCPU)
-	g.X = fill(e.layout.Node, c, resize(g.X, e.layout.Widths.Node))
+	g.X = feature.Fill(e.layout.Node, c, resize(g.X, e.layout.Widths.Node))
 	g.Free = g.Free[:0]
 	for i := range n.GPUs {
 		g.Free = append(g.Free, float32(e.rooms[i])/cluster.DeviceMilli)
