@@ -217,7 +217,9 @@ func TestProgramThatFails(t *testing.T) {
 
 // gnnsched and gnntrain must not contain an API server: only package inprocess links one.
 func TestProgramsLinkNoCluster(t *testing.T) {
-	out, err := exec.Command("go", "list", "-tags", "torch", "-deps", "gnnsched/cmd/gnnsched", "gnnsched/cmd/gnntrain").Output()
+	list := exec.Command("go", "list", "-tags", "torch", "-deps", "gnnsched/cmd/gnnsched", "gnnsched/cmd/gnntrain")
+	list.Env = append(os.Environ(), "CGO_ENABLED=1") // gotch has no files without cgo
+	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
