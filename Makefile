@@ -146,9 +146,9 @@ bench: ## Time one decision of the network, the encoder and the simulator
 
 .PHONY: bench-throughput
 bench-throughput: ## Compare pods per second of the GNN profile and the default one
-	$(GO) run ./cmd/schedbench
+	$(GO) run ./scheduler/schedbench
 
-UPSTREAM := cmd/schedbench/upstream
+UPSTREAM := scheduler/schedbench/upstream
 UPBIN    := $(CURDIR)/.cache/upstream
 PERF      = $(UPBIN)/schedbench upstream --bin '$(UPBIN)' --kubernetes "$$(go list -m -f '{{.Dir}}' k8s.io/kubernetes)" --only '$(ONLY)'
 
@@ -156,7 +156,7 @@ PERF      = $(UPBIN)/schedbench upstream --bin '$(UPBIN)' --kubernetes "$$(go li
 upstream:
 	@echo "building Kubernetes' scheduler_perf and etcd (minutes the first time)"
 	@cd $(UPSTREAM) && $(GO) build -o '$(UPBIN)/etcd' ./etcd && $(GO) test -c -o '$(UPBIN)/suite' ./suite
-	@$(GO) build -o '$(UPBIN)/schedbench' ./cmd/schedbench
+	@$(GO) build -o '$(UPBIN)/schedbench' ./scheduler/schedbench
 
 PAIRS ?= 1
 SIZE  ?= 2000

@@ -13,7 +13,6 @@ var may = map[string][]string{
 	"cmd/gnnsched":             {"cmd/internal", "gnn", "scheduler", "workload", "internal"},
 	"cmd/gnntrain":             {"cmd/internal", "gnn", "scheduler", "workload", "internal"},
 	"cmd/kwokcluster":          {"kwok", "workload/trace", "internal"},
-	"cmd/schedbench":           {"scheduler", "gnn", "kwok", "internal"},
 	"cmd/internal":             {"cmd/internal", "gnn", "scheduler", "workload", "internal"},
 	"gnn/feature":              {"internal/cluster"},
 	"gnn/graph":                {"gnn/feature"},
@@ -33,6 +32,7 @@ var may = map[string][]string{
 	"scheduler/learn":          {"scheduler/objective", "scheduler/sim", "scheduler/eval", "workload", "gnn", "internal"},
 	"scheduler/objective":      {"internal/cluster", "internal/fragmentation"},
 	"scheduler/plugin":         {"scheduler/decision", "scheduler/experience", "scheduler/policy", "scheduler/objective", "gnn", "workload/trace", "internal"},
+	"scheduler/schedbench":     {"scheduler/eval/testbed", "scheduler/plugin", "scheduler/server", "gnn/checkpoint", "internal"},
 	"scheduler/server":         {"scheduler/plugin", "scheduler/policy", "gnn/checkpoint", "internal"},
 	"scheduler/sim":            {"scheduler/encode", "scheduler/objective", "workload", "internal"},
 	"workload":                 {"workload", "internal"},
@@ -95,7 +95,7 @@ func level(folder string) int {
 
 // schedulerLevels are the folders of scheduler from the ground to the roof. Folders of one level may
 // import each other; no import climbs.
-var schedulerLevels = [][]string{{"objective", "encode", "policy", "sim"}, {"experience"}, {"decision", "plugin", "server"}, {"eval"}, {"learn"}}
+var schedulerLevels = [][]string{{"objective", "encode", "policy", "sim"}, {"experience"}, {"decision", "plugin", "server"}, {"eval"}, {"learn", "schedbench"}}
 
 // schedulerLevel returns -1 for scheduler itself and for a folder that no level lists.
 func schedulerLevel(folder string) int {

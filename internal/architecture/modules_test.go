@@ -9,7 +9,7 @@ import (
 )
 
 // nested are the modules of their own below this one's folder. Each builds this module from its folder.
-var nested = []string{"cmd/schedbench/upstream"}
+var nested = []string{"scheduler/schedbench/upstream"}
 
 var requirement = regexp.MustCompile(`(?m)^\s*(?:require\s+)?([a-z0-9./_A-Z~-]+\.[a-z0-9./_A-Z~-]+)(?:\s+=>\s+\S+)?\s+(v\S+)`)
 

@@ -29,10 +29,10 @@ func app() *ucli.App {
 		Name:  "schedbench",
 		Usage: "compare the pods a second of a learned profile and the default profile",
 		Description: "Examples:\n" +
-			"   go run ./cmd/schedbench                                  # everything, about ten minutes\n" +
-			"   go run ./cmd/schedbench --only loop --pairs 1            # a first impression\n" +
-			"   go run ./cmd/schedbench --only cluster --percentages 100 # score every node\n" +
-			"   go run ./cmd/schedbench --profile-dir /tmp/pprof         # write CPU profiles",
+			"   go run ./scheduler/schedbench                                  # everything, about ten minutes\n" +
+			"   go run ./scheduler/schedbench --only loop --pairs 1            # a first impression\n" +
+			"   go run ./scheduler/schedbench --only cluster --percentages 100 # score every node\n" +
+			"   go run ./scheduler/schedbench --profile-dir /tmp/pprof         # write CPU profiles",
 		HideHelpCommand: true,
 		Commands:        []*ucli.Command{upstreamCommand()},
 		Flags: []ucli.Flag{

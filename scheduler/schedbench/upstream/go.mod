@@ -1,4 +1,4 @@
-module gnnsched/cmd/schedbench/upstream
+module gnnsched/scheduler/schedbench/upstream
 
 go 1.26.0
 
