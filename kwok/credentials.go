@@ -28,7 +28,7 @@ const (
 	tokenBytes  = 32
 )
 
-// credentials are what a client needs: the certificate authority and its token.
+// credentials let a client reach the API server: the certificate authority and a token.
 type credentials struct {
 	caPEM []byte
 	token string

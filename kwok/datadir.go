@@ -255,7 +255,7 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
-// dirError returns an error about the data directory. action is what failed: "make the data
+// dirError returns an error about the data directory. action names the step that failed: "make the data
 // directory".
 func dirError(action string, err error) error {
 	return exit.New(exit.Usage, fmt.Errorf("%s: %w", action, err), "choose a directory that you can write to with --dir")

@@ -19,7 +19,7 @@ const (
 	MaxGPUs     = 64     // devices of one pod
 )
 
-// Shape is what the pods of a Deployment have in common: their requests and where they may run.
+// Shape describes the pods of a Deployment: their requests and where they may run.
 type Shape struct {
 	Name   string  // a label value; empty for shapes that are read from a plan
 	Weight float64 // relative probability of being drawn, 0 or more

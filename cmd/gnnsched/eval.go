@@ -87,7 +87,7 @@ func metricHelp() string {
 	return strings.Join(names, ", ")
 }
 
-// evaluation is what the flags ask for.
+// evaluation holds the parsed flags of an evaluation.
 type evaluation struct {
 	scenarios  []eval.Scenario
 	contenders []eval.Contender

@@ -136,7 +136,7 @@ func runScheduler(c *ucli.Context, variant string) error {
 	return err
 }
 
-// request is what the flags ask for.
+// request holds the parsed flags of a scheduler run.
 type request struct {
 	target         kubeconfig.Target
 	config         server.Configuration // made from the flags, or read from the file of --config

@@ -9,7 +9,7 @@ type Node struct {
 	Offered     *Offered
 }
 
-// Offered is what all nodes of the cluster offer together.
+// Offered holds the allocatable resources of all nodes together.
 type Offered struct {
 	Sum   cluster.Resources
 	Nodes int

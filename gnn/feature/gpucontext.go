@@ -26,7 +26,7 @@ type Hosts struct {
 	Model      float64 // share of the typical GPU pods that the node's GPU model may serve
 }
 
-// Workload is what the typical pods request.
+// Workload describes the requests of the typical pods.
 type Workload struct {
 	Unit       float64 // thousandths of a core that a GPU pod requests with one device, on average
 	WithoutGPU float64 // share of the pods that request no GPU

@@ -39,7 +39,7 @@ type Adam struct {
 	scale  []float64 // factor of the learning rate for each parameter
 }
 
-// moments are what the optimiser keeps of one parameter's gradients.
+// moments are the running means of one parameter's gradients and of their squares.
 type moments struct {
 	steps  int
 	mean   []float32 // of the gradient
@@ -127,7 +127,7 @@ func (a *Adam) Scale(prefix string, factor float64) error {
 	return nil
 }
 
-// Moments are what Adam keeps of one parameter's gradients, to be stored.
+// Moments are Adam's running means for one parameter, in a form that can be stored.
 type Moments struct {
 	Name         string
 	Steps        int

@@ -1,6 +1,6 @@
 package cluster
 
-// Effect is what a taint does to pods that do not tolerate it.
+// Effect says how a taint treats pods that do not tolerate it.
 type Effect string
 
 // The effects of Kubernetes. NoSchedule and NoExecute keep new pods off a node, PreferNoSchedule

@@ -14,7 +14,7 @@ type GPUClusterEncoder struct {
 	x       []float32
 }
 
-// gpuRow is what a node in one of its states adds to the sums, which are whole numbers, so that they
+// gpuRow holds the amounts that a node in one of its states adds to the sums, which are whole numbers, so that they
 // do not drift.
 type gpuRow struct {
 	version cluster.Version

@@ -14,7 +14,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// pin is what a pod's GPU request and devices were when it was reserved or first seen on its node.
+// pin holds a pod's GPU request and devices as of its reservation, or of its first sight on the node.
 // It counts as long as the pod runs, whatever the owner of the pod writes into its annotations later.
 type pin struct {
 	order    uint64 // earlier pins keep their devices if later ones claim the same

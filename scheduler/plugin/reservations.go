@@ -27,7 +27,7 @@ type reservations struct {
 	lost  map[string]cluster.DeviceSet  // by node, the devices that are counted as lost
 }
 
-// reservation is what one pod was given.
+// reservation holds the node, the amounts and the devices of one reserved pod.
 type reservation struct {
 	node       string
 	generation int64 // of the node in the snapshot from which the devices were chosen

@@ -35,7 +35,7 @@ func (p NodePool) size() NodeSize {
 	return NodeSize{Weight: 1, Allocatable: p.Allocatable, Labels: p.Labels, Taints: p.Taints, Zone: p.Zone, GPUModel: p.GPUModel}
 }
 
-// AAMLNode is what a node of the simulator's clusters offers by default: 64 CPUs, 256 GiB, 110 pods.
+// AAMLNode holds the default allocatable resources of a node in the simulator: 64 CPUs, 256 GiB, 110 pods.
 var AAMLNode = cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110}
 
 // maxNodes is the largest cluster, twice the size that Kubernetes is tested with.

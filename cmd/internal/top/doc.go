@@ -1,5 +1,5 @@
 // Package top shows a cluster's nodes and pending pods and keeps the picture up to date. It
-// connects the packages below it and is what ktop and the demo call.
+// connects the packages below it and serves ktop and the demo.
 //
 //	watch ──changes──▶ state ──a frame a tick──▶ view   (a terminal)
 //	                                       └───▶ report (a table, JSON, one line)

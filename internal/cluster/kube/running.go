@@ -9,7 +9,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// RunningPod is what a pod takes of the node that it runs on.
+// RunningPod holds the resources and devices that a pod takes of its node.
 type RunningPod struct {
 	Requests cluster.Resources
 	Devices  cluster.DeviceSet // from GPUIndexAnnotation; empty if the pod has none or requests no GPU

@@ -26,7 +26,7 @@ type Guard struct {
 	standing
 }
 
-// standing is what networks are compared with. It is part of the state file.
+// standing holds the scores that a new network is compared with. It is part of the state file.
 type standing struct {
 	Key     string  // the episodes, as JSON
 	Default float64 // total of kube-scheduler's default scoring

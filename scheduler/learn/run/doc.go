@@ -1,4 +1,4 @@
-// Package run is what every method of reinforcement learning in the simulator shares: the trainer's
+// Package run holds the parts that all methods of reinforcement learning in the simulator share: the trainer's
 // loop, the environments that play episodes, the reward, the teacher, the evaluation on held-out
 // episodes, the figures that a run reports and the file from which a stopped run continues.
 //

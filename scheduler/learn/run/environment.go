@@ -38,7 +38,7 @@ type progress struct {
 	Return  float64 // so far
 }
 
-// episode is what an episode gave, or had given until it was truncated.
+// episode holds the totals of an episode, up to its end or its truncation.
 type episode struct {
 	ret     float64 // undiscounted sum of the rewards
 	length  int     // placements

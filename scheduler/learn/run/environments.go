@@ -13,8 +13,8 @@ import (
 // actingStream separates an agent's random numbers from the others that its seed gives.
 const actingStream = 0x616374
 
-// Environments are what an agent acts in: the simulator's clusters side by side, which follow one acting
-// network, and the random numbers and figures of the agent.
+// Environments are the simulator's clusters, side by side, in which an agent acts. All follow one acting
+// network, and share the agent's random numbers and figures.
 type Environments struct {
 	All     []*Environment
 	Rand    *rand.Rand // of the agent's choices

@@ -30,7 +30,7 @@ type podKey struct {
 	name      string
 }
 
-// podSum is what a pod adds to the sums of its node and scheduler. It is kept to be subtracted
+// podSum holds the amounts that a pod adds to the sums of its node and scheduler. It is kept to be subtracted
 // later.
 type podSum struct {
 	node             *nodeSum // nil while it is pending

@@ -115,7 +115,7 @@ type usageLayout struct {
 	amounts bool
 }
 
-// resource is what a usage column shows of a node: CPU, memory or GPUs.
+// resource names the resource that a usage column shows: CPU, memory or GPUs.
 type resource struct {
 	by     query.Column
 	title  string

@@ -73,7 +73,7 @@ func (s *nodesScreen) update(c *canvas, f query.Filter) {
 	s.sort.Apply(s.shown)
 }
 
-// nodeRow is what the filter sees of a node.
+// nodeRow lets the filter read the fields of a node.
 func nodeRow(n *state.Node) query.Row {
 	return query.Row{
 		Texts: []string{n.Name, n.Status, n.Role(), n.Zone, n.Version},

@@ -29,7 +29,7 @@ func (s *pendingScreen) update(c *canvas, f query.Filter) {
 	s.shown = query.Select(f, c.frame.Pending, pendingRow)
 }
 
-// pendingRow is what the filter sees of a pending pod. It has no usage: the pod is on no node.
+// pendingRow lets the filter read the fields of a pending pod. It has no usage: the pod is on no node.
 func pendingRow(p *state.PendingPod) query.Row {
 	return query.Row{Texts: []string{p.Namespace + "/" + p.Name, p.Scheduler, p.Reason, p.Message}}
 }

@@ -39,7 +39,7 @@ func newScreens(cfg Config) []screen {
 	}
 }
 
-// description is what the view and the help must know about a screen.
+// description tells the view and the help about a screen.
 type description struct {
 	name    string        // one word, for the footer
 	open    key.Binding   // shows the screen and, pressed again, leaves it; the first screen has none
@@ -58,7 +58,7 @@ type note struct {
 	lines []string
 }
 
-// canvas is what a screen draws from: the newest frame, the size of the window, and styles.
+// canvas holds the input of a screen's drawing: the newest frame, the size of the window, and styles.
 type canvas struct {
 	frame         state.Frame
 	width, height int // of the window, in cells
