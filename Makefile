@@ -36,7 +36,7 @@ bin/gnnsched: FORCE
 	@for l in $(LINKS); do ln -sf gnnsched bin/$$l; done
 
 .PHONY: demo
-demo: build ## See the GNN place pods on a simulated cluster, compared with the default scheduler
+demo: build ## See where the networks pay and where not, beside the default scheduler (a minute)
 	@PATH="$(CURDIR)/bin:$$PATH" bin/gnnsched demo
 
 .PHONY: openb-cluster
@@ -80,7 +80,13 @@ train-gpu: trainer ## Train the networks for GPU clusters again, on the openb tr
 	@printf '%s\n' $(GPU_NETWORKS) | xargs -P $(JOBS) -I{} sh -c 'echo "training {}: logs/{}/train.log"; mkdir -p logs/{}; \
 		bin/gnntrain gpu --data "$(OPENB)" $(foreach w,$(GPU_FAMILY),--pods "$(OPENB)/openb_pod_list_$(w).csv") \
 		--config scheduler/learn/value/runs/{}.yaml --out .cache/train/{}.safetensors --events logs/{} >logs/{}/train.log 2>&1 && \
-		mv .cache/train/{}.safetensors gnn/checkpoint/shipped/ && tail -n 1 logs/{}/train.log'
+		mv .cache/train/{}.safetensors .cache/train/{}.typical.json gnn/checkpoint/shipped/ && tail -n 1 logs/{}/train.log'
+
+.PHONY: typical-pods
+typical-pods: trainer ## Write the typical pods of the shipped networks for GPU clusters again, from the openb trace in OPENB=DIR
+	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make typical-pods OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
+	@for n in $(GPU_NETWORKS); do bin/gnntrain gpu --data "$(OPENB)" $(foreach w,$(GPU_FAMILY),--pods "$(OPENB)/openb_pod_list_$(w).csv") \
+		--typical-only --out gnn/checkpoint/shipped/$$n.safetensors || exit 1; done
 
 .PHONY: ablation
 ablation: trainer ## Train the four variants without imitation, for the ablation in docs/results.md
@@ -127,16 +133,25 @@ test-upstream: upstream ## Run the integration tests of Kubernetes' scheduler_pe
 	@cd $(UPSTREAM) && $(GO) vet ./...
 	@$(PERF) --integration
 
-# A minimised input takes up to a minute by default, which left some fuzzers no time for others.
+SOAK ?= 10m
+SEED ?= 1
+.PHONY: soak
+soak: build ## Let pods come and go for SOAK (10m) while schedulers, cluster, trainer and nodes fail, and count what became of each
+	@if gnn/torch/toolchain/setup.sh --check 2>/dev/null; then $(MAKE) --no-print-directory trainer; fi
+	@bin/gnnsched soak --for '$(SOAK)' --seed '$(SEED)'
+
+# A minimised input takes up to a minute by default, which left some fuzzers no time for others. The first run
+# compiles everything once more with instrumentation, for scheduler/server all of Kubernetes: many minutes.
+# One that fails does not keep the others from running.
 FUZZTIME ?= 20s
 .PHONY: fuzz
 fuzz: ## Fuzz everything that parses, FUZZTIME (20s) each, and print how many inputs each was given
-	@set -o pipefail; for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+	@set -o pipefail; failed=0; for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 		for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$p/*_test.go | sed 's/func //'); do \
 			$(GO) test $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x 2>&1 | \
 				awk -v name="$$p $$f" '/^fuzz:/ {if (match($$0, /execs: [0-9]+/)) execs = substr($$0, RSTART+7, RLENGTH-7); next} {rest = rest $$0 "\n"} \
-					END {printf "%s: %d executions\n", name, execs; if (rest ~ /FAIL/ || execs < 100) {printf "%s", rest; print "fewer than 100 executions, or a failure"; exit 1}}' || exit 1; \
-		done; done
+					END {printf "%s: %d executions\n", name, execs; if (rest ~ /FAIL/ || execs < 100) {printf "%s", rest; print "fewer than 100 executions, or a failure"; exit 1}}' || failed=1; \
+		done; done; exit $$failed
 
 ##@ Measure
 
@@ -147,6 +162,10 @@ bench: ## Time one decision of the network, the encoder and the simulator
 .PHONY: bench-throughput
 bench-throughput: ## Compare pods per second of the GNN profile and the default one
 	$(GO) run ./scheduler/schedbench
+
+.PHONY: bench-outage
+bench-outage: ## Compare the time to a new pod's node after an API server outage with upstream's scheduler
+	$(GO) run ./scheduler/schedbench outage --within 10s
 
 UPSTREAM := scheduler/schedbench/upstream
 UPBIN    := $(CURDIR)/.cache/upstream

@@ -7,8 +7,6 @@ data=${OPENB:?name the folder with the openb trace: make results-gpu OPENB=DIR}
 out=${OUT:-docs/gpu-results.md}
 tmp=$(mktemp)
 trap 'rm -f "$tmp"' EXIT
-networks=gpu-linear,gpu-dqn,gpu-gnn,gpu-acgnn
-
 say() { printf '%s\n' "$@" >>"$tmp"; }
 compare() { # arguments of gnnsched eval openb
 	say '' "    gnnsched eval openb --data DIR $*" ''
@@ -21,14 +19,20 @@ say '# Results on the openb trace' '' \
 	'More is better. Every policy meets the same arrivals, with the seeds 42 to 51, which no training saw.' \
 	'Exploration is off. The first policy is the baseline.'
 
-say '' '## The published policies and the networks'
-compare --policies "fgd,gpu-best-fit,gpu-packing,gpu-clustering,gpu-dot-product,random,$networks"
+say '' '## The published policies'
+compare --policies fgd,gpu-best-fit,gpu-packing,gpu-clustering,gpu-dot-product,random --check
 
-say '' '## Fewer or more arrivals' '' \
-	'The networks were trained on arrivals of 130 % of the GPUs.'
-for factor in 1.05 1.15 1.5; do
-	compare --factor $factor --workload default --policies fgd,gpu-gnn
-done
+say '' '## Every load' '' \
+	'A run goes to 150 % of the GPUs, and its state is noted on the way.'
+compare --curve --policies fgd,gpu-best-fit,gpu-gnn
+compare --curve --seeds 4 --policies fgd,gpu-best-fit,gpu-acgnn,gpu-dqn
+compare --curve --seeds 4 --policies fgd,gpu-linear
+
+say '' '## Other mixes of pods' '' \
+	'Each is one list of pods, which its name draws (`scheduler/eval/published/variant.go`).'
+mixes=default+models20,default+models40,default+shares50,default+shares,default+multi2,default+multi4,default+cpu3,default+all
+compare --curve --seeds 4 --workload $mixes --policies fgd,gpu-best-fit,gpu-gnn
+compare --curve --seeds 2 --workload $mixes --policies fgd,gpu-best-fit,gpu-acgnn,gpu-dqn
 
 say '' '## Ties' '' 'Ties between equal scores are broken at random, as kube-scheduler does.'
 compare --workload default --ties random --policies fgd,gpu-gnn

@@ -149,7 +149,7 @@ func lockDir(path string) (*os.File, error) {
 		who = fmt.Sprintf("process %d", r.PID)
 	}
 	return nil, exit.New(exit.Usage, fmt.Errorf("%w: %s runs it in %s", errRunning, who, path),
-		"see `kwokcluster status`, stop it with `kwokcluster down`, or choose another directory with --dir")
+		fmt.Sprintf("stop it with `kwokcluster down --dir %s`, or choose another directory with --dir", path))
 }
 
 // errRunning is wrapped in Start's error if the directory's cluster is already running.

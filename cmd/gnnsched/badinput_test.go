@@ -123,7 +123,7 @@ func TestBadInput(t *testing.T) {
 		{"log level", []string{"rungnn", "--kubeconfig", alive, "--log-level", "loud"}, exit.Usage, "loud"},
 		{"configuration missing", []string{"rungnn", "--kubeconfig", alive, "--config", "none.yaml"}, exit.Usage, "none.yaml"},
 		{"configuration with an unknown field", []string{"rungnn", "--kubeconfig", alive, "--config", write(t, "c.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofilez: []\n"))}, exit.Usage, "profilez"},
-		{"demo without nodes", []string{"gnnsched", "demo", "--nodes", "0", "--kwokcluster", "x"}, exit.Usage, "0 nodes"},
+		{"demo without workloads", []string{"gnnsched", "demo", "--seeds", "0", "--kwokcluster", "x"}, exit.Usage, "0 seeds"},
 		{"trace of a scenario missing", []string{"gnnsched", "eval", "--scenario", traced, "--policies", "kube-scheduler,best-fit", "--seeds", "1"}, exit.Usage, "simulator: trace: open none.csv: no such file or directory\n"},
 		{"trace of a scenario malformed", []string{"gnnsched", "eval", "--scenario", malformed, "--policies", "kube-scheduler,best-fit", "--seeds", "1"}, exit.Usage, "arrivals needs arrival,cpu_request,mem_request"},
 		{"trace to tune on missing", []string{"gnnsched", "tune", "--scenario", traced}, exit.Usage, "none.csv"},

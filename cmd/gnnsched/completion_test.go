@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,6 +32,43 @@ func TestCompletionInBash(t *testing.T) {
 	}
 }
 
+// The script for fish asks the program, offers the words that fit, and shows what commands do.
+func TestCompletionInFish(t *testing.T) {
+	fish, err := exec.LookPath("fish")
+	if err != nil {
+		t.Skip("no fish")
+	}
+	_, script, _ := run(t, "gnnsched", "completion", "fish")
+	dir := t.TempDir()
+	program := "#!/bin/sh\n[ \"$2\" = --generate-bash-completion ] && exec printf -- '%s\\n' --policy --port\necho 'status:print its state'\n"
+	if err := os.WriteFile(filepath.Join(dir, "kwokcluster"), []byte(program), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for typed, want := range map[string]string{"kwokcluster --po": "--policy\n--port\n", "kwokcluster st": "status\tprint its state\n"} {
+		c := exec.Command(fish, "--no-config", "-c", script+"complete -C '"+typed+"'")
+		c.Dir, c.Env = t.TempDir(), append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)
+		out, err := c.CombinedOutput()
+		if err != nil || string(out) != want {
+			t.Errorf("%s: %v, %q, want %q", typed, err, out, want)
+		}
+	}
+}
+
+// The shells that are installed can parse their scripts.
+func TestCompletionIsValid(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			t.Logf("no %s", shell)
+			continue
+		}
+		_, script, _ := run(t, "gnnsched", "completion", shell)
+		if out, err := exec.Command(path, "-n", write(t, "script", []byte(script))).CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v, %s", shell, err, out)
+		}
+	}
+}
+
 // Every shell gets a script that names every program.
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
@@ -40,6 +79,11 @@ func TestCompletion(t *testing.T) {
 		for _, c := range append(runCommands(), ktopCommand(), runsimCommand(), cleanclusterCommand()) {
 			if !strings.Contains(script, c.Name) {
 				t.Errorf("%s: %s is missing", shell, c.Name)
+			}
+		}
+		for _, other := range []string{"gnnsched", "kwokcluster", "gnntrain"} {
+			if !strings.Contains(script, other) {
+				t.Errorf("%s: %s is missing", shell, other)
 			}
 		}
 	}
@@ -65,6 +109,15 @@ func TestPolicyHelpListsAll(t *testing.T) {
 	for _, name := range []string{"best-fit", "fgd", "gpu-best-fit", "gpu-packing", "gpu-clustering", "gpu-dot-product", "greedy:OBJECTIVE", "linear:FILE"} {
 		if !strings.Contains(out, name) {
 			t.Errorf("%s is missing in %s", name, out)
+		}
+	}
+}
+
+// A default that depends on the scenario is not contradicted by that of the flag's type.
+func TestResampleHelpHasOneDefault(t *testing.T) {
+	for _, command := range []string{"eval", "tune"} {
+		if _, out, _ := run(t, "gnnsched", command, "--help"); !strings.Contains(out, "else true)\n") {
+			t.Errorf("%s: %s", command, out)
 		}
 	}
 }

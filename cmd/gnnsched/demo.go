@@ -16,19 +16,18 @@ import (
 func demoCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:  "demo",
-		Usage: "see the GNN place pods on a simulated cluster, compared with the default scheduler",
-		Description: "It starts a simulated cluster, deploys the same workloads through the learned and the default\n" +
-			"scheduler, and prints both results side by side. Then it removes the cluster. It touches no other one.\n\n" +
+		Usage: "see where the networks pay: mixed nodes under load and a pool of GPUs, beside the default scheduler",
+		Description: "It starts simulated clusters, deploys the same pods through a learned and the default scheduler, and\n" +
+			"prints both results side by side, what is typical, and one decision. Then it removes the clusters. It\n" +
+			"touches no other one.\n\n" +
 			"Examples:\n" +
-			"   gnnsched demo                            # ten nodes, under a minute\n" +
-			"   gnnsched demo --nodes 100 --load 0.3     # a larger cluster, filled to 30%\n" +
-			"   gnnsched demo --no-view > summary.txt    # lines instead of the live view",
+			"   gnnsched demo                            # about a minute\n" +
+			"   gnnsched demo --seeds 5 --seed 20        # more workloads, and others\n" +
+			"   gnnsched demo --no-view > results.txt    # lines instead of the live view",
 		Flags: append([]ucli.Flag{
-			&ucli.IntFlag{Name: "nodes", Value: 10, Usage: "`NUMBER` of nodes"},
-			&ucli.Float64Flag{Name: "load", Value: 0.5, Usage: "fill the cluster to this `FRACTION` of its CPU, memory or pod slots"},
-			&ucli.IntFlag{Name: "seeds", Value: 2, Usage: "`NUMBER` of workloads; each is deployed once through each scheduler"},
+			&ucli.IntFlag{Name: "seeds", Value: 2, Usage: "`NUMBER` of workloads in each part; each is deployed once through each scheduler"},
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the first workload; the others follow it"},
-			&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "learned `PROFILE`: gnn, dqn, acgnn or acdqn"},
+			&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "learned `PROFILE` for the part without GPUs: gnn, dqn, acgnn or acdqn"},
 			&ucli.BoolFlag{Name: "no-view", Usage: "print lines instead of drawing the cluster"},
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster; default: in the directory of this program, else in PATH"},
 		}, cli.LogFlags()...),
@@ -51,7 +50,7 @@ func runDemo(c *ucli.Context) error {
 		return err
 	}
 	return demo.Run(c.Context, demo.Config{
-		Nodes: c.Int("nodes"), Load: c.Float64("load"), Seeds: c.Int("seeds"), Seed: c.Uint64("seed"), Variant: c.String("variant"),
+		Seeds: c.Int("seeds"), Seed: c.Uint64("seed"), Variant: c.String("variant"),
 		Draw: draw, Launcher: testbed.Program(program), LogDir: c.String("log-dir"), Log: log, Out: c.App.Writer, Err: c.App.ErrWriter,
 	})
 }

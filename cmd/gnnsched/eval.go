@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,8 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/figure"
+	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/sim"
 )
 
 func evalCommand() *ucli.Command {
@@ -42,6 +45,7 @@ func evalCommand() *ucli.Command {
 			"   gnnsched eval --checkpoint logs/gnn.safetensors        # add a network that you trained\n" +
 			"   gnnsched eval --policies best-fit,most-allocated,gnn   # best-fit is the baseline\n" +
 			"   gnnsched eval --threshold 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'   # exit code 99 if missed\n" +
+			"   gnnsched eval --preferences off                        # as if no pod belonged to a Deployment\n" +
 			"   gnnsched eval --live --scenario aaml                   # the simulator compared with a cluster\n" +
 			"   gnnsched eval -o json | jq '.[].policies[].mean'",
 		Flags: append([]ucli.Flag{
@@ -49,9 +53,11 @@ func evalCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "print-scenario", Usage: "print the file of the scenario `NAME`"},
 			&ucli.IntFlag{Name: "seeds", Value: 10, Usage: "`NUMBER` of episodes for each policy"},
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the first episode; the others follow it"},
+			resampleFlag(),
 			&ucli.StringSliceFlag{Name: "policies", Usage: "`NAMES` of policies, the baseline first; default: " + strings.Join(contender.Names(), ",")},
 			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "add a network from a `FILE`, or a table or linear weights from a .json file; NAME=FILE sets its name in tables; repeatable"},
 			&ucli.StringSliceFlag{Name: "threshold", Usage: "exit with code 99 unless the `CONDITION` holds; repeatable"},
+			&ucli.StringFlag{Name: "preferences", Usage: "how preferences and the spreading of replicas count, instead of what the scenarios say: `MODE` " + modeHelp()},
 			&ucli.StringFlag{Name: "plot", Usage: "draw a figure of each scenario into the `DIRECTORY`, as SVG"},
 			&ucli.BoolFlag{Name: "all", Usage: "print the mean of every metric and most differences; markdown, csv and json always hold every mean"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
@@ -145,11 +151,63 @@ func evaluationOf(c *ucli.Context) (e evaluation, err error) {
 	if e.scenarios, err = scenarios(c.StringSlice("scenario")); err != nil {
 		return e, err
 	}
+	if e.scenarios, err = resampled(c, e.scenarios); err != nil {
+		return e, err
+	}
 	if e.contenders, err = contender.List(c.StringSlice("policies"), c.StringSlice("checkpoint")); err != nil {
+		return e, err
+	}
+	if err = preferFlag(c, e.scenarios); err != nil {
 		return e, err
 	}
 	e.thresholds, err = eval.ChooseThresholds(c.StringSlice("threshold"), e.scenarios, e.contenders)
 	return e, err
+}
+
+func resampleFlag() *ucli.BoolFlag {
+	return &ucli.BoolFlag{Name: "resample", Usage: "draw the episodes of scenarios on a trace from blocks of its arrivals; =false plays the trace as recorded, the same on each seed (default: as the scenario says, else true)", DisableDefaultText: true}
+}
+
+// resampled applies --resample to the scenarios on traces.
+func resampled(c *ucli.Context, list []eval.Scenario) ([]eval.Scenario, error) {
+	if !c.IsSet("resample") {
+		return list, nil
+	}
+	out, traces := slices.Clone(list), 0
+	for i := range out {
+		if cfg, ok := out[i].Resampled(c.Bool("resample")); ok {
+			out[i].Config = cfg
+			traces++
+		}
+	}
+	if traces == 0 {
+		return nil, exit.New(exit.Usage, errors.New("--resample: no scenario plays a trace at its times"), "leave it out")
+	}
+	return out, nil
+}
+
+// preferFlag lets preferences count in all scenarios as --preferences says.
+func preferFlag(c *ucli.Context, scenarios []eval.Scenario) error {
+	mode := preference.Mode(c.String("preferences"))
+	if mode == "" {
+		return nil
+	}
+	if err := mode.OneOf(sim.PreferenceModes); err != nil {
+		return exit.Usagef("--%v", err)
+	}
+	for i := range scenarios {
+		scenarios[i].Preferences = mode
+	}
+	return nil
+}
+
+// modeHelp lists the modes of --preferences.
+func modeHelp() string {
+	var names []string
+	for _, m := range sim.PreferenceModes {
+		names = append(names, string(m))
+	}
+	return strings.Join(names, ", ")
 }
 
 // compare runs every scenario and shows the progress.
@@ -226,12 +284,8 @@ func (e evaluation) draw(comparisons []*eval.Comparison) error {
 	if e.plots == "" {
 		return nil
 	}
-	_, missing := os.Stat(e.plots)
-	if err := os.MkdirAll(e.plots, 0o755); err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("--plot: %w", err), "choose a directory that you can write to")
-	}
-	if os.IsNotExist(missing) {
-		fmt.Fprintf(e.notes, "made the directory %s\n", e.plots)
+	if err := cli.MakeDir(e.notes, e.plots, "--plot", 0o755); err != nil {
+		return err
 	}
 	for _, r := range comparisons {
 		svg, err := figure.SVG(r)

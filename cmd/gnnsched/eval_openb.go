@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,11 +31,12 @@ func evalOpenBCommand() *ucli.Command {
 			"Examples:\n" +
 			"   gnnsched eval openb --data DIR                              # all pod lists in DIR, all published policies\n" +
 			"   gnnsched eval openb --data DIR --workload default --check   # exit code 99 unless reproduced\n" +
+			"   gnnsched eval openb --data DIR --curve --workload default,default+models40 --policies fgd,gpu-best-fit,gpu-gnn\n" +
 			"   gnnsched eval openb --data DIR --live --nodes 200           # on a simulated cluster, with the default scheduler\n" +
 			"   gnnsched eval openb --data DIR --policies fgd --checkpoint mine=logs/gpu.safetensors -o markdown",
 		Flags: append([]ucli.Flag{
 			&ucli.StringFlag{Name: "data", Usage: "`FOLDER` with " + openb.NodesFile + " and the pod lists"},
-			&ucli.StringSliceFlag{Name: "workload", Usage: "`NAMES` of pod lists, such as default for openb_pod_list_default.csv; default: all in the folder"},
+			&ucli.StringSliceFlag{Name: "workload", Usage: "`NAMES` of pod lists, such as default for openb_pod_list_default.csv, each alone or in another mix, such as default+models40; the mixes are " + strings.Join(published.VariantNames(), ", ") + "; default: all lists in the folder"},
 			&ucli.IntFlag{Name: "seeds", Value: published.Seeds, Usage: "`NUMBER` of episodes for each policy"},
 			&ucli.Uint64Flag{Name: "seed", Value: published.FirstSeed, Usage: "`SEED` of the first episode; the others follow it"},
 			&ucli.StringSliceFlag{Name: "policies", Aliases: []string{"policy"}, Usage: "`NAMES` of policies, the baseline first; default: " + strings.Join(published.Policies, ",")},
@@ -41,6 +44,7 @@ func evalOpenBCommand() *ucli.Command {
 			&ucli.Float64Flag{Name: "factor", Value: published.Factor, Usage: "stop when the pods have requested this `MULTIPLE` of the GPUs; figures are published for 1.3"},
 			&ucli.StringFlag{Name: "node-order", Value: drawnOrder, Usage: "`ORDER` of the nodes, which breaks ties: drawn (at random by the seed) or file (the order of the file)"},
 			&ucli.StringFlag{Name: "ties", Value: ownTies, Usage: "`RULE` for nodes with equal scores: own (the policy's rule), first, or random"},
+			&ucli.BoolFlag{Name: "curve", Usage: "show the allocation and the pods left out at " + curveLoads() + " of the GPUs, instead of at the end"},
 			&ucli.BoolFlag{Name: "check", Usage: "exit with code 99 unless every published figure is reproduced"},
 			&ucli.BoolFlag{Name: "live", Usage: "run on a simulated cluster with the real kube-scheduler; defaults: one seed, the pod list default, the policies " + strings.Join(liveOpenBPolicies(), ",")},
 			&ucli.IntFlag{Name: "nodes", Value: 200, Usage: "for --live, `NUMBER` of machines at least: a sample of the list that keeps the shares of the kinds"},
@@ -78,7 +82,14 @@ func runEvalOpenB(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	report, err := compareOpenB(c, cfg)
+	if c.Bool("curve") {
+		curve, err := compared(c, cfg, published.RunCurve)
+		if err != nil {
+			return err
+		}
+		return writeOpenB(c.App.Writer, curve, format)
+	}
+	report, err := compared(c, cfg, published.Run)
 	if err != nil {
 		return err
 	}
@@ -110,9 +121,14 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 		return cfg, exit.Usagef("--node-order %q is neither %s nor %s", order, drawnOrder, fileOrder)
 	case ties != ownTies && ties != firstTies && ties != randomTies:
 		return cfg, exit.Usagef("--ties %q is none of %s, %s and %s", ties, ownTies, firstTies, randomTies)
+	case c.Bool("curve") && (c.IsSet("factor") || c.Bool("check")):
+		return cfg, exit.Usagef("--curve has loads of its own and no published figures; leave out --factor and --check")
 	case !(cfg.Factor > 0 && cfg.Factor <= 100):
 		return cfg, exit.Usagef("--factor %v: choose a number over 0 and up to 100; 1.3 requests 130%% of the GPUs", cfg.Factor)
 	default:
+		if c.Bool("curve") {
+			cfg.Loads, cfg.Factor = published.Loads, slices.Max(published.Loads)
+		}
 		cfg.Seeds = eval.Seeds(c.Uint64("seed"), n)
 	}
 	known, err := published.Workloads(cfg.Dir)
@@ -123,8 +139,8 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 		cfg.Workloads = known
 	}
 	for _, w := range cfg.Workloads {
-		if !slices.Contains(known, w) {
-			return cfg, exit.Usagef("--workload: there is no pod list %q in %s; there are %s", w, cfg.Dir, strings.Join(known, ", "))
+		if err := published.CheckWorkload(w, known); err != nil {
+			return cfg, exit.Usagef("--workload: %v", err)
 		}
 	}
 	names := c.StringSlice("policies")
@@ -140,16 +156,24 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 	return cfg, err
 }
 
-func compareOpenB(c *ucli.Context, cfg published.Config) (published.Report, error) {
+// compared runs a comparison and shows its progress.
+func compared[R any](c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, func(string, int, int)) (R, error)) (R, error) {
 	view := evalProgress(c)
 	defer view.Close()
-	return published.Run(c.Context, cfg, func(workload string, done, total int) {
+	return run(c.Context, cfg, func(workload string, done, total int) {
 		before := float64(slices.Index(cfg.Workloads, workload))
 		view.Show((before+float64(done)/float64(total))/float64(len(cfg.Workloads)), workload, fmt.Sprintf("%s: %d of %d episodes", workload, done, total))
 	})
 }
 
-func writeOpenB(w io.Writer, r published.Report, format string) error {
+// openBReport is a published.Report or a published.Curve.
+type openBReport interface {
+	json.Marshaler
+	Write(w io.Writer, markdown bool) error
+	WriteCSV(w io.Writer) error
+}
+
+func writeOpenB(w io.Writer, r openBReport, format string) error {
 	switch format {
 	case "json":
 		return writeJSON(w, r)
@@ -157,4 +181,13 @@ func writeOpenB(w io.Writer, r published.Report, format string) error {
 		return r.WriteCSV(w)
 	}
 	return r.Write(w, format == "markdown")
+}
+
+// curveLoads names the loads of --curve.
+func curveLoads() string {
+	var names []string
+	for _, l := range published.Loads {
+		names = append(names, fmt.Sprintf("%.4g", 100*l))
+	}
+	return strings.Join(names, ", ") + "%"
 }

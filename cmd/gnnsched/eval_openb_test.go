@@ -37,6 +37,13 @@ func TestEvalOpenB(t *testing.T) {
 		{[]string{"--data", dir, "--seeds", "1", "--policies", "fgd", "-o", "json"}, exit.OK, []string{`"workload": "default"`, `"mean130": 95.391`}},
 		{[]string{"--data", dir, "--seeds", "1", "--check"}, exit.Gate, []string{"published figures are not reproduced", "fgd on default"}},
 		{[]string{"--data", dir, "--seeds", "1", "--policies", "fgd", "--factor", "0.5", "--check"}, exit.Usage, []string{"no figures are published"}},
+		{[]string{"--data", dir, "--seeds", "2", "--curve", "--policies", "fgd,gpu-best-fit,gpu-gnn"}, exit.OK, []string{"Verdicts", "default: pods of the openb trace", "60% │", "150% │", "bound", "GPU pods without a node"}},
+		{[]string{"--data", dir, "--seeds", "1", "--curve", "--policies", "fgd", "--workload", "default+cpu3,default+multi4", "-o", "markdown"}, exit.OK, []string{"### default+cpu3", "three times the pods without GPUs", "### default+multi4"}},
+		{[]string{"--data", dir, "--seeds", "1", "--curve", "--policies", "fgd", "-o", "csv"}, exit.OK, []string{"workload,policy,seed,load,allocation,share,1,2,4,8,naming models", "default,fgd,42,0.95,"}},
+		{[]string{"--data", dir, "--seeds", "1", "--curve", "--policies", "fgd", "-o", "json"}, exit.OK, []string{`"bounds": [`, `"load": 0.95`}},
+		{[]string{"--data", dir, "--curve", "--factor", "1.1"}, exit.Usage, []string{"--curve has loads of its own"}},
+		{[]string{"--data", dir, "--curve", "--check"}, exit.Usage, []string{"--curve has loads of its own"}},
+		{[]string{"--data", dir, "--workload", "default+more"}, exit.Usage, []string{`no variant is called "more"`, "models40"}},
 		{[]string{"--data", dir, "--nodes", "20"}, exit.Usage, []string{"--nodes works with --live only"}},
 		{[]string{}, exit.Usage, []string{"--data is missing"}},
 		{[]string{"--data", filepath.Join(dir, "none")}, exit.Usage, []string{"holds no openb_node_list_gpu_node.csv", "data/csv"}},
@@ -77,6 +84,17 @@ func TestEvalScenarioOfTrace(t *testing.T) {
 		code, stdout, stderr := run(t, "gnnsched", "eval", "--scenario", file, "--policies", "fgd,random", "--seeds", "2", "--all", "--log-dir", "")
 		if code != exit.OK || !strings.Contains(stdout, "gpu idle") || !strings.Contains(stdout, "gpu stranded") || !strings.Contains(stdout, "PASS fgd.gpuIdle") {
 			t.Errorf("%s: exit code %d: %s%s", name, code, stdout, stderr)
+		}
+		if !strings.Contains(stdout, "2 paired seeds") {
+			t.Errorf("%s: not resampled: %s", name, stdout)
+		}
+		code, stdout, stderr = run(t, "gnnsched", "eval", "--scenario", file, "--policies", "fgd,random", "--seeds", "2", "--resample=false", "--log-dir", "")
+		if name == "inflated" {
+			if code != exit.Usage || !strings.Contains(stderr, "--resample: no scenario plays a trace at its times") {
+				t.Errorf("%s as recorded: exit code %d: %s", name, code, stderr)
+			}
+		} else if code != exit.OK || !strings.Contains(stdout, "one sample, without intervals") {
+			t.Errorf("%s as recorded: exit code %d: %s%s", name, code, stdout, stderr)
 		}
 	}
 }

@@ -104,6 +104,7 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--policies", "guess"}, exit.Usage, "kube-scheduler, most-allocated"},
 		{[]string{"--policies", "random,random"}, exit.Usage, "two policies"},
 		{[]string{"--seeds", "0"}, exit.Usage, "1 to 100000"},
+		{[]string{"--preferences", "blend"}, exit.Usage, `--preferences is "blend"; choose one of first, declared, off`},
 		{[]string{"-o", "xml"}, exit.Usage, "markdown"},
 		{[]string{"--checkpoint", "none"}, exit.Checkpoint, "none"},
 		{[]string{"--checkpoint", write(t, "c.json", []byte("[]"))}, exit.Checkpoint, "neither a table nor linear weights"},
@@ -116,9 +117,10 @@ func TestEvalBadInput(t *testing.T) {
 	}
 }
 
-// A threshold can name a policy with a colon in its name, in double quotes.
+// A threshold can name a policy with a colon in its name, in double quotes. The policy can pack only
+// where replicas need not be spread over all ten nodes.
 func TestEvalThresholdOfGreedy(t *testing.T) {
-	args := []string{"gnnsched", "eval", "--scenario", "aaml", "--seeds", "2", "--policies", "kube-scheduler,greedy:pack=0.5+zones"}
+	args := []string{"gnnsched", "eval", "--scenario", "aaml", "--seeds", "2", "--preferences", "off", "--policies", "kube-scheduler,greedy:pack=0.5+zones"}
 	code, stdout, stderr := run(t, append(args, "--threshold", `aaml: "greedy:pack=0.5+zones".nodesInUse < kube-scheduler.nodesInUse`)...)
 	if code != exit.OK || !strings.Contains(stdout, `PASS aaml: "greedy:pack=0.5+zones".nodesInUse < `) {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)

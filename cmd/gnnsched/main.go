@@ -9,10 +9,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 
 	ucli "github.com/urfave/cli/v2"
-	kubernetes "k8s.io/component-base/version"
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -21,18 +19,6 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// versions names this program's version and that of the Kubernetes whose scheduler it runs.
-func versions() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			if m.Path == "k8s.io/kubernetes" {
-				return version + ", Kubernetes " + m.Version
-			}
-		}
-	}
-	return version + ", Kubernetes " + kubernetes.Get().GitVersion // as the linker set it
-}
-
 func main() {
 	os.Exit(cli.Run(app(filepath.Base(os.Args[0])), os.Args))
 }
@@ -40,7 +26,7 @@ func main() {
 // commands lists the subcommands in the order of the help.
 func commands() []*ucli.Command {
 	return append(runCommands(),
-		ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), demoCommand(), healthcheckCommand(), completionCommand())
+		ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), demoCommand(), soakCommand(), healthcheckCommand(), completionCommand())
 }
 
 // app returns the command line for the name under which the program was called.
@@ -49,13 +35,13 @@ func app(name string) *ucli.App {
 		if c.Name == name {
 			return &ucli.App{
 				Name: c.Name, Usage: c.Usage, UsageText: c.UsageText, Description: c.Description, ArgsUsage: c.ArgsUsage,
-				Flags: c.Flags, Action: c.Action, Version: versions(), EnableBashCompletion: true, HideHelpCommand: true,
+				Flags: c.Flags, Action: c.Action, Version: cli.Versions(version), EnableBashCompletion: true, HideHelpCommand: true,
 			}
 		}
 	}
 	return &ucli.App{
 		Name: "gnnsched", Usage: "a Kubernetes scheduler whose scoring is a graph neural network",
-		Commands: commands(), Version: versions(), EnableBashCompletion: true, Suggest: true,
+		Commands: commands(), Version: cli.Versions(version), EnableBashCompletion: true, Suggest: true,
 		Action: func(c *ucli.Context) error {
 			if c.NArg() > 0 {
 				return exit.New(exit.Usage, fmt.Errorf("there is no command %q", c.Args().First()), "see `gnnsched --help`")

@@ -15,8 +15,8 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/learn/flags"
-	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
 	"gnnsched/workload/trace/openb"
 )
@@ -122,7 +122,7 @@ func runScheduler(c *ucli.Context, variant string) error {
 	}
 	endpoint := server.Endpoint{Address: c.String("bind-address"), Port: c.Int("port")}
 	err = server.Run(c.Context, file, endpoint, func() {
-		remove() // now, because a scheduler that loses its lease exits without running deferred calls
+		remove() // now, so that a scheduler that is killed leaves nothing behind where files in memory are not to be had
 		doing := "scheduling"
 		if c.Bool("leader-elect") {
 			doing = "scheduling while this process holds the lease"
@@ -191,7 +191,7 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	}
 	for i := range cfg.Profiles {
 		cfg.Profiles[i].Deadline = c.Duration("deadline")
-		cfg.Profiles[i].Preferences, cfg.Profiles[i].Blend = plugin.Preferences(c.String("preferences")), blend
+		cfg.Profiles[i].Preferences, cfg.Profiles[i].Blend = preference.Mode(c.String("preferences")), blend
 		if file := c.String("workload"); file != "" && cfg.Profiles[i].Variant != server.DefaultProfile {
 			if cfg.Profiles[i].Workload, err = workloadPath(file); err != nil {
 				return cfg, err
@@ -264,7 +264,7 @@ func profile(c *ucli.Context, variant string) (server.Profile, error) {
 // preferenceModes lists the values of --preferences.
 func preferenceModes() string {
 	var all []string
-	for _, p := range plugin.AllPreferences {
+	for _, p := range preference.Modes {
 		all = append(all, string(p))
 	}
 	return strings.Join(all, ", ")

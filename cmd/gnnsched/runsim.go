@@ -79,7 +79,7 @@ func runsimFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: driver.DefaultNamespace, Usage: "`NAMESPACE` to deploy to; created if it is missing"},
 		&ucli.StringFlag{Name: "run", Usage: "`ID` of the run, a label of everything it creates; default: the time and random digits"},
 		&ucli.StringFlag{Name: "image", Value: driver.DefaultImage, Usage: "container `IMAGE`; only real nodes pull it"},
-		&ucli.StringFlag{Name: "csv", Usage: "write what was deployed to `FILE`; default: runsim-<run>.csv in the log directory; empty for none"},
+		&ucli.StringFlag{Name: "csv", Usage: "write what was deployed to `FILE`; default: runsim-<run>.csv in the log directory, or none without one; empty for none"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "print the summary as `FORMAT`: table or json"},
 		&ucli.BoolFlag{Name: "cleanup", Usage: "delete everything after the last fill too"},
 		&ucli.BoolFlag{Name: "dry-run", Usage: "print the CSV of what would be deployed, and deploy nothing; without a cluster, for the nodes of kwokcluster up"},
@@ -221,11 +221,10 @@ func csvPath(c *ucli.Context, run string) string {
 	if c.IsSet("csv") || c.IsSet("trace") { // the CSV would hold less than the trace
 		return c.String("csv")
 	}
-	dir := c.String("log-dir")
-	if dir == "" {
-		dir = "logs"
+	if dir := c.String("log-dir"); dir != "" {
+		return filepath.Join(dir, "runsim-"+run+".csv")
 	}
-	return filepath.Join(dir, "runsim-"+run+".csv")
+	return ""
 }
 
 // printPlan is the dry run: it writes the CSV to stdout and the totals to stderr.

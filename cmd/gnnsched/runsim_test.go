@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
+	ucli "github.com/urfave/cli/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
@@ -361,5 +363,20 @@ func TestDryRunNeedsNoCluster(t *testing.T) {
 	code, _, stderr = command("runsim", "--dry-run", "--kubeconfig", file(t, "kubeconfig", nobodyListens))
 	if code != exit.Unreachable || !strings.Contains(stderr, "127.0.0.1:1") {
 		t.Errorf("a cluster that was named and does not answer: code %d, stderr %q", code, stderr)
+	}
+}
+
+// Without a log directory, runsim makes none for its CSV.
+func TestNoLogDirectoryNoCSV(t *testing.T) {
+	for _, dir := range []string{"", "here"} {
+		flags := flag.NewFlagSet("runsim", flag.ContinueOnError)
+		flags.String("log-dir", dir, "")
+		want := ""
+		if dir != "" {
+			want = filepath.Join("here", "runsim-x.csv")
+		}
+		if got := csvPath(ucli.NewContext(nil, flags, nil), "x"); got != want {
+			t.Errorf("--log-dir %q: %q, want %q", dir, got, want)
+		}
 	}
 }

@@ -39,6 +39,7 @@ func tuneCommand() *ucli.Command {
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "method", Value: linearMethod, Usage: "`METHOD`: " + linearMethod + " (the cross-entropy method), or " + tabularMethod + " (a tabular Q agent, the historical baseline)"},
 			&ucli.StringFlag{Name: "scenario", Value: "family", Usage: "`NAME` or YAML file of the workloads to tune on"},
+			resampleFlag(),
 			&ucli.StringFlag{Name: "out", Value: "linear.json", Usage: "`FILE` to write"},
 			&ucli.StringFlag{Name: "from", Value: cem.FromZero, Usage: "`WEIGHTS` to start from: " + cem.FromZero + ", a name built into the program (" + strings.Join(linear.TunedNames(), ", ") + "), or a .json file"},
 			&ucli.StringFlag{Name: "features", Usage: "`NAMES` of the features whose weights are tuned; the other weights do not change; default: all"},
@@ -67,6 +68,9 @@ func runTune(c *ucli.Context) error {
 	}
 	if len(found) != 1 {
 		return exit.Usagef("--scenario %s holds %d scenarios, want one", c.String("scenario"), len(found))
+	}
+	if found, err = resampled(c, found); err != nil {
+		return err
 	}
 	switch m := c.String("method"); m {
 	case linearMethod:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -19,7 +20,7 @@ import (
 )
 
 // linearFlags are the flags that decide the resulting weights.
-var linearFlags = []string{"scenario", "from", "features", "name", "generations", "stop-after", "population", "episodes", "spread", "wait-weight", "held-out", "seed"}
+var linearFlags = []string{"scenario", "resample", "from", "features", "name", "generations", "stop-after", "population", "episodes", "spread", "wait-weight", "held-out", "seed"}
 
 func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 	l, err := tuner(c, s)
@@ -46,7 +47,11 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 	if n := c.Int("held-out"); err == nil && n > 0 {
 		record.HeldOut, err = heldOut(c, s, p, n)
 	}
-	return errors.Join(err, cem.Save(c.String("out"), p))
+	if failed := cem.Save(c.String("out"), p); failed != nil {
+		return errors.Join(err, failed)
+	}
+	fmt.Fprintf(c.App.ErrWriter, "wrote %s: the weights after generation %d of %d\n", c.String("out"), record.Generations, l.Generations)
+	return err
 }
 
 // tuneCommandLine returns the command that repeats this run, even after defaults have changed. instead
@@ -55,6 +60,12 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 func tuneCommandLine(c *ucli.Context, instead ...any) string {
 	line := "gnnsched tune"
 	for _, name := range linearFlags {
+		if name == "resample" { // without it the scenario decides
+			if c.IsSet(name) {
+				line += fmt.Sprintf(" --resample=%t", c.Bool(name))
+			}
+			continue
+		}
 		v := fmt.Sprint(c.Value(name))
 		if i := slices.Index(instead, any(name)); i >= 0 {
 			v = fmt.Sprint(instead[i+1])
@@ -114,5 +125,26 @@ func heldOut(c *ucli.Context, s eval.Scenario, p *linear.Policy, episodes int) (
 		means := out.Means[name]
 		fmt.Fprintf(c.App.ErrWriter, "%s: objective %.4f, %.1f unscheduled, %.1f waited\n", name, means["cost"], means["unscheduled"], means["waited"])
 	}
+	warnOfWeights(c.App.ErrWriter, base.Name, out)
 	return out, nil
+}
+
+// warnOfWeights warns where the tuned weights did worse than the baseline, and if the held-out episodes
+// do not differ from those of tuning.
+func warnOfWeights(w io.Writer, baseline string, h *linear.HeldOut) {
+	if h.Samples < 2 && h.Episodes > 1 {
+		fmt.Fprintln(w, "warning: the trace is played as recorded, so these episodes are the one that the weights were tuned on; --resample draws others")
+	}
+	for _, m := range cem.Judged {
+		p, worse := h.Worse[m]
+		if !worse {
+			continue
+		}
+		mine, theirs := h.Means["tuned"][m], h.Means[baseline][m]
+		how := fmt.Sprintf("p = %.2g over %d episodes", p, h.Episodes)
+		if h.Samples < 2 {
+			how = "one sample"
+		}
+		fmt.Fprintf(w, "warning: the tuned weights are worse than %s in %s: %.4g against %.4g (%s)\n", baseline, m, mine, theirs, how)
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -29,7 +30,7 @@ func TestTune(t *testing.T) {
 		t.Errorf("how it came about: %+v", tuning)
 	}
 	again := filepath.Join(t.TempDir(), "again.json")
-	if code, _, errs := run(t, append(strings.Fields(tuning.Command), "--out", again)...); code != exit.OK {
+	if code, _, errs := run(t, append(strings.Fields(tuning.Command), "--out", again)...); code != exit.OK || !strings.Contains(errs, "wrote "+again+": the weights after generation 2 of 2") {
 		t.Fatalf("%s: code %d, %q", tuning.Command, code, errs)
 	}
 	if a, b := read(t, out), read(t, again); a != b {
@@ -41,6 +42,43 @@ func TestTune(t *testing.T) {
 	}
 	if code, _, errs := run(t, "gnnsched", "eval", "--scenario", "tiny", "--seeds", "2", "--policies", "kube-scheduler", "--checkpoint", "mine="+out, "--checkpoint", "q="+table); code != exit.OK {
 		t.Errorf("evaluated: code %d, %q", code, errs)
+	}
+}
+
+// Tuning on a trace as recorded has one episode, which judges its own weights. Where weights do worse
+// than the default scoring, a warning says in what and by how much; the file has it too. One generation
+// of 8 around weights that fill node after node cannot make them balance.
+func TestTuneWarns(t *testing.T) {
+	trace := "arrival,cpu_request,mem_request,lifetime\n"
+	for i := range 60 {
+		trace += fmt.Sprintf("%d,%d,1Gi,%d\n", i, 1+i%3, 20+i%17)
+	}
+	scenario := write(t, "s.yaml", []byte("name: traced\nabout: a trace\nobjective: balance\nnodes: 6\nsizes: [{weight: 1, allocatable: {cpu: 16, memory: 64Gi, pods: 110}}]\n"+
+		"trace: {file: "+write(t, "trace.csv", []byte(trace))+"}\n"))
+	for _, c := range []struct {
+		more    []string
+		samples int
+		say     string
+	}{
+		{nil, 10, "over 10 episodes)"},
+		{[]string{"--resample=false"}, 1, "(one sample)"},
+	} {
+		out := filepath.Join(t.TempDir(), "out.json")
+		args := append([]string{"gnnsched", "tune", "--scenario", scenario, "--from", "linear-pack", "--features", "zones", "--generations", "1", "--population", "8", "--episodes", "2", "--held-out", "10", "--out", out}, c.more...)
+		code, _, errs := run(t, args...)
+		if code != exit.OK || !strings.Contains(errs, "warning: the tuned weights are worse than kube-scheduler in cost") || !strings.Contains(errs, c.say) {
+			t.Fatalf("%v: code %d, %s", c.more, code, errs)
+		}
+		if own := strings.Contains(errs, "these episodes are the one that the weights were tuned on"); own != (c.samples == 1) {
+			t.Errorf("%v: %s", c.more, errs)
+		}
+		l, err := linear.Load(out)
+		if err != nil || l.Tuning.HeldOut.Samples != c.samples || l.Tuning.HeldOut.Worse["cost"] == 0 {
+			t.Fatalf("%v: %+v, %v", c.more, l.Tuning, err)
+		}
+		if flag := strings.Contains(l.Tuning.Command, "--resample=false"); flag != (c.samples == 1) {
+			t.Errorf("the command is %s", l.Tuning.Command)
+		}
 	}
 }
 
@@ -133,7 +171,7 @@ func TestTuneBadInput(t *testing.T) {
 	for args, want := range map[string]string{
 		"--scenario nowhere":           "nowhere",
 		"--scenario hetero*":           "want one",
-		"--population 4":               "elite",
+		"--population 4":               "population 4",
 		"--episodes 0":                 "episodes",
 		"--from /nowhere.json":         "nowhere.json",
 		"--from nothing":               "one of zero, linear, linear-pack",

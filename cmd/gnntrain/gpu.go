@@ -8,18 +8,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	ucli "github.com/urfave/cli/v2"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/tensorboard"
+	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/learn/value"
 	"gnnsched/workload/trace/openb"
 )
@@ -28,38 +25,30 @@ func gpuCommand() *ucli.Command {
 	d := value.Defaults()
 	return &ucli.Command{
 		Name: "gpu", Usage: "train a network for GPU clusters on workloads drawn from a trace",
-		Description: "The network learns how many GPUs will be idle on each node once no more pod fits. FGD plays\n" +
-			"the first episodes. Every episode has a new workload, drawn from the pods of the files. The\n" +
-			"files are those of the openb trace; docs/gpu.md tells where to get them.\n\n" +
+		Description: "The network learns what each node contributes to the GPUs that are left idle though pods want them, at 60 to 130%\n" +
+			"of requested GPUs. FGD plays the first episodes. Every episode has a new workload, drawn from the pods of the files. The\n" +
+			"files are those of the openb trace; docs/gpu.md tells where to get them. The family's typical pods are\n" +
+			"written beside the network; a scheduler begins with them.\n\n" +
 			"Examples:\n" +
 			"   gnntrain gpu --data openb/csv                      # learns from all pod lists there; writes gpu-gnn.safetensors\n" +
 			"   gnntrain gpu --data openb/csv --head actor-critic  # writes gpu-acgnn.safetensors\n" +
+			"   gnntrain gpu --data openb/csv --head actor-critic --resume  # continues that run after Ctrl-C\n" +
 			"   gnntrain gpu --nodes nodes.csv --pods pods.csv --iterations 20 --out my.safetensors",
-		Flags: []ucli.Flag{
+		Flags: append([]ucli.Flag{
 			&ucli.StringFlag{Name: "data", Usage: "`DIR`ectory of the trace: openb_node_list_gpu_node.csv and all openb_pod_list_*.csv"},
 			&ucli.StringFlag{Name: "nodes", Usage: "CSV `FILE` of the nodes, instead of the one in --data"},
 			&ucli.StringSliceFlag{Name: "pods", Usage: "CSV `FILE` of pods, instead of those in --data; may be repeated"},
 			&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with the hyperparameters; flags take precedence"},
+			&ucli.BoolFlag{Name: "typical-only", Usage: "write only the typical pods of the files beside --out, for a network that was trained on them"},
 			&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
 			&ucli.StringFlag{Name: "encoder", Value: string(d.Encoder), Usage: "`NAME`: gnn, mlp (no messages from devices) or linear"},
 			&ucli.StringFlag{Name: "head", Value: string(d.Head), Usage: "`NAME`: dqn (greedy on the value) or actor-critic"},
 			&ucli.IntFlag{Name: "iterations", Value: d.Iterations, Usage: "`NUMBER` of iterations: each plays episodes, then learns"},
 			&ucli.Uint64Flag{Name: "seed", Value: d.Seed, Usage: "`SEED` of everything random"},
-			&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, and gpu-acgnn or gpu-acdqn for an actor-critic"},
-			&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile + "; default: logs/ with the name of --out"},
-		},
+		}, fileFlags("gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, and gpu-acgnn or gpu-acdqn for an actor-critic", "the name of --out with .state")...),
 		Action: trainGPU,
 	}
 }
-
-// The tags of the scalars of a run on GPU clusters.
-const (
-	tagValueLoss  = "losses/value_loss"
-	tagActorLoss  = "losses/policy_loss"
-	tagAllocation = "charts/gpu_allocation"
-	tagGain       = "eval/gain_over_fgd"
-	tagWorstGain  = "eval/worst_gain_over_fgd"
-)
 
 func trainGPU(c *ucli.Context) (err error) {
 	if c.NArg() > 0 {
@@ -69,36 +58,52 @@ func trainGPU(c *ucli.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	t := value.Trainer{Config: cfg}
+	if c.Bool("resume") {
+		// --encoder and --head are part of the file's default name.
+		if t.Resume, err = loadState[value.Score](c, filesOf(c, gpuVariant(cfg)).state, []string{"config", "iterations", "seed"}); err != nil {
+			return err
+		}
+		if t.Config, err = resumedGPU(c, t.Resume, cfg); err != nil {
+			return err
+		}
+	}
 	if c.Bool("print-config") {
-		y, err := yaml.Marshal(cfg)
+		y, err := yaml.Marshal(t.Config)
 		if err == nil {
 			_, err = c.App.Writer.Write(y)
 		}
 		return err
 	}
-	t := value.Trainer{Config: cfg}
 	if t.Nodes, t.Family, err = gpuFamily(c); err != nil {
 		return err
 	}
-	out := c.String("out")
-	if out == "" {
-		out = gpuVariant(cfg) + ".safetensors"
-	}
-	if err := cli.Writable(out); err != nil {
+	f := filesOf(c, gpuVariant(t.Config))
+	if err := cli.Writable(f.out); err != nil {
 		return err
 	}
-	events := c.String("events")
-	if events == "" {
-		base := filepath.Base(out)
-		events = filepath.Join("logs", strings.TrimSuffix(base, filepath.Ext(base)))
+	if err := value.TypicalPods(t.Family).Save(f.out); err != nil || c.Bool("typical-only") {
+		return err
 	}
-	figures, err := tensorboard.Open(events, clock.RealClock{})
+	figures, err := f.open(c, firstStep(t.Resume))
 	if err != nil {
-		return exit.New(exit.Usage, err, "choose a place that you can write to with --events")
+		return err
 	}
 	defer func() { err = errors.Join(err, figures.Close()) }()
-	figures.Rewind(-1)
-	return learnGPU(c, t, out, figures)
+	t.State, t.Recorder = f.state, figures
+	return learnGPU(c, t, f)
+}
+
+// resumedGPU returns the configuration of a stored run. It is an error if a flag names another network.
+func resumedGPU(c *ucli.Context, s *run.State[value.Score], flags value.Config) (value.Config, error) {
+	cfg, err := value.Resumed(s)
+	if err != nil {
+		return cfg, err
+	}
+	if c.IsSet("encoder") && flags.Encoder != cfg.Encoder || c.IsSet("head") && flags.Head != cfg.Head {
+		return cfg, exit.New(exit.Usage, fmt.Errorf("the stored run trains a network with encoder %s and head %s", cfg.Encoder, cfg.Head), "leave --encoder and --head out, or name another --out")
+	}
+	return cfg, nil
 }
 
 // gpuVariant returns the name of the configuration's network.
@@ -173,57 +178,38 @@ func gpuFamily(c *ucli.Context) (nodes []openb.Node, family []value.Workload, er
 }
 
 // learnGPU runs a trainer, reports its progress, and writes its best network.
-func learnGPU(c *ucli.Context, t value.Trainer, out string, figures *tensorboard.Run) error {
-	var bar *progressbar.ProgressBar
-	if cli.IsTerminal(os.Stderr) {
-		bar = progressbar.NewOptions(t.Config.Iterations, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(),
-			progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth())
-	}
-	var last value.Progress
+func learnGPU(c *ucli.Context, t value.Trainer, f files) error {
+	r := newReporter(c, "iteration", t.Config.Iterations)
 	t.Progress = func(p value.Progress) {
-		last = p
-		figures.Scalar(tagValueLoss, p.Iteration, p.ValueLoss)
-		figures.Scalar(tagAllocation, p.Iteration, p.Allocation)
+		figures := fmt.Sprintf("allocation %.2f%%, loss %.4f", 100*p.Allocation, p.ValueLoss)
 		if t.Config.Head == checkpoint.ActorCritic {
-			figures.Scalar(tagActorLoss, p.Iteration, p.ActorLoss)
+			figures += fmt.Sprintf(", policy loss %.4f", p.ActorLoss)
 		}
-		if bar != nil {
-			bar.Describe(fmt.Sprintf("allocation %.2f%%  loss %.4f", 100*p.Allocation, p.ValueLoss))
-			_ = bar.Set(p.Iteration)
-		}
+		r.progress(p.Pace, figures, fmt.Sprintf("gain + worst %+.2f points", -100*p.Best))
 	}
-	t.Evaluated = func(i int, s value.Score) {
-		figures.Scalar(tagGain, i, s.Gain)
-		figures.Scalar(tagWorstGain, i, s.Worst)
-		if bar != nil {
-			_ = bar.Clear()
-		}
-		left := last.Elapsed / time.Duration(i) * time.Duration(t.Config.Iterations-i)
-		fmt.Fprintf(os.Stderr, "iteration %d of %d: held-out %s; loss %.4f, %s left\n", i, t.Config.Iterations, gpuFigures(s), last.ValueLoss, left.Round(time.Second))
-	}
-	t.Improved = func(k *checkpoint.Checkpoint) error {
+	t.Evaluated = func(_ int, s value.Score) { r.evaluated(gpuFigures(s)) }
+	save := func(k *checkpoint.Checkpoint) error {
 		k.Manifest.Commit = commit
-		return k.Save(out)
+		return k.Save(f.out)
 	}
-	_, score, err := t.Train(c.Context)
-	if bar != nil {
-		_ = bar.Finish()
-		fmt.Fprintln(os.Stderr)
-	}
+	t.Improved = save
+	best, score, err := t.Train(c.Context)
+	r.end()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	if score == (value.Score{}) {
-		return exit.New(exit.Interrupted, errors.New("interrupted before the first evaluation: there is no network yet"), "")
+	if err := save(best); err != nil { // an earlier process may have found it
+		return err
 	}
-	fmt.Fprintf(c.App.Writer, "wrote %s: held-out %s, after %s\n", out, gpuFigures(score), last.Elapsed.Round(time.Second))
-	if err != nil {
-		return exit.New(exit.Interrupted, errors.New("interrupted"), "the best network so far is kept")
-	}
-	return nil
+	fmt.Fprintf(c.App.Writer, "wrote %s: held-out %s, after %s\n", f.out, gpuFigures(score), r.last.Elapsed.Round(time.Second))
+	return f.end(err)
 }
 
 // gpuFigures returns a score in words.
 func gpuFigures(s value.Score) string {
-	return fmt.Sprintf("GPU allocation %.2f%%, %+.2f points against FGD, %+.2f at worst", 100*s.Allocation, 100*s.Gain, 100*s.Worst)
+	gains := ""
+	for _, g := range s.Gains {
+		gains += fmt.Sprintf(" %+.2f", 100*g)
+	}
+	return fmt.Sprintf("GPU allocation %.2f%%, %+.2f points against FGD over all loads, %+.2f at worst, by load%s", 100*s.Allocation, 100*s.Gain, 100*s.Worst, gains)
 }

@@ -43,6 +43,9 @@ func TestTrainGPU(t *testing.T) {
 	if code != exit.OK || !strings.Contains(stdout, "wrote gpu-acdqn.safetensors") {
 		t.Fatalf("code %d: %s%s", code, stdout, errs)
 	}
+	if strings.Count(errs, "made the directory logs/gpu-acdqn; choose another with --events\n") != 1 {
+		t.Errorf("the directory of the events was made silently: %s", errs)
+	}
 	c, err := checkpoint.Load("gpu-acdqn.safetensors")
 	if err != nil {
 		t.Fatal(err)
@@ -52,8 +55,58 @@ func TestTrainGPU(t *testing.T) {
 		!strings.Contains(config2, `"iterations":2`) || !strings.Contains(config2, `"family":["small"]`) {
 		t.Errorf("%+v, %s", c.Manifest, config2)
 	}
-	if b, err := os.ReadFile("logs/gpu-acdqn/scalars.csv"); err != nil || !strings.Contains(string(b), tagGain) || !strings.Contains(string(b), tagActorLoss) {
+	beside, err := os.ReadFile("gpu-acdqn.typical.json")
+	if err != nil || !strings.Contains(string(beside), `"gpuMilli": 190`) {
+		t.Errorf("the typical pods: %s, %v", beside, err)
+	}
+	again := filepath.Join(t.TempDir(), "again.safetensors")
+	if code, _, errs := gnntrain(t, context.Background(), "gpu", "--data", gpuTrace(t), "--typical-only", "--out", again); code != exit.OK {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	if only, err := os.ReadFile(checkpoint.TypicalPath(again)); err != nil || string(only) != string(beside) {
+		t.Errorf("the typical pods alone: %s, %v", only, err)
+	}
+	if _, err := os.Stat(again); err == nil {
+		t.Error("--typical-only trained a network")
+	}
+	if b, err := os.ReadFile("logs/gpu-acdqn/scalars.csv"); err != nil || !strings.Contains(string(b), "eval/gain_over_fgd") || !strings.Contains(string(b), "losses/policy_loss") {
 		t.Errorf("%v: %s", err, b)
+	}
+}
+
+// An interrupted run says how to continue. When it continues, it ends with the weights of an unbroken one.
+func TestTrainGPUAndResume(t *testing.T) {
+	t.Chdir(t.TempDir())
+	config, data := filepath.Join(t.TempDir(), "c.yaml"), gpuTrace(t)
+	if err := os.WriteFile(config, []byte("hidden: 8\nencoder: mlp\niterations: 3\nupdates: 5\nsnapshotEvery: 10\nevaluateEvery: 1\nevaluateWorkloads: 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	train := func(ctx context.Context, want int, say string, args ...string) {
+		t.Helper()
+		code, stdout, errs := gnntrain(t, ctx, append([]string{"gpu", "--data", data}, args...)...)
+		if code != want || !strings.Contains(stdout+errs, say) {
+			t.Fatalf("%v: code %d, want %d with %q: %s%s", args, code, want, say, stdout, errs)
+		}
+	}
+	ctx := context.Background()
+	train(ctx, exit.OK, "wrote whole.safetensors", "--config", config, "--out", "whole.safetensors")
+	stopped, stop := context.WithCancel(ctx)
+	stop()
+	train(stopped, exit.Interrupted, "--resume", "--config", config)
+	train(ctx, exit.Usage, "keeps its configuration", "--encoder", "mlp", "--resume", "--iterations", "9")
+	train(ctx, exit.Usage, "there is no state of a run", "--resume")
+	train(ctx, exit.Usage, "trains a network with encoder mlp", "--resume", "--out", "gpu-dqn.safetensors", "--encoder", "linear")
+	train(ctx, exit.OK, "wrote gpu-dqn.safetensors", "--encoder", "mlp", "--resume")
+	a, err := checkpoint.Load("whole.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := checkpoint.Load("gpu-dqn.safetensors")
+	if err != nil || a.Fingerprint() != b.Fingerprint() {
+		t.Errorf("the resumed run ended with %x, the unbroken one with %x (%v)", b.Fingerprint(), a.Fingerprint(), err)
+	}
+	if _, err := os.Stat("gpu-dqn.safetensors.state"); !os.IsNotExist(err) {
+		t.Errorf("the state of a run that is over: %v", err)
 	}
 }
 

@@ -24,7 +24,7 @@ func main() { os.Exit(cli.Run(app(), os.Args)) }
 
 func app() *ucli.App {
 	return &ucli.App{
-		Name: "gnntrain", HideHelpCommand: true, Version: commit,
+		Name: "gnntrain", HideHelpCommand: true, Version: commit, EnableBashCompletion: true,
 		Usage: "train a scheduler's network in the simulator",
 		Description: "Reinforcement learning on random clusters and workloads: deep Q-learning (gnn, dqn) or\n" +
 			"proximal policy optimisation (acgnn, acdqn), with a graph network (gnn, acgnn) or one without\n" +
@@ -45,17 +45,24 @@ func app() *ucli.App {
 
 // runFlags returns the flags that are not hyperparameters.
 func runFlags() []ucli.Flag {
-	return []ucli.Flag{
+	return append([]ucli.Flag{
 		&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "`NAME`: gnn or dqn (deep Q-learning), acgnn or acdqn (actor-critic)"},
 		&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with hyperparameters, clusters and workloads; flags take precedence"},
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
 		&ucli.StringFlag{Name: "scenario", Usage: "learn on the clusters and workloads of the scenario of this `NAME`"},
-		&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: VARIANT.safetensors"},
-		&ucli.StringFlag{Name: "state", Usage: "state `FILE`, from which a stopped run continues; default: the name of --out with .state, or .online with --online"},
+	}, fileFlags("VARIANT.safetensors", "the name of --out with .state, or .online with --online")...)
+}
+
+// fileFlags returns the flags of every training in the simulator that say where its files are and how
+// it shows progress. out and state are the defaults of --out and --state.
+func fileFlags(out, state string) []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: " + out},
+		&ucli.StringFlag{Name: "state", Usage: "state `FILE`, from which a stopped run continues; default: " + state},
 		&ucli.BoolFlag{Name: "resume", Usage: "continue the run of the state file"},
 		&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile + "; default: logs/ with the name of --out"},
 		&ucli.BoolFlag{Name: "progress", Usage: "show a progress bar", DefaultText: "on a terminal"},
-		&ucli.BoolFlag{Name: "log-scrolling", Usage: "print a line every few hundred steps instead"},
+		&ucli.BoolFlag{Name: "log-scrolling", Usage: "print a line at each report instead, every few hundred placements"},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/utils/clock"
@@ -38,6 +39,15 @@ func onlineFlags() []ucli.Flag {
 // learnOnline is the action with --online. It ends when stdin does, or with a signal, and saves the
 // network either way. A scheduler that gets a signal ends the stream.
 func learnOnline(c *ucli.Context) (err error) {
+	out := c.String("out")
+	if out == "" {
+		out = c.String("init")
+	}
+	unlock, err := lockWeights(c, out)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	start, job, err := onlineStart(c)
 	if err != nil {
 		return err
@@ -52,10 +62,6 @@ func learnOnline(c *ucli.Context) (err error) {
 	}
 	if err != nil {
 		return exit.New(exit.Usage, err, "start it with rungnn --learn")
-	}
-	out := c.String("out")
-	if out == "" {
-		out = c.String("init")
 	}
 	t, err := learn.NewOnlineTrainer(job)
 	if err != nil {
@@ -74,6 +80,9 @@ func learnOnline(c *ucli.Context) (err error) {
 	}
 	report := onlineReport{before: int(start.Manifest.Training["onlineSteps"])}
 	if dir := c.String("events"); dir != "" {
+		if err := cli.MakeDir(c.App.ErrWriter, dir, "--events", 0o755); err != nil {
+			return err
+		}
 		if report.run, err = tensorboard.Open(dir, clock.RealClock{}); err != nil {
 			return err
 		}
@@ -82,6 +91,25 @@ func learnOnline(c *ucli.Context) (err error) {
 	}
 	t.Progress = report.progress
 	return t.Learn(r, start)
+}
+
+// anotherEnds is how long to wait for a trainer of the same file to end. The scheduler before this one
+// gives its trainer 20 s.
+const anotherEnds = 30 * time.Second
+
+// lockWeights makes this the only trainer of a file.
+func lockWeights(c *ucli.Context, file string) (unlock func(), err error) {
+	if _, err := os.Stat(c.String("init")); err != nil {
+		return func() {}, nil // onlineStart reports it
+	}
+	unlock, err = online.Lock(c.Context, file, anotherEnds)
+	if errors.Is(err, online.ErrLocked) {
+		return nil, exit.New(exit.Usage, err, "stop the other scheduler, run both with --leader-elect, or name another file with --checkpoint")
+	}
+	if err != nil {
+		return nil, exit.New(exit.Usage, err, "choose a directory that you can write to")
+	}
+	return unlock, nil
 }
 
 // onlineStart returns the network to start from, and its job with the changes of the flags.

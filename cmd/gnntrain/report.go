@@ -16,49 +16,58 @@ import (
 
 // reporter shows progress: a bar on a terminal, else a line at each evaluation.
 type reporter struct {
-	steps     int
+	unit      string // name of a step
 	bar       *progressbar.ProgressBar
 	scrolling bool // a line at each report
-	last      run.Progress
+	last      run.Pace
+	figures   string // of the last report
 }
 
-func newReporter(c *ucli.Context, steps int, baseline run.Score) *reporter {
-	r := &reporter{steps: steps, scrolling: c.Bool("log-scrolling")}
-	fmt.Fprintf(os.Stderr, "default scoring on the held-out workloads: %s\n", figuresOf(baseline))
+func newReporter(c *ucli.Context, unit string, steps int) *reporter {
+	r := &reporter{unit: unit, scrolling: c.Bool("log-scrolling"), last: run.Pace{Steps: steps}}
 	bar := cli.IsTerminal(os.Stderr) && !r.scrolling
 	if c.IsSet("progress") {
 		bar = c.Bool("progress")
 	}
 	if bar {
 		r.bar = progressbar.NewOptions(steps, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowIts(),
-			progressbar.OptionSetItsString("steps"), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth())
+			progressbar.OptionSetItsString(unit+"s"), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth())
 	}
 	return r
 }
 
-func (r *reporter) progress(p run.Progress) {
-	r.last = p
+// progress shows how far the run is, the figures of its rounds and, if it scrolls, the best evaluation.
+func (r *reporter) progress(p run.Pace, figures, best string) {
+	r.last, r.figures = p, figures
 	if r.bar != nil {
-		r.bar.Describe(fmt.Sprintf("%s: return %.2f  loss %.4f  epsilon %.2f  best %.5f", p.Phase, p.Return, p.Loss, p.Epsilon, p.Best))
+		r.bar.Describe(figures + "  best " + best)
 		_ = r.bar.Set(p.Step)
 	}
 	if r.scrolling {
-		r.line(fmt.Sprintf("best %.5f", p.Best))
+		r.line("best " + best)
 	}
 }
 
-func (r *reporter) evaluated(_ int, s run.Score) {
+// evaluated shows the figures of an evaluation.
+func (r *reporter) evaluated(figures string) {
 	if r.bar != nil {
 		_ = r.bar.Clear()
 	}
-	r.line("held-out " + figuresOf(s))
+	r.line("held-out " + figures)
 }
 
 func (r *reporter) line(what string) {
 	p := r.last
-	left := time.Duration(float64(r.steps-p.Step) / max(p.Speed, 1e-3) * float64(time.Second))
-	fmt.Fprintf(os.Stderr, "step %d of %d: %s; %s, return %.2f, loss %.4f, epsilon %.2f; %.0f steps/s, %s left\n",
-		p.Step, r.steps, what, p.Phase, p.Return, p.Loss, p.Epsilon, p.Speed, left.Round(time.Second))
+	left := time.Duration(float64(p.Steps-p.Step) / max(p.Speed, 1e-3) * float64(time.Second))
+	if r.figures != "" {
+		what += "; " + r.figures
+	}
+	decimals := 0
+	if p.Speed < 10 {
+		decimals = 2
+	}
+	fmt.Fprintf(os.Stderr, "%s %d of %d: %s; %.*f %ss/s, %s left\n",
+		r.unit, p.Step, p.Steps, what, decimals, p.Speed, r.unit, left.Round(time.Second))
 }
 
 func (r *reporter) end() {

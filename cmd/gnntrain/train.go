@@ -45,7 +45,7 @@ func filesOf(c *ucli.Context, variant string) files {
 // train is the action without --online: it trains in the simulator.
 func train(c *ucli.Context) (err error) {
 	var job learn.Job
-	var resume *run.State
+	var resume *run.State[run.Score]
 	if c.Bool("resume") {
 		resume, job, err = resumedJob(c, filesOf(c, c.String("variant")).state)
 	} else {
@@ -62,22 +62,35 @@ func train(c *ucli.Context) (err error) {
 		return err
 	}
 	f := filesOf(c, job.Variant)
-	for _, path := range []string{f.out, f.state} {
-		if err := cli.Writable(path); err != nil {
-			return err
-		}
-	}
-	figures, err := tensorboard.Open(f.events, clock.RealClock{})
+	figures, err := f.open(c, firstStep(resume))
 	if err != nil {
-		return exit.New(exit.Usage, err, "choose a folder that you can write to with --events")
+		return err
 	}
 	defer func() { err = errors.Join(err, figures.Close()) }()
-	figures.Rewind(firstStep(resume)) // drops the figures of later steps, from another run or from this one before it was killed
 	return learnJob(c, job, resume, f, figures)
 }
 
+// open checks that the files can be written, and opens the figures. Those of steps after first are
+// dropped: they are from another run, or from this one before it was killed.
+func (f files) open(c *ucli.Context, first int) (*tensorboard.Run, error) {
+	for _, path := range []string{f.out, f.state} {
+		if err := cli.Writable(path); err != nil {
+			return nil, err
+		}
+	}
+	if err := cli.MakeDir(c.App.ErrWriter, f.events, "--events", 0o755); err != nil {
+		return nil, err
+	}
+	figures, err := tensorboard.Open(f.events, clock.RealClock{})
+	if err != nil {
+		return nil, exit.New(exit.Usage, err, "choose a folder that you can write to with --events")
+	}
+	figures.Rewind(first)
+	return figures, nil
+}
+
 // firstStep returns the step at which a run continues; -1 for a new one.
-func firstStep(s *run.State) int {
+func firstStep[S any](s *run.State[S]) int {
 	if s == nil {
 		return -1
 	}
@@ -85,7 +98,7 @@ func firstStep(s *run.State) int {
 }
 
 // learnJob runs a job and writes its best network.
-func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f files, figures run.Recorder) error {
+func learnJob(c *ucli.Context, job learn.Job, resume *run.State[run.Score], f files, figures run.Recorder) error {
 	held, err := run.NewHeldOut(job.Evaluation(), job.EvaluateSeeds)
 	if err != nil {
 		return err
@@ -94,7 +107,8 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f files, figure
 	if err != nil {
 		return err
 	}
-	r := newReporter(c, job.Steps, baseline)
+	fmt.Fprintf(os.Stderr, "default scoring on the held-out workloads: %s\n", figuresOf(baseline))
+	r := newReporter(c, "step", job.Steps)
 	save := func(k *checkpoint.Checkpoint) error {
 		k.Manifest.Commit = commit
 		m := k.Manifest.Training
@@ -107,7 +121,10 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f files, figure
 	}
 	t.HeldOut, t.Recorder = held, figures
 	t.State, t.Resume = f.state, resume
-	t.Progress, t.Evaluated = r.progress, r.evaluated
+	t.Progress = func(p run.Progress) {
+		r.progress(p.Pace, fmt.Sprintf("%s, return %.2f, loss %.4f, epsilon %.2f", p.Phase, p.Return, p.Loss, p.Epsilon), fmt.Sprintf("%.5f", p.Best))
+	}
+	t.Evaluated = func(_ int, s run.Score) { r.evaluated(figuresOf(s)) }
 	t.Improved = save
 	best, score, err := t.Train(c.Context)
 	r.end()
@@ -119,10 +136,15 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f files, figure
 	}
 	fmt.Fprintf(c.App.Writer, "wrote %s: held-out %s (default scoring: %s), after %s\n",
 		f.out, figuresOf(score), figuresOf(baseline), r.last.Elapsed.Round(time.Second))
-	if err != nil {
+	return f.end(err)
+}
+
+// end returns the error of a run that was interrupted, or removes the state file of one that is over.
+func (f files) end(interrupted error) error {
+	if interrupted != nil {
 		return exit.New(exit.Interrupted, errors.New("interrupted"), "continue with --resume")
 	}
-	return os.Remove(f.state) // the run is over
+	return os.Remove(f.state)
 }
 
 // figuresOf returns a score in words.

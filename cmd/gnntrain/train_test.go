@@ -47,6 +47,9 @@ func TestTrainAndResume(t *testing.T) {
 	stopped, stop := context.WithCancel(context.Background())
 	stop()
 	code, _, errs := gnntrain(t, stopped, "--config", config, "--out", out, "--events", events)
+	if !strings.Contains(errs, "made the directory "+events) {
+		t.Errorf("the directory of the events was made silently: %s", errs)
+	}
 	if code != exit.Interrupted || !strings.Contains(errs, "--resume") {
 		t.Fatalf("code %d: %s", code, errs)
 	}
@@ -108,5 +111,12 @@ func TestTrainBadInput(t *testing.T) {
 		if code, _, errs := gnntrain(t, context.Background(), args...); code != exit.Usage || !strings.Contains(errs, want) {
 			t.Errorf("%v: code %d, want one with %q: %s", args, code, want, errs)
 		}
+	}
+}
+
+// gnntrain completes its flags for the scripts of gnnsched completion.
+func TestCompletion(t *testing.T) {
+	if code, _, errs := gnntrain(t, context.Background(), "--generate-bash-completion"); code != exit.OK || errs != "" {
+		t.Errorf("code %d: %s", code, errs)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -47,13 +48,15 @@ func down(c *ucli.Context) error {
 	if !c.Bool("purge") {
 		return nil
 	}
+	_, err = os.Stat(d)
+	there := err == nil
 	left, err := kwok.Purge(d)
 	switch {
 	case err != nil:
 		return err
 	case len(left) > 0:
 		say("deleted the cluster's data in %s; kept files that kwokcluster did not make: %s", d, strings.Join(left, ", "))
-	default:
+	case there:
 		say("deleted %s", d)
 	}
 	return nil

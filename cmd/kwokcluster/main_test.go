@@ -90,6 +90,8 @@ func TestWrongUseIsReported(t *testing.T) {
 		{"port in use, detached", []string{"up", "--dir", fresh, "--port", "99999", "--detach"}, "99999"},
 		{"open to the network", []string{"up", "--dir", fresh, "--bind-address", "0.0.0.0"}, "add --advertise-host"},
 		{"directory below a file", []string{"up", "--dir", filepath.Join(file, "x")}, "hint: choose a directory that you can write to"},
+		{"log below a file", []string{"up", "--dir", fresh, "--log-dir", filepath.Join(file, "x")}, "choose a place that you can write to with --log-dir"},
+		{"kubeconfig below a file", []string{"up", "--dir", fresh, "--detach", "--kubeconfig-out", filepath.Join(file, "x", "y")}, "choose a place that you can write to with --kubeconfig-out"},
 		{"somebody else's directory", []string{"up", "--dir", tmp}, "was not made by kwokcluster"},
 		{"kubeconfig mode", []string{"up", "--kubeconfig-mode", "rw"}, `"rw" is not an octal number`},
 		{"log level", []string{"up", "--dir", fresh, "--log-level", "loud"}, `"loud"`},
@@ -109,6 +111,12 @@ func TestWrongUseIsReported(t *testing.T) {
 	}
 }
 
+func TestVersion(t *testing.T) {
+	if code, stdout, _ := runApp(t, "--version"); code != exit.OK || !strings.Contains(stdout, ", Kubernetes v") {
+		t.Errorf("code %d, %q", code, stdout)
+	}
+}
+
 func TestWithoutACluster(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	code, stdout, stderr := runApp(t, "status", "--dir", dir, "-o", "json")
@@ -120,7 +128,7 @@ func TestWithoutACluster(t *testing.T) {
 		t.Errorf("status: code %d, %q", code, stderr)
 	}
 	for _, args := range [][]string{{"down", "--dir", dir}, {"down", "--purge", "--dir", dir}} {
-		if code, _, stderr := runApp(t, args...); code != exit.OK || !strings.Contains(stderr, "no cluster is running in "+dir) {
+		if code, _, stderr := runApp(t, args...); code != exit.OK || !strings.Contains(stderr, "no cluster is running in "+dir) || strings.Contains(stderr, "deleted") {
 			t.Errorf("%v: code %d, %q", args, code, stderr)
 		}
 	}
@@ -156,24 +164,12 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
-func TestFollow(t *testing.T) {
-	for _, c := range []struct {
-		name, in, stdout, stderr string
-		code                     int
-	}{
-		{"ready", `{"progress":"starting etcd"}
-{"ready":{"url":"https://h:1","kubeconfig":"/a b/kubeconfig","context":"c","nodes":11,"took":3600000000}}`,
-			"export KUBECONFIG='/a b/kubeconfig'\n", "kwokcluster: starting etcd\nkwokcluster: ready after 3.6 s: https://h:1, 11 nodes\n", exit.OK},
-		{"failed", `{"failed":{"code":2,"error":"port taken","hint":"another"}}`, "", "", exit.Usage},
-		{"gone", `{"progress":"starting etcd"}`, "", "kwokcluster: starting etcd\n", exit.Internal},
-		{"nonsense", `panic: no`, "", "", exit.Internal},
-	} {
-		var out, errs bytes.Buffer
-		a := &ucli.App{Writer: &out, ErrWriter: &errs}
-		err := follow(ucli.NewContext(a, nil, nil), strings.NewReader(c.in))
-		if exit.Code(err) != c.code || out.String() != c.stdout || !strings.HasPrefix(errs.String(), c.stderr) {
-			t.Errorf("%s: %v, stdout %q, stderr %q", c.name, err, out.String(), errs.String())
-		}
+func TestReadyMessage(t *testing.T) {
+	var out, errs bytes.Buffer
+	m := readyMessage{URL: "https://h:1", Kubeconfig: "/a b/kubeconfig", Context: "c", Nodes: 11, Took: 3600 * time.Millisecond}
+	m.print(ucli.NewContext(&ucli.App{Writer: &out, ErrWriter: &errs}, nil, nil), "next")
+	if out.String() != "export KUBECONFIG='/a b/kubeconfig'\n" || !strings.HasPrefix(errs.String(), "kwokcluster: ready after 3.6 s: https://h:1, 11 nodes\n") {
+		t.Errorf("stdout %q, stderr %q", &out, &errs)
 	}
 }
 
@@ -206,10 +202,16 @@ func TestShellQuote(t *testing.T) {
 func TestDetached(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	t.Cleanup(func() { runProcess(t, "down", "--dir", dir) })
-	code, stdout, stderr := runProcess(t, "up", "--dir", dir, "--nodes", "3", "--detach")
+	logs, copies := filepath.Join(t.TempDir(), "logs"), filepath.Join(t.TempDir(), "copies")
+	code, stdout, stderr := runProcess(t, "up", "--dir", dir, "--nodes", "3", "--detach", "--log-dir", logs, "--kubeconfig-out", filepath.Join(copies, "a"), "--kubeconfig-out", filepath.Join(copies, "b"))
 	if code != exit.OK || stdout != "export KUBECONFIG="+shellQuote(filepath.Join(dir, "kubeconfig"))+"\n" || !strings.Contains(stderr, "4 nodes") ||
 		!strings.Contains(stderr, "`kwokcluster down --dir "+shellQuote(dir)+"` stops it") || !strings.Contains(stderr, "context gnnsched-kwok-cluster-") {
 		t.Fatalf("up: code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	for made, flag := range map[string]string{logs: "--log-dir", copies: "--kubeconfig-out"} {
+		if strings.Count(stderr, "made the directory "+made+"; choose another with "+flag+"\n") != 1 {
+			t.Errorf("up does not say once that it made %s: %s", made, stderr)
+		}
 	}
 	code, stdout, stderr = runProcess(t, "status", "--dir", dir, "-o", "json")
 	var s kwok.State
@@ -221,7 +223,7 @@ func TestDetached(t *testing.T) {
 	}
 	for _, extra := range [][]string{nil, {"--detach"}} {
 		code, _, stderr = runProcess(t, append([]string{"up", "--dir", dir}, extra...)...)
-		if code != exit.Usage || !strings.Contains(stderr, "already running: process "+strconv.Itoa(s.PID)) || !strings.Contains(stderr, "hint: ") {
+		if code != exit.Usage || !strings.Contains(stderr, "already running: process "+strconv.Itoa(s.PID)) || !strings.Contains(stderr, "down --dir "+dir) {
 			t.Errorf("up again %v: code %d, stderr %q", extra, code, stderr)
 		}
 	}

@@ -58,7 +58,7 @@ func notReady(s kwok.State) error {
 	case kwok.Ready:
 		return nil
 	case kwok.Absent:
-		return unreachable("create one with `kwokcluster up`", "there is no cluster in %s", s.Dir)
+		return unreachable("create one with `kwokcluster up --dir "+s.Dir+"`", "there is no cluster in %s", s.Dir)
 	case kwok.Starting:
 		return unreachable("try again in a few seconds", "the cluster is starting")
 	case kwok.Unhealthy:

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/internal/background"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
@@ -68,16 +69,36 @@ func up(c *ucli.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	parent, err := reporterFromEnv() // a parent process waits for its reports
+	parent, err := background.ParentFromEnv()
 	if err != nil {
 		return err
+	}
+	if parent == nil {
+		if err := makeDirs(c); err != nil {
+			return err
+		}
 	}
 	if c.Bool("detach") && parent == nil {
 		return detach(c, args)
 	}
 	err = run(c, cfg, parent)
-	parent.failed(err)
+	parent.Failed(err)
 	return err
+}
+
+// makeDirs makes the directories of the log and of copies of the kubeconfig, and says so.
+func makeDirs(c *ucli.Context) error {
+	if d := c.String("log-dir"); d != "" {
+		if err := cli.MakeDir(c.App.ErrWriter, d, "--log-dir", 0o755); err != nil {
+			return err
+		}
+	}
+	for _, path := range c.StringSlice("kubeconfig-out") {
+		if err := cli.MakeDir(c.App.ErrWriter, filepath.Dir(path), "--kubeconfig-out", 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // configFrom reads the flags and the pool file.
@@ -129,7 +150,7 @@ func openbPools(c *ucli.Context) ([]nodepool.Pool, error) {
 }
 
 // run runs the cluster until it is stopped. parent, if not nil, receives the progress of the start.
-func run(c *ucli.Context, cfg kwok.Config, parent *reporter) error {
+func run(c *ucli.Context, cfg kwok.Config, parent *background.Parent) error {
 	ctx := c.Context
 	defer endWithin(ctx, stopTimeout, func() {
 		fmt.Fprintf(c.App.ErrWriter, "%s: still not stopped after %v; exiting, the data is kept\n", component, stopTimeout)
@@ -152,7 +173,7 @@ func run(c *ucli.Context, cfg kwok.Config, parent *reporter) error {
 	cfg.Progress = func(step string) {
 		log.Debug().Str("step", step).Msg("starting")
 		if parent != nil {
-			parent.progress(step)
+			parent.Progress(step)
 		} else {
 			fmt.Fprintf(c.App.ErrWriter, "%s: %s\n", component, step)
 		}
@@ -164,7 +185,9 @@ func run(c *ucli.Context, cfg kwok.Config, parent *reporter) error {
 	up := readyMessage{NoWait: cfg.NoWait, URL: cluster.URL(), Kubeconfig: cluster.Kubeconfig(), Context: cluster.Context(), Nodes: nodepool.Nodes(cluster.Pools()), Took: time.Since(begin)}
 	log.Info().Str("url", up.URL).Int("nodes", up.Nodes).Dur("took", up.Took).Msg("ready")
 	if parent != nil {
-		parent.ready(up)
+		if err := parent.Ready(up); err != nil {
+			log.Warn().Err(err).Msg("the process that waits for this one was not told that the cluster is ready")
+		}
 	} else {
 		up.print(c, "Ctrl-C stops it and keeps the data")
 	}

@@ -14,7 +14,7 @@ var shipped embed.FS
 // Shipped returns the trained checkpoint of the given name that is part of this program. The error
 // wraps fs.ErrNotExist if there is none.
 func Shipped(variant string) (*Checkpoint, error) {
-	b, err := fs.ReadFile(shipped, "shipped/"+variant+".safetensors")
+	b, err := fs.ReadFile(shipped, "shipped/"+variant+extension)
 	if err != nil {
 		return nil, fmt.Errorf("no checkpoint is shipped for %q (shipped: %s): %w", variant, strings.Join(ShippedNames(), ", "), err)
 	}
@@ -29,7 +29,7 @@ func ShippedNames() []string {
 	}
 	var names []string
 	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), ".safetensors"); ok {
+		if name, ok := strings.CutSuffix(e.Name(), extension); ok {
 			names = append(names, name)
 		}
 	}

@@ -48,7 +48,7 @@ var nodeFeatures = [...]Feature{
 // fillNode writes the features of a node.
 func fillNode(n *Node, out []float32) {
 	requested, allocatable := &n.State.Requested, &n.State.Allocatable
-	copy(out, []float32{
+	*(*[len(nodeFeatures)]float32)(out) = [len(nodeFeatures)]float32{
 		float32(n.CPU),
 		float32(n.Memory),
 		float32(cluster.Fraction(requested.Pods, allocatable.Pods)),
@@ -58,7 +58,7 @@ func fillNode(n *Node, out []float32) {
 		float32(logRatio(float64(allocatable.Memory), n.Offered.Mean(n.Offered.Sum.Memory))),
 		flag(allocatable.GPU > 0),
 		flag(!n.State.Available()),
-	})
+	}
 }
 
 // groupFeatures describe a group of equal pods on a node.
@@ -74,14 +74,14 @@ var groupFeatures = [...]Feature{
 // fillGroup writes the features of a group.
 func fillGroup(g *Group, out []float32) {
 	allocatable := &g.Node.Allocatable
-	copy(out, []float32{
+	*(*[len(groupFeatures)]float32)(out) = [len(groupFeatures)]float32{
 		ratio(g.Each.MilliCPU, allocatable.MilliCPU),
 		ratio(g.Each.Memory, allocatable.Memory),
 		ratio(g.Each.GPU, allocatable.GPU),
 		ratio(g.Total.MilliCPU, allocatable.MilliCPU),
 		ratio(g.Total.Memory, allocatable.Memory),
 		ratio(g.Total.Pods, allocatable.Pods),
-	})
+	}
 }
 
 // The columns of Base's candidate features.

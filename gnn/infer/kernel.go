@@ -43,6 +43,17 @@ func (d dense) addRows(y, x []float32, rows int) {
 			}
 		}
 	}
+	d.addProduct(y, x, rows)
+}
+
+// affine sets y to W x + b.
+func (d dense) affine(y, x []float32) {
+	clear(y[copy(y, d.b):])
+	d.addProduct(y, x, 1)
+}
+
+// addProduct adds W x to each of the rows of y (rows × out, at least one) for x (rows × in).
+func (d dense) addProduct(y, x []float32, rows int) {
 	if vectorised && d.out%8 == 0 {
 		for r := range rows {
 			addRow(&y[r*d.out], &x[r*d.in], &d.wT[0], d.in, d.out)

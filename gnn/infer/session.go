@@ -127,8 +127,7 @@ func (s *Session) forget(i int) {
 func (s *Session) embed(g *graph.Graph, i int) {
 	n, h := s.net, s.net.h
 	row := s.row
-	clear(row)
-	n.node.addRows(row, g.NodeRow(i), 1)
+	n.node.affine(row, g.NodeRow(i))
 	if gr := g.Groups[i]; n.messages() && len(gr.Weight) > 0 {
 		k := len(gr.Weight)
 		s.groups = grow(s.groups, k*h)
@@ -160,9 +159,9 @@ func (s *Session) embed(g *graph.Graph, i int) {
 // candidates of a zone share.
 func (s *Session) context(g *graph.Graph) {
 	n, h := s.net, s.net.h
-	s.affine(s.podH, n.pod, g.PodX)
+	n.pod.affine(s.podH, g.PodX)
 	relu(s.podH)
-	s.affine(s.clusterH, n.clusterX, g.ClusterX)
+	n.clusterX.affine(s.clusterH, g.ClusterX)
 	if n.messages() {
 		for j := range s.mean {
 			var sum float64
@@ -177,20 +176,29 @@ func (s *Session) context(g *graph.Graph) {
 	relu(s.clusterH)
 
 	s.base = grow(s.base, max(g.Zones, 1)*h)
-	clear(s.base)
-	for k := range max(g.Zones, 1) {
-		base := s.base[k*h : (k+1)*h]
-		n.candCluster.addRows(base, s.clusterH, 1)
-		n.candPod.addRows(base, s.podH, 1)
-		if n.messages() {
-			for j, v := range s.zoneSum[k] {
-				s.mean[j] = float32(v / float64(max(s.zoneCount[k], 1)))
-			}
-			s.affine(s.zoneH, n.zoneNode, s.mean)
-			n.zoneCluster.addRows(s.zoneH, s.clusterH, 1)
-			relu(s.zoneH)
-			n.candZone.addRows(base, s.zoneH, 1)
+	base := s.base[:h]
+	clear(base)
+	n.candCluster.addRows(base, s.clusterH, 1)
+	n.candPod.addRows(base, s.podH, 1)
+	for k := 1; k < g.Zones; k++ {
+		copy(s.base[k*h:], base)
+	}
+	if n.messages() {
+		s.zones(g.Zones)
+	}
+}
+
+// zones adds to each zone's part of a candidate's hidden vector what the zone's own vector gives.
+func (s *Session) zones(count int) {
+	n, h := s.net, s.net.h
+	for k := range count {
+		for j, v := range s.zoneSum[k] {
+			s.mean[j] = float32(v / float64(max(s.zoneCount[k], 1)))
 		}
+		n.zoneNode.affine(s.zoneH, s.mean)
+		n.zoneCluster.addRows(s.zoneH, s.clusterH, 1)
+		relu(s.zoneH)
+		n.candZone.addRows(s.base[k*h:(k+1)*h], s.zoneH, 1)
 	}
 }
 
@@ -228,18 +236,12 @@ func (s *Session) value(c int) float32 {
 	for j, v := range s.mean {
 		s.valueIn[2*h+j] = v / float32(c)
 	}
-	s.affine(s.valueH, s.net.valueHidden, s.valueIn)
+	s.net.valueHidden.affine(s.valueH, s.valueIn)
 	v := s.net.valueB
 	for j, x := range s.valueH {
 		v += max(x, 0) * s.net.valueW[j]
 	}
 	return v
-}
-
-// affine sets y to W x + b.
-func (s *Session) affine(y []float32, d dense, x []float32) {
-	clear(y)
-	d.addRows(y, x, 1)
 }
 
 // layerNorm sets y to x normalised to mean 0 and variance 1, scaled and shifted: Ba et al.

@@ -26,6 +26,13 @@ func (s *Scope) SegmentLogSoftmax(x *Tensor, segment []int64, segments int) *Ten
 	return s.Sub(shifted, s.Rows(s.Log(s.segmentSum(s.Exp(shifted), of, segments)), of))
 }
 
+// SegmentCentre subtracts from each row of x [n, 1] the mean of its segment: row i belongs to segment[i], in
+// [0, segments).
+func (s *Scope) SegmentCentre(x *Tensor, segment []int64, segments int) *Tensor {
+	of := s.Int64(segment, len(segment))
+	return s.Sub(x, s.Rows(segmentMean(s, x, of, segment, segments), of))
+}
+
 // highest returns, for every value, the highest value of its segment.
 func highest(values []float32, segment []int64, segments int) []float32 {
 	top := make([]float32, segments)

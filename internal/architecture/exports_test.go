@@ -137,7 +137,7 @@ func exportsOfDecl(d *ast.GenDecl) (out []export) {
 	return out
 }
 
-// uses is what the packages of the module use of each other.
+// uses records which exported names the packages of the module use of each other.
 type uses struct {
 	qualified  map[string]map[string]bool // folder, name: some file says package.name
 	selected   map[string]map[string]bool // name, package: some file of the package selects or sets it

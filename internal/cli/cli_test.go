@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -90,5 +92,28 @@ func TestInterruptionHidesNoError(t *testing.T) {
 		if code := RunContext(ctx, app, []string{"p"}); code != c.code || stderr.String() != c.want {
 			t.Errorf("%v: code %d, %q; want %d, %q", c.err, code, stderr.String(), c.code, c.want)
 		}
+	}
+}
+
+// MakeDir says once that it made a directory, and names the flag when it cannot.
+func TestMakeDir(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	var said bytes.Buffer
+	for range 2 {
+		if err := MakeDir(&said, dir, "--events", 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "made the directory " + dir + "; choose another with --events\n"; said.String() != want {
+		t.Errorf("it said %q, want %q", said.String(), want)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said.Reset()
+	var refused *exit.Error
+	if err := MakeDir(&said, filepath.Join(file, "c"), "--events", 0o755); !errors.As(err, &refused) || refused.Code != exit.Usage || !strings.Contains(refused.Hint, "--events") || said.Len() > 0 {
+		t.Errorf("below a file: %v, %q", err, said.String())
 	}
 }

@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -17,4 +19,20 @@ func Writable(path string) error {
 		return exit.New(exit.Usage, fmt.Errorf("write %s: %w", path, err), "choose a place that you can write to with --out")
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// MakeDir makes the directory that a flag or its default names, with its parents, and says so on w. It
+// does nothing if the directory is there.
+func MakeDir(w io.Writer, dir, flag string, mode os.FileMode) error {
+	_, err := os.Stat(dir)
+	if err == nil {
+		return nil // what is no directory fails at the first file
+	}
+	if err := os.MkdirAll(dir, mode); err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("%s: %w", flag, err), "choose a place that you can write to with "+flag)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(w, "made the directory %s; choose another with %s\n", dir, flag)
+	}
+	return nil
 }

@@ -71,6 +71,17 @@ func (n *Node) Admits(tolerations []Toleration) bool {
 	return !n.Unschedulable
 }
 
+// Avoids returns the number of the node's taints with the effect PreferNoSchedule that are not
+// tolerated.
+func (n *Node) Avoids(tolerations []Toleration) (count int) {
+	for _, t := range n.Taints {
+		if t.Effect == PreferNoSchedule && !tolerated(tolerations, t) {
+			count++
+		}
+	}
+	return count
+}
+
 // FitsOn reports whether a pod with requests r has room on the given devices of n: their number is
 // the one that r needs (one for a share, none without GPUs), and each has room.
 func (n *Node) FitsOn(r Resources, on DeviceSet) bool {

@@ -4,6 +4,7 @@ package cluster
 type Pod struct {
 	Name         string
 	Namespace    string
+	Owner        string            // workload that the pod belongs to with its other replicas, such as a ReplicaSet; empty if none or not known
 	Requests     Resources         // Pods is 1
 	NodeSelector map[string]string // labels that the node must have
 	Tolerations  []Toleration

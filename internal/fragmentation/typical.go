@@ -36,7 +36,8 @@ const maxShapes = 512
 // Typical holds the typical pods of a workload. It is safe for concurrent use. The nil value stands
 // for an unknown workload, for which nothing is fragmented.
 type Typical struct {
-	pods []Pod
+	pods   []Pod
+	shapes []Pod // all of the workload's
 
 	// tables holds a table for each GPU model of the nodes that were measured, but not for models
 	// that only pods name. The map is replaced, never modified; making guards the replacement.
@@ -57,6 +58,10 @@ func NewTypical(workload []Demand) *Typical {
 		return nil
 	}
 	slices.SortStableFunc(pods, func(a, b Pod) int { return cmp.Compare(b.Frequency, a.Frequency) })
+	shapes := slices.Clone(pods)
+	for i := range shapes {
+		shapes[i].Frequency /= total
+	}
 	for i, p := range pods {
 		if covered += p.Frequency; covered >= cover*total || i+1 == maxShapes {
 			pods = pods[:i+1]
@@ -66,7 +71,7 @@ func NewTypical(workload []Demand) *Typical {
 	for i := range pods {
 		pods[i].Frequency /= covered
 	}
-	t := &Typical{pods: pods}
+	t := &Typical{pods: pods, shapes: shapes}
 	t.tables.Store(&map[string]*table{})
 	return t
 }
@@ -113,4 +118,13 @@ func (t *Typical) Pods() []Pod {
 		return nil
 	}
 	return slices.Clone(t.pods)
+}
+
+// Shapes returns all of the workload's shapes, the most frequent first, with their frequencies among all
+// pods. Rare ones are not typical but may request many devices.
+func (t *Typical) Shapes() []Pod {
+	if t == nil {
+		return nil
+	}
+	return slices.Clone(t.shapes)
 }

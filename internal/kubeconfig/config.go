@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -87,6 +88,7 @@ const UnlimitedQPS = 5000
 // REST returns the client configuration of the target. Its errors have exit code 4.
 func (t Target) REST() (*rest.Config, error) {
 	c, err := t.loader().ClientConfig()
+	env := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	switch {
 	case err == nil:
 		c.QPS, c.Burst = UnlimitedQPS, 2*UnlimitedQPS
@@ -94,6 +96,8 @@ func (t Target) REST() (*rest.Config, error) {
 		return c, nil
 	case clientcmd.IsEmptyConfig(err) && t.Kubeconfig != "":
 		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("the kubeconfig %s names no cluster", t.Kubeconfig), noClusterHint)
+	case clientcmd.IsEmptyConfig(err) && env != "":
+		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("no kubeconfig: $KUBECONFIG is %s, which %s", env, whyEmpty(env)), "unset KUBECONFIG, or "+noClusterHint)
 	case clientcmd.IsEmptyConfig(err):
 		err = errors.New("no kubeconfig: none in $KUBECONFIG, from the simulated cluster, or in ~/.kube/config")
 		return nil, exit.New(exit.Kubeconfig, err, noClusterHint)
@@ -103,6 +107,15 @@ func (t Target) REST() (*rest.Config, error) {
 		return nil, exit.New(exit.Kubeconfig, err, "list the contexts with `kubectl config get-contexts`")
 	}
 	return nil, exit.New(exit.Kubeconfig, fmt.Errorf("read the kubeconfig: %w", err), "check the file, or name another with --kubeconfig")
+}
+
+// whyEmpty says why the files of a $KUBECONFIG yield no cluster. kwokcluster down --purge, for example,
+// deletes the file that a shell still names.
+func whyEmpty(env string) string {
+	if slices.ContainsFunc(filepath.SplitList(env), fileExists) {
+		return "names no cluster"
+	}
+	return "does not exist"
 }
 
 // File makes a kubeconfig file with the target as its only context, for code of this process that takes

@@ -75,6 +75,28 @@ func TestSimulatedClusterIsTheDefault(t *testing.T) {
 	}
 }
 
+// kwokcluster down --purge leaves a shell with a $KUBECONFIG that is gone. No other cluster steps in.
+func TestKubeconfigVariableOfAClusterThatIsGone(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	if err := os.MkdirAll(filepath.Join(home, ".kube"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(home, ".kube", "config"), []byte(deadServer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for env, want := range map[string]string{
+		filepath.Join(home, "gone"):                     "$KUBECONFIG is " + filepath.Join(home, "gone") + ", which does not exist",
+		write(t, `{"apiVersion":"v1","kind":"Config"}`): "which names no cluster",
+	} {
+		t.Setenv("KUBECONFIG", env)
+		if _, err := (Target{}).REST(); exit.Code(err) != exit.Kubeconfig || !strings.Contains(err.Error(), want) {
+			t.Errorf("KUBECONFIG=%s: code %d, %v; want %q", env, exit.Code(err), err, want)
+		}
+	}
+}
+
 func TestName(t *testing.T) {
 	t.Setenv("KUBECONFIG", "")
 	good := write(t, deadServer)

@@ -9,8 +9,8 @@ import (
 )
 
 // Decision is the choice of a node for one pod, complete: it is delivered once the pod is bound to
-// the node, or is not going to be. A pod with one feasible node has no Decision, since
-// kube-scheduler scores nothing then.
+// the node, or is not going to be. With one feasible node kube-scheduler scores nothing: Feasible is then
+// 1, and Policy, Fingerprint, Latency and Best are empty.
 type Decision struct {
 	// Number counts the profile's decisions from 1, in the order in which the scheduler made them.
 	// A gap means that decisions were dropped because the listener was too slow.
@@ -18,7 +18,7 @@ type Decision struct {
 	Profile string
 	Pod     Pod
 
-	Policy      string // the heuristic's name, or the profile's for its network; empty if no network is loaded
+	Policy      string // the heuristic's name, or the profile's for its network; empty if no network is loaded, or nothing was scored
 	Fingerprint uint64 // of the network's checkpoint; 0 for a heuristic
 	// Fallback is the reason why Policy gave no scores, as in gnnsched_fallbacks_total: the scores
 	// are then those of kube-scheduler's default profile. It is empty if Policy did score.

@@ -11,6 +11,9 @@ type GPUClusterEncoder struct {
 	encoder *GPUNodeEncoder
 	rows    []gpuRow
 	sums    feature.GPUCluster
+	slots   [maxComing]int64 // sums of the nodes' slots
+	idle    map[string]int64 // free thousandths of devices, by GPU model
+	reserve Reserve
 	x       []float32
 }
 
@@ -18,26 +21,31 @@ type GPUClusterEncoder struct {
 // do not drift.
 type gpuRow struct {
 	version cluster.Version
+	model   string
+	slots   slots
 	adds    feature.GPUCluster
 }
 
 // NewGPUClusterEncoder returns an encoder for the encoder's layout and workload.
 func NewGPUClusterEncoder(encoder *GPUNodeEncoder) *GPUClusterEncoder {
-	return &GPUClusterEncoder{encoder: encoder, sums: feature.GPUCluster{Workload: &encoder.workload}}
+	return &GPUClusterEncoder{
+		encoder: encoder, sums: feature.GPUCluster{Workload: &encoder.workload},
+		idle: map[string]int64{}, reserve: Reserve{models: map[string]float64{}},
+	}
 }
 
 // Features returns the features of the cluster as it is, feature.GPUWidths.Cluster of them. They are
 // valid until the next call.
 func (c *GPUClusterEncoder) Features(nodes []*cluster.Node) []float32 {
 	for i := len(nodes); i < len(c.rows); i++ {
-		c.sums.Add(&c.rows[i].adds, -1)
+		c.add(&c.rows[i], -1)
 	}
 	c.rows = resize(c.rows, len(nodes))
 	for i, n := range nodes {
 		if r := &c.rows[i]; !n.Unchanged(r.version) {
-			c.sums.Add(&r.adds, -1)
-			*r = gpuRow{n.Version, c.totals(n)}
-			c.sums.Add(&r.adds, 1)
+			c.add(r, -1)
+			*r = c.row(n)
+			c.add(r, 1)
 		}
 	}
 	layout := c.encoder.layout
@@ -45,11 +53,30 @@ func (c *GPUClusterEncoder) Features(nodes []*cluster.Node) []float32 {
 	return c.x
 }
 
-// totals returns what one node adds to the sums.
-func (c *GPUClusterEncoder) totals(n *cluster.Node) (s feature.GPUCluster) {
-	if !n.Available() {
-		return s
+// add adds times a row to the sums.
+func (c *GPUClusterEncoder) add(r *gpuRow, times int64) {
+	c.sums.Add(&r.adds, times)
+	if r.adds.Idle == 0 {
+		return
 	}
+	c.idle[r.model] += times * r.adds.Idle
+	for i := range c.encoder.coming.shapes {
+		c.slots[i] += times * int64(r.slots[i])
+	}
+}
+
+// row returns the row of a node.
+func (c *GPUClusterEncoder) row(n *cluster.Node) gpuRow {
+	r := gpuRow{version: n.Version, model: n.GPUModel}
+	if n.Available() {
+		r.adds = c.totals(n)
+		r.slots = c.encoder.coming.slots(n, n.Free().MilliCPU, int(r.adds.Whole))
+	}
+	return r
+}
+
+// totals returns what one available node adds to the features' sums.
+func (c *GPUClusterEncoder) totals(n *cluster.Node) (s feature.GPUCluster) {
 	free := n.Free()
 	s = feature.GPUCluster{
 		Devices: int64(len(n.GPUs)), Unusable: int64(c.encoder.typical.Fragmentation(n)),

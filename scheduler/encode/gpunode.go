@@ -16,6 +16,7 @@ type GPUNodeEncoder struct {
 	typical  *fragmentation.Typical
 	pods     []fragmentation.Pod
 	workload feature.Workload
+	coming   coming
 
 	node  feature.GPUNode           // context of the features
 	rooms [cluster.MaxDevices]int64 // scratch: free thousandths of each device
@@ -30,6 +31,7 @@ const usualUnit = 10_900
 func NewGPUNodeEncoder(layout *feature.GPULayout, typical *fragmentation.Typical) *GPUNodeEncoder {
 	e := &GPUNodeEncoder{layout: layout, typical: typical, pods: typical.Pods()}
 	e.workload = workloadOf(e.pods)
+	e.coming = comingOf(typical.Shapes())
 	return e
 }
 

@@ -23,6 +23,9 @@ type Contender struct {
 	// RandomTies breaks ties between equal scores at random, as kube-scheduler does. Otherwise
 	// the first node with the best score is taken.
 	RandomTies bool
+	// Play plays the episode of a seed in place of New's policy, for a contender that is none: it uses
+	// what no scheduler knows. It may be called from several goroutines at once; nil for a policy.
+	Play func(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error)
 }
 
 // Ties returns the random numbers that break ties in the episode of a seed, or nil if the first
@@ -32,6 +35,14 @@ func (c Contender) Ties(seed uint64) *rand.Rand {
 		return nil
 	}
 	return rand.New(rand.NewPCG(seed, tieStream))
+}
+
+// episode plays the episode of a seed.
+func (c Contender) episode(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error) {
+	if c.Play != nil {
+		return c.Play(ctx, env, seed)
+	}
+	return play(ctx, env, seed, c.New(policy.Setting{Seed: seed, Typical: env.Typical()}), c.Ties(seed))
 }
 
 // Result holds the outcomes of one contender.
@@ -46,7 +57,10 @@ type Comparison struct {
 	Scenario Scenario
 	Seeds    []uint64
 	Results  []Result
-	Verdicts []Verdict // set by Judge
+	// OneWorkload reports that the same pods arrived on every seed. The seeds are then one sample, and
+	// differences have no intervals.
+	OneWorkload bool
+	Verdicts    []Verdict // set by Judge
 }
 
 // Seeds returns the n seeds from first on.
@@ -103,6 +117,9 @@ func (c *Comparison) seed(ctx context.Context, contenders []Contender, i int, pl
 	if err != nil {
 		return err
 	}
+	if i == 0 {
+		c.OneWorkload = env.FixedWorkload()
+	}
 	for k := range c.Results {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -110,8 +127,7 @@ func (c *Comparison) seed(ctx context.Context, contenders []Contender, i int, pl
 		o := &c.Results[k].Outcomes[i]
 		if k < len(contenders) {
 			x := contenders[k]
-			p := x.New(policy.Setting{Seed: c.Seeds[i], Typical: env.Typical()})
-			if *o, err = play(ctx, env, c.Seeds[i], p, x.Ties(c.Seeds[i])); err != nil {
+			if *o, err = x.episode(ctx, env, c.Seeds[i]); err != nil {
 				return fmt.Errorf("%s: %w", x.Name, err)
 			}
 		} else if *o, err = optimum.Of(env, c.Seeds[i]); err != nil {

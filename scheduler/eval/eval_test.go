@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -344,6 +346,63 @@ func BenchmarkPlay(b *testing.B) {
 				}
 				b.ReportMetric(float64(decisions)/b.Elapsed().Seconds(), "decisions/s")
 			})
+		}
+	}
+}
+
+// A trace gives each seed another workload, the same for all policies: two names of one policy differ by
+// nothing, and two policies by another amount on each seed. Played as recorded it is one sample: no
+// interval, no p below 1, and nothing significant.
+func TestCompareOnATrace(t *testing.T) {
+	var rows strings.Builder
+	rng := rand.New(rand.NewPCG(4, 4))
+	for i := range 300 {
+		fmt.Fprintf(&rows, "%d,%d,%d,%dGi\n", i, 50+rng.IntN(200), 1+rng.IntN(6), 1+rng.IntN(8))
+	}
+	file := filepath.Join(t.TempDir(), "trace.csv")
+	if err := os.WriteFile(file, []byte("arrival,lifetime,cpu_request,mem_request\n"+rows.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := tiny(t)
+	s.Config = sim.Config{Nodes: s.Nodes, Sizes: s.Sizes, Objective: s.Objective, Trace: &sim.Trace{File: file}}
+	bestFit, err := heuristic.Find("best-fit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	players := []Contender{fixed(heuristic.Kubernetes{}, false), {Name: "same", New: fixed(heuristic.Kubernetes{}, false).New}, {Name: bestFit.Name, New: bestFit.New}}
+	c, err := Compare(t.Context(), s, players, Seeds(1, 10), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, other := c.Difference(c.Results[1], Objective), c.Difference(c.Results[2], Objective)
+	if same.P != 1 || same.Interval != (Interval{}) {
+		t.Errorf("a policy and itself: %+v", same)
+	}
+	if c.Samples() != 10 || other.Low == other.High || other.P == 1 {
+		t.Errorf("%d samples, %+v", c.Samples(), other)
+	}
+	costs := map[float64]bool{}
+	for _, o := range c.Results[0].Outcomes {
+		costs[o.Cost] = true
+	}
+	if len(costs) != 10 {
+		t.Errorf("%d different outcomes on ten seeds", len(costs))
+	}
+
+	s.Config, _ = s.Resampled(false)
+	if c, err = Compare(t.Context(), s, players, Seeds(1, 10), nil); err != nil {
+		t.Fatal(err)
+	}
+	var summary, long bytes.Buffer
+	if err := errors.Join(c.WriteSummary(&summary), c.WriteMarkdown(&long)); err != nil {
+		t.Fatal(err)
+	}
+	if d := c.Difference(c.Results[2], Objective); c.Samples() != 1 || d.Mean == 0 || d.Low != d.Mean || d.High != d.Mean || d.P != 1 {
+		t.Errorf("as recorded: %d samples, %+v", c.Samples(), d)
+	}
+	for _, text := range []string{summary.String(), long.String()} {
+		if !strings.Contains(text, "one sample") || strings.Contains(text, " to +") || strings.Contains(text, "0.00195") || strings.Contains(text, "better") && strings.Contains(text, "worse") {
+			t.Errorf("as recorded:\n%s", text)
 		}
 	}
 }

@@ -10,6 +10,7 @@ type jsonComparison struct {
 	Scenario   string       `json:"scenario"`
 	About      string       `json:"about"`
 	Seeds      []uint64     `json:"seeds"`
+	Samples    int          `json:"samples"` // independent episodes: of one, intervals and p say nothing
 	Baseline   string       `json:"baseline"`
 	Policies   []jsonResult `json:"policies"`
 	Thresholds []Verdict    `json:"thresholds,omitempty"`
@@ -26,7 +27,7 @@ type jsonResult struct {
 // and its difference from the baseline, and the verdicts on the thresholds.
 func (c *Comparison) MarshalJSON() ([]byte, error) {
 	out := jsonComparison{
-		Scenario: c.Scenario.Name, About: c.Scenario.About, Seeds: c.Seeds,
+		Scenario: c.Scenario.Name, About: c.Scenario.About, Seeds: c.Seeds, Samples: c.Samples(),
 		Baseline: c.Results[0].Name, Thresholds: c.Verdicts,
 	}
 	for i, r := range c.Results {

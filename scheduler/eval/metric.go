@@ -28,6 +28,7 @@ var (
 // Metrics are all metrics, in the order of the columns.
 var Metrics = []Metric{
 	Objective,
+	{"meanCost", "over time", 4, func(o sim.Outcome) float64 { return o.MeanCost }, always},
 	{"cpuStd", "cpu std", 4, func(o sim.Outcome) float64 { return o.CPUStd }, always},
 	{"cpuVariance", "cpu variance", 6, func(o sim.Outcome) float64 { return o.CPUVariance }, always},
 	{"memoryStd", "memory std", 4, func(o sim.Outcome) float64 { return o.MemoryStd }, always},
@@ -46,7 +47,7 @@ var Metrics = []Metric{
 }
 
 // compared names the metrics whose differences from the baseline the long table shows.
-var compared = []string{"cost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle"}
+var compared = []string{"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle"}
 
 // shows tells whether tables for people have the metric.
 func (c *Comparison) shows(m Metric) bool { return m.shown(c) }

@@ -3,7 +3,9 @@ package eval
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
@@ -75,17 +77,48 @@ func Placements(env *sim.Env, seed uint64, decide Decide) (sim.Outcome, map[int]
 func Deciding(p policy.Policy, ties *rand.Rand) Decide {
 	var buffer []float32
 	return func(env *sim.Env) (Choice, error) {
-		rows := env.Candidates()
-		if len(rows) > cap(buffer) {
-			buffer = make([]float32, 2*len(rows))
-		}
-		scores := buffer[:len(rows)]
-		if err := p.Score(env.Snapshot(), env.Pending(), rows, scores); err != nil {
+		var err error
+		if buffer, err = Scores(env, p, buffer); err != nil {
 			return Choice{}, err
 		}
-		best := choose(scores, ties)
-		return Choice{best, policy.Devices(p, env.Snapshot().Nodes[rows[best]], env.Pending())}, nil
+		best := choose(buffer, ties)
+		node := env.Snapshot().Nodes[env.Candidates()[best]]
+		return Choice{best, policy.Devices(p, node, env.Pending())}, nil
 	}
+}
+
+// Scores returns p's scores of the candidates of the pending pod, after preferences. The result may
+// use buffer's memory.
+//
+// Preferences come first: a candidate that they do not leave to the policy has the score -Inf. The
+// policy scores all candidates, because its scores may depend on which there are. A policy.Upstream
+// has the scores of preferences added to its own instead.
+func Scores(env *sim.Env, p policy.Policy, buffer []float32) ([]float32, error) {
+	rows := env.Candidates()
+	scores := slices.Grow(buffer[:0], len(rows))[:len(rows)]
+	if err := p.Score(env.Snapshot(), env.Pending(), rows, scores); err != nil {
+		return nil, err
+	}
+	sums := env.Preferences()
+	if sums == nil {
+		return scores, nil
+	}
+	if _, adds := p.(policy.Upstream); adds {
+		for i, v := range sums {
+			scores[i] += float32(v)
+		}
+		return scores, nil
+	}
+	next := 0
+	preferred := env.Preferred()
+	for i := range scores {
+		if next < len(preferred) && int(preferred[next]) == i {
+			next++
+		} else {
+			scores[i] = float32(math.Inf(-1))
+		}
+	}
+	return scores, nil
 }
 
 // choose returns the index of a best score. With ties, each of several equal best scores is equally

@@ -99,31 +99,39 @@ func (c *Comparison) differences() [][]string {
 			continue
 		}
 		for _, r := range c.Results[1:] {
-			rows = append(rows, append([]string{m.Title, r.Name}, c.Difference(r, m).cells(m.Digits, len(c.Seeds))...))
+			rows = append(rows, append([]string{m.Title, r.Name}, c.Difference(r, m).cells(m.Digits, c.Samples())...))
 		}
 	}
 	return rows
 }
 
+// seeds names the episodes.
 func (c *Comparison) seeds() string {
-	if n := len(c.Seeds); n > 1 {
+	n := len(c.Seeds)
+	switch {
+	case n > 1 && c.OneWorkload:
+		return fmt.Sprintf("the seeds %d to %d of one workload (the same pods arrive on each: one sample, without intervals)", c.Seeds[0], c.Seeds[n-1])
+	case n > 1:
 		return fmt.Sprintf("%d paired seeds (%d to %d)", n, c.Seeds[0], c.Seeds[n-1])
 	}
 	return fmt.Sprintf("seed %d alone", c.Seeds[0])
 }
 
 func (c *Comparison) estimate() string {
-	if len(c.Seeds) > 1 {
+	if c.Samples() > 1 {
 		return "seeds: mean, bootstrap interval, and p of Wilcoxon's signed-rank test"
+	}
+	if len(c.Seeds) > 1 {
+		return "seeds"
 	}
 	return "seed"
 }
 
-// cells returns four columns: difference, interval, relative difference and p. With one seed,
+// cells returns four columns: difference, interval, relative difference and p. With one sample,
 // interval and p are empty.
-func (d Difference) cells(digits, seeds int) []string {
+func (d Difference) cells(digits, samples int) []string {
 	cells := []string{fmt.Sprintf("%+.*f", digits, d.Mean), "", "", ""}
-	if seeds > 1 {
+	if samples > 1 {
 		cells[1] = fmt.Sprintf("%+.*f to %+.*f", digits, d.Low, digits, d.High)
 		cells[3] = significance(d.P)
 	}

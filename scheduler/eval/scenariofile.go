@@ -56,13 +56,17 @@ func Read(file string, data []byte) ([]Scenario, error) {
 	return out, nil
 }
 
-// beside makes the relative paths of an openb trace relative to a folder if the files exist there.
-// Otherwise they stay relative to the working directory.
+// beside makes the relative paths of traces relative to a folder if the files exist there. Otherwise
+// they stay relative to the working directory.
 func (s *Scenario) beside(folder string) {
-	if s.OpenB == nil {
-		return
+	var paths []*string
+	if s.OpenB != nil {
+		paths = append(paths, &s.OpenB.NodesFile, &s.OpenB.PodsFile)
 	}
-	for _, p := range []*string{&s.OpenB.NodesFile, &s.OpenB.PodsFile} {
+	if s.Trace != nil {
+		paths = append(paths, &s.Trace.File)
+	}
+	for _, p := range paths {
 		there := filepath.Join(folder, *p)
 		if _, err := os.Stat(there); err == nil && *p != "" && !filepath.IsAbs(*p) {
 			*p = there

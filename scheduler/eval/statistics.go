@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Interval is a mean with its 95% bootstrap interval from Low to High. With one seed both bounds
+// Interval is a mean with its 95% bootstrap interval from Low to High. With one sample both bounds
 // equal the mean and carry no information.
 type Interval struct {
 	Mean float64 `json:"mean"`
@@ -37,14 +37,36 @@ type Difference struct {
 	P        float64  `json:"p"` // two-sided, of Wilcoxon
 }
 
-// Difference returns the metric of r minus the baseline's, estimated from the seeds' differences.
+// Samples returns the number of independent episodes: one for each seed, or one in all if the same pods
+// arrived on every seed.
+func (c *Comparison) Samples() int {
+	if c.OneWorkload {
+		return 1
+	}
+	return len(c.Seeds)
+}
+
+// Interval returns the mean of values, one for each seed, with its interval.
+func (c *Comparison) Interval(values []float64) Interval {
+	if c.Samples() < 2 {
+		mean := stat.Mean(values, nil)
+		return Interval{mean, mean, mean}
+	}
+	return Bootstrap(values)
+}
+
+// Difference returns the metric of r minus the baseline's, estimated from the seeds' differences. With one
+// sample P is 1.
 func (c *Comparison) Difference(r Result, m Metric) Difference {
 	mine, theirs := r.Values(m), c.Results[0].Values(m)
 	p := Wilcoxon(grains(mine, theirs))
 	for i := range mine {
 		mine[i] -= theirs[i]
 	}
-	d := Difference{Interval: Bootstrap(mine), P: p}
+	d := Difference{Interval: c.Interval(mine), P: p}
+	if c.Samples() < 2 {
+		d.P = 1
+	}
 	if base := stat.Mean(theirs, nil); base != 0 {
 		d.Relative = new(d.Mean / base)
 	}

@@ -30,7 +30,7 @@ func (c *Comparison) legend() string {
 		return ""
 	}
 	text := " Difference from " + c.Results[0].Name + " in the objective"
-	if len(c.Seeds) < 2 {
+	if c.Samples() < 2 {
 		return text + "."
 	}
 	return text + " on the same seeds,\nwith its bootstrap interval; significant if p < " + fmt.Sprint(level) + " in Wilcoxon's signed-rank test."
@@ -56,8 +56,8 @@ func (c *Comparison) summary() [][]string {
 		switch {
 		case i > 0:
 			d := c.Difference(r, Objective)
-			cells := d.cells(Objective.Digits, len(c.Seeds))
-			row = append(row, append(cells[:3], d.mark(len(c.Seeds)))...)
+			cells := d.cells(Objective.Digits, c.Samples())
+			row = append(row, append(cells[:3], d.mark(c.Samples()))...)
 		case several:
 			row = append(row, "", "", "", "")
 		}
@@ -66,11 +66,11 @@ func (c *Comparison) summary() [][]string {
 	return rows
 }
 
-// mark tells whether the difference is significant, and in which direction. One seed tells
+// mark tells whether the difference is significant, and in which direction. One sample tells
 // nothing.
-func (d Difference) mark(seeds int) string {
+func (d Difference) mark(samples int) string {
 	switch {
-	case seeds < 2:
+	case samples < 2:
 		return ""
 	case !(d.P < level):
 		return "no"

@@ -13,6 +13,8 @@ type PipeConfig struct {
 	Command []string // the trainer program and its arguments; it reads the stream from its standard input
 	Queue   int      // how many steps may wait for the trainer before Offer drops them
 	Clock   clock.Clock
+	// Begin is closed when the trainer is to be started; nil starts it at once.
+	Begin <-chan struct{}
 
 	// Each function is called from one goroutine at a time.
 
@@ -45,7 +47,7 @@ type Pipe struct {
 	done   chan struct{}
 }
 
-// StartPipe starts the trainer. The pipe ends when ctx does, or with Close.
+// StartPipe starts a pipe, which ends when ctx does, or with Close.
 func StartPipe(ctx context.Context, c PipeConfig) *Pipe {
 	ctx, stop := context.WithCancel(ctx)
 	p := &Pipe{config: c, queue: make(chan Step, c.Queue), stop: stop, done: make(chan struct{})}
@@ -79,6 +81,13 @@ func (p *Pipe) Close() {
 // run runs one trainer after another.
 func (p *Pipe) run(ctx context.Context) {
 	defer close(p.done)
+	if p.config.Begin != nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.config.Begin:
+		}
+	}
 	wait := firstWait
 	for {
 		began := p.config.Clock.Now()

@@ -126,6 +126,32 @@ func TestPipe(t *testing.T) {
 	}
 }
 
+// A trainer is not started before it may begin. Steps wait for it.
+func TestPipeBegins(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	t.Setenv(trainerEnv, "reads")
+	begin, lines := make(chan struct{}), make(chan string, 10)
+	c := PipeConfig{
+		Command: []string{os.Args[0]}, Queue: 10, Clock: clock.RealClock{}, Begin: begin,
+		Sent: func() {}, Output: func(l string) { lines <- l }, Ended: func(err error, _ time.Duration) { t.Error(err) },
+	}
+	p, never := StartPipe(context.Background(), c), StartPipe(context.Background(), c)
+	if !p.Offer(step(1)) || !never.Offer(step(1)) {
+		t.Fatal("no room")
+	}
+	never.Close()
+	select {
+	case l := <-lines:
+		t.Errorf("a trainer ran before it was to begin: %s", l)
+	case <-time.After(200 * time.Millisecond):
+	}
+	close(begin)
+	if l := <-lines; l != "step 1" {
+		t.Errorf("line %q", l)
+	}
+	p.Close()
+}
+
 // Offer does not wait for a trainer that does not read: it drops steps once the queue is full.
 // Close ends even a write that blocks.
 func TestFullQueueDrops(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/learn/dqn"
 	"gnnsched/scheduler/learn/ppo"
+	"gnnsched/scheduler/learn/rollouts"
 	"gnnsched/scheduler/learn/run"
 )
 
@@ -17,6 +18,8 @@ type Config struct {
 	run.Settings
 	DQN dqn.Config `json:"dqn"` // of the variants gnn and dqn
 	PPO ppo.Config `json:"ppo"` // of the variants acgnn and acdqn
+	// Rollouts are of all variants, if Method is rollouts.
+	Rollouts rollouts.Config `json:"rollouts"`
 	run.Selection
 }
 
@@ -37,7 +40,12 @@ func (c Config) methods() map[checkpoint.Head]Method {
 }
 
 // Method returns the method that trains the variant.
-func (c Config) Method() Method { return c.methods()[c.Architecture().Head] }
+func (c Config) Method() Method {
+	if c.ByRollouts {
+		return c.Rollouts
+	}
+	return c.methods()[c.Architecture().Head]
+}
 
 // Variants returns the names of the networks that can be trained.
 func Variants() []string { return []string{"gnn", "dqn", "acgnn", "acdqn"} }
@@ -72,7 +80,7 @@ func Defaults(variant string) (Config, error) {
 			Reward:    run.Reward{Kind: run.PlacementReward, Scale: 10},
 			Imitation: run.Imitation{Teacher: "greedy-balance", Share: 1, Margin: 0.1, MarginWeight: 1},
 		},
-		DQN: dqn.Defaults(), PPO: ppo.Defaults(),
+		DQN: dqn.Defaults(), PPO: ppo.Defaults(), Rollouts: rollouts.Defaults(),
 		Selection: run.Selection{EvaluateEvery: 5_000, EvaluateSeeds: 100, Unscheduled: 1},
 	}
 	if err := checkVariant(variant); err != nil {
@@ -110,6 +118,11 @@ func (c Config) Validate() error {
 	}
 	if err := c.PPO.Validate(c.BatchSize); err != nil {
 		return err
+	}
+	if c.ByRollouts {
+		if err := c.Rollouts.Validate(c.BatchSize); err != nil {
+			return err
+		}
 	}
 	return c.Selection.Validate()
 }

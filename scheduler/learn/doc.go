@@ -8,11 +8,11 @@
 //
 // The packages below hold what a job is made of:
 //
-//   - run: what all methods share, such as the trainer's loop, environments, reward and teacher;
+//   - run: what all methods share, such as the loop of a run, environments, reward and teacher;
 //   - dqn, ppo: a method each, with its hyperparameters, updates, agent and online learner;
+//   - value: networks on GPU clusters, in the same loop with a trainer of their own;
 //   - online: learning from running schedulers;
-//   - value, linear, tabular: methods with a run of their own, for networks on GPU clusters, weights
-//     of hand-made features, and the tabular baseline;
+//   - cem, tabular: weights of hand-made features, and the tabular baseline, which are no networks;
 //   - flags: hyperparameters as a command's flags.
 //
 // A new method needs a package of its own, a field of Config and a line in Config.methods. What

@@ -40,7 +40,8 @@ func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	j.Variant = variant
 	j.Hidden, j.Features = a.Hidden, a.Features
 	j.Imitation = run.Imitation{}
-	fall := 1.0 // of the learning rates
+	j.ByRollouts = false // there are none on a cluster
+	fall := 1.0          // of the learning rates
 	if _, trained := c.Manifest.Training["step"]; trained {
 		fall = j.LearningRateAt(j.Steps) / j.LearningRate
 	}

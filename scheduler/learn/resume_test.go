@@ -16,9 +16,14 @@ import (
 // A resumed run ends with the same bytes as an unbroken one, whether it was stopped or was killed after it
 // had written its state.
 func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
+	byRollouts := tiny(t, "gnn")
+	byRollouts.ByRollouts = true
+	runs := map[string]Config{"rollouts": byRollouts}
 	for _, variant := range Variants() {
-		t.Run(variant, func(t *testing.T) {
-			c := tiny(t, variant)
+		runs[variant] = tiny(t, variant)
+	}
+	for name, c := range runs {
+		t.Run(name, func(t *testing.T) {
 			whole, _ := trainer(t, c)
 			want, _ := finish(t, whole)
 
@@ -57,6 +62,7 @@ func tiny(t *testing.T, variant string) Config {
 	c.EvaluateEvery, c.EvaluateSeeds = 300, 2
 	c.DQN.ReplayBufferSize, c.DQN.NStep = 500, 3
 	c.PPO.Envs, c.PPO.Group, c.PPO.Rollout, c.Imitation.Coefficient = 4, 2, 24, 0.1
+	c.Rollouts.Envs, c.Rollouts.Every, c.Rollouts.Candidates, c.Rollouts.Horizon, c.Rollouts.Memory = 4, 2, 4, 6, 100
 	c.Imitation.Share = 0.4
 	return c
 }
@@ -81,9 +87,9 @@ func copyAfterEvaluation(t *testing.T, tr *run.Trainer, path string) func() stri
 	return func() string { return copied }
 }
 
-func load(t *testing.T, path string) *run.State {
+func load(t *testing.T, path string) *run.State[run.Score] {
 	t.Helper()
-	s, err := run.LoadState(path)
+	s, err := run.LoadState[run.Score](path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,13 +112,13 @@ func TestResumeRefusesAnotherRun(t *testing.T) {
 	if _, _, err := other.Train(context.Background()); err == nil {
 		t.Error("resumed with another configuration")
 	}
-	if _, err := run.LoadState(path + "x"); !errors.Is(err, run.ErrNoState) {
+	if _, err := run.LoadState[run.Score](path + "x"); !errors.Is(err, run.ErrNoState) {
 		t.Errorf("error %v", err)
 	}
 	if err := os.WriteFile(path, []byte("no state"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run.LoadState(path); err == nil || errors.Is(err, run.ErrNoState) {
+	if _, err := run.LoadState[run.Score](path); err == nil || errors.Is(err, run.ErrNoState) {
 		t.Errorf("a broken file gives %v", err)
 	}
 }

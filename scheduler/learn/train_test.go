@@ -84,13 +84,17 @@ func TestTrainingWithAnotherSet(t *testing.T) {
 }
 
 // A short run ends well above chance and above an untrained network on workloads that it never saw,
-// and the same seed gives the same weights: deep Q-learning with its teacher, PPO without one.
+// and the same seed gives the same weights: deep Q-learning with its teacher, PPO and rollouts without one.
 func TestTrainingLearnsAndRepeats(t *testing.T) {
 	ppo := tiny(t, "acdqn")
 	ppo.Hidden, ppo.Steps, ppo.EvaluateEvery, ppo.EvaluateSeeds = 16, 12_000, 6_000, 4
 	ppo.Gamma, ppo.LearningRate, ppo.BatchSize, ppo.PPO.Envs, ppo.PPO.Rollout = 0, 3e-3, 128, 8, 64
 	ppo.Imitation = run.Imitation{}
-	for name, c := range map[string]Config{"DQN": short(t, 3000), "PPO": ppo} {
+	tried := tiny(t, "dqn")
+	tried.ByRollouts, tried.Hidden, tried.Steps, tried.EvaluateEvery, tried.EvaluateSeeds = true, 16, 8_000, 4_000, 4
+	tried.LearningRate, tried.BatchSize, tried.Imitation = 3e-3, 64, run.Imitation{}
+	tried.Rollouts.Envs, tried.Rollouts.Horizon, tried.Rollouts.Memory, tried.Rollouts.Averaging = 8, 12, 4_000, 0.05
+	for name, c := range map[string]Config{"DQN": short(t, 3000), "PPO": ppo, "rollouts": tried} {
 		t.Run(name, func(t *testing.T) {
 			tr, held := trainer(t, c)
 			first, score := finish(t, tr)

@@ -13,6 +13,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/preference"
 )
 
 // Variants are the names of the shipped checkpoints that have a command of their own, and thus of
@@ -45,7 +46,8 @@ type Args struct {
 	// excludes Variant and Checkpoint. Deadline and ReloadInterval are then ignored.
 	Policy string `json:"policy,omitempty"`
 	// Workload is a pod list in the openb format, from which policies and networks for GPUs learn
-	// what pods typically request. Without it they count the pods that arrive.
+	// what pods typically request. Without it they count the pods that arrive; a network begins with
+	// the pods of its training.
 	Workload string `json:"workload,omitempty"`
 	// Deadline is the time limit of one network pass. If a pass takes longer, upstream's scoring
 	// decides. The default is 100ms.
@@ -53,8 +55,8 @@ type Args struct {
 	// ReloadInterval is the time between two looks at the checkpoint file. The default is 2s. With
 	// Learn it is 200ms, because the trainer of an actor-critic ignores what an old network did.
 	ReloadInterval metav1.Duration `json:"reloadInterval,omitempty"`
-	// Preferences says how the preferences of manifests count. The default is PreferencesFirst.
-	Preferences Preferences `json:"preferences,omitempty"`
+	// Preferences says how the preferences of manifests count. The default is preference.First.
+	Preferences preference.Mode `json:"preferences,omitempty"`
 	// Learn makes the profile explore and learn; it needs a Checkpoint. By default it is nil, and
 	// the profile does neither.
 	Learn *LearnArgs `json:"learn,omitempty"`
@@ -80,7 +82,7 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
 	}
 	if a.Preferences == "" {
-		a.Preferences = PreferencesFirst
+		a.Preferences = preference.First
 	}
 	if err := a.Preferences.Validate(); err != nil {
 		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)

@@ -9,12 +9,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"gnnsched/scheduler/policy/preference"
 )
 
 func duration(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
 
 func TestDecodeArgs(t *testing.T) {
-	defaults := Args{Variant: "gnn", Deadline: duration(100 * time.Millisecond), ReloadInterval: duration(2 * time.Second), Preferences: PreferencesFirst}
+	defaults := Args{Variant: "gnn", Deadline: duration(100 * time.Millisecond), ReloadInterval: duration(2 * time.Second), Preferences: preference.First}
 	with := func(edit func(*Args)) Args {
 		a := defaults
 		edit(&a)
@@ -38,7 +40,8 @@ func TestDecodeArgs(t *testing.T) {
 		{"unknown policy", "gnn", `{"policy":"Best-Fit"}`, Args{}, `no heuristic is called "Best-Fit"; there are kube-scheduler, `},
 		{"unknown variant", "gnn", `{"variant":"GNN"}`, Args{}, `variant "GNN" is not one of`},
 		{"kind", "gnn", `{"apiVersion":"a/v1","kind":"K"}`, with(func(a *Args) { a.APIVersion, a.Kind = "a/v1", "K" }), ""},
-		{"preferences", "gnn", `{"preferences":"declared"}`, with(func(a *Args) { a.Preferences = PreferencesDeclared }), ""},
+		{"preferences", "gnn", `{"preferences":"declared"}`, with(func(a *Args) { a.Preferences = preference.Declared }), ""},
+		{"preferences off, which YAML reads as a boolean", "gnn", "preferences: off\n", with(func(a *Args) { a.Preferences = preference.Off }), ""},
 		{"unknown preferences", "gnn", `{"preferences":"last"}`, Args{}, `preferences is "last"; choose one of first, declared, blend, off`},
 		{"unknown field", "gnn", `{"deadlin":"1ms"}`, Args{}, `unknown field "deadlin"`},
 		{"twice", "gnn", "deadline: 1ms\ndeadline: 2ms\n", Args{}, "already set"},

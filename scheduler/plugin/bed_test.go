@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/policy/preference"
 )
 
 const defaultProfile = "default-scheduler"
@@ -59,7 +61,7 @@ func newBedWith(t testing.TB, client kubernetes.Interface, profile string, args 
 	informers := scheduler.NewInformerFactory(client, 0)
 	b := &bed{ctx: ctx, log: log}
 	catch := func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		made, err := newPlugin(ctx, obj, h)
+		made, err := newPlugin(ctx, obj, h, nil)
 		b.plugin, _ = made.(*learnedScore)
 		if b.learner, _ = made.(*learner); b.learner != nil {
 			b.plugin = b.learner.learnedScore
@@ -113,6 +115,10 @@ func learnedProfile(t testing.TB, name string, args Args, recorded bool) config.
 	p.SchedulerName = name
 	only := config.PluginSet{Enabled: []config.Plugin{{Name: Name, Weight: 1}}, Disabled: []config.Plugin{{Name: "*"}}}
 	p.Plugins.PreScore, p.Plugins.Score = only, only
+	if args.Preferences == preference.Blend {
+		p.Plugins.Score.Enabled = append(slices.Clone(only.Enabled), blended...)
+		p.Plugins.PreScore.Enabled = slices.DeleteFunc(slices.Clone(p.Plugins.Score.Enabled), func(p config.Plugin) bool { return p.Name == "ImageLocality" }) // it has none
+	}
 	hear := config.PluginSet{Enabled: []config.Plugin{{Name: Name}}}
 	if args.Learn != nil {
 		p.Plugins.PostFilter.Enabled = append(p.Plugins.PostFilter.Enabled, hear.Enabled...)

@@ -12,6 +12,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/policy/preference"
 )
 
 // BenchmarkDecision measures a decision in PreScore with all nodes as candidates, after one pod was
@@ -27,7 +28,7 @@ func BenchmarkDecision(b *testing.B) {
 
 func benchmarkDecision(b *testing.B, encoder checkpoint.Encoder, nodes int) {
 	file := untrainedOf(b, checkpoint.Architecture{Encoder: encoder, Head: checkpoint.DQN, Hidden: 32}, 1, nil)
-	bed := newBenchBed(b, "bench", Args{Checkpoint: file, Preferences: PreferencesOff}, nodes)
+	bed := newBenchBed(b, "bench", Args{Checkpoint: file, Preferences: preference.Off}, nodes)
 	var took []time.Duration
 	for i := 0; b.Loop(); i++ {
 		took = append(took, bed.decision(b, i))
@@ -52,9 +53,9 @@ func BenchmarkPreferences(b *testing.B) {
 }
 
 func benchmarkPreferences(b *testing.B, app string, nodes int) {
-	args := Args{Variant: "gnn", Preferences: PreferencesOff}
+	args := Args{Variant: "gnn", Preferences: preference.Off}
 	without := newBenchBed(b, "without", args, nodes)
-	args.Preferences = PreferencesFirst
+	args.Preferences = preference.First
 	with := newBenchBed(b, "with", args, nodes)
 	without.app, with.app = app, app
 	var first, off []time.Duration

@@ -47,7 +47,7 @@ type view struct {
 	snapshot *cluster.Snapshot
 	pod      *cluster.Pod
 	rows     []int32                // of the candidates, in the snapshot's nodes
-	typical  *fragmentation.Typical // the workload's typical pods; nil unless the decider needs them, or before the first pod
+	typical  *fragmentation.Typical // the workload's typical pods; nil unless the decider needs them and there are any
 	began    time.Time
 }
 

@@ -14,13 +14,14 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/policy/neural"
+	"gnnsched/scheduler/policy/preference"
 )
 
 // What the plugin keeps between decisions does not show: on one cluster after another, its scores
 // equal those of the same network in a new policy. The chosen node is the network's best.
 func TestScoresAreTheNetworks(t *testing.T) {
 	const profile = "decides"
-	b := newBed(t, profile, Args{Checkpoint: untrained(t, 5, nil), Preferences: PreferencesOff}, service())
+	b := newBed(t, profile, Args{Checkpoint: untrained(t, 5, nil), Preferences: preference.Off}, service())
 	compared := 0
 	rapid.Check(t, func(t *rapid.T) {
 		state := drawState(t)
@@ -56,7 +57,7 @@ func TestScoresAreTheNetworks(t *testing.T) {
 // A new network decides from the next pod on, and a decision that failed has no effect on later ones.
 func TestDecisionsAfterAChange(t *testing.T) {
 	const profile = "changes"
-	b := newBed(t, profile, Args{Checkpoint: untrained(t, 5, nil), Preferences: PreferencesOff})
+	b := newBed(t, profile, Args{Checkpoint: untrained(t, 5, nil), Preferences: preference.Off})
 	state := rapid.Custom(drawState).Example(3)
 	state.waiting.Spec.Containers[0].Resources.Requests = nil
 	b.load(t, state)
@@ -105,7 +106,7 @@ func afresh(t rapid.TB, b *bed, pod *v1.Pod, nodes []fwk.NodeInfo) (scores map[s
 		t.Fatal(err)
 	}
 	m := mirror{reserved: b.reservations()}
-	m.sync(infos)
+	m.sync(infos, false)
 	rows := make([]int32, len(nodes))
 	raw := make([]float32, len(nodes))
 	list := make([]int8, len(nodes))

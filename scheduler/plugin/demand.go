@@ -9,13 +9,15 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/workload/trace/openb"
 )
 
 // demandTracker determines the typical pods of a profile's workload, which deciders for GPUs need to
-// measure fragmentation. It reads them from a file, or counts the pods that arrive.
+// measure fragmentation. It reads them from a file, or begins with those of the network's training and
+// counts the pods that arrive.
 type demandTracker struct {
 	profile string
 	fixed   *fragmentation.Typical // of the file; nil without a file
@@ -52,6 +54,28 @@ func newDemandTracker(profile, podList string) (*demandTracker, error) {
 	}
 	d.fixed = fragmentation.NewTypical(all)
 	return d, nil
+}
+
+// familyPods is how many pods the family of a network's training counts for. The profile's own pods
+// outweigh it after as many.
+const familyPods = 500
+
+// begin counts the typical pods of the family that the network was trained on, unless there is a file.
+func (d *demandTracker) begin(family *checkpoint.TypicalPods) {
+	if d.fixed != nil || family == nil {
+		return
+	}
+	for _, p := range family.Pods {
+		d.count(cluster.Resources{MilliCPU: p.MilliCPU, GPU: p.GPU, GPUMilli: p.GPUMilli}, p.GPUModels, familyPods*p.Frequency)
+	}
+}
+
+// familyOf returns the typical pods beside the checkpoint that args name; nil if there are none.
+func familyOf(args Args) (*checkpoint.TypicalPods, error) {
+	if args.Checkpoint != "" {
+		return checkpoint.LoadTypical(args.Checkpoint)
+	}
+	return checkpoint.ShippedTypical(args.Variant)
 }
 
 // countRunning counts the profile's pods that run on the nodes; further calls do nothing. Pods of
@@ -99,7 +123,10 @@ func (d *demandTracker) countPending(pod *cluster.Pod) {
 }
 
 // add counts a pod with these requests.
-func (d *demandTracker) add(r cluster.Resources, models []string) {
+func (d *demandTracker) add(r cluster.Resources, models []string) { d.count(r, models, 1) }
+
+// count counts a number of pods with these requests.
+func (d *demandTracker) count(r cluster.Resources, models []string, pods float64) {
 	key := shape{r.MilliCPU, r.GPU, r.GPUMilli, strings.Join(models, "|")}
 	x := d.counts[key]
 	if x == nil {
@@ -109,8 +136,8 @@ func (d *demandTracker) add(r cluster.Resources, models []string) {
 		x = &fragmentation.Demand{Requests: r, Models: models}
 		d.counts[key] = x
 	}
-	x.Count++
-	d.pods++
+	x.Count += pods
+	d.pods += pods
 }
 
 // drop removes the rarest quarter of the shapes. Removing many at once makes it rare.
@@ -133,7 +160,7 @@ func (d *demandTracker) shapes() []shape {
 // Each change empties the deciders' caches.
 const grown = 1.25
 
-// typical returns the workload's typical pods; nil before the first pod. As long as they have not
+// typical returns the workload's typical pods; nil before the first pod, if there is no family. As long as they have not
 // changed, it returns the same pointer.
 func (d *demandTracker) typical() *fragmentation.Typical {
 	if d.fixed != nil {

@@ -287,3 +287,78 @@ func TestGPUCheckpointDecides(t *testing.T) {
 		t.Errorf("%d decisions fell back, %v", n, err)
 	}
 }
+
+// A network for GPU clusters begins with the typical pods of its training. Six shares of 460 and 540 then
+// fit on three devices, as with the trace, instead of five or six.
+func TestShippedNetworkBeginsWithItsFamily(t *testing.T) {
+	for _, nodes := range []int{2, 4, 8} {
+		for _, first := range []int64{460, 540} {
+			profile := fmt.Sprint("family-", nodes, "-", first)
+			b := newBed(t, profile, Args{Variant: "gpu-gnn"})
+			var state clusterState
+			for i := range nodes {
+				state.nodes = append(state.nodes, gpuNode(fmt.Sprint("n", i), "T4", 4))
+			}
+			defer b.load(t, state)()
+			used := map[string]bool{}
+			for i := range 6 {
+				milli := first
+				if i%2 == 1 {
+					milli = 1000 - first
+				}
+				pod, _, err := b.attempt(t, profile, gpuPod(fmt.Sprint("p", i), share(milli)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				used[pod.Spec.NodeName+"/"+pod.Annotations[kube.GPUIndexAnnotation]] = true
+				defer func() { _ = b.sched.Cache.ForgetPod(b.log, pod) }()
+			}
+			if len(used) != 3 {
+				t.Errorf("%d nodes, %d first: six shares use %d devices", nodes, first, len(used))
+			}
+		}
+	}
+}
+
+// The pods that come outweigh the family; a file replaces it. Whatever lies beside a checkpoint file is
+// its family.
+func TestDemandBeginsWithAFamily(t *testing.T) {
+	file := untrainedOf(t, gpuArchitecture, 1, nil)
+	family := &checkpoint.TypicalPods{Family: []string{"mine"}, Pods: []checkpoint.TypicalPod{
+		{GPUMilli: 300, GPUModels: []string{"T4"}, Frequency: 0.75}, {MilliCPU: 8000, GPU: 2, Frequency: 0.25},
+	}}
+	if err := family.Save(file); err != nil {
+		t.Fatal(err)
+	}
+	d := newBed(t, "family", Args{Checkpoint: file}).plugin.demand
+	want := []fragmentation.Pod{{Devices: 1, Milli: 300, Models: []string{"T4"}, Frequency: 0.75}, {MilliCPU: 8000, Devices: 2, Milli: 1000, Frequency: 0.25}}
+	if diff := cmp.Diff(want, d.typical().Pods()); diff != "" {
+		t.Error(diff)
+	}
+	for range 3 * familyPods {
+		d.countPending(&cluster.Pod{Requests: share(900)})
+		d.typical()
+	}
+	if pods := d.typical().Pods(); pods[0].Milli != 900 || pods[0].Frequency < 0.6 {
+		t.Errorf("after thrice as many pods: %+v", pods)
+	}
+
+	list := filepath.Join(t.TempDir(), "pods.csv")
+	if err := os.WriteFile(list, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,100,1,1,300\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if pods := newBed(t, "family-and-file", Args{Checkpoint: file, Workload: list}).plugin.demand.typical().Pods(); len(pods) != 1 || pods[0].MilliCPU != 100 {
+		t.Errorf("with a file: %+v", pods)
+	}
+	for name, args := range map[string]Args{"family-none": {Checkpoint: untrainedOf(t, gpuArchitecture, 1, nil)}, "family-other": {Variant: "gnn"}, "family-fgd": {Policy: "fgd"}} {
+		if typical := newBed(t, name, args).plugin.demand.typical(); typical != nil {
+			t.Errorf("%s: %+v", name, typical.Pods())
+		}
+	}
+	if err := os.WriteFile(checkpoint.TypicalPath(file), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if d := newBed(t, "family-broken", Args{Checkpoint: file}).plugin; d.demand.typical() != nil || d.active.load().fingerprint() == 0 {
+		t.Error("a broken file stops the network, or counts")
+	}
+}

@@ -184,6 +184,7 @@ func (g *gpuShares) convertDevices(info fwk.NodeInfo, except types.UID) book {
 // copy of the pod, which the scheduler counts on the node and nobody else holds yet. Until the
 // snapshot shows that copy, the reservations do.
 func (g *gpuShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
+	state.Delete(devicesKey) // of a try with the pod's group, after which recorders have read it
 	a := asked(state)
 	if a == nil || a.pod.Requests.TotalGPUMilli() == 0 {
 		if pod.Annotations[kube.GPUIndexAnnotation] != "" { // which its owner wrote
@@ -228,8 +229,7 @@ func writeDevices(state fwk.CycleState, pod *v1.Pod, on cluster.DeviceSet) {
 // choose returns the devices that the profile's policy chooses, if there is one and its choice fits.
 func (g *gpuShares) choose(state fwk.CycleState, a *ask, uid types.UID, n *cluster.Node) cluster.DeviceSet {
 	if p, has := deciders.Load(g.handle); has {
-		_, err := state.Read(stateKey)
-		if on := p.(*learnedScore).devices(&a.all, uid, n.Name, err == nil); n.FitsOn(a.pod.Requests, on) {
+		if on := p.(*learnedScore).devices(&a.all, uid, n.Name, readScores(state)); n.FitsOn(a.pod.Requests, on) {
 			return on
 		}
 	}

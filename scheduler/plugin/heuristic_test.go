@@ -14,6 +14,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/preference"
 )
 
 // The node scores agree with the heuristic on plain values: the chosen node is one of its best, and
@@ -24,7 +25,7 @@ func TestScoresAreTheHeuristics(t *testing.T) {
 			continue // the last two keep state; see below
 		}
 		t.Run(h.Name, func(t *testing.T) {
-			b := newBed(t, h.Name, Args{Policy: h.Name, Preferences: PreferencesOff}, service())
+			b := newBed(t, h.Name, Args{Policy: h.Name, Preferences: preference.Off}, service())
 			rapid.Check(t, func(t *rapid.T) {
 				state := drawState(t)
 				defer b.load(t, state)()
@@ -48,7 +49,7 @@ func compareWithPolicy(t *rapid.T, b *bed, h heuristic.Heuristic, pod *v1.Pod) {
 		t.Fatal(err)
 	}
 	m := mirror{reserved: b.reservations()}
-	m.sync(infos)
+	m.sync(infos, false)
 	waiting, raw := convertPod(pod), make([]float32, len(nodes))
 	if err := h.New(policy.Setting{Seed: 1}).Score(&m.snapshot, &waiting, m.rows(nodes, nil), raw); err != nil {
 		t.Fatal(err)

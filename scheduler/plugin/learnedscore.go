@@ -42,6 +42,7 @@ type learnedScore struct {
 	mirror     mirror
 	rows       []int32              // of the current decision's candidates, in the mirror
 	raw        []float32            // reused
+	scored     uint64               // pods whose nodes were scored
 	complained map[string]time.Time // when each reason was last logged
 }
 
@@ -50,8 +51,8 @@ var (
 	_ fwk.ScorePlugin    = &learnedScore{}
 )
 
-// newPlugin makes the plugin of one profile; kube-scheduler calls it.
-func newPlugin(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+// newPlugin makes the plugin of one profile.
+func newPlugin(ctx context.Context, obj runtime.Object, h fwk.Handle, active <-chan struct{}) (fwk.Plugin, error) {
 	args, err := DecodeArgs(obj, h.ProfileName())
 	if err != nil {
 		return nil, err
@@ -61,7 +62,7 @@ func newPlugin(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugi
 		return nil, err
 	}
 	if args.Learn != nil {
-		return newLearner(ctx, p, *args.Learn)
+		return newLearner(ctx, p, *args.Learn, active)
 	}
 	return p, nil
 }
@@ -98,6 +99,11 @@ func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error)
 		if p.demand, err = newDemandTracker(p.profile, args.Workload); err != nil {
 			return err
 		}
+		family, err := familyOf(args)
+		if err != nil { // the network decides without
+			logger(ctx).Error(err, "The typical pods of the network's training cannot be used", "profile", p.profile)
+		}
+		p.demand.begin(family)
 		m := openModel(ctx, args, p.profile, &p.active)
 		go m.watch(ctx, args.ReloadInterval.Duration)
 		return nil
@@ -123,6 +129,7 @@ func (p *learnedScore) Name() string { return Name }
 
 // scores holds the node scores of one decision, in 0 to 100.
 type scores struct {
+	pod   uint64           // its number among those whose nodes were scored
 	row   map[string]int32 // by node name
 	byRow []int8
 }
@@ -152,13 +159,14 @@ func (p *learnedScore) PreScore(ctx context.Context, state fwk.CycleState, pod *
 	if cap(p.raw) < len(nodes) {
 		p.raw = make([]float32, 2*len(nodes))
 	}
+	p.scored++
 	p.metrics.candidates.Observe(float64(len(nodes)))
 	s := &scoring{pod: pod, feasible: nodes, nodes: nodes, raw: p.raw[:len(nodes)], decider: p.active.load()}
 	p.prefer(ctx, state, s)
 	took, err := p.decide(state, s)
 	if err != nil {
 		p.fallBack(ctx, state, s, err)
-		state.Write(stateKey, s.byName())
+		state.Write(stateKey, s.byName(p.scored))
 		return nil
 	}
 	p.metrics.duration.Observe(took.Seconds())
@@ -199,7 +207,7 @@ func (p *learnedScore) byRow(s *scoring) *scores {
 	for i, r := range rows {
 		byRow[r] = list[i]
 	}
-	return &scores{row: p.mirror.row, byRow: byRow}
+	return &scores{pod: p.scored, row: p.mirror.row, byRow: byRow}
 }
 
 // rankedScores turns the raw scores of the nodes that the preferences left, and the ranks of the
@@ -215,8 +223,8 @@ func (s *scoring) rankedScores(out []int8) {
 
 // byName turns the raw scores into node scores without the mirror, which a failed decision may
 // have left in a bad state.
-func (s *scoring) byName() *scores {
-	out := &scores{row: make(map[string]int32, len(s.nodes)), byRow: make([]int8, len(s.nodes))}
+func (s *scoring) byName(pod uint64) *scores {
+	out := &scores{pod: pod, row: make(map[string]int32, len(s.nodes)), byRow: make([]int8, len(s.nodes))}
 	toNodeScores(s.raw, out.byRow, s.name, false)
 	for i := range s.nodes {
 		out.row[s.name(i)] = int32(i)
@@ -250,7 +258,7 @@ func (p *learnedScore) decide(state fwk.CycleState, s *scoring) (took time.Durat
 		p.demand.countPending(&waiting)
 		s.view.typical = p.demand.typical()
 	}
-	p.mirror.sync(infos)
+	p.mirror.sync(infos, state.IsPodGroupSchedulingCycle())
 	seen, raw := s.feasible, p.raw[:len(s.feasible)]
 	if p.learns { // the step's candidates are those that could be chosen
 		seen, raw = s.nodes, s.raw
@@ -285,9 +293,9 @@ func reasonOf(err error) string {
 }
 
 // devices lets the active decider choose the pod's devices on the node that was chosen. It returns
-// none if the decider cannot. scored tells whether the pod's nodes were scored in this cycle; they
-// are not if only one is feasible.
-func (p *learnedScore) devices(pod *cluster.Pod, uid types.UID, node string, scored bool) (on cluster.DeviceSet) {
+// none if the decider cannot. cycle has the scores of the pod's nodes; nil if only one is feasible. When
+// the pods of a group are reserved, others have been scored since, and more pods may be on the node.
+func (p *learnedScore) devices(pod *cluster.Pod, uid types.UID, node string, cycle *scores) (on cluster.DeviceSet) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d := p.active.load()
@@ -307,19 +315,19 @@ func (p *learnedScore) devices(pod *cluster.Pod, uid types.UID, node string, sco
 	v := view{snapshot: &p.mirror.snapshot, pod: pod, began: time.Now()}
 	if d.needsTypicalPods() {
 		p.demand.countRunning(infos)
-		if !scored {
+		if cycle == nil {
 			p.demand.countPending(pod)
 		}
 		v.typical = p.demand.typical()
 	}
-	p.mirror.sync(infos)
+	p.mirror.sync(infos, true)
 	row, known := p.mirror.row[node]
 	if !known {
 		return 0
 	}
-	p.mirror.without(row, uid)
+	changed := p.mirror.before(row, uid)
 	v.rows = []int32{row}
-	on, err = d.devices(v, scored)
+	on, err = d.devices(v, cycle != nil && cycle.pod == p.scored && !changed)
 	if errors.Is(err, errNoNetwork) {
 		return 0 // GPUShares chooses, and nothing is damaged
 	}
@@ -360,12 +368,20 @@ func (p *learnedScore) complainOf(ctx context.Context, pod klog.ObjectRef, reaso
 
 // Score implements fwk.ScorePlugin.
 func (p *learnedScore) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	d, err := state.Read(stateKey)
-	if err != nil {
-		return 0, fwk.AsStatus(err)
+	s := readScores(state)
+	if s == nil {
+		return 0, fwk.AsStatus(fwk.ErrNotFound)
 	}
-	s := d.(*scores)
 	return int64(s.byRow[s.row[node.Node().Name]]), nil
+}
+
+// readScores returns the scores of the cycle's pod; nil if its nodes were not scored.
+func readScores(state fwk.CycleState) *scores {
+	data, err := state.Read(stateKey)
+	if err != nil {
+		return nil
+	}
+	return data.(*scores)
 }
 
 // ScoreExtensions implements fwk.ScorePlugin. There are none: the scores are in 0 to 100 already.

@@ -46,8 +46,8 @@ var (
 	_ decision.Listener    = &learner{}
 )
 
-// newLearner makes p explore, and starts the trainer.
-func newLearner(ctx context.Context, p *learnedScore, args LearnArgs) (fwk.Plugin, error) {
+// newLearner makes p explore, and starts the trainer when active is closed.
+func newLearner(ctx context.Context, p *learnedScore, args LearnArgs, active <-chan struct{}) (fwk.Plugin, error) {
 	term, err := objective.Parse(args.Objective)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func newLearner(ctx context.Context, p *learnedScore, args LearnArgs) (fwk.Plugi
 	}
 	log := logger(ctx).WithValues("profile", p.profile)
 	l.sink = experience.StartPipe(ctx, experience.PipeConfig{
-		Command: args.Trainer, Queue: queued, Clock: clock.RealClock{},
+		Command: args.Trainer, Queue: queued, Clock: clock.RealClock{}, Begin: active,
 		Sent:   l.learned.sent.Inc,
 		Output: func(line string) { log.Info("Trainer: " + line) },
 		Ended: func(err error, again time.Duration) {
@@ -187,7 +187,7 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	l.mirror.sync(infos)
+	l.mirror.sync(infos, false) // not a try, see above
 	l.number++
 	n.step.Number, n.step.Action = l.number, action
 	n.step.Before, n.step.After = l.costs(row, pod.UID, n.requests)

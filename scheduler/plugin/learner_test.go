@@ -179,7 +179,7 @@ func actionOf(l *learner, node string) int { return slices.Index(l.rows, l.mirro
 func costsOf(l *learner, pod *v1.Pod, node string) (before, after float64) {
 	made := func() []*cluster.Node {
 		m := mirror{reserved: l.mirror.reserved}
-		m.sync(l.mirror.infos)
+		m.sync(l.mirror.infos, false)
 		return m.snapshot.Nodes
 	}
 	nodes := made()

@@ -18,6 +18,7 @@ type mirror struct {
 	snapshot cluster.Snapshot
 	infos    []fwk.NodeInfo // that each row was converted from
 	states   []nodeState    // in which each row was converted
+	tried    bool           // whether rows may show pods of a group that was only tried
 
 	// row is the row of each node by name. It is replaced, never changed: Score reads the
 	// one of its own cycle.
@@ -45,19 +46,31 @@ func stateOf(info fwk.NodeInfo) nodeState {
 // topped reports whether the pod with the given UID is the last on the node.
 func (s nodeState) topped(by types.UID) bool { return s.last != nil && s.last.GetPod().UID == by }
 
-// sync brings the mirror up to date with the nodes of the snapshot.
-func (m *mirror) sync(infos []fwk.NodeInfo) {
+// sync brings the mirror up to date with the nodes of the snapshot. trying tells whether kube-scheduler may
+// be trying a group of pods. If neither it is nor the mirror has rows from a try, the generation identifies
+// a node's state, and reading nothing else of a thousand nodes saves about a quarter of the time.
+func (m *mirror) sync(infos []fwk.NodeInfo, trying bool) {
+	plain := !trying && !m.tried
+	m.tried = trying
+	m.follow(infos, plain)
+}
+
+// follow is sync, by the generations alone if plain.
+func (m *mirror) follow(infos []fwk.NodeInfo, plain bool) {
 	if len(infos) != len(m.infos) {
 		m.rearrange(infos)
 	}
 	for i, info := range infos {
+		if plain && info == m.infos[i] && info.GetGeneration() == m.states[i].generation {
+			continue // nearly always: between two decisions one node changes
+		}
 		now := stateOf(info)
 		if now == m.states[i] && info == m.infos[i] {
-			continue // nearly always: between two decisions one node changes
+			continue
 		}
 		if n := m.snapshot.Nodes[i]; n != nil && n.Name != info.Node().Name {
 			m.rearrange(infos)
-			m.sync(infos)
+			m.follow(infos, plain)
 			return
 		}
 		if now != m.states[i] {
@@ -67,19 +80,22 @@ func (m *mirror) sync(infos []fwk.NodeInfo) {
 	}
 }
 
-// without takes a pod off a row until the next sync, if kube-scheduler was the last to put it there.
-// A pod of a group is in the snapshot already when its devices are chosen, but has none yet.
-func (m *mirror) without(row int32, pod types.UID) {
-	if m.states[row].topped(pod) {
-		m.snapshot.Nodes[row], m.states[row] = m.convert(m.infos[row], pod), nodeState{}
+// before makes a row show its node before a pod's devices are chosen, until the next sync: with the
+// reservations that the snapshot lacks, and without the pod. A pod of a group is in the snapshot already,
+// but has no devices yet. It reports whether there are such reservations.
+func (m *mirror) before(row int32, pod types.UID) (reserved bool) {
+	missing := m.reserved.missing(m.infos[row], pod)
+	if len(missing) > 0 || m.states[row].topped(pod) {
+		m.snapshot.Nodes[row], m.states[row] = with(m.convert(m.infos[row], pod), missing), nodeState{}
 	}
+	return len(missing) > 0
 }
 
 // rearrange gives every node its row and keeps the copies of the nodes that stay.
 func (m *mirror) rearrange(infos []fwk.NodeInfo) {
 	old := *m
 	*m = mirror{
-		reserved: old.reserved,
+		reserved: old.reserved, tried: old.tried,
 		snapshot: cluster.Snapshot{Nodes: make([]*cluster.Node, len(infos))},
 		infos:    slices.Clone(infos), states: make([]nodeState, len(infos)), row: make(map[string]int32, len(infos)),
 	}

@@ -16,6 +16,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	"pgregory.net/rapid"
 
@@ -37,6 +38,7 @@ type world struct {
 }
 
 func newWorld() *world {
+	metrics.Register() // the cache reports its size every second
 	snapshot := cache.NewEmptySnapshot()
 	return &world{
 		cache: cache.New(context.Background(), nil, false), snapshot: snapshot,
@@ -123,14 +125,14 @@ func (w *world) tryGroup(t *rapid.T) {
 			tried = append(tried, p)
 		}
 		if rapid.Bool().Draw(t, "decision") {
-			w.follow(infos)
+			w.follow(infos, true)
 			w.check(t, infos)
 		}
 	}
 	for _, p := range slices.Backward(tried) {
 		w.takeOff(t, p)
 	}
-	w.follow(infos)
+	w.follow(infos, false)
 	w.check(t, infos)
 }
 
@@ -164,13 +166,13 @@ func (w *world) sync(t *rapid.T) []fwk.NodeInfo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.follow(infos)
+	w.follow(infos, rapid.Bool().Draw(t, "trying"))
 	return infos
 }
 
 // follow lets the mirror follow and notes which pods it has seen.
-func (w *world) follow(infos []fwk.NodeInfo) {
-	w.mirror.sync(infos)
+func (w *world) follow(infos []fwk.NodeInfo, trying bool) {
+	w.mirror.sync(infos, trying)
 	w.syncs++
 	for name := range w.pods {
 		if w.seen[name] == 0 {
@@ -285,7 +287,7 @@ func TestMirrorFollowsTheOrder(t *testing.T) {
 		for range 4 {
 			order := rapid.Permutation(all).Draw(t, "order")
 			infos := order[:rapid.IntRange(1, len(order)).Draw(t, "some")]
-			m.sync(infos)
+			m.sync(infos, false)
 			now := map[string]*cluster.Node{}
 			for i, info := range infos {
 				n := m.snapshot.Nodes[i]
@@ -316,9 +318,9 @@ func TestMirrorReplacesTheIndex(t *testing.T) {
 		return n
 	}
 	m := mirror{reserved: newReservations(logr.Discard(), cache.NewEmptySnapshot())}
-	m.sync([]fwk.NodeInfo{info("a"), info("b")})
+	m.sync([]fwk.NodeInfo{info("a"), info("b")}, false)
 	before := m.row
-	m.sync([]fwk.NodeInfo{info("c"), info("a")})
+	m.sync([]fwk.NodeInfo{info("c"), info("a")}, false)
 	if d := cmp.Diff(map[string]int32{"a": 0, "b": 1}, before); d != "" {
 		t.Error("the index of the cycle before changed: ", d)
 	}

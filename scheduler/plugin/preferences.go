@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,49 +11,15 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"gnnsched/scheduler/policy/preference"
 )
-
-// Preferences says how the preferences of manifests count in a profile. Preferences are preferred
-// node and pod (anti-)affinity, PreferNoSchedule taints, soft topology spread and image locality.
-type Preferences string
-
-const (
-	// PreferencesFirst lets the decider choose only among the nodes that upstream's preference
-	// plugins like best, upstream's default topology spread included.
-	PreferencesFirst Preferences = "first"
-	// PreferencesDeclared is PreferencesFirst without what nobody declared: upstream's default
-	// topology spread and image locality. It is for clusters that are to be packed.
-	PreferencesDeclared Preferences = "declared"
-	// PreferencesBlend leaves preferences to upstream's score plugins that the profile enables
-	// beside LearnedScore; kube-scheduler adds up the scores.
-	PreferencesBlend Preferences = "blend"
-	// PreferencesOff ignores preferences.
-	PreferencesOff Preferences = "off"
-)
-
-// AllPreferences are the valid values, the default first.
-var AllPreferences = []Preferences{PreferencesFirst, PreferencesDeclared, PreferencesBlend, PreferencesOff}
-
-// Validate returns an error unless p is one of AllPreferences.
-func (p Preferences) Validate() error {
-	if slices.Contains(AllPreferences, p) {
-		return nil
-	}
-	var all []string
-	for _, known := range AllPreferences {
-		all = append(all, string(known))
-	}
-	return fmt.Errorf("preferences is %q; choose one of %s", p, strings.Join(all, ", "))
-}
 
 // preferences narrows the feasible nodes down to those that the preferences of manifests leave to
 // the decider. Not safe for concurrent use.
 //
 // The weighted sum of the scores of NodeAffinity, InterPodAffinity, TaintToleration and
-// PodTopologySpread comes first, and only nodes with the highest sum are left. There is no
-// tolerance: these scores are integers that already round off what does not matter, equal cases get
-// equal sums, and on a large cluster one point may be the only sign that another replica is on the
-// node.
+// PodTopologySpread comes first, and only nodes with the highest sum are left; see preference.Best.
 //
 // ImageLocality cannot be treated like that. Nobody declares it, and a pod that starts on a node
 // brings its image there, so the pods of a job would follow the first one until its node is full.
@@ -69,11 +34,12 @@ type preferences struct {
 
 	sum  []int64 // reused; of each feasible node
 	rank []int64 // reused; of each feasible node: the sum first, then its images
+	best []int32 // reused; indices of the nodes to keep
 }
 
 // newPreferences returns the preferences of a mode; nil if the plugin has nothing to do with them.
-func newPreferences(ctx context.Context, mode Preferences, u *upstream, h fwk.Handle) (*preferences, error) {
-	if mode != PreferencesFirst && mode != PreferencesDeclared {
+func newPreferences(ctx context.Context, mode preference.Mode, u *upstream, h fwk.Handle) (*preferences, error) {
+	if mode != preference.First && mode != preference.Declared {
 		return nil, nil
 	}
 	p := &preferences{upstream: u}
@@ -82,7 +48,7 @@ func newPreferences(ctx context.Context, mode Preferences, u *upstream, h fwk.Ha
 		case names.NodeAffinity, names.InterPodAffinity, names.TaintToleration:
 			p.summed = append(p.summed, w)
 		case names.PodTopologySpread:
-			if mode == PreferencesDeclared {
+			if mode == preference.Declared {
 				declared, err := declaredSpread(ctx, h)
 				if err != nil {
 					return nil, err
@@ -91,7 +57,7 @@ func newPreferences(ctx context.Context, mode Preferences, u *upstream, h fwk.Ha
 			}
 			p.summed = append(p.summed, w)
 		case names.ImageLocality:
-			if mode == PreferencesFirst {
+			if mode == preference.First {
 				p.images = append(p.images, w)
 			}
 		case names.NodeResourcesFit, names.NodeResourcesBalancedAllocation:
@@ -126,9 +92,9 @@ func (p *preferences) narrow(ctx context.Context, state fwk.CycleState, s *scori
 	for _, v := range p.sum {
 		p.rank = append(p.rank, v*(fwk.MaxNodeScore+1))
 	}
-	best, low := slices.Max(p.sum), slices.Min(p.sum)
-	if low < best {
-		s.keep(p.rank, func(i int) bool { return p.sum[i] == best })
+	p.best = preference.Best(p.sum, p.best[:0])
+	if len(p.best) < len(s.nodes) {
+		s.keep(p.rank, p.best)
 	}
 	if len(p.images) > 0 && len(s.nodes) > 1 {
 		failed = append(failed, p.narrowByImages(ctx, state, s)...)
@@ -152,10 +118,14 @@ func (p *preferences) narrowByImages(ctx context.Context, state fwk.CycleState, 
 			usual = i
 		}
 	}
+	p.best = p.best[:0]
 	for i := range images {
-		p.rank[s.feasibleIndex(i)] += images[i]
+		p.rank[s.feasibleIndex(int32(i))] += images[i]
+		if images[i] >= images[usual] {
+			p.best = append(p.best, int32(i))
+		}
 	}
-	s.keep(p.rank, func(i int) bool { return images[i] >= images[usual] })
+	s.keep(p.rank, p.best)
 	return failed
 }
 
@@ -191,14 +161,11 @@ func idle(plugin string, nodes []fwk.NodeInfo) bool {
 	return false
 }
 
-// keep removes the nodes for which it returns false, and sets the rank of the feasible nodes.
-func (s *scoring) keep(rank []int64, keep func(i int) bool) {
-	var nodes []fwk.NodeInfo
-	var left []int32
-	for i, n := range s.nodes {
-		if keep(i) {
-			nodes, left = append(nodes, n), append(left, s.feasibleIndex(i))
-		}
+// keep removes all nodes but those with the given indices, and sets the rank of the feasible nodes.
+func (s *scoring) keep(rank []int64, indices []int32) {
+	nodes, left := make([]fwk.NodeInfo, 0, len(indices)), make([]int32, 0, len(indices))
+	for _, i := range indices {
+		nodes, left = append(nodes, s.nodes[i]), append(left, s.feasibleIndex(i))
 	}
 	s.nodes, s.left, s.rank, s.raw = nodes, left, rank, s.raw[:len(nodes)]
 }
@@ -209,9 +176,9 @@ func (s *scoring) keepAll() {
 }
 
 // feasibleIndex returns the index of s.nodes[i] in s.feasible.
-func (s *scoring) feasibleIndex(i int) int32 {
+func (s *scoring) feasibleIndex(i int32) int32 {
 	if s.left == nil {
-		return int32(i)
+		return i
 	}
 	return s.left[i]
 }

@@ -21,6 +21,8 @@ import (
 	kyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"gnnsched/scheduler/policy/preference"
 )
 
 // A kind is a kind of manifest: a file of testdata/preferences, and measures of how well its
@@ -269,7 +271,7 @@ func TestPreferencesComeFirst(t *testing.T) {
 func TestDeclaredPreferencesComeFirst(t *testing.T) {
 	s := readSuite(t)
 	for _, args := range suiteProfiles {
-		args.Preferences = PreferencesDeclared
+		args.Preferences = preference.Declared
 		t.Run(args.Variant+args.Policy, func(t *testing.T) {
 			short := s.shortfalls(t, args)
 			for _, k := range kinds {
@@ -289,7 +291,7 @@ func TestPreferencesOffFail(t *testing.T) {
 	s := readSuite(t)
 	missed := map[string]bool{}
 	for _, args := range suiteProfiles {
-		args.Preferences = PreferencesOff
+		args.Preferences = preference.Off
 		short := s.shortfalls(t, args)
 		if len(short) < 5 {
 			t.Errorf("%s%s falls short of %d kinds only", args.Variant, args.Policy, len(short))

@@ -75,7 +75,7 @@ func TestLostDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := mirror{reserved: b.reservations()}
-		m.sync([]fwk.NodeInfo{info})
+		m.sync([]fwk.NodeInfo{info}, false)
 		g := &gpuShares{handle: b.plugin.handle, reserved: b.reservations(), books: map[string]book{}}
 		n := g.devicesOf(info, "", nil)
 		if !slices.Equal(n.GPUs, m.snapshot.Nodes[0].GPUs) {

@@ -29,7 +29,7 @@ func (nobody) scored(fwk.CycleState, *scoring) {}
 const queued = 64
 
 // recorder is the plugin of a profile with listeners: it makes a decision.Decision of each pod that
-// was scored and hands it to them once the pod is bound, or is not going to be.
+// gets a node and hands it to them once the pod is bound, or is not going to be.
 type recorder struct {
 	*learnedScore
 	ledger *ledger
@@ -90,7 +90,7 @@ func (p *pending) Clone() fwk.StateData { return p }
 func (r *recorder) scored(state fwk.CycleState, s *scoring) {
 	state.Write(decisionKey, &pending{decision: decision.Decision{
 		Profile: r.profile,
-		Pod:     decision.Pod{Namespace: s.pod.Namespace, Name: s.pod.Name, UID: string(s.pod.UID)},
+		Pod:     podOf(s.pod),
 		Policy:  s.decider.policyName(), Fingerprint: s.decider.fingerprint(),
 		Fallback: s.reason, Latency: time.Since(s.view.began),
 		Feasible: len(s.feasible), Preferred: len(s.nodes), Best: decision.Best(s.raw, s.name),
@@ -99,15 +99,22 @@ func (r *recorder) scored(state fwk.CycleState, s *scoring) {
 
 // Reserve implements fwk.ReservePlugin: a node is chosen. A try of a pod group is no choice yet:
 // kube-scheduler reserves the pod again when the whole group fits.
-func (r *recorder) Reserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
+func (r *recorder) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	if state.IsPodGroupSchedulingCycle() {
 		return nil
 	}
-	if p := readPending(state); p != nil { // nil if only one node was feasible
-		p.decision.Node = node
-		p.entry = r.ledger.open(p.decision)
+	p := readPending(state)
+	if p == nil { // the only feasible node, which kube-scheduler does not score
+		p = &pending{decision: decision.Decision{Profile: r.profile, Pod: podOf(pod), Feasible: 1, Preferred: 1}}
+		state.Write(decisionKey, p)
 	}
+	p.decision.Node = node
+	p.entry = r.ledger.open(p.decision)
 	return nil
+}
+
+func podOf(p *v1.Pod) decision.Pod {
+	return decision.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
 }
 
 // Unreserve implements fwk.ReservePlugin: the pod did not get the node.
@@ -126,7 +133,7 @@ func (r *recorder) settle(state fwk.CycleState, bound bool) {
 	}
 }
 
-// readPending returns the cycle's decision; nil if no nodes were scored.
+// readPending returns the cycle's decision; nil if no nodes were scored and none is reserved.
 func readPending(state fwk.CycleState) *pending {
 	data, err := state.Read(decisionKey)
 	if err != nil {

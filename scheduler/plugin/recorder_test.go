@@ -105,6 +105,31 @@ func TestDecisionOfANetwork(t *testing.T) {
 	}
 }
 
+// A pod with one feasible node is not scored, but it is heard of, with its devices.
+func TestDecisionOfTheOnlyNode(t *testing.T) {
+	const profile = "records-only"
+	b, heard := listeningBed(t, profile, Args{Policy: "gpu-best-fit"})
+	b.load(t, clusterState{nodes: []*v1.Node{gpuNode("a", "T4", 4), gpuNode("b", "G2", 4)}})
+	for i, bound := range []bool{true, false} {
+		pod, state, err := b.attempt(t, profile, gpuPod(fmt.Sprint("p", i), cluster.Resources{GPU: 1}, "G2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bound {
+			b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, state, pod, pod.Spec.NodeName)
+		} else {
+			b.sched.Profiles[profile].RunReservePluginsUnreserve(b.ctx, state, pod, pod.Spec.NodeName)
+		}
+		want := decision.Decision{
+			Number: uint64(i + 1), Profile: profile, Pod: decision.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
+			Feasible: 1, Preferred: 1, Node: "b", Devices: kube.Devices(pod.Annotations), Bound: bound,
+		}
+		if d := <-heard; fmt.Sprint(d) != fmt.Sprint(want) || d.Devices == 0 {
+			t.Errorf("%+v, want %+v", d, want)
+		}
+	}
+}
+
 // Decisions arrive in the order in which they were made, though bindings end in another.
 func TestDecisionsArriveInOrder(t *testing.T) {
 	const profile = "ordered"

@@ -74,7 +74,7 @@ func costAfter(b *testing.B, variant string, seed uint64, onlyLeft bool, term ob
 	if err != nil {
 		b.Fatal(err)
 	}
-	bed.plugin.mirror.sync(infos)
+	bed.plugin.mirror.sync(infos, false)
 	return term.Cost(bed.plugin.mirror.snapshot.Nodes)
 }
 

@@ -15,6 +15,15 @@ type Policy interface {
 	Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error
 }
 
+// Upstream is a policy that stands for a profile of upstream's plugins, in which preferences are
+// further score plugins. Preferences come first for all other policies.
+type Upstream interface {
+	Policy
+	// AddsPreferences says that the total score of a node is the sum of the policy's score and the
+	// weighted scores of upstream's preference plugins.
+	AddsPreferences()
+}
+
 // Setting describes the episode or scheduler profile that a policy is made for.
 type Setting struct {
 	Seed    uint64                 // of the policy's random numbers

@@ -29,7 +29,7 @@ func TestSmall(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	for _, args := range [][]string{
-		{"--only", "nothing"}, {"--variant", "transformer"}, {"--pods", "1"}, {"--pods-fixed", "1"}, {"--nodes", "0"}, {"--pairs", "0"}, {"--percentages", "101"}, {"--loop-nodes", "1"}, {"--parallelism", "0"}, {"--no-such-flag"}, {"argument"},
+		{"--only", "nothing"}, {"--preferences", "last"}, {"--variant", "transformer"}, {"--pods", "1"}, {"--pods-fixed", "1"}, {"--nodes", "0"}, {"--pairs", "0"}, {"--percentages", "101"}, {"--loop-nodes", "1"}, {"--parallelism", "0"}, {"--no-such-flag"}, {"argument"},
 	} {
 		a := app()
 		a.Writer, a.ErrWriter = &bytes.Buffer{}, &bytes.Buffer{}

@@ -73,7 +73,7 @@ func (o *options) newScheduler(ctx context.Context, client *fake.Clientset, perc
 	sched, err := scheduler.New(ctx, client, informers, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		scheduler.WithProfiles(k.Profiles...),
-		scheduler.WithFrameworkOutOfTreeRegistry(plugin.Registry()),
+		scheduler.WithFrameworkOutOfTreeRegistry(plugin.Registry(nil)),
 		scheduler.WithPercentageOfNodesToScore(k.PercentageOfNodesToScore),
 		scheduler.WithParallelism(k.Parallelism),
 	)
@@ -95,7 +95,7 @@ func (o *options) config(percentage int) server.Config {
 		QPS: loopQPS, Parallelism: int32(o.parallelism), PercentageOfNodesToScore: int32(percentage),
 		Profiles: []server.Profile{
 			{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile},
-			{SchedulerName: o.variant, Variant: o.variant, Checkpoint: o.checkpoint},
+			{SchedulerName: o.variant, Variant: o.variant, Checkpoint: o.checkpoint, Preferences: o.preferences},
 		},
 	}
 }

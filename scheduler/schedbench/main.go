@@ -19,6 +19,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
 )
 
@@ -34,7 +35,7 @@ func app() *ucli.App {
 			"   go run ./scheduler/schedbench --only cluster --percentages 100 # score every node\n" +
 			"   go run ./scheduler/schedbench --profile-dir /tmp/pprof         # write CPU profiles",
 		HideHelpCommand: true,
-		Commands:        []*ucli.Command{upstreamCommand()},
+		Commands:        append([]*ucli.Command{upstreamCommand(), outageCommand()}, childCommands()...),
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "only", Usage: "measure `WHAT`: cluster or loop (default: both)"},
 			&ucli.IntFlag{Name: "nodes", Value: 1000, Usage: "number of `NODES` of the cluster"},
@@ -46,6 +47,7 @@ func app() *ucli.App {
 			&ucli.IntFlag{Name: "parallelism", Value: 16, Usage: "number of `GOROUTINES` for filters and scores"},
 			&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "learned `VARIANT`: gnn, dqn, acgnn or acdqn"},
 			&ucli.StringFlag{Name: "checkpoint", Usage: "checkpoint `FILE` of the variant (default: the shipped one, or random weights of its size, which take the same time)"},
+			&ucli.StringFlag{Name: "preferences", Usage: "`HOW` the preferences of manifests count in the learned profile: first, declared, blend or off (default: as in the scheduler)"},
 			&ucli.StringFlag{Name: "profile-dir", Usage: "write a CPU profile of each run to `DIR`"},
 			&ucli.Float64Flag{Name: "gate", Usage: "end with exit code 99 if the ratio of a result is under `RATIO`"},
 		},
@@ -71,6 +73,7 @@ type options struct {
 	parallelism   int
 	variant       string
 	checkpoint    string // file
+	preferences   preference.Mode
 	profileDir    string // empty for no CPU profiles
 	gate          float64
 
@@ -82,7 +85,7 @@ func parse(c *ucli.Context) (o options, cleanup func(), err error) {
 		cluster: c.String("only") != "loop", loop: c.String("only") != "cluster",
 		nodes: c.Int("nodes"), loopNodes: c.IntSlice("loop-nodes"), pods: c.Int("pods"), fixed: c.Int("pods-fixed"), pairs: c.Int("pairs"),
 		percentages: c.IntSlice("percentages"), parallelism: c.Int("parallelism"),
-		variant: c.String("variant"), checkpoint: c.String("checkpoint"), profileDir: c.String("profile-dir"), gate: c.Float64("gate"),
+		variant: c.String("variant"), checkpoint: c.String("checkpoint"), preferences: preference.Mode(c.String("preferences")), profileDir: c.String("profile-dir"), gate: c.Float64("gate"),
 		out: c.App.Writer, progress: c.App.ErrWriter,
 	}
 	switch only := c.String("only"); {
@@ -94,6 +97,9 @@ func parse(c *ucli.Context) (o options, cleanup func(), err error) {
 		return o, nil, exit.Usagef("unexpected argument %q", c.Args().First())
 	case o.nodes < 2 || o.pods < 2 || o.fixed < 2 || o.pairs < 1 || o.parallelism < 1:
 		return o, nil, exit.Usagef("--nodes, --pods and --pods-fixed must be 2 or more, --pairs and --parallelism 1 or more")
+	}
+	if err := o.preferences.Validate(); o.preferences != "" && err != nil {
+		return o, nil, exit.Usagef("--preferences: %v", err)
 	}
 	for _, p := range o.percentages {
 		if p < 0 || p > 100 {

@@ -20,6 +20,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/policy/preference"
 )
 
 // full returns a configuration that uses every field.
@@ -31,8 +32,8 @@ func full() Config {
 			{SchedulerName: "gnn", Variant: "gnn"},
 			{SchedulerName: "mine", Variant: "acdqn", Checkpoint: "/models/mine.safetensors", Deadline: 20 * time.Millisecond,
 				Blend: map[string]int32{"PodTopologySpread": 2, "NodeAffinity": 3, "ImageLocality": 1}},
-			{SchedulerName: "packs", Policy: "best-fit", Deadline: 20 * time.Millisecond, Preferences: plugin.PreferencesDeclared},
-			{SchedulerName: "blends", Policy: "best-fit", Preferences: plugin.PreferencesBlend},
+			{SchedulerName: "packs", Policy: "best-fit", Deadline: 20 * time.Millisecond, Preferences: preference.Declared},
+			{SchedulerName: "blends", Policy: "best-fit", Preferences: preference.Blend},
 			{SchedulerName: "learns", Variant: "gnn", Checkpoint: "/models/learned.safetensors", Learn: learn("gnntrain", "--online")},
 		},
 	}
@@ -94,7 +95,7 @@ func TestValidate(t *testing.T) {
 		"unknown variant":       {func(c *Config) { c.Profiles[1].Variant = "transformer" }, "transformer"},
 		"unknown policy":        {func(c *Config) { c.Profiles[3].Policy = "worst-fit" }, "best-fit"},
 		"unknown preferences":   {func(c *Config) { c.Profiles[1].Preferences = "last" }, `preferences is "last"; choose one of first,`},
-		"first and blended":     {func(c *Config) { c.Profiles[2].Preferences = plugin.PreferencesFirst }, "choose preferences blend or leave the weights out"},
+		"first and blended":     {func(c *Config) { c.Profiles[2].Preferences = preference.First }, "choose preferences blend or leave the weights out"},
 		"policy and variant":    {func(c *Config) { c.Profiles[3].Variant = "gnn" }, "exclude each other"},
 		"policy and checkpoint": {func(c *Config) { c.Profiles[3].Checkpoint = "f" }, "exclude each other"},
 	} {

@@ -59,9 +59,13 @@ func TestScheduler(t *testing.T) {
 		l.bound(t, ns, 3)
 	})
 	t.Run("doors", l.testDoors)
+	t.Run("outage", l.testOutage)
+	t.Run("lease lost", l.testLeaseLost)
+	t.Run("second process", l.testSecondProcess)
 	t.Run("GPU shares", l.testShares)
 	t.Run("learning", l.testLearning)
 	t.Run("trainer dies", l.testTrainerDies)
+	t.Run("learner stands by", l.testLearnerStandsBy)
 }
 
 func exploding(c *checkpoint.Checkpoint) {

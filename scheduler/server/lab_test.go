@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,11 +109,25 @@ func (l *lab) schedule(t *testing.T, profiles ...Profile) (stop func()) {
 // run is schedule with a whole configuration.
 func (l *lab) run(t *testing.T, c Config) (stop func()) {
 	t.Helper()
-	file, remove, err := WriteTemporary(c, kubeconfig.Target{Kubeconfig: l.cluster.Kubeconfig()})
+	return l.runOn(context.Background(), t, c, l.cluster.Kubeconfig())
+}
+
+// runOn is run with another kubeconfig, and with the logger of ctx. Networks without a deadline of their own
+// get patience: on a loaded machine a pass may take longer than the default, and upstream's scoring would
+// decide.
+func (l *lab) runOn(ctx context.Context, t *testing.T, c Config, config string) (stop func()) {
+	t.Helper()
+	c.Profiles = slices.Clone(c.Profiles)
+	for i, p := range c.Profiles {
+		if p.Deadline == 0 && p.Policy == "" && p.SchedulerName != DefaultProfile {
+			c.Profiles[i].Deadline = patience
+		}
+	}
+	file, remove, err := WriteTemporary(c, kubeconfig.Target{Kubeconfig: config})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	ready := make(chan struct{})
 	go func() {

@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -29,6 +31,9 @@ func fakeTrainer(path string) int {
 	var r *experience.Reader
 	if err == nil {
 		r, err = experience.NewReader(os.Stdin)
+	}
+	if err == nil {
+		fmt.Printf("starts with network %x\n", c.Fingerprint())
 	}
 	known := map[uint64]bool{}
 	for n := 1; err == nil; n++ {
@@ -96,6 +101,53 @@ func (l *lab) testVariantLearns(t *testing.T, variant string) {
 			if bytes.Contains(all, []byte(name)) {
 				return fmt.Errorf("a goroutine of %s runs", name) // it may still be closing
 			}
+		}
+		return nil
+	})
+}
+
+// A standby has no trainer, and loads what the leader's trainer writes. When it leads, it starts a trainer
+// with that. When it is told to stop, its trainer may finish.
+func (l *lab) testLearnerStandsBy(t *testing.T) {
+	file, name := network(t, "gnn", nil), "stands-by"
+	t.Setenv(trainerEnv, file)
+	other := stand(t, l.client, "other")
+	<-other.leads
+	var log lines
+	c := Config{Profiles: []Profile{{SchedulerName: name, Variant: "gnn", Checkpoint: file, Learn: learn(os.Args[0])}}, QPS: 1000, LeaderElect: true}
+	stop := l.runOn(log.context(context.Background()), t, c, l.cluster.Kubeconfig())
+	log.wait(t, l, `Standby: another scheduler leads" "leader"="other"`)
+	written := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32}, rand.New(rand.NewPCG(8, 8)))
+	if err := written.Save(file); err != nil {
+		t.Fatal(err)
+	}
+	l.until(t, "the standby to load what another process wrote", func() error {
+		if n := log.count("Network loaded"); n != 2 {
+			return fmt.Errorf("%d networks loaded", n)
+		}
+		return nil
+	})
+	if n := log.count("Trainer: "); n > 0 {
+		t.Errorf("a standby has a trainer, which said %d lines", n)
+	}
+	other.stop()
+	log.wait(t, l, fmt.Sprintf("Trainer: starts with network %x", written.Fingerprint()))
+	ns := l.namespace(t, name)
+	l.make(t, ns, name, 2)
+	l.bound(t, ns, 2)
+	log.wait(t, l, "Trainer: step 2 of number 2")
+	stop()
+	if n := log.count("Trainer: the stream ends: EOF"); n != 1 {
+		t.Errorf("the trainer was not let finish: %v", log.all)
+	}
+}
+
+// wait waits for a line with a text.
+func (g *lines) wait(t *testing.T, l *lab, text string) {
+	t.Helper()
+	l.until(t, "the line "+text, func() error {
+		if g.count(text) == 0 {
+			return errors.New("it is not in the log")
 		}
 		return nil
 	})

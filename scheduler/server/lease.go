@@ -11,21 +11,29 @@ import (
 )
 
 // announce makes an election say in the log who leads, and give the lease back when the process is told
-// to stop, so that a standby need not wait until the lease expires.
-func announce(ctx context.Context, e *leaderelection.LeaderElectionConfig) {
+// to stop, so that a standby need not wait until the lease expires. While the API server is away, a standby
+// uses wait to wait for it instead of failing again and again; a leader waits no longer than its time for a
+// renewal.
+func announce(ctx context.Context, e *leaderelection.LeaderElectionConfig, wait func(context.Context) error) *announcedLock {
+	l := &announcedLock{Interface: e.Lock, log: klog.FromContext(ctx).WithName(logging.ProjectLogger), wait: wait}
 	e.ReleaseOnCancel = true
-	e.Lock = &announcedLock{Interface: e.Lock, log: klog.FromContext(ctx).WithName(logging.ProjectLogger)}
+	e.Lock = l
+	return l
 }
 
 // announcedLock logs who holds a lease, whenever that changes. The elector calls it from one goroutine.
 type announcedLock struct {
 	resourcelock.Interface
 	log    klog.Logger
-	leader string // the last that was logged
+	wait   func(context.Context) error // until the API server answers
+	leader string                      // the last that was logged
 }
 
 // Get implements resourcelock.Interface.
 func (l *announcedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	if err := l.wait(ctx); err != nil {
+		return nil, nil, err
+	}
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil {
 		l.held(record.HolderIdentity)
@@ -35,6 +43,9 @@ func (l *announcedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRe
 
 // Create implements resourcelock.Interface.
 func (l *announcedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if err := l.wait(ctx); err != nil {
+		return err
+	}
 	err := l.Interface.Create(ctx, record)
 	if err == nil {
 		l.held(record.HolderIdentity)
@@ -44,11 +55,20 @@ func (l *announcedLock) Create(ctx context.Context, record resourcelock.LeaderEl
 
 // Update implements resourcelock.Interface.
 func (l *announcedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if err := l.wait(ctx); err != nil {
+		return err
+	}
 	err := l.Interface.Update(ctx, record)
 	if err == nil {
 		l.held(record.HolderIdentity)
 	}
 	return err
+}
+
+// lost logs that this process does not hold the lease any more. The elector has ended.
+func (l *announcedLock) lost() {
+	l.log.Info("Lost the lease: standing by again", "lease", l.Describe())
+	l.leader = ""
 }
 
 // held logs the holder of the lease if it is another than before.

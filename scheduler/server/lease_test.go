@@ -48,7 +48,7 @@ func stand(t *testing.T, client kubernetes.Interface, name string) *candidate {
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(c.leads) }, OnStoppedLeading: func() {}},
 	}
-	announce(ctx, &e)
+	announce(ctx, &e, func(context.Context) error { return nil })
 	elector, err := leaderelection.NewLeaderElector(e)
 	if err != nil {
 		t.Fatal(err)

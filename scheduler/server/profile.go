@@ -14,6 +14,7 @@ import (
 
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/preference"
 )
 
 // DefaultProfile is the name of upstream's own profile, which scores as upstream ships it.
@@ -34,9 +35,9 @@ type Profile struct {
 	Workload string
 	// Preferences says how the preferences of manifests count. If it is empty, they come first, or
 	// are blended if Blend is not empty.
-	Preferences plugin.Preferences
+	Preferences preference.Mode
 	// Blend adds upstream's score plugins, as weights by name. The network or heuristic has weight
-	// 1, and each plugin's score is in 0 to 100. It is only for plugin.PreferencesBlend; if it is
+	// 1, and each plugin's score is in 0 to 100. It is only for preference.Blend; if it is
 	// empty then, upstream's preference plugins have upstream's weights.
 	Blend map[string]int32
 	// Learn makes the profile explore and learn; it needs a Checkpoint. If it is nil, the profile
@@ -70,19 +71,19 @@ func ProfileNamed(name string) (Profile, error) {
 var upstreamPreferences = map[string]int32{"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2, "ImageLocality": 1}
 
 // preferences returns how preferences count.
-func (p Profile) preferences() plugin.Preferences {
+func (p Profile) preferences() preference.Mode {
 	switch {
 	case p.Preferences != "":
 		return p.Preferences
 	case len(p.Blend) > 0:
-		return plugin.PreferencesBlend
+		return preference.Blend
 	}
-	return plugin.PreferencesFirst
+	return preference.First
 }
 
 // blend returns the weights of upstream's plugins that score beside ours.
 func (p Profile) blend() map[string]int32 {
-	if p.preferences() == plugin.PreferencesBlend && len(p.Blend) == 0 {
+	if p.preferences() == preference.Blend && len(p.Blend) == 0 {
 		return upstreamPreferences
 	}
 	return p.Blend
@@ -94,8 +95,8 @@ func (p Profile) validate() error {
 	if err := p.preferences().Validate(); err != nil {
 		return err
 	}
-	if len(p.Blend) > 0 && p.preferences() != plugin.PreferencesBlend {
-		return fmt.Errorf("preferences %s and weights to blend exclude each other; choose preferences %s or leave the weights out", p.Preferences, plugin.PreferencesBlend)
+	if len(p.Blend) > 0 && p.preferences() != preference.Blend {
+		return fmt.Errorf("preferences %s and weights to blend exclude each other; choose preferences %s or leave the weights out", p.Preferences, preference.Blend)
 	}
 	if p.Learn != nil {
 		return p.validateLearn()

@@ -8,13 +8,9 @@ import (
 	"strconv"
 
 	"github.com/spf13/pflag"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/component-base/configz"
-	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/plugin"
 )
 
 // Endpoint is the address at which the process serves its health and metrics, over TLS with a
@@ -27,12 +23,43 @@ type Endpoint struct {
 
 // Run runs kube-scheduler with the configuration file until ctx ends; then it returns nil. It calls
 // onReady, unless that is nil, once right before the scheduler runs. Errors have exit codes:
-// exit.Usage for an invalid configuration and for a port in use, exit.Unreachable for a cluster that
-// does not answer.
+// exit.Usage for an invalid configuration, for a port in use and for another process that schedules pods
+// of the same scheduler name, exit.Unreachable for a cluster that does not answer.
 func Run(ctx context.Context, configFile string, e Endpoint, onReady func()) error {
 	if err := e.check(); err != nil {
 		return err
 	}
+	o, err := e.options(configFile)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx) // ends what an error leaves behind
+	defer cancel()
+	p, err := newProcess(ctx, o)
+	if err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("set up kube-scheduler: %w", err), "check the flags, or the file given by --config")
+	}
+	defer p.close()
+	if p.config.LeaderElection == nil {
+		err = p.marks.claim(ctx)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if onReady != nil {
+		onReady()
+	}
+	if err := p.run(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("kube-scheduler ended: %w", err)
+	}
+	return nil
+}
+
+// options returns upstream's options with the configuration file and the endpoint.
+func (e Endpoint) options(configFile string) (*options.Options, error) {
 	o := options.NewOptions()
 	flags := pflag.NewFlagSet("kube-scheduler", pflag.ContinueOnError)
 	for _, f := range o.Flags.FlagSets {
@@ -40,7 +67,7 @@ func Run(ctx context.Context, configFile string, e Endpoint, onReady func()) err
 	}
 	file, err := ReadFile(configFile)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	kubeconfig := file.Kubeconfig() // empty: use the service account of the pod that this process runs in
 	if err := flags.Parse([]string{
@@ -51,33 +78,13 @@ func Run(ctx context.Context, configFile string, e Endpoint, onReady func()) err
 		// ours, would fill the log with errors.
 		"--authentication-skip-lookup",
 	}); err != nil {
-		return fmt.Errorf("kube-scheduler options: %w", err)
+		return nil, fmt.Errorf("kube-scheduler options: %w", err)
 	}
 	if err := o.ComponentGlobalsRegistry.Set(); err != nil {
-		return fmt.Errorf("kube-scheduler feature gates: %w", err)
+		return nil, fmt.Errorf("kube-scheduler feature gates: %w", err)
 	}
 	o.Metrics = nil // we set none of these options, which logs a warning at each start
-	cc, sched, err := app.Setup(ctx, o, plugins()...)
-	if utilnet.IsConnectionRefused(err) || utilnet.IsTimeout(err) {
-		return exit.New(exit.Unreachable, fmt.Errorf("set up kube-scheduler: %w", err), "is the cluster up?")
-	}
-	if err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("set up kube-scheduler: %w", err), "check the flags, or the file given by --config")
-	}
-	cc.Authentication.Authenticator = tokenUnlessHealth(cc.Authentication.Authenticator)
-	timeAttempts(sched)
-	if cc.LeaderElection != nil {
-		announce(ctx, cc.LeaderElection)
-	}
-	defer configz.Delete("componentconfig") // otherwise a second scheduler in this process fails
-	if onReady != nil {
-		onReady()
-	}
-	err = app.Run(ctx, cc, sched) // returns an error even after a clean stop
-	if ctx.Err() != nil {
-		return nil
-	}
-	return fmt.Errorf("kube-scheduler ended: %w", err)
+	return o, nil
 }
 
 // check validates the port and returns a helpful error if it is in use.
@@ -93,12 +100,4 @@ func (e Endpoint) check() error {
 		return exit.New(exit.Usage, fmt.Errorf("serve metrics: %w", err), "another scheduler may be running; choose another port with --port, or none with --port 0")
 	}
 	return errors.Join(l.Close())
-}
-
-// plugins returns the options that register our plugins.
-func plugins() (out []app.Option) {
-	for name, factory := range plugin.Registry() {
-		out = append(out, app.WithPlugin(name, factory))
-	}
-	return out
 }

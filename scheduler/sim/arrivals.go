@@ -27,15 +27,20 @@ type arrivalList struct {
 	exact       bool      // pods leave at their time; otherwise at the next arrival
 }
 
-func (a *arrivalList) add(d workload.Deployment, shape int32) {
+// add adds the pods of a Deployment. owned tells whether they belong to it, as pods of a ReplicaSet do.
+func (a *arrivalList) add(d workload.Deployment, shape int32, owned bool) {
 	for range d.Replicas {
 		a.pods = append(a.pods, int32(len(a.deployments)))
 	}
 	if int(shape) == len(a.shapes) {
 		a.shapes = append(a.shapes, int32(len(a.deployments)))
 	}
+	owner := ""
+	if owned {
+		owner = d.Name
+	}
 	a.deployments = append(a.deployments, deployment{
-		pod:   cluster.Pod{Name: d.Name, Namespace: "default", Requests: d.Shape.Requests, NodeSelector: d.Shape.NodeSelector, Tolerations: d.Shape.Tolerations, GPUModels: d.Shape.GPUModels},
+		pod:   cluster.Pod{Name: d.Name, Namespace: "default", Owner: owner, Requests: d.Shape.Requests, NodeSelector: d.Shape.NodeSelector, Tolerations: d.Shape.Tolerations, GPUModels: d.Shape.GPUModels},
 		shape: shape, replicas: d.Replicas,
 	})
 }
@@ -79,7 +84,7 @@ func (c *Config) drawArrivals(seed uint64, nodes []*cluster.Node, shapes []workl
 			fills = append(fills, len(a.deployments))
 			continue
 		}
-		a.add(s.Deployment, numbers.of(shape{s.Deployment.Shape.Name, s.Deployment.Shape.Requests}))
+		a.add(s.Deployment, numbers.of(shape{s.Deployment.Shape.Name, s.Deployment.Shape.Requests}), true)
 	}
 	if c.Turnover == 0 {
 		a.fill = len(a.pods)
@@ -126,7 +131,8 @@ func (c *Config) drawLifetimes(seed uint64, a *arrivalList) {
 	}
 }
 
-// fromTrace returns the workload of a trace. It has no fill.
+// fromTrace returns the workload of a trace. It has no fill. Its pods belong to nothing: runsim too
+// creates the pods of a trace without a Deployment.
 func fromTrace(t workload.Trace) arrivalList {
 	a := arrivalList{exact: true}
 	type shape struct { // traces have no selectors or tolerations
@@ -135,7 +141,7 @@ func fromTrace(t workload.Trace) arrivalList {
 	}
 	numbers := numbering[shape]{}
 	for _, x := range t {
-		a.add(x.Deployment, numbers.of(shape{x.Deployment.Shape.Requests, strings.Join(x.Deployment.Shape.GPUModels, "|")}))
+		a.add(x.Deployment, numbers.of(shape{x.Deployment.Shape.Requests, strings.Join(x.Deployment.Shape.GPUModels, "|")}), false)
 		for range x.Deployment.Replicas {
 			a.at = append(a.at, x.At-t[0].At)
 			a.lifetime = append(a.lifetime, x.Lifetime)
@@ -147,4 +153,46 @@ func fromTrace(t workload.Trace) arrivalList {
 // stays reports whether a pod never leaves.
 func (a *arrivalList) stays(pod int32) bool {
 	return a.lifetime == nil || math.IsInf(a.lifetime[pod], 1)
+}
+
+// Arrival is one pod of an episode's workload.
+type Arrival struct {
+	Pod *cluster.Pod // shared by the replicas of a deployment
+	At  float64      // arrival time, in the unit of Config.Arrivals or of the trace
+	// Lifetime is how long the pod runs, counted from its placement or from the end of the fill,
+	// whichever is later; +Inf if it stays.
+	Lifetime float64
+}
+
+// Plan returns the workload of the episode in order of arrival. It does not depend on the choices.
+func (e *Env) Plan() []Arrival {
+	plan := make([]Arrival, len(e.arrivals.pods))
+	for i := range plan {
+		plan[i] = Arrival{Pod: &e.deployment(int32(i)).pod, At: e.arrivals.at[i], Lifetime: math.Inf(1)}
+		if e.arrivals.lifetime != nil {
+			plan[i].Lifetime = e.arrivals.lifetime[i]
+		}
+	}
+	return plan
+}
+
+// Next returns the index in Plan of the pending pod; -1 when the episode is over.
+func (e *Env) Next() int { return int(e.pending) }
+
+// Waiting returns the indices in Plan of the pods that wait for a node, without the pending pod.
+func (e *Env) Waiting() []int {
+	out := make([]int, len(e.waiting))
+	for i, pod := range e.waiting {
+		out[i] = int(pod)
+	}
+	return out
+}
+
+// Leaving returns the indices in Plan of the running pods that will leave, in no particular order.
+func (e *Env) Leaving() []int {
+	out := make([]int, len(e.running))
+	for i, d := range e.running {
+		out[i] = int(d.pod)
+	}
+	return out
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/policy/preference"
 	"gnnsched/workload"
 )
 
@@ -30,6 +31,7 @@ import (
 //	arrivals: {process: bursts, size: 0.1}
 //	lifetimes: {distribution: pareto, alpha: 1.5}
 //	lose: 0.1
+//	preferences: declared
 //	objective: balance
 type Config struct {
 	Nodes        IntRange   `json:"nodes"`           // number of nodes drawn from Sizes; at least 1 without Pools
@@ -58,6 +60,11 @@ type Config struct {
 	// lifetime; the pods of Initial disappear. 0 to less than 1.
 	Lose float64 `json:"lose,omitempty"`
 
+	// Preferences says how the preferences of pods count: preference.First (the default), Declared or
+	// Off. The pods of a Deployment belong together, as with runsim, and prefer to be spread over
+	// nodes and zones by upstream's default constraints. The pods of a trace belong to nothing.
+	Preferences preference.Mode `json:"preferences,omitempty"`
+
 	Objective objective.Mix `json:"objective"` // what the reward measures
 	WaitCost  float64       `json:"waitCost"`  // what each pod that has to wait takes from the reward; at least 0
 }
@@ -78,6 +85,9 @@ func (c Config) Validate() error {
 	}
 	if !(c.Lose >= 0 && c.Lose < 1) {
 		bad("lose: %v is no fraction from 0 to less than 1", c.Lose)
+	}
+	if err := c.PreferenceMode().OneOf(PreferenceModes); err != nil {
+		bad("%w", err)
 	}
 	if err := c.Objective.Validate(); err != nil {
 		bad("objective: %w", err)

@@ -97,6 +97,8 @@ func TestValidateTimes(t *testing.T) {
 		"requests.cpu: distribution: \"\" is":                  func(c *Config) { c.Shapes, c.Requests = nil, &workload.Requests{} },
 		"shapes: the trace decides":                            func(c *Config) { c.Trace = &Trace{File: "x"} },
 		"trace.file: is missing":                               func(c *Config) { c.Trace = &Trace{} },
+		"trace.block: -1":                                      func(c *Config) { c.Trace = &Trace{Resampling: Resampling{Block: -1}} },
+		"trace.block: is for resampled episodes":               func(c *Config) { c.Trace = &Trace{Pods: 2, Resampling: Resampling{Block: 5}} },
 		"trace.pods: -1":                                       func(c *Config) { c.Trace = &Trace{Pods: -1} },
 		"replicas: the trace decides":                          func(c *Config) { c.Trace = &Trace{File: "x"} },
 		"requests.memory: min and max must":                    func(c *Config) { c.Shapes, c.Requests = nil, requests(); c.Requests.Memory.Min = 0 },
@@ -126,7 +128,7 @@ func TestTrace(t *testing.T) {
 	}
 	c := Config{
 		Pools: []NodePool{{Count: Exactly(1), Allocatable: config().Sizes[2].Allocatable}},
-		Trace: &Trace{File: file}, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
+		Trace: &Trace{File: file, Resampling: Resampling{Resample: new(false)}}, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
 	}
 	c.Pools[0].Allocatable.MilliCPU = 6000
 	e := newEnv(t, c, 1)

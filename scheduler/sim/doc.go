@@ -29,6 +29,14 @@
 // has come leave just before. With any other process, and in a trace, pods arrive and leave at any
 // time, several at once too.
 //
+// # Preferences
+//
+// All pods of a generated deployment have the same owner, and prefer to be spread over nodes and
+// zones as by upstream's default constraints. A pod also prefers nodes without a PreferNoSchedule
+// taint that it does not tolerate. Preferences has upstream's scores of the candidates, and Preferred
+// the candidates that a policy may choose if preferences come first. Config.Preferences switches
+// them off.
+//
 // # Lost nodes
 //
 // With Config.Lose the cluster loses nodes once, after the fill. Their pods wait for other nodes.

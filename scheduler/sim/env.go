@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
@@ -25,6 +26,8 @@ type Env struct {
 	tracker  objective.Tracker
 	cost     float64 // of the present state
 	feasible feasibleNodes
+
+	preferences preferences
 
 	clock   int                 // pods that have arrived
 	now     float64             // the time
@@ -54,7 +57,7 @@ func New(cfg Config) (*Env, error) {
 	}
 	e := &Env{cfg: cfg, pending: -1}
 	if err := e.read(); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("simulator: %w", err), "the scenario names the file; relative paths are looked up in the working directory")
+		return nil, exit.New(exit.Usage, fmt.Errorf("simulator: %w", err), "the scenario names the file; a relative path is looked up beside the scenario's file, then in the working directory")
 	}
 	e.typical = fragmentation.NewTypical(e.demand())
 	return e, nil
@@ -75,6 +78,18 @@ func (e *Env) read() (err error) {
 
 // Config returns the configuration that the environment was made with.
 func (e *Env) Config() Config { return e.cfg }
+
+// FixedWorkload reports whether the same pods arrive at the same times on every seed, as they do if a
+// trace is played as it was recorded. Results are then a sample of one workload, however many seeds.
+func (e *Env) FixedWorkload() bool {
+	switch {
+	case e.openb != nil:
+		return e.openb.fixed()
+	case e.trace != nil:
+		return e.cfg.Trace.fixed(e.trace)
+	}
+	return false
+}
 
 // Reset starts the episode of a seed. It fails if the drawn cluster has no room for the load; the
 // environment is then Done.
@@ -108,7 +123,7 @@ func (e *Env) draw() (err error) {
 	rng := stream(e.seed, streamWorkload)
 	if e.trace != nil {
 		e.snapshot.Nodes = e.cfg.drawNodes(e.seed)
-		e.arrivals = fromTrace(window(rng, e.trace, e.cfg.Trace.Pods))
+		e.arrivals = fromTrace(e.cfg.Trace.arrivals(rng, e.trace))
 		return nil
 	}
 	shapes, load := some(rng, e.cfg.ShapeKinds, e.cfg.Shapes), e.cfg.Load.draw(rng)
@@ -124,6 +139,12 @@ func (e *Env) track() {
 	e.cost = e.tracker.Cost()
 	e.feasible.reset(&e.snapshot, len(e.arrivals.shapes))
 	e.means.track(e.snapshot.Nodes)
+	e.preferences = newPreferences(e.cfg.PreferenceMode(), e.snapshot.Nodes, len(e.arrivals.deployments))
+	for pod, row := range e.on {
+		if row >= 0 {
+			e.preferences.add(e.arrivals.pods[pod], e.deployment(int32(pod)), row)
+		}
+	}
 }
 
 // Done reports whether the episode is over: every pod has a node or never gets one.
@@ -161,6 +182,7 @@ func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
 	e.changed(row)
 	e.placed++
 	e.on[pod] = row
+	e.preferences.add(e.arrivals.pods[pod], e.deployment(pod), row)
 	if !e.arrivals.stays(pod) {
 		from := max(e.now, float64(e.arrivals.fill)) // no pod leaves during the fill
 		e.running.push(departure{at: from + e.arrivals.lifetime[pod], pod: pod, node: row})
@@ -172,6 +194,13 @@ func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
 	e.advance()
 	return reward - e.cfg.WaitCost*float64(e.waited-waited)
 }
+
+// Waited returns the number of pods that have had to wait so far, whether they have a node by now or
+// not.
+func (e *Env) Waited() int { return e.waited }
+
+// Filled reports whether the fill is over: means over time (Outcome) count from then on.
+func (e *Env) Filled() bool { return e.clock >= e.arrivals.fill }
 
 // Cost returns the objective's cost of the present state.
 func (e *Env) Cost() float64 { return e.cost }
@@ -187,6 +216,7 @@ func (e *Env) changed(row int32) {
 
 // advance lets time pass until a pod that fits somewhere is pending, or the workload ends.
 func (e *Env) advance() {
+	e.preferences.rated = false
 	for {
 		if e.retry() {
 			return
@@ -250,6 +280,7 @@ func (e *Env) depart() {
 		e.snapshot.Nodes[d.node].Remove(e.deployment(d.pod).pod.Requests, e.devices[d.pod])
 		e.changed(d.node)
 		e.on[d.pod] = -1
+		e.preferences.remove(e.arrivals.pods[d.pod], e.deployment(d.pod), d.node)
 		e.freed = append(e.freed, d.node)
 	}
 	if len(e.freed) == 0 {
@@ -272,4 +303,41 @@ func (e *Env) fitsFreed(shape int32) bool {
 		}
 	}
 	return false
+}
+
+// CopyTo makes dst an environment in the same state, with the same future: the arrivals, lifetimes and
+// lost nodes that are still to come. The two then go on independently of each other. So a copy can
+// try a choice, which no scheduler can. Costs agree up to rounding. CopyTo uses dst's memory again;
+// dst may be a zero Env.
+func (e *Env) CopyTo(dst *Env) {
+	old := *dst
+	*dst = *e
+	dst.snapshot.Nodes = copyNodes(old.snapshot.Nodes, e.snapshot.Nodes)
+	dst.running = append(old.running[:0], e.running...)
+	dst.on = append(old.on[:0], e.on...)
+	dst.devices = append(old.devices[:0], e.devices...)
+	dst.waiting = append(old.waiting[:0], e.waiting...)
+	dst.full = append(old.full[:0], e.full...)
+	dst.queued = append(old.queued[:0], e.queued...)
+	dst.freed = append(old.freed[:0], e.freed...)
+	dst.feasible = feasibleNodes{changed: old.feasible.changed[:0]}
+	dst.track()
+	dst.means.timeTotals = e.means.timeTotals
+}
+
+// copyNodes returns copies of nodes, in the memory of older copies. Labels and taints are shared.
+func copyNodes(old, nodes []*cluster.Node) []*cluster.Node {
+	out := slices.Grow(old[:0], len(nodes))[:len(nodes)]
+	for i, n := range nodes {
+		if out[i] == nil {
+			out[i] = &cluster.Node{}
+		}
+		groups, gpus := out[i].Groups, out[i].GPUs
+		*out[i] = *n
+		out[i].Groups = append(groups[:0], n.Groups...)
+		if n.GPUs != nil {
+			out[i].GPUs = append(gpus[:0], n.GPUs...)
+		}
+	}
+	return out
 }

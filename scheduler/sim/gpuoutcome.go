@@ -1,6 +1,10 @@
 package sim
 
-import "gnnsched/internal/cluster"
+import (
+	"math"
+
+	"gnnsched/internal/cluster"
+)
 
 // GPUOutcome describes how the GPUs were used in an episode. Fractions are fractions of all devices
 // of the available nodes.
@@ -16,6 +20,8 @@ type GPUOutcome struct {
 	UnscheduledCPU   int `json:"unscheduledCPU"`   // pods without a node that request no GPU
 	UnscheduledShare int `json:"unscheduledShare"` // pods that request a share of a device
 	UnscheduledWhole int `json:"unscheduledWhole"` // pods that request whole devices
+
+	Loads []GPULoad `json:"loads,omitempty"` // at each of OpenB.Loads that the arrivals have reached
 }
 
 // gpuDemand tracks how much GPU the arriving pods request, in thousandths of a device.
@@ -60,7 +66,7 @@ func (e *Env) gpuOutcome() *GPUOutcome {
 		return nil
 	}
 	e.gpus.settle(nodes)
-	o := &GPUOutcome{Allocation: gpuAllocation(nodes), AllocationAtFull: e.gpus.atFull}
+	o := &GPUOutcome{Allocation: gpuAllocation(nodes), AllocationAtFull: e.gpus.atFull, Loads: e.gpus.loads(e)}
 	for _, n := range nodes {
 		if n.Available() {
 			free := n.Free()
@@ -106,3 +112,73 @@ func gpuAllocation(nodes []*cluster.Node) float64 {
 	}
 	return cluster.Fraction(allocated, gpuCapacity(nodes))
 }
+
+// The classes of GPU pods that GPULoad counts. A pod that names GPU models counts in its size and as classNamed.
+const (
+	classShare = iota // a part of a device
+	classOne          // a whole device
+	classTwo          // 2 or 3 devices
+	classFour         // 4 to 7 devices
+	classEight        // 8 devices or more
+	classNamed        // a GPU pod of any size that names GPU models
+
+	Classes = iota // their number
+)
+
+// ClassNames are the names of the classes in tables.
+var ClassNames = [Classes]string{"share", "1", "2", "4", "8", "naming models"}
+
+// classOf returns the size of a pod's GPU request; -1 without one.
+func classOf(r cluster.Resources) int {
+	switch {
+	case r.GPU >= 8:
+		return classEight
+	case r.GPU >= 4:
+		return classFour
+	case r.GPU >= 2:
+		return classTwo
+	case r.GPU == 1:
+		return classOne
+	case r.GPUMilli > 0:
+		return classShare
+	}
+	return -1
+}
+
+// GPULoad describes an episode at the time when the arrivals had requested so much of the GPUs.
+type GPULoad struct {
+	Load       float64      `json:"load"`       // GPUs requested / GPUs; at least this much
+	Allocation float64      `json:"allocation"` // GPUs allocated / GPUs
+	Left       [Classes]int `json:"left"`       // GPU pods without a node, by class
+}
+
+// loads returns the state of the episode at each of OpenB.Loads that it has reached. No pod leaves, and
+// a pod is placed only when it arrives. So an end there would have given the same state.
+func (g *gpuDemand) loads(e *Env) (out []GPULoad) {
+	if e.openb == nil || len(e.openb.Loads) == 0 {
+		return nil
+	}
+	loads := e.openb.Loads
+	var requested, allocated int64
+	var left [Classes]int
+	for i := range e.arrivals.pods[:e.clock] {
+		p := &e.deployment(int32(i)).pod
+		asked := p.Requests.TotalGPUMilli()
+		requested += asked
+		if e.on[i] >= 0 {
+			allocated += asked
+		} else if c := classOf(p.Requests); c >= 0 {
+			left[c]++
+			if len(p.GPUModels) > 0 {
+				left[classNamed]++
+			}
+		}
+		for len(out) < len(loads) && requested >= int64(math.Ceil(loads[len(out)]*float64(g.capacity))) {
+			out = append(out, GPULoad{loads[len(out)], cluster.Fraction(allocated, g.capacity), left})
+		}
+	}
+	return out
+}
+
+// Row returns the row of the node that the arrival with an index in Plan runs on; -1 if it runs on none.
+func (e *Env) Row(arrival int) int32 { return e.on[arrival] }

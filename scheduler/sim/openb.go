@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
@@ -17,7 +18,7 @@ import (
 // Factor times the GPUs there are. No pod leaves, and a pod that does not fit when it arrives never
 // gets a node.
 //
-// Without a Factor the pods come and go at the trace's times.
+// Without a Factor the pods come and go at the trace's times, resampled as in Resampling.
 type OpenB struct {
 	NodesFile string  `json:"nodes,omitempty"`  // openb_node_list_*.csv
 	PodsFile  string  `json:"pods,omitempty"`   // openb_pod_list_*.csv
@@ -26,6 +27,10 @@ type OpenB struct {
 	// published runs must have shuffled them too: most policies take the first of tied nodes,
 	// and only a shuffled order reproduces their published spread over seeds.
 	InOrder bool `json:"inOrder,omitempty"`
+	// Loads are the amounts of arrivals, over the cluster's GPUs, at which the outcome also tells the state of
+	// an episode with a Factor. They ascend.
+	Loads      []float64 `json:"loads,omitempty"`
+	Resampling           // without a Factor
 
 	Nodes []openb.Node `json:"-"` // instead of NodesFile
 	Pods  []openb.Pod  `json:"-"` // instead of PodsFile
@@ -43,6 +48,13 @@ func (c Config) validateOpenB(bad func(string, ...any)) {
 	}
 	if !(o.Factor >= 0 && o.Factor <= 100) {
 		bad("openb.factor: %v is outside 0 to 100; 1.3 requests 130%% of the GPUs, 0 follows the times of the trace", o.Factor)
+	}
+	if o.Factor > 0 && o.Resampling != (Resampling{}) {
+		bad("openb: resample and block are for the times of the trace; with a factor the seed draws the order of the pods")
+	}
+	o.validate("openb", true, bad)
+	if !slices.IsSorted(o.Loads) || len(o.Loads) > 0 && (o.Factor == 0 || !(o.Loads[0] > 0)) {
+		bad("openb.loads: %v need a factor, must be over 0 and ascend", o.Loads)
 	}
 	for _, x := range []struct {
 		field string
@@ -88,7 +100,11 @@ func (o *OpenB) nodes(seed uint64) []*cluster.Node {
 // arrivals returns the pods of an episode.
 func (o *OpenB) arrivals(seed uint64) (arrivalList, error) {
 	if o.Factor == 0 {
-		return fromTrace(openb.Trace(o.Pods)), nil
+		t := openb.Trace(o.Pods)
+		if o.on(true) {
+			t = o.resample(stream(seed, streamWorkload), t, 0)
+		}
+		return fromTrace(t), nil
 	}
 	pods, err := openb.Inflate(o.Pods, o.Factor, openb.GPUMilli(o.Nodes), seed)
 	if err != nil {
@@ -100,6 +116,9 @@ func (o *OpenB) arrivals(seed uint64) (arrivalList, error) {
 	a.fill = len(a.pods) // no pod leaves, so all of it is the fill
 	return a, nil
 }
+
+// fixed reports whether every seed has the same arrivals.
+func (o *OpenB) fixed() bool { return o.Factor == 0 && (!o.on(true) || len(o.Pods) < 2) }
 
 // Typical returns the typical pods of the trace, or of the shapes by weight. It is nil if every
 // deployment draws its own requests.

@@ -45,7 +45,11 @@ func TestValidateOpenB(t *testing.T) {
 	}{
 		{"openb.nodes: is missing", func(c *Config) { c.OpenB.Nodes = nil }},
 		{"openb.pods: is missing", func(c *Config) { c.OpenB.Pods = nil }},
+		{"openb: resample and block are for the times", func(c *Config) { c.OpenB.Resample = new(true) }},
 		{"openb.factor: -1", func(c *Config) { c.OpenB.Factor = -1 }},
+		{"openb.loads: [1 0.9] need a factor", func(c *Config) { c.OpenB.Loads = []float64{1, 0.9} }},
+		{"openb.loads: [0] need a factor", func(c *Config) { c.OpenB.Loads = []float64{0} }},
+		{"openb.loads: [1] need a factor", func(c *Config) { c.OpenB.Factor, c.OpenB.Loads = 0, []float64{1} }},
 		{"nodes: the openb trace decides", func(c *Config) { c.Nodes = Exactly(1) }},
 		{"trace: the openb trace decides", func(c *Config) { c.Trace = &Trace{File: "t"} }},
 		{"turnover: the openb trace decides", func(c *Config) { c.Turnover = 1 }},
@@ -175,7 +179,8 @@ func TestGPUOutcome(t *testing.T) {
 // Pods with shares, whole devices and models come and go at the trace's times, whatever the choices.
 // When all have left, no device is in use.
 func TestTraceOfShares(t *testing.T) {
-	e, err := New(openbConfig(t, 0))
+	recorded, _ := openbConfig(t, 0).Resampled(false)
+	e, err := New(recorded)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,9 +91,13 @@ func Measure(nodes []*cluster.Node) Outcome {
 type timeMeans struct {
 	balance, pack objective.Tracker
 	nodes         float64 // available nodes
+	timeTotals
+}
 
+// timeTotals are values times the time for which they lasted.
+type timeTotals struct {
 	time                            float64 // observed so far
-	imbalance, cost, inUse, waiting float64 // values times the time for which they lasted
+	imbalance, cost, inUse, waiting float64
 }
 
 // track goes on with another list of nodes.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 
@@ -13,8 +14,62 @@ import (
 type Trace struct {
 	File string `json:"file"` // a CSV in any format of package trace
 	// Pods is the least number of pods in an episode. An episode is a part of the trace that
-	// begins where the seed decides. 0 means the whole trace.
+	// begins where the seed decides, or with Resample is put together from several parts. 0 means as
+	// many pods as the trace has.
 	Pods int `json:"pods,omitempty"`
+	Resampling
+}
+
+// Resampling says whether each seed has a workload of its own, drawn from one trace by the circular
+// block bootstrap (Politis and Romano 1992): blocks of consecutive arrivals from random places, one after
+// another. The end of the trace is followed by its beginning, so all arrivals are equally likely. Each
+// arrival keeps its requests, its lifetime and the time since the arrival before it.
+type Resampling struct {
+	// Resample turns it on or off. Default: on, except with Trace.Pods, whose episodes differ already.
+	Resample *bool `json:"resample,omitempty"`
+	// Block is the number of arrivals in a block. Default: the square root of the number in the trace,
+	// rounded up. Dependence between arrivals that are further apart than a block is lost.
+	Block int `json:"block,omitempty"`
+}
+
+// validate checks the fields of the named source. standard is the default of Resample.
+func (r Resampling) validate(source string, standard bool, bad func(string, ...any)) {
+	switch {
+	case r.Block < 0:
+		bad("%s.block: %d must be 0 or more", source, r.Block)
+	case r.Block > 0 && !r.on(standard):
+		bad("%s.block: is for resampled episodes; leave it out, or set resample: true", source)
+	}
+}
+
+// Resampled returns the configuration with resampling turned on or off. ok is false if it has no trace
+// that is played at its times.
+func (c Config) Resampled(on bool) (out Config, ok bool) {
+	set := func(r *Resampling) {
+		if r.Resample = &on; !on {
+			r.Block = 0
+		}
+	}
+	switch {
+	case c.Trace != nil:
+		t := *c.Trace
+		set(&t.Resampling)
+		c.Trace = &t
+	case c.OpenB != nil && c.OpenB.Factor == 0:
+		o := *c.OpenB
+		set(&o.Resampling)
+		c.OpenB = &o
+	default:
+		return c, false
+	}
+	return c, true
+}
+
+func (r Resampling) on(standard bool) bool {
+	if r.Resample == nil {
+		return standard
+	}
+	return *r.Resample
 }
 
 func (c Config) validateTrace(bad func(string, ...any)) {
@@ -24,7 +79,27 @@ func (c Config) validateTrace(bad func(string, ...any)) {
 	if c.Trace.Pods < 0 {
 		bad("trace.pods: %d must be 0 or more", c.Trace.Pods)
 	}
+	c.Trace.validate("trace", c.Trace.Pods == 0, bad)
 	c.noWorkload("trace", bad)
+}
+
+// resamples reports whether episodes are put together from blocks of the trace.
+func (t Trace) resamples() bool { return t.on(t.Pods == 0) }
+
+// arrivals returns the arrivals of an episode, from those of the file.
+func (t Trace) arrivals(rng *rand.Rand, all workload.Trace) workload.Trace {
+	if t.resamples() {
+		return t.resample(rng, all, t.Pods)
+	}
+	return window(rng, all, t.Pods)
+}
+
+// fixed reports whether every seed has the same arrivals.
+func (t Trace) fixed(all workload.Trace) bool {
+	if t.resamples() {
+		return len(all) < 2
+	}
+	return t.Pods == 0 || lastStart(all, t.Pods) == 0
 }
 
 // noWorkload refuses the fields about pods, because the named source decides on the pods.
@@ -65,15 +140,92 @@ func window(rng *rand.Rand, t workload.Trace, pods int) workload.Trace {
 	if pods == 0 {
 		return t
 	}
-	starts := len(t) // the last arrival with enough pods from it on
-	for left := 0; left < pods; {
-		starts--
-		left += t[starts].Deployment.Replicas
-	}
-	from := rng.IntN(starts + 1)
+	from := rng.IntN(lastStart(t, pods) + 1)
 	to := from
 	for n := 0; n < pods; to++ {
 		n += t[to].Deployment.Replicas
 	}
 	return t[from:to]
+}
+
+// lastStart returns the last arrival with at least the given number of pods from it on.
+func lastStart(t workload.Trace, pods int) int {
+	starts := len(t)
+	for left := 0; left < pods; {
+		starts--
+		left += t[starts].Deployment.Replicas
+	}
+	return starts
+}
+
+// resample draws a trace with at least the given number of pods; 0 means as many arrivals as t has.
+func (r Resampling) resample(rng *rand.Rand, t workload.Trace, pods int) workload.Trace {
+	block := min(r.Block, len(t))
+	if block == 0 {
+		block = int(math.Ceil(math.Sqrt(float64(len(t)))))
+	}
+	var out workload.Trace
+	names, got, at := newCopies(t), 0, 0.0
+	for {
+		from := rng.IntN(len(t))
+		for i := range block {
+			if len(out) > 0 && (got >= pods && pods > 0 || len(out) == len(t) && pods == 0) {
+				return out
+			}
+			row := (from + i) % len(t)
+			if len(out) > 0 {
+				at += gap(t, row)
+			}
+			a := t[row]
+			a.At, a.Deployment.Name = at, names.of(row)
+			out = append(out, a)
+			got += a.Deployment.Replicas
+		}
+	}
+}
+
+// gap returns the time between arrival i and the one before it. Nothing is before the first one; it gets
+// the mean.
+func gap(t workload.Trace, i int) float64 {
+	if i > 0 {
+		return t[i].At - t[i-1].At
+	}
+	return t[len(t)-1].At / float64(max(len(t)-1, 1))
+}
+
+// copies names the Deployments of arrivals that are drawn repeatedly. Arrivals that share a name in the
+// trace share one in their second copies too, and so on.
+type copies struct {
+	trace workload.Trace
+	drawn []int // by arrival: how often
+	taken map[string]bool
+	names map[copyOf]string
+}
+
+type copyOf struct {
+	name   string
+	number int
+}
+
+func newCopies(t workload.Trace) *copies {
+	c := &copies{trace: t, drawn: make([]int, len(t)), taken: map[string]bool{}, names: map[copyOf]string{}}
+	for _, a := range t {
+		c.taken[a.Deployment.Name] = true
+	}
+	return c
+}
+
+func (c *copies) of(row int) string {
+	name := c.trace[row].Deployment.Name
+	this := copyOf{name, c.drawn[row]}
+	c.drawn[row]++
+	if this.number == 0 {
+		return name
+	}
+	if _, named := c.names[this]; !named {
+		free := workload.FreeName(name, c.taken)
+		c.taken[free] = true
+		c.names[this] = free
+	}
+	return c.names[this]
 }

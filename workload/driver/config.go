@@ -51,6 +51,10 @@ type Config struct {
 	// pods as pending. Default: DefaultSettle.
 	Settle time.Duration
 
+	// Static says that no pod leaves and no node joins while a fill settles. The fill then ends as soon
+	// as the scheduler has found each of the remaining pods unschedulable.
+	Static bool
+
 	// Progress, if not nil, is called from Run's goroutine, at least once a second and at most
 	// every 100 ms.
 	Progress func(Progress)

@@ -30,6 +30,7 @@ type pod struct {
 	deployment string
 	bound      bool
 	reason     string // the scheduler's reason why it is pending; empty if there is none
+	refused    bool   // the scheduler tried it and found no node
 }
 
 // tally counts the pods of one or several Deployments, without pods that are being deleted.
@@ -98,7 +99,7 @@ func (w *podWatch) set(p *corev1.Pod) {
 	if !now.bound {
 		for _, cond := range p.Status.Conditions {
 			if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
-				now.reason = cond.Message
+				now.reason, now.refused = cond.Message, cond.Reason == corev1.PodReasonUnschedulable
 			}
 		}
 	}
@@ -168,6 +169,18 @@ func (w *podWatch) bound(deployment string) int {
 		return t.bound
 	}
 	return 0
+}
+
+// refused returns how many pods of the Deployments the scheduler has found unschedulable.
+func (w *podWatch) refused(of map[string]workload.Deployment) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.pods {
+		if _, ok := of[p.deployment]; ok && p.refused {
+			n++
+		}
+	}
+	return n
 }
 
 // reasons counts the pending pods of the Deployments by reason.

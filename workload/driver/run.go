@@ -193,7 +193,7 @@ func (r *runner) pause(ctx context.Context, d time.Duration) error {
 }
 
 // settle waits until every pod of the fill is bound, or until no pod was created or bound for
-// the time Settle.
+// the time Settle. With Static, pods that were found unschedulable need no waiting.
 func (r *runner) settle(ctx context.Context) error {
 	stalled := r.Clock.NewTimer(r.Settle)
 	defer func() { stalled.Stop() }()
@@ -203,7 +203,7 @@ func (r *runner) settle(ctx context.Context) error {
 	for {
 		r.noteBinding()
 		t, progress := r.pods.count(r.existing)
-		if t.bound >= r.fill.Pods {
+		if t.bound >= r.fill.Pods || r.Static && t.bound+r.pods.refused(r.existing) >= r.fill.Pods {
 			r.report(Settling, 0, true)
 			return nil
 		}

@@ -17,30 +17,22 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// Config says how large the demo is and where it writes.
+// Config says how much the demo does and where it writes.
 type Config struct {
-	Nodes   int     // of the simulated cluster, besides its control plane
-	Load    float64 // fraction of CPU, memory or pod slots at which a round ends
-	Seeds   int     // number of workloads; each goes through both schedulers
-	Seed    uint64  // of the first workload
-	Variant string  // the learned profile
-	Draw    bool    // draw the cluster on the terminal; otherwise print a line now and then
+	Seeds   int    // number of workloads of each part; each goes through both schedulers
+	Seed    uint64 // of the first workload
+	Variant string // the learned profile of the part without GPUs
+	Draw    bool   // draw the cluster on the terminal; otherwise print a line now and then
 
-	Launcher testbed.Launcher // starts the cluster
-	LogDir   string           // folder of the cluster's log; empty: the log is deleted with the cluster
+	Launcher testbed.Launcher // starts the clusters
+	LogDir   string           // folder of the clusters' logs; empty: the logs are deleted with the clusters
 	Log      zerolog.Logger
-	Out      io.Writer // for the summary
+	Out      io.Writer // for the results
 	Err      io.Writer // for progress
 }
 
 // Validate checks the values.
 func (c Config) Validate() error {
-	if c.Nodes < 1 || c.Nodes > 5000 {
-		return exit.Usagef("%d nodes: choose 1 to 5000", c.Nodes)
-	}
-	if !(c.Load > 0 && c.Load <= 1) {
-		return exit.Usagef("load %v: choose a fraction over 0 and up to 1", c.Load)
-	}
 	if c.Seeds < 1 || c.Seeds > 100 {
 		return exit.Usagef("%d seeds: choose 1 to 100", c.Seeds)
 	}
@@ -50,50 +42,66 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Run runs the demo and writes the summary. When it returns, the cluster and the scheduler have
-// stopped and the cluster is deleted, also after an error or the end of ctx.
+// Run runs the demo and writes the results of each part when it ends. When it returns, the clusters
+// and the schedulers have stopped and the clusters are deleted, also after an error or the end of ctx.
 func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Err, "starting a simulated cluster of %d nodes …\n", c.Nodes)
-	return testbed.Run(ctx, testbed.Config{
-		Name: "demo", Launcher: c.Launcher, Nodes: testbed.Nodes{Count: c.Nodes}, LogDir: c.LogDir,
-	}, c.compare)
-}
-
-// compare starts the scheduler, runs the rounds and writes the summary.
-func (c Config) compare(ctx context.Context, b *testbed.Bed) error {
-	fmt.Fprintf(c.Err, "starting kube-scheduler with the profiles %s and %s …\n", c.Variant, server.DefaultProfile)
-	stop, err := b.StartScheduler(ctx, server.Config{Profiles: []server.Profile{
-		{SchedulerName: c.Variant, Variant: c.Variant},
-		{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile},
-	}})
+	all, err := parts(c.Variant)
 	if err != nil {
 		return err
 	}
-	defer stop()
-	d := &director{config: c, bed: b, results: map[string]*result{}}
-	if err := d.show(ctx); err != nil {
+	for _, p := range all {
+		if err := c.play(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patience is the deadline of one pass of the network: longer than the default, so that the network
+// also decides on a machine that is busy otherwise.
+const patience = 2 * time.Second
+
+// play runs a part on a cluster of its own and writes its results.
+func (c Config) play(ctx context.Context, p part) error {
+	fmt.Fprintf(c.Err, "%s: starting a simulated cluster …\n", p.title)
+	nodes, err := p.nodes()
+	if err != nil {
 		return err
 	}
-	if err := d.latencies(); err != nil {
+	d := newDirector(c, p)
+	err = testbed.Run(ctx, testbed.Config{
+		Name: "demo", Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir,
+		Scheduler: server.Config{Profiles: []server.Profile{
+			{SchedulerName: p.learned, Variant: p.learned, Deadline: patience},
+			{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile},
+		}},
+	}, func(ctx context.Context, b *testbed.Bed) error {
+		d.bed = b
+		return d.show(ctx)
+	})
+	if err != nil {
 		return err
 	}
-	return writeSummary(c.Out, c, *d.results[c.Variant], *d.results[server.DefaultProfile], time.Since(d.started))
+	usual, err := p.usual(ctx)
+	if err != nil {
+		return err
+	}
+	return d.write(c.Out, usual)
 }
 
 // show runs the rounds, beneath the terminal view if Draw is set.
 func (d *director) show(ctx context.Context) error {
-	d.started = time.Now()
 	if !d.config.Draw {
-		return d.rounds(ctx)
+		return d.run(ctx)
 	}
 	view, closeView := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
 		defer closeView()
-		done <- d.rounds(ctx)
+		done <- d.run(ctx)
 	}()
 	err := top.Run(view, top.Config{Client: d.bed.Client, Title: "gnnsched demo", Interval: 500 * time.Millisecond, Status: d.status})
 	switch {

@@ -6,98 +6,138 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"gnnsched/cmd/internal/top"
 	"gnnsched/cmd/internal/top/report"
-	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/server"
+	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
 	"gnnsched/workload/driver"
 )
 
-// director runs the rounds and collects their results.
+// director runs the rounds of a part and collects their results.
 type director struct {
-	config  Config
-	bed     *testbed.Bed
-	results map[string]*result // by scheduler name
-	started time.Time
+	config      Config
+	part        part
+	bed         *testbed.Bed
+	results     map[string]*result // by scheduler name
+	explanation *explanation       // nil if nothing is explained
 
 	line     atomic.Pointer[string] // what the demo is doing, for the view
 	plain    atomic.Bool            // the view was closed: print lines, although Draw is set
 	reported time.Time              // when the last line was printed
 }
 
-// rounds runs every workload through both schedulers. They take turns at going first.
-func (d *director) rounds(ctx context.Context) error {
-	for seed := range d.config.Seeds {
-		order := []string{d.config.Variant, server.DefaultProfile}
-		if seed%2 == 1 {
+func newDirector(c Config, p part) *director {
+	return &director{config: c, part: p, results: map[string]*result{
+		p.learned: {scheduler: p.learned}, server.DefaultProfile: {scheduler: server.DefaultProfile},
+	}}
+}
+
+// run runs every workload through both schedulers, which take turns at going first.
+func (d *director) run(ctx context.Context) error {
+	before, err := attempts()
+	if err != nil {
+		return err
+	}
+	for i := range d.config.Seeds {
+		order := []string{d.part.learned, server.DefaultProfile}
+		if i%2 == 1 {
 			order[0], order[1] = order[1], order[0]
 		}
 		for _, name := range order {
-			if err := d.round(ctx, seed, name); err != nil {
-				return fmt.Errorf("workload %d with %s: %w", seed+1, name, err)
+			if err := d.round(ctx, i, name); err != nil {
+				return fmt.Errorf("workload %d with %s: %w", i+1, name, err)
 			}
 		}
 	}
-	return nil
+	if err := d.latencies(before); err != nil {
+		return err
+	}
+	if !d.part.explains {
+		return nil
+	}
+	return d.explain(ctx)
+}
+
+// namespace is that of the pods.
+const namespace = driver.DefaultNamespace
+
+// deploy puts the steps through a scheduler and calls inspect while the pods are there.
+func (d *director) deploy(ctx context.Context, steps []workload.Step, scheduler, what string, inspect func(driver.FillSummary) error) error {
+	return d.bed.Deploy(ctx, driver.Config{
+		Plan: workload.Plan{Steps: steps}, SchedulerName: scheduler, Namespace: namespace, Bare: true, Static: true, Log: d.config.Log,
+		Progress: func(p driver.Progress) { d.progress(ctx, what, p) },
+	}, inspect)
 }
 
 // round deploys one workload through one scheduler on the empty cluster, measures the result, and
 // removes the workload.
-func (d *director) round(ctx context.Context, seed int, scheduler string) error {
-	room, err := d.bed.Room(ctx)
+func (d *director) round(ctx context.Context, i int, scheduler string) error {
+	plan, err := d.part.plan(d.config.Seed + uint64(i))
 	if err != nil {
 		return err
 	}
-	plan, err := workload.Generator{
-		Seed: d.config.Seed + uint64(seed), Shapes: workload.DefaultShapes(), ReplicasMin: 5, ReplicasMax: 15, Fills: 1,
-		Target:   workload.Load{CPU: d.config.Load, Memory: d.config.Load, Pods: d.config.Load},
-		Capacity: room.Allocatable, Used: room.Used,
-	}.Plan()
-	if err != nil {
-		return err
-	}
-	prefix := fmt.Sprintf("workload %d of %d with %s: ", seed+1, d.config.Seeds, scheduler)
-	return d.bed.Deploy(ctx, driver.Config{
-		Plan: plan, SchedulerName: scheduler, Room: room, Log: d.config.Log,
-		Progress: func(p driver.Progress) { d.progress(ctx, prefix, p) },
-	}, func(fill driver.FillSummary) error {
-		f, err := snapshot(ctx, d.bed.Client)
+	what := fmt.Sprintf("%s, workload %d of %d with %s: ", d.part.title, i+1, d.config.Seeds, scheduler)
+	return d.deploy(ctx, plan.Steps, scheduler, what, func(fill driver.FillSummary) error {
+		s, err := snapshot(ctx, d.bed.Client)
 		if err != nil {
 			return err
 		}
-		d.result(scheduler).add(fill, f.CPUSpread.Std)
-		d.report(prefix+"done; emptying the cluster", report.Line(&f))
+		r := d.results[scheduler]
+		r.rounds = append(r.rounds, measured(s, plan, fill))
+		d.report(what+"done; emptying the cluster", "")
 		return nil
 	})
 }
 
-// result returns the results of a scheduler so far.
-func (d *director) result(scheduler string) *result {
-	r, ok := d.results[scheduler]
-	if !ok {
-		r = &result{scheduler: scheduler}
-		d.results[scheduler] = r
+// measured returns the figures of a round from the state of the cluster at its end.
+func measured(s *cluster.Snapshot, plan workload.Plan, fill driver.FillSummary) round {
+	o := sim.Measure(s.Nodes)
+	r := round{pods: fill.Pods, bound: fill.Bound, cpuStd: o.CPUStd, memoryStd: o.MemoryStd}
+	for _, n := range s.Nodes {
+		r.gpus += n.Allocatable.TotalGPUMilli()
+		r.allocated += n.Requested.TotalGPUMilli()
+	}
+	for _, step := range plan.Steps {
+		r.asked += step.Deployment.Requests().TotalGPUMilli()
 	}
 	return r
+}
+
+// snapshot reads the cluster.
+func snapshot(ctx context.Context, client kubernetes.Interface) (*cluster.Snapshot, error) {
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list the nodes: %w", err)
+	}
+	pods, err := client.CoreV1().Pods(corev1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods: %w", err)
+	}
+	s, _, err := kube.Snapshot(nodes.Items, pods.Items)
+	return &s, err
 }
 
 // lineEvery is the time between two lines of progress without a view.
 const lineEvery = 2 * time.Second
 
 // progress updates the view's line, or prints a line if the last one is old.
-func (d *director) progress(ctx context.Context, prefix string, p driver.Progress) {
-	text := fmt.Sprintf("%s%d of %d pods bound", prefix, p.Bound, p.Pods)
+func (d *director) progress(ctx context.Context, what string, p driver.Progress) {
+	text := fmt.Sprintf("%s%d of %d pods bound", what, p.Bound, p.Pods)
 	d.line.Store(&text)
 	if d.viewing() || time.Since(d.reported) < lineEvery {
 		return
 	}
 	d.reported = time.Now()
 	detail := ""
-	if f, err := snapshot(ctx, d.bed.Client); err == nil {
+	if f, err := top.Snapshot(ctx, d.bed.Client); err == nil {
 		detail = report.Line(&f)
 	}
 	d.report(text, detail)
@@ -124,8 +164,4 @@ func (d *director) status() string {
 		return *s
 	}
 	return "starting"
-}
-
-func snapshot(ctx context.Context, client kubernetes.Interface) (state.Frame, error) {
-	return top.Snapshot(ctx, client)
 }

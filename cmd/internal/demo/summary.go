@@ -3,92 +3,154 @@ package demo
 import (
 	"fmt"
 	"io"
-	"math"
-	"time"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/tw"
 
-	"gnnsched/workload/driver"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/server"
 )
 
-// result holds the figures of one scheduler over its rounds.
-type result struct {
-	scheduler string
-	rounds    int
-	bound     int
-	pending   int
-	variance  float64       // of the nodes' CPU fractions at the end of a round; mean over the rounds
-	std       float64       // standard deviation of the same; mean over the rounds
-	binding   time.Duration // time from the first Deployment to the last binding; sum over the rounds
-	p50, p99  time.Duration // of a scheduling attempt
-	fallbacks float64       // decisions that upstream's scoring made because the network failed
-}
-
-// add adds the figures of a round.
-func (r *result) add(f driver.FillSummary, std float64) {
-	n := float64(r.rounds)
-	r.variance = (r.variance*n + std*std) / (n + 1)
-	r.std = (r.std*n + std) / (n + 1)
-	r.rounds++
-	r.bound += f.Bound
-	r.pending += f.Pods - f.Bound
-	r.binding += f.Binding
-}
-
-// rate is the number of pods bound per second; 0 if none was bound.
-func (r result) rate() float64 {
-	if r.binding <= 0 {
-		return 0
+// write writes the results of a part.
+func (d *director) write(w io.Writer, usual *eval.Comparison) error {
+	learned, base := *d.results[d.part.learned], *d.results[server.DefaultProfile]
+	if err := d.part.writeResults(w, d.config, learned, base); err != nil {
+		return err
 	}
-	return float64(r.bound) / r.binding.Seconds()
+	if err := d.part.writeUsual(w, usual); err != nil {
+		return err
+	}
+	if d.explanation == nil {
+		return nil
+	}
+	return d.explanation.write(w)
 }
 
-// writeSummary writes both results side by side.
-func writeSummary(w io.Writer, c Config, learned, base result, took time.Duration) error {
-	fmt.Fprintf(w, "\ngnnsched demo: %d nodes of 64 CPU, 256Gi and 110 pods; %d workload(s) to %.0f%% load, each through both schedulers; %s\n\n",
-		c.Nodes, c.Seeds, 100*c.Load, took.Round(time.Second))
-	t := tablewriter.NewTable(w, tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithAlignment(tw.Alignment{tw.AlignLeft, tw.AlignRight, tw.AlignRight}))
-	t.Header("", learned.scheduler, base.scheduler)
-	row := func(name string, f func(result) string) { _ = t.Append(name, f(learned), f(base)) } // appending to memory
-	row("pods bound", func(r result) string { return fmt.Sprint(r.bound) })
-	row("pods pending", func(r result) string { return fmt.Sprint(r.pending) })
-	row("CPU fraction, variance over nodes", func(r result) string { return fmt.Sprintf("%.6f", r.variance) })
-	row("CPU fraction, standard deviation", func(r result) string { return fmt.Sprintf("%.4f", r.std) })
-	row("scheduling attempt, p50", func(r result) string { return short(r.p50) })
-	row("scheduling attempt, p99", func(r result) string { return short(r.p99) })
-	row("pods bound per second", func(r result) string { return fmt.Sprintf("%.0f", r.rate()) })
+// columns is the width of the text.
+const columns = 80
+
+// paragraph writes text in lines of at most columns characters. It breaks at spaces only, because names
+// of nodes have hyphens. A writer that fails shows at the next table.
+func paragraph(w io.Writer, format string, a ...any) {
+	line := ""
+	for _, word := range strings.Fields(fmt.Sprintf(format, a...)) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns {
+			fmt.Fprintln(w, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	fmt.Fprintln(w, line)
+}
+
+// newTable returns a table whose first column holds text and whose others hold figures.
+func newTable(w io.Writer, header ...string) *tablewriter.Table {
+	align := tw.Alignment{tw.AlignLeft}
+	for range header[1:] {
+		align = append(align, tw.AlignRight)
+	}
+	t := tablewriter.NewTable(w, tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithAlignment(align))
+	t.Header(header)
+	return t
+}
+
+func render(t *tablewriter.Table) error {
 	if err := t.Render(); err != nil {
-		return fmt.Errorf("write the summary: %w", err)
+		return fmt.Errorf("write the results: %w", err)
 	}
-	_, err := fmt.Fprintf(w, "\n%s `gnnsched eval` compares with intervals.\n", verdict(learned, base))
-	return err
+	return nil
 }
 
-// verdict says which of the two schedulers spread the load more evenly.
-func verdict(learned, base result) string {
-	text := fmt.Sprintf("In these workloads %s and %s spread the load alike.", learned.scheduler, base.scheduler)
-	switch ratio := learned.std / base.std; {
-	case math.IsNaN(ratio) || math.IsInf(ratio, 0) || learned.bound != base.bound:
-		text = "The two cannot be compared: they did not bind the same number of pods."
-	case ratio < 0.99:
-		text = fmt.Sprintf("In these workloads %s spreads the load more evenly: its standard deviation is %.0f%% lower.", learned.scheduler, 100*(1-ratio))
-	case ratio > 1.01:
-		text = fmt.Sprintf("In these workloads %s spreads the load less evenly: its standard deviation is %.0f%% higher.", learned.scheduler, 100*(ratio-1))
+// writeResults writes both schedulers' figures side by side, and which of them were won.
+func (p part) writeResults(w io.Writer, c Config, learned, base result) error {
+	fmt.Fprintln(w)
+	paragraph(w, "%s: %s. This run: %s, each through both schedulers.", p.title, p.scenario.About, seedsOf(c))
+	t := newTable(w, "", learned.scheduler, base.scheduler, "change")
+	_ = t.Append("pods", fmt.Sprint(int(learned.sum(podsOf))), fmt.Sprint(int(base.sum(podsOf))), "") // appending to memory
+	named := map[judgement][]string{}
+	for _, m := range p.measures {
+		a, b := m.of(learned), m.of(base)
+		verdict, change := m.judge(a, b)
+		named[verdict] = append(named[verdict], m.name)
+		_ = t.Append(m.name, m.format(a), m.format(b), change)
 	}
+	if err := render(t); err != nil {
+		return err
+	}
+	paragraph(w, "Won: %s. Not won: %s. %s", names(named[won]), names(append(named[lost], named[same]...)), p.note)
 	if learned.fallbacks > 0 {
-		text += fmt.Sprintf(" In %.0f decisions the network failed and upstream's scoring decided; the log says why.", learned.fallbacks)
+		paragraph(w, "In %.0f decisions the network failed and upstream's scoring decided; the log says why.", learned.fallbacks)
 	}
-	return text
+	return nil
 }
 
-// short writes a duration with three digits.
-func short(d time.Duration) string {
-	switch {
-	case d >= time.Second:
-		return fmt.Sprintf("%.2f s", d.Seconds())
-	case d >= time.Millisecond:
-		return fmt.Sprintf("%.2f ms", float64(d)/1e6)
+func podsOf(r round) float64 { return float64(r.pods) }
+
+// seedsOf names the workloads on the cluster.
+func seedsOf(c Config) string {
+	if c.Seeds == 1 {
+		return fmt.Sprintf("one workload (seed %d)", c.Seed)
 	}
-	return fmt.Sprintf("%.0f µs", float64(d)/1e3)
+	return fmt.Sprintf("%d workloads (seeds %d to %d)", c.Seeds, c.Seed, c.Seed+uint64(c.Seeds)-1)
+}
+
+func names(list []string) string {
+	if len(list) == 0 {
+		return "nothing"
+	}
+	return strings.Join(list, "; ")
+}
+
+// writeUsual writes what is typical in the simulator, and the command that shows more of it.
+func (p part) writeUsual(w io.Writer, c *eval.Comparison) error {
+	fmt.Fprintln(w)
+	paragraph(w, "Typical: %d other workloads in the simulator. %s scores there as %s does; %s", len(c.Seeds), baseline, server.DefaultProfile, p.legend)
+	first := p.usually[0]
+	header := []string{"policy"}
+	for _, f := range p.usually {
+		header = append(header, f.name)
+	}
+	t := newTable(w, append(header, "better in")...)
+	for k, r := range c.Results {
+		row := []string{r.Name}
+		for _, f := range p.usually {
+			row = append(row, f.format(f.mean(r)))
+		}
+		better := ""
+		if k > 0 {
+			better = fmt.Sprintf("%d of %d", first.better(r, c.Results[0]), len(c.Seeds))
+		}
+		_ = t.Append(append(row, better)) // appending to memory
+	}
+	if err := render(t); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "More of it: gnnsched eval --all --scenario %s --seed %d --seeds %d \\\n            --policies %s\n",
+		p.scenario.Name, c.Seeds[0], len(c.Seeds), strings.Join(p.policies(), ","))
+	return nil
+}
+
+// mean returns the mean of the figure over the seeds.
+func (f figure) mean(r eval.Result) float64 {
+	sum := 0.0
+	for _, o := range r.Outcomes {
+		sum += f.of(o)
+	}
+	return sum / float64(len(r.Outcomes))
+}
+
+// better returns the number of seeds on which a result is better than another.
+func (f figure) better(r, base eval.Result) (n int) {
+	for i, o := range r.Outcomes {
+		a, b := f.of(o), f.of(base.Outcomes[i])
+		if a != b && (a > b) == f.more {
+			n++
+		}
+	}
+	return n
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,8 +25,12 @@ import (
 
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/report"
+	"gnnsched/cmd/internal/top/state"
 	"gnnsched/cmd/internal/top/view"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
+	"gnnsched/workload/driver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -222,5 +227,62 @@ func TestLookOf(t *testing.T) {
 func TestIsScreen(t *testing.T) {
 	if IsScreen(&bytes.Buffer{}) || IsScreen(io.Discard) {
 		t.Error("a buffer is no screen")
+	}
+}
+
+// ktop and runsim count alike: the totals are the room that runsim measures, with shares of GPUs and
+// without the control plane.
+func TestTotalsAgreeWithRunsim(t *testing.T) {
+	node := func(name, model string, devices int64, taints ...v1.Taint) *v1.Node {
+		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{kube.GPUModelLabel: model}}, Spec: v1.NodeSpec{Taints: taints}}
+		n.Status.Allocatable = kube.Capacity(cluster.Resources{MilliCPU: 96_000, Memory: 384 << 30, Pods: 110, GPU: devices})
+		n.Status.Capacity = n.Status.Allocatable
+		return n
+	}
+	pod := func(name, on, devices string, r cluster.Resources) *v1.Pod {
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Annotations: kube.GPUAnnotations(r, nil)}}
+		if devices != "" {
+			p.Annotations[kube.GPUIndexAnnotation] = devices
+		}
+		p.Spec.NodeName = on
+		p.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: kube.ResourceList(r)}}}
+		return p
+	}
+	bare := pod("plain", "g", "", cluster.Resources{MilliCPU: 1000, GPU: 1}) // only nvidia.com/gpu
+	bare.Annotations = nil
+	client := fake.NewClientset(
+		node("c", "", 0, v1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: v1.TaintEffectNoSchedule}), node("g", "G2", 8), node("t", "T4", 2),
+		pod("proxy", "c", "", cluster.Resources{MilliCPU: 100, Memory: 1 << 20}), bare,
+		pod("whole", "g", "0-1", cluster.Resources{MilliCPU: 8000, Memory: 1 << 30, GPU: 2}),
+		pod("share", "g", "7", cluster.Resources{MilliCPU: 3000, Memory: 1 << 30, GPUMilli: 470}),
+		pod("other", "t", "1", cluster.Resources{MilliCPU: 3000, GPUMilli: 810}),
+		pod("waits", "", "", cluster.Resources{GPU: 8}),
+	)
+	room, err := driver.Measure(t.Context(), client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Snapshot(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		got               state.Usage
+		used, allocatable int64
+	}{
+		"CPU":    {f.Totals.CPU, room.Used.MilliCPU, room.Allocatable.MilliCPU},
+		"memory": {f.Totals.Memory, room.Used.Memory, room.Allocatable.Memory},
+		"GPU":    {f.Totals.GPU, room.Used.TotalGPUMilli(), room.Allocatable.TotalGPUMilli()},
+		"pods":   {f.Totals.Pods, room.Used.Pods, room.Allocatable.Pods},
+	} {
+		if want := (state.Usage{Requested: c.used, Allocatable: c.allocatable}); c.got != want {
+			t.Errorf("%s: %+v, runsim has %+v", name, c.got, want)
+		}
+	}
+	if want := (state.Usage{Requested: 4280, Allocatable: 10_000}); f.Totals.GPU != want || f.Totals.Workers != room.Nodes {
+		t.Errorf("GPU %+v of %d workers, want %+v of %d", f.Totals.GPU, f.Totals.Workers, want, room.Nodes)
+	}
+	if got, want := f.Nodes[1].Devices, []int64{1000, 1000, 1000, 0, 0, 0, 0, 470}; !slices.Equal(got, want) {
+		t.Errorf("devices %v, want %v", got, want)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
@@ -66,7 +67,7 @@ func contender(t *testing.T, name string, p server.Profile) Contender {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.SchedulerName, p.Preferences = name, "off" // the simulator knows no preferences
+	p.SchedulerName = name
 	return Contender{Contender: eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, Profile: p}
 }
 
@@ -94,10 +95,15 @@ func TestClusterAgreesOnLoss(t *testing.T) {
 	}
 }
 
-// Weights from a file decide in the plugin as they do in the simulator.
+// Weights from a file decide in the plugin as they do in the simulator. Preferences are off in both, and in
+// upstream's profile.
 func TestClusterAgreesOnWeights(t *testing.T) {
-	name := "linear:../../policy/linear/linear-pack.json"
-	agrees(t, Config{Scenario: scenario(), Contenders: []Contender{contender(t, name, server.Profile{Policy: name})}})
+	s, name := scenario(), "linear:../../policy/linear/linear-pack.json"
+	s.Preferences = preference.Off
+	agrees(t, Config{Scenario: s, Contenders: []Contender{
+		contender(t, name, server.Profile{Policy: name}),
+		contender(t, "kube-scheduler", server.Profile{Variant: server.DefaultProfile}),
+	}})
 }
 
 // Run refuses the openb trace.

@@ -101,8 +101,12 @@ func (w *podWatcher) WatchWithContext(ctx context.Context, o metav1.ListOptions)
 
 // pod returns a Kubernetes pod with the requests and constraints of a pod of the simulator.
 func (f *follower) pod(name string, p *cluster.Pod) *corev1.Pod {
+	labels := map[string]string{workload.LabelManagedBy: workload.ManagedBy}
+	if p.Owner != "" {
+		labels[workload.LabelName] = p.Owner
+	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{workload.LabelManagedBy: workload.ManagedBy}, Annotations: kube.GPUAnnotations(p.Requests, p.GPUModels)},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels, Annotations: kube.GPUAnnotations(p.Requests, p.GPUModels)},
 		Spec: corev1.PodSpec{
 			SchedulerName: f.scheduler, NodeSelector: p.NodeSelector, Tolerations: kube.Tolerations(p.Tolerations),
 			EnableServiceLinks: ptr.To(false), TerminationGracePeriodSeconds: ptr.To[int64](0),

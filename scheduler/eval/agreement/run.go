@@ -14,8 +14,8 @@ import (
 // Config describes which episodes to repeat.
 type Config struct {
 	Scenario   eval.Scenario
-	Seeds      []uint64 // each runs on a cluster of its own
-	Contenders []Contender
+	Seeds      []uint64         // each runs on a cluster of its own
+	Contenders []Contender      // preferences count in their profiles as in the scenario
 	Launcher   testbed.Launcher // starts the clusters
 	LogDir     string           // folder of the cluster's log; empty: the log is deleted with the cluster
 	// Progress is called with the overall progress, from 0 to 1, and a line about the current step.
@@ -74,8 +74,16 @@ func (c Config) onCluster(ctx context.Context, i, from, to int) (trials []Trial,
 	if err != nil {
 		return nil, err
 	}
-	bed := testbed.Config{Name: "agreement", Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir, Scheduler: c.scheduler()}
+	bed := testbed.Config{Name: "agreement", Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir}
 	err = testbed.Run(ctx, bed, func(ctx context.Context, b *testbed.Bed) error {
+		if err := c.createServices(ctx, b.Client, c.Seeds[i]); err != nil { // before the scheduler starts, so that it knows them for the first pod
+			return err
+		}
+		stop, err := b.StartScheduler(ctx, c.scheduler())
+		if err != nil {
+			return err
+		}
+		defer stop()
 		for k := from; k < to; k++ {
 			t, err := c.trial(ctx, b.Client, i, k)
 			if err != nil {
@@ -95,11 +103,8 @@ func (c Config) done(seed, contender int, part float64) float64 {
 
 // nodes are the nodes that the simulator draws for a seed.
 func (c Config) nodes(seed uint64) (testbed.Nodes, error) {
-	env, err := sim.New(c.Scenario.Config)
+	env, err := c.episode(seed)
 	if err != nil {
-		return testbed.Nodes{}, err
-	}
-	if err := env.Reset(seed); err != nil {
 		return testbed.Nodes{}, err
 	}
 	y, err := pools(env.Snapshot().Nodes)
@@ -109,11 +114,22 @@ func (c Config) nodes(seed uint64) (testbed.Nodes, error) {
 	return testbed.Nodes{Pools: y}, nil
 }
 
+// episode returns the simulator at the start of the episode of a seed.
+func (c Config) episode(seed uint64) (*sim.Env, error) {
+	env, err := sim.New(c.Scenario.Config)
+	if err != nil {
+		return nil, err
+	}
+	return env, env.Reset(seed)
+}
+
 // scheduler has a profile for each contender. It scores every node, as the simulator does.
 func (c Config) scheduler() server.Config {
 	out := server.Config{PercentageOfNodesToScore: 100}
 	for _, x := range c.Contenders {
-		out.Profiles = append(out.Profiles, x.Profile)
+		p := x.Profile
+		p.Preferences = c.Scenario.PreferenceMode()
+		out.Profiles = append(out.Profiles, p)
 	}
 	return out
 }

@@ -125,9 +125,9 @@ type judge struct {
 
 // ask scores the candidates of the pending pod.
 func (j *judge) ask(env *sim.Env) error {
-	rows := env.Candidates()
-	j.scores = append(j.scores[:0], make([]float32, len(rows))...)
-	return j.policy.Score(env.Snapshot(), env.Pending(), rows, j.scores)
+	var err error
+	j.scores, err = eval.Scores(env, j.policy, j.scores)
+	return err
 }
 
 // tolerance is the relative difference below which two scores count as equal. The nodes on the

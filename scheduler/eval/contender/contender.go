@@ -66,8 +66,12 @@ func List(names, files []string) ([]eval.Contender, error) {
 	return out, nil
 }
 
-// Named returns the heuristic or the shipped network with that name.
+// Named returns the heuristic or the shipped network with that name, or what the name says of one
+// (boundOf).
 func Named(name string) (eval.Contender, error) {
+	if prefix, of, ok := strings.Cut(name, ":"); ok && bounds[prefix] != nil {
+		return boundOf(prefix, of)
+	}
 	h, err := heuristic.Find(name)
 	switch {
 	case err == nil:

@@ -62,10 +62,10 @@ func TestWithProfiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []server.Profile{
-		{SchedulerName: "kube-scheduler", Preferences: "off", Variant: server.DefaultProfile},
-		{SchedulerName: "best-fit", Preferences: "off", Policy: "best-fit"},
-		{SchedulerName: "gnn", Preferences: "off", Variant: "gnn"},
-		{SchedulerName: "mine", Preferences: "off", Policy: "linear:" + path},
+		{SchedulerName: "kube-scheduler", Variant: server.DefaultProfile},
+		{SchedulerName: "best-fit", Policy: "best-fit"},
+		{SchedulerName: "gnn", Variant: "gnn"},
+		{SchedulerName: "mine", Policy: "linear:" + path},
 	}
 	for i, x := range with {
 		if d := cmp.Diff(want[i], x.Profile); d != "" {

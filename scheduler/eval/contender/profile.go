@@ -18,17 +18,15 @@ import (
 // default profile takes its place.
 const Kubernetes = "kube-scheduler"
 
-// simulated is how preferences count in the profiles that are compared with the simulator: its pods
-// have no preferences and belong to no service, so only a scheduler that ignores preferences can
-// agree with it.
-const simulated = "off"
-
 // WithProfiles gives every contender the scheduler profile that decides the same way on a
 // cluster. files are the ones that [List] got.
 func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Contender, error) {
 	var out []agreement.Contender
 	for _, x := range contenders {
-		p := server.Profile{SchedulerName: x.Name, Preferences: simulated}
+		if x.Play != nil {
+			return nil, exit.Usagef("%s uses what no scheduler has, so it has no profile on a cluster", x.Name)
+		}
+		p := server.Profile{SchedulerName: x.Name}
 		_, notHeuristic := heuristic.Find(x.Name)
 		switch {
 		case x.Name == Kubernetes:
@@ -46,9 +44,9 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 		if err != nil {
 			return nil, fmt.Errorf("find %s: %w", path, err)
 		}
-		p := server.Profile{SchedulerName: name, Preferences: simulated, Checkpoint: file, Variant: server.Variants[0]} // any variant: the file says what the network is
+		p := server.Profile{SchedulerName: name, Checkpoint: file, Variant: server.Variants[0]} // any variant: the file says what the network is
 		if filepath.Ext(path) == ".json" {
-			p = server.Profile{SchedulerName: name, Preferences: simulated, Policy: heuristic.FromWeights(file)}
+			p = server.Profile{SchedulerName: name, Policy: heuristic.FromWeights(file)}
 			if _, err := linear.Load(file); err != nil {
 				return nil, exit.Usagef("--checkpoint %s: --live is for networks, heuristics and linear weights, which have a scheduler profile; a table has none", f)
 			}

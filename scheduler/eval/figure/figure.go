@@ -31,7 +31,7 @@ var (
 
 // SVG draws two panels side by side, the objective and the unscheduled pods, with a row for each
 // policy, the first on top. A row has a dot for each seed, and a square for the mean with its 95%
-// bootstrap interval as a bar. A dashed line marks the mean of the baseline, the first policy.
+// bootstrap interval, unless there is one sample, as a bar. A dashed line marks the mean of the baseline, the first policy.
 func SVG(c *eval.Comparison) ([]byte, error) {
 	var panels []*plot.Plot
 	for _, m := range []eval.Metric{eval.Objective, eval.Unscheduled} {
@@ -43,6 +43,9 @@ func SVG(c *eval.Comparison) ([]byte, error) {
 	}
 	panels[0].Title.Text = c.Scenario.Name
 	panels[1].Title.Text = fmt.Sprintf("%d seeds", len(c.Seeds))
+	if c.OneWorkload {
+		panels[1].Title.Text += " of one workload"
+	}
 	panels[1].HideY() // the rows are those of the first
 	width, height := panelWidth*vg.Length(len(panels)), margins+rowHeight*vg.Length(len(c.Results))
 	canvas := vgsvg.NewWith(vgsvg.UseWH(width, height))
@@ -77,7 +80,7 @@ func panel(c *eval.Comparison, m eval.Metric) (*plot.Plot, error) {
 		if err := seedDots(p, values, row); err != nil {
 			return nil, err
 		}
-		if err := meanBar(p, eval.Bootstrap(values), row); err != nil {
+		if err := meanBar(p, c.Interval(values), row); err != nil {
 			return nil, err
 		}
 		if i == 0 {

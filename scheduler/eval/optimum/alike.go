@@ -25,7 +25,8 @@ func sameNode(a, b *cluster.Node) bool {
 		a.GPUModel == b.GPUModel && slices.Equal(a.GPUs, b.GPUs)
 }
 
-// samePod tells whether two pods differ in nothing but their names.
+// samePod tells whether two pods differ in nothing but their names and owners. The optimum ignores
+// preferences.
 func samePod(a, b *cluster.Pod) bool {
 	return a.Requests == b.Requests && maps.Equal(a.NodeSelector, b.NodeSelector) && slices.Equal(a.Tolerations, b.Tolerations) && slices.Equal(a.GPUModels, b.GPUModels)
 }

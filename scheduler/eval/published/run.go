@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
@@ -25,11 +23,14 @@ const (
 // Config describes a comparison.
 type Config struct {
 	Dir        string           // folder of the trace's files
-	Workloads  []string         // names from Workloads
+	Workloads  []string         // names from Workloads, each alone or with +VARIANT behind it
 	Contenders []eval.Contender // the baseline first
 	Seeds      []uint64
 	Factor     float64 // the arrivals ask for this multiple of the cluster's GPUs; over 0
 	InOrder    bool    // nodes in the order of the list; see sim.OpenB
+
+	// Loads are the amounts of arrivals, over the cluster's GPUs, of RunCurve. They ascend to Factor.
+	Loads []float64
 }
 
 // Workloads returns the names of the pod lists in a folder, as openb.PodLists does. It is an error if
@@ -45,27 +46,38 @@ func Workloads(dir string) ([]string, error) {
 // which may be nil, with the workload and the number of its episodes that are done.
 func Run(ctx context.Context, c Config, progress func(workload string, done, total int)) (Report, error) {
 	out := Report{factor: c.Factor}
+	err := c.each(ctx, progress, func(r *eval.Comparison, bounds func(factor float64) ([]float64, error)) error {
+		b, err := bounds(c.Factor)
+		out.comparisons, out.bounds = append(out.comparisons, r), append(out.bounds, b)
+		return err
+	})
+	return out, err
+}
+
+// each plays every workload and calls done with its results and with what computes the upper bound of each
+// seed's arrivals.
+func (c Config) each(ctx context.Context, progress func(workload string, done, total int), done func(*eval.Comparison, func(float64) ([]float64, error)) error) error {
 	known, err := Workloads(c.Dir)
 	if err != nil {
-		return out, err
+		return err
 	}
 	nodes, err := openb.LoadNodes(filepath.Join(c.Dir, openb.NodesFile))
 	if err != nil {
-		return out, err
+		return err
 	}
 	for _, w := range c.Workloads {
-		if !slices.Contains(known, w) {
-			return out, fmt.Errorf("no workload is called %q; %s has %s", w, c.Dir, strings.Join(known, ", "))
+		if err := CheckWorkload(w, known); err != nil {
+			return fmt.Errorf("%s: %w", c.Dir, err)
 		}
 	}
 	for _, w := range c.Workloads {
-		pods, err := openb.LoadPods(openb.PodsFile(c.Dir, w))
+		pods, err := podsOf(c.Dir, w)
 		if err != nil {
-			return out, err
+			return err
 		}
-		s, err := scenario(w, sim.OpenB{Nodes: nodes, Pods: pods, Factor: c.Factor, InOrder: c.InOrder})
+		s, err := scenario(w, sim.OpenB{Nodes: nodes, Pods: pods, Factor: c.Factor, InOrder: c.InOrder, Loads: c.Loads})
 		if err != nil {
-			return out, err
+			return err
 		}
 		r, err := eval.Compare(ctx, s, c.Contenders, c.Seeds, func(done, total int) {
 			if progress != nil {
@@ -73,22 +85,19 @@ func Run(ctx context.Context, c Config, progress func(workload string, done, tot
 			}
 		})
 		if err != nil {
-			return out, err
+			return err
 		}
-		bounds, err := boundsOf(nodes, pods, c)
-		if err != nil {
-			return out, err
+		if err := done(r, func(factor float64) ([]float64, error) { return boundsOf(nodes, pods, factor, c.Seeds) }); err != nil {
+			return err
 		}
-		out.comparisons = append(out.comparisons, r)
-		out.bounds = append(out.bounds, bounds)
 	}
-	return out, nil
+	return nil
 }
 
 // boundsOf returns the upper bound of each seed's arrivals.
-func boundsOf(nodes []openb.Node, pods []openb.Pod, c Config) (out []float64, err error) {
-	for _, seed := range c.Seeds {
-		arrivals, err := openb.Inflate(pods, c.Factor, openb.GPUMilli(nodes), seed)
+func boundsOf(nodes []openb.Node, pods []openb.Pod, factor float64, seeds []uint64) (out []float64, err error) {
+	for _, seed := range seeds {
+		arrivals, err := openb.Inflate(pods, factor, openb.GPUMilli(nodes), seed)
 		if err != nil {
 			return nil, err
 		}
@@ -106,8 +115,12 @@ func scenario(workload string, o sim.OpenB) (eval.Scenario, error) {
 	if err != nil {
 		return eval.Scenario{}, err
 	}
+	about := "pods of the openb trace"
+	if _, v, _ := split(workload); v != nil {
+		about += ", " + v.about + ","
+	}
 	return eval.Scenario{
-		Name: workload, About: fmt.Sprintf("pods of the openb trace until they have asked for %.0f%% of the GPUs", 100*o.Factor),
+		Name: workload, About: fmt.Sprintf("%s until they have asked for %.0f%% of the GPUs", about, 100*o.Factor),
 		Config: sim.Config{OpenB: &o, Objective: pack},
 	}, nil
 }

@@ -32,7 +32,7 @@ func contender(t *testing.T, name string, p server.Profile) agreement.Contender 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.SchedulerName, p.Preferences = name, "off" // the simulator knows no preferences
+	p.SchedulerName = name
 	return agreement.Contender{Contender: eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, Profile: p}
 }
 

@@ -10,6 +10,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/eval/testbed"
+	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
 	"gnnsched/workload/trace/openb"
 )
@@ -68,6 +69,7 @@ func (c Config) scheduler() server.Config {
 	out := server.Config{PercentageOfNodesToScore: 100}
 	for _, x := range c.Contenders {
 		p := x.Profile
+		p.Preferences = preference.Off // the pods of the trace have none, and belong to nothing
 		if p.Variant != server.DefaultProfile {
 			p.Workload = c.PodsFile
 		}

@@ -31,7 +31,7 @@ func (c cem) validate() error {
 	case len(c.start) == 0:
 		return fmt.Errorf("nothing to tune: no weight to start from")
 	case c.elite < 2 || c.population < c.elite:
-		return fmt.Errorf("elite %d of %d: want at least 2, and no more than there are", c.elite, c.population)
+		return fmt.Errorf("population %d with an elite of %d: the elite is at least 2, and no more than the population", c.population, c.elite)
 	case c.generations < 1:
 		return fmt.Errorf("%d generations: want at least 1", c.generations)
 	case !(c.spread > 0) || !(c.noise >= 0):

@@ -9,6 +9,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
 )
@@ -43,6 +44,8 @@ func TestMinimise(t *testing.T) {
 	}
 }
 
+// env is a small cluster on which balance can be gained: preferences are off, because replicas that are
+// spread over six nodes leave little to choose.
 func env() sim.Config {
 	return sim.Config{
 		Nodes: sim.Exactly(6), Sizes: []sim.NodeSize{{Weight: 1, Allocatable: sim.AAMLNode}, {Weight: 1, Allocatable: cluster.Resources{MilliCPU: 16_000, Memory: 64 << 30, Pods: 110}}},
@@ -51,7 +54,8 @@ func env() sim.Config {
 			{Name: "b", Weight: 1, Requests: cluster.Resources{MilliCPU: 4000, Memory: 4 << 30, Pods: 1}},
 		},
 		Replicas: sim.IntRange{Min: 3, Max: 6}, Load: sim.FloatRange{Min: 0.6, Max: 0.6}, Turnover: 1,
-		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
+		Preferences: preference.Off,
+		Objective:   objective.Mix{{Term: objective.Balance{}, Weight: 1}},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
 
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
@@ -14,6 +15,9 @@ import (
 // is far from the seeds of tuning.
 const heldOutSeed = 1
 
+// Judged names the metrics that HeldOut.Worse is about.
+var Judged = []string{eval.Objective.Name, eval.Unscheduled.Name, "waited"}
+
 // HeldOut compares p with baseline on episodes of a scenario that tuning did not see. It
 // returns the mean of every metric for both, under the names of baseline and "tuned".
 func HeldOut(ctx context.Context, s eval.Scenario, baseline eval.Contender, p *linear.Policy, episodes int) (*linear.HeldOut, error) {
@@ -23,13 +27,18 @@ func HeldOut(ctx context.Context, s eval.Scenario, baseline eval.Contender, p *l
 	if err != nil {
 		return nil, err
 	}
-	out := &linear.HeldOut{FirstSeed: heldOutSeed, Episodes: episodes, Means: map[string]map[string]float64{}}
+	out := &linear.HeldOut{FirstSeed: heldOutSeed, Episodes: episodes, Samples: r.Samples(), Means: map[string]map[string]float64{}, Worse: map[string]float64{}}
 	for _, x := range r.Results {
 		means := map[string]float64{}
 		for _, m := range eval.Metrics {
 			means[m.Name] = x.Mean(m)
 		}
 		out.Means[x.Name] = means
+	}
+	for _, m := range eval.Metrics {
+		if d := r.Difference(r.Results[1], m); slices.Contains(Judged, m.Name) && d.Mean > 0 {
+			out.Worse[m.Name] = d.P
+		}
 	}
 	return out, nil
 }

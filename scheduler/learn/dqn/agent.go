@@ -149,7 +149,7 @@ type agentState struct {
 }
 
 // Save implements run.Agent.
-func (a *agent) Save(path string, s run.State) error {
+func (a *agent) Save(path string, s run.State[run.Score]) error {
 	l, err := a.learner.export()
 	out := agentState{
 		Weights: l.weights, Moments: l.rest.moments, Target: l.rest.target, Updates: l.rest.updates,
@@ -165,8 +165,8 @@ func (a *agent) Save(path string, s run.State) error {
 }
 
 // Restore implements run.Agent.
-func (a *agent) Restore(s *run.State) error {
-	in, err := run.AgentState[agentState](s)
+func (a *agent) Restore(s *run.State[run.Score]) error {
+	in, err := run.LearnerState[agentState](s)
 	if err != nil {
 		return err
 	}

@@ -12,14 +12,17 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/sim"
 )
 
-// Env returns the environment run.BalanceEnv with only 4 to 8 nodes, which are filled once.
+// Env returns the environment run.BalanceEnv with only 4 to 8 nodes, which are filled once. Preferences
+// are off, so that every candidate may be chosen.
 func Env() sim.Config {
 	c := run.BalanceEnv()
 	c.Nodes = sim.IntRange{Min: 4, Max: 8}
 	c.Turnover = 0
+	c.Preferences = preference.Off
 	return c
 }
 

@@ -165,7 +165,7 @@ type agentState struct {
 }
 
 // Save implements run.Agent.
-func (a *agent) Save(path string, s run.State) error {
+func (a *agent) Save(path string, s run.State[run.Score]) error {
 	var out agentState
 	l, err := a.learner.export()
 	if err == nil {
@@ -179,8 +179,8 @@ func (a *agent) Save(path string, s run.State) error {
 }
 
 // Restore implements run.Agent.
-func (a *agent) Restore(s *run.State) error {
-	in, err := run.AgentState[agentState](s)
+func (a *agent) Restore(s *run.State[run.Score]) error {
+	in, err := run.LearnerState[agentState](s)
 	if err != nil {
 		return err
 	}

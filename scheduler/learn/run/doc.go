@@ -1,10 +1,11 @@
-// Package run holds the parts that all methods of reinforcement learning in the simulator share: the trainer's
-// loop, the environments that play episodes, the reward, the teacher, the evaluation on held-out
+// Package run holds the parts that all methods of reinforcement learning in the simulator share: the loop
+// of a run, the environments that play episodes, the reward, the teacher, the evaluation on held-out
 // episodes, the figures that a run reports and the file from which a stopped run continues.
 //
-// A Trainer alternates between rounds of an Agent, which acts and learns, and evaluations, of
-// which it keeps the best network. The methods are packages of their own (learn/dqn, learn/ppo);
-// run knows them as a Method, which makes an Agent. Package learn chooses the method of a job.
+// A Loop alternates between rounds of a Learner, which acts and learns, and evaluations, of
+// which it keeps the best network. A Trainer runs it on the episodes of any cluster, with the agent of a
+// Method (learn/dqn, learn/ppo); package learn chooses the method of a job. Package learn/value has a
+// trainer of its own for GPU clusters.
 //
 // Trainer and Agent carry the build tag torch, since agents learn with libtorch; the rest is plain
 // Go.

@@ -7,6 +7,7 @@ import (
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/encode"
+	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -27,6 +28,7 @@ type Environment struct {
 	state   *graph.Graph   // of the decision at hand; the encoder owns it
 	copied  *graph.Graph   // the last copy of a state
 	scores  []float32      // the teacher's
+	rows    []int32        // of the nodes to choose from; reused
 
 	progress
 }
@@ -68,10 +70,10 @@ func (e *Environment) restore(p progress) error {
 		return fmt.Errorf("training episode %d: %w", p.Seed, err)
 	}
 	for i, a := range p.Actions {
-		if e.env.Done() || int(a) >= len(e.env.Candidates()) {
+		if e.env.Done() || int(a) >= e.Candidates() {
 			return fmt.Errorf("training episode %d cannot be repeated: placement %d of %d does not exist; another version made it", p.Seed, i+1, len(p.Actions))
 		}
-		e.env.Step(int(a))
+		e.env.Step(e.candidate(int(a)))
 	}
 	if e.env.Done() {
 		return fmt.Errorf("training episode %d cannot be repeated: it ends early; another version made it", p.Seed)
@@ -89,11 +91,25 @@ func (e *Environment) follow(net *infer.Network) {
 
 // Observe encodes the decision at hand. Score and CopyState use what it encodes.
 func (e *Environment) Observe() {
-	e.state = e.encoder.Encode(e.env.Snapshot(), e.env.Pending(), e.env.Candidates())
+	e.state = e.encoder.Encode(e.env.Snapshot(), e.env.Pending(), e.preferred())
 }
 
-// Candidates returns the number of nodes to choose from.
-func (e *Environment) Candidates() int { return len(e.env.Candidates()) }
+// Candidates returns the number of nodes to choose from: those that preferences leave. As in a
+// scheduler profile that learns, the network sees no other candidates.
+func (e *Environment) Candidates() int { return len(e.env.Preferred()) }
+
+// preferred returns the rows of the nodes to choose from. It is valid until the next call.
+func (e *Environment) preferred() []int32 {
+	rows := e.env.Candidates()
+	e.rows = e.rows[:0]
+	for _, i := range e.env.Preferred() {
+		e.rows = append(e.rows, rows[i])
+	}
+	return e.rows
+}
+
+// candidate returns the simulator's index of one of the nodes to choose from.
+func (e *Environment) candidate(choice int) int { return int(e.env.Preferred()[choice]) }
 
 // Score runs the acting network on the observed decision. The output is valid until the next call.
 func (e *Environment) Score() (infer.Output, error) {
@@ -113,12 +129,23 @@ func (e *Environment) Value() (float64, error) {
 
 // TeacherChoice returns the candidate that the teacher would choose.
 func (e *Environment) TeacherChoice() (int, error) {
-	rows := e.env.Candidates()
+	scores, err := e.TeacherScores()
+	return policy.Best(scores), err
+}
+
+// TeacherScores returns the teacher's scores of the candidates. They are valid until the next call.
+func (e *Environment) TeacherScores() ([]float32, error) {
+	rows := e.preferred()
 	e.scores = slices.Grow(e.scores[:0], len(rows))[:len(rows)]
 	if err := e.teacher.Score(e.env.Snapshot(), e.env.Pending(), rows, e.scores); err != nil {
-		return 0, fmt.Errorf("teacher: %w", err)
+		return nil, fmt.Errorf("teacher: %w", err)
 	}
-	return policy.Best(e.scores), nil
+	return e.scores, nil
+}
+
+// Cost returns what a rollout that begins with a candidate costs.
+func (e *Environment) Cost(r *rollout.Rollout, choice int) (float64, error) {
+	return r.Cost(e.env, e.candidate(choice))
 }
 
 // CopyState returns a copy of the observed decision's graph. It shares the pod groups of unchanged
@@ -147,8 +174,9 @@ func (e *Environment) CopyState() *graph.Graph {
 // Step places the pod on a candidate and returns the reward, and whether that ends the episode.
 // After the last step, Begin must follow.
 func (e *Environment) Step(choice int) (reward float64, last bool) {
-	row := e.env.Candidates()[choice]
-	reward = e.settings.Reward.step(e.env, choice, e.settings.Gamma)
+	candidate := e.candidate(choice)
+	row := e.env.Candidates()[candidate]
+	reward = e.settings.Reward.step(e.env, candidate, e.settings.Gamma)
 	e.Actions, e.Return = append(e.Actions, int32(choice)), e.Return+reward
 	last = e.env.Done()
 	if last {

@@ -10,12 +10,12 @@ import (
 
 // Any policy can be evaluated on the episodes that choose the best network of a run.
 func ExampleHeldOut_Evaluate() {
-	scenario, err := eval.Find("small8")
+	scenario, err := eval.Find("hetero70")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	held, err := run.NewHeldOut(scenario.Config, 5)
+	held, err := run.NewHeldOut(scenario.Config, 2)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -16,6 +16,10 @@ type Settings struct {
 
 	Features []string `json:"features,omitempty"` // names of the network's feature sets; none for base
 
+	// ByRollouts chooses policy iteration with rollouts (package learn/rollouts) in place of the variant's own
+	// method. It needs the simulator.
+	ByRollouts bool `json:"byRollouts,omitempty" flag:"by-rollouts" usage:"learn from rollouts of several candidates at a decision, in place of rewards"`
+
 	Gamma        float64 `json:"gamma" flag:"gamma" usage:"discount of the next placement's reward"`
 	LearningRate float64 `json:"learningRate" flag:"learning-rate" usage:"learning rate of Adam at the start; it falls linearly to a tenth"`
 	BatchSize    int     `json:"batchSize" flag:"batch-size" usage:"number of decisions in an update"`

@@ -13,34 +13,34 @@ import (
 )
 
 // State is a training run between two rounds, from which a stopped run continues. A state file
-// holds it together with the state of the run's agent.
-type State struct {
+// holds it together with the state of the run's learner. S is the result of an evaluation.
+type State[S any] struct {
 	Stored  []byte // the job as JSON
 	Step    int
 	Elapsed time.Duration
 	Best    []byte // checkpoint file; empty if there is none yet
-	Score   Score  // of the best
+	Score   S      // of the best
 
 	path string // of the file
 }
 
-// stateFile is the content of a state file. A is the agent's part, which differs by method. The
+// stateFile is the content of a state file. A is the learner's part, which differs by method. The
 // field names are the file's.
-type stateFile[A any] struct {
+type stateFile[S, A any] struct {
 	Stored  []byte
 	Step    int
 	Elapsed time.Duration
 	Best    []byte
-	Score   Score
+	Score   S
 	Agent   A
 }
 
 // ErrNoState is the error of LoadState if the file does not exist.
 var ErrNoState = errors.New("there is no state of a run")
 
-// LoadState reads the run's part of a state file that a Trainer saved.
-func LoadState(path string) (*State, error) {
-	s := &State{path: path}
+// LoadState reads the run's part of a state file that a Loop saved.
+func LoadState[S any](path string) (*State[S], error) {
+	s := &State[S]{path: path}
 	err := ReadFile(path, s)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %w", ErrNoState, err)
@@ -51,16 +51,16 @@ func LoadState(path string) (*State, error) {
 	return s, nil
 }
 
-// AgentState reads the agent's part of the file of a state.
-func AgentState[A any](s *State) (A, error) {
+// LearnerState reads the learner's part of the file of a state.
+func LearnerState[A, S any](s *State[S]) (A, error) {
 	var f struct{ Agent A }
 	err := ReadFile(s.path, &f)
 	return f.Agent, err
 }
 
 // SaveState writes a state file with both parts.
-func SaveState[A any](path string, s State, agent A) error {
-	return WriteFile(path, stateFile[A]{Stored: s.Stored, Step: s.Step, Elapsed: s.Elapsed, Best: s.Best, Score: s.Score, Agent: agent})
+func SaveState[S, A any](path string, s State[S], learner A) error {
+	return WriteFile(path, stateFile[S, A]{Stored: s.Stored, Step: s.Step, Elapsed: s.Elapsed, Best: s.Best, Score: s.Score, Agent: learner})
 }
 
 // ReadFile decodes a file that WriteFile wrote. Fields of the file that into lacks are skipped.

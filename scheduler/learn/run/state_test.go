@@ -22,7 +22,7 @@ type agent struct {
 // FuzzDecodeState checks that a damaged state file is an error, and that what is accepted can be stored
 // again.
 func FuzzDecodeState(f *testing.F) {
-	for _, s := range []stateFile[agent]{
+	for _, s := range []stateFile[Score, agent]{
 		{},
 		{Stored: []byte("{}"), Step: 7, Elapsed: time.Minute, Best: []byte("best"), Agent: agent{Weights: map[string][]float32{"a": {1, 2}}, Source: []byte("pcg:"), Steps: []struct{ Reward float64 }{{1}, {2}}, Full: true}},
 	} {
@@ -38,7 +38,7 @@ func FuzzDecodeState(f *testing.F) {
 		f.Add(b[:len(b)/2])
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var s, again stateFile[agent]
+		var s, again stateFile[Score, agent]
 		if decodeState(bytes.NewReader(b), &s) != nil {
 			return
 		}

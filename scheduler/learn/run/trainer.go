@@ -3,12 +3,7 @@
 package run
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"runtime"
-	"time"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
@@ -27,200 +22,81 @@ type Plan struct {
 
 // Progress is how far a run is.
 type Progress struct {
-	Step, Steps int
-	Phase       string // phase of the agent, in a word or two
-	Epsilon     float64
-	Loss        float64       // mean over the updates since the last report
-	Return      float64       // mean undiscounted scaled return of the episodes since the last report
-	Elapsed     time.Duration // over all processes that the run took
-	Speed       float64       // steps a second in this process, evaluations included
-	Best        float64       // lowest evaluation so far (Score.Total); 0 before the first
+	Pace
+	Phase   string // phase of the agent, in a word or two
+	Epsilon float64
+	Loss    float64 // mean over the updates since the last report
+	Return  float64 // mean undiscounted scaled return of the episodes since the last report
 }
 
 // Trainer runs reinforcement learning in the simulator. The fields are set before Train, which is
 // called once.
 type Trainer struct {
 	Plan
-	HeldOut   *HeldOut                           // evaluates the network during the run
-	State     string                             // state file, written after every evaluation; empty for none
-	Resume    *State                             // run of the same job to continue; nil for a new one
-	Recorder  Recorder                           // takes the run's figures; may be nil
-	Progress  func(Progress)                     // called about every reportEvery steps; may be nil
-	Evaluated func(int, Score)                   // called after every evaluation, with the step; may be nil
-	Improved  func(*checkpoint.Checkpoint) error // called with every network that is the best so far; may be nil
+	Options[Score]
+	HeldOut  *HeldOut       // evaluates the network during the run
+	Progress func(Progress) // called about every reportEvery steps; may be nil
 
 	agent   Agent
 	figures Figures
-	step    int
-
-	start, reported time.Time
-	before          time.Duration // that earlier processes took
-	from            int           // step that this process began with
-	reportedStep    int
-	best            *checkpoint.Checkpoint
-	bestScore       Score
 }
 
 const reportEvery = 500
 
 // Train runs until the steps are done or ctx ends, and returns the network with the best
-// evaluation. When ctx ends early, Train saves the state, evaluates if it has not yet, and returns
-// the best network so far with ctx's error.
+// evaluation; see Loop.Run.
 func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, Score, error) {
-	// libtorch orders the sums of a backward pass by counters that each thread has of its
-	// own: a run that changes threads would not give the same weights twice.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := t.prepare(); err != nil {
-		return nil, Score{}, err
+	l := Loop[Score]{
+		Options: t.Options, Job: t.Start.Manifest.Config, Steps: t.Steps, EvaluateEvery: t.EvaluateEvery, ReportEvery: reportEvery,
+		New: t.newAgent, Evaluate: t.evaluate, Describe: describe,
+		Total:   func(s Score) float64 { return s.Total(t.Unscheduled) },
+		Figures: &t.figures, Progress: t.report,
 	}
-	defer t.agent.Drop()
-	for t.step < t.Steps && ctx.Err() == nil {
-		if err := t.round(); err != nil {
-			return nil, Score{}, err
-		}
-	}
-	t.report()
-	if err := t.save(); err != nil {
-		return nil, Score{}, err
-	}
-	if t.best == nil {
-		if err := t.evaluate(); err != nil {
-			return nil, Score{}, err
-		}
-	}
-	return t.best, t.bestScore, ctx.Err()
+	l.Evaluated = t.evaluated
+	return l.Run(ctx)
 }
 
-func (t *Trainer) prepare() error {
-	t.start = time.Now()
-	t.reported = t.start
+// newAgent returns the method's agent in its environments.
+func (t *Trainer) newAgent() (Learner[Score], error) {
 	envs, err := NewEnvironments(t.Settings, t.Environment, t.Method.Layout(), t.Start.Manifest.Architecture, &t.figures)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if t.agent, err = t.Method.NewAgent(t.Settings, envs, t.Start); err != nil {
-		return err
-	}
-	if t.Resume != nil {
-		if err := t.restore(t.Resume); err != nil {
-			t.agent.Drop()
-			return err
-		}
-	}
-	t.from, t.reportedStep = t.step, t.step
-	return nil
+	t.agent, err = t.Method.NewAgent(t.Settings, envs, t.Start)
+	return t.agent, err
 }
 
-// round lets the agent act and learn, and evaluates when that is due.
-func (t *Trainer) round() error {
-	placed, err := t.agent.Round(t.step, t.Steps-t.step)
-	if err != nil {
-		return err
-	}
-	before := t.step
-	t.step += placed
-	due := t.step/t.EvaluateEvery > before/t.EvaluateEvery || t.step >= t.Steps
-	if due || t.step/reportEvery > before/reportEvery {
-		t.report()
-	}
-	if !due {
-		return nil
-	}
-	if err := t.evaluate(); err != nil {
-		return err
-	}
-	return t.save()
-}
-
-// evaluate plays the held-out episodes with the network, without exploration, and keeps it if it is
-// the best so far.
-func (t *Trainer) evaluate() error {
-	c, err := t.agent.Checkpoint()
-	if err != nil {
-		return err
-	}
+// evaluate plays the held-out episodes with a network.
+func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (Score, error) {
 	net, err := infer.New(c)
 	if err != nil {
-		return err
+		return Score{}, err
 	}
-	score, err := t.HeldOut.Evaluate(neural.New("learning", net), false)
-	if err != nil {
-		return fmt.Errorf("evaluation: %w", err)
-	}
-	if t.best == nil || score.Total(t.Unscheduled) < t.bestScore.Total(t.Unscheduled) {
-		t.best, t.bestScore = c, score
-		t.best.Manifest.Training = map[string]float64{
-			"step": float64(t.step), "seconds": t.elapsed().Seconds(), "heldOutCost": score.Cost, "heldOutMeanCost": score.MeanCost, "heldOutUnscheduled": score.Unscheduled,
-		}
-		if t.Improved != nil {
-			if err := t.Improved(c); err != nil {
-				return err
-			}
-		}
-	}
-	if t.Recorder != nil {
-		t.Recorder.Scalar(tagEvalCost, t.step, score.Cost)
-		t.Recorder.Scalar(tagEvalMean, t.step, score.MeanCost)
-		t.Recorder.Scalar(tagEvalLeft, t.step, score.Unscheduled)
-	}
-	if t.Evaluated != nil {
-		t.Evaluated(t.step, score)
-	}
-	return nil
+	return t.HeldOut.Evaluate(neural.New("learning", net), false)
 }
 
-func (t *Trainer) elapsed() time.Duration { return t.before + time.Since(t.start) }
+// describe returns the figures of a network for its manifest.
+func describe(step int, s Score) map[string]float64 {
+	return map[string]float64{"step": float64(step), "heldOutCost": s.Cost, "heldOutMeanCost": s.MeanCost, "heldOutUnscheduled": s.Unscheduled}
+}
 
-func (t *Trainer) report() {
-	if t.step == t.reportedStep {
-		return
-	}
+func (t *Trainer) evaluated(step int, s Score) {
 	if t.Recorder != nil {
-		t.Recorder.Scalar(tagSpeed, t.step, float64(t.step-t.reportedStep)/time.Since(t.reported).Seconds())
+		t.Recorder.Scalar(tagEvalCost, step, s.Cost)
+		t.Recorder.Scalar(tagEvalMean, step, s.MeanCost)
+		t.Recorder.Scalar(tagEvalLeft, step, s.Unscheduled)
 	}
-	t.reported, t.reportedStep = time.Now(), t.step
-	t.figures.Report(t.step, t.Recorder)
+	if t.Evaluated != nil {
+		t.Evaluated(step, s)
+	}
+}
+
+func (t *Trainer) report(p Pace) {
 	if t.Progress == nil {
 		return
 	}
 	t.Progress(Progress{
-		Step: t.step, Steps: t.Steps, Phase: t.agent.Phase(t.step), Epsilon: t.figures.Last(TagEpsilon),
-		Loss: t.figures.Last(t.agent.LossTag(t.step)), Return: t.figures.Last(tagReturn), Elapsed: t.elapsed(),
-		Speed: float64(t.step-t.from) / time.Since(t.start).Seconds(), Best: t.bestScore.Total(t.Unscheduled),
+		Pace: p, Phase: t.agent.Phase(p.Step), Epsilon: t.figures.Last(TagEpsilon),
+		Loss: t.figures.Last(t.agent.LossTag(p.Step)), Return: t.figures.Last(tagReturn),
 	})
-}
-
-// save writes the state file, if there is to be one.
-func (t *Trainer) save() error {
-	if t.State == "" {
-		return nil
-	}
-	s := State{Stored: t.Start.Manifest.Config, Step: t.step, Elapsed: t.elapsed(), Score: t.bestScore}
-	if t.best != nil {
-		var b bytes.Buffer
-		if err := t.best.Write(&b); err != nil {
-			return fmt.Errorf("save the run's state: %w", err)
-		}
-		s.Best = b.Bytes()
-	}
-	return t.agent.Save(t.State, s)
-}
-
-// restore continues the run of a state.
-func (t *Trainer) restore(s *State) (err error) {
-	if !bytes.Equal(s.Stored, t.Start.Manifest.Config) {
-		return errors.New("the stored run has another configuration: resume it with its own, or start anew")
-	}
-	if len(s.Best) > 0 {
-		if t.best, err = checkpoint.Read(bytes.NewReader(s.Best)); err != nil {
-			return fmt.Errorf("stored run: %w", err)
-		}
-		t.bestScore = s.Score
-	}
-	t.step, t.before = s.Step, s.Elapsed
-	if err := t.agent.Restore(s); err != nil {
-		return fmt.Errorf("stored run: %w", err)
-	}
-	return nil
 }

@@ -49,7 +49,7 @@ type trainer struct {
 	env     *sim.Env
 	rng     *rand.Rand
 	started uint64 // episodes
-	cells   []int  // of the candidates at hand
+	cells   []int  // of the candidates at hand that preferences leave
 }
 
 // begin starts the next episode in which something can be placed.
@@ -77,7 +77,7 @@ func (t *trainer) episode(step int) int {
 			choice = t.rng.IntN(len(t.cells))
 		}
 		cell, nodes := t.cells[choice], float64(len(t.env.Snapshot().Nodes))
-		target := nodes * t.env.Step(choice)
+		target := nodes * t.env.Step(int(t.env.Preferred()[choice]))
 		if !t.env.Done() {
 			best = t.look()
 			target += t.config.Gamma * t.values[t.cells[best]]
@@ -87,14 +87,16 @@ func (t *trainer) episode(step int) int {
 	return step
 }
 
-// look sets the cells of the candidates and returns the best candidate, one of the best at random.
+// look sets the cells of the candidates that preferences leave, and returns the index of the best of
+// them, one of the best at random.
 func (t *trainer) look() (best int) {
 	s := t.env.Snapshot()
 	v := t.agent.View(s, t.env.Pending())
 	t.cells = t.cells[:0]
 	equal := 0
-	for i, row := range t.env.Candidates() {
-		cell := v.Cell(s.Nodes[row])
+	rows := t.env.Candidates()
+	for i, candidate := range t.env.Preferred() {
+		cell := v.Cell(s.Nodes[rows[candidate]])
 		t.cells = append(t.cells, cell)
 		switch q, most := t.values[cell], t.values[t.cells[best]]; {
 		case q > most:

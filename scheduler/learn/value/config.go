@@ -30,6 +30,7 @@ type Config struct {
 
 	Imitation   int     `json:"imitation"`   // iterations at first in which FGD plays
 	Exploration float64 `json:"exploration"` // largest share of random placements in these iterations; each episode draws its own
+	Disturbed   float64 `json:"disturbed"`   // share of the later episodes that start with random placements; see episode
 
 	SnapshotEvery int `json:"snapshotEvery"` // pods between two snapshots of an episode
 	SnapshotNodes int `json:"snapshotNodes"` // nodes in a snapshot, drawn at random
@@ -44,7 +45,10 @@ type Config struct {
 
 	Spread         float64 `json:"spread"`         // standard deviation of the logarithms of the factors on kinds of pods
 	SpreadMultiple float64 `json:"spreadMultiple"` // the same for pods with several devices, whose number varies more between traces
+	Mixes          float64 `json:"mixes"`          // share of the workloads with other mixes; see draw
 	Factor         float64 `json:"factor"`         // GPUs that an episode's pods request, over the cluster's
+	Fewest         float64 `json:"fewest"`         // the same at the earliest end that counts, up to 1
+	Below          float64 `json:"below"`          // share of the ends under 1; see ends
 
 	EvaluateEvery     int `json:"evaluateEvery"`     // iterations between evaluations
 	EvaluateWorkloads int `json:"evaluateWorkloads"` // held-out workloads in an evaluation
@@ -55,10 +59,10 @@ func Defaults() Config {
 	return Config{
 		Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 64, Seed: 1,
 		Iterations: 60, Episodes: 4, Updates: 500, Remember: 120,
-		Imitation: 3, Exploration: 0.3,
+		Imitation: 3, Exploration: 0.3, Disturbed: 0.15,
 		SnapshotEvery: 80, SnapshotNodes: 200, Placements: 32,
 		BatchSnapshots: 4, BatchNodes: 96, LearningRate: 1e-3, Averaging: 0.005, ClipNorm: 10, Temperature: 0.01,
-		Spread: 0.5, SpreadMultiple: 1, Factor: 1.3,
+		Spread: 0.5, SpreadMultiple: 1, Mixes: 0.5, Factor: 1.3, Fewest: 0.6, Below: 0.3,
 		EvaluateEvery: 5, EvaluateWorkloads: 12,
 	}
 }
@@ -96,6 +100,19 @@ func (c Config) layout() *feature.GPULayout {
 	return l
 }
 
+// ends returns the ends of episodes that count.
+func (c Config) ends() ends { return ends{c.Fewest, c.Factor, c.Below} }
+
+// loads returns the amounts of arrivals, over the cluster's GPUs, at which networks are compared.
+func (c Config) loads() (out []float64) {
+	for _, l := range []float64{0.7, 0.8, 0.9, 0.95, 1, 1.1} {
+		if l < c.Factor {
+			out = append(out, l)
+		}
+	}
+	return append(out, c.Factor)
+}
+
 // Validate reports every value out of range.
 func (c Config) Validate() error {
 	var errs []error
@@ -126,6 +143,15 @@ func (c Config) Validate() error {
 		if !(x.v > 0 && x.v <= x.most) {
 			bad("%s: %v must be over 0 and at most %v", x.name, x.v, x.most)
 		}
+	}
+	if c.Factor < 1 || !(c.Fewest > 0 && c.Fewest <= 1) || !(c.Below >= 0 && c.Below <= 1) {
+		bad("factor: %v must be 1 or more, fewest: %v and below: %v must be 0 to 1", c.Factor, c.Fewest, c.Below)
+	}
+	if !(c.Disturbed >= 0 && c.Disturbed <= 1) {
+		bad("disturbed: %v is no share from 0 to 1", c.Disturbed)
+	}
+	if !(c.Mixes >= 0 && c.Mixes <= 1) {
+		bad("mixes: %v is no share from 0 to 1", c.Mixes)
 	}
 	if !(c.Exploration >= 0 && c.Exploration <= 1) {
 		bad("exploration: %v is no share from 0 to 1", c.Exploration)

@@ -1,19 +1,22 @@
-// Package value trains networks for GPU clusters: they learn the GPUs that a cluster will leave idle,
-// as a sum over its nodes.
+// Package value trains networks for GPU clusters: they learn the cost that is still to come, as a sum
+// over the nodes.
 //
-// A scheduler that packs GPUs has a reward only at the end: the GPUs that are idle on each node once
-// no more pod fits. This is a sum over nodes, and a placement changes one of them. So the value of a
-// cluster is learned as a sum too,
+// The cost of an episode is counted at many ends, because nobody knows when arrivals end: the GPUs of pods
+// that were left out, as long as fewer were requested than there are, and the idle GPUs from then
+// on. A placement changes one node, so the value of a cluster is learned as a sum over them,
 //
 //	V(cluster) = Σ_n v(node n, cluster)
 //
-// (value decomposition; Sunehag et al., Value-Decomposition Networks, AAMAS 2018). v(n) is the number
-// of devices that will be idle on node n at the end under the present policy, given the node, its
-// devices and a few features of the whole cluster. Every node in every snapshot of an episode gives
-// one target, without the noise of the other nodes: Monte Carlo policy evaluation (Sutton and Barto
-// 2018, chapter 5) of a thousand small episodes in one. The next policy is the greedy one,
+// (value decomposition; Sunehag et al., Value-Decomposition Networks, AAMAS 2018). v(n) is the part of
+// the cost that the present policy will cause at node n, given the node, its devices and a few
+// features of the whole cluster: what the node fails to serve of the pods that would otherwise be lost
+// (targets.go). Every node in every snapshot of an episode gives one target, without the noise of the
+// other nodes: Monte Carlo policy evaluation (Sutton and Barto 2018, chapter 5) of a thousand small
+// episodes in one. The next policy is the greedy one,
 //
-//	argmax over candidates of v(before the placement) - v(after it).
+//	argmax over candidates of v(before the placement) - v(after it),
+//
+// with the reserve of encode.Reserve, which package neural adds.
 //
 // Evaluation and improvement take turns: generalised policy iteration on afterstates (the same,
 // section 6.8). FGD plays the first episodes, so the first policy improves on FGD.
@@ -26,6 +29,6 @@
 // Workloads are drawn from a family: the pods of traces, with their kinds reweighted and their numbers
 // drawn anew. The network never sees the traces themselves.
 //
-// A Trainer runs it all. It plays episodes and records snapshots of them (snapshot.go), on workloads of
-// a family (family.go), and learns from the snapshots (learner.go).
+// A Trainer runs it all in the loop of package run. Its agent (agent.go) plays episodes on workloads of a
+// family (family.go), records snapshots of them (snapshot.go), and learns from the snapshots (learner.go).
 package value

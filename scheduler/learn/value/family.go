@@ -20,7 +20,7 @@ const within = 0.3
 
 // draw makes another workload out of w. It multiplies the number of pods of each kind and of each shape
 // by factors from lognormal distributions, and rounds at random. The factor on pods with one device
-// is 1. At least one pod has GPUs.
+// is 1. At least one pod has GPUs. The result is then mixed further, see mix.
 func (c Config) draw(rng *rand.Rand, w Workload) Workload {
 	factor := func(sigma float64) float64 { return math.Exp(sigma * rng.NormFloat64()) }
 	kinds := [4]float64{withoutGPU: factor(c.Spread), sharing: factor(c.Spread), single: 1, multiple: factor(c.SpreadMultiple)}
@@ -45,9 +45,36 @@ func (c Config) draw(rng *rand.Rand, w Workload) Workload {
 			}
 		}
 		if gpus {
+			out.Pods = c.mix(rng, out.Pods)
 			return out
 		}
 	}
+}
+
+// mix changes the pods of a Mixes-th of the workloads: up to 40 % of the pods name models, up to all GPU pods share a
+// device, up to four times the pods with several devices and three times those without any.
+func (c Config) mix(rng *rand.Rand, pods []openb.Pod) []openb.Pod {
+	if c.Mixes == 0 || rng.Float64() >= c.Mixes {
+		return pods
+	}
+	m := openb.Mix{Multiple: 1, WithoutGPU: 1}
+	if rng.Float64() < 0.5 {
+		m.Named = 0.4 * rng.Float64()
+	}
+	if rng.Float64() < 0.25 {
+		m.Sharing = rng.Float64()
+	}
+	if rng.Float64() < 0.4 {
+		m.Multiple = math.Exp(rng.Float64() * math.Log(4))
+	}
+	if rng.Float64() < 0.4 {
+		m.WithoutGPU = math.Exp(rng.Float64() * math.Log(3))
+	}
+	mixed, err := m.Apply(rng, pods)
+	if err != nil { // no pod has a share to copy
+		return pods
+	}
+	return mixed
 }
 
 // shape is the request of a pod. Pods that differ only in the GPU models that they accept have the same

@@ -11,8 +11,8 @@ import (
 	"gnnsched/gnn/torch"
 )
 
-// learner trains the network to predict v, the number of devices that will be idle on a node at the end
-// of the episode, from snapshots of played episodes.
+// learner trains the network to predict v, a node's part of the cost to come, from snapshots of played
+// episodes.
 type learner struct {
 	config Config
 	net    *torch.GPUNetwork
@@ -90,17 +90,17 @@ func (l *learner) update(rng *rand.Rand, snapshots []*snapshot, rate, averaging 
 // valueLoss returns the mean squared error of v on nodes drawn from each snapshot.
 func (l *learner) valueLoss(s *torch.Scope, rng *rand.Rand, snapshots []*snapshot) *torch.Tensor {
 	l.batch.Reset()
-	var idle []float32
+	var targets []float32
 	for _, x := range snapshots {
-		l.batch.Begin(x.cluster)
+		l.batch.Begin(x.Cluster)
 		for range l.config.BatchNodes {
-			i := rng.IntN(len(x.nodes))
-			l.batch.Add(&x.nodes[i])
-			idle = append(idle, x.idle[i])
+			i := rng.IntN(len(x.Nodes))
+			l.batch.Add(&x.Nodes[i])
+			targets = append(targets, x.Targets[i])
 		}
 	}
 	v := l.net.Values(s, &l.batch, "")
-	return s.Mean(s.Square(s.Sub(v, s.Float32(idle, len(idle), 1))))
+	return s.Mean(s.Square(s.Sub(v, s.Float32(targets, len(targets), 1))))
 }
 
 // actorLoss returns the mean over the snapshots of -log π(teacher), if the actor imitates, and otherwise
@@ -113,16 +113,16 @@ func (l *learner) actorLoss(s *torch.Scope, snapshots []*snapshot, imitate bool)
 	segments := 0
 	add := func(after bool) {
 		for _, x := range snapshots {
-			if len(x.before) < 2 || imitate && x.teacher < 0 {
+			if len(x.Before) < 2 || imitate && x.Teacher < 0 {
 				continue
 			}
-			l.batch.Begin(x.cluster)
-			of := x.before
+			l.batch.Begin(x.Cluster)
+			of := x.Before
 			if after {
-				of = x.after
+				of = x.After
 			} else {
-				if x.teacher >= 0 {
-					teacher = append(teacher, int64(len(segment)+x.teacher))
+				if x.Teacher >= 0 {
+					teacher = append(teacher, int64(len(segment)+x.Teacher))
 				}
 				for range of {
 					segment = append(segment, int64(segments))
@@ -152,15 +152,42 @@ func (l *learner) actorLoss(s *torch.Scope, snapshots []*snapshot, imitate bool)
 	return s.Scale(s.Sum(s.Mul(s.Exp(logs), s.Sub(logs, q))), 1/float64(segments))
 }
 
-// acting returns the network that plays, as a checkpoint and ready to score.
-func (l *learner) acting() (*checkpoint.Checkpoint, *infer.GPUNetwork, error) {
-	c, err := l.slow.Checkpoint()
-	if err != nil {
-		return nil, nil, err
-	}
+// checkpoint returns the network that plays.
+func (l *learner) checkpoint() (*checkpoint.Checkpoint, error) { return l.slow.Checkpoint() }
+
+// ready returns a network that checkpoint returned, ready to score.
+func ready(c *checkpoint.Checkpoint) (*infer.GPUNetwork, error) {
 	net, err := infer.NewGPU(c)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the weights went wrong, lower the learning rate: %w", err)
+		return nil, fmt.Errorf("the weights went wrong, lower the learning rate: %w", err)
 	}
-	return c, net, nil
+	return net, nil
+}
+
+// learnerState is everything that a learner continues from. The field names are those of state files.
+type learnerState struct {
+	Weights []torch.Array // of the network that learns
+	Average []torch.Array // of the network that plays
+	Moments []torch.Moments
+}
+
+// export returns the learner's state.
+func (l *learner) export() (s learnerState, err error) {
+	s.Moments = l.adam.Export()
+	if s.Weights, err = l.net.Export(); err != nil {
+		return s, err
+	}
+	s.Average, err = l.slow.Export()
+	return s, err
+}
+
+// restore brings the learner to a state.
+func (l *learner) restore(s learnerState) error {
+	if err := l.net.Import(s.Weights); err != nil {
+		return err
+	}
+	if err := l.slow.Import(s.Average); err != nil {
+		return err
+	}
+	return l.adam.Import(s.Moments)
 }

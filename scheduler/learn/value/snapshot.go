@@ -17,14 +17,14 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// snapshot holds a part of a cluster at one decision.
+// snapshot holds a part of a cluster at one decision. The field names are those of state files.
 type snapshot struct {
-	cluster []float32       // features of the cluster
-	nodes   []graph.GPUNode // some of the nodes
-	idle    []float32       // devices that are idle on each of them at the end of the episode
+	Cluster []float32       // features of the cluster
+	Nodes   []graph.GPUNode // some of the nodes
+	Targets []float32       // of each of them; see targets
 
-	before, after []graph.GPUNode // nodes of some candidates, before and after the placement
-	teacher       int             // index of FGD's choice among these candidates; -1 if it was not asked
+	Before, After []graph.GPUNode // nodes of some candidates, before and after the placement
+	Teacher       int             // index of FGD's choice among these candidates; -1 if it was not asked
 }
 
 // player makes the simulators that episodes are played in.
@@ -36,7 +36,7 @@ type player struct {
 // env returns a simulator of a workload.
 func (p *player) env(w Workload) (*sim.Env, error) {
 	env, err := sim.New(sim.Config{
-		OpenB:     &sim.OpenB{Nodes: p.nodes, Pods: w.Pods, Factor: p.config.Factor},
+		OpenB:     &sim.OpenB{Nodes: p.nodes, Pods: w.Pods, Factor: p.config.Factor, Loads: p.config.loads()},
 		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, // its reward is not used
 	})
 	if err != nil {
@@ -53,13 +53,14 @@ type recorder struct {
 	policy  policy.Policy
 	teacher bool    // whether the policy is FGD
 	random  float64 // share of random placements
+	until   float64 // load up to which placements are random and nothing is recorded; 0: all the time, and all is recorded
 
 	encoder *encode.GPUNodeEncoder
 	cluster *encode.GPUClusterEncoder
 	scores  []float32
 	count   int // decisions
 	taken   []snapshot
-	rows    [][]int32 // rows of each snapshot's nodes
+	states  []state // of each snapshot
 }
 
 // newRecorder returns a recorder whose policy is p and places no pod at random.
@@ -76,11 +77,23 @@ func (r *recorder) decide(env *sim.Env) (eval.Choice, error) {
 		return eval.Choice{}, err
 	}
 	choice := policy.Best(r.scores)
-	r.record(choice)
-	if r.random > 0 && r.rng.Float64() < r.random {
+	disturbed := r.until > 0 && r.load() < r.until
+	if !disturbed {
+		r.record(choice)
+	}
+	if (disturbed || r.until == 0) && r.random > 0 && r.rng.Float64() < r.random {
 		choice = r.rng.IntN(len(rows))
 	}
 	return eval.Choice{Candidate: choice, Devices: policy.Devices(r.policy, nodes[rows[choice]], env.Pending())}, nil
+}
+
+// load returns what is allocated, over the cluster's GPUs.
+func (r *recorder) load() float64 {
+	var used, devices float64
+	for _, n := range r.env.Snapshot().Nodes {
+		used, devices = used+float64(len(n.GPUs))-idle(n), devices+float64(len(n.GPUs))
+	}
+	return used / max(devices, 1)
 }
 
 // record takes a snapshot at every SnapshotEvery-th decision. choice is the policy's candidate.
@@ -89,20 +102,23 @@ func (r *recorder) record(choice int) {
 		return
 	}
 	nodes := r.env.Snapshot().Nodes
-	s := snapshot{cluster: append([]float32(nil), r.cluster.Features(nodes)...), teacher: -1}
-	var rows []int32
+	s := snapshot{Cluster: append([]float32(nil), r.cluster.Features(nodes)...), Teacher: -1}
+	at := state{arrival: r.env.Next()}
+	for _, n := range nodes {
+		at.all += idle(n)
+	}
 	for range min(r.config.SnapshotNodes, len(nodes)) {
 		row := r.rng.IntN(len(nodes))
-		rows = append(rows, int32(row))
-		s.nodes = append(s.nodes, r.encode(nodes[row], cluster.Resources{}, 0))
+		at.rows, at.idle = append(at.rows, int32(row)), append(at.idle, idle(nodes[row]))
+		s.Nodes = append(s.Nodes, r.encode(nodes[row], cluster.Resources{}, 0))
 	}
 	if r.config.actor() {
 		r.placements(&s, choice)
 		if r.teacher {
-			s.teacher = 0
+			s.Teacher = 0
 		}
 	}
-	r.taken, r.rows = append(r.taken, s), append(r.rows, rows)
+	r.taken, r.states = append(r.taken, s), append(r.states, at)
 }
 
 // placements adds candidates to a snapshot: the choice, then its closest rivals, then random
@@ -112,8 +128,8 @@ func (r *recorder) placements(s *snapshot, choice int) {
 	pod := r.env.Pending()
 	rows := r.env.Candidates()
 	add := func(n *cluster.Node, on cluster.DeviceSet) {
-		s.before = append(s.before, r.encode(n, cluster.Resources{}, 0))
-		s.after = append(s.after, r.encode(n, pod.Requests, on))
+		s.Before = append(s.Before, r.encode(n, cluster.Resources{}, 0))
+		s.After = append(s.After, r.encode(n, pod.Requests, on))
 	}
 	n := nodes[rows[choice]]
 	add(n, policy.Devices(r.policy, n, pod))
@@ -121,7 +137,7 @@ func (r *recorder) placements(s *snapshot, choice int) {
 		n := nodes[rows[at]]
 		add(n, policy.Devices(r.policy, n, pod))
 	}
-	for len(s.before) < min(r.config.Placements, len(rows)) {
+	for len(s.Before) < min(r.config.Placements, len(rows)) {
 		n := nodes[rows[r.rng.IntN(len(rows))]]
 		ways := policy.DeviceWays(n, pod.Requests)
 		add(n, ways[r.rng.IntN(len(ways))])
@@ -154,13 +170,13 @@ func (r *recorder) encode(n *cluster.Node, request cluster.Resources, on cluster
 	return g
 }
 
+// idle returns how many of a node's devices are idle, parts of them included.
+func idle(n *cluster.Node) float64 { return float64(n.IdleGPUMilli()) / cluster.DeviceMilli }
+
 // end returns the snapshots after the episode, with their targets.
 func (r *recorder) end() []snapshot {
-	nodes := r.env.Snapshot().Nodes
-	for i, rows := range r.rows {
-		for _, row := range rows {
-			r.taken[i].idle = append(r.taken[i].idle, float32(nodes[row].IdleGPUMilli())/cluster.DeviceMilli)
-		}
+	for i, t := range targets(r.env, r.config.ends(), r.states) {
+		r.taken[i].Targets = t
 	}
 	return r.taken
 }

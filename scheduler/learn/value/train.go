@@ -11,11 +11,10 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"time"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/neural"
@@ -23,24 +22,33 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// Progress tells how far a run is.
+// Progress is how far a run is. A step is an iteration.
 type Progress struct {
-	Iteration, Iterations int
-	ValueLoss, ActorLoss  float64 // means over the iteration's updates; in devices², and in nats
-	Allocation            float64 // mean over the iteration's episodes, 0 to 1
-	Elapsed               time.Duration
+	run.Pace
+	ValueLoss, ActorLoss float64 // means over the iteration's updates; in devices², and in nats
+	Allocation           float64 // mean over the iteration's episodes, 0 to 1
 }
 
 // Score is the result of an evaluation on the held-out workloads.
 type Score struct {
-	Allocation float64 // mean fraction of the GPUs that is allocated at the end
-	Gain       float64 // Allocation minus FGD's on the same arrivals
-	Worst      float64 // the smallest gain on a workload
+	Allocation float64   // mean fraction of the GPUs that is allocated at the end
+	Gain       float64   // mean over workloads and loads of the allocation minus FGD's on the same arrivals
+	Worst      float64   // the smallest gain on a workload at a load
+	Gains      []float64 // mean over the workloads at each of Config.loads
 }
 
-// total is the number by which networks are chosen: the mean gain counts as much as the worst one, so that
-// a gain on average is not bought with a loss on one workload.
-func (s Score) total() float64 { return s.Gain + s.Worst }
+// total is the number by which networks are chosen; less is better. The mean gain counts as much as the
+// worst one, so that a gain on average is not bought with a loss on one workload.
+func (s Score) total() float64 { return -(s.Gain + s.Worst) }
+
+// The tags of the figures that a run reports.
+const (
+	tagValueLoss  = "losses/value_loss"
+	tagActorLoss  = "losses/policy_loss"
+	tagAllocation = "charts/gpu_allocation"
+	tagGain       = "eval/gain_over_fgd"
+	tagWorstGain  = "eval/worst_gain_over_fgd"
+)
 
 // Trainer runs the training on a family of workloads. The fields are set before Train, which is called
 // once.
@@ -48,257 +56,160 @@ type Trainer struct {
 	Config Config
 	Nodes  []openb.Node
 	Family []Workload // from which workloads are drawn
-
-	Progress  func(Progress)                     // called after each iteration; may be nil
-	Evaluated func(iteration int, s Score)       // called after each evaluation; may be nil
-	Improved  func(*checkpoint.Checkpoint) error // called with every network that is the best so far; may be nil
+	run.Options[Score]
+	Progress func(Progress) // called after each iteration; may be nil
 
 	player  player
-	learner *learner
-	memory  [][]snapshot // by episode
 	held    []held
-	best    *checkpoint.Checkpoint
-	score   Score
-	start   time.Time
+	figures run.Figures
 }
 
-// held is a held-out workload, with the allocation that FGD reaches on it.
+// held is a held-out workload, with the allocations that FGD reaches on it.
 type held struct {
 	workload Workload
 	seed     uint64
-	fgd      float64
+	fgd      []float64 // at each of the loads
 }
 
 // Train runs until the iterations are done or ctx ends, and returns the network that is best on the
-// held-out workloads. When ctx ends early, Train returns the best network so far with ctx's error.
+// held-out workloads; see run.Loop.Run. When ctx ends, the current iteration is completed first.
 func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, Score, error) {
-	// libtorch orders the sums of a backward pass by counters that each thread has of its own: a
-	// run that changes threads would not give the same weights twice.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := t.prepare(); err != nil {
+	start, err := t.prepare()
+	if err != nil {
 		return nil, Score{}, err
 	}
-	defer t.learner.drop()
-	for i := range t.Config.Iterations {
-		if ctx.Err() != nil {
-			break
-		}
-		if err := t.iterate(i); err != nil {
-			return nil, Score{}, fmt.Errorf("iteration %d: %w", i+1, err)
-		}
-		if (i+1)%t.Config.EvaluateEvery == 0 || i+1 == t.Config.Iterations {
-			if err := t.evaluate(i + 1); err != nil {
-				return nil, Score{}, fmt.Errorf("evaluation after iteration %d: %w", i+1, err)
-			}
-		}
+	l := run.Loop[Score]{
+		Options: t.Options, Job: start.Manifest.Config, Steps: t.Config.Iterations, EvaluateEvery: t.Config.EvaluateEvery, ReportEvery: 1,
+		New:      func() (run.Learner[Score], error) { return t.newAgent(start) },
+		Evaluate: t.evaluate, Total: Score.total, Describe: describe,
+		Figures: &t.figures, Progress: t.report,
 	}
-	if t.best == nil {
-		return nil, Score{}, fmt.Errorf("before the first evaluation: %w", ctx.Err())
-	}
-	return t.best, t.score, ctx.Err()
+	l.Evaluated = t.evaluated
+	return l.Run(ctx)
 }
 
-func (t *Trainer) prepare() error {
+// prepare checks the trainer's fields, lets FGD play the held-out workloads and returns the first weights.
+func (t *Trainer) prepare() (*checkpoint.Checkpoint, error) {
 	if err := t.Config.Validate(); err != nil {
-		return fmt.Errorf("training configuration: %w", err)
+		return nil, fmt.Errorf("training configuration: %w", err)
 	}
 	if len(t.Family) == 0 {
-		return errors.New("no workload to learn on: name pod files of a trace")
+		return nil, errors.New("no workload to learn on: name pod files of a trace")
 	}
-	for _, w := range t.Family {
-		if !slices.ContainsFunc(w.Pods, func(p openb.Pod) bool { return p.GPUs > 0 }) {
-			return fmt.Errorf("workload %s: %w", w.Name, openb.ErrNoGPU)
-		}
-	}
-	t.start = time.Now()
-	t.player = player{t.Config, t.Nodes}
-	c := checkpoint.Random(t.Config.architecture(), rand.New(rand.NewPCG(t.Config.Seed, 0x6c6561726e)))
 	t.Config.Family = nil
 	for _, w := range t.Family {
+		if !slices.ContainsFunc(w.Pods, func(p openb.Pod) bool { return p.GPUs > 0 }) {
+			return nil, fmt.Errorf("workload %s: %w", w.Name, openb.ErrNoGPU)
+		}
 		t.Config.Family = append(t.Config.Family, w.Name)
 	}
+	t.player = player{t.Config, t.Nodes}
+	c := checkpoint.Random(t.Config.architecture(), rand.New(rand.NewPCG(t.Config.Seed, 0x6c6561726e)))
 	var err error
 	if c.Manifest.Config, err = json.Marshal(t.Config); err != nil {
-		return err
+		return nil, fmt.Errorf("encode the configuration: %w", err)
 	}
 	c.Manifest.Seed, c.Manifest.Objective = t.Config.Seed, "gpu-allocation"
-	if t.learner, err = newLearner(t.Config, c); err != nil {
-		return err
-	}
-	return t.holdOut()
+	return c, t.holdOut()
 }
 
-// rng returns the random numbers of a purpose, iteration and episode. Each has a stream of its own, so
-// that the order in which episodes are played does not matter.
-func (t *Trainer) rng(purpose, iteration, episode int) *rand.Rand {
-	return rand.New(rand.NewPCG(t.Config.Seed, uint64(purpose)<<48|uint64(iteration)<<16|uint64(episode)))
+// Resumed returns the configuration of a stored run.
+func Resumed(s *run.State[Score]) (c Config, err error) { return c, json.Unmarshal(s.Stored, &c) }
+
+// newAgent returns an agent that starts from the weights of start.
+func (t *Trainer) newAgent(start *checkpoint.Checkpoint) (*agent, error) {
+	l, err := newLearner(t.Config, start)
+	return &agent{config: t.Config, player: t.player, family: t.Family, learner: l, figures: &t.figures}, err
 }
-
-// The purposes of random numbers, and the first seeds of arrivals. Published results use the seeds 42 to
-// 51, which are far from both.
-const (
-	playing  = 1
-	learning = 2
-	holding  = 3
-
-	trainingSeeds = 1 << 40
-	heldOutSeeds  = 1 << 41
-)
 
 // holdOut draws the held-out workloads and lets FGD play them.
 func (t *Trainer) holdOut() error {
 	t.held = make([]held, t.Config.EvaluateWorkloads)
 	return parallel(len(t.held), func(i int) error {
-		w := t.Config.draw(t.rng(holding, 0, i), t.Family[i%len(t.Family)])
+		w := t.Config.draw(t.Config.rng(holding, 0, i), t.Family[i%len(t.Family)])
 		env, err := t.player.env(w)
 		if err != nil {
 			return err
 		}
 		t.held[i] = held{workload: w, seed: heldOutSeeds + uint64(i)}
-		t.held[i].fgd, err = allocation(env, t.held[i].seed, heuristic.NewFGD(env.Typical()))
+		t.held[i].fgd, err = allocations(env, t.held[i].seed, heuristic.NewFGD(env.Typical()))
 		return err
 	})
 }
 
-// iterate plays episodes and learns from the latest ones.
-func (t *Trainer) iterate(i int) error {
-	_, net, err := t.learner.acting()
-	if err != nil {
-		return err
-	}
-	n := t.Config.Episodes
-	taken, allocations := make([][]snapshot, n), make([]float64, n)
-	if err := parallel(n, func(e int) (err error) {
-		taken[e], allocations[e], err = t.episode(i, e, net)
-		return err
-	}); err != nil {
-		return err
-	}
-	for _, s := range taken {
-		if len(s) > 0 { // there is none if no pod fits on any node
-			t.memory = append(t.memory, s)
-		}
-	}
-	t.memory = slices.Delete(t.memory, 0, max(len(t.memory)-t.Config.Remember, 0))
-	if len(t.memory) == 0 {
-		return errors.New("no pod of the workloads fits on any node")
-	}
-	p := Progress{Iteration: i + 1, Iterations: t.Config.Iterations}
-	if err := t.learn(i, &p); err != nil {
-		return err
-	}
-	for _, a := range allocations {
-		p.Allocation += a / float64(n)
-	}
-	if p.Elapsed = time.Since(t.start); t.Progress != nil {
-		t.Progress(p)
-	}
-	return nil
-}
-
-// episode plays episode e of iteration i: with FGD and random placements in the first iterations, with
-// the network later. It returns the snapshots and the allocation.
-func (t *Trainer) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64, error) {
-	rng := t.rng(playing, i, e)
-	env, err := t.player.env(t.Config.draw(rng, t.Family[rng.IntN(len(t.Family))]))
-	if err != nil {
-		return nil, 0, err
-	}
-	r := newRecorder(t.Config, env, rng, heuristic.NewFGD(env.Typical()))
-	r.teacher = i < t.Config.Imitation
-	switch {
-	case !r.teacher:
-		r.policy = neural.NewGPU("learning", net, env.Typical())
-	case e > 0:
-		r.random = t.Config.Exploration * rng.Float64()
-	}
-	o, err := eval.Episode(env, uint64(trainingSeeds)+rng.Uint64N(trainingSeeds), r.decide)
-	if err != nil {
-		return nil, 0, err
-	}
-	return r.end(), o.GPU.Allocation, nil
-}
-
-// allocation returns the fraction of the GPUs that p has allocated at the end of a seed's episode.
-func allocation(env *sim.Env, seed uint64, p policy.Policy) (float64, error) {
+// allocations returns the fraction of the GPUs that p has allocated at each of the loads of a seed's episode.
+func allocations(env *sim.Env, seed uint64, p policy.Policy) (out []float64, err error) {
 	o, err := eval.Play(env, seed, p, nil)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return o.GPU.Allocation, nil
+	for _, l := range o.GPU.Loads {
+		out = append(out, l.Allocation)
+	}
+	return out, nil
 }
 
-// learn takes the iteration's updates and notes their losses.
-func (t *Trainer) learn(i int, p *Progress) error {
-	c := t.Config
-	rng := t.rng(learning, i, 0)
-	rate := c.LearningRate * (1 - 0.95*float64(i)/float64(c.Iterations))
-	averaging := c.Averaging
-	if i <= c.Imitation { // including the first iteration in which the network plays
-		averaging = max(averaging, quickAveraging)
-	}
-	batch := make([]*snapshot, c.BatchSnapshots)
-	for range c.Updates {
-		for k := range batch {
-			episode := t.memory[rng.IntN(len(t.memory))]
-			batch[k] = &episode[rng.IntN(len(episode))]
-		}
-		l, err := t.learner.update(rng, batch, rate, averaging, i < c.Imitation)
-		if err != nil {
-			return err
-		}
-		p.ValueLoss += l.value / float64(c.Updates)
-		p.ActorLoss += l.actor / float64(c.Updates)
-	}
-	return nil
-}
-
-// quickAveraging is the smallest averaging until the network learns from its own episodes. The average
-// must forget the random weights at the start.
-const quickAveraging = 0.02
-
-// evaluate lets the network play the held-out workloads and keeps it if it is the best so far.
-func (t *Trainer) evaluate(iteration int) error {
-	c, net, err := t.learner.acting()
+// evaluate lets a network play the held-out workloads.
+func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (Score, error) {
+	net, err := ready(c)
 	if err != nil {
-		return err
+		return Score{}, err
 	}
-	gains, allocations := make([]float64, len(t.held)), make([]float64, len(t.held))
+	reached := make([][]float64, len(t.held))
 	if err := parallel(len(t.held), func(i int) error {
 		h := t.held[i]
 		env, err := t.player.env(h.workload)
 		if err != nil {
 			return err
 		}
-		allocations[i], err = allocation(env, h.seed, neural.NewGPU("learning", net, env.Typical()))
-		gains[i] = allocations[i] - h.fgd
+		reached[i], err = allocations(env, h.seed, neural.NewGPU("learning", net, env.Typical()))
 		return err
 	}); err != nil {
-		return err
+		return Score{}, err
 	}
-	s := Score{Worst: gains[0]}
-	for i, g := range gains {
-		s.Gain += g / float64(len(gains))
-		s.Allocation += allocations[i] / float64(len(gains))
-		s.Worst = min(s.Worst, g)
+	return t.compare(reached), nil
+}
+
+// compare returns the score of allocations on the held-out workloads.
+func (t *Trainer) compare(reached [][]float64) Score {
+	n := float64(len(reached))
+	s := Score{Worst: 1, Gains: make([]float64, len(t.held[0].fgd))}
+	for i, at := range reached {
+		for k, a := range at {
+			gain := a - t.held[i].fgd[k]
+			s.Gains[k] += gain / n
+			s.Gain += gain / n / float64(len(at))
+			s.Worst = min(s.Worst, gain)
+		}
+		s.Allocation += at[len(at)-1] / n
 	}
-	if t.best == nil || s.total() > t.score.total() {
-		t.best, t.score = c, s
-		c.Manifest.Training = map[string]float64{
-			"iteration": float64(iteration), "seconds": time.Since(t.start).Seconds(),
-			"heldOutAllocation": s.Allocation, "heldOutGain": s.Gain, "heldOutWorstGain": s.Worst,
-		}
-		if t.Improved != nil {
-			if err := t.Improved(c); err != nil {
-				return err
-			}
-		}
+	return s
+}
+
+// describe returns the figures of a network for its manifest.
+func describe(iteration int, s Score) map[string]float64 {
+	return map[string]float64{
+		"iteration": float64(iteration), "heldOutAllocation": s.Allocation, "heldOutGain": s.Gain, "heldOutWorstGain": s.Worst,
+	}
+}
+
+func (t *Trainer) evaluated(iteration int, s Score) {
+	if t.Recorder != nil {
+		t.Recorder.Scalar(tagGain, iteration, s.Gain)
+		t.Recorder.Scalar(tagWorstGain, iteration, s.Worst)
 	}
 	if t.Evaluated != nil {
 		t.Evaluated(iteration, s)
 	}
-	return nil
+}
+
+func (t *Trainer) report(p run.Pace) {
+	if t.Progress == nil {
+		return
+	}
+	t.Progress(Progress{
+		Pace: p, ValueLoss: t.figures.Last(tagValueLoss), ActorLoss: t.figures.Last(tagActorLoss), Allocation: t.figures.Last(tagAllocation),
+	})
 }
 
 // parallel calls do for 0 to n-1, on all processors, and returns all errors.

@@ -3,10 +3,12 @@ package value
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/checkpoint"
@@ -123,7 +125,7 @@ func record(t *testing.T, c Config) ([]snapshot, *sim.Env, float64) {
 	return r.end(), env, o.GPU.Allocation
 }
 
-// Snapshots agree with the cluster: targets are the idle devices at the end, the first placement is the
+// Snapshots agree with the cluster: the first placement is the
 // teacher's, and a node has less left after a placement than before it.
 func TestRecorder(t *testing.T) {
 	c := small()
@@ -146,17 +148,12 @@ func TestRecorder(t *testing.T) {
 		return sum
 	}
 	for _, s := range taken {
-		if len(s.idle) != len(s.nodes) || s.teacher != 0 || len(s.before) != len(s.after) || len(s.before) == 0 {
-			t.Fatalf("snapshot with %d targets for %d nodes, teacher %d, %d before and %d after", len(s.idle), len(s.nodes), s.teacher, len(s.before), len(s.after))
+		if len(s.Targets) != len(s.Nodes) || s.Teacher != 0 || len(s.Before) != len(s.After) || len(s.Before) == 0 {
+			t.Fatalf("snapshot with %d targets for %d nodes, teacher %d, %d before and %d after", len(s.Targets), len(s.Nodes), s.Teacher, len(s.Before), len(s.After))
 		}
-		for i, n := range s.nodes {
-			if left := free(n.Free); s.idle[i] > left+1e-5 {
-				t.Fatalf("%v devices are idle at the end, of %v before", s.idle[i], left)
-			}
-		}
-		for i := range s.before {
-			if free(s.after[i].Free) > free(s.before[i].Free) || s.after[i].X[0] >= s.before[i].X[0] {
-				t.Fatalf("a placement frees resources: %+v became %+v", s.before[i], s.after[i])
+		for i := range s.Before {
+			if free(s.After[i].Free) > free(s.Before[i].Free) || s.After[i].X[0] >= s.Before[i].X[0] {
+				t.Fatalf("a placement frees resources: %+v became %+v", s.Before[i], s.After[i])
 			}
 		}
 	}
@@ -168,5 +165,20 @@ func TestRivals(t *testing.T) {
 	}
 	if got := rivals([]float32{1, 1}, 0, 5); len(got) != 0 {
 		t.Errorf("%v are rivals with an equal score", got)
+	}
+}
+
+// The workloads of a family weigh the same, however many pods each has.
+func TestTypicalPods(t *testing.T) {
+	pods := func(n int, p openb.Pod) (out []openb.Pod) { return append(out, slices.Repeat([]openb.Pod{p}, n)...) }
+	got := TypicalPods([]Workload{
+		{"large", slices.Concat(pods(300, openb.Pod{MilliCPU: 500, GPUs: 1, GPUMilli: 300, Models: []string{"T4"}}), pods(100, openb.Pod{MilliCPU: 900}))},
+		{"small", pods(2, openb.Pod{GPUs: 2, GPUMilli: 1000})},
+	})
+	want := &checkpoint.TypicalPods{Family: []string{"large", "small"}, Pods: []checkpoint.TypicalPod{
+		{GPU: 2, Frequency: 0.5}, {MilliCPU: 500, GPUMilli: 300, GPUModels: []string{"T4"}, Frequency: 0.375}, {MilliCPU: 900, Frequency: 0.125},
+	}}
+	if d := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); d != "" {
+		t.Error(d)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 var kubernetes = Heuristic{
 	Name:  Kubernetes{}.Name(),
-	About: "kube-scheduler's default: LeastAllocated and BalancedAllocation",
+	About: "kube-scheduler's default: LeastAllocated and BalancedAllocation, and in the simulator the spreading of replicas",
 	New:   fixed(Kubernetes{}), RandomTies: true,
 }
 
@@ -30,11 +30,15 @@ const (
 
 // Kubernetes is kube-scheduler's default scoring of requests: the sum of NodeResourcesFit with the
 // strategy LeastAllocated and NodeResourcesBalancedAllocation, each over CPU and memory with weight
-// one, as in Kubernetes 1.36. The scores are integers as in kube-scheduler, so ties are common.
+// one, as in Kubernetes 1.36. The scores are integers as in kube-scheduler, so ties are common. The
+// simulator adds the scores of preferences.
 type Kubernetes struct{}
 
 // Name implements policy.Policy.
 func (Kubernetes) Name() string { return "kube-scheduler" }
+
+// AddsPreferences implements policy.Upstream.
+func (Kubernetes) AddsPreferences() {}
 
 // Score implements policy.Policy.
 func (Kubernetes) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {

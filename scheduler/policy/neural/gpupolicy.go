@@ -14,8 +14,8 @@ import (
 )
 
 // GPUPolicy scores with a network on the graph of GPU nodes. The score of a placement is the
-// network's value of the node before it minus its value of the node after it, both within the
-// present cluster. A share of a device goes to the device with the highest score, the first of tied
+// value of the node before it minus its value after it, both within the present cluster: the network's
+// value, minus what the node is worth to the reserve for pods that only some nodes can serve. A share of a device goes to the device with the highest score, the first of tied
 // ones.
 //
 // The policy keeps the embedding of every state that a node has been in; nodes in the same state
@@ -26,7 +26,8 @@ type GPUPolicy struct {
 	encoder *encode.GPUNodeEncoder
 	cluster *encode.GPUClusterEncoder
 	session *infer.GPUSession
-	psi     []float32 // the network's embedding of the present cluster
+	reserve *encode.Reserve // prices at the decision
+	psi     []float32       // the network's embedding of the present cluster
 	node    graph.GPUNode
 	expired func() bool // whether the decision's deadline has passed; nil: there is none
 	now     int64       // number of the decision, from 1
@@ -103,6 +104,7 @@ func (p *GPUPolicy) begin(s *cluster.Snapshot) {
 	}
 	p.now++
 	p.session.Cluster(p.psi, p.cluster.Features(s.Nodes))
+	p.reserve = p.cluster.Reserve()
 }
 
 // place finds the states of n before and after the placement of a pod that requests r.
@@ -166,9 +168,10 @@ func (p *GPUPolicy) state(n *cluster.Node, r cluster.Resources, on cluster.Devic
 	if embedding != nil {
 		p.encoder.Node(&p.node, n, r, on)
 		p.session.Node(embedding, &p.node)
+		p.states.held[id] = p.encoder.Held()
 	}
 	return id
 }
 
 // value returns the network's value of a state within the present cluster.
-func (p *GPUPolicy) value(id int32) float32 { return p.states.value(id, p.now, p.psi) }
+func (p *GPUPolicy) value(id int32) float32 { return p.states.value(id, p.now, p.psi, p.reserve) }

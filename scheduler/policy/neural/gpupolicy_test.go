@@ -34,7 +34,7 @@ var gpuDemand = []fragmentation.Demand{
 }
 
 // Over many decisions the policy, with its caches, scores like the network itself: the value of the
-// node before the placement minus that after it on the best devices.
+// node before the placement minus that after it on the best devices, each minus what the node is worth to the reserve.
 func TestGPUPolicyIsTheNetwork(t *testing.T) {
 	typical := fragmentation.NewTypical(gpuDemand)
 	for _, head := range []checkpoint.Head{checkpoint.DQN, checkpoint.ActorCritic} {
@@ -42,10 +42,12 @@ func TestGPUPolicyIsTheNetwork(t *testing.T) {
 		session, e := net.Actor(), encode.NewGPUNodeEncoder(net.Layout(), typical)
 		phi, psi := make([]float32, net.Width()), make([]float32, net.Width())
 		var g graph.GPUNode
+		var reserve *encode.Reserve
 		value := func(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) float32 {
 			e.Node(&g, n, r, on)
 			session.Node(phi, &g)
-			return infer.Dot(phi, psi)
+			held := e.Held()
+			return infer.Dot(phi, psi) - float32(reserve.Worth(&held))
 		}
 		rapid.Check(t, func(t *rapid.T) {
 			s := &cluster.Snapshot{}
@@ -60,7 +62,9 @@ func TestGPUPolicyIsTheNetwork(t *testing.T) {
 					continue
 				}
 				got := policytest.Scores(t, p, s, pod, rows)
-				session.Cluster(psi, encode.NewGPUClusterEncoder(e).Features(s.Nodes))
+				c := encode.NewGPUClusterEncoder(e)
+				session.Cluster(psi, c.Features(s.Nodes))
+				reserve = c.Reserve()
 				for i, v := range rows {
 					n, least := s.Nodes[v], float32(math.Inf(1))
 					for _, on := range policy.DeviceWays(n, pod.Requests) {

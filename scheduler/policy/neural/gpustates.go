@@ -6,6 +6,7 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/encode"
 )
 
 // gpuState is everything that the network sees of a node.
@@ -37,14 +38,16 @@ func stateOf(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) gpuStat
 type gpuStates struct {
 	width      int
 	ids        map[gpuState]int32
-	embeddings []float32 // states × width
-	values     []float32 // by state, at the decision in computed
-	computed   []int64   // by state; 0: never
+	embeddings []float32     // states × width
+	held       []encode.Held // by state
+	values     []float32     // by state, at the decision in computed
+	computed   []int64       // by state; 0: never
 }
 
 func (s *gpuStates) clear() {
 	s.ids = map[gpuState]int32{}
 	s.embeddings = s.embeddings[:0]
+	s.held = s.held[:0]
 	s.values = s.values[:0]
 	s.computed = s.computed[:0]
 }
@@ -61,16 +64,17 @@ func (s *gpuStates) find(state gpuState) (id int32, embedding []float32) {
 	id = int32(len(s.computed))
 	s.ids[state] = id
 	s.embeddings = slices.Grow(s.embeddings, s.width)[:len(s.embeddings)+s.width]
+	s.held = append(s.held, encode.Held{})
 	s.values, s.computed = append(s.values, 0), append(s.computed, 0)
 	return id, s.embeddings[int(id)*s.width:][:s.width]
 }
 
 // value returns the dot product of a state's embedding and psi, the embedding of the cluster at
-// decision now.
-func (s *gpuStates) value(id int32, now int64, psi []float32) float32 {
+// decision now, minus what the state is worth to the decision's reserve.
+func (s *gpuStates) value(id int32, now int64, psi []float32, reserve *encode.Reserve) float32 {
 	if s.computed[id] != now {
 		at := int(id) * s.width
-		s.values[id] = infer.Dot(s.embeddings[at:at+s.width], psi)
+		s.values[id] = infer.Dot(s.embeddings[at:at+s.width], psi) - float32(reserve.Worth(&s.held[id]))
 		s.computed[id] = now
 	}
 	return s.values[id]

@@ -34,7 +34,7 @@ func agent(t require, c Config) *Agent {
 	return a
 }
 
-// require is what agent uses of testing.T and rapid.T.
+// require has the method of testing.T and rapid.T that agent calls.
 type require interface{ Fatal(args ...any) }
 
 func drawConfig(t *rapid.T) Config {

@@ -92,6 +92,15 @@ func (c *Cluster) ServerPreferredNamespacedResources() ([]*metav1.APIResourceLis
 	return out, nil
 }
 
+// refusal returns the condition's reason of a pending pod. As on a cluster, it is empty until a
+// scheduler has tried the pod.
+func (c *Cluster) refusal() string {
+	if c.Reason == "" {
+		return ""
+	}
+	return corev1.PodReasonUnschedulable
+}
+
 // Bind sets Slots and binds waiting pods.
 func (c *Cluster) Bind(slots int) {
 	c.mu.Lock()
@@ -115,7 +124,7 @@ func (c *Cluster) createDeployment(a clienttesting.Action) (bool, runtime.Object
 		p := &corev1.Pod{ObjectMeta: child("", d.Namespace, d.Spec.Template.Labels, "ReplicaSet", rs.Name), Spec: d.Spec.Template.Spec}
 		p.UID = c.uid()
 		p.Name = fmt.Sprintf("%s-%s", rs.Name, p.UID)
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: c.Reason}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: c.refusal(), Message: c.Reason}}
 		c.must(c.Client.Tracker().Create(resource("Pod"), p, p.Namespace))
 	}
 	c.schedule()
@@ -128,7 +137,7 @@ func (c *Cluster) createPod(a clienttesting.Action) (bool, runtime.Object, error
 	defer c.mu.Unlock()
 	p := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).DeepCopy()
 	p.UID = c.uid()
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: c.Reason}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: c.refusal(), Message: c.Reason}}
 	if err := c.Client.Tracker().Create(resource("Pod"), p, p.Namespace); err != nil {
 		return true, nil, err
 	}

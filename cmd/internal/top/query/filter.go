@@ -94,7 +94,7 @@ func parseComparison(term string) (comparison, bool, error) {
 }
 
 // amount parses a quantity and converts it into the unit of the field: millicores, bytes,
-// devices or pods. It restores the capital letter of units, since terms are lower case.
+// thousandths of a device or pods. It restores the capital letter of units, since terms are lower case.
 func amount(field, s string) (float64, error) {
 	if n := len(s); n > 2 && s[n-1] == 'i' {
 		s = s[:n-2] + strings.ToUpper(s[n-2:n-1]) + "i"
@@ -105,7 +105,7 @@ func amount(field, s string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if field == "cpu" {
+	if field == "cpu" || field == "gpu" {
 		return q.AsApproximateFloat64() * 1000, nil
 	}
 	return q.AsApproximateFloat64(), nil

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/cluster"
 )
 
 // The name and version of the schema below. Fields may be added to it, but never renamed or
@@ -33,11 +34,12 @@ type disconnected struct {
 	Reason string    `json:"reason"`
 }
 
-// totals are sums over all nodes.
+// totals are sums: counts of all nodes, amounts of the worker nodes.
 type totals struct {
 	Nodes    int         `json:"nodes"`
 	Ready    int         `json:"ready"`
 	Cordoned int         `json:"cordoned"`
+	Workers  int         `json:"workers"`
 	Pending  int         `json:"pendingPods"`
 	CPU      cpuUsage    `json:"cpu"`
 	Memory   memoryUsage `json:"memory"`
@@ -59,11 +61,12 @@ type memoryUsage struct {
 	Fraction    float64 `json:"fraction"`
 }
 
-// deviceUsage counts GPUs.
+// deviceUsage counts GPUs. Requested is rounded down; RequestedMilli has the shares.
 type deviceUsage struct {
-	Requested   int64   `json:"requested"`
-	Allocatable int64   `json:"allocatable"`
-	Fraction    float64 `json:"fraction"`
+	Requested      int64   `json:"requested"`
+	Allocatable    int64   `json:"allocatable"`
+	RequestedMilli int64   `json:"requestedMilli"`
+	Fraction       float64 `json:"fraction"`
 }
 
 // podUsage counts pods that have neither succeeded nor failed.
@@ -108,6 +111,8 @@ type node struct {
 	CPU        cpuUsage    `json:"cpu"`
 	Memory     memoryUsage `json:"memory"`
 	GPU        deviceUsage `json:"gpu"`
+	GPUModel   string      `json:"gpuModel"`
+	GPUDevices []int64     `json:"gpuDevices"` // requested thousandths of each device
 	Pods       podUsage    `json:"pods"`
 }
 
@@ -127,7 +132,7 @@ func documentOf(f *state.Frame) Document {
 	d := Document{
 		APIVersion: apiVersion, Kind: kind, Time: f.Time.UTC(),
 		Totals: totals{
-			Nodes: t.Nodes, Ready: t.Ready, Cordoned: t.Cordoned, Pending: f.PendingCount,
+			Nodes: t.Nodes, Ready: t.Ready, Cordoned: t.Cordoned, Workers: t.Workers, Pending: f.PendingCount,
 			CPU: cpu(t.CPU), Memory: memory(t.Memory), GPU: devices(t.GPU), Pods: pods(t.Pods),
 		},
 		CPUSpread:  spread{Nodes: s.Nodes, Mean: s.Mean, Std: s.Std, Variance: s.Std * s.Std, Min: s.Min, Max: s.Max},
@@ -157,12 +162,13 @@ func nodeOf(n *state.Node) node {
 		Roles: append([]string{}, n.Roles...), Created: n.Created.UTC(), Version: n.Version, Zone: n.Zone,
 		InternalIP: n.InternalIP, Taints: append([]string{}, n.Taints...),
 		CPU: cpu(n.CPU), Memory: memory(n.Memory), GPU: devices(n.GPU), Pods: pods(n.Pods),
+		GPUModel: n.GPUModel, GPUDevices: append([]int64{}, n.Devices...),
 	}
 }
 
 func cpu(u state.Usage) cpuUsage       { return cpuUsage{u.Requested, u.Allocatable, u.Fraction()} }
 func memory(u state.Usage) memoryUsage { return memoryUsage{u.Requested, u.Allocatable, u.Fraction()} }
 func devices(u state.Usage) deviceUsage {
-	return deviceUsage{u.Requested, u.Allocatable, u.Fraction()}
+	return deviceUsage{u.Requested / cluster.DeviceMilli, u.Allocatable / cluster.DeviceMilli, u.Requested, u.Fraction()}
 }
 func pods(u state.Usage) podUsage { return podUsage{u.Requested, u.Allocatable, u.Fraction()} }

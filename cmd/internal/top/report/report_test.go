@@ -12,12 +12,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/golden"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// use is what a pod requests: millicores, bytes, devices.
+// use is what a pod requests: millicores, bytes, thousandths of a device.
 type use struct{ cpu, memory, gpu int64 }
 
 // frame has one of everything: a control plane, GPUs, a cordoned node, one that is down.
@@ -38,7 +39,7 @@ func frame() state.Frame {
 			n.Worker, n.Roles, n.Taints = false, []string{"control-plane"}, []string{"node-role.kubernetes.io/control-plane:NoSchedule"}
 		}),
 		node("node-1", func(*state.Node) {}),
-		node("node-2", func(n *state.Node) { n.GPU.Allocatable = 8 }),
+		node("node-2", func(n *state.Node) { n.GPU.Allocatable, n.GPUModel, n.Devices = 8000, "A100", make([]int64, 8) }),
 		node("node-3", func(n *state.Node) { n.Status, n.Cordoned = "Ready,SchedulingDisabled", true }),
 		node("node-4", func(n *state.Node) { n.Status, n.Ready, n.Roles, n.Zone, n.Version = "NotReady", false, nil, "", "" }),
 	})
@@ -48,7 +49,12 @@ func frame() state.Frame {
 	c.ReplacePods([]state.Pod{
 		pod("a", "node-1", "gnn", use{12_500, 30 << 30, 0}),
 		pod("b", "node-1", "gnn", use{500, 1 << 29, 0}),
-		pod("c", "node-2", "default-scheduler", use{60_000, 200 << 30, 4}),
+		pod("c", "node-2", "default-scheduler", use{60_000, 200 << 30, 4000}),
+		func() state.Pod {
+			p := pod("share", "node-2", "gnn", use{0, 0, 470})
+			p.Devices = cluster.Device(7)
+			return p
+		}(),
 		pod("d", "", "gnn", use{1, 1, 0}),
 		pod("e", "", "gnn", use{1, 1, 0}),
 	}, noon)
@@ -150,7 +156,7 @@ func TestSchema(t *testing.T) {
 
 func TestLine(t *testing.T) {
 	f := frame()
-	want := "5 nodes (1 not ready), 4 pods bound, 1 pending, CPU 23%, spread 0.386, gnn 0.1/s"
+	want := "5 nodes (1 not ready), 5 pods bound, 1 pending, CPU 29%, spread 0.386, gnn 0.1/s"
 	if got := Line(&f); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

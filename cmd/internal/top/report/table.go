@@ -18,7 +18,7 @@ import (
 func writeTable(w io.Writer, f *state.Frame, wide bool) error {
 	head := []string{"NAME", "STATUS", "ROLES", "AGE", "VERSION", "CPU", "MEMORY", "GPU", "PODS"}
 	if wide {
-		head = append(head, "ZONE", "INTERNAL-IP", "TAINTS")
+		head = append(head, "GPU-MODEL", "GPU-DEVICES", "ZONE", "INTERNAL-IP", "TAINTS")
 	}
 	var text strings.Builder
 	lines := newTable(&text)
@@ -61,10 +61,10 @@ func newTable(w io.Writer) *tablewriter.Table {
 func nodeRow(now time.Time, n *state.Node, wide bool) []string {
 	row := []string{
 		n.Name, n.Status, orNone(strings.Join(n.Roles, ",")), state.Age(now, n.Created), orNone(n.Version),
-		usage(n.CPU, state.Cores), usage(n.Memory, state.Bytes), count(n.GPU), count(n.Pods),
+		usage(n.CPU, state.Cores), usage(n.Memory, state.Bytes), devicesOf(n.GPU), count(n.Pods),
 	}
 	if wide {
-		row = append(row, orNone(n.Zone), orNone(n.InternalIP), orNone(strings.Join(n.Taints, ",")))
+		row = append(row, orNone(n.GPUModel), orNone(devicePercents(n.Devices)), orNone(n.Zone), orNone(n.InternalIP), orNone(strings.Join(n.Taints, ",")))
 	}
 	return row
 }
@@ -73,7 +73,7 @@ func totalRow(t *state.Totals, columns int) []string {
 	row := make([]string, columns)
 	copy(row, []string{
 		"TOTAL", fmt.Sprintf("%d/%d ready", t.Ready, t.Nodes), "", "", "",
-		usage(t.CPU, state.Cores), usage(t.Memory, state.Bytes), count(t.GPU), count(t.Pods),
+		usage(t.CPU, state.Cores), usage(t.Memory, state.Bytes), devicesOf(t.GPU), count(t.Pods),
 	})
 	return row
 }
@@ -91,6 +91,23 @@ func count(u state.Usage) string {
 	return fmt.Sprintf("%d/%d", u.Requested, u.Allocatable)
 }
 
+// devicePercents writes how much of each device is requested: "100,81,0".
+func devicePercents(devices []int64) string {
+	var out []string
+	for _, used := range devices {
+		out = append(out, state.DevicePercent(used))
+	}
+	return strings.Join(out, ",")
+}
+
+// devicesOf writes "3.5/8", or "-" for a node without GPUs.
+func devicesOf(u state.Usage) string {
+	if u == (state.Usage{}) {
+		return "-"
+	}
+	return state.Devices(u.Requested) + "/" + state.Devices(u.Allocatable)
+}
+
 func orNone(s string) string {
 	if s == "" {
 		return "<none>"
@@ -101,6 +118,9 @@ func orNone(s string) string {
 func writeSummary(w io.Writer, f *state.Frame) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nPending pods: %d\n", f.PendingCount)
+	if t := &f.Totals; t.Workers < t.Nodes {
+		fmt.Fprintf(&b, "Total:        amounts of the %d worker nodes, without the control plane\n", t.Workers)
+	}
 	fmt.Fprintf(&b, "CPU spread:   std %.3f, mean %.3f over %d worker nodes\n", f.CPUSpread.Std, f.CPUSpread.Mean, f.CPUSpread.Nodes)
 	for _, s := range f.Schedulers {
 		fmt.Fprintf(&b, "Scheduler:    %s: bound %d, pending %d, bound/s %s\n", s.Name, s.Bound, s.Pending, state.Rate(s.Rate))

@@ -9,6 +9,8 @@ import (
 	"unique"
 
 	"gonum.org/v1/gonum/stat"
+
+	"gnnsched/internal/cluster"
 )
 
 // All asks [Cluster.Frame] for every pending pod.
@@ -36,6 +38,7 @@ type podSum struct {
 	node             *nodeSum // nil while it is pending
 	scheduler        *schedulerSum
 	cpu, memory, gpu int64
+	devices          cluster.DeviceSet
 	generation       uint32
 }
 
@@ -44,6 +47,11 @@ type podSum struct {
 type nodeSum struct {
 	Node
 	known bool // the node exists
+
+	// Requested thousandths of GPUs: of each device, and of pods that do not say on which they are.
+	// named is nil until a pod says it.
+	named   []int64
+	unnamed int64
 }
 
 type schedulerSum struct {
@@ -177,7 +185,7 @@ func (c *Cluster) setPod(p Pod, now time.Time, watched bool) {
 	if known {
 		c.subtract(k, old)
 	}
-	sum := podSum{scheduler: c.scheduler(p.Scheduler), cpu: p.CPU, memory: p.Memory, gpu: p.GPU, generation: c.generation}
+	sum := podSum{scheduler: c.scheduler(p.Scheduler), cpu: p.CPU, memory: p.Memory, gpu: p.GPU, devices: p.Devices, generation: c.generation}
 	if p.Node == "" {
 		sum.scheduler.pending++
 		c.pending[k] = waiting{p.Created, unique.Make(p.Reason), unique.Make(p.Message)}
@@ -226,6 +234,46 @@ func (s *nodeSum) add(p podSum, sign int64) {
 	s.Memory.Requested += sign * p.memory
 	s.GPU.Requested += sign * p.gpu
 	s.Pods.Requested += sign
+	s.addDevices(p, sign)
+}
+
+// addDevices adds sign times a pod's GPUs to those of the node. The devices of one pod have equal
+// parts of its request.
+func (s *nodeSum) addDevices(p podSum, sign int64) {
+	n := int64(p.devices.Len())
+	if n == 0 {
+		s.unnamed += sign * p.gpu
+		return
+	}
+	if s.named == nil {
+		s.named = make([]int64, cluster.MaxDevices)
+	}
+	for i := range s.named {
+		if p.devices.Has(i) {
+			s.named[i] += sign * p.gpu / n
+		}
+	}
+}
+
+// devices returns the requested thousandths of each device.
+func (s *nodeSum) devices() []int64 {
+	if s.Devices == nil {
+		return nil
+	}
+	out := make([]int64, len(s.Devices))
+	copy(out, s.named)
+	left := s.unnamed
+	fill := func(fits func(used int64) bool) {
+		for i, used := range out {
+			if fits(used) {
+				n := min(left, cluster.DeviceMilli-used)
+				out[i], left = used+n, left-n
+			}
+		}
+	}
+	fill(func(used int64) bool { return used == 0 })
+	fill(func(used int64) bool { return used < cluster.DeviceMilli })
+	return out
 }
 
 // bind counts a binding at t; the zero time means that the time is unknown. A t after now comes
@@ -251,7 +299,9 @@ func (c *Cluster) Frame(now time.Time, maxPending int) Frame {
 	f := Frame{Time: now, Nodes: make([]Node, 0, len(c.nodes)), PendingCount: len(c.pending)}
 	for _, s := range c.nodes {
 		if s.known {
-			f.Nodes = append(f.Nodes, s.Node)
+			n := s.Node
+			n.Devices = s.devices()
+			f.Nodes = append(f.Nodes, n)
 		}
 	}
 	slices.SortFunc(f.Nodes, func(a, b Node) int { return CompareNatural(a.Name, b.Name) })
@@ -304,8 +354,20 @@ func sum(nodes []Node) Totals {
 		if n.Cordoned {
 			t.Cordoned++
 		}
-		t.CPU, t.Memory = t.CPU.plus(n.CPU), t.Memory.plus(n.Memory)
-		t.GPU, t.Pods = t.GPU.plus(n.GPU), t.Pods.plus(n.Pods)
+		if n.Worker {
+			t.Workers++
+		}
+	}
+	all := t.Workers == 0
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Worker || all {
+			t.CPU, t.Memory = t.CPU.plus(n.CPU), t.Memory.plus(n.Memory)
+			t.GPU, t.Pods = t.GPU.plus(n.GPU), t.Pods.plus(n.Pods)
+		}
+	}
+	if all {
+		t.Workers = t.Nodes
 	}
 	return t
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"gnnsched/internal/cluster"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -200,6 +202,66 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+const gpus = 3 // of the workers in TestSumsFollowEveryHistory
+
+// gpuWorker is a worker with GPUs.
+func gpuWorker(name string) Node {
+	n := worker(name)
+	n.GPU.Allocatable, n.Devices = gpus*cluster.DeviceMilli, make([]int64, gpus)
+	return n
+}
+
+// Pods that do not say on which GPUs they are count on idle ones first, and what is left in the rest of
+// others. The sum is right even if the devices are overcommitted.
+func TestDevices(t *testing.T) {
+	gpu := func(name string, milli int64, on cluster.DeviceSet) Pod {
+		p := pod(name, "a", 0, 0)
+		p.GPU, p.Devices = milli, on
+		return p
+	}
+	for name, c := range map[string]struct {
+		pods []Pod
+		want []int64
+	}{
+		"none":               {nil, []int64{0, 0, 0}},
+		"shares of a device": {[]Pod{gpu("1", 470, cluster.Device(1)), gpu("2", 190, cluster.Device(1))}, []int64{0, 660, 0}},
+		"two devices":        {[]Pod{gpu("1", 2000, cluster.Device(0)|cluster.Device(2))}, []int64{1000, 0, 1000}},
+		"unnamed":            {[]Pod{gpu("1", 470, cluster.Device(0)), gpu("2", 1000, 0)}, []int64{470, 1000, 0}},
+		"unnamed, no room":   {[]Pod{gpu("1", 470, cluster.Device(0)), gpu("2", 3000, 0)}, []int64{1000, 1000, 1000}},
+		"a device not there": {[]Pod{gpu("1", 470, cluster.Device(9))}, []int64{0, 0, 0}},
+		"twice the same":     {[]Pod{gpu("1", 1000, cluster.Device(0)), gpu("2", 1000, cluster.Device(0))}, []int64{2000, 0, 0}},
+	} {
+		cl := New()
+		cl.SetNode(gpuWorker("a"))
+		var sum int64
+		for _, p := range c.pods {
+			cl.SetPod(p, noon)
+			sum += p.GPU
+		}
+		n := cl.Frame(noon, 0).Nodes[0]
+		if !slices.Equal(n.Devices, c.want) || n.GPU != (Usage{sum, gpus * cluster.DeviceMilli}) {
+			t.Errorf("%s: %v of %+v, want %v", name, n.Devices, n.GPU, c.want)
+		}
+	}
+}
+
+// The totals leave the control plane out, unless nothing else is there.
+func TestTotalsAreThoseOfWorkers(t *testing.T) {
+	c := New()
+	control := worker("c")
+	control.Worker = false
+	c.SetNode(control)
+	c.SetPod(pod("1", "c", 100, 1), noon)
+	if got := c.Frame(noon, 0).Totals; got.Workers != 1 || got.CPU != (Usage{100, control.CPU.Allocatable}) {
+		t.Errorf("a control plane alone: %+v", got)
+	}
+	c.SetNode(worker("w"))
+	c.SetPod(pod("2", "w", 300, 1), noon)
+	if got := c.Frame(noon, 0).Totals; got.Nodes != 2 || got.Workers != 1 || got.CPU != (Usage{300, control.CPU.Allocatable}) || got.Pods.Requested != 1 {
+		t.Errorf("beside a worker: %+v", got)
+	}
+}
+
 // TestSumsFollowEveryHistory makes random changes and compares the running sums with a count from
 // scratch, and the totals with the sums over the nodes.
 func TestSumsFollowEveryHistory(t *testing.T) {
@@ -211,7 +273,10 @@ func TestSumsFollowEveryHistory(t *testing.T) {
 		draw := func() Pod {
 			p := pod(podName.Draw(t, "pod"), "", rapid.Int64Range(0, 4000).Draw(t, "cpu"), rapid.Int64Range(0, 1<<34).Draw(t, "memory"))
 			p.Scheduler = rapid.SampledFrom([]string{"gnn", "dqn"}).Draw(t, "scheduler")
-			p.GPU = rapid.Int64Range(0, 4).Draw(t, "gpu")
+			p.Devices = rapid.SampledFrom([]cluster.DeviceSet{0, cluster.Device(1), cluster.Device(0) | cluster.Device(2)}).Draw(t, "devices")
+			if p.GPU = cluster.DeviceMilli * int64(p.Devices.Len()); p.GPU == cluster.DeviceMilli {
+				p.GPU = rapid.Int64Range(1, cluster.DeviceMilli).Draw(t, "share")
+			}
 			p.Done = rapid.IntRange(0, 9).Draw(t, "done") == 0
 			if rapid.Bool().Draw(t, "bound") {
 				p.Node = nodeName.Draw(t, "node")
@@ -224,7 +289,7 @@ func TestSumsFollowEveryHistory(t *testing.T) {
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"node":        func(t *rapid.T) { n := nodeName.Draw(t, "n"); nodes[n] = true; c.SetNode(worker(n)) },
+			"node":        func(t *rapid.T) { n := nodeName.Draw(t, "n"); nodes[n] = true; c.SetNode(gpuWorker(n)) },
 			"delete node": func(t *rapid.T) { n := nodeName.Draw(t, "n"); delete(nodes, n); c.DeleteNode(n) },
 			"pod":         func(*rapid.T) { p := draw(); keep(p); c.SetPod(p, now) },
 			"delete pod":  func(t *rapid.T) { n := podName.Draw(t, "p"); delete(pods, n); c.DeletePod("default", n) },
@@ -244,7 +309,7 @@ func TestSumsFollowEveryHistory(t *testing.T) {
 				var list []Node
 				for _, n := range rapid.SliceOfDistinct(nodeName, rapid.ID[string]).Draw(t, "nodes") {
 					nodes[n] = true
-					list = append(list, worker(n))
+					list = append(list, gpuWorker(n))
 				}
 				c.ReplaceNodes(list)
 			},
@@ -260,16 +325,26 @@ func checkAgainstCount(t *rapid.T, f Frame, nodes map[string]bool, pods map[stri
 	var total Totals
 	for _, n := range f.Nodes {
 		var want [4]int64
+		devices := make([]int64, gpus)
 		for _, p := range pods {
 			if p.Node == n.Name {
 				want = [4]int64{want[0] + p.CPU, want[1] + p.Memory, want[2] + p.GPU, want[3] + 1}
+				for i := range devices {
+					if p.Devices.Has(i) {
+						devices[i] += p.GPU / int64(p.Devices.Len())
+					}
+				}
 			}
 		}
 		if got := [4]int64{n.CPU.Requested, n.Memory.Requested, n.GPU.Requested, n.Pods.Requested}; !nodes[n.Name] || got != want {
 			t.Fatalf("node %s: %v, want %v", n.Name, got, want)
 		}
+		if !slices.Equal(n.Devices, devices) {
+			t.Fatalf("node %s: devices %v, want %v", n.Name, n.Devices, devices)
+		}
 		total.Nodes++
 		total.Ready++
+		total.Workers++
 		total.CPU, total.Memory = total.CPU.plus(n.CPU), total.Memory.plus(n.Memory)
 		total.GPU, total.Pods = total.GPU.plus(n.GPU), total.Pods.plus(n.Pods)
 	}

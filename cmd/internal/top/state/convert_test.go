@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 )
 
@@ -51,7 +52,14 @@ func TestPodOf(t *testing.T) {
 		{"a resize that is under way counts at the larger size", base(func(p *v1.Pod) {
 			p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "a", Resources: ptr.To(requests("300m", "1Mi"))}}
 		}), want(func(p *Pod) { p.CPU = 300 })},
-		{"GPUs", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests[kube.GPUResource] = resource.MustParse("2") }), want(func(p *Pod) { p.GPU = 2 })},
+		{"GPUs", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests[kube.GPUResource] = resource.MustParse("2") }), want(func(p *Pod) { p.GPU = 2000 })},
+		{"share of a GPU", base(func(p *v1.Pod) {
+			p.Spec.Containers[0].Resources.Requests[kube.GPUMilliResource] = resource.MustParse("470")
+			p.Annotations = map[string]string{kube.GPUMilliAnnotation: "470", kube.GPUIndexAnnotation: "3"}
+		}), want(func(p *Pod) { p.GPU, p.Devices = 470, cluster.Device(3) })},
+		{"whole GPUs by annotation", base(func(p *v1.Pod) {
+			p.Annotations = map[string]string{kube.GPUCountAnnotation: "2", kube.GPUIndexAnnotation: "0-5"}
+		}), want(func(p *Pod) { p.GPU, p.Devices = 2000, cluster.Device(0)|cluster.Device(5) })},
 		{"no requests", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources = v1.ResourceRequirements{} }), want(func(p *Pod) { p.CPU, p.Memory = 0, 0 })},
 		{"succeeded", base(func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }), want(func(p *Pod) { p.Done = true })},
 		{"failed", base(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), want(func(p *Pod) { p.Done = true })},
@@ -76,7 +84,7 @@ func TestNodeOf(t *testing.T) {
 	full := &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", CreationTimestamp: metav1.NewTime(noon), Labels: map[string]string{
 			"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/agent": "", "kubernetes.io/role": "agent", "node-role.kubernetes.io/": "x",
-			v1.LabelTopologyZone: "z1",
+			v1.LabelTopologyZone: "z1", kube.GPUModelLabel: "T4",
 		}},
 		Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "b", Value: "v", Effect: v1.TaintEffectNoSchedule}, {Key: "a", Effect: v1.TaintEffectNoExecute}}},
 		Status: v1.NodeStatus{
@@ -88,7 +96,8 @@ func TestNodeOf(t *testing.T) {
 	want := Node{
 		Name: "n", Status: "Ready", Ready: true, Worker: true, Roles: []string{"agent", "worker"}, Version: "v1.36.3", Zone: "z1", InternalIP: "10.0.0.1",
 		Taints: []string{"a:NoExecute", "b=v:NoSchedule"}, Created: noon,
-		CPU: Usage{Allocatable: 63_500}, Memory: Usage{Allocatable: 256 << 30}, GPU: Usage{Allocatable: 8}, Pods: Usage{Allocatable: 110},
+		CPU: Usage{Allocatable: 63_500}, Memory: Usage{Allocatable: 256 << 30}, GPU: Usage{Allocatable: 8000}, Pods: Usage{Allocatable: 110},
+		GPUModel: "T4", Devices: make([]int64, 8),
 	}
 	if d := cmp.Diff(want, NodeOf(full)); d != "" {
 		t.Errorf("-want +got\n%s", d)

@@ -7,10 +7,28 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"gnnsched/internal/cluster"
 )
 
 // Cores writes millicores as cores: "0.25", "12.8", "640".
 func Cores(milli int64) string { return short(float64(milli) / 1000) }
+
+// Devices writes thousandths of GPUs as devices, to a hundredth: "0.19", "6.5", "96".
+func Devices(milli int64) string {
+	s := strconv.FormatFloat(float64(milli)/cluster.DeviceMilli, 'f', 2, 64)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
+// DevicePercent writes thousandths of one device as a percentage without its sign. Only an idle device
+// has 0, and only a full one 100.
+func DevicePercent(milli int64) string {
+	percent := milli / (cluster.DeviceMilli / 100)
+	if milli > 0 {
+		percent = max(percent, 1)
+	}
+	return strconv.FormatInt(percent, 10)
+}
 
 // Bytes writes bytes with a binary unit: "512Mi", "51.2Gi".
 func Bytes(b int64) string {

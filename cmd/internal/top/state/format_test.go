@@ -65,3 +65,14 @@ func TestNaturalOrderIsTotal(t *testing.T) {
 		}
 	})
 }
+
+func TestDeviceTexts(t *testing.T) {
+	for milli, want := range map[int64][2]string{
+		0: {"0", "0"}, 1: {"0", "1"}, 9: {"0.01", "1"}, 190: {"0.19", "19"}, 999: {"1", "99"}, 1000: {"1", "100"},
+		6500: {"6.5", "650"}, 145_550: {"145.55", "14555"}, 100_000: {"100", "10000"},
+	} {
+		if got := [2]string{Devices(milli), DevicePercent(milli)}; got != want {
+			t.Errorf("%d: %q, want %q", milli, got, want)
+		}
+	}
+}

@@ -24,6 +24,7 @@ type Node struct {
 	Roles      []string // from the node-role.kubernetes.io/ labels, sorted
 	Version    string   // of the kubelet
 	Zone       string
+	GPUModel   string // empty without GPUs, or if the node does not say it
 	InternalIP string
 	Taints     []string // key=value:Effect, sorted
 	Created    time.Time
@@ -33,8 +34,12 @@ type Node struct {
 
 	CPU    Usage // millicores
 	Memory Usage // bytes
-	GPU    Usage // devices (nvidia.com/gpu)
+	GPU    Usage // thousandths of a device, shares included
 	Pods   Usage // pods; Requested is how many there are
+
+	// Devices holds the requested thousandths of each GPU, nil without GPUs. Amounts of pods that do
+	// not say on which devices they are count on idle ones first.
+	Devices []int64
 }
 
 // Role returns the node's roles, separated by commas. A node without roles is a "worker" if
@@ -71,11 +76,13 @@ func (u Usage) plus(v Usage) Usage {
 	return Usage{Requested: u.Requested + v.Requested, Allocatable: u.Allocatable + v.Allocatable}
 }
 
-// Totals is the sum over the nodes of a frame.
+// Totals is the sum over the nodes of a frame. Amounts are those of the worker nodes only, since
+// ordinary pods get nothing of a control plane; without any worker, those of all nodes.
 type Totals struct {
 	Nodes    int
 	Ready    int
 	Cordoned int
+	Workers  int // nodes whose amounts are summed up
 	CPU      Usage
 	Memory   Usage
 	GPU      Usage

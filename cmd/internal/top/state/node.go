@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 )
 
@@ -17,6 +18,8 @@ const (
 // NodeOf converts an API node. Requested amounts stay zero: they come from the pods.
 func NodeOf(n *v1.Node) Node {
 	allocatable := kube.AmountsIn(n.Status.Allocatable)
+	gpus := &cluster.Node{}
+	kube.SetGPUs(gpus, n, allocatable)
 	out := Node{
 		Name:     n.Name,
 		Status:   "Unknown",
@@ -29,7 +32,9 @@ func NodeOf(n *v1.Node) Node {
 		CPU:      Usage{Allocatable: allocatable.MilliCPU},
 		Memory:   Usage{Allocatable: allocatable.Memory},
 		Pods:     Usage{Allocatable: allocatable.Pods},
-		GPU:      Usage{Allocatable: allocatable.GPU},
+		GPU:      Usage{Allocatable: gpus.Allocatable.TotalGPUMilli()},
+		GPUModel: Printable(gpus.GPUModel),
+		Devices:  gpus.GPUs,
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == v1.NodeReady {

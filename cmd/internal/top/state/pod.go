@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 )
 
@@ -14,9 +15,10 @@ type Pod struct {
 	Name      string
 	Node      string // empty while it is pending
 	Scheduler string
-	CPU       int64 // effective request, millicores
-	Memory    int64 // effective request, bytes
-	GPU       int64 // effective request, devices
+	CPU       int64             // effective request, millicores
+	Memory    int64             // effective request, bytes
+	GPU       int64             // effective request, thousandths of a device
+	Devices   cluster.DeviceSet // the GPUs that the pod uses; empty if it does not say
 	Created   time.Time
 	Done      bool      // Succeeded or Failed, so that it holds no resources
 	Scheduled time.Time // when PodScheduled became true, to the second; else zero
@@ -30,10 +32,12 @@ func PodOf(p *v1.Pod) Pod {
 	requests := kube.EffectiveRequests(p)
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Scheduler: Printable(p.Spec.SchedulerName),
-		CPU: requests.MilliCPU, Memory: requests.Memory, GPU: requests.GPU,
+		CPU: requests.MilliCPU, Memory: requests.Memory,
 		Created: p.CreationTimestamp.Time,
 		Done:    kube.Finished(p),
 	}
+	gpu, _ := kube.RunningWith(p, requests) // if annotations contradict the resources, the resources count
+	out.GPU, out.Devices = gpu.Requests.TotalGPUMilli(), gpu.Devices
 	for i := range p.Status.Conditions {
 		c := &p.Status.Conditions[i]
 		if c.Type != v1.PodScheduled {

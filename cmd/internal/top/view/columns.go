@@ -186,7 +186,7 @@ func memoryText(n *state.Node) string {
 }
 
 func gpuText(n *state.Node) string {
-	return fmt.Sprintf("%d/%d", n.GPU.Requested, n.GPU.Allocatable)
+	return state.Devices(n.GPU.Requested) + "/" + state.Devices(n.GPU.Allocatable)
 }
 
 func podsText(n *state.Node) string {

@@ -133,11 +133,10 @@ func (m *Model) gaugeLines() []string {
 		use   state.Usage
 		write func(int64) string
 	}
-	plain := func(n int64) string { return fmt.Sprint(n) }
 	gauges := []gauge{{"CPU", t.CPU, state.Cores}, {"MEM", t.Memory, state.Bytes}}
 	perLine := 2
 	if m.frame.HasGPU() {
-		gauges = append(gauges, gauge{"GPU", t.GPU, plain})
+		gauges = append(gauges, gauge{"GPU", t.GPU, state.Devices})
 		if m.width >= 100 {
 			perLine = 3
 		}

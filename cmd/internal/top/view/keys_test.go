@@ -244,7 +244,7 @@ func TestRedrawsFollowTheClock(t *testing.T) {
 // never larger than the window.
 func TestFitsEveryWindow(t *testing.T) {
 	clusters := []*state.Cluster{state.New(), sample(3, false), sample(40, true)}
-	key := rapid.SampledFrom([]string{"j", "k", "pgup", "pgdown", "home", "end", "c", "m", "n", "g", "o", "r", "<", ">", "p", "?", "/", "esc", "enter", "x", "!", "backspace", "%", "世"})
+	key := rapid.SampledFrom([]string{"j", "k", "pgup", "pgdown", "home", "end", "c", "m", "n", "g", "o", "r", "<", ">", "p", "d", "?", "/", "esc", "enter", "x", "!", "backspace", "%", "世"})
 	rapid.Check(t, func(rt *rapid.T) {
 		c := rapid.SampledFrom(clusters).Draw(rt, "cluster")
 		look := Look{Color: rapid.Bool().Draw(rt, "color"), Unicode: rapid.Bool().Draw(rt, "unicode")}
@@ -316,6 +316,19 @@ func TestExplanation(t *testing.T) {
 		if got := explanation(&state.PendingPod{Reason: c.reason, Message: c.message}); got != c.want {
 			t.Errorf("%q, %q: %q, want %q", c.reason, c.message, got, c.want)
 		}
+	}
+}
+
+// The pending pods are still there after the help, although a regular frame came meanwhile.
+func TestPendingPodsAfterHelp(t *testing.T) {
+	m := model(t, sample(12, false), terminal{full, 80, 24}, nil)
+	press(m, "p")
+	before := ansi.Strip(m.View().Content)
+	press(m, "?")
+	_, read := m.Update(tickMsg{})
+	m.Update(read())
+	if press(m, "?"); len(pendingOf(m).shown) != 30 || ansi.Strip(m.View().Content) != before {
+		t.Errorf("%d pods are listed after the help:\n%s", len(pendingOf(m).shown), ansi.Strip(m.View().Content))
 	}
 }
 

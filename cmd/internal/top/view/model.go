@@ -104,7 +104,7 @@ func (m *Model) Init() tea.Cmd { return m.read(true) }
 
 // read returns a command that reads a frame.
 func (m *Model) read(regular bool) tea.Cmd {
-	cfg, limit := m.cfg, m.page().about.pending
+	cfg, limit := m.cfg, m.wanted()
 	return func() tea.Msg {
 		msg := frameMsg{frame: cfg.Read(limit), regular: regular}
 		if cfg.Status != nil {
@@ -112,6 +112,15 @@ func (m *Model) read(regular bool) tea.Cmd {
 		}
 		return msg
 	}
+}
+
+// wanted is how many pending pods a frame must hold: for the screen that is shown, or the one that an
+// overlay covers and the reader may return to before the next frame.
+func (m *Model) wanted() int {
+	if m.page().about.overlay {
+		return m.pages[m.below].about.pending
+	}
+	return m.page().about.pending
 }
 
 // pause returns a command that waits for the interval.

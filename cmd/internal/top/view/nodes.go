@@ -50,11 +50,11 @@ func (s *nodesScreen) describe() description {
 		name: "nodes", heading: 1, hints: [][2]string{{"c m o n", "sort"}, {"r", "reverse"}},
 		notes: []note{
 			{title: "Filter", text: "  words that must all match; !word must not", lines: []string{
-				"  worker !notready      name, status, role, zone or version",
+				"  worker !notready      name, status, role, zone, version or GPU model",
 				"  cpu>80% mem<=16Gi     requested, as a share or an amount",
 			}},
 			{title: "Figures", lines: []string{
-				"  CPU, MEM, GPU  requested by pods, of what is allocatable",
+				"  CPU, MEM, GPU  requested, of what is allocatable; at the top: all workers",
 				"  CPU spread     standard deviation of the workers' CPU share",
 				"  bound/s        pods bound per second in the last 10 s, by scheduler",
 			}},
@@ -76,7 +76,7 @@ func (s *nodesScreen) update(c *canvas, f query.Filter) {
 // nodeRow lets the filter read the fields of a node.
 func nodeRow(n *state.Node) query.Row {
 	return query.Row{
-		Texts: []string{n.Name, n.Status, n.Role(), n.Zone, n.Version},
+		Texts: []string{n.Name, n.Status, n.Role(), n.Zone, n.Version, n.GPUModel},
 		Usage: func(field string) state.Usage {
 			switch field {
 			case "cpu":

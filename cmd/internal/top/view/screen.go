@@ -35,6 +35,7 @@ func newScreens(cfg Config) []screen {
 	return []screen{
 		newNodesScreen(cfg.Sort, arrowsOf(cfg.Look)),
 		&pendingScreen{},
+		&gpuScreen{},
 		&helpScreen{},
 	}
 }

@@ -20,6 +20,7 @@ type styles struct {
 	plain, bold, dim                lipgloss.Style
 	good, warn, bad, accent, banner lipgloss.Style
 	up, down, dot, dash, ellipsis   string
+	idle                            string // a GPU that nobody requests
 	full, half, empty               string // parts of a bar; half is empty if there is no such sign
 }
 
@@ -28,7 +29,7 @@ func newStyles(look Look) styles {
 	st := styles{
 		look: look, plain: s(), bold: s().Bold(true), dim: s().Faint(true),
 		good: s(), warn: s(), bad: s().Bold(true), accent: s().Bold(true), banner: s().Bold(true).Reverse(true),
-		up: "▲", down: "▼", dot: " · ", dash: "–", ellipsis: "…", full: "━", half: "╸", empty: "·",
+		up: "▲", down: "▼", dot: " · ", dash: "–", ellipsis: "…", full: "━", half: "╸", empty: "·", idle: "·",
 	}
 	if look.Color {
 		st.good = s().Foreground(lipgloss.Green)
@@ -43,7 +44,7 @@ func newStyles(look Look) styles {
 		st.dot, st.dash = " | ", "-"
 		st.ellipsis = "~"
 		st.full, st.half = "#", ""
-		st.empty = "."
+		st.empty, st.idle = ".", "."
 	}
 	return st
 }

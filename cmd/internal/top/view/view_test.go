@@ -14,6 +14,7 @@ import (
 
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/golden"
 )
 
@@ -35,7 +36,7 @@ func sample(workers int, gpus bool) *state.Cluster {
 		w := base
 		w.Name = fmt.Sprintf("node-%d", i)
 		if gpus && i%2 == 0 {
-			w.GPU.Allocatable = 8
+			w.GPU.Allocatable, w.GPUModel, w.Devices = 8000, []string{"A100", "T4"}[i/2%2], make([]int64, 8)
 		}
 		switch i {
 		case 3:
@@ -49,6 +50,9 @@ func sample(workers int, gpus bool) *state.Cluster {
 			p := state.Pod{
 				Namespace: "default", Name: fmt.Sprintf("app-%d", n), Scheduler: []string{"default-scheduler", "gnn"}[n%2], Created: noon.Add(-time.Minute),
 				CPU: 500 + rng.Int64N(2600), Memory: rng.Int64N(6 << 30), GPU: int64(n % 17 / 16 * int(w.GPU.Allocatable/8)),
+			}
+			if w.Devices != nil && n%17 == 8 { // a share
+				p.GPU, p.Devices = int64(190+20*(n%32)), cluster.Device(7-n%3)
 			}
 			if i < 12 {
 				c.SetPod(p, noon)
@@ -71,7 +75,7 @@ func sample(workers int, gpus bool) *state.Cluster {
 	return c
 }
 
-// terminal is what a test draws on.
+// terminal holds the size and look of the terminal that a test draws on.
 type terminal struct {
 	look          Look
 	width, height int
@@ -163,6 +167,10 @@ func TestGolden(t *testing.T) {
 		{"disconnected.txt", sample(12, false), full, 80, 24, func(_ *Config, f *state.Frame) {
 			f.Lost = &state.Lost{Since: noon.Add(-42 * time.Second), Reason: "connection refused"}
 		}, nil},
+		{"gpus.txt", sample(24, true), full, 80, 24, nil, func(m *Model) { press(m, "d") }},
+		{"gpus-wide.txt", sample(24, true), full, 160, 20, nil, func(m *Model) { press(m, "d", "/"); typed(m, "a100"); press(m, "enter") }},
+		{"gpus-narrow.txt", sample(24, true), ascii, 40, 12, nil, func(m *Model) { press(m, "d") }},
+		{"gpus-none.txt", sample(3, false), full, 80, 24, nil, func(m *Model) { press(m, "d") }},
 		{"pending.txt", sample(12, false), full, 80, 24, nil, func(m *Model) { press(m, "p") }},
 		{"pending-wide.txt", sample(12, false), full, 130, 20, nil, func(m *Model) { press(m, "p", "down") }},
 		{"pending-filtered.txt", sample(12, false), full, 80, 24, nil, func(m *Model) { press(m, "p", "/"); typed(m, "gated"); press(m, "enter") }},
@@ -256,6 +264,12 @@ func TestDocumentedScreen(t *testing.T) {
 	}
 	lines := strings.SplitAfter(trimmed(ansi.Strip(model(t, sample(12, false), terminal{full, 80, 24}, nil).View().Content)), "\n")
 	if want := strings.Join(lines[:9], ""); !strings.Contains(string(doc), "```\n"+want+"```\n") {
+		t.Errorf("docs/ktop.md does not show this:\n%s", want)
+	}
+	gpus := model(t, sample(24, true), terminal{full, 80, 24}, nil)
+	press(gpus, "d")
+	lines = strings.SplitAfter(trimmed(ansi.Strip(gpus.View().Content)), "\n")
+	if want := strings.Join(lines[5:15], ""); !strings.Contains(string(doc), "```\n"+want+"```\n") {
 		t.Errorf("docs/ktop.md does not show this:\n%s", want)
 	}
 }

@@ -27,5 +27,5 @@ func TestMain(m *testing.M) {
 // BenchmarkPerfScheduling runs the workloads for the benchmark, and also for the integration test:
 // upstream's RunIntegrationPerfScheduling takes no plugins.
 func BenchmarkPerfScheduling(b *testing.B) {
-	perf.RunBenchmarkPerfScheduling(b, *config, "upstream", plugin.Registry())
+	perf.RunBenchmarkPerfScheduling(b, *config, "upstream", plugin.Registry(nil))
 }

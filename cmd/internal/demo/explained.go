@@ -1,0 +1,69 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/server"
+)
+
+// shownBest is how many of the network's best nodes the table shows.
+const shownBest = 3
+
+// write writes the decision: a table of the best nodes, and what distinguishes them in sentences.
+func (e *explanation) write(w io.Writer) error {
+	r := e.pod.Requests
+	fmt.Fprintln(w)
+	before := ""
+	if e.agreed > 0 {
+		before = fmt.Sprintf(" They agreed on %d before it.", e.agreed)
+	}
+	paragraph(w, "One decision, with %.0f%% of the first workload on the nodes: pod %s requests %s CPU and %s, and %d nodes have room. Of the next %d pods it is the largest that the two put on different nodes.%s",
+		100*explainAt, e.pod.Name, cluster.FormatCPU(r.MilliCPU), cluster.FormatMemory(r.Memory), len(e.nodes), explainOf, before)
+	t := newTable(w, "node", e.scheduler+"'s score", "default's", "CPU", "memory", "mean std")
+	for i, c := range e.nodes {
+		if i >= shownBest && c.node != e.chosen && c.node != e.other {
+			continue
+		}
+		_ = t.Append(c.node, fmt.Sprintf("%.4f", c.score), whole(float64(c.byDefault)), // appending to memory
+			change(c.before.cpu, c.then.cpu), change(c.before.memory, c.then.memory), decimals(c.uneven))
+	}
+	if err := render(t); err != nil {
+		return err
+	}
+	paragraph(w, "%s", e.sentences())
+	return nil
+}
+
+func change(from, to float64) string { return fmt.Sprintf("%.0f%% → %.0f%%", 100*from, 100*to) }
+
+// sentences say what was chosen and why.
+func (e *explanation) sentences() string {
+	chosen, other := e.of(e.chosen), e.of(e.other)
+	text := fmt.Sprintf("%s chose %s, which has its %s score. %s took %s", e.scheduler, e.chosen, ordinal(e.rank(e.chosen)), server.DefaultProfile, e.other)
+	if other.byDefault > chosen.byDefault {
+		text += fmt.Sprintf(", because it scores each node by itself, by how much is free and by how well CPU and memory balance there: %s has %.0f points, and %s %.0f", e.other, other.byDefault, e.chosen, chosen.byDefault)
+	}
+	text += fmt.Sprintf(". The network compares all nodes, and rates %s %s of %d. ", e.other, ordinal(e.rank(e.other)), len(e.nodes))
+	text += fmt.Sprintf("The mean standard deviation of the nodes' CPU and memory, %s before, becomes %s with its choice and %s with the default's.", decimals(e.uneven), decimals(chosen.uneven), decimals(other.uneven))
+	if chosen.uneven > other.uneven {
+		text += " At once that is less even: the network was trained for the whole workload, not for the next step."
+	}
+	return text
+}
+
+// ordinal returns "best", "2nd", "3rd", "4th", … .
+func ordinal(rank int) string {
+	switch {
+	case rank == 1:
+		return "best"
+	case rank%10 == 2 && rank%100 != 12:
+		return fmt.Sprintf("%dnd", rank)
+	case rank%10 == 3 && rank%100 != 13:
+		return fmt.Sprintf("%drd", rank)
+	case rank%10 == 1 && rank%100 != 11:
+		return fmt.Sprintf("%dst", rank)
+	}
+	return fmt.Sprintf("%dth", rank)
+}

@@ -1,0 +1,151 @@
+package encode
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
+)
+
+// maxComing bounds the shapes of coming, and so the time to look at a node.
+const maxComing = 32
+
+// coming is the demand that not every node with idle devices can serve: pods with several devices, and pods that
+// name GPU models. Such pods are often too rare to be typical, but request many devices. Shares are
+// shares of all GPUs that the workload's pods request.
+type coming struct {
+	shapes []fragmentation.Pod // with several devices: those that request most GPUs
+	harder []float64           // of each: the share that pods request which fit on no node where it does not fit
+	models map[string]float64  // the share for which pods name a model; a pod that names several counts for each with an equal part
+	names  []string            // of the models, sorted
+}
+
+func comingOf(shapes []fragmentation.Pod) (c coming) {
+	var total float64
+	share := func(p *fragmentation.Pod) float64 { return p.Frequency * float64(p.Devices*p.Milli) }
+	for i := range shapes {
+		total += share(&shapes[i])
+	}
+	c.models = map[string]float64{}
+	for _, p := range shapes {
+		if p.Devices > 1 {
+			c.shapes = append(c.shapes, p)
+		}
+		for _, m := range p.Models {
+			c.models[m] += share(&p) / total / float64(len(p.Models))
+		}
+	}
+	maps.DeleteFunc(c.models, func(_ string, share float64) bool { return !(share > 0) }) // of pods without GPUs
+	c.names = slices.Sorted(maps.Keys(c.models))
+	slices.SortStableFunc(c.shapes, func(a, b fragmentation.Pod) int { return cmp.Compare(share(&b), share(&a)) })
+	c.shapes = c.shapes[:min(len(c.shapes), maxComing)]
+	for i := range c.shapes {
+		sum := 0.0
+		for j := range shapes {
+			if asMuch(&shapes[j], &c.shapes[i]) {
+				sum += share(&shapes[j]) / total
+			}
+		}
+		c.harder = append(c.harder, sum)
+	}
+	return c
+}
+
+// asMuch tells whether a fits on no node on which b does not fit, memory aside.
+func asMuch(a, b *fragmentation.Pod) bool {
+	if a.MilliCPU < b.MilliCPU || a.Devices < b.Devices || a.Milli < b.Milli {
+		return false
+	}
+	return len(b.Models) == 0 || len(a.Models) > 0 && !slices.ContainsFunc(a.Models, func(m string) bool { return !slices.Contains(b.Models, m) })
+}
+
+// slots is the number of pods of each of coming's shapes that fit on a node, if it hosts no others.
+type slots [maxComing]uint8
+
+// slots returns the slots of n with so much free CPU and so many devices that nobody uses.
+func (c *coming) slots(n *cluster.Node, milliCPU int64, whole int) (out slots) {
+	for i := range c.shapes {
+		p := &c.shapes[i]
+		count := whole / int(p.Devices)
+		if count == 0 || len(p.Models) > 0 && !slices.Contains(p.Models, n.GPUModel) {
+			continue
+		}
+		if p.MilliCPU > 0 {
+			count = min(count, int(max(milliCPU, 0)/p.MilliCPU))
+		}
+		out[i] = uint8(count)
+	}
+	return out
+}
+
+// Reserve prices what a cluster should keep for pods that will come. It compares how long the slots for pods with
+// several devices, and the devices of a model that pods name, will last with how long all idle
+// devices will, at the rates at which the workload's pods request them. What runs out first is scarce.
+type Reserve struct {
+	slots  []price            // of the shapes that are scarce
+	models map[string]float64 // price of an idle device of each model, in devices; none if it is 0
+}
+
+// price is the price of a slot, in devices.
+type price struct {
+	shape   int
+	devices float64
+}
+
+// Held is what a node in some state holds of what a Reserve prices.
+type Held struct {
+	slots slots
+	model string
+	idle  float64 // devices
+}
+
+// Held returns what the node that Node has encoded last holds.
+func (e *GPUNodeEncoder) Held() Held {
+	c := &e.node
+	return Held{e.coming.slots(c.State, c.MilliCPU, int(c.Whole)), c.State.GPUModel, c.Idle}
+}
+
+// Worth returns what a node is worth to the pods that need what is scarce, in devices: for pods with several
+// devices its dearest slots, because the others are in the same place, and its idle devices for
+// pods that name its model.
+func (r *Reserve) Worth(h *Held) (worth float64) {
+	for _, p := range r.slots {
+		worth = max(worth, p.devices*float64(h.slots[p.shape]))
+	}
+	if len(r.models) > 0 && h.idle > 0 {
+		worth += r.models[h.model] * h.idle
+	}
+	return worth
+}
+
+// ample is how many times as long as the idle devices something must last to have no price.
+const ample = 2
+
+// scarcity returns the price of a device in a slot, or of a model, that lasts for so many times the time of the
+// idle devices: 1, a whole device, if it is gone before them, and less up to ample.
+func scarcity(lasts float64) float64 { return max(min((ample-lasts)/(ample-1), 1), 0) }
+
+// Reserve returns the prices in the cluster that Features has seen last. They are valid until the next call.
+func (c *GPUClusterEncoder) Reserve() *Reserve {
+	r, e := &c.reserve, c.encoder
+	r.slots = r.slots[:0]
+	clear(r.models)
+	idle := float64(c.sums.Idle) / cluster.DeviceMilli
+	if idle <= 0 {
+		return r
+	}
+	for i := range e.coming.shapes {
+		size := float64(e.coming.shapes[i].Devices)
+		if s := scarcity(float64(c.slots[i]) * size / e.coming.harder[i] / idle); s > 0 {
+			r.slots = append(r.slots, price{i, s * size})
+		}
+	}
+	for _, model := range e.coming.names {
+		if s := scarcity(float64(c.idle[model]) / cluster.DeviceMilli / e.coming.models[model] / idle); s > 0 {
+			r.models[model] = s
+		}
+	}
+	return r
+}

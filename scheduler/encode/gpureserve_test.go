@@ -1,0 +1,83 @@
+package encode
+
+import (
+	"math"
+	"testing"
+
+	"gnnsched/gnn/feature"
+	"gnnsched/gnn/graph"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
+)
+
+// worth returns what node i is worth in a cluster, for a workload.
+func worth(demand []fragmentation.Demand, nodes []*cluster.Node, i int) float64 {
+	e := NewGPUNodeEncoder(feature.DefaultGPU(), fragmentation.NewTypical(demand))
+	c := NewGPUClusterEncoder(e)
+	c.Features(nodes)
+	var g graph.GPUNode
+	e.Node(&g, nodes[i], cluster.Resources{}, 0)
+	held := e.Held()
+	return c.Reserve().Worth(&held)
+}
+
+func TestReserve(t *testing.T) {
+	one := cluster.Resources{MilliCPU: 1000, GPU: 1, Pods: 1}
+	four := cluster.Resources{MilliCPU: 16_000, GPU: 4, Pods: 1}
+	free, used := gpuNode("T4", 0, 0, 0, 0), gpuNode("T4", 1000, 0, 0, 0)
+	little := gpuNode("T4", 0, 0, 0, 0)
+	little.Requested.MilliCPU = 20_000
+	other := gpuNode("G2", 0, 0, 0, 0)
+	away := gpuNode("T4", 0, 0, 0, 0)
+	away.Unschedulable = true
+	named := []fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Models: []string{"T4"}, Count: 1}}
+	for name, x := range map[string]struct {
+		demand []fragmentation.Demand
+		nodes  []*cluster.Node // the first is asked about
+		want   float64
+	}{
+		// A quarter of the GPUs go to pods of 4 of them. 4 of 13 idle devices are in slots: they last 16 devices' time, 1.23
+		// of the idle devices', and ample is 2.
+		"a scarce slot":        {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}}, []*cluster.Node{free, used, used, used}, 4 * scarcity(16.0/13)},
+		"no slot":              {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}}, []*cluster.Node{used, free, used, used}, 0},
+		"no CPU for the slot":  {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: four, Count: 1}}, []*cluster.Node{little, free, used, used}, 0},
+		"the last slot":        {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: four, Count: 1}}, []*cluster.Node{free, used, used, used}, 4},
+		"slots for all":        {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}}, []*cluster.Node{free, free, free}, 0},
+		"no pods of several":   {[]fragmentation.Demand{{Requests: one, Count: 1}}, []*cluster.Node{free, used, used}, 0},
+		"a node that is away":  {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}}, []*cluster.Node{free, away, used, used, used}, 4 * scarcity(16.0/13)},
+		"an unknown workload":  {nil, []*cluster.Node{free, used}, 0},
+		"a model that is rare": {named, []*cluster.Node{used, other, other}, 3}, // 3 of 11 devices for half of the GPUs
+		"another model":        {named, []*cluster.Node{other, used, other}, 0},
+		"a model for all":      {append(named, named[0], named[0]), []*cluster.Node{free, free, free, other}, 0},
+		// The demand is 9 devices: 4 for the T4, 4 in the slot. Either would last 9 devices' time; 7 are idle.
+		"model and slot":         {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Models: []string{"T4"}, Count: 4}, {Requests: four, Count: 1}}, []*cluster.Node{free, gpuNode("G2", 1000, 0, 0, 0)}, 4*scarcity(9.0/7) + 4*scarcity(9.0/7)},
+		"without devices":        {named, []*cluster.Node{gpuNode("T4", 1000), other}, 0},
+		"a cluster that is full": {named, []*cluster.Node{gpuNode("T4", 1000)}, 0},
+	} {
+		if got := worth(x.demand, x.nodes, 0); math.Abs(got-x.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", name, got, x.want)
+		}
+	}
+}
+
+// Pods that are too rare to be typical count: one in two hundred requests eight devices.
+func TestReserveForRarePods(t *testing.T) {
+	demand := []fragmentation.Demand{
+		{Requests: cluster.Resources{MilliCPU: 1000, GPU: 1, Pods: 1}, Count: 199},
+		{Requests: cluster.Resources{MilliCPU: 8000, GPU: 8, Pods: 1}, Count: 1},
+	}
+	for _, p := range fragmentation.NewTypical(demand).Pods() {
+		if p.Devices > 1 {
+			t.Fatal("the rare pod is typical")
+		}
+	}
+	used := gpuNode("T4", 1000, 0, 0, 0, 0, 0, 0, 0)
+	nodes := []*cluster.Node{gpuNode("T4", 0, 0, 0, 0, 0, 0, 0, 0)}
+	for range 40 {
+		nodes = append(nodes, used)
+	}
+	// The slot lasts 8 / (8/207) = 207 devices' time, less than the 288 idle ones.
+	if got := worth(demand, nodes, 0); got != 8 {
+		t.Errorf("%v, want 8", got)
+	}
+}

@@ -1,0 +1,43 @@
+package agreement
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"gnnsched/scheduler/policy/preference"
+	"gnnsched/workload"
+)
+
+// createServices creates a Service for the pods of each owner in the episode of a seed. Upstream's
+// default topology spread needs it: the pods are created one by one, without the ReplicaSet that would
+// own them elsewhere. A scenario in which replicas are not spread gets no Services, because
+// kube-scheduler's default profile has no other way to leave them alone.
+func (c Config) createServices(ctx context.Context, client kubernetes.Interface, seed uint64) error {
+	if c.Scenario.PreferenceMode() != preference.First {
+		return nil
+	}
+	env, err := c.episode(seed)
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{"": true}
+	for _, a := range env.Plan() {
+		owner := a.Pod.Owner
+		if known[owner] {
+			continue
+		}
+		known[owner] = true
+		s := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: owner, Namespace: namespace},
+			Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{workload.LabelName: owner}},
+		}
+		if _, err := client.CoreV1().Services(namespace).Create(ctx, s, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create service %s: %w", owner, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package bound_test
+
+import (
+	"slices"
+	"testing"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/bound"
+	"gnnsched/scheduler/eval/optimum"
+	"gnnsched/scheduler/eval/rollout"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/sim"
+)
+
+// started returns a simulator of a scenario.
+func started(t *testing.T, name string) *sim.Env {
+	t.Helper()
+	s, err := eval.Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.Config
+	if c.Nodes.Min > 8 {
+		c.Nodes = sim.IntRange{Min: 6, Max: 6}
+	}
+	env, err := sim.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env
+}
+
+// total plays an episode and returns the sum of the costs after its placements.
+func total(t *testing.T, env *sim.Env, seed uint64, decide eval.Decide) float64 {
+	t.Helper()
+	var sum float64
+	first := true
+	o, err := eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
+		if !first {
+			sum += env.Cost()
+		}
+		first = false
+		return decide(env)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum + o.Cost
+}
+
+// Rollouts to the end of the episode are at least as good as their policy: whatever they change, they can
+// still do what it would have done.
+func TestLookaheadImproves(t *testing.T) {
+	for _, name := range []string{"tiny", "hetero90"} {
+		env := started(t, name)
+		better := 0
+		for seed := range uint64(3) {
+			l := &bound.Lookahead{Rollout: rollout.Rollout{Policy: heuristic.Kubernetes{}, Horizon: 1 << 30}, Candidates: 3}
+			base := total(t, env, seed, eval.Deciding(heuristic.Kubernetes{}, nil))
+			improved := total(t, env, seed, l.Decide)
+			if improved > base+1e-9 {
+				t.Errorf("%s, seed %d: the costs sum up to %v, and to %v with knowledge of the future", name, seed, base, improved)
+			}
+			if improved < base-1e-9 {
+				better++
+			}
+		}
+		if better == 0 {
+			t.Errorf("%s: knowledge of the future changes nothing", name)
+		}
+	}
+}
+
+// Moving pods lowers the cost, leaves the nodes alone, and is no better than the best placement.
+func TestMoved(t *testing.T) {
+	env := started(t, "tiny")
+	lower := 0
+	for seed := range uint64(10) {
+		if err := bound.Movable(env, seed); err != nil {
+			t.Fatal(err)
+		}
+		best, err := optimum.Of(env, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := eval.Play(env, seed, heuristic.Kubernetes{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := bound.Moved(env.Snapshot().Nodes, env.Config().Objective)
+		if moved > o.Cost+1e-9 || moved < best.Cost-1e-9 && o.Unscheduled == best.Unscheduled {
+			t.Errorf("seed %d: cost %v, moved %v, optimum %v", seed, o.Cost, moved, best.Cost)
+		}
+		if moved < o.Cost-1e-6 {
+			lower++
+		}
+		if after := env.Outcome(); after.Cost != o.Cost || after.CPUStd != o.CPUStd {
+			t.Errorf("seed %d: the nodes have changed", seed)
+		}
+	}
+	if lower == 0 {
+		t.Error("moving pods never helps")
+	}
+}
+
+func TestNotMovable(t *testing.T) {
+	c := started(t, "tiny").Config()
+	c.Shapes = slices.Clone(c.Shapes)
+	for i := range c.Shapes {
+		c.Shapes[i].Tolerations = []cluster.Toleration{{Key: "spot"}}
+	}
+	env, err := sim.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bound.Movable(env, 1); err == nil {
+		t.Error("pods with tolerations can be moved, though not every node that is not available refuses them")
+	}
+}

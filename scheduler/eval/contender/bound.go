@@ -1,0 +1,89 @@
+package contender
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/bound"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/sim"
+)
+
+// bounds makes players that have what no scheduler has, of a policy; by the prefix of their names.
+var bounds = map[string]func(policy.Policy, *rand.Rand) player{
+	"clairvoyant": func(p policy.Policy, _ *rand.Rand) player { return clairvoyant(p) },
+	"moved":       func(p policy.Policy, ties *rand.Rand) player { return moved(p, ties) },
+}
+
+// player plays the episode of a seed.
+type player func(env *sim.Env, seed uint64, stop func() error) (sim.Outcome, error)
+
+// boundOf returns the contender PREFIX:POLICY.
+func boundOf(prefix, name string) (eval.Contender, error) {
+	x, err := Named(name)
+	if err != nil {
+		return x, err
+	}
+	if x.Play != nil {
+		return x, exit.Usagef("--policies: %s:%s: %s is no policy", prefix, name, name)
+	}
+	return eval.Contender{
+		Name: prefix + ":" + name,
+		New:  x.New,
+		Play: func(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error) {
+			play := bounds[prefix](x.New(policy.Setting{Seed: seed, Typical: env.Typical()}), x.Ties(seed))
+			return play(env, seed, ctx.Err)
+		},
+	}, nil
+}
+
+// clairvoyant plays the policy's best candidates against the true future (bound.Lookahead).
+func clairvoyant(p policy.Policy) player {
+	l := bound.NewLookahead(p)
+	return func(env *sim.Env, seed uint64, stop func() error) (sim.Outcome, error) {
+		return eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
+			if err := stop(); err != nil {
+				return eval.Choice{}, err
+			}
+			return l.Decide(env)
+		})
+	}
+}
+
+// movedEvery is the number of placements between two states in which pods are moved.
+const movedEvery = 100
+
+// moved plays the policy, and replaces the costs over time by those with all pods where they are best
+// (bound.Moved): means over a sample of the states after the fill. All else is the policy's.
+func moved(p policy.Policy, ties *rand.Rand) player {
+	return func(env *sim.Env, seed uint64, stop func() error) (sim.Outcome, error) {
+		if err := bound.Movable(env, seed); err != nil {
+			return sim.Outcome{}, fmt.Errorf("moved: %w", err)
+		}
+		decide := eval.Deciding(p, ties)
+		var cost float64
+		var states, placed int
+		o, err := eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
+			if placed++; placed%movedEvery == 0 && env.Filled() {
+				if err := stop(); err != nil {
+					return eval.Choice{}, err
+				}
+				cost += bound.Moved(env.Snapshot().Nodes, env.Config().Objective)
+				states++
+			}
+			return decide(env)
+		})
+		if err != nil {
+			return o, err
+		}
+		o.Cost = bound.Moved(env.Snapshot().Nodes, env.Config().Objective)
+		o.MeanCost = o.Cost
+		if states > 0 {
+			o.MeanCost = cost / float64(states)
+		}
+		return o, nil
+	}
+}

@@ -1,0 +1,198 @@
+package soak
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+)
+
+// history gives a book one event after another.
+type history struct {
+	*book
+	revision int64
+}
+
+// pod is a state of a pod: its requests, its node and its devices, and what change changes.
+func pod(name string, requests cluster.Resources, node, devices string, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main"}}}}
+	p.Name, p.UID, p.Labels = name, types.UID("uid of "+name), map[string]string{}
+	p.Spec.Containers[0].Resources.Requests = kube.NonzeroResourceList(requests)
+	p.Annotations = map[string]string{}
+	for k, v := range kube.GPUAnnotations(requests, nil) {
+		p.Annotations[k] = v
+	}
+	if devices != "" {
+		p.Annotations[kube.GPUIndexAnnotation] = devices
+	}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+func condition(kind corev1.PodConditionType, status corev1.ConditionStatus, reason string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: kind, Status: status, Reason: reason})
+	}
+}
+
+func phase(is corev1.PodPhase) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Status.Phase = is } }
+
+func (h *history) sees(pods ...*corev1.Pod) {
+	for _, p := range pods {
+		h.revision++
+		h.see(h.revision, p)
+	}
+}
+
+func (h *history) loses(names ...string) {
+	for _, name := range names {
+		h.revision++
+		h.left(h.revision, name)
+	}
+}
+
+var (
+	core  = cluster.Resources{MilliCPU: 1000, Memory: 1 << 30}
+	most  = cluster.Resources{MilliCPU: 100, Memory: 1 << 20, GPUMilli: 600}
+	small = cluster.Resources{MilliCPU: 100, Memory: 1 << 20, GPUMilli: 400}
+	whole = cluster.Resources{MilliCPU: 100, Memory: 1 << 20, GPU: 2}
+)
+
+// Each history has the violations that it should, with their pods.
+func TestBook(t *testing.T) {
+	for name, c := range map[string]struct {
+		happens func(h *history)
+		want    []string // kind and pods
+	}{
+		"a pod that is bound, runs and is deleted": {happens: func(h *history) {
+			h.accepted("a")
+			h.sees(pod("a", core, "", ""), pod("a", core, "n", ""), pod("a", core, "n", "", phase(corev1.PodRunning)))
+			h.deleting("a")
+			h.loses("a")
+		}},
+		"bound twice": {happens: func(h *history) {
+			h.sees(pod("a", core, "", ""), pod("a", core, "n", ""), pod("a", core, "m", ""))
+		}, want: []string{"bound twice a"}},
+		"bound and unbound": {happens: func(h *history) {
+			h.sees(pod("a", core, "n", ""), pod("a", core, "", ""))
+		}, want: []string{"bound twice a"}},
+		"gone without a reason": {happens: func(h *history) {
+			h.accepted("a")
+			h.sees(pod("a", core, "n", ""))
+			h.loses("a")
+		}, want: []string{"vanished a"}},
+		"gone before the API server answered": {happens: func(h *history) {
+			h.sees(pod("a", core, "n", "", condition(corev1.DisruptionTarget, corev1.ConditionTrue, "PreemptionByScheduler")))
+			h.loses("a")
+			h.accepted("a")
+		}},
+		"never there": {happens: func(h *history) {
+			h.accepted("a")
+			h.judgeUnbound()
+		}, want: []string{"lost a"}},
+		"never bound": {happens: func(h *history) {
+			h.sees(pod("a", core, "", "", condition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)))
+			h.judgeUnbound()
+		}, want: []string{"lost a"}},
+		"too large and reported": {happens: func(h *history) {
+			h.sees(pod("a", core, "", "", tooLarge, condition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)))
+			h.judgeUnbound()
+		}},
+		"too large and not reported": {happens: func(h *history) {
+			h.sees(pod("a", core, "", "", tooLarge))
+			h.judgeUnbound()
+		}, want: []string{"lost a"}},
+		"two shares on one device": {happens: func(h *history) {
+			h.sees(pod("a", most, "n", "0"), pod("b", small, "n", "0"), pod("c", most, "n", "1"))
+		}},
+		"too large shares on one device": {happens: func(h *history) {
+			h.sees(pod("a", most, "n", "0"), pod("b", most, "n", "0"))
+		}, want: []string{"device twice b a"}},
+		"a device of a pod that has ended": {happens: func(h *history) {
+			h.sees(pod("a", most, "n", "0"), pod("a", most, "n", "0", phase(corev1.PodFailed)), pod("b", most, "n", "0"))
+		}},
+		"a device of a pod that is being deleted": {happens: func(h *history) {
+			h.sees(pod("a", most, "n", "0"))
+			h.deleting("a")
+			h.sees(pod("b", most, "n", "0"))
+		}, want: []string{"device twice b a"}},
+		"a device of a pod that is gone": {happens: func(h *history) {
+			h.sees(pod("a", most, "n", "0"))
+			h.deleting("a")
+			h.loses("a")
+			h.sees(pod("b", most, "n", "0"))
+		}},
+		"a whole device and a share": {happens: func(h *history) {
+			h.sees(pod("a", whole, "n", "0-1"), pod("b", small, "n", "1"))
+		}, want: []string{"device twice b a"}},
+		"devices that change": {happens: func(h *history) {
+			h.sees(pod("a", small, "n", "0"), pod("a", small, "n", "1"))
+		}, want: []string{"device twice a"}},
+		"no device":                  {happens: func(h *history) { h.sees(pod("a", small, "n", "")) }, want: []string{"no device a"}},
+		"too few devices":            {happens: func(h *history) { h.sees(pod("a", whole, "n", "0")) }, want: []string{"no device a"}},
+		"a device that is not there": {happens: func(h *history) { h.sees(pod("a", small, "n", "3")) }, want: []string{"no device a"}},
+		"more than the node has": {happens: func(h *history) {
+			for i := range 5 {
+				h.sees(pod(fmt.Sprint("p", i), core, "n", ""))
+			}
+		}, want: []string{"node overcommitted p4 p0 p1 p2 p3"}},
+		"a node for no pods": {happens: func(h *history) { h.sees(pod("a", core, "control-plane", "")) }, want: []string{"node overcommitted a"}},
+		"another pod of the same name": {happens: func(h *history) {
+			h.sees(pod("a", core, "", ""), pod("a", core, "", "", func(p *corev1.Pod) { p.UID = "other" }))
+		}, want: []string{"miscounted a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := cluster.Resources{MilliCPU: 4000, Memory: 64 << 30, Pods: 10, GPU: 3}
+			h := &history{book: newBook(map[string]cluster.Resources{"n": node, "m": node})}
+			c.happens(h)
+			var got []string
+			for _, v := range h.all() {
+				got = append(got, strings.TrimSpace(v.kind+" "+strings.Join(v.pods, " ")))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// A violation is reported once, with the history of its pod.
+func TestViolationIsReportedOnce(t *testing.T) {
+	h := &history{book: newBook(map[string]cluster.Resources{"n": {MilliCPU: 4000, Memory: 64 << 30, Pods: 10}})}
+	h.sees(pod("a", core, "n", ""), pod("a", core, "m", ""), pod("a", core, "n", ""))
+	all := h.all()
+	if at := slices.IndexFunc(all, func(v violation) bool { return v.kind == boundTwice }); at < 0 || !strings.Contains(all[at].String(), `revision 1: bound to n`) {
+		t.Errorf("got %v", all)
+	}
+	n := 0
+	for _, v := range all {
+		if v.kind == boundTwice {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d reports of one violation", n)
+	}
+}
+
+// The count and the API server's list must have the same pods.
+func TestDifferences(t *testing.T) {
+	h := &history{book: newBook(nil)}
+	h.accepted("accepted")
+	h.sees(pod("both", core, "", ""))
+	var got []string
+	for _, v := range h.differences([]string{"both", "listed"}) {
+		got = append(got, v.kind+" "+v.pods[0])
+	}
+	if want := []string{"miscounted listed", "lost accepted"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

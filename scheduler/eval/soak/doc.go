@@ -1,0 +1,18 @@
+// Package soak runs schedulers on a simulated cluster for a long time while pods come and go and while
+// schedulers, the cluster, the trainer and nodes fail, and counts afterwards what became of each pod.
+//
+// The programs are child processes, started as a user would start them. The count is independent of
+// them: it reads every state that a pod ever had from the cluster's etcd, whose history is complete and
+// in order, also across restarts of the cluster. The rules are in book.go:
+//
+//   - lost: a pod that the API server accepted was never bound, although the cluster was empty at the
+//     end; or, if it fits on no node, was never reported as unschedulable
+//   - vanished: a pod is gone that nobody deleted and nothing evicted
+//   - bound twice: a pod had two different nodes
+//   - device twice: pods on a node took more than all of a GPU device, or a device that does not exist
+//   - node overcommitted: pods on a node requested more than it has
+//
+// A run has three parts. In the first, everything fails. In the second, no scheduler and no cluster is
+// killed, so that the memory of the schedulers can be compared over time (memory.go). In the third, no
+// pods are created, and pods are deleted until those that wait have been bound.
+package soak

@@ -1,0 +1,66 @@
+package soak
+
+import (
+	"math"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// Only processes that lived all the time are compared, by quartiles, so that a single sample does not
+// count.
+func TestVerdicts(t *testing.T) {
+	start := time.Unix(1000, 0)
+	var m memory
+	for i := range 100 {
+		at := start.Add(time.Duration(i) * time.Second)
+		m.add(sample{pid: 1, at: at, heap: 100 + float64(i%3), rss: 300})
+		m.add(sample{pid: 2, at: at, heap: 100 + 0.2*float64(i), rss: 300})
+		if i < 50 {
+			m.add(sample{pid: 3, at: at, heap: 100, rss: 300})
+		}
+	}
+	m.add(sample{pid: 1, at: start.Add(99 * time.Second), heap: 1e9, rss: 300})
+	got := m.verdicts(start, start.Add(99*time.Second))
+	if len(got) != 2 || got[0].pid != 1 || got[1].pid != 2 {
+		t.Fatalf("got %v, want the processes 1 and 2", got)
+	}
+	if g := got[0].growth(); math.Abs(g) > 0.01 {
+		t.Errorf("flat memory grew by %v", g)
+	}
+	if g := got[1].growth(); g < memoryTolerance || g > 0.2 {
+		t.Errorf("a leak of a fifth grew by %v", g)
+	}
+}
+
+func TestMetric(t *testing.T) {
+	text := "# TYPE go_gc_heap_live_bytes gauge\ngo_gc_heap_live_bytes_total 3\ngo_gc_heap_live_bytes 1.5e+07\n"
+	if v, ok := metric(text, liveHeapMetric); !ok || v != 1.5e7 {
+		t.Errorf("got %v, %v", v, ok)
+	}
+	if _, ok := metric(text, "other"); ok {
+		t.Error("a metric that is not there was found")
+	}
+}
+
+// The memory and the children of a process are those that the system knows.
+func TestProcFiles(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("no /proc")
+	}
+	if n := residentBytes(os.Getpid()); n < 1e6 || n > 1e12 {
+		t.Errorf("this test has %v bytes", n)
+	}
+	child := exec.Command("sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
+	if pid := childOf(os.Getpid(), "sleep"); pid != child.Process.Pid {
+		t.Errorf("got %d, want %d", pid, child.Process.Pid)
+	}
+	if pid := childOf(os.Getpid(), "other"); pid != 0 {
+		t.Errorf("got %d for a program that does not run", pid)
+	}
+}

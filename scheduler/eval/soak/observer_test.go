@@ -1,0 +1,112 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"gnnsched/internal/cluster"
+)
+
+// startEtcd starts an etcd in a folder as kwokcluster does.
+func startEtcd(t *testing.T, dir string) (stop func(), socket string) {
+	t.Helper()
+	c := embed.NewConfig()
+	c.Dir = filepath.Join(dir, "data")
+	socket = filepath.Join(dir, "e.sock")
+	_ = os.Remove(socket)
+	c.ListenClientUrls = []url.URL{{Scheme: "unix", Path: socket}}
+	c.ListenPeerUrls = []url.URL{{Scheme: "unix", Host: filepath.Join(dir, "p.sock")}}
+	peer := url.URL{Scheme: "http", Host: "127.0.0.1:2380"}
+	c.AdvertisePeerUrls = []url.URL{peer}
+	c.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:2379"}}
+	c.InitialCluster = c.Name + "=" + peer.String()
+	c.UnsafeNoFsync = true
+	c.TickMs, c.ElectionMs = 10, 100 // it elects itself sooner
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	e, err := embed.StartEtcd(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-e.Server.ReadyNotify():
+	case <-time.After(time.Minute):
+		t.Fatal("etcd is not ready")
+	}
+	return func() { e.Server.HardStop(); e.Close() }, socket
+}
+
+// The observer reads every state of the pods of its namespace, also when etcd stops in between, and begins
+// with those before it came.
+func TestObserver(t *testing.T) {
+	dir, err := os.MkdirTemp("", "soak") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	stop, socket := startEtcd(t, dir)
+	encoder := scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), corev1.SchemeGroupVersion)
+	node := cluster.Resources{MilliCPU: 1e6, Memory: 1 << 50, Pods: 100}
+	b := newBook(map[string]cluster.Resources{"n": node, "m": node})
+	o, err := newObserver(b, socket, "soak")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(name, node string) {
+		b, err := runtime.Encode(encoder, pod(name, core, node, ""))
+		if err == nil {
+			_, err = o.client.Put(t.Context(), "/registry/pods/soak/"+name, string(b))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("before", "n")
+	if _, err := o.client.Put(t.Context(), "/registry/pods/other/pod", "not read"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- o.run(ctx) }()
+	eventually(t, "the first pod is seen", func() bool { return b.state("before") == running })
+	for i := range 2 {
+		stop()
+		stop, _ = startEtcd(t, dir)
+		put(fmt.Sprint("after", i), "")
+		put(fmt.Sprint("after", i), "n")
+		put(fmt.Sprint("after", i), "m") // gone from etcd's latest state, but not from its history
+		b.deleting(fmt.Sprint("after", i))
+		if _, err := o.client.Delete(t.Context(), fmt.Sprint("/registry/pods/soak/after", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "all states are seen", func() bool { return b.census().totals.states == 1+2*4 })
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := o.close(); err != nil {
+		t.Error(err)
+	}
+	twice := 0
+	for _, v := range b.all() {
+		if v.kind == boundTwice {
+			twice++
+		}
+	}
+	if twice != 2 {
+		t.Errorf("%d pods bound twice, want 2: %v", twice, b.all())
+	}
+	stop()
+}

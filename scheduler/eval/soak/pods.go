@@ -1,0 +1,176 @@
+package soak
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+)
+
+const (
+	namespace = "soak"
+	urgent    = "soak-urgent" // priority class of pods that preempt others
+)
+
+// kind is a kind of pods. Its weight is the probability of the kind in percent.
+type kind struct {
+	weight int
+	pod    func(r *rand.Rand) (cluster.Resources, decoration)
+}
+
+// decoration adds to a pod what its kind has besides requests.
+type decoration func(p *corev1.Pod)
+
+// kinds are the kinds of pods that come and go. All but tooLarge fit on an empty node.
+var kinds = []kind{
+	{30, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 100, 1000), nil }},
+	{10, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 1000, 6000), nil }},
+	{15, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 100, 1000), spread }},
+	{15, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 100, 1000), preferZone }},
+	{6, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 1000, 6000), important }},
+	{12, func(r *rand.Rand) (cluster.Resources, decoration) { return share(r), nil }},
+	{4, func(r *rand.Rand) (cluster.Resources, decoration) { return share(r), onA100 }},
+	{3, func(r *rand.Rand) (cluster.Resources, decoration) { return devices(r), nil }},
+	{4, func(r *rand.Rand) (cluster.Resources, decoration) { return share(r), important }},
+	{1, func(*rand.Rand) (cluster.Resources, decoration) {
+		return cluster.Resources{MilliCPU: 10_000_000}, tooLarge
+	}},
+}
+
+func between(r *rand.Rand, low, high int64) int64 { return low + r.Int64N(high-low+1) }
+
+// cpu draws a request in steps of a tenth of a core. Schedulers count the shapes of pods, up to some
+// thousands; with few shapes their memory is full soon.
+func cpu(r *rand.Rand, low, high int64) cluster.Resources {
+	milli := 100 * between(r, low/100, high/100)
+	return cluster.Resources{MilliCPU: milli, Memory: milli << 21} // 2 GiB a core
+}
+
+func share(r *rand.Rand) cluster.Resources {
+	out := cpu(r, 100, 1000)
+	out.GPUMilli = 50 * between(r, 2, 18)
+	return out
+}
+
+func devices(r *rand.Rand) cluster.Resources {
+	out := cpu(r, 500, 2000)
+	out.GPU = 1 << r.IntN(3)
+	return out
+}
+
+func important(p *corev1.Pod) { p.Spec.PriorityClassName = urgent }
+func onA100(p *corev1.Pod)    { p.Annotations[kube.GPUModelAnnotation] = "A100" }
+func tooLarge(p *corev1.Pod)  { p.Labels[tooLargeLabel] = "true" }
+
+// tooLargeLabel marks pods that fit on no node.
+const tooLargeLabel = "soak-too-large"
+
+func spread(p *corev1.Pod) {
+	p.Labels["app"] = "spread"
+	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "spread"}},
+	}}
+}
+
+func preferZone(p *corev1.Pod) {
+	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+			Weight: 10, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"a"},
+			}}},
+		}},
+	}}
+}
+
+// newPod returns a random pod for a scheduler.
+func newPod(r *rand.Rand, number int, scheduler string) *corev1.Pod {
+	at := r.IntN(100)
+	chosen := kinds[0]
+	for _, k := range kinds {
+		if at -= k.weight; at < 0 {
+			chosen = k
+			break
+		}
+	}
+	requests, decorate := chosen.pod(r)
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("soak-%07d", number), Namespace: namespace, Labels: map[string]string{"soak": "pod"}, Annotations: map[string]string{}},
+		Spec: corev1.PodSpec{
+			SchedulerName: scheduler,
+			Containers: []corev1.Container{{
+				Name: "main", Image: "registry.k8s.io/pause:3.10",
+				Resources: corev1.ResourceRequirements{Requests: kube.NonzeroResourceList(requests), Limits: kube.GPUResourceList(requests)},
+			}},
+		},
+	}
+	for name, value := range kube.GPUAnnotations(requests, nil) {
+		p.Annotations[name] = value
+	}
+	if decorate != nil {
+		decorate(p)
+	}
+	return p
+}
+
+// pools returns the node pools of the cluster: three quarters of the nodes without GPUs and the rest with
+// eight each, of two models.
+func pools(nodes int) (out []pool) {
+	gpus := max(nodes/4, 2)
+	plain := cluster.Resources{MilliCPU: 32_000, Memory: 128 << 30, Pods: 110}
+	gpu := cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110, GPU: 8}
+	return []pool{
+		{name: "cpu", count: max(nodes-gpus, 1), has: plain},
+		{name: "a100", count: (gpus + 1) / 2, has: gpu, model: "A100"},
+		{name: "t4", count: gpus / 2, has: gpu, model: "T4"},
+	}
+}
+
+// pool is a pool of equal nodes.
+type pool struct {
+	name  string
+	count int
+	has   cluster.Resources
+	model string // of its GPUs
+}
+
+// poolFile is the file of `kwokcluster up --pools`.
+type poolFile struct {
+	Pools []poolEntry `json:"pools"`
+}
+
+type poolEntry struct {
+	Name     string                       `json:"name"`
+	Count    int                          `json:"count"`
+	Capacity map[string]resource.Quantity `json:"capacity"`
+	Labels   map[string]string            `json:"labels,omitempty"`
+	Zones    []string                     `json:"zones"`
+}
+
+// entry returns the pool as it stands in the file.
+func (p pool) entry() poolEntry {
+	e := poolEntry{Name: p.name, Count: p.count, Capacity: map[string]resource.Quantity{}, Zones: []string{"a", "b", "c"}}
+	for name, q := range kube.Capacity(p.has) {
+		e.Capacity[string(name)] = q
+	}
+	if p.model != "" {
+		e.Labels = map[string]string{kube.GPUModelLabel: p.model}
+	}
+	return e
+}
+
+// capacities returns what each node of the pools has.
+func capacities(pools []pool) map[string]cluster.Resources {
+	out := map[string]cluster.Resources{}
+	for _, p := range pools {
+		for i := range p.count {
+			out[fmt.Sprintf("%s-%d", p.name, i)] = p.has
+		}
+	}
+	return out
+}

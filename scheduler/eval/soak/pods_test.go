@@ -1,0 +1,117 @@
+package soak
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/exit"
+	"gnnsched/kwok/nodepool"
+)
+
+// Every kind of pod comes, and each pod but those that are too large fits on an empty node, so that a pod
+// without a node on an empty cluster is lost.
+func TestPodsFit(t *testing.T) {
+	total := 0
+	for _, k := range kinds {
+		total += k.weight
+	}
+	if total != 100 {
+		t.Errorf("the weights of the kinds are %d %%", total)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	shares, devices, urgentPods, large := 0, 0, 0, 0
+	for i := range 5000 {
+		p := newPod(r, i, "gnn")
+		if p.Spec.PriorityClassName != "" {
+			urgentPods++
+		}
+		running, err := kube.Running(p)
+		if err != nil {
+			t.Fatalf("%v: %v", p.Annotations, err)
+		}
+		want := running.Requests
+		want.Pods = 1
+		fits := false
+		for _, q := range pools(3) {
+			model := p.Annotations[kube.GPUModelAnnotation]
+			fits = fits || want.Within(q.has) && (model == "" || model == q.model)
+		}
+		tooLarge := p.Labels[tooLargeLabel] != ""
+		if fits == tooLarge {
+			t.Errorf("a pod with %+v fits: %v", want, fits)
+		}
+		switch {
+		case tooLarge:
+			large++
+		case want.GPU > 0:
+			devices++
+		case want.GPUMilli > 0:
+			shares++
+		}
+	}
+	if shares == 0 || devices == 0 || urgentPods == 0 || large == 0 {
+		t.Errorf("%d shares, %d with whole devices, %d urgent, %d too large: all must come", shares, devices, urgentPods, large)
+	}
+}
+
+// kwokcluster makes of the pools the nodes that the count expects.
+func TestPools(t *testing.T) {
+	for _, nodes := range []int{3, 4, 20, 77} {
+		var file poolFile
+		for _, p := range pools(nodes) {
+			file.Pools = append(file.Pools, p.entry())
+		}
+		text, err := yaml.Marshal(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := nodepool.Parse("pools.yaml", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := capacities(pools(nodes))
+		if n := nodepool.Nodes(parsed); n != nodes || len(want) != nodes {
+			t.Errorf("%d and %d nodes, want %d", n, len(want), nodes)
+		}
+		for _, p := range parsed {
+			a := kube.AmountsIn(p.Capacity)
+			got := cluster.Resources{MilliCPU: a.MilliCPU, Memory: a.Memory, Pods: a.Pods, GPU: a.GPUCount}
+			if has := want[p.Name+"-0"]; got != has {
+				t.Errorf("pool %s: %+v, want %+v", p.Name, got, has)
+			}
+			if p.Labels[corev1.LabelTopologyZone] != "" || len(p.Zones) != 3 {
+				t.Errorf("pool %s has the zones %v", p.Name, p.Zones)
+			}
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := Config{For: time.Minute, Nodes: 20, Pods: 300, Schedulers: 2}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for want, change := range map[string]func(*Config){
+		"a soak of 1s":      func(c *Config) { c.For = time.Second },
+		"2 nodes":           func(c *Config) { c.Nodes = 2 },
+		"5000 pods":         func(c *Config) { c.Pods = 5000 },
+		"a rate of -1":      func(c *Config) { c.Rate = -1 },
+		"a pause of -1s":    func(c *Config) { c.Every = -time.Second },
+		"0 schedulers":      func(c *Config) { c.Schedulers = 0 },
+		"6 schedulers":      func(c *Config) { c.Schedulers = 6 },
+		"1 pods at the sam": func(c *Config) { c.Pods = 1 },
+	} {
+		c := good
+		change(&c)
+		if err := c.Validate(); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

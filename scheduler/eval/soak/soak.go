@@ -1,0 +1,254 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"gnnsched/internal/exit"
+	"gnnsched/internal/kubeconfig"
+)
+
+// soak is one run.
+type soak struct {
+	config Config
+	fleet  *fleet
+	book   *book
+	client kubernetes.Interface
+
+	memory     memory
+	recoveries recoveries
+	part       atomic.Int32
+	started    time.Time
+	calm       time.Time     // when schedulers and cluster were killed no more
+	stopped    time.Time     // when pods stopped coming
+	outage     atomic.Int64  // when the cluster was last ended or found down, in ns of Unix time
+	heal       chan struct{} // closed when lost nodes are to come back at once
+	lostNodes  sync.WaitGroup
+}
+
+// Run soaks, and writes progress and the count to c.Out. Its error has exit code exit.Gate if anything
+// happened that must not. When ctx ends, Run writes the count so far. When it returns, all programs
+// that it started have ended; their files stay if something went wrong.
+func Run(ctx context.Context, c Config) (err error) {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "gnnsched-soak-")
+	if err != nil {
+		return fmt.Errorf("make a directory for the cluster: %w", err)
+	}
+	defer func() {
+		if err == nil || ctx.Err() != nil && exit.Code(err) != exit.Gate {
+			err = errors.Join(err, os.RemoveAll(dir))
+			return
+		}
+		fmt.Fprintf(c.Out, "logs and data: %s\n", dir)
+	}()
+	s := &soak{config: c, book: newBook(capacities(pools(c.Nodes))), heal: make(chan struct{}), started: time.Now()}
+	if s.fleet, err = newFleet(c, dir); err != nil {
+		return err
+	}
+	s.say("%v with seed %d, %d nodes, %d pods at a time, schedulers: %d, profiles: %s", c.For, c.Seed, c.Nodes, c.Pods, c.Schedulers, strings.Join(profileNames, ", "))
+	if c.Trainer == "" {
+		s.say("gnntrain is not built: no profile learns, and no trainer is killed; build it with `make trainer`")
+	}
+	return s.withCluster(ctx)
+}
+
+// withCluster starts the cluster, runs everything else and stops the cluster.
+func (s *soak) withCluster(ctx context.Context) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() { done <- s.fleet.cluster.run(life, s.clusterEnded) }()
+	err := s.prepare(ctx)
+	if err == nil {
+		err = s.withSchedulers(ctx)
+	}
+	end()
+	return errors.Join(err, <-done)
+}
+
+// clusterEnded counts a cluster that ended although nobody told it to.
+func (s *soak) clusterEnded(state *os.ProcessState) {
+	s.outage.Store(time.Now().UnixNano())
+	s.book.add(violation{kind: ended, detail: fmt.Sprintf("kwokcluster: %v: %s", state, s.fleet.cluster.lastLine())})
+}
+
+// prepare waits for the cluster and creates the namespace and the priority class.
+func (s *soak) prepare(ctx context.Context) error {
+	s.say("starting the cluster")
+	if err := s.fleet.waitReady(ctx); err != nil {
+		return err
+	}
+	client, config, err := kubeconfig.Target{Kubeconfig: kubeconfig.SimulatedKubeconfig(s.fleet.folder())}.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	s.client = client
+	if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create the namespace: %w", err)
+	}
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: urgent}, Value: 1000}
+	if _, err := client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create the priority class: %w", err)
+	}
+	return s.fleet.prepareSchedulers(config)
+}
+
+// withSchedulers starts observer and schedulers, runs the parts, and stops the schedulers.
+func (s *soak) withSchedulers(ctx context.Context) error {
+	socket, err := s.fleet.socket()
+	if err != nil {
+		return err
+	}
+	observer, err := newObserver(s.book, socket, namespace)
+	if err != nil {
+		return err
+	}
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	working, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var helpers sync.WaitGroup
+	helper := func(run func() error) {
+		helpers.Go(func() {
+			if err := run(); err != nil {
+				fail(err)
+			}
+		})
+	}
+	helper(func() error { return observer.run(life) })
+	for _, p := range s.fleet.schedulers {
+		helper(func() error { return p.run(life, func(state *os.ProcessState) { s.schedulerEnded(p, state) }) })
+	}
+	helper(func() error { s.sampleMemory(life); return nil })
+	helper(func() error { s.showProgress(life); return nil })
+	err = s.parts(working)
+	end()
+	helpers.Wait()
+	s.writeCount()
+	if cause := context.Cause(working); err != nil && cause != nil {
+		err = cause
+	}
+	return errors.Join(err, observer.close(), s.verdict())
+}
+
+// outageReach is the time after an outage of the cluster in which schedulers may end: they cannot start
+// without the API server.
+const outageReach = 30 * time.Second
+
+// schedulerEnded counts a scheduler that ended although nobody told it to, unless the cluster was down.
+func (s *soak) schedulerEnded(p *process, state *os.ProcessState) {
+	if time.Since(time.Unix(0, s.outage.Load())) > outageReach {
+		s.book.add(violation{kind: ended, detail: fmt.Sprintf("%s: %v: %s", p.name, state, p.lastLine())})
+	}
+}
+
+// parts runs the three parts.
+func (s *soak) parts(ctx context.Context) error {
+	r := rand.New(rand.NewPCG(s.config.Seed, 1))
+	ends := time.Now().Add(s.config.For)
+	churning, stop := context.WithDeadline(ctx, ends)
+	defer stop()
+	done := make(chan struct{})
+	c := churn{soak: s}
+	if s.config.Rate > 0 {
+		c.limit = flowcontrol.NewTokenBucketRateLimiter(float32(s.config.Rate), workers)
+	}
+	go func() { defer close(done); c.run(ctx, churning) }()
+
+	failing, stopFailing := context.WithTimeout(churning, s.config.failing())
+	defer stopFailing()
+	s.fail(ctx, failing, r, true)
+	s.part.Store(int32(noKills))
+	s.calm = time.Now()
+	s.fail(ctx, churning, r, false)
+	<-done
+	s.stopped = time.Now()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.part.Store(int32(draining))
+	return s.drain(ctx)
+}
+
+// stalled is the time without a pod that is bound or deleted after which draining ends.
+const stalled = 2 * time.Minute
+
+// drain brings the nodes back and deletes pods until none waits that has room. Then it compares the
+// count with the API server.
+func (s *soak) drain(ctx context.Context) error {
+	close(s.heal)
+	s.lostNodes.Wait()
+	before, moved := 0, time.Now()
+	for !s.book.settled() && time.Since(moved) < stalled && ctx.Err() == nil {
+		for _, name := range s.book.bound() {
+			s.deletePod(ctx, name, false)
+		}
+		if c := s.book.census(); c.totals.bound+c.totals.deleted != before {
+			before, moved = c.totals.bound+c.totals.deleted, time.Now()
+		}
+		pause(ctx, 500*time.Millisecond)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.book.judgeUnbound()
+	return s.compare(ctx)
+}
+
+// compareWithin is the time in which the count must agree with the API server once nothing happens any
+// more.
+const compareWithin = 2 * time.Minute
+
+// compare deletes all pods and waits until the API server lists the same pods as the count: none.
+func (s *soak) compare(ctx context.Context) error {
+	start := time.Now()
+	for {
+		for _, name := range append(s.book.bound(), s.book.unbound()...) {
+			s.deletePod(ctx, name, false)
+		}
+		list, err := s.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		var names []string
+		if err == nil {
+			for _, p := range list.Items {
+				names = append(names, p.Name)
+			}
+		}
+		d := s.book.differences(names)
+		if err == nil && len(d) == 0 && len(names) == 0 {
+			return nil
+		}
+		if time.Since(start) > compareWithin {
+			for _, v := range d {
+				s.book.add(v)
+			}
+			if len(d) == 0 && len(names) > 0 {
+				s.book.add(violation{kind: miscounted, pods: names, detail: "the API server accepted its deletion, and it still exists"})
+			}
+			return err
+		}
+		pause(ctx, 200*time.Millisecond)
+	}
+}
+
+// nodeNames returns the names of the nodes for pods, in order.
+func (s *soak) nodeNames() []string { return slices.Sorted(maps.Keys(s.book.capacity)) }

@@ -1,0 +1,309 @@
+//go:build torch
+
+package rollouts
+
+import (
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
+	"gnnsched/scheduler/eval/rollout"
+	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/neural"
+)
+
+// agent plays in several environments side by side, and learns from what its candidates would lead to.
+type agent struct {
+	config   settings
+	envs     *run.Environments
+	learner  *learner
+	memory   memory
+	scale    scale
+	rollouts []*rollout.Rollout // by environment
+	imitated bool               // the last round learned the teacher's scores
+}
+
+var _ run.Method = Config{}
+
+// Layout implements run.Method.
+func (c Config) Layout() run.Layout { return run.Layout{Count: c.Envs, Group: 1} }
+
+// NewAgent implements run.Method.
+func (c Config) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.Checkpoint) (run.Agent, error) {
+	a := &agent{config: settings{s, c}, envs: e, memory: memory{limit: c.Memory}}
+	for range c.Envs {
+		a.rollouts = append(a.rollouts, &rollout.Rollout{Horizon: c.Horizon, WaitCost: c.WaitCost})
+	}
+	var err error
+	if a.learner, err = newLearner(a.config, start); err != nil {
+		return nil, err
+	}
+	if err := e.Begin(start); err != nil {
+		a.Drop()
+		return nil, err
+	}
+	return a, a.follow(start)
+}
+
+// follow lets the network of c play the rollouts too.
+func (a *agent) follow(c *checkpoint.Checkpoint) error {
+	net, err := infer.New(c)
+	if err != nil {
+		return fmt.Errorf("the weights went wrong, lower the learning rate: %w", err)
+	}
+	for _, r := range a.rollouts {
+		r.Policy = neural.New("learning", net)
+	}
+	return nil
+}
+
+// Round implements run.Agent: every environment plays up to a decision that is learned from.
+func (a *agent) Round(step, _ int) (int, error) {
+	imitates := a.config.imitates(step)
+	if a.imitated && !imitates { // the teacher's scores have another unit, and say nothing more
+		a.memory.clear()
+		a.scale = scale{}
+	}
+	a.imitated = imitates
+	for _, env := range a.envs.All {
+		for range a.config.Every - 1 {
+			if err := a.place(env, step, nil); err != nil {
+				return 0, err
+			}
+		}
+	}
+	samples, err := a.samples(imitates)
+	if err != nil {
+		return 0, err
+	}
+	for i, env := range a.envs.All {
+		if err := a.place(env, step, &samples[i]); err != nil {
+			return 0, err
+		}
+	}
+	if err := a.learn(step); err != nil {
+		return 0, err
+	}
+	c, err := a.Checkpoint()
+	if err != nil {
+		return 0, err
+	}
+	if err := a.envs.Follow(c); err != nil {
+		return 0, err
+	}
+	return len(a.envs.All) * a.config.Every, a.follow(c)
+}
+
+// place places the pod at hand as the network or, in imitation, as the teacher says. It keeps the sample.
+func (a *agent) place(env *run.Environment, step int, keep *sample) (err error) {
+	var choice int
+	if share := a.config.TeacherShare(step); share > 0 && a.envs.Rand.Float64() < share {
+		choice, err = env.TeacherChoice()
+	} else {
+		env.Observe()
+		var out infer.Output
+		if out, err = env.Score(); err == nil {
+			choice = policy.Best(out.Scores)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if keep != nil && len(keep.Tried) > 1 {
+		a.memory.add(*keep)
+	}
+	if _, last := env.Step(choice); last {
+		return env.Begin()
+	}
+	return nil
+}
+
+// samples returns what there is to learn from the decision at hand in each environment.
+func (a *agent) samples(imitates bool) ([]sample, error) {
+	out := make([]sample, len(a.envs.All))
+	own := make([][]float64, len(out)) // the network's scores of the candidates that are tried
+	for i, env := range a.envs.All {
+		env.Observe()
+		out[i].State = env.CopyState()
+		scores, err := env.Score()
+		if err != nil {
+			return nil, err
+		}
+		if imitates {
+			if err := taught(&out[i], env); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		out[i].Tried = a.choose(scores.Scores)
+		for _, c := range out[i].Tried {
+			own[i] = append(own[i], float64(scores.Scores[c]))
+		}
+	}
+	if imitates {
+		own = make([][]float64, len(out))
+	} else if err := a.try(out); err != nil {
+		return nil, err
+	}
+	for i := range out {
+		a.observe(&out[i], own[i])
+	}
+	return out, nil
+}
+
+// taught makes a sample of the teacher's scores of all candidates.
+func taught(s *sample, env *run.Environment) error {
+	scores, err := env.TeacherScores()
+	for i, v := range scores {
+		s.Tried, s.Worth = append(s.Tried, int32(i)), append(s.Worth, float64(v))
+	}
+	return err
+}
+
+// choose returns the candidates to try: those with the best scores, and random ones.
+func (a *agent) choose(scores []float32) (tried []int32) {
+	chosen := map[int]bool{}
+	add := func(i int) {
+		if !chosen[i] {
+			chosen[i] = true
+			tried = append(tried, int32(i))
+		}
+	}
+	for _, i := range rollout.Best(scores, a.config.Candidates-a.config.Random) {
+		add(i)
+	}
+	for range a.config.Random {
+		add(a.envs.Rand.IntN(len(scores)))
+	}
+	return tried
+}
+
+// try plays the rollouts of all samples, on all processors.
+func (a *agent) try(samples []sample) error {
+	var work errgroup.Group
+	work.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range samples {
+		work.Go(func() error {
+			s := &samples[i]
+			for _, c := range s.Tried {
+				if len(s.Tried) == 1 {
+					break
+				}
+				cost, err := a.envs.All[i].Cost(a.rollouts[i], int(c))
+				if err != nil {
+					return err
+				}
+				s.Worth = append(s.Worth, -cost)
+			}
+			return nil
+		})
+	}
+	return work.Wait()
+}
+
+// observe takes a sample into the figures and the scale.
+func (a *agent) observe(s *sample, own []float64) {
+	if len(s.Tried) < 2 {
+		return
+	}
+	worths := s.centred()
+	if own != nil {
+		best := 0
+		var square float64
+		for i, w := range worths {
+			square += w * w / float64(len(worths))
+			if w > worths[best] {
+				best = i
+			}
+		}
+		a.envs.Figures.Add(tagSpread, square)
+		a.envs.Figures.Add(tagAgreement, map[bool]float64{true: 1}[best == 0])
+		own = (&sample{Worth: own}).centred()
+	}
+	a.scale.observe(worths, own)
+}
+
+// learn takes the updates of a round.
+func (a *agent) learn(step int) error {
+	if len(a.memory.Samples) < a.config.BatchSize || !a.scale.known() {
+		return nil
+	}
+	f := a.envs.Figures
+	for range a.config.Updates {
+		loss, norm, err := a.learner.update(a.memory.draw(a.envs.Rand, a.config.BatchSize), a.scale.size(), step)
+		if err != nil {
+			return err
+		}
+		f.Add(tagLoss, loss)
+		f.Add(run.TagNorm, norm)
+	}
+	f.Add(run.TagLearningRate, a.config.LearningRateAt(step))
+	return nil
+}
+
+// Checkpoint implements run.Agent.
+func (a *agent) Checkpoint() (*checkpoint.Checkpoint, error) { return a.learner.slow.Checkpoint() }
+
+// LossTag implements run.Agent.
+func (*agent) LossTag(int) string { return tagLoss }
+
+// Phase implements run.Agent.
+func (a *agent) Phase(step int) string {
+	if a.config.imitates(step) {
+		return "imitation"
+	}
+	return "rollouts"
+}
+
+// Drop implements run.Agent.
+func (a *agent) Drop() { a.learner.drop() }
+
+// agentState is the agent's part of a state file. The field names are the file's.
+type agentState struct {
+	Actors   run.EnvironmentsState
+	Learner  learnerState
+	Memory   memory
+	Scale    scale
+	Imitated bool
+}
+
+// Save implements run.Agent.
+func (a *agent) Save(path string, s run.State[run.Score]) error {
+	out := agentState{Memory: a.memory, Scale: a.scale, Imitated: a.imitated}
+	var err error
+	if out.Learner, err = a.learner.export(); err == nil {
+		out.Actors, err = a.envs.State()
+	}
+	if err != nil {
+		return fmt.Errorf("save the run's state: %w", err)
+	}
+	return run.SaveState(path, s, out)
+}
+
+// Restore implements run.Agent.
+func (a *agent) Restore(s *run.State[run.Score]) error {
+	in, err := run.LearnerState[agentState](s)
+	if err != nil {
+		return err
+	}
+	if err := a.learner.restore(in.Learner); err != nil {
+		return err
+	}
+	a.memory.Samples, a.memory.Next = in.Memory.Samples, in.Memory.Next
+	a.scale, a.imitated = in.Scale, in.Imitated
+	if err := a.envs.Restore(in.Actors); err != nil {
+		return err
+	}
+	c, err := a.Checkpoint()
+	if err != nil {
+		return err
+	}
+	if err := a.envs.Follow(c); err != nil {
+		return err
+	}
+	return a.follow(c)
+}

@@ -1,0 +1,60 @@
+package rollouts
+
+import "gnnsched/scheduler/learn/run"
+
+// Config holds the hyperparameters of policy iteration with rollouts.
+type Config struct {
+	Envs       int `json:"envs" flag:"try-envs" usage:"number of the simulator's clusters side by side"`
+	Every      int `json:"every" flag:"try-every" usage:"placements in each of these clusters between two decisions that are learned from"`
+	Candidates int `json:"candidates" flag:"tries" usage:"candidates to try at a decision"`
+	Random     int `json:"random" flag:"random-tries" usage:"how many of them are random; the others are those that the network likes best"`
+	Horizon    int `json:"horizon" flag:"try-horizon" usage:"placements of a rollout"`
+	// WaitCost is in units of the objective times one placement. The environment's waitCost is the
+	// other methods': their reward has no horizon to compare it with.
+	WaitCost  float64 `json:"waitCost" flag:"try-wait-cost" usage:"what a pod costs in a rollout that has to wait, in units of the objective times one placement"`
+	Memory    int     `json:"memory" flag:"try-memory" usage:"latest decisions, from which updates draw"`
+	Updates   int     `json:"updates" flag:"try-updates" usage:"updates after each decision of all clusters"`
+	Averaging float64 `json:"averaging" flag:"averaging" usage:"share of the learning network in the average that plays, at each update"`
+}
+
+// Defaults returns the values that a run starts from.
+func Defaults() Config {
+	return Config{Envs: 16, Every: 8, Candidates: 8, Random: 2, Horizon: 200, WaitCost: 1, Memory: 20_000, Updates: 2, Averaging: 0.01}
+}
+
+// Name returns the method's name in a sentence.
+func (Config) Name() string { return "policy iteration with rollouts" }
+
+// OnlineFlags returns nothing: there are no rollouts in a running scheduler.
+func (Config) OnlineFlags() []string { return nil }
+
+// Validate reports the first value out of range. batch is the number of decisions that an update draws.
+func (c Config) Validate(batch int) error {
+	return run.CheckRanges([]run.Range{
+		{Name: "environments of rollouts", Value: float64(c.Envs), Low: 1, High: 4096},
+		{Name: "every", Value: float64(c.Every), Low: 1, High: 1e6},
+		{Name: "candidates", Value: float64(c.Candidates), Low: 2, High: 1e4},
+		{Name: "random candidates", Value: float64(c.Random), Low: 0, High: float64(c.Candidates - 1)},
+		{Name: "horizon", Value: float64(c.Horizon), Low: 1, High: 1e6},
+		{Name: "wait cost of rollouts", Value: c.WaitCost, Low: 0, High: 1e6},
+		{Name: "memory of rollouts", Value: float64(c.Memory), Low: float64(batch), High: 1e7},
+		{Name: "updates", Value: float64(c.Updates), Low: 1, High: 1e4},
+		{Name: "averaging", Value: c.Averaging, Low: 1e-6, High: 1},
+	})
+}
+
+// settings are the hyperparameters of a run by this method.
+type settings struct {
+	run.Settings
+	Config
+}
+
+// imitates tells whether the teacher's scores are learned at a step, before any rollout.
+func (s settings) imitates(step int) bool { return s.TeacherShare(step) > 0 }
+
+// The tags of the figures that this method alone reports.
+const (
+	tagLoss      = "losses/advantage_loss"
+	tagSpread    = "rollouts/spread"    // variance of the costs at a decision, in squares of the objective times placements
+	tagAgreement = "rollouts/agreement" // share of decisions at which the network's choice was the cheapest
+)

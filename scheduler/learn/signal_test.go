@@ -1,0 +1,176 @@
+package learn_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/contender"
+	"gnnsched/scheduler/eval/rollout"
+	"gnnsched/scheduler/learn"
+	"gnnsched/scheduler/learn/rollouts"
+	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/linear"
+	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/sim"
+)
+
+// ranked holds a good, a middling and a bad policy for each objective of the shipped networks.
+var ranked = map[string][3]string{
+	"balance":        {"linear", "random", "most-allocated"},
+	"pack":           {"linear-pack", "best-fit", "kube-scheduler"},
+	"pack=0.5,zones": {"linear-zones", "best-fit", "kube-scheduler"},
+}
+
+// signal says how the policies differ when they go on from the same states.
+type signal struct {
+	cost    [3]float64 // the objective over time
+	returns [3]float64 // as a learner computes them
+	reward  float64    // mean size of a single one
+}
+
+// tells reports whether the returns rank the policies as the objective does, and differ by more than ten
+// rewards. Smaller differences are lost in the noise of what arrives.
+func (s signal) tells() bool {
+	return s.cost[0] < s.cost[1] && s.cost[1] < s.cost[2] && s.returns[0] > s.returns[1] && s.returns[1] > s.returns[2] &&
+		s.returns[0]-s.returns[2] > 10*s.reward
+}
+
+// The returns that the rollouts give tell good policies from bad ones, for every network that ships. The
+// shaped reward does not: it telescopes to the cost at the end of the episode, whose discount is all but 0.
+func TestReturnsTellPoliciesApart(t *testing.T) {
+	files, err := filepath.Glob("runs/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no runs", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, err := learn.ReadJob(file, text, "gnn")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := measured(t, j, rolledOut); !s.tells() {
+				t.Errorf("rollouts: %+v", s)
+			}
+			j.Reward.Kind = run.ShapedReward
+			if s := measured(t, j, discounted); s.tells() {
+				t.Errorf("shaped reward, discount %v: %+v", j.Gamma, s)
+			}
+		})
+	}
+}
+
+// measured plays on with each policy from a state in the fill and from one after it.
+func measured(t *testing.T, j learn.Job, returns func(*testing.T, learn.Job, *sim.Env, policy.Policy, *signal) float64) (s signal) {
+	t.Helper()
+	objective, err := j.Environment.Objective.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, ok := ranked[string(objective)]
+	if !ok {
+		t.Fatalf("no policies for %s", objective)
+	}
+	c := j.Environment
+	c.Nodes = sim.IntRange{Min: 16, Max: 16}
+	if string(objective) != "balance" {
+		c.Preferences = preference.Declared // a cluster whose replicas are spread cannot be packed
+	}
+	env, err := sim.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(6) {
+		if err := env.Reset(seed); err != nil {
+			t.Fatal(err)
+		}
+		arrivals := len(env.Plan())
+		begin(t, env, names[0], arrivals/6+int(seed%2)*arrivals/3)
+		for i, name := range names {
+			p := named(t, name, policy.Setting{Seed: seed, Typical: env.Typical()})
+			s.returns[i] += returns(t, j, env, p, &s)
+			s.cost[i] += costOverTime(t, env, p)
+		}
+	}
+	return s
+}
+
+func named(t *testing.T, name string, s policy.Setting) policy.Policy {
+	t.Helper()
+	if name == "linear-pack" || name == "linear-zones" {
+		return linear.Tuned(name)
+	}
+	x, err := contender.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x.New(s)
+}
+
+// begin makes the first n placements by a policy.
+func begin(t *testing.T, env *sim.Env, name string, n int) {
+	t.Helper()
+	for p := named(t, name, policy.Setting{}); n > 0; n-- {
+		env.Step(choice(t, env, p))
+	}
+}
+
+func choice(t *testing.T, env *sim.Env, p policy.Policy) int {
+	t.Helper()
+	scores, err := eval.Scores(env, p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy.Best(scores)
+}
+
+// costOverTime returns the mean of the objective to the end of the episode.
+func costOverTime(t *testing.T, env *sim.Env, p policy.Policy) float64 {
+	t.Helper()
+	var e sim.Env
+	env.CopyTo(&e)
+	var sum, steps float64
+	for ; !e.Done(); steps++ {
+		e.Step(choice(t, &e, p))
+		sum += e.Cost()
+	}
+	return sum / steps
+}
+
+// discounted is the sum of the discounted rewards to the end of the episode: what n-step returns and
+// advantages estimate.
+func discounted(t *testing.T, j learn.Job, env *sim.Env, p policy.Policy, s *signal) (sum float64) {
+	t.Helper()
+	var e sim.Env
+	env.CopyTo(&e)
+	factor, size, steps := 1.0, 0.0, 0.0
+	for ; !e.Done(); steps++ {
+		c := run.Change{Before: e.Cost()}
+		c.Fall = e.Step(choice(t, &e, p))
+		c.After, c.Last = e.Cost(), e.Done()
+		r := j.Reward.Unscaled(c, j.Gamma)
+		sum, size = sum+factor*r, size+math.Abs(r)
+		factor *= j.Gamma
+	}
+	s.reward = max(s.reward, size/steps)
+	return sum
+}
+
+// rolledOut is minus the cost of a rollout.
+func rolledOut(t *testing.T, _ learn.Job, env *sim.Env, p policy.Policy, s *signal) float64 {
+	t.Helper()
+	r := rollout.Rollout{Policy: p, Horizon: rollouts.Defaults().Horizon}
+	cost, err := r.Cost(env, choice(t, env, p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.reward = max(s.reward, cost/float64(r.Horizon))
+	return -cost
+}

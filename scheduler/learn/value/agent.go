@@ -1,0 +1,215 @@
+//go:build torch
+
+package value
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
+	"gnnsched/gnn/infer"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/neural"
+)
+
+// agent plays episodes and learns from the latest of them. A round is one iteration.
+type agent struct {
+	config  Config
+	player  player
+	family  []Workload
+	learner *learner
+	memory  [][]snapshot // by episode
+	figures *run.Figures
+}
+
+// rng returns the random numbers of a purpose, iteration and episode. Each has a stream of its own, so
+// that the order in which episodes are played does not matter.
+func (c Config) rng(purpose, iteration, episode int) *rand.Rand {
+	return rand.New(rand.NewPCG(c.Seed, uint64(purpose)<<48|uint64(iteration)<<16|uint64(episode)))
+}
+
+// The purposes of random numbers, and the first seeds of arrivals. Published results use the seeds 42 to
+// 51, which are far from both.
+const (
+	playing  = 1
+	learning = 2
+	holding  = 3
+
+	trainingSeeds = 1 << 40
+	heldOutSeeds  = 1 << 41
+)
+
+// Round implements run.Learner: it plays the episodes of iteration i, from 0, and learns.
+func (a *agent) Round(i, _ int) (int, error) {
+	c, err := a.Checkpoint()
+	if err != nil {
+		return 0, err
+	}
+	net, err := ready(c)
+	if err != nil {
+		return 0, err
+	}
+	n := a.config.Episodes
+	taken, allocations := make([][]snapshot, n), make([]float64, n)
+	if err := parallel(n, func(e int) (err error) {
+		taken[e], allocations[e], err = a.episode(i, e, net)
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	for e, s := range taken {
+		a.figures.Add(tagAllocation, allocations[e])
+		if len(s) > 0 { // there is none if no pod fits on any node
+			a.memory = append(a.memory, s)
+		}
+	}
+	a.memory = slices.Delete(a.memory, 0, max(len(a.memory)-a.config.Remember, 0))
+	if len(a.memory) == 0 {
+		return 0, errors.New("no pod of the workloads fits on any node")
+	}
+	return 1, a.learn(i)
+}
+
+// episode plays episode e of iteration i: with FGD and random placements in the first iterations, with
+// the network later. It returns the snapshots and the allocation. A good network seldom meets a
+// cluster in which a kind of pod is about to lose its last slots, and would forget what that costs. So
+// some episodes have random placements until a part of the GPUs is allocated, and are recorded from
+// then on.
+func (a *agent) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64, error) {
+	rng := a.config.rng(playing, i, e)
+	env, err := a.player.env(a.config.draw(rng, a.family[rng.IntN(len(a.family))]))
+	if err != nil {
+		return nil, 0, err
+	}
+	r := newRecorder(a.config, env, rng, heuristic.NewFGD(env.Typical()))
+	r.teacher = i < a.config.Imitation
+	switch {
+	case !r.teacher:
+		r.policy = neural.NewGPU("learning", net, env.Typical())
+		if rng.Float64() < a.config.Disturbed {
+			r.random, r.until = rng.Float64(), 0.2+0.6*rng.Float64()
+		}
+	case e > 0:
+		r.random = a.config.Exploration * rng.Float64()
+	}
+	o, err := eval.Episode(env, uint64(trainingSeeds)+rng.Uint64N(trainingSeeds), r.decide)
+	if err != nil {
+		return nil, 0, err
+	}
+	return r.end(), o.GPU.Allocation, nil
+}
+
+// learn takes the updates of iteration i and notes their losses.
+func (a *agent) learn(i int) error {
+	c := a.config
+	rng := c.rng(learning, i, 0)
+	rate := c.LearningRate * (1 - 0.95*float64(i)/float64(c.Iterations))
+	averaging := c.Averaging
+	if i <= c.Imitation { // including the first iteration in which the network plays
+		averaging = max(averaging, quickAveraging)
+	}
+	a.figures.Add(run.TagLearningRate, rate)
+	batch := make([]*snapshot, c.BatchSnapshots)
+	for range c.Updates {
+		for k := range batch {
+			episode := a.memory[rng.IntN(len(a.memory))]
+			batch[k] = &episode[rng.IntN(len(episode))]
+		}
+		l, err := a.learner.update(rng, batch, rate, averaging, i < c.Imitation)
+		if err != nil {
+			return err
+		}
+		a.figures.Add(tagValueLoss, l.value)
+		if c.actor() {
+			a.figures.Add(tagActorLoss, l.actor)
+		}
+	}
+	return nil
+}
+
+// quickAveraging is the smallest averaging until the network learns from its own episodes. The average
+// must forget the random weights at the start.
+const quickAveraging = 0.02
+
+// Checkpoint implements run.Learner.
+func (a *agent) Checkpoint() (*checkpoint.Checkpoint, error) { return a.learner.checkpoint() }
+
+// Drop implements run.Learner.
+func (a *agent) Drop() { a.learner.drop() }
+
+// agentState is the agent's part of a state file. The field names are the file's.
+type agentState struct {
+	Trace   []byte // fingerprint of the nodes and workloads
+	Learner learnerState
+	Memory  [][]snapshot
+}
+
+// trace returns the fingerprint of the nodes and workloads that the agent learns on.
+func (a *agent) trace() ([]byte, error) {
+	h := sha256.New()
+	err := json.NewEncoder(h).Encode([]any{a.player.nodes, a.family})
+	return h.Sum(nil), err
+}
+
+// Save implements run.Learner.
+func (a *agent) Save(path string, s run.State[Score]) error {
+	learner, err := a.learner.export()
+	if err != nil {
+		return fmt.Errorf("save the run's state: %w", err)
+	}
+	trace, err := a.trace()
+	if err != nil {
+		return fmt.Errorf("save the run's state: %w", err)
+	}
+	return run.SaveState(path, s, agentState{trace, learner, a.memory})
+}
+
+// Restore implements run.Learner.
+func (a *agent) Restore(s *run.State[Score]) error {
+	in, err := run.LearnerState[agentState](s)
+	if err != nil {
+		return err
+	}
+	trace, err := a.trace()
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(in.Trace, trace) {
+		return errors.New("it learned on other nodes or pods: name the same files")
+	}
+	for _, episode := range in.Memory {
+		if err := a.config.check(episode); err != nil {
+			return err
+		}
+	}
+	a.memory = in.Memory
+	return a.learner.restore(in.Learner)
+}
+
+// check returns an error if the snapshots of an episode are not of the configuration.
+func (c Config) check(episode []snapshot) error {
+	if len(episode) == 0 {
+		return errors.New("an episode has no snapshot")
+	}
+	widths := c.layout().Widths
+	of := func(nodes []graph.GPUNode) bool {
+		return !slices.ContainsFunc(nodes, func(n graph.GPUNode) bool { return len(n.X) != widths.Node })
+	}
+	for _, s := range episode {
+		if len(s.Nodes) == 0 || len(s.Targets) != len(s.Nodes) || len(s.Before) != len(s.After) || s.Teacher < -1 || s.Teacher >= max(len(s.Before), 1) {
+			return fmt.Errorf("a snapshot has %d nodes with %d targets, %d candidates before and %d after a placement, and choice %d",
+				len(s.Nodes), len(s.Targets), len(s.Before), len(s.After), s.Teacher)
+		}
+		if len(s.Cluster) != widths.Cluster || !of(s.Nodes) || !of(s.Before) || !of(s.After) {
+			return errors.New("a snapshot has other features than the network reads")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+package value
+
+import (
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
+)
+
+// TypicalPods returns the typical pods of a family, in which each workload weighs the same.
+func TypicalPods(family []Workload) *checkpoint.TypicalPods {
+	out := &checkpoint.TypicalPods{}
+	var all []fragmentation.Demand
+	for _, w := range family {
+		out.Family = append(out.Family, w.Name)
+		for _, p := range w.Pods {
+			all = append(all, fragmentation.Demand{Requests: p.Requests(), Models: p.Models, Count: 1 / float64(len(w.Pods))})
+		}
+	}
+	for _, p := range fragmentation.NewTypical(all).Pods() {
+		t := checkpoint.TypicalPod{MilliCPU: p.MilliCPU, GPU: p.Devices, GPUModels: p.Models, Frequency: p.Frequency}
+		if p.Milli < cluster.DeviceMilli {
+			t.GPU, t.GPUMilli = 0, p.Milli
+		}
+		out.Pods = append(out.Pods, t)
+	}
+	return out
+}

@@ -1,0 +1,72 @@
+package preference_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/policy/preference"
+)
+
+func TestModes(t *testing.T) {
+	for text, want := range map[string]preference.Mode{`"first"`: preference.First, `"declared"`: preference.Declared, `"blend"`: preference.Blend, `"off"`: preference.Off, `false`: preference.Off} {
+		var m preference.Mode
+		if err := json.Unmarshal([]byte(text), &m); err != nil || m != want || m.Validate() != nil {
+			t.Errorf("%s is %q, %v", text, m, err)
+		}
+	}
+	var m preference.Mode
+	if err := json.Unmarshal([]byte(`true`), &m); err == nil {
+		t.Errorf("true is %q", m)
+	}
+	if err := preference.Mode("last").Validate(); err == nil || !strings.Contains(err.Error(), `"last"; choose one of first, declared, blend, off`) {
+		t.Error(err)
+	}
+}
+
+func TestBest(t *testing.T) {
+	for _, c := range []struct {
+		sums []int64
+		want []int32
+	}{{nil, nil}, {[]int64{7}, []int32{0}}, {[]int64{1, 3, 2, 3}, []int32{1, 3}}, {[]int64{-2, -2}, []int32{0, 1}}} {
+		if d := cmp.Diff(c.want, preference.Best(c.sums, nil)); d != "" {
+			t.Errorf("%v: %s", c.sums, d)
+		}
+	}
+}
+
+// Declared leaves out the default topology spread, and Off everything.
+func TestWhatCounts(t *testing.T) {
+	nodes := []*cluster.Node{{Name: "a"}, {Name: "b"}, {Name: "c", Taints: []cluster.Taint{{Key: "old", Effect: cluster.PreferNoSchedule}}}}
+	pod, candidates, running := &cluster.Pod{Owner: "web"}, []int32{0, 1, 2}, []int32{0}
+	for mode, want := range map[preference.Mode][]int32{preference.First: {1}, preference.Declared: {0, 1}, preference.Off: nil} {
+		if d := cmp.Diff(want, preference.Best(preference.NewScorer(mode, nodes).Sums(pod, candidates, running), nil)); d != "" {
+			t.Errorf("%s: %s", mode, d)
+		}
+	}
+}
+
+// Three replicas go to three nodes: each is preferred on the nodes that run the fewest of them.
+func ExampleScorer() {
+	nodes := []*cluster.Node{{Name: "a", Zone: "x"}, {Name: "b", Zone: "x"}, {Name: "c", Zone: "y"}}
+	scorer := preference.NewScorer(preference.First, nodes)
+	pod, candidates := &cluster.Pod{Name: "web", Owner: "web"}, []int32{0, 1, 2}
+	var running []int32
+	for range 3 {
+		best := candidates
+		if sums := scorer.Sums(pod, candidates, running); sums != nil {
+			fmt.Print(sums, " ")
+			best = preference.Best(sums, nil)
+		}
+		fmt.Println("on", nodes[best[0]].Name)
+		running = append(running, best[0])
+	}
+	// Output:
+	// on a
+	// [132 176 200] on c
+	// [154 200 154] on b
+}

@@ -1,0 +1,62 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"gnnsched/internal/logging"
+)
+
+const (
+	catchUpWithin = 30 * time.Second
+	catchUpPause  = 50 * time.Millisecond
+	catchUpPage   = 500 // pods in one answer
+	// runningOnNodes selects the pods that a scheduler keeps in its cache.
+	runningOnNodes = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+)
+
+// catchUp waits until the scheduler's cache has all pods that are bound. The watch of a standby may be
+// behind when the standby gets the lease, above all after an outage. Without the last bindings of the
+// previous leader it would give their room and their GPU devices to other pods.
+func (i *instance) catchUp(ctx context.Context, client kubernetes.Interface) {
+	start := time.Now()
+	for {
+		missing, err := i.missing(ctx, client)
+		switch {
+		case err == nil && missing == 0, ctx.Err() != nil:
+			return
+		case time.Since(start) > catchUpWithin:
+			log := klog.FromContext(ctx).WithName(logging.ProjectLogger)
+			log.Error(err, "Scheduling begins although the watch of pods is behind", "missing", missing)
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(catchUpPause):
+		}
+	}
+}
+
+// missing returns how many bound pods the scheduler's cache lacks. The list is the API server's latest state,
+// not that of its cache.
+func (i *instance) missing(ctx context.Context, client kubernetes.Interface) (n int, err error) {
+	options := metav1.ListOptions{FieldSelector: runningOnNodes, Limit: catchUpPage}
+	for {
+		list, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, options)
+		if err != nil {
+			return 0, err
+		}
+		for j := range list.Items {
+			if _, err := i.sched.Cache.GetPod(&list.Items[j]); err != nil {
+				n++
+			}
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return n, nil
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	goruntime "runtime"
+	"time"
+
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/apiserver/pkg/server/flagz"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/apiserver/pkg/server/routes"
+	"k8s.io/apiserver/pkg/server/statusz"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/component-base/configz"
+	"k8s.io/component-base/logs"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/prometheus/slis"
+	zpagesfeatures "k8s.io/component-base/zpages/features"
+	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+	conversion "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
+	"k8s.io/kubernetes/pkg/scheduler/metrics/resources"
+)
+
+// componentName is the name of kube-scheduler in its endpoint's answers.
+const componentName = "kube-scheduler"
+
+// endpointStop is the time that open requests to the endpoint get when the process stops.
+const endpointStop = 5 * time.Second
+
+// unreadyAfter is the length of an outage of the API server after which /readyz fails.
+const unreadyAfter = 10 * time.Second
+
+// serveEndpoint starts the endpoint. stop ends it.
+func (p *process) serveEndpoint(ctx context.Context) (stop func(), err error) {
+	if err := p.publishConfig(); err != nil {
+		return nil, err
+	}
+	forget := func() { configz.Delete(configzName) } // otherwise a second scheduler in this process fails
+	if p.config.SecureServing == nil {
+		return forget, nil
+	}
+	ended := make(chan struct{})
+	done, _, err := p.config.SecureServing.Serve(p.handler(ctx), endpointStop, ended)
+	if err != nil {
+		close(ended)
+		forget()
+		return nil, fmt.Errorf("start the endpoint: %w", err)
+	}
+	return func() {
+		close(ended)
+		<-done
+		forget()
+	}, nil
+}
+
+const configzName = "componentconfig"
+
+// publishConfig makes the configuration the content of /configz.
+func (p *process) publishConfig() error {
+	external := &schedulerconfig.KubeSchedulerConfiguration{}
+	if err := conversion.Convert_config_KubeSchedulerConfiguration_To_v1_KubeSchedulerConfiguration(&p.config.ComponentConfig, external, nil); err != nil {
+		return fmt.Errorf("convert the configuration: %w", err)
+	}
+	external.SetGroupVersionKind(schedulerconfig.SchemeGroupVersion.WithKind("KubeSchedulerConfiguration"))
+	cz, err := configz.New(configzName)
+	if err != nil {
+		return fmt.Errorf("publish the configuration: %w", err)
+	}
+	return cz.Set(external)
+}
+
+// handler returns the endpoint's handler: upstream's paths behind upstream's filters.
+func (p *process) handler(ctx context.Context) http.Handler {
+	resolver := &apirequest.RequestInfoFactory{}
+	var h http.Handler = p.paths(ctx)
+	h = genericapifilters.WithAuthorization(h, p.config.Authorization.Authorizer, scheme.Codecs)
+	h = genericapifilters.WithAuthentication(h, p.config.Authentication.Authenticator, genericapifilters.Unauthorized(scheme.Codecs), nil, nil)
+	h = genericapifilters.WithRequestInfo(h, resolver)
+	h = genericapifilters.WithCacheControl(h)
+	h = genericfilters.WithHTTPLogging(h)
+	return genericfilters.WithPanicRecovery(h, resolver)
+}
+
+// paths returns the paths of the endpoint.
+func (p *process) paths(ctx context.Context) http.Handler {
+	m := mux.NewPathRecorderMux(componentName)
+	var healthChecks []healthz.HealthChecker
+	if e := p.config.LeaderElection; e != nil {
+		healthChecks = append(healthChecks, e.WatchDog)
+	}
+	healthz.InstallHandler(m, healthChecks...)
+	healthz.InstallLivezHandler(m)
+	healthz.InstallReadyzHandler(m, append(healthChecks,
+		healthz.NewShutdownHealthz(ctx.Done()),
+		healthz.NamedCheck("sched-handler-sync", func(r *http.Request) error { return p.current.Load().checkSynced(r) }),
+		healthz.NamedCheck("api-server", p.checkAPIServer),
+	)...)
+	configz.InstallHandler(m)
+	m.Handle("/metrics", legacyregistry.HandlerWithReset())
+	m.HandleFunc("/metrics/resources", p.serveResources)
+	slis.SLIMetricsWithReset{}.Install(m)
+	if k := p.config.ComponentConfig; k.EnableProfiling {
+		routes.Profiling{}.Install(m)
+		if k.EnableContentionProfiling {
+			goruntime.SetBlockProfileRate(1)
+		}
+		routes.DebugFlags{}.Install(m, "v", routes.StringFlagPutHandler(logs.GlogSetter))
+	}
+	if p.config.Flagz != nil && utilfeature.DefaultFeatureGate.Enabled(zpagesfeatures.ComponentFlagz) {
+		flagz.Install(m, componentName, p.config.Flagz)
+	}
+	if utilfeature.DefaultFeatureGate.Enabled(zpagesfeatures.ComponentStatusz) {
+		statusz.Install(m, componentName, statusz.NewRegistry(compatibility.DefaultBuildEffectiveVersion(), statusz.WithListedPaths(m.ListedPaths())))
+	}
+	return m
+}
+
+// checkAPIServer is a health check: it fails when the API server has been away for unreadyAfter.
+func (p *process) checkAPIServer(*http.Request) error {
+	if away, _ := p.gate.Away(); away > unreadyAfter {
+		return fmt.Errorf("the API server has not answered for %v", away.Round(time.Second))
+	}
+	return nil
+}
+
+// serveResources serves the metrics of pods' resources, while this process schedules.
+func (p *process) serveResources(w http.ResponseWriter, r *http.Request) {
+	if i := p.current.Load(); i.schedules() {
+		resources.Handler(i.informers.Core().V1().Pods().Lister()).ServeHTTP(w, r)
+	}
+}

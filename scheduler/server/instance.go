@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	schedulerserver "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/pkg/scheduler"
+
+	"gnnsched/scheduler/plugin"
+)
+
+// instance is a kube-scheduler with its informers. It schedules once; a process that loses its lease
+// makes a new one.
+type instance struct {
+	sched     *scheduler.Scheduler
+	informers informers.SharedInformerFactory
+	dynamic   dynamicinformer.DynamicSharedInformerFactory
+	ctx       context.Context // of the informers and the plugins' goroutines
+	end       context.CancelFunc
+	synced    chan struct{} // closed when the informers' first objects are in the scheduler's cache
+	active    chan struct{} // closed when it schedules
+}
+
+// newInstance makes a scheduler that ends with ctx.
+func newInstance(ctx context.Context, c *schedulerserver.Config) (*instance, error) {
+	i := &instance{synced: make(chan struct{}), active: make(chan struct{})}
+	i.ctx, i.end = context.WithCancel(ctx)
+	dynamicClient, err := dynamic.NewForConfig(c.KubeConfig)
+	if err != nil {
+		i.end()
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	i.informers = scheduler.NewInformerFactory(c.Client, 0)
+	i.dynamic = dynamicinformer.NewDynamicSharedInformerFactory(dynamicClient, 0)
+	k := &c.ComponentConfig
+	i.sched, err = scheduler.New(i.ctx, c.Client, i.informers, i.dynamic,
+		func(name string) events.EventRecorderLogger { return c.EventBroadcaster.NewRecorder(name) },
+		scheduler.WithComponentConfigVersion(k.APIVersion),
+		scheduler.WithKubeConfig(c.KubeConfig),
+		scheduler.WithProfiles(k.Profiles...),
+		scheduler.WithPercentageOfNodesToScore(k.PercentageOfNodesToScore),
+		scheduler.WithFrameworkOutOfTreeRegistry(plugin.Registry(i.active)),
+		scheduler.WithPodMaxBackoffSeconds(k.PodMaxBackoffSeconds),
+		scheduler.WithPodInitialBackoffSeconds(k.PodInitialBackoffSeconds),
+		scheduler.WithPodMaxInUnschedulablePodsDuration(c.PodMaxInUnschedulablePodsDuration),
+		scheduler.WithExtenders(k.Extenders...),
+		scheduler.WithParallelism(k.Parallelism),
+	)
+	if err != nil {
+		i.end()
+		return nil, err
+	}
+	timeAttempts(i.sched)
+	return i, nil
+}
+
+// startInformers starts the informers, unless that was done, and waits until the scheduler's cache has
+// their objects.
+func (i *instance) startInformers() {
+	if i.checkSynced(nil) == nil {
+		return
+	}
+	i.informers.StartWithContext(i.ctx)
+	i.dynamic.Start(i.ctx.Done())
+	i.informers.WaitForCacheSync(i.ctx.Done())
+	i.dynamic.WaitForCacheSync(i.ctx.Done())
+	if err := i.sched.WaitForHandlersSync(i.ctx); err != nil {
+		return // ctx has ended
+	}
+	close(i.synced)
+}
+
+// checkSynced is a health check: it returns nil once the scheduler's cache is filled.
+func (i *instance) checkSynced(*http.Request) error {
+	select {
+	case <-i.synced:
+		return nil
+	default:
+		return fmt.Errorf("handlers are not fully synchronized")
+	}
+}
+
+// schedules reports whether the instance schedules.
+func (i *instance) schedules() bool {
+	select {
+	case <-i.active:
+		return true
+	default:
+		return false
+	}
+}
+
+// schedule schedules until ctx ends, and then closes the plugins.
+func (i *instance) schedule(ctx context.Context) {
+	defer i.end()
+	close(i.active)
+	i.sched.Run(ctx)
+}
+
+// close ends an instance that never scheduled.
+func (i *instance) close(ctx context.Context) {
+	defer i.end()
+	if err := i.sched.Profiles.Close(); err != nil {
+		klog.FromContext(ctx).Error(err, "Failed to close plugins")
+	}
+}

@@ -1,0 +1,213 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"gnnsched/internal/exit"
+	"gnnsched/internal/kubeconfig"
+	"gnnsched/internal/tcpproxy"
+)
+
+// lines collects what a scheduler logs for its user.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// context returns a context whose logger appends to l.
+func (l *lines) context(ctx context.Context) context.Context {
+	return klog.NewContext(ctx, funcr.New(func(_, line string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.all = append(l.all, line)
+	}, funcr.Options{}))
+}
+
+// count returns the number of lines with a text.
+func (l *lines) count(text string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.all {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// through returns a kubeconfig that reaches the cluster through a proxy.
+func (l *lab) through(t *testing.T, p *tcpproxy.Proxy) string {
+	t.Helper()
+	k, err := clientcmd.LoadFromFile(l.cluster.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range k.Clusters {
+		c.Server = "https://" + p.Address()
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*k, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// proxy starts a proxy to the cluster's API server.
+func (l *lab) proxy(t *testing.T) *tcpproxy.Proxy {
+	t.Helper()
+	u, err := url.Parse(l.cluster.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := tcpproxy.Start(u.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// outageTakes is the length of an outage at least, more than /readyz needs to notice it.
+const outageTakes = 13 * time.Second
+
+// After an API server was away, whether it refused connections or hung, new pods get a node soon. The
+// log, a metric and /readyz tell about it.
+func (l *lab) testOutage(t *testing.T) {
+	for name, leave := range map[string]func(*tcpproxy.Proxy) error{
+		"refuses": (*tcpproxy.Proxy).Refuse,
+		"hangs":   func(p *tcpproxy.Proxy) error { p.Hang(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) { l.testOutageOf(t, "outage-"+name, leave) })
+	}
+}
+
+func (l *lab) testOutageOf(t *testing.T, name string, leave func(*tcpproxy.Proxy) error) {
+	p := l.proxy(t)
+	var log lines
+	c := Config{Profiles: []Profile{{SchedulerName: name, Policy: "best-fit"}}, QPS: 1000}
+	defer l.runOn(log.context(context.Background()), t, c, l.through(t, p))()
+	first, second := l.namespace(t, name), l.namespace(t, name+"-after")
+	l.make(t, first, name, 1)
+	l.bound(t, first, 1)
+	before := l.unreachable(t)
+	if err := leave(p); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	l.until(t, "/readyz to fail", func() error {
+		if status, body := l.get(t, "/readyz", ""); status != http.StatusInternalServerError || !strings.Contains(body, "[-]api-server failed") {
+			return fmt.Errorf("%d: %s", status, body)
+		}
+		return nil
+	})
+	if early := time.Since(began); early < unreadyAfter {
+		t.Errorf("/readyz failed after %v", early)
+	}
+	if status, body := l.get(t, "/healthz", ""); status != http.StatusOK {
+		t.Errorf("the scheduler is not alive: %d: %s", status, body) // restarting it would not help
+	}
+	time.Sleep(time.Until(began.Add(outageTakes)))
+	if err := p.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	back := time.Now()
+	l.make(t, second, name, 1)
+	l.bound(t, second, 1)
+	if took := time.Since(back); took > 10*time.Second {
+		t.Errorf("a pod that was created after the outage got its node after %v", took)
+	}
+	l.untilReady(t)
+	if gone, back := log.count("The API server is gone"), log.count("The API server is back"); gone != 1 || back != 1 {
+		t.Errorf("%d lines say that the server is gone, %d that it is back, want one each", gone, back)
+	}
+	if counted := l.unreachable(t) - before; counted < unreadyAfter.Seconds() || counted > time.Since(began).Seconds() {
+		t.Errorf("%v s were counted", counted)
+	}
+}
+
+// A leader that cannot renew its lease in an outage stands by again, and schedules after it.
+func (l *lab) testLeaseLost(t *testing.T) {
+	p := l.proxy(t)
+	var log lines
+	const name = "leader"
+	c := Config{Profiles: []Profile{{SchedulerName: name, Policy: "best-fit"}}, QPS: 1000, LeaderElect: true}
+	defer l.runOn(log.context(context.Background()), t, c, l.through(t, p))()
+	for i := range 2 {
+		l.until(t, "the scheduler to lead", func() error {
+			if n := log.count("This scheduler leads: it schedules"); n != i+1 {
+				return fmt.Errorf("it said so %d times", n)
+			}
+			return nil
+		})
+		ns := l.namespace(t, fmt.Sprint(name, "-", i))
+		l.make(t, ns, name, 1)
+		l.bound(t, ns, 1)
+		if err := p.Refuse(); err != nil {
+			t.Fatal(err)
+		}
+		l.until(t, "the lease to be lost", func() error {
+			if n := log.count("Lost the lease: standing by again"); n != i+1 {
+				return fmt.Errorf("it was lost %d times", n)
+			}
+			return nil
+		})
+		if err := p.Restore(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A second process of a scheduler name ends at once with a message, with leader election or without in the
+// first. It would otherwise try to bind the same pods, with an error for each.
+func (l *lab) testSecondProcess(t *testing.T) {
+	for _, elects := range []bool{false, true} {
+		c := Config{Profiles: []Profile{{SchedulerName: "twice", Policy: "best-fit"}}, QPS: 1000, LeaderElect: elects}
+		var log lines
+		stop := l.runOn(log.context(context.Background()), t, c, l.cluster.Kubeconfig())
+		if elects {
+			log.wait(t, l, "it schedules")
+		}
+		l.until(t, "the first to mark its name", func() error {
+			lease, err := l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), markName("twice"), metav1.GetOptions{})
+			if err == nil && *lease.Spec.HolderIdentity == "" {
+				err = errors.New("the lease is free")
+			}
+			return err
+		})
+		c.LeaderElect = false
+		file, remove, err := WriteTemporary(c, kubeconfig.Target{Kubeconfig: l.cluster.Kubeconfig()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = Run(context.Background(), file, Endpoint{Address: "127.0.0.1"}, func() { t.Error("the second runs") })
+		remove()
+		if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "holds the lease kube-system/gnnsched-twice") {
+			t.Errorf("leader election %v: the second ended with %v", elects, err)
+		}
+		stop()
+	}
+}
+
+// unreachable returns the seconds without an API server, which the process has counted.
+func (l *lab) unreachable(t *testing.T) float64 {
+	t.Helper()
+	return l.metrics(t).sum("gnnsched_api_server_unreachable_seconds_total")
+}

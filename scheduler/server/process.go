@@ -1,0 +1,176 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+	schedulerserver "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+
+	"gnnsched/internal/logging"
+	"gnnsched/scheduler/server/outage"
+)
+
+// process does what upstream's app.Setup and app.Run do, from the same parts, with these differences: it
+// survives an API server that is away, and says so; when it is told to stop while it holds the lease,
+// its plugins are closed before it ends; and when it loses the lease, it stands by again. Upstream's
+// process ends in both cases, the first time without closing.
+type process struct {
+	config  *schedulerserver.Config
+	gate    *outage.Gate
+	lease   *announcedLock // nil without leader election
+	marks   *marks
+	current atomic.Pointer[instance] // the one that schedules or stands by
+}
+
+var unreachable = metrics.NewCounter(&metrics.CounterOpts{
+	Subsystem: "gnnsched", Name: "api_server_unreachable_seconds_total",
+	Help:           "Time in which the API server did not answer.",
+	StabilityLevel: metrics.ALPHA,
+})
+
+var registerUnreachable sync.Once
+
+// newProcess makes a process with its first scheduler. Its goroutines end with ctx.
+func newProcess(ctx context.Context, o *options.Options) (*process, error) {
+	var err error
+	if o.ComponentConfig, err = latest.Default(); err != nil {
+		return nil, err
+	}
+	if errs := o.Validate(); len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	p := &process{}
+	// The broadcaster of events lives until close: an election has an event when it ends.
+	if p.config, err = o.Config(context.WithoutCancel(ctx)); err != nil {
+		return nil, err
+	}
+	if err := p.setUp(ctx); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// setUp makes what the process needs beside its configuration.
+func (p *process) setUp(ctx context.Context) (err error) {
+	if a := &p.config.Authentication; a.Authenticator != nil {
+		a.Authenticator = tokenUnlessHealth(a.Authenticator)
+	}
+	if p.marks, err = newMarks(ctx, p.config.KubeConfig, &p.config.ComponentConfig); err != nil {
+		return err
+	}
+	if err := p.survive(ctx); err != nil {
+		return err
+	}
+	if e := p.config.LeaderElection; e != nil {
+		p.lease = announce(ctx, e, p.gate.Wait)
+	}
+	return p.renew(ctx)
+}
+
+// close frees what does not end with the context of newProcess.
+func (p *process) close() { p.config.EventBroadcaster.Shutdown() }
+
+// survive puts a gate before the client with which the scheduler works. The client of the leader
+// election stays as it is: its requests must fail in time.
+func (p *process) survive(ctx context.Context) error {
+	registerUnreachable.Do(func() { legacyregistry.MustRegister(unreachable) })
+	var err error
+	log := klog.FromContext(ctx).WithName(logging.ProjectLogger)
+	if p.gate, err = outage.New(p.config.KubeConfig, log, unreachable.Add); err != nil {
+		return err
+	}
+	gated := rest.CopyConfig(p.config.KubeConfig)
+	gated.Wrap(p.gate.Wrap)
+	p.config.KubeConfig = gated
+	if p.config.Client, err = kubernetes.NewForConfig(rest.AddUserAgent(gated, "scheduler")); err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	return nil
+}
+
+// renew makes a new scheduler.
+func (p *process) renew(ctx context.Context) error {
+	i, err := newInstance(ctx, p.config)
+	if err == nil {
+		p.current.Store(i)
+	}
+	return err
+}
+
+// run schedules until ctx ends.
+func (p *process) run(ctx context.Context) error {
+	go p.gate.Run(ctx)
+	p.config.EventBroadcaster.StartRecordingToSink(ctx.Done())
+	stop, err := p.serveEndpoint(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for {
+		i := p.current.Load()
+		if !p.config.ComponentConfig.DelayCacheUntilActive || p.config.LeaderElection == nil {
+			i.startInformers()
+		}
+		if p.config.LeaderElection == nil {
+			p.schedule(ctx, i)
+			return ctx.Err()
+		}
+		if err := p.takeTurn(ctx, i); err != nil || ctx.Err() != nil {
+			return err
+		}
+		p.lease.lost()
+		if err := p.renew(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// schedule schedules until ctx ends. Meanwhile the process keeps its marks.
+func (p *process) schedule(ctx context.Context, i *instance) {
+	var marked sync.WaitGroup
+	marked.Go(func() { p.marks.keep(ctx) })
+	i.schedule(ctx)
+	marked.Wait()
+}
+
+// takeTurn waits for the lease and schedules until the lease is lost or ctx ends.
+func (p *process) takeTurn(ctx context.Context, i *instance) error {
+	turn := make(chan context.Context, 1)
+	config := *p.config.LeaderElection
+	config.Callbacks = leaderelection.LeaderCallbacks{
+		OnStartedLeading: func(ctx context.Context) { turn <- ctx },
+		OnStoppedLeading: func() {},
+	}
+	elector, err := leaderelection.NewLeaderElector(config)
+	if err != nil {
+		return fmt.Errorf("make the leader elector: %w", err)
+	}
+	config.WatchDog.SetLeaderElection(elector)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		elector.Run(ctx) // gives the lease back while the plugins are closed
+	}()
+	select {
+	case leading := <-turn:
+		i.startInformers()
+		i.catchUp(leading, p.config.Client)
+		p.schedule(leading, i)
+	case <-stopped:
+		i.close(ctx)
+	}
+	<-stopped
+	return nil
+}

@@ -1,0 +1,116 @@
+package openb
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"gnnsched/internal/cluster"
+)
+
+// mixed returns pods of every kind, a thousand of each: without GPUs, with a share, with one device and with four.
+func mixed() (pods []Pod) {
+	for i := range 4000 {
+		p := Pod{Name: fmt.Sprint("pod-", i), MilliCPU: 1000, MemoryMiB: 1024}
+		switch i % 4 {
+		case 1:
+			p.GPUs, p.GPUMilli, p.MilliCPU = 1, 460, 6000
+		case 2:
+			p.GPUs, p.GPUMilli = 1, 1000
+		case 3:
+			p.GPUs, p.GPUMilli = 4, 1000
+		}
+		pods = append(pods, p)
+	}
+	return pods
+}
+
+func TestMix(t *testing.T) {
+	type counts struct{ cpu, share, one, several, named int }
+	for _, x := range []struct {
+		mix  Mix
+		want counts
+	}{
+		{Mix{}, counts{1000, 1000, 1000, 1000, 0}},
+		{Mix{Multiple: 4}, counts{1000, 1000, 1000, 4000, 0}},
+		{Mix{WithoutGPU: 3}, counts{3000, 1000, 1000, 1000, 0}},
+		{Mix{WithoutGPU: 0.5}, counts{500, 1000, 1000, 1000, 0}},
+		{Mix{Sharing: 1}, counts{1000, 3000, 0, 0, 0}},
+		{Mix{Sharing: 0.5}, counts{1000, 2000, 500, 500, 0}},
+		{Mix{Named: 0.4}, counts{1000, 1000, 1000, 1000, 1600}},
+		{Mix{Named: 1}, counts{1000, 1000, 1000, 1000, 2000}}, // only pods with one device or a share
+		{Mix{Named: 0.2, Multiple: 2, WithoutGPU: 2}, counts{2000, 1000, 1000, 2000, 1200}},
+	} {
+		pods, err := x.mix.Apply(rand.New(rand.NewPCG(1, 2)), mixed())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got counts
+		for _, p := range pods {
+			switch {
+			case p.GPUs == 0:
+				got.cpu++
+			case p.GPUMilli < cluster.DeviceMilli:
+				if got.share++; p.MilliCPU != 6000 {
+					t.Fatalf("%+v: a share that no pod of the list requests: %+v", x.mix, p)
+				}
+			case p.GPUs == 1:
+				got.one++
+			default:
+				got.several++
+			}
+			if len(p.Models) > 0 {
+				got.named++
+			}
+		}
+		near := func(a, b int) bool { return math.Abs(float64(a-b)) < 100 }
+		if !near(got.cpu, x.want.cpu) || !near(got.share, x.want.share) || !near(got.one, x.want.one) || !near(got.several, x.want.several) || !near(got.named, x.want.named) {
+			t.Errorf("%+v: %+v, want about %+v", x.mix, got, x.want)
+		}
+	}
+}
+
+// The same random numbers give the same list, the pods given stay as they are, and all pods are valid.
+func TestMixIsSeeded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := Mix{
+			Named: rapid.Float64Range(0, 1).Draw(t, "named"), Sharing: rapid.Float64Range(0, 1).Draw(t, "sharing"),
+			Multiple: rapid.Float64Range(0, 4).Draw(t, "multiple"), WithoutGPU: rapid.Float64Range(0, 3).Draw(t, "without"),
+		}
+		seed, given := rapid.Uint64().Draw(t, "seed"), mixed()[:40]
+		before := slices.Clone(given)
+		a, err := m.Apply(rand.New(rand.NewPCG(seed, 1)), given)
+		b, err2 := m.Apply(rand.New(rand.NewPCG(seed, 1)), given)
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		if d := cmp.Diff(a, b); d != "" {
+			t.Fatal(d)
+		}
+		if d := cmp.Diff(before, given); d != "" {
+			t.Fatal(d)
+		}
+		for _, p := range a {
+			if p.GPUs > 1 && p.GPUMilli != cluster.DeviceMilli || p.GPUs == 0 && (p.GPUMilli != 0 || len(p.Models) > 0) {
+				t.Fatalf("%+v", p)
+			}
+		}
+	})
+}
+
+func TestMixRefuses(t *testing.T) {
+	for _, m := range []Mix{{Named: 1.1}, {Named: -1}, {Sharing: math.NaN()}, {Multiple: 101}, {WithoutGPU: -1}} {
+		if _, err := m.Apply(rand.New(rand.NewPCG(1, 2)), mixed()); err == nil {
+			t.Errorf("%+v is accepted", m)
+		}
+	}
+	if _, err := (Mix{Sharing: 0.5}).Apply(rand.New(rand.NewPCG(1, 2)), []Pod{{Name: "a", MilliCPU: 1, GPUs: 1, GPUMilli: 1000}}); !errors.Is(err, errNoShare) {
+		t.Errorf("%v", err)
+	}
+}
