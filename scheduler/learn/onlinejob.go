@@ -9,11 +9,16 @@ import (
 	"gnnsched/scheduler/objective"
 )
 
+// onlineHalfLife is the half-life, in placements, with which learning from a stream discounts rewards by default.
+const onlineHalfLife = 30
+
 // OnlineJob returns the job with which the network of c continues to learn from a running scheduler:
 // the job of its training, with changes. What its manifest does not say has the variant's default
 // and the checkpoint's objective.
 //
-// There is no teacher. A trained network's learning rates are those at the end of its training, and
+// The reward is the fall of the cost until the next decision, with a half-life as discount, unless the training
+// had a half-life of its own: the shaped reward of the shipped networks needs the end of an episode, which a stream
+// does not have. There is no teacher. A trained network's learning rates are those at the end of its training, and
 // an untrained one's those at the start. All other schedules stay at their first value.
 // Environment.WaitCost is the penalty for a pod that has to wait. On Evaluation, every network is
 // judged before the scheduler gets it.
@@ -41,7 +46,10 @@ func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	j.Hidden, j.Features = a.Hidden, a.Features
 	j.Imitation = run.Imitation{}
 	j.ByRollouts = false // there are none on a cluster
-	fall := 1.0          // of the learning rates
+	if j.HalfLife == 0 || j.Reward.Kind == run.ShapedReward {
+		j.Reward.Kind, j.HalfLife = run.StepReward, onlineHalfLife
+	}
+	fall := 1.0 // of the learning rates
 	if _, trained := c.Manifest.Training["step"]; trained {
 		fall = j.LearningRateAt(j.Steps) / j.LearningRate
 	}

@@ -12,6 +12,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/scheduler/learn/learntest"
+	"gnnsched/scheduler/learn/run"
 )
 
 // A network continues with the job of its training, with the learning rates at its end. What its
@@ -33,8 +34,13 @@ func TestOnlineJob(t *testing.T) {
 		t.Errorf("%+v", j)
 	}
 	j = made(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 16}, "none", `{"ppo": {"actorLearningRate": 0.02, "entropy": 0.5}}`)
-	if j.Variant != "acgnn" || math.Abs(j.PPO.ActorLearningRate-0.002) > 1e-9 || j.PPO.CriticLearningRate != 0 || j.PPO.Entropy != 0.5 || j.PPO.Rollout != 128 || j.Gamma != 0.99 || j.Environment.Objective.Name() != "balance" {
+	if j.Variant != "acgnn" || math.Abs(j.PPO.ActorLearningRate-0.002) > 1e-9 || j.PPO.CriticLearningRate != 0 || j.PPO.Entropy != 0.5 || j.PPO.Rollout != 128 || j.HalfLife != onlineHalfLife || j.Reward.Kind != run.StepReward || j.Environment.Objective.Name() != "balance" {
 		t.Errorf("%+v", j)
+	}
+
+	j = made(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 16}, "pack", `{"halfLife": 200, "reward": {"kind": "level", "scale": 3}}`)
+	if j.HalfLife != 200 || j.Reward != (run.Reward{Kind: run.LevelReward, Scale: 3}) {
+		t.Errorf("a network that was trained with a half-life goes on with %+v and %v", j.Reward, j.HalfLife)
 	}
 
 	device := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.Linear, Head: checkpoint.DQN, Hidden: 8}

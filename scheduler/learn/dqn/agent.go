@@ -30,7 +30,7 @@ func (Config) Layout() run.Layout { return run.Layout{Count: 1, Group: 1} }
 
 // NewAgent implements run.Method.
 func (c Config) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.Checkpoint) (run.Agent, error) {
-	a := &agent{config: settings{s, c}, envs: e, memory: newMemory(c.ReplayBufferSize, c.PriorityExponent), queue: nStep{n: c.NStep, gamma: s.Gamma}}
+	a := &agent{config: settings{s, c}, envs: e, memory: newMemory(c.ReplayBufferSize, c.PriorityExponent), queue: nStep{n: c.NStep, gamma: s.Discount()}}
 	var err error
 	if a.learner, err = newLearner(a.config, start); err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ func (o *onlineLearner) Take(s online.Step) (updates int, err error) {
 func (o *onlineLearner) remember(s online.Step) {
 	q := o.queues[s.Actor]
 	if q == nil || !s.Contiguous {
-		q = &nStep{n: o.config.NStep, gamma: o.config.Gamma}
+		q = &nStep{n: o.config.NStep, gamma: o.config.Discount()}
 		o.queues[s.Actor] = q
 	} else {
 		q.reward(s.Reward)

@@ -61,6 +61,9 @@ func Apply(c *cli.Context, config *learn.Config) {
 			v.Set(reflect.ValueOf(c.Value(name)).Convert(v.Type()))
 		}
 	})
+	if c.IsSet("gamma") && !c.IsSet("half-life") {
+		config.HalfLife = 0
+	}
 	if c.IsSet(useHeuristic) && !c.Bool(useHeuristic) {
 		i := &config.Imitation
 		i.Share, i.Coefficient = 0, 0

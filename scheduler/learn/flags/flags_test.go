@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -28,6 +29,9 @@ func TestApply(t *testing.T) {
 	c := apply(t, "--gamma", "0.25", "--replay-buffer-size=777", "--seed", "9", "--reward", "step", "--critic-apart", "--actor-learning-rate", "0.002")
 	if c.Gamma != 0.25 || c.DQN.ReplayBufferSize != 777 || c.Seed != 9 || c.Reward.Kind != run.StepReward || !c.PPO.CriticApart || c.PPO.ActorLearningRate != 0.002 {
 		t.Errorf("%+v", c)
+	}
+	if c := apply(t, "--half-life", "30"); math.Abs(math.Pow(c.Discount(), 30)-0.5) > 1e-12 {
+		t.Errorf("after a half-life a reward counts %v", math.Pow(c.Discount(), 30))
 	}
 	if c := apply(t, "--use-heuristic=false"); c.Imitation.Share != 0 {
 		t.Errorf("%+v", c.Imitation)

@@ -24,7 +24,7 @@ const (
 var (
 	// everyMethod lists the hyperparameters of all methods that matter in online learning. The
 	// others are about the simulator's clusters, or about a schedule over a run's steps.
-	everyMethod = []string{"gamma", "learning-rate", "batch-size", "clip-norm", "reward", "reward-scale"}
+	everyMethod = []string{"gamma", "half-life", "learning-rate", "batch-size", "clip-norm", "reward", "reward-scale"}
 	exploration = []string{initEpsilon, epsilonDecay, finalEpsilon}
 )
 

@@ -135,7 +135,7 @@ func (t *Trainer) take(s experience.Step) error {
 	before, known := t.last[s.Actor]
 	switch {
 	case known && s.Follows(before):
-		step.Contiguous, step.Reward = true, reward(t.Settings.Reward, t.Settings.Gamma, t.WaitCost, before, s)
+		step.Contiguous, step.Reward = true, reward(t.Settings.Reward, t.Settings.Discount(), t.WaitCost, before, s)
 		t.figures.Add(tagReward, step.Reward)
 	case known && s.SameLife(before):
 		t.count.Lost += int(s.Number - before.Number - 1)

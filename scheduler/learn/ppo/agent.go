@@ -45,7 +45,7 @@ func (a *agent) Round(step, _ int) (int, error) {
 		return 0, err
 	}
 	r := a.rollout
-	r.estimate(a.after, a.config.Gamma, a.config.Lambda)
+	r.estimate(a.after, a.config.Discount(), a.config.Lambda)
 	r.centre(a.config.Group, a.config.Rollout)
 	a.envs.Figures.Add(run.TagLearningRate, a.config.LearningRateAt(step))
 	if err := a.learner.update(r, a.envs.Rand, step, a.envs.Figures); err != nil {

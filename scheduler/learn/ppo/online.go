@@ -113,7 +113,7 @@ func (o *onlineLearner) learn() error {
 	if err != nil {
 		return err
 	}
-	r.estimate([]float64{0}, o.config.Gamma, o.config.Lambda) // every trajectory's last step has its state after it
+	r.estimate([]float64{0}, o.config.Discount(), o.config.Lambda) // every trajectory's last step has its state after it
 	o.trajectories, o.complete = nil, 0
 	return o.learner.update(r, o.rng, 0, o.figures)
 }

@@ -176,7 +176,7 @@ func (e *Environment) CopyState() *graph.Graph {
 func (e *Environment) Step(choice int) (reward float64, last bool) {
 	candidate := e.candidate(choice)
 	row := e.env.Candidates()[candidate]
-	reward = e.settings.Reward.step(e.env, candidate, e.settings.Gamma)
+	reward = e.settings.Reward.step(e.env, candidate, e.settings.Discount())
 	e.Actions, e.Return = append(e.Actions, int32(choice)), e.Return+reward
 	last = e.env.Done()
 	if last {

@@ -1,5 +1,15 @@
 package run
 
+import "math"
+
+// Discount returns the factor by which a reward counts less than that of the placement before.
+func (s Settings) Discount() float64 {
+	if s.HalfLife > 0 {
+		return math.Exp2(-1 / s.HalfLife)
+	}
+	return s.Gamma
+}
+
 // LearningRateAt returns the learning rate at a step: it falls linearly to a tenth over the run.
 func (s Settings) LearningRateAt(step int) float64 {
 	return s.LearningRate * (0.1 + 0.9*s.Fade(step, 1))

@@ -20,7 +20,9 @@ type Settings struct {
 	// method. It needs the simulator.
 	ByRollouts bool `json:"byRollouts,omitempty" flag:"by-rollouts" usage:"learn from rollouts of several candidates at a decision, in place of rewards"`
 
-	Gamma        float64 `json:"gamma" flag:"gamma" usage:"discount of the next placement's reward"`
+	Gamma float64 `json:"gamma" flag:"gamma" usage:"discount of the next placement's reward"`
+	// HalfLife, if it is not 0, takes the place of Gamma: see Discount.
+	HalfLife     float64 `json:"halfLife,omitempty" flag:"half-life" usage:"number of placements after which a reward counts half; it takes the place of --gamma unless it is 0"`
 	LearningRate float64 `json:"learningRate" flag:"learning-rate" usage:"learning rate of Adam at the start; it falls linearly to a tenth"`
 	BatchSize    int     `json:"batchSize" flag:"batch-size" usage:"number of decisions in an update"`
 	ClipNorm     float64 `json:"clipNorm" flag:"clip-norm" usage:"largest norm of the gradient"`
@@ -74,6 +76,7 @@ func (s Settings) Validate() error {
 		{"seed", float64(s.Seed), 0, maxSeed},
 		{"steps", float64(s.Steps), 1, 1e9},
 		{"gamma", s.Gamma, 0, 1},
+		{"half-life", s.HalfLife, 0, 1e9},
 		{"learning rate", s.LearningRate, 1e-9, 1},
 		{"batch size", float64(s.BatchSize), 1, 65536},
 		{"clip norm", s.ClipNorm, 1e-6, 1e6},
