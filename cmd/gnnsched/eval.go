@@ -16,6 +16,7 @@ import (
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/figure"
@@ -28,7 +29,7 @@ func evalCommand() *ucli.Command {
 		Name:  "eval",
 		Usage: "compare policies in the simulator, on the same arrivals",
 		Description: "Each policy places the same pods on the same clusters, once for each seed. The table shows each policy's\n" +
-			"mean and its difference from the first policy, with a 95% bootstrap interval and Wilcoxon's signed-rank test.\n" +
+			"mean and its difference from the first policy, with a 95% interval and Wilcoxon's signed-rank test.\n" +
 			"Unscheduled pods are always shown too. All this happens in the simulator, without a cluster. With --live, eval\n" +
 			"repeats the episodes on simulated clusters with the real kube-scheduler, by default for a few policies.\n\n" +
 			"Scenarios:\n" + scenarioHelp() + "\n" +
@@ -146,6 +147,9 @@ func evaluationOf(c *ucli.Context) (e evaluation, err error) {
 	}
 	if n < 1 || n > 100_000 {
 		return e, exit.Usagef("--seeds %d is outside 1 to 100000", n)
+	}
+	if err := seeds.CheckEvaluation(c.Uint64("seed"), n); err != nil {
+		return e, exit.New(exit.Usage, err, "")
 	}
 	e.seeds = eval.Seeds(c.Uint64("seed"), n)
 	if e.scenarios, err = scenarios(c.StringSlice("scenario")); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/published"
@@ -126,6 +127,9 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 	case !(cfg.Factor > 0 && cfg.Factor <= 100):
 		return cfg, exit.Usagef("--factor %v: choose a number over 0 and up to 100; 1.3 requests 130%% of the GPUs", cfg.Factor)
 	default:
+		if err := seeds.CheckEvaluation(c.Uint64("seed"), n); err != nil {
+			return cfg, exit.New(exit.Usage, err, "")
+		}
 		if c.Bool("curve") {
 			cfg.Loads, cfg.Factor = published.Loads, slices.Max(published.Loads)
 		}

@@ -50,6 +50,7 @@ func TestEvalOpenB(t *testing.T) {
 		{[]string{"--data", dir, "--workload", "cpu100"}, exit.Usage, []string{`there is no pod list "cpu100"`, "there are default"}},
 		{[]string{"--data", dir, "--policies", "guess"}, exit.Usage, []string{"no policy is called"}},
 		{[]string{"--data", dir, "--seeds", "0"}, exit.Usage, []string{"outside 1"}},
+		{[]string{"--data", dir, "--seed", "1099511627776"}, exit.Usage, []string{"choose seeds below 4294967296"}},
 		{[]string{"--data", dir, "--factor", "0"}, exit.Usage, []string{"--factor 0"}},
 		{[]string{"--data", dir, "--node-order", "name"}, exit.Usage, []string{"neither drawn nor file"}},
 		{[]string{"--data", dir, "--ties", "last"}, exit.Usage, []string{"none of own, first and random"}},

@@ -104,6 +104,7 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--policies", "guess"}, exit.Usage, "kube-scheduler, most-allocated"},
 		{[]string{"--policies", "random,random"}, exit.Usage, "two policies"},
 		{[]string{"--seeds", "0"}, exit.Usage, "1 to 100000"},
+		{[]string{"--seed", "4294967290", "--seeds", "7"}, exit.Usage, "the evaluation's last seed is 4294967296: choose seeds below 4294967296"},
 		{[]string{"--preferences", "blend"}, exit.Usage, `--preferences is "blend"; choose one of first, declared, off`},
 		{[]string{"-o", "xml"}, exit.Usage, "markdown"},
 		{[]string{"--checkpoint", "none"}, exit.Checkpoint, "none"},

@@ -114,12 +114,13 @@ func TestTrainGPUErrors(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir, empty := gpuTrace(t), t.TempDir()
 	for args, say := range map[string]string{
-		"":                                  "there is no trace to learn on",
-		"--data " + empty:                   "holds no openb_pod_list_*.csv",
-		"--data " + dir + " more":           "unexpected argument",
-		"--data " + dir + " --encoder cnn":  "encoder \"cnn\" is not known",
-		"--data " + dir + " --iterations 0": "iterations: 0",
-		"--data " + dir + " --config nowhere.yaml":                           "nowhere.yaml",
+		"":                                         "there is no trace to learn on",
+		"--data " + empty:                          "holds no openb_pod_list_*.csv",
+		"--data " + dir + " more":                  "unexpected argument",
+		"--data " + dir + " --encoder cnn":         "encoder \"cnn\" is not known",
+		"--data " + dir + " --iterations 0":        "iterations: 0",
+		"--data " + dir + " --seed 0":              "seed is 0: choose 1 to 1073741823",
+		"--data " + dir + " --config nowhere.yaml": "nowhere.yaml",
 		"--data " + dir + " --pods " + dir + "/openb_node_list_gpu_node.csv": "openb_node_list_gpu_node.csv",
 	} {
 		code, _, errs := gnntrain(t, context.Background(), append([]string{"gpu"}, strings.Fields(args)...)...)

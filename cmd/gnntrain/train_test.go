@@ -97,16 +97,18 @@ func TestTrainBadInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"stepz":                   {"--config", bad},
-		"no such file":            {"--config", filepath.Join(dir, "none.yaml")},
-		`variant "cnn"`:           {"--variant", "cnn"},
-		"no scenario":             {"--scenario", "nowhere"},
-		"gamma is 2":              {"--gamma", "2"},
-		"no heuristic":            {"--teacher", "nobody"},
-		"unexpected":              {"now"},
-		"no state of a run":       {"--resume", "--out", filepath.Join(dir, "x")},
-		"keeps its configuration": {"--resume", "--gamma", "0.5"},
-		"nowhere":                 {"--out", filepath.Join(dir, "nowhere", "x")},
+		"stepz":                             {"--config", bad},
+		"no such file":                      {"--config", filepath.Join(dir, "none.yaml")},
+		`variant "cnn"`:                     {"--variant", "cnn"},
+		"no scenario":                       {"--scenario", "nowhere"},
+		"gamma is 2":                        {"--gamma", "2"},
+		"seed is 0: choose 1 to 1073741823": {"--seed", "0"},
+		"seed is 1073741824: choose 1 to":   {"--seed", "1073741824"},
+		"no heuristic":                      {"--teacher", "nobody"},
+		"unexpected":                        {"now"},
+		"no state of a run":                 {"--resume", "--out", filepath.Join(dir, "x")},
+		"keeps its configuration":           {"--resume", "--gamma", "0.5"},
+		"nowhere":                           {"--out", filepath.Join(dir, "nowhere", "x")},
 	} {
 		if code, _, errs := gnntrain(t, context.Background(), args...); code != exit.Usage || !strings.Contains(errs, want) {
 			t.Errorf("%v: code %d, want one with %q: %s", args, code, want, errs)

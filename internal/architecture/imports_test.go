@@ -40,14 +40,14 @@ var may = map[string][]string{
 
 	"scheduler/eval/testbed/inprocess": {"scheduler/eval/testbed", "kwok", "workload/trace"},
 
-	"scheduler/learn/run":       {"scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "workload", "gnn", "internal/cluster"},
+	"scheduler/learn/run":       {"scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "workload", "gnn", "internal/cluster", "internal/seeds"},
 	"scheduler/learn/online":    {"scheduler/learn/run", "scheduler/experience", "scheduler/policy", "gnn"},
 	"scheduler/learn/dqn":       {"scheduler/learn/run", "scheduler/learn/online", "scheduler/policy", "gnn"},
 	"scheduler/learn/ppo":       {"scheduler/learn/run", "scheduler/learn/online", "scheduler/policy", "gnn"},
-	"scheduler/learn/value":     {"scheduler/learn/run", "scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "workload/trace", "gnn", "internal/cluster", "internal/fragmentation"},
+	"scheduler/learn/value":     {"scheduler/learn/run", "scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "workload/trace", "gnn", "internal/cluster", "internal/fragmentation", "internal/seeds"},
 	"scheduler/learn/rollouts":  {"scheduler/learn/run", "scheduler/eval/rollout", "scheduler/policy", "gnn"},
-	"scheduler/learn/cem":       {"scheduler/eval", "scheduler/policy", "scheduler/sim"},
-	"scheduler/learn/tabular":   {"scheduler/policy", "scheduler/sim"},
+	"scheduler/learn/cem":       {"scheduler/eval", "scheduler/policy", "scheduler/sim", "internal/seeds"},
+	"scheduler/learn/tabular":   {"scheduler/policy", "scheduler/sim", "internal/seeds"},
 	"scheduler/learn/learntest": {"scheduler/learn/run", "scheduler/policy/preference", "scheduler/encode", "scheduler/sim", "gnn"},
 
 	"scheduler/policy":            {"internal/cluster", "internal/fragmentation"},
@@ -55,7 +55,7 @@ var may = map[string][]string{
 	"scheduler/policy/preference": {"internal/cluster"},
 	"scheduler/policy/spread":     {},
 	"scheduler/policy/linear":     {"scheduler/policy", "internal/cluster"},
-	"scheduler/policy/tabular":    {"scheduler/policy", "internal/cluster"},
+	"scheduler/policy/tabular":    {"scheduler/policy", "internal/cluster", "internal/seeds"},
 	"scheduler/policy/heuristic":  {"scheduler/policy", "scheduler/objective", "internal/cluster", "internal/fragmentation"},
 	"scheduler/policy/neural":     {"scheduler/policy", "scheduler/encode", "gnn/graph", "gnn/infer", "internal/cluster", "internal/fragmentation"},
 	"scheduler/policy/policytest": {"scheduler/policy", "internal/cluster"},

@@ -3,7 +3,7 @@
 // A Scenario describes clusters and workloads. Compare runs every Contender on the same episodes
 // of a scenario: one seed draws the same cluster and the same arrivals for each of them. The
 // resulting Comparison has the mean of each Metric, and its difference from the first contender
-// with a bootstrap interval and a significance test. Reports show the pods without a node beside
+// with an interval and a significance test. Reports show the pods without a node beside
 // the objective, since a policy can improve the objective by leaving pods out.
 //
 // A Contender says whether equal scores are broken at random, as kube-scheduler does with the

@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
@@ -152,42 +151,6 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestBootstrap(t *testing.T) {
-	if got := Bootstrap([]float64{2, 2, 2}); got != (Interval{2, 2, 2}) {
-		t.Errorf("equal values: %+v", got)
-	}
-	// For many normally distributed values the interval equals the normal approximation.
-	rng := rand.New(rand.NewPCG(1, 2))
-	values := make([]float64, 400)
-	for i := range values {
-		values[i] = 5 + 2*rng.NormFloat64()
-	}
-	got := Bootstrap(values)
-	half := 1.96 * 2 / math.Sqrt(400)
-	if math.Abs((got.High-got.Low)/2-half) > 0.1*half || got.Low > 5 || got.High < 5 {
-		t.Errorf("%+v, want about 5 ± %.3f", got, half)
-	}
-}
-
-// The interval contains the mean, lies within the values, and shifts and scales with them.
-func TestBootstrapProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOfN(rapid.Float64Range(-100, 100), 1, 12).Draw(t, "values")
-		v := Bootstrap(values)
-		const tiny = 1e-9
-		if v.Low > v.Mean+tiny || v.High < v.Mean-tiny || v.Low < slices.Min(values)-tiny || v.High > slices.Max(values)+tiny {
-			t.Fatalf("%+v of %v", v, values)
-		}
-		moved := slices.Clone(values)
-		for i := range moved {
-			moved[i] = 2*moved[i] + 7
-		}
-		if w := Bootstrap(moved); math.Abs(w.Low-2*v.Low-7) > 1e-6 || math.Abs(w.High-2*v.High-7) > 1e-6 {
-			t.Fatalf("%+v, doubled and moved by 7: %+v", v, w)
-		}
-	})
-}
-
 // made returns a comparison with known figures.
 func made(seeds int) *Comparison {
 	c := &Comparison{Scenario: Scenario{Name: "made", About: "figures made up for a test"}, Seeds: Seeds(1, seeds)}
@@ -246,7 +209,7 @@ func TestMark(t *testing.T) {
 		mean, p float64
 		want    string
 	}{{1, -1, 0.01, ""}, {2, -1, 0.05, "no"}, {9, -1, 0.049, "better"}, {9, 1, 0.001, "worse"}, {9, 0, 1, "no"}} {
-		if got := (Difference{Interval: Interval{Mean: c.mean}, P: c.p}).mark(c.seeds); got != c.want {
+		if got := (Difference{Interval: Interval{Mean: c.mean}, Adjusted: c.p}).mark(c.seeds); got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}

@@ -32,8 +32,9 @@ func (c *Comparison) write(w io.Writer, title string, markdown bool) error {
 		return err
 	}
 	if len(c.Results) > 1 {
-		fmt.Fprintf(&b, "\nDifference from %s on the same %s:\n\n", c.Results[0].Name, c.estimate())
-		if err := Render(&b, c.differences(), markdown); err != nil {
+		rows := c.differences()
+		fmt.Fprintf(&b, "\nDifference from %s on the same %s:\n\n", c.Results[0].Name, c.estimate(len(rows)-1))
+		if err := Render(&b, rows, markdown); err != nil {
 			return err
 		}
 	}
@@ -92,14 +93,16 @@ func (c *Comparison) means() [][]string {
 }
 
 func (c *Comparison) differences() [][]string {
-	rows := [][]string{{"metric", "policy", "difference", "95% interval", "relative", "p"}}
+	var metrics []Metric
 	for _, name := range compared {
-		m := metric(name)
-		if !c.shows(m) {
-			continue
+		if m := metric(name); c.shows(m) {
+			metrics = append(metrics, m)
 		}
-		for _, r := range c.Results[1:] {
-			rows = append(rows, append([]string{m.Title, r.Name}, c.Difference(r, m).cells(m.Digits, c.Samples())...))
+	}
+	rows := [][]string{{"metric", "policy", "difference", "95% interval", "relative", "adjusted p"}}
+	for i, all := range c.Differences(metrics) {
+		for k, d := range all {
+			rows = append(rows, append([]string{metrics[i].Title, c.Results[k+1].Name}, d.cells(metrics[i].Digits, c.Samples())...))
 		}
 	}
 	return rows
@@ -117,9 +120,9 @@ func (c *Comparison) seeds() string {
 	return fmt.Sprintf("seed %d alone", c.Seeds[0])
 }
 
-func (c *Comparison) estimate() string {
+func (c *Comparison) estimate(comparisons int) string {
 	if c.Samples() > 1 {
-		return "seeds: mean, bootstrap interval, and p of Wilcoxon's signed-rank test"
+		return fmt.Sprintf("seeds: mean, 95%% interval, and p of Wilcoxon's signed-rank test, adjusted by\nHolm for the %s of this table", Count(comparisons, "comparison"))
 	}
 	if len(c.Seeds) > 1 {
 		return "seeds"
@@ -127,13 +130,21 @@ func (c *Comparison) estimate() string {
 	return "seed"
 }
 
-// cells returns four columns: difference, interval, relative difference and p. With one sample,
+// Count returns a number with its noun, in the plural unless it is 1.
+func Count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// cells returns four columns: difference, interval, relative difference and adjusted p. With one sample,
 // interval and p are empty.
 func (d Difference) cells(digits, samples int) []string {
 	cells := []string{fmt.Sprintf("%+.*f", digits, d.Mean), "", "", ""}
 	if samples > 1 {
 		cells[1] = fmt.Sprintf("%+.*f to %+.*f", digits, d.Low, digits, d.High)
-		cells[3] = significance(d.P)
+		cells[3] = Significance(d.Adjusted)
 	}
 	if d.Relative != nil {
 		cells[2] = fmt.Sprintf("%+.1f%%", 100**d.Relative)
@@ -141,9 +152,9 @@ func (d Difference) cells(digits, samples int) []string {
 	return cells
 }
 
-// significance formats a p for a table. A p below the rounding error of the normal approximation is
+// Significance formats a p for a table. A p below the rounding error of the normal approximation is
 // shown as less than 1e-09.
-func significance(p float64) string {
+func Significance(p float64) string {
 	const least = 1e-9
 	if p < least {
 		return fmt.Sprintf("<%.0e", least)

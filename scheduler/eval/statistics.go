@@ -2,13 +2,11 @@ package eval
 
 import (
 	"math"
-	"math/rand/v2"
-	"slices"
 
 	"gonum.org/v1/gonum/stat"
 )
 
-// Interval is a mean with its 95% bootstrap interval from Low to High. With one sample both bounds
+// Interval is a mean with its 95% interval of MeanInterval from Low to High. With one sample both bounds
 // equal the mean and carry no information.
 type Interval struct {
 	Mean float64 `json:"mean"`
@@ -35,6 +33,8 @@ type Difference struct {
 	// Relative is the difference as a fraction of the baseline's mean; nil if that mean is 0.
 	Relative *float64 `json:"relative"`
 	P        float64  `json:"p"` // two-sided, of Wilcoxon
+	// Adjusted is P after Holm's correction for the differences that Differences returned together.
+	Adjusted float64 `json:"-"`
 }
 
 // Samples returns the number of independent episodes: one for each seed, or one in all if the same pods
@@ -52,7 +52,7 @@ func (c *Comparison) Interval(values []float64) Interval {
 		mean := stat.Mean(values, nil)
 		return Interval{mean, mean, mean}
 	}
-	return Bootstrap(values)
+	return MeanInterval(values)
 }
 
 // Difference returns the metric of r minus the baseline's, estimated from the seeds' differences. With one
@@ -73,6 +73,26 @@ func (c *Comparison) Difference(r Result, m Metric) Difference {
 	return d
 }
 
+// Differences returns the differences of all results from the baseline, by metric and result, with p values
+// that are adjusted for their number.
+func (c *Comparison) Differences(metrics []Metric) [][]Difference {
+	out := make([][]Difference, len(metrics))
+	var p []float64
+	for i, m := range metrics {
+		for _, r := range c.Results[1:] {
+			d := c.Difference(r, m)
+			out[i], p = append(out[i], d), append(p, d.P)
+		}
+	}
+	adjusted := Holm(p)
+	for i := range out {
+		for k := range out[i] {
+			out[i][k].Adjusted = adjusted[i*len(out[i])+k]
+		}
+	}
+	return out
+}
+
 // grain is the smallest difference that counts, relative to the largest value. Smaller ones come from
 // the order of floating-point additions, and a rank test would count them like real ones.
 const grain = 1e-9
@@ -90,26 +110,4 @@ func grains(a, b []float64) []float64 {
 		}
 	}
 	return out
-}
-
-const resamples = 10_000
-
-// Bootstrap returns the mean of values with its 95% interval by the percentile bootstrap (Efron
-// 1979) with 10,000 resamples. The same values give the same interval.
-func Bootstrap(values []float64) Interval {
-	rng := rand.New(rand.NewPCG(95, uint64(len(values))))
-	means := make([]float64, resamples)
-	for i := range means {
-		var sum float64
-		for range values {
-			sum += values[rng.IntN(len(values))]
-		}
-		means[i] = sum / float64(len(values))
-	}
-	slices.Sort(means)
-	return Interval{
-		Mean: stat.Mean(values, nil),
-		Low:  stat.Quantile(0.025, stat.Empirical, means, nil),
-		High: stat.Quantile(0.975, stat.Empirical, means, nil),
-	}
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// level is the p below which a difference counts as significant.
+// level is the adjusted p below which a difference counts as significant.
 const level = 0.05
 
 // WriteSummary writes the comparison for a terminal, a row for each policy: the means of
@@ -33,7 +33,7 @@ func (c *Comparison) legend() string {
 	if c.Samples() < 2 {
 		return text + "."
 	}
-	return text + " on the same seeds,\nwith its bootstrap interval; significant if p < " + fmt.Sprint(level) + " in Wilcoxon's signed-rank test."
+	return fmt.Sprintf("%s on the same seeds,\nwith its 95%% interval; significant if p < %v in Wilcoxon's signed-rank test, adjusted by Holm for %s.", text, level, Count(len(c.Results)-1, "comparison"))
 }
 
 // summary are the rows of WriteSummary's table.
@@ -48,6 +48,7 @@ func (c *Comparison) summary() [][]string {
 		head = append(head, "difference", "95% interval", "relative", "significant")
 	}
 	rows := [][]string{head}
+	differences := c.Differences([]Metric{Objective})[0]
 	for i, r := range c.Results {
 		row := []string{r.Name}
 		for _, m := range metrics {
@@ -55,7 +56,7 @@ func (c *Comparison) summary() [][]string {
 		}
 		switch {
 		case i > 0:
-			d := c.Difference(r, Objective)
+			d := differences[i-1]
 			cells := d.cells(Objective.Digits, c.Samples())
 			row = append(row, append(cells[:3], d.mark(c.Samples()))...)
 		case several:
@@ -72,7 +73,7 @@ func (d Difference) mark(samples int) string {
 	switch {
 	case samples < 2:
 		return ""
-	case !(d.P < level):
+	case !(d.Adjusted < level):
 		return "no"
 	case d.Mean < 0:
 		return "better"

@@ -87,9 +87,9 @@ func TestJudge(t *testing.T) {
 	for _, v := range c.Verdicts {
 		got = append(got, v.String())
 	}
-	want := `PASS other.cpuStd <= 0.5*base.cpuStd (0.05 and 0.05)
-FAIL ma*: base.cpuStd + 2*other.cpuStd + 1 < 1.2 (1.2 and 1.2)
-FAIL other.unscheduled <= base.unscheduled (3.5 and 2)`
+	want := `PASS other.cpuStd <= 0.5*base.cpuStd (0.05 and 0.05, p 1)
+FAIL ma*: base.cpuStd + 2*other.cpuStd + 1 < 1.2 (1.2 and 1.2, p 1)
+FAIL other.unscheduled <= base.unscheduled (3.5 and 2, p 0.544)`
 	if strings.Join(got, "\n") != want || math.Abs(c.Verdicts[1].Left-1.2) > 1e-12 {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}

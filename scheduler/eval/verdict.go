@@ -1,6 +1,11 @@
 package eval
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+)
 
 // Verdict is a threshold with the values of its two sides and whether it holds.
 type Verdict struct {
@@ -8,6 +13,9 @@ type Verdict struct {
 	Left      float64   `json:"left"`
 	Right     float64   `json:"right"`
 	Pass      bool      `json:"pass"`
+	// P is the p of Wilcoxon's signed-rank test between the two sides, adjusted by Holm for the thresholds
+	// judged together; nil with one sample. It does not decide: a threshold compares means.
+	P *float64 `json:"p,omitempty"`
 }
 
 // String returns the verdict as a line for people.
@@ -16,7 +24,11 @@ func (v Verdict) String() string {
 	if !v.Pass {
 		word = "FAIL"
 	}
-	return fmt.Sprintf("%s %s (%.4g and %.4g)", word, v.Threshold, v.Left, v.Right)
+	chance := ""
+	if v.P != nil {
+		chance = ", p " + Significance(*v.P)
+	}
+	return fmt.Sprintf("%s %s (%.4g and %.4g%s)", word, v.Threshold, v.Left, v.Right, chance)
 }
 
 // Judge sets the verdicts on the given thresholds that concern the scenario, and on the scenario's
@@ -27,11 +39,14 @@ func (c *Comparison) Judge(thresholds []Threshold) error {
 	for _, r := range c.Results {
 		policies = append(policies, r.Name)
 	}
+	var ps []float64
 	for _, t := range c.Scenario.judged(thresholds) {
 		if err := t.needs(policies); err != nil {
 			return err
 		}
-		v := Verdict{Threshold: t, Left: c.sum(t.left), Right: c.sum(t.right)}
+		left, right := c.sums(t.left), c.sums(t.right)
+		v := Verdict{Threshold: t, Left: stat.Mean(left, nil), Right: stat.Mean(right, nil)}
+		ps = append(ps, Wilcoxon(grains(left, right)))
 		switch t.operator {
 		case "<":
 			v.Pass = v.Left < v.Right
@@ -44,18 +59,27 @@ func (c *Comparison) Judge(thresholds []Threshold) error {
 		}
 		c.Verdicts = append(c.Verdicts, v)
 	}
+	if c.Samples() > 1 {
+		for i, p := range Holm(ps) {
+			c.Verdicts[i].P = &p
+		}
+	}
 	return nil
 }
 
-func (c *Comparison) sum(terms []term) (sum float64) {
+// sums returns the sum of the terms on each seed.
+func (c *Comparison) sums(terms []term) []float64 {
+	out := make([]float64, len(c.Seeds))
 	for _, x := range terms {
-		value := 1.0
+		values := slices.Repeat([]float64{1}, len(out))
 		for _, r := range c.Results {
 			if x.policy != "" && r.Name == x.policy {
-				value = r.Mean(metric(x.metric))
+				values = r.Values(metric(x.metric))
 			}
 		}
-		sum += x.factor * value
+		for i, v := range values {
+			out[i] += x.factor * v
+		}
 	}
-	return sum
+	return out
 }

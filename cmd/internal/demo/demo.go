@@ -13,6 +13,7 @@ import (
 
 	"gnnsched/cmd/internal/top"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/server"
 )
@@ -35,6 +36,9 @@ type Config struct {
 func (c Config) Validate() error {
 	if c.Seeds < 1 || c.Seeds > 100 {
 		return exit.Usagef("%d seeds: choose 1 to 100", c.Seeds)
+	}
+	if err := seeds.CheckEvaluation(c.Seed, c.Seeds); err != nil {
+		return exit.New(exit.Usage, err, "")
 	}
 	if !slices.Contains(server.Variants, c.Variant) {
 		return exit.Usagef("variant %q: choose one of %s", c.Variant, strings.Join(server.Variants, ", "))

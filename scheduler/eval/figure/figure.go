@@ -31,7 +31,7 @@ var (
 
 // SVG draws two panels side by side, the objective and the unscheduled pods, with a row for each
 // policy, the first on top. A row has a dot for each seed, and a square for the mean with its 95%
-// bootstrap interval, unless there is one sample, as a bar. A dashed line marks the mean of the baseline, the first policy.
+// interval, unless there is one sample, as a bar. A dashed line marks the mean of the baseline, the first policy.
 func SVG(c *eval.Comparison) ([]byte, error) {
 	var panels []*plot.Plot
 	for _, m := range []eval.Metric{eval.Objective, eval.Unscheduled} {

@@ -202,7 +202,7 @@ func (c Curve) worst(x curve, r eval.Result) (loss float64, at int) {
 		for i := range mine {
 			theirs[i] -= mine[i]
 		}
-		if l := eval.Bootstrap(theirs).High; at < 0 || l > loss {
+		if l := eval.MeanInterval(theirs).High; at < 0 || l > loss {
 			loss, at = l, k
 		}
 	}

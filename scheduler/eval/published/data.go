@@ -62,7 +62,7 @@ func (r Report) MarshalJSON() ([]byte, error) {
 		for i, x := range c.Results {
 			p := jsonPolicy{Name: x.Name, Mean: map[string]eval.Interval{}, SD: map[string]float64{}, Outcomes: x.Outcomes}
 			for _, m := range metrics {
-				p.Mean[m.Name] = eval.Bootstrap(x.Values(m))
+				p.Mean[m.Name] = eval.MeanInterval(x.Values(m))
 				_, p.SD[m.Name] = meanSD(x, m)
 			}
 			if i > 0 {

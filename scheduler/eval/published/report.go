@@ -79,7 +79,7 @@ func (r Report) Write(w io.Writer, markdown bool) error {
 			return err
 		}
 		fmt.Fprintf(&b, "\nNo policy that places every pod that fits somewhere can give more than %.2f%%, even if it knows the arrivals.\n", 100*stat.Mean(r.bounds[i], nil))
-		fmt.Fprintf(&b, "\nDifference from %s in points of GPU allocation on the same seeds, and means of the pods without a node:\n\n", c.Results[0].Name)
+		fmt.Fprintf(&b, "\nDifference from %s in points of GPU allocation on the same seeds, with p of Wilcoxon's signed-rank test,\nadjusted by Holm for %s, and means of the pods without a node:\n\n", c.Results[0].Name, eval.Count(len(c.Results)-1, "comparison"))
 		if err := eval.Render(&b, differences(c), markdown); err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (r Report) allocations(c *eval.Comparison) [][]string {
 	for _, x := range c.Results {
 		row := []string{x.Name, plusMinus(meanSD(x, allocation)), "", "", "", "", plusMinus(meanSD(x, atFull)), ""}
 		if len(c.Seeds) > 1 {
-			i := eval.Bootstrap(x.Values(allocation))
+			i := eval.MeanInterval(x.Values(allocation))
 			row[2] = fmt.Sprintf("%.2f to %.2f", i.Low, i.High)
 		}
 		if f, known := r.published(c.Scenario.Name, x.Name); known {
@@ -123,18 +123,19 @@ func (r Report) allocations(c *eval.Comparison) [][]string {
 
 // differences returns the rows of the second table.
 func differences(c *eval.Comparison) [][]string {
-	rows := [][]string{{"policy", "difference", "95% interval", "p"}}
+	rows := [][]string{{"policy", "difference", "95% interval", "adjusted p"}}
+	all := c.Differences([]eval.Metric{allocation})[0]
 	for _, m := range metrics[2:] {
 		rows[0] = append(rows[0], m.Title)
 	}
 	for i, x := range c.Results {
 		row := []string{x.Name, "", "", ""}
 		if i > 0 {
-			d := c.Difference(x, allocation)
+			d := all[i-1]
 			row[1] = fmt.Sprintf("%+.2f", d.Mean)
 			if len(c.Seeds) > 1 {
 				row[2] = fmt.Sprintf("%+.2f to %+.2f", d.Low, d.High)
-				row[3] = fmt.Sprintf("%.3g", d.P)
+				row[3] = eval.Significance(d.Adjusted)
 			}
 		}
 		for _, m := range metrics[2:] {

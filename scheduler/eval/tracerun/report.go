@@ -89,15 +89,21 @@ func (r *Report) writeDifferences(b *bytes.Buffer) {
 	if len(r.Seeds) < 2 {
 		return
 	}
+	var lines []string
+	var ps []float64
 	for _, p := range r.Policies[1:] {
 		for _, c := range columns[:2] {
 			first, other := r.values(r.Policies[0], c.of), r.values(p, c.of)
 			for i := range first {
 				first[i] -= other[i]
 			}
-			d := eval.Bootstrap(first)
-			fmt.Fprintf(b, "\n%s, %s minus %s: %+.2f points, 95%% interval %+.2f to %+.2f, p %.3g\n", c.title, r.Policies[0], p, d.Mean, d.Low, d.High, eval.Wilcoxon(first))
+			d := eval.MeanInterval(first)
+			lines = append(lines, fmt.Sprintf("%s, %s minus %s: %+.2f points, 95%% interval %+.2f to %+.2f", c.title, r.Policies[0], p, d.Mean, d.Low, d.High))
+			ps = append(ps, eval.Wilcoxon(first))
 		}
+	}
+	for i, p := range eval.Holm(ps) {
+		fmt.Fprintf(b, "\n%s, p %s (adjusted for %s)\n", lines[i], eval.Significance(p), eval.Count(len(ps), "comparison"))
 	}
 }
 

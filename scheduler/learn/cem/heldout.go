@@ -35,9 +35,15 @@ func HeldOut(ctx context.Context, s eval.Scenario, baseline eval.Contender, p *l
 		}
 		out.Means[x.Name] = means
 	}
+	var judged []eval.Metric
 	for _, m := range eval.Metrics {
-		if d := r.Difference(r.Results[1], m); slices.Contains(Judged, m.Name) && d.Mean > 0 {
-			out.Worse[m.Name] = d.P
+		if slices.Contains(Judged, m.Name) {
+			judged = append(judged, m)
+		}
+	}
+	for i, d := range r.Differences(judged) {
+		if d[0].Mean > 0 {
+			out.Worse[judged[i].Name] = d[0].Adjusted
 		}
 	}
 	return out, nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
@@ -55,6 +56,9 @@ func (t *Tuner) Validate() error {
 	}
 	if !(t.WaitWeight >= 0) {
 		return fmt.Errorf("weight %v of waiting pods: want 0 or more", t.WaitWeight)
+	}
+	if err := seeds.CheckTraining(t.Seed); err != nil {
+		return err
 	}
 	return t.search().validate()
 }

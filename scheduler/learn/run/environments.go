@@ -6,6 +6,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -57,7 +58,7 @@ func NewEnvironments(s Settings, c sim.Config, l Layout, a checkpoint.Architectu
 // nextSeed returns the seed of the next training episode. None is a held-out episode's.
 func (e *Environments) nextSeed() uint64 {
 	e.started++
-	return e.seed<<32 + e.started
+	return seeds.TrainingEpisode(e.seed, e.started)
 }
 
 // Begin starts the first episode of every environment, with the network of c acting.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/seeds"
 )
 
 // Settings are the hyperparameters that all methods have. Like those of every method, they are
@@ -62,18 +63,16 @@ type Selection struct {
 	Unscheduled   float64 `json:"unscheduledCost" flag:"unscheduled-cost" usage:"weight of the fraction of pods left over, against the objective, when the best network is chosen"`
 }
 
-// maxSeed keeps the seeds of training episodes, which are made of it, below the held-out
-// ones.
-const maxSeed = 1<<30 - 1
-
 // Validate reports the first value out of range. The variant is not checked.
 func (s Settings) Validate() error {
 	if err := s.Reward.validate(); err != nil {
 		return err
 	}
+	if err := seeds.CheckTraining(s.Seed); err != nil {
+		return err
+	}
 	i := s.Imitation
 	return CheckRanges([]Range{
-		{"seed", float64(s.Seed), 0, maxSeed},
 		{"steps", float64(s.Steps), 1, 1e9},
 		{"gamma", s.Gamma, 0, 1},
 		{"half-life", s.HalfLife, 0, 1e9},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/policy/tabular"
 	"gnnsched/scheduler/sim"
 )
@@ -55,7 +56,7 @@ type trainer struct {
 // begin starts the next episode in which something can be placed.
 func (t *trainer) begin() error {
 	for range emptyEpisodes {
-		seed := t.config.Seed<<32 + t.started
+		seed := seeds.TrainingEpisode(t.config.Seed, t.started)
 		t.started++
 		if err := t.env.Reset(seed); err != nil {
 			return fmt.Errorf("tabular agent: episode %d: %w", seed, err)

@@ -10,6 +10,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/seeds"
 )
 
 // Config holds every hyperparameter of training a network for GPU clusters. The zero value is not valid;
@@ -118,6 +119,9 @@ func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
 	if err := c.architecture().Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := seeds.CheckTraining(c.Seed); err != nil {
 		errs = append(errs, err)
 	}
 	for _, x := range []struct {

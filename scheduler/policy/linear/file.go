@@ -38,7 +38,7 @@ type HeldOut struct {
 	Episodes  int    `json:"episodes"`
 	// Means holds the means of the evaluation's metrics, by policy and metric. Less is better.
 	Means map[string]map[string]float64 `json:"means"`
-	// Worse holds, by metric, the p of each difference in which the weights did worse than the baseline.
+	// Worse holds, by metric, the p, adjusted for their number, of each difference in which the weights did worse than the baseline.
 	Worse map[string]float64 `json:"worse,omitempty"`
 	// Samples is the number of different workloads. If it is 1, a trace was played as recorded, and the
 	// episodes are the one that the weights were tuned on.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"gnnsched/internal/seeds"
 )
 
 // Config holds every hyperparameter of the agent. The zero value is not valid; start from
@@ -34,10 +36,6 @@ type Config struct {
 	EpsilonShare float64 `json:"epsilonShare"`
 }
 
-// maxSeed keeps the seeds of training episodes, which are made of it, below 1<<62, the first seed of
-// the held-out episodes in learn/run.
-const maxSeed = 1<<30 - 1
-
 // Validate reports every value that is out of range.
 func (c Config) Validate() error {
 	var errs []error
@@ -48,7 +46,6 @@ func (c Config) Validate() error {
 		{"bins", float64(c.Bins), 1, 1001},
 		{"range", c.Range, 1e-3, 10},
 		{"sizeBins", float64(c.SizeBins), 1, 32},
-		{"seed", float64(c.Seed), 0, maxSeed},
 		{"steps", float64(c.Steps), 1, 1e9},
 		{"gamma", c.Gamma, 0, 0.999},
 		{"learningRate", c.LearningRate, 1e-6, 1},
@@ -60,7 +57,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s is %v, want %v to %v", v.name, v.value, v.low, v.high))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, seeds.CheckTraining(c.Seed))...)
 }
 
 // cells returns the number of values in the table.
