@@ -52,6 +52,8 @@ type Candidates struct {
 
 	cpu, memory, skew moments // of what the candidates have in use, and of CPU minus memory
 	addCPU, addMemory moments // of what the pod would add
+
+	available available // see all
 }
 
 // Usage is how much of a node is requested.
@@ -70,7 +72,7 @@ type Share struct {
 func (c *Candidates) Measure() {
 	c.cpu, c.memory = moments{}, moments{}
 	c.addCPU, c.addMemory = moments{}, moments{}
-	c.skew = moments{}
+	c.skew, c.available = moments{}, available{}
 	c.Shares = c.Shares[:0]
 	r := c.Pod.Requests
 	for _, v := range c.Rows {

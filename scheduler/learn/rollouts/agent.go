@@ -4,6 +4,7 @@ package rollouts
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
@@ -22,7 +23,8 @@ type agent struct {
 	envs     *run.Environments
 	learner  *learner
 	memory   memory
-	scale    scale
+	scale    scale              // of the worths in memory
+	taught   scale              // of the teacher's scores
 	rollouts []*rollout.Rollout // by environment
 	imitated bool               // the last round learned the teacher's scores
 }
@@ -36,7 +38,7 @@ func (c Config) Layout() run.Layout { return run.Layout{Count: c.Envs, Group: 1}
 func (c Config) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.Checkpoint) (run.Agent, error) {
 	a := &agent{config: settings{s, c}, envs: e, memory: memory{limit: c.Memory}}
 	for range c.Envs {
-		a.rollouts = append(a.rollouts, &rollout.Rollout{Horizon: c.Horizon, WaitCost: c.WaitCost})
+		a.rollouts = append(a.rollouts, &rollout.Rollout{Horizon: c.Horizon, WaitCost: c.WaitPlacements})
 	}
 	var err error
 	if a.learner, err = newLearner(a.config, start); err != nil {
@@ -66,7 +68,7 @@ func (a *agent) Round(step, _ int) (int, error) {
 	imitates := a.config.imitates(step)
 	if a.imitated && !imitates { // the teacher's scores have another unit, and say nothing more
 		a.memory.clear()
-		a.scale = scale{}
+		a.scale, a.taught = scale{}, a.scale
 	}
 	a.imitated = imitates
 	for _, env := range a.envs.All {
@@ -107,6 +109,7 @@ func (a *agent) place(env *run.Environment, step int, keep *sample) (err error) 
 		env.Observe()
 		var out infer.Output
 		if out, err = env.Score(); err == nil {
+			env.Mask(out.Scores)
 			choice = policy.Best(out.Scores)
 		}
 	}
@@ -134,11 +137,20 @@ func (a *agent) samples(imitates bool) ([]sample, error) {
 			return nil, err
 		}
 		if imitates {
-			if err := taught(&out[i], env); err != nil {
+			if out[i].Worth, err = taught(env); err != nil {
 				return nil, err
+			}
+			for c := range out[i].Worth {
+				out[i].Tried = append(out[i].Tried, int32(c))
 			}
 			continue
 		}
+		if a.anchored() {
+			if out[i].Taught, err = taught(env); err != nil {
+				return nil, err
+			}
+		}
+		env.Mask(scores.Scores)
 		out[i].Tried = a.choose(scores.Scores)
 		for _, c := range out[i].Tried {
 			own[i] = append(own[i], float64(scores.Scores[c]))
@@ -155,16 +167,20 @@ func (a *agent) samples(imitates bool) ([]sample, error) {
 	return out, nil
 }
 
-// taught makes a sample of the teacher's scores of all candidates.
-func taught(s *sample, env *run.Environment) error {
+// anchored tells whether the teacher's scores of all candidates are learned beside the rollouts.
+func (a *agent) anchored() bool { return a.config.Anchor > 0 && a.taught.known() }
+
+// taught returns the teacher's scores of all candidates.
+func taught(env *run.Environment) (out []float64, err error) {
 	scores, err := env.TeacherScores()
-	for i, v := range scores {
-		s.Tried, s.Worth = append(s.Tried, int32(i)), append(s.Worth, float64(v))
+	for _, v := range scores {
+		out = append(out, float64(v))
 	}
-	return err
+	return out, err
 }
 
-// choose returns the candidates to try: those with the best scores, and random ones.
+// choose returns the candidates to try: those with the best scores, and random ones. None has the score
+// minus infinity.
 func (a *agent) choose(scores []float32) (tried []int32) {
 	chosen := map[int]bool{}
 	add := func(i int) {
@@ -176,8 +192,14 @@ func (a *agent) choose(scores []float32) (tried []int32) {
 	for _, i := range rollout.Best(scores, a.config.Candidates-a.config.Random) {
 		add(i)
 	}
+	var all []int
+	for i, v := range scores {
+		if !math.IsInf(float64(v), -1) {
+			all = append(all, i)
+		}
+	}
 	for range a.config.Random {
-		add(a.envs.Rand.IntN(len(scores)))
+		add(all[a.envs.Rand.IntN(len(all))])
 	}
 	return tried
 }
@@ -210,7 +232,7 @@ func (a *agent) observe(s *sample, own []float64) {
 	if len(s.Tried) < 2 {
 		return
 	}
-	worths := s.centred()
+	worths := centred(s.Worth)
 	if own != nil {
 		best := 0
 		var square float64
@@ -222,7 +244,7 @@ func (a *agent) observe(s *sample, own []float64) {
 		}
 		a.envs.Figures.Add(tagSpread, square)
 		a.envs.Figures.Add(tagAgreement, map[bool]float64{true: 1}[best == 0])
-		own = (&sample{Worth: own}).centred()
+		own = centred(own)
 	}
 	a.scale.observe(worths, own)
 }
@@ -234,7 +256,7 @@ func (a *agent) learn(step int) error {
 	}
 	f := a.envs.Figures
 	for range a.config.Updates {
-		loss, norm, err := a.learner.update(a.memory.draw(a.envs.Rand, a.config.BatchSize), a.scale.size(), step)
+		loss, norm, err := a.learner.update(a.memory.draw(a.envs.Rand, a.config.BatchSize), units{a.scale, a.taught}, step)
 		if err != nil {
 			return err
 		}
@@ -268,12 +290,13 @@ type agentState struct {
 	Learner  learnerState
 	Memory   memory
 	Scale    scale
+	Taught   scale
 	Imitated bool
 }
 
 // Save implements run.Agent.
 func (a *agent) Save(path string, s run.State[run.Score]) error {
-	out := agentState{Memory: a.memory, Scale: a.scale, Imitated: a.imitated}
+	out := agentState{Memory: a.memory, Scale: a.scale, Taught: a.taught, Imitated: a.imitated}
 	var err error
 	if out.Learner, err = a.learner.export(); err == nil {
 		out.Actors, err = a.envs.State()
@@ -294,7 +317,7 @@ func (a *agent) Restore(s *run.State[run.Score]) error {
 		return err
 	}
 	a.memory.Samples, a.memory.Next = in.Memory.Samples, in.Memory.Next
-	a.scale, a.imitated = in.Scale, in.Imitated
+	a.scale, a.taught, a.imitated = in.Scale, in.Taught, in.Imitated
 	if err := a.envs.Restore(in.Actors); err != nil {
 		return err
 	}

@@ -9,9 +9,12 @@ type Config struct {
 	Candidates int `json:"candidates" flag:"tries" usage:"candidates to try at a decision"`
 	Random     int `json:"random" flag:"random-tries" usage:"how many of them are random; the others are those that the network likes best"`
 	Horizon    int `json:"horizon" flag:"try-horizon" usage:"placements of a rollout"`
-	// WaitCost is in units of the objective times one placement. The environment's waitCost is the
-	// other methods': their reward has no horizon to compare it with.
-	WaitCost  float64 `json:"waitCost" flag:"try-wait-cost" usage:"what a pod costs in a rollout that has to wait, in units of the objective times one placement"`
+	// WaitPlacements is what a pod that has to wait adds to the cost of a rollout, which is a sum over placements.
+	// The environment's waitCost, in units of the objective, is what it takes from the reward of one placement.
+	WaitPlacements float64 `json:"waitPlacements" flag:"try-wait-placements" usage:"a pod that has to wait in a rollout costs as much as this many placements with an objective of 1"`
+	// Anchor keeps the network near its teacher where rollouts tell little: their noise is many times larger
+	// than the differences between good candidates.
+	Anchor    float64 `json:"anchor" flag:"anchor" usage:"weight of the teacher's scores of all candidates in the loss, beside the rollouts"`
 	Memory    int     `json:"memory" flag:"try-memory" usage:"latest decisions, from which updates draw"`
 	Updates   int     `json:"updates" flag:"try-updates" usage:"updates after each decision of all clusters"`
 	Averaging float64 `json:"averaging" flag:"averaging" usage:"share of the learning network in the average that plays, at each update"`
@@ -19,7 +22,7 @@ type Config struct {
 
 // Defaults returns the values that a run starts from.
 func Defaults() Config {
-	return Config{Envs: 16, Every: 8, Candidates: 8, Random: 2, Horizon: 200, WaitCost: 1, Memory: 20_000, Updates: 2, Averaging: 0.01}
+	return Config{Envs: 16, Every: 8, Candidates: 6, Random: 1, Horizon: 150, WaitPlacements: 0.3, Anchor: 0.3, Memory: 40_000, Updates: 2, Averaging: 0.005}
 }
 
 // Name returns the method's name in a sentence.
@@ -36,7 +39,8 @@ func (c Config) Validate(batch int) error {
 		{Name: "candidates", Value: float64(c.Candidates), Low: 2, High: 1e4},
 		{Name: "random candidates", Value: float64(c.Random), Low: 0, High: float64(c.Candidates - 1)},
 		{Name: "horizon", Value: float64(c.Horizon), Low: 1, High: 1e6},
-		{Name: "wait cost of rollouts", Value: c.WaitCost, Low: 0, High: 1e6},
+		{Name: "wait placements", Value: c.WaitPlacements, Low: 0, High: 1e6},
+		{Name: "anchor", Value: c.Anchor, Low: 0, High: 1e3},
 		{Name: "memory of rollouts", Value: float64(c.Memory), Low: float64(batch), High: 1e7},
 		{Name: "updates", Value: float64(c.Updates), Low: 1, High: 1e4},
 		{Name: "averaging", Value: c.Averaging, Low: 1e-6, High: 1},

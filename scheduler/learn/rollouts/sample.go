@@ -12,17 +12,20 @@ type sample struct {
 	State *graph.Graph
 	Tried []int32   // candidates
 	Worth []float64 // of each: the teacher's score, or minus what the rollouts cost; higher is better
+	// Taught holds the teacher's scores of all candidates, to which rollouts are corrections; nil in imitation
+	// and without a teacher.
+	Taught []float64
 }
 
-// centred returns the worths minus their mean.
-func (s *sample) centred() []float64 {
+// centred returns values minus their mean.
+func centred(values []float64) []float64 {
 	var mean float64
-	for _, w := range s.Worth {
-		mean += w / float64(len(s.Worth))
+	for _, v := range values {
+		mean += v / float64(len(values))
 	}
-	out := make([]float64, len(s.Worth))
-	for i, w := range s.Worth {
-		out[i] = w - mean
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = v - mean
 	}
 	return out
 }
@@ -65,7 +68,7 @@ type scale struct {
 }
 
 // scaleWorths is how many worths decide a scale.
-const scaleWorths = 1024
+const scaleWorths = 8192
 
 // observe takes the centred worths of a sample, and the network's centred scores of the same candidates; nil
 // if it has learned nothing yet.
@@ -86,9 +89,14 @@ func (s *scale) known() bool { return s.Count >= scaleWorths }
 
 // size returns what worths are divided by.
 func (s *scale) size() float64 {
-	rms := math.Sqrt(s.Worths / float64(max(s.Count, 1)))
+	rms := s.rms()
 	if slope := s.Cross / s.Scores; s.Scores > 0 && slope > rms/100 {
 		return slope
 	}
-	return max(rms, 1e-12)
+	return rms
+}
+
+// rms returns the root of the worths' mean square.
+func (s *scale) rms() float64 {
+	return max(math.Sqrt(s.Worths/float64(min(max(s.Count, 1), scaleWorths))), 1e-12)
 }

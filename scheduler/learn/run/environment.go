@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"gnnsched/gnn/graph"
@@ -28,7 +29,7 @@ type Environment struct {
 	state   *graph.Graph   // of the decision at hand; the encoder owns it
 	copied  *graph.Graph   // the last copy of a state
 	scores  []float32      // the teacher's
-	rows    []int32        // of the nodes to choose from; reused
+	rows    []int32        // of the nodes that the network sees; reused
 
 	progress
 }
@@ -91,16 +92,42 @@ func (e *Environment) follow(net *infer.Network) {
 
 // Observe encodes the decision at hand. Score and CopyState use what it encodes.
 func (e *Environment) Observe() {
-	e.state = e.encoder.Encode(e.env.Snapshot(), e.env.Pending(), e.preferred())
+	e.state = e.encoder.Encode(e.env.Snapshot(), e.env.Pending(), e.seen())
 }
 
-// Candidates returns the number of nodes to choose from: those that preferences leave. As in a
-// scheduler profile that learns, the network sees no other candidates.
-func (e *Environment) Candidates() int { return len(e.env.Preferred()) }
+// Candidates returns the number of nodes that the network sees. With rollouts these are all feasible
+// ones, as in a scheduler, and Mask says which of them preferences leave. The other methods learn as a
+// scheduler profile does that learns: the network sees only the nodes that preferences leave.
+func (e *Environment) Candidates() int {
+	if e.settings.ByRollouts {
+		return len(e.env.Candidates())
+	}
+	return len(e.env.Preferred())
+}
 
-// preferred returns the rows of the nodes to choose from. It is valid until the next call.
-func (e *Environment) preferred() []int32 {
+// Mask sets the scores of candidates that preferences exclude to minus infinity.
+func (e *Environment) Mask(scores []float32) {
+	if !e.settings.ByRollouts {
+		return
+	}
+	at := 0
+	for _, i := range e.env.Preferred() {
+		for ; at < int(i); at++ {
+			scores[at] = float32(math.Inf(-1))
+		}
+		at++
+	}
+	for ; at < len(scores); at++ {
+		scores[at] = float32(math.Inf(-1))
+	}
+}
+
+// seen returns the rows of the nodes that the network sees. It is valid until the next call.
+func (e *Environment) seen() []int32 {
 	rows := e.env.Candidates()
+	if e.settings.ByRollouts {
+		return rows
+	}
 	e.rows = e.rows[:0]
 	for _, i := range e.env.Preferred() {
 		e.rows = append(e.rows, rows[i])
@@ -108,8 +135,13 @@ func (e *Environment) preferred() []int32 {
 	return e.rows
 }
 
-// candidate returns the simulator's index of one of the nodes to choose from.
-func (e *Environment) candidate(choice int) int { return int(e.env.Preferred()[choice]) }
+// candidate returns the simulator's index of one of the nodes that the network sees.
+func (e *Environment) candidate(choice int) int {
+	if e.settings.ByRollouts {
+		return choice
+	}
+	return int(e.env.Preferred()[choice])
+}
 
 // Score runs the acting network on the observed decision. The output is valid until the next call.
 func (e *Environment) Score() (infer.Output, error) {
@@ -130,12 +162,13 @@ func (e *Environment) Value() (float64, error) {
 // TeacherChoice returns the candidate that the teacher would choose.
 func (e *Environment) TeacherChoice() (int, error) {
 	scores, err := e.TeacherScores()
+	e.Mask(scores)
 	return policy.Best(scores), err
 }
 
 // TeacherScores returns the teacher's scores of the candidates. They are valid until the next call.
 func (e *Environment) TeacherScores() ([]float32, error) {
-	rows := e.preferred()
+	rows := e.seen()
 	e.scores = slices.Grow(e.scores[:0], len(rows))[:len(rows)]
 	if err := e.teacher.Score(e.env.Snapshot(), e.env.Pending(), rows, e.scores); err != nil {
 		return nil, fmt.Errorf("teacher: %w", err)

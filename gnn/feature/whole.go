@@ -1,0 +1,100 @@
+package feature
+
+import "gnnsched/internal/cluster"
+
+func init() { Register(whole) }
+
+// whole describes candidates against all available nodes. Base compares a candidate with the other
+// candidates, which leave out the nodes that are full for the pending pod; the objectives count those too.
+var whole = &Set{
+	Name:    "whole",
+	Doc:     "How even all available nodes are, and how a placement changes that.",
+	Version: 1,
+	Cluster: []ClusterBlock{
+		One("all_cpu", "mean over the available nodes of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.all().cpu.mean()) }),
+		One("all_memory", "the same of memory", func(c *Candidates) float32 { return float32(c.all().memory.mean()) }),
+		One("all_cpu_std", "standard deviation over the available nodes of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.all().cpu.std()) }),
+		One("all_memory_std", "the same of memory", func(c *Candidates) float32 { return float32(c.all().memory.std()) }),
+		One("all_skew_std", "the same of CPU minus memory", func(c *Candidates) float32 { return float32(c.all().skew.std()) }),
+		One("pod_size", "log2(pod's size / mean running pod's size), within ±4", func(c *Candidates) float32 { return float32(c.all().podSize) }),
+	},
+	Candidate: []CandidateBlock{{Features: wholeFeatures[:], Fill: fillWhole}},
+}
+
+// wholeFeatures describe a candidate once the pod is placed there. Size is the mean over CPU and memory of an
+// amount / the mean that an available node offers.
+var wholeFeatures = [...]Feature{
+	{Name: "all_balance", Doc: "by how much the placement lowers the standard deviations of CPU and of memory over the available nodes, times these nodes, within ±4"},
+	{Name: "all_skew", Doc: "the same of CPU minus memory"},
+	{Name: "all_over", Doc: "decrease of the squared excess over the mean of all available nodes / the standard deviation, CPU plus memory, within ±4"},
+	{Name: "match", Doc: "pod_size · size, within ±4"},
+	{Name: "size", Doc: "log2(the node's size), within ±4"},
+	{Name: "empty", Doc: "1 if the node runs no pod, else 0"},
+}
+
+// available holds the statistics of all available nodes.
+type available struct {
+	known             bool
+	cpu, memory, skew moments
+	mean              cluster.Resources // that a node offers
+	podSize           float64           // log2(pending pod's size / mean running pod's size)
+}
+
+// all returns the statistics of all available nodes. They are computed once for each decision.
+func (c *Candidates) all() *available {
+	a := &c.available
+	if a.known {
+		return a
+	}
+	*a = available{known: true}
+	var offered, used cluster.Resources
+	for i, n := range c.Nodes {
+		if !n.Available() {
+			continue
+		}
+		u := &c.Usage[i]
+		a.cpu.add(float64(u.CPU))
+		a.memory.add(float64(u.Memory))
+		a.skew.add(float64(u.CPU - u.Memory))
+		offered, used = offered.Plus(n.Allocatable), used.Plus(n.Requested)
+	}
+	nodes := max(int64(a.cpu.n), 1)
+	a.mean = cluster.Resources{MilliCPU: offered.MilliCPU / nodes, Memory: offered.Memory / nodes}
+	if used.Pods > 0 {
+		each := cluster.Resources{MilliCPU: used.MilliCPU / used.Pods, Memory: used.Memory / used.Pods}
+		a.podSize = logRatio(a.size(c.Pod.Requests), a.size(each))
+	}
+	return a
+}
+
+// size returns the mean over CPU and memory of r / the mean that a node offers.
+func (a *available) size(r cluster.Resources) float64 {
+	return (cluster.Fraction(r.MilliCPU, a.mean.MilliCPU) + cluster.Fraction(r.Memory, a.mean.Memory)) / 2
+}
+
+// fillWhole writes the features of every candidate.
+func fillWhole(c *Candidates, out Rows) {
+	a := c.all()
+	cpu, memory, skew := a.cpu.rise(1), a.memory.rise(1), a.skew.rise(1)
+	for i, v := range c.Rows {
+		n, s := c.Nodes[v], &c.Shares[i]
+		size := logRatio(a.size(n.Allocatable), 1)
+		x, y := s.CPU+s.AddCPU, s.Memory+s.AddMemory
+		copy(out.Row(i), []float32{
+			clamp(-cpu.by(x, s.AddCPU) - memory.by(y, s.AddMemory)),
+			-skew.by(x-y, s.AddCPU-s.AddMemory),
+			clamp(a.cpu.over(s.CPU, s.AddCPU) + a.memory.over(s.Memory, s.AddMemory)),
+			clamp(float32(a.podSize * size)),
+			float32(size),
+			flag(n.Requested.Pods == 0),
+		})
+	}
+}
+
+// over returns the decrease of the squared excess of x over the mean when x grows by d, divided by the
+// standard deviation.
+func (m *moments) over(x, d float32) float32 {
+	mean := m.mean()
+	before, after := max(float64(x)-mean, 0), max(float64(x+d)-mean, 0)
+	return float32((before*before - after*after) / (m.std() + 0.01))
+}
