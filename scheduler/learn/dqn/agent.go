@@ -30,7 +30,7 @@ func (Config) Layout() run.Layout { return run.Layout{Count: 1, Group: 1} }
 
 // NewAgent implements run.Method.
 func (c Config) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.Checkpoint) (run.Agent, error) {
-	a := &agent{config: settings{s, c}, envs: e, memory: newMemory(c.ReplayBufferSize, c.PriorityExponent), queue: nStep{n: c.NStep, gamma: s.Discount()}}
+	a := &agent{config: settings{s, c}, envs: e, memory: newMemory(c), queue: nStep{n: c.NStep, gamma: s.Discount()}}
 	var err error
 	if a.learner, err = newLearner(a.config, start); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (a *agent) Round(step, limit int) (int, error) {
 		if err := a.place(step + i); err != nil {
 			return 0, err
 		}
-		if (step+i+1)%every == 0 && a.memory.size >= enough {
+		if (step+i+1)%every == 0 && a.memory.enough(enough) {
 			if err := a.update(step + i + 1); err != nil {
 				return 0, err
 			}
@@ -84,7 +84,7 @@ func (a *agent) update(step int) error {
 func (a *agent) place(step int) error {
 	env := a.envs.All[0]
 	env.Observe()
-	state := env.CopyState()
+	state := pack(env.CopyState(), a.queue.latest())
 	if t, ok := a.queue.ready(state); ok {
 		a.memory.add(t)
 	}

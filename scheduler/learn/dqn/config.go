@@ -1,7 +1,11 @@
 package dqn
 
 import (
+	"fmt"
 	"math"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"gnnsched/scheduler/learn/run"
 )
@@ -17,6 +21,7 @@ type Config struct {
 
 	NStep                 int     `json:"nStep" flag:"n-step" usage:"number of rewards summed before bootstrapping"`
 	ReplayBufferSize      int     `json:"replayBufferSize" flag:"replay-buffer-size" usage:"number of transitions in the replay memory"`
+	ReplayBytes           string  `json:"replayBytes" flag:"replay-bytes" usage:"most bytes that the states in the replay memory take, such as 512MiB; the oldest transitions go first"`
 	PriorityExponent      float64 `json:"priorityExponent" flag:"priority-exponent" usage:"exponent of the priorities in experience replay; 0 draws uniformly"`
 	UpdateFrequency       int     `json:"updateFrequency" flag:"update-frequency" usage:"placements between updates"`
 	TargetUpdateFrequency int     `json:"targetUpdateFrequency" flag:"target-update-frequency" usage:"updates between copies to the target network"`
@@ -25,7 +30,7 @@ type Config struct {
 // Defaults returns the values that a run starts from.
 func Defaults() Config {
 	return Config{
-		InitEpsilon: 0.5, FinalEpsilon: 0.05, EpsilonShare: 0.5, NStep: 1, ReplayBufferSize: 20_000,
+		InitEpsilon: 0.5, FinalEpsilon: 0.05, EpsilonShare: 0.5, NStep: 1, ReplayBufferSize: 20_000, ReplayBytes: "1GiB",
 		PriorityExponent: 0.6, UpdateFrequency: 4, TargetUpdateFrequency: 200,
 	}
 }
@@ -36,12 +41,24 @@ func (Config) Name() string { return "deep Q-learning" }
 // OnlineFlags returns the names of the flags that matter when a running scheduler is the source of
 // the steps. That scheduler explores by itself.
 func (Config) OnlineFlags() []string {
-	return []string{"n-step", "replay-buffer-size", "priority-exponent", "update-frequency", "target-update-frequency"}
+	return []string{"n-step", "replay-buffer-size", "replay-bytes", "priority-exponent", "update-frequency", "target-update-frequency"}
+}
+
+// replayBytes returns ReplayBytes as a number; 0 if it is none. Units are KiB, MiB, GiB and those of Kubernetes.
+func (c Config) replayBytes() int {
+	q, err := resource.ParseQuantity(strings.TrimSuffix(c.ReplayBytes, "B"))
+	if err != nil {
+		return 0
+	}
+	return int(q.Value())
 }
 
 // Validate reports the first value out of range. batch is the number of transitions that an update
 // draws: the replay buffer must hold as many.
 func (c Config) Validate(batch int) error {
+	if n := c.replayBytes(); n <= 0 {
+		return fmt.Errorf("replay memory's bytes are %q, want a number over 0 such as 512MiB", c.ReplayBytes)
+	}
 	return run.CheckRanges([]run.Range{
 		{Name: "initial epsilon", Value: c.InitEpsilon, Low: 0, High: 1},
 		{Name: "final epsilon", Value: c.FinalEpsilon, Low: 0, High: 1},

@@ -92,7 +92,7 @@ func (d *learner) targets(ts []transition) ([]float32, error) {
 	for i, t := range ts {
 		y[i] = float32(t.ret)
 		if t.next != nil {
-			next, of = append(next, t.next), append(of, i)
+			next, of = append(next, t.next.graph()), append(of, i)
 		}
 	}
 	if len(next) == 0 {
@@ -123,7 +123,7 @@ func (d *learner) step(b sample, targets []float32, marginWeight float64, at int
 	n := len(b.transitions)
 	graphs, chosen := make([]*graph.Graph, n), make([]int64, n)
 	for i, t := range b.transitions {
-		graphs[i] = t.state
+		graphs[i] = t.state.graph()
 	}
 	batch := graph.Concat(graphs)
 	for i, t := range b.transitions {

@@ -57,7 +57,7 @@ func TestTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := learntest.Graph(t)
-	y, err := d.targets([]transition{{ret: 2, next: next, discount: 0.5}, {ret: 3}})
+	y, err := d.targets([]transition{{ret: 2, next: pack(next, nil), discount: 0.5}, {ret: 3}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,9 +92,9 @@ func TestUpdatesFit(t *testing.T) {
 	}
 	defer d.drop()
 	g := learntest.Graph(t)
-	m, rng := newMemory(c.BatchSize, 0), rand.New(rand.NewPCG(5, 6))
+	m, rng := sized(c.BatchSize, 1<<30, 0), rand.New(rand.NewPCG(5, 6))
 	for range c.BatchSize {
-		m.add(transition{state: g, action: 1, teacher: 2, ret: 1})
+		m.add(transition{state: pack(g, nil), action: 1, teacher: 2, ret: 1})
 	}
 	first, err := d.update(m, rng, 0)
 	if err != nil {

@@ -5,34 +5,81 @@ import (
 	"math/rand/v2"
 )
 
-// memory is the replay buffer. It keeps the latest transitions and draws among them with
-// probabilities proportional to priority^exponent (proportional prioritised replay, Schaul et al.
-// 2016). An exponent of 0 draws uniformly.
+// memory is the replay buffer. It keeps the latest transitions, as many as it has slots for and as take no more
+// than a number of bytes, and draws among them with probabilities proportional to priority^exponent
+// (proportional prioritised replay, Schaul et al. 2016). An exponent of 0 draws uniformly.
 type memory struct {
 	exponent    float64
+	limit       int // bytes
 	transitions []transition
-	next        int       // slot to overwrite
+	next        int       // slot to write next; the slots in use lie before it, in the order of age
 	size        int       // slots in use
 	tree        []float64 // binary tree of sums of priorities^exponent; the last half are its leaves, one a slot
 	top         float64   // highest leaf so far; new transitions get it
+	ledger      ledger
+	full        bool // whether a transition was ever dropped
 }
 
-// newMemory returns an empty memory for capacity transitions.
-func newMemory(capacity int, exponent float64) *memory {
+// newMemory returns an empty memory for the number of transitions and of bytes in c.
+func newMemory(c Config) *memory {
+	return sized(c.ReplayBufferSize, c.replayBytes(), c.PriorityExponent)
+}
+
+func sized(capacity, limit int, exponent float64) *memory {
 	leaves := 1
 	for leaves < capacity {
 		leaves *= 2
 	}
-	return &memory{exponent: exponent, transitions: make([]transition, capacity), tree: make([]float64, 2*leaves), top: 1}
+	return &memory{exponent: exponent, limit: limit, transitions: make([]transition, capacity), tree: make([]float64, 2*leaves), top: 1, ledger: newLedger()}
 }
 
-// add keeps t. A full memory drops its oldest transition for it.
+// add keeps t. A full memory drops its oldest transitions for it.
 func (r *memory) add(t transition) {
+	if r.size == len(r.transitions) {
+		r.drop()
+	}
+	r.ledger.hold(t.state)
+	r.ledger.hold(t.next)
+	for r.ledger.bytes > r.limit && r.size > 0 {
+		r.drop()
+	}
 	r.transitions[r.next] = t
 	r.set(r.next, r.top)
 	r.next = (r.next + 1) % len(r.transitions)
-	r.size = min(r.size+1, len(r.transitions))
+	r.size++
 }
+
+// slot returns the slot of the i-th oldest transition.
+func (r *memory) slot(i int) int {
+	return (r.next - r.size + i + len(r.transitions)) % len(r.transitions)
+}
+
+// drop forgets the oldest transition.
+func (r *memory) drop() {
+	slot := r.slot(0)
+	r.ledger.release(r.transitions[slot].state)
+	r.ledger.release(r.transitions[slot].next)
+	r.transitions[slot] = transition{}
+	r.set(slot, 0)
+	r.size--
+	r.full = true
+}
+
+// newest returns a memory with the latest transitions that take no more than a number of bytes.
+func (r *memory) newest(bytes int) *memory {
+	out := sized(len(r.transitions), bytes, r.exponent)
+	out.next = r.slot(0)
+	for i := range r.size {
+		slot := r.slot(i)
+		out.add(r.transitions[slot])
+		out.set(slot, r.tree[len(r.tree)/2+slot])
+	}
+	out.top = r.top
+	return out
+}
+
+// enough reports whether there is enough to learn from: a number of transitions, or all that fit.
+func (r *memory) enough(n int) bool { return r.size >= n || r.full }
 
 // sample is a batch drawn from the memory.
 type sample struct {

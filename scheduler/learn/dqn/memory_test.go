@@ -3,6 +3,7 @@ package dqn
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gnnsched/scheduler/learn/learntest"
@@ -10,7 +11,7 @@ import (
 
 // Drawing follows the priorities, and draws only transitions that are kept.
 func TestMemoryDrawsByPriority(t *testing.T) {
-	r, rng := newMemory(5, 1), rand.New(rand.NewPCG(1, 2))
+	r, rng := sized(5, 1<<30, 1), rand.New(rand.NewPCG(1, 2))
 	for i := range 8 { // 3 to 7 stay
 		r.add(transition{action: i})
 	}
@@ -35,7 +36,7 @@ func TestMemoryDrawsByPriority(t *testing.T) {
 }
 
 func TestMemoryDrawsUniformly(t *testing.T) {
-	r, rng := newMemory(3, 0), rand.New(rand.NewPCG(1, 2))
+	r, rng := sized(3, 1<<30, 0), rand.New(rand.NewPCG(1, 2))
 	for i := range 3 {
 		r.add(transition{action: i})
 	}
@@ -49,21 +50,24 @@ func TestMemoryDrawsUniformly(t *testing.T) {
 
 // newest keeps the latest transitions that fit, with their priorities.
 func TestNewest(t *testing.T) {
-	r, g := newMemory(5, 1), learntest.Graph(t)
+	r, g := sized(5, 1<<30, 1), learntest.Graph(t)
 	for i := range 8 {
-		r.add(transition{state: g.Clone(), action: i})
+		r.add(transition{state: pack(g, nil), action: i})
 	}
+	one := newLedger()
+	one.hold(pack(g, nil))
 	r.prioritise([]int{0, 1, 2, 3, 4}, []float32{5, 6, 7, 3, 4}) // equal to their actions
-	for room, want := range map[int][]int{0: nil, 2: {6, 7}, 5: {3, 4, 5, 6, 7}, 9: {3, 4, 5, 6, 7}} {
-		n := r.newest(room*size(g) + size(g)/2)
+	for room, want := range map[int][]int{2: {6, 7}, 5: {3, 4, 5, 6, 7}, 9: {3, 4, 5, 6, 7}} {
+		n := r.newest(room*one.bytes + one.bytes/2)
 		var got []int
-		for i, t := range n.transitions[:n.size] {
-			got = append(got, t.action)
-			if p := n.tree[len(n.tree)/2+i]; p < float64(t.action) || p > float64(t.action)+0.01 {
+		for i := range n.size {
+			action := n.transitions[n.slot(i)].action
+			got = append(got, action)
+			if p := n.tree[len(n.tree)/2+n.slot(i)]; p < float64(action) || p > float64(action)+0.01 {
 				got = append(got, -1)
 			}
 		}
-		if len(got) != len(want) || len(got) > 0 && (got[0] != want[0] || got[len(got)-1] != 7) {
+		if !slices.Equal(got, want) {
 			t.Errorf("room for %d: %v, want %v", room, got, want)
 		}
 	}

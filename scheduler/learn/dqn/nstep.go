@@ -1,15 +1,13 @@
 package dqn
 
-import "gnnsched/gnn/graph"
-
 // transition is a placement and what followed from it over n steps.
 type transition struct {
-	state    *graph.Graph
-	action   int          // index of the chosen candidate
-	teacher  int          // index of the teacher's choice; -1 for none
-	ret      float64      // the return: the discounted sum of the next n rewards
-	next     *graph.Graph // state after n steps; nil if the episode ended before
-	discount float64      // gamma to the power of the steps to next; 0 without it
+	state    *frame
+	action   int     // index of the chosen candidate
+	teacher  int     // index of the teacher's choice; -1 for none
+	ret      float64 // the return: the discounted sum of the next n rewards
+	next     *frame  // state after n steps; nil if the episode ended before
+	discount float64 // gamma to the power of the steps to next; 0 without it
 }
 
 // nStep makes transitions over n steps out of the steps of an episode (Sutton and Barto 2018,
@@ -22,8 +20,16 @@ type nStep struct {
 }
 
 // begin notes a choice. Its reward follows with reward.
-func (s *nStep) begin(state *graph.Graph, action, teacher int) {
+func (s *nStep) begin(state *frame, action, teacher int) {
 	s.waiting = append(s.waiting, transition{state: state, action: action, teacher: teacher})
+}
+
+// latest returns the state of the last choice; nil for none.
+func (s *nStep) latest() *frame {
+	if len(s.waiting) == 0 {
+		return nil
+	}
+	return s.waiting[len(s.waiting)-1].state
 }
 
 // reward notes the reward of the last choice.
@@ -31,7 +37,7 @@ func (s *nStep) reward(r float64) { s.rewards = append(s.rewards, r) }
 
 // ready returns the oldest transition once it has n rewards. It bootstraps from next, the present
 // state.
-func (s *nStep) ready(next *graph.Graph) (transition, bool) {
+func (s *nStep) ready(next *frame) (transition, bool) {
 	if len(s.rewards) < s.n {
 		return transition{}, false
 	}

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"gnnsched/gnn/graph"
 )
 
 // Each transition has the return and the discount of the definition, for every n and every length of an
@@ -15,10 +13,10 @@ func TestNStep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, steps := rapid.IntRange(1, 6).Draw(t, "n"), rapid.IntRange(1, 12).Draw(t, "steps")
 		s := nStep{n: n, gamma: 0.5}
-		states, rewards := make([]*graph.Graph, steps+1), make([]float64, steps)
+		states, rewards := make([]*frame, steps+1), make([]float64, steps)
 		var got []transition
 		for i := range states {
-			states[i] = &graph.Graph{}
+			states[i] = &frame{}
 		}
 		for i := range steps {
 			if tr, ok := s.ready(states[i]); ok {
@@ -37,7 +35,7 @@ func TestNStep(t *testing.T) {
 			for k := i; k < min(i+n, steps); k++ {
 				want += math.Pow(0.5, float64(k-i)) * rewards[k]
 			}
-			discount, next := 0.0, (*graph.Graph)(nil)
+			discount, next := 0.0, (*frame)(nil)
 			if i+n < steps {
 				discount, next = math.Pow(0.5, float64(n)), states[i+n]
 			}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
 	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/learn/online"
 	"gnnsched/scheduler/learn/run"
@@ -19,6 +20,7 @@ type onlineLearner struct {
 	memory  *memory
 	queues  map[string]*nStep // by actor
 	rng     *rand.Rand
+	groups  bool // whether the network reads the groups of running pods
 	steps   int
 	kept    learnerState // to revert to
 	figures *run.Figures
@@ -28,7 +30,7 @@ var _ online.Method = Config{}
 
 // NewLearner implements online.Method.
 func (c Config) NewLearner(s run.Settings, start *checkpoint.Checkpoint, rng *rand.Rand, f *run.Figures) (online.Learner, error) {
-	o := &onlineLearner{config: settings{s, c}, rng: rng, figures: f, memory: newMemory(c.ReplayBufferSize, c.PriorityExponent), queues: map[string]*nStep{}}
+	o := &onlineLearner{config: settings{s, c}, rng: rng, figures: f, memory: newMemory(c), queues: map[string]*nStep{}, groups: start.Manifest.Architecture.Encoder == checkpoint.GNN}
 	var err error
 	if o.learner, err = newLearner(o.config, start); err != nil {
 		return nil, err
@@ -40,7 +42,7 @@ func (c Config) NewLearner(s run.Settings, start *checkpoint.Checkpoint, rng *ra
 func (o *onlineLearner) Take(s online.Step) (updates int, err error) {
 	o.remember(s)
 	o.steps++
-	if o.steps%o.config.UpdateFrequency > 0 || o.memory.size < o.config.BatchSize {
+	if o.steps%o.config.UpdateFrequency > 0 || !o.memory.enough(o.config.BatchSize) {
 		return 0, nil
 	}
 	u, err := o.learner.update(o.memory, o.rng, 0)
@@ -53,16 +55,25 @@ func (o *onlineLearner) Take(s online.Step) (updates int, err error) {
 // transitions that wait for their rewards are dropped: the rewards are not known.
 func (o *onlineLearner) remember(s online.Step) {
 	q := o.queues[s.Actor]
+	var before *frame
+	if q != nil {
+		before = q.latest()
+	}
+	g := *s.State
+	if !o.groups {
+		g.Groups = make([]graph.Groups, g.Nodes())
+	}
+	state := pack(&g, before)
 	if q == nil || !s.Contiguous {
 		q = &nStep{n: o.config.NStep, gamma: o.config.Discount()}
 		o.queues[s.Actor] = q
 	} else {
 		q.reward(s.Reward)
-		if t, ok := q.ready(s.State); ok {
+		if t, ok := q.ready(state); ok {
 			o.memory.add(t)
 		}
 	}
-	q.begin(s.State, s.Action, -1)
+	q.begin(state, s.Action, -1)
 }
 
 // Checkpoint implements online.Learner.
@@ -101,8 +112,8 @@ type onlineState struct {
 	Replay         memoryState
 }
 
-// storedBytes limits the part of the memory that is stored, the latest transitions first. A large
-// cluster's whole memory would take longer to write than a scheduler that stops waits.
+// storedBytes limits the part of the memory that is stored, the latest transitions first. All of a large
+// memory would take longer to write than a scheduler that stops waits.
 const storedBytes = 256 << 20
 
 // Save implements online.Learner.
@@ -127,5 +138,5 @@ func (o *onlineLearner) Restore(s *online.State) (transitions int, err error) {
 		return 0, err
 	}
 	o.steps = in.Steps
-	return len(in.Replay.Transitions), o.learner.restoreOptimiser(optimiserState{in.Target, in.Moments, in.Updates})
+	return o.memory.size, o.learner.restoreOptimiser(optimiserState{in.Target, in.Moments, in.Updates})
 }
