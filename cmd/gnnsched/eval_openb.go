@@ -33,6 +33,7 @@ func evalOpenBCommand() *ucli.Command {
 			"   gnnsched eval openb --data DIR                              # all pod lists in DIR, all published policies\n" +
 			"   gnnsched eval openb --data DIR --workload default --check   # exit code 99 unless reproduced\n" +
 			"   gnnsched eval openb --data DIR --curve --workload default,default+models40 --policies fgd,gpu-best-fit,gpu-gnn\n" +
+			"   gnnsched eval openb --data DIR --steady --workload default  # pods come and go, and wait in a queue\n" +
 			"   gnnsched eval openb --data DIR --live --nodes 200           # on a simulated cluster, with the default scheduler\n" +
 			"   gnnsched eval openb --data DIR --policies fgd --checkpoint mine=logs/gpu.safetensors -o markdown",
 		Flags: append([]ucli.Flag{
@@ -45,7 +46,9 @@ func evalOpenBCommand() *ucli.Command {
 			&ucli.Float64Flag{Name: "factor", Value: published.Factor, Usage: "stop when the pods have requested this `MULTIPLE` of the GPUs; figures are published for 1.3"},
 			&ucli.StringFlag{Name: "node-order", Value: drawnOrder, Usage: "`ORDER` of the nodes, which breaks ties: drawn (at random by the seed) or file (the order of the file)"},
 			&ucli.StringFlag{Name: "ties", Value: ownTies, Usage: "`RULE` for nodes with equal scores: own (the policy's rule), first, or random"},
-			&ucli.BoolFlag{Name: "curve", Usage: "show the allocation and the pods left out at " + curveLoads() + " of the GPUs, instead of at the end"},
+			&ucli.BoolFlag{Name: "curve", Usage: "show the allocation and the pods left out at " + percents(published.Loads) + " of the GPUs, instead of at the end"},
+			&ucli.BoolFlag{Name: "steady", Usage: "let pods come and go, and show allocation and waiting at an offered load of " + percents(published.SteadyLoads) + " of the GPUs, or at --factor"},
+			&ucli.Float64Flag{Name: "days", Value: published.SteadyDays, Usage: "for --steady, `NUMBER` of days after the warm-up"},
 			&ucli.BoolFlag{Name: "check", Usage: "exit with code 99 unless every published figure is reproduced"},
 			&ucli.BoolFlag{Name: "live", Usage: "run on a simulated cluster with the real kube-scheduler; defaults: one seed, the pod list default, the policies " + strings.Join(liveOpenBPolicies(), ",")},
 			&ucli.IntFlag{Name: "nodes", Value: 200, Usage: "for --live, `NUMBER` of machines at least: a sample of the list that keeps the shares of the kinds"},
@@ -83,12 +86,11 @@ func runEvalOpenB(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("curve") {
-		curve, err := compared(c, cfg, published.RunCurve)
-		if err != nil {
-			return err
-		}
-		return writeOpenB(c.App.Writer, curve, format)
+	switch {
+	case c.Bool("steady"):
+		return reported(c, cfg, published.RunSteady)
+	case c.Bool("curve"):
+		return reported(c, cfg, published.RunCurve)
 	}
 	report, err := compared(c, cfg, published.Run)
 	if err != nil {
@@ -124,15 +126,21 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 		return cfg, exit.Usagef("--ties %q is none of %s, %s and %s", ties, ownTies, firstTies, randomTies)
 	case c.Bool("curve") && (c.IsSet("factor") || c.Bool("check")):
 		return cfg, exit.Usagef("--curve has loads of its own and no published figures; leave out --factor and --check")
+	case c.Bool("steady") && (c.Bool("curve") || c.Bool("check")):
+		return cfg, exit.Usagef("--steady has loads of its own and no published figures; leave out --curve and --check")
+	case c.IsSet("days") && !c.Bool("steady"):
+		return cfg, exit.Usagef("--days works with --steady only; otherwise no pod leaves")
+	case !(c.Float64("days") > 0 && c.Float64("days") <= 1000):
+		return cfg, exit.Usagef("--days %v: choose a number over 0 and up to 1000", c.Float64("days"))
+	case c.Bool("steady") && !(cfg.Factor > 0 && cfg.Factor <= 10):
+		return cfg, exit.Usagef("--factor %v: choose an offered load over 0 and up to 10; 0.95 requests 95%% of the GPUs on average", cfg.Factor)
 	case !(cfg.Factor > 0 && cfg.Factor <= 100):
 		return cfg, exit.Usagef("--factor %v: choose a number over 0 and up to 100; 1.3 requests 130%% of the GPUs", cfg.Factor)
 	default:
 		if err := seeds.CheckEvaluation(c.Uint64("seed"), n); err != nil {
 			return cfg, exit.New(exit.Usage, err, "")
 		}
-		if c.Bool("curve") {
-			cfg.Loads, cfg.Factor = published.Loads, slices.Max(published.Loads)
-		}
+		setLoads(c, &cfg)
 		cfg.Seeds = eval.Seeds(c.Uint64("seed"), n)
 	}
 	known, err := published.Workloads(cfg.Dir)
@@ -160,6 +168,28 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 	return cfg, err
 }
 
+// setLoads sets the loads of --curve and of --steady.
+func setLoads(c *ucli.Context, cfg *published.Config) {
+	switch {
+	case c.Bool("curve"):
+		cfg.Loads, cfg.Factor = published.Loads, slices.Max(published.Loads)
+	case c.Bool("steady"):
+		cfg.Days, cfg.Loads = c.Float64("days"), published.SteadyLoads
+		if c.IsSet("factor") {
+			cfg.Loads = []float64{cfg.Factor}
+		}
+	}
+}
+
+// reported runs a comparison and writes its report.
+func reported[R openBReport](c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, func(string, int, int)) (R, error)) error {
+	report, err := compared(c, cfg, run)
+	if err != nil {
+		return err
+	}
+	return writeOpenB(c.App.Writer, report, c.String("output"))
+}
+
 // compared runs a comparison and shows its progress.
 func compared[R any](c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, func(string, int, int)) (R, error)) (R, error) {
 	view := evalProgress(c)
@@ -170,7 +200,7 @@ func compared[R any](c *ucli.Context, cfg published.Config, run func(context.Con
 	})
 }
 
-// openBReport is a published.Report or a published.Curve.
+// openBReport is a published.Report, a published.Curve or a published.Steady.
 type openBReport interface {
 	json.Marshaler
 	Write(w io.Writer, markdown bool) error
@@ -187,10 +217,10 @@ func writeOpenB(w io.Writer, r openBReport, format string) error {
 	return r.Write(w, format == "markdown")
 }
 
-// curveLoads names the loads of --curve.
-func curveLoads() string {
+// percents lists loads as percentages.
+func percents(loads []float64) string {
 	var names []string
-	for _, l := range published.Loads {
+	for _, l := range loads {
 		names = append(names, fmt.Sprintf("%.4g", 100*l))
 	}
 	return strings.Join(names, ", ") + "%"

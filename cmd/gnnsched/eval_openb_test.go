@@ -15,6 +15,7 @@ func traceFolder(t *testing.T) string {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"openb_node_list_gpu_node.csv": "sn,cpu_milli,memory_mib,gpu,model\na,8000,65536,2,T4\nb,16000,65536,4,P100\nc,4000,65536,1,T4\n",
+		"openb_pod_list_timed.csv":     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\np0,1000,64,1,400,0,9000\np1,1000,64,1,1000,10,20000\np2,2000,64,0,0,20,500\n",
 		"openb_pod_list_default.csv":   "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np0,1000,64,1,400,\np1,1000,64,1,1000,T4\np2,2000,64,0,0,\np3,2000,64,2,1000,\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -41,6 +42,13 @@ func TestEvalOpenB(t *testing.T) {
 		{[]string{"--data", dir, "--seeds", "1", "--curve", "--policies", "fgd", "--workload", "default+cpu3,default+multi4", "-o", "markdown"}, exit.OK, []string{"### default+cpu3", "three times the pods without GPUs", "### default+multi4"}},
 		{[]string{"--data", dir, "--seeds", "1", "--curve", "--policies", "fgd", "-o", "csv"}, exit.OK, []string{"workload,policy,seed,load,allocation,share,1,2,4,8,naming models", "default,fgd,42,0.95,"}},
 		{[]string{"--data", dir, "--seeds", "1", "--curve", "--policies", "fgd", "-o", "json"}, exit.OK, []string{`"bounds": [`, `"load": 0.95`}},
+		{[]string{"--data", dir, "--seeds", "2", "--steady", "--workload", "timed", "--policies", "fgd,gpu-best-fit,gpu-gnn"}, exit.OK, []string{"request 85% of the GPUs on average", "request 105% of", "GPU hours waited", "difference %", "95th percentile"}},
+		{[]string{"--data", dir, "--seeds", "1", "--steady", "--workload", "timed", "--policies", "fgd", "--factor", "0.7", "--days", "0.5", "-o", "csv"}, exit.OK, []string{"workload,load,policy,seed,class,allocation", "timed,0.7,fgd,42,all,", "timed,0.7,fgd,42,no GPU,"}},
+		{[]string{"--data", dir, "--steady", "--workload", "default"}, exit.Usage, []string{"lifetimes are not known"}},
+		{[]string{"--data", dir, "--steady", "--check"}, exit.Usage, []string{"--steady has loads of its own"}},
+		{[]string{"--data", dir, "--days", "3"}, exit.Usage, []string{"--days works with --steady only"}},
+		{[]string{"--data", dir, "--steady", "--days", "0"}, exit.Usage, []string{"--days 0"}},
+		{[]string{"--data", dir, "--steady", "--factor", "20"}, exit.Usage, []string{"--factor 20: choose an offered load"}},
 		{[]string{"--data", dir, "--curve", "--factor", "1.1"}, exit.Usage, []string{"--curve has loads of its own"}},
 		{[]string{"--data", dir, "--curve", "--check"}, exit.Usage, []string{"--curve has loads of its own"}},
 		{[]string{"--data", dir, "--workload", "default+more"}, exit.Usage, []string{`no variant is called "more"`, "models40"}},

@@ -25,6 +25,7 @@ type arrivalList struct {
 	at          []float64 // by arrival: the time; the fill ends at time fill
 	lifetime    []float64 // by arrival, +Inf for pods that stay; nil if all stay
 	exact       bool      // pods leave at their time; otherwise at the next arrival
+	end         float64   // when the episode ends; with the last arrival if that is later
 }
 
 // add adds the pods of a Deployment. owned tells whether they belong to it, as pods of a ReplicaSet do.

@@ -47,6 +47,7 @@ type Env struct {
 	evicted int  // pods whose node was lost
 	means   timeMeans
 	gpus    gpuDemand
+	steady  *steadyState // nil without Steady
 }
 
 // New returns an environment of a configuration and reads the configuration's files. Call Reset
@@ -108,6 +109,7 @@ func (e *Env) Reset(seed uint64) error {
 		e.on[i] = -1
 	}
 	e.gpus = newGPUDemand(e.snapshot.Nodes, &e.arrivals)
+	e.steady = newSteadyState(e.cfg, &e.arrivals)
 	e.track()
 	e.advance()
 	return nil
@@ -182,6 +184,7 @@ func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
 	e.changed(row)
 	e.placed++
 	e.on[pod] = row
+	e.steady.place(pod, e.Pending().Requests, e.now)
 	e.preferences.add(e.arrivals.pods[pod], e.deployment(pod), row)
 	if !e.arrivals.stays(pod) {
 		from := max(e.now, float64(e.arrivals.fill)) // no pod leaves during the fill
@@ -224,23 +227,38 @@ func (e *Env) advance() {
 		if e.loseNodes() {
 			continue
 		}
-		if e.clock == len(e.arrivals.pods) {
+		if e.clock == e.arrivals.fill && e.steady.begin(len(e.waiting)) {
+			e.waiting = e.waiting[:0]
+		}
+		next, more := e.next()
+		if !more && next <= e.now {
 			e.pending = -1
 			return
 		}
-		next := e.arrivals.at[e.clock]
 		if e.arrivals.exact && len(e.running) > 0 && e.running[0].at < next {
 			e.pass(e.running[0].at)
 			e.depart()
 			continue
 		}
 		e.pass(next)
+		if !more {
+			continue
+		}
 		e.gpus.arrive(e.deployment(int32(e.clock)).pod.Requests, e.snapshot.Nodes)
 		e.clock++
 		e.at = len(e.waiting)
 		e.depart()
 		e.waiting = append(e.waiting, int32(e.clock-1))
+		e.steady.arrive()
 	}
+}
+
+// next returns the time of the next arrival, or without any the time of the end.
+func (e *Env) next() (at float64, more bool) {
+	if e.clock < len(e.arrivals.pods) {
+		return e.arrivals.at[e.clock], true
+	}
+	return e.arrivals.end, false
 }
 
 // pass lets time pass during which nothing happens.
@@ -248,6 +266,7 @@ func (e *Env) pass(until float64) {
 	if e.clock >= e.arrivals.fill {
 		e.means.observe(until-e.now, e.cost, len(e.waiting))
 	}
+	e.steady.pass(e.now, until)
 	e.now = until
 }
 
@@ -264,6 +283,7 @@ func (e *Env) retry() bool {
 			}
 			e.full[d.shape] = true
 		}
+		e.steady.fail(pod, e.now)
 		if !e.queued[pod] {
 			e.queued[pod] = true
 			e.waited++
@@ -278,6 +298,7 @@ func (e *Env) depart() {
 	for len(e.running) > 0 && e.running[0].at <= e.now {
 		d := e.running.pop()
 		e.snapshot.Nodes[d.node].Remove(e.deployment(d.pod).pod.Requests, e.devices[d.pod])
+		e.steady.leave(e.deployment(d.pod).pod.Requests)
 		e.changed(d.node)
 		e.on[d.pod] = -1
 		e.preferences.remove(e.arrivals.pods[d.pod], e.deployment(d.pod), d.node)
@@ -291,6 +312,9 @@ func (e *Env) depart() {
 		if full && e.fitsFreed(int32(shape)) {
 			e.full[shape], e.at = false, 0
 		}
+	}
+	if e.steady.retrySorted(e.waiting, e.now) {
+		e.at = 0
 	}
 }
 
@@ -323,6 +347,7 @@ func (e *Env) CopyTo(dst *Env) {
 	dst.feasible = feasibleNodes{changed: old.feasible.changed[:0]}
 	dst.track()
 	dst.means.timeTotals = e.means.timeTotals
+	dst.steady = e.steady.copyOf(old.steady)
 }
 
 // copyNodes returns copies of nodes, in the memory of older copies. Labels and taints are shared.

@@ -18,7 +18,9 @@ import (
 // Factor times the GPUs there are. No pod leaves, and a pod that does not fit when it arrives never
 // gets a node.
 //
-// Without a Factor the pods come and go at the trace's times, resampled as in Resampling.
+// With Steady, pods that the seed draws come and go.
+//
+// Without either the pods come and go at the trace's times, resampled as in Resampling.
 type OpenB struct {
 	NodesFile string  `json:"nodes,omitempty"`  // openb_node_list_*.csv
 	PodsFile  string  `json:"pods,omitempty"`   // openb_pod_list_*.csv
@@ -30,7 +32,8 @@ type OpenB struct {
 	// Loads are the amounts of arrivals, over the cluster's GPUs, at which the outcome also tells the state of
 	// an episode with a Factor. They ascend.
 	Loads      []float64 `json:"loads,omitempty"`
-	Resampling           // without a Factor
+	Steady     *Steady   `json:"steady,omitempty"` // instead of a Factor
+	Resampling           // for the times of the trace
 
 	Nodes []openb.Node `json:"-"` // instead of NodesFile
 	Pods  []openb.Pod  `json:"-"` // instead of PodsFile
@@ -48,6 +51,12 @@ func (c Config) validateOpenB(bad func(string, ...any)) {
 	}
 	if !(o.Factor >= 0 && o.Factor <= 100) {
 		bad("openb.factor: %v is outside 0 to 100; 1.3 requests 130%% of the GPUs, 0 follows the times of the trace", o.Factor)
+	}
+	if o.Steady != nil {
+		o.Steady.validate(bad)
+		if o.Factor != 0 || o.Resampling != (Resampling{}) || c.Lose != 0 {
+			bad("openb.steady: draws its own arrivals, and no node is lost; leave out factor, resample, block and lose")
+		}
 	}
 	if o.Factor > 0 && o.Resampling != (Resampling{}) {
 		bad("openb: resample and block are for the times of the trace; with a factor the seed draws the order of the pods")
@@ -99,6 +108,9 @@ func (o *OpenB) nodes(seed uint64) []*cluster.Node {
 
 // arrivals returns the pods of an episode.
 func (o *OpenB) arrivals(seed uint64) (arrivalList, error) {
+	if o.Steady != nil {
+		return o.steadyArrivals(seed)
+	}
 	if o.Factor == 0 {
 		t := openb.Trace(o.Pods)
 		if o.on(true) {
@@ -117,8 +129,11 @@ func (o *OpenB) arrivals(seed uint64) (arrivalList, error) {
 	return a, nil
 }
 
+// atTraceTimes reports whether pods come and go at the times of the trace.
+func (o *OpenB) atTraceTimes() bool { return o.Factor == 0 && o.Steady == nil }
+
 // fixed reports whether every seed has the same arrivals.
-func (o *OpenB) fixed() bool { return o.Factor == 0 && (!o.on(true) || len(o.Pods) < 2) }
+func (o *OpenB) fixed() bool { return o.atTraceTimes() && (!o.on(true) || len(o.Pods) < 2) }
 
 // Typical returns the typical pods of the trace, or of the shapes by weight. It is nil if every
 // deployment draws its own requests.

@@ -36,7 +36,8 @@ type Outcome struct {
 	Waited      int `json:"waited"`      // pods that got their node late or not at all
 	Evicted     int `json:"evicted"`     // pods whose node was lost
 
-	GPU *GPUOutcome `json:"gpu,omitempty"` // nil on a cluster without GPUs
+	GPU    *GPUOutcome    `json:"gpu,omitempty"`    // nil on a cluster without GPUs
+	Steady *SteadyOutcome `json:"steady,omitempty"` // nil without Steady
 }
 
 // Outcome measures the episode so far. Once the episode is Done, this is its result.
@@ -57,6 +58,7 @@ func (e *Env) Outcome() Outcome {
 	o.Waited = e.waited
 	o.Evicted = e.evicted
 	o.GPU = e.gpuOutcome()
+	o.Steady = e.steadyOutcome()
 	return o
 }
 

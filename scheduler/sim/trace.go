@@ -55,7 +55,7 @@ func (c Config) Resampled(on bool) (out Config, ok bool) {
 		t := *c.Trace
 		set(&t.Resampling)
 		c.Trace = &t
-	case c.OpenB != nil && c.OpenB.Factor == 0:
+	case c.OpenB != nil && c.OpenB.atTraceTimes():
 		o := *c.OpenB
 		set(&o.Resampling)
 		c.OpenB = &o

@@ -30,7 +30,10 @@ type Config struct {
 	InOrder    bool    // nodes in the order of the list; see sim.OpenB
 
 	// Loads are the amounts of arrivals, over the cluster's GPUs, of RunCurve. They ascend to Factor.
+	// For RunSteady they are the offered loads, and Factor is not used.
 	Loads []float64
+	// Days is the time of RunSteady after the warm-up. Over 0.
+	Days float64
 }
 
 // Workloads returns the names of the pod lists in a folder, as openb.PodLists does. It is an error if
@@ -57,6 +60,29 @@ func Run(ctx context.Context, c Config, progress func(workload string, done, tot
 // each plays every workload and calls done with its results and with what computes the upper bound of each
 // seed's arrivals.
 func (c Config) each(ctx context.Context, progress func(workload string, done, total int), done func(*eval.Comparison, func(float64) ([]float64, error)) error) error {
+	return c.workloads(func(name string, nodes []openb.Node, pods []openb.Pod) error {
+		if c.Factor <= 0 {
+			return errors.New("the factor must be over 0; the published runs use 1.3")
+		}
+		until := fmt.Sprintf("until they have asked for %.0f%% of the GPUs", 100*c.Factor)
+		s, err := scenario(name, until, sim.OpenB{Nodes: nodes, Pods: pods, Factor: c.Factor, InOrder: c.InOrder, Loads: c.Loads})
+		if err != nil {
+			return err
+		}
+		r, err := eval.Compare(ctx, s, c.Contenders, c.Seeds, func(done, total int) {
+			if progress != nil {
+				progress(name, done, total)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		return done(r, func(factor float64) ([]float64, error) { return boundsOf(nodes, pods, factor, c.Seeds) })
+	})
+}
+
+// workloads reads the nodes and the pods of each workload and calls play with them.
+func (c Config) workloads(play func(name string, nodes []openb.Node, pods []openb.Pod) error) error {
 	known, err := Workloads(c.Dir)
 	if err != nil {
 		return err
@@ -75,19 +101,7 @@ func (c Config) each(ctx context.Context, progress func(workload string, done, t
 		if err != nil {
 			return err
 		}
-		s, err := scenario(w, sim.OpenB{Nodes: nodes, Pods: pods, Factor: c.Factor, InOrder: c.InOrder, Loads: c.Loads})
-		if err != nil {
-			return err
-		}
-		r, err := eval.Compare(ctx, s, c.Contenders, c.Seeds, func(done, total int) {
-			if progress != nil {
-				progress(w, done, total)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		if err := done(r, func(factor float64) ([]float64, error) { return boundsOf(nodes, pods, factor, c.Seeds) }); err != nil {
+		if err := play(w, nodes, pods); err != nil {
 			return err
 		}
 	}
@@ -106,11 +120,8 @@ func boundsOf(nodes []openb.Node, pods []openb.Pod, factor float64, seeds []uint
 	return out, nil
 }
 
-// scenario returns the scenario of a workload.
-func scenario(workload string, o sim.OpenB) (eval.Scenario, error) {
-	if o.Factor <= 0 {
-		return eval.Scenario{}, errors.New("the factor must be over 0; the published runs use 1.3")
-	}
+// scenario returns the scenario of a workload. what says what its pods do.
+func scenario(workload, what string, o sim.OpenB) (eval.Scenario, error) {
 	pack, err := objective.Parse("pack") // a scenario needs an objective; the policies here ignore it
 	if err != nil {
 		return eval.Scenario{}, err
@@ -119,8 +130,5 @@ func scenario(workload string, o sim.OpenB) (eval.Scenario, error) {
 	if _, v, _ := split(workload); v != nil {
 		about += ", " + v.about + ","
 	}
-	return eval.Scenario{
-		Name: workload, About: fmt.Sprintf("%s until they have asked for %.0f%% of the GPUs", about, 100*o.Factor),
-		Config: sim.Config{OpenB: &o, Objective: pack},
-	}, nil
+	return eval.Scenario{Name: workload, About: about + " " + what, Config: sim.Config{OpenB: &o, Objective: pack}}, nil
 }

@@ -23,7 +23,8 @@ func Trace(pods []Pod) workload.Trace {
 		}
 		out[i] = p.arrival(at)
 		if p.Deleted != NoTime {
-			out[i].Lifetime = max(p.Deleted-at, 1)
+			p.Created = at
+			out[i].Lifetime = p.lifetime()
 		}
 	}
 	return out.FromZero()
@@ -37,6 +38,9 @@ func InOrder(pods []Pod) workload.Trace {
 	}
 	return out
 }
+
+// lifetime is the time between the pod's creation and its deletion, at least a second.
+func (p Pod) lifetime() float64 { return max(p.Deleted-p.Created, 1) }
 
 func (p Pod) arrival(at float64) workload.Arrival {
 	return workload.Arrival{At: at, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: p.Name, Replicas: 1, Shape: p.Shape()}}

@@ -1,0 +1,99 @@
+package published
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"gnnsched/internal/golden"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/sim"
+	"gnnsched/workload/trace/openb"
+)
+
+// madeSteady returns made-up outcomes: with gnn half as many GPU hours are waited as with fgd, and only pods of
+// eight GPUs wait.
+func madeSteady() Steady {
+	out := Steady{days: 2, loads: []float64{0.95}}
+	c := &eval.Comparison{Scenario: eval.Scenario{Name: "default", About: "what is made up"}, Seeds: eval.Seeds(FirstSeed, 3)}
+	for i, name := range []string{"fgd", "gnn"} {
+		r := eval.Result{Name: name}
+		for k := range c.Seeds {
+			o := &sim.SteadyOutcome{Allocation: 0.94 + 0.01*float64(i) + 0.001*float64(k), Waiting: 10.5, GPUHours: float64(100 * (k + 2) / (i + 1)), TurnedAway: k}
+			o.Classes[class("share")] = sim.Waits{Pods: 100}
+			o.Classes[class("8")] = sim.Waits{Pods: 20 + k, Waited: 10, Mean: 12.25, P95: 3600, GPUHours: o.GPUHours, Unfinished: 2}
+			r.Outcomes = append(r.Outcomes, sim.Outcome{Steady: o})
+		}
+		c.Results = append(c.Results, r)
+	}
+	out.runs = []steadyRun{{c, 0.95}}
+	return out
+}
+
+func TestSteadyGolden(t *testing.T) {
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"steady.txt": func(b *bytes.Buffer) error { return madeSteady().Write(b, false) },
+		"steady.md":  func(b *bytes.Buffer) error { return madeSteady().Write(b, true) },
+		"steady.csv": func(b *bytes.Buffer) error { return madeSteady().WriteCSV(b) },
+		"steady.json": func(b *bytes.Buffer) error {
+			e := json.NewEncoder(b)
+			e.SetIndent("", "  ")
+			return e.Encode(madeSteady())
+		},
+	} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, name, b.String())
+	}
+}
+
+// Equal seeds give equal figures, other policies get the same arrivals, and a cluster that is offered twice its GPUs
+// lets more pods wait than one that is offered half of them.
+func TestRunSteady(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		openb.NodesFile: "sn,cpu_milli,memory_mib,gpu,model\na,8000,65536,2,T4\nb,16000,65536,4,P100\n",
+		"openb_pod_list_default.csv": "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\n" +
+			"p0,1000,64,1,400,,0,9000\np1,1000,64,1,1000,T4,10,20000\np2,2000,64,0,0,,20,500\np3,2000,64,2,1000,,30,7000\n",
+		"openb_pod_list_timeless.csv": "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np0,1000,64,1,400\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := Config{Dir: dir, Workloads: []string{"default", "default+multi4"}, Contenders: contenders(t, "fgd", "random"), Seeds: eval.Seeds(1, 3), Loads: []float64{0.5, 2}, Days: 0.5}
+	var told int
+	s, err := RunSteady(context.Background(), c, func(_ string, done, total int) { told = total })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told != 12 || len(s.runs) != 4 {
+		t.Fatalf("%d episodes for each workload, %d runs", told, len(s.runs))
+	}
+	again, err := RunSteady(context.Background(), c, nil)
+	if err != nil || !reflect.DeepEqual(s.runs[1].Results, again.runs[1].Results) {
+		t.Errorf("the same seeds gave other figures: %v", err)
+	}
+	for i, x := range s.runs {
+		fgd, random := x.Results[0].Outcomes, x.Results[1].Outcomes
+		for k := range c.Seeds {
+			if fgd[k].Arrived != random[k].Arrived || fgd[k].Steady.Classes[0].Pods != random[k].Steady.Classes[0].Pods {
+				t.Errorf("%s, seed %d: %d pods arrive with fgd and %d with random", x.Scenario.Name, c.Seeds[k], fgd[k].Arrived, random[k].Arrived)
+			}
+			if i%2 == 1 && fgd[k].Steady.Waiting <= s.runs[i-1].Results[0].Outcomes[k].Steady.Waiting {
+				t.Errorf("%s: %v pods wait at %v, %v at %v", x.Scenario.Name, fgd[k].Steady.Waiting, x.load, s.runs[i-1].Results[0].Outcomes[k].Steady.Waiting, s.runs[i-1].load)
+			}
+		}
+	}
+	c.Workloads = []string{"timeless"}
+	if _, err := RunSteady(context.Background(), c, nil); err == nil || !strings.Contains(err.Error(), "lifetimes are not known") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,245 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/sim/queue"
+	"gnnsched/workload/trace/openb"
+)
+
+// Steady makes pods of an openb trace come and go in a cluster that has been in use for long; see
+// openb.DrawSteady. Times are in seconds.
+//
+// The pods that run at first are placed one after another, the oldest first. One that fits nowhere then is turned
+// away, so the queue starts empty. Pods that arrive later and fit nowhere wait, in
+// kube-scheduler's order (queue.Order), until they find a node.
+type Steady struct {
+	Load     float64 `json:"load"`     // offered load: GPUs that pods request on average, over the cluster's GPUs; over 0, at most 10
+	WarmUp   float64 `json:"warmUp"`   // time before the figures begin; 0 or more
+	Duration float64 `json:"duration"` // time for which they last; over 0
+}
+
+func (s *Steady) validate(bad func(string, ...any)) {
+	if !(s.Load > 0 && s.Load <= 10) {
+		bad("openb.steady.load: %v must be over 0 and at most 10; 0.95 requests 95%% of the GPUs", s.Load)
+	}
+	if !(s.WarmUp >= 0 && s.Duration > 0) || math.IsInf(s.WarmUp+s.Duration, 0) {
+		bad("openb.steady: warmUp %v must be 0 or more and duration %v over 0 seconds, both finite", s.WarmUp, s.Duration)
+	}
+}
+
+// steadyArrivals returns the pods of an episode. Those that run at first are its fill.
+func (o *OpenB) steadyArrivals(seed uint64) (arrivalList, error) {
+	s, err := openb.DrawSteady(o.Pods, o.Steady.Load, openb.GPUMilli(o.Nodes), o.Steady.WarmUp+o.Steady.Duration, seed)
+	if err != nil {
+		return arrivalList{}, fmt.Errorf("openb.steady: %w", err)
+	}
+	a := fromTrace(openb.InOrder(o.Pods)) // each pod of the list once
+	a.pods, a.at, a.lifetime = nil, nil, nil
+	a.fill = len(s.Running)
+	for i, p := range append(s.Running, s.Arriving...) {
+		at := float64(i + 1)
+		if i >= a.fill {
+			at = float64(a.fill) + p.At
+		}
+		a.pods, a.at, a.lifetime = append(a.pods, int32(p.Pod)), append(a.at, at), append(a.lifetime, p.Lifetime)
+	}
+	a.end = float64(a.fill) + o.Steady.WarmUp + o.Steady.Duration
+	return a, nil
+}
+
+// The classes of pods that SteadyOutcome counts: those of GPULoad, and pods that request no GPU.
+const (
+	classNoGPU = Classes
+
+	SteadyClasses = Classes + 1 // their number
+)
+
+// SteadyClassNames are the names of the classes in tables.
+var SteadyClassNames = [SteadyClasses]string{ClassNames[0], ClassNames[1], ClassNames[2], ClassNames[3], ClassNames[4], ClassNames[5], "no GPU"}
+
+// SteadyOutcome describes an episode of Steady, from the end of the warm-up on.
+type SteadyOutcome struct {
+	Allocation float64 `json:"allocation"` // mean over time of the fraction of the GPUs that is allocated
+	Waiting    float64 `json:"waiting"`    // mean number of waiting pods over time
+	GPUHours   float64 `json:"gpuHours"`   // GPUs that waiting pods request, times the hours for which they waited
+	TurnedAway int     `json:"turnedAway"` // pods that fitted nowhere at the start
+
+	Classes [SteadyClasses]Waits `json:"classes"`
+}
+
+// Waits describes how long the pods of a class waited that arrived after the warm-up. Pods that still wait
+// at the end count with their time so far.
+type Waits struct {
+	Pods       int     `json:"pods"`
+	Waited     int     `json:"waited"`     // pods that did not get a node at once
+	Mean       float64 `json:"mean"`       // seconds, pods that did not wait included
+	P95        float64 `json:"p95"`        // seconds, 95th percentile of the same
+	GPUHours   float64 `json:"gpuHours"`   // as in SteadyOutcome
+	Unfinished int     `json:"unfinished"` // pods that wait at the end, whenever they arrived
+}
+
+// steadyState follows an episode of Steady. A nil steadyState does nothing.
+type steadyState struct {
+	from       float64 // end of the warm-up
+	order      queue.Order
+	placed     []float64 // by arrival: when it got its node; NaN without one
+	turnedAway int
+	steadyNow
+}
+
+// steadyNow are the sums that follow the present state, and those over time, in thousandths of a GPU.
+type steadyNow struct {
+	begun                  bool // the fill is over
+	allocated              int64
+	pods                   int // that wait
+	time, gpuTime, podTime float64
+}
+
+func newSteadyState(c Config, a *arrivalList) *steadyState {
+	if c.OpenB == nil || c.OpenB.Steady == nil {
+		return nil
+	}
+	s := &steadyState{from: float64(a.fill) + c.OpenB.Steady.WarmUp, placed: make([]float64, len(a.pods))}
+	for i := range s.placed {
+		s.placed[i] = math.NaN()
+	}
+	s.order.Reset(len(a.pods))
+	return s
+}
+
+// pass adds a period without change.
+func (s *steadyState) pass(from, until float64) {
+	if s == nil || until <= s.from {
+		return
+	}
+	time := until - max(from, s.from)
+	s.time += time
+	s.gpuTime += time * float64(s.allocated)
+	s.podTime += time * float64(s.pods)
+}
+
+// begin ends the fill: the waiting pods are turned away. It reports whether it did so now.
+func (s *steadyState) begin(waiting int) bool {
+	if s == nil || s.begun {
+		return false
+	}
+	s.begun, s.turnedAway, s.pods = true, waiting, 0
+	return true
+}
+
+func (s *steadyState) arrive() {
+	if s != nil {
+		s.pods++
+	}
+}
+
+func (s *steadyState) place(pod int32, r cluster.Resources, now float64) {
+	if s != nil {
+		s.pods--
+		s.allocated += r.TotalGPUMilli()
+		s.placed[pod] = now
+	}
+}
+
+func (s *steadyState) leave(r cluster.Resources) {
+	if s != nil {
+		s.allocated -= r.TotalGPUMilli()
+	}
+}
+
+// fail records that a waiting pod was tried in vain.
+func (s *steadyState) fail(pod int32, now float64) {
+	if s != nil {
+		s.order.Fail(pod, now)
+	}
+}
+
+// copyOf returns a copy of s in the memory of old, which may be nil.
+func (s *steadyState) copyOf(old *steadyState) *steadyState {
+	if s == nil {
+		return nil
+	}
+	if old == nil {
+		old = &steadyState{}
+	}
+	placed := append(old.placed[:0], s.placed...)
+	order := old.order
+	s.order.CopyTo(&order)
+	*old = *s
+	old.placed, old.order = placed, order
+	return old
+}
+
+// retrySorted puts the waiting pods into the order of their next try, and reports whether there is an order
+// besides that of arrival.
+func (s *steadyState) retrySorted(waiting []int32, now float64) bool {
+	if s == nil {
+		return false
+	}
+	s.order.Sort(waiting, now)
+	return true
+}
+
+// steadyOutcome returns the outcome so far; nil without Steady.
+func (e *Env) steadyOutcome() *SteadyOutcome {
+	s := e.steady
+	if s == nil {
+		return nil
+	}
+	o := &SteadyOutcome{TurnedAway: s.turnedAway}
+	if s.time > 0 {
+		o.Allocation = s.gpuTime / s.time / float64(max(gpuCapacity(e.snapshot.Nodes), 1))
+		o.Waiting = s.podTime / s.time
+	}
+	var waits [SteadyClasses][]float64
+	for i := e.arrivals.fill; i < e.clock; i++ {
+		p := &e.deployment(int32(i)).pod
+		arrived, until := e.arrivals.at[i], s.placed[i]
+		waiting := math.IsNaN(until)
+		if waiting {
+			until = e.now
+		}
+		hours := max(until-max(arrived, s.from), 0) / 3600 * float64(p.Requests.TotalGPUMilli()) / cluster.DeviceMilli
+		o.GPUHours += hours
+		for _, c := range classesOf(p) {
+			w := &o.Classes[c]
+			w.GPUHours += hours
+			if waiting {
+				w.Unfinished++
+			}
+			if arrived >= s.from {
+				if waiting || until > arrived {
+					w.Waited++
+				}
+				waits[c] = append(waits[c], until-arrived)
+			}
+		}
+	}
+	for c, of := range waits {
+		if len(of) == 0 {
+			continue
+		}
+		slices.Sort(of)
+		w := &o.Classes[c]
+		w.Pods, w.Mean, w.P95 = len(of), stat.Mean(of, nil), stat.Quantile(0.95, stat.Empirical, of, nil)
+	}
+	return o
+}
+
+// classesOf returns the classes of a pod.
+func classesOf(p *cluster.Pod) []int {
+	c := classOf(p.Requests)
+	switch {
+	case c < 0:
+		return []int{classNoGPU}
+	case len(p.GPUModels) > 0:
+		return []int{c, classNamed}
+	}
+	return []int{c}
+}
