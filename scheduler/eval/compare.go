@@ -42,7 +42,7 @@ func (c Contender) episode(ctx context.Context, env *sim.Env, seed uint64) (sim.
 	if c.Play != nil {
 		return c.Play(ctx, env, seed)
 	}
-	return play(ctx, env, seed, c.New(policy.Setting{Seed: seed, Typical: env.Typical()}), c.Ties(seed))
+	return play(ctx, env, seed, c.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning()}), c.Ties(seed))
 }
 
 // Result holds the outcomes of one contender.

@@ -19,6 +19,7 @@ type Env struct {
 	openb *OpenB         // nil without Config.OpenB
 
 	typical *fragmentation.Typical
+	lasting *fragmentation.Typical // nil without Steady
 
 	seed     uint64
 	snapshot cluster.Snapshot
@@ -61,6 +62,7 @@ func New(cfg Config) (*Env, error) {
 		return nil, exit.New(exit.Usage, fmt.Errorf("simulator: %w", err), "the scenario names the file; a relative path is looked up beside the scenario's file, then in the working directory")
 	}
 	e.typical = fragmentation.NewTypical(e.demand())
+	e.lasting = e.typicalRunning()
 	return e, nil
 }
 
@@ -96,7 +98,7 @@ func (e *Env) FixedWorkload() bool {
 // environment is then Done.
 func (e *Env) Reset(seed uint64) error {
 	*e = Env{
-		cfg: e.cfg, trace: e.trace, openb: e.openb, typical: e.typical, seed: seed, pending: -1,
+		cfg: e.cfg, trace: e.trace, openb: e.openb, typical: e.typical, lasting: e.lasting, seed: seed, pending: -1,
 		running: e.running[:0], waiting: e.waiting[:0], freed: e.freed[:0], feasible: feasibleNodes{changed: e.feasible.changed[:0]},
 	}
 	if err := e.draw(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/sim/queue"
 	"gnnsched/workload/trace/openb"
 )
@@ -51,6 +52,22 @@ func (o *OpenB) steadyArrivals(seed uint64) (arrivalList, error) {
 	}
 	a.end = float64(a.fill) + o.Steady.WarmUp + o.Steady.Duration
 	return a, nil
+}
+
+// TypicalRunning returns the typical pods with each pod counted by its lifetime. In a cluster that has been in use for
+// long, the running pods are a sample of them. It is nil without Steady.
+func (e *Env) TypicalRunning() *fragmentation.Typical { return e.lasting }
+
+func (e *Env) typicalRunning() *fragmentation.Typical {
+	if e.openb == nil || e.openb.Steady == nil {
+		return nil
+	}
+	var out []fragmentation.Demand
+	for i, d := range e.demand() {
+		d.Count = e.openb.Pods[i].Lifetime()
+		out = append(out, d)
+	}
+	return fragmentation.NewTypical(out)
 }
 
 // The classes of pods that SteadyOutcome counts: those of GPULoad, and pods that request no GPU.

@@ -105,6 +105,22 @@ func TestSteadyOutcome(t *testing.T) {
 	}
 }
 
+// Typical pods that are counted by the time for which they run are those that run long.
+func TestTypicalRunning(t *testing.T) {
+	c := steadyConfig(t, 1)
+	c.OpenB.Pods[4].Deleted = 1e6 // two devices
+	e, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pods := e.TypicalRunning().Pods(); len(pods) != 1 || pods[0].Devices != 2 {
+		t.Errorf("the pods that run are %+v", pods)
+	}
+	if pods := e.Typical().Pods(); len(pods) != len(c.OpenB.Pods) {
+		t.Errorf("the pods that arrive are %+v", pods)
+	}
+}
+
 // The seed alone decides on arrivals, and a copy made on the way ends like its original.
 func TestSteadyRepeats(t *testing.T) {
 	e, err := New(steadyConfig(t, 1.1))

@@ -71,6 +71,8 @@ func List(names, files []string) ([]eval.Contender, error) {
 func Named(name string) (eval.Contender, error) {
 	if prefix, of, ok := strings.Cut(name, ":"); ok && bounds[prefix] != nil {
 		return boundOf(prefix, of)
+	} else if ok && prefix == running {
+		return ofRunning(of)
 	}
 	h, err := heuristic.Find(name)
 	switch {
@@ -88,6 +90,29 @@ func Named(name string) (eval.Contender, error) {
 		return eval.Contender{}, exit.New(exit.Checkpoint, err, "train one with gnntrain and give it with --checkpoint")
 	}
 	return network(name, c)
+}
+
+// running is the prefix of a policy that counts typical pods by the time for which they run.
+const running = "running"
+
+// ofRunning returns the contender running:POLICY. Where lifetimes are not known, it is the policy itself.
+func ofRunning(name string) (eval.Contender, error) {
+	x, err := Named(name)
+	if err != nil {
+		return x, err
+	}
+	if x.Play != nil {
+		return x, exit.Usagef("--policies: %s:%s: %s is no policy", running, name, name)
+	}
+	of := x.New
+	x.Name = running + ":" + name
+	x.New = func(s policy.Setting) policy.Policy {
+		if s.Running != nil {
+			s.Typical = s.Running
+		}
+		return of(s)
+	}
+	return x, nil
 }
 
 // load reads a policy from a file. The argument is NAME=FILE, or FILE alone, which is then named

@@ -8,8 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
+	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/server"
 )
 
@@ -36,6 +40,8 @@ func TestListNamesEveryPolicyOnce(t *testing.T) {
 	}{
 		{[]string{"random", "random"}, []string{"mine=" + weights}, `two policies are called "random"`, exit.Usage, "name each policy once"},
 		{[]string{"random"}, []string{weights, "linear=" + weights}, `two policies are called "linear"`, exit.Usage, "--checkpoint NAME=FILE"},
+		{[]string{"running:moved:random"}, nil, "is no policy", exit.Usage, ""},
+		{[]string{"running:nothing"}, nil, "no policy is called", exit.Usage, "--checkpoint"},
 		{[]string{"optimum"}, nil, "no policy is called", exit.Usage, "--checkpoint"},
 		{nil, []string{"none.safetensors"}, "none.safetensors", exit.Checkpoint, "check the path"},
 	} {
@@ -71,5 +77,37 @@ func TestWithProfiles(t *testing.T) {
 		if d := cmp.Diff(want[i], x.Profile); d != "" {
 			t.Errorf("%s: %s", x.Name, d)
 		}
+	}
+}
+
+// running:POLICY is the policy for the typical pods that run, where they are known, and has no profile.
+func TestRunning(t *testing.T) {
+	x, err := contender.Named("running:fgd")
+	if err != nil || x.Name != "running:fgd" {
+		t.Fatalf("%+v, %v", x, err)
+	}
+	typical := func(gpus int64) *fragmentation.Typical {
+		return fragmentation.NewTypical([]fragmentation.Demand{{Requests: cluster.Resources{MilliCPU: 1000, GPU: gpus}, Count: 1}})
+	}
+	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, GPU: 1, Pods: 1}}
+	node := func(gpus int) *cluster.Node {
+		return &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 64000, Memory: 1, GPU: int64(gpus), Pods: 9}, GPUs: make([]int64, gpus), Version: cluster.NextVersion()}
+	}
+	nodes := &cluster.Snapshot{Nodes: []*cluster.Node{node(4), node(3)}}
+	best := func(s policy.Setting) int {
+		scores := make([]float32, 2)
+		if err := x.New(s).Score(nodes, pod, []int32{0, 1}, scores); err != nil {
+			t.Fatal(err)
+		}
+		return policy.Best(scores)
+	}
+	if got := best(policy.Setting{Typical: typical(1), Running: typical(4)}); got != 1 {
+		t.Error("it breaks up the only node for pods of four devices, which run")
+	}
+	if got := best(policy.Setting{Typical: typical(1)}); got != 0 {
+		t.Error("it does not go by the pods that arrive, where no others are known")
+	}
+	if _, err := contender.WithProfiles([]eval.Contender{x}, nil); err == nil || !strings.Contains(err.Error(), "no profile on a cluster") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/exit"
@@ -25,6 +26,9 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 	for _, x := range contenders {
 		if x.Play != nil {
 			return nil, exit.Usagef("%s uses what no scheduler has, so it has no profile on a cluster", x.Name)
+		}
+		if strings.HasPrefix(x.Name, running+":") {
+			return nil, exit.Usagef("%s has no profile on a cluster: schedulers count typical pods as they arrive", x.Name)
 		}
 		p := server.Profile{SchedulerName: x.Name}
 		_, notHeuristic := heuristic.Find(x.Name)

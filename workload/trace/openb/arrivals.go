@@ -24,7 +24,7 @@ func Trace(pods []Pod) workload.Trace {
 		out[i] = p.arrival(at)
 		if p.Deleted != NoTime {
 			p.Created = at
-			out[i].Lifetime = p.lifetime()
+			out[i].Lifetime = p.Lifetime()
 		}
 	}
 	return out.FromZero()
@@ -39,8 +39,8 @@ func InOrder(pods []Pod) workload.Trace {
 	return out
 }
 
-// lifetime is the time between the pod's creation and its deletion, at least a second.
-func (p Pod) lifetime() float64 { return max(p.Deleted-p.Created, 1) }
+// Lifetime returns the time between the pod's creation and its deletion in seconds, at least one.
+func (p Pod) Lifetime() float64 { return max(p.Deleted-p.Created, 1) }
 
 func (p Pod) arrival(at float64) workload.Arrival {
 	return workload.Arrival{At: at, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: p.Name, Replicas: 1, Shape: p.Shape()}}

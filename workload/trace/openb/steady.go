@@ -51,7 +51,7 @@ func DrawSteady(pods []Pod, load float64, capacity int64, seconds float64, seed 
 		if p.Created == NoTime || p.Deleted == NoTime {
 			return Steady{}, ErrNoLifetime
 		}
-		lifetimes[i] = p.lifetime()
+		lifetimes[i] = p.Lifetime()
 		gpuSeconds += lifetimes[i] * float64(p.Requests().TotalGPUMilli())
 		sum += lifetimes[i]
 		ends[i] = sum
