@@ -34,8 +34,9 @@ func approvalFor(c *ucli.Context) approval {
 }
 
 // ask returns nil if the nodes are simulated or somebody approves. intent is a question such as
-// "Remove 3 pods from it?"; otherwise says what did not happen without approval.
-func (a approval) ask(nodes cleanup.NodeCounts, intent, otherwise string) error {
+// "Remove 3 pods from it?". The error has the exit code exit.Declined if somebody refuses, and exit.Usage
+// if nobody can be asked. The caller must not have changed anything before.
+func (a approval) ask(nodes cleanup.NodeCounts, intent string) error {
 	if nodes.Simulated() || a.yes {
 		return nil
 	}
@@ -55,5 +56,5 @@ func (a approval) ask(nodes cleanup.NodeCounts, intent, otherwise string) error 
 	case "y", "yes":
 		return nil
 	}
-	return fmt.Errorf("not confirmed: %s", otherwise)
+	return exit.New(exit.Declined, errors.New("not confirmed: nothing was changed"), "only y or yes confirms; --dry-run shows what would be done")
 }

@@ -112,7 +112,7 @@ func (r *removal) run(ctx context.Context) error {
 		r.reportKept(found.Namespaces)
 		return nil
 	}
-	if err := r.ask(nodes, fmt.Sprintf("Remove %v from it?", found), "nothing was removed"); err != nil {
+	if err := r.ask(nodes, fmt.Sprintf("Remove %v from it?", found)); err != nil {
 		return err
 	}
 	r.cleaner.Force = nodes.Simulated()

@@ -102,11 +102,11 @@ func TestCleanclusterAsksOnOthers(t *testing.T) {
 	}{
 		{"yes", []runtime.Object{node("n", false)}, false, true, "y\n", true, exit.OK},
 		{"YES", []runtime.Object{node("n", false)}, false, true, " Yes \n", true, exit.OK},
-		{"no", []runtime.Object{node("n", false)}, false, true, "n\n", false, exit.Internal},
-		{"enter", []runtime.Object{node("n", false)}, false, true, "\n", false, exit.Internal},
-		{"end of input", []runtime.Object{node("n", false)}, false, true, "", false, exit.Internal},
-		{"one real node among simulated ones", []runtime.Object{node("n", false), node("m", true)}, false, true, "", false, exit.Internal},
-		{"no nodes at all", nil, false, true, "", false, exit.Internal},
+		{"no", []runtime.Object{node("n", false)}, false, true, "n\n", false, exit.Declined},
+		{"enter", []runtime.Object{node("n", false)}, false, true, "\n", false, exit.Declined},
+		{"end of input", []runtime.Object{node("n", false)}, false, true, "", false, exit.Declined},
+		{"one real node among simulated ones", []runtime.Object{node("n", false), node("m", true)}, false, true, "", false, exit.Declined},
+		{"no nodes at all", nil, false, true, "", false, exit.Declined},
 		{"nobody there", []runtime.Object{node("n", false)}, false, false, "y\n", false, exit.Usage},
 		{"--yes", []runtime.Object{node("n", false)}, true, false, "", true, exit.OK},
 	} {

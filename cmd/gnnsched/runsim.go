@@ -189,7 +189,7 @@ func (s *simulation) checkNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.ask(nodes, fmt.Sprintf("Deploy %v to it? The pods will really run.", planned(s.config.Plan)), "nothing was deployed"); err != nil {
+	if err := s.ask(nodes, fmt.Sprintf("Deploy %v to it? The pods will really run.", planned(s.config.Plan))); err != nil {
 		return err
 	}
 	s.config.Cleaner.Force = nodes.Simulated()
@@ -237,7 +237,11 @@ func printPlan(c *ucli.Context, p workload.Plan, room driver.Room) error {
 		if room.Allocatable.Pods > 0 {
 			load = fmt.Sprintf(", %v of the cluster with what is there", workload.LoadOf(room.Used.Plus(f.Requests), room.Allocatable))
 		}
-		fmt.Fprintf(c.App.ErrWriter, "fill %d: %d deployments, %d pods%s\n", i+1, f.Deployments, f.Pods, load)
+		deployments := fmt.Sprintf("%d deployments, ", f.Deployments)
+		if c.IsSet("trace") {
+			deployments = "" // its pods come by themselves
+		}
+		fmt.Fprintf(c.App.ErrWriter, "fill %d: %s%d pods%s\n", i+1, deployments, f.Pods, load)
 	}
 	return nil
 }

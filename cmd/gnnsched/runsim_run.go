@@ -100,8 +100,8 @@ func (s *simulation) openCSV() (*os.File, error) {
 // after removes everything that the run created, or says how to.
 func (s *simulation) after(ctx context.Context, sum driver.Summary) error {
 	if !s.cleanup {
-		if len(sum.Fills) > 0 {
-			s.log.Info().Msg("the pods of the last fill stay; `cleancluster --run " + sum.RunID + "` removes it")
+		if n := len(sum.Fills); n > 0 && sum.Fills[n-1].Pods > 0 {
+			s.log.Info().Msg("the pods of the last fill stay; `cleancluster --run " + sum.RunID + "` removes them")
 		}
 		return nil
 	}

@@ -287,10 +287,10 @@ func TestTraceDryRun(t *testing.T) {
 	withoutCluster(t)
 	list := file(t, "pods.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n"+
 		"b,500,1024,1,250,9,12\na,500,1024,1,1000,4,10\nc,500,1024,0,0,5,20\n")
-	code, stdout, _ := command("runsim", "--trace", list, "--dry-run", "--limit", "2")
+	code, stdout, stderr := command("runsim", "--trace", list, "--dry-run", "--limit", "2")
 	want := "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\na,1,500m,,1Gi,,add\nc,1,500m,,1Gi,,add\na,1,500m,,1Gi,,delete\nc,1,500m,,1Gi,,delete\n"
-	if code != 0 || stdout != want {
-		t.Errorf("code %d, stdout:\n%s", code, cmp.Diff(want, stdout))
+	if code != 0 || stdout != want || stderr != "fill 1: 2 pods\n" {
+		t.Errorf("code %d, stderr %q, stdout:\n%s", code, stderr, cmp.Diff(want, stdout))
 	}
 }
 
@@ -308,7 +308,7 @@ func TestRunsimAsksOnOthers(t *testing.T) {
 	}{
 		{"simulated", node("n", true), false, false, "", exit.OK, 3, ""},
 		{"yes", node("n", false), false, true, "y\n", exit.OK, 3, ""},
-		{"enter", node("n", false), false, true, "\n", exit.Internal, 0, "nothing was deployed"},
+		{"enter", node("n", false), false, true, "\n", exit.Declined, 0, "nothing was changed"},
 		{"nobody there", node("n", false), false, false, "y\n", exit.Usage, 0, "the cluster at https://prod is not simulated: 1 of its 1 nodes are real"},
 		{"--yes", node("n", false), true, false, "", exit.OK, 3, ""},
 	} {

@@ -17,6 +17,7 @@ const (
 	Unreachable = 3   // the cluster does not answer
 	Kubeconfig  = 4   // no kubeconfig, or no such context in it
 	Checkpoint  = 5   // a checkpoint cannot be read or does not fit
+	Declined    = 6   // a person answered a question with no; nothing was changed
 	Gate        = 99  // a threshold was missed
 	Interrupted = 130 // Ctrl-C or SIGTERM
 )

@@ -64,8 +64,8 @@ func TestRunFillsAndResets(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Summary{RunID: "test", Scheduler: "gnn", Namespace: DefaultNamespace, NamespaceCreated: true, Fills: []FillSummary{
-		{Deployments: 2, Pods: 5, Created: 5, Bound: 5, Load: workload.Load{CPU: 0.35, Memory: 0.05, Pods: 0.07}},
-		{Deployments: 2, Deleted: 1, Pods: 3, Created: 3, Bound: 3, Load: workload.Load{CPU: 0.25, Memory: 0.03, Pods: 0.05}},
+		{Deployments: 2, Pods: 5, Created: 5, Bound: 5, Arrived: 5, Placed: 5, Load: workload.Load{CPU: 0.35, Memory: 0.05, Pods: 0.07}},
+		{Deployments: 2, Deleted: 1, Pods: 3, Created: 3, Bound: 3, Arrived: 4, Placed: 4, Left: 1, Load: workload.Load{CPU: 0.25, Memory: 0.03, Pods: 0.05}},
 	}}
 	times := cmpopts.IgnoreFields(FillSummary{}, "Elapsed", "Binding")
 	if d := cmp.Diff(want, sum, times, cmpopts.IgnoreFields(Summary{}, "Elapsed")); d != "" {

@@ -23,6 +23,7 @@ type podWatch struct {
 	pods     map[types.UID]pod
 	byName   map[string]*tally // by Deployment
 	bindings int               // pods that were bound since the watch began
+	unplaced []pod             // pods that were deleted before they had a node
 }
 
 // pod is the state of one pod.
@@ -52,7 +53,7 @@ func watchPods(ctx context.Context, c *Config) (*podWatch, error) {
 				o = gone.Obj
 			}
 			if p, ok := o.(*corev1.Pod); ok {
-				w.drop(p.UID)
+				w.drop(p)
 			}
 		},
 	})
@@ -89,7 +90,7 @@ func stripPod(o any) (any, error) {
 
 func (w *podWatch) set(p *corev1.Pod) {
 	if p.DeletionTimestamp != nil {
-		w.drop(p.UID)
+		w.drop(p)
 		return
 	}
 	w.mu.Lock()
@@ -122,18 +123,24 @@ func (w *podWatch) set(p *corev1.Pod) {
 	w.notify()
 }
 
-func (w *podWatch) drop(uid types.UID) {
+// drop forgets a pod that is deleted, whose last state is p.
+func (w *podWatch) drop(p *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	old, known := w.pods[uid]
+	old, known := w.pods[p.UID]
 	if !known {
 		return
 	}
-	delete(w.pods, uid)
+	delete(w.pods, p.UID)
 	t := w.byName[old.deployment]
 	t.created--
-	if old.bound {
+	switch {
+	case old.bound:
 		t.bound--
+	case p.Spec.NodeName != "": // bound since the last event
+		w.bindings++
+	default:
+		w.unplaced = append(w.unplaced, old)
 	}
 	if *t == (tally{}) {
 		delete(w.byName, old.deployment)
@@ -159,6 +166,26 @@ func (w *podWatch) count(of map[string]workload.Deployment) (t tally, progress i
 		}
 	}
 	return t, w.bindings + len(w.pods)
+}
+
+// placed returns how many pods were bound since the watch began.
+func (w *podWatch) placed() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.bindings
+}
+
+// leftUnplaced counts the deleted pods of the Deployments that never had a node, by the reason.
+func (w *podWatch) leftUnplaced(of map[string]workload.Deployment) map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := map[string]int{}
+	for _, p := range w.unplaced {
+		if _, ok := of[p.deployment]; ok {
+			out[p.reason]++
+		}
+	}
+	return out
 }
 
 // bound returns how many pods of a Deployment have a node.

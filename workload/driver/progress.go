@@ -25,8 +25,10 @@ type Progress struct {
 	Pods     int // replicas of the Deployments that exist
 	Created  int // pods of theirs that exist
 	Bound    int // pods of theirs that have a node
-	Arrived  int // pods created so far by a plan with times, including those that have left
 	Arrivals int // pods of a plan with times; 0 if steps ignore their times
+	Arrived  int // pods created so far by a plan with times, including those that have left
+	Placed   int // how many of them ever had a node
+	Gone     int // how many of them have left
 	deleting int // objects that a reset has yet to delete
 
 	Load    workload.Load // requested, including the pods of others
@@ -36,33 +38,41 @@ type Progress struct {
 	Left    time.Duration // estimated; negative if there is no estimate yet
 }
 
-// String formats the progress as "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s left". For a
-// plan with times it begins with "300/500 pods arrived, 80 of the 85 that are there bound". It also says
-// what the run waits for.
+// String formats the progress as "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s to go". For a
+// plan with times it begins with "300/500 pods arrived, 280 placed, 200 left, 5 wait for a node". It also
+// says what the run waits for.
 func (p Progress) String() string {
 	if p.Phase == Resetting {
 		return fmt.Sprintf("fill %d/%d: deleting, %d objects left", p.Fill, p.Fills, p.deleting)
 	}
 	text := fmt.Sprintf("fill %d/%d: %d/%d bound, %v", p.Fill, p.Fills, p.Bound, p.Pods, p.Load)
 	if p.Arrivals > 0 {
-		text = fmt.Sprintf("%d/%d pods arrived, %d of the %d that are there bound, %v", p.Arrived, p.Arrivals, p.Bound, p.Pods, p.Load)
+		text = fmt.Sprintf("%d/%d pods arrived, %d placed, %d left, %d wait for a node, %v", p.Arrived, p.Arrivals, p.Placed, p.Gone, p.Pods-p.Bound, p.Load)
 	}
 	switch {
 	case p.Phase == Settling && p.Bound < p.Pods:
-		text += fmt.Sprintf(", waiting until the other %d are bound", p.Pods-p.Bound)
+		text += ", waiting for " + podCount(p.Pods-p.Bound) + " to be bound"
 	case p.Next > time.Second:
 		text += ", waiting " + p.Next.Round(time.Second).String() + " for the next pod to come or leave"
 	}
 	if p.Left >= 0 {
-		text += ", " + p.Left.Round(time.Second).String() + " left"
+		text += ", " + p.Left.Round(time.Second).String() + " to go"
 	}
 	return text
 }
 
+// podCount returns "1 pod" or "2 pods".
+func podCount(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
+}
+
 // noteBinding records the time if more pods are bound than before.
 func (r *runner) noteBinding() {
-	if t, _ := r.pods.count(r.existing); t.bound > r.fill.Bound {
-		r.fill.Bound, r.fill.Binding = t.bound, r.Clock.Since(r.fillStart)
+	if placed := r.pods.placed() - r.bindings; placed > r.fill.Placed {
+		r.fill.Placed, r.fill.Binding = placed, r.Clock.Since(r.fillStart)
 	}
 }
 
@@ -116,7 +126,7 @@ func (r *runner) countedProgress(p *Progress) {
 // timedProgress sets how far a plan with times is, by the clock. After the last step it is unknown
 // how long pods take to be bound.
 func (r *runner) timedProgress(p *Progress) {
-	p.Arrived = r.arrived
+	p.Arrived, p.Placed, p.Gone = r.arrived, r.pods.placed(), r.gone
 	for _, f := range r.fills {
 		p.Arrivals += f.Pods
 	}

@@ -16,7 +16,7 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 	if err := c.complete(); err != nil {
 		return Summary{}, err
 	}
-	r := &runner{Config: c, sum: Summary{RunID: c.RunID, Scheduler: c.SchedulerName, Namespace: c.Namespace}, fills: c.Plan.Fills(), start: c.Clock.Now()}
+	r := &runner{Config: c, sum: Summary{RunID: c.RunID, Scheduler: c.SchedulerName, Bare: c.Bare, Namespace: c.Namespace}, fills: c.Plan.Fills(), start: c.Clock.Now()}
 	var err error
 	if r.sum.NamespaceCreated, err = c.createNamespace(ctx); err != nil {
 		return r.sum, err
@@ -47,10 +47,13 @@ type runner struct {
 	fillStart time.Time
 	created   []workload.Deployment          // in order
 	existing  map[string]workload.Deployment // created and not deleted
+	left      map[string]workload.Deployment // created and deleted
 	requested cluster.Resources              // by the existing ones
+	bindings  int                            // before the fill
 
 	podsBefore int           // planned pods of the fills that have ended
 	arrived    int           // pods created in all fills
+	gone       int           // pods that the plan deleted in all fills
 	next       time.Duration // when the next step is due, since start; used if Speed is not 0
 	reported   time.Time     // of the last call of Progress
 }
@@ -92,7 +95,8 @@ func (r *runner) begin() {
 	r.fill = FillSummary{}
 	r.fillStart = r.Clock.Now()
 	r.created = nil
-	r.existing = map[string]workload.Deployment{}
+	r.existing, r.left = map[string]workload.Deployment{}, map[string]workload.Deployment{}
+	r.bindings = r.pods.placed()
 	r.requested = cluster.Resources{}
 }
 
@@ -102,6 +106,8 @@ func (r *runner) end() {
 	r.fill.Created, r.fill.Bound = t.created, t.bound
 	r.fill.Pending = t.created - t.bound
 	r.fill.Reasons = sortedReasons(r.pods.reasons(r.existing))
+	r.fill.Placed = r.pods.placed() - r.bindings
+	r.fill.LeftUnplaced = sortedReasons(r.pods.leftUnplaced(r.left))
 	r.fill.Load = r.load()
 	r.fill.GPU = r.gpuSummary()
 	r.fill.Elapsed = r.Clock.Since(r.fillStart)
@@ -122,15 +128,19 @@ func (r *runner) step(ctx context.Context, s workload.Step) error {
 		r.requested = r.requested.Plus(d.Requests())
 		r.fill.Deployments++
 		r.fill.Pods += d.Replicas
+		r.fill.Arrived += d.Replicas
 		r.arrived += d.Replicas
 	case workload.Delete:
 		if err := r.remove(ctx, d); err != nil {
 			return err
 		}
 		delete(r.existing, d.Name)
+		r.left[d.Name] = d
 		r.requested = r.requested.Minus(d.Requests())
 		r.fill.Deleted++
 		r.fill.Pods -= d.Replicas
+		r.fill.Left += d.Replicas
+		r.gone += d.Replicas
 	case workload.Reset:
 		return r.reset(ctx)
 	}
@@ -192,8 +202,8 @@ func (r *runner) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// settle waits until every pod of the fill is bound, or until no pod was created or bound for
-// the time Settle. With Static, pods that were found unschedulable need no waiting.
+// settle waits until every pod of the fill is bound and those that the plan deleted are seen to go, or
+// until no pod was created or bound for the time Settle. With Static, pods that were found unschedulable need no waiting.
 func (r *runner) settle(ctx context.Context) error {
 	stalled := r.Clock.NewTimer(r.Settle)
 	defer func() { stalled.Stop() }()
@@ -203,7 +213,8 @@ func (r *runner) settle(ctx context.Context) error {
 	for {
 		r.noteBinding()
 		t, progress := r.pods.count(r.existing)
-		if t.bound >= r.fill.Pods || r.Static && t.bound+r.pods.refused(r.existing) >= r.fill.Pods {
+		going, _ := r.pods.count(r.left)
+		if going.created == 0 && (t.bound >= r.fill.Pods || r.Static && t.bound+r.pods.refused(r.existing) >= r.fill.Pods) {
 			r.report(Settling, 0, true)
 			return nil
 		}

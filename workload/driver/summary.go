@@ -12,6 +12,7 @@ import (
 type Summary struct {
 	RunID            string        `json:"run"`
 	Scheduler        string        `json:"scheduler"`
+	Bare             bool          `json:"bare"` // pods without Deployments
 	Namespace        string        `json:"namespace"`
 	NamespaceCreated bool          `json:"namespaceCreated"` // by this run
 	Fills            []FillSummary `json:"fills"`
@@ -27,6 +28,12 @@ type FillSummary struct {
 	Bound       int           `json:"bound"`             // pods with a node at the fill's end
 	Pending     int           `json:"pending"`           // pods without a node at the fill's end
 	Reasons     []Reason      `json:"reasons,omitempty"` // why pods are pending, the most frequent first
+
+	Arrived      int      `json:"arrived"`                // pods from the fill's beginning to its end, with those that have left
+	Placed       int      `json:"placed"`                 // how many of them ever had a node
+	Left         int      `json:"left"`                   // how many of them the plan deleted
+	LeftUnplaced []Reason `json:"leftUnplaced,omitempty"` // why some left without ever having a node
+
 	Load        workload.Load `json:"load"`              // requested, including the pods of others
 	GPU         *GPUSummary   `json:"gpu,omitempty"`     // nil on a cluster without GPUs
 	Elapsed     time.Duration `json:"elapsedNanoseconds"`

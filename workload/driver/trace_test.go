@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"slices"
@@ -54,7 +55,7 @@ func TestTraceInTime(t *testing.T) {
 			t.Errorf("%s after %v, it is due after %v", names[i], at[i], due)
 		}
 	}
-	if f := sum.Fills[0]; f.Deployments != 3 || f.Deleted != 2 || f.Pods != 1 || f.Bound != 1 || f.GPU != nil {
+	if f := sum.Fills[0]; f.Deployments != 3 || f.Deleted != 2 || f.Pods != 1 || f.Bound != 1 || f.Arrived != 3 || f.Placed != 3 || f.Left != 2 || f.GPU != nil {
 		t.Errorf("got %+v", f)
 	}
 	if n, _ := c.Client.AppsV1().Deployments("").List(context.Background(), metav1.ListOptions{}); len(n.Items) > 0 {
@@ -152,7 +153,7 @@ func TestTraceProgress(t *testing.T) {
 		}
 	}
 	end := seen[len(seen)-1]
-	want := "3/3 pods arrived, 1 of the 2 that are there bound, cpu 12% mem 0% pods 4%, waiting until the other 1 are bound"
+	want := "3/3 pods arrived, 2 placed, 1 left, 1 wait for a node, cpu 12% mem 0% pods 4%, waiting for 1 pod to be bound"
 	if end.Phase != Settling || end.Done != 1 || end.String() != want {
 		t.Errorf("at the end %s of %v: %s", end.Phase, end.Done, end)
 	}
@@ -160,5 +161,48 @@ func TestTraceProgress(t *testing.T) {
 		return strings.Contains(p.String(), "1/3 pods arrived") && strings.Contains(p.String(), " for the next pod to come or leave, ")
 	}) {
 		t.Error("nothing says what it waits for")
+	}
+}
+
+// Pods that a trace takes away stay in the summary, as pods: how many came, how many of them got a node,
+// and why the others did not.
+func TestTraceSummary(t *testing.T) {
+	for name, c := range map[string]struct {
+		slots                    int
+		reason                   string
+		placed, pending, created int
+		row, why                 string
+	}{
+		"all placed": {slots: 3, placed: 3, created: 1, row: "1      3      3        0          2"},
+		"full": {slots: 1, reason: "0/3 nodes are available: 3 Insufficient cpu.", placed: 2, created: 1, row: "1      3      2        1          2",
+			why: "left without ever having a node in fill 1: 1 pod(s): 0/3 nodes are available: 3 Insufficient cpu.\n"},
+		"no scheduler": {placed: 0, pending: 1, created: 1, row: "1      3      0        3          2",
+			why: "left without ever having a node in fill 1: 2 pod(s): scheduler gnn has not looked at them; is it running?\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := fakecluster.New()
+			f.Slots, f.Reason = c.slots, c.reason
+			cfg := config(t, f)
+			cfg.Plan = workload.Trace{
+				gpuArrival("a", 0, 600, cluster.Resources{}), gpuArrival("b", 300, 200, cluster.Resources{}), gpuArrival("c", 1200, math.Inf(1), cluster.Resources{}),
+			}.Plan()
+			cfg.Bare = true
+			cfg.Speed, cfg.Interval, cfg.Settle = 60, 0, 2*time.Second
+			sum, err := Run(context.Background(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := sum.Fills[0]; got.Arrived != 3 || got.Left != 2 || got.Placed != c.placed || got.Pending != c.pending || got.Created != c.created {
+				t.Errorf("%+v", got)
+			}
+			var b bytes.Buffer
+			if err := (Report{Summary: sum}).Write(&b, "table"); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(b.String(), "FILL   PODS   PLACED   UNPLACED   LEFT ") || !strings.Contains(b.String(), c.row) || !strings.Contains(b.String(), c.why) ||
+				strings.Contains(b.String(), "DEPLOYMENTS") || strings.Contains(b.String(), "without ever") != (c.why != "") {
+				t.Error(b.String())
+			}
+		})
 	}
 }

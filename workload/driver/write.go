@@ -33,7 +33,7 @@ func (s Report) Write(w io.Writer, format string) error {
 		head += fmt.Sprintf("seed %d, ", *s.Seed)
 	}
 	fmt.Fprintf(w, "%s%s\n\n", head, short(s.Elapsed))
-	if err := writeFills(w, s.Fills); err != nil {
+	if err := s.writeFills(w); err != nil {
 		return err
 	}
 	for i, f := range s.Fills {
@@ -47,28 +47,35 @@ func (s Report) Write(w io.Writer, format string) error {
 
 // writeProblems writes which pods of a fill are pending or missing, and how full the GPUs are.
 func (s Report) writeProblems(w io.Writer, fill int, f FillSummary) {
-	shown, more := frequent(f.Reasons)
-	for _, r := range shown {
-		why := r.Message
-		if why == "" {
-			why = "scheduler " + s.Scheduler + " has not looked at them"
-			if f.Bound == 0 {
-				why += "; is it running?"
-			}
-		}
-		fmt.Fprintf(w, "\npending in fill %d: %d pod(s): %s", fill, r.Pods, why)
-	}
-	if more.Pods > 0 {
-		fmt.Fprintf(w, "\npending in fill %d: %d pod(s): %s", fill, more.Pods, more.Message)
-	}
+	s.writeReasons(w, fmt.Sprintf("pending in fill %d", fill), f.Reasons, f.Placed)
+	s.writeReasons(w, fmt.Sprintf("left without ever having a node in fill %d", fill), f.LeftUnplaced, f.Placed)
 	if g := f.GPU; g != nil && g.Asked > 0 {
 		fmt.Fprintf(w, "\nGPUs in fill %d: %s\n", fill, gpuLine(*g))
 	}
 	if missing := f.Pods - f.Created; missing > 0 {
 		fmt.Fprintf(w, "\nmissing in fill %d: %d pod(s) that the cluster's controllers have not created", fill, missing)
 	}
-	if len(f.Reasons) > 0 || f.Pods > f.Created {
+	if len(f.Reasons) > 0 || len(f.LeftUnplaced) > 0 || f.Pods > f.Created {
 		fmt.Fprintln(w)
+	}
+}
+
+// writeReasons writes a line for each of the most frequent reasons. placed is the number of pods that had
+// a node.
+func (s Report) writeReasons(w io.Writer, what string, reasons []Reason, placed int) {
+	shown, more := frequent(reasons)
+	for _, r := range shown {
+		why := r.Message
+		if why == "" {
+			why = "scheduler " + s.Scheduler + " has not looked at them"
+			if placed == 0 {
+				why += "; is it running?"
+			}
+		}
+		fmt.Fprintf(w, "\n%s: %d pod(s): %s", what, r.Pods, why)
+	}
+	if more.Pods > 0 {
+		fmt.Fprintf(w, "\n%s: %d pod(s): %s", what, more.Pods, more.Message)
 	}
 }
 
@@ -99,34 +106,53 @@ func gpuLine(g GPUSummary) string {
 	return text + fmt.Sprintf("; without a node: %d pods without GPU, %d with a share of one, %d with whole ones", g.UnscheduledCPU, g.UnscheduledShare, g.UnscheduledWhole)
 }
 
-// writeFills writes a row for each fill. PODS/S is the number of pods bound, divided by the time
-// from the fill's first Deployment to its last binding.
-func writeFills(w io.Writer, fills []FillSummary) error {
+// writeFills writes a row for each fill, and their sum.
+func (s Report) writeFills(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "FILL\tDEPLOYMENTS\tPODS\tCREATED\tBOUND\tPENDING\tCPU-LOAD\tMEM-LOAD\tPOD-LOAD\tTIME\tPODS/S")
+	counts := FillSummary.countDeployments
+	head := "DEPLOYMENTS\tPODS\tCREATED\tBOUND\tPENDING"
+	if s.Bare {
+		counts, head = FillSummary.countPods, "PODS\tPLACED\tUNPLACED\tLEFT"
+	}
+	fmt.Fprintf(t, "FILL\t%s\tCPU-LOAD\tMEM-LOAD\tPOD-LOAD\tTIME\tPODS/S\n", head)
 	var sum FillSummary
-	for i, f := range fills {
-		writeFill(t, fmt.Sprint(i+1), f, percent(f.Load))
+	for i, f := range s.Fills {
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", i+1, counts(f), percent(f.Load), f.pace())
 		sum.Deployments += f.Deployments
 		sum.Pods += f.Pods
 		sum.Created += f.Created
 		sum.Bound += f.Bound
 		sum.Pending += f.Pending
+		sum.Arrived += f.Arrived
+		sum.Placed += f.Placed
+		sum.Left += f.Left
 		sum.Elapsed += f.Elapsed
 		sum.Binding += f.Binding
 	}
-	if len(fills) > 1 {
-		writeFill(t, "all", sum, "\t\t")
+	if len(s.Fills) > 1 {
+		fmt.Fprintf(t, "all\t%s\t\t\t\t%s\n", counts(sum), sum.pace())
 	}
 	return t.Flush()
 }
 
-func writeFill(w io.Writer, name string, f FillSummary, load string) {
+// countDeployments returns the cells of a fill with Deployments, whose pods are those at its end.
+func (f FillSummary) countDeployments() string {
+	return fmt.Sprintf("%d\t%d\t%d\t%d\t%d", f.Deployments, f.Pods, f.Created, f.Bound, f.Pending)
+}
+
+// countPods returns the cells of a fill without Deployments, with the pods from its beginning to its end.
+func (f FillSummary) countPods() string {
+	return fmt.Sprintf("%d\t%d\t%d\t%d", f.Arrived, f.Placed, f.Arrived-f.Placed, f.Left)
+}
+
+// pace returns how long a fill took, and PODS/S: the number of pods that got a node, divided by the time
+// from the fill's first Deployment to its last binding.
+func (f FillSummary) pace() string {
 	rate := "-"
 	if f.Binding > 0 {
-		rate = fmt.Sprintf("%.1f", float64(f.Bound)/f.Binding.Seconds())
+		rate = fmt.Sprintf("%.1f", float64(f.Placed)/f.Binding.Seconds())
 	}
-	fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", name, f.Deployments, f.Pods, f.Created, f.Bound, f.Pending, load, short(f.Elapsed), rate)
+	return short(f.Elapsed) + "\t" + rate
 }
 
 func percent(l workload.Load) string {

@@ -10,11 +10,11 @@ import (
 
 func TestProgressString(t *testing.T) {
 	p := Progress{Phase: Settling, Fill: 1, Fills: 2, Pods: 210, Bound: 120, Load: workload.Load{CPU: 0.124, Memory: 0.08, Pods: 0.11}, Left: 8200 * time.Millisecond}
-	if got, want := p.String(), "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, waiting until the other 90 are bound, 8s left"; got != want {
+	if got, want := p.String(), "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, waiting for 90 pods to be bound, 8s to go"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	p.Left = -1
-	if got := p.String(); strings.Contains(got, "left") {
+	if got := p.String(); strings.Contains(got, "to go") {
 		t.Errorf("got %q with no estimate", got)
 	}
 	p.Phase, p.deleting = Resetting, 17
