@@ -4,16 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	stdlog "log"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
@@ -49,15 +55,16 @@ func (l *lines) count(text string) (n int) {
 	return n
 }
 
-// through returns a kubeconfig that reaches the cluster through a proxy.
-func (l *lab) through(t *testing.T, p *tcpproxy.Proxy) string {
+// through returns a kubeconfig that reaches the cluster through a proxy at an address.
+func (l *lab) through(t *testing.T, address string) string {
 	t.Helper()
 	k, err := clientcmd.LoadFromFile(l.cluster.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range k.Clusters {
-		c.Server = "https://" + p.Address()
+		c.Server = "https://" + address
+		c.InsecureSkipTLSVerify, c.CertificateAuthority, c.CertificateAuthorityData = true, "", nil // a proxy's may be another
 	}
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*k, file); err != nil {
@@ -88,27 +95,65 @@ func (l *lab) proxy(t *testing.T) *tcpproxy.Proxy {
 // outageTakes is the length of an outage at least, more than /readyz needs to notice it.
 const outageTakes = 13 * time.Second
 
-// After an API server was away, whether it refused connections or hung, new pods get a node soon. The
-// log, a metric and /readyz tell about it.
-func (l *lab) testOutage(t *testing.T) {
-	for name, leave := range map[string]func(*tcpproxy.Proxy) error{
-		"refuses": (*tcpproxy.Proxy).Refuse,
-		"hangs":   func(p *tcpproxy.Proxy) error { p.Hang(); return nil },
-	} {
-		t.Run(name, func(t *testing.T) { l.testOutageOf(t, "outage-"+name, leave) })
+// unreliable is a way to the API server that can be cut off.
+type unreliable struct {
+	address    string
+	leave, end func() error
+}
+
+// failing returns a way that answers everything with status 503 while it is cut off.
+func (l *lab) failing(t *testing.T) unreliable {
+	t.Helper()
+	target, err := url.Parse(l.cluster.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(l.cluster.REST())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport: transport, FlushInterval: -1, ErrorLog: stdlog.New(io.Discard, "", 0),
+	}
+	var away atomic.Bool
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if away.Load() {
+			http.Error(w, "no server", http.StatusServiceUnavailable)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return unreliable{
+		address: s.Listener.Addr().String(),
+		leave:   func() error { away.Store(true); s.CloseClientConnections(); return nil },
+		end:     func() error { away.Store(false); return nil },
 	}
 }
 
-func (l *lab) testOutageOf(t *testing.T, name string, leave func(*tcpproxy.Proxy) error) {
-	p := l.proxy(t)
+// After an API server was away, whether it refused connections, hung or failed, new pods get a node soon. The
+// log, a metric and /readyz tell about it.
+func (l *lab) testOutage(t *testing.T) {
+	refuses, hangs := l.proxy(t), l.proxy(t)
+	for name, way := range map[string]unreliable{
+		"refuses": {refuses.Address(), refuses.Refuse, refuses.Restore},
+		"hangs":   {hangs.Address(), func() error { hangs.Hang(); return nil }, hangs.Restore},
+		"fails":   l.failing(t),
+	} {
+		t.Run(name, func(t *testing.T) { l.testOutageOf(t, "outage-"+name, way) })
+	}
+}
+
+func (l *lab) testOutageOf(t *testing.T, name string, way unreliable) {
 	var log lines
 	c := Config{Profiles: []Profile{{SchedulerName: name, Policy: "best-fit"}}, QPS: 1000}
-	defer l.runOn(log.context(context.Background()), t, c, l.through(t, p))()
+	defer l.runOn(log.context(context.Background()), t, c, l.through(t, way.address))()
 	first, second := l.namespace(t, name), l.namespace(t, name+"-after")
 	l.make(t, first, name, 1)
 	l.bound(t, first, 1)
 	before := l.unreachable(t)
-	if err := leave(p); err != nil {
+	if err := way.leave(); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
@@ -125,7 +170,7 @@ func (l *lab) testOutageOf(t *testing.T, name string, leave func(*tcpproxy.Proxy
 		t.Errorf("the scheduler is not alive: %d: %s", status, body) // restarting it would not help
 	}
 	time.Sleep(time.Until(began.Add(outageTakes)))
-	if err := p.Restore(); err != nil {
+	if err := way.end(); err != nil {
 		t.Fatal(err)
 	}
 	back := time.Now()
@@ -149,7 +194,7 @@ func (l *lab) testLeaseLost(t *testing.T) {
 	var log lines
 	const name = "leader"
 	c := Config{Profiles: []Profile{{SchedulerName: name, Policy: "best-fit"}}, QPS: 1000, LeaderElect: true}
-	defer l.runOn(log.context(context.Background()), t, c, l.through(t, p))()
+	defer l.runOn(log.context(context.Background()), t, c, l.through(t, p.Address()))()
 	for i := range 2 {
 		l.until(t, "the scheduler to lead", func() error {
 			if n := log.count("This scheduler leads: it schedules"); n != i+1 {
@@ -172,6 +217,9 @@ func (l *lab) testLeaseLost(t *testing.T) {
 		if err := p.Restore(); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if n := log.count("context canceled"); n > 0 {
+		t.Errorf("%d lines say that a request was cancelled", n)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// starting is how long a server may answer that it fails, as it does while it starts. After that,
-// requests are sent to it all the same.
+// starting is how long a server may say that it is not ready, as it does while it starts. After that,
+// requests are sent to it if it serves nodes.
 const starting = time.Minute
 
 // New returns a gate for the server of a client configuration. It logs outages, and calls count with the
@@ -27,13 +27,14 @@ func New(c *rest.Config, log logr.Logger, count func(seconds float64)) (*Gate, e
 	return newGate(q.ask, log, count), nil
 }
 
-// question asks a server whether it is ready. It has connections of its own, a new one each time, because
-// an old one may be broken without its owner's knowledge.
+// question asks a server two things: whether it is ready, and for one node, which it reads from its store. It
+// has connections of its own, new ones for each question, because an old one may be broken without its
+// owner's knowledge.
 type question struct {
-	client  *http.Client
-	url     string
-	failing time.Time // since when the server has answered that it fails; zero if the last answer was another
-	unheard bool      // whether the last question had no answer
+	client       *http.Client
+	ready, nodes string    // URLs
+	failing      time.Time // since when the server has answered that it is not ready; zero if it is
+	unheard      bool      // whether the last question had no answer
 }
 
 func newQuestion(c *rest.Config) (*question, error) {
@@ -48,34 +49,61 @@ func newQuestion(c *rest.Config) (*question, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the API server's address: %w", err)
 	}
-	return &question{client: client, url: base.JoinPath("readyz").String()}, nil
+	nodes := base.JoinPath("api", "v1", "nodes")
+	nodes.RawQuery = "limit=1"
+	return &question{client: client, ready: base.JoinPath("readyz").String(), nodes: nodes.String()}, nil
 }
 
-// ask returns nil if the server answers. After a question without an answer, an answer of a server that
-// fails (status 500 and more) does not count, unless it has failed for long.
+// failure is the answer of a server that fails.
+type failure struct{ status string }
+
+// Error implements error.
+func (f failure) Error() string { return "it answers with " + f.status }
+
+// ask returns nil if the server serves nodes, even if it says that it is not ready. It returns a failure if
+// the server answers with status 500 or more when asked for nodes. After a question without an answer, the
+// server must be ready too, unless that takes long.
 func (q *question) ask(ctx context.Context) error {
 	defer utilnet.CloseIdleConnectionsFor(q.client.Transport)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, q.url, nil)
-	if err != nil {
-		return err
+	ready, err := q.get(ctx, q.ready)
+	var nodes *http.Response
+	if err == nil {
+		nodes, err = q.get(ctx, q.nodes)
 	}
-	response, err := q.client.Do(request)
 	if err != nil {
 		q.unheard, q.failing = true, time.Time{}
 		return err
 	}
-	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // lets the connection end in good order
-	if response.StatusCode < http.StatusInternalServerError || !q.unheard {
-		q.unheard, q.failing = false, time.Time{}
-		return nil
-	}
-	if q.failing.IsZero() {
+	switch {
+	case !fails(ready):
+		q.failing = time.Time{}
+	case q.failing.IsZero():
 		q.failing = time.Now()
 	}
-	if time.Since(q.failing) > starting {
-		q.unheard, q.failing = false, time.Time{}
-		return nil
+	if fails(nodes) {
+		return failure{nodes.Status}
 	}
-	return fmt.Errorf("it is not ready: %s", response.Status)
+	if q.unheard && fails(ready) && time.Since(q.failing) <= starting {
+		return fmt.Errorf("it is not ready: %s", ready.Status)
+	}
+	q.unheard = false
+	return nil
+}
+
+// fails reports whether an answer says that the server fails. A server that refuses a request, or is busy
+// (status 429), serves others.
+func fails(r *http.Response) bool { return r.StatusCode >= http.StatusInternalServerError }
+
+// get returns the answer to a request, whose body is closed.
+func (q *question) get(ctx context.Context, url string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := q.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // lets the connection go on
+	return response, response.Body.Close()
 }

@@ -1,6 +1,7 @@
 package outage
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,45 +15,63 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// status answers every request with a status, or with no answer for 0.
-type status int
+// server answers the question for its readiness and the one for nodes with a status, or not at all for 0.
+type server struct{ ready, nodes int }
 
-func (s status) RoundTrip(r *http.Request) (*http.Response, error) {
-	if s == 0 {
+// RoundTrip implements http.RoundTripper.
+func (s server) RoundTrip(r *http.Request) (*http.Response, error) {
+	status := s.nodes
+	if r.URL.Path == "/readyz" {
+		status = s.ready
+	}
+	if status == 0 {
 		return nil, errRefused
 	}
-	return &http.Response{StatusCode: int(s), Status: http.StatusText(int(s)), Body: http.NoBody, Request: r}, nil
+	return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: http.NoBody, Request: r}, nil
 }
 
-// A server that fails counts as one that answers. But after it was gone it must be ready first, unless
-// that takes long.
+// A server that serves nodes answers, whatever it says about its readiness. But after it was gone it must be
+// ready first, unless that takes long. One that does not serve nodes fails.
 func TestAsk(t *testing.T) {
+	const (
+		well  = ""
+		gone  = "connection refused"
+		fail  = "it answers with "
+		waits = "it is not ready: "
+	)
 	synctest.Test(t, func(t *testing.T) {
-		q := &question{url: "http://api/readyz"}
+		q := &question{ready: "http://api/readyz", nodes: "http://api/api/v1/nodes"}
 		for i, step := range []struct {
 			wait   time.Duration
-			status status
-			fails  bool
+			server server
+			want   string
 		}{
-			{0, http.StatusOK, false},
-			{0, http.StatusInternalServerError, false},
-			{0, http.StatusUnauthorized, false},
-			{0, 0, true},
-			{time.Second, http.StatusInternalServerError, true},
-			{30 * time.Second, http.StatusInternalServerError, true},
-			{time.Second, http.StatusOK, false},
-			{0, http.StatusInternalServerError, false},
-			{0, 0, true},
-			{time.Second, http.StatusInternalServerError, true},
-			{time.Second, 0, true},
-			{starting, http.StatusInternalServerError, true},
-			{starting + 1, http.StatusInternalServerError, false},
-			{0, http.StatusInternalServerError, false},
+			{0, server{200, 200}, well},
+			{0, server{500, 200}, well},
+			{0, server{401, 403}, well},
+			{0, server{200, 429}, well},
+			{0, server{200, 500}, fail + "Internal Server Error"},
+			{0, server{503, 503}, fail + "Service Unavailable"},
+			{0, server{500, 200}, well},
+			{0, server{0, 0}, gone},
+			{time.Second, server{500, 200}, waits + "Internal Server Error"},
+			{30 * time.Second, server{500, 200}, waits + "Internal Server Error"},
+			{time.Second, server{200, 500}, fail + "Internal Server Error"},
+			{time.Second, server{200, 200}, well},
+			{0, server{500, 200}, well},
+			{0, server{200, 0}, gone},
+			{time.Second, server{500, 200}, waits + "Internal Server Error"},
+			{time.Second, server{0, 200}, gone},
+			{starting, server{500, 200}, waits + "Internal Server Error"},
+			{starting + 1, server{500, 500}, fail + "Internal Server Error"},
+			{0, server{500, 200}, well},
+			{0, server{500, 200}, well},
 		} {
 			time.Sleep(step.wait)
-			q.client = &http.Client{Transport: step.status}
-			if err := q.ask(t.Context()); (err != nil) != step.fails {
-				t.Errorf("question %d, answer %d: %v, to fail: %v", i, step.status, err, step.fails)
+			q.client = &http.Client{Transport: step.server}
+			err := q.ask(t.Context())
+			if (err == nil) != (step.want == well) || err != nil && !strings.Contains(err.Error(), step.want) || errors.As(err, &failure{}) != strings.HasPrefix(step.want, fail) {
+				t.Errorf("question %d, answers %+v: %v, want %q", i, step.server, err, step.want)
 			}
 		}
 	})
@@ -62,7 +81,7 @@ func TestAsk(t *testing.T) {
 func TestNew(t *testing.T) {
 	var connections, questions atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/behind/readyz" && r.Header.Get("Authorization") == "Bearer secret" {
+		if (r.URL.Path == "/behind/readyz" || r.URL.String() == "/behind/api/v1/nodes?limit=1") && r.Header.Get("Authorization") == "Bearer secret" {
 			questions.Add(1)
 		}
 	}))
@@ -78,8 +97,8 @@ func TestNew(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if questions.Load() != 3 || connections.Load() != 3 {
-		t.Errorf("%d questions on %d connections, want 3 on 3", questions.Load(), connections.Load())
+	if questions.Load() != 6 || connections.Load() != 3 {
+		t.Errorf("%d questions on %d connections, want 6 on 3", questions.Load(), connections.Load())
 	}
 	server.Close()
 	if err := g.ask(t.Context()); err == nil || !strings.Contains(err.Error(), "connection refused") {

@@ -14,22 +14,17 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// A binding whose answer is lost, because the server was killed or the connection broke, may have been
-// written all the same. A scheduler that takes it for failed gives the pod's room and devices to another
-// pod before it sees the first one on the node. So a binding is sent again until there is an answer.
-// The second one of the same pod to the same node is refused if the first one was written: that is
-// success too.
+// A binding may have been written although its answer is lost, because the server was killed or the
+// connection broke, or although the answer is a status of 500 or more. A scheduler that takes it for failed
+// gives the pod's room and devices to another pod before it sees the first one on the node. So a binding is
+// sent again until there is another answer. The second one of the same pod to the same node is refused if
+// the first one was written: that is success too.
 
 const bindingPath = "/binding"
 
 // isBinding reports whether a request binds a pod.
 func isBinding(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, bindingPath)
-}
-
-// unsure reports whether an answer to a binding leaves open if it was or will be written.
-func unsure(status int) bool {
-	return status == http.StatusInternalServerError || status == http.StatusGatewayTimeout
 }
 
 // settle replaces the refusal of a binding that was sent before by success if the pod is bound as the

@@ -18,22 +18,26 @@ const (
 	askAway = 200 * time.Millisecond
 	// patience is the time limit of an answer. A server that hangs is noticed after askUp + patience.
 	patience = 10 * time.Second
+	// convincing is the number of failures in a row, askAway apart, that make an outage.
+	convincing = 6
 	// attempts is how often a request is sent to a server that answers everything else.
 	attempts = 3
 )
 
 // Gate holds the requests of a client while the API server is away. Run must run meanwhile.
 type Gate struct {
-	ask     func(context.Context) error // returns nil if the server answers
+	ask     func(context.Context) error // returns nil if the server serves requests, a failure if it fails
 	log     logr.Logger
 	count   func(seconds float64)
 	doubted chan struct{} // makes Run ask at once
 	ended   chan struct{} // closed when Run has ended
 
-	mu      sync.Mutex
-	held    []chan struct{} // each is closed after the next question that the server answers
-	since   time.Time       // when the server went away; zero while it answers
-	counted time.Time       // until when the time of this outage has been counted
+	mu       sync.Mutex
+	held     []chan struct{} // each is closed after the next question that the server answers well
+	failures int             // in a row; 0 if the last answer was another
+	failing  time.Time       // when the first of them was asked for
+	since    time.Time       // when the server went away; zero while it answers
+	counted  time.Time       // until when the time of this outage has been counted
 }
 
 // newGate returns a gate for a server that answers.
@@ -72,6 +76,9 @@ func (g *Gate) check(ctx context.Context) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
+		if g.since.IsZero() && g.doubtful(began, err) {
+			return askAway
+		}
 		g.away(began, err)
 		return askAway
 	}
@@ -85,17 +92,33 @@ func (g *Gate) check(ctx context.Context) time.Duration {
 	return askUp
 }
 
-// away notes that the server gave no answer to a question. The caller holds the lock.
+// doubtful reports whether an error is a failure that may pass at once: one of the first in a row. The
+// caller holds the lock.
+func (g *Gate) doubtful(asked time.Time, err error) bool {
+	if !errors.As(err, &failure{}) {
+		return false
+	}
+	if g.failures++; g.failures == 1 {
+		g.failing = asked
+	}
+	return g.failures < convincing
+}
+
+// away notes that the server is away: a question had no answer, or too many failed. The caller holds the lock.
 func (g *Gate) away(asked time.Time, err error) {
 	if g.since.IsZero() {
+		if g.failures > 0 {
+			asked = g.failing
+		}
 		g.since, g.counted = asked, asked
 		g.log.Error(err, "The API server is gone: requests wait until it answers")
 	}
 	g.countAway()
 }
 
-// back notes that the server answered. The caller holds the lock.
+// back notes that the server serves requests. The caller holds the lock.
 func (g *Gate) back() {
+	g.failures = 0
 	if g.since.IsZero() {
 		return
 	}
@@ -163,7 +186,8 @@ func (g *Gate) doubt() {
 
 // Wrap returns a transport that holds requests while the server is away. A request that fails is sent
 // again once the server answers, if that does no harm: because it only reads, because there was no
-// connection to send it on, or because it binds a pod.
+// connection to send it on, or because it binds a pod. A request that reads or binds also fails if the
+// server answers with status 500 or more.
 func (g *Gate) Wrap(next http.RoundTripper) http.RoundTripper { return &transport{g, next} }
 
 type transport struct {
@@ -207,17 +231,20 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// done reports whether a request has an answer that says what became of it.
+// done reports whether a request has an answer that is to be taken as it is.
 func done(r *http.Request, response *http.Response, err error) bool {
-	return err == nil && !(isBinding(r) && unsure(response.StatusCode))
+	return err == nil && !(fails(response) && (reads(r) || isBinding(r)))
 }
+
+// reads reports whether a request changes nothing.
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // repeatable reports whether a request that failed with err may be sent again.
 func repeatable(r *http.Request, err error) bool {
 	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
 		return false
 	}
-	if r.Method == http.MethodGet || r.Method == http.MethodHead || isBinding(r) {
+	if reads(r) || isBinding(r) {
 		return true
 	}
 	var failed *net.OpError

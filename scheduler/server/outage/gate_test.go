@@ -28,22 +28,28 @@ import (
 // that begins with the pods that were created since.
 type apiServer struct {
 	mu      sync.Mutex
-	gone    bool
-	hangs   bool // gives no answer at all while it is gone; otherwise it refuses connections
+	away    string // refusing, hanging or failing; empty while it is there
 	pods    []corev1.Pod
 	streams []*io.PipeWriter
-	asked   int            // questions about its health while it is gone
-	refused map[string]int // other requests while it is gone, by method
+	asked   int            // questions about its health while it is away
+	refused map[string]int // other requests while it is away, by method
 }
 
 var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 
-// leave ends all watches.
-func (s *apiServer) leave(hangs bool) {
+// How a server is away.
+const (
+	refusing = "refusing" // connections
+	hanging  = "hanging"  // without an answer
+	failing  = "failing"  // with status 503 for everything
+)
+
+// leave ends all watches, unless the server hangs.
+func (s *apiServer) leave(how string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone, s.hangs, s.refused = true, hangs, map[string]int{}
-	if hangs {
+	s.away, s.refused = how, map[string]int{}
+	if how == hanging {
 		return
 	}
 	for _, w := range s.streams {
@@ -55,7 +61,7 @@ func (s *apiServer) leave(hangs bool) {
 func (s *apiServer) comeBack() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone = false
+	s.away = ""
 }
 
 // create makes a pod, which watches show.
@@ -77,27 +83,34 @@ func show(w io.Writer, pods ...corev1.Pod) {
 
 func (s *apiServer) ask(ctx context.Context) error {
 	s.mu.Lock()
-	gone, hangs := s.gone, s.hangs
-	if gone {
+	away := s.away
+	if away != "" {
 		s.asked++
 	}
 	s.mu.Unlock()
-	switch {
-	case !gone:
-		return nil
-	case hangs:
+	switch away {
+	case refusing:
+		return errRefused
+	case hanging:
 		<-ctx.Done()
 		return ctx.Err()
+	case failing:
+		return failure{"503 Service Unavailable"}
 	}
-	return errRefused
+	return nil
 }
 
 // RoundTrip implements http.RoundTripper.
 func (s *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gone {
+	if s.away != "" {
 		s.refused[r.Method]++
+	}
+	switch s.away {
+	case failing:
+		return answer(r, http.StatusServiceUnavailable, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable})
+	case refusing, hanging:
 		return nil, errRefused
 	}
 	q := r.URL.Query()
@@ -156,9 +169,9 @@ func start(t *testing.T, ask func(context.Context) error) (g *Gate, log func() s
 }
 
 // after returns the time until a pod that is created when the server comes back is seen.
-func after(s *apiServer, sees func(string) bool, outage time.Duration, pod string) time.Duration {
+func after(s *apiServer, how string, sees func(string) bool, outage time.Duration, pod string) time.Duration {
 	time.Sleep(30 * time.Second)
-	s.leave(false)
+	s.leave(how)
 	time.Sleep(outage)
 	s.comeBack()
 	s.create(pod)
@@ -173,37 +186,64 @@ func after(s *apiServer, sees func(string) bool, outage time.Duration, pod strin
 // its next try, and is late at least once in ten outages of a minute.
 func TestInformerSeesNewPodSoon(t *testing.T) {
 	const outages = 10
-	synctest.Test(t, func(t *testing.T) {
-		s := &apiServer{}
-		g, log, seconds := start(t, s.ask)
-		sees := watched(t, s, g.Wrap)
-		for i := range outages {
-			if took := after(s, sees, time.Minute, fmt.Sprint("new-", i)); took > time.Second {
-				t.Errorf("outage %d: the pod was seen after %v", i, took)
-			}
-		}
-		if n := strings.Count(log(), "The API server is gone"); n != outages {
-			t.Errorf("%d lines about outages, want %d:\n%s", n, outages, log())
-		}
-		if n := strings.Count(log(), `The API server is back" "after"="1m0`); n != outages {
-			t.Errorf("%d lines about the server's return, want %d:\n%s", n, outages, log())
-		}
-		if got := seconds(); got < 60*outages || got > 61*outages {
-			t.Errorf("%v seconds were counted, want %d outages of a minute", got, outages)
-		}
-		if s.refused[http.MethodGet] > 1 || s.asked < 200*outages {
-			t.Errorf("in the last outage the server was sent %v, and %d questions in all", s.refused, s.asked)
-		}
-	})
+	for how, most := range map[string]int{
+		refusing: 1,
+		failing:  3, // the watch breaks, and is tried again while the server is doubted
+	} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &apiServer{}
+				g, log, seconds := start(t, s.ask)
+				sees := watched(t, s, g.Wrap)
+				for i := range outages {
+					if took := after(s, how, sees, time.Minute, fmt.Sprint("new-", i)); took > time.Second {
+						t.Errorf("outage %d: the pod was seen after %v", i, took)
+					}
+				}
+				if n := strings.Count(log(), "The API server is gone"); n != outages {
+					t.Errorf("%d lines about outages, want %d:\n%s", n, outages, log())
+				}
+				if n := strings.Count(log(), `The API server is back" "after"="1m0`); n != outages {
+					t.Errorf("%d lines about the server's return, want %d:\n%s", n, outages, log())
+				}
+				if got := seconds(); got < 60*outages || got > 61*outages {
+					t.Errorf("%v seconds were counted, want %d outages of a minute", got, outages)
+				}
+				if s.refused[http.MethodGet] > most || s.asked < 200*outages {
+					t.Errorf("in the last outage the server was sent %v, and %d questions in all", s.refused, s.asked)
+				}
+			})
+		})
+	}
 	synctest.Test(t, func(t *testing.T) {
 		s := &apiServer{}
 		sees := watched(t, s, func(rt http.RoundTripper) http.RoundTripper { return rt })
 		var longest time.Duration
 		for i := range outages {
-			longest = max(longest, after(s, sees, time.Minute, fmt.Sprint("new-", i)))
+			longest = max(longest, after(s, refusing, sees, time.Minute, fmt.Sprint("new-", i)))
 		}
 		if longest < 10*time.Second {
 			t.Errorf("a plain informer never needed more than %v: is the gate still of use?", longest)
+		}
+	})
+}
+
+// A server that fails for less than a second is not away.
+func TestShortFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &apiServer{}
+		g, log, seconds := start(t, s.ask)
+		client := http.Client{Transport: g.Wrap(s)}
+		for range 20 {
+			s.leave(failing)
+			time.AfterFunc((convincing-2)*askAway, s.comeBack)
+			if r, err := client.Get("http://api"); err != nil || r.StatusCode != http.StatusOK {
+				t.Errorf("a request during the failure: %v, %v", r, err)
+			}
+			time.Sleep(time.Second)
+		}
+		if log() != "" || seconds() != 0 {
+			t.Errorf("%v seconds, %s", seconds(), log())
 		}
 	})
 }
@@ -214,7 +254,7 @@ func TestServerHangs(t *testing.T) {
 		s := &apiServer{}
 		g, log, _ := start(t, s.ask)
 		time.Sleep(time.Minute)
-		s.leave(true)
+		s.leave(hanging)
 		time.Sleep(askUp + patience + time.Second)
 		if away, is := g.Away(); !is || away < patience {
 			t.Errorf("after 16 s: away %v for %v", is, away)
@@ -233,7 +273,7 @@ func TestRequestsWait(t *testing.T) {
 		s := &apiServer{}
 		g, _, _ := start(t, s.ask)
 		client := http.Client{Transport: g.Wrap(s)}
-		s.leave(false)
+		s.leave(refusing)
 		time.AfterFunc(20*time.Second, s.comeBack)
 		for range 2 { // the first finds the server gone, the second is held from the start
 			response, err := client.Post("http://api/bindings", "text/plain", strings.NewReader("a binding"))
@@ -244,17 +284,17 @@ func TestRequestsWait(t *testing.T) {
 			if err != nil || string(b) != "a binding" {
 				t.Errorf("the server read %q, %v", b, err)
 			}
-			s.leave(false)
+			s.leave(refusing)
 			time.AfterFunc(20*time.Second, s.comeBack)
 			time.Sleep(10 * time.Second)
 		}
 	})
 }
 
-// failing is a transport that breaks after the request was sent.
-type failing struct{ sent int }
+// breaking is a transport that breaks after the request was sent.
+type breaking struct{ sent int }
 
-func (f *failing) RoundTrip(*http.Request) (*http.Response, error) {
+func (f *breaking) RoundTrip(*http.Request) (*http.Response, error) {
 	f.sent++
 	return nil, io.ErrUnexpectedEOF
 }
@@ -265,7 +305,7 @@ func TestWhatIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, log, _ := start(t, func(context.Context) error { return nil })
 		for method, want := range map[string]int{http.MethodPost: 1, http.MethodPut: 1, http.MethodDelete: 1, http.MethodGet: attempts} {
-			f := &failing{}
+			f := &breaking{}
 			r, err := http.NewRequestWithContext(t.Context(), method, "http://api", strings.NewReader("x"))
 			if err != nil {
 				t.Fatal(err)
@@ -280,11 +320,52 @@ func TestWhatIsRepeated(t *testing.T) {
 	})
 }
 
+// A request that reads is sent again if the server fails to answer it, but not for ever. That is no outage
+// while the server serves others, nor is a server that is busy.
+func TestSingleFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		method   string
+		answers  []int
+		sent     int
+		received int
+	}{
+		"passes":    {http.MethodGet, []int{500, 503, 200}, 3, 200},
+		"stays":     {http.MethodGet, []int{500, 500, 500, 500}, attempts, 500},
+		"writes":    {http.MethodPost, []int{500}, 1, 500},
+		"busy":      {http.MethodGet, []int{429}, 1, 429},
+		"forbidden": {http.MethodGet, []int{403}, 1, 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, log, _ := start(t, func(context.Context) error { return nil })
+				sent := 0
+				client := http.Client{Transport: g.Wrap(roundTripper(func(r *http.Request) (*http.Response, error) {
+					sent++
+					return answer(r, c.answers[sent-1], nil)
+				}))}
+				r, err := http.NewRequestWithContext(t.Context(), c.method, "http://api", strings.NewReader("x"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				response, err := client.Do(r)
+				if err != nil || response.StatusCode != c.received || sent != c.sent || log() != "" {
+					t.Errorf("sent %d times, want %d; received %v, %v; %s", sent, c.sent, response, err, log())
+				}
+			})
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // Whoever waits for the server ends with its own context, or with the gate.
 func TestWaitsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &apiServer{}
-		s.leave(false)
+		s.leave(refusing)
 		g := newGate(s.ask, logr.Discard(), func(float64) {})
 		run, stop := context.WithCancel(t.Context())
 		go g.Run(run)
