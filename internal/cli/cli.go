@@ -131,11 +131,3 @@ func joined(err error) bool {
 	}
 	return false
 }
-
-func usageError(c *cli.Context, err error, _ bool) error {
-	name := c.App.HelpName
-	if c.Command != nil && c.Command.HelpName != "" {
-		name = c.Command.HelpName
-	}
-	return exit.New(exit.Usage, err, "see `"+strings.TrimSpace(name)+" --help`")
-}

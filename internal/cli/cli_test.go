@@ -71,6 +71,39 @@ func TestUsageErrorNamesTheCommand(t *testing.T) {
 	}
 }
 
+// A misspelt flag or command is answered with the one that was probably meant, at every level. Others are
+// answered with the help alone.
+func TestSuggestions(t *testing.T) {
+	flags := []cli.Flag{&cli.StringFlag{Name: "policies", Aliases: []string{"policy", "p"}}, &cli.IntFlag{Name: "seeds"}}
+	app := func() *cli.App {
+		return &cli.App{Name: "p", Flags: flags, Writer: &bytes.Buffer{}, Commands: []*cli.Command{
+			{Name: "eval", Flags: flags, Subcommands: []*cli.Command{{Name: "openb", Flags: flags}}},
+		}}
+	}
+	for _, c := range []struct{ args, want string }{
+		{"--polcy x", "did you mean --policy? see `p --help`"},
+		{"--polices=x", "did you mean --policies? see `p --help`"},
+		{"eval --sedes 3", "did you mean --seeds? see `p eval --help`"},
+		{"eval openb --polcy x", "did you mean --policy? see `p eval openb --help`"},
+		{"eval openb --halp", "did you mean --help? see `p eval openb --help`"},
+		{"eval openb --nope", "hint: see `p eval openb --help`"},
+		{"-x", "hint: see `p --help`"},
+	} {
+		a, stderr := app(), &bytes.Buffer{}
+		a.ErrWriter = stderr
+		if got := RunContext(context.Background(), a, append([]string{"p"}, strings.Fields(c.args)...)); got != exit.Usage || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("%s: code %d, stderr %q lacks %q", c.args, got, stderr.String(), c.want)
+		}
+	}
+	var typo, other *exit.Error
+	if err := UnknownCommand("p", "evla", app().Commands); !errors.As(err, &typo) || typo.Code != exit.Usage || !strings.Contains(typo.Hint, "did you mean `p eval`?") {
+		t.Errorf("evla: %+v", typo)
+	}
+	if err := UnknownCommand("p", "deploy", app().Commands); !errors.As(err, &other) || other.Hint != "see `p --help`" {
+		t.Errorf("deploy: %+v", other)
+	}
+}
+
 // The error of a command that was interrupted and then failed is reported: "interrupted" alone would
 // hide it.
 func TestInterruptionHidesNoError(t *testing.T) {

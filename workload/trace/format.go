@@ -3,6 +3,7 @@ package trace
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -121,8 +122,14 @@ func (auto) Omits() []Property       { return nil }
 func (auto) Read(r io.Reader, file string) (File, error) {
 	b := bufio.NewReaderSize(r, headerWithin)
 	f, known := recognise(b)
-	out, err := f.Read(b, file)
-	if err != nil && !known {
+	if known {
+		return f.Read(b, file)
+	}
+	out, err := planFormat{}.read(records.New(b), file)
+	switch {
+	case errors.Is(err, errNoPlan):
+		err = fmt.Errorf("%w; the formats: %s", err, headers())
+	case err != nil:
 		err = fmt.Errorf("%w; the first line is not the header of any format: %s", err, headers())
 	}
 	return out, err

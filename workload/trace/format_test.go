@@ -18,7 +18,7 @@ import (
 const (
 	podList     = "# the trace\nname,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\na,500,1024,1,250,7,9\nb,500,1024,0,0,5,6\n"
 	arrivalsCSV = "name,arrival,lifetime,cpu_request,mem_request\na,7,2,500m,1Gi\nb,5,1,500m,1Gi\n"
-	tried       = "the first line is not the header of any format: openb needs name,cpu_milli,memory_mib,num_gpu,gpu_milli; "
+	tried       = ": openb needs name,cpu_milli,memory_mib,num_gpu,gpu_milli; arrivals needs arrival,cpu_request,mem_request; plan needs name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit"
 	planCSV     = "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\na,1,500m,,1Gi,,add\nb,1,500m,,1Gi,,add\n"
 )
 
@@ -42,8 +42,8 @@ func TestRead(t *testing.T) {
 		{name: "arrivals as openb", text: arrivalsCSV, format: "openb", err: "f:1: column cpu_milli is missing; an openb pod list has"},
 		{name: "openb as arrivals", text: podList, format: "arrivals", err: "f:2:6: pod_count: "},
 		{name: "node list", text: "sn,cpu_milli,memory_mib,gpu,model\n", format: "auto", err: "f:1: this is an openb node list, but an openb pod list is needed"},
-		{name: "unknown header", text: "id,cores,start\nx,1,2\n", format: "auto", err: "f:1: the first line is neither a header nor a deployment; a plan has the columns name, pod_count, cpu_request, cpu_limit, mem_request, mem_limit, action; " + tried},
-		{name: "unknown header as wide as a plan", text: "id,cores,start,a,b,c,d\nx,1,2,3,4,5,6\n", format: "auto", err: "f:1:4: pod_count: \"cores\" is not a number of pods from 1 to 10000; " + tried},
+		{name: "unknown header", text: "id,cores,start\nx,1,2\n", format: "auto", err: "f:1: the first line is neither a header nor a deployment; the formats" + tried},
+		{name: "unknown header as wide as a plan", text: "id,cores,start,a,b,c,d\nx,1,2,3,4,5,6\n", format: "auto", err: "f:1:4: pod_count: \"cores\" is not a number of pods from 1 to 10000; the first line is not the header of any format" + tried},
 		{name: "nothing", format: "auto", err: "f: the file is empty"},
 		{name: "fault", text: podList + "c,x,1,0,0,,\n", format: "auto", err: `f:5:3: cpu_milli: "x" is not a whole number`},
 	} {
@@ -55,6 +55,8 @@ func TestRead(t *testing.T) {
 		if c.err != "" {
 			if err == nil || !strings.HasPrefix(err.Error(), c.err) {
 				t.Errorf("%s: %v, want %q", c.name, err, c.err)
+			} else if n := strings.Count(err.Error(), "pod_count,"); strings.Contains(c.err, tried) && n != 1 {
+				t.Errorf("%s: %v: names the columns of a plan %d times", c.name, err, n)
 			} else if strings.Contains(err.Error(), tried) != strings.Contains(c.err, tried) {
 				t.Errorf("%s: %v: names the formats, although the header is known", c.name, err)
 			}

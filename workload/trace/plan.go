@@ -35,7 +35,8 @@ func (planFormat) Omits() []Property {
 }
 
 func (f planFormat) Read(r io.Reader, file string) (File, error) {
-	return f.read(records.New(r), file)
+	out, err := f.read(records.New(r), file)
+	return out, withColumns(err)
 }
 
 func (f planFormat) read(rows *records.Reader, file string) (File, error) {
@@ -57,7 +58,19 @@ type PlanFile struct {
 // actions have several spellings. AAML records no resets, so its files may add a name that is
 // still deployed: the second Deployment then gets a number behind its name.
 func ReadPlan(r io.Reader, file string) (PlanFile, error) {
-	return readPlan(records.New(r), file)
+	p, err := readPlan(records.New(r), file)
+	return p, withColumns(err)
+}
+
+// errNoPlan is the error of a file whose first line cannot be one of a plan.
+var errNoPlan = errors.New("the first line is neither a header nor a deployment")
+
+// withColumns adds the columns of a plan to errNoPlan.
+func withColumns(err error) error {
+	if errors.Is(err, errNoPlan) {
+		return fmt.Errorf("%w; a plan has the columns %s", err, strings.Join(planColumns, ", "))
+	}
+	return err
 }
 
 // planRow is one row: AAML's columns in AAML's order.
@@ -118,7 +131,7 @@ func planHeader(r *records.Reader) ([]string, error) {
 	case len(planColumns) + 1:
 		r.Names = append([]string{"row"}, planColumns...)
 	default:
-		return nil, fmt.Errorf("the first line is neither a header nor a deployment; a plan has the columns %s", strings.Join(planColumns, ", "))
+		return nil, errNoPlan
 	}
 	r.Unread(first)
 	return r.Names, nil

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"github.com/xrash/smetrics"
+
+	"gnnsched/internal/exit"
+)
+
+var unknownFlag = regexp.MustCompile(`^flag provided but not defined: -+(.+)$`)
+
+// usageError returns the error for wrong flags of a command. Its hint names the command's help and, if a
+// flag looks like a misspelt one, that flag.
+func usageError(c *cli.Context, err error, _ bool) error {
+	name, flags := c.App.HelpName, c.App.Flags
+	if c.Command != nil && c.Command.HelpName != "" {
+		name, flags = c.Command.HelpName, c.Command.Flags
+	}
+	hint := "see `" + strings.TrimSpace(name) + " --help`"
+	if wrong := unknownFlag.FindStringSubmatch(err.Error()); wrong != nil {
+		if right := closest(wrong[1], flagNames(flags)); right != "" {
+			hint = "did you mean --" + right + "? " + hint
+		}
+	}
+	return exit.New(exit.Usage, err, hint)
+}
+
+// flagNames returns the long names of flags, and "help".
+func flagNames(flags []cli.Flag) []string {
+	names := []string{"help"}
+	for _, f := range flags {
+		for _, n := range f.Names() {
+			if len(n) > 1 {
+				names = append(names, n)
+			}
+		}
+	}
+	return names
+}
+
+// UnknownCommand returns the error for a command that is not among those known. path is what was typed before
+// it. If a command looks like it, the hint names that.
+func UnknownCommand(path, name string, known []*cli.Command) error {
+	var names []string
+	for _, c := range known {
+		names = append(names, c.Names()...)
+	}
+	hint := "see `" + path + " --help`"
+	if right := closest(name, names); right != "" {
+		hint = "did you mean `" + path + " " + right + "`? " + hint
+	}
+	return exit.New(exit.Usage, fmt.Errorf("there is no command %q", name), hint)
+}
+
+// closest returns the name that a misspelt one was probably meant to be, or "" if none is similar.
+func closest(wrong string, names []string) (best string) {
+	const similar = 0.85
+	most := similar
+	for _, n := range names {
+		if s := smetrics.JaroWinkler(wrong, n, 0.7, 4); s > most {
+			best, most = n, s
+		}
+	}
+	return best
+}
