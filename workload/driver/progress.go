@@ -28,7 +28,7 @@ type Progress struct {
 	Arrivals int // pods of a plan with times; 0 if steps ignore their times
 	Arrived  int // pods created so far by a plan with times, including those that have left
 	Placed   int // how many of them ever had a node
-	Gone     int // how many of them have left
+	gone     int // how many of them have left
 	deleting int // objects that a reset has yet to delete
 
 	Load    workload.Load // requested, including the pods of others
@@ -47,11 +47,11 @@ func (p Progress) String() string {
 	}
 	text := fmt.Sprintf("fill %d/%d: %d/%d bound, %v", p.Fill, p.Fills, p.Bound, p.Pods, p.Load)
 	if p.Arrivals > 0 {
-		text = fmt.Sprintf("%d/%d pods arrived, %d placed, %d left, %d wait for a node, %v", p.Arrived, p.Arrivals, p.Placed, p.Gone, p.Pods-p.Bound, p.Load)
+		text = fmt.Sprintf("%d/%d pods arrived, %d placed, %d left, %d wait for a node, %v", p.Arrived, p.Arrivals, p.Placed, p.gone, p.Pods-p.Bound, p.Load)
 	}
 	switch {
 	case p.Phase == Settling && p.Bound < p.Pods:
-		text += ", waiting for " + podCount(p.Pods-p.Bound) + " to be bound"
+		text += ", waiting for " + PodCount(p.Pods-p.Bound) + " to be bound"
 	case p.Next > time.Second:
 		text += ", waiting " + p.Next.Round(time.Second).String() + " for the next pod to come or leave"
 	}
@@ -61,8 +61,8 @@ func (p Progress) String() string {
 	return text
 }
 
-// podCount returns "1 pod" or "2 pods".
-func podCount(n int) string {
+// PodCount returns "1 pod" or "2 pods".
+func PodCount(n int) string {
 	if n == 1 {
 		return "1 pod"
 	}
@@ -126,7 +126,7 @@ func (r *runner) countedProgress(p *Progress) {
 // timedProgress sets how far a plan with times is, by the clock. After the last step it is unknown
 // how long pods take to be bound.
 func (r *runner) timedProgress(p *Progress) {
-	p.Arrived, p.Placed, p.Gone = r.arrived, r.pods.placed(), r.gone
+	p.Arrived, p.Placed, p.gone = r.arrived, r.pods.placed(), r.gone
 	for _, f := range r.fills {
 		p.Arrivals += f.Pods
 	}

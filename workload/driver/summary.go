@@ -21,23 +21,23 @@ type Summary struct {
 
 // FillSummary is the outcome of one fill.
 type FillSummary struct {
-	Deployments int           `json:"deployments"`       // created Deployments
-	Deleted     int           `json:"deleted"`           // created Deployments that the plan deleted
-	Pods        int           `json:"pods"`              // replicas of the Deployments that remain
-	Created     int           `json:"created"`           // pods at the fill's end; fewer than Pods if controllers lag behind
-	Bound       int           `json:"bound"`             // pods with a node at the fill's end
-	Pending     int           `json:"pending"`           // pods without a node at the fill's end
-	Reasons     []Reason      `json:"reasons,omitempty"` // why pods are pending, the most frequent first
+	Deployments int      `json:"deployments"`       // created Deployments
+	Deleted     int      `json:"deleted"`           // created Deployments that the plan deleted
+	Pods        int      `json:"pods"`              // replicas of the Deployments that remain
+	Created     int      `json:"created"`           // pods at the fill's end; fewer than Pods if controllers lag behind
+	Bound       int      `json:"bound"`             // pods with a node at the fill's end
+	Pending     int      `json:"pending"`           // pods without a node at the fill's end
+	Reasons     []Reason `json:"reasons,omitempty"` // why pods are pending, the most frequent first
 
 	Arrived      int      `json:"arrived"`                // pods from the fill's beginning to its end, with those that have left
 	Placed       int      `json:"placed"`                 // how many of them ever had a node
 	Left         int      `json:"left"`                   // how many of them the plan deleted
 	LeftUnplaced []Reason `json:"leftUnplaced,omitempty"` // why some left without ever having a node
 
-	Load        workload.Load `json:"load"`              // requested, including the pods of others
-	GPU         *GPUSummary   `json:"gpu,omitempty"`     // nil on a cluster without GPUs
-	Elapsed     time.Duration `json:"elapsedNanoseconds"`
-	Binding     time.Duration `json:"bindingNanoseconds"` // from the start of the fill to its last binding
+	Load    workload.Load `json:"load"`          // requested, including the pods of others
+	GPU     *GPUSummary   `json:"gpu,omitempty"` // nil on a cluster without GPUs
+	Elapsed time.Duration `json:"elapsedNanoseconds"`
+	Binding time.Duration `json:"bindingNanoseconds"` // from the start of the fill to its last binding
 }
 
 // Reason is a number of pods that are pending for the same reason.

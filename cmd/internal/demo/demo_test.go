@@ -43,7 +43,7 @@ func TestOutput(t *testing.T) {
 	d.results["gnn"], d.results[server.DefaultProfile] = &learned, &base
 	d.explanation = &explanation{
 		scheduler: "gnn", pod: &cluster.Pod{Name: "calm-otter", Requests: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30}},
-		agreed: 1, chosen: "cpu64-2", other: "cpu32-7", uneven: 0.05, nodes: []candidate{
+		outlook: outlook{same: 3, more: 11, less: 6}, chosen: "cpu64-2", other: "cpu32-7", uneven: 0.05, nodes: []candidate{
 			{"cpu64-2", -1.5, 90, shares{0.5, 0.55}, shares{0.625, 0.675}, 0.045},
 			{"cpu64-0", -1.75, 92, shares{0.5, 0.5}, shares{0.625, 0.625}, 0.046},
 			{"cpu64-1", -1.76, 91, shares{0.5, 0.5}, shares{0.625, 0.625}, 0.0461},
@@ -113,8 +113,55 @@ func TestSentencesAreHonest(t *testing.T) {
 		{"a", 1, 80, shares{}, shares{}, 0.07}, {"b", 0, 80, shares{}, shares{}, 0.06},
 	}}
 	text := e.sentences()
-	if !strings.Contains(text, "At once that is less even") || strings.Contains(text, "because") {
-		t.Error(text)
+	if !strings.Contains(text, "At once that is no more even") || strings.Contains(text, "because") || strings.Contains(e.why(), "because") {
+		t.Error(text, e.why())
+	}
+	e.nodes[1].uneven = 0.08
+	if text := e.sentences(); strings.Contains(text, "At once") || !strings.Contains(e.why(), "because it shows where evenness is won") {
+		t.Error(text, e.why())
+	}
+}
+
+// The decision that is explained is sought among those that the network wins by the scores, the largest gain
+// first.
+func TestByGain(t *testing.T) {
+	p, _ := both(t)
+	plan, err := p.plan(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := sim.New(p.scenario.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Reset(1); err != nil {
+		t.Fatal(err)
+	}
+	at := len(plan.Steps) / 2
+	for i := range at {
+		env.Step(i % len(env.Candidates()))
+	}
+	s := env.Snapshot()
+	d := newDirector(Config{}, p)
+	steps, count, err := d.byGain(s, plan.Steps[at:at+explainOf])
+	if err != nil || len(steps) != explainOf || count.more+count.less+count.same != explainOf || count.more == 0 {
+		t.Fatalf("%d steps, %+v, %v", len(steps), count, err)
+	}
+	last := math.Inf(1)
+	for i, step := range steps {
+		nodes, err := candidates(s, pod(step), "gnn")
+		if err != nil {
+			t.Fatal(err)
+		}
+		gain := defaultUneven(nodes) - nodes[0].uneven
+		if gain > last || (gain > tiny) != (i < count.more) {
+			t.Errorf("step %d gains %v after %v; %+v", i, gain, last, count)
+		}
+		last = gain
+	}
+	drawn := []candidate{{byDefault: 90, uneven: 1}, {byDefault: 95, uneven: 3}, {byDefault: 95, uneven: 5}}
+	if got := defaultUneven(drawn); got != 4 {
+		t.Errorf("of equal best nodes one is drawn: %v, want 4", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +22,7 @@ import (
 type explanation struct {
 	scheduler string
 	pod       *cluster.Pod
-	agreed    int         // larger pods that both put on the same node
+	outlook   outlook     // for the pods that it was chosen from
 	chosen    string      // by the learned scheduler
 	other     string      // by the default one
 	nodes     []candidate // all with room, the learned scheduler's best first
@@ -46,41 +47,106 @@ const explainAt = 0.6
 // explainOf is the number of the following pods, of which one is explained.
 const explainOf = 20
 
-// explain fills the cluster through the learned scheduler to a part of the first workload. Then it puts
-// the following pods through both schedulers, the largest first and each in the same state, until they
-// choose different nodes.
+// explainTries is the number of pods that are put through both schedulers at most.
+const explainTries = 5
+
+// outlook counts pods by what both would choose for them, by the scores of the nodes.
+type outlook struct {
+	same int // nodes that are equally even
+	more int // the learned scheduler the more even one
+	less int // the default scheduler the more even one
+}
+
+// explain fills the cluster through the learned scheduler to a part of the first workload. Of the following
+// pods it takes the one with which the learned choice is most more even than the default one, by the scores,
+// and puts it through both schedulers. If they choose otherwise, it takes the next one.
 func (d *director) explain(ctx context.Context) error {
 	plan, err := d.part.plan(d.config.Seed)
 	if err != nil {
 		return err
 	}
 	at := int(explainAt * float64(len(plan.Steps)))
-	next := slices.Clone(plan.Steps[at:min(at+explainOf, len(plan.Steps))])
-	slices.SortStableFunc(next, func(a, b workload.Step) int {
-		return cmp.Compare(b.Deployment.Requests().MilliCPU, a.Deployment.Requests().MilliCPU)
-	})
+	next := plan.Steps[at:min(at+explainOf, len(plan.Steps))]
 	return d.deploy(ctx, plan.Steps[:at], d.part.learned, deciding, func(driver.FillSummary) error {
-		for i, step := range next {
+		s, err := snapshot(ctx, d.bed.Client)
+		if err != nil {
+			return err
+		}
+		next, outlook, err := d.byGain(s, next)
+		if err != nil {
+			return err
+		}
+		for _, step := range next[:min(explainTries, len(next))] {
 			d.report(deciding+step.Deployment.Name+" through both schedulers", "")
 			e, err := d.compare(ctx, step)
 			if err != nil {
 				return err
 			}
-			if e != nil {
-				e.agreed = i
+			if e != nil && (d.explanation == nil || e.gain() > d.explanation.gain()) {
+				e.outlook = outlook
 				d.explanation = e
-				return nil
+			}
+			if d.explanation != nil && d.explanation.gain() > 0 {
+				break
 			}
 		}
 		return nil
 	})
 }
 
+// byGain returns the steps in the order of how much more even the learned choice for their pod is than the
+// default one, each in the state of the snapshot, and counts them. Pods that fit nowhere are left out.
+func (d *director) byGain(s *cluster.Snapshot, steps []workload.Step) ([]workload.Step, outlook, error) {
+	var fitting []workload.Step
+	var count outlook
+	gains := map[string]float64{}
+	for _, step := range steps {
+		nodes, err := candidates(s, pod(step), d.part.learned)
+		if err != nil {
+			return nil, count, err
+		}
+		if len(nodes) == 0 {
+			continue
+		}
+		gain := defaultUneven(nodes) - nodes[0].uneven
+		switch {
+		case math.Abs(gain) < tiny:
+			count.same++
+		case gain > 0:
+			count.more++
+		default:
+			count.less++
+		}
+		gains[step.Deployment.Name] = gain
+		fitting = append(fitting, step)
+	}
+	slices.SortStableFunc(fitting, func(a, b workload.Step) int {
+		return cmp.Compare(gains[b.Deployment.Name], gains[a.Deployment.Name])
+	})
+	return fitting, count, nil
+}
+
+// tiny is a difference of the objective that comes from rounding.
+const tiny = 1e-9
+
+// defaultUneven returns the objective after the default scoring's choice: the mean over its best nodes, of
+// which kube-scheduler draws one.
+func defaultUneven(nodes []candidate) float64 {
+	best := slices.MaxFunc(nodes, func(a, b candidate) int { return cmp.Compare(a.byDefault, b.byDefault) }).byDefault
+	sum, n := 0.0, 0
+	for _, c := range nodes {
+		if c.byDefault == best {
+			sum, n = sum+c.uneven, n+1
+		}
+	}
+	return sum / float64(n)
+}
+
 // deciding begins the status line during explain.
 const deciding = "One decision: "
 
 // compare puts a pod through both schedulers in the present state and removes it again. It returns nil
-// if they chose the same node, or one of them none.
+// if they chose the same node, or one of them none with room.
 func (d *director) compare(ctx context.Context, step workload.Step) (*explanation, error) {
 	s, err := snapshot(ctx, d.bed.Client)
 	if err != nil {
@@ -96,7 +162,10 @@ func (d *director) compare(ctx context.Context, step workload.Step) (*explanatio
 	if e.chosen == e.other || e.chosen == "" || e.other == "" {
 		return nil, nil
 	}
-	return e, e.score(s)
+	if e.nodes, err = candidates(s, e.pod, e.scheduler); err != nil || e.rank(e.chosen) == 0 || e.rank(e.other) == 0 {
+		return nil, err
+	}
+	return e, nil
 }
 
 // nodeOf returns the node that a scheduler chooses for the pod of a step, and removes the pod.
@@ -115,31 +184,32 @@ func (d *director) nodeOf(ctx context.Context, step workload.Step, scheduler str
 // balance is the objective that the networks of the demo's first part were trained for.
 func balance(nodes []*cluster.Node) float64 { return objective.Balance{}.Cost(nodes) }
 
-// score computes what the learned policy and the default scoring make of each node with room. The
-// policies are those that the scheduler runs.
-func (e *explanation) score(s *cluster.Snapshot) error {
-	rows := s.Feasible(e.pod, nil)
+// candidates returns what a learned policy and the default scoring make of each node with room for a pod, the
+// learned policy's best first. The policies are those that the scheduler runs.
+func candidates(s *cluster.Snapshot, pod *cluster.Pod, learned string) ([]candidate, error) {
+	rows := s.Feasible(pod, nil)
 	var scores [2][]float32
-	for i, name := range []string{e.scheduler, baseline} {
+	for i, name := range []string{learned, baseline} {
 		x, err := contender.Named(name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		scores[i] = make([]float32, len(rows))
-		if err := x.New(policy.Setting{}).Score(s, e.pod, rows, scores[i]); err != nil {
-			return fmt.Errorf("score the nodes with %s: %w", name, err)
+		if err := x.New(policy.Setting{}).Score(s, pod, rows, scores[i]); err != nil {
+			return nil, fmt.Errorf("score the nodes with %s: %w", name, err)
 		}
 	}
+	var nodes []candidate
 	for i, row := range rows {
 		n := s.Nodes[row]
 		c := candidate{node: n.Name, score: scores[0][i], byDefault: scores[1][i], before: sharesOf(n)}
-		on := n.Add(e.pod.Requests)
+		on := n.Add(pod.Requests)
 		c.then, c.uneven = sharesOf(n), balance(s.Nodes)
-		n.Remove(e.pod.Requests, on)
-		e.nodes = append(e.nodes, c)
+		n.Remove(pod.Requests, on)
+		nodes = append(nodes, c)
 	}
-	slices.SortStableFunc(e.nodes, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
-	return nil
+	slices.SortStableFunc(nodes, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
+	return nodes, nil
 }
 
 func sharesOf(n *cluster.Node) shares {
@@ -156,3 +226,6 @@ func (e *explanation) rank(node string) int {
 
 // of returns the candidate with a name.
 func (e *explanation) of(node string) candidate { return e.nodes[e.rank(node)-1] }
+
+// gain returns how much more even the nodes are after the learned choice than after the default one.
+func (e *explanation) gain() float64 { return e.of(e.other).uneven - e.of(e.chosen).uneven }

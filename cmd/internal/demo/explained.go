@@ -15,12 +15,9 @@ const shownBest = 3
 func (e *explanation) write(w io.Writer) error {
 	r := e.pod.Requests
 	fmt.Fprintln(w)
-	before := ""
-	if e.agreed > 0 {
-		before = fmt.Sprintf(" They agreed on %d before it.", e.agreed)
-	}
-	paragraph(w, "One decision, with %.0f%% of the first workload on the nodes: pod %s requests %s CPU and %s, and %d nodes have room. Of the next %d pods it is the largest that the two put on different nodes.%s",
-		100*explainAt, e.pod.Name, cluster.FormatCPU(r.MilliCPU), cluster.FormatMemory(r.Memory), len(e.nodes), explainOf, before)
+	o := e.outlook
+	paragraph(w, "One decision, with %.0f%% of the first workload on the nodes: pod %s requests %s CPU and %s, and %d nodes have room. %s By the scores in this state, %s chooses the more even node for %d of them, the default scoring for %d, and for %d it makes no difference.",
+		100*explainAt, e.pod.Name, cluster.FormatCPU(r.MilliCPU), cluster.FormatMemory(r.Memory), len(e.nodes), e.why(), e.scheduler, o.more, o.less, o.same)
 	t := newTable(w, "node", e.scheduler+"'s score", "default's", "CPU", "memory", "mean std")
 	for i, c := range e.nodes {
 		if i >= shownBest && c.node != e.chosen && c.node != e.other {
@@ -47,10 +44,19 @@ func (e *explanation) sentences() string {
 	}
 	text += fmt.Sprintf(". The network compares all nodes, and rates %s %s of %d. ", e.other, ordinal(e.rank(e.other)), len(e.nodes))
 	text += fmt.Sprintf("The mean standard deviation of the nodes' CPU and memory, %s before, becomes %s with its choice and %s with the default's.", decimals(e.uneven), decimals(chosen.uneven), decimals(other.uneven))
-	if chosen.uneven > other.uneven {
-		text += " At once that is less even: the network was trained for the whole workload, not for the next step."
+	if e.gain() <= 0 {
+		text += " At once that is no more even: the network was trained for the whole workload, not for the next step."
 	}
 	return text
+}
+
+// why says why this decision was chosen.
+func (e *explanation) why() string {
+	among := fmt.Sprintf("the next %d", e.outlook.more+e.outlook.less+e.outlook.same)
+	if e.gain() > 0 {
+		return "It was chosen from " + among + " pods because it shows where evenness is won."
+	}
+	return "None of those tried from " + among + " pods shows where evenness is won."
 }
 
 // ordinal returns "best", "2nd", "3rd", "4th", … .

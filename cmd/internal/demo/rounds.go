@@ -130,7 +130,7 @@ const lineEvery = 2 * time.Second
 
 // progress updates the view's line, or prints a line if the last one is old.
 func (d *director) progress(ctx context.Context, what string, p driver.Progress) {
-	text := fmt.Sprintf("%s%d of %d pods bound", what, p.Bound, p.Pods)
+	text := fmt.Sprintf("%s%d of %s bound", what, p.Bound, driver.PodCount(p.Pods))
 	d.line.Store(&text)
 	if d.viewing() || time.Since(d.reported) < lineEvery {
 		return
