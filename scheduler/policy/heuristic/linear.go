@@ -14,8 +14,12 @@ var (
 
 // tuned returns the linear policy of a name, whose weights were tuned for a purpose.
 func tuned(name, purpose string) Heuristic {
+	about := "a weighted sum of ten hand-made features, tuned by the cross-entropy method for " + purpose
+	if linear.Tuned(name).Tuning == nil {
+		about += " (the command was not recorded)"
+	}
 	return Heuristic{
-		Name: name, About: "a weighted sum of ten hand-made features, tuned by the cross-entropy method for " + purpose,
+		Name: name, About: about,
 		New: func(policy.Setting) policy.Policy { return linear.Tuned(name) },
 	}
 }
