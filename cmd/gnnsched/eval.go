@@ -108,7 +108,7 @@ type evaluation struct {
 
 func runEval(c *ucli.Context) error {
 	if c.NArg() > 0 {
-		return exit.Usagef("unexpected argument %q", c.Args().First())
+		return cli.UnknownCommand("gnnsched eval", c.Args().First(), c.Command.Subcommands)
 	}
 	if name := c.String("print-scenario"); name != "" {
 		text, err := eval.Source(name)

@@ -11,6 +11,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/seeds"
@@ -29,6 +30,7 @@ func evalOpenBCommand() *ucli.Command {
 			"they have requested 130% of the cluster's GPUs. Pods that do not fit are dropped. The table shows the published\n" +
 			"figures of six policies, and the same figures of any other policy. The trace is the folder data/csv of\n" +
 			"github.com/hkust-adsl/kubernetes-scheduler-simulator.\n\n" +
+			"Policies:\n" + heuristicHelp() + networkHelp() + "\n" +
 			"Examples:\n" +
 			"   gnnsched eval openb --data DIR                              # all pod lists in DIR, all published policies\n" +
 			"   gnnsched eval openb --data DIR --workload default --check   # exit code 99 unless reproduced\n" +
@@ -57,6 +59,11 @@ func evalOpenBCommand() *ucli.Command {
 		}, cli.LogFlags()...),
 		Action: runEvalOpenB,
 	}
+}
+
+// networkHelp lists the networks that the program carries.
+func networkHelp() string {
+	return "   and the networks " + strings.Join(checkpoint.ShippedNames(), ", ") + "; those that begin with gpu see GPUs\n"
 }
 
 // The values of --node-order and of --ties.

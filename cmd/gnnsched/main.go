@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -41,10 +40,10 @@ func app(name string) *ucli.App {
 	}
 	return &ucli.App{
 		Name: "gnnsched", Usage: "a Kubernetes scheduler whose scoring is a graph neural network",
-		Commands: commands(), Version: cli.Versions(version), EnableBashCompletion: true, Suggest: true,
+		Commands: commands(), Version: cli.Versions(version), EnableBashCompletion: true,
 		Action: func(c *ucli.Context) error {
 			if c.NArg() > 0 {
-				return exit.New(exit.Usage, fmt.Errorf("there is no command %q", c.Args().First()), "see `gnnsched --help`")
+				return cli.UnknownCommand("gnnsched", c.Args().First(), c.App.Commands)
 			}
 			return ucli.ShowAppHelp(c)
 		},

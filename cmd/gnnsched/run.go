@@ -15,6 +15,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/learn/flags"
+	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
@@ -123,11 +124,7 @@ func runScheduler(c *ucli.Context, variant string) error {
 	endpoint := server.Endpoint{Address: c.String("bind-address"), Port: c.Int("port")}
 	err = server.Run(c.Context, file, endpoint, func() {
 		remove() // now, so that a scheduler that is killed leaves nothing behind where files in memory are not to be had
-		doing := "scheduling"
-		if c.Bool("leader-elect") {
-			doing = "scheduling while this process holds the lease"
-		}
-		log.Info().Strs("schedulers", r.config.SchedulerNames()).Str("cluster", rest.Host).Int("port", endpoint.Port).Msg(doing + "; Ctrl-C stops")
+		log.Info().Strs("schedulers", r.config.SchedulerNames()).Str("cluster", rest.Host).Int("port", endpoint.Port).Msg(r.begins() + "; Ctrl-C stops")
 	})
 	if err == nil && c.Context.Err() != nil {
 		log.Info().Msg("stopped")
@@ -144,6 +141,14 @@ type request struct {
 	initial        *initialWeights      // to be saved before the scheduler starts; nil for none
 }
 
+// begins says what the scheduler does first.
+func (r request) begins() string {
+	if r.config.Elects() {
+		return "waiting for the lease, to schedule while this process holds it"
+	}
+	return "scheduling"
+}
+
 // configFlags have a counterpart in the file of --config, and cannot be given together with it.
 var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "profiling"}, flags.SchedulerNames()...)
 
@@ -155,7 +160,7 @@ func readRequest(c *ucli.Context, variant string) (request, error) {
 				return r, exit.New(exit.Usage, fmt.Errorf("--%s and --config exclude each other", name), "write it into the file")
 			}
 		}
-		f, err := server.ReadFile(path)
+		f, err := userconfig.Read(path)
 		if err != nil {
 			return r, err
 		}

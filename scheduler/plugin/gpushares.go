@@ -17,10 +17,11 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/plugin/userconfig"
 )
 
 // GPUSharesName is the plugin's name in KubeSchedulerConfiguration.
-const GPUSharesName = "GPUShares"
+const GPUSharesName = userconfig.GPUShares
 
 // gpuShares accounts for GPU devices, which nodes and pods name as package kube describes. It
 // filters nodes by devices and GPU models, which upstream's filters do not know. It chooses a pod's

@@ -10,6 +10,8 @@ import (
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
+
+	"gnnsched/scheduler/plugin/userconfig"
 )
 
 // Config describes a kube-scheduler process with our plugins.
@@ -47,10 +49,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// leaseName is the name of the leader election's lease. All schedulers of a cluster share it, whatever
-// their profiles, because each keeps books of all the cluster's GPU devices.
-const leaseName = "gnnsched"
-
 // With these settings a standby leads within five seconds after the leader was killed: the lease expires,
 // and each of the standby's looks comes at most 2.2 retry periods after the one before.
 const (
@@ -62,7 +60,7 @@ const (
 // election returns the settings of the leader election.
 func (c Config) election() componentconfig.LeaderElectionConfiguration {
 	e := componentconfig.LeaderElectionConfiguration{
-		LeaderElect: ptr.To(c.LeaderElect), ResourceName: leaseName, ResourceNamespace: metav1.NamespaceSystem,
+		LeaderElect: ptr.To(c.LeaderElect), ResourceName: userconfig.LeaseName, ResourceNamespace: metav1.NamespaceSystem,
 	}
 	if c.LeaderElect {
 		e.LeaseDuration.Duration, e.RenewDeadline.Duration, e.RetryPeriod.Duration = leaseDuration, renewDeadline, retryPeriod

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,11 +10,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
-	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
@@ -140,84 +137,6 @@ func file(t *testing.T, content string) string {
 }
 
 const header = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-
-func TestReadFile(t *testing.T) {
-	for name, c := range map[string]struct{ path, want string }{
-		"none named":    {file(t, header), "/given"},
-		"its own":       {file(t, header+"clientConnection: {kubeconfig: /own}\n"), "/given"},
-		"unknown field": {file(t, header+"percentageOfNodesToScor: 1\n"), ""},
-		"malformed":     {file(t, "{"), ""},
-		"missing":       {filepath.Join(t.TempDir(), "none"), ""},
-	} {
-		var y []byte
-		f, err := ReadFile(c.path)
-		if err == nil {
-			y, err = f.YAMLFor("/given")
-		}
-		if c.want == "" {
-			if exit.Code(err) != exit.Usage {
-				t.Errorf("%s: %v, want a usage error", name, err)
-			}
-			continue
-		}
-		var k schedulerconfig.KubeSchedulerConfiguration
-		if err != nil || yaml.UnmarshalStrict(y, &k) != nil || k.ClientConnection.Kubeconfig != c.want {
-			t.Errorf("%s: %v, kubeconfig %q, want %q", name, err, k.ClientConnection.Kubeconfig, c.want)
-		}
-	}
-}
-
-// Profiling is off unless the file turns it on.
-func TestFileTurnsProfilingOff(t *testing.T) {
-	for text, want := range map[string]bool{"": false, "enableProfiling: false\n": false, "enableProfiling: true\n": true} {
-		f, err := ReadFile(file(t, header+text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		y, err := f.YAMLFor("/given")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var k schedulerconfig.KubeSchedulerConfiguration
-		if err := yaml.UnmarshalStrict(y, &k); err != nil {
-			t.Fatal(err)
-		}
-		if k.EnableProfiling == nil || *k.EnableProfiling != want {
-			t.Errorf("%q: profiling in\n%s", text, y)
-		}
-	}
-}
-
-// If one profile has GPUShares, all need it; otherwise a device would be given to two pods.
-func TestReadFileWantsSharesEverywhere(t *testing.T) {
-	const (
-		whole = "{multiPoint: {enabled: [{name: GPUShares}]}, bind: {enabled: [{name: GPUShares}, {name: DefaultBinder}]}}"
-		short = "{multiPoint: {enabled: [{name: GPUShares}]}, bind: {enabled: [{name: GPUShares}]}}" // upstream's binder follows
-	)
-	for name, c := range map[string]struct {
-		profiles []string // their plugins
-		want     string   // part of the error; empty for none
-	}{
-		"in all":           {[]string{whole, whole}, ""},
-		"in short":         {[]string{short, whole}, ""},
-		"in none":          {[]string{"{}", "{score: {enabled: [{name: ImageLocality}]}}"}, ""},
-		"multiPoint alone": {[]string{"{multiPoint: {enabled: [{name: GPUShares}]}}"}, "profile p0 lacks GPUShares as the first at bind"},
-		"bind alone":       {[]string{"{bind: {enabled: [{name: GPUShares}, {name: DefaultBinder}]}}"}, "profile p0 lacks GPUShares at multiPoint"},
-		"after upstream's": {[]string{strings.Replace(whole, "[{name: GPUShares}, {name: DefaultBinder}]", "[{name: DefaultBinder}, {name: GPUShares}]", 1)}, "profile p0 lacks GPUShares as the first at bind"},
-		"missing in one":   {[]string{whole, "{}"}, "profile p1 lacks GPUShares at multiPoint"},
-		"filter off":       {[]string{strings.Replace(whole, "{multi", `{filter: {disabled: [{name: "*"}]}, multi`, 1)}, "profile p0 disables GPUShares"},
-		"filter by name":   {[]string{strings.Replace(whole, "{multi", `{filter: {disabled: [{name: "*"}], enabled: [{name: GPUShares}]}, multi`, 1)}, ""},
-	} {
-		content := header + "profiles:\n"
-		for i, plugins := range c.profiles {
-			content += fmt.Sprintf("- schedulerName: p%d\n  plugins: %s\n", i, plugins)
-		}
-		_, err := ReadFile(file(t, content))
-		if c.want == "" && err != nil || c.want != "" && (exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
-	}
-}
 
 // A user's mistake gives exit code 2 before the scheduler runs.
 func TestRunRefuses(t *testing.T) {

@@ -9,10 +9,12 @@ import (
 	"gnnsched/internal/memfile"
 )
 
-// Configuration is a kube-scheduler's configuration: a [Config] or a user's [File].
+// Configuration is a kube-scheduler's configuration: a [Config] or a user's [userconfig.File].
 type Configuration interface {
 	// SchedulerNames returns the scheduler names of the profiles, in order.
 	SchedulerNames() []string
+	// Elects reports whether the scheduler waits for the lease of the leader election.
+	Elects() bool
 	// YAMLFor renders the KubeSchedulerConfiguration with the path of another kubeconfig.
 	YAMLFor(kubeconfig string) ([]byte, error)
 }
@@ -25,6 +27,9 @@ func (c Config) SchedulerNames() []string {
 	}
 	return names
 }
+
+// Elects implements Configuration.
+func (c Config) Elects() bool { return c.LeaderElect }
 
 // YAMLFor implements Configuration.
 func (c Config) YAMLFor(kubeconfig string) ([]byte, error) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/kubeconfig"
+	"gnnsched/scheduler/plugin/userconfig"
 )
 
 // WriteTemporary puts no credentials into a directory, where a killed process would leave them. The
@@ -21,7 +22,7 @@ func TestWriteTemporaryLeavesNoCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer remove()
-	f, err := ReadFile(path)
+	f, err := userconfig.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}

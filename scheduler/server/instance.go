@@ -32,6 +32,7 @@ type instance struct {
 func newInstance(ctx context.Context, c *schedulerserver.Config) (*instance, error) {
 	i := &instance{synced: make(chan struct{}), active: make(chan struct{})}
 	i.ctx, i.end = context.WithCancel(ctx)
+	i.ctx = quietAtEnd(i.ctx)
 	dynamicClient, err := dynamic.NewForConfig(c.KubeConfig)
 	if err != nil {
 		i.end()

@@ -83,6 +83,6 @@ func (l *announcedLock) held(by string) {
 	case l.Identity():
 		l.log.Info("This scheduler leads: it schedules", "lease", l.Describe())
 	default:
-		l.log.Info("Standby: another scheduler leads", "leader", by, "lease", l.Describe())
+		l.log.Info("Standby: another scheduler leads", "leader", processOf(by), "lease", l.Describe())
 	}
 }

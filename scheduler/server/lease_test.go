@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
+
+	"gnnsched/scheduler/plugin/userconfig"
 )
 
 // candidate is a process that wants to lead.
@@ -42,7 +46,7 @@ func stand(t *testing.T, client kubernetes.Interface, name string) *candidate {
 	ctx, c.stop = context.WithCancel(ctx)
 	e := leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
-			LeaseMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: leaseName}, Client: client.CoordinationV1(),
+			LeaseMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: userconfig.LeaseName}, Client: client.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: name},
 		},
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
@@ -75,13 +79,37 @@ func TestStandbyTakesOver(t *testing.T) {
 	}
 	first.stop()
 	<-first.done
-	lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), leaseName, metav1.GetOptions{})
+	lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), userconfig.LeaseName, metav1.GetOptions{})
 	if err != nil || (lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity == "first") {
 		t.Errorf("the first did not give the lease back: %v, %v", lease, err)
 	}
 	<-second.leads
 	second.stop()
 	<-second.done
+}
+
+// The log names the leader by its process and host.
+func TestStandbyNamesTheProcess(t *testing.T) {
+	client := fake.NewClientset()
+	first := stand(t, client, processName())
+	<-first.leads
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := stand(t, client, "second")
+	for want := fmt.Sprintf(`"leader"="process %d on %s"`, os.Getpid(), host); !strings.Contains(second.log(), want); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	for _, name := range []string{"other", "host_12", "host_x_12345678", "host_12_6b3f0d1e-1111-2222"} {
+		if got := processOf(name); got != name {
+			t.Errorf("%q becomes %q", name, got)
+		}
+	}
+	for _, c := range []*candidate{second, first} {
+		c.stop()
+		<-c.done
+	}
 }
 
 // Everything that keeps books of one cluster competes for one lease, whatever its profiles.

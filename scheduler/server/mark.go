@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
+	"regexp"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	leases "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/utils/ptr"
+
+	"gnnsched/scheduler/plugin/userconfig"
 )
 
 // A process that schedules renews its marks every markRenew. A mark that was not renewed for markExpires
@@ -49,11 +52,22 @@ func processName() string {
 	return fmt.Sprintf("%s_%d_%.8s", host, os.Getpid(), uuid.NewUUID())
 }
 
+var processNames = regexp.MustCompile(`^(.+)_(\d+)_[0-9a-f]{8}$`)
+
+// processOf says which process a name of processName stands for. Other names stay as they are.
+func processOf(name string) string {
+	parts := processNames.FindStringSubmatch(name)
+	if parts == nil {
+		return name
+	}
+	return fmt.Sprintf("process %s on %s", parts[2], parts[1])
+}
+
 // markName returns the name of the lease that marks a scheduler name.
 func markName(schedulerName string) string {
-	name := leaseName + "-" + schedulerName
+	name := userconfig.LeaseName + "-" + schedulerName
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		name = fmt.Sprintf("%s-%x", leaseName, sha256.Sum256([]byte(schedulerName)))
+		name = fmt.Sprintf("%s-%x", userconfig.LeaseName, sha256.Sum256([]byte(schedulerName)))
 	}
 	return name[:min(len(name), validation.DNS1123SubdomainMaxLength)]
 }
@@ -70,7 +84,7 @@ func (m *mark) claim(ctx context.Context) (other string, err error) {
 			return *m.found.Spec.HolderIdentity, nil
 		}
 		if m.found != nil && !told {
-			m.log.Info("Another scheduler was here just now: looking whether it still runs", "other", *m.found.Spec.HolderIdentity, "lease", m.lease)
+			m.log.Info("Another scheduler was here just now: looking whether it still runs", "other", processOf(*m.found.Spec.HolderIdentity), "lease", m.lease)
 		}
 		select {
 		case <-ctx.Done():

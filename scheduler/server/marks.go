@@ -17,6 +17,7 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
+	"gnnsched/scheduler/plugin/userconfig"
 )
 
 // markTimeout is the time limit of each request about a mark.
@@ -57,7 +58,7 @@ func marksOf(client kubernetes.Interface, log logr.Logger, schedulers []string, 
 		m.names = append(m.names, one(markName(s)))
 	}
 	if shared {
-		m.shared = one(leaseName)
+		m.shared = one(userconfig.LeaseName)
 		m.shared.log = logr.Discard() // the mark of a name says enough
 	}
 	return m
@@ -79,7 +80,7 @@ func (m *marks) claim(ctx context.Context) error {
 		case x == m.shared:
 			m.tell(x, others[i])
 		default:
-			return exit.New(exit.Usage, errors.Join(fmt.Errorf("another process schedules pods of the same scheduler name: %s holds the lease %s/%s", others[i], metav1.NamespaceSystem, x.lease), m.release()),
+			return exit.New(exit.Usage, errors.Join(fmt.Errorf("another process schedules pods of the same scheduler name: %s holds the lease %s/%s", processOf(others[i]), metav1.NamespaceSystem, x.lease), m.release()),
 				"stop it, choose another name with --scheduler-name, or start both processes with --leader-elect")
 		}
 	}
@@ -139,10 +140,10 @@ func (m *marks) tell(x *mark, other string) {
 	}
 	m.told[x] = other
 	if x == m.shared {
-		m.log.Error(nil, "Another scheduler works on this cluster. Where there are GPUs, both give the same devices away: run all profiles in one process, or every process with leader election", "other", other, "lease", x.lease)
+		m.log.Error(nil, "Another scheduler works on this cluster. Where there are GPUs, both give the same devices away: run all profiles in one process, or every process with leader election", "other", processOf(other), "lease", x.lease)
 		return
 	}
-	m.log.Error(nil, "Another process schedules pods of the same scheduler name: stop one of them, or start both with leader election", "other", other, "lease", x.lease)
+	m.log.Error(nil, "Another process schedules pods of the same scheduler name: stop one of them, or start both with leader election", "other", processOf(other), "lease", x.lease)
 }
 
 // release gives the marks back.

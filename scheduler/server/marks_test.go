@@ -22,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/plugin/userconfig"
 )
 
 // marked starts a process with scheduler names, and keeps its marks until stop is called, or kill, after
@@ -97,7 +98,7 @@ func TestOtherName(t *testing.T) {
 		time.Sleep(time.Minute)
 		first()
 		time.Sleep(time.Minute)
-		lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), leaseName, metav1.GetOptions{})
+		lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), userconfig.LeaseName, metav1.GetOptions{})
 		if err != nil || time.Since(lease.Spec.RenewTime.Time) > 2*markRenew {
 			t.Errorf("the second did not take over the shared lease: %v, %v", lease, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
@@ -74,6 +75,9 @@ func (p *process) setUp(ctx context.Context) (err error) {
 		return err
 	}
 	if e := p.config.LeaderElection; e != nil {
+		if l, is := e.Lock.(*resourcelock.LeaseLock); is {
+			l.LockConfig.Identity = processName() // upstream's name has no process id
+		}
 		p.lease = announce(ctx, e, p.gate.Wait)
 	}
 	return p.renew(ctx)

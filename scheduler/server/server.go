@@ -11,6 +11,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/plugin/userconfig"
 )
 
 // Endpoint is the address at which the process serves its health and metrics, over TLS with a
@@ -65,7 +66,7 @@ func (e Endpoint) options(configFile string) (*options.Options, error) {
 	for _, f := range o.Flags.FlagSets {
 		flags.AddFlagSet(f)
 	}
-	file, err := ReadFile(configFile)
+	file, err := userconfig.Read(configFile)
 	if err != nil {
 		return nil, err
 	}

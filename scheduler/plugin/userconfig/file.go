@@ -1,4 +1,8 @@
-package server
+// Package userconfig reads a user's own KubeSchedulerConfiguration and checks what the plugins demand of it.
+//
+// It knows upstream's configuration types, but not upstream's scheduler, so that its fuzzer is built in
+// a minute.
+package userconfig
 
 import (
 	"fmt"
@@ -11,25 +15,31 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/plugin"
 )
+
+// GPUShares is the name of the plugin that assigns devices.
+const GPUShares = "GPUShares"
+
+// LeaseName is the name of the leader election's lease. All schedulers of a cluster share it, whatever
+// their profiles, because each keeps books of all the cluster's GPU devices.
+const LeaseName = "gnnsched"
 
 // File is a user's own KubeSchedulerConfiguration.
 type File struct {
 	content schedulerconfig.KubeSchedulerConfiguration
 }
 
-// ReadFile reads a configuration and rejects unknown fields. Errors have the exit code exit.Usage.
-func ReadFile(path string) (*File, error) {
+// Read reads a configuration and rejects unknown fields. Errors have the exit code exit.Usage.
+func Read(path string) (*File, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration: %w", err), "print one to start from with --print-config")
 	}
-	return parseFile(path, b)
+	return parse(path, b)
 }
 
-// parseFile is ReadFile with the content of the file.
-func parseFile(path string, b []byte) (*File, error) {
+// parse is Read with the content of the file.
+func parse(path string, b []byte) (*File, error) {
 	f := &File{}
 	if err := yaml.UnmarshalStrict(b, &f.content); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err), "compare it with what --print-config prints")
@@ -50,15 +60,15 @@ func (f *File) checkGPUShares() error {
 	}
 	for i, p := range f.content.Profiles {
 		name, plugins := f.SchedulerNames()[i], p.Plugins
-		if plugins == nil || !has(plugins.MultiPoint.Enabled, plugin.GPUSharesName) {
-			return fmt.Errorf("profile %s lacks %s at multiPoint; the profiles of one process share devices, so all need it", name, plugin.GPUSharesName)
+		if plugins == nil || !has(plugins.MultiPoint.Enabled, GPUShares) {
+			return fmt.Errorf("profile %s lacks %s at multiPoint; the profiles of one process share devices, so all need it", name, GPUShares)
 		}
-		if b := plugins.Bind.Enabled; len(b) == 0 || b[0].Name != plugin.GPUSharesName {
-			return fmt.Errorf("profile %s lacks %s as the first at bind; after another binder a pod gets no devices", name, plugin.GPUSharesName)
+		if b := plugins.Bind.Enabled; len(b) == 0 || b[0].Name != GPUShares {
+			return fmt.Errorf("profile %s lacks %s as the first at bind; after another binder a pod gets no devices", name, GPUShares)
 		}
 		for _, set := range []schedulerconfig.PluginSet{plugins.PreFilter, plugins.Filter, plugins.Reserve} {
-			if (has(set.Disabled, plugin.GPUSharesName) || has(set.Disabled, "*")) && !has(set.Enabled, plugin.GPUSharesName) {
-				return fmt.Errorf("profile %s disables %s at preFilter, filter or reserve; enable it there", name, plugin.GPUSharesName)
+			if (has(set.Disabled, GPUShares) || has(set.Disabled, "*")) && !has(set.Enabled, GPUShares) {
+				return fmt.Errorf("profile %s disables %s at preFilter, filter or reserve; enable it there", name, GPUShares)
 			}
 		}
 	}
@@ -69,7 +79,7 @@ func (f *File) checkGPUShares() error {
 func hasGPUShares(p schedulerconfig.KubeSchedulerProfile) bool {
 	return p.Plugins != nil && slices.ContainsFunc([]schedulerconfig.PluginSet{
 		p.Plugins.MultiPoint, p.Plugins.PreFilter, p.Plugins.Filter, p.Plugins.Reserve, p.Plugins.Bind,
-	}, func(s schedulerconfig.PluginSet) bool { return has(s.Enabled, plugin.GPUSharesName) })
+	}, func(s schedulerconfig.PluginSet) bool { return has(s.Enabled, GPUShares) })
 }
 
 // has reports whether the list contains the plugin.
@@ -80,7 +90,7 @@ func has(list []schedulerconfig.Plugin, name string) bool {
 // Kubeconfig returns the path in the configuration; empty for none.
 func (f *File) Kubeconfig() string { return f.content.ClientConnection.Kubeconfig }
 
-// SchedulerNames implements Configuration. A profile without a name is the default scheduler.
+// SchedulerNames returns the scheduler names of the profiles, in order. A profile without a name is the default scheduler.
 func (f *File) SchedulerNames() []string {
 	var names []string
 	for _, p := range f.content.Profiles {
@@ -93,13 +103,21 @@ func (f *File) SchedulerNames() []string {
 	return names
 }
 
-// YAMLFor implements Configuration. Profiling is off unless the file turns it on; upstream turns it on
-// by default.
+// Elects reports whether the scheduler waits for the lease of the leader election. Without a word about it,
+// upstream elects.
+func (f *File) Elects() bool { return ptr.Deref(f.content.LeaderElection.LeaderElect, true) }
+
+// YAMLFor renders the configuration with the path of another kubeconfig. Profiling is off unless the file
+// turns it on; upstream turns it on by default. The lease is ours unless the file names one; upstream's is
+// that of the default scheduler.
 func (f *File) YAMLFor(kubeconfig string) ([]byte, error) {
 	k := f.content
 	k.ClientConnection.Kubeconfig = kubeconfig
 	if k.EnableProfiling == nil {
 		k.EnableProfiling = ptr.To(false)
+	}
+	if k.LeaderElection.ResourceName == "" {
+		k.LeaderElection.ResourceName = LeaseName
 	}
 	b, err := yaml.Marshal(k)
 	if err != nil {

@@ -1,19 +1,36 @@
-package server
+package userconfig
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
 )
 
+const header = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+// file writes a file and returns its path.
+func file(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // What the command accepts, it can write for another kubeconfig, and reads again with the same profiles.
 // What it refuses is the user's fault.
-func FuzzParseFile(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, name := range []string{"full.yaml", "smallest.yaml"} {
-		b, err := os.ReadFile(filepath.Join("testdata", name))
+		b, err := os.ReadFile(filepath.Join("..", "..", "server", "testdata", name))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -23,7 +40,7 @@ func FuzzParseFile(f *testing.F) {
 	f.Add([]byte(header + "profiles: [{}, {schedulerName: a, plugins: {multiPoint: {enabled: [{name: GPUShares}]}}}]\n"))
 	f.Add([]byte("profiles: [null]\nextenders: [null]\nleaderElection: null\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		file, err := parseFile("f", b)
+		file, err := parse("f", b)
 		if err != nil {
 			if exit.Code(err) != exit.Usage {
 				t.Fatalf("exit code %d: %v", exit.Code(err), err)
@@ -34,9 +51,116 @@ func FuzzParseFile(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := parseFile("f", text)
+		again, err := parse("f", text)
 		if err != nil || again.Kubeconfig() != "/given" || !slices.Equal(again.SchedulerNames(), file.SchedulerNames()) {
 			t.Fatalf("not the same after a round trip: %v\n%s", err, text)
 		}
 	})
+}
+
+func TestRead(t *testing.T) {
+	for name, c := range map[string]struct{ path, want string }{
+		"none named":    {file(t, header), "/given"},
+		"its own":       {file(t, header+"clientConnection: {kubeconfig: /own}\n"), "/given"},
+		"unknown field": {file(t, header+"percentageOfNodesToScor: 1\n"), ""},
+		"malformed":     {file(t, "{"), ""},
+		"missing":       {filepath.Join(t.TempDir(), "none"), ""},
+	} {
+		var y []byte
+		f, err := Read(c.path)
+		if err == nil {
+			y, err = f.YAMLFor("/given")
+		}
+		if c.want == "" {
+			if exit.Code(err) != exit.Usage {
+				t.Errorf("%s: %v, want a usage error", name, err)
+			}
+			continue
+		}
+		var k schedulerconfig.KubeSchedulerConfiguration
+		if err != nil || yaml.UnmarshalStrict(y, &k) != nil || k.ClientConnection.Kubeconfig != c.want {
+			t.Errorf("%s: %v, kubeconfig %q, want %q", name, err, k.ClientConnection.Kubeconfig, c.want)
+		}
+	}
+}
+
+// Profiling is off unless the file turns it on.
+func TestFileTurnsProfilingOff(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "enableProfiling: false\n": false, "enableProfiling: true\n": true} {
+		f, err := parse("f", []byte(header+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := f.YAMLFor("/given")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var k schedulerconfig.KubeSchedulerConfiguration
+		if err := yaml.UnmarshalStrict(y, &k); err != nil {
+			t.Fatal(err)
+		}
+		if k.EnableProfiling == nil || *k.EnableProfiling != want {
+			t.Errorf("%q: profiling in\n%s", text, y)
+		}
+	}
+}
+
+// If one profile has GPUShares, all need it; otherwise a device would be given to two pods.
+func TestSharesEverywhere(t *testing.T) {
+	const (
+		whole = "{multiPoint: {enabled: [{name: GPUShares}]}, bind: {enabled: [{name: GPUShares}, {name: DefaultBinder}]}}"
+		short = "{multiPoint: {enabled: [{name: GPUShares}]}, bind: {enabled: [{name: GPUShares}]}}" // upstream's binder follows
+	)
+	for name, c := range map[string]struct {
+		profiles []string // their plugins
+		want     string   // part of the error; empty for none
+	}{
+		"in all":           {[]string{whole, whole}, ""},
+		"in short":         {[]string{short, whole}, ""},
+		"in none":          {[]string{"{}", "{score: {enabled: [{name: ImageLocality}]}}"}, ""},
+		"multiPoint alone": {[]string{"{multiPoint: {enabled: [{name: GPUShares}]}}"}, "profile p0 lacks GPUShares as the first at bind"},
+		"bind alone":       {[]string{"{bind: {enabled: [{name: GPUShares}, {name: DefaultBinder}]}}"}, "profile p0 lacks GPUShares at multiPoint"},
+		"after upstream's": {[]string{strings.Replace(whole, "[{name: GPUShares}, {name: DefaultBinder}]", "[{name: DefaultBinder}, {name: GPUShares}]", 1)}, "profile p0 lacks GPUShares as the first at bind"},
+		"missing in one":   {[]string{whole, "{}"}, "profile p1 lacks GPUShares at multiPoint"},
+		"filter off":       {[]string{strings.Replace(whole, "{multi", `{filter: {disabled: [{name: "*"}]}, multi`, 1)}, "profile p0 disables GPUShares"},
+		"filter by name":   {[]string{strings.Replace(whole, "{multi", `{filter: {disabled: [{name: "*"}], enabled: [{name: GPUShares}]}, multi`, 1)}, ""},
+	} {
+		content := header + "profiles:\n"
+		for i, plugins := range c.profiles {
+			content += fmt.Sprintf("- schedulerName: p%d\n  plugins: %s\n", i, plugins)
+		}
+		_, err := parse("f", []byte(content))
+		if c.want == "" && err != nil || c.want != "" && (exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// The lease is the one that all schedulers of a cluster share unless the file names another. A file that does
+// not speak of the election elects, as with upstream.
+func TestElection(t *testing.T) {
+	for text, want := range map[string]struct {
+		elects bool
+		lease  string
+	}{
+		"":                                       {true, LeaseName},
+		"leaderElection: {leaderElect: false}\n": {false, LeaseName},
+		"leaderElection: {leaderElect: true, resourceName: mine}\n": {true, "mine"},
+	} {
+		f, err := parse("f", []byte(header+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := f.YAMLFor("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var k schedulerconfig.KubeSchedulerConfiguration
+		if err := yaml.UnmarshalStrict(y, &k); err != nil {
+			t.Fatal(err)
+		}
+		if f.Elects() != want.elects || k.LeaderElection.ResourceName != want.lease {
+			t.Errorf("%q: elects %v, lease %q, want %+v", text, f.Elects(), k.LeaderElection.ResourceName, want)
+		}
+	}
 }
