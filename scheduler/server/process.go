@@ -36,7 +36,7 @@ type process struct {
 
 var unreachable = metrics.NewCounter(&metrics.CounterOpts{
 	Subsystem: "gnnsched", Name: "api_server_unreachable_seconds_total",
-	Help:           "Time in which the API server did not answer.",
+	Help:           "Time in which the API server did not answer, or answered everything with a failure.",
 	StabilityLevel: metrics.ALPHA,
 })
 

@@ -40,9 +40,9 @@ type candidate struct {
 // shares are the requested fractions of a node.
 type shares struct{ cpu, memory float64 }
 
-// explainAt is the part of a workload that is on the cluster when the decision is made: with few pods
-// every node would do, with nearly all of them few nodes have room.
-const explainAt = 0.6
+// explainAt is the part of a workload that the default scheduler has placed when the decision is made. With
+// few pods every node would do, with nearly all of them few nodes have room.
+const explainAt = 0.8
 
 // explainOf is the number of the following pods, of which one is explained.
 const explainOf = 20
@@ -57,9 +57,10 @@ type outlook struct {
 	less int // the default scheduler the more even one
 }
 
-// explain fills the cluster through the learned scheduler to a part of the first workload. Of the following
-// pods it takes the one with which the learned choice is most more even than the default one, by the scores,
-// and puts it through both schedulers. If they choose otherwise, it takes the next one.
+// explain fills the cluster through the default scheduler to a part of the first workload: a network wins over
+// the whole workload, so its own states are so even that a single choice shows little. Of the following pods
+// explain takes the one with which the learned choice gains the most evenness, by the scores, and puts it
+// through both schedulers. If they choose otherwise, it takes the next one.
 func (d *director) explain(ctx context.Context) error {
 	plan, err := d.part.plan(d.config.Seed)
 	if err != nil {
@@ -67,7 +68,7 @@ func (d *director) explain(ctx context.Context) error {
 	}
 	at := int(explainAt * float64(len(plan.Steps)))
 	next := plan.Steps[at:min(at+explainOf, len(plan.Steps))]
-	return d.deploy(ctx, plan.Steps[:at], d.part.learned, deciding, func(driver.FillSummary) error {
+	return d.deploy(ctx, plan.Steps[:at], server.DefaultProfile, deciding, func(driver.FillSummary) error {
 		s, err := snapshot(ctx, d.bed.Client)
 		if err != nil {
 			return err

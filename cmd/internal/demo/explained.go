@@ -16,8 +16,8 @@ func (e *explanation) write(w io.Writer) error {
 	r := e.pod.Requests
 	fmt.Fprintln(w)
 	o := e.outlook
-	paragraph(w, "One decision, with %.0f%% of the first workload on the nodes: pod %s requests %s CPU and %s, and %d nodes have room. %s By the scores in this state, %s chooses the more even node for %d of them, the default scoring for %d, and for %d it makes no difference.",
-		100*explainAt, e.pod.Name, cluster.FormatCPU(r.MilliCPU), cluster.FormatMemory(r.Memory), len(e.nodes), e.why(), e.scheduler, o.more, o.less, o.same)
+	paragraph(w, "One decision, after %s placed %.0f%% of the first workload: pod %s requests %s CPU and %s, and %d nodes have room. %s By the scores in this state, %s chooses the more even node for %d of them, the default scoring for %d, and for %d it makes no difference.",
+		server.DefaultProfile, 100*explainAt, e.pod.Name, cluster.FormatCPU(r.MilliCPU), cluster.FormatMemory(r.Memory), len(e.nodes), e.why(), e.scheduler, o.more, o.less, o.same)
 	t := newTable(w, "node", e.scheduler+"'s score", "default's", "CPU", "memory", "mean std")
 	for i, c := range e.nodes {
 		if i >= shownBest && c.node != e.chosen && c.node != e.other {

@@ -171,7 +171,7 @@ func TestSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := report.Line(&f), "2 nodes (2 not ready), 1 pods bound, 0 pending, CPU 17%, spread 0.125"; got != want {
+	if got, want := report.Line(&f), "2 nodes (2 not ready), 1 pod bound, 0 pending, CPU 17%, spread 0.125"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

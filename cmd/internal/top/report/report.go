@@ -76,13 +76,21 @@ func writeYAML(w io.Writer, f *state.Frame, before string) error {
 	return err
 }
 
+// numbered returns "1 pod" or "2 pods".
+func numbered(n int64, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
 // Line writes the frame in one line, to show progress without a view:
 // "10 nodes, 312 pods bound, 12 pending, CPU 20%, spread 0.034, gnn 12.3/s".
 func Line(f *state.Frame) string {
 	t := &f.Totals
 	parts := []string{
-		fmt.Sprintf("%d nodes", t.Nodes),
-		fmt.Sprintf("%d pods bound", t.Pods.Requested),
+		numbered(int64(t.Nodes), "node"),
+		numbered(int64(t.Pods.Requested), "pod") + " bound",
 		fmt.Sprintf("%d pending", f.PendingCount),
 		"CPU " + state.Percent(t.CPU.Fraction()),
 		fmt.Sprintf("spread %.3f", f.CPUSpread.Std),
