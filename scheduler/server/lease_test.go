@@ -35,6 +35,12 @@ func (c *candidate) log() string {
 	return strings.Join(c.lines, "\n")
 }
 
+// present is a server that always answers.
+type present struct{}
+
+func (present) Wait(context.Context) error     { return nil }
+func (present) Answered(context.Context) error { return nil }
+
 // stand starts a candidate. Its election has the documented lease settings.
 func stand(t *testing.T, client kubernetes.Interface, name string) *candidate {
 	c := &candidate{leads: make(chan struct{}), done: make(chan struct{})}
@@ -52,7 +58,7 @@ func stand(t *testing.T, client kubernetes.Interface, name string) *candidate {
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(c.leads) }, OnStoppedLeading: func() {}},
 	}
-	announce(ctx, &e, func(context.Context) error { return nil })
+	announce(ctx, &e, present{})
 	elector, err := leaderelection.NewLeaderElector(e)
 	if err != nil {
 		t.Fatal(err)

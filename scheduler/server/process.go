@@ -53,7 +53,7 @@ func newProcess(ctx context.Context, o *options.Options) (*process, error) {
 	}
 	p := &process{}
 	// The broadcaster of events lives until close: an election has an event when it ends.
-	if p.config, err = o.Config(context.WithoutCancel(ctx)); err != nil {
+	if p.config, err = o.Config(quiet(context.WithoutCancel(ctx), p.away)); err != nil {
 		return nil, err
 	}
 	if err := p.setUp(ctx); err != nil {
@@ -78,9 +78,18 @@ func (p *process) setUp(ctx context.Context) (err error) {
 		if l, is := e.Lock.(*resourcelock.LeaseLock); is {
 			l.LockConfig.Identity = processName() // upstream's name has no process id
 		}
-		p.lease = announce(ctx, e, p.gate.Wait)
+		p.lease = announce(ctx, e, p.gate)
 	}
 	return p.renew(ctx)
+}
+
+// away reports whether the API server is away, so that errors of requests say nothing new.
+func (p *process) away(error) bool {
+	if p.gate == nil {
+		return false
+	}
+	_, is := p.gate.Away()
+	return is
 }
 
 // close frees what does not end with the context of newProcess.
@@ -165,7 +174,7 @@ func (p *process) takeTurn(ctx context.Context, i *instance) error {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		elector.Run(ctx) // gives the lease back while the plugins are closed
+		elector.Run(quiet(ctx, p.away)) // gives the lease back while the plugins are closed
 	}()
 	select {
 	case leading := <-turn:

@@ -153,11 +153,11 @@ func (g *Gate) Wait(ctx context.Context) error {
 	if _, away := g.Away(); !away {
 		return nil
 	}
-	return g.answered(ctx)
+	return g.Answered(ctx)
 }
 
-// answered makes Run ask the server, and waits until it answers.
-func (g *Gate) answered(ctx context.Context) error {
+// Answered makes Run ask the server, and waits until it answers.
+func (g *Gate) Answered(ctx context.Context) error {
 	h := make(chan struct{})
 	g.mu.Lock()
 	g.held = append(g.held, h)
@@ -222,7 +222,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if response != nil {
 			response.Body.Close()
 		}
-		if waited := t.gate.answered(ctx); waited != nil {
+		if waited := t.gate.Answered(ctx); waited != nil {
 			return nil, errors.Join(waited, err)
 		}
 		if r, err = again(r); err != nil {
