@@ -23,6 +23,8 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/learn/flags"
+	"gnnsched/scheduler/plugin/userconfig"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/server"
 )
 
@@ -134,6 +136,10 @@ func TestBadInput(t *testing.T) {
 		{"weights missing", []string{"gnnsched", "eval", "--checkpoint", "mine=none.json"}, exit.Checkpoint, "error: load weights: open none.json: no such file or directory\n"},
 		{"network missing", []string{"gnnsched", "eval", "--checkpoint", "none.safetensors"}, exit.Checkpoint, "error: load checkpoint: open none.safetensors: no such file or directory\n"},
 		{"unknown command", []string{"gnnsched", "fly"}, exit.Usage, "fly"},
+		{"misspelt command", []string{"gnnsched", "evla"}, exit.Usage, "did you mean `gnnsched eval`?"},
+		{"misspelt command of eval", []string{"gnnsched", "eval", "opnb"}, exit.Usage, "did you mean `gnnsched eval openb`?"},
+		{"misspelt flag under a link's name", []string{"rungnn", "--polcy", "fgd"}, exit.Usage, "did you mean --policy?"},
+		{"misspelt flag of openb", []string{"gnnsched", "eval", "openb", "--polcies", "fgd"}, exit.Usage, "did you mean --policies?"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := run(t, c.args...)
@@ -147,6 +153,37 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("no error line: %q", stderr)
 			}
 		})
+	}
+}
+
+// A scheduler that elects says that it waits for the lease, whether a flag or a file says so. The message
+// comes before anybody knows who leads.
+func TestBegins(t *testing.T) {
+	elects := server.Config{LeaderElect: true}
+	for text, want := range map[string]string{"": "waiting for the lease", "leaderElection: {leaderElect: false}\n": "scheduling"} {
+		f, err := userconfig.Read(write(t, "config.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (request{config: f}).begins(); !strings.HasPrefix(got, want) {
+			t.Errorf("a file with %q: %q", text, got)
+		}
+	}
+	if got := (request{config: elects}).begins(); !strings.HasPrefix(got, "waiting for the lease") {
+		t.Errorf("--leader-elect: %q", got)
+	}
+	if got := (request{config: server.Config{}}).begins(); got != "scheduling" {
+		t.Errorf("without election: %q", got)
+	}
+}
+
+// The help of eval openb lists every policy that it takes.
+func TestOpenBHelpListsPolicies(t *testing.T) {
+	_, stdout, _ := run(t, "gnnsched", "eval", "openb", "--help")
+	for _, name := range slices.Concat(heuristic.Names(), checkpoint.ShippedNames()) {
+		if !strings.Contains(stdout, name) {
+			t.Errorf("it lacks %s", name)
+		}
 	}
 }
 

@@ -45,11 +45,11 @@ func app(args []string) *ucli.App {
 		Name: "kwokcluster", Usage: "run a simulated Kubernetes cluster in one process",
 		Description: "Runs etcd, kube-apiserver, kube-controller-manager and kwok, without containers. By default it\n" +
 			"listens on the loopback interface only, with TLS and a token. It has no scheduler: rungnn starts one.\n\nExamples:\n   " + examples,
-		Version: cli.Versions(version), EnableBashCompletion: true, Suggest: true, DisableSliceFlagSeparator: true,
+		Version: cli.Versions(version), EnableBashCompletion: true, DisableSliceFlagSeparator: true,
 		Commands: []*ucli.Command{upCommand(args), downCommand(), statusCommand()},
 		Action: func(c *ucli.Context) error {
 			if c.Args().Present() {
-				return exit.New(exit.Usage, fmt.Errorf("unknown command %q", c.Args().First()), "the commands are up, down and status; see `kwokcluster --help`")
+				return cli.UnknownCommand("kwokcluster", c.Args().First(), c.App.Commands)
 			}
 			return ucli.ShowAppHelp(c)
 		},

@@ -77,7 +77,9 @@ func TestWrongUseIsReported(t *testing.T) {
 		args []string
 		want string // on stderr
 	}{
-		{"unknown command", []string{"start"}, `unknown command "start"`},
+		{"unknown command", []string{"start"}, `there is no command "start"`},
+		{"misspelt command", []string{"stauts"}, "did you mean `kwokcluster status`?"},
+		{"misspelt flag", []string{"up", "--detahc"}, "did you mean --detach?"},
 		{"unknown flag", []string{"up", "--node", "3"}, "-node"},
 		{"argument", []string{"up", "now"}, `takes no arguments, got "now"`},
 		{"argument of down", []string{"down", "now"}, `takes no arguments, got "now"`},

@@ -1,6 +1,7 @@
 package heuristic
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -9,6 +10,31 @@ import (
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
 )
+
+// Help and docs agree about which weights a recorded command reproduces.
+func TestHowWeightsCameAbout(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/evaluation.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var unrecorded []string
+	for _, name := range linear.TunedNames() {
+		h, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorded := linear.Tuned(name).Tuning != nil
+		if !strings.Contains(h.About, "tuned by the cross-entropy method") || strings.Contains(h.About, "not recorded") == recorded {
+			t.Errorf("%s, recorded %v: %s", name, recorded, h.About)
+		}
+		if !recorded {
+			unrecorded = append(unrecorded, "`"+name+"`")
+		}
+	}
+	if want := "no command reproduces " + strings.Join(unrecorded, " and ") + "."; !strings.Contains(string(page), want) || strings.Contains(string(page), "tuned by hand") {
+		t.Errorf("docs/evaluation.md does not say: %s", want)
+	}
+}
 
 func TestFindLinear(t *testing.T) {
 	name := FromWeights("../linear/linear-pack.json")
