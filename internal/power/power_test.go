@@ -1,0 +1,49 @@
+package power
+
+import (
+	"testing"
+
+	"gnnsched/internal/cluster"
+)
+
+func node(model string, milliCPU, requested int64, used ...int64) *cluster.Node {
+	return &cluster.Node{
+		GPUModel: model, GPUs: used,
+		Allocatable: cluster.Resources{MilliCPU: milliCPU, GPU: int64(len(used))}, Requested: cluster.Resources{MilliCPU: requested},
+	}
+}
+
+// The draws are computed by hand.
+func TestWatts(t *testing.T) {
+	counted := node("V100M32", 64_000, 0)
+	counted.Allocatable.GPU, counted.Requested.GPU, counted.GPUs = 8, 3, nil
+	for name, x := range map[string]struct {
+		node *cluster.Node
+		r    cluster.Resources
+		on   cluster.DeviceSet
+		want float64
+	}{
+		"an empty machine with two T4":        {node("T4", 96_000, 0, 0, 0), cluster.Resources{}, 0, 2*20 + 2*10},
+		"a pod on one core and one device":    {node("T4", 96_000, 0, 0, 0), cluster.Resources{MilliCPU: 1, GPU: 1}, cluster.Device(1), 165 + 20 + 70 + 10},
+		"48 threads are a package":            {node("T4", 96_000, 47_000, 0, 300), cluster.Resources{MilliCPU: 1000}, 0, 165 + 20 + 70 + 10},
+		"the 49th starts the next":            {node("T4", 96_000, 48_000, 0, 300), cluster.Resources{MilliCPU: 1, GPUMilli: 500}, cluster.Device(1), 2*165 + 70 + 10},
+		"P100":                                {node("P100", 64_000, 1000, 1000, 0), cluster.Resources{}, 0, 120 + 15 + 250 + 25},
+		"G2 is an A10 beside a usual package": {node("G2", 96_000, 0, 0), cluster.Resources{}, 0, 3*15 + 30},
+		"A10":                                 {node("A10", 32_000, 0, 1), cluster.Resources{}, 0, 15 + 150},
+		"V100M16":                             {node("V100M16", 64_000, 33_000, 1000), cluster.Resources{}, 0, 2*185 + 300},
+		"G3 is an A100":                       {node("G3", 128_000, 64_000, 1, 0), cluster.Resources{}, 0, 270 + 20 + 400 + 50},
+		"A100":                                {node("A100", 64_000, 0, 0), cluster.Resources{}, 0, 20 + 50},
+		"another model":                       {node("H100", 32_000, 1, 1, 0), cluster.Resources{}, 0, 120 + 250 + 25},
+		"no GPUs":                             {node("", 32_000, 1), cluster.Resources{}, 0, 120},
+		"a part of a package":                 {node("", 33_000, 0), cluster.Resources{}, 0, 2 * 15},
+		"overcommitted":                       {node("", 32_000, 90_000), cluster.Resources{}, 0, 120},
+		"devices that are only counted":       {counted, cluster.Resources{GPU: 1}, 0, 2*20 + 4*300 + 4*30},
+	} {
+		if got := After(x.node, x.r, x.on); got != x.want {
+			t.Errorf("%s: %v W, want %v", name, got, x.want)
+		}
+	}
+	if n := node("T4", 96_000, 1, 1); Watts(n) != 165+20+70 {
+		t.Errorf("%v W", Watts(n))
+	}
+}
