@@ -57,8 +57,8 @@ var may = map[string][]string{
 	"scheduler/policy/spread":     {},
 	"scheduler/policy/linear":     {"scheduler/policy", "internal/cluster"},
 	"scheduler/policy/tabular":    {"scheduler/policy", "internal/cluster", "internal/seeds"},
-	"scheduler/policy/heuristic":  {"scheduler/policy", "scheduler/objective", "internal/cluster", "internal/fragmentation"},
-	"scheduler/policy/neural":     {"scheduler/policy", "scheduler/encode", "gnn/graph", "gnn/infer", "internal/cluster", "internal/fragmentation"},
+	"scheduler/policy/heuristic":  {"scheduler/policy", "scheduler/objective", "gnn/checkpoint", "gnn/infer", "internal/cluster", "internal/fragmentation", "internal/power"},
+	"scheduler/policy/neural":     {"scheduler/policy", "scheduler/encode", "gnn/graph", "gnn/infer", "internal/cluster", "internal/fragmentation", "internal/power"},
 	"scheduler/policy/policytest": {"scheduler/policy", "internal/cluster"},
 }
 

@@ -27,10 +27,8 @@ func (n *Node) Fit(p *Pod) Reason {
 	if n.Unschedulable {
 		return Cordoned
 	}
-	for _, t := range n.Taints {
-		if t.Effect != PreferNoSchedule && !tolerated(p.Tolerations, t) {
-			return Untolerated
-		}
+	if !n.Tolerated(p.Tolerations) {
+		return Untolerated
 	}
 	for k, v := range p.NodeSelector {
 		if got, ok := n.Labels[k]; !ok || got != v {
@@ -61,14 +59,20 @@ func (n *Node) Fit(p *Pod) Reason {
 func (n *Node) Available() bool { return n.Admits(nil) }
 
 // Admits reports whether the node admits pods with the given tolerations: it is not cordoned, and
-// each of its taints, except those with the effect PreferNoSchedule, is tolerated.
+// its taints are tolerated.
 func (n *Node) Admits(tolerations []Toleration) bool {
+	return !n.Unschedulable && n.Tolerated(tolerations)
+}
+
+// Tolerated reports whether the tolerations match each of the node's taints, except those with the
+// effect PreferNoSchedule.
+func (n *Node) Tolerated(tolerations []Toleration) bool {
 	for _, t := range n.Taints {
 		if t.Effect != PreferNoSchedule && !tolerated(tolerations, t) {
 			return false
 		}
 	}
-	return !n.Unschedulable
+	return true
 }
 
 // Avoids returns the number of the node's taints with the effect PreferNoSchedule that are not

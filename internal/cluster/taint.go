@@ -1,5 +1,7 @@
 package cluster
 
+import "strconv"
+
 // Effect says how a taint treats pods that do not tolerate it.
 type Effect string
 
@@ -24,6 +26,18 @@ type Toleration struct {
 	Key, Value string
 	Exists     bool
 	Effect     Effect
+}
+
+// TolerationsKey returns a text that is the same for equal lists, and different for others.
+func TolerationsKey(list []Toleration) string {
+	var key []byte
+	for _, t := range list {
+		key = strconv.AppendQuote(key, t.Key)
+		key = strconv.AppendQuote(key, t.Value)
+		key = strconv.AppendBool(key, t.Exists)
+		key = append(append(key, t.Effect...), ';')
+	}
+	return string(key)
 }
 
 // tolerates reports whether t matches the taint x.

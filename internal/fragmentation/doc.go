@@ -7,7 +7,7 @@
 // typical pod and one node, the fragmented capacity is
 //
 //   - all idle capacity, if the pod requests no GPU, or if the node cannot host it because CPU,
-//     devices or the GPU model are missing;
+//     devices or the GPU model are missing, or because the pod does not tolerate the node's taints;
 //   - otherwise, the idle capacity of the devices that are too small for the pod.
 //
 // The fragmentation F of a node is the sum over the typical pods, weighted by their frequencies.

@@ -34,27 +34,33 @@ func (t *Typical) After(n *cluster.Node, r cluster.Resources, on cluster.DeviceS
 		return 0
 	}
 	cpu := n.Allocatable.MilliCPU - n.Requested.MilliCPU - r.MilliCPU
-	return t.tableOf(n.GPUModel).fragmentation(cpu, rooms, idle)
+	return t.tableOf(tableKey{n.GPUModel, t.Access(n)}).fragmentation(cpu, rooms, idle)
 }
 
-// tableOf returns the table for a GPU model, and makes it at the first call.
-func (t *Typical) tableOf(model string) *table {
-	if known := (*t.tables.Load())[model]; known != nil {
+// tableKey is what the tables of two nodes differ by.
+type tableKey struct {
+	model  string
+	access Access
+}
+
+// tableOf returns the table for a GPU model and an access, and makes it at the first call.
+func (t *Typical) tableOf(key tableKey) *table {
+	if known := (*t.tables.Load())[key]; known != nil {
 		return known
 	}
 	t.making.Lock()
 	defer t.making.Unlock()
 	all := maps.Clone(*t.tables.Load())
-	if all[model] == nil {
-		all[model] = newTable(t.pods, model)
+	if all[key] == nil {
+		all[key] = newTable(t.pods, key)
 		t.tables.Store(&all)
 	}
-	return all[model]
+	return all[key]
 }
 
-// table holds the typical pods in the form that nodes of one GPU model need.
+// table holds the typical pods in the form that nodes of one GPU model and one access need.
 type table struct {
-	never  float64 // frequency of the pods that reject the model or request no GPU
+	never  float64 // frequency of the pods that reject the model, do not tolerate the taints, or request no GPU
 	groups []group
 }
 
@@ -67,15 +73,20 @@ type group struct {
 	upTo      []float64 // frequency of the pods that request at most cpu, for each entry of cpu
 }
 
-func newTable(pods []Pod, model string) *table {
+func newTable(pods []Pod, key tableKey) *table {
 	t := &table{}
 	sorted := slices.Clone(pods)
 	slices.SortStableFunc(sorted, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(a.Devices, b.Devices), cmp.Compare(a.Milli, b.Milli), cmp.Compare(a.MilliCPU, b.MilliCPU))
 	})
 	for _, p := range sorted {
-		if p.Devices == 0 || len(p.Models) > 0 && !slices.Contains(p.Models, model) {
+		if p.Devices == 0 || len(p.Models) > 0 && !slices.Contains(p.Models, key.model) {
 			t.never += p.Frequency
+			continue
+		}
+		admitted := p.On(key.access)
+		t.never += p.Frequency - admitted
+		if admitted == 0 {
 			continue
 		}
 		last := len(t.groups) - 1
@@ -84,7 +95,7 @@ func newTable(pods []Pod, model string) *table {
 			last++
 		}
 		g := &t.groups[last]
-		g.frequency += p.Frequency
+		g.frequency += admitted
 		g.cpu = append(g.cpu, p.MilliCPU)
 		g.upTo = append(g.upTo, g.frequency)
 	}

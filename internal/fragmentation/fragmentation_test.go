@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
@@ -24,18 +25,18 @@ func node(cpu int64, model string, used ...int64) *cluster.Node {
 
 func TestTypicalPods(t *testing.T) {
 	got := NewTypical([]Demand{
-		{asks(4, 1, 0), nil, 10}, {asks(1, 0, 0), nil, 30}, {asks(4, 1, 0), []string{"T4"}, 10}, {asks(2, 0, 500), nil, 20},
-		{asks(4, 1, 0), nil, 26}, {cluster.Resources{MilliCPU: 1, Memory: 5}, nil, 1}, {asks(9, 8, 0), nil, 3},
+		{Requests: asks(4, 1, 0), Count: 10}, {Requests: asks(1, 0, 0), Count: 30}, {Requests: asks(4, 1, 0), Models: []string{"T4"}, Count: 10}, {Requests: asks(2, 0, 500), Count: 20},
+		{Requests: asks(4, 1, 0), Count: 26}, {Requests: cluster.Resources{MilliCPU: 1, Memory: 5}, Count: 1}, {Requests: asks(9, 8, 0), Count: 3},
 	}).Pods()
 	// 97 of 100 pods: one device 36, no GPU 31 (memory does not distinguish shapes), a share 20, T4 10.
-	want := []Pod{{4, 1, 1000, nil, 36. / 97}, {1, 0, 0, nil, 31. / 97}, {2, 1, 500, nil, 20. / 97}, {4, 1, 1000, []string{"T4"}, 10. / 97}}
-	if d := cmp.Diff(want, got); d != "" {
+	want := []Pod{{MilliCPU: 4, Devices: 1, Milli: 1000, Frequency: 36. / 97}, {MilliCPU: 1, Devices: 0, Milli: 0, Frequency: 31. / 97}, {MilliCPU: 2, Devices: 1, Milli: 500, Frequency: 20. / 97}, {MilliCPU: 4, Devices: 1, Milli: 1000, Models: []string{"T4"}, Frequency: 10. / 97}}
+	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Pod{})); d != "" {
 		t.Error(d)
 	}
-	if NewTypical(nil) != nil || NewTypical([]Demand{{asks(1, 0, 0), nil, 0}}) != nil {
+	if NewTypical(nil) != nil || NewTypical([]Demand{{Requests: asks(1, 0, 0), Count: 0}}) != nil {
 		t.Error("an empty workload has typical pods")
 	}
-	equals := NewTypical([]Demand{{asks(3, 0, 0), nil, 5}, {asks(1, 0, 0), nil, 5}, {asks(2, 0, 0), nil, 5}}).Pods()
+	equals := NewTypical([]Demand{{Requests: asks(3, 0, 0), Count: 5}, {Requests: asks(1, 0, 0), Count: 5}, {Requests: asks(2, 0, 0), Count: 5}}).Pods()
 	if len(equals) != 3 || equals[0].MilliCPU != 3 || equals[1].MilliCPU != 1 {
 		t.Errorf("equal counts are not in the order of the workload: %v", equals)
 	}
@@ -49,9 +50,9 @@ func TestTypicalPodsAreBounded(t *testing.T) {
 		for j := range 32 {
 			models = append(models, fmt.Sprint(i, "-", j))
 		}
-		many = append(many, Demand{asks(i, 1, 0), models, 1})
+		many = append(many, Demand{Requests: asks(i, 1, 0), Models: models, Count: 1})
 	}
-	many = append(many, Demand{asks(7, 0, 500), []string{"T4"}, 2})
+	many = append(many, Demand{Requests: asks(7, 0, 500), Models: []string{"T4"}, Count: 2})
 	typical := NewTypical(many)
 	pods := typical.Pods()
 	if len(pods) != maxShapes || pods[0].MilliCPU != 7 {
@@ -80,7 +81,7 @@ func TestTypicalPodsAreBounded(t *testing.T) {
 
 // Concurrent calls return what sequential ones do.
 func TestConcurrentUse(t *testing.T) {
-	workload := []Demand{{asks(1000, 1, 0), []string{"T4", "7"}, 3}, {asks(2000, 0, 500), nil, 2}}
+	workload := []Demand{{Requests: asks(1000, 1, 0), Models: []string{"T4", "7"}, Count: 3}, {Requests: asks(2000, 0, 500), Count: 2}}
 	shared, alone := NewTypical(workload), NewTypical(workload)
 	var group sync.WaitGroup
 	for range 4 {
@@ -106,10 +107,10 @@ func TestConcurrentUse(t *testing.T) {
 // The wanted values are computed by hand from the definition in the package comment.
 func TestFragmentation(t *testing.T) {
 	typical := NewTypical([]Demand{
-		{asks(4000, 1, 0), nil, 40},                    // a whole device
-		{asks(1000, 0, 0), nil, 10},                    // no GPU
-		{asks(2000, 0, 500), nil, 30},                  // half a device
-		{asks(2000, 2, 0), []string{"T4", "P100"}, 20}, // two devices of a model
+		{Requests: asks(4000, 1, 0), Count: 40},                                 // a whole device
+		{Requests: asks(1000, 0, 0), Count: 10},                                 // no GPU
+		{Requests: asks(2000, 0, 500), Count: 30},                               // half a device
+		{Requests: asks(2000, 2, 0), Models: []string{"T4", "P100"}, Count: 20}, // two devices of a model
 	})
 	for _, c := range []struct {
 		name string
@@ -149,7 +150,7 @@ func TestFragmentationIsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var workload []Demand
 		for range rapid.IntRange(1, 12).Draw(t, "demands") {
-			workload = append(workload, Demand{drawAsk(t), drawModels(t, models), float64(rapid.IntRange(1, 50).Draw(t, "count"))})
+			workload = append(workload, Demand{Requests: drawAsk(t), Models: drawModels(t, models), Count: float64(rapid.IntRange(1, 50).Draw(t, "count"))})
 		}
 		typical := NewTypical(workload)
 		n := node(rapid.Int64Range(0, 9).Draw(t, "cpu")*1000, rapid.SampledFrom(models).Draw(t, "model"))
@@ -208,4 +209,49 @@ func byDefinition(pods []Pod, n *cluster.Node) (f float64) {
 		f += p.Frequency * float64(small)
 	}
 	return f
+}
+
+// Of a typical pod those that do not tolerate a node's taints count as if the node could not host them.
+func TestTaintsFragment(t *testing.T) {
+	tolerate := []cluster.Toleration{{Key: "gpu", Exists: true}}
+	r := asks(4, 1, 0)
+	typical := NewTypical([]Demand{{Requests: r, Count: 3}, {Requests: r, Tolerations: tolerate, Count: 1}, {Requests: asks(1, 0, 0), Tolerations: tolerate, Count: 4}})
+	plain, tainted := node(8, "T4", 0, 0), node(8, "T4", 0, 0)
+	tainted.Taints = []cluster.Taint{{Key: "gpu", Effect: cluster.NoSchedule}, {Key: "soft", Effect: cluster.PreferNoSchedule}}
+	if len(typical.Pods()) != 2 {
+		t.Fatalf("tolerations distinguish shapes: %+v", typical.Pods())
+	}
+	// Half of the pods request no GPU. Of the others a quarter may use the tainted node.
+	if a, b := typical.Fragmentation(plain), typical.Fragmentation(tainted); a != 1000 || b != 1750 {
+		t.Errorf("fragmentation %v and %v, want 1000 and 1750", a, b)
+	}
+	closed := node(8, "T4", 0, 0)
+	closed.Taints = []cluster.Taint{{Key: "other", Effect: cluster.NoExecute}}
+	cordoned := node(8, "T4", 0)
+	cordoned.Unschedulable = true
+	for i, x := range []struct {
+		t    *Typical
+		n    *cluster.Node
+		want bool
+	}{{typical, plain, true}, {typical, tainted, true}, {typical, closed, false}, {typical, cordoned, false}, {nil, tainted, false}, {nil, plain, true},
+		{NewTypical([]Demand{{Requests: asks(1, 0, 0), Tolerations: tolerate, Count: 1}}), tainted, false}} {
+		if got := x.t.Open(x.n); got != x.want {
+			t.Errorf("%d: open %v", i, got)
+		}
+	}
+}
+
+// More kinds of tolerations than an Access holds count as none.
+func TestKindsAreBounded(t *testing.T) {
+	var many []Demand
+	for i := range 2 * maxKinds {
+		many = append(many, Demand{Requests: asks(4, 1, 0), Tolerations: []cluster.Toleration{{Key: fmt.Sprint(i), Exists: true}}, Count: 1})
+	}
+	typical := NewTypical(many)
+	first, last := node(8, "T4", 0), node(8, "T4", 0)
+	first.Taints = []cluster.Taint{{Key: "0", Effect: cluster.NoSchedule}}
+	last.Taints = []cluster.Taint{{Key: fmt.Sprint(2*maxKinds - 1), Effect: cluster.NoSchedule}}
+	if !typical.Open(first) || typical.Open(last) {
+		t.Errorf("the first kind is open: %v, the last: %v", typical.Open(first), typical.Open(last))
+	}
 }

@@ -12,9 +12,10 @@ import (
 
 // Demand is a number of pods of a workload with equal requests.
 type Demand struct {
-	Requests cluster.Resources
-	Models   []string // GPU models that the pods accept; empty: any
-	Count    float64  // number of pods, or their frequency relative to other demands
+	Requests    cluster.Resources
+	Models      []string             // GPU models that the pods accept; empty: any
+	Tolerations []cluster.Toleration // of taints
+	Count       float64              // number of pods, or their frequency relative to other demands
 }
 
 // Pod is a typical pod.
@@ -24,6 +25,9 @@ type Pod struct {
 	Milli     int64    // requested thousandths of each device: 1000, or less for a share
 	Models    []string // GPU models that the pod accepts; empty: any
 	Frequency float64  // relative; the frequencies of all typical pods add up to 1
+
+	kinds  Access    // the kinds of tolerations that pods of this shape have
+	shares []float64 // by kind: the share of these pods that has it
 }
 
 // cover is the fraction of a workload's pods that its typical pods represent, at least.
@@ -39,17 +43,20 @@ type Typical struct {
 	pods   []Pod
 	shapes []Pod // all of the workload's
 
-	// tables holds a table for each GPU model of the nodes that were measured, but not for models
-	// that only pods name. The map is replaced, never modified; making guards the replacement.
-	tables atomic.Pointer[map[string]*table]
+	kinds    [][]cluster.Toleration // the tolerations of each kind
+	gpuKinds Access                 // the kinds that pods with GPUs have
+
+	// tables holds a table for each GPU model and access of the nodes that were measured, but not for
+	// models that only pods name. The map is replaced, never modified; making guards the replacement.
+	tables atomic.Pointer[map[tableKey]*table]
 	making sync.Mutex
 }
 
 // NewTypical finds the typical pods of a workload. It takes its shapes (CPU, devices, thousandths
-// and models) in the order of descending counts, equal ones in their order in workload, until they
+// and models, whatever the tolerations) in the order of descending counts, equal ones in their order in workload, until they
 // cover 95 % of the pods or there are 512. It returns nil if the workload has no pods.
 func NewTypical(workload []Demand) *Typical {
-	pods := count(workload)
+	pods, kinds := count(workload)
 	var total, covered float64
 	for _, p := range pods {
 		total += p.Frequency
@@ -71,20 +78,25 @@ func NewTypical(workload []Demand) *Typical {
 	for i := range pods {
 		pods[i].Frequency /= covered
 	}
-	t := &Typical{pods: pods, shapes: shapes}
-	t.tables.Store(&map[string]*table{})
+	t := &Typical{pods: pods, shapes: shapes, kinds: kinds}
+	for i := range shapes {
+		if shapes[i].Devices > 0 {
+			t.gpuKinds |= shapes[i].kinds
+		}
+	}
+	t.tables.Store(&map[tableKey]*table{})
 	return t
 }
 
 // count adds up the pods of each shape. The result has the order of first appearance; Frequency
 // holds the counts.
-func count(workload []Demand) []Pod {
+func count(workload []Demand) (pods []Pod, kinds [][]cluster.Toleration) {
 	type shape struct {
 		cpu, devices, milli int64
 		models              string
 	}
 	row := map[shape]int{}
-	var pods []Pod
+	numbers := newKinds()
 	for _, d := range workload {
 		p := Pod{MilliCPU: d.Requests.MilliCPU, Models: d.Models}
 		p.Devices, p.Milli = Devices(d.Requests)
@@ -96,8 +108,14 @@ func count(workload []Demand) []Pod {
 			pods = append(pods, p)
 		}
 		pods[i].Frequency += d.Count
+		pods[i].add(numbers.of(d.Tolerations), d.Count)
 	}
-	return pods
+	for i := range pods {
+		for k := range pods[i].shares {
+			pods[i].shares[k] /= pods[i].Frequency
+		}
+	}
+	return pods, numbers.list
 }
 
 // Devices returns the number of devices of a pod that requests r, and the thousandths of each that

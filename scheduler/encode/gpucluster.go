@@ -3,6 +3,7 @@ package encode
 import (
 	"gnnsched/gnn/feature"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
 )
 
 // GPUClusterEncoder computes the cluster's features in the GPU graph. It keeps sums over the nodes and looks
@@ -11,8 +12,9 @@ type GPUClusterEncoder struct {
 	encoder *GPUNodeEncoder
 	rows    []gpuRow
 	sums    feature.GPUCluster
-	slots   [maxComing]int64 // sums of the nodes' slots
-	idle    map[string]int64 // free thousandths of devices, by GPU model
+	slots   [maxComing]int64               // sums of the nodes' slots
+	idle    map[string]int64               // free thousandths of devices, by GPU model
+	open    map[fragmentation.Access]int64 // the same, by access
 	reserve Reserve
 	x       []float32
 }
@@ -22,6 +24,7 @@ type GPUClusterEncoder struct {
 type gpuRow struct {
 	version cluster.Version
 	model   string
+	access  fragmentation.Access
 	slots   slots
 	adds    feature.GPUCluster
 }
@@ -30,7 +33,8 @@ type gpuRow struct {
 func NewGPUClusterEncoder(encoder *GPUNodeEncoder) *GPUClusterEncoder {
 	return &GPUClusterEncoder{
 		encoder: encoder, sums: feature.GPUCluster{Workload: &encoder.workload},
-		idle: map[string]int64{}, reserve: Reserve{models: map[string]float64{}},
+		idle: map[string]int64{}, open: map[fragmentation.Access]int64{},
+		reserve: Reserve{models: map[string]float64{}, pools: map[fragmentation.Access]float64{}},
 	}
 }
 
@@ -53,6 +57,11 @@ func (c *GPUClusterEncoder) Features(nodes []*cluster.Node) []float32 {
 	return c.x
 }
 
+// IdleShare returns the idle share of the devices of the cluster that Features has seen last, 0 to 1.
+func (c *GPUClusterEncoder) IdleShare() float64 {
+	return cluster.Fraction(c.sums.Idle, c.sums.Devices*cluster.DeviceMilli)
+}
+
 // add adds times a row to the sums.
 func (c *GPUClusterEncoder) add(r *gpuRow, times int64) {
 	c.sums.Add(&r.adds, times)
@@ -60,6 +69,7 @@ func (c *GPUClusterEncoder) add(r *gpuRow, times int64) {
 		return
 	}
 	c.idle[r.model] += times * r.adds.Idle
+	c.open[r.access] += times * r.adds.Idle
 	for i := range c.encoder.coming.shapes {
 		c.slots[i] += times * int64(r.slots[i])
 	}
@@ -68,14 +78,15 @@ func (c *GPUClusterEncoder) add(r *gpuRow, times int64) {
 // row returns the row of a node.
 func (c *GPUClusterEncoder) row(n *cluster.Node) gpuRow {
 	r := gpuRow{version: n.Version, model: n.GPUModel}
-	if n.Available() {
+	if c.encoder.typical.Open(n) {
+		r.access = c.encoder.Access(n)
 		r.adds = c.totals(n)
-		r.slots = c.encoder.coming.slots(n, n.Free().MilliCPU, int(r.adds.Whole))
+		r.slots = c.encoder.coming.slots(n, r.access, n.Free().MilliCPU, int(r.adds.Whole))
 	}
 	return r
 }
 
-// totals returns what one available node adds to the features' sums.
+// totals returns what one node that pods with GPUs may use adds to the features' sums.
 func (c *GPUClusterEncoder) totals(n *cluster.Node) (s feature.GPUCluster) {
 	free := n.Free()
 	s = feature.GPUCluster{

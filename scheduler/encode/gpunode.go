@@ -18,8 +18,9 @@ type GPUNodeEncoder struct {
 	workload feature.Workload
 	coming   coming
 
-	node  feature.GPUNode           // context of the features
-	rooms [cluster.MaxDevices]int64 // scratch: free thousandths of each device
+	node   feature.GPUNode           // context of the features
+	access fragmentation.Access      // of the node
+	rooms  [cluster.MaxDevices]int64 // scratch: free thousandths of each device
 }
 
 // usualUnit is the unit of CPU if no typical pod requests both GPU and CPU: what the pods of the
@@ -71,6 +72,7 @@ func workloadOf(pods []fragmentation.Pod) (w feature.Workload) {
 // as it is if r and on are zero. It writes to g.
 func (e *GPUNodeEncoder) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) {
 	free := n.Free().Minus(r)
+	e.access = e.Access(n)
 	c := &e.node
 	*c = feature.GPUNode{State: n, Workload: &e.workload, MilliCPU: free.MilliCPU, Memory: free.Memory}
 	c.Units = max(float64(free.MilliCPU), 0) / e.workload.Unit
@@ -83,6 +85,9 @@ func (e *GPUNodeEncoder) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resou
 		g.Free = append(g.Free, float32(e.rooms[i])/cluster.DeviceMilli)
 	}
 }
+
+// Access returns which pods may go to the node for its taints.
+func (e *GPUNodeEncoder) Access(n *cluster.Node) fragmentation.Access { return e.typical.Access(n) }
 
 // devices sets rooms, and returns how many devices nobody uses, how many are in use with room
 // left, and the free part of all together, in devices.
@@ -105,29 +110,32 @@ func (e *GPUNodeEncoder) devices(n *cluster.Node, r cluster.Resources, on cluste
 	return whole, shared, idle
 }
 
-// hosts returns how many of the typical pods fit on n with so much free CPU and the devices' rooms.
+// hosts returns how many of the typical pods fit on n with so much free CPU and the devices' rooms. Pods
+// with GPUs must tolerate its taints. Of the others only the size counts, because they measure the CPU
+// that is left.
 func (e *GPUNodeEncoder) hosts(n *cluster.Node, milliCPU int64) feature.Hosts {
 	var all, sharing, withoutGPU, model float64
 	rooms := e.rooms[:len(n.GPUs)]
 	for i := range e.pods {
-		p := &e.pods[i]
+		p, f := &e.pods[i], e.pods[i].Frequency
 		fits := p.MilliCPU <= milliCPU
 		if p.Devices > 0 {
 			if len(p.Models) > 0 && !slices.Contains(p.Models, n.GPUModel) {
 				continue
 			}
-			model += p.Frequency
+			f = p.On(e.access)
+			model += f
 			fits = fits && enough(rooms, p.Devices, p.Milli)
 		}
 		switch {
 		case !fits:
 			continue
 		case p.Devices == 0:
-			withoutGPU += p.Frequency
+			withoutGPU += f
 		case p.Milli < cluster.DeviceMilli:
-			sharing += p.Frequency
+			sharing += f
 		}
-		all += p.Frequency
+		all += f
 	}
 	w := &e.workload
 	return feature.Hosts{All: all, Sharing: part(sharing, w.Sharing), WithoutGPU: part(withoutGPU, w.WithoutGPU), Model: part(model, 1-w.WithoutGPU)}

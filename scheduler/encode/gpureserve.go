@@ -3,6 +3,7 @@ package encode
 import (
 	"cmp"
 	"maps"
+	"math/bits"
 	"slices"
 
 	"gnnsched/internal/cluster"
@@ -20,6 +21,7 @@ type coming struct {
 	harder []float64           // of each: the share that pods request which fit on no node where it does not fit
 	models map[string]float64  // the share for which pods name a model; a pod that names several counts for each with an equal part
 	names  []string            // of the models, sorted
+	kinds  []float64           // by kind of tolerations: the share that pods request which have it
 }
 
 func comingOf(shapes []fragmentation.Pod) (c coming) {
@@ -30,6 +32,7 @@ func comingOf(shapes []fragmentation.Pod) (c coming) {
 	}
 	c.models = map[string]float64{}
 	for _, p := range shapes {
+		c.addKinds(&p, share(&p)/total)
 		if p.Devices > 1 {
 			c.shapes = append(c.shapes, p)
 		}
@@ -53,6 +56,20 @@ func comingOf(shapes []fragmentation.Pod) (c coming) {
 	return c
 }
 
+// addKinds adds a share of the requests, which pods of shape p make, to those of its kinds of tolerations.
+func (c *coming) addKinds(p *fragmentation.Pod, share float64) {
+	if !(share > 0) {
+		return
+	}
+	for rest := p.Kinds(); rest != 0; rest &= rest - 1 {
+		k := bits.TrailingZeros64(uint64(rest))
+		for len(c.kinds) <= k {
+			c.kinds = append(c.kinds, 0)
+		}
+		c.kinds[k] += share * p.On(1<<k) / p.Frequency
+	}
+}
+
 // asMuch tells whether a fits on no node on which b does not fit, memory aside.
 func asMuch(a, b *fragmentation.Pod) bool {
 	if a.MilliCPU < b.MilliCPU || a.Devices < b.Devices || a.Milli < b.Milli {
@@ -64,12 +81,13 @@ func asMuch(a, b *fragmentation.Pod) bool {
 // slots is the number of pods of each of coming's shapes that fit on a node, if it hosts no others.
 type slots [maxComing]uint8
 
-// slots returns the slots of n with so much free CPU and so many devices that nobody uses.
-func (c *coming) slots(n *cluster.Node, milliCPU int64, whole int) (out slots) {
+// slots returns the slots of n, which has the given access, with so much free CPU and so many devices that
+// nobody uses. A slot counts if some pods of the shape tolerate the node's taints.
+func (c *coming) slots(n *cluster.Node, a fragmentation.Access, milliCPU int64, whole int) (out slots) {
 	for i := range c.shapes {
 		p := &c.shapes[i]
 		count := whole / int(p.Devices)
-		if count == 0 || len(p.Models) > 0 && !slices.Contains(p.Models, n.GPUModel) {
+		if count == 0 || p.On(a) == 0 || len(p.Models) > 0 && !slices.Contains(p.Models, n.GPUModel) {
 			continue
 		}
 		if p.MilliCPU > 0 {
@@ -81,11 +99,13 @@ func (c *coming) slots(n *cluster.Node, milliCPU int64, whole int) (out slots) {
 }
 
 // Reserve prices what a cluster should keep for pods that will come. It compares how long the slots for pods with
-// several devices, and the devices of a model that pods name, will last with how long all idle
-// devices will, at the rates at which the workload's pods request them. What runs out first is scarce.
+// several devices, the devices of a model that pods name, and the devices that pods with few tolerations
+// may use will last with how long all idle devices will, at the rates at which the workload's pods request
+// them. What runs out first is scarce.
 type Reserve struct {
-	slots  []price            // of the shapes that are scarce
-	models map[string]float64 // price of an idle device of each model, in devices; none if it is 0
+	slots  []price                          // of the shapes that are scarce
+	models map[string]float64               // price of an idle device of each model, in devices; none if it is 0
+	pools  map[fragmentation.Access]float64 // the same of nodes with each access
 }
 
 // price is the price of a slot, in devices.
@@ -96,15 +116,16 @@ type price struct {
 
 // Held is what a node in some state holds of what a Reserve prices.
 type Held struct {
-	slots slots
-	model string
-	idle  float64 // devices
+	slots  slots
+	model  string
+	access fragmentation.Access
+	idle   float64 // devices
 }
 
 // Held returns what the node that Node has encoded last holds.
 func (e *GPUNodeEncoder) Held() Held {
 	c := &e.node
-	return Held{e.coming.slots(c.State, c.MilliCPU, int(c.Whole)), c.State.GPUModel, c.Idle}
+	return Held{e.coming.slots(c.State, e.access, c.MilliCPU, int(c.Whole)), c.State.GPUModel, e.access, c.Idle}
 }
 
 // Worth returns what a node is worth to the pods that need what is scarce, in devices: for pods with several
@@ -116,6 +137,9 @@ func (r *Reserve) Worth(h *Held) (worth float64) {
 	}
 	if len(r.models) > 0 && h.idle > 0 {
 		worth += r.models[h.model] * h.idle
+	}
+	if len(r.pools) > 0 && h.idle > 0 {
+		worth += r.pools[h.access] * h.idle
 	}
 	return worth
 }
@@ -132,6 +156,7 @@ func (c *GPUClusterEncoder) Reserve() *Reserve {
 	r, e := &c.reserve, c.encoder
 	r.slots = r.slots[:0]
 	clear(r.models)
+	clear(r.pools)
 	idle := float64(c.sums.Idle) / cluster.DeviceMilli
 	if idle <= 0 {
 		return r
@@ -147,5 +172,48 @@ func (c *GPUClusterEncoder) Reserve() *Reserve {
 			r.models[model] = s
 		}
 	}
+	c.pricePools(idle)
 	return r
+}
+
+// pricePools sets the prices of devices for the taints of their nodes. There are none if all pods may use
+// all idle devices. Otherwise the devices that pods of one kind of tolerations may use are wanted by
+// these pods, and by the pods of other kinds that may use no other devices.
+func (c *GPUClusterEncoder) pricePools(idle float64) {
+	demand := c.encoder.coming.kinds
+	for k := range demand {
+		kind := fragmentation.Access(1) << k
+		var milli int64
+		for a, of := range c.open {
+			if a&kind != 0 {
+				milli += of
+			}
+		}
+		open := float64(milli) / cluster.DeviceMilli
+		if open >= idle || demand[k] == 0 {
+			continue
+		}
+		wanted := 0.0
+		for j, share := range demand {
+			if c.within(fragmentation.Access(1)<<j, kind) {
+				wanted += share
+			}
+		}
+		s := scarcity(open / wanted / idle)
+		for a := range c.open {
+			if a&kind != 0 && s > c.reserve.pools[a] {
+				c.reserve.pools[a] = s
+			}
+		}
+	}
+}
+
+// within reports whether pods of kind a may use no idle devices that pods of kind b may not use.
+func (c *GPUClusterEncoder) within(a, b fragmentation.Access) bool {
+	for x, idle := range c.open {
+		if idle > 0 && x&a != 0 && x&b == 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -60,6 +60,35 @@ func TestReserve(t *testing.T) {
 	}
 }
 
+// A device in a pool that few pods may use is worth nothing beside one that all may use, while the pods that
+// may use no other will need it.
+func TestReserveForPodsWithoutTolerations(t *testing.T) {
+	one := cluster.Resources{MilliCPU: 1000, GPU: 1, Pods: 1}
+	tolerate := []cluster.Toleration{{Key: "gpu", Exists: true}}
+	tainted, free := gpuNode("T4", 0, 0), gpuNode("T4", 0, 0)
+	tainted.Taints = []cluster.Taint{{Key: "gpu", Effect: cluster.NoSchedule}}
+	other := []cluster.Toleration{{Key: "another", Exists: true}}
+	for name, x := range map[string]struct {
+		demand []fragmentation.Demand
+		nodes  []*cluster.Node // the first is asked about
+		want   float64
+	}{
+		// 2 of 4 devices for 3 of 4 pods.
+		"a device for all":         {[]fragmentation.Demand{{Requests: one, Count: 3}, {Requests: one, Tolerations: tolerate, Count: 1}}, []*cluster.Node{free, tainted}, 2},
+		"a device for few":         {[]fragmentation.Demand{{Requests: one, Count: 3}, {Requests: one, Tolerations: tolerate, Count: 1}}, []*cluster.Node{tainted, free}, 0},
+		"three in ten need it":     {[]fragmentation.Demand{{Requests: one, Count: 3}, {Requests: one, Tolerations: tolerate, Count: 7}}, []*cluster.Node{free, tainted}, 2 * scarcity(2/0.3/4)},
+		"one in ten needs it":      {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Tolerations: tolerate, Count: 9}}, []*cluster.Node{free, tainted}, 0},
+		"all tolerate it":          {[]fragmentation.Demand{{Requests: one, Tolerations: tolerate, Count: 1}}, []*cluster.Node{free, tainted}, 0},
+		"none tolerates it":        {[]fragmentation.Demand{{Requests: one, Count: 1}}, []*cluster.Node{free, tainted}, 0},
+		"two kinds that need it":   {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Tolerations: other, Count: 2}, {Requests: one, Tolerations: tolerate, Count: 7}}, []*cluster.Node{free, tainted}, 2 * scarcity(2/0.3/4)},
+		"pods without GPUs, aside": {[]fragmentation.Demand{{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}, Count: 9}, {Requests: one, Tolerations: tolerate, Count: 1}}, []*cluster.Node{free, tainted}, 0},
+	} {
+		if got := worth(x.demand, x.nodes, 0); math.Abs(got-x.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", name, got, x.want)
+		}
+	}
+}
+
 // Pods that are too rare to be typical count: one in two hundred requests eight devices.
 func TestReserveForRarePods(t *testing.T) {
 	demand := []fragmentation.Demand{

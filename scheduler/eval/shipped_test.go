@@ -3,6 +3,7 @@ package eval_test
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func TestShippedCheckpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
-			scoreEpisode(t, &got, name, gpuEnvironment(t), c)
+			scoreEpisode(t, &got, name, gpuEnvironment(t, openb.Taints{}), c)
 			continue
 		}
 		for _, scenario := range []string{"small8", "zonal"} {
@@ -54,7 +55,7 @@ func TestShippedCheckpoints(t *testing.T) {
 
 // gpuEnvironment is a cluster of four kinds of GPU machines, on which shares, whole devices and pods
 // that name models arrive.
-func gpuEnvironment(t *testing.T) *sim.Env {
+func gpuEnvironment(t *testing.T, taints openb.Taints) *sim.Env {
 	t.Helper()
 	var nodes []openb.Node
 	var pods []openb.Pod
@@ -75,6 +76,10 @@ func gpuEnvironment(t *testing.T) *sim.Env {
 			p.Models = []string{"T4", "G2"}
 		}
 		pods = append(pods, p)
+	}
+	nodes, pods, err := taints.Apply(rand.New(rand.NewPCG(3, 4)), nodes, pods)
+	if err != nil {
+		t.Fatal(err)
 	}
 	pack, err := objective.Parse("pack")
 	if err != nil {

@@ -2,8 +2,10 @@ package plugin
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -17,16 +19,27 @@ import (
 
 // demandTracker determines the typical pods of a profile's workload, which deciders for GPUs need to
 // measure fragmentation. It reads them from a file, or begins with those of the network's training and
-// counts the pods that arrive.
+// counts the pods that arrive. Neither the file nor the training says which taints pods tolerate. The pods
+// that arrive do: a shape of which some have arrived has their tolerations, another shape those of all.
 type demandTracker struct {
 	profile string
-	fixed   *fragmentation.Typical // of the file; nil without a file
+	file    []fragmentation.Demand // nil without a file
 
 	begun  bool // whether the running pods are counted
-	counts map[shape]*fragmentation.Demand
+	counts map[shape]*shapePods
 	pods   float64                // sum of the counts
-	latest *fragmentation.Typical // of when the sum was upTo
+	base   []fragmentation.Demand // the file, or the demands when the sum was upTo
 	upTo   float64
+
+	withGPU, withoutGPU tolerating             // all that have arrived
+	latest              *fragmentation.Typical // of base; nil if it must be made
+	made                map[string]float64     // the shares of the tolerations that latest was made with
+}
+
+// shapePods counts the pods of a shape.
+type shapePods struct {
+	fragmentation.Demand
+	arrived tolerating // those that have arrived
 }
 
 // shape holds the requests that all pods of one entry in counts share.
@@ -40,7 +53,7 @@ const maxShapes = 4096
 
 // newDemandTracker reads the pod list. If the path is empty, it counts pods instead.
 func newDemandTracker(profile, podList string) (*demandTracker, error) {
-	d := &demandTracker{profile: profile, counts: map[shape]*fragmentation.Demand{}}
+	d := &demandTracker{profile: profile, counts: map[shape]*shapePods{}}
 	if podList == "" {
 		return d, nil
 	}
@@ -48,11 +61,10 @@ func newDemandTracker(profile, podList string) (*demandTracker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
-	var all []fragmentation.Demand
 	for _, p := range pods {
-		all = append(all, fragmentation.Demand{Requests: p.Requests(), Models: p.Models, Count: 1})
+		d.file = append(d.file, fragmentation.Demand{Requests: p.Requests(), Models: p.Models, Count: 1})
 	}
-	d.fixed = fragmentation.NewTypical(all)
+	d.base = d.file
 	return d, nil
 }
 
@@ -62,12 +74,21 @@ const familyPods = 500
 
 // begin counts the typical pods of the family that the network was trained on, unless there is a file.
 func (d *demandTracker) begin(family *checkpoint.TypicalPods) {
-	if d.fixed != nil || family == nil {
+	if d.file != nil || family == nil {
 		return
 	}
 	for _, p := range family.Pods {
 		d.count(cluster.Resources{MilliCPU: p.MilliCPU, GPU: p.GPU, GPUMilli: p.GPUMilli}, p.GPUModels, familyPods*p.Frequency)
 	}
+}
+
+// beginWith is begin with the typical pods beside the checkpoint that args name.
+func (d *demandTracker) beginWith(ctx context.Context, args Args) {
+	family, err := familyOf(args)
+	if err != nil { // the network decides without
+		logger(ctx).Error(err, "The typical pods of the network's training cannot be used", "profile", d.profile)
+	}
+	d.begin(family)
 }
 
 // familyOf returns the typical pods beside the checkpoint that args name; nil if there are none.
@@ -81,7 +102,7 @@ func familyOf(args Args) (*checkpoint.TypicalPods, error) {
 // countRunning counts the profile's pods that run on the nodes; further calls do nothing. Pods of
 // other schedulers do not count: most belong to DaemonSets or to the cluster itself.
 func (d *demandTracker) countRunning(nodes []fwk.NodeInfo) {
-	if d.fixed != nil || d.begun {
+	if d.begun {
 		return
 	}
 	d.begun = true
@@ -89,7 +110,7 @@ func (d *demandTracker) countRunning(nodes []fwk.NodeInfo) {
 		for _, p := range n.GetPods() {
 			if p.GetPod().Spec.SchedulerName == d.profile {
 				running := convertPod(p.GetPod())
-				d.add(running.Requests, running.GPUModels)
+				d.add(&running)
 			}
 		}
 	}
@@ -114,30 +135,42 @@ func (d *demandTracker) scale(by float64) {
 // countPending counts a pod that is scored. A pod counts again at each attempt, but few have more than
 // one, because a pod that fits nowhere is not scored.
 func (d *demandTracker) countPending(pod *cluster.Pod) {
-	if d.fixed == nil {
-		d.add(pod.Requests, pod.GPUModels)
-		if d.pods >= remembered {
-			d.scale(0.5)
-		}
+	d.add(pod)
+	if d.pods >= remembered {
+		d.scale(0.5)
 	}
 }
 
-// add counts a pod with these requests.
-func (d *demandTracker) add(r cluster.Resources, models []string) { d.count(r, models, 1) }
+// add counts a pod that has arrived.
+func (d *demandTracker) add(pod *cluster.Pod) {
+	all := &d.withoutGPU
+	if pod.Requests.TotalGPUMilli() > 0 {
+		all = &d.withGPU
+	}
+	all.add(pod.Tolerations)
+	if d.file == nil {
+		d.count(pod.Requests, pod.GPUModels, 1).arrived.add(pod.Tolerations)
+	}
+}
+
+func shapeOf(r cluster.Resources, models []string) shape {
+	return shape{r.MilliCPU, r.GPU, r.GPUMilli, strings.Join(models, "|")}
+}
 
 // count counts a number of pods with these requests.
-func (d *demandTracker) count(r cluster.Resources, models []string, pods float64) {
-	key := shape{r.MilliCPU, r.GPU, r.GPUMilli, strings.Join(models, "|")}
+func (d *demandTracker) count(r cluster.Resources, models []string, pods float64) *shapePods {
+	key := shapeOf(r, models)
 	x := d.counts[key]
 	if x == nil {
 		if len(d.counts) >= maxShapes {
 			d.drop()
 		}
-		x = &fragmentation.Demand{Requests: r, Models: models}
+		x = &shapePods{Demand: fragmentation.Demand{Requests: r, Models: models}}
 		d.counts[key] = x
 	}
 	x.Count += pods
 	d.pods += pods
+	return x
 }
 
 // drop removes the rarest quarter of the shapes. Removing many at once makes it rare.
@@ -163,13 +196,44 @@ const grown = 1.25
 // typical returns the workload's typical pods; nil before the first pod, if there is no family. As long as they have not
 // changed, it returns the same pointer.
 func (d *demandTracker) typical() *fragmentation.Typical {
-	if d.fixed != nil {
-		return d.fixed
-	}
 	if d.pods > 0 && d.pods >= grown*d.upTo {
-		d.latest, d.upTo = fragmentation.NewTypical(d.demands()), d.pods
+		d.base, d.upTo = d.demands(), d.pods
+		d.latest = nil
+	}
+	arrived := d.arrived()
+	if d.latest == nil || arrived.shifted(d.made) {
+		d.latest, d.made = fragmentation.NewTypical(d.tolerate(d.base)), arrived.shares()
 	}
 	return d.latest
+}
+
+// arrived returns the tolerations of the pods that have arrived, with GPUs if there are any.
+func (d *demandTracker) arrived() *tolerating {
+	if d.withGPU.pods > 0 {
+		return &d.withGPU
+	}
+	return &d.withoutGPU
+}
+
+// tolerate returns the demands with tolerations.
+func (d *demandTracker) tolerate(base []fragmentation.Demand) (out []fragmentation.Demand) {
+	for _, x := range base {
+		kinds := d.arrived()
+		if s := d.counts[shapeOf(x.Requests, x.Models)]; s != nil && s.arrived.pods > 0 {
+			kinds = &s.arrived
+		}
+		if kinds.pods == 0 || x.Requests.TotalGPUMilli() == 0 { // taints matter for pods with GPUs only
+			out = append(out, x)
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(kinds.kinds)) {
+			k := kinds.kinds[key]
+			part := x
+			part.Tolerations, part.Count = k.tolerations, x.Count*(k.pods/kinds.pods)
+			out = append(out, part)
+		}
+	}
+	return out
 }
 
 // demands returns the counted demands with their weights. All pods without GPU together weigh at most
@@ -179,7 +243,7 @@ func (d *demandTracker) demands() []fragmentation.Demand {
 	var with, without float64
 	all := make([]fragmentation.Demand, 0, len(d.counts))
 	for _, key := range d.shapes() {
-		x := *d.counts[key]
+		x := d.counts[key].Demand
 		all = append(all, x)
 		if x.Requests.TotalGPUMilli() > 0 {
 			with += x.Count
@@ -196,4 +260,70 @@ func (d *demandTracker) demands() []fragmentation.Demand {
 		}
 	}
 	return all
+}
+
+// tolerating counts pods by their tolerations.
+type tolerating struct {
+	kinds map[string]*tolerants
+	pods  float64 // of all kinds
+}
+
+type tolerants struct {
+	tolerations []cluster.Toleration
+	pods        float64
+}
+
+// maxTolerations is the largest number of kinds of tolerations that are counted. Pods with more kinds count as
+// pods without tolerations.
+const maxTolerations = 32
+
+// add counts a pod.
+func (t *tolerating) add(tolerations []cluster.Toleration) {
+	if t.kinds == nil {
+		t.kinds = map[string]*tolerants{}
+	}
+	key := cluster.TolerationsKey(tolerations)
+	if t.kinds[key] == nil {
+		if len(t.kinds) >= maxTolerations {
+			key, tolerations = "", nil
+		}
+		if t.kinds[key] == nil {
+			t.kinds[key] = &tolerants{tolerations: tolerations}
+		}
+	}
+	t.kinds[key].pods++
+	if t.pods++; t.pods >= remembered {
+		for key, k := range t.kinds {
+			if k.pods /= 2; k.pods < 0.5 {
+				delete(t.kinds, key)
+			}
+		}
+		t.pods = 0
+		for _, k := range t.kinds {
+			t.pods += k.pods
+		}
+	}
+}
+
+// shares returns the share of the pods that each kind has.
+func (t *tolerating) shares() map[string]float64 {
+	out := make(map[string]float64, len(t.kinds))
+	for key, k := range t.kinds {
+		out[key] = k.pods / t.pods
+	}
+	return out
+}
+
+// shift is the change of a kind's share after which the typical pods are made again.
+const shift = 0.1
+
+// shifted reports whether the shares are others than those made with: a new kind has come, or a share has
+// changed by more than shift.
+func (t *tolerating) shifted(made map[string]float64) bool {
+	for key, k := range t.kinds {
+		if share, known := made[key]; !known || math.Abs(k.pods/t.pods-share) > shift {
+			return true
+		}
+	}
+	return false
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	v1 "k8s.io/api/core/v1"
 
 	"gnnsched/gnn/checkpoint"
@@ -135,10 +136,10 @@ func TestDemandOfFewGPUPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		even.add(share(500), nil)
-		even.add(cluster.Resources{MilliCPU: 5}, nil)
+		even.add(&cluster.Pod{Requests: share(500)})
+		even.add(&cluster.Pod{Requests: cluster.Resources{MilliCPU: 5}})
 	}
-	even.add(share(400), nil)
+	even.add(&cluster.Pod{Requests: share(400)})
 	want := []fragmentation.Demand{{Requests: share(500), Count: 3}, {Requests: cluster.Resources{MilliCPU: 5}, Count: 3}, {Requests: share(400), Count: 1}}
 	if d := cmp.Diff(want, even.demands()); d != "" {
 		t.Error(d)
@@ -248,7 +249,7 @@ func TestDemandOfAFile(t *testing.T) {
 	d.countPending(&cluster.Pod{Requests: cluster.Resources{GPU: 8}})
 	typical := d.typical()
 	want := []fragmentation.Pod{{MilliCPU: 100, Devices: 1, Milli: 300, Frequency: 1}}
-	if d := cmp.Diff(want, typical.Pods()); d != "" {
+	if d := cmp.Diff(want, typical.Pods(), cmpopts.IgnoreUnexported(fragmentation.Pod{})); d != "" {
 		t.Error(d)
 	}
 	if d.typical() != typical {
@@ -332,7 +333,7 @@ func TestDemandBeginsWithAFamily(t *testing.T) {
 	}
 	d := newBed(t, "family", Args{Checkpoint: file}).plugin.demand
 	want := []fragmentation.Pod{{Devices: 1, Milli: 300, Models: []string{"T4"}, Frequency: 0.75}, {MilliCPU: 8000, Devices: 2, Milli: 1000, Frequency: 0.25}}
-	if diff := cmp.Diff(want, d.typical().Pods()); diff != "" {
+	if diff := cmp.Diff(want, d.typical().Pods(), cmpopts.IgnoreUnexported(fragmentation.Pod{})); diff != "" {
 		t.Error(diff)
 	}
 	for range 3 * familyPods {

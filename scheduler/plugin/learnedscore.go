@@ -99,11 +99,7 @@ func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error)
 		if p.demand, err = newDemandTracker(p.profile, args.Workload); err != nil {
 			return err
 		}
-		family, err := familyOf(args)
-		if err != nil { // the network decides without
-			logger(ctx).Error(err, "The typical pods of the network's training cannot be used", "profile", p.profile)
-		}
-		p.demand.begin(family)
+		p.demand.beginWith(ctx, args)
 		m := openModel(ctx, args, p.profile, &p.active)
 		go m.watch(ctx, args.ReloadInterval.Duration)
 		return nil
@@ -117,8 +113,11 @@ func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error)
 		workload = args.Workload
 	}
 	p.active.store(&heuristicDecider{Heuristic: h})
-	p.demand, err = newDemandTracker(p.profile, workload)
-	return err
+	if p.demand, err = newDemandTracker(p.profile, workload); err != nil || h.Network == "" {
+		return err
+	}
+	p.demand.beginWith(ctx, Args{Variant: h.Network})
+	return nil
 }
 
 // deciders maps the fwk.Handle of a profile to its *learnedScore, for GPUShares.

@@ -136,13 +136,13 @@ func (c *Config) drawLifetimes(seed uint64, a *arrivalList) {
 // creates the pods of a trace without a Deployment.
 func fromTrace(t workload.Trace) arrivalList {
 	a := arrivalList{exact: true}
-	type shape struct { // traces have no selectors or tolerations
-		requests cluster.Resources
-		models   string
+	type shape struct { // traces have no selectors
+		requests            cluster.Resources
+		models, tolerations string
 	}
 	numbers := numbering[shape]{}
 	for _, x := range t {
-		a.add(x.Deployment, numbers.of(shape{x.Deployment.Shape.Requests, strings.Join(x.Deployment.Shape.GPUModels, "|")}), false)
+		a.add(x.Deployment, numbers.of(shape{x.Deployment.Shape.Requests, strings.Join(x.Deployment.Shape.GPUModels, "|"), cluster.TolerationsKey(x.Deployment.Shape.Tolerations)}), false)
 		for range x.Deployment.Replicas {
 			a.at = append(a.at, x.At-t[0].At)
 			a.lifetime = append(a.lifetime, x.Lifetime)

@@ -110,7 +110,7 @@ func (e *Env) Reset(seed uint64) error {
 	for i := range e.on {
 		e.on[i] = -1
 	}
-	e.gpus = newGPUDemand(e.snapshot.Nodes, &e.arrivals)
+	e.gpus = newGPUDemand(e.snapshot.Nodes, &e.arrivals, e.typical.Open)
 	e.steady = newSteadyState(e.cfg, &e.arrivals)
 	e.track()
 	e.advance()

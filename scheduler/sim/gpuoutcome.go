@@ -4,10 +4,11 @@ import (
 	"math"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/power"
 )
 
 // GPUOutcome describes how the GPUs were used in an episode. Fractions are fractions of all devices
-// of the available nodes.
+// of the open nodes: those that are not cordoned and whose taints some of the workload's GPU pods tolerate.
 type GPUOutcome struct {
 	Allocation float64 `json:"allocation"` // allocated to the running pods
 	// AllocationAtFull is the allocation at the time when the pods that had arrived first
@@ -26,6 +27,7 @@ type GPUOutcome struct {
 
 // gpuDemand tracks how much GPU the arriving pods request, in thousandths of a device.
 type gpuDemand struct {
+	open      func(*cluster.Node) bool // see GPUOutcome
 	capacity  int64
 	requested int64
 	atFull    float64 // the allocation when the requests reached the capacity
@@ -33,8 +35,9 @@ type gpuDemand struct {
 	perCPU    float64 // the ratio of GPU to CPU that the episode's GPU pods request
 }
 
-func newGPUDemand(nodes []*cluster.Node, a *arrivalList) (d gpuDemand) {
-	d.capacity = gpuCapacity(nodes)
+func newGPUDemand(nodes []*cluster.Node, a *arrivalList, open func(*cluster.Node) bool) (d gpuDemand) {
+	d.open = open
+	d.capacity = d.capacityOf(nodes)
 	var cpu, gpu int64
 	for _, i := range a.pods {
 		if r := a.deployments[i].pod.Requests; r.TotalGPUMilli() > 0 {
@@ -54,21 +57,21 @@ func (d *gpuDemand) arrive(r cluster.Resources, nodes []*cluster.Node) {
 // settle records the allocation once the requests have reached the capacity.
 func (d *gpuDemand) settle(nodes []*cluster.Node) {
 	if !d.full && d.capacity > 0 && d.requested >= d.capacity {
-		d.full, d.atFull = true, gpuAllocation(nodes)
+		d.full, d.atFull = true, d.allocation(nodes)
 	}
 }
 
 // gpuOutcome returns the GPUs' part of the outcome; nil on a cluster without GPUs.
 func (e *Env) gpuOutcome() *GPUOutcome {
 	nodes := e.snapshot.Nodes
-	total := gpuCapacity(nodes)
+	total := e.gpus.capacityOf(nodes)
 	if total == 0 {
 		return nil
 	}
 	e.gpus.settle(nodes)
-	o := &GPUOutcome{Allocation: gpuAllocation(nodes), AllocationAtFull: e.gpus.atFull, Loads: e.gpus.loads(e)}
+	o := &GPUOutcome{Allocation: e.gpus.allocation(nodes), AllocationAtFull: e.gpus.atFull, Loads: e.gpus.loads(e)}
 	for _, n := range nodes {
-		if n.Available() {
+		if e.gpus.open(n) {
 			free := n.Free()
 			o.Stranded += max(float64(free.TotalGPUMilli())-e.gpus.perCPU*float64(max(free.MilliCPU, 0)), 0) / float64(total)
 		}
@@ -92,25 +95,25 @@ func (e *Env) gpuOutcome() *GPUOutcome {
 	return o
 }
 
-// gpuCapacity returns the capacity of the available nodes' devices, in thousandths of a device.
-func gpuCapacity(nodes []*cluster.Node) (milli int64) {
+// capacityOf returns the capacity of the open nodes' devices, in thousandths of a device.
+func (d *gpuDemand) capacityOf(nodes []*cluster.Node) (milli int64) {
 	for _, n := range nodes {
-		if n.Available() {
+		if d.open(n) {
 			milli += n.Allocatable.TotalGPUMilli()
 		}
 	}
 	return milli
 }
 
-// gpuAllocation returns the fraction of that capacity that is allocated.
-func gpuAllocation(nodes []*cluster.Node) float64 {
+// allocation returns the fraction of that capacity that is allocated.
+func (d *gpuDemand) allocation(nodes []*cluster.Node) float64 {
 	var allocated int64
 	for _, n := range nodes {
-		if n.Available() {
+		if d.open(n) {
 			allocated += n.Requested.TotalGPUMilli()
 		}
 	}
-	return cluster.Fraction(allocated, gpuCapacity(nodes))
+	return cluster.Fraction(allocated, d.capacityOf(nodes))
 }
 
 // The classes of GPU pods that GPULoad counts. A pod that names GPU models counts in its size and as classNamed.
@@ -150,6 +153,8 @@ type GPULoad struct {
 	Load       float64      `json:"load"`       // GPUs requested / GPUs; at least this much
 	Allocation float64      `json:"allocation"` // GPUs allocated / GPUs
 	Left       [Classes]int `json:"left"`       // GPU pods without a node, by class
+	Watts      float64      `json:"watts"`      // drawn by all nodes; see package power
+	MeanWatts  float64      `json:"meanWatts"`  // mean of Watts until then, over the GPUs requested
 }
 
 // loads returns the state of the episode at each of OpenB.Loads that it has reached. No pod leaves, and
@@ -161,24 +166,66 @@ func (g *gpuDemand) loads(e *Env) (out []GPULoad) {
 	loads := e.openb.Loads
 	var requested, allocated int64
 	var left [Classes]int
+	draw := e.newPowerMeter()
 	for i := range e.arrivals.pods[:e.clock] {
 		p := &e.deployment(int32(i)).pod
 		asked := p.Requests.TotalGPUMilli()
 		requested += asked
 		if e.on[i] >= 0 {
 			allocated += asked
+			draw.place(e.on[i], p.Requests, e.devices[i])
 		} else if c := classOf(p.Requests); c >= 0 {
 			left[c]++
 			if len(p.GPUModels) > 0 {
 				left[classNamed]++
 			}
 		}
+		draw.pass(asked)
 		for len(out) < len(loads) && requested >= int64(math.Ceil(loads[len(out)]*float64(g.capacity))) {
-			out = append(out, GPULoad{loads[len(out)], cluster.Fraction(allocated, g.capacity), left})
+			out = append(out, GPULoad{loads[len(out)], cluster.Fraction(allocated, g.capacity), left, draw.watts, draw.mean()})
 		}
 	}
 	return out
 }
+
+// powerMeter measures the power of the nodes while the pods of an episode are placed again. It measures nothing
+// if nodes were lost.
+type powerMeter struct {
+	nodes  []*cluster.Node
+	watts  float64 // of all nodes
+	energy float64 // watts × thousandths of devices that were requested meanwhile
+	time   int64   // these thousandths
+}
+
+func (e *Env) newPowerMeter() (m powerMeter) {
+	if e.lost { // the rows have changed
+		return m
+	}
+	m.nodes = e.openb.nodes(e.seed)
+	for _, n := range m.nodes {
+		m.watts += power.Watts(n)
+	}
+	return m
+}
+
+// place puts a pod on the node of a row.
+func (m *powerMeter) place(row int32, r cluster.Resources, on cluster.DeviceSet) {
+	if m.nodes == nil {
+		return
+	}
+	n := m.nodes[row]
+	m.watts -= power.Watts(n)
+	n.AddOn(r, on)
+	m.watts += power.Watts(n)
+}
+
+// pass lets the time pass in which so much was requested.
+func (m *powerMeter) pass(asked int64) {
+	m.energy += m.watts * float64(asked)
+	m.time += asked
+}
+
+func (m *powerMeter) mean() float64 { return m.energy / max(float64(m.time), 1) }
 
 // Row returns the row of the node that the arrival with an index in Plan runs on; -1 if it runs on none.
 func (e *Env) Row(arrival int) int32 { return e.on[arrival] }

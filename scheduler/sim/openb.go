@@ -142,7 +142,7 @@ func (e *Env) Typical() *fragmentation.Typical { return e.typical }
 // demand returns what the pods of the configuration request, and how often.
 func (e *Env) demand() (out []fragmentation.Demand) {
 	add := func(s workload.Shape, count float64) {
-		out = append(out, fragmentation.Demand{Requests: s.Requests, Models: s.GPUModels, Count: count})
+		out = append(out, fragmentation.Demand{Requests: s.Requests, Models: s.GPUModels, Tolerations: s.Tolerations, Count: count})
 	}
 	switch {
 	case e.openb != nil:

@@ -82,17 +82,21 @@ func TestVerdictsAlone(t *testing.T) {
 	}
 }
 
-// A curve repeats what single runs tell, and its bound is never exceeded.
-func TestRunCurve(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		openb.NodesFile:              "sn,cpu_milli,memory_mib,gpu,model\na,8000,65536,2,T4\nb,16000,65536,4,P100\nc,4000,65536,1,T4\n",
-		"openb_pod_list_default.csv": "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np0,1000,64,1,400,\np1,1000,64,1,1000,T4\np2,2000,64,0,0,\np3,2000,64,2,1000,\n",
-	} {
+// writeTrace writes a list of nodes and the list of pods "default".
+func writeTrace(t *testing.T, dir, nodes, pods string) {
+	t.Helper()
+	for name, text := range map[string]string{openb.NodesFile: nodes, "openb_pod_list_default.csv": pods} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A curve repeats what single runs tell, and its bound is never exceeded.
+func TestRunCurve(t *testing.T) {
+	dir := t.TempDir()
+	writeTrace(t, dir, "sn,cpu_milli,memory_mib,gpu,model\na,8000,65536,2,T4\nb,16000,65536,4,P100\nc,4000,65536,1,T4\n",
+		"name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np0,1000,64,1,400,\np1,1000,64,1,1000,T4\np2,2000,64,0,0,\np3,2000,64,2,1000,\n")
 	c := Config{Dir: dir, Workloads: []string{"default", "default+multi4"}, Contenders: contenders(t, "fgd", "random"), Seeds: eval.Seeds(1, 3), Loads: []float64{0.5, 1, 2}, Factor: 2}
 	curve, err := RunCurve(context.Background(), c, nil)
 	if err != nil {
@@ -119,7 +123,19 @@ func TestRunCurve(t *testing.T) {
 
 func TestVariants(t *testing.T) {
 	dir := openbtest.Dir(t)
-	base, err := podsOf(dir, "default")
+	machines, err := openb.LoadNodes(filepath.Join(dir, openb.NodesFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	podsOf := func(workload string) (pods []openb.Pod, err error) {
+		nodes, pods, err := read(dir, workload, machines)
+		tainted := slices.ContainsFunc(nodes, func(n openb.Node) bool { return len(n.Taints) > 0 })
+		if _, v, _ := split(workload); err == nil && tainted != (v != nil && v.taints.Pools > 0) {
+			t.Errorf("%s: some nodes are tainted: %v", workload, tainted)
+		}
+		return pods, err
+	}
+	base, err := podsOf("default")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,11 +157,11 @@ func TestVariants(t *testing.T) {
 	}
 	_, _, several, without := kinds(base)
 	for _, v := range variants {
-		a, err := podsOf(dir, "default+"+v.name)
+		a, err := podsOf("default+" + v.name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := podsOf(dir, "default+"+v.name)
+		b, err := podsOf("default+" + v.name)
 		if err != nil || !slices.EqualFunc(a, b, func(x, y openb.Pod) bool {
 			return x.Shape().Requests == y.Shape().Requests && slices.Equal(x.Models, y.Models)
 		}) {
@@ -162,7 +178,7 @@ func TestVariants(t *testing.T) {
 			t.Errorf("%s: %v of %d pods share", v.name, gotShare, len(a))
 		}
 	}
-	if _, err := podsOf(dir, "default+none"); err == nil || !strings.Contains(err.Error(), "there are models20") {
+	if _, err := podsOf("default+none"); err == nil || !strings.Contains(err.Error(), "there are models20") {
 		t.Errorf("%v", err)
 	}
 }

@@ -87,7 +87,7 @@ func (c Config) workloads(play func(name string, nodes []openb.Node, pods []open
 	if err != nil {
 		return err
 	}
-	nodes, err := openb.LoadNodes(filepath.Join(c.Dir, openb.NodesFile))
+	machines, err := openb.LoadNodes(filepath.Join(c.Dir, openb.NodesFile))
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (c Config) workloads(play func(name string, nodes []openb.Node, pods []open
 		}
 	}
 	for _, w := range c.Workloads {
-		pods, err := podsOf(c.Dir, w)
+		nodes, pods, err := read(c.Dir, w, machines)
 		if err != nil {
 			return err
 		}

@@ -13,21 +13,24 @@ import (
 // variant is a mix that a pod list can be changed to. A workload called LIST+VARIANT is that list in that
 // mix, for example default+models40.
 type variant struct {
-	name  string
-	about string
-	mix   openb.Mix
+	name   string
+	about  string
+	mix    openb.Mix
+	taints openb.Taints
 }
 
-// variants are the mixes, of which networks meet other draws in training.
+// variants are the mixes and taints, of which networks meet other draws in training.
 var variants = []variant{
-	{"models20", "20 % of the pods name GPU models", openb.Mix{Named: 0.2}},
-	{"models40", "40 % of the pods name GPU models", openb.Mix{Named: 0.4}},
-	{"shares50", "half of the whole devices are requested as shares", openb.Mix{Sharing: 0.5}},
-	{"shares", "all GPU pods share a device", openb.Mix{Sharing: 1}},
-	{"multi2", "twice the pods with several devices", openb.Mix{Multiple: 2}},
-	{"multi4", "four times the pods with several devices", openb.Mix{Multiple: 4}},
-	{"cpu3", "three times the pods without GPUs", openb.Mix{WithoutGPU: 3}},
-	{"all", "models40, multi4 and cpu3 together", openb.Mix{Named: 0.4, Multiple: 4, WithoutGPU: 3}},
+	{name: "models20", about: "20 % of the pods name GPU models", mix: openb.Mix{Named: 0.2}},
+	{name: "models40", about: "40 % of the pods name GPU models", mix: openb.Mix{Named: 0.4}},
+	{name: "shares50", about: "half of the whole devices are requested as shares", mix: openb.Mix{Sharing: 0.5}},
+	{name: "shares", about: "all GPU pods share a device", mix: openb.Mix{Sharing: 1}},
+	{name: "multi2", about: "twice the pods with several devices", mix: openb.Mix{Multiple: 2}},
+	{name: "multi4", about: "four times the pods with several devices", mix: openb.Mix{Multiple: 4}},
+	{name: "cpu3", about: "three times the pods without GPUs", mix: openb.Mix{WithoutGPU: 3}},
+	{name: "all", about: "models40, multi4 and cpu3 together", mix: openb.Mix{Named: 0.4, Multiple: 4, WithoutGPU: 3}},
+	{name: "tainted", about: "all nodes are tainted and all pods tolerate it", taints: openb.Taints{Pools: 1, Tolerating: 1, CPU: true}},
+	{name: "pools", about: "the nodes of half of the GPU models are tainted, and half of the GPU pods tolerate it", taints: openb.Taints{Pools: 0.5, Tolerating: 0.5}},
 }
 
 // VariantNames returns the names of the variants.
@@ -60,21 +63,25 @@ func split(workload string) (list string, v *variant, err error) {
 	return list, &variants[i], nil
 }
 
-// podsOf reads the pods of a workload. The name of the workload is the seed of its variant, so that it is the
-// same list for all policies and seeds.
-func podsOf(dir, workload string) ([]openb.Pod, error) {
+// read reads the pods of a workload and puts its taints on the nodes. The name of the workload is the seed of its
+// variant, so that it is the same for all policies and seeds.
+func read(dir, workload string, nodes []openb.Node) ([]openb.Node, []openb.Pod, error) {
 	list, v, err := split(workload)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	all, err := openb.LoadPods(openb.PodsFile(dir, list))
+	pods, err := openb.LoadPods(openb.PodsFile(dir, list))
 	if err != nil || v == nil {
-		return all, err
+		return nodes, pods, err
 	}
 	h := fnv.New64a()
 	h.Write([]byte(workload))
-	if all, err = v.mix.Apply(rand.New(rand.NewPCG(h.Sum64(), 0x6d6978)), all); err != nil {
-		return nil, fmt.Errorf("workload %s: %w", workload, err)
+	rng := rand.New(rand.NewPCG(h.Sum64(), 0x6d6978))
+	if pods, err = v.mix.Apply(rng, pods); err != nil {
+		return nil, nil, fmt.Errorf("workload %s: %w", workload, err)
 	}
-	return all, nil
+	if nodes, pods, err = v.taints.Apply(rng, nodes, pods); err != nil {
+		return nil, nil, fmt.Errorf("workload %s: %w", workload, err)
+	}
+	return nodes, pods, nil
 }

@@ -84,7 +84,7 @@ func (a *agent) Round(i, _ int) (int, error) {
 // then on.
 func (a *agent) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64, error) {
 	rng := a.config.rng(playing, i, e)
-	env, err := a.player.env(a.config.draw(rng, a.family[rng.IntN(len(a.family))]))
+	env, err := a.player.env(a.player.draw(rng, a.family[rng.IntN(len(a.family))]))
 	if err != nil {
 		return nil, 0, err
 	}

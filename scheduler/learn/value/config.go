@@ -47,6 +47,7 @@ type Config struct {
 	Spread         float64 `json:"spread"`         // standard deviation of the logarithms of the factors on kinds of pods
 	SpreadMultiple float64 `json:"spreadMultiple"` // the same for pods with several devices, whose number varies more between traces
 	Mixes          float64 `json:"mixes"`          // share of the workloads with other mixes; see draw
+	Taints         float64 `json:"taints"`         // share of the workloads in which machines are tainted and some pods tolerate it; see player.draw
 	Factor         float64 `json:"factor"`         // GPUs that an episode's pods request, over the cluster's
 	Fewest         float64 `json:"fewest"`         // the same at the earliest end that counts, up to 1
 	Below          float64 `json:"below"`          // share of the ends under 1; see ends
@@ -63,7 +64,7 @@ func Defaults() Config {
 		Imitation: 3, Exploration: 0.3, Disturbed: 0.15,
 		SnapshotEvery: 80, SnapshotNodes: 200, Placements: 32,
 		BatchSnapshots: 4, BatchNodes: 96, LearningRate: 1e-3, Averaging: 0.005, ClipNorm: 10, Temperature: 0.01,
-		Spread: 0.5, SpreadMultiple: 1, Mixes: 0.5, Factor: 1.3, Fewest: 0.6, Below: 0.3,
+		Spread: 0.5, SpreadMultiple: 1, Mixes: 0.5, Taints: 0.2, Factor: 1.3, Fewest: 0.6, Below: 0.3,
 		EvaluateEvery: 5, EvaluateWorkloads: 12,
 	}
 }
@@ -156,6 +157,9 @@ func (c Config) Validate() error {
 	}
 	if !(c.Mixes >= 0 && c.Mixes <= 1) {
 		bad("mixes: %v is no share from 0 to 1", c.Mixes)
+	}
+	if !(c.Taints >= 0 && c.Taints <= 1) {
+		bad("taints: %v is no share from 0 to 1", c.Taints)
 	}
 	if !(c.Exploration >= 0 && c.Exploration <= 1) {
 		bad("exploration: %v is no share from 0 to 1", c.Exploration)

@@ -10,8 +10,9 @@ import (
 
 // Workload holds the pods of a trace, or pods drawn from one.
 type Workload struct {
-	Name string
-	Pods []openb.Pod
+	Name  string
+	Pods  []openb.Pod
+	Nodes []openb.Node // those of the trace with taints; nil for those without
 }
 
 // within is the standard deviation of the logarithms of the factors on single shapes, beyond those on their
@@ -49,6 +50,21 @@ func (c Config) draw(rng *rand.Rand, w Workload) Workload {
 			return out
 		}
 	}
+}
+
+// draw makes another workload out of w, as Config.draw does. In a Taints-th of the workloads the machines of
+// some GPU models, up to all, are tainted, and of the pods with GPUs a fifth to all tolerate it, and with them
+// the others in half of the workloads.
+func (p *player) draw(rng *rand.Rand, w Workload) Workload {
+	w = p.config.draw(rng, w)
+	if p.config.Taints == 0 || rng.Float64() >= p.config.Taints {
+		return w
+	}
+	t := openb.Taints{Pools: rng.Float64(), Tolerating: 0.2 + 0.8*rng.Float64(), CPU: rng.Float64() < 0.5}
+	if nodes, pods, err := t.Apply(rng, p.nodes, w.Pods); err == nil { // the fractions are in range
+		w.Nodes, w.Pods = nodes, pods
+	}
+	return w
 }
 
 // mix changes the pods of a Mixes-th of the workloads: up to 40 % of the pods name models, up to all GPU pods share a

@@ -35,8 +35,12 @@ type player struct {
 
 // env returns a simulator of a workload.
 func (p *player) env(w Workload) (*sim.Env, error) {
+	nodes := p.nodes
+	if w.Nodes != nil {
+		nodes = w.Nodes
+	}
 	env, err := sim.New(sim.Config{
-		OpenB:     &sim.OpenB{Nodes: p.nodes, Pods: w.Pods, Factor: p.config.Factor, Loads: p.config.loads()},
+		OpenB:     &sim.OpenB{Nodes: nodes, Pods: w.Pods, Factor: p.config.Factor, Loads: p.config.loads()},
 		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, // its reward is not used
 	})
 	if err != nil {

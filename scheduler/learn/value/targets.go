@@ -86,6 +86,9 @@ const never = 1e9
 
 // asMuch tells whether a fits on no node on which b does not fit.
 func asMuch(a, b *cluster.Pod) bool {
+	if len(a.Tolerations) > 0 && !slices.Equal(a.Tolerations, b.Tolerations) {
+		return false
+	}
 	x, y := a.Requests, b.Requests
 	if x.MilliCPU < y.MilliCPU || x.Memory < y.Memory || x.GPU < y.GPU || x.TotalGPUMilli() < y.TotalGPUMilli() {
 		return false

@@ -126,7 +126,7 @@ func (t *Trainer) newAgent(start *checkpoint.Checkpoint) (*agent, error) {
 func (t *Trainer) holdOut() error {
 	t.held = make([]held, t.Config.EvaluateWorkloads)
 	return parallel(len(t.held), func(i int) error {
-		w := t.Config.draw(t.Config.rng(holding, 0, i), t.Family[i%len(t.Family)])
+		w := t.player.draw(t.Config.rng(holding, 0, i), t.Family[i%len(t.Family)])
 		env, err := t.player.env(w)
 		if err != nil {
 			return err

@@ -172,13 +172,49 @@ func TestRivals(t *testing.T) {
 func TestTypicalPods(t *testing.T) {
 	pods := func(n int, p openb.Pod) (out []openb.Pod) { return append(out, slices.Repeat([]openb.Pod{p}, n)...) }
 	got := TypicalPods([]Workload{
-		{"large", slices.Concat(pods(300, openb.Pod{MilliCPU: 500, GPUs: 1, GPUMilli: 300, Models: []string{"T4"}}), pods(100, openb.Pod{MilliCPU: 900}))},
-		{"small", pods(2, openb.Pod{GPUs: 2, GPUMilli: 1000})},
+		{Name: "large", Pods: slices.Concat(pods(300, openb.Pod{MilliCPU: 500, GPUs: 1, GPUMilli: 300, Models: []string{"T4"}}), pods(100, openb.Pod{MilliCPU: 900}))},
+		{Name: "small", Pods: pods(2, openb.Pod{GPUs: 2, GPUMilli: 1000})},
 	})
 	want := &checkpoint.TypicalPods{Family: []string{"large", "small"}, Pods: []checkpoint.TypicalPod{
 		{GPU: 2, Frequency: 0.5}, {MilliCPU: 500, GPUMilli: 300, GPUModels: []string{"T4"}, Frequency: 0.375}, {MilliCPU: 900, Frequency: 0.125},
 	}}
 	if d := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); d != "" {
 		t.Error(d)
+	}
+}
+
+// In a part of the workloads machines are tainted, some pods tolerate it, and the machines of the trace stay as
+// they are.
+func TestFamilyWithTaints(t *testing.T) {
+	c := Defaults()
+	c.Taints = 0.5
+	p := player{config: c, nodes: []openb.Node{{Name: "a", MilliCPU: 64_000, MemoryMiB: 1024, GPUs: 4, Model: "T4"}, {Name: "b", MilliCPU: 64_000, MemoryMiB: 1024, GPUs: 4, Model: "G2"}}}
+	w := Workload{Name: "w"}
+	for range 40 {
+		w.Pods = append(w.Pods, openb.Pod{Name: "p", MilliCPU: 1000, MemoryMiB: 1, GPUs: 1, GPUMilli: 1000})
+	}
+	tainted, tolerating, pods := 0, 0, 0
+	for i := range 200 {
+		got := p.draw(rand.New(rand.NewPCG(uint64(i), 1)), w)
+		if got.Nodes == nil {
+			continue
+		}
+		if slices.ContainsFunc(got.Nodes, func(n openb.Node) bool { return len(n.Taints) > 0 }) {
+			tainted++
+		}
+		for _, x := range got.Pods {
+			if pods++; len(x.Tolerations) > 0 {
+				tolerating++
+			}
+		}
+	}
+	if tainted < 50 || tainted > 100 {
+		t.Errorf("%d of 200 workloads have tainted machines", tainted)
+	}
+	if share := float64(tolerating) / float64(pods); share < 0.4 || share > 0.7 {
+		t.Errorf("%v of the pods tolerate it", share)
+	}
+	if len(p.nodes[0].Taints)+len(p.nodes[1].Taints)+len(w.Pods[0].Tolerations) > 0 {
+		t.Error("the trace has been changed")
 	}
 }

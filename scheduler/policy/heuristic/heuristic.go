@@ -2,7 +2,7 @@ package heuristic
 
 import "gnnsched/scheduler/policy"
 
-// Heuristic describes a policy that needs no network: how users call it, how it is made, and the
+// Heuristic describes a policy that needs no checkpoint file: how users call it, how it is made, and the
 // traits that simulator, trainer and plugin must know.
 type Heuristic struct {
 	Name  string                             // in flags, configuration files and tables; also its Policy's Name
@@ -14,6 +14,9 @@ type Heuristic struct {
 	// TypicalPods marks heuristics that need Setting.Typical. A scheduler must count the arriving
 	// pods for them.
 	TypicalPods bool
+	// Network names the shipped network that the policy runs; empty for none. A scheduler begins with the
+	// typical pods of its training.
+	Network string
 	// RandomTies marks heuristics that choose at random among tied best nodes, as kube-scheduler
 	// does. The others take the first of them.
 	RandomTies bool

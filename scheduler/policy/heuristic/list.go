@@ -28,10 +28,11 @@ var list = []Heuristic{
 	gpuPacking,
 	gpuClustering,
 	gpuDotProduct,
+	pwr,
 }
 
 // families holds the heuristics that have a parameter in their names.
-var families = []family{greedyFamily, linearFamily}
+var families = []family{greedyFamily, linearFamily, pwrFGDFamily, powerNetworkFamily}
 
 // List returns the heuristics without a parameter: first those for any cluster, then those for
 // clusters with GPUs.
@@ -53,8 +54,9 @@ func namesOf(which func(Heuristic) bool) (names []string) {
 }
 
 // Find returns the heuristic of a name: one of List, "greedy:OBJECTIVE" for the one that is greedy
-// for an objective, or "linear:FILE" for the one with the weights in a file. The error of an
-// unknown name lists the known ones.
+// for an objective, "linear:FILE" for the one with the weights in a file, "pwr+fgd:WEIGHT" for a mix of
+// pwr and fgd, or "power+NETWORK:WEIGHT" for a shipped network with a price on power. The error of an unknown
+// name lists the known ones.
 func Find(name string) (Heuristic, error) {
 	for _, f := range families {
 		if parameter, ok := strings.CutPrefix(name, f.prefix); ok {
@@ -71,5 +73,5 @@ func Find(name string) (Heuristic, error) {
 	for _, f := range families {
 		patterns = append(patterns, f.prefix+f.parameter)
 	}
-	return Heuristic{}, fmt.Errorf("no heuristic is called %q; there are %s, and %s", name, strings.Join(known, ", "), strings.Join(patterns, " and "))
+	return Heuristic{}, fmt.Errorf("no heuristic is called %q; there are %s, and %s", name, strings.Join(known, ", "), strings.Join(patterns, ", "))
 }

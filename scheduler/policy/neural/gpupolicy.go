@@ -8,6 +8,7 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
+	"gnnsched/internal/power"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/cache"
@@ -29,6 +30,8 @@ type GPUPolicy struct {
 	reserve *encode.Reserve // prices at the decision
 	psi     []float32       // the network's embedding of the present cluster
 	node    graph.GPUNode
+	perWatt float64     // price of a watt, in devices, if all devices are idle; 0: power does not count
+	watt    float32     // price of a watt at the decision
 	expired func() bool // whether the decision's deadline has passed; nil: there is none
 	now     int64       // number of the decision, from 1
 
@@ -64,6 +67,14 @@ func (p *GPUPolicy) forget() {
 	p.states.clear()
 	p.after = p.after[:0]
 	p.placements.Clear()
+}
+
+// SavePower makes power cost the given number of devices for each kilowatt that a placement adds, by the model
+// of package power, times the idle share of the cluster's devices. A device that is switched on late draws
+// power for a short time only, and once all are in use no choice saves any.
+func (p *GPUPolicy) SavePower(weight float64) *GPUPolicy {
+	p.perWatt = weight / 1000
+	return p
 }
 
 // Name implements policy.Policy.
@@ -105,6 +116,7 @@ func (p *GPUPolicy) begin(s *cluster.Snapshot) {
 	p.now++
 	p.session.Cluster(p.psi, p.cluster.Features(s.Nodes))
 	p.reserve = p.cluster.Reserve()
+	p.watt = float32(p.perWatt * p.cluster.IdleShare())
 }
 
 // place finds the states of n before and after the placement of a pod that requests r.
@@ -164,14 +176,19 @@ func firstWay(n *cluster.Node, r cluster.Resources, ways cluster.DeviceSet) clus
 // state returns the number of the state of n after a pod that requests r is placed on the devices.
 // It embeds a state that is new.
 func (p *GPUPolicy) state(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) int32 {
-	id, embedding := p.states.find(stateOf(n, r, on))
+	state := stateOf(n, r, on)
+	state.access = p.encoder.Access(n)
+	id, embedding := p.states.find(state)
 	if embedding != nil {
 		p.encoder.Node(&p.node, n, r, on)
 		p.session.Node(embedding, &p.node)
 		p.states.held[id] = p.encoder.Held()
+		p.states.watts[id] = float32(power.After(n, r, on))
 	}
 	return id
 }
 
-// value returns the network's value of a state within the present cluster.
-func (p *GPUPolicy) value(id int32) float32 { return p.states.value(id, p.now, p.psi, p.reserve) }
+// value returns the network's value of a state within the present cluster, and what its power costs.
+func (p *GPUPolicy) value(id int32) float32 {
+	return p.states.value(id, p.now, p.psi, p.reserve) + p.watt*p.states.watts[id]
+}

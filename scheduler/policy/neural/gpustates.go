@@ -13,10 +13,11 @@ import (
 type gpuState struct {
 	free, allocatable cluster.Resources
 	model             string
+	access            fragmentation.Access
 	rooms             [cluster.MaxDevices]int16 // thousandths that are left of each device, descending
 }
 
-// stateOf returns the state of n after a pod that requests r is placed on the devices.
+// stateOf returns the state of n after a pod that requests r is placed on the devices, without its access.
 func stateOf(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) gpuState {
 	s := gpuState{free: n.Free().Minus(r), allocatable: n.Allocatable, model: n.GPUModel}
 	s.free.Pods, s.free.GPU, s.free.GPUMilli = 0, 0, 0 // rooms describes the GPUs
@@ -40,6 +41,7 @@ type gpuStates struct {
 	ids        map[gpuState]int32
 	embeddings []float32     // states × width
 	held       []encode.Held // by state
+	watts      []float32     // by state
 	values     []float32     // by state, at the decision in computed
 	computed   []int64       // by state; 0: never
 }
@@ -48,6 +50,7 @@ func (s *gpuStates) clear() {
 	s.ids = map[gpuState]int32{}
 	s.embeddings = s.embeddings[:0]
 	s.held = s.held[:0]
+	s.watts = s.watts[:0]
 	s.values = s.values[:0]
 	s.computed = s.computed[:0]
 }
@@ -64,7 +67,7 @@ func (s *gpuStates) find(state gpuState) (id int32, embedding []float32) {
 	id = int32(len(s.computed))
 	s.ids[state] = id
 	s.embeddings = slices.Grow(s.embeddings, s.width)[:len(s.embeddings)+s.width]
-	s.held = append(s.held, encode.Held{})
+	s.held, s.watts = append(s.held, encode.Held{}), append(s.watts, 0)
 	s.values, s.computed = append(s.values, 0), append(s.computed, 0)
 	return id, s.embeddings[int(id)*s.width:][:s.width]
 }

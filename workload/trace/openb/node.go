@@ -13,10 +13,11 @@ const maxPods = 1001
 // Node is a row of a node list.
 type Node struct {
 	Name      string
-	MilliCPU  int64  // thousandths of a core
-	MemoryMiB int64  // MiB
-	GPUs      int64  // devices
-	Model     string // of the devices; empty if there are none
+	MilliCPU  int64           // thousandths of a core
+	MemoryMiB int64           // MiB
+	GPUs      int64           // devices
+	Model     string          // of the devices; empty if there are none
+	Taints    []cluster.Taint // no list has any; see Taints
 }
 
 func (n Node) name() string { return n.Name }
@@ -64,7 +65,7 @@ func (n Node) Allocatable() cluster.Resources {
 
 // Cluster returns the node without pods, with each of its devices free.
 func (n Node) Cluster() *cluster.Node {
-	out := &cluster.Node{Name: n.Name, Allocatable: n.Allocatable(), GPUModel: n.Model, Version: cluster.NextVersion()}
+	out := &cluster.Node{Name: n.Name, Allocatable: n.Allocatable(), GPUModel: n.Model, Taints: n.Taints, Version: cluster.NextVersion()}
 	if n.GPUs > 0 {
 		out.GPUs = make([]int64, n.GPUs)
 	}

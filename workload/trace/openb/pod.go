@@ -22,6 +22,8 @@ type Pod struct {
 	GPUMilli  int64    // requested thousandths of each device; less than 1000 only for one device
 	Models    []string // GPU models that the pod accepts, each once; empty means any
 
+	Tolerations []cluster.Toleration // no list has any; see Taints
+
 	Created, Deleted, Scheduled float64 // seconds from the trace's start, or NoTime
 }
 
@@ -93,5 +95,5 @@ func (p Pod) Requests() cluster.Resources {
 
 // Shape returns the pod's shape.
 func (p Pod) Shape() workload.Shape {
-	return workload.Shape{Weight: 1, Requests: p.Requests(), GPUModels: p.Models}
+	return workload.Shape{Weight: 1, Requests: p.Requests(), GPUModels: p.Models, Tolerations: p.Tolerations}
 }
