@@ -34,6 +34,15 @@ mixes=default+models20,default+models40,default+shares50,default+shares,default+
 compare --curve --seeds 4 --workload $mixes --policies fgd,gpu-best-fit,gpu-gnn
 compare --curve --seeds 2 --workload $mixes --policies fgd,gpu-best-fit,gpu-acgnn,gpu-dqn
 
+say '' '## Tainted nodes' '' \
+	'In `tainted` all nodes are tainted and all pods tolerate it: the figures are those of the list as it is. In `pools` the nodes' \
+	'of half of the GPU models are tainted, half of the GPU pods tolerate it, and no other pods.'
+compare --curve --seeds 4 --workload default,default+tainted,default+pools --policies fgd,gpu-best-fit,gpu-gnn
+
+say '' '## Power' '' \
+	'[gpu.md](gpu.md#power) explains it; `--plot docs` drew the figures.'
+compare --power --workload default,gpuspec10,multigpu20 --plot docs
+
 say '' '## Ties' '' 'Ties between equal scores are broken at random, as kube-scheduler does.'
 compare --workload default --ties random --policies fgd,gpu-gnn
 

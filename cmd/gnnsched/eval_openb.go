@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -36,6 +38,7 @@ func evalOpenBCommand() *ucli.Command {
 			"   gnnsched eval openb --data DIR --workload default --check   # exit code 99 unless reproduced\n" +
 			"   gnnsched eval openb --data DIR --curve --workload default,default+models40 --policies fgd,gpu-best-fit,gpu-gnn\n" +
 			"   gnnsched eval openb --data DIR --steady --workload default  # pods come and go, and wait in a queue\n" +
+			"   gnnsched eval openb --data DIR --power --workload default   # GPUs allocated against watts\n" +
 			"   gnnsched eval openb --data DIR --live --nodes 200           # on a simulated cluster, with the default scheduler\n" +
 			"   gnnsched eval openb --data DIR --policies fgd --checkpoint mine=logs/gpu.safetensors -o markdown",
 		Flags: append([]ucli.Flag{
@@ -51,6 +54,8 @@ func evalOpenBCommand() *ucli.Command {
 			&ucli.BoolFlag{Name: "curve", Usage: "show the allocation and the pods left out at " + percents(published.Loads) + " of the GPUs, instead of at the end"},
 			&ucli.BoolFlag{Name: "steady", Usage: "let pods come and go, and show allocation and waiting at an offered load of " + percents(published.SteadyLoads) + " of the GPUs, or at --factor"},
 			&ucli.Float64Flag{Name: "days", Value: published.SteadyDays, Usage: "for --steady, `NUMBER` of days after the warm-up"},
+			&ucli.BoolFlag{Name: "power", Usage: "show the power that the policies need, and the GPUs that they allocate, with arrivals of " + fmt.Sprintf("%.0f%%", 100*published.PowerFactor) + " of the GPUs; policies by default: " + strings.Join(published.PowerPolicies, ",")},
+			&ucli.StringFlag{Name: "plot", Usage: "with --power, draw a figure of each workload into the `DIRECTORY`, as SVG"},
 			&ucli.BoolFlag{Name: "check", Usage: "exit with code 99 unless every published figure is reproduced"},
 			&ucli.BoolFlag{Name: "live", Usage: "run on a simulated cluster with the real kube-scheduler; defaults: one seed, the pod list default, the policies " + strings.Join(liveOpenBPolicies(), ",")},
 			&ucli.IntFlag{Name: "nodes", Value: 200, Usage: "for --live, `NUMBER` of machines at least: a sample of the list that keeps the shares of the kinds"},
@@ -89,11 +94,16 @@ func runEvalOpenB(c *ucli.Context) error {
 			return exit.Usagef("--%s works with --live only; the simulator has all machines", flag)
 		}
 	}
+	if err := checkPower(c); err != nil {
+		return err
+	}
 	cfg, err := openBConfig(c, format)
 	if err != nil {
 		return err
 	}
 	switch {
+	case c.Bool("power"):
+		return reportPower(c, cfg)
 	case c.Bool("steady"):
 		return reported(c, cfg, published.RunSteady)
 	case c.Bool("curve"):
@@ -164,7 +174,7 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 	}
 	names := c.StringSlice("policies")
 	if len(names) == 0 {
-		names = published.Policies
+		names = usualPolicies(c)
 	}
 	cfg.Contenders, err = contender.List(names, c.StringSlice("checkpoint"))
 	for i := range cfg.Contenders {
@@ -175,9 +185,57 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 	return cfg, err
 }
 
-// setLoads sets the loads of --curve and of --steady.
+// usualPolicies returns the names of the policies that are compared without --policies.
+func usualPolicies(c *ucli.Context) []string {
+	if c.Bool("power") {
+		return published.PowerPolicies
+	}
+	return published.Policies
+}
+
+// checkPower checks the flags beside --power.
+func checkPower(c *ucli.Context) error {
+	switch {
+	case !c.Bool("power"):
+		if c.IsSet("plot") {
+			return exit.Usagef("--plot draws the result of --power; add it")
+		}
+	case c.Bool("curve") || c.Bool("steady"):
+		return exit.Usagef("--power, --curve and --steady show different tables; choose one")
+	case c.IsSet("factor") || c.Bool("check"):
+		return exit.Usagef("--power has loads of its own and no published allocations; leave out --factor and --check")
+	}
+	return nil
+}
+
+// reportPower compares power and allocation, and draws the figures of --plot.
+func reportPower(c *ucli.Context, cfg published.Config) error {
+	p, err := compared(c, cfg, published.RunPower)
+	if err != nil {
+		return err
+	}
+	if dir := c.String("plot"); dir != "" {
+		if err := cli.MakeDir(c.App.ErrWriter, dir, "--plot", 0o755); err != nil {
+			return err
+		}
+		figures, err := p.Figures()
+		if err != nil {
+			return err
+		}
+		for workload, svg := range figures {
+			if err := os.WriteFile(filepath.Join(dir, "power-"+workload+".svg"), svg, 0o644); err != nil {
+				return exit.New(exit.Usage, fmt.Errorf("--plot: %w", err), "choose a directory that you can write to")
+			}
+		}
+	}
+	return writeOpenB(c.App.Writer, p, c.String("output"))
+}
+
+// setLoads sets the loads of --power, --curve and --steady.
 func setLoads(c *ucli.Context, cfg *published.Config) {
 	switch {
+	case c.Bool("power"):
+		cfg.Loads, cfg.Factor = published.PowerLoads, published.PowerFactor
 	case c.Bool("curve"):
 		cfg.Loads, cfg.Factor = published.Loads, slices.Max(published.Loads)
 	case c.Bool("steady"):
@@ -207,7 +265,7 @@ func compared[R any](c *ucli.Context, cfg published.Config, run func(context.Con
 	})
 }
 
-// openBReport is a published.Report, a published.Curve or a published.Steady.
+// openBReport is a published.Report, a published.Curve, a published.Steady or a published.Power.
 type openBReport interface {
 	json.Marshaler
 	Write(w io.Writer, markdown bool) error

@@ -363,3 +363,21 @@ func TestDemandBeginsWithAFamily(t *testing.T) {
 		t.Error("a broken file stops the network, or counts")
 	}
 }
+
+// A network with a price on power is a policy of a profile, and begins as the network does.
+func TestPowerPolicyBeginsWithItsFamily(t *testing.T) {
+	network := newBed(t, "power-none", Args{Variant: "gpu-gnn"}).plugin.demand.typical().Pods()
+	b := newBed(t, "power-two", Args{Policy: "power+gpu-gnn:2"})
+	if d := cmp.Diff(network, b.plugin.demand.typical().Pods(), cmpopts.IgnoreUnexported(fragmentation.Pod{})); d != "" {
+		t.Error(d)
+	}
+	// Of two nodes whose devices differ in nothing else, it takes the one that draws less.
+	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("a", "V100M32", 2), gpuNode("b", "T4", 2)}})()
+	bound, _, err := b.attempt(t, "power-two", gpuPod("p", cluster.Resources{GPU: 1}))
+	if err != nil || bound.Spec.NodeName != "b" {
+		t.Errorf("%+v, %v", bound, err)
+	}
+	if n, err := Fallbacks("power-two"); n != 0 || err != nil {
+		t.Errorf("%d decisions fell back, %v", n, err)
+	}
+}

@@ -17,7 +17,7 @@ type Node struct {
 	MemoryMiB int64           // MiB
 	GPUs      int64           // devices
 	Model     string          // of the devices; empty if there are none
-	Taints    []cluster.Taint // no list has any; see Taints
+	Taints    []cluster.Taint `json:",omitempty"` // no list has any; see Taints
 }
 
 func (n Node) name() string { return n.Name }

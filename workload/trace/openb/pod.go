@@ -22,7 +22,7 @@ type Pod struct {
 	GPUMilli  int64    // requested thousandths of each device; less than 1000 only for one device
 	Models    []string // GPU models that the pod accepts, each once; empty means any
 
-	Tolerations []cluster.Toleration // no list has any; see Taints
+	Tolerations []cluster.Toleration `json:",omitempty"` // no list has any; see Taints
 
 	Created, Deleted, Scheduled float64 // seconds from the trace's start, or NoTime
 }
