@@ -211,7 +211,7 @@ func (e *Env) steadyOutcome() *SteadyOutcome {
 	}
 	o := &SteadyOutcome{TurnedAway: s.turnedAway}
 	if s.time > 0 {
-		o.Allocation = s.gpuTime / s.time / float64(max(gpuCapacity(e.snapshot.Nodes), 1))
+		o.Allocation = s.gpuTime / s.time / float64(max(e.gpus.capacityOf(e.snapshot.Nodes), 1))
 		o.Waiting = s.podTime / s.time
 	}
 	var waits [SteadyClasses][]float64
