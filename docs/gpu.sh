@@ -40,8 +40,9 @@ say '' '## Tainted nodes' '' \
 compare --curve --seeds 4 --workload default,default+tainted,default+pools --policies fgd,gpu-best-fit,gpu-gnn
 
 say '' '## Power' '' \
-	'[gpu.md](gpu.md#power) explains it; `--plot docs` drew the figures.'
-compare --power --workload default,gpuspec10,multigpu20 --plot docs
+	'[gpu.md](gpu.md#power) explains it; `--plot docs` drew the figure.'
+compare --power --workload default --plot docs
+compare --power --seeds 4 --workload gpuspec10,multigpu20 --policies fgd,pwr+fgd:0.05,pwr+fgd:0.2,pwr,power+gpu-gnn:1,power+gpu-gnn:4
 
 say '' '## Ties' '' 'Ties between equal scores are broken at random, as kube-scheduler does.'
 compare --workload default --ties random --policies fgd,gpu-gnn
