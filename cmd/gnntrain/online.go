@@ -136,8 +136,8 @@ type onlineReport struct {
 }
 
 func (r *onlineReport) progress(p online.Progress) {
-	fmt.Fprintf(os.Stderr, "learned from %d placements (%d are missing, %d another network's) in %d updates: reward %.3f, loss %.4f, held-out score %.4f, %d networks kept back\n",
-		p.Steps, p.Lost, p.Stale, p.Updates, p.Reward, p.Loss, p.Score, p.KeptBack)
+	fmt.Fprintf(os.Stderr, "learned from %d placements (%d are missing, %d another network's, %d overruled) in %d updates: reward %.3f, loss %.4f, held-out score %.4f, %d networks kept back\n",
+		p.Steps, p.Lost, p.Stale, p.Overruled, p.Updates, p.Reward, p.Loss, p.Score, p.KeptBack)
 	if r.run == nil {
 		return
 	}
@@ -147,6 +147,7 @@ func (r *onlineReport) progress(p online.Progress) {
 		value float64
 	}{
 		{"reward", p.Reward}, {"loss", p.Loss}, {"gradient_norm", p.Norm}, {"missing_steps", float64(p.Lost)}, {"stale_steps", float64(p.Stale)},
+		{"overruled_steps", float64(p.Overruled)},
 		{"kept_back", float64(p.KeptBack)}, {"eval_total", p.Score},
 	} {
 		r.run.Scalar("online/"+s.tag, step, s.value)

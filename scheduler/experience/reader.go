@@ -79,7 +79,7 @@ func decode(frame []byte) (Step, error) {
 	c := &cursor{b: frame}
 	s := Step{
 		Actor: c.text(), Features: c.text(), Epoch: c.long(), Number: c.long(), Action: c.count(), Before: c.double(), After: c.double(),
-		Waited: c.long(), Network: c.long(), Log: c.double(), State: &graph.Graph{},
+		Waited: c.long(), Network: c.long(), Log: c.double(), Overruled: c.count() != 0, State: &graph.Graph{},
 	}
 	g := s.State
 	nodes := c.count()

@@ -11,9 +11,12 @@ import (
 // objective's cost before and after. It holds no reward; the learner computes that from the
 // costs. The step that Follows it holds the next state.
 type Step struct {
-	Actor  string // who made the placement; at most maxActor bytes
-	Epoch  uint64 // which life of the actor: it differs after each restart
-	Number uint64 // counts the actor's placements in this epoch, those that never arrive too
+	Actor string // who made the placement; at most maxActor bytes
+	Epoch uint64 // which life of the actor: it differs after each restart
+	// Number counts the actor's placements in this epoch, those that never arrive too: lost steps, pods that did not get
+	// their node, and placements among several nodes that the network did not see or could not score. A
+	// pod with one feasible node counts as no placement: there was nothing to choose.
+	Number uint64
 
 	State         *graph.Graph
 	Action        int     // index of the chosen node among the state's candidates
@@ -25,6 +28,9 @@ type Step struct {
 	// the same lengths.
 	Features string
 	Log      float64 // log-probability with which an actor-critic drew the action; 0 for other networks
+	// Overruled tells that the network chose another node than Action, and that other scores outweighed its own.
+	// Log is 0 then: the probability of Action is not known.
+	Overruled bool
 }
 
 // maxActor is the longest name of an actor in bytes.

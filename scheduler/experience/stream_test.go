@@ -45,6 +45,7 @@ func drawStep(t *rapid.T) Step {
 		Number: rapid.Uint64().Draw(t, "number"), State: g,
 		Action: rapid.IntRange(0, len(g.Candidates)-1).Draw(t, "action"), Before: rapid.Float64Range(-1e9, 1e9).Draw(t, "before"), After: rapid.Float64Range(-1e9, 1e9).Draw(t, "after"),
 		Waited: rapid.Uint64().Draw(t, "waited"), Network: rapid.Uint64().Draw(t, "network"), Log: rapid.Float64Range(-1e3, 0).Draw(t, "log"),
+		Overruled: rapid.Bool().Draw(t, "overruled"),
 	}
 }
 
@@ -100,7 +101,7 @@ func TestReaderRefuses(t *testing.T) {
 	for name, stream := range map[string]string{
 		"nothing":        "",
 		"another schema": magic + "0123456789abcdef",
-		"another format": "gnnstep\x04" + feature.Default().Hash(),
+		"another format": "gnnstep\x05" + feature.Default().Hash(),
 		"a short head":   magic,
 	} {
 		if _, err := NewReader(bytes.NewReader([]byte(stream))); !errors.Is(err, errStream) {

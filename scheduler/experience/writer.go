@@ -14,14 +14,14 @@ import (
 //
 //	actor and features, each uint32 (its length A) and A bytes, epoch, number uint64,
 //	action uint32, before, after float64,
-//	waited uint64, network uint64, log float64, N, Z, C uint32,
+//	waited uint64, network uint64, log float64, overruled uint32 (0 or 1), N, Z, C uint32,
 //	lengths of the feature vectors of node, group, pod, cluster and candidate 5 × uint32,
 //	zones N × int32, groups of each node N × uint32, candidates C × int32,
 //	NodeX, X and then Weight of each node's groups, PodX, ClusterX, CandidateX as float32
 //
 // for N nodes, Z zones and C candidates. All numbers are little endian. Scheduler and trainer come
 // from one release: a reader refuses every other version.
-const magic = "gnnstep\x05"
+const magic = "gnnstep\x06"
 
 // maxFrame is the largest size of a step in bytes; 5,000 nodes take about one million.
 const maxFrame = 64 << 20
@@ -60,6 +60,11 @@ func (w *Writer) Write(s Step) error {
 	b = order.AppendUint64(b, s.Waited)
 	b = order.AppendUint64(b, s.Network)
 	b = order.AppendUint64(b, math.Float64bits(s.Log))
+	overruled := uint32(0)
+	if s.Overruled {
+		overruled = 1
+	}
+	b = order.AppendUint32(b, overruled)
 	x := g.FeatureWidths()
 	for _, n := range []int{g.Nodes(), g.Zones, len(g.Candidates), x.Node, x.Group, x.Pod, x.Cluster, x.Candidate} {
 		b = order.AppendUint32(b, uint32(n))

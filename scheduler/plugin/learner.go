@@ -96,8 +96,8 @@ const noteKey = fwk.StateKey("gnnsched/" + Name + "/step")
 type note struct {
 	step     experience.Step // all but Number, Action, Before and After
 	rows     []int32         // of the candidates, in the state's order
+	scores   []float32       // of the candidates; exploration has raised the one that it chose
 	requests cluster.Resources
-	drawn    int32 // row of the node that an actor-critic drew; -1 for other networks
 }
 
 // Clone implements fwk.StateData. Only the pod's own cycle writes to note.
@@ -119,14 +119,14 @@ func (l *learner) explore(state fwk.CycleState, s *scoring, d *networkDecider) {
 			Actor: l.actor, Epoch: l.epoch, Waited: l.waited, Network: d.fingerprint(), Features: d.net.Layout().Hash(),
 			State: d.policy(s.view).Graph(s.view.snapshot, s.view.pod, s.view.rows).Clone(),
 		},
-		rows: slices.Clone(s.view.rows), requests: s.view.pod.Requests, drawn: -1,
+		rows: slices.Clone(s.view.rows), requests: s.view.pod.Requests,
 	}
 	choice, explored := -1, false
 	if d.net.Head() == checkpoint.ActorCritic {
 		var log float32
 		choice, log = policy.Sample(l.rng, s.raw)
 		explored = choice != policy.Best(s.raw)
-		n.step.Log, n.drawn = float64(log), n.rows[choice]
+		n.step.Log = float64(log)
 	} else if l.chance() {
 		choice, explored = l.rng.IntN(len(s.raw)), true // counts even if the random node is the best one
 	}
@@ -134,6 +134,7 @@ func (l *learner) explore(state fwk.CycleState, s *scoring, d *networkDecider) {
 	if choice >= 0 {
 		preferAnother(s.raw, choice) // the network may have given several nodes the best score
 	}
+	n.scores = slices.Clone(s.raw)
 	if explored {
 		l.learned.explored.Inc()
 	}
@@ -170,28 +171,35 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := readNote(state)
-	if n == nil || state.IsPodGroupSchedulingCycle() {
-		return nil // only one node was feasible, the network did not decide, or it is a try
+	if state.IsPodGroupSchedulingCycle() {
+		return nil // a try
 	}
+	n, d := readNote(state), readPending(state).entry.decision
+	if n == nil {
+		if d.Fallback != "" { // the network did not choose: the next step must not seem to follow the one before
+			l.number++
+		}
+		return nil
+	}
+	l.number++
 	row, known := l.mirror.row[node]
 	action := slices.Index(n.rows, row)
-	if n.drawn >= 0 && n.drawn != row {
-		l.learned.overruled.Inc() // blended scores chose the node, and its probability is not known
+	if !known || action < 0 { // other scores chose a node that the network did not see
+		l.learned.overruled.Inc()
 		return nil
 	}
-	if !known || action < 0 { // blended scores chose a node that the network did not see
-		return nil
+	if n.scores[action] < n.scores[policy.Best(n.scores)] {
+		l.learned.overruled.Inc()
+		n.step.Overruled, n.step.Log = true, 0
 	}
 	infos, err := l.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
 	l.mirror.sync(infos, false) // not a try, see above
-	l.number++
 	n.step.Number, n.step.Action = l.number, action
 	n.step.Before, n.step.After = l.costs(row, pod.UID, n.requests)
-	l.steps.add(readPending(state).entry.decision.Number, n.step)
+	l.steps.add(d.Number, n.step)
 	return nil
 }
 
@@ -211,7 +219,7 @@ func (l *learner) Decided(d decision.Decision) {
 		l.learned.dropped.Inc()
 	}
 	switch {
-	case !has: // a fallback, or overruled
+	case !has: // a fallback, or a node that the network did not see
 	case !d.Bound:
 		l.learned.unbound.Inc()
 	case !l.sink.Offer(step):

@@ -113,7 +113,7 @@ func metricsOf(profile string) profileMetrics {
 var (
 	learningSteps = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: "gnnsched", Name: "learning_steps_total",
-		Help:           "Placements to learn from, by result: sent to the trainer, dropped because it is too slow, unbound because the pod did not get its node, overruled because blended scores chose another node than the network drew.",
+		Help:           "Placements to learn from, by result: sent to the trainer, dropped because it is too slow, unbound because the pod did not get its node, overruled because other scores chose another node than the network; those count as sent too unless the network did not see the node.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile", "result"})
 	exploredTotal = metrics.NewCounterVec(&metrics.CounterOpts{

@@ -49,6 +49,7 @@ type Progress struct {
 	Steps, Updates int
 	Lost           int     // steps that are missing in the stream
 	Stale          int     // steps that PPO left out, since another network made them
+	Overruled      int     // steps whose node other scores chose; PPO leaves them out
 	KeptBack       int     // networks that the guard refused
 	Score          float64 // of the last network on the guard's episodes; 0 without episodes
 	Loss           float64 // mean since the last report, like the next two
@@ -142,6 +143,9 @@ func (t *Trainer) take(s experience.Step) error {
 	}
 	t.last[s.Actor] = s
 	t.count.Steps++
+	if s.Overruled {
+		t.count.Overruled++
+	}
 	if t.recent = append(t.recent, s.State); len(t.recent) > recentStates {
 		t.recent = t.recent[1:]
 	}

@@ -63,6 +63,7 @@ func TestActorsAndEpochs(t *testing.T) {
 	} {
 		s.State, s.Features = g, feature.Default().Hash()
 		s.Before = float64(s.Number)
+		s.Overruled = s.Number == 4
 		source = append(source, s)
 	}
 	var r recorder
@@ -81,8 +82,8 @@ func TestActorsAndEpochs(t *testing.T) {
 	if want := []bool{false, false, true, true, false, false, true}; !slices.Equal(got, want) {
 		t.Errorf("contiguous: %v, want %v", got, want)
 	}
-	if p.Lost != 1 || p.Steps != 7 {
-		t.Errorf("%+v, want 1 of 7 lost", p)
+	if p.Lost != 1 || p.Steps != 7 || p.Overruled != 1 {
+		t.Errorf("%+v, want 1 of 7 lost and 1 overruled", p)
 	}
 }
 

@@ -98,6 +98,10 @@ func (o *onlineLearner) Take(s online.Step) (updates int, err error) {
 		o.stale++ // the network before the update chose this step
 		return 1, nil
 	}
+	if s.Overruled { // its probability is not known
+		t.end(s.State)
+		return 0, nil
+	}
 	if s.Network != o.acting {
 		t.end(s.State)
 		o.stale++

@@ -34,23 +34,24 @@ func newOnline(t *testing.T) (o *onlineLearner, mine uint64) {
 }
 
 // A missing step ends a stretch at the one before it, whose state it was. So does a step of another
-// network. A step without a known reward is left out.
+// network, and one that was overruled. A step without a known reward is left out.
 func TestOnlineStretches(t *testing.T) {
 	o, mine := newOnline(t)
 	states := map[uint64]*graph.Graph{}
-	const other = 14 // of another network
+	const other, overruled = 14, 17 // of another network; with a node that the network did not choose
 	last := uint64(0)
-	for _, n := range []uint64{1, 2, 3, 5, 6, 8, 10, 11, 12, 13, other, 15, 16} {
+	for _, n := range []uint64{1, 2, 3, 5, 6, 8, 10, 11, 12, 13, other, 15, 16, overruled, 18, 19} {
 		s := online.Step{Step: experience.Step{Number: n, State: learntest.Graph(t), Network: mine}, Contiguous: n == last+1 && last > 0, Reward: float64(last)}
 		if n == other {
 			s.Network++
 		}
+		s.Overruled = n == overruled
 		states[n], last = s.State, n
 		if _, err := o.Take(s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	after := map[uint64]uint64{2: 3, 5: 6, 13: other}
+	after := map[uint64]uint64{2: 3, 5: 6, 13: other, 16: overruled}
 	var got []uint64
 	for _, s := range o.trajectories[0].steps {
 		n := number(states, s.state)
@@ -59,7 +60,7 @@ func TestOnlineStretches(t *testing.T) {
 			t.Errorf("step %d ends its stretch: %v, want %v; reward %v", n, s.after != nil, want != nil, s.reward)
 		}
 	}
-	if want := []uint64{1, 2, 5, 10, 11, 12, 13, 15}; !slices.Equal(got, want) {
+	if want := []uint64{1, 2, 5, 10, 11, 12, 13, 15, 16, 18}; !slices.Equal(got, want) {
 		t.Fatalf("learns from %v, want %v", got, want)
 	}
 	if o.Stale() != 1 {
