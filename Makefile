@@ -163,6 +163,11 @@ bench: ## Time one decision of the network, the encoder and the simulator
 bench-throughput: ## Compare pods per second of the GNN profile and the default one
 	$(GO) run ./scheduler/schedbench
 
+ONLINE ?= 8000
+.PHONY: bench-online
+bench-online: toolchain ## Learn from ONLINE (8000) placements on an endless stream of the scenario mixed, from random weights, and print the curves
+	@$(TORCHENV) go test -tags torch -run '^$$' -bench '^BenchmarkOnline$$' -benchtime $(ONLINE)x -timeout 0 ./scheduler/learn
+
 .PHONY: bench-outage
 bench-outage: ## Compare the time to a new pod's node after an API server outage with upstream's scheduler
 	$(GO) run ./scheduler/schedbench outage --within 10s
