@@ -20,6 +20,7 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/figure"
+	"gnnsched/scheduler/eval/headline"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/sim"
 )
@@ -48,6 +49,7 @@ func evalCommand() *ucli.Command {
 			"   gnnsched eval --threshold 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'   # exit code 99 if missed\n" +
 			"   gnnsched eval --preferences off                        # as if no pod belonged to a Deployment\n" +
 			"   gnnsched eval --live --scenario aaml                   # the simulator compared with a cluster\n" +
+			"   gnnsched eval -o json > r.json && gnnsched eval --from r.json -o verdicts   # play once, print twice\n" +
 			"   gnnsched eval -o json | jq '.[].policies[].mean'",
 		Flags: append([]ucli.Flag{
 			&ucli.StringSliceFlag{Name: "scenario", Usage: "`NAMES`, patterns such as 'hetero*', all, or YAML files; default: " + strings.Join(eval.Default, ",")},
@@ -59,7 +61,8 @@ func evalCommand() *ucli.Command {
 			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "add a network from a `FILE`, or a table or linear weights from a .json file; NAME=FILE sets its name in tables; repeatable"},
 			&ucli.StringSliceFlag{Name: "threshold", Usage: "exit with code 99 unless the `CONDITION` holds; repeatable"},
 			&ucli.StringFlag{Name: "preferences", Usage: "how preferences and the spreading of replicas count, instead of what the scenarios say: `MODE` " + modeHelp()},
-			&ucli.StringFlag{Name: "plot", Usage: "draw a figure of each scenario into the `DIRECTORY`, as SVG"},
+			&ucli.StringFlag{Name: "plot", Usage: "draw a figure of each scenario into the `DIRECTORY`, as SVG; with -o verdicts one figure, verdicts.svg"},
+			&ucli.StringSliceFlag{Name: "from", Usage: "play nothing, and read the comparisons from `FILES` that -o json wrote"},
 			&ucli.BoolFlag{Name: "all", Usage: "print the mean of every metric and most differences; markdown, csv and json always hold every mean"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 			&ucli.BoolFlag{Name: "live", Usage: "repeat the episodes on simulated clusters with the real kube-scheduler, and show the difference"},
@@ -121,11 +124,11 @@ func runEval(c *ucli.Context) error {
 	if c.Bool("live") {
 		return runLive(c)
 	}
-	e, err := evaluationOf(c)
-	if err != nil {
-		return err
+	compare := playedOf
+	if c.IsSet("from") {
+		compare = readOf
 	}
-	comparisons, err := e.compare(c)
+	e, comparisons, err := compare(c)
 	if err != nil {
 		return err
 	}
@@ -138,12 +141,21 @@ func runEval(c *ucli.Context) error {
 	return missed(comparisons)
 }
 
+// playedOf plays what the flags say.
+func playedOf(c *ucli.Context) (evaluation, []*eval.Comparison, error) {
+	e, err := evaluationOf(c)
+	if err != nil {
+		return e, nil, err
+	}
+	comparisons, err := e.compare(c)
+	return e, comparisons, err
+}
+
 // evaluationOf reads the flags.
 func evaluationOf(c *ucli.Context) (e evaluation, err error) {
 	n := c.Int("seeds")
-	e = evaluation{format: c.String("output"), plots: c.String("plot"), all: c.Bool("all"), notes: c.App.ErrWriter}
-	if !slices.Contains(evalFormats, e.format) {
-		return e, exit.Usagef("--output %q is not known; there are %s", e.format, strings.Join(evalFormats, ", "))
+	if e, err = outputOf(c); err != nil {
+		return e, err
 	}
 	if n < 1 || n > 100_000 {
 		return e, exit.Usagef("--seeds %d is outside 1 to 100000", n)
@@ -166,6 +178,15 @@ func evaluationOf(c *ucli.Context) (e evaluation, err error) {
 	}
 	e.thresholds, err = eval.ChooseThresholds(c.StringSlice("threshold"), e.scenarios, e.contenders)
 	return e, err
+}
+
+// outputOf reads the flags about the output.
+func outputOf(c *ucli.Context) (evaluation, error) {
+	e := evaluation{format: c.String("output"), plots: c.String("plot"), all: c.Bool("all"), notes: c.App.ErrWriter}
+	if !slices.Contains(evalFormats, e.format) {
+		return e, exit.Usagef("--output %q is not known; there are %s", e.format, strings.Join(evalFormats, ", "))
+	}
+	return e, nil
 }
 
 func resampleFlag() *ucli.BoolFlag {
@@ -252,7 +273,9 @@ func scenarios(arguments []string) ([]eval.Scenario, error) {
 	return all, nil
 }
 
-var evalFormats = []string{"table", "markdown", "csv", "json"}
+var evalFormats = []string{"table", "markdown", "csv", "json", verdictsFormat}
+
+const verdictsFormat = "verdicts"
 
 // write writes the comparisons in the format of --output.
 func (e evaluation) write(w io.Writer, comparisons []*eval.Comparison) error {
@@ -261,6 +284,8 @@ func (e evaluation) write(w io.Writer, comparisons []*eval.Comparison) error {
 		return writeJSON(w, comparisons)
 	case "csv":
 		return eval.WriteCSV(w, comparisons)
+	case verdictsFormat:
+		return headline.Of(comparisons).WriteMarkdown(w)
 	}
 	for _, r := range comparisons {
 		write := r.WriteSummary
@@ -291,14 +316,29 @@ func (e evaluation) draw(comparisons []*eval.Comparison) error {
 	if err := cli.MakeDir(e.notes, e.plots, "--plot", 0o755); err != nil {
 		return err
 	}
+	if e.format == verdictsFormat {
+		svg, err := figure.Headline(headline.Of(comparisons))
+		if err != nil {
+			return exit.New(exit.Usage, err, "")
+		}
+		return e.save(verdictsFormat, svg)
+	}
 	for _, r := range comparisons {
 		svg, err := figure.SVG(r)
+		if err == nil {
+			err = e.save(r.Scenario.Name, svg)
+		}
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(e.plots, r.Scenario.Name+".svg"), svg, 0o644); err != nil {
-			return exit.New(exit.Usage, fmt.Errorf("--plot: %w", err), "choose a directory that you can write to")
-		}
+	}
+	return nil
+}
+
+// save writes a figure into the directory of --plot.
+func (e evaluation) save(name string, svg []byte) error {
+	if err := os.WriteFile(filepath.Join(e.plots, name+".svg"), svg, 0o644); err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("--plot: %w", err), "choose a directory that you can write to")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"math/rand/v2"
 	"os"
@@ -72,6 +73,31 @@ func TestEvalJSON(t *testing.T) {
 	}
 }
 
+// What -o json wrote is printed again as if it were played again, and thresholds can be added.
+func TestEvalFrom(t *testing.T) {
+	play := []string{"gnnsched", "eval", "--scenario", "tiny", "--seeds", "6", "--policies", "kube-scheduler,gnn", "--threshold", "gnn.cost<9"}
+	_, played, _ := run(t, append(play, "-o", "json")...)
+	file := write(t, "r.json", []byte(played))
+	for _, format := range []string{"json", "csv", "markdown", "table"} {
+		_, first, _ := run(t, append(play, "-o", format)...)
+		code, again, stderr := run(t, "gnnsched", "eval", "--from", file, "-o", format)
+		if code != exit.OK || first != again || first == "" {
+			t.Errorf("%s: code %d, %s\n%s\nplayed:\n%s", format, code, stderr, again, first)
+		}
+	}
+	if code, stdout, _ := run(t, "gnnsched", "eval", "--from", file, "--threshold", "tiny: gnn.cost<0"); code != exit.Gate || !strings.Contains(stdout, "FAIL tiny: gnn.cost < 0") || !strings.Contains(stdout, "PASS gnn.cost < 9") {
+		t.Errorf("code %d: %s", code, stdout)
+	}
+	dir := t.TempDir()
+	code, stdout, stderr := run(t, "gnnsched", "eval", "--from", file, "-o", "verdicts", "--plot", dir)
+	if code != exit.OK || !strings.Contains(stdout, "| tiny     | kube-scheduler |") {
+		t.Errorf("code %d, %s: %s", code, stderr, stdout)
+	}
+	if svg, err := os.ReadFile(filepath.Join(dir, "verdicts.svg")); err != nil || !bytes.Contains(svg, []byte(">tiny<")) {
+		t.Errorf("%v: %s", err, svg)
+	}
+}
+
 func TestEvalBadInput(t *testing.T) {
 	table := filepath.Join(t.TempDir(), "q.json")
 	if code, _, errs := run(t, "gnnsched", "tune", "--method", "tabular-q", "--scenario", "tiny", "--steps", "500", "--out", table); code != exit.OK {
@@ -88,7 +114,7 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--scenario", write(t, "s.yaml", []byte("name: x\nnodez: 3\n"))}, exit.Usage, "s.yaml: scenario x: unknown field"},
 		{[]string{"--scenario", "aaml,a*"}, exit.Usage, "aaml is there twice"},
 		{[]string{"--print-scenario", "moon"}, exit.Usage, "there are aaml, "},
-		{[]string{"--live", "-o", "csv"}, exit.Usage, "--live has no CSV"},
+		{[]string{"--live", "-o", "csv"}, exit.Usage, "--live has no csv"},
 		{[]string{"--live", "--scenario", "lossy", "--checkpoint", "../../scheduler/policy/linear/linear.json", "--policies", "random", "--kwokcluster", "/none", "--log-dir", ""}, exit.Usage, "start the cluster"},
 		{[]string{"--live", "--checkpoint", "q=" + table}, exit.Usage, "a table has none"},
 		{[]string{"--policies", "linear:none.json"}, exit.Usage, "none.json: no such file"},
@@ -105,6 +131,11 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--policies", "random,random"}, exit.Usage, "two policies"},
 		{[]string{"--seeds", "0"}, exit.Usage, "1 to 100000"},
 		{[]string{"--seed", "4294967290", "--seeds", "7"}, exit.Usage, "the evaluation's last seed is 4294967296: choose seeds below 4294967296"},
+		{[]string{"--live", "-o", "verdicts"}, exit.Usage, "--live has no verdicts"},
+		{[]string{"--from", "none.json"}, exit.Usage, "none.json: no such file"},
+		{[]string{"--from", write(t, "f.json", []byte("{}"))}, exit.Usage, "not the output of gnnsched eval -o json"},
+		{[]string{"--from", write(t, "g.json", []byte(`[{"scenario": "x", "seeds": [1], "policies": [{"name": "gnn"}]}]`))}, exit.Usage, "x has 0 outcomes of gnn"},
+		{[]string{"--from", "f.json", "--seeds", "3"}, exit.Usage, "leave one of them out"},
 		{[]string{"--preferences", "blend"}, exit.Usage, `--preferences is "blend"; choose one of first, declared, off`},
 		{[]string{"-o", "xml"}, exit.Usage, "markdown"},
 		{[]string{"--checkpoint", "none"}, exit.Checkpoint, "none"},

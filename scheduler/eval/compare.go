@@ -26,7 +26,29 @@ type Contender struct {
 	// Play plays the episode of a seed in place of New's policy, for a contender that is none: it uses
 	// what no scheduler knows. It may be called from several goroutines at once; nil for a policy.
 	Play func(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error)
+	// Network reports that the policy is a neural network; the others are what networks have to beat.
+	Network bool
 }
+
+func (c Contender) kind() Kind {
+	switch {
+	case c.Network:
+		return Network
+	case c.Play != nil:
+		return Bound
+	}
+	return Baseline
+}
+
+// Kind tells what a result is worth as a comparison.
+type Kind string
+
+// The kinds of results.
+const (
+	Baseline Kind = "baseline" // of a policy without a network
+	Network  Kind = "network"
+	Bound    Kind = "bound" // of a contender that knows what no scheduler knows, or of the optimum
+)
 
 // Ties returns the random numbers that break ties in the episode of a seed, or nil if the first
 // node with the best score is taken.
@@ -48,6 +70,7 @@ func (c Contender) episode(ctx context.Context, env *sim.Env, seed uint64) (sim.
 // Result holds the outcomes of one contender.
 type Result struct {
 	Name     string
+	Kind     Kind
 	Outcomes []sim.Outcome // by seed, in the order of Comparison.Seeds
 }
 
@@ -85,10 +108,10 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 	}
 	c := &Comparison{Scenario: s, Seeds: seeds}
 	for _, x := range contenders {
-		c.Results = append(c.Results, Result{Name: x.Name, Outcomes: make([]sim.Outcome, len(seeds))})
+		c.Results = append(c.Results, Result{Name: x.Name, Kind: x.kind(), Outcomes: make([]sim.Outcome, len(seeds))})
 	}
 	if s.Optimum {
-		c.Results = append(c.Results, Result{Name: Optimum, Outcomes: make([]sim.Outcome, len(seeds))})
+		c.Results = append(c.Results, Result{Name: Optimum, Kind: Bound, Outcomes: make([]sim.Outcome, len(seeds))})
 	}
 	var told sync.Mutex
 	done, total := 0, len(c.Results)*len(seeds)

@@ -148,7 +148,7 @@ func TestDifferencesByChance(t *testing.T) {
 			if d.mark(seeds) != "no" {
 				found++
 			}
-			if d.P < level {
+			if d.P < Level {
 				raw++
 			}
 		}

@@ -2,13 +2,17 @@ package eval
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 
+	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
 )
 
 type jsonComparison struct {
 	Scenario   string       `json:"scenario"`
 	About      string       `json:"about"`
+	Objective  string       `json:"objective"`
 	Seeds      []uint64     `json:"seeds"`
 	Samples    int          `json:"samples"` // independent episodes: of one, intervals and p say nothing
 	Baseline   string       `json:"baseline"`
@@ -18,6 +22,7 @@ type jsonComparison struct {
 
 type jsonResult struct {
 	Name       string                `json:"name"`
+	Kind       Kind                  `json:"kind"`
 	Mean       map[string]float64    `json:"mean"`
 	Difference map[string]Difference `json:"difference,omitempty"` // from the baseline
 	Outcomes   []sim.Outcome         `json:"outcomes"`             // by seed
@@ -27,11 +32,11 @@ type jsonResult struct {
 // and its difference from the baseline, and the verdicts on the thresholds.
 func (c *Comparison) MarshalJSON() ([]byte, error) {
 	out := jsonComparison{
-		Scenario: c.Scenario.Name, About: c.Scenario.About, Seeds: c.Seeds, Samples: c.Samples(),
+		Scenario: c.Scenario.Name, About: c.Scenario.About, Objective: c.Scenario.Objective.Name(), Seeds: c.Seeds, Samples: c.Samples(),
 		Baseline: c.Results[0].Name, Thresholds: c.Verdicts,
 	}
 	for i, r := range c.Results {
-		j := jsonResult{Name: r.Name, Mean: map[string]float64{}, Outcomes: r.Outcomes}
+		j := jsonResult{Name: r.Name, Kind: r.Kind, Mean: map[string]float64{}, Outcomes: r.Outcomes}
 		if i > 0 {
 			j.Difference = map[string]Difference{}
 		}
@@ -44,4 +49,45 @@ func (c *Comparison) MarshalJSON() ([]byte, error) {
 		out.Policies = append(out.Policies, j)
 	}
 	return json.Marshal(out)
+}
+
+// ReadJSON reads comparisons that MarshalJSON wrote, as a list. Their scenarios have a name, a sentence about
+// them, an objective and thresholds, and cannot be played again.
+func ReadJSON(r io.Reader) ([]*Comparison, error) {
+	var list []jsonComparison
+	if err := json.NewDecoder(r).Decode(&list); err != nil {
+		return nil, fmt.Errorf("not the output of gnnsched eval -o json: %w", err)
+	}
+	var out []*Comparison
+	for i, j := range list {
+		c, err := j.comparison()
+		if err != nil {
+			return nil, fmt.Errorf("comparison %d: %w", i+1, err)
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func (j jsonComparison) comparison() (*Comparison, error) {
+	c := &Comparison{Scenario: Scenario{Name: j.Scenario, About: j.About}, Seeds: j.Seeds, OneWorkload: j.Samples < len(j.Seeds), Verdicts: j.Thresholds}
+	var err error
+	if j.Objective != "" {
+		if c.Scenario.Objective, err = objective.Parse(j.Objective); err != nil {
+			return nil, err
+		}
+	}
+	if len(j.Seeds) == 0 || len(j.Policies) == 0 {
+		return nil, fmt.Errorf("%s has no seed or no policy", j.Scenario)
+	}
+	for _, v := range j.Thresholds {
+		c.Scenario.Thresholds = append(c.Scenario.Thresholds, v.Threshold)
+	}
+	for _, p := range j.Policies {
+		if len(p.Outcomes) != len(j.Seeds) {
+			return nil, fmt.Errorf("%s has %d outcomes of %s, want one for each of the %d seeds", j.Scenario, len(p.Outcomes), p.Name, len(j.Seeds))
+		}
+		c.Results = append(c.Results, Result{Name: p.Name, Kind: p.Kind, Outcomes: p.Outcomes})
+	}
+	return c, nil
 }

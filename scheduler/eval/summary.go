@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// level is the adjusted p below which a difference counts as significant.
-const level = 0.05
+// Level is the adjusted p below which a difference counts as significant.
+const Level = 0.05
 
 // WriteSummary writes the comparison for a terminal, a row for each policy: the means of
 // objective, unscheduled and waited, and the objective's difference from the baseline.
@@ -33,7 +33,7 @@ func (c *Comparison) legend() string {
 	if c.Samples() < 2 {
 		return text + "."
 	}
-	return fmt.Sprintf("%s on the same seeds,\nwith its 95%% interval; significant if p < %v in Wilcoxon's signed-rank test, adjusted by Holm for %s.", text, level, Count(len(c.Results)-1, "comparison"))
+	return fmt.Sprintf("%s on the same seeds,\nwith its 95%% interval; significant if p < %v in Wilcoxon's signed-rank test, adjusted by Holm for %s.", text, Level, Count(len(c.Results)-1, "comparison"))
 }
 
 // summary are the rows of WriteSummary's table.
@@ -73,7 +73,7 @@ func (d Difference) mark(samples int) string {
 	switch {
 	case samples < 2:
 		return ""
-	case !(d.Adjusted < level):
+	case !(d.Adjusted < Level):
 		return "no"
 	case d.Mean < 0:
 		return "better"

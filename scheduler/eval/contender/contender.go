@@ -165,11 +165,11 @@ func network(name string, c *checkpoint.Checkpoint) (eval.Contender, error) {
 		if err != nil {
 			return eval.Contender{}, exit.New(exit.Checkpoint, err, "")
 		}
-		return eval.Contender{Name: name, New: func(s policy.Setting) policy.Policy { return neural.NewGPU(name, net, s.Typical) }}, nil
+		return eval.Contender{Name: name, Network: true, New: func(s policy.Setting) policy.Policy { return neural.NewGPU(name, net, s.Typical) }}, nil
 	}
 	net, err := infer.New(c)
 	if err != nil {
 		return eval.Contender{}, exit.New(exit.Checkpoint, err, "")
 	}
-	return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return neural.New(name, net) }}, nil
+	return eval.Contender{Name: name, Network: true, New: func(policy.Setting) policy.Policy { return neural.New(name, net) }}, nil
 }

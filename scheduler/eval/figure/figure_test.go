@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/headline"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
 )
@@ -37,6 +38,33 @@ func TestSVGGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Check(t, "made.svg", string(svg))
+}
+
+func TestHeadlineGolden(t *testing.T) {
+	networks := made(3, 10)
+	networks.Results[0].Kind, networks.Results[1].Kind, networks.Results[2].Kind = eval.Baseline, eval.Baseline, eval.Network
+	for i := range networks.Results {
+		for k := range networks.Results[i].Outcomes {
+			networks.Results[i].Outcomes[k].MeanCost = networks.Results[i].Outcomes[k].Cost
+		}
+	}
+	other := *networks
+	other.Scenario.Name = "other"
+	other.Seeds = other.Seeds[:5]
+	other.Results = nil
+	for _, r := range networks.Results {
+		r.Outcomes = r.Outcomes[:5]
+		other.Results = append(other.Results, r)
+	}
+	h := headline.Of([]*eval.Comparison{networks, &other})
+	svg, err := Headline(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "headline.svg", string(svg))
+	if _, err := Headline(headline.Headline{}); err == nil {
+		t.Error("a figure of nothing")
+	}
 }
 
 // A figure is well-formed XML, names every policy and has a dot for each seed in each panel. This also

@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/testbed"
@@ -23,13 +25,13 @@ const liveSeeds = 2
 
 // runLive repeats the episodes of scenarios on simulated clusters.
 func runLive(c *ucli.Context) error {
-	for _, flag := range []string{"plot", "threshold", "all"} {
+	for _, flag := range []string{"plot", "threshold", "all", "from"} {
 		if c.IsSet(flag) {
 			return exit.Usagef("--%s works in the simulator only; leave it or --live out", flag)
 		}
 	}
-	if c.String("output") == "csv" {
-		return exit.Usagef("--live has no CSV; choose table, markdown or json")
+	if f := c.String("output"); f == "csv" || f == verdictsFormat {
+		return exit.Usagef("--live has no %s; choose table, markdown or json", f)
 	}
 	e, err := liveEvaluation(c)
 	if err != nil {
@@ -86,4 +88,54 @@ func liveEvaluation(c *ucli.Context) (evaluation, error) {
 		}
 	}
 	return evaluationOf(c)
+}
+
+// readOf reads the comparisons of --from and judges them by the thresholds of the files and of the flags.
+func readOf(c *ucli.Context) (evaluation, []*eval.Comparison, error) {
+	for _, flag := range []string{"scenario", "seeds", "seed", "resample", "policies", "checkpoint", "preferences"} {
+		if c.IsSet(flag) {
+			return evaluation{}, nil, exit.Usagef("--from reads what was played; --%s decides what is played: leave one of them out", flag)
+		}
+	}
+	e, err := outputOf(c)
+	if err != nil {
+		return e, nil, err
+	}
+	var all []*eval.Comparison
+	for _, path := range c.StringSlice("from") {
+		some, err := comparisonsOf(path)
+		if err != nil {
+			return e, nil, exit.New(exit.Usage, fmt.Errorf("--from: %w", err), "gnnsched eval -o json writes such a file")
+		}
+		all = append(all, some...)
+	}
+	for _, r := range all {
+		e.scenarios = append(e.scenarios, r.Scenario)
+		for _, x := range r.Results {
+			e.contenders = append(e.contenders, eval.Contender{Name: x.Name})
+		}
+	}
+	if e.thresholds, err = eval.ChooseThresholds(c.StringSlice("threshold"), e.scenarios, e.contenders); err != nil {
+		return e, nil, err
+	}
+	for _, r := range all {
+		if err := r.Judge(e.thresholds); err != nil {
+			return e, nil, exit.New(exit.Usage, err, "")
+		}
+	}
+	return e, all, nil
+}
+
+// comparisonsOf reads a file that -o json wrote.
+func comparisonsOf(path string) ([]*eval.Comparison, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	all, err := eval.ReadJSON(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return all, nil
 }
