@@ -13,15 +13,18 @@ import (
 // maxComing bounds the shapes of coming, and so the time to look at a node.
 const maxComing = 32
 
-// coming is the demand that not every node with idle devices can serve: pods with several devices, and pods that
-// name GPU models. Such pods are often too rare to be typical, but request many devices. Shares are
-// shares of all GPUs that the workload's pods request.
+// coming is the demand that not every node with idle devices can serve: pods with several devices, pods that
+// name GPU models, and, where CPU runs out, pods with one. Such pods are often too rare to be typical, but request many
+// devices. Shares are shares of all GPUs that the workload's pods request.
 type coming struct {
 	shapes []fragmentation.Pod // with several devices: those that request most GPUs
 	harder []float64           // of each: the share that pods request which fit on no node where it does not fit
 	models map[string]float64  // the share for which pods name a model; a pod that names several counts for each with an equal part
 	names  []string            // of the models, sorted
 	kinds  []float64           // by kind of tolerations: the share that pods request which have it
+
+	singles []fragmentation.Pod // with one whole device: those that request most GPUs; their frequencies add up to 1
+	cpu     float64             // thousandths of a core that all pods request, for each device that GPU pods do
 }
 
 func comingOf(shapes []fragmentation.Pod) (c coming) {
@@ -29,12 +32,17 @@ func comingOf(shapes []fragmentation.Pod) (c coming) {
 	share := func(p *fragmentation.Pod) float64 { return p.Frequency * float64(p.Devices*p.Milli) }
 	for i := range shapes {
 		total += share(&shapes[i])
+		c.cpu += shapes[i].Frequency * float64(shapes[i].MilliCPU) * cluster.DeviceMilli
 	}
+	c.cpu /= total
 	c.models = map[string]float64{}
 	for _, p := range shapes {
 		c.addKinds(&p, share(&p)/total)
-		if p.Devices > 1 {
+		switch {
+		case p.Devices > 1:
 			c.shapes = append(c.shapes, p)
+		case p.Devices == 1 && p.Milli == cluster.DeviceMilli:
+			c.singles = append(c.singles, p)
 		}
 		for _, m := range p.Models {
 			c.models[m] += share(&p) / total / float64(len(p.Models))
@@ -42,8 +50,18 @@ func comingOf(shapes []fragmentation.Pod) (c coming) {
 	}
 	maps.DeleteFunc(c.models, func(_ string, share float64) bool { return !(share > 0) }) // of pods without GPUs
 	c.names = slices.Sorted(maps.Keys(c.models))
-	slices.SortStableFunc(c.shapes, func(a, b fragmentation.Pod) int { return cmp.Compare(share(&b), share(&a)) })
-	c.shapes = c.shapes[:min(len(c.shapes), maxComing)]
+	most := func(pods []fragmentation.Pod) []fragmentation.Pod {
+		slices.SortStableFunc(pods, func(a, b fragmentation.Pod) int { return cmp.Compare(share(&b), share(&a)) })
+		return pods[:min(len(pods), maxComing)]
+	}
+	c.shapes, c.singles = most(c.shapes), most(c.singles)
+	frequencies := 0.0
+	for i := range c.singles {
+		frequencies += c.singles[i].Frequency
+	}
+	for i := range c.singles {
+		c.singles[i].Frequency /= frequencies
+	}
 	for i := range c.shapes {
 		sum := 0.0
 		for j := range shapes {
@@ -98,14 +116,36 @@ func (c *coming) slots(n *cluster.Node, a fragmentation.Access, milliCPU int64, 
 	return out
 }
 
+// hosts is the number of pods with one whole device that fit on n, which has the given access, with so much free CPU
+// and so many devices that nobody uses, as a mean over coming's singles.
+func (c *coming) hosts(n *cluster.Node, a fragmentation.Access, milliCPU int64, whole int) (mean float64) {
+	if whole == 0 {
+		return 0
+	}
+	for i := range c.singles {
+		p := &c.singles[i]
+		if p.On(a) == 0 || len(p.Models) > 0 && !slices.Contains(p.Models, n.GPUModel) {
+			continue
+		}
+		count := whole
+		if p.MilliCPU > 0 {
+			count = min(count, int(max(milliCPU, 0)/p.MilliCPU))
+		}
+		mean += p.Frequency * float64(count)
+	}
+	return mean
+}
+
 // Reserve prices what a cluster should keep for pods that will come. It compares how long the slots for pods with
 // several devices, the devices of a model that pods name, and the devices that pods with few tolerations
 // may use will last with how long all idle devices will, at the rates at which the workload's pods request
-// them. What runs out first is scarce.
+// them. What runs out first is scarce. If CPU is, room for pods with one device has a price too: each node counts with how
+// many of them it can host.
 type Reserve struct {
 	slots  []price                          // of the shapes that are scarce
 	models map[string]float64               // price of an idle device of each model, in devices; none if it is 0
 	pools  map[fragmentation.Access]float64 // the same of nodes with each access
+	host   float64                          // price of room for a pod with one device, in devices
 }
 
 // price is the price of a slot, in devices.
@@ -120,12 +160,13 @@ type Held struct {
 	model  string
 	access fragmentation.Access
 	idle   float64 // devices
+	hosts  float64 // pods with one device
 }
 
 // Held returns what the node that Node has encoded last holds.
 func (e *GPUNodeEncoder) Held() Held {
 	c := &e.node
-	return Held{e.coming.slots(c.State, e.access, c.MilliCPU, int(c.Whole)), c.State.GPUModel, e.access, c.Idle}
+	return Held{e.coming.slots(c.State, e.access, c.MilliCPU, int(c.Whole)), c.State.GPUModel, e.access, c.Idle, e.coming.hosts(c.State, e.access, c.MilliCPU, int(c.Whole))}
 }
 
 // Worth returns what a node is worth to the pods that need what is scarce, in devices: for pods with several
@@ -141,7 +182,7 @@ func (r *Reserve) Worth(h *Held) (worth float64) {
 	if len(r.pools) > 0 && h.idle > 0 {
 		worth += r.pools[h.access] * h.idle
 	}
-	return worth
+	return worth + r.host*h.hosts
 }
 
 // ample is how many times as long as the idle devices something must last to have no price.
@@ -151,12 +192,25 @@ const ample = 2
 // idle devices: 1, a whole device, if it is gone before them, and less up to ample.
 func scarcity(lasts float64) float64 { return max(min((ample-lasts)/(ample-1), 1), 0) }
 
+// dearestHost is the price of room for a pod with one device, in devices, if CPU is gone before the idle devices. The network's
+// value has the device already. The price falls to 0 where CPU lasts ampleCPU times as long as they do.
+const (
+	dearestHost = 0.5
+	ampleCPU    = 1.2
+)
+
+// hostPrice returns that price if CPU lasts for so many times the time of the idle devices.
+func hostPrice(lasts float64) float64 {
+	return dearestHost * max(min((ampleCPU-lasts)/(ampleCPU-1), 1), 0)
+}
+
 // Reserve returns the prices in the cluster that Features has seen last. They are valid until the next call.
 func (c *GPUClusterEncoder) Reserve() *Reserve {
 	r, e := &c.reserve, c.encoder
 	r.slots = r.slots[:0]
 	clear(r.models)
 	clear(r.pools)
+	r.host = 0
 	idle := float64(c.sums.Idle) / cluster.DeviceMilli
 	if idle <= 0 {
 		return r
@@ -166,6 +220,9 @@ func (c *GPUClusterEncoder) Reserve() *Reserve {
 		if s := scarcity(float64(c.slots[i]) * size / e.coming.harder[i] / idle); s > 0 {
 			r.slots = append(r.slots, price{i, s * size})
 		}
+	}
+	if len(e.coming.singles) > 0 && e.coming.cpu > 0 {
+		r.host = hostPrice(float64(c.sums.CPU) / e.coming.cpu / idle)
 	}
 	for _, model := range e.coming.names {
 		if s := scarcity(float64(c.idle[model]) / cluster.DeviceMilli / e.coming.models[model] / idle); s > 0 {

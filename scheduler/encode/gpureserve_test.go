@@ -89,6 +89,39 @@ func TestReserveForPodsWithoutTolerations(t *testing.T) {
 	}
 }
 
+// Where CPU is gone before the idle devices, a node is worth the pods with one device that it can host.
+func TestReserveWhereCPURunsOut(t *testing.T) {
+	one := cluster.Resources{MilliCPU: 4000, GPU: 1, Pods: 1}
+	big := cluster.Resources{MilliCPU: 12_000, GPU: 1, Pods: 1}
+	single := []fragmentation.Demand{{Requests: one, Count: 3}, {Requests: big, Count: 1}} // 6 cores a device, on average
+	with := func(cores int64) []fragmentation.Demand {                                     // so many cores a device for pods without GPUs
+		return append(single, fragmentation.Demand{Requests: cluster.Resources{MilliCPU: 4000 * cores, Pods: 1}, Count: 1})
+	}
+	free, used, half := gpuNode("T4", 0, 0, 0, 0), gpuNode("T4", 1000, 1000, 1000, 1000), gpuNode("T4", 500, 500, 500, 500)
+	few := gpuNode("T4", 0, 0, 0, 0)
+	few.Requested.MilliCPU = 19_000
+	shares := []fragmentation.Demand{{Requests: cluster.Resources{MilliCPU: 16_000, GPUMilli: 500, Pods: 1}, Count: 1}}
+	for name, x := range map[string]struct {
+		demand []fragmentation.Demand
+		nodes  []*cluster.Node
+		want   float64
+	}{
+		"CPU for all":        {single, []*cluster.Node{free, free}, 0},                            // 64 cores for 8 devices
+		"CPU is gone first":  {with(10), []*cluster.Node{free, free}, 0.5 * (3*4 + 2) / 4},        // it lasts as long as 4 devices; a node hosts 4 of one kind, 2 of the other
+		"CPU lasts longer":   {with(1), []*cluster.Node{free, free}, 0.5 * 2 / 7 * (3*4 + 2) / 4}, // 8/7 of the devices' time
+		"devices in use":     {with(10), []*cluster.Node{used, free}, 0},
+		"shares of devices":  {with(10), []*cluster.Node{half, free}, 0},
+		"no pods with one":   {shares, []*cluster.Node{half, free}, 0},
+		"little CPU":         {with(10), []*cluster.Node{few, free}, 0.5 * (3*3 + 1) / 4},
+		"no devices at all":  {with(10), []*cluster.Node{gpuNode("T4", 1000), gpuNode("T4", 1000)}, 0},
+		"no pods with a GPU": {with(10)[2:], []*cluster.Node{free, free}, 0},
+	} {
+		if got := worth(x.demand, x.nodes, 0); math.Abs(got-x.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", name, got, x.want)
+		}
+	}
+}
+
 // Pods that are too rare to be typical count: one in two hundred requests eight devices.
 func TestReserveForRarePods(t *testing.T) {
 	demand := []fragmentation.Demand{
