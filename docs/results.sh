@@ -118,7 +118,7 @@ compare tiny --scenario tiny --seeds "$seeds" --policies kube-scheduler,greedy-b
 		'' \
 		'| policies | trained or tuned on | best network chosen on, with other seeds |' \
 		'|---|---|---|' \
-		'| `gnn`, `dqn`, `acgnn`, `acdqn` | `family` | `hetero80` |' \
+		'| `gnn`, `dqn`, `acgnn`, `acdqn` | `family-wide` | `family-wide` |' \
 		'| `acgnn-pack` | `family-pack` | `pack` |' \
 		'| `acgnn-zones`, `acdqn-zones` | `family-zones` | `zonal` |' \
 		'| `linear`, `linear-*` | the families | |' \
