@@ -42,9 +42,9 @@ func (s signal) tells() bool {
 // stale names the runs whose networks still come from the shaped reward.
 var stale = []string{"acgnn-pack.yaml", "acgnn-zones.yaml", "acdqn-zones.yaml"}
 
-// The returns that every shipped network learned from, except the stale ones, tell good
-// policies from bad ones. Those of the shaped reward do not: it telescopes to the cost at the end of the episode,
-// whose discount is all but 0.
+// Rollouts tell good policies from bad ones, for every network that ships. The returns of the shaped reward do
+// not: it telescopes to the cost at the end of the episode, whose discount is all but 0. Every network that is
+// not stale learned from rollouts.
 func TestReturnsTellPoliciesApart(t *testing.T) {
 	files, err := filepath.Glob("runs/*.yaml")
 	if err != nil || len(files) == 0 {
