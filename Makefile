@@ -68,6 +68,10 @@ train: trainer ## Train the shipped networks again, JOBS (2) at a time (under an
 	@printf '%s\n' $(NETWORKS) | xargs -P $(JOBS) -I{} sh -c 'echo "training {}: logs/{}/train.log"; mkdir -p logs/{}; \
 		bin/gnntrain --config scheduler/learn/runs/{}.yaml --out gnn/checkpoint/shipped/{}.safetensors \
 		--state .cache/train/{}.state --events logs/{} --log-scrolling >logs/{}/train.log 2>&1 && tail -n 1 logs/{}/train.log'
+	@$(JOIN)
+
+JOIN = bin/gnntrain join --nodes gnn/checkpoint/shipped/dqn.safetensors --devices gnn/checkpoint/shipped/gpu-gnn.safetensors \
+	--out gnn/checkpoint/shipped/mixed.safetensors
 
 # The pod lists that the networks learn from. The trace's other lists are kept for the evaluation.
 GPU_FAMILY   := cpu100 default gpushare40 gpuspec10 multigpu20
@@ -81,6 +85,7 @@ train-gpu: trainer ## Train the networks for GPU clusters again, on the openb tr
 		bin/gnntrain gpu --data "$(OPENB)" $(foreach w,$(GPU_FAMILY),--pods "$(OPENB)/openb_pod_list_$(w).csv") \
 		--config scheduler/learn/value/runs/{}.yaml --out .cache/train/{}.safetensors --events logs/{} >logs/{}/train.log 2>&1 && \
 		mv .cache/train/{}.safetensors .cache/train/{}.typical.json gnn/checkpoint/shipped/ && tail -n 1 logs/{}/train.log'
+	@$(JOIN)
 
 .PHONY: typical-pods
 typical-pods: trainer ## Write the typical pods of the shipped networks for GPU clusters again, from the openb trace in OPENB=DIR

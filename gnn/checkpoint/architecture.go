@@ -27,6 +27,10 @@ type Graph string
 const (
 	ClusterGraph Graph = ""    // graph.Graph: any cluster
 	GPUGraph     Graph = "gpu" // graph.GPUNode: GPU clusters, device by device
+
+	// MixedGraph is both: clusters where some nodes have GPUs and others have none. A network on it has
+	// a part for each; see Mixed.
+	MixedGraph Graph = "mixed"
 )
 
 // Head is the meaning of the outputs and how they are trained.
@@ -54,11 +58,27 @@ type Architecture struct {
 	// Features names the sets of features that the network reads, in order: of package feature's Set
 	// or, on the GPU graph, GPUSet. None means the set "base".
 	Features []string `json:"features,omitempty"`
+
+	// Mixed is the parts of a network on MixedGraph, where the fields above but Graph have no meaning. On
+	// other graphs it is nil.
+	Mixed *Mixed `json:"mixed,omitempty"`
+}
+
+// String describes the network in a few words, such as "gnn dqn 32" or "gpu gnn dqn 24".
+func (a Architecture) String() string {
+	if a.Mixed != nil {
+		return fmt.Sprintf("mixed (%v; %v)", a.Mixed.Nodes, a.Mixed.Devices)
+	}
+	text := fmt.Sprintf("%s %s %d", a.Encoder, a.Head, a.Hidden)
+	if a.Graph != ClusterGraph {
+		text = string(a.Graph) + " " + text
+	}
+	return text
 }
 
 // Equal reports whether two architectures are the same.
 func (a Architecture) Equal(b Architecture) bool {
-	return a.Graph == b.Graph && a.Encoder == b.Encoder && a.Head == b.Head && a.Hidden == b.Hidden && slices.Equal(a.Features, b.Features)
+	return a.Graph == b.Graph && a.Encoder == b.Encoder && a.Head == b.Head && a.Hidden == b.Hidden && slices.Equal(a.Features, b.Features) && a.Mixed.equal(b.Mixed)
 }
 
 // Layout returns the features that the network reads, for a network on ClusterGraph.
@@ -72,6 +92,9 @@ func (a Architecture) GPULayout() (*feature.GPULayout, error) {
 // Schema identifies the features that the network reads: the hash of its layout. It is empty if the
 // architecture names a set that is not known.
 func (a Architecture) Schema() string {
+	if a.Mixed != nil {
+		return a.Mixed.Nodes.Schema() + "+" + a.Mixed.Devices.Schema()
+	}
 	if a.Graph == GPUGraph {
 		if l, err := a.GPULayout(); err == nil {
 			return l.Hash()
@@ -86,8 +109,11 @@ func (a Architecture) Schema() string {
 
 // Validate checks the values. The error names the first that is wrong.
 func (a Architecture) Validate() error {
-	if a.Graph != ClusterGraph && a.Graph != GPUGraph {
-		return fmt.Errorf("graph %q is not known (gpu, or none)", a.Graph)
+	if a.Graph == MixedGraph {
+		return a.Mixed.validate()
+	}
+	if a.Mixed != nil || a.Graph != ClusterGraph && a.Graph != GPUGraph {
+		return fmt.Errorf("graph %q is not known (gpu, mixed, or none), or has parts that it must not have", a.Graph)
 	}
 	if a.Encoder != GNN && a.Encoder != MLP && (a.Encoder != Linear || a.Graph != GPUGraph) {
 		return fmt.Errorf("encoder %q is not known (gnn, mlp; linear for the graph gpu)", a.Encoder)
@@ -114,6 +140,9 @@ type Param struct {
 
 // Params lists the parameters in a fixed order. The architecture must be valid.
 func (a Architecture) Params() []Param {
+	if a.Mixed != nil {
+		return a.Mixed.params()
+	}
 	if a.Graph == GPUGraph {
 		return a.gpuParams()
 	}

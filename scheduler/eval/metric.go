@@ -42,12 +42,14 @@ var Metrics = []Metric{
 	{"fragmentation", "fragmentation", 4, func(o sim.Outcome) float64 { return o.Fragmentation }, whereFor(objective.Fragmentation{})},
 	{"pending", "pending", 1, func(o sim.Outcome) float64 { return o.Pending }, nowhere},
 	{"evicted", "evicted", 1, func(o sim.Outcome) float64 { return float64(o.Evicted) }, nowhere},
-	{"gpuIdle", "gpu idle", 4, gpuIdle, whereGPUs},
-	{"gpuStranded", "gpu stranded", 4, gpuStranded, whereGPUs},
+	{"gpuIdle", "gpu idle", 4, ofGPUs(func(g *sim.GPUOutcome) float64 { return 1 - g.Allocation }), whereGPUs},
+	{"gpuIdleOverTime", "gpu idle over time", 4, ofGPUs(func(g *sim.GPUOutcome) float64 { return g.MeanIdle }), whereGPUs},
+	{"ordinaryImbalance", "ordinary nodes", 4, ofGPUs(func(g *sim.GPUOutcome) float64 { return g.OrdinaryImbalance }), whereGPUs},
+	{"gpuStranded", "gpu stranded", 4, ofGPUs(func(g *sim.GPUOutcome) float64 { return g.Stranded }), whereGPUs},
 }
 
 // compared names the metrics whose differences from the baseline the long table shows.
-var compared = []string{"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle"}
+var compared = []string{"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime", "ordinaryImbalance"}
 
 // shows tells whether tables for people have the metric.
 func (c *Comparison) shows(m Metric) bool { return m.shown(c) }
@@ -76,21 +78,14 @@ func whereFor(terms ...objective.Term) func(*Comparison) bool {
 	}
 }
 
-// gpuIdle returns the fraction of the GPU capacity that no pod uses, or 0 without GPUs.
-func gpuIdle(o sim.Outcome) float64 {
-	if o.GPU == nil {
-		return 0
+// ofGPUs returns a function that measures an episode's GPUs, and is 0 without GPUs.
+func ofGPUs(of func(*sim.GPUOutcome) float64) func(sim.Outcome) float64 {
+	return func(o sim.Outcome) float64 {
+		if o.GPU == nil {
+			return 0
+		}
+		return of(o.GPU)
 	}
-	return 1 - o.GPU.Allocation
-}
-
-// gpuStranded returns the fraction of the GPU capacity that is idle because the node lacks CPU, or 0
-// without GPUs.
-func gpuStranded(o sim.Outcome) float64 {
-	if o.GPU == nil {
-		return 0
-	}
-	return o.GPU.Stranded
 }
 
 // FindMetric returns the metric with a name, and whether there is one.

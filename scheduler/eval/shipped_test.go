@@ -9,13 +9,12 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/infer"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
+	contenders "gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
-	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/trace/openb"
 )
@@ -30,8 +29,8 @@ func TestShippedCheckpoints(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
-			scoreEpisode(t, &got, name, gpuEnvironment(t, openb.Taints{}), c)
+		if c.Manifest.Architecture.Graph != checkpoint.ClusterGraph {
+			scoreEpisode(t, &got, name, gpuEnvironment(t, openb.Taints{}), name)
 			continue
 		}
 		for _, scenario := range []string{"small8", "zonal"} {
@@ -43,7 +42,7 @@ func TestShippedCheckpoints(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			scoreEpisode(t, &got, name+" "+scenario, env, c)
+			scoreEpisode(t, &got, name+" "+scenario, env, name)
 		}
 	}
 	const tolerance = 1e-5
@@ -94,13 +93,14 @@ func gpuEnvironment(t *testing.T, taints openb.Taints) *sim.Env {
 
 // scoreEpisode plays an episode with best fit and writes the network's scores of every fortieth
 // decision's first candidates.
-func scoreEpisode(t *testing.T, to *strings.Builder, title string, env *sim.Env, c *checkpoint.Checkpoint) {
+func scoreEpisode(t *testing.T, to *strings.Builder, title string, env *sim.Env, shipped string) {
 	t.Helper()
 	const every, candidates, decisions = 40, 6, 200
-	network, err := networkOf(c, env)
+	x, err := contenders.Named(shipped)
 	if err != nil {
 		t.Fatal(err)
 	}
+	network := x.New(policy.Setting{Typical: env.Typical()})
 	h, err := heuristic.Find("best-fit")
 	if err != nil {
 		t.Fatal(err)
@@ -127,21 +127,6 @@ func scoreEpisode(t *testing.T, to *strings.Builder, title string, env *sim.Env,
 		}
 		env.Step(policy.Best(scores))
 	}
-}
-
-func networkOf(c *checkpoint.Checkpoint, env *sim.Env) (policy.Policy, error) {
-	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
-		n, err := infer.NewGPU(c)
-		if err != nil {
-			return nil, err
-		}
-		return neural.NewGPU("gpu", n, env.Typical()), nil
-	}
-	n, err := infer.New(c)
-	if err != nil {
-		return nil, err
-	}
-	return neural.New("net", n), nil
 }
 
 // differentNumbers returns the first difference between two texts that is not a number within the

@@ -126,7 +126,7 @@ func TestParse(t *testing.T) {
 		{in: "balance", name: "balance"},
 		{in: " balance=1, pack=0.50", name: "balance,pack=0.5"},
 		{in: "pack=2e-3", name: "pack=0.002"},
-		{in: "", err: `no term is called ""; there are balance, pack`},
+		{in: "", err: `no term is called ""; there are balance, ordinary, pack`},
 		{in: "speed", err: `no term is called "speed"`},
 		{in: "balance=much", err: `weight "much" of balance is not a number`},
 		{in: "balance=0", err: "weight 0 of balance must be"},

@@ -119,3 +119,36 @@ func TestShapingKeepsReturns(t *testing.T) {
 		}
 	})
 }
+
+// Nodes of 10 CPU and 10 GiB.
+func TestOrdinary(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		nodes []*cluster.Node
+		want  float64
+	}{
+		{"none", nil, 0},
+		{"GPUs everywhere", []*cluster.Node{withGPU(4, 0, at(2, 2)), withGPU(4, 4, at(9, 9))}, 0},
+		{"nodes with GPUs left out", []*cluster.Node{at(2, 2), withGPU(4, 4, at(9, 9)), at(6, 6)}, 0.2},
+	} {
+		if got := (Ordinary{}).Cost(c.nodes); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestGPUIdle(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		nodes []*cluster.Node
+		want  float64
+	}{
+		{"none", nil, 0},
+		{"no GPUs", []*cluster.Node{at(2, 2)}, 0},
+		{"some", []*cluster.Node{at(2, 2), withGPU(4, 4, at(9, 9)), withGPU(4, 1, at(9, 9)), tainted(withGPU(4, 1, at(9, 9)))}, 0.5},
+	} {
+		if got := (GPUIdle{}).Cost(c.nodes); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}

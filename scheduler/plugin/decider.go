@@ -168,13 +168,39 @@ func (n *networkDecider) policy(v view) *neural.Policy {
 	return n.made
 }
 
-// gpuNetworkDecider decides with a network for clusters with GPUs, which chooses devices too.
+// gpuNetworkDecider decides with a network that chooses devices too: for clusters with GPUs, or for mixed ones.
 type gpuNetworkDecider struct {
 	name     string // of its policy
 	deadline time.Duration
-	net      *infer.GPUNetwork
-	made     *neural.GPUPolicy      // nil until the first decision
+	net      gpuNetwork
+	made     gpuPolicy              // nil until the first decision
 	typical  *fragmentation.Typical // for which it was made
+}
+
+// gpuNetwork is a loaded network whose policy depends on the workload's typical pods.
+type gpuNetwork interface {
+	Fingerprint() uint64
+	newPolicy(name string, typical *fragmentation.Typical) gpuPolicy
+}
+
+// gpuPolicy is a policy that chooses devices and knows its deadline.
+type gpuPolicy interface {
+	policy.DeviceChooser
+	Until(expired func() bool)
+}
+
+// devicesNetwork is a network on the GPU graph.
+type devicesNetwork struct{ *infer.GPUNetwork }
+
+func (n devicesNetwork) newPolicy(name string, typical *fragmentation.Typical) gpuPolicy {
+	return neural.NewGPU(name, n.GPUNetwork, typical)
+}
+
+// mixedNetwork is a network on the mixed graph.
+type mixedNetwork struct{ *infer.MixedNetwork }
+
+func (n mixedNetwork) newPolicy(name string, typical *fragmentation.Typical) gpuPolicy {
+	return neural.NewMixed(name, n.MixedNetwork, typical)
 }
 
 func (n *gpuNetworkDecider) label() string { return networkLabel }
@@ -198,9 +224,9 @@ func (n *gpuNetworkDecider) devices(v view, scored bool) (cluster.DeviceSet, err
 func (n *gpuNetworkDecider) forget() { n.made = nil }
 
 // policy returns the policy for the view's typical pods, with the deadline of its decision.
-func (n *gpuNetworkDecider) policy(v view) *neural.GPUPolicy {
+func (n *gpuNetworkDecider) policy(v view) gpuPolicy {
 	if n.made == nil || n.typical != v.typical {
-		n.made, n.typical = neural.NewGPU(n.name, n.net, v.typical), v.typical
+		n.made, n.typical = n.net.newPolicy(n.name, v.typical), v.typical
 	}
 	n.made.Until(v.after(n.deadline))
 	return n.made

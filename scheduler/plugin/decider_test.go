@@ -2,15 +2,22 @@ package plugin
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/preference"
 )
 
 // testView returns a view of two nodes with GPUs and a pending pod that requests a share.
@@ -74,5 +81,41 @@ func TestDeadlineIsNamed(t *testing.T) {
 	err := d.score(v, make([]float32, 2))
 	if !errors.Is(err, infer.ErrDeadline) || !strings.Contains(err.Error(), "1ns") || reasonOf(err) != reasonDeadline {
 		t.Errorf("%v", err)
+	}
+}
+
+// The shipped network for mixed clusters keeps the CPU beside idle GPUs for GPU pods, even where the
+// nodes' network alone would choose that node, and places GPU pods as the network for GPUs does.
+func TestMixedNetworkKeepsCPUForGPUs(t *testing.T) {
+	withCPU := func(p *v1.Pod, cpu string) *v1.Pod {
+		p.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse(cpu)
+		return p
+	}
+	gpu := gpuNode("gpu", "G2", 2)
+	gpu.Status.Capacity[v1.ResourceCPU], gpu.Status.Allocatable[v1.ResourceCPU] = resource.MustParse("24"), resource.MustParse("24")
+	state := clusterState{nodes: []*v1.Node{gpu}}
+	for i := range 3 {
+		n := st.MakeNode().Name(fmt.Sprint("ordinary", i)).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi", v1.ResourcePods: "110"}).Obj()
+		p := withCPU(gpuPod("on-"+n.Name, cluster.Resources{}), "40")
+		p.Spec.NodeName = n.Name
+		state.nodes, state.pods = append(state.nodes, n), append(state.pods, p)
+	}
+	for variant, want := range map[string]string{"gnn": "gpu", "mixed": "ordinary"} {
+		b := newBed(t, variant, Args{Variant: variant, Preferences: preference.Off})
+		unload := b.load(t, state)
+		train, _, err := b.attempt(t, variant, withCPU(gpuPod("train", cluster.Resources{GPU: 1}), "2"))
+		if err != nil || train.Spec.NodeName != "gpu" || train.Annotations[kube.GPUIndexAnnotation] == "" {
+			t.Errorf("%s: the GPU pod %+v; %v", variant, train, err)
+		}
+		web, _, err := b.attempt(t, variant, withCPU(gpuPod("web", cluster.Resources{}), "16"))
+		if err != nil || !strings.HasPrefix(web.Spec.NodeName, want) {
+			t.Errorf("%s placed the pod without GPUs on %q, want %s; %v", variant, web.Spec.NodeName, want, err)
+		}
+		for _, p := range []*v1.Pod{train, web} {
+			if err := b.sched.Cache.ForgetPod(b.log, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		unload()
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/fragmentation"
-	"gnnsched/scheduler/policy/neural"
 )
 
 // The typical pods follow the pods that arrive, and are determined again more and more rarely.
@@ -216,7 +215,7 @@ func TestDeviceOnTheOnlyNode(t *testing.T) {
 				break // the other node is full
 			}
 			waiting, row := convertPod(pod), b.plugin.mirror.row[bound.Spec.NodeName]
-			fresh := neural.NewGPU("fresh", b.plugin.active.load().(*gpuNetworkDecider).net, b.plugin.demand.latest)
+			fresh := b.plugin.active.load().(*gpuNetworkDecider).net.newPolicy("fresh", b.plugin.demand.latest)
 			if err := fresh.Score(&b.plugin.mirror.snapshot, &waiting, []int32{row}, make([]float32, 1)); err != nil {
 				t.Fatal(err)
 			}

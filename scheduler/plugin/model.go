@@ -94,15 +94,22 @@ func (m *model) swap(ctx context.Context, c *checkpoint.Checkpoint, err error) {
 	}
 	reloads.WithLabelValues(m.profile, "ok").Inc()
 	a := c.Manifest.Architecture
-	logger(ctx).Info("Network loaded", "profile", m.profile, "file", m.file, "encoder", a.Encoder, "head", a.Head, "objective", c.Manifest.Objective)
+	logger(ctx).Info("Network loaded", "profile", m.profile, "file", m.file, "network", a.String(), "objective", c.Manifest.Objective)
 }
 
 // use makes the checkpoint's network decide.
 func (m *model) use(c *checkpoint.Checkpoint) error {
-	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
+	switch c.Manifest.Architecture.Graph {
+	case checkpoint.GPUGraph:
 		n, err := infer.NewGPU(c)
 		if err == nil {
-			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: n})
+			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: devicesNetwork{n}})
+		}
+		return err
+	case checkpoint.MixedGraph:
+		n, err := infer.NewMixed(c)
+		if err == nil {
+			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: mixedNetwork{n}})
 		}
 		return err
 	}

@@ -155,10 +155,14 @@ func TestModelChangesTheKindOfNetwork(t *testing.T) {
 	registerMetrics()
 	file := filepath.Join(t.TempDir(), "net.safetensors")
 	m := openModel(context.Background(), Args{Checkpoint: file, Deadline: duration(time.Minute)}, "kinds", new(activeDecider))
-	for i, want := range []string{"*plugin.networkDecider", "*plugin.gpuNetworkDecider", "*plugin.networkDecider"} {
+	for i, want := range []string{"*plugin.networkDecider", "*plugin.gpuNetworkDecider", "*plugin.gpuNetworkDecider", "*plugin.networkDecider"} {
 		written := untrained(t, uint64(i), nil)
-		if i == 1 {
+		switch i {
+		case 1:
 			written = untrainedOf(t, gpuArchitecture, 1, nil)
+		case 2:
+			nodes := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}
+			written = untrainedOf(t, checkpoint.Architecture{Graph: checkpoint.MixedGraph, Mixed: &checkpoint.Mixed{Nodes: nodes, Devices: gpuArchitecture}}, 1, nil)
 		}
 		c, err := checkpoint.Load(written)
 		if err != nil {

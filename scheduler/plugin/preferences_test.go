@@ -221,7 +221,7 @@ func (s *suite) play(t *testing.T, b *bed, profile string, k kind) (out []int) {
 // suiteProfiles are the profiles that must satisfy preferences: networks and heuristics, for GPUs
 // too. random and gpu-clustering would break most preferences.
 var suiteProfiles = []Args{
-	{Variant: "gnn"}, {Variant: "dqn"}, {Variant: "acgnn"}, {Variant: "acgnn-pack"}, {Variant: "gpu-gnn"},
+	{Variant: "gnn"}, {Variant: "dqn"}, {Variant: "acgnn"}, {Variant: "acgnn-pack"}, {Variant: "gpu-gnn"}, {Variant: "mixed"},
 	{Policy: "best-fit"}, {Policy: "kube-scheduler"}, {Policy: "random"}, {Policy: "fgd"}, {Policy: "gpu-clustering"},
 }
 

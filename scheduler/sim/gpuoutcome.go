@@ -5,6 +5,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/power"
+	"gnnsched/scheduler/objective"
 )
 
 // GPUOutcome describes how the GPUs were used in an episode. Fractions are fractions of all devices
@@ -17,6 +18,10 @@ type GPUOutcome struct {
 	// Stranded is the idle GPUs on nodes without enough CPU to use them, at the mean ratio of CPU
 	// to GPU that the episode's GPU pods request.
 	Stranded float64 `json:"stranded"`
+
+	// MeanIdle is the mean over time of objective.GPUIdle, and OrdinaryImbalance that of objective.Ordinary.
+	MeanIdle          float64 `json:"meanIdle"`
+	OrdinaryImbalance float64 `json:"ordinaryImbalance"`
 
 	UnscheduledCPU   int `json:"unscheduledCPU"`   // pods without a node that request no GPU
 	UnscheduledShare int `json:"unscheduledShare"` // pods that request a share of a device
@@ -70,6 +75,10 @@ func (e *Env) gpuOutcome() *GPUOutcome {
 	}
 	e.gpus.settle(nodes)
 	o := &GPUOutcome{Allocation: e.gpus.allocation(nodes), AllocationAtFull: e.gpus.atFull, Loads: e.gpus.loads(e)}
+	o.MeanIdle, o.OrdinaryImbalance = objective.GPUIdle{}.Cost(nodes), objective.Ordinary{}.Cost(nodes)
+	if m := e.means; m.time > 0 {
+		o.MeanIdle, o.OrdinaryImbalance = m.idleGPUs/m.time, m.ordinaryImbalance/m.time
+	}
 	for _, n := range nodes {
 		if e.gpus.open(n) {
 			free := n.Free()

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"gonum.org/v1/gonum/stat"
 
 	"gnnsched/internal/cluster"
@@ -91,8 +93,9 @@ func Measure(nodes []*cluster.Node) Outcome {
 
 // timeMeans sums up values over time, for the means in an outcome.
 type timeMeans struct {
-	balance, pack objective.Tracker
-	nodes         float64 // available nodes
+	balance, pack  objective.Tracker
+	idle, ordinary objective.Tracker // nil without GPUs
+	nodes          float64           // available nodes
 	timeTotals
 }
 
@@ -100,12 +103,17 @@ type timeMeans struct {
 type timeTotals struct {
 	time                            float64 // observed so far
 	imbalance, cost, inUse, waiting float64
+	idleGPUs, ordinaryImbalance     float64 // 0 without GPUs
 }
 
 // track goes on with another list of nodes.
 func (m *timeMeans) track(nodes []*cluster.Node) {
 	m.balance = objective.Balance{}.Track(nodes)
 	m.pack = objective.Pack{}.Track(nodes)
+	m.idle, m.ordinary = nil, nil
+	if slices.ContainsFunc(nodes, func(n *cluster.Node) bool { return n.Allocatable.GPU > 0 }) {
+		m.idle, m.ordinary = objective.GPUIdle{}.Track(nodes), objective.Ordinary{}.Track(nodes)
+	}
 	m.nodes = 0
 	for _, n := range nodes {
 		if n.Available() {
@@ -118,6 +126,10 @@ func (m *timeMeans) track(nodes []*cluster.Node) {
 func (m *timeMeans) update(row int) {
 	m.balance.Update(row)
 	m.pack.Update(row)
+	if m.idle != nil {
+		m.idle.Update(row)
+		m.ordinary.Update(row)
+	}
 }
 
 // observe adds a period during which the nodes, the cost and the number of waiting pods were
@@ -128,4 +140,8 @@ func (m *timeMeans) observe(time, cost float64, waiting int) {
 	m.cost += time * cost
 	m.inUse += time * m.nodes * m.pack.Cost()
 	m.waiting += time * float64(waiting)
+	if m.idle != nil {
+		m.idleGPUs += time * m.idle.Cost()
+		m.ordinaryImbalance += time * m.ordinary.Cost()
+	}
 }

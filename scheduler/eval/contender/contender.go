@@ -28,7 +28,7 @@ func Names() []string {
 
 // gpuNames lists the policies for clusters with GPUs.
 func gpuNames() []string {
-	return append(heuristic.GPUNames(), checkpoint.ShippedFor(checkpoint.GPUGraph)...)
+	return slices.Concat(heuristic.GPUNames(), checkpoint.ShippedFor(checkpoint.GPUGraph), checkpoint.ShippedFor(checkpoint.MixedGraph))
 }
 
 // List returns the policies with the given names, Names if there are none, and those in the
@@ -160,16 +160,24 @@ func tableOrLinear(name, path string) (eval.Contender, error) {
 
 // network makes a policy of a checkpoint.
 func network(name string, c *checkpoint.Checkpoint) (eval.Contender, error) {
-	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
+	damaged := func(err error) (eval.Contender, error) { return eval.Contender{}, exit.New(exit.Checkpoint, err, "") }
+	switch c.Manifest.Architecture.Graph {
+	case checkpoint.GPUGraph:
 		net, err := infer.NewGPU(c)
 		if err != nil {
-			return eval.Contender{}, exit.New(exit.Checkpoint, err, "")
+			return damaged(err)
 		}
 		return eval.Contender{Name: name, Network: true, New: func(s policy.Setting) policy.Policy { return neural.NewGPU(name, net, s.Typical) }}, nil
+	case checkpoint.MixedGraph:
+		net, err := infer.NewMixed(c)
+		if err != nil {
+			return damaged(err)
+		}
+		return eval.Contender{Name: name, Network: true, New: func(s policy.Setting) policy.Policy { return neural.NewMixed(name, net, s.Typical) }}, nil
 	}
 	net, err := infer.New(c)
 	if err != nil {
-		return eval.Contender{}, exit.New(exit.Checkpoint, err, "")
+		return damaged(err)
 	}
 	return eval.Contender{Name: name, Network: true, New: func(policy.Setting) policy.Policy { return neural.New(name, net) }}, nil
 }
