@@ -25,8 +25,8 @@ type decider interface {
 	policyName() string
 	// fingerprint is that of the network's checkpoint; 0 without a network.
 	fingerprint() uint64
-	// needsTypicalPods reports whether the view must have typical pods.
-	needsTypicalPods() bool
+	// typicalPods says which pods count for the typical pods that the view must have.
+	typicalPods() countedPods
 	// randomTies reports whether kube-scheduler draws among the nodes with the best score.
 	randomTies() bool
 
@@ -41,6 +41,15 @@ type decider interface {
 	// forget drops what is kept between decisions.
 	forget()
 }
+
+// countedPods says which of a profile's pods count for the typical pods.
+type countedPods int
+
+const (
+	noPods       countedPods = iota // there are no typical pods
+	arrivingPods                    // as many as arrive
+	runningPods                     // as many as run
+)
 
 // view is the part of the cluster that a decision is about.
 type view struct {
@@ -71,7 +80,7 @@ func (noDecider) policyName() string { return "" }
 
 func (noDecider) fingerprint() uint64 { return 0 }
 
-func (noDecider) needsTypicalPods() bool { return false }
+func (noDecider) typicalPods() countedPods { return noPods }
 
 func (noDecider) randomTies() bool { return false }
 
@@ -94,7 +103,12 @@ func (h *heuristicDecider) policyName() string { return h.Name }
 
 func (h *heuristicDecider) fingerprint() uint64 { return 0 }
 
-func (h *heuristicDecider) needsTypicalPods() bool { return h.TypicalPods }
+func (h *heuristicDecider) typicalPods() countedPods {
+	if h.TypicalPods {
+		return arrivingPods
+	}
+	return noPods
+}
 
 func (h *heuristicDecider) randomTies() bool { return h.RandomTies }
 
@@ -145,7 +159,7 @@ func (n *networkDecider) policyName() string { return n.name }
 
 func (n *networkDecider) fingerprint() uint64 { return n.net.Fingerprint() }
 
-func (n *networkDecider) needsTypicalPods() bool { return false }
+func (n *networkDecider) typicalPods() countedPods { return noPods }
 
 func (n *networkDecider) randomTies() bool { return false }
 
@@ -209,7 +223,7 @@ func (n *gpuNetworkDecider) policyName() string { return n.name }
 
 func (n *gpuNetworkDecider) fingerprint() uint64 { return n.net.Fingerprint() }
 
-func (n *gpuNetworkDecider) needsTypicalPods() bool { return true }
+func (n *gpuNetworkDecider) typicalPods() countedPods { return runningPods }
 
 func (n *gpuNetworkDecider) randomTies() bool { return false }
 

@@ -91,12 +91,12 @@ func TestMixedNetworkKeepsCPUForGPUs(t *testing.T) {
 		p.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse(cpu)
 		return p
 	}
-	gpu := gpuNode("gpu", "G2", 2)
-	gpu.Status.Capacity[v1.ResourceCPU], gpu.Status.Allocatable[v1.ResourceCPU] = resource.MustParse("24"), resource.MustParse("24")
+	gpu := gpuNode("gpu", "G2", 8)
+	gpu.Status.Capacity[v1.ResourceCPU], gpu.Status.Allocatable[v1.ResourceCPU] = resource.MustParse("48"), resource.MustParse("48")
 	state := clusterState{nodes: []*v1.Node{gpu}}
 	for i := range 3 {
 		n := st.MakeNode().Name(fmt.Sprint("ordinary", i)).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi", v1.ResourcePods: "110"}).Obj()
-		p := withCPU(gpuPod("on-"+n.Name, cluster.Resources{}), "40")
+		p := withCPU(gpuPod("on-"+n.Name, cluster.Resources{}), "24")
 		p.Spec.NodeName = n.Name
 		state.nodes, state.pods = append(state.nodes, n), append(state.pods, p)
 	}
@@ -107,7 +107,7 @@ func TestMixedNetworkKeepsCPUForGPUs(t *testing.T) {
 		if err != nil || train.Spec.NodeName != "gpu" || train.Annotations[kube.GPUIndexAnnotation] == "" {
 			t.Errorf("%s: the GPU pod %+v; %v", variant, train, err)
 		}
-		web, _, err := b.attempt(t, variant, withCPU(gpuPod("web", cluster.Resources{}), "16"))
+		web, _, err := b.attempt(t, variant, withCPU(gpuPod("web", cluster.Resources{}), "40"))
 		if err != nil || !strings.HasPrefix(web.Spec.NodeName, want) {
 			t.Errorf("%s placed the pod without GPUs on %q, want %s; %v", variant, web.Spec.NodeName, want, err)
 		}

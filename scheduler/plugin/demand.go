@@ -19,7 +19,8 @@ import (
 
 // demandTracker determines the typical pods of a profile's workload, which deciders for GPUs need to
 // measure fragmentation. It reads them from a file, or begins with those of the network's training and
-// counts the pods that arrive. Neither the file nor the training says which taints pods tolerate. The pods
+// counts pods: heuristics go by those that arrive, networks by those that run. Where pods leave, the two differ: rare
+// pods that run for long hold more of the GPUs than they are of the arrivals. Neither the file nor the training says which taints pods tolerate. The pods
 // that arrive do: a shape of which some have arrived has their tolerations, another shape those of all.
 type demandTracker struct {
 	profile string
@@ -193,11 +194,12 @@ func (d *demandTracker) shapes() []shape {
 // Each change empties the deciders' caches.
 const grown = 1.25
 
-// typical returns the workload's typical pods; nil before the first pod, if there is no family. As long as they have not
-// changed, it returns the same pointer.
-func (d *demandTracker) typical() *fragmentation.Typical {
+// typical returns the workload's typical pods; nil before the first pod, if there is no family. nodes are those
+// whose pods are counted besides the arrivals; none for a decider that goes by the arrivals alone. As long as the
+// typical pods have not changed, it returns the same pointer.
+func (d *demandTracker) typical(nodes []fwk.NodeInfo) *fragmentation.Typical {
 	if d.pods > 0 && d.pods >= grown*d.upTo {
-		d.base, d.upTo = d.demands(), d.pods
+		d.base, d.upTo = d.demands(d.running(nodes)), d.pods
 		d.latest = nil
 	}
 	arrived := d.arrived()
@@ -205,6 +207,14 @@ func (d *demandTracker) typical() *fragmentation.Typical {
 		d.latest, d.made = fragmentation.NewTypical(d.tolerate(d.base)), arrived.shares()
 	}
 	return d.latest
+}
+
+// typicalFor returns the typical pods that a decider goes by. nodes are those of the snapshot.
+func (d *demandTracker) typicalFor(by decider, nodes []fwk.NodeInfo) *fragmentation.Typical {
+	if by.typicalPods() == arrivingPods {
+		nodes = nil
+	}
+	return d.typical(nodes)
 }
 
 // arrived returns the tolerations of the pods that have arrived, with GPUs if there are any.
@@ -236,14 +246,38 @@ func (d *demandTracker) tolerate(base []fragmentation.Demand) (out []fragmentati
 	return out
 }
 
-// demands returns the counted demands with their weights. All pods without GPU together weigh at most
+// running counts the profile's pods on the nodes, by shape.
+func (d *demandTracker) running(nodes []fwk.NodeInfo) map[shape]float64 {
+	pods := map[shape]float64{}
+	for _, n := range nodes {
+		for _, p := range n.GetPods() {
+			if p.GetPod().Spec.SchedulerName == d.profile {
+				r := convertPod(p.GetPod())
+				d.count(r.Requests, r.GPUModels, 0) // a shape that arrived so long ago that it was dropped
+				pods[shapeOf(r.Requests, r.GPUModels)]++
+			}
+		}
+	}
+	return pods
+}
+
+// demands returns the counted demands with their weights. The arrivals fill up the running pods to familyPods pods. They
+// always weigh a hundredth of the running ones, so that a shape of which none runs is not forgotten. All pods without GPU together weigh at most
 // as much as all pods with GPUs; otherwise rare GPU pods would drop out of the typical set, and every
 // node would look equally good.
-func (d *demandTracker) demands() []fragmentation.Demand {
-	var with, without float64
+func (d *demandTracker) demands(running map[shape]float64) []fragmentation.Demand {
+	var run, with, without float64
+	for _, pods := range running {
+		run += pods
+	}
+	arrival := 1.
+	if run > 0 {
+		arrival = max(familyPods-run, run/100) / d.pods
+	}
 	all := make([]fragmentation.Demand, 0, len(d.counts))
 	for _, key := range d.shapes() {
 		x := d.counts[key].Demand
+		x.Count = x.Count*arrival + running[key]
 		all = append(all, x)
 		if x.Requests.TotalGPUMilli() > 0 {
 			with += x.Count

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
@@ -25,7 +26,7 @@ func TestDemandFollowsWhatComes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	typical := d.typical()
+	typical := d.typical(nil)
 	if typical != nil {
 		t.Errorf("before any pod: %v", typical.Pods())
 	}
@@ -36,7 +37,7 @@ func TestDemandFollowsWhatComes(t *testing.T) {
 			p = cluster.Pod{Requests: cluster.Resources{MilliCPU: 8000, GPU: 1, Pods: 1}}
 		}
 		d.countPending(&p)
-		if now := d.typical(); now != typical {
+		if now := d.typical(nil); now != typical {
 			typical = now
 			changes++
 		}
@@ -60,7 +61,7 @@ func TestDemandForgets(t *testing.T) {
 		for range pods {
 			before := d.latest
 			d.countPending(&cluster.Pod{Requests: cluster.Resources{GPUMilli: milli, Pods: 1}})
-			if d.typical() != before {
+			if d.typical(nil) != before {
 				changes++
 			}
 		}
@@ -70,7 +71,7 @@ func TestDemandForgets(t *testing.T) {
 	if changes := arrive(6000, 700); changes < 4 || changes > 12 {
 		t.Errorf("%d changes in 6000 pods", changes)
 	}
-	pods := d.typical().Pods()
+	pods := d.typical(nil).Pods()
 	if pods[0].Milli != 700 || pods[0].Frequency < 0.75 {
 		t.Errorf("after the change: %+v", pods)
 	}
@@ -97,7 +98,7 @@ func TestDemandBeginsWithTheProfilesPods(t *testing.T) {
 	d := b.plugin.demand
 	for range 2 {
 		d.countRunning(nodes)
-		if typical := d.typical(); d.pods != 1 || len(typical.Pods()) != 1 || typical.Pods()[0].Milli != 100 {
+		if typical := d.typical(nil); d.pods != 1 || len(typical.Pods()) != 1 || typical.Pods()[0].Milli != 100 {
 			t.Errorf("%v pods are counted: %+v", d.pods, typical.Pods())
 		}
 	}
@@ -140,7 +141,7 @@ func TestDemandOfFewGPUPods(t *testing.T) {
 	}
 	even.add(&cluster.Pod{Requests: share(400)})
 	want := []fragmentation.Demand{{Requests: share(500), Count: 3}, {Requests: cluster.Resources{MilliCPU: 5}, Count: 3}, {Requests: share(400), Count: 1}}
-	if d := cmp.Diff(want, even.demands()); d != "" {
+	if d := cmp.Diff(want, even.demands(nil)); d != "" {
 		t.Error(d)
 	}
 }
@@ -160,7 +161,7 @@ func TestDemandIsBounded(t *testing.T) {
 			t.Fatalf("%d shapes are kept", len(d.counts))
 		}
 	}
-	if typical := d.typical(); typical.Pods()[0].Milli != 500 || typical.Pods()[0].Frequency < 0.3 {
+	if typical := d.typical(nil); typical.Pods()[0].Milli != 500 || typical.Pods()[0].Frequency < 0.3 {
 		t.Errorf("the commonest is %+v", typical.Pods()[0])
 	}
 }
@@ -246,12 +247,12 @@ func TestDemandOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.countPending(&cluster.Pod{Requests: cluster.Resources{GPU: 8}})
-	typical := d.typical()
+	typical := d.typical(nil)
 	want := []fragmentation.Pod{{MilliCPU: 100, Devices: 1, Milli: 300, Frequency: 1}}
 	if d := cmp.Diff(want, typical.Pods(), cmpopts.IgnoreUnexported(fragmentation.Pod{})); d != "" {
 		t.Error(d)
 	}
-	if d.typical() != typical {
+	if d.typical(nil) != typical {
 		t.Error("it changed")
 	}
 	for file, want := range map[string]string{"nowhere.csv": "nowhere.csv", file + "x": "pods.csvx"} {
@@ -332,14 +333,14 @@ func TestDemandBeginsWithAFamily(t *testing.T) {
 	}
 	d := newBed(t, "family", Args{Checkpoint: file}).plugin.demand
 	want := []fragmentation.Pod{{Devices: 1, Milli: 300, Models: []string{"T4"}, Frequency: 0.75}, {MilliCPU: 8000, Devices: 2, Milli: 1000, Frequency: 0.25}}
-	if diff := cmp.Diff(want, d.typical().Pods(), cmpopts.IgnoreUnexported(fragmentation.Pod{})); diff != "" {
+	if diff := cmp.Diff(want, d.typical(nil).Pods(), cmpopts.IgnoreUnexported(fragmentation.Pod{})); diff != "" {
 		t.Error(diff)
 	}
 	for range 3 * familyPods {
 		d.countPending(&cluster.Pod{Requests: share(900)})
-		d.typical()
+		d.typical(nil)
 	}
-	if pods := d.typical().Pods(); pods[0].Milli != 900 || pods[0].Frequency < 0.6 {
+	if pods := d.typical(nil).Pods(); pods[0].Milli != 900 || pods[0].Frequency < 0.6 {
 		t.Errorf("after thrice as many pods: %+v", pods)
 	}
 
@@ -347,27 +348,27 @@ func TestDemandBeginsWithAFamily(t *testing.T) {
 	if err := os.WriteFile(list, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,100,1,1,300\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if pods := newBed(t, "family-and-file", Args{Checkpoint: file, Workload: list}).plugin.demand.typical().Pods(); len(pods) != 1 || pods[0].MilliCPU != 100 {
+	if pods := newBed(t, "family-and-file", Args{Checkpoint: file, Workload: list}).plugin.demand.typical(nil).Pods(); len(pods) != 1 || pods[0].MilliCPU != 100 {
 		t.Errorf("with a file: %+v", pods)
 	}
 	for name, args := range map[string]Args{"family-none": {Checkpoint: untrainedOf(t, gpuArchitecture, 1, nil)}, "family-other": {Variant: "gnn"}, "family-fgd": {Policy: "fgd"}} {
-		if typical := newBed(t, name, args).plugin.demand.typical(); typical != nil {
+		if typical := newBed(t, name, args).plugin.demand.typical(nil); typical != nil {
 			t.Errorf("%s: %+v", name, typical.Pods())
 		}
 	}
 	if err := os.WriteFile(checkpoint.TypicalPath(file), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if d := newBed(t, "family-broken", Args{Checkpoint: file}).plugin; d.demand.typical() != nil || d.active.load().fingerprint() == 0 {
+	if d := newBed(t, "family-broken", Args{Checkpoint: file}).plugin; d.demand.typical(nil) != nil || d.active.load().fingerprint() == 0 {
 		t.Error("a broken file stops the network, or counts")
 	}
 }
 
 // A network with a price on power is a policy of a profile, and begins as the network does.
 func TestPowerPolicyBeginsWithItsFamily(t *testing.T) {
-	network := newBed(t, "power-none", Args{Variant: "gpu-gnn"}).plugin.demand.typical().Pods()
+	network := newBed(t, "power-none", Args{Variant: "gpu-gnn"}).plugin.demand.typical(nil).Pods()
 	b := newBed(t, "power-two", Args{Policy: "power+gpu-gnn:2"})
-	if d := cmp.Diff(network, b.plugin.demand.typical().Pods(), cmpopts.IgnoreUnexported(fragmentation.Pod{})); d != "" {
+	if d := cmp.Diff(network, b.plugin.demand.typical(nil).Pods(), cmpopts.IgnoreUnexported(fragmentation.Pod{})); d != "" {
 		t.Error(d)
 	}
 	// Of two nodes whose devices differ in nothing else, it takes the one that draws less.
@@ -378,5 +379,102 @@ func TestPowerPolicyBeginsWithItsFamily(t *testing.T) {
 	}
 	if n, err := Fallbacks("power-two"); n != 0 || err != nil {
 		t.Errorf("%d decisions fell back, %v", n, err)
+	}
+}
+
+// Where pods leave, networks go by the pods that run, and heuristics by those that arrive. Before many run, and for
+// shapes of which none runs, the arrivals count too.
+func TestDemandCountsWhatRuns(t *testing.T) {
+	const profile = "runs"
+	b := newBed(t, profile, Args{Policy: "fgd"})
+	d := b.plugin.demand
+	for i := range 1000 { // one pod in a hundred is large and runs for long
+		p := cluster.Pod{Requests: share(500)}
+		if i%100 == 0 {
+			p.Requests = cluster.Resources{GPU: 8}
+		}
+		d.countPending(&p)
+	}
+	state := clusterState{}
+	for i := range 60 {
+		n := gpuNode(fmt.Sprint("n", i), "T4", 8)
+		state.nodes = append(state.nodes, n)
+		for j := range 10 {
+			p := gpuPod(fmt.Sprintf("p-%d-%d", i, j), share(500))
+			if j%5 == 0 {
+				p = gpuPod(p.Name, cluster.Resources{GPU: 8})
+			}
+			p.Spec.NodeName, p.Spec.SchedulerName = n.Name, profile
+			state.pods = append(state.pods, p)
+		}
+	}
+	defer b.load(t, state)()
+	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := b.snapshot(profile).List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	share8 := func(by decider, nodes []fwk.NodeInfo) (of8 float64) {
+		d.upTo, d.latest = 0, nil // determine them again
+		for _, p := range d.typicalFor(by, nodes).Shapes() {
+			if p.Devices == 8 {
+				of8 += p.Frequency
+			}
+		}
+		return of8
+	}
+	network, fgd := &gpuNetworkDecider{}, b.plugin.active.load()
+	for _, c := range []struct {
+		name      string
+		by        decider
+		nodes     []fwk.NodeInfo
+		low, high float64
+	}{
+		{"a heuristic", fgd, nodes, 0.009, 0.011},
+		{"a network where nothing runs", network, nil, 0.009, 0.011},
+		{"a network where 100 pods run", network, nodes[:10], 0.03, 0.06}, // a fifth of 100, a hundredth of 400
+		{"a network where 600 pods run", network, nodes, 0.19, 0.2},
+	} {
+		if got := share8(c.by, c.nodes); got < c.low || got > c.high {
+			t.Errorf("%s: %v of the typical pods want eight GPUs, want %v to %v", c.name, got, c.low, c.high)
+		}
+	}
+	d.countPending(&cluster.Pod{Requests: cluster.Resources{GPU: 4}})
+	d.upTo, d.latest = 0, nil
+	waits := false
+	for _, p := range d.typicalFor(network, nodes).Shapes() {
+		waits = waits || p.Devices == 4
+	}
+	if !waits {
+		t.Error("a shape of which none runs is forgotten")
+	}
+}
+
+// BenchmarkDemandRunning counts ten thousand running pods, which happens once in some hundred decisions.
+func BenchmarkDemandRunning(b *testing.B) {
+	const profile = "bench-running"
+	bed := newBed(b, profile, Args{Policy: "fgd"})
+	state := clusterState{}
+	for i := range 1000 {
+		n := gpuNode(fmt.Sprint("n", i), "T4", 8)
+		state.nodes = append(state.nodes, n)
+		for j := range 10 {
+			p := gpuPod(fmt.Sprintf("p-%d-%d", i, j), share(int64(100+j)))
+			p.Spec.NodeName, p.Spec.SchedulerName = n.Name, profile
+			state.pods = append(state.pods, p)
+		}
+	}
+	defer bed.load(b, state)()
+	if err := bed.sched.Cache.UpdateSnapshot(bed.log, bed.snapshot(profile)); err != nil {
+		b.Fatal(err)
+	}
+	nodes, err := bed.snapshot(profile).List()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		bed.plugin.demand.running(nodes)
 	}
 }

@@ -251,11 +251,11 @@ func (p *learnedScore) decide(state fwk.CycleState, s *scoring) (took time.Durat
 	}
 	waiting := convertPod(s.pod)
 	s.view.pod = &waiting
-	if s.decider.needsTypicalPods() {
+	if s.decider.typicalPods() != noPods {
 		p.demand.countRunning(infos)
-		s.view.began = time.Now() // the first decision's time does not include counting all running pods
 		p.demand.countPending(&waiting)
-		s.view.typical = p.demand.typical()
+		s.view.typical = p.demand.typicalFor(s.decider, infos)
+		s.view.began = time.Now() // a decision's time does not include counting all running pods, which is rare
 	}
 	p.mirror.sync(infos, state.IsPodGroupSchedulingCycle())
 	seen, raw := s.feasible, p.raw[:len(s.feasible)]
@@ -312,12 +312,12 @@ func (p *learnedScore) devices(pod *cluster.Pod, uid types.UID, node string, cyc
 		return 0
 	}
 	v := view{snapshot: &p.mirror.snapshot, pod: pod, began: time.Now()}
-	if d.needsTypicalPods() {
+	if d.typicalPods() != noPods {
 		p.demand.countRunning(infos)
 		if cycle == nil {
 			p.demand.countPending(pod)
 		}
-		v.typical = p.demand.typical()
+		v.typical = p.demand.typicalFor(d, infos)
 	}
 	p.mirror.sync(infos, true)
 	row, known := p.mirror.row[node]

@@ -101,26 +101,26 @@ func TestDemandTolerates(t *testing.T) {
 	}
 	tainted := &cluster.Node{Taints: []cluster.Taint{{Key: "a", Effect: cluster.NoSchedule}}, GPUs: []int64{0}, Allocatable: cluster.Resources{MilliCPU: 64_000, GPU: 1, Pods: 10}}
 	tolerant := &cluster.Pod{Requests: share(500), Tolerations: []cluster.Toleration{{Key: "a", Exists: true}}}
-	if d.typical().Open(tainted) {
+	if d.typical(nil).Open(tainted) {
 		t.Error("open before any pod tolerates the taint")
 	}
 	d.countPending(&cluster.Pod{Requests: share(500)})
-	closed := d.typical()
+	closed := d.typical(nil)
 	if closed.Open(tainted) || closed.Fragmentation(tainted) != cluster.DeviceMilli {
 		t.Error("open to pods that do not tolerate the taint")
 	}
 	d.countPending(tolerant)
-	half := d.typical()
+	half := d.typical(nil)
 	if !half.Open(tainted) {
 		t.Fatal("not open to a pod that tolerates the taint")
 	}
 	for range 100 {
 		d.countPending(tolerant)
 	}
-	if most := d.typical(); !(most.Fragmentation(tainted) < half.Fragmentation(tainted)) {
+	if most := d.typical(nil); !(most.Fragmentation(tainted) < half.Fragmentation(tainted)) {
 		t.Errorf("fragmentation %v with half of the pods tolerating, %v with most", half.Fragmentation(tainted), most.Fragmentation(tainted))
 	}
-	if d.typical() != d.typical() {
+	if d.typical(nil) != d.typical(nil) {
 		t.Error("the typical pods are made again without a change")
 	}
 }
