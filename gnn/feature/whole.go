@@ -76,14 +76,16 @@ func (a *available) size(r cluster.Resources) float64 {
 func fillWhole(c *Candidates, out Rows) {
 	a := c.all()
 	cpu, memory, skew := a.cpu.rise(1), a.memory.rise(1), a.skew.rise(1)
+	cpuOver, memoryOver := a.cpu.excess(), a.memory.excess()
+	var sizes knownSizes
 	for i, v := range c.Rows {
 		n, s := c.Nodes[v], &c.Shares[i]
-		size := logRatio(a.size(n.Allocatable), 1)
+		size := sizes.of(n.Allocatable, a)
 		x, y := s.CPU+s.AddCPU, s.Memory+s.AddMemory
 		copy(out.Row(i), []float32{
 			clamp(-cpu.by(x, s.AddCPU) - memory.by(y, s.AddMemory)),
 			-skew.by(x-y, s.AddCPU-s.AddMemory),
-			clamp(a.cpu.over(s.CPU, s.AddCPU) + a.memory.over(s.Memory, s.AddMemory)),
+			clamp(cpuOver.by(s.CPU, s.AddCPU) + memoryOver.by(s.Memory, s.AddMemory)),
 			clamp(float32(a.podSize * size)),
 			float32(size),
 			flag(n.Requested.Pods == 0),
@@ -91,10 +93,36 @@ func fillWhole(c *Candidates, out Rows) {
 	}
 }
 
-// over returns the decrease of the squared excess of x over the mean when x grows by d, divided by the
+// knownSizes keeps log2 of the sizes of the last few kinds of nodes: a cluster has few kinds, and a logarithm for each
+// node would be a tenth of a decision.
+type knownSizes struct {
+	kinds [8]cluster.Resources
+	sizes [8]float64
+	n     int
+}
+
+// of returns log2 of the size of a node that offers r, within ±4.
+func (k *knownSizes) of(r cluster.Resources, a *available) float64 {
+	known := min(k.n, len(k.kinds))
+	for i := range known {
+		if k.kinds[i].MilliCPU == r.MilliCPU && k.kinds[i].Memory == r.Memory {
+			return k.sizes[i]
+		}
+	}
+	at := k.n % len(k.kinds)
+	k.n++
+	k.kinds[at], k.sizes[at] = r, logRatio(a.size(r), 1)
+	return k.sizes[at]
+}
+
+// excess is what a resource's values exceed their mean by.
+type excess struct{ mean, scale float64 }
+
+func (m *moments) excess() excess { return excess{m.mean(), m.std() + 0.01} }
+
+// by returns the decrease of the squared excess of x over the mean when x grows by d, divided by the
 // standard deviation.
-func (m *moments) over(x, d float32) float32 {
-	mean := m.mean()
-	before, after := max(float64(x)-mean, 0), max(float64(x+d)-mean, 0)
-	return float32((before*before - after*after) / (m.std() + 0.01))
+func (e excess) by(x, d float32) float32 {
+	before, after := max(float64(x)-e.mean, 0), max(float64(x+d)-e.mean, 0)
+	return float32((before*before - after*after) / e.scale)
 }

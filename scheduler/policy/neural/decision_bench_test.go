@@ -32,10 +32,18 @@ func shape(i int) *cluster.Pod {
 // BenchmarkDecision measures a decision as the scheduler makes it: one node has changed since the
 // last decision, every node is a candidate, the graph is built and the network runs.
 func BenchmarkDecision(b *testing.B) {
-	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP} {
+	for _, c := range []struct {
+		name     string
+		encoder  checkpoint.Encoder
+		features []string
+	}{
+		{"gnn", checkpoint.GNN, nil},
+		{"gnn+whole", checkpoint.GNN, []string{"base", "whole"}}, // as the shipped networks for balance
+		{"mlp", checkpoint.MLP, nil},
+	} {
 		for _, n := range []int{10, 100, 1000, 5000} {
-			b.Run(fmt.Sprintf("%s/nodes=%d", e, n), func(b *testing.B) {
-				s, p := busy(n), New("bench", network(b, e))
+			b.Run(fmt.Sprintf("%s/nodes=%d", c.name, n), func(b *testing.B) {
+				s, p := busy(n), New("bench", network(b, c.encoder, c.features...))
 				candidates, out := make([]int32, n), make([]float32, n)
 				for i := range candidates {
 					candidates[i] = int32(i)

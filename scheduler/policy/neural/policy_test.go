@@ -13,8 +13,8 @@ import (
 	"gnnsched/scheduler/policy/policytest"
 )
 
-func network(t testing.TB, e checkpoint.Encoder) *infer.Network {
-	c := checkpoint.Random(checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: 32}, rand.New(rand.NewPCG(1, 2)))
+func network(t testing.TB, e checkpoint.Encoder, features ...string) *infer.Network {
+	c := checkpoint.Random(checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: 32, Features: features}, rand.New(rand.NewPCG(1, 2)))
 	n, err := infer.New(c)
 	if err != nil {
 		t.Fatal(err)
