@@ -115,7 +115,7 @@ func (k *knownSizes) of(r cluster.Resources, a *available) float64 {
 	return k.sizes[at]
 }
 
-// excess is what a resource's values exceed their mean by.
+// excess computes by how much a value exceeds the mean of all nodes.
 type excess struct{ mean, scale float64 }
 
 func (m *moments) excess() excess { return excess{m.mean(), m.std() + 0.01} }

@@ -37,7 +37,7 @@ func (t *Typical) After(n *cluster.Node, r cluster.Resources, on cluster.DeviceS
 	return t.tableOf(tableKey{n.GPUModel, t.Access(n)}).fragmentation(cpu, rooms, idle)
 }
 
-// tableKey is what the tables of two nodes differ by.
+// tableKey identifies a table: nodes with equal keys share one.
 type tableKey struct {
 	model  string
 	access Access

@@ -2,7 +2,7 @@ package power
 
 import "gnnsched/internal/cluster"
 
-// draw is what a device or a CPU package draws, in watts: if nothing runs on it, and if anything does.
+// draw holds the power of a device or a CPU package in watts: idle, and in use.
 type draw struct{ idle, full float64 }
 
 // gpus holds the draw of a device by its model: idle, and the board's rated power. The power-aware

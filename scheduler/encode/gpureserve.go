@@ -154,7 +154,7 @@ type price struct {
 	devices float64
 }
 
-// Held is what a node in some state holds of what a Reserve prices.
+// Held counts the slots and devices on a node in some state that a Reserve prices.
 type Held struct {
 	slots  slots
 	model  string

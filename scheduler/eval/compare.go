@@ -26,7 +26,7 @@ type Contender struct {
 	// Play plays the episode of a seed in place of New's policy, for a contender that is none: it uses
 	// what no scheduler knows. It may be called from several goroutines at once; nil for a policy.
 	Play func(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error)
-	// Network reports that the policy is a neural network; the others are what networks have to beat.
+	// Network reports that the policy is a neural network. The other policies are its baselines.
 	Network bool
 }
 

@@ -395,27 +395,13 @@ func TestDemandCountsWhatRuns(t *testing.T) {
 		}
 		d.countPending(&p)
 	}
-	state := clusterState{}
-	for i := range 60 {
-		n := gpuNode(fmt.Sprint("n", i), "T4", 8)
-		state.nodes = append(state.nodes, n)
-		for j := range 10 {
-			p := gpuPod(fmt.Sprintf("p-%d-%d", i, j), share(500))
-			if j%5 == 0 {
-				p = gpuPod(p.Name, cluster.Resources{GPU: 8})
-			}
-			p.Spec.NodeName, p.Spec.SchedulerName = n.Name, profile
-			state.pods = append(state.pods, p)
+	nodes, unload := b.tenPodsANode(t, profile, 60, func(j int) cluster.Resources {
+		if j%5 == 0 {
+			return cluster.Resources{GPU: 8}
 		}
-	}
-	defer b.load(t, state)()
-	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
-		t.Fatal(err)
-	}
-	nodes, err := b.snapshot(profile).List()
-	if err != nil {
-		t.Fatal(err)
-	}
+		return share(500)
+	})
+	defer unload()
 	share8 := func(by decider, nodes []fwk.NodeInfo) (of8 float64) {
 		d.upTo, d.latest = 0, nil // determine them again
 		for _, p := range d.typicalFor(by, nodes).Shapes() {
@@ -456,25 +442,33 @@ func TestDemandCountsWhatRuns(t *testing.T) {
 func BenchmarkDemandRunning(b *testing.B) {
 	const profile = "bench-running"
 	bed := newBed(b, profile, Args{Policy: "fgd"})
+	nodes, unload := bed.tenPodsANode(b, profile, 1000, func(j int) cluster.Resources { return share(int64(100 + j)) })
+	defer unload()
+	for b.Loop() {
+		bed.plugin.demand.running(nodes)
+	}
+}
+
+// tenPodsANode loads so many nodes with eight GPUs, each with ten of the profile's pods, and returns the snapshot's nodes.
+func (b *bed) tenPodsANode(t testing.TB, profile string, nodes int, requests func(pod int) cluster.Resources) ([]fwk.NodeInfo, func()) {
+	t.Helper()
 	state := clusterState{}
-	for i := range 1000 {
+	for i := range nodes {
 		n := gpuNode(fmt.Sprint("n", i), "T4", 8)
 		state.nodes = append(state.nodes, n)
 		for j := range 10 {
-			p := gpuPod(fmt.Sprintf("p-%d-%d", i, j), share(int64(100+j)))
+			p := gpuPod(fmt.Sprintf("p-%d-%d", i, j), requests(j))
 			p.Spec.NodeName, p.Spec.SchedulerName = n.Name, profile
 			state.pods = append(state.pods, p)
 		}
 	}
-	defer bed.load(b, state)()
-	if err := bed.sched.Cache.UpdateSnapshot(bed.log, bed.snapshot(profile)); err != nil {
-		b.Fatal(err)
+	unload := b.load(t, state)
+	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
+		t.Fatal(err)
 	}
-	nodes, err := bed.snapshot(profile).List()
+	infos, err := b.snapshot(profile).List()
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	for b.Loop() {
-		bed.plugin.demand.running(nodes)
-	}
+	return infos, unload
 }

@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// use is what a pod requests: millicores, bytes, thousandths of a device.
+// use holds the requests of a pod: millicores, bytes, thousandths of a device.
 type use struct{ cpu, memory, gpu int64 }
 
 // frame has one of everything: a control plane, GPUs, a cordoned node, one that is down.
