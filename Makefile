@@ -44,6 +44,11 @@ openb-cluster: build ## Deploy the openb trace in OPENB=DIR on a simulated clust
 	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make openb-cluster OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
 	@bin/gnnsched eval openb --live --nodes 200 --data '$(OPENB)' --kwokcluster bin/kwokcluster
 
+.PHONY: openb-cluster-steady
+openb-cluster-steady: build ## Let the openb trace's pods come and go on a simulated cluster of 50 machines, with three schedulers (15 minutes)
+	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make openb-cluster-steady OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
+	@bin/gnnsched eval openb --steady --live --nodes 50 --data '$(OPENB)' --kwokcluster bin/kwokcluster
+
 .PHONY: clean
 clean: ## Remove everything that was built
 	rm -rf bin .cache
@@ -61,31 +66,20 @@ trainer: toolchain ## Build gnntrain, the only program that links libtorch
 
 NETWORKS := gnn dqn acgnn acdqn acgnn-pack acgnn-zones acdqn-zones
 JOBS     ?= 2
+SEEDS    ?= 1 2 3
 
 .PHONY: train
-train: trainer ## Train the shipped networks again, JOBS (2) at a time (under an hour on two cores)
-	@mkdir -p .cache/train
-	@printf '%s\n' $(NETWORKS) | xargs -P $(JOBS) -I{} sh -c 'echo "training {}: logs/{}/train.log"; mkdir -p logs/{}; \
-		bin/gnntrain --config scheduler/learn/runs/{}.yaml --out gnn/checkpoint/shipped/{}.safetensors \
-		--state .cache/train/{}.state --events logs/{} --log-scrolling >logs/{}/train.log 2>&1 && tail -n 1 logs/{}/train.log'
-	@$(JOIN)
-
-JOIN = bin/gnntrain join --nodes gnn/checkpoint/shipped/dqn.safetensors --devices gnn/checkpoint/shipped/gpu-gnn.safetensors \
-	--out gnn/checkpoint/shipped/mixed.safetensors
+train: trainer ## Train the shipped networks again, from each of SEEDS (1 2 3), JOBS (2) at a time; RESUME=1 continues
+	@SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' scheduler/learn/train.sh $(NETWORKS)
 
 # The pod lists that the networks learn from. The trace's other lists are kept for the evaluation.
 GPU_FAMILY   := cpu100 default gpushare40 gpuspec10 multigpu20
 GPU_NETWORKS := gpu-gnn gpu-acgnn gpu-dqn gpu-linear
 
 .PHONY: train-gpu
-train-gpu: trainer ## Train the networks for GPU clusters again, on the openb trace in OPENB=DIR
+train-gpu: trainer ## Train the networks for GPU clusters again, likewise, on the openb trace in OPENB=DIR
 	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make train-gpu OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
-	@mkdir -p .cache/train
-	@printf '%s\n' $(GPU_NETWORKS) | xargs -P $(JOBS) -I{} sh -c 'echo "training {}: logs/{}/train.log"; mkdir -p logs/{}; \
-		bin/gnntrain gpu --data "$(OPENB)" $(foreach w,$(GPU_FAMILY),--pods "$(OPENB)/openb_pod_list_$(w).csv") \
-		--config scheduler/learn/value/runs/{}.yaml --out .cache/train/{}.safetensors --events logs/{} >logs/{}/train.log 2>&1 && \
-		mv .cache/train/{}.safetensors .cache/train/{}.typical.json gnn/checkpoint/shipped/ && tail -n 1 logs/{}/train.log'
-	@$(JOIN)
+	@OPENB='$(OPENB)' FAMILY='$(GPU_FAMILY)' SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' scheduler/learn/train.sh $(GPU_NETWORKS)
 
 .PHONY: typical-pods
 typical-pods: trainer ## Write the typical pods of the shipped networks for GPU clusters again, from the openb trace in OPENB=DIR
@@ -113,8 +107,13 @@ results-gpu: build ## Evaluate the networks for GPU clusters on the openb trace 
 .PHONY: test
 test: test-go test-torch ## Run every test, including the trainer's
 
+.PHONY: prometheus
+prometheus: ## Unpack Debian's Prometheus into .cache, for tests and compose/monitoring/prometheus.sh
+	@compose/monitoring/install.sh
+
 .PHONY: test-go
-test-go: ## Run the tests that need only Go
+test-go: ## Run the tests that need only Go; those with Prometheus too if it is there or can be had
+	@compose/monitoring/install.sh || true
 	$(GO) vet ./...
 	$(GO) test ./...
 
@@ -197,5 +196,5 @@ bench-upstream: upstream ## The same in Kubernetes' own benchmark, scheduler_per
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*##/ {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*##/ {printf "  make %-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo

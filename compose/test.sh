@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 max_image=$((120 * 1000 * 1000)) # bytes, of the scheduler's image
 
 # The test has its own project name and image tags, so as not to disturb a project that runs.
-export COMPOSE_PROJECT_NAME=gnnsched-test GNNSCHED_TAG=test
+export COMPOSE_PROJECT_NAME=gnnsched-test GNNSCHED_TAG=test GNNSCHED_PROMETHEUS_PORT=0
 export GNNSCHED_BINARIES=${GNNSCHED_BINARIES:-prebuilt}
 
 say() { echo "test-compose: $*" >&2; }
@@ -47,8 +47,8 @@ finish() {
 		compose ps -a >&2 || true
 		compose logs --no-color --tail 40 >&2 || true
 	fi
-	compose --profile tools --profile trainer down --volumes --remove-orphans >/dev/null 2>&1 || true
-	docker image rm gnnsched/{cluster,scheduler,trainer}:test >/dev/null 2>&1 || true
+	compose --profile tools --profile trainer --profile monitoring down --volumes --remove-orphans >/dev/null 2>&1 || true
+	docker image rm gnnsched/{cluster,scheduler,trainer,prometheus}:test >/dev/null 2>&1 || true
 	rm -rf "$work"
 	[ $code = 0 ] && say "passed in $SECONDS s"
 	exit $code
@@ -117,7 +117,22 @@ if [ $with_trainer = yes ]; then
 	[ -s "$work/out/gnn.safetensors" ] || die "the trainer wrote no checkpoint"
 fi
 
+if [ $with_trainer = yes ]; then # with a base image, then
+	say "docker compose --profile monitoring up"
+	compose --profile monitoring build prometheus
+	compose --profile monitoring up -d --wait --wait-timeout 180 prometheus
+	# Of each node the pages /metrics/resource and /metrics/cadvisor.
+	query() { compose exec -T prometheus promtool query instant http://127.0.0.1:9090 "$1" | sed -nE 's/.*=> ([0-9.e+]+) @.*/\1/p'; }
+	for _ in $(seq 30); do
+		up=$(query 'sum(up)' || true)
+		[ "${up:-0}" -ge 22 ] && break
+		sleep 3
+	done
+	[ "${up:-0}" -ge 22 ] || die "Prometheus reaches ${up:-0} pages of nodes, want two of each of the eleven"
+	say "Prometheus reaches $up pages of nodes"
+fi
+
 say "docker compose down"
-compose down
+compose --profile monitoring down
 left=$(leftovers)
 [ -z "$left" ] || die "down left behind: $left"

@@ -28,6 +28,16 @@ compare --curve --policies fgd,gpu-best-fit,gpu-gnn
 compare --curve --seeds 4 --policies fgd,gpu-best-fit,gpu-acgnn,gpu-dqn
 compare --curve --seeds 4 --policies fgd,gpu-linear
 
+say '' '## Several training runs' ''
+runs=()
+for f in $(compgen -G '.cache/train/gpu-*-[0-9]*.safetensors'); do runs+=(--checkpoint "$(basename "$f" .safetensors)=$f"); done
+if [ ${#runs[@]} -gt 0 ]; then
+	say 'All runs of `make train-gpu`, with the seed behind the name. The best on the held-out workloads is shipped.'
+	compare --curve --seeds 4 --policies fgd "${runs[@]}"
+else
+	say 'Not measured in this run: the networks of `make train-gpu` were not there.'
+fi
+
 say '' '## Other mixes of pods' '' \
 	'Each is one list of pods, which its name draws (`scheduler/eval/published/variant.go`).'
 mixes=default+models20,default+models40,default+shares50,default+shares,default+multi2,default+multi4,default+cpu3,default+all

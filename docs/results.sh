@@ -32,6 +32,12 @@ play() { # a file's name, then arguments of gnnsched eval
 	if [ $code -ne 0 ] && [ $code -ne 99 ]; then exit $code; fi
 	bin/gnnsched eval --from "$json" -o markdown >>"$tmp/tables" 2>/dev/null || [ $? -eq 99 ]
 }
+runs() { # flags for the runs of make train of some networks
+	local n f
+	for n in "$@"; do
+		for f in $(compgen -G ".cache/train/$n-[0-9]*.safetensors"); do echo --checkpoint "$(basename "$f" .safetensors)=$f"; done
+	done
+}
 compare() { # the same, with a verdict
 	summed+=(--from "$played/$1.json")
 	play "$@"
@@ -88,6 +94,18 @@ if compgen -G '.cache/ablation/*.safetensors' >/dev/null; then
 else
 	say 'Not measured in this run: the networks without imitation were not there. `make ablation` trains them, and then' \
 		'`make results` compares them here.'
+fi
+
+say '' '## Several training runs' ''
+if compgen -G '.cache/train/*-[0-9]*.safetensors' >/dev/null; then
+	say 'All runs of `make train`, with the seed behind the name. The best on the held-out workloads is shipped.'
+	for s in hetero80 hetero95 foreign; do
+		play runs-$s --scenario $s --seeds "$seeds" --policies linear $(runs gnn dqn acgnn acdqn)
+	done
+	play runs-pack --scenario pack --seeds "$seeds" --policies linear-pack $(runs acgnn-pack)
+	play runs-zonal --scenario zonal --seeds "$seeds" --policies linear-zones $(runs acgnn-zones acdqn-zones)
+else
+	say 'Not measured in this run: the networks of `make train` were not there.'
 fi
 
 say '' \

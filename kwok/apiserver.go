@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	apiserverapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	apiserveroptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"gnnsched/kwok/usage"
 )
 
 // featureGates are the feature gates of all components, which share them in one process. The
@@ -49,8 +53,9 @@ func (cl *Cluster) apiServerArgs(etcdSocket string) []string {
 }
 
 // runAPIServer runs kube-apiserver on the listener until ctx is cancelled. It does not use the
-// component's command, whose signal handler can be installed only once in a process.
-func runAPIServer(ctx context.Context, listener net.Listener, args []string) error {
+// component's command, whose signal handler can be installed only once in a process. The server also answers
+// what the sampler knows.
+func runAPIServer(ctx context.Context, listener net.Listener, args []string, sampler *usage.Sampler) error {
 	s := apiserveroptions.NewServerRunOptions()
 	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
 	for _, f := range s.Flags().FlagSets {
@@ -70,7 +75,38 @@ func runAPIServer(ctx context.Context, listener net.Listener, args []string) err
 	if errs := completed.Validate(); len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	return apiserverapp.Run(ctx, completed)
+	return serve(ctx, completed, sampler)
+}
+
+// serve takes the same steps as apiserverapp.Run, which leaves no room between them. It adds metrics.k8s.io,
+// and the kubelets' metrics at the path at which the server would connect to kubelets: behind its TLS, token
+// and authorization.
+func serve(ctx context.Context, options apiserveroptions.CompletedOptions, sampler *usage.Sampler) error {
+	config, err := apiserverapp.NewConfig(options)
+	if err != nil {
+		return err
+	}
+	generic := &config.Aggregator.GenericConfig.Config
+	chain := generic.BuildHandlerChainFunc
+	generic.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
+		return chain(sampler.Intercept(api), c)
+	}
+	completed, err := config.Complete()
+	if err != nil {
+		return err
+	}
+	server, err := apiserverapp.CreateServerChain(completed)
+	if err != nil {
+		return err
+	}
+	if err := server.GenericAPIServer.InstallAPIGroup(sampler.APIGroup()); err != nil {
+		return fmt.Errorf("add metrics.k8s.io: %w", err)
+	}
+	prepared, err := server.PrepareRun()
+	if err != nil {
+		return err
+	}
+	return prepared.Run(ctx)
 }
 
 const (

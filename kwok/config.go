@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -18,6 +19,11 @@ import (
 )
 
 const loopback = "127.0.0.1"
+
+// DefaultUsageInterval is the time between two samples of what the pods use, as in a kubelet.
+const DefaultUsageInterval = 10 * time.Second
+
+const minUsageInterval, maxUsageInterval = 100 * time.Millisecond, time.Hour
 
 // Validate returns the first fault that can be found without accessing files or the network.
 func (c *Config) Validate() error {
@@ -43,6 +49,9 @@ func (c *Config) Validate() error {
 	if c.KubeconfigMode&^0o666 != 0 {
 		return exit.Usagef("kubeconfig mode %#o must have only bits for read and write", uint32(c.KubeconfigMode))
 	}
+	if c.UsageInterval != 0 && (c.UsageInterval < minUsageInterval || c.UsageInterval > maxUsageInterval) {
+		return exit.Usagef("usage interval %v is not %v to %v", c.UsageInterval, minUsageInterval, maxUsageInterval)
+	}
 	if err := nodepool.Validate(c.Pools); err != nil {
 		return exit.New(exit.Usage, err, "")
 	}
@@ -66,6 +75,9 @@ func (c *Config) complete() error {
 	}
 	if c.KubeconfigMode == 0 {
 		c.KubeconfigMode = 0o600
+	}
+	if c.UsageInterval == 0 {
+		c.UsageInterval = DefaultUsageInterval
 	}
 	if c.Progress == nil {
 		c.Progress = func(string) {}

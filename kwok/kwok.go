@@ -17,6 +17,7 @@ import (
 
 	"gnnsched/kwok/internal/etcdlog"
 	"gnnsched/kwok/nodepool"
+	"gnnsched/kwok/usage"
 )
 
 // Config is the setting of a cluster. Only Dir is required.
@@ -51,6 +52,8 @@ type Config struct {
 	Fsync bool
 	// NoWait makes Start return once the nodes exist, without waiting until they are Ready.
 	NoWait bool
+	// UsageInterval is the time between two samples of what the pods use. Default: 10 s.
+	UsageInterval time.Duration
 	// Log receives warnings and errors of all components. The zero value drops them.
 	Log zerolog.Logger
 	// Progress, if not nil, is called from one goroutine with a short sentence for each step of
@@ -133,8 +136,9 @@ func (cl *Cluster) boot(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	c.Progress("starting kube-apiserver")
+	sampler := usage.New(usage.Config{Interval: c.UsageInterval, Log: c.Log.With().Str("source", "usage").Logger()})
 	server := cl.launch(ctx, "kube-apiserver", func(ctx context.Context) error {
-		return runAPIServer(ctx, listener, cl.apiServerArgs(sock))
+		return runAPIServer(ctx, listener, cl.apiServerArgs(sock), sampler)
 	})
 	cs, err := cl.waitAPI(ctx, server)
 	if err != nil {
@@ -147,6 +151,10 @@ func (cl *Cluster) boot(ctx context.Context, listener net.Listener) error {
 	cl.launch(ctx, "kwok", func(ctx context.Context) error {
 		return runKwok(ctx, cl.dir.localKubeconfig(), cl.protobuf(), c.Log)
 	})
+	if err := usage.Register(ctx, cl.REST()); err != nil {
+		return err
+	}
+	cl.launch(ctx, "usage", func(ctx context.Context) error { return sampler.Run(ctx, cs) })
 	return cl.bootNodes(ctx, cs)
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/workload/usage"
 )
 
 // Bounds that catch mistyped numbers.
@@ -31,6 +32,8 @@ type Shape struct {
 	NodeSelector map[string]string
 	Tolerations  []cluster.Toleration
 	GPUModels    []string // GPU models that the pods accept; empty means any
+
+	Usage *usage.Model // what one pod uses over time; nil: not known
 }
 
 // Validate returns every value that Kubernetes or the generator would refuse. Each error
@@ -81,6 +84,11 @@ func (s Shape) Validate() error {
 	validateLabels("nodeSelector", s.NodeSelector, false, add)
 	for i, t := range s.Tolerations {
 		validateToleration(fmt.Sprintf("tolerations[%d]", i), t, add)
+	}
+	if s.Usage != nil {
+		for _, err := range flatten(s.Usage.Validate()) {
+			errs = append(errs, fmt.Errorf("usage.%w", err))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/workload/usage"
 )
 
 func TestExampleShapesFile(t *testing.T) {
@@ -87,6 +88,9 @@ func TestReadShapesRejects(t *testing.T) {
 		{"operator", "shapes: [{name: a, tolerations: [{key: k, operator: In}]}]", `f: shapes[0].tolerations[0].operator: "In"`},
 		{"effect", "shapes: [{name: a, tolerations: [{key: k, effect: Never}]}]", `f: shapes[0].tolerations[0].effect: "Never"`},
 		{"toleration key", "shapes: [{name: a, tolerations: [{value: v}]}]", "f: shapes[0].tolerations[0].key: is required"},
+		{"usage", "shapes: [{name: a, usage: {cpu: {day: {low: 2, high: 1}}, memory: x}}]", `f: shapes[0].usage.memory: "x" is not an amount`},
+		{"usage bounds", "shapes: [{name: a, usage: {cpu: {day: {low: 2, high: 1}}}}]", "f: shapes[0].usage.cpu.day.low: 2 is more than high, 1"},
+		{"usage field", "shapes: [{name: a, usage: {gpu: 1}}]", `f: shapes[0].usage.unknown field "gpu"`},
 		{"toleration value", "shapes: [{name: a, tolerations: [{key: k, operator: Exists, value: v}]}]", "f: shapes[0].tolerations[0].value: must be empty"},
 	} {
 		_, err := ReadShapes("f", []byte(c.yaml))
@@ -117,6 +121,7 @@ func FuzzReadShapes(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	f.Add([]byte("shapes: [{name: a, usage: {cpu: {bursts: {high: 2, every: 60, length: 5}}, memory: 1Gi, work: 60}}]"))
 	f.Add([]byte("shapes: [{name: a, requests: {cpu: 1e-3, memory: .5}}]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		shapes, err := ReadShapes("f", data)
@@ -141,6 +146,7 @@ func FuzzReadShapes(f *testing.F) {
 func TestShapeJSON(t *testing.T) {
 	s := Shape{
 		Name: "a", Weight: 2, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPU: 1, Pods: 1}, Limits: cluster.Resources{MilliCPU: 1000},
+		Usage:        &usage.Model{Curves: [usage.Dimensions]usage.Curve{usage.CPU: usage.Constant(0.25)}},
 		NodeSelector: map[string]string{"pool": "gpu"}, Tolerations: []cluster.Toleration{{Key: "gpu", Exists: true, Effect: cluster.NoSchedule}},
 	}
 	b, err := json.Marshal(s)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/workload/usage"
 )
 
 //go:embed shapes_default.yaml
@@ -42,6 +43,7 @@ type shapeEntry struct {
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	Tolerations  []tolerationEntry `json:"tolerations,omitempty"`
 	GPUModels    []string          `json:"gpuModels,omitempty"`
+	Usage        json.RawMessage   `json:"usage,omitempty"` // usage.Model, decoded later
 }
 
 type tolerationEntry struct {
@@ -130,6 +132,16 @@ func (e shapeEntry) shape() (Shape, error) {
 		s.Tolerations = append(s.Tolerations, cluster.Toleration{
 			Key: t.Key, Value: t.Value, Exists: t.Operator == "Exists", Effect: cluster.Effect(t.Effect),
 		})
+	}
+	if len(e.Usage) > 0 {
+		m := &usage.Model{}
+		err := m.UnmarshalJSON(e.Usage)
+		for _, err := range flatten(err) {
+			errs = append(errs, fmt.Errorf("usage.%w", err))
+		}
+		if err == nil {
+			s.Usage = m
+		}
 	}
 	return s, errors.Join(errs...)
 }

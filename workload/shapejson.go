@@ -12,9 +12,12 @@ func (s Shape) MarshalJSON() ([]byte, error) {
 	e := shapeEntry{Name: s.Name, Weight: &s.Weight, Labels: s.Labels, NodeSelector: s.NodeSelector, GPUModels: s.GPUModels}
 	requests := s.Requests
 	requests.Pods = 0 // always 1
-	var errs [2]error
+	var errs [3]error
 	e.Requests, errs[0] = optional(requests)
 	e.Limits, errs[1] = optional(s.Limits)
+	if s.Usage != nil {
+		e.Usage, errs[2] = json.Marshal(s.Usage)
+	}
 	for _, t := range s.Tolerations {
 		x := tolerationEntry{Key: t.Key, Value: t.Value, Effect: string(t.Effect)}
 		if t.Exists {

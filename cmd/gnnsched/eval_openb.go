@@ -40,6 +40,7 @@ func evalOpenBCommand() *ucli.Command {
 			"   gnnsched eval openb --data DIR --steady --workload default  # pods come and go, and wait in a queue\n" +
 			"   gnnsched eval openb --data DIR --power --workload default   # GPUs allocated against watts\n" +
 			"   gnnsched eval openb --data DIR --live --nodes 200           # on a simulated cluster, with the default scheduler\n" +
+			"   gnnsched eval openb --data DIR --steady --live --nodes 50   # pods come and go on a simulated cluster\n" +
 			"   gnnsched eval openb --data DIR --policies fgd --checkpoint mine=logs/gpu.safetensors -o markdown",
 		Flags: append([]ucli.Flag{
 			&ucli.StringFlag{Name: "data", Usage: "`FOLDER` with " + openb.NodesFile + " and the pod lists"},
@@ -53,11 +54,14 @@ func evalOpenBCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "ties", Value: ownTies, Usage: "`RULE` for nodes with equal scores: own (the policy's rule), first, or random"},
 			&ucli.BoolFlag{Name: "curve", Usage: "show the allocation and the pods left out at " + percents(published.Loads) + " of the GPUs, instead of at the end"},
 			&ucli.BoolFlag{Name: "steady", Usage: "let pods come and go, and show allocation and waiting at an offered load of " + percents(published.SteadyLoads) + " of the GPUs, or at --factor"},
-			&ucli.Float64Flag{Name: "days", Value: published.SteadyDays, Usage: "for --steady, `NUMBER` of days after the warm-up"},
+			&ucli.BoolFlag{Name: "all", Usage: "for --steady, show the waiting of every class of pods with every policy, also where hardly any pod waits"},
+			&ucli.Float64Flag{Name: "days", Value: published.SteadyDays, Usage: "for --steady, `NUMBER` of days after the warm-up; with --live 0.5 by default"},
+			&ucli.Float64Flag{Name: "warm-up", Value: published.SteadyWarmUp, Usage: "for --steady, `NUMBER` of days before the figures begin; with --live 0.25 by default"},
+			&ucli.Float64Flag{Name: "speed", Value: 240, Usage: "for --steady --live, `SECONDS` of the trace that pass in one second"},
 			&ucli.BoolFlag{Name: "power", Usage: "show the power that the policies need, and the GPUs that they allocate, with arrivals of " + fmt.Sprintf("%.0f%%", 100*published.PowerFactor) + " of the GPUs; policies by default: " + strings.Join(published.PowerPolicies, ",")},
 			&ucli.StringFlag{Name: "plot", Usage: "with --power, draw a figure of each workload into the `DIRECTORY`, as SVG"},
 			&ucli.BoolFlag{Name: "check", Usage: "exit with code 99 unless every published figure is reproduced"},
-			&ucli.BoolFlag{Name: "live", Usage: "run on a simulated cluster with the real kube-scheduler; defaults: one seed, the pod list default, the policies " + strings.Join(liveOpenBPolicies(), ",")},
+			&ucli.BoolFlag{Name: "live", Usage: "run on a simulated cluster with the real kube-scheduler; defaults: one seed, the pod list default, the policies " + strings.Join(liveOpenBPolicies(), ",") + ", and with --steady a load of 95% and the policies " + strings.Join(liveSteadyPolicies, ",")},
 			&ucli.IntFlag{Name: "nodes", Value: 200, Usage: "for --live, `NUMBER` of machines at least: a sample of the list that keeps the shares of the kinds"},
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
@@ -86,6 +90,12 @@ func runEvalOpenB(c *ucli.Context) error {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
 	}
 	format := c.String("output")
+	if c.Bool("live") && c.Bool("steady") {
+		return runSteadyLive(c, format)
+	}
+	if c.IsSet("speed") {
+		return exit.Usagef("--speed works with --steady --live only; the simulator needs no clock")
+	}
 	if c.Bool("live") {
 		return runOpenBLive(c, format)
 	}
@@ -105,7 +115,7 @@ func runEvalOpenB(c *ucli.Context) error {
 	case c.Bool("power"):
 		return reportPower(c, cfg)
 	case c.Bool("steady"):
-		return reported(c, cfg, published.RunSteady)
+		return reportSteady(c, cfg)
 	case c.Bool("curve"):
 		return reported(c, cfg, published.RunCurve)
 	}
@@ -145,8 +155,12 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 		return cfg, exit.Usagef("--curve has loads of its own and no published figures; leave out --factor and --check")
 	case c.Bool("steady") && (c.Bool("curve") || c.Bool("check")):
 		return cfg, exit.Usagef("--steady has loads of its own and no published figures; leave out --curve and --check")
-	case c.IsSet("days") && !c.Bool("steady"):
-		return cfg, exit.Usagef("--days works with --steady only; otherwise no pod leaves")
+	case c.Bool("all") && !c.Bool("steady"):
+		return cfg, exit.Usagef("--all works with --steady only; the other tables are complete")
+	case (c.IsSet("days") || c.IsSet("warm-up")) && !c.Bool("steady"):
+		return cfg, exit.Usagef("--days and --warm-up work with --steady only; otherwise no pod leaves")
+	case !(c.Float64("warm-up") >= 0 && c.Float64("warm-up") <= 1000):
+		return cfg, exit.Usagef("--warm-up %v: choose a number from 0 to 1000", c.Float64("warm-up"))
 	case !(c.Float64("days") > 0 && c.Float64("days") <= 1000):
 		return cfg, exit.Usagef("--days %v: choose a number over 0 and up to 1000", c.Float64("days"))
 	case c.Bool("steady") && !(cfg.Factor > 0 && cfg.Factor <= 10):
@@ -172,17 +186,23 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 			return cfg, exit.Usagef("--workload: %v", err)
 		}
 	}
+	cfg.Contenders, err = openBContenders(c, ties)
+	return cfg, err
+}
+
+// openBContenders reads --policies and --checkpoint.
+func openBContenders(c *ucli.Context, ties string) ([]eval.Contender, error) {
 	names := c.StringSlice("policies")
 	if len(names) == 0 {
 		names = usualPolicies(c)
 	}
-	cfg.Contenders, err = contender.List(names, c.StringSlice("checkpoint"))
-	for i := range cfg.Contenders {
+	out, err := contender.List(names, c.StringSlice("checkpoint"))
+	for i := range out {
 		if ties != ownTies {
-			cfg.Contenders[i].RandomTies = ties == randomTies
+			out[i].RandomTies = ties == randomTies
 		}
 	}
-	return cfg, err
+	return out, err
 }
 
 // usualPolicies returns the names of the policies that are compared without --policies.
@@ -231,6 +251,16 @@ func reportPower(c *ucli.Context, cfg published.Config) error {
 	return writeOpenB(c.App.Writer, p, c.String("output"))
 }
 
+// reportSteady compares policies where pods come and go.
+func reportSteady(c *ucli.Context, cfg published.Config) error {
+	s, err := compared(c, cfg, published.RunSteady)
+	if err != nil {
+		return err
+	}
+	s.All = c.Bool("all")
+	return writeOpenB(c.App.Writer, s, c.String("output"))
+}
+
 // setLoads sets the loads of --power, --curve and --steady.
 func setLoads(c *ucli.Context, cfg *published.Config) {
 	switch {
@@ -239,7 +269,7 @@ func setLoads(c *ucli.Context, cfg *published.Config) {
 	case c.Bool("curve"):
 		cfg.Loads, cfg.Factor = published.Loads, slices.Max(published.Loads)
 	case c.Bool("steady"):
-		cfg.Days, cfg.Loads = c.Float64("days"), published.SteadyLoads
+		cfg.WarmUp, cfg.Days, cfg.Loads = c.Float64("warm-up"), c.Float64("days"), published.SteadyLoads
 		if c.IsSet("factor") {
 			cfg.Loads = []float64{cfg.Factor}
 		}

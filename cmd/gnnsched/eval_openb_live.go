@@ -1,16 +1,19 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/tracerun"
@@ -44,14 +47,30 @@ func runOpenBLive(c *ucli.Context, format string) error {
 	if err != nil {
 		return err
 	}
-	log, closer, err := cli.Log(c, "eval-openb", true) // messages of schedulers go to the file only
+	finish, err := logAndShow(c, &cfg)
 	if err != nil {
 		return err
 	}
-	defer closer.Close()
+	defer finish()
+	report, err := tracerun.Run(c.Context, cfg)
+	if err != nil {
+		return err
+	}
+	finish()
+	if format == "json" {
+		return writeJSON(c.App.Writer, report)
+	}
+	return report.Write(c.App.Writer, format == "markdown")
+}
+
+// logAndShow sets the log and the progress of a run. The caller calls finish at the end, twice if it likes.
+func logAndShow(c *ucli.Context, cfg *tracerun.Config) (finish func(), err error) {
+	log, closer, err := cli.Log(c, "eval-openb", true) // messages of schedulers go to the file only
+	if err != nil {
+		return nil, err
+	}
 	cfg.Log = log
 	view := evalProgress(c)
-	defer view.Close()
 	phase := ""
 	cfg.Progress = func(done float64, text string) {
 		if done == 0 {
@@ -59,15 +78,64 @@ func runOpenBLive(c *ucli.Context, format string) error {
 		}
 		view.Show(done, phase, text)
 	}
-	report, err := tracerun.Run(c.Context, cfg)
+	return sync.OnceFunc(func() {
+		view.Close()
+		_ = closer.Close() // of a log file
+	}), nil
+}
+
+// liveSteadyPolicies are the default policies of --steady --live.
+var liveSteadyPolicies = []string{"fgd", "running:gpu-gnn", contender.Kubernetes}
+
+// The defaults of --steady --live, with which a profile takes five minutes.
+const (
+	liveWarmUp = "0.25" // days
+	liveDays   = "0.5"
+	liveLoad   = "0.95"
+)
+
+// runSteadyLive lets the pods of one list come and go on a simulated cluster. After Ctrl-C it prints what was measured.
+func runSteadyLive(c *ucli.Context, format string) error {
+	for _, flag := range []string{"node-order", "ties", "check", "curve", "power", "plot"} {
+		if c.IsSet(flag) {
+			return exit.Usagef("--%s does not work with --steady --live; leave it out", flag)
+		}
+	}
+	if speed := c.Float64("speed"); !(speed >= 1 && speed <= 100_000) {
+		return exit.Usagef("--speed %v is outside 1 to 100000", speed)
+	}
+	defaults := map[string]string{"warm-up": liveWarmUp, "days": liveDays, "factor": liveLoad, "policies": strings.Join(liveSteadyPolicies, ",")}
+	for flag, value := range defaults {
+		if !c.IsSet(flag) {
+			if err := c.Set(flag, value); err != nil {
+				return err
+			}
+		}
+	}
+	base, err := liveOpenBConfig(c, format)
 	if err != nil {
 		return err
 	}
-	view.Close()
-	if format == "json" {
-		return writeJSON(c.App.Writer, report)
+	finish, err := logAndShow(c, &base)
+	if err != nil {
+		return err
 	}
-	return report.Write(c.App.Writer, format == "markdown")
+	defer finish()
+	const day = 86400
+	cfg := tracerun.SteadyConfig{Config: base, WarmUp: day * c.Float64("warm-up"), Duration: day * c.Float64("days"), Speed: c.Float64("speed")}
+	report, err := tracerun.RunSteady(c.Context, cfg)
+	finish()
+	switch {
+	case errors.Is(err, openb.ErrNoLifetime):
+		return exit.New(exit.Usage, err, "choose another pod list with --workload")
+	case report == nil:
+		return err
+	}
+	report.All = c.Bool("all")
+	if written := writeOpenB(c.App.Writer, report, format); written != nil {
+		return errors.Join(written, err)
+	}
+	return err
 }
 
 // liveOpenBConfig reads the flags.
@@ -106,6 +174,9 @@ func liveOpenBConfig(c *ucli.Context, format string) (tracerun.Config, error) {
 	}
 	if out.Contenders, err = contender.WithProfiles(base.Contenders, c.StringSlice("checkpoint")); err != nil {
 		return out, err
+	}
+	if !c.Bool("steady") && slices.ContainsFunc(out.Contenders, func(x agreement.Contender) bool { return x.Running }) {
+		return out, exit.Usagef("--policies: running:POLICY works with --steady only; otherwise no pod leaves")
 	}
 	program, err := kwokcluster(c.String("kwokcluster"))
 	out.Launcher = testbed.Program(program)

@@ -24,7 +24,11 @@ func learnExamples(variant string) string {
 		more = "--actor-learning-rate 0.0003 --critic-learning-rate 0.001"
 	}
 	line := func(flags, about string) string { return fmt.Sprintf("   run%s %s # %s\n", variant, flags, about) }
-	return line("--learn                                  ", "explore, and learn from every placement") +
+	gpu := ""
+	if learn.Architecture(variant, 0).Head == checkpoint.DQN {
+		gpu = line("--learn --profiles gpu-gnn                ", "a network for GPU clusters, under its own name")
+	}
+	return gpu + line("--learn                                  ", "explore, and learn from every placement") +
 		line("--learn --checkpoint my.safetensors --wait-cost 0.02", "start from this file and update it") +
 		line("--learn --hidden-layers 32 "+more, "start from random weights")
 }
@@ -34,13 +38,17 @@ func learnExamples(variant string) string {
 type initialWeights struct {
 	checkpoint *checkpoint.Checkpoint
 	file       string
+	typical    *checkpoint.TypicalPods // to be saved beside the file; nil for none
 }
 
 func (w initialWeights) save() error {
 	if err := w.checkpoint.Save(w.file); err != nil {
 		return exit.New(exit.Usage, err, "choose a place that you can write to with --checkpoint")
 	}
-	return nil
+	if w.typical == nil {
+		return nil
+	}
+	return w.typical.Save(w.file)
 }
 
 // learning makes a profile learn if the flags say so. It returns the weights to save before the
@@ -65,19 +73,24 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeigh
 	if err != nil {
 		return nil, err
 	}
-	if err := setLearn(c, p, start.Manifest.Objective); err != nil || !fresh {
+	objective := start.Manifest.Objective
+	if start.Manifest.Architecture.Graph == checkpoint.GPUGraph {
+		objective = "gpu-idle"
+	}
+	if err := setLearn(c, p, objective, variant); err != nil || !fresh {
 		return nil, err
 	}
-	return &initialWeights{start, p.Checkpoint}, nil
+	typical, err := checkpoint.ShippedTypical(p.Variant)
+	return &initialWeights{start, p.Checkpoint, typical}, err
 }
 
-// setLearn fills in the profile's arguments about learning.
-func setLearn(c *ucli.Context, p *server.Profile, objective string) (err error) {
+// setLearn fills in the profile's arguments about learning. variant is the command's.
+func setLearn(c *ucli.Context, p *server.Profile, objective, variant string) (err error) {
 	p.Learn = &plugin.LearnArgs{Objective: objective, InitEpsilon: c.Float64("init-epsi"), EpsilonDecay: c.Float64("epsi-decay"), FinalEpsilon: c.Float64("final-epsi")}
 	if !c.IsSet("final-epsi") { // the actor-critic has none of these flags, which then read 0
 		p.Learn.FinalEpsilon = min(p.Learn.FinalEpsilon, p.Learn.InitEpsilon)
 	}
-	if p.Learn.Trainer, err = trainerCommand(c, p); err != nil {
+	if p.Learn.Trainer, err = trainerCommand(c, p, variant); err != nil {
 		return err
 	}
 	if err := p.Learn.Validate(); err != nil {
@@ -87,7 +100,7 @@ func setLearn(c *ucli.Context, p *server.Profile, objective string) (err error) 
 }
 
 // trainerCommand returns the command line of the trainer that the scheduler starts.
-func trainerCommand(c *ucli.Context, p *server.Profile) ([]string, error) {
+func trainerCommand(c *ucli.Context, p *server.Profile, variant string) ([]string, error) {
 	program, err := findTrainer()
 	if err != nil {
 		return nil, err
@@ -96,7 +109,7 @@ func trainerCommand(c *ucli.Context, p *server.Profile) ([]string, error) {
 	if dir := c.String("log-dir"); dir != "" {
 		out = append(out, "--events", filepath.Join(dir, "run"+p.Variant+"-online"))
 	}
-	return append(out, flags.TrainerArguments(c, p.Variant)...), nil
+	return append(out, flags.TrainerArguments(c, variant)...), nil
 }
 
 // findTrainer looks for gnntrain in the directory of this program, following links, and then in

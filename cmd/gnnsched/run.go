@@ -19,6 +19,7 @@ import (
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
+	usageflags "gnnsched/scheduler/usage/flags"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -44,8 +45,9 @@ func runCommands() []*ucli.Command {
 				learnExamples(v) +
 				"   run" + v + " --preferences declared                    # only what manifests declare comes first; for packing\n" +
 				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add scores of upstream plugins\n" +
+				"   run" + v + " --policy crane-dynamic --usage metrics.k8s.io # score by measured usage\n" +
 				"   run" + v + " --print-config                            # print the KubeSchedulerConfiguration, to edit it",
-			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
+			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(usageflags.Flags(), flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
 			Action: func(c *ucli.Context) error { return runScheduler(c, v) },
 		})
 	}
@@ -150,7 +152,7 @@ func (r request) begins() string {
 }
 
 // configFlags have a counterpart in the file of --config, and cannot be given together with it.
-var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "profiling"}, flags.SchedulerNames()...)
+var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "profiling"}, slices.Concat(usageflags.Names(), flags.SchedulerNames())...)
 
 func readRequest(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}
@@ -194,7 +196,12 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	if cfg.Profiles, err = profiles(c, variant); err != nil {
 		return cfg, err
 	}
+	measured, err := usageflags.Config(c)
+	if err != nil {
+		return cfg, err
+	}
 	for i := range cfg.Profiles {
+		cfg.Profiles[i].Usage = measured
 		cfg.Profiles[i].Deadline = c.Duration("deadline")
 		cfg.Profiles[i].Preferences, cfg.Profiles[i].Blend = preference.Mode(c.String("preferences")), blend
 		if file := c.String("workload"); file != "" && cfg.Profiles[i].Variant != server.DefaultProfile {
@@ -232,6 +239,9 @@ func profiles(c *ucli.Context, variant string) ([]server.Profile, error) {
 		return []server.Profile{p}, err
 	}
 	for _, flag := range []string{"checkpoint", "policy", "scheduler-name", "learn"} {
+		if one := c.Bool("learn") && len(names) == 1; one && (flag == "checkpoint" || flag == "learn") {
+			continue
+		}
 		if c.IsSet(flag) {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--%s describes one scheduler, --profiles names several", flag), "write a file for --config to have both")
 		}
@@ -241,6 +251,9 @@ func profiles(c *ucli.Context, variant string) ([]server.Profile, error) {
 		p, err := server.ProfileNamed(n)
 		if err != nil {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--profiles: %w", err), "")
+		}
+		if c.Bool("learn") {
+			p.Checkpoint = c.String("checkpoint")
 		}
 		out = append(out, p)
 	}

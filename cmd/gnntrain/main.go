@@ -2,7 +2,7 @@
 
 // Command gnntrain trains a network and writes it as a checkpoint: in the simulator, for GPU clusters
 // (gnntrain gpu), or with the placements of a running scheduler (--online). gnntrain join makes one
-// network of two. It is the one program that links libtorch. `make trainer` builds it.
+// network of two, gnntrain pick takes the best of several runs. It is the one program that links libtorch. `make trainer` builds it.
 package main
 
 import (
@@ -37,7 +37,7 @@ func app() *ucli.App {
 			"   gnntrain --variant acdqn --resume         # continues that run after Ctrl-C\n" +
 			"   gnntrain --print-config >my.yaml && gnntrain --config my.yaml --out my.safetensors\n" +
 			"   rungnn --checkpoint my.safetensors        # schedules with the trained network",
-		Commands: []*ucli.Command{gpuCommand(), joinCommand()},
+		Commands: []*ucli.Command{gpuCommand(), joinCommand(), pickCommand()},
 		Flags:    slices.Concat(runFlags(), onlineFlags(), flags.All()),
 		Action:   dispatch,
 	}

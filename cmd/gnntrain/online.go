@@ -21,6 +21,7 @@ import (
 	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/learn/online"
 	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/learn/value"
 )
 
 // onlineFlags returns the flags with which a scheduler that learns (rungnn --learn) starts its trainer.
@@ -72,11 +73,9 @@ func learnOnline(c *ucli.Context) (err error) {
 	if t.State = c.String("state"); t.State == "" {
 		t.State = out + ".online"
 	}
-	t.Guard = online.Guard{Unscheduled: job.Unscheduled, Tolerance: c.Float64(flags.Tolerance)}
-	if n := c.Int(flags.GuardEpisodes); n > 0 {
-		if t.Guard.HeldOut, err = run.NewHeldOut(job.Evaluation(), n); err != nil {
-			return exit.New(exit.Usage, err, fmt.Sprintf("name another scenario with --%s, or switch the episodes off with --%s 0", flags.GuardScenario, flags.GuardEpisodes))
-		}
+	t.Guard = online.Guard{Tolerance: c.Float64(flags.Tolerance), Patience: c.Int(flags.GuardPatience)}
+	if t.Guard.Exam, err = guardExam(c, job, start); err != nil {
+		return err
 	}
 	report := onlineReport{before: int(start.Manifest.Training["onlineSteps"])}
 	if dir := c.String("events"); dir != "" {
@@ -127,6 +126,23 @@ func onlineStart(c *ucli.Context) (*checkpoint.Checkpoint, learn.Job, error) {
 		return nil, job, exit.New(exit.Usage, err, "see gnntrain --help; or train a network with this version's gnntrain")
 	}
 	return start, job, nil
+}
+
+// guardExam returns the episodes on which the guard judges networks; nil for none.
+func guardExam(c *ucli.Context, job learn.Job, start *checkpoint.Checkpoint) (online.Exam, error) {
+	n := c.Int(flags.GuardEpisodes)
+	if n == 0 {
+		return nil, nil
+	}
+	if job.GPU != nil {
+		pods, err := flags.GuardPods(c, start, c.String("init"))
+		return &value.Exam{Config: *job.GPU, Typical: pods, Episodes: n}, err
+	}
+	held, err := run.NewHeldOut(job.Evaluation(), n)
+	if err != nil {
+		return nil, exit.New(exit.Usage, err, fmt.Sprintf("name another scenario with --%s, or switch the episodes off with --%s 0", flags.GuardScenario, flags.GuardEpisodes))
+	}
+	return online.HeldOut{HeldOut: held, Unscheduled: job.Unscheduled}, nil
 }
 
 // onlineReport reports online learning: a line on stderr, and TensorBoard's scalars.

@@ -56,6 +56,7 @@ func upCommand(args []string) *ucli.Command {
 			&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1", Usage: "`IP` address to listen on; addresses other than loopback require --advertise-host"},
 			&ucli.StringFlag{Name: "advertise-host", Usage: "`HOST` name under which others reach the cluster, for the certificate and the kubeconfig"},
 			&ucli.BoolFlag{Name: "fsync", Usage: "wait for the disk at each write, so that data survives a crash of the machine"},
+			&ucli.DurationFlag{Name: "usage-interval", Value: kwok.DefaultUsageInterval, Usage: "time between two samples of what pods use, for kubectl top and Prometheus"},
 			&ucli.StringFlag{Name: "log-dir", Usage: "`DIR`ectory of the log file; default: the data directory"},
 			&ucli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
 		},
@@ -106,6 +107,7 @@ func configFrom(c *ucli.Context) (kwok.Config, error) {
 	cfg := kwok.Config{
 		Dir: dir(c), Port: c.Int("port"), BindAddress: c.String("bind-address"), AdvertiseHost: c.String("advertise-host"),
 		Context: c.String("context"), KubeconfigCopies: c.StringSlice("kubeconfig-out"), Fsync: c.Bool("fsync"), NoWait: !c.Bool("wait"),
+		UsageInterval: c.Duration("usage-interval"),
 	}
 	mode, err := strconv.ParseUint(c.String("kubeconfig-mode"), 8, 32)
 	if err != nil {

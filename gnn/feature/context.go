@@ -47,6 +47,7 @@ type Candidates struct {
 	Rows    []int32           // of the candidates among Nodes
 	Usage   []Usage           // of each of Nodes
 	Largest cluster.Resources // the most CPU and memory that one pod requests, running or pending
+	Now     float64           // time of the decision in seconds, as cluster.Snapshot.Now
 
 	Shares []Share // of each candidate; Measure sets them
 
@@ -54,6 +55,7 @@ type Candidates struct {
 	addCPU, addMemory moments // of what the pod would add
 
 	available available // see all
+	measured  used      // see used
 }
 
 // Usage is how much of a node is requested.
@@ -73,6 +75,7 @@ func (c *Candidates) Measure() {
 	c.cpu, c.memory = moments{}, moments{}
 	c.addCPU, c.addMemory = moments{}, moments{}
 	c.skew, c.available = moments{}, available{}
+	c.measured.known = false
 	c.Shares = c.Shares[:0]
 	r := c.Pod.Requests
 	for _, v := range c.Rows {

@@ -21,7 +21,9 @@ var may = map[string][]string{
 	"gnn/torch":                   {"gnn/feature", "gnn/graph", "gnn/checkpoint"},
 	"internal":                    {"internal"},
 	"kwok":                        {"kwok", "internal"},
+	"kwok/usage":                  {"workload/usage", "internal"},
 	"scheduler/encode":            {"gnn/feature", "gnn/graph", "internal/cluster", "internal/fragmentation"},
+	"scheduler/advise":            {"scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "internal/cluster"},
 	"scheduler/decision":          {"internal/cluster"},
 	"scheduler/eval":              {"scheduler/policy", "scheduler/objective", "scheduler/sim", "workload", "internal"},
 	"scheduler/eval/agreement":    {"scheduler/eval", "scheduler/policy", "scheduler/sim", "scheduler/server", "workload", "internal"},
@@ -32,10 +34,12 @@ var may = map[string][]string{
 	"scheduler/experience":        {"gnn/feature", "gnn/graph"},
 	"scheduler/learn":             {"scheduler/objective", "scheduler/sim", "scheduler/eval", "workload", "gnn", "internal"},
 	"scheduler/objective":         {"internal/cluster", "internal/fragmentation"},
-	"scheduler/plugin":            {"scheduler/decision", "scheduler/experience", "scheduler/policy", "scheduler/objective", "gnn", "workload/trace", "internal"},
+	"scheduler/plugin":            {"scheduler/decision", "scheduler/usage", "scheduler/experience", "scheduler/policy", "scheduler/objective", "gnn", "workload/trace", "internal"},
 	"scheduler/plugin/userconfig": {"internal"},
 	"scheduler/schedbench":        {"scheduler/eval/testbed", "scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "gnn/checkpoint", "internal"},
-	"scheduler/server":            {"scheduler/plugin", "scheduler/policy", "gnn/checkpoint", "internal"},
+	"scheduler/serve":             {"scheduler/advise", "scheduler/plugin", "internal/exit"},
+	"scheduler/server":            {"scheduler/plugin", "scheduler/policy", "scheduler/usage", "gnn/checkpoint", "internal"},
+	"scheduler/usage":             {"internal"},
 	"scheduler/sim":               {"scheduler/encode", "scheduler/objective", "scheduler/policy/preference", "workload", "internal"},
 	"workload":                    {"workload", "internal"},
 
@@ -45,7 +49,7 @@ var may = map[string][]string{
 	"scheduler/learn/online":    {"scheduler/learn/run", "scheduler/experience", "scheduler/policy", "gnn"},
 	"scheduler/learn/dqn":       {"scheduler/learn/run", "scheduler/learn/online", "scheduler/policy", "gnn"},
 	"scheduler/learn/ppo":       {"scheduler/learn/run", "scheduler/learn/online", "scheduler/policy", "gnn"},
-	"scheduler/learn/value":     {"scheduler/learn/run", "scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "workload/trace", "gnn", "internal/cluster", "internal/fragmentation", "internal/seeds"},
+	"scheduler/learn/value":     {"scheduler/learn/run", "scheduler/learn/online", "scheduler/experience", "scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "workload/trace", "gnn", "internal/cluster", "internal/fragmentation", "internal/seeds"},
 	"scheduler/learn/rollouts":  {"scheduler/learn/run", "scheduler/eval/rollout", "scheduler/policy", "gnn"},
 	"scheduler/learn/cem":       {"scheduler/eval", "scheduler/policy", "scheduler/sim", "internal/seeds"},
 	"scheduler/learn/tabular":   {"scheduler/policy", "scheduler/sim", "internal/seeds"},
@@ -60,6 +64,7 @@ var may = map[string][]string{
 	"scheduler/policy/heuristic":  {"scheduler/policy", "scheduler/objective", "gnn/checkpoint", "gnn/infer", "internal/cluster", "internal/fragmentation", "internal/power"},
 	"scheduler/policy/neural":     {"scheduler/policy", "scheduler/encode", "gnn/graph", "gnn/infer", "internal/cluster", "internal/fragmentation", "internal/power"},
 	"scheduler/policy/policytest": {"scheduler/policy", "internal/cluster"},
+	"scheduler/policy/usage":      {"scheduler/policy", "internal/cluster", "internal/power"},
 }
 
 // torch is the one folder tree and the two programs' folders that may name gotch.
@@ -99,7 +104,7 @@ func level(folder string) int {
 
 // schedulerLevels are the folders of scheduler from the ground to the roof. Folders of one level may
 // import each other; no import climbs.
-var schedulerLevels = [][]string{{"objective", "encode", "policy", "sim"}, {"experience"}, {"decision", "plugin", "server"}, {"eval"}, {"learn", "schedbench"}}
+var schedulerLevels = [][]string{{"objective", "encode", "policy", "sim"}, {"experience"}, {"decision", "plugin", "server", "usage", "advise", "serve"}, {"eval"}, {"learn", "schedbench"}}
 
 // schedulerLevel returns -1 for scheduler itself and for a folder that no level lists.
 func schedulerLevel(folder string) int {

@@ -9,4 +9,7 @@ type Pod struct {
 	NodeSelector map[string]string // labels that the node must have
 	Tolerations  []Toleration
 	GPUModels    []string // GPU models that the pod accepts; empty: any
+
+	Limits Resources // of CPU and memory; 0 for a resource without one, or if limits are not known
+	Usage  *PodUsage // what its workload used before; nil if that is not known
 }

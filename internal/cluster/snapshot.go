@@ -4,6 +4,7 @@ package cluster
 // decisions only if a node joins or leaves.
 type Snapshot struct {
 	Nodes []*Node
+	Now   float64 // time of the decision in seconds, from any beginning; the age of measured usage is relative to it
 }
 
 // Feasible appends to rows the indices of the nodes that p fits, in ascending order.

@@ -53,7 +53,7 @@ func (e *Encoder) Encode(s *cluster.Snapshot, pod *cluster.Pod, candidates []int
 
 	c := &e.candidates
 	c.Pod, c.Nodes = pod, s.Nodes
-	c.Usage = e.usage
+	c.Usage, c.Now = e.usage, s.Now
 	c.Largest = cluster.Resources{MilliCPU: max(largest.MilliCPU, pod.Requests.MilliCPU), Memory: max(largest.Memory, pod.Requests.Memory)}
 	e.encodeCandidates(candidates)
 	return &e.g

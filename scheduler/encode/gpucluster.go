@@ -78,7 +78,7 @@ func (c *GPUClusterEncoder) add(r *gpuRow, times int64) {
 // row returns the row of a node.
 func (c *GPUClusterEncoder) row(n *cluster.Node) gpuRow {
 	r := gpuRow{version: n.Version, model: n.GPUModel}
-	if c.encoder.typical.Open(n) {
+	if c.encoder.Open(n) {
 		r.access = c.encoder.Access(n)
 		r.adds = c.totals(n)
 		r.slots = c.encoder.coming.slots(n, r.access, n.Free().MilliCPU, int(r.adds.Whole))

@@ -89,6 +89,9 @@ func (e *GPUNodeEncoder) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resou
 // Access returns which pods may go to the node for its taints.
 func (e *GPUNodeEncoder) Access(n *cluster.Node) fragmentation.Access { return e.typical.Access(n) }
 
+// Open reports whether pods with GPUs of the workload may use the node.
+func (e *GPUNodeEncoder) Open(n *cluster.Node) bool { return e.typical.Open(n) }
+
 // devices sets rooms, and returns how many devices nobody uses, how many are in use with room
 // left, and the free part of all together, in devices.
 func (e *GPUNodeEncoder) devices(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (whole, shared, idle float64) {

@@ -46,10 +46,16 @@ var Metrics = []Metric{
 	{"gpuIdleOverTime", "gpu idle over time", 4, ofGPUs(func(g *sim.GPUOutcome) float64 { return g.MeanIdle }), whereGPUs},
 	{"ordinaryImbalance", "ordinary nodes", 4, ofGPUs(func(g *sim.GPUOutcome) float64 { return g.OrdinaryImbalance }), whereGPUs},
 	{"gpuStranded", "gpu stranded", 4, ofGPUs(func(g *sim.GPUOutcome) float64 { return g.Stranded }), whereGPUs},
+	{"throttled", "throttled", 0, ofUsage(func(u *sim.UsageOutcome) float64 { return u.Throttled }), whereUsage},
+	{"throttledPart", "throttled part", 4, ofUsage(func(u *sim.UsageOutcome) float64 { return u.ThrottledPart }), whereUsage},
+	{"batchSlowdown", "batch slowdown", 3, ofUsage(func(u *sim.UsageOutcome) float64 { return u.BatchSlowdown }), whereUsage},
+	{"hotTime", "hot time", 4, ofUsage(func(u *sim.UsageOutcome) float64 { return u.HotTime }), whereUsage},
+	{"cpuUnused", "cpu unused", 4, ofUsage(func(u *sim.UsageOutcome) float64 { return 1 - u.Utilisation }), whereUsage},
+	{"usageImbalance", "usage imbalance", 4, ofUsage(func(u *sim.UsageOutcome) float64 { return u.Imbalance }), whereUsage},
 }
 
 // compared names the metrics whose differences from the baseline the long table shows.
-var compared = []string{"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime", "ordinaryImbalance"}
+var compared = []string{"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime", "ordinaryImbalance", "throttled", "hotTime", "usageImbalance"}
 
 // shows tells whether tables for people have the metric.
 func (c *Comparison) shows(m Metric) bool { return m.shown(c) }
@@ -60,6 +66,20 @@ func nowhere(*Comparison) bool { return false }
 
 func whereGPUs(c *Comparison) bool {
 	return slices.ContainsFunc(c.Results[0].Outcomes, func(o sim.Outcome) bool { return o.GPU != nil })
+}
+
+func whereUsage(c *Comparison) bool {
+	return slices.ContainsFunc(c.Results[0].Outcomes, func(o sim.Outcome) bool { return o.Usage != nil })
+}
+
+// ofUsage returns a function that measures what an episode's pods used, and is 0 where usage is not played.
+func ofUsage(of func(*sim.UsageOutcome) float64) func(sim.Outcome) float64 {
+	return func(o sim.Outcome) float64 {
+		if o.Usage == nil {
+			return 0
+		}
+		return of(o.Usage)
+	}
 }
 
 // whereZones tells whether the clusters have several zones: with one zone, zoneStd is always 0.

@@ -51,13 +51,14 @@ func (c *Comparison) writeVerdicts(b *bytes.Buffer) {
 }
 
 // Render writes rows as a table for a terminal, or as Markdown. The first row is the header. The
-// first column is aligned to the left, and the second if its header is "policy"; the others are
+// first column is aligned to the left, and so are those with the header "policy" or "class"; the others are
 // aligned to the right.
 func Render(w io.Writer, rows [][]string, markdown bool) error {
 	align := slices.Repeat([]tw.Align{tw.AlignRight}, len(rows[0]))
-	align[0] = tw.AlignLeft
-	if rows[0][1] == "policy" {
-		align[1] = tw.AlignLeft
+	for i, title := range rows[0] {
+		if i == 0 || title == "policy" || title == "class" {
+			align[i] = tw.AlignLeft
+		}
 	}
 	cell := tw.CellConfig{
 		Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},

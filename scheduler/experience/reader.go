@@ -79,15 +79,34 @@ func decode(frame []byte) (Step, error) {
 	c := &cursor{b: frame}
 	s := Step{
 		Actor: c.text(), Features: c.text(), Epoch: c.long(), Number: c.long(), Action: c.count(), Before: c.double(), After: c.double(),
-		Waited: c.long(), Network: c.long(), Log: c.double(), Overruled: c.count() != 0, State: &graph.Graph{},
+		Waited: c.long(), Network: c.long(), Log: c.double(), Overruled: c.count() != 0,
 	}
-	g := s.State
+	var err error
+	if c.count() != 0 {
+		s.GPU = c.gpu()
+	} else {
+		s.State, err = c.graph()
+	}
+	switch {
+	case err != nil:
+		return s, err
+	case c.short:
+		return s, io.ErrUnexpectedEOF
+	case len(c.b) > 0:
+		return s, fmt.Errorf("%d bytes too many", len(c.b))
+	}
+	return s, nil
+}
+
+// graph takes what appendGraph appended. It is of no use if c is short afterwards.
+func (c *cursor) graph() (*graph.Graph, error) {
+	g := &graph.Graph{}
 	nodes := c.count()
 	zones := c.count()
 	candidates := c.count()
 	w := feature.Widths{Node: c.count(), Group: c.count(), Pod: c.count(), Cluster: c.count(), Candidate: c.count()}
 	if max(w.Node, w.Group, w.Pod, w.Cluster, w.Candidate) > maxWidth {
-		return s, fmt.Errorf("feature vectors of the lengths %v", w)
+		return nil, fmt.Errorf("feature vectors of the lengths %v", w)
 	}
 	if w != feature.Default().Widths {
 		g.Widths = w
@@ -97,7 +116,7 @@ func decode(frame []byte) (Step, error) {
 	g.Candidates = c.ints(candidates)
 	g.NodeX = c.floats(nodes * w.Node)
 	if c.short {
-		return s, io.ErrUnexpectedEOF
+		return nil, io.ErrUnexpectedEOF
 	}
 	g.Groups, g.Stamp = make([]graph.Groups, nodes), make([]uint64, nodes)
 	for i, group := range groups {
@@ -106,15 +125,10 @@ func decode(frame []byte) (Step, error) {
 		g.Stamp[i] = graph.NextStamp()
 	}
 	g.PodX, g.ClusterX, g.CandidateX = c.floats(w.Pod), c.floats(w.Cluster), c.floats(candidates*w.Candidate)
-	switch {
-	case c.short:
-		return s, io.ErrUnexpectedEOF
-	case len(c.b) > 0:
-		return s, fmt.Errorf("%d bytes too many", len(c.b))
-	case zones > maxZones:
-		return s, fmt.Errorf("%d zones", zones)
+	if zones > maxZones {
+		return nil, fmt.Errorf("%d zones", zones)
 	}
-	return s, nil
+	return g, nil
 }
 
 // cursor takes values off the front of a frame. After an attempt to take more than is left, short

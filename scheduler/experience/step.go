@@ -1,6 +1,7 @@
 package experience
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -18,8 +19,10 @@ type Step struct {
 	// pod with one feasible node counts as no placement: there was nothing to choose.
 	Number uint64
 
-	State         *graph.Graph
-	Action        int     // index of the chosen node among the state's candidates
+	State *graph.Graph // nil for a network on the GPU graph
+	GPU   *GPUState    // of a network on the GPU graph; nil for others
+
+	Action        int     // index of the chosen node among the state's candidates; 0 with a GPU state
 	Before, After float64 // the objective's cost without and with this placement, all else equal
 
 	Waited  uint64 // pods of this epoch so far that found no node at their first attempt
@@ -31,6 +34,14 @@ type Step struct {
 	// Overruled tells that the network chose another node than Action, and that other scores outweighed its own.
 	// Log is 0 then: the probability of Action is not known.
 	Overruled bool
+}
+
+// Nodes returns the number of nodes in the state.
+func (s Step) Nodes() int {
+	if s.GPU != nil {
+		return len(s.GPU.Nodes)
+	}
+	return s.State.Nodes()
 }
 
 // maxActor is the longest name of an actor in bytes.
@@ -57,16 +68,33 @@ func (s Step) Validate() error {
 	if len(s.Actor) > maxActor {
 		return fmt.Errorf("step %d: the actor's name has %d bytes, over the limit of %d", s.Number, len(s.Actor), maxActor)
 	}
-	if err := s.State.Validate(); err != nil {
-		return fmt.Errorf("step %d: %w", s.Number, err)
-	}
-	if s.Action < 0 || s.Action >= len(s.State.Candidates) {
-		return fmt.Errorf("step %d: action %d of %d candidates", s.Number, s.Action, len(s.State.Candidates))
-	}
 	if s.Log > 0 {
 		return fmt.Errorf("step %d: the action's log-probability is %v, want at most 0", s.Number, s.Log)
 	}
-	sum := s.Before + s.After + s.Log // not finite if one of the values is not
+	if v := s.Before + s.After + s.Log; math.IsNaN(v) || math.IsInf(v, 0) {
+		return fmt.Errorf("step %d: a value is not finite", s.Number)
+	}
+	var err error
+	if s.GPU != nil {
+		err = s.GPU.validate()
+	} else {
+		err = s.validateGraph()
+	}
+	if err != nil {
+		return fmt.Errorf("step %d: %w", s.Number, err)
+	}
+	return nil
+}
+
+// validateGraph checks the state of a network on any cluster's graph, and the action.
+func (s Step) validateGraph() error {
+	if err := s.State.Validate(); err != nil {
+		return err
+	}
+	if s.Action < 0 || s.Action >= len(s.State.Candidates) {
+		return fmt.Errorf("action %d of %d candidates", s.Action, len(s.State.Candidates))
+	}
+	sum := 0.0 // not finite if one of the values is not
 	add := func(values []float32) {
 		for _, v := range values {
 			sum += float64(v)
@@ -81,7 +109,7 @@ func (s Step) Validate() error {
 		add(g.Weight)
 	}
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {
-		return fmt.Errorf("step %d: a value is not finite", s.Number)
+		return errors.New("a value is not finite")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"gnnsched/gnn/feature"
+	"gnnsched/gnn/graph"
 )
 
 // A stream begins with magic, whose last byte is the format's version, and the hash of the
@@ -14,14 +15,18 @@ import (
 //
 //	actor and features, each uint32 (its length A) and A bytes, epoch, number uint64,
 //	action uint32, before, after float64,
-//	waited uint64, network uint64, log float64, overruled uint32 (0 or 1), N, Z, C uint32,
+//	waited uint64, network uint64, log float64, overruled uint32 (0 or 1), GPU graph uint32 (0 or 1),
+//
+// on the GPU graph what appendGPU appends, and otherwise
+//
+//	N, Z, C uint32,
 //	lengths of the feature vectors of node, group, pod, cluster and candidate 5 × uint32,
 //	zones N × int32, groups of each node N × uint32, candidates C × int32,
 //	NodeX, X and then Weight of each node's groups, PodX, ClusterX, CandidateX as float32
 //
 // for N nodes, Z zones and C candidates. All numbers are little endian. Scheduler and trainer come
 // from one release: a reader refuses every other version.
-const magic = "gnnstep\x06"
+const magic = "gnnstep\x07"
 
 // maxFrame is the largest size of a step in bytes; 5,000 nodes take about one million.
 const maxFrame = 64 << 20
@@ -46,11 +51,9 @@ func NewWriter(w io.Writer) (*Writer, error) {
 // Write writes one step with a single call of the underlying Write. It does not validate the step,
 // but a step over the size limit is an error.
 func (w *Writer) Write(s Step) error {
-	g := s.State
 	b := append(w.frame[:0], 0, 0, 0, 0)
 	for _, text := range []string{s.Actor, s.Features} {
-		b = order.AppendUint32(b, uint32(len(text)))
-		b = append(b, text...)
+		b = appendText(b, text)
 	}
 	b = order.AppendUint64(b, s.Epoch)
 	b = order.AppendUint64(b, s.Number)
@@ -60,11 +63,25 @@ func (w *Writer) Write(s Step) error {
 	b = order.AppendUint64(b, s.Waited)
 	b = order.AppendUint64(b, s.Network)
 	b = order.AppendUint64(b, math.Float64bits(s.Log))
-	overruled := uint32(0)
-	if s.Overruled {
-		overruled = 1
+	b = appendBool(appendBool(b, s.Overruled), s.GPU != nil)
+	if s.GPU != nil {
+		b = appendGPU(b, s.GPU)
+	} else {
+		b = appendGraph(b, s.State)
 	}
-	b = order.AppendUint32(b, overruled)
+	w.frame = b
+	if len(b)-4 > maxFrame {
+		return fmt.Errorf("step %d takes %d bytes, over the limit of %d", s.Number, len(b)-4, maxFrame)
+	}
+	order.PutUint32(b, uint32(len(b)-4))
+	if _, err := w.w.Write(b); err != nil {
+		return fmt.Errorf("write step %d: %w", s.Number, err)
+	}
+	return nil
+}
+
+// appendGraph appends the graph of any cluster.
+func appendGraph(b []byte, g *graph.Graph) []byte {
 	x := g.FeatureWidths()
 	for _, n := range []int{g.Nodes(), g.Zones, len(g.Candidates), x.Node, x.Group, x.Pod, x.Cluster, x.Candidate} {
 		b = order.AppendUint32(b, uint32(n))
@@ -78,16 +95,19 @@ func (w *Writer) Write(s Step) error {
 	for _, gr := range g.Groups {
 		b = appendFloats(appendFloats(b, gr.X), gr.Weight)
 	}
-	b = appendFloats(appendFloats(appendFloats(b, g.PodX), g.ClusterX), g.CandidateX)
-	w.frame = b
-	if len(b)-4 > maxFrame {
-		return fmt.Errorf("step %d takes %d bytes, over the limit of %d", s.Number, len(b)-4, maxFrame)
+	return appendFloats(appendFloats(appendFloats(b, g.PodX), g.ClusterX), g.CandidateX)
+}
+
+// appendText appends a string with its length in bytes.
+func appendText(b []byte, text string) []byte {
+	return append(order.AppendUint32(b, uint32(len(text))), text...)
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return order.AppendUint32(b, 1)
 	}
-	order.PutUint32(b, uint32(len(b)-4))
-	if _, err := w.w.Write(b); err != nil {
-		return fmt.Errorf("write step %d: %w", s.Number, err)
-	}
-	return nil
+	return order.AppendUint32(b, 0)
 }
 
 func appendInts(b []byte, values []int32) []byte {

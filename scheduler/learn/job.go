@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/learn/value"
 	"gnnsched/scheduler/sim"
 )
 
@@ -26,6 +27,18 @@ type Job struct {
 	Config
 	Environment sim.Config  `json:"environment"`       // clusters and workloads to learn on
 	HeldOut     *sim.Config `json:"heldOut,omitempty"` // those to evaluate on, with other seeds; nil for the same
+
+	// GPU is the configuration of a network for GPU clusters that learns online. Of Config, only learning rate, half-life, clip norm, seed
+	// and, of DQN, replay bytes and update frequency count then. It is nil for other networks.
+	GPU *value.Config `json:"-"`
+}
+
+// Method returns the method that trains the job's network.
+func (j Job) Method() Method {
+	if j.GPU != nil {
+		return value.Online{Config: *j.GPU, ReplayBytes: j.DQN.Bytes(), UpdateFrequency: j.DQN.UpdateFrequency}
+	}
+	return j.Config.Method()
 }
 
 // NewJob returns the default job of a variant.
@@ -151,6 +164,11 @@ func strict(data []byte, into any) error {
 func (j Job) Validate() error {
 	if err := j.Config.Validate(); err != nil {
 		return err
+	}
+	if j.GPU != nil {
+		if err := j.Method().Validate(j.BatchSize); err != nil {
+			return err
+		}
 	}
 	if err := j.Environment.Validate(); err != nil {
 		return fmt.Errorf("environment: %w", err)

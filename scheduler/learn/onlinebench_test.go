@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
@@ -115,6 +116,9 @@ func (e *endless) Next() (experience.Step, error) {
 // settingsEnv names the variable with hyperparameters as JSON that BenchmarkOnline uses in place of the defaults.
 const settingsEnv = "GNNSCHED_ONLINE"
 
+// patienceEnv names the variable with the guard's patience that BenchmarkOnline uses in place of the flag's default.
+const patienceEnv = "GNNSCHED_PATIENCE"
+
 // BenchmarkOnline learns from b.N placements on an endless stream of the scenario mixed, from random weights, and
 // prints the cost over time on held-out episodes as a multiple of the shipped network's. See make bench-online.
 func BenchmarkOnline(b *testing.B) {
@@ -164,7 +168,12 @@ func BenchmarkOnline(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			t.Guard = online.Guard{HeldOut: guarded, Unscheduled: job.Unscheduled, Tolerance: 0.1}
+			t.Guard = online.Guard{Exam: online.HeldOut{HeldOut: guarded, Unscheduled: job.Unscheduled}, Tolerance: 0.1, Patience: 4}
+			if text := os.Getenv(patienceEnv); text != "" {
+				if t.Guard.Patience, err = strconv.Atoi(text); err != nil {
+					b.Fatal(err)
+				}
+			}
 			saved := start
 			t.Save = func(k *checkpoint.Checkpoint) error { saved = k; return source.save(k) }
 			measured, reached := 0, 0

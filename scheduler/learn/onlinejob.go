@@ -6,6 +6,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/learn/value"
 	"gnnsched/scheduler/objective"
 )
 
@@ -23,11 +24,15 @@ const onlineHalfLife = 30
 // Environment.WaitCost is the penalty for a pod that has to wait. On Evaluation, every network is
 // judged before the scheduler gets it.
 //
-// A network of a GPU cluster is an error.
+// A network for GPU clusters has the job's GPU; see value.ContinuedBy. Its half-life is 0, which stands for as many placements as the
+// cluster has devices. A network for mixed clusters is an error.
 func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	a := c.Manifest.Architecture
-	if a.Graph != checkpoint.ClusterGraph {
-		return Job{}, fmt.Errorf("a network that reads the graph %q cannot learn from a running scheduler; only those that read whole clusters can", a.Graph)
+	switch a.Graph {
+	case checkpoint.GPUGraph:
+		return onlineGPUJob(c)
+	case checkpoint.MixedGraph:
+		return Job{}, fmt.Errorf("a network that reads the graph %q cannot learn from a running scheduler; its parts can, each by itself", a.Graph)
 	}
 	j, err := NewJob(onlineVariant(a))
 	if err != nil {
@@ -56,6 +61,18 @@ func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	j.LearningRate *= fall
 	j.PPO = j.PPO.Online(fall)
 	return j, nil
+}
+
+// onlineGPUJob is OnlineJob for a network for GPU clusters.
+func onlineGPUJob(c *checkpoint.Checkpoint) (Job, error) {
+	j, err := NewJob(onlineVariant(c.Manifest.Architecture))
+	if err != nil {
+		return j, err
+	}
+	cfg, rate, err := value.ContinuedBy(c)
+	j.GPU, j.LearningRate, j.ClipNorm, j.Seed = &cfg, rate, cfg.ClipNorm, cfg.Seed
+	j.Reward, j.HalfLife, j.Imitation = run.Reward{Kind: run.StepReward, Scale: 1}, 0, run.Imitation{}
+	return j, err
 }
 
 // onlineVariant returns the variant with a network's encoder and head.

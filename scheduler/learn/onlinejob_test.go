@@ -13,6 +13,7 @@ import (
 	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/learn/value"
 )
 
 // A network continues with the job of its training, with the learning rates at its end. What its
@@ -43,10 +44,6 @@ func TestOnlineJob(t *testing.T) {
 		t.Errorf("a network that was trained with a half-life goes on with %+v and %v", j.Reward, j.HalfLife)
 	}
 
-	device := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.Linear, Head: checkpoint.DQN, Hidden: 8}
-	if _, err := OnlineJob(&checkpoint.Checkpoint{Manifest: checkpoint.Manifest{Architecture: device}}); err == nil {
-		t.Error("a network that reads GPU devices has a job")
-	}
 	slots := checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: featuretest.Names}
 	if j, err := OnlineJob(&checkpoint.Checkpoint{Manifest: checkpoint.Manifest{Architecture: slots}}); err != nil || !slices.Equal(j.Features, featuretest.Names) {
 		t.Errorf("a network with other feature sets goes on with %v: %v", j.Features, err)
@@ -73,5 +70,40 @@ func TestOnlineJob(t *testing.T) {
 	got, _ := json.Marshal(j.Evaluation())
 	if d := cmp.Diff(string(want), string(got)); d != "" {
 		t.Error(d)
+	}
+}
+
+// A shipped network for GPU clusters continues with the configuration of its training, slowly, and one of random weights with the
+// defaults. One for mixed clusters has no job.
+func TestOnlineJobOfGPUNetworks(t *testing.T) {
+	for _, name := range checkpoint.ShippedFor(checkpoint.GPUGraph) {
+		c, err := checkpoint.Shipped(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := OnlineJob(c)
+		if err != nil || j.Validate() != nil {
+			t.Fatal(name, err, j.Validate())
+		}
+		a := c.Manifest.Architecture
+		if j.GPU.Encoder != a.Encoder || j.GPU.Head != a.Head || j.GPU.Hidden != a.Hidden || math.Abs(j.LearningRate-j.GPU.LearningRate/20) > 1e-12 || j.HalfLife != 0 || j.Method().Name() != (value.Online{}).Name() {
+			t.Errorf("%s: %+v, %+v", name, j, j.GPU)
+		}
+	}
+	device := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.Linear, Head: checkpoint.DQN, Hidden: 8}
+	j, err := OnlineJob(checkpoint.Random(device, rand.New(rand.NewPCG(1, 1))))
+	if err != nil || j.Validate() != nil || j.LearningRate != value.Defaults().LearningRate || j.GPU.Hidden != 8 {
+		t.Errorf("%v, %v: %+v", err, j.Validate(), j)
+	}
+	j.DQN.ReplayBytes = "none"
+	if j.Validate() == nil {
+		t.Error("a memory of no bytes is valid")
+	}
+	mixed, err := checkpoint.Shipped("mixed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OnlineJob(mixed); err == nil {
+		t.Error("a network for mixed clusters has a job")
 	}
 }

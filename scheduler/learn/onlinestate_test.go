@@ -136,7 +136,7 @@ func TestOnlineKeepsBadNetworksBack(t *testing.T) {
 	var saved []*checkpoint.Checkpoint
 	var progress online.Progress
 	o := onlineTrainer(t, c)
-	o.Guard = online.Guard{HeldOut: held, Unscheduled: 1, Tolerance: 0.1}
+	o.Guard = online.Guard{Exam: online.HeldOut{HeldOut: held, Unscheduled: 1}, Tolerance: 0.1}
 	o.Save = func(c *checkpoint.Checkpoint) error { saved = append(saved, c); return nil }
 	o.Progress = func(p online.Progress) { progress = p }
 	if err := learnFrom(t, o, onlineStream(t, 800), good); err != nil {
@@ -150,7 +150,7 @@ func TestOnlineKeepsBadNetworksBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s.Total(o.Guard.Unscheduled)
+		return s.Total(1)
 	}
 	best := total(good)
 	for i, k := range saved {

@@ -14,6 +14,7 @@ import (
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/usage"
 )
 
 // Variants are the names of the shipped checkpoints that have a command of their own, and thus of
@@ -57,6 +58,9 @@ type Args struct {
 	ReloadInterval metav1.Duration `json:"reloadInterval,omitempty"`
 	// Preferences says how the preferences of manifests count. The default is preference.First.
 	Preferences preference.Mode `json:"preferences,omitempty"`
+	// Usage says where measured usage comes from. By default it is nil, and networks and policies that
+	// look at usage see requests.
+	Usage *usage.Config `json:"usage,omitempty"`
 	// Learn makes the profile explore and learn; it needs a Checkpoint. By default it is nil, and
 	// the profile does neither.
 	Learn *LearnArgs `json:"learn,omitempty"`
@@ -80,6 +84,11 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 	}
 	if err := a.validateLearn(); err != nil {
 		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
+	}
+	if a.Usage != nil {
+		if err := a.Usage.Default(); err != nil {
+			return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
+		}
 	}
 	if a.Preferences == "" {
 		a.Preferences = preference.First

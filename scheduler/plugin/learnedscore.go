@@ -17,6 +17,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/usage"
 )
 
 // Name is the plugin's name in KubeSchedulerConfiguration.
@@ -40,6 +41,7 @@ type learnedScore struct {
 	mu         sync.Mutex // scheduling cycles come one at a time; this keeps it so
 	demand     *demandTracker
 	mirror     mirror
+	usage      *usage.View
 	rows       []int32              // of the current decision's candidates, in the mirror
 	raw        []float32            // reused
 	scored     uint64               // pods whose nodes were scored
@@ -80,6 +82,9 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle) (*learnedScor
 		handle: h, profile: profile, upstream: up, metrics: metricsOf(profile), observer: nobody{},
 		mirror:     mirror{reserved: reservationsOf(ctx, h.SnapshotSharedLister())},
 		complained: map[string]time.Time{},
+	}
+	if p.usage, err = usage.Start(ctx, args.Usage, h, logger(ctx)); err != nil {
+		return nil, err
 	}
 	if p.preferences, err = newPreferences(ctx, args.Preferences, up, h); err != nil {
 		return nil, err
@@ -146,6 +151,7 @@ type scoring struct {
 	rank     []int64        // of each feasible node, by preferences; nil if all are left
 	decider  decider
 	view     view   // what the decider saw
+	question bool   // the pod only asks, and is none that arrives
 	reason   string // why upstream's scoring decided instead; empty if it did not
 }
 
@@ -155,12 +161,7 @@ type scoring struct {
 func (p *learnedScore) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if cap(p.raw) < len(nodes) {
-		p.raw = make([]float32, 2*len(nodes))
-	}
-	p.scored++
-	p.metrics.candidates.Observe(float64(len(nodes)))
-	s := &scoring{pod: pod, feasible: nodes, nodes: nodes, raw: p.raw[:len(nodes)], decider: p.active.load()}
+	s := p.begin(pod, nodes)
 	p.prefer(ctx, state, s)
 	took, err := p.decide(state, s)
 	if err != nil {
@@ -172,6 +173,16 @@ func (p *learnedScore) PreScore(ctx context.Context, state fwk.CycleState, pod *
 	p.metrics.spread.Observe(spread(s.raw))
 	state.Write(stateKey, p.byRow(s))
 	return nil
+}
+
+// begin begins the scoring of the nodes for a pod.
+func (p *learnedScore) begin(pod *v1.Pod, nodes []fwk.NodeInfo) *scoring {
+	if cap(p.raw) < len(nodes) {
+		p.raw = make([]float32, 2*len(nodes))
+	}
+	p.scored++
+	p.metrics.candidates.Observe(float64(len(nodes)))
+	return &scoring{pod: pod, feasible: nodes, nodes: nodes, raw: p.raw[:len(nodes)], decider: p.active.load()}
 }
 
 // FallbackMessage begins the log line about decisions of upstream's scoring. It is logged at most every
@@ -195,11 +206,7 @@ func (p *learnedScore) byRow(s *scoring) *scores {
 	out := make([]int8, len(p.mirror.snapshot.Nodes)+len(s.feasible))
 	list, byRow := out[:len(s.feasible)], out[len(s.feasible):]
 	rows := p.rows
-	if s.left == nil {
-		toNodeScores(s.raw, list, s.name, s.decider.randomTies())
-	} else {
-		s.rankedScores(list)
-	}
+	s.nodeScores(list)
 	if len(rows) < len(s.feasible) {
 		rows = p.mirror.rows(s.feasible, nil)
 	}
@@ -207,17 +214,6 @@ func (p *learnedScore) byRow(s *scoring) *scores {
 		byRow[r] = list[i]
 	}
 	return &scores{pod: p.scored, row: p.mirror.row, byRow: byRow}
-}
-
-// rankedScores turns the raw scores of the nodes that the preferences left, and the ranks of the
-// others, into node scores of the feasible nodes.
-func (s *scoring) rankedScores(out []int8) {
-	toLowScores(s.rank, out)
-	list := make([]int8, len(s.raw))
-	toNodeScores(s.raw, list, s.name, s.decider.randomTies())
-	for i, v := range list {
-		out[s.left[i]] = toHighScore(v)
-	}
 }
 
 // byName turns the raw scores into node scores without the mirror, which a failed decision may
@@ -253,7 +249,9 @@ func (p *learnedScore) decide(state fwk.CycleState, s *scoring) (took time.Durat
 	s.view.pod = &waiting
 	if s.decider.typicalPods() != noPods {
 		p.demand.countRunning(infos)
-		p.demand.countPending(&waiting)
+		if !s.question {
+			p.demand.countPending(&waiting)
+		}
 		s.view.typical = p.demand.typicalFor(s.decider, infos)
 		s.view.began = time.Now() // a decision's time does not include counting all running pods, which is rare
 	}
@@ -264,6 +262,7 @@ func (p *learnedScore) decide(state fwk.CycleState, s *scoring) (took time.Durat
 	}
 	p.rows = p.mirror.rows(seen, p.rows[:0])
 	s.view.snapshot, s.view.rows = &p.mirror.snapshot, p.rows
+	p.usage.Attach(&p.mirror.snapshot, infos, s.pod, &waiting)
 	if err := s.decider.score(s.view, raw); err != nil {
 		s.reason = reasonOf(err)
 		if s.reason == reasonNotFinite {
@@ -385,15 +384,3 @@ func readScores(state fwk.CycleState) *scores {
 
 // ScoreExtensions implements fwk.ScorePlugin. There are none: the scores are in 0 to 100 already.
 func (p *learnedScore) ScoreExtensions() fwk.ScoreExtensions { return nil }
-
-// spread is the best minus the worst score.
-func spread(raw []float32) float64 {
-	if len(raw) == 0 {
-		return 0
-	}
-	low, high := raw[0], raw[0]
-	for _, v := range raw {
-		low, high = min(low, v), max(high, v)
-	}
-	return float64(high) - float64(low)
-}

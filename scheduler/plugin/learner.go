@@ -19,7 +19,9 @@ import (
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/plugin/gpustep"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/neural"
 )
 
 // learner is the plugin of a profile with LearnArgs. It explores, and listens to its own decisions
@@ -35,6 +37,7 @@ type learner struct {
 	epoch   uint64 // of the steps: when this learner started
 	number  uint64 // of the last step
 	waited  uint64 // pods that found no node at their first attempt
+	waiting gpustep.Waiting
 	steps   openSteps
 }
 
@@ -107,22 +110,42 @@ func (n *note) Clone() fwk.StateData { return n }
 // decides.
 func (l *learner) scored(state fwk.CycleState, s *scoring) {
 	l.recorder.scored(state, s)
-	if d, is := s.decider.(*networkDecider); is && s.reason == "" {
-		l.explore(state, s, d)
+	if s.reason == "" {
+		if step, draw, learns := l.stepOf(s); learns {
+			l.explore(state, s, step, draw)
+		}
 	}
 }
 
-// explore notes the state that the network saw, and may make another candidate the best one.
-func (l *learner) explore(state fwk.CycleState, s *scoring, d *networkDecider) {
-	n := &note{
-		step: experience.Step{
-			Actor: l.actor, Epoch: l.epoch, Waited: l.waited, Network: d.fingerprint(), Features: d.net.Layout().Hash(),
-			State: d.policy(s.view).Graph(s.view.snapshot, s.view.pod, s.view.rows).Clone(),
-		},
-		rows: slices.Clone(s.view.rows), requests: s.view.pod.Requests,
+// stepOf returns a step with the state that the network saw, and whether the candidate is to be drawn with the probabilities
+// that the scores give. It has none of a heuristic or of a network for mixed clusters, which do not learn.
+func (l *learner) stepOf(s *scoring) (step experience.Step, draw, learns bool) {
+	switch d := s.decider.(type) {
+	case *networkDecider:
+		state := d.policy(s.view).Graph(s.view.snapshot, s.view.pod, s.view.rows).Clone()
+		return experience.Step{Features: d.net.Layout().Hash(), State: state}, d.net.Head() == checkpoint.ActorCritic, true
+	case *gpuNetworkDecider:
+		net, is := d.net.(devicesNetwork)
+		if !is {
+			return step, false, false
+		}
+		decided := gpustep.Decision{
+			Policy: d.policy(s.view).(*neural.GPUPolicy), Snapshot: s.view.snapshot, Pod: s.view.pod, Rows: s.view.rows, Scores: s.raw,
+			Actor: net.Architecture().Head == checkpoint.ActorCritic,
+		}
+		// An actor on this graph learns from all candidates and not from a drawn one, so it explores as the others do.
+		return experience.Step{Features: net.Layout().Hash(), GPU: decided.State(l.rng, l.waiting.Milli(time.Now()))}, false, true
 	}
+	return step, false, false
+}
+
+// explore notes a step with the state that the network saw, and may make another candidate the best one. With draw, the
+// candidate is drawn with the probabilities that the scores give.
+func (l *learner) explore(state fwk.CycleState, s *scoring, step experience.Step, draw bool) {
+	step.Actor, step.Epoch, step.Waited, step.Network = l.actor, l.epoch, l.waited, s.decider.fingerprint()
+	n := &note{step: step, rows: slices.Clone(s.view.rows), requests: s.view.pod.Requests}
 	choice, explored := -1, false
-	if d.net.Head() == checkpoint.ActorCritic {
+	if draw {
 		var log float32
 		choice, log = policy.Sample(l.rng, s.raw)
 		explored = choice != policy.Best(s.raw)
@@ -150,13 +173,15 @@ func (l *learner) chance() bool {
 // PostFilter implements fwk.PostFilterPlugin: no node is feasible. It counts the pods that have to
 // wait, each once: after its first attempt a pod has the condition PodScheduled.
 func (l *learner) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	request := convertPod(pod).Requests
+	l.waiting.Failed(pod.UID, request.TotalGPUMilli(), time.Now())
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Reason == v1.PodReasonUnschedulable {
 			return nil, fwk.NewStatus(fwk.Unschedulable)
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.waited++
 	l.learned.waited.Inc()
 	return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -174,6 +199,7 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if state.IsPodGroupSchedulingCycle() {
 		return nil // a try
 	}
+	l.waiting.Placed(pod.UID)
 	n, d := readNote(state), readPending(state).entry.decision
 	if n == nil {
 		if d.Fallback != "" { // the network did not choose: the next step must not seem to follow the one before
@@ -182,6 +208,7 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 		return nil
 	}
 	l.number++
+	n.step.Number = l.number
 	row, known := l.mirror.row[node]
 	action := slices.Index(n.rows, row)
 	if !known || action < 0 { // other scores chose a node that the network did not see
@@ -197,7 +224,9 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 		return fwk.AsStatus(err)
 	}
 	l.mirror.sync(infos, false) // not a try, see above
-	n.step.Number, n.step.Action = l.number, action
+	if n.step.GPU == nil {
+		n.step.Action = action
+	}
 	n.step.Before, n.step.After = l.costs(row, pod.UID, n.requests)
 	l.steps.add(d.Number, n.step)
 	return nil

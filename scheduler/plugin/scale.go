@@ -58,3 +58,35 @@ func toHighScore(v int8) int8 {
 	}
 	return lowest + int8(int64(v)*(fwk.MaxNodeScore-1-int64(lowest))/(fwk.MaxNodeScore-1))
 }
+
+// nodeScores turns the raw scores into node scores of the feasible nodes.
+func (s *scoring) nodeScores(out []int8) {
+	if s.left == nil {
+		toNodeScores(s.raw, out, s.name, s.decider.randomTies())
+		return
+	}
+	s.rankedScores(out)
+}
+
+// rankedScores turns the raw scores of the nodes that the preferences left, and the ranks of the
+// others, into node scores of the feasible nodes.
+func (s *scoring) rankedScores(out []int8) {
+	toLowScores(s.rank, out)
+	list := make([]int8, len(s.raw))
+	toNodeScores(s.raw, list, s.name, s.decider.randomTies())
+	for i, v := range list {
+		out[s.left[i]] = toHighScore(v)
+	}
+}
+
+// spread is the best minus the worst score.
+func spread(raw []float32) float64 {
+	if len(raw) == 0 {
+		return 0
+	}
+	low, high := raw[0], raw[0]
+	for _, v := range raw {
+		low, high = min(low, v), max(high, v)
+	}
+	return float64(high) - float64(low)
+}

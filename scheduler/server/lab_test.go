@@ -164,6 +164,9 @@ func network(t *testing.T, variant string, edit func(*checkpoint.Checkpoint)) st
 	if strings.HasPrefix(variant, "ac") {
 		a.Head = checkpoint.ActorCritic
 	}
+	if strings.HasPrefix(variant, "gpu-") {
+		a.Graph = checkpoint.GPUGraph
+	}
 	c := checkpoint.Random(a, rand.New(rand.NewPCG(7, 7)))
 	if edit != nil {
 		edit(c)

@@ -15,6 +15,7 @@ import (
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/usage"
 )
 
 // DefaultProfile is the name of upstream's own profile, which scores as upstream ships it.
@@ -40,6 +41,8 @@ type Profile struct {
 	// 1, and each plugin's score is in 0 to 100. It is only for preference.Blend; if it is
 	// empty then, upstream's preference plugins have upstream's weights.
 	Blend map[string]int32
+	// Usage says where measured usage comes from; nil for nowhere.
+	Usage *usage.Config
 	// Learn makes the profile explore and learn; it needs a Checkpoint. If it is nil, the profile
 	// does neither.
 	Learn *plugin.LearnArgs
@@ -52,7 +55,7 @@ func ProfileNames() []string {
 
 // heuristics returns the names of all heuristics that have a fixed name.
 func heuristics() []string {
-	return append(heuristic.Names(), heuristic.GPUNames()...)
+	return slices.Concat(heuristic.Names(), heuristic.UsageNames(), heuristic.GPUNames())
 }
 
 // ProfileNamed returns the profile whose scheduler name is also the name of its network or heuristic, or
@@ -117,8 +120,8 @@ func (p Profile) validate() error {
 // validateLearn checks a profile that learns.
 func (p Profile) validateLearn() error {
 	switch {
-	case !slices.Contains(Variants, p.Variant) || p.Policy != "":
-		return fmt.Errorf("only a network can learn, one of %s", strings.Join(Variants, ", "))
+	case !slices.Contains(plugin.Networks(), p.Variant) || p.Policy != "":
+		return fmt.Errorf("only a network can learn, one of %s", strings.Join(plugin.Networks(), ", "))
 	case p.Checkpoint == "":
 		return fmt.Errorf("a network that learns needs a checkpoint file of its own")
 	}
@@ -131,7 +134,7 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 	if p.Variant == DefaultProfile {
 		return out, nil
 	}
-	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Preferences: p.preferences(), Learn: p.Learn}
+	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Preferences: p.preferences(), Usage: p.Usage, Learn: p.Learn}
 	if p.Policy == "" { // heuristics ignore the deadline
 		args.Deadline.Duration = p.Deadline
 	}

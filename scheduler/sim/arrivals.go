@@ -7,6 +7,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/workload"
+	"gnnsched/workload/usage"
 )
 
 // deployment is a deployment that arrives, with what the environment needs to know about it.
@@ -14,6 +15,8 @@ type deployment struct {
 	pod      cluster.Pod // its replicas are all alike, and have the deployment's name
 	shape    int32
 	replicas int
+
+	usage *usage.Model // nil: not known
 }
 
 // arrivalList is the workload of an episode: the pods of all deployments in order of arrival.
@@ -42,8 +45,11 @@ func (a *arrivalList) add(d workload.Deployment, shape int32, owned bool) {
 	}
 	a.deployments = append(a.deployments, deployment{
 		pod:   cluster.Pod{Name: d.Name, Namespace: "default", Owner: owner, Requests: d.Shape.Requests, NodeSelector: d.Shape.NodeSelector, Tolerations: d.Shape.Tolerations, GPUModels: d.Shape.GPUModels},
-		shape: shape, replicas: d.Replicas,
+		shape: shape, replicas: d.Replicas, usage: d.Shape.Usage,
 	})
+	if d.Shape.Usage != nil {
+		a.deployments[len(a.deployments)-1].pod.Limits = d.Shape.Limits
+	}
 }
 
 // numbering numbers keys from 0 in the order in which they first appear.

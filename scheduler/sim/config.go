@@ -65,6 +65,8 @@ type Config struct {
 	// nodes and zones by upstream's default constraints. The pods of a trace belong to nothing.
 	Preferences preference.Mode `json:"preferences,omitempty"`
 
+	Usage *Usage `json:"usage,omitempty"` // plays what pods use over time; nil: only what they request counts
+
 	Objective objective.Mix `json:"objective"` // what the reward measures
 	WaitCost  float64       `json:"waitCost"`  // what each pod that has to wait takes from the reward; at least 0
 }
@@ -86,6 +88,7 @@ func (c Config) Validate() error {
 	if !(c.Lose >= 0 && c.Lose < 1) {
 		bad("lose: %v is no fraction from 0 to less than 1", c.Lose)
 	}
+	c.validateUsage(bad)
 	if err := c.PreferenceMode().OneOf(PreferenceModes); err != nil {
 		bad("%w", err)
 	}

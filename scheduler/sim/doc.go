@@ -41,6 +41,13 @@
 //
 // With Config.Lose the cluster loses nodes once, after the fill. Their pods wait for other nodes.
 //
+// # Usage
+//
+// With Config.Usage the pods use what their models say, from the end of the fill on, and package meter measures
+// it. Terms of the objective about measured usage change only by measurements. StepOn's reward includes
+// those until the next decision; Cost, and so rollouts and rewards that go by the cost at later decisions, see
+// them as they come.
+//
 // # Seeds
 //
 // The seed alone determines nodes, arrivals, lifetimes and lost nodes; the policy has no influence

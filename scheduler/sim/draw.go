@@ -18,6 +18,7 @@ const (
 	streamLifetimes
 	streamArrivals
 	streamLoss
+	streamUsage
 )
 
 // stream returns the source of a stream. The generator of package workload uses the same seed with

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"gnnsched/internal/cluster"
@@ -49,6 +50,7 @@ type Env struct {
 	means   timeMeans
 	gpus    gpuDemand
 	steady  *steadyState // nil without Steady
+	usage   *usageState  // nil without Usage
 }
 
 // New returns an environment of a configuration and reads the configuration's files. Call Reset
@@ -112,8 +114,10 @@ func (e *Env) Reset(seed uint64) error {
 	}
 	e.gpus = newGPUDemand(e.snapshot.Nodes, &e.arrivals, e.typical.Open)
 	e.steady = newSteadyState(e.cfg, &e.arrivals)
+	e.usage = newUsageState(e)
 	e.track()
 	e.advance()
+	e.usage.fall() // what was measured before the first decision rewards nobody
 	return nil
 }
 
@@ -178,7 +182,8 @@ func (e *Env) Step(choice int) (reward float64) {
 // StepOn puts the pending pod on the given devices of node Candidates()[choice]. Then time passes
 // until the next pod that fits somewhere, or to the end. The reward is how much the placement
 // lowered the objective's cost, minus Config.WaitCost for each pod that began to wait meanwhile.
-// Departures do not count, because no choice causes them.
+// Departures do not count, because no choice causes them. What nodes use changes only while time passes:
+// with Config.Usage the reward includes how much the measurements until the next pod lowered the cost.
 func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
 	row, pod := e.Candidates()[choice], e.pending
 	e.snapshot.Nodes[row].AddOn(e.deployment(pod).pod.Requests, on)
@@ -188,7 +193,8 @@ func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
 	e.on[pod] = row
 	e.steady.place(pod, e.Pending().Requests, e.now)
 	e.preferences.add(e.arrivals.pods[pod], e.deployment(pod), row)
-	if !e.arrivals.stays(pod) {
+	e.usage.place(e, pod, row)
+	if !e.arrivals.stays(pod) && !e.usage.ends(e.deployment(pod)) {
 		from := max(e.now, float64(e.arrivals.fill)) // no pod leaves during the fill
 		e.running.push(departure{at: from + e.arrivals.lifetime[pod], pod: pod, node: row})
 	}
@@ -197,7 +203,7 @@ func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
 	reward = before - e.cost
 	waited := e.waited
 	e.advance()
-	return reward - e.cfg.WaitCost*float64(e.waited-waited)
+	return reward + e.usage.fall() - e.cfg.WaitCost*float64(e.waited-waited)
 }
 
 // Waited returns the number of pods that have had to wait so far, whether they have a node by now or
@@ -237,9 +243,13 @@ func (e *Env) advance() {
 			e.pending = -1
 			return
 		}
-		if e.arrivals.exact && len(e.running) > 0 && e.running[0].at < next {
-			e.pass(e.running[0].at)
+		if leaves := e.leaves(); leaves < next && leaves < e.usage.due() {
+			e.pass(leaves)
 			e.depart()
+			continue
+		}
+		if e.usage.due() <= next && e.clock >= e.arrivals.fill {
+			e.measure()
 			continue
 		}
 		e.pass(next)
@@ -253,6 +263,14 @@ func (e *Env) advance() {
 		e.waiting = append(e.waiting, int32(e.clock-1))
 		e.steady.arrive()
 	}
+}
+
+// leaves returns when the next pod leaves at a time of its own; +Inf if none does.
+func (e *Env) leaves() float64 {
+	if !e.arrivals.exact || len(e.running) == 0 {
+		return math.Inf(1)
+	}
+	return e.running[0].at
 }
 
 // next returns the time of the next arrival, or without any the time of the end.
@@ -303,6 +321,7 @@ func (e *Env) depart() {
 		e.steady.leave(e.deployment(d.pod).pod.Requests)
 		e.changed(d.node)
 		e.on[d.pod] = -1
+		e.usage.remove(d.pod, d.node)
 		e.preferences.remove(e.arrivals.pods[d.pod], e.deployment(d.pod), d.node)
 		e.freed = append(e.freed, d.node)
 	}
@@ -350,6 +369,7 @@ func (e *Env) CopyTo(dst *Env) {
 	dst.track()
 	dst.means.timeTotals = e.means.timeTotals
 	dst.steady = e.steady.copyOf(old.steady)
+	dst.usage = e.usage.copyOf(old.usage, dst.snapshot.Nodes)
 }
 
 // copyNodes returns copies of nodes, in the memory of older copies. Labels and taints are shared.

@@ -52,6 +52,7 @@ func (e *Env) loseNodes() bool {
 	e.snapshot.Nodes = nodes
 	e.evict(newRow)
 	e.track()
+	e.usage.track(e.snapshot.Nodes, e.on)
 	return true
 }
 

@@ -40,6 +40,7 @@ type Outcome struct {
 
 	GPU    *GPUOutcome    `json:"gpu,omitempty"`    // nil on a cluster without GPUs
 	Steady *SteadyOutcome `json:"steady,omitempty"` // nil without Steady
+	Usage  *UsageOutcome  `json:"usage,omitempty"`  // nil without Config.Usage
 }
 
 // Outcome measures the episode so far. Once the episode is Done, this is its result.
@@ -61,6 +62,7 @@ func (e *Env) Outcome() Outcome {
 	o.Evicted = e.evicted
 	o.GPU = e.gpuOutcome()
 	o.Steady = e.steadyOutcome()
+	o.Usage = e.usage.outcome()
 	return o
 }
 

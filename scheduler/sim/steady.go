@@ -214,31 +214,48 @@ func (e *Env) steadyOutcome() *SteadyOutcome {
 		o.Allocation = s.gpuTime / s.time / float64(max(e.gpus.capacityOf(e.snapshot.Nodes), 1))
 		o.Waiting = s.podTime / s.time
 	}
-	var waits [SteadyClasses][]float64
+	var waits []Wait
 	for i := e.arrivals.fill; i < e.clock; i++ {
-		p := &e.deployment(int32(i)).pod
-		arrived, until := e.arrivals.at[i], s.placed[i]
-		waiting := math.IsNaN(until)
-		if waiting {
-			until = e.now
+		w := Wait{Pod: &e.deployment(int32(i)).pod, Arrived: e.arrivals.at[i], Until: s.placed[i]}
+		if math.IsNaN(w.Until) {
+			w.Until, w.Waiting = e.now, true
 		}
-		hours := max(until-max(arrived, s.from), 0) / 3600 * float64(p.Requests.TotalGPUMilli()) / cluster.DeviceMilli
+		w.Waited = w.Waiting || w.Until > w.Arrived
+		waits = append(waits, w)
+	}
+	o.AddWaits(s.from, waits)
+	return o
+}
+
+// Wait is the time of a pod in the queue, in seconds.
+type Wait struct {
+	Pod            *cluster.Pod
+	Arrived, Until float64 // Until is when it got its node, or now
+	Waited         bool    // it did not get a node at once
+	Waiting        bool    // it has no node yet
+}
+
+// AddWaits counts the pods that arrived, from the end of the warm-up on, into GPUHours and Classes.
+func (o *SteadyOutcome) AddWaits(from float64, waits []Wait) {
+	var times [SteadyClasses][]float64
+	for _, x := range waits {
+		hours := max(x.Until-max(x.Arrived, from), 0) / 3600 * float64(x.Pod.Requests.TotalGPUMilli()) / cluster.DeviceMilli
 		o.GPUHours += hours
-		for _, c := range classesOf(p) {
+		for _, c := range classesOf(x.Pod) {
 			w := &o.Classes[c]
 			w.GPUHours += hours
-			if waiting {
+			if x.Waiting {
 				w.Unfinished++
 			}
-			if arrived >= s.from {
-				if waiting || until > arrived {
+			if x.Arrived >= from {
+				if x.Waited {
 					w.Waited++
 				}
-				waits[c] = append(waits[c], until-arrived)
+				times[c] = append(times[c], x.Until-x.Arrived)
 			}
 		}
 	}
-	for c, of := range waits {
+	for c, of := range times {
 		if len(of) == 0 {
 			continue
 		}
@@ -246,7 +263,6 @@ func (e *Env) steadyOutcome() *SteadyOutcome {
 		w := &o.Classes[c]
 		w.Pods, w.Mean, w.P95 = len(of), stat.Mean(of, nil), stat.Quantile(0.95, stat.Empirical, of, nil)
 	}
-	return o
 }
 
 // classesOf returns the classes of a pod.

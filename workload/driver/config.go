@@ -15,6 +15,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
+	"gnnsched/workload/usage"
 )
 
 // The defaults of Config.
@@ -98,10 +99,26 @@ func (c *Config) Validate() error {
 	if err := c.Plan.Validate(); err != nil {
 		bad("%w", err)
 	}
+	c.validateUsage(bad)
 	if err := errors.Join(errs...); err != nil {
 		return exit.New(exit.Usage, err, "")
 	}
 	return nil
+}
+
+// validateUsage refuses models of usage that no annotation of a pod can hold.
+func (c *Config) validateUsage(bad func(format string, a ...any)) {
+	seen := map[*usage.Model]bool{nil: true}
+	for i, s := range c.Plan.Steps {
+		m := s.Deployment.Shape.Usage
+		if seen[m] {
+			continue
+		}
+		seen[m] = true
+		if _, err := usage.FormatAnnotation(m); err != nil {
+			bad("step %d of the plan: %s: usage: %w", i+1, s.Deployment.Name, err)
+		}
+	}
 }
 
 // complete validates c and fills in the defaults.

@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/workload"
+	"gnnsched/workload/usage"
 )
 
 // labels returns the labels of every object of the run.
@@ -63,7 +64,7 @@ func (c *Config) template(s workload.Shape, run map[string]string) corev1.PodTem
 	limits := s.Limits
 	limits.GPU, limits.GPUMilli = s.Requests.GPU, s.Requests.GPUMilli // Kubernetes requires equal ones
 	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: kube.GPUAnnotations(s.Requests, s.GPUModels)},
+		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations(s)},
 		Spec: corev1.PodSpec{
 			SchedulerName:                c.SchedulerName,
 			NodeSelector:                 s.NodeSelector,
@@ -76,4 +77,17 @@ func (c *Config) template(s workload.Shape, run map[string]string) corev1.PodTem
 			}},
 		},
 	}
+}
+
+// annotations returns the annotations of a shape's pods: their GPUs, and their usage for simulated nodes.
+func annotations(s workload.Shape) map[string]string {
+	out := kube.GPUAnnotations(s.Requests, s.GPUModels)
+	if s.Usage == nil {
+		return out
+	}
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[usage.Annotation], _ = usage.FormatAnnotation(s.Usage) // Config.Validate has checked that it can be
+	return out
 }

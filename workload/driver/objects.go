@@ -19,14 +19,8 @@ import (
 func (r *runner) create(ctx context.Context, d workload.Deployment) error {
 	fill := len(r.sum.Fills) + 1
 	if r.Bare {
-		for _, p := range r.Config.pods(d, fill) {
-			err := createWithRetry(ctx, func(call context.Context) error {
-				_, err := r.Client.CoreV1().Pods(r.Namespace).Create(call, p, metav1.CreateOptions{})
-				return err
-			})
-			if err != nil {
-				return fmt.Errorf("create pod %s: %w", p.Name, err)
-			}
+		if err := r.createPods(ctx, d, fill); err != nil {
+			return err
 		}
 	} else {
 		want := r.deployment(d, fill)
@@ -39,6 +33,25 @@ func (r *runner) create(ctx context.Context, d workload.Deployment) error {
 		}
 	}
 	r.Log.Debug().Str("deployment", d.Name).Int("replicas", d.Replicas).Str("shape", d.Shape.Name).Msg("deployed")
+	return nil
+}
+
+// CreatePods creates the pods of a Deployment without the Deployment itself, as Run does with Bare. It needs Client, Namespace,
+// SchedulerName, RunID and Image.
+func (c *Config) CreatePods(ctx context.Context, d workload.Deployment) error {
+	return c.createPods(ctx, d, 1)
+}
+
+func (c *Config) createPods(ctx context.Context, d workload.Deployment, fill int) error {
+	for _, p := range c.pods(d, fill) {
+		err := createWithRetry(ctx, func(call context.Context) error {
+			_, err := c.Client.CoreV1().Pods(c.Namespace).Create(call, p, metav1.CreateOptions{})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("create pod %s: %w", p.Name, err)
+		}
+	}
 	return nil
 }
 

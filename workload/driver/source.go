@@ -56,7 +56,7 @@ func (g Generated) Notes(p workload.Plan) []string {
 	if len(lost) == 0 {
 		return nil
 	}
-	return []string{"the CSV has no labels, node selectors, tolerations or GPUs, but these shapes do: " + strings.Join(lost, ", ") + "; repeat the run by its seed instead"}
+	return []string{"the CSV has no labels, node selectors, tolerations, GPUs or usage, but these shapes do: " + strings.Join(lost, ", ") + "; repeat the run by its seed instead"}
 }
 
 // Recorded deploys a plan that an earlier run recorded in a CSV.

@@ -37,7 +37,7 @@ func (arrivalsFormat) Matches(columns []string) bool { return slices.Contains(co
 func (arrivalsFormat) Header() []string { return arrivalColumns[:3] }
 
 func (arrivalsFormat) Omits() []Property {
-	return []Property{Limits, Labels, NodeSelector, Tolerations, GPUShares, GPUModels}
+	return []Property{Limits, Labels, NodeSelector, Tolerations, GPUShares, GPUModels, Usage}
 }
 
 // Read reads a file without an arrival column as a plan.

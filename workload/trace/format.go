@@ -72,6 +72,7 @@ const (
 	GPUs         Property = "GPUs"       // whole devices
 	GPUShares    Property = "GPU shares" // a part of one device
 	GPUModels    Property = "GPU models" // restrictions to some models
+	Usage        Property = "usage"      // beside requests
 )
 
 // of reports whether pods of the shape have the property.
@@ -91,6 +92,8 @@ func (p Property) of(s workload.Shape) bool {
 		return s.Requests.GPUMilli > 0
 	case GPUModels:
 		return len(s.GPUModels) > 0
+	case Usage:
+		return s.Usage != nil
 	}
 	panic("trace: unknown property " + string(p))
 }

@@ -13,6 +13,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/workload"
+	"gnnsched/workload/usage"
 )
 
 const (
@@ -107,6 +108,7 @@ func TestOmits(t *testing.T) {
 		GPUs:         {Requests: cluster.Resources{GPU: 1}},
 		GPUShares:    {Requests: cluster.Resources{GPUMilli: 1}},
 		GPUModels:    {GPUModels: []string{"T4"}},
+		Usage:        {Usage: &usage.Model{}},
 	}
 	for _, f := range Formats() {
 		for property, shape := range shapes {

@@ -29,5 +29,5 @@ func (f openbFormat) Read(r io.Reader, file string) (File, error) {
 }
 
 func (openbFormat) Omits() []Property {
-	return []Property{Limits, Labels, NodeSelector, Tolerations}
+	return []Property{Limits, Labels, NodeSelector, Tolerations, Usage}
 }

@@ -31,7 +31,7 @@ func (planFormat) Matches(columns []string) bool {
 func (planFormat) Header() []string { return planColumns[:len(planColumns)-1] }
 
 func (planFormat) Omits() []Property {
-	return []Property{Labels, NodeSelector, Tolerations, GPUs, GPUShares, GPUModels}
+	return []Property{Labels, NodeSelector, Tolerations, GPUs, GPUShares, GPUModels, Usage}
 }
 
 func (f planFormat) Read(r io.Reader, file string) (File, error) {

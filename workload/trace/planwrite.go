@@ -13,7 +13,7 @@ import (
 // PlanWriter writes the steps of a plan as CSV and flushes each row, so that an interrupted
 // run leaves a complete record of what it did.
 //
-// The columns hold no labels, node selectors, tolerations or GPUs. [Lost] with the format
+// The columns hold no labels, node selectors, tolerations, GPUs or usage. [Lost] with the format
 // [Plan] names the shapes that have them; repeat such a plan by its seed instead.
 type PlanWriter struct {
 	csv     *csv.Writer

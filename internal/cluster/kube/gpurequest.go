@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/quote"
 )
 
 // GPURequest is a pod's request for GPUs.
@@ -109,20 +110,9 @@ func parseAmount(name, value string, missing, most int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < 0 || n > most {
-		return 0, fmt.Errorf("annotation %s is %s, not a whole number from 0 to %d", name, quote(value), most)
+		return 0, fmt.Errorf("annotation %s is %s, not a whole number from 0 to %d", name, quote.Value(value), most)
 	}
 	return n, nil
-}
-
-// maxQuoted is how many bytes of an annotation's value an error quotes.
-const maxQuoted = 40
-
-// quote quotes the beginning of a value, which may be as long as 256 KiB.
-func quote(value string) string {
-	if len(value) <= maxQuoted {
-		return strconv.Quote(value)
-	}
-	return fmt.Sprintf("%s... (%d bytes)", strconv.Quote(strings.ToValidUTF8(value[:maxQuoted], "")), len(value))
 }
 
 // Bounds for GPUModelAnnotation, which may be as long as 256 KiB. No cluster has more models, and

@@ -2,6 +2,7 @@ package kube
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
 
 	"gnnsched/internal/cluster"
 )
@@ -19,6 +20,7 @@ func Pod(p *corev1.Pod) (cluster.Pod, error) {
 		Name:         p.Name,
 		Namespace:    p.Namespace,
 		Requests:     podResources(requests, gpu),
+		Limits:       Limits(p),
 		NodeSelector: p.Spec.NodeSelector,
 		Tolerations:  fromTolerations(p.Spec.Tolerations),
 		GPUModels:    gpu.Models,
@@ -28,6 +30,12 @@ func Pod(p *corev1.Pod) (cluster.Pod, error) {
 // podResources returns the requests of one pod.
 func podResources(requests Amounts, gpu GPURequest) cluster.Resources {
 	return cluster.Resources{MilliCPU: requests.MilliCPU, Memory: requests.Memory, GPU: gpu.GPU, GPUMilli: gpu.GPUMilli, Pods: 1}
+}
+
+// Limits returns the limits of a pod's CPU and memory; 0 for a resource without one.
+func Limits(p *corev1.Pod) cluster.Resources {
+	limits := resource.PodLimits(p, resource.PodResourcesOptions{})
+	return cluster.Resources{MilliCPU: limits.Cpu().MilliValue(), Memory: limits.Memory().Value()}
 }
 
 func fromTolerations(list []corev1.Toleration) []cluster.Toleration {

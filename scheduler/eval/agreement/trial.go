@@ -16,6 +16,7 @@ import (
 type Contender struct {
 	eval.Contender
 	Profile server.Profile
+	Running bool // a network whose typical pods are those that run: its profile has no workload
 }
 
 // Trial is one episode in the simulator and on a cluster.

@@ -20,7 +20,7 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// Names lists the policies for any cluster: the heuristics, then the shipped networks. The first
+// Names lists the policies for any cluster: the heuristics that score by requests, then the shipped networks. The first
 // one is the usual baseline.
 func Names() []string {
 	return append(heuristic.Names(), checkpoint.ShippedFor(checkpoint.ClusterGraph)...)
@@ -82,7 +82,7 @@ func Named(name string) (eval.Contender, error) {
 		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: %w", err), "")
 	}
 	if !slices.Contains(checkpoint.ShippedNames(), name) {
-		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: no policy is called %q; there are %s", name, strings.Join(append(Names(), gpuNames()...), ", ")),
+		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: no policy is called %q; there are %s", name, strings.Join(slices.Concat(Names(), heuristic.UsageNames(), gpuNames()), ", ")),
 			"add a network of your own with --checkpoint")
 	}
 	c, err := checkpoint.Shipped(name)

@@ -80,7 +80,7 @@ func TestWithProfiles(t *testing.T) {
 	}
 }
 
-// running:POLICY is the policy for the typical pods that run, where they are known, and has no profile.
+// running:POLICY is the policy for the typical pods that run, where they are known. Of networks it has a profile.
 func TestRunning(t *testing.T) {
 	x, err := contender.Named("running:fgd")
 	if err != nil || x.Name != "running:fgd" {
@@ -109,5 +109,16 @@ func TestRunning(t *testing.T) {
 	}
 	if _, err := contender.WithProfiles([]eval.Contender{x}, nil); err == nil || !strings.Contains(err.Error(), "no profile on a cluster") {
 		t.Errorf("got %v", err)
+	}
+	if x, err = contender.Named("running:gpu-gnn"); err != nil {
+		t.Fatal(err)
+	}
+	with, err := contender.WithProfiles([]eval.Contender{x}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := server.Profile{SchedulerName: "running-gpu-gnn", Variant: "gpu-gnn"}
+	if d := cmp.Diff(want, with[0].Profile); d != "" || !with[0].Running {
+		t.Errorf("%v: %s", with[0].Running, d)
 	}
 }

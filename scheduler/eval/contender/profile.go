@@ -27,20 +27,23 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 		if x.Play != nil {
 			return nil, exit.Usagef("%s uses what no scheduler has, so it has no profile on a cluster", x.Name)
 		}
-		if strings.HasPrefix(x.Name, running+":") {
-			return nil, exit.Usagef("%s has no profile on a cluster: schedulers count typical pods as they arrive", x.Name)
-		}
+		name, ofRunning := strings.CutPrefix(x.Name, running+":")
 		p := server.Profile{SchedulerName: x.Name}
-		_, notHeuristic := heuristic.Find(x.Name)
+		if ofRunning {
+			p.SchedulerName = running + "-" + name
+		}
+		_, notHeuristic := heuristic.Find(name)
 		switch {
-		case x.Name == Kubernetes:
+		case ofRunning && !x.Network:
+			return nil, exit.Usagef("%s has no profile on a cluster: schedulers count running pods for networks only", x.Name)
+		case name == Kubernetes:
 			p.Variant = server.DefaultProfile
 		case notHeuristic == nil:
-			p.Policy = x.Name
-		case slices.Contains(checkpoint.ShippedNames(), x.Name):
-			p.Variant = x.Name
+			p.Policy = name
+		case slices.Contains(checkpoint.ShippedNames(), name):
+			p.Variant = name
 		}
-		out = append(out, agreement.Contender{Contender: x, Profile: p})
+		out = append(out, agreement.Contender{Contender: x, Profile: p, Running: ofRunning})
 	}
 	for _, f := range files {
 		name, path := splitArgument(f)

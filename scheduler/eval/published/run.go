@@ -32,8 +32,8 @@ type Config struct {
 	// Loads are the amounts of arrivals, over the cluster's GPUs, of RunCurve. They ascend to Factor.
 	// For RunSteady they are the offered loads, and Factor is not used.
 	Loads []float64
-	// Days is the time of RunSteady after the warm-up. Over 0.
-	Days float64
+	// WarmUp and Days are the times of RunSteady in days: the warm-up, and the time after it. Days is over 0.
+	WarmUp, Days float64
 }
 
 // Workloads returns the names of the pod lists in a folder, as openb.PodLists does. It is an error if

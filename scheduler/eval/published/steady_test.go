@@ -16,34 +16,47 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// madeSteady returns made-up outcomes: with gnn half as many GPU hours are waited as with fgd, and only pods of
-// eight GPUs wait.
-func madeSteady() Steady {
-	out := Steady{days: 2, loads: []float64{0.95}}
-	c := &eval.Comparison{Scenario: eval.Scenario{Name: "default", About: "what is made up"}, Seeds: eval.Seeds(FirstSeed, 3)}
-	for i, name := range []string{"fgd", "gnn"} {
-		r := eval.Result{Name: name}
-		for k := range c.Seeds {
-			o := &sim.SteadyOutcome{Allocation: 0.94 + 0.01*float64(i) + 0.001*float64(k), Waiting: 10.5, GPUHours: float64(100 * (k + 2) / (i + 1)), TurnedAway: k}
-			o.Classes[class("share")] = sim.Waits{Pods: 100}
-			o.Classes[class("8")] = sim.Waits{Pods: 20 + k, Waited: 10, Mean: 12.25, P95: 3600, GPUHours: o.GPUHours, Unfinished: 2}
-			r.Outcomes = append(r.Outcomes, sim.Outcome{Steady: o})
+// madeSteady returns made-up outcomes. At 95% half as many GPU hours are waited with gnn as with fgd, and only pods of
+// eight GPUs wait; at 50% nothing waits with fgd.
+func madeSteady(seeds int) Steady {
+	out := Steady{warmUp: 1, days: 2}
+	for _, load := range []float64{0.5, 0.95} {
+		c := &eval.Comparison{Scenario: eval.Scenario{Name: "default", About: "what is made up"}, Seeds: eval.Seeds(FirstSeed, seeds)}
+		for i, name := range []string{"fgd", "gnn"} {
+			r := eval.Result{Name: name}
+			for k := range c.Seeds {
+				o := &sim.SteadyOutcome{Allocation: load - 0.01 + 0.01*float64(i) + 0.001*float64(k*k), TurnedAway: k}
+				o.Classes[class("share")] = sim.Waits{Pods: 100, Mean: 0.5, GPUHours: 1}
+				if i > 0 || load > 0.9 {
+					o.Waiting, o.GPUHours = 10.5, float64(100*(k+2)/(i+1))
+					o.Classes[class("8")] = sim.Waits{Pods: 20 + k, Waited: 10, Mean: 120.25, P95: 3600, GPUHours: o.GPUHours, Unfinished: 2}
+				}
+				r.Outcomes = append(r.Outcomes, sim.Outcome{Steady: o})
+			}
+			c.Results = append(c.Results, r)
 		}
-		c.Results = append(c.Results, r)
+		out.runs = append(out.runs, steadyRun{c, load})
 	}
-	out.runs = []steadyRun{{c, 0.95}}
 	return out
+}
+
+// all returns s with every class in its tables.
+func (s Steady) all() Steady {
+	s.All = true
+	return s
 }
 
 func TestSteadyGolden(t *testing.T) {
 	for name, write := range map[string]func(*bytes.Buffer) error{
-		"steady.txt": func(b *bytes.Buffer) error { return madeSteady().Write(b, false) },
-		"steady.md":  func(b *bytes.Buffer) error { return madeSteady().Write(b, true) },
-		"steady.csv": func(b *bytes.Buffer) error { return madeSteady().WriteCSV(b) },
+		"steady.txt":      func(b *bytes.Buffer) error { return madeSteady(6).Write(b, false) },
+		"steady-all.txt":  func(b *bytes.Buffer) error { return madeSteady(6).all().Write(b, false) },
+		"steady-once.txt": func(b *bytes.Buffer) error { return madeSteady(1).Write(b, false) },
+		"steady.md":       func(b *bytes.Buffer) error { return madeSteady(6).Write(b, true) },
+		"steady.csv":      func(b *bytes.Buffer) error { return madeSteady(2).WriteCSV(b) },
 		"steady.json": func(b *bytes.Buffer) error {
 			e := json.NewEncoder(b)
 			e.SetIndent("", "  ")
-			return e.Encode(madeSteady())
+			return e.Encode(madeSteady(2))
 		},
 	} {
 		var b bytes.Buffer
@@ -68,7 +81,7 @@ func TestRunSteady(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := Config{Dir: dir, Workloads: []string{"default", "default+multi4"}, Contenders: contenders(t, "fgd", "random"), Seeds: eval.Seeds(1, 3), Loads: []float64{0.5, 2}, Days: 0.5}
+	c := Config{Dir: dir, Workloads: []string{"default", "default+multi4"}, Contenders: contenders(t, "fgd", "random"), Seeds: eval.Seeds(1, 3), Loads: []float64{0.5, 2}, WarmUp: 1, Days: 0.5}
 	var told int
 	s, err := RunSteady(context.Background(), c, func(_ string, done, total int) { told = total })
 	if err != nil {

@@ -150,7 +150,9 @@ func (f *fleet) prepareSchedulers(c *rest.Config) error {
 		name := fmt.Sprintf("scheduler-%d", i)
 		f.ports = append(f.ports, port)
 		f.schedulers = append(f.schedulers, &process{name: name, output: f.file(name + ".log"), pause: 200 * time.Millisecond, command: func() *exec.Cmd {
-			return exec.Command(f.config.Scheduler, "rungnn", "--config", f.file("scheduler.yaml"), "--port", strconv.Itoa(port), "--log-dir", "", "--log-level", "warn")
+			c := exec.Command(f.config.Scheduler, "rungnn", "--config", f.file("scheduler.yaml"), "--port", strconv.Itoa(port), "--log-dir", "", "--log-level", "warn")
+			c.Env = append(os.Environ(), fmt.Sprintf("GODEBUG=memprofilerate=%d", profileRate))
+			return c
 		}})
 	}
 	return nil
@@ -181,7 +183,12 @@ func (f *fleet) trainers() (pids []int) {
 // sample makes the i-th scheduler collect its garbage and reads its memory. It reports false if the scheduler does not answer.
 func (f *fleet) sample(ctx context.Context, i int) (sample, bool) {
 	pid := f.schedulers[i].pid()
-	if _, err := f.read(ctx, i, "/debug/pprof/heap?gc=1"); err != nil {
+	in, err := f.read(ctx, i, "/debug/pprof/heap?gc=1")
+	if err != nil {
+		return sample{}, false
+	}
+	held, err := heldByEvents([]byte(in))
+	if err != nil {
 		return sample{}, false
 	}
 	text, err := f.read(ctx, i, "/metrics")
@@ -189,7 +196,7 @@ func (f *fleet) sample(ctx context.Context, i int) (sample, bool) {
 	if err != nil || !found || pid == 0 || pid != f.schedulers[i].pid() {
 		return sample{}, false
 	}
-	return sample{pid: pid, at: time.Now(), heap: heap, rss: residentBytes(pid)}, true
+	return sample{pid: pid, at: time.Now(), heap: heap - held, held: held, rss: residentBytes(pid)}, true
 }
 
 // read reads a path of the i-th scheduler's endpoint.

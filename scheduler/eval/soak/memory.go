@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -8,17 +9,20 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/google/pprof/profile"
 )
 
-// Memory is judged by live heap, the bytes in use after a garbage collection that the soak asks for. The
-// resident memory (RSS) also depends on when the collector ran by itself and when it gave pages back, which
-// moves it by far more than the tolerance. After memoryWarmup without kills, the lower quartile of the last
-// third may exceed that of the first third by memoryTolerance. It is not the median, because what is allocated
-// during a collection counts as live, and on a busy machine a collection takes long.
+// Memory is judged by live heap, the bytes in use after a garbage collection that the soak asks for, without
+// the events that upstream keeps. The resident memory (RSS) also depends on when the collector ran by itself
+// and when it gave pages back, which moves it by far more than the tolerance. After memoryWarmup without kills,
+// the lower quartile of the last third may exceed that of the first third by memoryTolerance. It is not the
+// median, because what is allocated during a collection counts as live, and on a busy machine a collection takes long.
 //
 // Upstream's event recorder keeps every event for six to twelve minutes and drops the old ones every six
-// minutes. With steadily many pods, memory therefore grows for twelve minutes and then rises and
-// falls, so that warm-up is that long and each of the compared thirds as long as one rise.
+// minutes: most of the heap, in proportion to the pods of these minutes, however fast they came. What it holds
+// is known from a heap profile and left out. Warm-up is as long as it keeps an event, and each of the
+// compared thirds as long as its heap rises and falls.
 const (
 	memoryTolerance = 0.05
 	eventsKept      = 6 * time.Minute // finishTime of client-go's events.eventBroadcasterImpl
@@ -33,7 +37,8 @@ const judgedFrom = time.Duration(float64(memoryWarmup+memoryWindow) / (1 - faili
 type sample struct {
 	pid  int
 	at   time.Time
-	heap float64 // bytes that a garbage collection found in use
+	heap float64 // bytes that a garbage collection found in use, without events
+	held float64 // bytes that upstream's event recorder holds, about
 	rss  float64 // bytes
 }
 
@@ -55,7 +60,8 @@ func (m *memory) add(s sample) {
 // verdict is the comparison for one process.
 type verdict struct {
 	pid         int
-	from, to    float64 // lower quartiles of live heap in bytes
+	from, to    float64 // lower quartiles of live heap without events, in bytes
+	held        float64 // lower quartile of what events hold at the end, in bytes
 	rss, rssEnd float64 // lower quartiles of resident memory in bytes
 	window      time.Duration
 }
@@ -64,8 +70,8 @@ type verdict struct {
 func (v verdict) growth() float64 { return v.to/v.from - 1 }
 
 func (v verdict) String() string {
-	return fmt.Sprintf("process %d: live heap %.1f to %.1f MB (%+.1f %%), resident %.0f to %.0f MB, over %v",
-		v.pid, v.from/1e6, v.to/1e6, 100*v.growth(), v.rss/1e6, v.rssEnd/1e6, v.window.Round(time.Second))
+	return fmt.Sprintf("process %d: live heap %.1f to %.1f MB (%+.1f %%) and %.0f MB of events, resident %.0f to %.0f MB, over %v",
+		v.pid, v.from/1e6, v.to/1e6, 100*v.growth(), v.held/1e6, v.rss/1e6, v.rssEnd/1e6, v.window.Round(time.Second))
 }
 
 // verdicts compares the processes that lived from one time to another.
@@ -89,7 +95,7 @@ func (m *memory) verdicts(from, to time.Time) (out []verdict) {
 		}
 		out = append(out, verdict{
 			pid: pid, window: to.Sub(from),
-			from: quartile(early, heapOf), to: quartile(late, heapOf), rss: quartile(early, rssOf), rssEnd: quartile(late, rssOf),
+			from: quartile(early, heapOf), to: quartile(late, heapOf), held: quartile(late, heldOf), rss: quartile(early, rssOf), rssEnd: quartile(late, rssOf),
 		})
 	}
 	slices.SortFunc(out, func(a, b verdict) int { return a.pid - b.pid })
@@ -97,7 +103,39 @@ func (m *memory) verdicts(from, to time.Time) (out []verdict) {
 }
 
 func heapOf(s sample) float64 { return s.heap }
+func heldOf(s sample) float64 { return s.held }
 func rssOf(s sample) float64  { return s.rss }
+
+// profileRate is the mean number of bytes between two samples in the schedulers' heap profiles. Go's default,
+// 512 KiB, would make what events hold uncertain by a tenth.
+const profileRate = 16 << 10
+
+// eventRecorder begins the names of the functions that allocate what upstream's event recorder holds.
+const eventRecorder = "k8s.io/client-go/tools/events."
+
+// heldByEvents returns the bytes in use in a heap profile that the event recorder allocated.
+func heldByEvents(heap []byte) (held float64, err error) {
+	p, err := profile.ParseData(heap)
+	if err != nil {
+		return 0, fmt.Errorf("heap profile: %w", err)
+	}
+	column := slices.IndexFunc(p.SampleType, func(v *profile.ValueType) bool { return v.Type == "inuse_space" })
+	if column < 0 {
+		return 0, errors.New("heap profile: it has no inuse_space")
+	}
+	for _, s := range p.Sample {
+		if slices.ContainsFunc(s.Location, allocatesEvents) {
+			held += float64(s.Value[column])
+		}
+	}
+	return held, nil
+}
+
+func allocatesEvents(l *profile.Location) bool {
+	return slices.ContainsFunc(l.Line, func(at profile.Line) bool {
+		return at.Function != nil && strings.HasPrefix(at.Function.Name, eventRecorder)
+	})
+}
 
 // quartile returns the lower quartile.
 func quartile(samples []sample, of func(sample) float64) float64 {

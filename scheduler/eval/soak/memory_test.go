@@ -1,11 +1,14 @@
 package soak
 
 import (
+	"bytes"
 	"math"
 	"os"
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/google/pprof/profile"
 )
 
 // Only processes that lived all the time are compared, by quartiles, so that a single sample does not
@@ -31,6 +34,35 @@ func TestVerdicts(t *testing.T) {
 	}
 	if g := got[1].growth(); g < memoryTolerance || g > 0.2 {
 		t.Errorf("a leak of a fifth grew by %v", g)
+	}
+}
+
+// Only what the event recorder allocated counts as events.
+func TestHeldByEvents(t *testing.T) {
+	recorder := &profile.Function{ID: 1, Name: "k8s.io/client-go/tools/events.(*eventBroadcasterImpl).recordToSink.func1.1"}
+	other := &profile.Function{ID: 2, Name: "k8s.io/api/events/v1.(*Event).DeepCopy"}
+	at := func(id uint64, f *profile.Function) *profile.Location {
+		return &profile.Location{ID: id, Line: []profile.Line{{Function: f}}}
+	}
+	copied, recorded := at(1, other), at(2, recorder)
+	p := profile.Profile{
+		SampleType: []*profile.ValueType{{Type: "inuse_objects"}, {Type: "inuse_space"}},
+		Sample: []*profile.Sample{
+			{Location: []*profile.Location{copied, recorded}, Value: []int64{1, 1000}},
+			{Location: []*profile.Location{recorded}, Value: []int64{2, 200}},
+			{Location: []*profile.Location{copied}, Value: []int64{4, 30}},
+		},
+		Location: []*profile.Location{copied, recorded}, Function: []*profile.Function{recorder, other},
+	}
+	var file bytes.Buffer
+	if err := p.Write(&file); err != nil {
+		t.Fatal(err)
+	}
+	if held, err := heldByEvents(file.Bytes()); err != nil || held != 1200 {
+		t.Errorf("got %v, %v, want 1200", held, err)
+	}
+	if _, err := heldByEvents([]byte("no profile")); err == nil {
+		t.Error("what is no profile was read")
 	}
 }
 

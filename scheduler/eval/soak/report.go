@@ -78,7 +78,7 @@ func (s *soak) judgeMemory() {
 	}
 	switch {
 	case !judged:
-		fmt.Fprintf(out, "memory: not judged, because upstream's event recorder keeps each event for up to %v and grows until then; choose %v or more\n", memoryWarmup, judgedFrom)
+		fmt.Fprintf(out, "memory: not judged in a run of less than %v\n", judgedFrom)
 	case len(verdicts) == 0:
 		fmt.Fprintln(out, "memory: not judged, because no scheduler lived through the part without kills")
 	}

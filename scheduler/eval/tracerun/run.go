@@ -70,7 +70,7 @@ func (c Config) scheduler() server.Config {
 	for _, x := range c.Contenders {
 		p := x.Profile
 		p.Preferences = preference.Off // the pods of the trace have none, and belong to nothing
-		if p.Variant != server.DefaultProfile {
+		if p.Variant != server.DefaultProfile && !x.Running {
 			p.Workload = c.PodsFile
 		}
 		out.Profiles = append(out.Profiles, p)

@@ -44,8 +44,8 @@ func (Config) OnlineFlags() []string {
 	return []string{"n-step", "replay-buffer-size", "replay-bytes", "priority-exponent", "update-frequency", "target-update-frequency"}
 }
 
-// replayBytes returns ReplayBytes as a number; 0 if it is none. Units are KiB, MiB, GiB and those of Kubernetes.
-func (c Config) replayBytes() int {
+// Bytes returns ReplayBytes as a number; 0 if it is none. Units are KiB, MiB, GiB and those of Kubernetes.
+func (c Config) Bytes() int {
 	q, err := resource.ParseQuantity(strings.TrimSuffix(c.ReplayBytes, "B"))
 	if err != nil {
 		return 0
@@ -56,7 +56,7 @@ func (c Config) replayBytes() int {
 // Validate reports the first value out of range. batch is the number of transitions that an update
 // draws: the replay buffer must hold as many.
 func (c Config) Validate(batch int) error {
-	if n := c.replayBytes(); n <= 0 {
+	if n := c.Bytes(); n <= 0 {
 		return fmt.Errorf("replay memory's bytes are %q, want a number over 0 such as 512MiB", c.ReplayBytes)
 	}
 	return run.CheckRanges([]run.Range{

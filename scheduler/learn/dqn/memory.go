@@ -22,7 +22,7 @@ type memory struct {
 
 // newMemory returns an empty memory for the number of transitions and of bytes in c.
 func newMemory(c Config) *memory {
-	return sized(c.ReplayBufferSize, c.replayBytes(), c.PriorityExponent)
+	return sized(c.ReplayBufferSize, c.Bytes(), c.PriorityExponent)
 }
 
 func sized(capacity, limit int, exponent float64) *memory {

@@ -2,6 +2,7 @@ package flags
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -14,6 +15,7 @@ const (
 	waitCost      = "wait-cost"
 	Tolerance     = "tolerance"
 	GuardEpisodes = "guard-episodes"
+	GuardPatience = "guard-patience"
 	GuardScenario = "guard-scenario"
 )
 
@@ -24,7 +26,21 @@ func Online() []cli.Flag {
 		&cli.Float64Flag{Name: Tolerance, Value: 0.1, Usage: "how much worse than the best network so far a network may score on the guard's episodes, as a `SHARE` of the default scoring's score"},
 		&cli.StringFlag{Name: GuardScenario, Usage: "`NAME` of the scenario on which each new network is judged", DefaultText: "the one on which training chose the network"},
 		&cli.IntFlag{Name: GuardEpisodes, Value: 8, Usage: "`NUMBER` of held-out episodes in the simulator on which a network is judged before the scheduler gets it; with 0, its scores only have to be finite"},
+		&cli.IntFlag{Name: GuardPatience, Value: 4, Usage: "`NUMBER` of networks in a row that the guard refuses before learning goes back to the last one that passed; meanwhile the scheduler keeps that one"},
 	}
+}
+
+// ofGPU are the hyperparameters of the trainer that matter for a network for GPU clusters.
+var ofGPU = []string{"seed", "half-life", "learning-rate", "clip-norm", "replay-bytes", "update-frequency"}
+
+// checkGPU refuses flags that have no effect on a network for GPU clusters.
+func checkGPU(c *cli.Context) error {
+	for _, name := range append(Names(), waitCost, GuardScenario) {
+		if c.IsSet(name) && !slices.Contains(ofGPU, name) && !slices.Contains(exploration, name) && name != hiddenLayers {
+			return fmt.Errorf("--%s has no effect on a network for GPU clusters; leave it out", name)
+		}
+	}
+	return nil
 }
 
 // asTrained is the default that the network's manifest decides.
@@ -36,6 +52,11 @@ func OnlineJob(c *cli.Context, start *checkpoint.Checkpoint) (learn.Job, error) 
 	job, err := learn.OnlineJob(start)
 	if err != nil {
 		return job, err
+	}
+	if job.GPU != nil {
+		if err := checkGPU(c); err != nil {
+			return job, err
+		}
 	}
 	Apply(c, &job.Config)
 	if c.IsSet(waitCost) {
@@ -53,6 +74,9 @@ func OnlineJob(c *cli.Context, start *checkpoint.Checkpoint) (learn.Job, error) 
 	}
 	if n := c.Int(GuardEpisodes); n < 0 || n > 1000 {
 		return job, fmt.Errorf("--%s is %d, want 0 to 1000", GuardEpisodes, n)
+	}
+	if n := c.Int(GuardPatience); n < 1 || n > 1000 {
+		return job, fmt.Errorf("--%s is %d, want 1 to 1000", GuardPatience, n)
 	}
 	return job, job.Validate()
 }

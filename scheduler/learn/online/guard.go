@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
+	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/neural"
@@ -19,11 +20,67 @@ import (
 // tolerance. The simulator is not the cluster: a network that is better for the cluster may score worse
 // here, and the tolerance lets it pass. The zero value checks for finite numbers only.
 type Guard struct {
-	HeldOut     *run.HeldOut // nil for none
-	Unscheduled float64      // weight of pods left over, as in run.Score.Total
-	Tolerance   float64      // as a multiple of the default scoring's total on the same episodes
+	Exam      Exam    // nil for none
+	Tolerance float64 // as a multiple of the default scoring's total on the same episodes
+	// Patience is the number of networks in a row that are refused for their score before learning goes back to
+	// the last one that passed; 0 counts as 1. Until then it goes on with what it has learned, while the schedulers keep
+	// the last one that passed. A network that is not finite ends this at once: no update mends it.
+	Patience int
 
 	standing
+}
+
+// errNotFinite is the reason for refusing a network that no update mends.
+var errNotFinite = errors.New("not finite")
+
+// gone reports whether learning goes back to the last network that passed, after a number of refusals in a row of
+// which fault is the latest.
+func (g *Guard) gone(refused int, fault error) bool {
+	return refused >= max(g.Patience, 1) || errors.Is(fault, errNotFinite)
+}
+
+// Exam is a number of held-out episodes in a simulator, the same for every network. It gives totals, less is better.
+type Exam interface {
+	// See takes the latest step, for an exam on clusters like the one that the step is from.
+	See(experience.Step)
+	// Key identifies the episodes. After an error there are none yet.
+	Key() (string, error)
+	// Default returns the total of kube-scheduler's default scoring.
+	Default() (float64, error)
+	// Total returns a network's total. The error wraps infer.ErrNaN if a score is not finite.
+	Total(c *checkpoint.Checkpoint) (float64, error)
+}
+
+// HeldOut is the exam of networks for any cluster, on episodes of a configuration.
+type HeldOut struct {
+	*run.HeldOut
+	Unscheduled float64 // weight of pods left over, as in run.Score.Total
+}
+
+// See implements Exam: the episodes are always the same.
+func (HeldOut) See(experience.Step) {}
+
+// Key implements Exam: it is the episodes as JSON.
+func (h HeldOut) Key() (string, error) {
+	config, episodes := h.Episodes()
+	key, err := json.Marshal([]any{config, episodes, h.Unscheduled})
+	return string(key), err
+}
+
+// Default implements Exam.
+func (h HeldOut) Default() (float64, error) {
+	s, err := h.Evaluate(heuristic.Kubernetes{}, true)
+	return s.Total(h.Unscheduled), err
+}
+
+// Total implements Exam.
+func (h HeldOut) Total(c *checkpoint.Checkpoint) (float64, error) {
+	net, err := infer.New(c)
+	if err != nil {
+		return 0, err
+	}
+	s, err := h.Evaluate(neural.New("learning", net), false)
+	return s.Total(h.Unscheduled), err
 }
 
 // standing holds the scores that a new network is compared with. It is part of the state file.
@@ -33,63 +90,106 @@ type standing struct {
 	Best    float64 // lowest total so far
 }
 
-// begin takes the network that learning starts from as the best so far, unless a best network on
-// the same episodes is known.
-func (g *Guard) begin(c *checkpoint.Checkpoint) error {
-	if g.HeldOut == nil {
-		return nil
+// begin takes the network that the schedulers have as the best so far, unless a best network on the same
+// episodes is known. latest is the latest step; nil if there is none yet. It is not ready if the exam has no episodes
+// yet.
+func (g *Guard) begin(c *checkpoint.Checkpoint, latest *experience.Step) (ready bool, err error) {
+	if latest != nil {
+		g.Exam.See(*latest)
 	}
-	config, episodes := g.HeldOut.Episodes()
-	key, err := json.Marshal([]any{config, episodes, g.Unscheduled})
+	key, err := g.Exam.Key()
 	if err != nil {
-		return fmt.Errorf("guard: %w", err)
+		return false, nil //nolint:nilerr // judge reports it
 	}
-	if string(key) == g.Key {
-		return nil
+	if key == g.Key {
+		return true, nil
 	}
-	s, err := g.HeldOut.Evaluate(heuristic.Kubernetes{}, true)
-	if err != nil {
-		return fmt.Errorf("guard: %w", err)
+	s := standing{Key: key}
+	if s.Default, err = g.Exam.Default(); err != nil {
+		return false, fmt.Errorf("guard: %w", err)
 	}
-	net, err := infer.New(c)
-	if err != nil {
-		return err
+	if s.Best, err = g.Exam.Total(c); err != nil {
+		return false, fmt.Errorf("guard: %w", err)
 	}
-	own, err := g.HeldOut.Evaluate(neural.New("start", net), false)
-	if err != nil {
-		return fmt.Errorf("guard: %w", err)
-	}
-	g.standing = standing{Key: string(key), Default: s.Total(g.Unscheduled), Best: own.Total(g.Unscheduled)}
-	return nil
+	g.standing = s
+	return true, nil
 }
 
 // judge returns a network's total on the held-out episodes, and the reason why it must not pass;
-// nil if it may. recent are the scheduler's latest states.
-func (g *Guard) judge(c *checkpoint.Checkpoint, recent []*graph.Graph) (total float64, fault, err error) {
-	net, err := infer.New(c)
-	if err != nil { // a weight is not finite
-		return 0, err, nil
+// nil if it may. kept is the network that the schedulers have, recent are their latest steps.
+func (g *Guard) judge(c, kept *checkpoint.Checkpoint, recent []experience.Step) (total float64, fault, err error) {
+	if fault := finite(c, recent); fault != nil {
+		return 0, fault, nil
 	}
-	session := net.NewSession()
-	for _, s := range recent {
-		if _, err := session.Score(s, nil); err != nil {
-			return 0, fmt.Errorf("on a state that the scheduler saw: %w", err), nil
-		}
-	}
-	if g.HeldOut == nil {
+	if g.Exam == nil {
 		return 0, nil, nil
 	}
-	s, err := g.HeldOut.Evaluate(neural.New("learning", net), false)
+	var latest *experience.Step
+	if n := len(recent); n > 0 {
+		latest = &recent[n-1]
+	}
+	if ready, err := g.begin(kept, latest); err != nil || !ready {
+		_, fault := g.Exam.Key()
+		return 0, fault, err
+	}
+	total, err = g.Exam.Total(c)
 	if errors.Is(err, infer.ErrNaN) {
-		return 0, err, nil
+		return 0, fmt.Errorf("a score is %w on held-out episodes: %w", errNotFinite, err), nil
 	}
 	if err != nil {
 		return 0, nil, err
 	}
-	total = s.Total(g.Unscheduled)
 	if most := g.Best + g.Tolerance*g.Default; !(total <= most) {
 		return total, fmt.Errorf("its score on held-out episodes is %.4f, over %.4f (the best so far has %.4f, the default scoring %.4f)", total, most, g.Best, g.Default), nil
 	}
 	g.Best = min(g.Best, total)
 	return total, nil, nil
+}
+
+// finite returns an error if a weight is not finite, or a score on one of the steps' states.
+func finite(c *checkpoint.Checkpoint, recent []experience.Step) error {
+	score, err := scorer(c)
+	if err != nil {
+		return fmt.Errorf("a weight is %w: %w", errNotFinite, err)
+	}
+	for _, s := range recent {
+		if err := score(s); err != nil {
+			return fmt.Errorf("a score is %w on a state that the scheduler saw: %w", errNotFinite, err)
+		}
+	}
+	return nil
+}
+
+// scorer returns a function that scores a step's state and returns an error if a score is not finite.
+func scorer(c *checkpoint.Checkpoint) (func(experience.Step) error, error) {
+	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
+		return gpuScorer(c)
+	}
+	net, err := infer.New(c)
+	if err != nil {
+		return nil, err
+	}
+	session := net.NewSession()
+	return func(s experience.Step) error {
+		_, err := session.Score(s.State, nil)
+		return err
+	}, nil
+}
+
+func gpuScorer(c *checkpoint.Checkpoint) (func(experience.Step) error, error) {
+	net, err := infer.NewGPU(c)
+	if err != nil {
+		return nil, err
+	}
+	session, phi, psi := net.Actor(), make([]float32, net.Width()), make([]float32, net.Width())
+	return func(s experience.Step) error {
+		session.Cluster(psi, s.GPU.Cluster)
+		for i := range s.GPU.Vertices {
+			session.Node(phi, &s.GPU.Vertices[i])
+			if v := float64(infer.Dot(phi, psi)); math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("%w: value %v", infer.ErrNaN, v)
+			}
+		}
+		return nil
+	}, nil
 }

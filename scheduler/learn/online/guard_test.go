@@ -8,12 +8,11 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
-	"gnnsched/gnn/graph"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
-	"gnnsched/scheduler/policy/neural"
 )
 
 // packs returns a network that prefers the fullest node, or with sign -1 the emptiest. Its only weights
@@ -41,16 +40,16 @@ func guard(t *testing.T, tolerance float64) *Guard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Guard{HeldOut: held, Unscheduled: 1, Tolerance: tolerance}
+	return &Guard{Exam: HeldOut{held, 1}, Tolerance: tolerance}
 }
 
 func total(t *testing.T, g *Guard, c *checkpoint.Checkpoint) float64 {
 	t.Helper()
-	s, err := g.HeldOut.Evaluate(neural.New("x", learntest.Network(t, c)), false)
+	got, err := g.Exam.Total(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.Total(g.Unscheduled)
+	return got
 }
 
 // A network that is worse than the best so far by more than the tolerance does not pass. One that is
@@ -62,29 +61,29 @@ func TestGuardComparesWithTheBest(t *testing.T) {
 	if high < 1.5*low {
 		t.Fatalf("totals %v and %v are too near each other for this test", high, low)
 	}
-	if err := strict.begin(worse); err != nil {
+	if _, err := strict.begin(worse, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range []struct {
 		network *checkpoint.Checkpoint
 		passes  bool
 	}{{worse, true}, {better, true}, {worse, false}, {better, true}} {
-		if _, fault, err := strict.judge(c.network, nil); err != nil || (fault == nil) != c.passes {
+		if _, fault, err := strict.judge(c.network, worse, nil); err != nil || (fault == nil) != c.passes {
 			t.Errorf("%d: fault %v, error %v; to pass: %v", i, fault, err, c.passes)
 		}
 	}
 	loose := guard(t, (high-low)/strict.Default+0.01)
-	if err := loose.begin(better); err != nil {
+	if _, err := loose.begin(better, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, fault, err := loose.judge(worse, nil); err != nil || fault != nil {
+	if _, fault, err := loose.judge(worse, better, nil); err != nil || fault != nil {
 		t.Errorf("within the tolerance: fault %v, error %v", fault, err)
 	}
 	if loose.Best != low {
 		t.Errorf("the best is %v, not %v", loose.Best, low)
 	}
 	known := loose.standing
-	if err := loose.begin(worse); err != nil || loose.standing != known {
+	if _, err := loose.begin(worse, nil); err != nil || loose.standing != known {
 		t.Errorf("begun again on the same episodes, it went from %v to %v, %v", known, loose.standing, err)
 	}
 }
@@ -92,7 +91,7 @@ func TestGuardComparesWithTheBest(t *testing.T) {
 // Weights and scores that are not finite never pass, even without episodes.
 func TestGuardWantsFiniteScores(t *testing.T) {
 	env := learntest.Started(t, learntest.Env(), 1)
-	seen := []*graph.Graph{encode.New(feature.Default()).Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone()}
+	seen := []experience.Step{{State: encode.New(feature.Default()).Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone()}}
 	broken, exploding := packs(t, 1), packs(t, 1)
 	broken.Weights["score.weight"].Data[0] = float32(math.NaN())
 	for name, w := range exploding.Weights {
@@ -103,13 +102,13 @@ func TestGuardWantsFiniteScores(t *testing.T) {
 		}
 	}
 	with := guard(t, 1e9)
-	if err := with.begin(packs(t, -1)); err != nil {
+	if _, err := with.begin(packs(t, -1), nil); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
 		guard   *Guard
 		network *checkpoint.Checkpoint
-		seen    []*graph.Graph
+		seen    []experience.Step
 		passes  bool
 	}{
 		"a good one":                   {&Guard{}, packs(t, 1), seen, true},
@@ -118,7 +117,7 @@ func TestGuardWantsFiniteScores(t *testing.T) {
 		"overflow, but nothing to see": {&Guard{}, exploding, nil, true},
 		"overflow in the episodes":     {with, exploding, nil, false},
 	} {
-		if _, fault, err := c.guard.judge(c.network, c.seen); err != nil || (fault == nil) != c.passes {
+		if _, fault, err := c.guard.judge(c.network, packs(t, -1), c.seen); err != nil || (fault == nil) != c.passes {
 			t.Errorf("%s: fault %v, error %v", name, fault, err)
 		}
 	}
@@ -132,15 +131,17 @@ func BenchmarkGuard(b *testing.B) {
 		b.Fatal(err)
 	}
 	g := Guard{Tolerance: 1}
-	if g.HeldOut, err = run.NewHeldOut(scenario.Config, 8); err != nil {
+	held, err := run.NewHeldOut(scenario.Config, 8)
+	if err != nil {
 		b.Fatal(err)
 	}
+	g.Exam = HeldOut{held, 1}
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 32}, rand.New(rand.NewPCG(1, 1)))
-	if err := g.begin(c); err != nil {
+	if _, err := g.begin(c, nil); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, fault, err := g.judge(c, nil); fault != nil || err != nil {
+		if _, fault, err := g.judge(c, c, nil); fault != nil || err != nil {
 			b.Fatal(fault, err)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"runtime"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/graph"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/run"
 )
@@ -31,15 +30,17 @@ type Trainer struct {
 	Note     func(string)                       // called with other lines for the log; may be nil
 
 	start    *checkpoint.Checkpoint
-	features string    // hash of those that start's network reads
-	source   *rand.PCG // of the learner's random numbers
+	kept     *checkpoint.Checkpoint // the network that the schedulers have
+	features string                 // hash of those that start's network reads
+	source   *rand.PCG              // of the learner's random numbers
 	learner  Learner
 	last     map[string]experience.Step // by actor
-	recent   []*graph.Graph             // the latest states, for the guard
+	recent   []experience.Step          // the latest, for the guard
 	figures  run.Figures
 
 	count    Progress
 	judged   int // updates when the network was last judged
+	refused  int // networks in a row that the guard refused since the learner last was at one that passed
 	stored   int // steps when the state was last stored
 	reported int // steps at the last report
 }
@@ -95,18 +96,14 @@ func (t *Trainer) Learn(r experience.Source, c *checkpoint.Checkpoint) error {
 
 // begin makes the learner, with the memory of an earlier one if there is a state.
 func (t *Trainer) begin(c *checkpoint.Checkpoint) (err error) {
-	layout, err := c.Manifest.Architecture.Layout()
-	if err != nil {
-		return err
-	}
-	t.start = c
-	t.features = layout.Hash()
+	t.start, t.kept = c, c
+	t.features = c.Manifest.Architecture.Schema()
 	t.last = map[string]experience.Step{}
 	if err := t.newLearner(); err != nil {
 		return err
 	}
-	if err = t.resume(); err == nil {
-		err = t.Guard.begin(c)
+	if err = t.resume(); err == nil && t.Guard.Exam != nil {
+		_, err = t.Guard.begin(c, nil)
 	}
 	if err == nil {
 		err = t.learner.Keep(c)
@@ -129,7 +126,7 @@ func (t *Trainer) newLearner() error {
 
 // take learns from one step. A step whose graph has other features than the network reads is an error.
 func (t *Trainer) take(s experience.Step) error {
-	if s.Features != t.features {
+	if s.Features != t.features || (s.GPU != nil) != (t.start.Manifest.Architecture.Graph == checkpoint.GPUGraph) {
 		return fmt.Errorf("step %d of %s has other features than the network %v; scheduler and trainer must start from one checkpoint", s.Number, s.Actor, t.start.Manifest.Architecture.Features)
 	}
 	step := Step{Step: s}
@@ -146,7 +143,7 @@ func (t *Trainer) take(s experience.Step) error {
 	if s.Overruled {
 		t.count.Overruled++
 	}
-	if t.recent = append(t.recent, s.State); len(t.recent) > recentStates {
+	if t.recent = append(t.recent, s); len(t.recent) > recentStates {
 		t.recent = t.recent[1:]
 	}
 	updates, err := t.learner.Take(step)
@@ -169,6 +166,11 @@ func (t *Trainer) end() error {
 			return err
 		}
 	}
+	if t.refused > 0 { // the next trainer begins with the network that passed, and this state must be that network's
+		if err := t.learner.Revert(); err != nil {
+			return err
+		}
+	}
 	if t.count.Steps > t.reported {
 		t.report()
 	}
@@ -178,8 +180,8 @@ func (t *Trainer) end() error {
 	return t.store()
 }
 
-// judge saves the network if the guard lets it pass. If not, the learner reverts to the last one
-// that passed: updates rarely mend a bad network, and PPO needs steps that its own network made.
+// judge saves the network if the guard lets it pass. If not, learning goes on from it for a while, since a network on its
+// way to a better one is often worse for some updates; then the learner reverts to the last one that passed.
 func (t *Trainer) judge() error {
 	t.judged = t.count.Updates
 	c, err := t.learner.Checkpoint()
@@ -187,16 +189,15 @@ func (t *Trainer) judge() error {
 		return err
 	}
 	c.Manifest.Training = t.training()
-	score, fault, err := t.Guard.judge(c, t.recent)
+	score, fault, err := t.Guard.judge(c, t.kept, t.recent)
 	if err != nil {
 		return fmt.Errorf("judge the network: %w", err)
 	}
 	t.count.Score = score
 	if fault != nil {
-		t.count.KeptBack++
-		t.note(fmt.Sprintf("the scheduler does not get the network after %d placements: %v; learning goes back to the one before", t.count.Steps, fault))
-		err = t.learner.Revert()
+		err = t.refuse(fault)
 	} else if err = t.learner.Keep(c); err == nil {
+		t.kept, t.refused = c, 0
 		err = t.Save(c)
 		if err == nil && t.count.Steps-t.stored >= stateEvery {
 			err = t.store()
@@ -204,6 +205,20 @@ func (t *Trainer) judge() error {
 	}
 	t.report()
 	return err
+}
+
+// refuse notes that the guard refused the network because of fault, and reverts if it has refused enough of them.
+func (t *Trainer) refuse(fault error) error {
+	t.count.KeptBack++
+	t.refused++
+	line := fmt.Sprintf("the scheduler does not get the network after %d placements: %v", t.count.Steps, fault)
+	if !t.Guard.gone(t.refused, fault) {
+		t.note(fmt.Sprintf("%s; learning goes on from it (refusal %d of %d)", line, t.refused, t.Guard.Patience))
+		return nil
+	}
+	t.note(line + "; learning goes back to the last one that passed")
+	t.refused = 0
+	return t.learner.Revert()
 }
 
 // training returns the training figures of a network's manifest: those of its earlier training,

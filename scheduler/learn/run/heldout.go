@@ -2,7 +2,6 @@ package run
 
 import (
 	"fmt"
-	"math/rand/v2"
 
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
@@ -11,9 +10,6 @@ import (
 
 // heldOutSeed is the seed of the first held-out episode, far from those of training.
 const heldOutSeed = 1 << 62
-
-// tieStream separates the random numbers that break ties from the simulator's.
-const tieStream = 0x74696573
 
 // HeldOut evaluates policies on episodes that training never sees, the same for each policy.
 type HeldOut struct {
@@ -52,11 +48,7 @@ func (h *HeldOut) Episodes() (sim.Config, int) { return h.env.Config(), h.episod
 func (h *HeldOut) Evaluate(p policy.Policy, randomTies bool) (Score, error) {
 	var s Score
 	for i := range uint64(h.episodes) {
-		var ties *rand.Rand
-		if randomTies {
-			ties = rand.New(rand.NewPCG(heldOutSeed+i, tieStream))
-		}
-		o, err := eval.Play(h.env, heldOutSeed+i, p, ties)
+		o, err := eval.Play(h.env, heldOutSeed+i, p, eval.Contender{RandomTies: randomTies}.Ties(heldOutSeed+i))
 		if err != nil {
 			return s, err
 		}

@@ -36,6 +36,9 @@ type Options[S any] struct {
 	Improved  func(*checkpoint.Checkpoint) error // called with every network that is the best so far
 }
 
+// HeldOutScore is the figure in a manifest by which the network was chosen (Loop.Total). Less is better.
+const HeldOutScore = "heldOutScore"
+
 // Pace is how far a run is, and how fast.
 type Pace struct {
 	Step, Steps int
@@ -151,6 +154,7 @@ func (l *Loop[S]) evaluate() error {
 	if l.best == nil || l.Total(score) < l.Total(l.bestScore) {
 		l.best, l.bestScore = c, score
 		c.Manifest.Training = l.Describe(l.step, score)
+		c.Manifest.Training[HeldOutScore] = l.Total(score)
 		c.Manifest.Training["seconds"] = l.elapsed().Seconds()
 		if l.Improved != nil {
 			if err := l.Improved(c); err != nil {

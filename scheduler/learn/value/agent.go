@@ -44,6 +44,7 @@ const (
 
 	trainingSeeds = 1 << 40
 	heldOutSeeds  = 1 << 41
+	heldOutSeed   = 1 // of the held-out workloads
 )
 
 // Round implements run.Learner: it plays the episodes of iteration i, from 0, and learns.

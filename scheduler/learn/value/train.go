@@ -122,11 +122,13 @@ func (t *Trainer) newAgent(start *checkpoint.Checkpoint) (*agent, error) {
 	return &agent{config: t.Config, player: t.player, family: t.Family, learner: l, figures: &t.figures}, err
 }
 
-// holdOut draws the held-out workloads and lets FGD play them.
+// holdOut draws the held-out workloads, the same for every seed of the run, and lets FGD play them.
 func (t *Trainer) holdOut() error {
 	t.held = make([]held, t.Config.EvaluateWorkloads)
+	same := t.Config
+	same.Seed = heldOutSeed
 	return parallel(len(t.held), func(i int) error {
-		w := t.player.draw(t.Config.rng(holding, 0, i), t.Family[i%len(t.Family)])
+		w := t.player.draw(same.rng(holding, 0, i), t.Family[i%len(t.Family)])
 		env, err := t.player.env(w)
 		if err != nil {
 			return err

@@ -1,3 +1,6 @@
+// Package heuristic holds the policies that follow a fixed rule instead of learned weights: one
+// file for each, and the list of all of them in list.go. Add a heuristic by writing its file and
+// naming it in that list.
 package heuristic
 
 import "gnnsched/scheduler/policy"
@@ -11,6 +14,8 @@ type Heuristic struct {
 
 	// GPU marks heuristics for clusters with GPUs.
 	GPU bool
+	// Usage marks heuristics that score by measured usage, and by requests where nothing is measured.
+	Usage bool
 	// TypicalPods marks heuristics that need Setting.Typical. A scheduler must count the arriving
 	// pods for them.
 	TypicalPods bool

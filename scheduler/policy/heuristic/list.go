@@ -20,6 +20,11 @@ var list = []Heuristic{
 	linearBalance,
 	linearPack,
 	linearZones,
+	targetLoadPacking,
+	loadVariation,
+	koordinatorLoadAware,
+	craneDynamic,
+	peaks,
 	roundRobin,
 	random,
 
@@ -38,8 +43,11 @@ var families = []family{greedyFamily, linearFamily, pwrFGDFamily, powerNetworkFa
 // clusters with GPUs.
 func List() []Heuristic { return slices.Clone(list) }
 
-// Names returns the names of the heuristics for any cluster, in the order of List.
-func Names() []string { return namesOf(func(h Heuristic) bool { return !h.GPU }) }
+// Names returns the names of the heuristics for any cluster that score by requests, in the order of List.
+func Names() []string { return namesOf(func(h Heuristic) bool { return !h.GPU && !h.Usage }) }
+
+// UsageNames returns the names of the heuristics that score by measured usage, in the order of List.
+func UsageNames() []string { return namesOf(func(h Heuristic) bool { return h.Usage }) }
 
 // GPUNames returns the names of the heuristics for clusters with GPUs, in the order of List.
 func GPUNames() []string { return namesOf(func(h Heuristic) bool { return h.GPU }) }

@@ -3,7 +3,9 @@ package neural
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
+	"time"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
@@ -20,9 +22,21 @@ func busy(n int) *cluster.Snapshot {
 		for range 30 + rng.IntN(20) {
 			v.Add(shape(rng.IntN(5)).Requests)
 		}
+		v.Usage = measured(rng)
 		s.Nodes = append(s.Nodes, v)
 	}
 	return s
+}
+
+// measured returns a measurement of all dimensions. Networks without the set usage do not look at it.
+func measured(rng *rand.Rand) *cluster.NodeUsage {
+	u := &cluster.NodeUsage{Version: cluster.NextVersion()}
+	for d := range u.Known {
+		u.Known[d], u.Capacity[d] = true, 1e9
+		mean := 30_000 * rng.Float64()
+		u.Measured[d] = cluster.Statistics{Mean: mean, Deviation: mean / 10, Trend: mean / 20, HourMax: 1.2 * mean, DayMax: 2 * mean}
+	}
+	return u
 }
 
 func shape(i int) *cluster.Pod {
@@ -39,7 +53,9 @@ func BenchmarkDecision(b *testing.B) {
 	}{
 		{"gnn", checkpoint.GNN, nil},
 		{"gnn+whole", checkpoint.GNN, []string{"base", "whole"}}, // as the shipped networks for balance
+		{"gnn+usage", checkpoint.GNN, []string{"base", "usage"}}, // compare it with gnn
 		{"mlp", checkpoint.MLP, nil},
+		{"mlp+usage", checkpoint.MLP, []string{"base", "usage"}},
 	} {
 		for _, n := range []int{10, 100, 1000, 5000} {
 			b.Run(fmt.Sprintf("%s/nodes=%d", c.name, n), func(b *testing.B) {
@@ -64,5 +80,43 @@ func BenchmarkDecision(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkUsageCost measures a decision at 1,000 nodes with the set usage against one without it, turn by turn in
+// one run. It reports the ratio of the fastest turns. One node changes before each decision. Every tenth turn begins
+// with a new measurement of all nodes: twenty decisions for each measurement are far fewer than on a busy cluster.
+func BenchmarkUsageCost(b *testing.B) {
+	const nodes, decisions, measureEvery = 1000, 20, 10
+	for _, sets := range [][]string{{"base"}, {"base", "whole"}} {
+		b.Run(strings.Join(sets, "+"), func(b *testing.B) {
+			policies := [2]*Policy{New("without", network(b, checkpoint.GNN, sets...)), New("with", network(b, checkpoint.GNN, append(sets, "usage")...))}
+			s, rng, fastest := busy(nodes), rand.New(rand.NewPCG(2, 3)), [2]time.Duration{time.Hour, time.Hour}
+			candidates, out := make([]int32, nodes), make([]float32, nodes)
+			for i := range candidates {
+				candidates[i] = int32(i)
+			}
+			for turn := 0; b.Loop(); turn++ {
+				if turn%measureEvery == 0 {
+					for _, n := range s.Nodes {
+						n.Usage = measured(rng)
+					}
+				}
+				for i, p := range policies {
+					began := time.Now()
+					for j := range decisions {
+						if err := p.Score(s, shape(j%5), candidates, out); err != nil {
+							b.Fatal(err)
+						}
+						changed := s.Nodes[rng.IntN(nodes)]
+						changed.Version = cluster.NextVersion()
+					}
+					fastest[i] = min(fastest[i], time.Since(began))
+				}
+			}
+			b.ReportMetric(float64(fastest[0].Microseconds())/decisions, "µs-without/op")
+			b.ReportMetric(float64(fastest[1].Microseconds())/decisions, "µs-with/op")
+			b.ReportMetric(float64(fastest[1])/float64(fastest[0]), "ratio")
+		})
 	}
 }

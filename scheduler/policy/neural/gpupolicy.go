@@ -3,6 +3,7 @@ package neural
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
@@ -83,6 +84,21 @@ func (p *GPUPolicy) Name() string { return p.name }
 // Until makes every later Score fail with infer.ErrDeadline once expired returns true. nil means
 // never.
 func (p *GPUPolicy) Until(expired func() bool) { p.expired = expired }
+
+// ClusterFeatures returns a copy of the features of the cluster that the network sees.
+func (p *GPUPolicy) ClusterFeatures(nodes []*cluster.Node) []float32 {
+	return slices.Clone(p.cluster.Features(nodes))
+}
+
+// Vertex returns the vertex of a node as it will be once a pod that requests r runs there on the given devices, or
+// as it is if r and on are zero.
+func (p *GPUPolicy) Vertex(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (g graph.GPUNode) {
+	p.encoder.Node(&g, n, r, on)
+	return g
+}
+
+// Open reports whether pods with GPUs of the workload may use the node.
+func (p *GPUPolicy) Open(n *cluster.Node) bool { return p.encoder.Open(n) }
 
 // checkEvery is the number of candidates that are scored between two checks of the deadline.
 const checkEvery = 64

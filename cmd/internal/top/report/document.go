@@ -50,6 +50,7 @@ type totals struct {
 // cpuUsage is in millicores.
 type cpuUsage struct {
 	Requested   int64   `json:"requestedMillicores"`
+	Used        *int64  `json:"usedMillicores,omitempty"` // absent: not measured
 	Allocatable int64   `json:"allocatableMillicores"`
 	Fraction    float64 `json:"fraction"`
 }
@@ -57,6 +58,7 @@ type cpuUsage struct {
 // memoryUsage is in bytes.
 type memoryUsage struct {
 	Requested   int64   `json:"requestedBytes"`
+	Used        *int64  `json:"usedBytes,omitempty"` // absent: not measured
 	Allocatable int64   `json:"allocatableBytes"`
 	Fraction    float64 `json:"fraction"`
 }
@@ -133,7 +135,7 @@ func documentOf(f *state.Frame) Document {
 		APIVersion: apiVersion, Kind: kind, Time: f.Time.UTC(),
 		Totals: totals{
 			Nodes: t.Nodes, Ready: t.Ready, Cordoned: t.Cordoned, Workers: t.Workers, Pending: f.PendingCount,
-			CPU: cpu(t.CPU), Memory: memory(t.Memory), GPU: devices(t.GPU), Pods: pods(t.Pods),
+			CPU: cpu(t.CPU, t.Used), Memory: memory(t.Memory, t.Used), GPU: devices(t.GPU), Pods: pods(t.Pods),
 		},
 		CPUSpread:  spread{Nodes: s.Nodes, Mean: s.Mean, Std: s.Std, Variance: s.Std * s.Std, Min: s.Min, Max: s.Max},
 		Schedulers: []scheduler{}, Nodes: []node{}, Pending: []pendingPod{},
@@ -161,13 +163,27 @@ func nodeOf(n *state.Node) node {
 		Name: n.Name, Status: n.Status, Ready: n.Ready, Cordoned: n.Cordoned, Worker: n.Worker,
 		Roles: append([]string{}, n.Roles...), Created: n.Created.UTC(), Version: n.Version, Zone: n.Zone,
 		InternalIP: n.InternalIP, Taints: append([]string{}, n.Taints...),
-		CPU: cpu(n.CPU), Memory: memory(n.Memory), GPU: devices(n.GPU), Pods: pods(n.Pods),
+		CPU: cpu(n.CPU, n.Used), Memory: memory(n.Memory, n.Used), GPU: devices(n.GPU), Pods: pods(n.Pods),
 		GPUModel: n.GPUModel, GPUDevices: append([]int64{}, n.Devices...),
 	}
 }
 
-func cpu(u state.Usage) cpuUsage       { return cpuUsage{u.Requested, u.Allocatable, u.Fraction()} }
-func memory(u state.Usage) memoryUsage { return memoryUsage{u.Requested, u.Allocatable, u.Fraction()} }
+func cpu(u state.Usage, used *state.Measured) cpuUsage {
+	out := cpuUsage{Requested: u.Requested, Allocatable: u.Allocatable, Fraction: u.Fraction()}
+	if used != nil {
+		out.Used = &used.CPU
+	}
+	return out
+}
+
+func memory(u state.Usage, used *state.Measured) memoryUsage {
+	out := memoryUsage{Requested: u.Requested, Allocatable: u.Allocatable, Fraction: u.Fraction()}
+	if used != nil {
+		out.Used = &used.Memory
+	}
+	return out
+}
+
 func devices(u state.Usage) deviceUsage {
 	return deviceUsage{u.Requested / cluster.DeviceMilli, u.Allocatable / cluster.DeviceMilli, u.Requested, u.Fraction()}
 }

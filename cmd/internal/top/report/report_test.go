@@ -46,6 +46,7 @@ func frame() state.Frame {
 	pod := func(name, on, by string, u use) state.Pod {
 		return state.Pod{Namespace: "default", Name: name, Node: on, Scheduler: by, CPU: u.cpu, Memory: u.memory, GPU: u.gpu, Created: noon.Add(-time.Minute)}
 	}
+	c.SetUsed(map[string]state.Measured{"node-1": {CPU: 3200, Memory: 5 << 30}, "node-2": {CPU: 62_000, Memory: 100 << 30}})
 	c.ReplacePods([]state.Pod{
 		pod("a", "node-1", "gnn", use{12_500, 30 << 30, 0}),
 		pod("b", "node-1", "gnn", use{500, 1 << 29, 0}),

@@ -18,7 +18,7 @@ import (
 func writeTable(w io.Writer, f *state.Frame, wide bool) error {
 	head := []string{"NAME", "STATUS", "ROLES", "AGE", "VERSION", "CPU", "MEMORY", "GPU", "PODS"}
 	if wide {
-		head = append(head, "GPU-MODEL", "GPU-DEVICES", "ZONE", "INTERNAL-IP", "TAINTS")
+		head = append(head, "CPU-USED", "MEMORY-USED", "GPU-MODEL", "GPU-DEVICES", "ZONE", "INTERNAL-IP", "TAINTS")
 	}
 	var text strings.Builder
 	lines := newTable(&text)
@@ -64,6 +64,7 @@ func nodeRow(now time.Time, n *state.Node, wide bool) []string {
 		usage(n.CPU, state.Cores), usage(n.Memory, state.Bytes), devicesOf(n.GPU), count(n.Pods),
 	}
 	if wide {
+		row = append(row, used(n)...)
 		row = append(row, orNone(n.GPUModel), orNone(devicePercents(n.Devices)), orNone(n.Zone), orNone(n.InternalIP), orNone(strings.Join(n.Taints, ",")))
 	}
 	return row
@@ -76,6 +77,18 @@ func totalRow(t *state.Totals, columns int) []string {
 		usage(t.CPU, state.Cores), usage(t.Memory, state.Bytes), devicesOf(t.GPU), count(t.Pods),
 	})
 	return row
+}
+
+// used writes the CPU and the memory that a node uses, like "12.8 (20%)".
+func used(n *state.Node) []string {
+	if n.Used == nil {
+		return []string{"<unknown>", "<unknown>"}
+	}
+	text := func(u state.Usage, amount int64, write func(int64) string) string {
+		u.Requested = amount
+		return write(amount) + " (" + state.Percent(u.Fraction()) + ")"
+	}
+	return []string{text(n.CPU, n.Used.CPU, state.Cores), text(n.Memory, n.Used.Memory, state.Bytes)}
 }
 
 // usage writes "12.8/64 (20%)".

@@ -24,7 +24,8 @@ type Cluster struct {
 	schedulers map[string]*schedulerSum
 	pods       map[podKey]podSum
 	pending    map[podKey]waiting
-	generation uint32 // raised by every ReplacePods, to find the pods that are not in it
+	used       map[string]Measured // by node
+	generation uint32              // raised by every ReplacePods, to find the pods that are not in it
 }
 
 type podKey struct {
@@ -301,6 +302,9 @@ func (c *Cluster) Frame(now time.Time, maxPending int) Frame {
 		if s.known {
 			n := s.Node
 			n.Devices = s.devices()
+			if used, ok := c.used[n.Name]; ok {
+				n.Used = &used
+			}
 			f.Nodes = append(f.Nodes, n)
 		}
 	}
@@ -364,6 +368,7 @@ func sum(nodes []Node) Totals {
 		if n.Worker || all {
 			t.CPU, t.Memory = t.CPU.plus(n.CPU), t.Memory.plus(n.Memory)
 			t.GPU, t.Pods = t.GPU.plus(n.GPU), t.Pods.plus(n.Pods)
+			t.measure(n.Used)
 		}
 	}
 	if all {

@@ -37,6 +37,9 @@ type Node struct {
 	GPU    Usage // thousandths of a device, shares included
 	Pods   Usage // pods; Requested is how many there are
 
+	// Used holds the measured usage of the node, nil without a measurement.
+	Used *Measured
+
 	// Devices holds the requested thousandths of each GPU, nil without GPUs. Amounts of pods that do
 	// not say on which devices they are count on idle ones first.
 	Devices []int64
@@ -87,6 +90,10 @@ type Totals struct {
 	Memory   Usage
 	GPU      Usage
 	Pods     Usage
+
+	// Used is the sum over the nodes that are measured, and Measured their number. Nil if it is 0.
+	Used     *Measured
+	Measured int
 }
 
 // Spread describes how the CPU fractions of the worker nodes differ (0 is an empty node, 1 a full

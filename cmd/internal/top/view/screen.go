@@ -36,6 +36,7 @@ func newScreens(cfg Config) []screen {
 		newNodesScreen(cfg.Sort, arrowsOf(cfg.Look)),
 		&pendingScreen{},
 		&gpuScreen{},
+		&usedScreen{},
 		&helpScreen{},
 	}
 }

@@ -75,6 +75,17 @@ func sample(workers int, gpus bool) *state.Cluster {
 	return c
 }
 
+// measured is a sample whose nodes are measured, except one.
+func measured(workers int) *state.Cluster {
+	c, used := sample(workers, false), map[string]state.Measured{}
+	for i := range workers {
+		used[fmt.Sprintf("node-%d", i)] = state.Measured{CPU: int64(i*i%17) * 4000, Memory: int64(i+1) << 33}
+	}
+	delete(used, "node-7")
+	c.SetUsed(used)
+	return c
+}
+
 // terminal holds the size and look of the terminal that a test draws on.
 type terminal struct {
 	look          Look
@@ -171,6 +182,10 @@ func TestGolden(t *testing.T) {
 		{"gpus-wide.txt", sample(24, true), full, 160, 20, nil, func(m *Model) { press(m, "d", "/"); typed(m, "a100"); press(m, "enter") }},
 		{"gpus-narrow.txt", sample(24, true), ascii, 40, 12, nil, func(m *Model) { press(m, "d") }},
 		{"gpus-none.txt", sample(3, false), full, 80, 24, nil, func(m *Model) { press(m, "d") }},
+		{"used.txt", measured(12), full, 80, 24, nil, func(m *Model) { press(m, "u") }},
+		{"used-wide.txt", measured(12), full, 140, 20, nil, func(m *Model) { press(m, "u", "/"); typed(m, "!cordoned"); press(m, "enter") }},
+		{"used-narrow.txt", measured(12), ascii, 40, 12, nil, func(m *Model) { press(m, "u") }},
+		{"used-none.txt", sample(3, false), full, 80, 24, nil, func(m *Model) { press(m, "u") }},
 		{"pending.txt", sample(12, false), full, 80, 24, nil, func(m *Model) { press(m, "p") }},
 		{"pending-wide.txt", sample(12, false), full, 130, 20, nil, func(m *Model) { press(m, "p", "down") }},
 		{"pending-filtered.txt", sample(12, false), full, 80, 24, nil, func(m *Model) { press(m, "p", "/"); typed(m, "gated"); press(m, "enter") }},
@@ -264,6 +279,12 @@ func TestDocumentedScreen(t *testing.T) {
 	}
 	lines := strings.SplitAfter(trimmed(ansi.Strip(model(t, sample(12, false), terminal{full, 80, 24}, nil).View().Content)), "\n")
 	if want := strings.Join(lines[:9], ""); !strings.Contains(string(doc), "```\n"+want+"```\n") {
+		t.Errorf("docs/ktop.md does not show this:\n%s", want)
+	}
+	used := model(t, measured(12), terminal{full, 80, 24}, nil)
+	press(used, "u")
+	lines = strings.SplitAfter(trimmed(ansi.Strip(used.View().Content)), "\n")
+	if want := strings.Join(lines[5:10], ""); !strings.Contains(string(doc), "```\n"+want+"```\n") {
 		t.Errorf("docs/ktop.md does not show this:\n%s", want)
 	}
 	gpus := model(t, sample(24, true), terminal{full, 80, 24}, nil)

@@ -37,6 +37,9 @@ func List(ctx context.Context, cfg Config) (state.Frame, error) {
 	if err != nil {
 		return state.Frame{}, listError(ctx, "pods", err)
 	}
+	if used, err := listUsed(ctx, cfg); err == nil {
+		cluster.SetUsed(used)
+	}
 	now := cfg.Now()
 	cluster.ReplaceNodes(nodes)
 	cluster.ReplacePods(pods, now)

@@ -99,6 +99,7 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 		}
 	}
 	s.link.started()
+	s.done.Go(func() { s.followUsage(ctx, cfg) })
 	return s, nil
 }
 

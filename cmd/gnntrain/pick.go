@@ -1,0 +1,89 @@
+//go:build torch
+
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/server"
+)
+
+func pickCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "pick", Usage: "take the best of several runs of one job with different seeds", ArgsUsage: "FILE FILE...",
+		Description: "The runs must differ in nothing but the seed. Each network was judged on the same held-out workloads when it\n" +
+			"was written; the one with the lowest score is copied to --out, with the typical pods beside it. The scores of all are printed.\n\n" +
+			"Example:\n" +
+			"   for s in 1 2 3; do gnntrain --config my.yaml --seed $s --out my-$s.safetensors; done\n" +
+			"   gnntrain pick --out my.safetensors my-1.safetensors my-2.safetensors my-3.safetensors",
+		Flags:  []ucli.Flag{&ucli.StringFlag{Name: "out", Required: true, Usage: "`FILE` to write the best network to"}},
+		Action: pick,
+	}
+}
+
+// candidate is a network that a run wrote.
+type candidate struct {
+	path string
+	*checkpoint.Checkpoint
+	job map[string]any // the run's configuration without its seed
+}
+
+func readCandidate(path string) (c candidate, err error) {
+	c.path = path
+	if c.Checkpoint, err = server.LoadCheckpoint(path); err != nil {
+		return c, err
+	}
+	if _, ok := c.Manifest.Training[run.HeldOutScore]; !ok {
+		return c, exit.New(exit.Usage, fmt.Errorf("%s: its manifest has no %s", path, run.HeldOutScore), "train it again with this version's gnntrain")
+	}
+	if err := json.Unmarshal(c.Manifest.Config, &c.job); err != nil {
+		return c, exit.New(exit.Usage, fmt.Errorf("%s: the configuration in its manifest: %w", path, err), "train it again with gnntrain")
+	}
+	delete(c.job, "seed")
+	return c, nil
+}
+
+// score returns the number by which networks are chosen; less is better.
+func (c candidate) score() float64 { return c.Manifest.Training[run.HeldOutScore] }
+
+func pick(c *ucli.Context) error {
+	if c.NArg() == 0 {
+		return exit.Usagef("name the networks to choose from: gnntrain pick --out best.safetensors FILE FILE...")
+	}
+	var all []candidate
+	for _, path := range c.Args().Slice() {
+		next, err := readCandidate(path)
+		if err != nil {
+			return err
+		}
+		if len(all) > 0 && !reflect.DeepEqual(next.job, all[0].job) {
+			return exit.New(exit.Usage, fmt.Errorf("%s and %s differ in more than the seed", all[0].path, path), "name networks of one configuration")
+		}
+		all = append(all, next)
+	}
+	best := slices.MinFunc(all, func(a, b candidate) int { return cmp.Compare(a.score(), b.score()) })
+	for _, a := range all {
+		mark := ' '
+		if a.path == best.path {
+			mark = '*'
+		}
+		fmt.Fprintf(c.App.Writer, "%c seed %d: held-out score %.4f, %s\n", mark, a.Manifest.Seed, a.score(), a.path)
+	}
+	typical, err := checkpoint.LoadTypical(best.path)
+	if err != nil {
+		return err
+	}
+	if err := best.Save(c.String("out")); err != nil || typical == nil {
+		return err
+	}
+	return typical.Save(c.String("out"))
+}

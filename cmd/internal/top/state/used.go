@@ -1,0 +1,27 @@
+package state
+
+// Measured is the usage of one or several nodes that metrics.k8s.io reports.
+type Measured struct {
+	CPU    int64 // millicores
+	Memory int64 // bytes
+}
+
+// SetUsed says what nodes use. Nodes that are not in the map are not measured. The caller must not change the
+// map any more.
+func (c *Cluster) SetUsed(used map[string]Measured) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.used = used
+}
+
+// measure adds what a node uses, unless it is nil.
+func (t *Totals) measure(used *Measured) {
+	if used == nil {
+		return
+	}
+	if t.Used == nil {
+		t.Used = &Measured{}
+	}
+	t.Used.CPU, t.Used.Memory = t.Used.CPU+used.CPU, t.Used.Memory+used.Memory
+	t.Measured++
+}

@@ -1,0 +1,107 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"gnnsched/cmd/internal/top/query"
+	"gnnsched/cmd/internal/top/state"
+)
+
+// usedScreen lists what the nodes use beside what their pods request, the node that uses most CPU first.
+type usedScreen struct {
+	shown []state.Node // those that pass the filter, sorted
+}
+
+func (*usedScreen) describe() description {
+	return description{
+		name: "used", heading: 2, open: bind("u", "used beside requested", "u"),
+		notes: []note{{title: "Used", lines: []string{
+			"  REQ, USED   requested by pods and really used, of what is allocatable",
+			"  used is what metrics.k8s.io says; a dash: the node is not measured",
+		}}},
+	}
+}
+
+func (s *usedScreen) update(c *canvas, f query.Filter) {
+	s.shown = query.Select(f, c.frame.Nodes, nodeRow)
+	slices.SortStableFunc(s.shown, func(a, b state.Node) int { // the frame is sorted by name
+		return cmp.Compare(usedCPU(&b), usedCPU(&a))
+	})
+}
+
+// usedCPU is the fraction of CPU that a node uses, or -1 if it is not measured.
+func usedCPU(n *state.Node) float64 {
+	if n.Used == nil {
+		return -1
+	}
+	return state.Usage{Requested: n.Used.CPU, Allocatable: n.CPU.Allocatable}.Fraction()
+}
+
+func (*usedScreen) press(*canvas, tea.KeyPressMsg) {}
+func (*usedScreen) order(*canvas) string           { return "by CPU used" }
+func (*usedScreen) empty(*canvas) string           { return "no node passes the filter" }
+
+func (s *usedScreen) size(c *canvas) (shown, total int) { return len(s.shown), len(c.frame.Nodes) }
+
+func (s *usedScreen) draw(c *canvas, from, to int) []string {
+	name := len("NODE")
+	for i := range s.shown {
+		name = max(name, len(s.shown[i].Name))
+	}
+	name = min(name, max(c.width/4, 8))
+	width := max((c.width-name)/4-len(c.gap()), percentWidth)
+	row := func(cells ...string) string { return strings.Join(cells, c.gap()) }
+	heading := []string{c.st.fit("NODE", name)}
+	for _, title := range []string{"CPU REQ", "CPU USED", "MEM REQ", "MEM USED"} {
+		if width < len(title) {
+			title = strings.ReplaceAll(strings.ReplaceAll(title, "CPU ", "C."), "MEM ", "M.")
+		}
+		heading = append(heading, c.st.fitRight(title, width))
+	}
+	lines := []string{s.sum(c), c.st.dim.Render(row(heading...))}
+	for i := range s.shown[from:to] {
+		n := &s.shown[from+i]
+		cpu, memory := "", ""
+		if n.Used == nil {
+			cpu = c.st.dim.Render(c.st.fitRight("-", width))
+			memory = cpu
+		} else {
+			cpu = s.cell(c, state.Usage{Requested: n.Used.CPU, Allocatable: n.CPU.Allocatable}, width)
+			memory = s.cell(c, state.Usage{Requested: n.Used.Memory, Allocatable: n.Memory.Allocatable}, width)
+		}
+		lines = append(lines, row(c.st.fit(n.Name, name), s.cell(c, n.CPU, width), cpu, s.cell(c, n.Memory, width), memory))
+	}
+	return lines
+}
+
+// cell draws a bar, if there is room, and a percentage.
+func (s *usedScreen) cell(c *canvas, u state.Usage, width int) string {
+	bar := width - percentWidth
+	if bar < smallBar {
+		bar = 0
+	}
+	f := u.Fraction()
+	return c.st.bar(bar, f, false) + c.st.alarm(f).Render(c.st.fitRight(state.Percent(f), width-bar))
+}
+
+// sum says what all workers use, or that nothing is measured.
+func (s *usedScreen) sum(c *canvas) string {
+	t := &c.frame.Totals
+	if t.Used == nil {
+		return c.st.dim.Render(c.st.fit("no node is measured: metrics.k8s.io does not answer", c.width))
+	}
+	part := func(label string, used int64, u state.Usage, write func(int64) string) string {
+		u.Requested = used
+		return fmt.Sprintf("%s %s", label, c.st.bold.Render(state.Percent(u.Fraction()))) + c.st.dim.Render(" "+write(used)+"/"+write(u.Allocatable))
+	}
+	parts := []string{part("used CPU", t.Used.CPU, t.CPU, state.Cores), part("memory", t.Used.Memory, t.Memory, state.Bytes)}
+	if t.Measured < t.Workers {
+		parts = append(parts, c.st.warn.Render(fmt.Sprintf("%d of %d nodes measured", t.Measured, t.Workers)))
+	}
+	return c.st.join(parts, c.width)
+}

@@ -1,0 +1,35 @@
+// Package quote shortens text that somebody else wrote, such as annotations of pods, before it goes into
+// an error or a log. Such text may be as long as 256 KiB and may hold control characters.
+package quote
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// most is how many bytes of a value are quoted.
+const most = 40
+
+// Value quotes the first 40 bytes of a value and says how long it is if it is longer.
+func Value(value string) string {
+	if len(value) <= most {
+		return strconv.Quote(value)
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strconv.Quote(strings.ToValidUTF8(value[:most], "")), len(value))
+}
+
+// Message returns at most n bytes of a message that quotes such text, without control characters except
+// line feeds.
+func Message(message string, n int) string {
+	cut := message
+	if len(cut) > n {
+		cut = cut[:n] + "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && !strconv.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(cut, ""))
+}

@@ -1,0 +1,125 @@
+package usage
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"gnnsched/workload/usage"
+)
+
+// page lists the metrics that a kubelet shows at one path.
+type page []family
+
+// family is a metric with the functions that write its lines.
+type family struct {
+	name, kind, help string
+	lines            []lines
+}
+
+// lines writes some lines of a family for a node.
+type lines func(*writer, *nodeSample)
+
+// The kubelets' pages, with the names and labels that kubelet and cAdvisor use.
+var (
+	resourcePage = page{
+		{"container_cpu_usage_seconds_total", "counter", "Cumulative cpu time consumed by the container in core-seconds", []lines{ofContainers(containerCPU)}},
+		{"container_memory_working_set_bytes", "gauge", "Current working set of the container in bytes", []lines{ofContainers(containerMemory)}},
+		{"container_start_time_seconds", "gauge", "Start time of the container since unix epoch in seconds", []lines{ofContainers(containerStart)}},
+		{"node_cpu_usage_seconds_total", "counter", "Cumulative cpu time consumed by the node in core-seconds", []lines{ofNode(counter(usage.CPU))}},
+		{"node_memory_working_set_bytes", "gauge", "Current working set of the node in bytes", []lines{ofNode(workingSet)}},
+		{"pod_cpu_usage_seconds_total", "counter", "Cumulative cpu time consumed by the pod in core-seconds", []lines{ofPods(counter(usage.CPU))}},
+		{"pod_memory_working_set_bytes", "gauge", "Current working set of the pod in bytes", []lines{ofPods(workingSet)}},
+		{"resource_scrape_error", "gauge", "1 if there was an error while getting container metrics, 0 otherwise", []lines{ofNode(nothing)}},
+	}
+	cadvisorPage = page{
+		{"container_cpu_cfs_throttled_seconds_total", "counter", "Core-seconds that the container wanted and did not get", []lines{ofNode(lost, root...), ofContainers(containerLost)}},
+		{"container_cpu_usage_seconds_total", "counter", "Cumulative cpu time consumed in core-seconds", []lines{ofNode(counter(usage.CPU), root...), ofContainers(containerCPU)}},
+		{"container_fs_reads_bytes_total", "counter", "Cumulative count of bytes read", []lines{ofNode(counter(usage.DiskRead), root...), ofContainers(containerDisk(usage.DiskRead))}},
+		{"container_fs_writes_bytes_total", "counter", "Cumulative count of bytes written", []lines{ofNode(counter(usage.DiskWrite), root...), ofContainers(containerDisk(usage.DiskWrite))}},
+		{"container_memory_working_set_bytes", "gauge", "Current working set in bytes", []lines{ofNode(workingSet, root...), ofContainers(containerMemory)}},
+		{"container_network_receive_bytes_total", "counter", "Cumulative count of bytes received", []lines{ofNode(counter(usage.NetworkIn), rootInterface...), ofPods(counter(usage.NetworkIn), eth0...)}},
+		{"container_network_transmit_bytes_total", "counter", "Cumulative count of bytes transmitted", []lines{ofNode(counter(usage.NetworkOut), rootInterface...), ofPods(counter(usage.NetworkOut), eth0...)}},
+		{"container_start_time_seconds", "gauge", "Start time of the container since unix epoch in seconds", []lines{ofContainers(containerStart)}},
+		{"machine_cpu_cores", "gauge", "Number of logical CPU cores", []lines{ofMachine(corev1.ResourceCPU)}},
+		{"machine_memory_bytes", "gauge", "Amount of memory installed on the machine", []lines{ofMachine(corev1.ResourceMemory)}},
+	}
+)
+
+// Labels that cAdvisor gives the whole node, and the network of a pod.
+var (
+	root          = []string{"id", "/"}
+	eth0          = []string{"interface", "eth0"}
+	rootInterface = []string{"id", "/", "interface", "eth0"}
+)
+
+// value is a figure of a node or a pod. since is the number of seconds since the sample.
+type value func(s *sample, since float64) float64
+
+func counter(d usage.Dimension) value {
+	return func(s *sample, since float64) float64 { return s.total[d] + s.rate[d]*since }
+}
+
+func lost(s *sample, since float64) float64 { return s.lost + s.throttled*since }
+
+func workingSet(s *sample, _ float64) float64 { return s.rate[usage.Memory] }
+
+func nothing(*sample, float64) float64 { return 0 }
+
+func ofNode(v value, labels ...string) lines {
+	return func(w *writer, n *nodeSample) { w.line(v(&n.sample, w.since), labels...) }
+}
+
+func ofMachine(r corev1.ResourceName) lines {
+	return func(w *writer, n *nodeSample) {
+		q := n.node.Status.Capacity[r]
+		w.line(q.AsApproximateFloat64())
+	}
+}
+
+func ofPods(v value, labels ...string) lines {
+	return func(w *writer, n *nodeSample) {
+		all := append([]string{"namespace", "", "pod", ""}, labels...)
+		for i := range n.pods {
+			p := &n.pods[i]
+			all[1], all[3] = p.pod.source.Namespace, p.pod.source.Name
+			w.line(v(&p.sample, w.since), all...)
+		}
+	}
+}
+
+// containerValue is a figure of a container, as its share of its pod's.
+type containerValue func(p *podSample, c *container, since float64) float64
+
+func containerCPU(p *podSample, c *container, since float64) float64 {
+	return c.cpu * counter(usage.CPU)(&p.sample, since)
+}
+
+func containerLost(p *podSample, c *container, since float64) float64 {
+	return c.cpu * lost(&p.sample, since)
+}
+
+func containerDisk(d usage.Dimension) containerValue {
+	return func(p *podSample, c *container, since float64) float64 { return c.cpu * counter(d)(&p.sample, since) }
+}
+
+func containerMemory(p *podSample, c *container, _ float64) float64 {
+	return c.memory * p.rate[usage.Memory]
+}
+
+func containerStart(p *podSample, _ *container, _ float64) float64 {
+	return float64(p.pod.start.UnixMilli()) / 1000
+}
+
+func ofContainers(v containerValue) lines {
+	return func(w *writer, n *nodeSample) {
+		labels := []string{"container", "", "namespace", "", "pod", ""}
+		for i := range n.pods {
+			p := &n.pods[i]
+			labels[3], labels[5] = p.pod.source.Namespace, p.pod.source.Name
+			for j := range p.pod.containers {
+				c := &p.pod.containers[j]
+				labels[1] = c.name
+				w.line(v(p, c, w.since), labels...)
+			}
+		}
+	}
+}

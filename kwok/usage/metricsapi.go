@@ -1,0 +1,198 @@
+package usage
+
+import (
+	"context"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	apirest "k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/metrics/pkg/apis/metrics"
+	"k8s.io/metrics/pkg/apis/metrics/install"
+	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
+
+	"gnnsched/workload/usage"
+)
+
+// APIGroup returns metrics.k8s.io/v1beta1, as metrics-server serves it, for an API server. It answers from
+// the last sample.
+func (s *Sampler) APIGroup() *genericapiserver.APIGroupInfo {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	info := genericapiserver.NewDefaultAPIGroupInfo(metrics.GroupName, scheme, metav1.ParameterCodec, serializer.NewCodecFactory(scheme))
+	info.VersionedResourcesStorageMap[v1beta1.SchemeGroupVersion.Version] = map[string]apirest.Storage{
+		"nodes": &nodeMetrics{s},
+		"pods":  &podMetrics{s},
+	}
+	return &info
+}
+
+// nodeMetrics serves the use of nodes.
+type nodeMetrics struct{ s *Sampler }
+
+var (
+	_ apirest.Lister = &nodeMetrics{}
+	_ apirest.Getter = &nodeMetrics{}
+	_ apirest.Scoper = &nodeMetrics{}
+)
+
+// New implements rest.Storage.
+func (*nodeMetrics) New() runtime.Object { return &metrics.NodeMetrics{} }
+
+// NewList implements rest.Lister.
+func (*nodeMetrics) NewList() runtime.Object { return &metrics.NodeMetricsList{} }
+
+// Destroy implements rest.Storage.
+func (*nodeMetrics) Destroy() {}
+
+// NamespaceScoped implements rest.Scoper.
+func (*nodeMetrics) NamespaceScoped() bool { return false }
+
+// GetSingularName implements rest.SingularNameProvider.
+func (*nodeMetrics) GetSingularName() string { return "node" }
+
+// Kind implements rest.KindProvider.
+func (*nodeMetrics) Kind() string { return "NodeMetrics" }
+
+// Get implements rest.Getter.
+func (r *nodeMetrics) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	now, ok := r.s.read()
+	if !ok {
+		return nil, errNoSample()
+	}
+	n := now.node(name)
+	if n == nil {
+		return nil, apierrors.NewNotFound(metrics.Resource("nodes"), name)
+	}
+	m := now.nodeMetrics(n)
+	return &m, nil
+}
+
+// List implements rest.Lister. The list is sorted by name.
+func (r *nodeMetrics) List(_ context.Context, o *metainternal.ListOptions) (runtime.Object, error) {
+	now, ok := r.s.read()
+	if !ok {
+		return nil, errNoSample()
+	}
+	list := &metrics.NodeMetricsList{Items: []metrics.NodeMetrics{}}
+	for i := range now.nodes {
+		n := &now.nodes[i]
+		if selected(o, n.node.Labels, fields.Set{"metadata.name": n.node.Name}) {
+			list.Items = append(list.Items, now.nodeMetrics(n))
+		}
+	}
+	return list, nil
+}
+
+// podMetrics serves the use of pods.
+type podMetrics struct{ s *Sampler }
+
+var (
+	_ apirest.Lister = &podMetrics{}
+	_ apirest.Getter = &podMetrics{}
+	_ apirest.Scoper = &podMetrics{}
+)
+
+// New implements rest.Storage.
+func (*podMetrics) New() runtime.Object { return &metrics.PodMetrics{} }
+
+// NewList implements rest.Lister.
+func (*podMetrics) NewList() runtime.Object { return &metrics.PodMetricsList{} }
+
+// Destroy implements rest.Storage.
+func (*podMetrics) Destroy() {}
+
+// NamespaceScoped implements rest.Scoper.
+func (*podMetrics) NamespaceScoped() bool { return true }
+
+// GetSingularName implements rest.SingularNameProvider.
+func (*podMetrics) GetSingularName() string { return "pod" }
+
+// Kind implements rest.KindProvider.
+func (*podMetrics) Kind() string { return "PodMetrics" }
+
+// Get implements rest.Getter.
+func (r *podMetrics) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	now, ok := r.s.read()
+	if !ok {
+		return nil, errNoSample()
+	}
+	p := now.pods[types.NamespacedName{Namespace: request.NamespaceValue(ctx), Name: name}]
+	if p == nil {
+		return nil, apierrors.NewNotFound(metrics.Resource("pods"), name)
+	}
+	m := now.podMetrics(p)
+	return &m, nil
+}
+
+// List implements rest.Lister. The list is in the order of the nodes' names.
+func (r *podMetrics) List(ctx context.Context, o *metainternal.ListOptions) (runtime.Object, error) {
+	now, ok := r.s.read()
+	if !ok {
+		return nil, errNoSample()
+	}
+	namespace := request.NamespaceValue(ctx)
+	list := &metrics.PodMetricsList{Items: []metrics.PodMetrics{}}
+	for i := range now.nodes {
+		for j := range now.nodes[i].pods {
+			p := &now.nodes[i].pods[j]
+			src := p.pod.source
+			if (namespace == "" || namespace == src.Namespace) && selected(o, src.Labels, fields.Set{
+				"metadata.name": src.Name, "metadata.namespace": src.Namespace, "spec.nodeName": src.Spec.NodeName,
+			}) {
+				list.Items = append(list.Items, now.podMetrics(p))
+			}
+		}
+	}
+	return list, nil
+}
+
+func errNoSample() error {
+	return apierrors.NewServiceUnavailable("no sample of what pods use has been taken yet; try again in a moment")
+}
+
+func selected(o *metainternal.ListOptions, l map[string]string, f fields.Set) bool {
+	return o == nil || (o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(l))) &&
+		(o.FieldSelector == nil || o.FieldSelector.Matches(f))
+}
+
+func (r reading) nodeMetrics(n *nodeSample) metrics.NodeMetrics {
+	return metrics.NodeMetrics{
+		ObjectMeta: metav1.ObjectMeta{Name: n.node.Name, Labels: n.node.Labels, CreationTimestamp: metav1.NewTime(r.at)},
+		Timestamp:  metav1.NewTime(r.at), Window: metav1.Duration{Duration: r.interval},
+		Usage: resourceList(n.rate[usage.CPU], n.rate[usage.Memory]),
+	}
+}
+
+func (r reading) podMetrics(p *podSample) metrics.PodMetrics {
+	src := p.pod.source
+	m := metrics.PodMetrics{
+		ObjectMeta: metav1.ObjectMeta{Name: src.Name, Namespace: src.Namespace, Labels: src.Labels, CreationTimestamp: metav1.NewTime(r.at)},
+		Timestamp:  metav1.NewTime(r.at), Window: metav1.Duration{Duration: r.interval},
+		Containers: make([]metrics.ContainerMetrics, len(p.pod.containers)),
+	}
+	for i := range p.pod.containers {
+		c := &p.pod.containers[i]
+		m.Containers[i] = metrics.ContainerMetrics{Name: c.name, Usage: resourceList(c.cpu*p.rate[usage.CPU], c.memory*p.rate[usage.Memory])}
+	}
+	return m
+}
+
+func resourceList(cores, bytes float64) corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewScaledQuantity(int64(math.Round(cores*1e9)), resource.Nano),
+		corev1.ResourceMemory: *resource.NewQuantity(int64(bytes), resource.BinarySI),
+	}
+}

@@ -1,0 +1,167 @@
+package usage
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"gnnsched/workload/usage"
+)
+
+// snapshot is the use of every node and running pod at a moment. It does not change once published.
+type snapshot struct {
+	at       time.Time
+	interval time.Duration
+	nodes    []nodeSample // by name
+	index    map[string]int
+	pods     map[types.NamespacedName]*podSample
+}
+
+// node returns the sample of a node, or nil.
+func (s *snapshot) node(name string) *nodeSample {
+	if i, ok := s.index[name]; ok {
+		return &s.nodes[i]
+	}
+	return nil
+}
+
+// sample is what something uses at the snapshot's time, and what it has used until then.
+type sample struct {
+	rate      usage.Amounts // cores, bytes, bytes per second
+	total     usage.Amounts // integral of rate over time; of no meaning for memory
+	throttled float64       // cores that it wants and does not get
+	lost      float64       // integral of throttled: core-seconds
+}
+
+// advance adds seconds at the present rate to the counters.
+func (s *sample) advance(seconds float64) {
+	for d := range s.total {
+		s.total[d] += s.rate[d] * seconds
+	}
+	s.lost += s.throttled * seconds
+}
+
+// plus returns the sum of two amounts.
+func plus(a, b usage.Amounts) usage.Amounts {
+	for d := range a {
+		a[d] += b[d]
+	}
+	return a
+}
+
+type podSample struct {
+	sample
+	pod *pod
+}
+
+// nodeSample is a node with its pods. The node's counters have a sum of their own, so that they do not fall
+// when a pod ends.
+type nodeSample struct {
+	sample
+	node *corev1.Node
+	pods []podSample // by namespace and name
+}
+
+// idle is what a node uses without pods. It is not zero, because kubectl top and metrics-server take a node
+// that uses nothing for one that is not measured.
+var idle = usage.Amounts{usage.CPU: 0.05, usage.Memory: 300 << 20}
+
+// builder makes a snapshot from the one before it.
+type builder struct {
+	old      *snapshot // nil at first
+	models   *models
+	interval time.Duration
+}
+
+func (b *builder) build(nodes []*corev1.Node, pods []*corev1.Pod, now time.Time) *snapshot {
+	if b.old == nil {
+		b.old = &snapshot{at: now}
+	}
+	out := &snapshot{
+		at: now, interval: b.interval, nodes: make([]nodeSample, len(nodes)),
+		index: make(map[string]int, len(nodes)), pods: make(map[types.NamespacedName]*podSample, len(pods)),
+	}
+	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	passed := b.passed(now)
+	for i, n := range nodes {
+		out.index[n.Name] = i
+		out.nodes[i] = nodeSample{node: n}
+		if was := b.old.node(n.Name); was != nil && was.node.UID == n.UID {
+			out.nodes[i].sample = was.sample
+			out.nodes[i].advance(passed)
+		}
+	}
+	for _, p := range pods {
+		if n := out.node(p.Spec.NodeName); n != nil && p.Status.Phase == corev1.PodRunning {
+			n.pods = append(n.pods, b.carry(p, passed))
+		}
+	}
+	for i := range out.nodes {
+		b.measure(&out.nodes[i], now)
+		for j := range out.nodes[i].pods {
+			p := &out.nodes[i].pods[j]
+			out.pods[p.pod.key()] = p
+		}
+	}
+	return out
+}
+
+// passed returns the seconds since the last snapshot. A clock that was set back counts as one that stands.
+func (b *builder) passed(now time.Time) float64 { return max(now.Sub(b.old.at), 0).Seconds() }
+
+// carry returns a pod with its counters. Its rate is that of the last snapshot.
+func (b *builder) carry(p *corev1.Pod, passed float64) podSample {
+	was := b.old.pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
+	if was == nil || was.pod.source.UID != p.UID {
+		return podSample{pod: b.models.pod(p, nil)}
+	}
+	out := *was
+	out.advance(passed)
+	out.pod = b.models.pod(p, was.pod)
+	return out
+}
+
+// measure sets what the node's pods use now, and what the node uses.
+func (b *builder) measure(n *nodeSample, now time.Time) {
+	slices.SortFunc(n.pods, func(a, b podSample) int {
+		return cmp.Or(cmp.Compare(a.pod.source.Namespace, b.pod.source.Namespace), cmp.Compare(a.pod.source.Name, b.pod.source.Name))
+	})
+	demands, got := make([]usage.Demand, len(n.pods)), make([]usage.Amounts, len(n.pods))
+	for i := range n.pods {
+		demands[i] = n.pods[i].pod.demand(now)
+	}
+	usage.Share(capacity(n.node), demands, got)
+	n.rate, n.throttled = idle, 0
+	for i := range n.pods {
+		p := &n.pods[i]
+		p.rate, p.throttled = got[i], max(demands[i].Want[usage.CPU]-got[i][usage.CPU], 0)
+		b.begin(n, p, now)
+		n.rate = plus(n.rate, p.rate)
+		n.throttled += p.throttled
+	}
+}
+
+// begin counts what a pod has used that started after the last snapshot.
+func (b *builder) begin(n *nodeSample, p *podSample, now time.Time) {
+	if was := b.old.pods[p.pod.key()]; was != nil && was.pod.source.UID == p.pod.source.UID {
+		return
+	}
+	since := p.pod.start
+	if since.Before(b.old.at) {
+		since = b.old.at
+	}
+	p.advance(max(now.Sub(since), 0).Seconds())
+	n.total, n.lost = plus(n.total, p.total), n.lost+p.lost
+}
+
+// capacity returns what the pods of a node can have together. Network and disk are not limited.
+func capacity(n *corev1.Node) usage.Amounts {
+	var out usage.Amounts
+	if cores := n.Status.Allocatable.Cpu().AsApproximateFloat64(); cores > 0 {
+		out[usage.CPU] = max(cores-idle[usage.CPU], cores/2)
+	}
+	return out
+}

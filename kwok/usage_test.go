@@ -1,0 +1,351 @@
+package kwok
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned"
+
+	"gnnsched/kwok/nodepool"
+)
+
+// TestUsage asks a cluster what its pods use as kubectl top and Prometheus do.
+func TestUsage(t *testing.T) {
+	checkLeaks(t)
+	cl, cs := start(t, Config{Dir: t.TempDir(), Pools: nodepool.Default(2), UsageInterval: 200 * time.Millisecond})
+	createUsing(t, cs, "model", "node-0", map[string]string{"gnnsched.io/usage": `{"cpu": "250m", "memory": "128Mi", "networkIn": 1000}`})
+	createUsing(t, cs, "plain", "node-1", nil)
+
+	mc, err := metricsclient.NewForConfig(cl.REST())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	eventually(t, "both pods are measured", func() error {
+		list, err := mc.MetricsV1beta1().PodMetricses("").List(ctx, metav1.ListOptions{})
+		if err == nil && len(list.Items) != 2 {
+			err = fmt.Errorf("%d pods", len(list.Items))
+		}
+		return err
+	})
+	list, err := mc.MetricsV1beta1().PodMetricses("default").List(ctx, metav1.ListOptions{LabelSelector: "app=model"})
+	if err != nil || len(list.Items) != 1 || list.Items[0].Containers[0].Usage.Cpu().MilliValue() != 250 {
+		t.Errorf("by label: %+v, %v", list, err)
+	}
+	plain, err := mc.MetricsV1beta1().PodMetricses("default").Get(ctx, "plain", metav1.GetOptions{})
+	if err != nil || plain.Containers[0].Usage.Cpu().MilliValue() != 1000 || plain.Containers[0].Usage.Memory().Value() != 1<<30 {
+		t.Errorf("a pod without a model does not use half of its requests: %+v, %v", plain, err)
+	}
+	node, err := mc.MetricsV1beta1().NodeMetricses().Get(ctx, "node-0", metav1.GetOptions{})
+	if err != nil || node.Usage.Cpu().MilliValue() != 300 {
+		t.Errorf("node: %+v, %v", node, err)
+	}
+	if _, err := mc.MetricsV1beta1().NodeMetricses().Get(ctx, "node-9", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("a node that is not there: %v", err)
+	}
+	checkTable(t, cs)
+	checkDiscovery(t, cs)
+	checkUsageAccess(t, cl)
+	checkSockets(t)
+	checkKubectlTop(t, cl)
+	checkPrometheus(t, cl)
+}
+
+// createUsing creates a pod that requests 2 cores and 2Gi on a node.
+func createUsing(t testing.TB, cs kubernetes.Interface, name, node string, annotations map[string]string) {
+	t.Helper()
+	_, err := cs.CoreV1().Pods("default").Create(context.Background(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}, Annotations: annotations},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "none", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("2Gi")},
+		}}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Error(err) // perhaps in a goroutine of its own
+	}
+}
+
+// eventually waits until check returns nil.
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if err = check(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("%s: not after %v: %v", what, patience, err)
+}
+
+// checkTable asks for a table, as kubectl get does.
+func checkTable(t *testing.T, cs *kubernetes.Clientset) {
+	t.Helper()
+	raw, err := cs.RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/model").
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table metav1.Table
+	if err := json.Unmarshal(raw, &table); err != nil || len(table.Rows) != 1 || fmt.Sprint(table.Rows[0].Cells) != "[model 250m 128Mi 200ms]" {
+		t.Errorf("%s, %v", raw, err)
+	}
+}
+
+// checkDiscovery: kubectl top first asks whether the server lists the group.
+func checkDiscovery(t *testing.T, cs *kubernetes.Clientset) {
+	t.Helper()
+	eventually(t, "metrics.k8s.io is listed", func() error {
+		groups, err := cs.Discovery().ServerGroups()
+		if err != nil {
+			return err
+		}
+		for _, g := range groups.Groups {
+			if g.Name == "metrics.k8s.io" {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d other groups", len(groups.Groups))
+	})
+}
+
+// checkUsageAccess checks that the kubelets' pages need the token, and that a kubelet of the cluster has no
+// other page.
+func checkUsageAccess(t *testing.T, cl *Cluster) {
+	t.Helper()
+	anonymous := cl.REST()
+	anonymous.BearerToken = ""
+	cs, err := kubernetes.NewForConfig(anonymous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/api/v1/nodes/node-0/proxy/metrics/cadvisor", "/discovery/prometheus", "/apis/metrics.k8s.io/v1beta1/nodes"} {
+		if _, err := cs.RESTClient().Get().AbsPath(path).DoRaw(t.Context()); !apierrors.IsUnauthorized(err) {
+			t.Errorf("%s without the token: %v", path, err)
+		}
+	}
+}
+
+// checkKubectlTop runs kubectl, where it is installed.
+func checkKubectlTop(t *testing.T, cl *Cluster) {
+	t.Helper()
+	kubectl, err := exec.LookPath("kubectl")
+	if err != nil {
+		t.Log("kubectl is not installed: its output was not checked")
+		return
+	}
+	for args, want := range map[string]string{
+		"top nodes":                        "node-0 300m 0% 428Mi 0%",
+		"top pods --all-namespaces":        "default model 250m 128Mi",
+		"top pods --selector=app=plain":    "plain 1000m 1024Mi",
+		"top pods --containers":            "model main 250m 128Mi",
+		"get nodes.metrics.k8s.io node-0 ": "node-0 300m 428Mi 200ms",
+	} {
+		c := exec.CommandContext(t.Context(), kubectl, strings.Fields(args)...)
+		c.Env = append(os.Environ(), "KUBECONFIG="+cl.Kubeconfig(), "HOME="+t.TempDir())
+		out, err := c.CombinedOutput()
+		if got := strings.Join(strings.Fields(string(out)), " "); err != nil || !strings.Contains(got, want) {
+			t.Errorf("kubectl %s: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// checkPrometheus lets a real Prometheus scrape the cluster, with the configuration, rules and dashboards
+// that docker compose uses.
+func checkPrometheus(t *testing.T, cl *Cluster) {
+	t.Helper()
+	monitoring := filepath.Join("..", "compose", "monitoring")
+	if _, err := exec.LookPath("prometheus"); err != nil {
+		if _, err := os.Stat("../.cache/prometheus/usr/bin/prometheus"); err != nil {
+			t.Log("prometheus is not installed: run make prometheus, or install Debian's package; it was not tested")
+			return
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String() // free in a moment; Prometheus cannot say which port it chose
+	_ = l.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	c := exec.CommandContext(ctx, filepath.Join(monitoring, "prometheus.sh"), cl.Kubeconfig())
+	c.Env = append(os.Environ(), "PROMETHEUS_LISTEN="+address, "PROMETHEUS_INTERVAL=1s", "PROMETHEUS_REFRESH=1s", "PROMETHEUS_DATA="+t.TempDir(), "TMPDIR="+t.TempDir())
+	var log strings.Builder
+	c.Stdout, c.Stderr = &log, &log
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	defer func() {
+		cancel()
+		_ = c.Wait() // its code is the signal's
+		if t.Failed() {
+			t.Logf("prometheus:\n%s", log.String())
+		}
+	}()
+	query := func(q string) ([]float64, error) { return instantQuery(client, address, q) }
+	for q, want := range map[string]float64{
+		`count(up == 1)`: 6, // three nodes, two pages
+		`round(rate(container_network_receive_bytes_total{pod="model"}[10s]))`:     1000,
+		`round(rate(node_cpu_usage_seconds_total{instance="node-0"}[10s]), 0.01)`:  0.3,
+		`round(rate(container_cpu_usage_seconds_total{pod="plain"}[10s]), 0.01)`:   1,
+		`count(node:cpu:utilisation > 0)`:                                          3,
+		`pod_memory_working_set_bytes{namespace="default", pod="model", node!=""}`: 128 << 20,
+		`count(container_fs_writes_bytes_total{pod="model"})`:                      1,
+	} {
+		eventually(t, q, func() error {
+			got, err := query(q)
+			if err == nil && (len(got) == 0 || got[0] != want) {
+				err = fmt.Errorf("%v, want %v", got, want)
+			}
+			return err
+		})
+	}
+	for _, expr := range dashboardQueries(t, filepath.Join(monitoring, "dashboards")) {
+		eventually(t, expr, func() error {
+			got, err := query(strings.ReplaceAll(expr, "$__rate_interval", "10s"))
+			if err == nil && len(got) == 0 {
+				err = fmt.Errorf("the query of a dashboard finds nothing")
+			}
+			return err
+		})
+	}
+}
+
+// instantQuery returns the values of a vector.
+func instantQuery(c *http.Client, address, q string) ([]float64, error) {
+	res, err := c.Get("http://" + address + "/api/v1/query?" + url.Values{"query": {q}}.Encode())
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close() //nolint:errcheck // nothing was written
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Error string
+		Data  struct {
+			Result []struct{ Value [2]any }
+		}
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Error != "" {
+		return nil, fmt.Errorf("%.300s: %w", body, err)
+	}
+	var out []float64
+	for _, r := range answer.Data.Result {
+		var v float64
+		if _, err := fmt.Sscan(r.Value[1].(string), &v); err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// dashboardQueries returns the expressions of all dashboards.
+func dashboardQueries(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no dashboards in %s: %v", dir, err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var board struct {
+			Panels []struct {
+				Targets []struct{ Expr string }
+			}
+		}
+		if err := json.Unmarshal(text, &board); err != nil {
+			t.Fatalf("%s: %v", f, err)
+		}
+		for _, p := range board.Panels {
+			for _, target := range p.Targets {
+				out = append(out, target.Expr)
+			}
+		}
+	}
+	return out
+}
+
+// BenchmarkScrape measures the CPU time of one scrape of 1,000 nodes with 10,000 pods, as Prometheus does it:
+// with TLS and token over one connection. The time of the client in this process is a part of it.
+//
+//	GOGC=300 go test ./kwok -run '^$' -bench Scrape -benchtime 5x
+func BenchmarkScrape(b *testing.B) {
+	const nodes, podsPerNode = 1000, 10
+	cl, err := Start(context.Background(), Config{Dir: b.TempDir(), Pools: nodepool.Default(nodes)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer cl.Stop(context.Background()) //nolint:errcheck // the benchmark is over
+	cs, err := kubernetes.NewForConfig(cl.protobuf())
+	if err != nil {
+		b.Fatal(err)
+	}
+	model := map[string]string{"gnnsched.io/usage": `{"cpu": {"walk": {"high": 4, "deviation": 1}}, "memory": {"day": {"high": "1Gi"}}, "networkIn": 1000}`}
+	var makers sync.WaitGroup
+	for first := range podsPerNode {
+		makers.Go(func() {
+			for i := range nodes {
+				createUsing(b, cs, fmt.Sprintf("pod-%d-%d", i, first), fmt.Sprint("node-", i), model)
+			}
+		})
+	}
+	makers.Wait()
+	get := func(path string) (lines int) {
+		raw, err := cs.RESTClient().Get().AbsPath(path).DoRaw(context.Background())
+		if err != nil {
+			b.Fatal(err)
+		}
+		return strings.Count(string(raw), "\n")
+	}
+	const measured = 5 * podsPerNode // lines at least
+	for get("/api/v1/nodes/node-999/proxy/metrics/resource") < measured || get("/api/v1/nodes/node-0/proxy/metrics/resource") < measured {
+		time.Sleep(time.Second)
+	}
+	time.Sleep(30 * time.Second) // the cluster has work left from its pods
+	for _, page := range []string{"resource", "cadvisor"} {
+		b.Run(page, func(b *testing.B) {
+			var used time.Duration
+			lines := 0
+			for range b.N {
+				begin := cpuTime(b)
+				for i := range nodes {
+					lines += get(fmt.Sprintf("/api/v1/nodes/node-%d/proxy/metrics/%s", i, page))
+				}
+				used += cpuTime(b) - begin
+			}
+			b.ReportMetric(used.Seconds()/float64(b.N), "cpu-s/scrape")
+			b.ReportMetric(float64(lines/b.N), "lines/scrape")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+	b.Run("idle", func(b *testing.B) { // the same time without scrapes, for comparison
+		begin := cpuTime(b)
+		time.Sleep(time.Duration(b.N) * time.Second)
+		b.ReportMetric((cpuTime(b)-begin).Seconds()/float64(b.N), "cpu-s/s")
+		b.ReportMetric(0, "ns/op")
+	})
+}

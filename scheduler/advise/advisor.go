@@ -1,0 +1,203 @@
+package advise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/server"
+)
+
+// Config describes an Advisor.
+type Config struct {
+	Client  kubernetes.Interface
+	Dynamic dynamic.Interface // nil: none of upstream's plugins that watch by name of a resource
+	// Profile says what decides. Its SchedulerName is the schedulerName of the pods that are asked
+	// about; preference.Blend is not possible, because kube-scheduler itself blends.
+	Profile server.Profile
+	// Promise is how long a pod counts on the node that Rank likes best while the cluster does not
+	// show it bound. The next pod is often asked about before the watch has shown the last one.
+	Promise time.Duration
+	Clock   clock.PassiveClock
+}
+
+// Advisor answers where pods should go. It is safe for concurrent use; answers come one at a time.
+type Advisor struct {
+	profile  framework.Framework
+	cache    cacheOfPods
+	snapshot *cache.Snapshot
+	log      klog.Logger
+	synced   atomic.Bool
+	turn     chan struct{} // holds a value while an answer is worked out
+
+	// The holder of the turn owns these.
+	clock    clock.PassiveClock
+	window   time.Duration
+	promised map[types.UID]promise
+}
+
+// cacheOfPods is what an Advisor needs of upstream's cache.
+type cacheOfPods interface {
+	UpdateSnapshot(klog.Logger, *cache.Snapshot) error
+	AssumePod(klog.Logger, *v1.Pod) error
+	ForgetPod(klog.Logger, *v1.Pod) error
+	IsAssumedPod(*v1.Pod) (bool, error)
+}
+
+// ErrNotSynced is the error of answers before the cluster's objects have been read.
+var ErrNotSynced = errors.New("the state of the cluster has not been read yet")
+
+// New makes an Advisor and starts its informers, which end with ctx. It does not wait for them: see Synced.
+func New(ctx context.Context, c Config) (*Advisor, error) {
+	profiles, err := profilesOf(c.Profile)
+	if err != nil {
+		return nil, err
+	}
+	shared := scheduler.NewInformerFactory(c.Client, 0)
+	var named dynamicinformer.DynamicSharedInformerFactory
+	if c.Dynamic != nil {
+		named = dynamicinformer.NewDynamicSharedInformerFactory(c.Dynamic, 0)
+	}
+	sched, err := scheduler.New(ctx, c.Client, shared, named,
+		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }, // it has nothing to report
+		scheduler.WithProfiles(profiles...),
+		scheduler.WithFrameworkOutOfTreeRegistry(plugin.Registry(nil)),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("set up the plugins: %w", err)
+	}
+	profile := sched.Profiles[c.Profile.SchedulerName]
+	snapshot, is := profile.SnapshotSharedLister().(*cache.Snapshot)
+	if !is {
+		return nil, fmt.Errorf("upstream's snapshot is a %T", profile.SnapshotSharedLister())
+	}
+	a := &Advisor{
+		profile: profile, cache: sched.Cache, snapshot: snapshot, log: klog.FromContext(ctx),
+		turn: make(chan struct{}, 1), clock: c.Clock, window: c.Promise, promised: map[types.UID]promise{},
+	}
+	go a.sync(ctx, sched, shared, named)
+	return a, nil
+}
+
+// profilesOf returns upstream's form of the profile.
+func profilesOf(p server.Profile) ([]config.KubeSchedulerProfile, error) {
+	if p.Preferences == preference.Blend || len(p.Blend) > 0 {
+		return nil, errors.New("preferences cannot be blended here, because the scheduler that asks adds its own scores; choose first, declared or off")
+	}
+	if p.Variant == server.DefaultProfile || p.Learn != nil {
+		return nil, errors.New("neither upstream's own profile nor one that learns can advise")
+	}
+	y, err := server.Config{Profiles: []server.Profile{p}, QPS: 1}.YAML()
+	if err != nil {
+		return nil, err
+	}
+	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(y, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("decode the profile: %w", err)
+	}
+	return obj.(*config.KubeSchedulerConfiguration).Profiles, nil
+}
+
+// sync waits until the cache has the cluster's objects.
+func (a *Advisor) sync(ctx context.Context, sched *scheduler.Scheduler, shared informers.SharedInformerFactory, named dynamicinformer.DynamicSharedInformerFactory) {
+	shared.StartWithContext(ctx)
+	shared.WaitForCacheSync(ctx.Done())
+	if named != nil {
+		named.Start(ctx.Done())
+		named.WaitForCacheSync(ctx.Done())
+	}
+	if sched.WaitForHandlersSync(ctx) == nil && ctx.Err() == nil {
+		a.synced.Store(true)
+	}
+}
+
+// Synced reports whether the cluster's objects have been read.
+func (a *Advisor) Synced() bool { return a.synced.Load() }
+
+// take waits for the turn and brings the snapshot up to date. The caller must call give after a nil error.
+func (a *Advisor) take(ctx context.Context) error {
+	if !a.Synced() {
+		return ErrNotSynced
+	}
+	select {
+	case a.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the answers before this one: %w", context.Cause(ctx))
+	}
+	a.expire()
+	if err := a.cache.UpdateSnapshot(a.log, a.snapshot); err != nil {
+		a.give()
+		return fmt.Errorf("update the snapshot: %w", err)
+	}
+	return nil
+}
+
+func (a *Advisor) give() { <-a.turn }
+
+// Ranked is the answer about one node.
+type Ranked struct {
+	Node  string
+	Score int8 // as plugin.NodeOpinion; 0 for a node that the advisor does not know
+}
+
+// Rank scores the named nodes, which the pod fits on, in the order of names. A node that the watch has
+// not shown yet gets 0. The pod then counts on the best node until the cluster shows it bound. If the
+// decider fails, the error is a *plugin.Undecided.
+func (a *Advisor) Rank(ctx context.Context, pod *v1.Pod, names []string) ([]Ranked, error) {
+	if err := a.take(ctx); err != nil {
+		return nil, err
+	}
+	defer a.give()
+	if a.unpromise(pod.UID) { // it is asked about again
+		if err := a.cache.UpdateSnapshot(a.log, a.snapshot); err != nil {
+			return nil, fmt.Errorf("update the snapshot: %w", err)
+		}
+	}
+	out := make([]Ranked, len(names))
+	known, at := make([]fwk.NodeInfo, 0, len(names)), make([]int, 0, len(names))
+	for i, name := range names {
+		out[i].Node = name
+		if info, err := a.snapshot.Get(name); err == nil {
+			known, at = append(known, info), append(at, i)
+		}
+	}
+	if len(known) == 0 {
+		return out, nil
+	}
+	opinion, err := plugin.Ask(ctx, a.profile, pod, known, true)
+	if err != nil {
+		return nil, err
+	}
+	best := 0
+	for i, n := range opinion.Nodes {
+		out[at[i]].Score = n.Score
+		if n.Score > opinion.Nodes[best].Score {
+			best = i
+		}
+	}
+	if err := ctx.Err(); err != nil { // nobody waits for the answer any more
+		return nil, fmt.Errorf("rank the nodes: %w", context.Cause(ctx))
+	}
+	a.promise(pod, known[best].Node().Name)
+	return out, nil
+}

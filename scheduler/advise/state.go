@@ -1,0 +1,47 @@
+package advise
+
+import (
+	"context"
+	"fmt"
+
+	"gnnsched/scheduler/plugin"
+)
+
+// State is what an Advisor knows.
+type State struct {
+	Synced      bool
+	Nodes, Pods int // Pods are those on nodes, promised ones included
+	Promised    int // pods that count on a node where the cluster does not show them yet
+	Policy      string
+	Fingerprint uint64 // of the network's checkpoint; 0 for a heuristic, or without a network
+}
+
+// State returns what the Advisor knows now.
+func (a *Advisor) State(ctx context.Context) (State, error) {
+	network, err := plugin.ActiveNetwork(a.profile)
+	if err != nil {
+		return State{}, err
+	}
+	out := State{Policy: network.Policy, Fingerprint: network.Fingerprint}
+	if !a.Synced() {
+		return out, nil
+	}
+	if err := a.take(ctx); err != nil {
+		return State{}, err
+	}
+	defer a.give()
+	all, err := a.snapshot.NodeInfos().List()
+	if err != nil {
+		return State{}, fmt.Errorf("read the snapshot: %w", err)
+	}
+	out.Synced, out.Nodes = true, len(all)
+	for _, n := range all {
+		out.Pods += len(n.GetPods())
+	}
+	for _, p := range a.promised {
+		if assumed, err := a.cache.IsAssumedPod(p.pod); err == nil && assumed {
+			out.Promised++
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,196 @@
+package advise
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/plugin"
+)
+
+// Suggestion ranks the nodes for a pod.
+type Suggestion struct {
+	Policy      string
+	Fingerprint uint64        // of the network's checkpoint; 0 for a heuristic
+	Took        time.Duration // of the decider
+	Nodes       []Suggested   // on which the pod fits, the best first
+	Refusals    []Refusal     // the other nodes, the most frequent reason first
+}
+
+// Suggested is a node on which the pod fits.
+type Suggested struct {
+	Node      string
+	Score     int8    // 0 to 100
+	Raw       float32 // the decider's own score; 0 if the node is not Preferred
+	Preferred bool    // whether the preferences of manifests leave the node to the decider
+	Reasons   []string
+	CPU       Share
+	Memory    Share
+}
+
+// Share is the part of a node's allocatable amount that pods request, in 0 to 1.
+type Share struct{ Now, WithPod float64 }
+
+// Refusal is a reason why nodes cannot take the pod.
+type Refusal struct {
+	Reason string
+	Count  int
+	Nodes  []string // the first maxNamed by name
+}
+
+// maxNamed is the number of nodes that a Refusal names.
+const maxNamed = 5
+
+// Suggest ranks all nodes for a pod, which need not exist. It runs upstream's filters and the profile's
+// decider, and changes nothing: the pod counts nowhere afterwards. If the decider fails, the error is a
+// *plugin.Undecided.
+func (a *Advisor) Suggest(ctx context.Context, pod *v1.Pod) (Suggestion, error) {
+	if err := a.take(ctx); err != nil {
+		return Suggestion{}, err
+	}
+	defer a.give()
+	feasible, refused, err := a.filter(ctx, pod)
+	if err != nil {
+		return Suggestion{}, err
+	}
+	out := Suggestion{Refusals: group(refused)}
+	if len(feasible) == 0 {
+		return out, nil
+	}
+	opinion, err := plugin.Ask(ctx, a.profile, pod, feasible, false)
+	if err != nil {
+		return Suggestion{}, err
+	}
+	out.Policy, out.Fingerprint, out.Took = opinion.Policy, opinion.Fingerprint, opinion.Took
+	out.Nodes = suggested(pod, feasible, opinion)
+	return out, nil
+}
+
+// filter runs upstream's filters over all nodes. refused holds the reasons of the other nodes by name.
+func (a *Advisor) filter(ctx context.Context, pod *v1.Pod) (feasible []fwk.NodeInfo, refused map[string]string, err error) {
+	all, err := a.snapshot.NodeInfos().List()
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the snapshot: %w", err)
+	}
+	state, refused := framework.NewCycleState(), map[string]string{}
+	only, status, _ := a.profile.RunPreFilterPlugins(ctx, state, pod)
+	if !status.IsSuccess() {
+		if !status.IsRejected() {
+			return nil, nil, fmt.Errorf("filter the nodes: %w", status.AsError())
+		}
+		for _, n := range all {
+			refused[n.Node().Name] = reason(status)
+		}
+		return nil, refused, nil
+	}
+	statuses := make([]*fwk.Status, len(all))
+	a.profile.Parallelizer().Until(ctx, len(all), func(i int) {
+		if !only.AllNodes() && !only.NodeNames.Has(all[i].Node().Name) {
+			statuses[i] = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) were not among those that the pod names")
+			return
+		}
+		statuses[i] = a.profile.RunFilterPluginsWithNominatedPods(ctx, state, pod, all[i])
+	}, "gnnsched/suggest")
+	if err := ctx.Err(); err != nil {
+		return nil, nil, fmt.Errorf("filter the nodes: %w", context.Cause(ctx))
+	}
+	for i, n := range all {
+		switch st := statuses[i]; {
+		case st.IsSuccess():
+			feasible = append(feasible, n)
+		case st.IsRejected():
+			refused[n.Node().Name] = reason(st)
+		default:
+			return nil, nil, fmt.Errorf("filter the nodes: %w", st.AsError())
+		}
+	}
+	return feasible, refused, nil
+}
+
+// maxReason is the number of bytes of a reason, which may quote what a pod's owner wrote.
+const maxReason = 300
+
+func reason(st *fwk.Status) string { return Shorten(strings.Join(st.Reasons(), ", "), maxReason) }
+
+// Shorten returns the text without control characters, cut after about most bytes.
+func Shorten(text string, most int) string {
+	short := text
+	if len(text) > most {
+		short = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(short, "�"))
+}
+
+// group collects the nodes by the reason why they are refused.
+func group(refused map[string]string) []Refusal {
+	by := map[string][]string{}
+	for node, why := range refused {
+		by[why] = append(by[why], node)
+	}
+	out := make([]Refusal, 0, len(by))
+	for why, nodes := range by {
+		slices.Sort(nodes)
+		out = append(out, Refusal{why, len(nodes), nodes[:min(len(nodes), maxNamed)]})
+	}
+	slices.SortFunc(out, func(x, y Refusal) int {
+		return cmp.Or(cmp.Compare(y.Count, x.Count), cmp.Compare(x.Reason, y.Reason))
+	})
+	return out
+}
+
+// suggested describes the feasible nodes, the best first, and equals by name.
+func suggested(pod *v1.Pod, feasible []fwk.NodeInfo, o plugin.Opinion) []Suggested {
+	out, left := make([]Suggested, len(feasible)), 0
+	asks := kube.EffectiveRequests(pod)
+	for i, info := range feasible {
+		n := o.Nodes[i]
+		has, taken := info.GetAllocatable(), info.GetRequested()
+		out[i] = Suggested{
+			Node: info.Node().Name, Score: n.Score, Raw: n.Raw, Preferred: n.Preferred,
+			CPU:    share(taken.GetMilliCPU(), asks.MilliCPU, has.GetMilliCPU()),
+			Memory: share(taken.GetMemory(), asks.Memory, has.GetMemory()),
+		}
+		if n.Preferred {
+			left++
+		}
+	}
+	slices.SortFunc(out, func(x, y Suggested) int {
+		return cmp.Or(cmp.Compare(y.Score, x.Score), cmp.Compare(y.Raw, x.Raw), cmp.Compare(x.Node, y.Node))
+	})
+	for i := range out {
+		out[i].Reasons = reasons(out, i, left)
+	}
+	return out
+}
+
+func share(now, asks, of int64) Share {
+	return Share{cluster.Fraction(now, of), cluster.Fraction(now+asks, of)}
+}
+
+// reasons says why node i of the ranked ones has its place. left is the number of nodes that preferences left.
+func reasons(ranked []Suggested, i, left int) (out []string) {
+	n := ranked[i]
+	switch {
+	case !n.Preferred:
+		out = append(out, fmt.Sprintf("%d of %d nodes satisfy the pod's preferences better", left, len(ranked)))
+	case int64(n.Score) == fwk.MaxNodeScore:
+		out = append(out, fmt.Sprintf("it has the highest score (%.4g) of the %d nodes that the pod's preferences leave", n.Raw, left))
+	default:
+		out = append(out, fmt.Sprintf("its score (%.4g) is rank %d of the %d nodes that the pod's preferences leave, %.4g below the best", n.Raw, i+1, left, ranked[0].Raw-n.Raw))
+	}
+	return append(out, fmt.Sprintf("with the pod, %.0f %% of its CPU and %.0f %% of its memory are requested", 100*n.CPU.WithPod, 100*n.Memory.WithPod))
+}

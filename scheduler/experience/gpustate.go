@@ -1,0 +1,185 @@
+package experience
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gnnsched/gnn/graph"
+)
+
+// GPUState is the state in which a network on the GPU graph decided. The graph of a whole GPU cluster would take
+// a hundred kilobytes a step, so it holds the vertices of some nodes only, drawn at random, and of every node
+// what a learner needs for the targets.
+type GPUState struct {
+	Cluster []float32     // features of the cluster
+	Kinds   []MachineKind // kinds of the nodes
+	Nodes   []GPUAmounts  // every node with devices that pods with GPUs may use
+	Waiting float64       // devices that waiting pods request, parts of them included
+
+	Rows     []int32         // of some of the nodes, in Nodes
+	Vertices []graph.GPUNode // of these nodes, before the placement
+
+	// Before and After are the nodes of some candidates before and after the placement, for a network whose actor learns
+	// from them. Others have none.
+	Before, After []graph.GPUNode
+}
+
+// MachineKind describes nodes that offer the same.
+type MachineKind struct {
+	MilliCPU, Memory int64 // thousandths of a core, bytes
+	Devices          int64
+	Model            string // of the devices; at most maxActor bytes
+}
+
+// GPUAmounts is what a learner needs to know of every node.
+type GPUAmounts struct {
+	ID   uint64  // hash of the node's name
+	Kind int32   // index in GPUState.Kinds
+	Idle float32 // idle devices, parts of them included
+}
+
+// Devices returns the number of devices, and how many of them are idle, parts of them included.
+func (g *GPUState) Devices() (all, idle float64) {
+	for _, n := range g.Nodes {
+		all += float64(g.Kinds[n.Kind].Devices)
+		idle += float64(n.Idle)
+	}
+	return all, idle
+}
+
+// maxDevices is far more devices than any node has.
+const maxDevices = 1 << 10
+
+// validate checks that all indices exist, that the vertices have the same widths, and that every value is
+// finite and in its range.
+func (g *GPUState) validate() error {
+	for i, k := range g.Kinds {
+		if k.MilliCPU < 0 || k.Memory < 0 || k.Devices < 1 || k.Devices > maxDevices || len(k.Model) > maxActor {
+			return fmt.Errorf("kind %d of machines has %d thousandths of a core, %d bytes and %d devices, of a model of %d letters", i, k.MilliCPU, k.Memory, k.Devices, len(k.Model))
+		}
+	}
+	for i, n := range g.Nodes {
+		if n.Kind < 0 || int(n.Kind) >= len(g.Kinds) {
+			return fmt.Errorf("node %d is of kind %d of %d", i, n.Kind, len(g.Kinds))
+		}
+		if !(n.Idle >= 0 && int64(n.Idle) <= g.Kinds[n.Kind].Devices) {
+			return fmt.Errorf("node %d has %v idle devices of %d", i, n.Idle, g.Kinds[n.Kind].Devices)
+		}
+	}
+	if !(g.Waiting >= 0) || math.IsInf(g.Waiting, 0) {
+		return fmt.Errorf("waiting pods request %v devices", g.Waiting)
+	}
+	if len(g.Rows) != len(g.Vertices) || len(g.Before) != len(g.After) {
+		return fmt.Errorf("%d rows with %d vertices, %d candidates before and %d after the placement", len(g.Rows), len(g.Vertices), len(g.Before), len(g.After))
+	}
+	for _, r := range g.Rows {
+		if r < 0 || int(r) >= len(g.Nodes) {
+			return fmt.Errorf("row %d of %d nodes", r, len(g.Nodes))
+		}
+	}
+	return g.validateFeatures()
+}
+
+func (g *GPUState) validateFeatures() error {
+	sum := 0.0 // not finite if one of the values is not
+	for _, v := range g.Cluster {
+		sum += float64(v)
+	}
+	width := -1
+	for _, list := range [][]graph.GPUNode{g.Vertices, g.Before, g.After} {
+		for _, n := range list {
+			if width < 0 {
+				width = len(n.X)
+			}
+			if len(n.X) != width || len(n.Free) > maxDevices {
+				return fmt.Errorf("a vertex has %d features and %d devices, another %d features", len(n.X), len(n.Free), width)
+			}
+			for _, v := range n.X {
+				sum += float64(v)
+			}
+			for _, v := range n.Free {
+				sum += float64(v)
+			}
+		}
+	}
+	if math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return errors.New("a value is not finite")
+	}
+	return nil
+}
+
+// appendGPU appends a state to a frame:
+//
+//	features of the cluster as floats,
+//	kinds uint32, each milliCPU, memory uint64, devices uint32, model as text,
+//	nodes uint32, each id uint64, kind uint32, idle float32,
+//	waiting float64, rows uint32, rows × int32,
+//	vertices, nodes before, nodes after: each uint32, and for each of them features and free parts as floats
+//
+// where floats are a uint32, their number, and so many float32.
+func appendGPU(b []byte, g *GPUState) []byte {
+	b = appendList(b, g.Cluster)
+	b = order.AppendUint32(b, uint32(len(g.Kinds)))
+	for _, k := range g.Kinds {
+		b = order.AppendUint64(b, uint64(k.MilliCPU))
+		b = order.AppendUint64(b, uint64(k.Memory))
+		b = order.AppendUint32(b, uint32(k.Devices))
+		b = appendText(b, k.Model)
+	}
+	b = order.AppendUint32(b, uint32(len(g.Nodes)))
+	for _, n := range g.Nodes {
+		b = order.AppendUint64(b, n.ID)
+		b = order.AppendUint32(b, uint32(n.Kind))
+		b = order.AppendUint32(b, math.Float32bits(n.Idle))
+	}
+	b = order.AppendUint64(b, math.Float64bits(g.Waiting))
+	b = order.AppendUint32(b, uint32(len(g.Rows)))
+	b = appendInts(b, g.Rows)
+	for _, list := range [][]graph.GPUNode{g.Vertices, g.Before, g.After} {
+		b = order.AppendUint32(b, uint32(len(list)))
+		for _, n := range list {
+			b = appendList(appendList(b, n.X), n.Free)
+		}
+	}
+	return b
+}
+
+// appendList appends floats with their number.
+func appendList(b []byte, values []float32) []byte {
+	return appendFloats(order.AppendUint32(b, uint32(len(values))), values)
+}
+
+// gpu takes what appendGPU appended. It is of no use if c is short afterwards.
+func (c *cursor) gpu() *GPUState {
+	g := &GPUState{Cluster: c.list()}
+	for range c.number(24) {
+		g.Kinds = append(g.Kinds, MachineKind{MilliCPU: int64(c.long()), Memory: int64(c.long()), Devices: int64(c.count()), Model: c.text()})
+	}
+	for range c.number(16) {
+		g.Nodes = append(g.Nodes, GPUAmounts{ID: c.long(), Kind: int32(c.count()), Idle: math.Float32frombits(uint32(c.count()))})
+	}
+	g.Waiting = c.double()
+	g.Rows = c.ints(c.number(4))
+	g.Vertices, g.Before, g.After = c.vertices(), c.vertices(), c.vertices()
+	return g
+}
+
+func (c *cursor) vertices() (out []graph.GPUNode) {
+	for range c.number(8) {
+		out = append(out, graph.GPUNode{X: c.list(), Free: c.list()})
+	}
+	return out
+}
+
+func (c *cursor) list() []float32 { return c.floats(c.number(4)) }
+
+// number takes the number of things that follow, of at least so many bytes each. It is 0 if not so many are left.
+func (c *cursor) number(size int) int {
+	n := c.count()
+	if n > len(c.b)/size {
+		c.short = true
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,133 @@
+package objective
+
+import (
+	"math"
+	"slices"
+
+	"gnnsched/internal/cluster"
+)
+
+// The terms of this file are about what nodes were last measured to use (cluster.Node.Usage), not about what
+// pods request. A placement does not change them; the next measurement does. So its reward comes later: as
+// the fall of the cost until the next decision.
+//
+// Only available nodes that were measured count, and the costs are 0 without any.
+
+// measured are the terms about measured usage.
+var measured = []Term{usageBalance{}, hotNodes{}, Throttled{}, unusedCPU{}}
+
+// Measured reports whether a term is about measured usage.
+func Measured(t Term) bool {
+	return slices.ContainsFunc(measured, func(m Term) bool { return m.Name() == t.Name() })
+}
+
+// counted reports whether a node counts in the terms about usage.
+func counted(n *cluster.Node) bool { return n.Usage != nil && n.Available() }
+
+// used returns the measured fraction of a dimension in use, without estimates for pods that came since; 0 where
+// it was not measured or the capacity is not known.
+func used(n *cluster.Node, d cluster.Dimension) float64 {
+	if c := n.Capacity(d); c > 0 && n.Usage.Known[d] {
+		return n.Usage.Measured[d].Mean / c
+	}
+	return 0
+}
+
+// usageBalance measures how unevenly nodes are used. It is the mean, over the dimensions that any node uses,
+// of the population standard deviation of the nodes' fractions in use.
+type usageBalance struct{}
+
+// Name implements Term.
+func (usageBalance) Name() string { return "usage-balance" }
+
+// Cost implements Term.
+func (usageBalance) Cost(nodes []*cluster.Node) float64 {
+	var n, sum, dimensions float64
+	var m [cluster.Dimensions]moments
+	for _, v := range nodes {
+		if !counted(v) {
+			continue
+		}
+		n++
+		for d := range m {
+			m[d].replace(0, used(v, cluster.Dimension(d)))
+		}
+	}
+	for d := range m {
+		if m[d].sum > 0 {
+			sum += m[d].std(n)
+			dimensions++
+		}
+	}
+	return sum / max(dimensions, 1)
+}
+
+// hotFraction is the fraction in use over which a node is hot.
+const hotFraction = 0.8
+
+// hotNodes measures how many nodes are hot: the share of the nodes that use over 80 % of their CPU, network or
+// disk.
+type hotNodes struct{}
+
+// Name implements Term.
+func (hotNodes) Name() string { return "hot" }
+
+// Cost implements Term.
+func (hotNodes) Cost(nodes []*cluster.Node) float64 {
+	var n, hot float64
+	for _, v := range nodes {
+		if !counted(v) {
+			continue
+		}
+		n++
+		for d := range cluster.Dimension(cluster.Dimensions) {
+			if d != cluster.UsedMemory && used(v, d) > hotFraction {
+				hot++
+				break
+			}
+		}
+	}
+	return hot / max(n, 1)
+}
+
+// Throttled measures what services lose to their neighbours: the CPU that they wanted and did not get, as a
+// share of what they wanted. Metrics of a cluster do not say what pods wanted; the cost is 0 there.
+type Throttled struct{}
+
+// Name implements Term.
+func (Throttled) Name() string { return "throttled" }
+
+// Cost implements Term.
+func (Throttled) Cost(nodes []*cluster.Node) float64 {
+	var wanted, lost float64
+	for _, v := range nodes {
+		if counted(v) {
+			wanted, lost = wanted+v.Usage.Wanted, lost+v.Usage.Throttled
+		}
+	}
+	if wanted == 0 {
+		return 0
+	}
+	return lost / wanted
+}
+
+// unusedCPU measures how much of the nodes' CPU nobody uses: 1 minus the mean utilisation.
+type unusedCPU struct{}
+
+// Name implements Term.
+func (unusedCPU) Name() string { return "unused" }
+
+// Cost implements Term.
+func (unusedCPU) Cost(nodes []*cluster.Node) float64 {
+	var offered, inUse float64
+	for _, v := range nodes {
+		if counted(v) {
+			offered += v.Capacity(cluster.UsedCPU)
+			inUse += used(v, cluster.UsedCPU) * v.Capacity(cluster.UsedCPU)
+		}
+	}
+	if offered == 0 {
+		return 0
+	}
+	return math.Max(1-inUse/offered, 0)
+}

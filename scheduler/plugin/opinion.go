@@ -1,0 +1,103 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Opinion is what the decider of a profile says about the nodes for a pod, without placing it.
+type Opinion struct {
+	Policy      string // as in decision.Decision
+	Fingerprint uint64 // of the network's checkpoint; 0 for a heuristic
+	Took        time.Duration
+	Nodes       []NodeOpinion // in the order of the nodes that were asked about
+}
+
+// NodeOpinion is an Opinion's part about one node.
+type NodeOpinion struct {
+	// Score is in 0 to 100. Only the best node has 100, or all equal best nodes if the decider is a
+	// heuristic that draws among them.
+	Score int8
+	// Preferred is false if the preferences of manifests removed the node. Raw is then 0.
+	Preferred bool
+	Raw       float32 // the decider's own score; higher is better
+}
+
+// Undecided is the error of an Opinion that the decider could not give. Reason is one of those of the
+// metric gnnsched_fallbacks_total.
+type Undecided struct {
+	Reason string
+	Err    error
+}
+
+// Error implements error.
+func (u *Undecided) Error() string { return u.Err.Error() }
+
+// Unwrap returns Err.
+func (u *Undecided) Unwrap() error { return u.Err }
+
+// errNoDecider is the error of a profile that does not have LearnedScore.
+var errNoDecider = errors.New("the profile has no " + Name)
+
+// Ask asks the decider of h's profile about feasible nodes of h's snapshot, which nobody may change
+// meanwhile. Preferences count as in PreScore. counts tells that the pod is one that arrives, and not a
+// question; then it counts for the typical pods of the workload. If the decider fails, Ask returns an
+// *Undecided, and the failure is counted and logged as a fallback to upstream's scoring.
+func Ask(ctx context.Context, h fwk.Handle, pod *v1.Pod, nodes []fwk.NodeInfo, counts bool) (Opinion, error) {
+	loaded, has := deciders.Load(h)
+	if !has {
+		return Opinion{}, errNoDecider
+	}
+	p := loaded.(*learnedScore)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	state := framework.NewCycleState()
+	s := p.begin(pod, nodes)
+	s.question = !counts
+	p.prefer(ctx, state, s)
+	took, err := p.decide(state, s)
+	if err != nil {
+		fallbacks.WithLabelValues(p.profile, s.reason).Inc()
+		p.complain(ctx, s, s.reason, err, FallbackMessage+s.decider.label())
+		return Opinion{}, &Undecided{s.reason, fmt.Errorf("the %s gives no scores (%s): %w", s.decider.label(), s.reason, err)}
+	}
+	p.metrics.duration.Observe(took.Seconds())
+	p.metrics.spread.Observe(spread(s.raw))
+	return Opinion{Policy: s.decider.policyName(), Fingerprint: s.decider.fingerprint(), Took: took, Nodes: s.opinions()}, nil
+}
+
+// opinions returns the scores of the feasible nodes.
+func (s *scoring) opinions() []NodeOpinion {
+	out, list := make([]NodeOpinion, len(s.feasible)), make([]int8, len(s.feasible))
+	s.nodeScores(list)
+	for i, score := range list {
+		out[i].Score = score
+	}
+	for i, raw := range s.raw {
+		at := s.feasibleIndex(int32(i))
+		out[at].Preferred, out[at].Raw = true, raw
+	}
+	return out
+}
+
+// Network describes the active network of h's profile.
+type Network struct {
+	Policy      string // the heuristic's name, or the profile's for its network; empty if no network is loaded
+	Fingerprint uint64 // of the network's checkpoint; 0 without one
+}
+
+// ActiveNetwork returns what decides for h's profile now.
+func ActiveNetwork(h fwk.Handle) (Network, error) {
+	loaded, has := deciders.Load(h)
+	if !has {
+		return Network{}, errNoDecider
+	}
+	d := loaded.(*learnedScore).active.load()
+	return Network{Policy: d.policyName(), Fingerprint: d.fingerprint()}, nil
+}

@@ -1,0 +1,166 @@
+// Package meter plays what the pods of a simulated cluster use, tick by tick: what each pod wants, what its
+// node has for it (usage.Share), what services lose by that, and when batch jobs have done their work. It
+// writes what nodes use into cluster.Node.Usage, as a monitoring system would measure it.
+//
+// Everything is evaluated at the beginning of a tick and holds until its end. Pods that come or go in between
+// count from the next tick on. Most curves hold for longer than a tick (usage.Model.AtFor): a pod is evaluated
+// again when one of its curves changes, and a node is summed up again when one of its pods does. The result is the
+// same, bit by bit, as evaluating everything at each tick.
+package meter
+
+import (
+	"slices"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/workload/usage"
+)
+
+// Pod is what the meter must know about a pod.
+type Pod struct {
+	Model   *usage.Model // nil: it always uses what it requests
+	Seed    uint64
+	Request cluster.Resources
+	Limit   int64 // thousandths of a core; 0: no limit
+}
+
+// Meter plays the usage of one episode. It is not safe for concurrent use.
+type Meter struct {
+	cfg    Config
+	pods   []pod // by arrival
+	rows   []row
+	ended  []int32 // batch jobs that have done their work since the last call of Ended
+	totals Totals
+
+	got []usage.Amounts // of the pods of one node
+}
+
+// pod is a pod that has a node.
+type pod struct {
+	Pod
+	since float64 // when it started, in seconds of the meter's time
+	done  float64 // core-seconds of a batch job's work
+}
+
+// Config says how to play.
+type Config struct {
+	Tick     float64       // seconds, over 0
+	Start    float64       // time of day at which the meter's time begins, in seconds
+	Capacity usage.Amounts // network and disk of each node; 0: not limited
+	Pods     int           // in the episode
+}
+
+// New returns a meter for an empty cluster. Nodes that are not available, such as a control plane, are
+// metered but are not in the totals.
+func New(c Config, nodes []*cluster.Node) *Meter {
+	m := &Meter{cfg: c, pods: make([]pod, c.Pods)}
+	m.Track(nodes, nil)
+	return m
+}
+
+// Track goes on with another list of nodes. on has the row of each pod by arrival, or -1.
+func (m *Meter) Track(nodes []*cluster.Node, on []int32) {
+	old := map[*cluster.Node]*history{}
+	for _, r := range m.rows {
+		old[r.node] = r.history
+	}
+	m.rows = make([]row, len(nodes))
+	for i, n := range nodes {
+		h := old[n]
+		if h == nil {
+			h = newHistory(m.cfg.Tick)
+		}
+		m.rows[i] = row{node: n, capacity: m.cfg.Capacity, history: h}
+		m.rows[i].capacity[usage.CPU] = float64(n.Allocatable.MilliCPU) / 1000
+		m.rows[i].capacity[usage.Memory] = float64(n.Allocatable.Memory)
+	}
+	for p, r := range on {
+		if r >= 0 {
+			m.rows[r].add(m.pods, int32(p))
+		}
+	}
+}
+
+// Place starts a pod, by its arrival, on a node at a time in seconds. A batch job starts from nothing. Until the
+// next tick the node's Usage has what the pod requests as missing.
+func (m *Meter) Place(arrival, node int32, p Pod, at float64) {
+	m.pods[arrival] = pod{Pod: p, since: at}
+	m.ended = slices.DeleteFunc(m.ended, func(a int32) bool { return a == arrival }) // it lost its node since
+	r := &m.rows[node]
+	r.add(m.pods, arrival)
+	if u := r.node.Usage; u != nil {
+		u.Missing[cluster.UsedCPU] += float64(p.Request.MilliCPU)
+		u.Missing[cluster.UsedMemory] += float64(p.Request.Memory)
+		u.Version = cluster.NextVersion()
+	}
+}
+
+// Remove ends a pod that runs on a node.
+func (m *Meter) Remove(arrival, node int32) {
+	m.rows[node].remove(arrival)
+}
+
+// Ended returns the batch jobs that have done their work since the last call; the caller removes them. The
+// slice is valid until the next tick.
+func (m *Meter) Ended() []int32 {
+	out := m.ended
+	m.ended = m.ended[:0]
+	return out
+}
+
+// Tick plays one tick from a time in seconds on, and writes to each node what it uses.
+func (m *Meter) Tick(at float64) {
+	for i := range m.rows {
+		m.node(&m.rows[i], at)
+	}
+	m.totals.add(m.rows, m.cfg.Tick)
+}
+
+// node plays the pods of one node.
+func (m *Meter) node(r *row, at float64) {
+	if r.dirty || at >= r.holds {
+		m.evaluate(r, at)
+	}
+	if r.batch > 0 {
+		for i := range r.slots {
+			if s := &r.slots[i]; s.batch {
+				m.work(s.arrival, r.wants[i].Want[usage.CPU], s.got)
+			}
+		}
+	}
+	r.measure(at, &r.used)
+	r.node.Usage.Wanted, r.node.Usage.Throttled = 1000*r.wanted, 1000*r.throttled
+}
+
+// work does the work of a batch job.
+func (m *Meter) work(arrival int32, want, got float64) {
+	p := &m.pods[arrival]
+	m.totals.BatchWanted += want * m.cfg.Tick
+	m.totals.BatchGot += got * m.cfg.Tick
+	before := p.done
+	if p.done += got * m.cfg.Tick; before < p.Model.Work && p.done >= p.Model.Work {
+		m.totals.Finished++
+		m.ended = append(m.ended, arrival)
+	}
+}
+
+// Totals returns what has been measured so far.
+func (m *Meter) Totals() Totals { return m.totals }
+
+// CopyTo makes dst a meter in the same state for copies of the nodes, which have the same rows. It uses dst's
+// memory again.
+func (m *Meter) CopyTo(dst *Meter, nodes []*cluster.Node) {
+	old := *dst
+	*dst = *m
+	dst.pods = append(old.pods[:0], m.pods...)
+	dst.ended = append(old.ended[:0], m.ended...)
+	dst.got = old.got
+	dst.rows = slices.Grow(old.rows[:0], len(m.rows))[:len(m.rows)]
+	for i, r := range m.rows {
+		r.copyTo(&dst.rows[i])
+		dst.rows[i].node = nodes[i]
+		if r.node.Usage != nil {
+			copied := *r.node.Usage
+			nodes[i].Usage = &copied
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package meter
+
+import (
+	"math"
+
+	"gnnsched/workload/usage"
+)
+
+// hot is the fraction of a node's CPU, network or disk over which the node is hot.
+const hot = 0.8
+
+// Totals sums up what the available nodes used over time.
+type Totals struct {
+	Wanted    float64 // core-seconds that services wanted, within their limits
+	Throttled float64 // core-seconds of them that services did not get
+	CPU       float64 // core-seconds used
+	Capacity  float64 // core-seconds that the nodes had
+
+	Seconds  float64 // time metered
+	NodeTime float64 // seconds times nodes
+	HotTime  float64 // seconds times nodes that use over 80 % of their CPU, network or disk
+	Uneven   float64 // seconds times the mean of the dimensions' standard deviations over the nodes
+
+	Finished    int     // batch jobs that have done their work
+	BatchGot    float64 // core-seconds of work that batch jobs did
+	BatchWanted float64 // core-seconds that they would have done in that time with all the CPU they wanted
+}
+
+// add adds one tick.
+func (t *Totals) add(rows []row, tick float64) {
+	var nodes float64
+	var sum, squares usage.Amounts // of the fractions in use
+	for i := range rows {
+		r := &rows[i]
+		if !r.node.Available() {
+			continue
+		}
+		nodes++
+		hottest := 0.0
+		for d, x := range &r.used {
+			if x == 0 || r.capacity[d] == 0 {
+				continue
+			}
+			x /= r.capacity[d]
+			sum[d] += x
+			squares[d] += x * x
+			if usage.Dimension(d) != usage.Memory {
+				hottest = max(hottest, x)
+			}
+		}
+		t.Wanted += r.node.Usage.Wanted / 1000 * tick
+		t.Throttled += r.node.Usage.Throttled / 1000 * tick
+		t.CPU += r.used[usage.CPU] * tick
+		t.Capacity += r.capacity[usage.CPU] * tick
+		if hottest > hot {
+			t.HotTime += tick
+		}
+	}
+	t.Seconds += tick
+	t.NodeTime += nodes * tick
+	uneven, dimensions := 0.0, 0.0
+	for d := range sum {
+		if sum[d] > 0 {
+			mean := sum[d] / nodes
+			uneven += math.Sqrt(max(squares[d]/nodes-mean*mean, 0))
+			dimensions++
+		}
+	}
+	t.Uneven += uneven / max(dimensions, 1) * tick
+}

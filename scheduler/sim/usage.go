@@ -1,0 +1,226 @@
+package sim
+
+import (
+	"math"
+	"slices"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/sim/meter"
+	"gnnsched/workload"
+	"gnnsched/workload/usage"
+)
+
+// Usage says that pods use what their models say, and how that is played. It begins after the fill. Pods
+// without a model use what they request. A pod whose model has work leaves when it has done the work, whatever
+// its lifetime.
+type Usage struct {
+	// Unit is the number of seconds in a unit of time. Default: 1, as in a trace.
+	Unit float64 `json:"unit,omitempty"`
+	// Tick is the number of seconds between two measurements. Default: 60.
+	Tick float64 `json:"tick,omitempty"`
+	// Network and Disk are what each node can do in each direction, in bytes per second. Default: no limit.
+	Network float64 `json:"network,omitempty"`
+	Disk    float64 `json:"disk,omitempty"`
+}
+
+// The bounds of Usage, in seconds.
+const (
+	maxUnit = 86400
+	maxTick = 3600
+)
+
+// validateUsage checks the usage of the configuration and of its pods.
+func (c Config) validateUsage(bad func(string, ...any)) {
+	if c.Usage == nil {
+		if slices.ContainsFunc(c.Shapes, func(s workload.Shape) bool { return s.Usage != nil }) {
+			bad("usage: is missing, but shapes have usage; give at least the seconds in a unit of time, usage: {unit: 10}")
+		}
+		for _, w := range c.Objective {
+			if objective.Measured(w.Term) {
+				bad("objective: %s is about measured usage, but the scenario has none; give usage", w.Term.Name())
+			}
+		}
+		return
+	}
+	for _, x := range []struct {
+		field          string
+		v, least, most float64
+	}{
+		{"unit", c.Usage.unit(), 1e-3, maxUnit}, {"tick", c.Usage.tick(), 1, maxTick},
+		{"network", c.Usage.Network, 0, 1e12}, {"disk", c.Usage.Disk, 0, 1e12},
+	} {
+		if !(x.v >= x.least && x.v <= x.most) {
+			bad("usage.%s: %v is not %g to %g", x.field, x.v, x.least, x.most)
+		}
+	}
+	if c.Initial > 0 {
+		bad("usage: the pods of initial have no usage; leave initial out")
+	}
+	if c.OpenB != nil {
+		bad("usage: the pods of the openb trace have no usage; leave it out")
+	}
+}
+
+func (u Usage) unit() float64 {
+	if u.Unit == 0 {
+		return 1
+	}
+	return u.Unit
+}
+
+func (u Usage) tick() float64 {
+	if u.Tick == 0 {
+		return 60
+	}
+	return u.Tick
+}
+
+// usageState plays the usage of an episode. All methods of a nil state do nothing.
+type usageState struct {
+	meter  *meter.Meter
+	seed   uint64
+	begin  float64 // time of the episode at which the meter's time begins: the end of the fill
+	unit   float64 // seconds in a unit of time
+	tick   float64 // seconds
+	ticks  int     // measurements so far
+	fallen float64 // by how much measurements have lowered the cost since the last decision
+}
+
+func newUsageState(e *Env) *usageState {
+	c := e.cfg.Usage
+	if c == nil {
+		return nil
+	}
+	rng := stream(e.seed, streamUsage)
+	u := &usageState{begin: float64(e.arrivals.fill), unit: c.unit(), tick: c.tick(), seed: rng.Uint64()}
+	u.meter = meter.New(meter.Config{
+		Tick: u.tick, Start: math.Floor(rng.Float64() * 86400), Pods: len(e.arrivals.pods),
+		Capacity: usage.Amounts{usage.NetworkIn: c.Network, usage.NetworkOut: c.Network, usage.DiskRead: c.Disk, usage.DiskWrite: c.Disk},
+	}, e.snapshot.Nodes)
+	return u
+}
+
+// due returns the time of the next measurement in the episode's time; +Inf without usage.
+func (u *usageState) due() float64 {
+	if u == nil {
+		return math.Inf(1)
+	}
+	return u.begin + float64(u.ticks)*u.tick/u.unit
+}
+
+// seconds returns a time of the episode in the meter's time. The fill takes no time there.
+func (u *usageState) seconds(at float64) float64 { return max(at-u.begin, 0) * u.unit }
+
+func (u *usageState) place(e *Env, pod, row int32) {
+	if u == nil {
+		return
+	}
+	d, at := e.deployment(pod), u.seconds(e.now)
+	u.meter.Place(pod, row, meter.Pod{
+		Model: d.usage, Seed: u.seed ^ uint64(pod+1)*0xd6e8feb86659fd93, Request: d.pod.Requests, Limit: d.pod.Limits.MilliCPU,
+	}, at)
+	if n := e.snapshot.Nodes[row].Usage; n != nil {
+		n.Recent = append(slices.Clip(n.Recent), cluster.RecentPod{At: at, Requests: d.pod.Requests, Limits: d.pod.Limits}) // copies of the environment share it
+	}
+}
+
+// forget drops the pods that were bound before the window of the last measurement. They are in the order of time.
+func (u *usageState) forget(nodes []*cluster.Node) {
+	for _, n := range nodes {
+		recent := n.Usage.Recent
+		for len(recent) > 0 && recent[0].At <= n.Usage.At-cluster.UsageWindow {
+			recent = recent[1:]
+		}
+		n.Usage.Recent = recent
+	}
+}
+
+func (u *usageState) remove(pod, row int32) {
+	if u != nil {
+		u.meter.Remove(pod, row)
+	}
+}
+
+func (u *usageState) track(nodes []*cluster.Node, on []int32) {
+	if u != nil {
+		u.meter.Track(nodes, on)
+	}
+}
+
+// ends reports whether pods of a deployment leave when they have done their work.
+func (u *usageState) ends(d *deployment) bool { return u != nil && d.usage != nil && d.usage.Work > 0 }
+
+// fall returns by how much measurements have lowered the cost since the last call.
+func (u *usageState) fall() float64 {
+	if u == nil {
+		return 0
+	}
+	f := u.fallen
+	u.fallen = 0
+	return f
+}
+
+// measure passes the time until the next measurement. Batch jobs that are done leave first; the measurement
+// itself waits until pods that find room thereby have been placed.
+func (e *Env) measure() {
+	u := e.usage
+	e.pass(u.due())
+	if ended := u.meter.Ended(); len(ended) > 0 {
+		for _, pod := range ended {
+			if row := e.on[pod]; row >= 0 {
+				e.running.push(departure{at: e.now, pod: pod, node: row})
+			}
+		}
+		e.depart()
+		return
+	}
+	e.snapshot.Now = u.seconds(e.now)
+	u.meter.Tick(e.snapshot.Now)
+	u.forget(e.snapshot.Nodes)
+	u.ticks++
+	before := e.cost
+	e.cost = e.tracker.Cost()
+	u.fallen += before - e.cost
+}
+
+func (u *usageState) copyOf(old *usageState, nodes []*cluster.Node) *usageState {
+	if u == nil {
+		return nil
+	}
+	if old == nil {
+		old = &usageState{meter: &meter.Meter{}}
+	}
+	m := old.meter
+	u.meter.CopyTo(m, nodes)
+	*old = *u
+	old.meter = m
+	return old
+}
+
+// UsageOutcome describes what the pods of an episode used and lost, from the end of the fill on.
+type UsageOutcome struct {
+	Throttled     float64 `json:"throttled"`     // core-seconds that services wanted, within their limits, and did not get
+	ThrottledPart float64 `json:"throttledPart"` // of what they wanted
+	BatchSlowdown float64 `json:"batchSlowdown"` // time that batch jobs took / time with all the CPU they wanted; 1 without jobs
+	Finished      int     `json:"finished"`      // batch jobs that have done their work
+	Utilisation   float64 `json:"utilisation"`   // CPU used / CPU of the available nodes, mean over time
+	HotTime       float64 `json:"hotTime"`       // share of node-time in which over 80 % of a node's CPU, network or disk is used
+	Imbalance     float64 `json:"imbalance"`     // mean over time, and over the dimensions that nodes use, of the standard deviation of the nodes' fractions
+}
+
+// outcome returns nil without usage.
+func (u *usageState) outcome() *UsageOutcome {
+	if u == nil {
+		return nil
+	}
+	t := u.meter.Totals()
+	o := &UsageOutcome{
+		Throttled: t.Throttled, ThrottledPart: t.Throttled / max(t.Wanted, 1e-9), BatchSlowdown: 1, Finished: t.Finished,
+		Utilisation: t.CPU / max(t.Capacity, 1e-9), HotTime: t.HotTime / max(t.NodeTime, 1e-9), Imbalance: t.Uneven / max(t.Seconds, 1e-9),
+	}
+	if t.BatchGot > 0 {
+		o.BatchSlowdown = t.BatchWanted / t.BatchGot
+	}
+	return o
+}

@@ -1,0 +1,123 @@
+package usage
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The sources.
+const (
+	PrometheusSource = "prometheus"
+	MetricsAPISource = "metrics.k8s.io"
+)
+
+// Config says where measured usage comes from.
+type Config struct {
+	// Source is PrometheusSource or MetricsAPISource.
+	Source string `json:"source"`
+	// Address is the URL of Prometheus, such as https://prometheus:9090. User and password may not
+	// stand in it; use TokenFile.
+	Address string `json:"address,omitempty"`
+	// Queries replaces queries of defaultQueries by name. An empty query is not asked.
+	Queries map[string]string `json:"queries,omitempty"`
+	// The files, in PEM, with the certificates that sign Prometheus' certificate and with the client's own
+	// certificate and key, and one with a bearer token. All but CAFile are read again when they change.
+	CAFile    string `json:"caFile,omitempty"`
+	CertFile  string `json:"certFile,omitempty"`
+	KeyFile   string `json:"keyFile,omitempty"`
+	TokenFile string `json:"tokenFile,omitempty"`
+	// ServerName is the name that Prometheus' certificate must have, if it is not that of Address.
+	ServerName string `json:"serverName,omitempty"`
+	// Interval is the time between two measurements, 15s by default, and Timeout that after which one is given up,
+	// 10s by default.
+	Interval metav1.Duration `json:"interval,omitempty"`
+	Timeout  metav1.Duration `json:"timeout,omitempty"`
+	// MaxAge is the age from which a measurement is not used any more, 3m by default.
+	MaxAge metav1.Duration `json:"maxAge,omitempty"`
+	// NetworkCapacity and DiskCapacity are what a node can send, receive, read and write in bytes a second. The
+	// defaults are 125M (1 Gbit/s) and 200M.
+	NetworkCapacity resource.Quantity `json:"networkCapacity,omitzero"`
+	DiskCapacity    resource.Quantity `json:"diskCapacity,omitzero"`
+}
+
+// Default fills in what is left out, and returns an error for the first invalid value.
+func (c *Config) Default() error {
+	for _, d := range []struct {
+		to    *metav1.Duration
+		value time.Duration
+	}{{&c.Interval, 15 * time.Second}, {&c.Timeout, 10 * time.Second}, {&c.MaxAge, 3 * time.Minute}} {
+		if d.to.Duration == 0 {
+			d.to.Duration = d.value
+		}
+	}
+	for _, q := range []struct {
+		to    *resource.Quantity
+		value string
+	}{{&c.NetworkCapacity, "125M"}, {&c.DiskCapacity, "200M"}} {
+		if q.to.IsZero() {
+			*q.to = resource.MustParse(q.value)
+		}
+	}
+	return c.validate()
+}
+
+func (c *Config) validate() error {
+	if c.Interval.Duration < 5*time.Second || c.Interval.Duration > time.Minute {
+		return fmt.Errorf("usage: interval is %v, want a time from 5s to 1m", c.Interval.Duration)
+	}
+	if c.Timeout.Duration <= 0 || c.MaxAge.Duration < c.Interval.Duration {
+		return fmt.Errorf("usage: timeout must be positive, and maxAge at least interval (%v)", c.Interval.Duration)
+	}
+	if c.NetworkCapacity.Sign() < 0 || c.DiskCapacity.Sign() < 0 {
+		return errors.New("usage: networkCapacity and diskCapacity must be positive")
+	}
+	switch c.Source {
+	case PrometheusSource:
+		return c.validatePrometheus()
+	case MetricsAPISource:
+		if c.Address != "" || len(c.Queries) > 0 || c.TokenFile != "" || c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.ServerName != "" {
+			return fmt.Errorf("usage: source %s is asked over the API server: address, queries, files and serverName are for %s", MetricsAPISource, PrometheusSource)
+		}
+		return nil
+	}
+	return fmt.Errorf("usage: source %q is not known; choose %s or %s, or leave usage out", c.Source, PrometheusSource, MetricsAPISource)
+}
+
+func (c *Config) validatePrometheus() error {
+	u, err := url.Parse(c.Address)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return errors.New("usage: address must be a URL such as https://prometheus:9090")
+	}
+	if u.User != nil {
+		return errors.New("usage: address has a user or a password in it; write a token into tokenFile")
+	}
+	if u.Scheme == "http" && c.TokenFile != "" && !loopback(u.Hostname()) {
+		return errors.New("usage: a token is only sent over https, or to this machine")
+	}
+	if u.Scheme == "http" && (c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.ServerName != "") {
+		return errors.New("usage: caFile, certFile, keyFile and serverName need an address with https")
+	}
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		return errors.New("usage: certFile and keyFile belong together")
+	}
+	for name := range c.Queries {
+		if _, known := defaultQueries[name]; !known {
+			return fmt.Errorf("usage: query %q is not known; there are %s", name, strings.Join(slices.Sorted(maps.Keys(defaultQueries)), ", "))
+		}
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,107 @@
+// Package flags holds the command-line flags that say where measured usage comes from.
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	ucli "github.com/urfave/cli/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/usage"
+)
+
+// Flags returns the flags.
+func Flags() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.StringFlag{Name: "usage", Usage: "`SOURCE` of measured usage: " + usage.PrometheusSource + " or " + usage.MetricsAPISource + "; default: none, requests decide"},
+		&ucli.StringFlag{Name: "usage-address", Usage: "`URL` of Prometheus, such as https://prometheus:9090"},
+		&ucli.StringFlag{Name: "usage-queries", Usage: "YAML `FILE` with queries that replace the default ones, by name; see docs/scheduler.md"},
+		&ucli.StringFlag{Name: "usage-ca-file", Usage: "PEM `FILE` with the certificates that sign Prometheus' certificate"},
+		&ucli.StringFlag{Name: "usage-cert-file", Usage: "PEM `FILE` with a client certificate for Prometheus"},
+		&ucli.StringFlag{Name: "usage-key-file", Usage: "PEM `FILE` with the key of the client certificate"},
+		&ucli.StringFlag{Name: "usage-server-name", Usage: "`NAME` in Prometheus' certificate, if it is not that of the address"},
+		&ucli.StringFlag{Name: "usage-token-file", Usage: "`FILE` with a bearer token for Prometheus"},
+		&ucli.DurationFlag{Name: "usage-interval", Usage: "`TIME` between two measurements; default: 15s"},
+		&ucli.DurationFlag{Name: "usage-max-age", Usage: "`AGE` from which a measurement is not used any more; default: 3m"},
+	}
+}
+
+// Names returns the names of Flags.
+func Names() (names []string) {
+	for _, f := range Flags() {
+		names = append(names, f.Names()[0])
+	}
+	return names
+}
+
+// Config returns what the flags say about measured usage; nil if they name no source.
+func Config(c *ucli.Context) (*usage.Config, error) {
+	if c.String("usage") == "" {
+		for _, name := range Names() {
+			if c.IsSet(name) {
+				return nil, exit.New(exit.Usage, fmt.Errorf("--%s without --usage", name), "say where usage comes from, for example --usage "+usage.PrometheusSource)
+			}
+		}
+		return nil, nil
+	}
+	out := &usage.Config{
+		Source: c.String("usage"), Address: c.String("usage-address"), ServerName: c.String("usage-server-name"),
+		Interval: metav1.Duration{Duration: c.Duration("usage-interval")}, MaxAge: metav1.Duration{Duration: c.Duration("usage-max-age")},
+	}
+	for _, f := range []struct {
+		to   *string
+		name string
+	}{{&out.CAFile, "usage-ca-file"}, {&out.CertFile, "usage-cert-file"}, {&out.KeyFile, "usage-key-file"}, {&out.TokenFile, "usage-token-file"}} {
+		path, err := readableFile(c.String(f.name))
+		if err != nil {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: %w", f.name, err), "")
+		}
+		*f.to = path
+	}
+	if err := readQueries(c.String("usage-queries"), &out.Queries); err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--usage-queries: %w", err), "docs/scheduler.md lists the queries")
+	}
+	checked := *out // what is left out stays out of --print-config
+	if err := checked.Default(); err != nil {
+		return nil, exit.New(exit.Usage, err, "see --help")
+	}
+	return out, nil
+}
+
+// readableFile returns the absolute path of a file that can be read; "" for "". The scheduler may run in another directory.
+func readableFile(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	if err := f.Close(); err != nil {
+		return "", err
+	}
+	return filepath.Abs(path)
+}
+
+// readQueries reads a file of queries by name.
+func readQueries(path string, to *map[string]string) error {
+	if path == "" {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := yaml.UnmarshalStrict(text, to); err != nil {
+		return fmt.Errorf("%s: want a line NAME: QUERY for each query: %w", path, err)
+	}
+	if len(*to) == 0 {
+		return errors.New(path + " has no query")
+	}
+	return nil
+}

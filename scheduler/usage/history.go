@@ -1,0 +1,120 @@
+package usage
+
+import (
+	"math"
+
+	"gnnsched/internal/cluster"
+)
+
+const (
+	ringSize   = 64 // samples of cluster.UsageWindow, which at the shortest interval are 60
+	hourSlots  = 12
+	daySlots   = 24
+	hourLength = 3600.0
+	dayLength  = 86_400.0
+)
+
+// series is the history of one dimension of a node. Its size is fixed.
+type series struct {
+	times, values [ringSize]float64
+	begin, count  int
+	hour          maxima[[hourSlots]float64]
+	day           maxima[[daySlots]float64]
+}
+
+// maxima holds the maximum of each of the last few slots of time.
+type maxima[S [hourSlots]float64 | [daySlots]float64] struct {
+	slots S
+	last  int64 // number of the newest slot
+}
+
+// add records a sample. Samples come in the order of time.
+func (s *series) add(at, value float64) {
+	if s.count == ringSize {
+		s.begin, s.count = (s.begin+1)%ringSize, s.count-1
+	}
+	i := (s.begin + s.count) % ringSize
+	s.times[i], s.values[i] = at, value
+	s.count++
+	record(s.hour.slots[:], &s.hour.last, at, hourLength/hourSlots, value)
+	record(s.day.slots[:], &s.day.last, at, dayLength/daySlots, value)
+}
+
+// record raises the maximum of the slot of a time and clears the slots that were skipped.
+func record(slots []float64, last *int64, at, length, value float64) {
+	now := int64(math.Floor(at / length))
+	for n := max(*last+1, now-int64(len(slots))+1); n <= now; n++ {
+		slots[index(n, len(slots))] = 0
+	}
+	*last = max(*last, now)
+	i := index(now, len(slots))
+	slots[i] = max(slots[i], value)
+}
+
+func index(n int64, length int) int {
+	return int(((n % int64(length)) + int64(length)) % int64(length))
+}
+
+// statistics returns what the samples until now say. There must be one.
+func (s *series) statistics(now float64) cluster.Statistics {
+	for s.count > 1 && s.times[s.begin] <= now-cluster.UsageWindow {
+		s.begin, s.count = (s.begin+1)%ringSize, s.count-1
+	}
+	n := float64(s.count)
+	var mean, meanTime float64
+	for k := range s.count {
+		i := (s.begin + k) % ringSize
+		mean += s.values[i] / n
+		meanTime += s.times[i] / n
+	}
+	var squares, together, spread float64
+	for k := range s.count {
+		i := (s.begin + k) % ringSize
+		dv, dt := s.values[i]-mean, s.times[i]-meanTime
+		squares, together, spread = squares+dv*dv, together+dv*dt, spread+dt*dt
+	}
+	out := cluster.Statistics{Mean: mean, Deviation: math.Sqrt(squares / n), HourMax: most(s.hour.slots[:]), DayMax: most(s.day.slots[:])}
+	if spread > 0 {
+		out.Trend = together / spread * (s.times[(s.begin+s.count-1)%ringSize] - s.times[s.begin])
+	}
+	return out
+}
+
+func most(values []float64) (out float64) {
+	for _, v := range values {
+		out = max(out, v)
+	}
+	return out
+}
+
+// average is the history of one dimension of a workload: weighted so that a sample loses half its weight
+// in averageHalfLife.
+type average struct {
+	at, mean, variance, most, trend float64
+	known                           bool
+}
+
+const averageHalfLife = 600.0
+
+// add records what one pod of the workload used on average at a time.
+func (a *average) add(at, value float64) {
+	if !a.known {
+		*a = average{at: at, mean: value, most: value, known: true}
+		return
+	}
+	passed := max(at-a.at, 0)
+	keep := math.Exp2(-passed / averageHalfLife)
+	before := a.mean
+	d := value - a.mean
+	a.mean += (1 - keep) * d
+	a.variance = keep * (a.variance + (1-keep)*d*d)
+	a.most = max(value, a.most*math.Exp2(-passed/hourLength))
+	if passed > 0 {
+		a.trend = keep*a.trend + (1-keep)*(a.mean-before)/passed*cluster.UsageWindow
+	}
+	a.at = at
+}
+
+func (a *average) statistics() cluster.Statistics {
+	return cluster.Statistics{Mean: a.mean, Deviation: math.Sqrt(a.variance), Trend: a.trend, HourMax: a.most, DayMax: a.most}
+}

@@ -1,0 +1,127 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// poller asks a source again and again, and keeps the answers in a store.
+type poller struct {
+	config    Config
+	source    source
+	directory objects
+	store     *store
+	clock     clock.WithTicker
+	failing   bool
+}
+
+// newPoller returns a poller of the source that a configuration names. It reads the files of the configuration.
+// api reaches the cluster's API server.
+func newPoller(c Config, api *rest.Config, directory objects, clk clock.WithTicker) (*poller, error) {
+	if err := c.Default(); err != nil {
+		return nil, err
+	}
+	var from source
+	var err error
+	if c.Source == PrometheusSource {
+		from, err = newPrometheus(c)
+	} else {
+		from, err = newMetricsAPI(api, clk)
+	}
+	if err != nil {
+		return nil, err
+	}
+	registerMetrics()
+	return &poller{config: c, source: from, directory: directory, store: newStore(c), clock: clk}, nil
+}
+
+// Run measures at once and then at every interval, until ctx is done.
+func (p *poller) Run(ctx context.Context, log klog.Logger) {
+	ticker := p.clock.NewTicker(p.config.Interval.Duration)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		p.poll(ctx, log)
+		select {
+		case <-ticker.C():
+		case <-ctx.Done():
+		}
+	}
+}
+
+// poll measures once.
+func (p *poller) poll(ctx context.Context, log klog.Logger) {
+	within, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := p.clock.NewTimer(p.config.Timeout.Duration)
+	defer timer.Stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-timer.C():
+			cancel(errSlow)
+		case <-within.Done():
+		}
+	}()
+	m, err := p.source.Measure(within)
+	if err != nil && errors.Is(context.Cause(within), errSlow) {
+		err = errors.Join(errSlow, err)
+	}
+	cancel(nil)
+	<-ended
+	if ctx.Err() != nil {
+		return
+	}
+	p.report(err, log)
+	brought := p.store.Observe(m, err != nil, seconds(p.clock.Now()), p.directory)
+	brought.count()
+	brought.log(log)
+}
+
+var errSlow = errors.New("no answer within the timeout")
+
+// Seconds is the clock of a scheduler's cluster.Snapshot.Now.
+func seconds(t time.Time) float64 { return float64(t.Unix()) + float64(t.Nanosecond())/1e9 }
+
+// report counts the result, and logs it if it is another than before.
+func (p *poller) report(err error, log klog.Logger) {
+	if err != nil {
+		polls.WithLabelValues("error").Inc()
+	} else {
+		polls.WithLabelValues("ok").Inc()
+	}
+	switch {
+	case err != nil && !p.failing:
+		log.Error(err, "Measuring usage failed; nodes without fresh usage are scored by requests", "source", p.config.Source, "again", p.config.Interval.Duration)
+	case err == nil && p.failing:
+		log.Info("Measuring usage works again", "source", p.config.Source)
+	}
+	p.failing = err != nil
+}
+
+// named is how many nodes one log line names.
+const named = 5
+
+// log says which nodes are scored by requests from now on, and which by usage again.
+func (o *outcome) log(log klog.Logger) {
+	for _, reason := range []degradation{usageAbsent, usageStale, usageInvalid, usageFailed} {
+		if nodes := o.Changed[reason]; len(nodes) > 0 {
+			log.Info("Nodes without measured usage are scored by requests", "reason", reason, "nodes", len(nodes), "some", some(nodes))
+		}
+	}
+	if nodes := o.Changed[""]; len(nodes) > 0 {
+		log.Info("Nodes are scored by measured usage", "nodes", len(nodes), "some", some(nodes))
+	}
+}
+
+// some returns the first names in order.
+func some(nodes []string) []string {
+	slices.Sort(nodes)
+	return nodes[:min(len(nodes), named)]
+}

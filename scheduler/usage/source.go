@@ -1,0 +1,54 @@
+package usage
+
+import (
+	"context"
+
+	"gnnsched/internal/cluster"
+)
+
+// Source measures usage.
+type source interface {
+	// Measure returns what is used now. With an error it returns what it could measure in spite of it.
+	Measure(ctx context.Context) (measurement, error)
+}
+
+// measurement is one answer of a source, not checked yet.
+type measurement struct {
+	Nodes []nodeSample
+	Pods  []podSample
+	Ages  []nodeAge
+}
+
+// nodeSample is what a node uses in one dimension, in the dimension's unit.
+type nodeSample struct {
+	Names     []string // by which the source knows the node, the best first
+	Dimension cluster.Dimension
+	Value     float64
+}
+
+// podSample is what a pod uses in one dimension, in the dimension's unit.
+type podSample struct {
+	Namespace, Pod string
+	Dimension      cluster.Dimension
+	Value          float64
+}
+
+// nodeAge is how old the samples of a node are, by the clock of the source. A node without one has samples of now.
+type nodeAge struct {
+	Names   []string
+	Seconds float64
+}
+
+// objects knows the objects that samples belong to. It is safe for concurrent use.
+type objects interface {
+	// Nodes returns the cluster's nodes by every name that a source may use.
+	Nodes() map[string]nodeInfo
+	// Workload returns the workload of a running pod, as workloadOf does.
+	Workload(namespace, pod string) (key string, known bool)
+}
+
+// nodeInfo is a node that samples may belong to.
+type nodeInfo struct {
+	Name        string
+	Allocatable cluster.Resources
+}

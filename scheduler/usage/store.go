@@ -1,0 +1,302 @@
+package usage
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync/atomic"
+
+	"gnnsched/internal/cluster"
+)
+
+const (
+	maxWorkloads = 4096 // whose history is kept; those seen last
+	maxNodes     = 20_000
+
+	// absurd is how many times of what a node offers a measured amount of CPU or memory may be, and absurdRate
+	// the most bytes a second.
+	absurd     = 4
+	absurdRate = 1e12
+)
+
+// table is the state of a store after one measurement. It does not change.
+type table struct {
+	Nodes     map[string]*cluster.NodeUsage // by name, of nodes that were ever measured
+	Workloads map[string]*cluster.PodUsage  // by key
+}
+
+// degradation says why a node is scored by requests.
+type degradation string
+
+// The reasons.
+const (
+	usageAbsent  degradation = "absent"  // the source has no value of the node's CPU or memory
+	usageStale   degradation = "stale"   // the last one is older than MaxAge
+	usageInvalid degradation = "invalid" // it is NaN, infinite, negative or absurdly large
+	usageFailed  degradation = "failed"  // the source does not answer
+)
+
+// store keeps the history of nodes and workloads. Observe is called by one goroutine; table by any.
+type store struct {
+	config    Config
+	nodes     map[string]*nodeHistory
+	workloads map[string]*workloadHistory
+	table     atomic.Pointer[table]
+}
+
+type nodeHistory struct {
+	series   [cluster.Dimensions]*series // nil for a dimension that was never measured
+	measured [cluster.Dimensions]float64 // when
+	at       float64                     // time of the last measurement
+	usage    *cluster.NodeUsage
+	degraded degradation // empty while it is measured
+}
+
+type workloadHistory struct {
+	averages [cluster.Dimensions]average
+	seen     float64
+}
+
+// newStore returns an empty store for a valid configuration.
+func newStore(c Config) *store {
+	s := &store{config: c, nodes: map[string]*nodeHistory{}, workloads: map[string]*workloadHistory{}}
+	s.table.Store(&table{})
+	return s
+}
+
+// current returns the state after the last measurement. It never waits.
+func (s *store) current() *table { return s.table.Load() }
+
+// outcome says what a measurement brought.
+type outcome struct {
+	Measured int                      // nodes with usage that is fresh
+	Degraded map[degradation]int      // nodes without
+	Changed  map[degradation][]string // nodes that got this reason now, or with the empty reason are measured again
+	Rejected int                      // values that are NaN, infinite, negative or absurdly large
+	Unknown  int                      // values of nodes and pods that the cluster does not have
+}
+
+// Observe takes in a measurement of the given time, in seconds. failed says that the source gave an error.
+func (s *store) Observe(m measurement, failed bool, now float64, directory objects) outcome {
+	out := outcome{Degraded: map[degradation]int{}, Changed: map[degradation][]string{}}
+	known := directory.Nodes()
+	invalid := map[string]bool{}
+	fresh := s.observeNodes(&m, now, known, invalid, &out)
+	s.observePods(&m, now, directory, &out)
+	present := map[string]bool{}
+	for _, n := range known {
+		if present[n.Name] || len(present) >= maxNodes {
+			continue
+		}
+		present[n.Name] = true
+		h := s.node(n.Name)
+		if fresh[n.Name] {
+			h.usage = s.usageOf(h, now)
+		}
+		otherwise := degradation("")
+		switch {
+		case invalid[n.Name]:
+			otherwise = usageInvalid
+		case failed:
+			otherwise = usageFailed
+		}
+		s.judge(n.Name, now, otherwise, &out)
+	}
+	for name := range s.nodes {
+		if !present[name] {
+			delete(s.nodes, name)
+		}
+	}
+	s.publish()
+	return out
+}
+
+func (s *store) node(name string) *nodeHistory {
+	h := s.nodes[name]
+	if h == nil {
+		h = &nodeHistory{at: math.Inf(-1)}
+		s.nodes[name] = h
+	}
+	return h
+}
+
+// observeNodes adds the samples of nodes to their histories and returns the nodes that have new ones.
+func (s *store) observeNodes(m *measurement, now float64, known map[string]nodeInfo, invalid map[string]bool, out *outcome) map[string]bool {
+	type slot struct {
+		node string
+		d    cluster.Dimension
+	}
+	ages, values := map[string]float64{}, map[slot]float64{}
+	for _, a := range m.Ages {
+		n, is := find(known, a.Names)
+		if !is {
+			continue
+		}
+		if before, has := ages[n.Name]; !has || a.Seconds < before {
+			ages[n.Name] = a.Seconds
+		}
+	}
+	for _, x := range m.Nodes {
+		n, is := find(known, x.Names)
+		if !is {
+			out.Unknown++
+			continue
+		}
+		age := ages[n.Name]
+		if !possible(x.Value, x.Dimension, n.Allocatable) || !(age > -clockError.Seconds()) {
+			out.Rejected++
+			invalid[n.Name] = true
+			continue
+		}
+		k := slot{n.Name, x.Dimension}
+		values[k] = max(values[k], x.Value)
+	}
+	fresh := map[string]bool{}
+	for k, v := range values {
+		h, at := s.node(k.node), now-max(ages[k.node], 0)
+		if at <= h.measured[k.d] && h.series[k.d] != nil || now-at > s.config.MaxAge.Seconds() {
+			continue // the source has nothing new
+		}
+		if h.series[k.d] == nil {
+			h.series[k.d] = &series{}
+		}
+		h.series[k.d].add(at, v)
+		h.measured[k.d], h.at = at, max(h.at, at)
+		fresh[k.node] = true
+	}
+	return fresh
+}
+
+// find returns the first node that one of the names belongs to.
+func find(known map[string]nodeInfo, names []string) (n nodeInfo, is bool) {
+	for _, name := range names {
+		if n, is = known[name]; is {
+			return n, true
+		}
+	}
+	return n, false
+}
+
+// possible reports whether a node that offers so much may use an amount.
+func possible(value float64, d cluster.Dimension, offers cluster.Resources) bool {
+	most := absurdRate
+	switch d {
+	case cluster.UsedCPU:
+		most = absurd * float64(max(offers.MilliCPU, 1000))
+	case cluster.UsedMemory:
+		most = absurd * float64(max(offers.Memory, 1<<30))
+	}
+	return value >= 0 && value <= most // false for NaN
+}
+
+// observePods adds what the pods of each workload use on average to its history.
+func (s *store) observePods(m *measurement, now float64, directory objects, out *outcome) {
+	type slot struct {
+		key string
+		d   cluster.Dimension
+	}
+	type sum struct{ value, pods float64 }
+	sums := map[slot]sum{}
+	for _, p := range m.Pods {
+		key, known := directory.Workload(p.Namespace, p.Pod)
+		if !known {
+			out.Unknown++
+			continue
+		}
+		if !possible(p.Value, p.Dimension, cluster.Resources{MilliCPU: 1 << 20, Memory: 1 << 44}) {
+			out.Rejected++
+			continue
+		}
+		k := slot{key, p.Dimension}
+		x := sums[k]
+		sums[k] = sum{x.value + p.Value, x.pods + 1}
+	}
+	for k, x := range sums {
+		w := s.workloads[k.key]
+		if w == nil {
+			w = &workloadHistory{}
+			s.workloads[k.key] = w
+		}
+		w.seen = now
+		w.averages[k.d].add(now, x.value/x.pods)
+	}
+	s.forgetWorkloads()
+}
+
+// forgetWorkloads drops the workloads that were seen longest ago, if there are too many.
+func (s *store) forgetWorkloads() {
+	excess := len(s.workloads) - maxWorkloads
+	if excess <= 0 {
+		return
+	}
+	keys := make([]string, 0, len(s.workloads))
+	for k := range s.workloads {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.workloads[a].seen, s.workloads[b].seen), cmp.Compare(a, b))
+	})
+	for _, k := range keys[:excess] {
+		delete(s.workloads, k)
+	}
+}
+
+// usageOf returns the usage of a node with new samples. A dimension whose last sample is too old is not known.
+func (s *store) usageOf(h *nodeHistory, now float64) *cluster.NodeUsage {
+	u := &cluster.NodeUsage{Version: cluster.NextVersion(), At: h.at}
+	network, disk := s.config.NetworkCapacity.AsApproximateFloat64(), s.config.DiskCapacity.AsApproximateFloat64()
+	u.Capacity = [cluster.Dimensions]float64{
+		cluster.NetworkIn: network, cluster.NetworkOut: network, cluster.DiskRead: disk, cluster.DiskWrite: disk,
+	}
+	for d, x := range h.series {
+		if x != nil && now-h.measured[d] <= s.config.MaxAge.Seconds() {
+			u.Known[d], u.Measured[d] = true, x.statistics(now)
+		}
+	}
+	return u
+}
+
+// judge decides whether a node is measured, and notes a change. otherwise is the reason if the source gave no value that
+// can be used; empty if it simply gave none.
+func (s *store) judge(name string, now float64, otherwise degradation, out *outcome) {
+	h, reason := s.node(name), degradation("")
+	complete := h.usage != nil && h.usage.Known[cluster.UsedCPU] && h.usage.Known[cluster.UsedMemory]
+	switch {
+	case complete && now-h.at <= s.config.MaxAge.Seconds():
+	case otherwise != "":
+		reason = otherwise
+	case !complete:
+		reason = usageAbsent
+	default:
+		reason = usageStale
+	}
+	if reason == "" {
+		out.Measured++
+	} else {
+		out.Degraded[reason]++
+	}
+	if reason != h.degraded {
+		out.Changed[reason] = append(out.Changed[reason], name)
+		h.degraded = reason
+	}
+}
+
+// publish makes the table of the present state.
+func (s *store) publish() {
+	t := &table{Nodes: make(map[string]*cluster.NodeUsage, len(s.nodes)), Workloads: make(map[string]*cluster.PodUsage, len(s.workloads))}
+	for name, h := range s.nodes {
+		if h.usage != nil {
+			t.Nodes[name] = h.usage
+		}
+	}
+	for key, w := range s.workloads {
+		p := &cluster.PodUsage{}
+		for d := range w.averages {
+			if a := &w.averages[d]; a.known {
+				p.Known[d], p.Measured[d] = true, a.statistics()
+			}
+		}
+		t.Workloads[key] = p
+	}
+	s.table.Store(t)
+}

@@ -1,0 +1,185 @@
+package usage
+
+import "math"
+
+// Curve is the use of one dimension over time. The kinds are Constant, Day, Bursts, Walk and *Series.
+type Curve interface {
+	// at returns the amount. now and age are finite and 0 or more, see Model.At.
+	at(seed uint64, now, age float64) float64
+	// holds returns for how many seconds the amount is sure to stay the same; 0 or less if that is not known.
+	holds(seed uint64, now, age float64) float64
+	// validate calls bad with each field that is wrong. No amount may be over most.
+	validate(most float64, bad func(field, format string, a ...any))
+}
+
+// Constant is the same amount at all times.
+type Constant float64
+
+func (c Constant) at(uint64, float64, float64) float64 { return float64(c) }
+
+func (c Constant) holds(uint64, float64, float64) float64 { return math.Inf(1) }
+
+// Day goes up and down once a period, as a cosine:
+//
+//	low + (high - low) · (1 + cos(2π · (now - peak) / period)) / 2
+type Day struct {
+	Low, High float64 // amounts
+	Period    float64 // seconds; a day has 86400
+	Peak      float64 // when it is highest, in seconds after midnight UTC
+}
+
+func (c Day) at(_ uint64, now, _ float64) float64 {
+	return c.Low + (c.High-c.Low)*(1+math.Cos(2*math.Pi*(now-c.Peak)/c.Period))/2
+}
+
+func (c Day) holds(uint64, float64, float64) float64 {
+	if c.Low == c.High {
+		return math.Inf(1)
+	}
+	return 0
+}
+
+// Bursts is High for Length seconds once in every Every seconds, and Low otherwise. The seed decides when. Two
+// dimensions of a pod with equal Every and Length have their bursts together.
+type Bursts struct {
+	Low, High float64 // amounts
+	Every     float64 // seconds
+	Length    float64 // seconds, at most Every
+}
+
+func (c Bursts) at(seed uint64, _, age float64) float64 {
+	slot := index(age / c.Every)
+	begin := uniform(mix(seed, slot)) * (c.Every - c.Length)
+	if in := age - float64(slot)*c.Every; in >= begin && in < begin+c.Length {
+		return c.High
+	}
+	return c.Low
+}
+
+func (c Bursts) holds(seed uint64, _, age float64) float64 {
+	slot := index(age / c.Every)
+	begin := uniform(mix(seed, slot)) * (c.Every - c.Length)
+	in := age - float64(slot)*c.Every
+	switch {
+	case in < begin:
+		return begin - in - safety
+	case in < begin+c.Length:
+		return begin + c.Length - in - safety
+	}
+	return c.Every - in - safety
+}
+
+// Walk is a random walk that is reflected at Low and High. It starts at a random place between them.
+type Walk struct {
+	Low, High float64 // amounts
+	Deviation float64 // standard deviation of the change within an hour
+	Step      float64 // seconds between two changes
+}
+
+func (c Walk) at(seed uint64, _, age float64) float64 {
+	width := c.High - c.Low
+	if width <= 0 {
+		return c.Low
+	}
+	at := uniform(mix(seed, startOfWalk))*width + c.Deviation*math.Sqrt(c.Step/3600)*brownian(seed, index(age/c.Step))
+	at = math.Mod(math.Abs(at), 2*width) // reflected at 0
+	return c.Low + min(at, 2*width-at)   // and at width
+}
+
+func (c Walk) holds(_ uint64, _, age float64) float64 { return rest(age, c.Step) }
+
+// startOfWalk is the index of the draw of a walk's start, which no step of a walk has.
+const startOfWalk = math.MaxUint64
+
+// brownian returns the position of a standard Brownian motion after k steps. It draws the positions at
+// powers of two, and from them the position at k by halving, as in Lévy's construction: about 2·log2(k) draws.
+func brownian(seed, k uint64) float64 {
+	if k == 0 {
+		return 0
+	}
+	from, to := uint64(0), uint64(1)
+	low, high := 0.0, normal(mix(seed, 1))
+	for k > to {
+		step := math.Sqrt(float64(to))
+		from, to = to, 2*to
+		low, high = high, high+step*normal(mix(seed, to))
+	}
+	for k != from && k != to {
+		middle := from + (to-from)/2
+		w := (low+high)/2 + math.Sqrt(float64(to-from))/2*normal(mix(seed, middle))
+		if k >= middle {
+			from, low = middle, w
+		} else {
+			to, high = middle, w
+		}
+	}
+	if k == from {
+		return low
+	}
+	return high
+}
+
+// Series is a measured series: value i holds from i·Step until (i+1)·Step.
+type Series struct {
+	Step   float64   // seconds
+	Scale  float64   // amount of the value 1
+	Values []float32 // 0 or more; at least one
+	Offset float64   // seconds into the series at which it begins
+
+	Once        bool // after the end the last value holds; otherwise the series begins again
+	Clock       bool // follows the clock from midnight UTC; otherwise the pod's age
+	RandomStart bool // begins at a place that the seed draws, plus Offset
+}
+
+func (c *Series) at(seed uint64, now, age float64) float64 {
+	t := age + c.Offset
+	if c.Clock {
+		t = now + c.Offset
+	}
+	n := uint64(len(c.Values))
+	i := index(t / c.Step)
+	if c.RandomStart {
+		i += mix(seed, 0) % n
+	}
+	switch {
+	case i < n:
+	case c.Once:
+		i = n - 1
+	default:
+		i %= n
+	}
+	return float64(c.Values[i]) * c.Scale
+}
+
+func (c *Series) holds(_ uint64, now, age float64) float64 {
+	if c.Clock {
+		return rest(now+c.Offset, c.Step)
+	}
+	return rest(age+c.Offset, c.Step)
+}
+
+// safety is the time, in seconds, for which nothing is sure before a change, for the sake of rounding.
+const safety = 1e-3
+
+// rest returns for how long a time is sure to stay within its step.
+func rest(at, step float64) float64 { return float64(index(at/step)+1)*step - at - safety }
+
+// index returns the whole part of a number of steps, which is not negative.
+func index(steps float64) uint64 { return uint64(min(steps, 1<<52)) }
+
+// mix returns 64 bits that look random, of a seed and an index: the finalizer of splitmix64.
+func mix(seed, i uint64) uint64 {
+	z := seed + (i+1)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// uniform returns a number from 0 to less than 1.
+func uniform(bits uint64) float64 { return float64(bits>>11) / (1 << 53) }
+
+// normal returns a number that is nearly normal with mean 0 and variance 1: the sum of four uniform ones.
+func normal(bits uint64) float64 {
+	sum := bits&0xffff + bits>>16&0xffff + bits>>32&0xffff + bits>>48
+	return (float64(sum)/0xffff - 2) * 1.7320508075688772 // √3
+}

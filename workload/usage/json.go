@@ -1,0 +1,263 @@
+package usage
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	strictjson "sigs.k8s.io/json"
+
+	"gnnsched/internal/quote"
+)
+
+// modelEntry is the JSON form of a Model. Each dimension is a number or a quantity in Kubernetes' notation
+// (250m, 1Gi), which is a constant, or an object with one kind of curve.
+type modelEntry struct {
+	CPU        json.RawMessage `json:"cpu,omitempty"`
+	Memory     json.RawMessage `json:"memory,omitempty"`
+	NetworkIn  json.RawMessage `json:"networkIn,omitempty"`
+	NetworkOut json.RawMessage `json:"networkOut,omitempty"`
+	DiskRead   json.RawMessage `json:"diskRead,omitempty"`
+	DiskWrite  json.RawMessage `json:"diskWrite,omitempty"`
+	Work       float64         `json:"work,omitempty"` // core-seconds
+}
+
+// dimensions returns the fields by Dimension.
+func (e *modelEntry) dimensions() [Dimensions]*json.RawMessage {
+	return [Dimensions]*json.RawMessage{&e.CPU, &e.Memory, &e.NetworkIn, &e.NetworkOut, &e.DiskRead, &e.DiskWrite}
+}
+
+type curveEntry struct {
+	Day    *dayEntry    `json:"day,omitempty"`
+	Bursts *burstsEntry `json:"bursts,omitempty"`
+	Walk   *walkEntry   `json:"walk,omitempty"`
+	Series *seriesEntry `json:"series,omitempty"`
+}
+
+type dayEntry struct {
+	Low    amount   `json:"low,omitempty"`
+	High   amount   `json:"high"`
+	Period *float64 `json:"period,omitempty"` // default: 86400
+	Peak   *float64 `json:"peak,omitempty"`   // default: half the period
+}
+
+type burstsEntry struct {
+	Low    amount  `json:"low,omitempty"`
+	High   amount  `json:"high"`
+	Every  float64 `json:"every"`
+	Length float64 `json:"length"`
+}
+
+type walkEntry struct {
+	Low       amount   `json:"low,omitempty"`
+	High      amount   `json:"high"`
+	Deviation amount   `json:"deviation"`
+	Step      *float64 `json:"step,omitempty"` // default: 60
+}
+
+type seriesEntry struct {
+	Step   float64   `json:"step"`
+	Scale  amount    `json:"scale,omitempty"` // default: 1
+	Values []float32 `json:"values"`
+	Offset float64   `json:"offset,omitempty"`
+
+	Once        bool `json:"once,omitempty"`
+	Clock       bool `json:"clock,omitempty"`
+	RandomStart bool `json:"randomStart,omitempty"`
+}
+
+// amount is a number or a quantity as it was written; empty if it is absent.
+type amount string
+
+func (a *amount) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, (*string)(a))
+	}
+	*a = amount(b)
+	return nil
+}
+
+// MarshalJSON implements json.Marshaler.
+func (a amount) MarshalJSON() ([]byte, error) { return []byte(a), nil }
+
+// formatAmount returns the shortest text that reads back as x, which must be finite.
+func formatAmount(x float64) amount {
+	b, _ := json.Marshal(x)
+	return amount(b)
+}
+
+// maxAmount is the longest text of an amount, in bytes.
+const maxAmount = 40
+
+// number returns the amount as a number; 0 if it is absent.
+func (a amount) number() (float64, error) {
+	if a == "" || a == "null" {
+		return 0, nil
+	}
+	if len(a) <= maxAmount {
+		if x, err := strconv.ParseFloat(string(a), 64); err == nil && x-x == 0 { // neither NaN nor infinite
+			return x, nil
+		}
+		if q, err := resource.ParseQuantity(string(a)); err == nil {
+			return q.AsApproximateFloat64(), nil
+		}
+	}
+	return 0, fmt.Errorf("%s is not an amount; write a number, or a quantity such as 250m, 512Mi or 10M", quote.Value(string(a)))
+}
+
+// fields reads amounts and collects the faults, each with its field.
+type fields struct {
+	at   string
+	errs []error
+}
+
+func (f *fields) number(field string, a amount) float64 {
+	x, err := a.number()
+	if err != nil {
+		f.errs = append(f.errs, fmt.Errorf("%s.%s: %w", f.at, field, err))
+	}
+	return x
+}
+
+// unmarshalStrict decodes JSON and refuses unknown and repeated fields.
+func unmarshalStrict(b []byte, into any) error {
+	strict, err := strictjson.UnmarshalStrict(b, into)
+	return errors.Join(append(strict, err)...)
+}
+
+// UnmarshalJSON implements json.Unmarshaler. Unknown and repeated fields and values that Validate refuses are
+// errors, each of which begins with its field.
+func (m *Model) UnmarshalJSON(b []byte) error {
+	var e modelEntry
+	if err := unmarshalStrict(b, &e); err != nil {
+		return err
+	}
+	out := Model{Work: e.Work}
+	var errs []error
+	for i, raw := range e.dimensions() {
+		if len(*raw) == 0 {
+			continue
+		}
+		c, err := readCurve(Dimension(i).String(), *raw)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		out.Curves[i] = c
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if err := out.Validate(); err != nil {
+		return err
+	}
+	*m = out
+	return nil
+}
+
+// readCurve reads the curve of the dimension with a name.
+func readCurve(name string, raw json.RawMessage) (Curve, error) {
+	if !bytes.HasPrefix(raw, []byte("{")) {
+		var a amount
+		err := json.Unmarshal(raw, &a)
+		x := 0.0
+		if err == nil {
+			x, err = a.number()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return Constant(x), nil
+	}
+	var e curveEntry
+	if err := unmarshalStrict(raw, &e); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	f := &fields{at: name}
+	var c Curve
+	kinds := 0
+	if e.Day != nil {
+		c, kinds = e.Day.curve(f), kinds+1
+	}
+	if e.Bursts != nil {
+		c, kinds = e.Bursts.curve(f), kinds+1
+	}
+	if e.Walk != nil {
+		c, kinds = e.Walk.curve(f), kinds+1
+	}
+	if e.Series != nil {
+		c, kinds = e.Series.curve(f), kinds+1
+	}
+	if kinds != 1 {
+		f.errs = append(f.errs, fmt.Errorf("%s: has %d kinds of curves; write an amount, or one of day, bursts, walk and series", name, kinds))
+	}
+	return c, errors.Join(f.errs...)
+}
+
+func (e *dayEntry) curve(f *fields) Curve {
+	c := Day{Low: f.number("day.low", e.Low), High: f.number("day.high", e.High), Period: 86400}
+	if e.Period != nil {
+		c.Period = *e.Period
+	}
+	c.Peak = c.Period / 2
+	if e.Peak != nil {
+		c.Peak = *e.Peak
+	}
+	return c
+}
+
+func (e *burstsEntry) curve(f *fields) Curve {
+	return Bursts{Low: f.number("bursts.low", e.Low), High: f.number("bursts.high", e.High), Every: e.Every, Length: e.Length}
+}
+
+func (e *walkEntry) curve(f *fields) Curve {
+	c := Walk{Low: f.number("walk.low", e.Low), High: f.number("walk.high", e.High), Deviation: f.number("walk.deviation", e.Deviation), Step: 60}
+	if e.Step != nil {
+		c.Step = *e.Step
+	}
+	return c
+}
+
+func (e *seriesEntry) curve(f *fields) Curve {
+	c := &Series{Step: e.Step, Scale: 1, Values: e.Values, Offset: e.Offset, Once: e.Once, Clock: e.Clock, RandomStart: e.RandomStart}
+	if e.Scale != "" {
+		c.Scale = f.number("series.scale", e.Scale)
+	}
+	return c
+}
+
+// MarshalJSON implements json.Marshaler. UnmarshalJSON reads the result back without any loss.
+func (m *Model) MarshalJSON() ([]byte, error) {
+	e := modelEntry{Work: m.Work}
+	for i, raw := range e.dimensions() {
+		c := m.Curves[i]
+		if c == nil {
+			continue
+		}
+		b, err := json.Marshal(entryOf(c))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", Dimension(i), err)
+		}
+		*raw = b
+	}
+	return json.Marshal(e)
+}
+
+// entryOf returns the JSON form of a curve.
+func entryOf(c Curve) any {
+	switch c := c.(type) {
+	case Constant:
+		return formatAmount(float64(c))
+	case Day:
+		return curveEntry{Day: &dayEntry{Low: formatAmount(c.Low), High: formatAmount(c.High), Period: &c.Period, Peak: &c.Peak}}
+	case Bursts:
+		return curveEntry{Bursts: &burstsEntry{Low: formatAmount(c.Low), High: formatAmount(c.High), Every: c.Every, Length: c.Length}}
+	case Walk:
+		return curveEntry{Walk: &walkEntry{Low: formatAmount(c.Low), High: formatAmount(c.High), Deviation: formatAmount(c.Deviation), Step: &c.Step}}
+	case *Series:
+		return curveEntry{Series: &seriesEntry{Step: c.Step, Scale: formatAmount(c.Scale), Values: c.Values, Offset: c.Offset, Once: c.Once, Clock: c.Clock, RandomStart: c.RandomStart}}
+	}
+	panic(fmt.Sprintf("usage: unknown kind of curve %T", c))
+}

@@ -1,0 +1,155 @@
+package usage
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+)
+
+// Model is what a pod would use over time if it got all of it.
+type Model struct {
+	Curves [Dimensions]Curve // by Dimension; nil: nothing
+
+	// Work makes the pod a batch job: it ends when it has used so many core-seconds of CPU, so it takes
+	// longer where it gets less. 0: the pod is a service.
+	Work float64
+}
+
+// At returns what a pod uses. now is the time in seconds since a midnight UTC, such as the Unix time; age is
+// the number of seconds since the pod started. Values below 0 count as 0. Equal arguments give equal
+// amounts. At does not allocate.
+func (m *Model) At(seed uint64, now, age float64) Amounts {
+	now, age = sane(now), sane(age)
+	var out Amounts
+	for d, c := range m.Curves {
+		if c != nil {
+			out[d] = c.at(seed, now, age)
+		}
+	}
+	return out
+}
+
+// AtFor is At, and also returns for how many seconds of now and age the amounts are sure to hold: 0 or less if
+// they change all the time.
+func (m *Model) AtFor(seed uint64, now, age float64) (out Amounts, hold float64) {
+	hold = math.Inf(1)
+	now, before := sane(now), age
+	age = sane(age)
+	for d, c := range m.Curves {
+		if c != nil {
+			out[d] = c.at(seed, now, age)
+			hold = min(hold, c.holds(seed, now, age))
+		}
+	}
+	if before < 0 { // age stands still at 0 until the pod starts
+		return out, 0
+	}
+	return out, hold
+}
+
+// sane returns a time that curves can work with.
+func sane(seconds float64) float64 {
+	if !(seconds > 0) {
+		return 0
+	}
+	return min(seconds, 1<<52)
+}
+
+// Seed returns the seed of a pod, from its namespace and name.
+func Seed(namespace, name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(namespace)) // never fails
+	h.Write([]byte{0})
+	h.Write([]byte(name))
+	return h.Sum64()
+}
+
+// The bounds of the numbers in a model that are no amounts.
+const (
+	maxSeconds = 1e9 // of a period, a step, or an offset: 31 years
+	maxWork    = 1e12
+	maxValues  = 20_000 // of a series
+)
+
+// Validate returns every fault. Each error begins with the field's name in JSON.
+func (m *Model) Validate() error {
+	var errs []error
+	used := false
+	for i, c := range m.Curves {
+		if c == nil {
+			continue
+		}
+		used = true
+		d := Dimension(i)
+		c.validate(d.most(), func(field, format string, a ...any) {
+			errs = append(errs, fmt.Errorf("%s%s: %s", d, field, fmt.Sprintf(format, a...)))
+		})
+	}
+	switch {
+	case !used:
+		errs = append(errs, errors.New("no dimension is set; use cpu, memory, networkIn, networkOut, diskRead or diskWrite"))
+	case !(m.Work >= 0 && m.Work <= maxWork):
+		errs = append(errs, fmt.Errorf("work: %v is not 0 to %g core-seconds", m.Work, float64(maxWork)))
+	case m.Work > 0 && m.Curves[CPU] == nil:
+		errs = append(errs, errors.New("work: the pod uses no CPU, so its work would never end; set cpu"))
+	}
+	return errors.Join(errs...)
+}
+
+// between checks a number that must be from low to high, both included.
+func between(x, low, high float64, field string, bad func(field, format string, a ...any)) {
+	if !(x >= low && x <= high) { // also refuses NaN
+		bad(field, "%v is not %g to %g", x, low, high)
+	}
+}
+
+// bounds checks a low and a high amount.
+func bounds(low, high, most float64, kind string, bad func(field, format string, a ...any)) {
+	between(low, 0, most, kind+".low", bad)
+	between(high, 0, most, kind+".high", bad)
+	if low > high {
+		bad(kind+".low", "%v is more than high, %v", low, high)
+	}
+}
+
+func (c Constant) validate(most float64, bad func(field, format string, a ...any)) {
+	between(float64(c), 0, most, "", bad)
+}
+
+func (c Day) validate(most float64, bad func(field, format string, a ...any)) {
+	bounds(c.Low, c.High, most, ".day", bad)
+	between(c.Period, 1, maxSeconds, ".day.period", bad)
+	between(c.Peak, 0, maxSeconds, ".day.peak", bad)
+}
+
+func (c Bursts) validate(most float64, bad func(field, format string, a ...any)) {
+	bounds(c.Low, c.High, most, ".bursts", bad)
+	between(c.Every, 1, maxSeconds, ".bursts.every", bad)
+	between(c.Length, 0, maxSeconds, ".bursts.length", bad)
+	if c.Length > c.Every {
+		bad(".bursts.length", "%v seconds are more than every, %v", c.Length, c.Every)
+	}
+}
+
+func (c Walk) validate(most float64, bad func(field, format string, a ...any)) {
+	bounds(c.Low, c.High, most, ".walk", bad)
+	between(c.Deviation, 0, most, ".walk.deviation", bad)
+	between(c.Step, 1, maxSeconds, ".walk.step", bad)
+}
+
+func (c *Series) validate(most float64, bad func(field, format string, a ...any)) {
+	between(c.Step, 1, maxSeconds, ".series.step", bad)
+	between(c.Offset, 0, maxSeconds, ".series.offset", bad)
+	between(c.Scale, 0, most, ".series.scale", bad)
+	if n := len(c.Values); n == 0 || n > maxValues {
+		bad(".series.values", "there are %d; a series has 1 to %d", n, maxValues)
+		return
+	}
+	for i, v := range c.Values {
+		if x := float64(v) * c.Scale; !(v >= 0 && x <= most) || math.IsInf(float64(v), 0) {
+			bad(fmt.Sprintf(".series.values[%d]", i), "%v times the scale %v is not 0 to %g", v, c.Scale, most)
+			return
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package usage
+
+// Demand is what one pod on a node wants.
+type Demand struct {
+	Want    Amounts
+	Request float64 // cores that the pod requests; its weight when CPU is short
+	Limit   float64 // cores that the pod may use at most; 0: no limit
+}
+
+// minWeight is the weight of a pod that requests no CPU, in cores: the least of cgroup's CPU shares, 2 of 1024
+// a core.
+const minWeight = 2.0 / 1024
+
+// Share sets got[i] to what demands[i] gets of a node's capacity; got has the same length. A capacity of 0
+// means that the dimension is not limited.
+//
+// CPU is divided by weighted max-min fairness: a pod gets what it wants, or at least its weight's part of what
+// the others leave. Weights are the requests, as with cgroup's CPU shares, so a pod gets its request before
+// anybody gets more. A pod never gets more than its limit. Network and disk are divided likewise with equal
+// weights. Memory is not shared: each pod gets what it wants.
+//
+// Unlike in a kubelet's cgroups, pods without requests do not have one small weight together but one each.
+// Share does not allocate.
+func Share(capacity Amounts, demands []Demand, got []Amounts) {
+	for d := range Dimension(Dimensions) {
+		ShareOf(d, capacity[d], demands, got)
+	}
+}
+
+// ShareOf is Share in one dimension.
+func ShareOf(d Dimension, capacity float64, demands []Demand, got []Amounts) {
+	total := 0.0
+	for i := range demands {
+		w := demands[i].wants(d)
+		got[i][d] = w
+		total += w
+	}
+	if d.shared() && capacity > 0 && total > capacity {
+		divide(capacity, d, demands, got)
+	}
+}
+
+// wants returns what the pod wants of a dimension, within its limit.
+func (p *Demand) wants(d Dimension) float64 {
+	if d == CPU && p.Limit > 0 {
+		return min(p.Want[CPU], p.Limit)
+	}
+	return p.Want[d]
+}
+
+func (p *Demand) weight(d Dimension) float64 {
+	if d == CPU {
+		return max(p.Request, minWeight)
+	}
+	return 1
+}
+
+// divide divides a capacity that is less than the sum of what the pods want. Round by round, pods that want
+// no more than their part of what is left get what they want; the others then get their parts.
+func divide(capacity float64, d Dimension, demands []Demand, got []Amounts) {
+	const open = -1
+	for i := range got {
+		got[i][d] = open
+	}
+	for {
+		weights, settled := 0.0, false
+		for i := range demands {
+			if got[i][d] == open {
+				weights += demands[i].weight(d)
+			}
+		}
+		level := capacity / weights
+		for i := range demands {
+			if want := demands[i].wants(d); got[i][d] == open && want <= level*demands[i].weight(d) {
+				got[i][d], settled = want, true
+				capacity = max(capacity-want, 0)
+			}
+		}
+		if settled {
+			continue
+		}
+		for i := range demands {
+			if got[i][d] == open {
+				got[i][d] = level * demands[i].weight(d)
+			}
+		}
+		return
+	}
+}

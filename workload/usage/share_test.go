@@ -1,0 +1,92 @@
+package usage
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestShare(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		capacity float64
+		pods     []Demand
+		want     []float64
+	}{
+		{"enough for all", 10, []Demand{{Want: Amounts{4}}, {Want: Amounts{6}}}, []float64{4, 6}},
+		{"no capacity known", 0, []Demand{{Want: Amounts{4}}}, []float64{4}},
+		{"a limit", 10, []Demand{{Want: Amounts{4}, Limit: 1.5}}, []float64{1.5}},
+		{"a limit leaves more for others", 4, []Demand{{Want: Amounts{4}, Request: 3, Limit: 1}, {Want: Amounts{4}, Request: 1}}, []float64{1, 3}},
+		{"by requests", 6, []Demand{{Want: Amounts{9}, Request: 2}, {Want: Amounts{9}, Request: 1}}, []float64{4, 2}},
+		{"no requests", 6, []Demand{{Want: Amounts{9}}, {Want: Amounts{9}}, {Want: Amounts{1}}}, []float64{2.5, 2.5, 1}},
+		{"nobody", 1, nil, nil},
+	} {
+		got := make([]Amounts, len(c.pods))
+		Share(Amounts{c.capacity}, c.pods, got)
+		for i, want := range c.want {
+			if math.Abs(got[i][CPU]-want) > 1e-9 {
+				t.Errorf("%s: pod %d gets %v, want %v", c.name, i, got[i][CPU], want)
+			}
+		}
+	}
+}
+
+// Nobody gets more than they want; a node that has too little is used up; and a pod gets less than it wants
+// only if nobody gets more for their weight.
+func TestShareIsFair(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		amount := rapid.Float64Range(0, 10)
+		pods := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Demand {
+			p := Demand{Request: amount.Draw(t, "request"), Limit: rapid.SampledFrom([]float64{0, 0, 1, 4}).Draw(t, "limit")}
+			for d := range p.Want {
+				p.Want[d] = amount.Draw(t, "want")
+			}
+			return p
+		}), 1, 30).Draw(t, "pods")
+		var capacity Amounts
+		for d := range capacity {
+			capacity[d] = rapid.Float64Range(0.01, 100).Draw(t, "capacity")
+		}
+		got := make([]Amounts, len(pods))
+		Share(capacity, pods, got)
+		for d := range Dimension(Dimensions) {
+			checkFair(t, capacity[d], d, pods, got)
+		}
+	})
+}
+
+func checkFair(t *rapid.T, capacity float64, d Dimension, pods []Demand, got []Amounts) {
+	const rounding = 1e-9
+	var sum, wanted, level float64
+	for i, p := range pods {
+		want := p.wants(d)
+		if got[i][d] < 0 || got[i][d] > want {
+			t.Fatalf("%s: pod %d gets %v of %v", d, i, got[i][d], want)
+		}
+		sum, wanted = sum+got[i][d], wanted+want
+		level = max(level, got[i][d]/p.weight(d))
+	}
+	if !d.shared() {
+		if sum != wanted {
+			t.Fatalf("%s is shared", d)
+		}
+		return
+	}
+	if math.Abs(sum-min(capacity, wanted)) > rounding*(1+sum) {
+		t.Fatalf("%s: %v of %v is used, %v wanted", d, sum, capacity, wanted)
+	}
+	for i, p := range pods {
+		if got[i][d] < p.wants(d)-rounding && got[i][d]/p.weight(d) < level-rounding*(1+level) {
+			t.Fatalf("%s: pod %d gets %v of %v, %v for its weight, another %v", d, i, got[i][d], p.wants(d), got[i][d]/p.weight(d), level)
+		}
+	}
+}
+
+func TestShareDoesNotAllocate(t *testing.T) {
+	pods := []Demand{{Want: Amounts{4}, Request: 1}, {Want: Amounts{9}, Request: 2}}
+	got := make([]Amounts, len(pods))
+	if n := testing.AllocsPerRun(100, func() { Share(Amounts{3}, pods, got) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

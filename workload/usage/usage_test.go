@@ -1,0 +1,241 @@
+package usage
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// everything has a curve of each kind.
+const everything = `{"cpu":{"walk":{"low":"100m","high":2,"deviation":"500m"}},"memory":"512Mi",` +
+	`"networkIn":{"day":{"low":"1M","high":"10M","peak":50400}},"networkOut":{"bursts":{"high":"5M","every":600,"length":60}},` +
+	`"diskRead":{"series":{"step":300,"scale":1000,"values":[1,2.5,0]}},"diskWrite":7,"work":3600}`
+
+func parse(t testing.TB, text string) *Model {
+	t.Helper()
+	m, err := ParseAnnotation(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestParse(t *testing.T) {
+	want := &Model{Work: 3600, Curves: [Dimensions]Curve{
+		Walk{Low: 0.1, High: 2, Deviation: 0.5, Step: 60}, Constant(512 << 20),
+		Day{Low: 1e6, High: 1e7, Period: 86400, Peak: 50400}, Bursts{High: 5e6, Every: 600, Length: 60},
+		&Series{Step: 300, Scale: 1000, Values: []float32{1, 2.5, 0}}, Constant(7),
+	}}
+	got := parse(t, everything)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	text, err := FormatAnnotation(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(got, parse(t, text)); d != "" {
+		t.Errorf("%s reads back as another model: %s", text, d)
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	long, _ := json.Marshal(make([]float32, maxValues+1))
+	for text, want := range map[string]string{
+		``:                  "unexpected end of JSON",
+		`{}`:                "no dimension is set",
+		`{"cpus":1}`:        `unknown field "cpus"`,
+		`{"cpu":1,"cpu":2}`: `duplicate field "cpu"`,
+		`{"cpu":"lots"}`:    `cpu: "lots" is not an amount`,
+		`{"cpu":"NaN"}`:     `cpu: "NaN" is not an amount`,
+		`{"cpu":-1}`:        "cpu: -1 is not 0 to 10000",
+		`{"cpu":1e9}`:       "cpu: 1e+09 is not 0 to 10000",
+		`{"memory":"17Ti"}`: "memory: ",
+		`{"cpu":{}}`:        "cpu: has 0 kinds of curves",
+		`{"cpu":{"day":{"high":1},"bursts":{"high":1,"every":9,"length":1}}}`: "cpu: has 2 kinds of curves",
+		`{"cpu":{"day":{"low":2,"high":1}}}`:                                  "cpu.day.low: 2 is more than high, 1",
+		`{"cpu":{"day":{"high":1,"period":0}}}`:                               "cpu.day.period: 0 is not 1 to 1e+09",
+		`{"cpu":{"bursts":{"high":1,"every":9,"length":10}}}`:                 "cpu.bursts.length: 10 seconds are more than every, 9",
+		`{"cpu":{"walk":{"high":"x","deviation":1}}}`:                         `cpu.walk.high: "x" is not an amount`,
+		`{"cpu":{"series":{"step":1,"values":[]}}}`:                           "cpu.series.values: there are 0",
+		`{"cpu":{"series":{"step":1,"values":[1,-1]}}}`:                       "cpu.series.values[1]: -1 times the scale 1",
+		`{"cpu":{"series":{"step":1,"values":` + string(long) + `}}}`:         "cpu.series.values: there are 20001",
+		`{"cpu":1,"work":-1}`:                                                 "work: -1 is not 0",
+		`{"memory":1,"work":1}`:                                               "work: the pod uses no CPU",
+		strings.Repeat(" ", maxAnnotation+1):                                  "more than 65536",
+	} {
+		if _, err := ParseAnnotation(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80s: %v, want %q", text, err, want)
+		}
+	}
+	big := &Model{Curves: [Dimensions]Curve{&Series{Step: 1, Scale: 1, Values: make([]float32, 40_000)}}}
+	if _, err := FormatAnnotation(big); err == nil {
+		t.Error("a model that no annotation holds was formatted")
+	}
+}
+
+func TestCurves(t *testing.T) {
+	series := &Series{Step: 10, Scale: 2, Values: []float32{1, 2, 3}}
+	once, clock, late := *series, *series, *series
+	once.Once, clock.Clock, late.Offset = true, true, 15
+	for _, c := range []struct {
+		name     string
+		curve    Curve
+		now, age float64
+		want     float64
+	}{
+		{"constant", Constant(3), 5, 6, 3},
+		{"day at its peak", Day{Low: 1, High: 5, Period: 100, Peak: 30}, 230, 0, 5},
+		{"day at its lowest", Day{Low: 1, High: 5, Period: 100, Peak: 30}, 80, 0, 1},
+		{"day between", Day{Low: 1, High: 5, Period: 100, Peak: 30}, 55, 0, 3},
+		{"series", series, 0, 19.9, 4},
+		{"series begins again", series, 0, 30, 2},
+		{"series ends", &once, 0, 1e6, 6},
+		{"series by the clock", &clock, 25, 0, 6},
+		{"series with an offset", &late, 0, 5, 6},
+		{"walk without width", Walk{Low: 2, High: 2, Deviation: 1, Step: 1}, 0, 50, 2},
+	} {
+		if got := c.curve.at(1, c.now, c.age); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// Each slot has its burst, all of it, and seeds have theirs at different times.
+func TestBursts(t *testing.T) {
+	c := Bursts{Low: 1, High: 3, Every: 100, Length: 20}
+	differ := 0
+	for slot := range 50 {
+		high := 0
+		for s := range 100 {
+			at := float64(slot*100 + s)
+			if c.at(1, 0, at) == 3 {
+				high++
+			}
+			if c.at(1, 0, at) != c.at(2, 0, at) {
+				differ++
+			}
+		}
+		if high < 19 || high > 21 {
+			t.Errorf("slot %d is high for %d seconds", slot, high)
+		}
+	}
+	if differ < 500 {
+		t.Errorf("two seeds differ in %d of 5,000 seconds", differ)
+	}
+}
+
+// Changes of a Brownian motion over k steps have mean 0 and variance k, wherever they begin.
+func TestBrownian(t *testing.T) {
+	for _, from := range []uint64{0, 3, 64, 1000} {
+		for _, k := range []uint64{1, 5, 64, 700} {
+			const draws = 4000
+			var sum, square float64
+			for seed := range uint64(draws) {
+				d := brownian(seed, from+k) - brownian(seed, from)
+				sum, square = sum+d, square+d*d
+			}
+			mean, variance := sum/draws, square/draws/float64(k)
+			if math.Abs(mean) > 4*math.Sqrt(float64(k)/draws) || math.Abs(variance-1) > 0.12 {
+				t.Errorf("from %d over %d: mean %.2f, variance per step %.3f", from, k, mean, variance)
+			}
+		}
+	}
+}
+
+// A walk stays in its bounds and visits all of them alike.
+func TestWalkIsUniform(t *testing.T) {
+	c := Walk{Low: 2, High: 6, Deviation: 1, Step: 60}
+	var quarter [4]int
+	for seed := range uint64(2000) {
+		for age := 0.0; age < 86400; age += 20_000 {
+			x := c.at(seed, 0, age)
+			if x < 2 || x > 6 {
+				t.Fatalf("%v", x)
+			}
+			quarter[min(int(x-2), 3)]++
+		}
+	}
+	for i, n := range quarter {
+		if n < 2250 || n > 2750 {
+			t.Errorf("quarter %d has %d of 10,000", i, n)
+		}
+	}
+}
+
+// Any time, also an impossible one, gives amounts within the bounds, the same each time.
+func TestAtIsPure(t *testing.T) {
+	m := parse(t, everything)
+	rapid.Check(t, func(t *rapid.T) {
+		seed, now, age := rapid.Uint64().Draw(t, "seed"), rapid.Float64().Draw(t, "now"), rapid.Float64().Draw(t, "age")
+		got := m.At(seed, now, age)
+		checkAmounts(t, got)
+		if again := m.At(seed, now, age); got != again {
+			t.Fatalf("%v, then %v", got, again)
+		}
+	})
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		checkAmounts(t, m.At(1, bad, bad))
+	}
+}
+
+func checkAmounts(t interface{ Fatalf(string, ...any) }, a Amounts) {
+	for d, x := range a {
+		if !(x >= 0 && x <= Dimension(d).most()*(1+1e-6)) {
+			t.Fatalf("%s: %v", Dimension(d), x)
+		}
+	}
+}
+
+func TestAtDoesNotAllocate(t *testing.T) {
+	m := parse(t, everything)
+	now := 0.0
+	if n := testing.AllocsPerRun(100, func() { now += m.At(1, now, 9999)[CPU] }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// Pods have seeds of their own.
+func TestSeed(t *testing.T) {
+	if Seed("a", "bc") == Seed("ab", "c") || Seed("a", "b") != Seed("a", "b") {
+		t.Error("seeds")
+	}
+}
+
+// FuzzParseAnnotation checks, for any text, that an error is short and printable, and that a model has
+// amounts within the bounds and reads back as it is.
+func FuzzParseAnnotation(f *testing.F) {
+	f.Add(everything, uint64(1), 5.0)
+	f.Add(`{"cpu":"1e999"}`, uint64(1), -1.0)
+	f.Add(`{"cpu":{"series":{"step":1,"scale":"1n","values":[1e30]}}}`, uint64(0), 1e300)
+	f.Add(`{"\u0000":1,"`+strings.Repeat("x", 999)+`":2}`, uint64(0), 0.0)
+	f.Fuzz(func(t *testing.T, text string, seed uint64, at float64) {
+		m, err := ParseAnnotation(text)
+		if err != nil {
+			if s := err.Error(); len(s) > 600 || strings.ContainsAny(s, "\x00\x1b\r") {
+				t.Fatalf("%q", s)
+			}
+			return
+		}
+		checkAmounts(t, m.At(seed, at, at))
+		again, err := FormatAnnotation(m)
+		if err != nil {
+			return // more digits than in the text
+		}
+		if d := cmp.Diff(m, parse(t, again)); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+func BenchmarkAt(b *testing.B) {
+	m := parse(b, everything)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		m.At(uint64(i), float64(i), 20_000)
+	}
+}
