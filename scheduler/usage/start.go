@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"sync"
 
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -40,6 +41,12 @@ func Start(ctx context.Context, c *Config, h fwk.Handle, log klog.Logger) (*View
 	}
 	started.Store(key, p.store)
 	context.AfterFunc(ctx, func() { started.Delete(key) })
-	go p.Run(ctx, log)
+	nodes, pods := core.Nodes().Informer(), core.Pods().Informer()
+	go func() {
+		// Before, no sample has a node to belong to, and the next measurement is an interval away.
+		if cache.WaitForCacheSync(ctx.Done(), nodes.HasSynced, pods.HasSynced) {
+			p.Run(ctx, log)
+		}
+	}()
 	return newView(p.store, clk), nil
 }
