@@ -11,6 +11,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/convert"
 	"gnnsched/cmd/internal/serve"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -26,7 +27,7 @@ func main() {
 // commands lists the subcommands in the order of the help.
 func commands() []*ucli.Command {
 	return append(runCommands(),
-		ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), demoCommand(), serve.Command(), soakCommand(), healthcheckCommand(), completionCommand())
+		ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), convert.Command(), demoCommand(), serve.Command(), soakCommand(), healthcheckCommand(), completionCommand())
 }
 
 // app returns the command line for the name under which the program was called.

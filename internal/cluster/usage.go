@@ -54,6 +54,19 @@ type NodeUsage struct {
 type RecentPod struct {
 	At               float64 // when it was bound, in seconds on the clock of Snapshot.Now
 	Requests, Limits Resources
+	Expected         [Dimensions]float64 // what it was expected to use, as Pod.Expected
+}
+
+// Expect sets Missing, by the pods in Recent.
+func (u *NodeUsage) Expect() {
+	u.Missing = [Dimensions]float64{}
+	for i := range u.Recent {
+		p := &u.Recent[i]
+		share := MissingShare(u.At, p.At)
+		for d, x := range p.Expected {
+			u.Missing[d] += share * x
+		}
+	}
 }
 
 // MissingShare returns the share of a pod's usage that a mean over the UsageWindow before measured lacks if
@@ -102,6 +115,14 @@ func (p *Pod) Expected(d Dimension) float64 {
 		return p.Usage.Measured[d].Mean
 	}
 	return p.Requests.in(d)
+}
+
+// ExpectedAll returns what the pod is expected to use, by dimension.
+func (p *Pod) ExpectedAll() (out [Dimensions]float64) {
+	for d := range out {
+		out[d] = p.Expected(Dimension(d))
+	}
+	return out
 }
 
 // in returns the amount in a dimension; 0 for those that are not requested.

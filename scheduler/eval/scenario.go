@@ -19,6 +19,8 @@ type Scenario struct {
 	About   string `json:"about"`             // one sentence without a full stop
 	Optimum bool   `json:"optimum,omitempty"` // also find the best placement; for small scenarios
 	sim.Config
+	// ShapesFile is a shapes file, as runsim reads it, whose shapes are added to those of the scenario.
+	ShapesFile string      `json:"shapesFile,omitempty"`
 	Thresholds []Threshold `json:"thresholds,omitempty"` // conditions that a comparison on it must meet
 }
 

@@ -1,6 +1,8 @@
 package eval
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -100,6 +102,39 @@ func TestReadRefuses(t *testing.T) {
 	two, err := Read("f.yaml", []byte(string(good)+"---\n"+with("name: aaml", "name: other")))
 	if err != nil || len(two) != 2 || two[1].Name != "other" {
 		t.Errorf("two scenarios: %v, %v", two, err)
+	}
+}
+
+// The shapes of a shapes file beside the scenario's join its own.
+func TestReadAddsShapes(t *testing.T) {
+	good, err := Source("harvest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	read := func(shapes string) ([]Scenario, error) {
+		if err := os.WriteFile(filepath.Join(dir, "vms.yaml"), []byte(shapes), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return Read(filepath.Join(dir, "f.yaml"), []byte(string(good)+"shapesFile: vms.yaml\n"))
+	}
+	got, err := read("shapes:\n- {name: vm-1, requests: {cpu: 2}, usage: {cpu: 1}}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := got[0].Shapes; len(s) < 2 || s[len(s)-1].Name != "vm-1" || s[0].Name == "vm-1" {
+		t.Errorf("shapes %+v", s)
+	}
+	for shapes, say := range map[string]string{
+		"shapes:\n- {name: web}\n":                      `"web" is the name of another shape`,
+		"shapes:\n- {name: vm-1, usage: {cpu: lots}}\n": "vms.yaml: shapes[0].usage.cpu: ",
+	} {
+		if _, err := read(shapes); err == nil || !strings.Contains(err.Error(), say) {
+			t.Errorf("%s: %v, want %q", shapes, err, say)
+		}
+	}
+	if _, err := Read("f.yaml", []byte(string(good)+"shapesFile: none.yaml\n")); err == nil || !strings.Contains(err.Error(), "shapesFile: open none.yaml") {
+		t.Errorf("error %v", err)
 	}
 }
 

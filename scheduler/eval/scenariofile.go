@@ -12,11 +12,13 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"gnnsched/workload"
 )
 
 // Read decodes the content of a scenario file, which has one scenario in each YAML document. An
 // unknown field, a repeated field and an invalid value are errors that name file, scenario and
-// field. Relative paths of a trace are looked up beside the file first.
+// field. Relative paths of a trace or a shapes file are looked up beside the file first.
 func Read(file string, data []byte) ([]Scenario, error) {
 	var out []Scenario
 	seen := map[string]bool{}
@@ -39,7 +41,9 @@ func Read(file string, data []byte) ([]Scenario, error) {
 		}
 		if err == nil {
 			s.beside(filepath.Dir(file))
-			err = s.Validate()
+			if err = s.addShapes(); err == nil {
+				err = s.Validate()
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
@@ -56,10 +60,27 @@ func Read(file string, data []byte) ([]Scenario, error) {
 	return out, nil
 }
 
-// beside makes the relative paths of traces relative to a folder if the files exist there. Otherwise
+// addShapes reads the shapes file, if the scenario names one.
+func (s *Scenario) addShapes() error {
+	if s.ShapesFile == "" {
+		return nil
+	}
+	data, err := os.ReadFile(s.ShapesFile)
+	if err != nil {
+		return fmt.Errorf("shapesFile: %w", err)
+	}
+	shapes, err := workload.ReadShapes(s.ShapesFile, data)
+	if err != nil {
+		return fmt.Errorf("shapesFile: %w", err)
+	}
+	s.Shapes = append(s.Shapes, shapes...)
+	return nil
+}
+
+// beside makes the relative paths of files relative to a folder if the files exist there. Otherwise
 // they stay relative to the working directory.
 func (s *Scenario) beside(folder string) {
-	var paths []*string
+	paths := []*string{&s.ShapesFile}
 	if s.OpenB != nil {
 		paths = append(paths, &s.OpenB.NodesFile, &s.OpenB.PodsFile)
 	}

@@ -321,7 +321,7 @@ func (e *Env) depart() {
 		e.steady.leave(e.deployment(d.pod).pod.Requests)
 		e.changed(d.node)
 		e.on[d.pod] = -1
-		e.usage.remove(d.pod, d.node)
+		e.usage.remove(e, d.pod, d.node)
 		e.preferences.remove(e.arrivals.pods[d.pod], e.deployment(d.pod), d.node)
 		e.freed = append(e.freed, d.node)
 	}

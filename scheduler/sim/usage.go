@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"gnnsched/internal/cluster"
@@ -19,6 +20,9 @@ type Usage struct {
 	Unit float64 `json:"unit,omitempty"`
 	// Tick is the number of seconds between two measurements. Default: 60.
 	Tick float64 `json:"tick,omitempty"`
+	// Known is the fraction of the deployments of whose workload earlier pods ran, so that policies know what those
+	// used. The seed decides which. From 0 to 1.
+	Known float64 `json:"known,omitempty"`
 	// Network and Disk are what each node can do in each direction, in bytes per second. Default: no limit.
 	Network float64 `json:"network,omitempty"`
 	Disk    float64 `json:"disk,omitempty"`
@@ -48,7 +52,7 @@ func (c Config) validateUsage(bad func(string, ...any)) {
 		v, least, most float64
 	}{
 		{"unit", c.Usage.unit(), 1e-3, maxUnit}, {"tick", c.Usage.tick(), 1, maxTick},
-		{"network", c.Usage.Network, 0, 1e12}, {"disk", c.Usage.Disk, 0, 1e12},
+		{"known", c.Usage.Known, 0, 1}, {"network", c.Usage.Network, 0, 1e12}, {"disk", c.Usage.Disk, 0, 1e12},
 	} {
 		if !(x.v >= x.least && x.v <= x.most) {
 			bad("usage.%s: %v is not %g to %g", x.field, x.v, x.least, x.most)
@@ -98,7 +102,25 @@ func newUsageState(e *Env) *usageState {
 		Tick: u.tick, Start: math.Floor(rng.Float64() * 86400), Pods: len(e.arrivals.pods),
 		Capacity: usage.Amounts{usage.NetworkIn: c.Network, usage.NetworkOut: c.Network, usage.DiskRead: c.Disk, usage.DiskWrite: c.Disk},
 	}, e.snapshot.Nodes)
+	drawKnown(c.Known, rng, e.arrivals.deployments)
 	return u
+}
+
+// drawKnown draws which deployments have a workload that ran before. Pods that use what they request need none.
+func drawKnown(fraction float64, rng *rand.Rand, deployments []deployment) {
+	earlier := map[*usage.Model]*cluster.PodUsage{} // the deployments of a shape share its model and its limits
+	for i := range deployments {
+		d := &deployments[i]
+		if d.usage == nil || rng.Float64() >= fraction {
+			continue
+		}
+		u := earlier[d.usage]
+		if u == nil {
+			u = meter.Earlier(d.usage, d.pod.Limits.MilliCPU)
+			earlier[d.usage] = u
+		}
+		d.pod.Usage = u
+	}
 }
 
 // due returns the time of the next measurement in the episode's time; +Inf without usage.
@@ -121,11 +143,15 @@ func (u *usageState) place(e *Env, pod, row int32) {
 		Model: d.usage, Seed: u.seed ^ uint64(pod+1)*0xd6e8feb86659fd93, Request: d.pod.Requests, Limit: d.pod.Limits.MilliCPU,
 	}, at)
 	if n := e.snapshot.Nodes[row].Usage; n != nil {
-		n.Recent = append(slices.Clip(n.Recent), cluster.RecentPod{At: at, Requests: d.pod.Requests, Limits: d.pod.Limits}) // copies of the environment share it
+		recent := cluster.RecentPod{At: at, Requests: d.pod.Requests, Limits: d.pod.Limits, Expected: d.pod.ExpectedAll()}
+		n.Recent = append(slices.Clip(n.Recent), recent) // copies of the environment share it
+		n.Expect()
+		n.Version = cluster.NextVersion()
 	}
 }
 
-// forget drops the pods that were bound before the window of the last measurement. They are in the order of time.
+// forget drops the pods that were bound before the window of the last measurement, and reckons with what that
+// measurement lacks of the others. They are in the order of time.
 func (u *usageState) forget(nodes []*cluster.Node) {
 	for _, n := range nodes {
 		recent := n.Usage.Recent
@@ -133,12 +159,24 @@ func (u *usageState) forget(nodes []*cluster.Node) {
 			recent = recent[1:]
 		}
 		n.Usage.Recent = recent
+		n.Usage.Expect()
 	}
 }
 
-func (u *usageState) remove(pod, row int32) {
-	if u != nil {
-		u.meter.Remove(pod, row)
+func (u *usageState) remove(e *Env, pod, row int32) {
+	if u == nil {
+		return
+	}
+	u.meter.Remove(pod, row)
+	n, at := e.snapshot.Nodes[row].Usage, u.meter.Since(pod)
+	if n == nil {
+		return
+	}
+	i := slices.IndexFunc(n.Recent, func(p cluster.RecentPod) bool { return p.At == at && p.Requests == e.deployment(pod).pod.Requests })
+	if i >= 0 {
+		n.Recent = slices.Delete(slices.Clone(n.Recent), i, i+1) // copies of the environment share it
+		n.Expect()
+		n.Version = cluster.NextVersion()
 	}
 }
 
@@ -205,6 +243,7 @@ type UsageOutcome struct {
 	BatchSlowdown float64 `json:"batchSlowdown"` // time that batch jobs took / time with all the CPU they wanted; 1 without jobs
 	Finished      int     `json:"finished"`      // batch jobs that have done their work
 	Utilisation   float64 `json:"utilisation"`   // CPU used / CPU of the available nodes, mean over time
+	InUse         float64 `json:"inUse"`         // fraction in use, mean over the nodes, the dimensions that any node uses, and time
 	HotTime       float64 `json:"hotTime"`       // share of node-time in which over 80 % of a node's CPU, network or disk is used
 	Imbalance     float64 `json:"imbalance"`     // mean over time, and over the dimensions that nodes use, of the standard deviation of the nodes' fractions
 }
@@ -217,7 +256,7 @@ func (u *usageState) outcome() *UsageOutcome {
 	t := u.meter.Totals()
 	o := &UsageOutcome{
 		Throttled: t.Throttled, ThrottledPart: t.Throttled / max(t.Wanted, 1e-9), BatchSlowdown: 1, Finished: t.Finished,
-		Utilisation: t.CPU / max(t.Capacity, 1e-9), HotTime: t.HotTime / max(t.NodeTime, 1e-9), Imbalance: t.Uneven / max(t.Seconds, 1e-9),
+		Utilisation: t.CPU / max(t.Capacity, 1e-9), HotTime: t.HotTime / max(t.NodeTime, 1e-9), Imbalance: t.Uneven / max(t.Seconds, 1e-9), InUse: t.Used / max(t.Seconds, 1e-9),
 	}
 	if t.BatchGot > 0 {
 		o.BatchSlowdown = t.BatchWanted / t.BatchGot

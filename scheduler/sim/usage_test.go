@@ -113,16 +113,22 @@ func TestUsageValidate(t *testing.T) {
 	}
 }
 
-// Nodes list the pods that were bound during the last window, and stepping a copy leaves the lists alone.
+// Nodes list the pods that were bound during the last window and are still there, and what the measurement lacks of
+// them. Stepping a copy leaves the lists alone.
 func TestUsageRecent(t *testing.T) {
 	c := usageConfig()
-	c.Arrivals.Process = poisson
-	e, other, listed := newEnv(t, c, 5), &Env{}, 0
-	bound := map[*cluster.Node][]cluster.RecentPod{}
+	c.Arrivals.Process, c.Usage.Known = poisson, 0.5
+	e, other, listed, left := newEnv(t, c, 5), &Env{}, 0, 0
+	type placed struct {
+		pod, row int32
+		cluster.RecentPod
+	}
+	var bound []placed
 	for decision := 0; !e.Done(); decision++ {
-		n := e.Snapshot().Nodes[e.Candidates()[0]]
-		if n.Usage != nil {
-			bound[n] = append(bound[n], cluster.RecentPod{At: e.usage.seconds(e.now), Requests: e.Pending().Requests, Limits: e.Pending().Limits})
+		row := e.Candidates()[0]
+		if e.Snapshot().Nodes[row].Usage != nil {
+			p := cluster.RecentPod{At: e.usage.seconds(e.now), Requests: e.Pending().Requests, Limits: e.Pending().Limits, Expected: e.Pending().ExpectedAll()}
+			bound = append(bound, placed{e.pending, row, p})
 		}
 		e.CopyTo(other)
 		e.Step(0)
@@ -132,19 +138,57 @@ func TestUsageRecent(t *testing.T) {
 				other.Step(0)
 			}
 		}
-		for _, n := range e.Snapshot().Nodes {
+		for row, n := range e.Snapshot().Nodes {
 			if n.Usage == nil {
 				continue
 			}
-			want := slices.DeleteFunc(bound[n], func(p cluster.RecentPod) bool { return p.At <= n.Usage.At-cluster.UsageWindow })
-			bound[n] = want
+			var want []cluster.RecentPod
+			var missing float64
+			for _, p := range bound {
+				if p.row != int32(row) || p.At <= n.Usage.At-cluster.UsageWindow {
+					continue
+				}
+				if e.on[p.pod] != p.row {
+					left++
+					continue
+				}
+				want = append(want, p.RecentPod)
+				missing += cluster.MissingShare(n.Usage.At, p.At) * p.Expected[cluster.UsedCPU]
+			}
 			if !slices.Equal(n.Usage.Recent, want) {
 				t.Fatalf("decision %d: %s lists %v, want %v", decision, n.Name, n.Usage.Recent, want)
+			}
+			if got := n.Usage.Missing[cluster.UsedCPU]; math.Abs(got-missing) > 1e-6 {
+				t.Fatalf("decision %d: %s misses %v of CPU, want %v", decision, n.Name, got, missing)
 			}
 			listed += len(want)
 		}
 	}
-	if listed == 0 {
-		t.Error("no node ever listed a pod")
+	if listed == 0 || left == 0 {
+		t.Errorf("nodes listed %d pods, and %d left early", listed, left)
+	}
+}
+
+// The seed decides which Deployments have a workload that ran before, and all of their pods know what it used.
+func TestUsageKnown(t *testing.T) {
+	c := usageConfig()
+	for known, all := range map[float64]bool{0: false, 1: true} {
+		c.Usage.Known = known
+		for e := newEnv(t, c, 5); !e.Done(); e.Step(0) {
+			if has := e.Pending().Usage != nil; has != (all && e.deployment(e.pending).usage != nil) {
+				t.Fatalf("known %v: pod %s has the usage of its workload: %v", known, e.Pending().Name, has)
+			}
+		}
+	}
+	c.Usage.Known = 0.5
+	which := func(seed uint64) (out []bool) {
+		for _, d := range newEnv(t, c, seed).arrivals.deployments {
+			out = append(out, d.pod.Usage != nil)
+		}
+		return out
+	}
+	one, again, another := which(5), which(5), which(6)
+	if !slices.Equal(one, again) || slices.Equal(one, another) || !slices.Contains(one, true) || !slices.Contains(one, false) {
+		t.Errorf("known workloads: %v, %v, %v", one, again, another)
 	}
 }

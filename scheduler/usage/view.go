@@ -118,10 +118,8 @@ func (v *View) usage(r *viewRow, now float64) *cluster.NodeUsage {
 	for i, p := range r.recent {
 		u.Recent[i] = p.RecentPod
 		expected := cluster.Pod{Requests: p.Requests, Usage: v.table.Workloads[p.workload]}
-		share := cluster.MissingShare(u.At, p.At)
-		for d := range u.Missing {
-			u.Missing[d] += share * expected.Expected(cluster.Dimension(d))
-		}
+		u.Recent[i].Expected = expected.ExpectedAll()
 	}
+	u.Expect()
 	return &u
 }

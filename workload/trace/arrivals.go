@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ import (
 //	gpu_request   whole devices of one pod
 //	name          of the Deployment; default: pod-0, pod-1, ...
 //	pod_count     pods that arrive together; default: 1
+//	usage         what one pod uses, as JSON; see package usage
 //
 // Other columns are ignored. Rows may come in any order.
 type arrivalsFormat struct{}
@@ -37,7 +39,7 @@ func (arrivalsFormat) Matches(columns []string) bool { return slices.Contains(co
 func (arrivalsFormat) Header() []string { return arrivalColumns[:3] }
 
 func (arrivalsFormat) Omits() []Property {
-	return []Property{Limits, Labels, NodeSelector, Tolerations, GPUShares, GPUModels, Usage}
+	return []Property{Limits, Labels, NodeSelector, Tolerations, GPUShares, GPUModels}
 }
 
 // Read reads a file without an arrival column as a plan.
@@ -60,17 +62,18 @@ func (f arrivalsFormat) Read(r io.Reader, file string) (File, error) {
 }
 
 // arrivalColumns are the columns of the format; a file must have the first three.
-var arrivalColumns = []string{"arrival", "cpu_request", "mem_request", "lifetime", "gpu_request", "name", "pod_count"}
+var arrivalColumns = []string{"arrival", "cpu_request", "mem_request", "lifetime", "gpu_request", "name", "pod_count", "usage"}
 
 // arrivalRow is one row.
 type arrivalRow struct {
-	Name       string   `csv:"name,omitempty"`
-	Arrival    timeCell `csv:"arrival"`
-	Lifetime   timeCell `csv:"lifetime,omitempty"`
-	PodCount   podCount `csv:"pod_count,omitempty"`
-	CPURequest cpuCell  `csv:"cpu_request,omitempty"`
-	MemRequest memCell  `csv:"mem_request,omitempty"`
-	GPURequest gpuCell  `csv:"gpu_request,omitempty"`
+	Name       string    `csv:"name,omitempty"`
+	Arrival    timeCell  `csv:"arrival"`
+	Lifetime   *timeCell `csv:"lifetime,omitempty"`
+	PodCount   podCount  `csv:"pod_count,omitempty"`
+	CPURequest cpuCell   `csv:"cpu_request,omitempty"`
+	MemRequest memCell   `csv:"mem_request,omitempty"`
+	GPURequest gpuCell   `csv:"gpu_request,omitempty"`
+	Usage      usageCell `csv:"usage,omitempty"`
 }
 
 func readArrivals(rows *records.Reader, file string) (workload.Trace, error) {
@@ -102,12 +105,16 @@ func readArrivals(rows *records.Reader, file string) (workload.Trace, error) {
 func (r arrivalRow) arrival(i int) (a workload.Arrival, column string, err error) {
 	d := workload.Deployment{Name: r.Name, Replicas: max(int(r.PodCount), 1)}
 	d.Shape.Requests = cluster.Resources{MilliCPU: int64(r.CPURequest), Memory: int64(r.MemRequest), GPU: int64(r.GPURequest), Pods: 1}
+	d.Shape.Usage = r.Usage.Model
 	if d.Name == "" {
 		d.Name = "pod-" + strconv.Itoa(i)
 	} else if err := workload.ValidateName(d.Name); err != nil {
 		return a, "name", err
 	}
-	a = workload.Arrival{At: float64(r.Arrival), Lifetime: float64(r.Lifetime), Deployment: d}
+	a = workload.Arrival{At: float64(r.Arrival), Deployment: d}
+	if r.Lifetime != nil {
+		a.Lifetime = float64(*r.Lifetime)
+	}
 	switch {
 	case a.Lifetime < 0:
 		return a, "lifetime", fmt.Errorf("%v is negative", a.Lifetime)
@@ -115,4 +122,34 @@ func (r arrivalRow) arrival(i int) (a workload.Arrival, column string, err error
 		a.Lifetime = math.Inf(1)
 	}
 	return a, "", nil
+}
+
+// WriteArrivals writes a trace in the format arrivals. It is an error if pods have a property that the format omits.
+func WriteArrivals(w io.Writer, t workload.Trace) error {
+	c := csv.NewWriter(w)
+	e := csvutil.NewEncoder(c)
+	for _, a := range t {
+		d := a.Deployment
+		for _, p := range (arrivalsFormat{}).Omits() {
+			if p.of(d.Shape) {
+				return fmt.Errorf("write the CSV: %s has %s, for which it has no column", d.Name, p)
+			}
+		}
+		row := arrivalRow{
+			Name: d.Name, Arrival: timeCell(a.At), PodCount: podCount(d.Replicas),
+			CPURequest: cpuCell(d.Shape.Requests.MilliCPU), MemRequest: memCell(d.Shape.Requests.Memory),
+			GPURequest: gpuCell(d.Shape.Requests.GPU), Usage: usageCell{d.Shape.Usage},
+		}
+		if !math.IsInf(a.Lifetime, 1) {
+			row.Lifetime = (*timeCell)(&a.Lifetime)
+		}
+		if err := e.Encode(row); err != nil {
+			return fmt.Errorf("write the CSV: %w", err)
+		}
+	}
+	c.Flush()
+	if err := c.Error(); err != nil {
+		return fmt.Errorf("write the CSV: %w", err)
+	}
+	return nil
 }

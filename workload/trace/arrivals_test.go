@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"io"
 	"math"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/workload"
+	"gnnsched/workload/usage"
 )
 
 // read reads a file in the arrivals format.
@@ -25,6 +27,38 @@ arrival,lifetime,cpu_request,mem_request,gpu_request,name,pod_count,user
 990,3600,4,16Gi,1,train,,bob
 1000.5,60,1,2Gi,0,web,3,ann
 `
+
+// A trace with models of what pods use is written and read back.
+func TestWriteArrivals(t *testing.T) {
+	batch := workload.Shape{Requests: cluster.Resources{MilliCPU: 1500, GPU: 1, Pods: 1}, Usage: &usage.Model{Work: 3600}}
+	batch.Usage.Curves[usage.CPU] = usage.Bursts{High: 3, Every: 60, Length: 20}
+	want := workload.Trace{
+		{At: 0, Lifetime: 1234567.25, Deployment: workload.Deployment{Name: "batch", Replicas: 1, Shape: batch}},
+		{At: 1e7, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: "idle", Replicas: 3, Shape: workload.Shape{Requests: cluster.Resources{Memory: 1 << 30, Pods: 1}}}},
+	}
+	var file bytes.Buffer
+	if err := WriteArrivals(&file, want); err != nil {
+		t.Fatal(err)
+	}
+	const text = `name,arrival,lifetime,pod_count,cpu_request,mem_request,gpu_request,usage
+batch,0,1234567.25,1,1500m,,1,"{""cpu"":{""bursts"":{""low"":0,""high"":3,""every"":60,""length"":20}},""work"":3600}"
+idle,10000000,,3,,1Gi,,
+`
+	if d := cmp.Diff(text, file.String()); d != "" {
+		t.Error(d)
+	}
+	got, err := read(&file, "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	want[1].Deployment.Shape.NodeSelector = map[string]string{"a": "b"}
+	if err := WriteArrivals(io.Discard, want); err == nil || !strings.Contains(err.Error(), "idle has node selectors") {
+		t.Errorf("error %v", err)
+	}
+}
 
 func TestReadArrivals(t *testing.T) {
 	pod := func(milliCPU, mem, gpu int64) workload.Shape {
@@ -55,6 +89,7 @@ func TestReadArrivals(t *testing.T) {
 		{"arrival,lifetime,cpu_request,mem_request\n1,-2,1,1Gi\n", "f:2:3: lifetime: -2 is negative"},
 		{"arrival,name,cpu_request,mem_request\n1,No Name,1,1Gi\n", "f:2:3: name: "},
 		{"arrival,cpu_request,mem_request,gpu_request\n1,1,1Gi,half\n", `f:2:9: gpu_request: "half"`},
+		{"arrival,cpu_request,mem_request,usage\n1,1,1Gi,\"{\"\"cpu\"\":-1}\"\n", `f:2:9: usage: cpu: -1 is not 0 to 10000`},
 		{"arrival,cpu_request,mem_request\n1,1\n", "f:2: the row has 2 fields, not 3"},
 	} {
 		if _, err := read(strings.NewReader(c.text), "f"); err == nil || !strings.Contains(err.Error(), c.want) {

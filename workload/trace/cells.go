@@ -8,6 +8,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/workload"
+	"gnnsched/workload/usage"
 )
 
 // The cells of arrivals and plans. An empty cell has the value 0.
@@ -18,6 +19,7 @@ type (
 	gpuCell   int64   // devices
 	timeCell  float64 // seconds
 	actionTag workload.Action
+	usageCell struct{ *usage.Model }
 )
 
 // noAction marks a row for a round in which the recorded program did nothing.
@@ -90,6 +92,14 @@ func (m *memCell) UnmarshalText(b []byte) error {
 	return err
 }
 
+// MarshalText returns no text for 0.
+func (c gpuCell) MarshalText() ([]byte, error) {
+	if c == 0 {
+		return nil, nil
+	}
+	return strconv.AppendInt(nil, int64(c), 10), nil
+}
+
 func (c *gpuCell) UnmarshalText(b []byte) error {
 	n, err := strconv.ParseInt(string(b), 10, 64)
 	if err != nil || n < 0 || n > workload.MaxGPUs {
@@ -97,6 +107,27 @@ func (c *gpuCell) UnmarshalText(b []byte) error {
 	}
 	*c = gpuCell(n)
 	return nil
+}
+
+// MarshalText returns no text for a pod without a model.
+func (u usageCell) MarshalText() ([]byte, error) {
+	if u.Model == nil {
+		return nil, nil
+	}
+	return u.Model.MarshalJSON()
+}
+
+func (u *usageCell) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	u.Model = &usage.Model{}
+	return u.Model.UnmarshalJSON(b)
+}
+
+// MarshalText writes no exponent.
+func (c timeCell) MarshalText() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(c), 'f', -1, 64), nil
 }
 
 func (c *timeCell) UnmarshalText(b []byte) error {

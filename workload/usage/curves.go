@@ -128,7 +128,7 @@ type Series struct {
 
 	Once        bool // after the end the last value holds; otherwise the series begins again
 	Clock       bool // follows the clock from midnight UTC; otherwise the pod's age
-	RandomStart bool // begins at a place that the seed draws, plus Offset
+	RandomStart bool // begins at a place that the seed draws, plus Offset; with Clock on a day that it draws
 }
 
 func (c *Series) at(seed uint64, now, age float64) float64 {
@@ -139,7 +139,7 @@ func (c *Series) at(seed uint64, now, age float64) float64 {
 	n := uint64(len(c.Values))
 	i := index(t / c.Step)
 	if c.RandomStart {
-		i += mix(seed, 0) % n
+		i += c.start(seed)
 	}
 	switch {
 	case i < n:
@@ -150,6 +150,19 @@ func (c *Series) at(seed uint64, now, age float64) float64 {
 	}
 	return float64(c.Values[i]) * c.Scale
 }
+
+// start returns the place that the seed draws. With Clock it is a number of whole days, if the series has several and
+// a day has whole steps, so that the time of day stays.
+func (c *Series) start(seed uint64) uint64 {
+	n := uint64(len(c.Values))
+	if day := day / c.Step; c.Clock && day == math.Floor(day) && uint64(day) <= n {
+		return mix(seed, 0) % (n / uint64(day)) * uint64(day)
+	}
+	return mix(seed, 0) % n
+}
+
+// day is the number of seconds in a day.
+const day = 86400
 
 func (c *Series) holds(_ uint64, now, age float64) float64 {
 	if c.Clock {

@@ -68,7 +68,7 @@ func (r *row) measure(at float64, used *usage.Amounts) {
 		}
 		r.node.Usage = u
 	}
-	u.Version, u.At, u.Missing = cluster.NextVersion(), at, [cluster.Dimensions]float64{}
+	u.Version, u.At = cluster.NextVersion(), at
 	for d := range used {
 		switch {
 		case !h.seen[d]:

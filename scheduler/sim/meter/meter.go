@@ -80,19 +80,15 @@ func (m *Meter) Track(nodes []*cluster.Node, on []int32) {
 	}
 }
 
-// Place starts a pod, by its arrival, on a node at a time in seconds. A batch job starts from nothing. Until the
-// next tick the node's Usage has what the pod requests as missing.
+// Place starts a pod, by its arrival, on a node at a time in seconds. A batch job starts from nothing.
 func (m *Meter) Place(arrival, node int32, p Pod, at float64) {
 	m.pods[arrival] = pod{Pod: p, since: at}
 	m.ended = slices.DeleteFunc(m.ended, func(a int32) bool { return a == arrival }) // it lost its node since
-	r := &m.rows[node]
-	r.add(m.pods, arrival)
-	if u := r.node.Usage; u != nil {
-		u.Missing[cluster.UsedCPU] += float64(p.Request.MilliCPU)
-		u.Missing[cluster.UsedMemory] += float64(p.Request.Memory)
-		u.Version = cluster.NextVersion()
-	}
+	m.rows[node].add(m.pods, arrival)
 }
+
+// Since returns when a pod that runs was placed.
+func (m *Meter) Since(arrival int32) float64 { return m.pods[arrival].since }
 
 // Remove ends a pod that runs on a node.
 func (m *Meter) Remove(arrival, node int32) {

@@ -44,6 +44,7 @@ func TestTick(t *testing.T) {
 	near(t, "hot time", got.HotTime, 120)
 	near(t, "node time", got.NodeTime, 240)
 	near(t, "unevenness", got.Uneven, 0.5*120)
+	near(t, "in use", got.Used, 0.5*120)
 	near(t, "batch wanted", got.BatchWanted, 3*120)
 	near(t, "batch got", got.BatchGot, 1.5*120)
 	if u := nodes[0].Usage; u.Measured[cluster.UsedCPU].Mean != 4000 || u.Throttled != 2500 || u.At != 60 {
@@ -54,8 +55,8 @@ func TestTick(t *testing.T) {
 	}
 	m.Remove(2, 0)
 	m.Place(2, 1, Pod{Request: cluster.Resources{MilliCPU: 500, Memory: 1 << 30}}, 120)
-	if missing := nodes[1].Usage.Missing[cluster.UsedCPU]; missing != 500 {
-		t.Errorf("missing %v", missing)
+	if since := m.Since(2); since != 120 {
+		t.Errorf("since %v", since)
 	}
 	m.Tick(120)
 	near(t, "a pod without a model", m.rows[1].used[usage.CPU], 0.5)

@@ -20,6 +20,7 @@ type Totals struct {
 	NodeTime float64 // seconds times nodes
 	HotTime  float64 // seconds times nodes that use over 80 % of their CPU, network or disk
 	Uneven   float64 // seconds times the mean of the dimensions' standard deviations over the nodes
+	Used     float64 // seconds times the mean of the dimensions' means over the nodes
 
 	Finished    int     // batch jobs that have done their work
 	BatchGot    float64 // core-seconds of work that batch jobs did
@@ -58,13 +59,15 @@ func (t *Totals) add(rows []row, tick float64) {
 	}
 	t.Seconds += tick
 	t.NodeTime += nodes * tick
-	uneven, dimensions := 0.0, 0.0
+	used, uneven, dimensions := 0.0, 0.0, 0.0
 	for d := range sum {
 		if sum[d] > 0 {
 			mean := sum[d] / nodes
+			used += mean
 			uneven += math.Sqrt(max(squares[d]/nodes-mean*mean, 0))
 			dimensions++
 		}
 	}
 	t.Uneven += uneven / max(dimensions, 1) * tick
+	t.Used += used / max(dimensions, 1) * tick
 }

@@ -1,0 +1,174 @@
+// Package convert is the command `gnnsched convert`.
+package convert
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/cmd/internal/progress"
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/workload"
+	"gnnsched/workload/measured"
+	"gnnsched/workload/trace"
+)
+
+// Command returns the command.
+func Command() *ucli.Command {
+	return &ucli.Command{
+		Name:      "convert",
+		Usage:     "make pods of public records of what machines and jobs really used",
+		ArgsUsage: "FILE|DIR...",
+		Description: "Records of machines become a shapes file: each pod requests what a machine was given, and uses what it used, at the\n" +
+			"same time of day. runsim --shapes deploys them, and shapesFile adds them to a scenario of eval and gnntrain.\n" +
+			"Records of jobs become a trace: each pod leaves when it has done the work that the job did. A DIR means its CSV\n" +
+			"files, and names that end in .gz are decompressed. The formats:\n" + formats() + "\n" +
+			"Examples:\n" +
+			"   gnnsched convert --out vms.yaml fastStorage/2013-8             # GWA-T-12: each machine has a file\n" +
+			"   gnnsched convert --part training --days 7 --out train.yaml vms.csv\n" +
+			"   gnnsched convert --part judging --days 7 --out judge.yaml vms.csv   # the machines that train.yaml lacks\n" +
+			"   gnnsched convert --format azure --limit 200 --out azure.yaml vmtable.csv.gz vm_cpu_readings-file-1-of-195.csv.gz\n" +
+			"   gnnsched convert --no-requests --out jobs-trace.csv jobs.csv   # for runsim --trace and trace: in a scenario",
+		Flags: append([]ucli.Flag{
+			&ucli.StringFlag{Name: "format", Usage: "`FORMAT` of the record; default: by the first line, which azure and alibaba do not have"},
+			&ucli.StringFlag{Name: "out", Usage: "write to `FILE`; default: standard output"},
+			&ucli.StringFlag{Name: "part", Value: string(measured.All), Usage: "`PART` of the machines or jobs: " + parts() + "; a quarter is for judging, by name"},
+			&ucli.Float64Flag{Name: "step", Value: 300, Usage: "`SECONDS` of one value; the mean of what was measured in them"},
+			&ucli.Float64Flag{Name: "days", Usage: "keep `NUMBER` days of each machine; 0 for all"},
+			&ucli.IntFlag{Name: "limit", Usage: "read `NUMBER` machines or jobs at most; 0 for all"},
+			&ucli.BoolFlag{Name: "no-requests", Usage: "jobs request nothing, instead of what they were given"},
+		}, cli.LogFlags()...),
+		Action: run,
+	}
+}
+
+// formats describes the formats, one a line.
+func formats() string {
+	var out strings.Builder
+	for _, f := range measured.Formats() {
+		fmt.Fprintf(&out, "   %-20s %s\n", f.Name(), f.About())
+	}
+	return out.String()
+}
+
+func parts() string {
+	var out []string
+	for _, p := range measured.Parts() {
+		out = append(out, string(p))
+	}
+	return strings.Join(out, ", ")
+}
+
+func run(c *ucli.Context) error {
+	o, err := options(c)
+	if err != nil {
+		return err
+	}
+	if c.NArg() == 0 {
+		return exit.Usagef("name the files of the record")
+	}
+	for _, file := range c.Args().Slice() {
+		if strings.HasPrefix(file, "-") {
+			return exit.Usagef("%s stands behind a file; flags come first", file)
+		}
+	}
+	if to := c.String("out"); to != "" {
+		if err := cli.Writable(to); err != nil {
+			return err
+		}
+	}
+	log, closer, err := cli.Log(c, "convert", false)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	w, err := read(c, o, log)
+	if err != nil {
+		return err
+	}
+	for _, n := range w.Notes {
+		log.Info().Msg(n)
+	}
+	var out bytes.Buffer
+	if err := write(&out, w, !c.Bool("no-requests")); err != nil {
+		return exit.New(exit.Usage, err, "a longer --step, or fewer --days, makes a series shorter")
+	}
+	if to := c.String("out"); to != "" {
+		err = os.WriteFile(to, out.Bytes(), 0o644)
+	} else {
+		_, err = c.App.Writer.Write(out.Bytes())
+	}
+	if err != nil {
+		return err
+	}
+	log.Info().Int("machines", len(w.Machines)).Int("jobs", len(w.Jobs)).Str("file", c.String("out")).Msg("converted")
+	return nil
+}
+
+func options(c *ucli.Context) (measured.Options, error) {
+	o := measured.Options{Step: c.Float64("step"), Days: c.Float64("days"), Limit: c.Int("limit"), Part: measured.Part(c.String("part"))}
+	switch {
+	case !slices.Contains(measured.Parts(), o.Part):
+		return o, exit.Usagef("--part %s: choose %s", o.Part, parts())
+	case !(o.Step >= 1 && o.Step <= 86400):
+		return o, exit.Usagef("--step %v is not 1 to 86400 seconds", o.Step)
+	case !(o.Days >= 0 && o.Days < 1e5) || o.Limit < 0:
+		return o, exit.Usagef("--days and --limit must be 0 or more")
+	case c.String("format") == "":
+		return o, nil
+	}
+	f, err := measured.Named(c.String("format"))
+	if err != nil {
+		return o, exit.New(exit.Usage, fmt.Errorf("--format: %w", err), "")
+	}
+	o.Format = f
+	return o, nil
+}
+
+// read reads the files of the record and shows how far it is.
+func read(c *ucli.Context, o measured.Options, log zerolog.Logger) (*measured.Workload, error) {
+	files, total, err := list(c.Args().Slice())
+	if err != nil {
+		return nil, exit.New(exit.Usage, err, "")
+	}
+	view := progress.New(os.Stderr, progress.OnTerminal(), log)
+	defer view.Close()
+	o.Progress = func(bytes int64) error {
+		if bytes > 256<<20 { // less takes seconds
+			view.Show(min(float64(bytes)/float64(total), 1), "reading", fmt.Sprintf("read %d MB", bytes>>20))
+		}
+		return c.Context.Err()
+	}
+	w, err := measured.Read(o, files...)
+	if err != nil && c.Context.Err() == nil {
+		err = exit.New(exit.Usage, err, "gnnsched convert --help lists the formats")
+	}
+	return w, err
+}
+
+// write writes shapes of machines, or a trace of jobs.
+func write(to io.Writer, w *measured.Workload, requests bool) error {
+	if len(w.Jobs) == 0 {
+		shapes, err := w.Shapes()
+		if err != nil {
+			return err
+		}
+		return workload.WriteShapes(to, shapes)
+	}
+	if len(w.Machines) > 0 {
+		return errors.New("the files have machines and jobs; convert them one after the other")
+	}
+	arrivals, err := w.Arrivals(requests)
+	if err != nil {
+		return err
+	}
+	return trace.WriteArrivals(to, arrivals)
+}

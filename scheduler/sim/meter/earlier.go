@@ -1,0 +1,49 @@
+package meter
+
+import (
+	"math"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/workload/usage"
+)
+
+// The samples of Earlier: so many pods at so many times of a day.
+const (
+	earlierPods  = 16
+	earlierTimes = 64
+	day          = 86400 // seconds
+)
+
+// jobAge is the age, in seconds, up to which Earlier samples batch jobs.
+const jobAge = 3600
+
+// Earlier returns what other pods with a model used that had all they wanted: mean, deviation and maximum over pods and
+// a day. limit is that of CPU in thousandths of a core; 0: no limit.
+func Earlier(m *usage.Model, limit int64) *cluster.PodUsage {
+	var sum, squares, most usage.Amounts
+	for p := range uint64(earlierPods) {
+		for i := range earlierTimes {
+			now := day * float64(i) / earlierTimes
+			age := now
+			if m.Work > 0 {
+				age = math.Mod(now, jobAge)
+			}
+			for d, x := range m.At(p, now, age) {
+				if usage.Dimension(d) == usage.CPU {
+					if x *= 1000; limit > 0 {
+						x = min(x, float64(limit))
+					}
+				}
+				sum[d], squares[d], most[d] = sum[d]+x, squares[d]+x*x, max(most[d], x)
+			}
+		}
+	}
+	out := &cluster.PodUsage{}
+	for d := range sum {
+		mean := sum[d] / (earlierPods * earlierTimes)
+		variance := squares[d]/(earlierPods*earlierTimes) - mean*mean
+		out.Known[d] = true
+		out.Measured[d] = cluster.Statistics{Mean: mean, Deviation: math.Sqrt(max(variance, 0)), HourMax: most[d], DayMax: most[d]}
+	}
+	return out
+}

@@ -1,0 +1,96 @@
+package measured
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"gnnsched/workload/usage"
+)
+
+// alibaba is the format of the containers in Alibaba's cluster-trace-v2018: container_meta.csv with a line for each
+// change of a container, and container_usage.csv with a line for each measurement. Neither has a header. Memory,
+// network and disk are in thousandths of something that was not published, so only CPU is read. Values of -1 and 101
+// per cent are marked as invalid by the record.
+type alibaba struct{}
+
+func (alibaba) Name() string { return "alibaba-2018" }
+
+func (alibaba) About() string { return "Alibaba's container_meta.csv, then container_usage.csv" }
+
+func (alibaba) matches(string) bool { return false }
+
+// Columns of container_meta.csv, of container_usage.csv, and of batch_instance.csv.
+const (
+	metaContainer, metaRequest, metaColumns                     = 0, 5, 8
+	usedContainer, usedTime, usedCPU, usedColumns               = 0, 2, 3, 11
+	batchJob, batchStatus                                       = 2, 4
+	batchStart, batchEnd, batchMean, batchMost, batchAllColumns = 5, 6, 10, 11, 14
+)
+
+func (alibaba) read(r *reading, files []File) error {
+	cores := map[string]float64{}
+	for _, f := range files {
+		t := r.open(f, ",")
+		for t.next(metaColumns) {
+			if len(t.cells) < usedColumns {
+				cores[strings.Clone(t.cells[metaContainer])] = t.given(metaRequest, "cpu_request", 1e6) / 100
+				continue
+			}
+			given, known := cores[t.cells[usedContainer]]
+			if !known {
+				if len(cores) == 0 {
+					t.fail("no container is known yet: give container_meta.csv before container_usage.csv")
+				}
+				continue
+			}
+			if s := r.wanted("container-" + shortened(t.cells[usedContainer])); s != nil {
+				s.cores = given
+				percent := t.number(usedCPU, "cpu_util_percent")
+				if percent > 100 {
+					percent = math.NaN()
+				}
+				t.sample(s, usage.CPU, t.number(usedTime, "time_stamp"), percent/100*given)
+			}
+		}
+		if err := t.close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// alibabaBatch is the format of batch_instance.csv of cluster-trace-v2018, which has no header: a line for each
+// instance of a task. Instances that did not end, or whose times lie outside of the record, are left out. What an
+// instance was given is not in the file.
+type alibabaBatch struct{}
+
+func (alibabaBatch) Name() string { return "alibaba-2018-batch" }
+
+func (alibabaBatch) About() string { return "Alibaba's batch_instance.csv" }
+
+func (alibabaBatch) matches(string) bool { return false }
+
+func (alibabaBatch) read(r *reading, files []File) error {
+	left, n := 0, 0
+	for _, f := range files {
+		t := r.open(f, ",")
+		for ; !r.full() && t.next(batchAllColumns); n++ {
+			begin, end := t.number(batchStart, "start_time"), t.number(batchEnd, "end_time")
+			mean, most := t.number(batchMean, "cpu_avg")/100, t.number(batchMost, "cpu_max")/100
+			if t.cells[batchStatus] != "Terminated" || !(begin > 0 && end > begin && mean > 0 && mean < 1e4) {
+				left++
+				continue
+			}
+			name := "instance-" + strconv.Itoa(n)
+			r.job(t.cells[batchJob], Job{Name: name, Arrival: begin, Lifetime: end - begin, Mean: mean, Most: max(mean, min(most, 1e4))})
+		}
+		if err := t.close(); err != nil {
+			return err
+		}
+	}
+	if left > 0 {
+		r.note("%d instances were left out: they did not end within the record, or used nothing", left)
+	}
+	return nil
+}

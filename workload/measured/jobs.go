@@ -1,0 +1,51 @@
+package measured
+
+import (
+	"strconv"
+	"strings"
+)
+
+// jobs is a table with a line for each batch job:
+//
+//	arrival_s,lifetime_s,cores,cpu_mean_permille,cpu_max_permille
+//
+// Times are in seconds, and what a job used in thousandths of its cores. Jobs that used nothing are left out.
+type jobs struct{}
+
+func (jobs) Name() string { return "jobs" }
+
+func (jobs) About() string { return "batch jobs, a line each" }
+
+const jobsHeader = "arrival_s,lifetime_s,cores,cpu_mean_permille,cpu_max_permille"
+
+func (jobs) matches(line string) bool { return strings.TrimSpace(line) == jobsHeader }
+
+func (jobs) read(r *reading, files []File) error {
+	idle, n := 0, 0
+	for _, f := range files {
+		t := r.open(f, ",")
+		if t.next(5) && strings.Join(t.cells, ",") != jobsHeader {
+			t.fail("the first line is not %s", jobsHeader)
+		}
+		for ; !r.full() && t.next(5); n++ {
+			j := Job{
+				Name:    "job-" + strconv.Itoa(n),
+				Arrival: t.number(0, "arrival_s"), Lifetime: t.given(1, "lifetime_s", 1e10), Cores: t.given(2, "cores", 1e4),
+			}
+			j.Mean = t.given(3, "cpu_mean_permille", 1e5) / 1000 * j.Cores
+			j.Most = max(t.given(4, "cpu_max_permille", 1e5)/1000*j.Cores, j.Mean)
+			if !(j.Mean > 0 && j.Lifetime > 0) {
+				idle++
+				continue
+			}
+			r.job(j.Name, j)
+		}
+		if err := t.close(); err != nil {
+			return err
+		}
+	}
+	if idle > 0 {
+		r.note("%d jobs were left out: they used nothing, or took no time", idle)
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+package measured
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"slices"
+	"strings"
+
+	"gnnsched/workload/usage"
+)
+
+// Workload is what a record says.
+type Workload struct {
+	Machines []Machine // in the order of their first measurements
+	Jobs     []Job     // in the order of the file
+	Notes    []string  // what a person should know about the reading
+}
+
+// Machine is a virtual machine or a container, and what it used.
+type Machine struct {
+	Name   string
+	Cores  float64 // that it was given
+	Memory int64   // bytes that it was given; 0: not known
+
+	Step  float64                     // seconds between two values
+	First float64                     // time of the first value in seconds; if the record has dates, the Unix time
+	Used  [usage.Dimensions][]float32 // values by dimension, in its unit; nil: not measured
+}
+
+// Job is a batch job.
+type Job struct {
+	Name              string
+	Arrival, Lifetime float64 // seconds
+	Cores             float64 // that it was given; 0: not known
+	Mean, Most        float64 // cores that it used on average and at most
+	Memory            int64   // bytes that it used at most; 0: not known
+}
+
+// Options say how a record is read.
+type Options struct {
+	Format Format  // nil: chosen by the first line of the first file
+	Step   float64 // seconds of a step; at least 1
+	Days   float64 // machines: how many days from the first value on are kept; 0: all
+	Limit  int     // how many machines or jobs are read at most; 0: all
+	Part   Part    // which of them are kept
+	// Progress is called now and then with the number of bytes read so far. An error ends the reading.
+	Progress func(bytes int64) error
+}
+
+// File is an open file of a record.
+type File struct {
+	Name string
+	io.Reader
+}
+
+// Format is a format of records.
+type Format interface {
+	// Name is the format's name in flags.
+	Name() string
+	// About says in a few words what the format's files are.
+	About() string
+	// matches reports whether a file may begin with a line.
+	matches(line string) bool
+	// read adds what the files hold.
+	read(r *reading, files []File) error
+}
+
+// Formats returns all formats.
+func Formats() []Format {
+	return []Format{gwa{}, vms{}, azure{}, alibaba{}, alibabaBatch{}, jobs{}}
+}
+
+// Named returns the format with a name.
+func Named(name string) (Format, error) {
+	var names []string
+	for _, f := range Formats() {
+		if f.Name() == name {
+			return f, nil
+		}
+		names = append(names, f.Name())
+	}
+	return nil, fmt.Errorf("unknown format %q: use one of %s", name, strings.Join(names, ", "))
+}
+
+// Part is a part of the machines or jobs of a record. Names decide which part each belongs to, so a part is the
+// same with whatever other options a record is read. The instances of one job belong together.
+type Part string
+
+// The parts.
+const (
+	All      Part = "all"
+	Training Part = "training" // three of four
+	Judging  Part = "judging"  // the others
+)
+
+// Parts returns all parts.
+func Parts() []Part { return []Part{All, Training, Judging} }
+
+// has reports whether the machine or job with a name belongs to the part.
+func (p Part) has(name string) bool {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	judging := mixed(h.Sum64())%4 == 0
+	switch p {
+	case Training:
+		return !judging
+	case Judging:
+		return judging
+	}
+	return true
+}
+
+// mixed spreads the bits of an FNV hash, whose lowest bits are nearly those of the last byte (the finalizer of
+// splitmix64).
+func mixed(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// reading is the state of a Read.
+type reading struct {
+	Options
+	out Workload
+
+	machines map[string]*samples // by name
+	order    []string
+	more     bool  // the limit left some out
+	rows     int64 // lines read
+	bytes    int64 // bytes read
+	ignored  int   // values that cannot be
+}
+
+// Read reads a record. Errors begin with the file and, if they concern a place in it, the line: "vms.csv:3: ...".
+func Read(o Options, files ...File) (*Workload, error) {
+	if len(files) == 0 {
+		return nil, errors.New("there is no file to read")
+	}
+	if !(o.Step >= 1 && o.Step <= 86400) {
+		return nil, fmt.Errorf("a step of %v seconds is not 1 to 86400", o.Step)
+	}
+	r := &reading{Options: o, machines: map[string]*samples{}}
+	for i, f := range files {
+		files[i].Reader = &counter{f.Reader, r}
+	}
+	if r.Format == nil {
+		b := bufio.NewReaderSize(files[0], 64<<10)
+		head, err := b.Peek(64 << 10)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%s: %w", files[0].Name, err)
+		}
+		line, _, _ := strings.Cut(strings.TrimPrefix(string(head), "\ufeff"), "\n")
+		i := slices.IndexFunc(Formats(), func(f Format) bool { return f.matches(line) })
+		if i < 0 {
+			return nil, fmt.Errorf("%s: its first line belongs to no known format; name the format", files[0].Name)
+		}
+		r.Format, files[0].Reader = Formats()[i], b
+	}
+	if err := r.Format.read(r, files); err != nil {
+		return nil, err
+	}
+	r.finish()
+	if len(r.out.Machines)+len(r.out.Jobs) == 0 {
+		if r.Part != All && r.Part != "" {
+			return nil, fmt.Errorf("%s: nothing in the file belongs to the part %s", files[0].Name, r.Part)
+		}
+		return nil, fmt.Errorf("%s: the file has nothing to read", files[0].Name)
+	}
+	return &r.out, nil
+}
+
+// finish makes machines of the samples and writes the notes.
+func (r *reading) finish() {
+	for _, name := range r.order {
+		if m, ok := r.machines[name].machine(name, r.Step, r.Days); ok {
+			r.out.Machines = append(r.out.Machines, m)
+		}
+	}
+	if r.ignored > 0 {
+		r.note("%d values were ignored: they are negative, not numbers, or marked as invalid", r.ignored)
+	}
+	if r.more {
+		r.note("the record has more than the first %d", r.Limit)
+	}
+}
+
+func (r *reading) note(format string, a ...any) {
+	r.out.Notes = append(r.out.Notes, fmt.Sprintf(format, a...))
+}
+
+// wanted returns the samples of the machine with a name; nil if it belongs to another part or the limit is
+// reached.
+func (r *reading) wanted(name string) *samples {
+	if s := r.machines[name]; s != nil {
+		return s
+	}
+	if !r.Part.has(name) {
+		return nil
+	}
+	if r.Limit > 0 && len(r.order) >= r.Limit {
+		r.more = true
+		return nil
+	}
+	s := &samples{step: r.Step}
+	r.machines[name], r.order = s, append(r.order, name)
+	return s
+}
+
+// job adds a job if it belongs to the part and the limit allows. What is called the same goes to the same part.
+func (r *reading) job(called string, j Job) {
+	switch {
+	case !r.Part.has(called):
+	case r.Limit > 0 && len(r.out.Jobs) >= r.Limit:
+		r.more = true
+	default:
+		r.out.Jobs = append(r.out.Jobs, j)
+	}
+}
+
+// full reports whether a record in which each machine or job has one line or file need not be read on.
+func (r *reading) full() bool {
+	return r.Limit > 0 && max(len(r.out.Jobs), len(r.order)) >= r.Limit
+}
+
+// counter counts what is read from a file.
+type counter struct {
+	io.Reader
+	r *reading
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.r.bytes += int64(n)
+	if c.r.Progress != nil {
+		if stop := c.r.Progress(c.r.bytes); stop != nil {
+			return 0, stop
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,109 @@
+package measured
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/workload"
+	"gnnsched/workload/usage"
+)
+
+// levels is how many different values a series has, so that it stays short as text.
+const levels = 1000
+
+// day is the number of seconds in a day.
+const day = 86400
+
+// Shapes returns a shape for each machine: it requests what the machine was given, and uses what the machine used, at
+// the same time of day. Each pod begins on another day of the series; a series of more than a day is cut to whole ones.
+func (w *Workload) Shapes() ([]workload.Shape, error) {
+	out := make([]workload.Shape, 0, len(w.Machines))
+	for _, m := range w.Machines {
+		s := workload.Shape{
+			Name: m.Name, Weight: 1, Usage: &usage.Model{},
+			Requests: cluster.Resources{MilliCPU: int64(math.Round(m.Cores * 1000)), Memory: m.Memory, Pods: 1},
+		}
+		for d, values := range m.Used {
+			full := 0.0
+			switch usage.Dimension(d) {
+			case usage.CPU:
+				full = m.Cores
+			case usage.Memory:
+				full = float64(m.Memory)
+			}
+			s.Usage.Curves[d] = m.curve(values, full)
+		}
+		if err := s.Validate(); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Name, err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// curve returns the curve of measured values; nil without any. A thousandth of full is one unit of the series; if full
+// is 0, a thousandth of the largest value.
+func (m Machine) curve(values []float32, full float64) usage.Curve {
+	if perDay := day / m.Step; perDay == math.Floor(perDay) && len(values) > int(perDay) {
+		values = values[:len(values)/int(perDay)*int(perDay)]
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	if full == 0 {
+		full = float64(slices.Max(values))
+	}
+	if full == 0 {
+		return usage.Constant(0)
+	}
+	out := make([]float32, len(values))
+	same := true
+	for i, v := range values {
+		out[i] = float32(math.Round(float64(v) / full * levels))
+		same = same && out[i] == out[0]
+	}
+	unit := full / levels
+	if same {
+		return usage.Constant(float64(out[0]) * unit)
+	}
+	offset := math.Mod(day-math.Mod(m.First, day), day)
+	return &usage.Series{Step: m.Step, Scale: unit, Values: out, Offset: offset, Clock: true, RandomStart: true}
+}
+
+// longestBurst is the longest time between the begins of two bursts of a job, in seconds.
+const longestBurst = 3600
+
+// Arrivals returns an arrival for each job. A job requests what it was given, or nothing without requests. It has the
+// work that it did, and uses its most in bursts, or evenly if its mean is close to that.
+func (w *Workload) Arrivals(requests bool) (workload.Trace, error) {
+	out := make(workload.Trace, 0, len(w.Jobs))
+	for _, j := range w.Jobs {
+		d := workload.Deployment{Name: j.Name, Replicas: 1}
+		d.Shape.Requests.Pods = 1
+		if requests {
+			d.Shape.Requests.MilliCPU, d.Shape.Requests.Memory = int64(math.Round(j.Cores*1000)), j.Memory
+		}
+		m := &usage.Model{Work: j.Mean * j.Lifetime}
+		m.Curves[usage.CPU] = usage.Constant(j.Mean)
+		if every := j.Lifetime / math.Ceil(j.Lifetime/longestBurst); every >= 1 && j.Most > j.Mean*1.05 {
+			m.Curves[usage.CPU] = usage.Bursts{High: j.Most, Every: every, Length: every * j.Mean / j.Most}
+		}
+		m.Curves[usage.Memory] = constant(float64(j.Memory))
+		d.Shape.Usage = m
+		if err := d.Shape.Validate(); err != nil {
+			return nil, fmt.Errorf("%s: %w", j.Name, err)
+		}
+		out = append(out, workload.Arrival{At: j.Arrival, Lifetime: j.Lifetime, Deployment: d})
+	}
+	return out.FromZero(), nil
+}
+
+// constant returns the curve of an amount; nil for 0.
+func constant(amount float64) usage.Curve {
+	if amount == 0 {
+		return nil
+	}
+	return usage.Constant(amount)
+}

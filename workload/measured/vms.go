@@ -1,0 +1,55 @@
+package measured
+
+import (
+	"strconv"
+	"strings"
+
+	"gnnsched/workload/usage"
+)
+
+// vms is a table with a line for each virtual machine, derived from GWA-T-12:
+//
+//	vm,cores,cpu_mhz,memory_mb,cpu_permille
+//
+// The last cell has a value for each five minutes, in thousandths of what the machine was given, between spaces. The
+// column memory_mb holds kilobytes, as the original does; a machine of 4 cores has 6,213,632.
+type vms struct{}
+
+func (vms) Name() string { return "vms" }
+
+func (vms) About() string { return "virtual machines, a line with a series each" }
+
+const (
+	vmsHeader = "vm,cores,cpu_mhz,memory_mb,cpu_permille"
+	vmsStep   = 300 // seconds
+)
+
+func (vms) matches(line string) bool { return strings.TrimSpace(line) == vmsHeader }
+
+func (vms) read(r *reading, files []File) error {
+	for _, f := range files {
+		t := r.open(f, ",")
+		if t.next(5) && strings.Join(t.cells, ",") != vmsHeader {
+			t.fail("the first line is not %s", vmsHeader)
+		}
+		for !r.full() && t.next(5) {
+			s := r.wanted("vm-" + t.cells[0])
+			if s == nil {
+				continue
+			}
+			s.cores, s.memory = t.given(1, "cores", 1e4), int64(t.given(3, "memory_mb", 1e12)*1024)
+			for i, v := range strings.Fields(t.cells[4]) {
+				x, err := strconv.ParseFloat(v, 64)
+				if err != nil {
+					t.fail("cpu_permille: %.40q is not a number", v)
+					break
+				}
+				t.sample(s, usage.CPU, float64(i)*vmsStep, x/1000*s.cores)
+			}
+		}
+		if err := t.close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
