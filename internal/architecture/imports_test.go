@@ -33,7 +33,7 @@ var may = map[string][]string{
 	"scheduler/eval/tracerun":     {"scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "scheduler/server", "workload", "internal"},
 	"scheduler/experience":        {"gnn/feature", "gnn/graph"},
 	"scheduler/learn":             {"scheduler/objective", "scheduler/sim", "scheduler/eval", "workload", "gnn", "internal"},
-	"scheduler/objective":         {"internal/cluster", "internal/fragmentation"},
+	"scheduler/objective":         {"internal/cluster", "internal/fragmentation", "internal/power"},
 	"scheduler/plugin":            {"scheduler/decision", "scheduler/usage", "scheduler/experience", "scheduler/policy", "scheduler/objective", "gnn", "workload/trace", "internal"},
 	"scheduler/plugin/userconfig": {"internal"},
 	"scheduler/schedbench":        {"scheduler/eval/testbed", "scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "gnn/checkpoint", "internal"},

@@ -27,7 +27,8 @@ type Node struct {
 	GPUModel string  // empty without GPUs, or if the model is unknown
 	GPUs     []int64 // used thousandths of each device; nil if devices are not known one by one
 
-	Usage *NodeUsage // what was measured; nil if nothing was, or too long ago. Version does not cover it
+	Power *PowerModel // what the machine draws; nil: not known
+	Usage *NodeUsage  // what was measured; nil if nothing was, or too long ago. Version does not cover it
 }
 
 // Free returns what is left of the allocatable resources. It is negative where the node is

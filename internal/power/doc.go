@@ -6,5 +6,8 @@
 //   - The pods of a node fill one CPU package after another. A package draws its full power if any of
 //     its hardware threads is requested, and its idle power otherwise.
 //
-// Memory, disks and fans do not count, because no choice changes them.
+// Memory, disks and fans do not count, because no choice changes them. [Watts] and [After] are that model.
+//
+// [Draw] goes by what is used instead of what is requested, and by the node's own model of the whole machine, which may
+// sleep.
 package power

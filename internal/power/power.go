@@ -56,10 +56,20 @@ func After(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (watts fl
 	busy := min(ceil(n.Requested.MilliCPU+r.MilliCPU, s.milliCPU), all)
 	watts = s.full*float64(busy) + s.idle*float64(all-busy)
 
-	device, known := gpus[n.GPUModel]
-	if !known {
-		device = otherGPU
+	return watts + gpuWatts(n, r, on)
+}
+
+// gpuOf returns the draw of one of the node's devices.
+func gpuOf(n *cluster.Node) draw {
+	if d, known := gpus[n.GPUModel]; known {
+		return d
 	}
+	return otherGPU
+}
+
+// gpuWatts returns what the node's devices would draw with one more pod.
+func gpuWatts(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (watts float64) {
+	device := gpuOf(n)
 	for i, used := range n.GPUs {
 		if used > 0 || on.Has(i) {
 			watts += device.full

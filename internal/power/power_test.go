@@ -1,6 +1,7 @@
 package power
 
 import (
+	"math"
 	"testing"
 
 	"gnnsched/internal/cluster"
@@ -45,5 +46,30 @@ func TestWatts(t *testing.T) {
 	}
 	if n := node("T4", 96_000, 1, 1); Watts(n) != 165+20+70 {
 		t.Errorf("%v W", Watts(n))
+	}
+}
+
+// A machine without a model of its own draws by its hardware threads, and a device by whether a pod has it.
+func TestDraw(t *testing.T) {
+	n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 10_000, GPU: 2, Pods: 10}, GPUModel: "T4", GPUs: []int64{0, 0}}
+	for _, c := range []struct {
+		name       string
+		used, want float64
+	}{{"idle", 0, 6.6 + 20}, {"half", 0.5, 19.8 + 20}} {
+		if got := Draw(n, c.used); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s draws %v W, want %v", c.name, got, c.want)
+		}
+	}
+	n.Add(cluster.Resources{GPUMilli: 500})
+	if got := Draw(n, 0); math.Abs(got-(6.6+80)) > 1e-9 {
+		t.Errorf("with a share of a device it draws %v W", got)
+	}
+	if got := Full(n); math.Abs(got-(33+140)) > 1e-9 {
+		t.Errorf("it draws at most %v W", got)
+	}
+	watts := 2.0
+	n = &cluster.Node{Allocatable: n.Allocatable, Power: &cluster.PowerModel{Idle: 50, Full: 100, Sleep: &watts}}
+	if got := Draw(n, 0); got != 2 {
+		t.Errorf("asleep it draws %v W", got)
 	}
 }

@@ -51,12 +51,14 @@ var Metrics = []Metric{
 	{"batchSlowdown", "batch slowdown", 3, ofUsage(func(u *sim.UsageOutcome) float64 { return u.BatchSlowdown }), whereUsage},
 	{"hotTime", "hot time", 4, ofUsage(func(u *sim.UsageOutcome) float64 { return u.HotTime }), whereUsage},
 	{"cpuUnused", "cpu unused", 4, ofUsage(func(u *sim.UsageOutcome) float64 { return 1 - u.Utilisation }), whereUsage},
+	{"watts", "watts", 0, ofUsage(func(u *sim.UsageOutcome) float64 { return u.Watts }), whereUsage},
+	{"joulesOfWork", "joules of work", 3, ofUsage(func(u *sim.UsageOutcome) float64 { return u.JoulesOfWork }), whereUsage},
 	{"unused", "unused", 4, ofUsage(func(u *sim.UsageOutcome) float64 { return 1 - u.InUse }), whereUsage},
 	{"usageImbalance", "usage imbalance", 4, ofUsage(func(u *sim.UsageOutcome) float64 { return u.Imbalance }), whereUsage},
 }
 
 // compared names the metrics whose differences from the baseline the long table shows.
-var compared = []string{"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime", "ordinaryImbalance", "throttled", "hotTime", "unused", "usageImbalance"}
+var compared = []string{"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime", "ordinaryImbalance", "throttled", "hotTime", "watts", "joulesOfWork", "unused", "usageImbalance"}
 
 // shows tells whether tables for people have the metric.
 func (c *Comparison) shows(m Metric) bool { return m.shown(c) }

@@ -18,6 +18,8 @@ type NodeSize struct {
 	Taints      []cluster.Taint   `json:"taints,omitempty"`
 	Zone        string            `json:"zone,omitempty"` // empty: drawn from Config.Zones
 	GPUModel    string            `json:"gpuModel,omitempty"`
+
+	Power *cluster.PowerModel `json:"power,omitempty"` // nil: the default of package power
 }
 
 // NodePool is a group of equal nodes that exist in every episode.
@@ -28,11 +30,13 @@ type NodePool struct {
 	Taints      []cluster.Taint   `json:"taints,omitempty"`
 	Zone        string            `json:"zone,omitempty"` // empty: drawn from Config.Zones
 	GPUModel    string            `json:"gpuModel,omitempty"`
+
+	Power *cluster.PowerModel `json:"power,omitempty"` // nil: the default of package power
 }
 
 // size returns the kind of the pool's nodes.
 func (p NodePool) size() NodeSize {
-	return NodeSize{Weight: 1, Allocatable: p.Allocatable, Labels: p.Labels, Taints: p.Taints, Zone: p.Zone, GPUModel: p.GPUModel}
+	return NodeSize{Weight: 1, Allocatable: p.Allocatable, Labels: p.Labels, Taints: p.Taints, Zone: p.Zone, GPUModel: p.GPUModel, Power: p.Power}
 }
 
 // AAMLNode holds the default allocatable resources of a node in the simulator: 64 CPUs, 256 GiB, 110 pods.
@@ -79,6 +83,11 @@ func (s NodeSize) validate(at string, bad func(string, ...any)) {
 	}
 	if !(s.Weight > 0) || math.IsInf(s.Weight, 0) {
 		bad("%s: weight %v must be a finite number over 0", at, s.Weight)
+	}
+	if s.Power != nil {
+		if err := s.Power.Validate(); err != nil {
+			bad("%s.power: %w", at, err)
+		}
 	}
 	for i, t := range s.Taints {
 		switch t.Effect {
@@ -151,7 +160,7 @@ func (d *nodeDraw) add(s NodeSize) {
 	n := &cluster.Node{
 		Name: "node-" + strconv.Itoa(d.made), Version: cluster.NextVersion(),
 		Allocatable: s.Allocatable, Zone: s.Zone, Labels: s.Labels, Taints: s.Taints,
-		Groups: make([]cluster.Group, 0, d.kinds), GPUModel: s.GPUModel, GPUs: devices(s.Allocatable),
+		Groups: make([]cluster.Group, 0, d.kinds), GPUModel: s.GPUModel, GPUs: devices(s.Allocatable), Power: s.Power,
 	}
 	if n.Zone == "" && d.zones > 0 {
 		n.Zone = fmt.Sprintf("zone-%d", d.rng.IntN(d.zones))

@@ -244,6 +244,8 @@ type UsageOutcome struct {
 	Finished      int     `json:"finished"`      // batch jobs that have done their work
 	Utilisation   float64 `json:"utilisation"`   // CPU used / CPU of the available nodes, mean over time
 	InUse         float64 `json:"inUse"`         // fraction in use, mean over the nodes, the dimensions that any node uses, and time
+	Watts         float64 `json:"watts"`         // that the available nodes drew, mean over time
+	JoulesOfWork  float64 `json:"joulesOfWork"`  // joules for a core-second of CPU used
 	HotTime       float64 `json:"hotTime"`       // share of node-time in which over 80 % of a node's CPU, network or disk is used
 	Imbalance     float64 `json:"imbalance"`     // mean over time, and over the dimensions that nodes use, of the standard deviation of the nodes' fractions
 }
@@ -257,6 +259,7 @@ func (u *usageState) outcome() *UsageOutcome {
 	o := &UsageOutcome{
 		Throttled: t.Throttled, ThrottledPart: t.Throttled / max(t.Wanted, 1e-9), BatchSlowdown: 1, Finished: t.Finished,
 		Utilisation: t.CPU / max(t.Capacity, 1e-9), HotTime: t.HotTime / max(t.NodeTime, 1e-9), Imbalance: t.Uneven / max(t.Seconds, 1e-9), InUse: t.Used / max(t.Seconds, 1e-9),
+		Watts: t.Joules / max(t.Seconds, 1e-9), JoulesOfWork: t.Joules / max(t.CPU, 1e-9),
 	}
 	if t.BatchGot > 0 {
 		o.BatchSlowdown = t.BatchWanted / t.BatchGot

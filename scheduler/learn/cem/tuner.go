@@ -70,9 +70,13 @@ func (t *Tuner) search() cem {
 	}
 }
 
-// tunes tells whether the weight of a feature is tuned.
+// tunes tells whether the weight of a feature is tuned. Without a list those about usage are only tuned where usage
+// is played.
 func (t *Tuner) tunes(feature string) bool {
-	return t.Features == nil || slices.Contains(t.Features, feature)
+	if t.Features == nil {
+		return t.Env.Usage != nil || !slices.Contains(linear.UsageFeatures, feature)
+	}
+	return slices.Contains(t.Features, feature)
 }
 
 // start returns the first weights of the features that are tuned.

@@ -12,7 +12,7 @@ import (
 // Features names the features of a candidate node, in the order of the weights. Each is of order one
 // whatever the cluster's size. A fraction is requested / allocatable of a node; a share is the
 // pod's request / allocatable of a node. All means and deviations are over the available nodes.
-var Features = []string{
+var Features = append([]string{
 	"balance", // decrease of the sum of the CPU and memory fractions' standard deviations by the placement, times nodes
 	"used",    // mean of the CPU and memory fractions after placement
 	"skew",    // decrease of the standard deviation of CPU fraction - memory fraction by the placement, times nodes
@@ -23,6 +23,21 @@ var Features = []string{
 	"empty",   // 1 if the node runs no pod, else 0
 	"size",    // log2(node's size / mean node's size)
 	"zones",   // decrease of objective.Zones by the placement, times nodes
+}, UsageFeatures...)
+
+// The places of features that take time to compute, and are computed only if they have a weight.
+const (
+	zonesFeature      = 9
+	firstUsageFeature = 10
+)
+
+// UsageFeatures names those of Features that are about measured usage, or about requests where nothing was measured.
+// A fraction is used / capacity of a node.
+var UsageFeatures = []string{
+	"usage-balance",   // decrease of the sum over the dimensions of the fractions' standard deviations by what the pod is expected to use, times nodes
+	"usage-full",      // largest fraction of CPU, network and disk after placement
+	"usage-peak",      // the same for the maxima of the last hour
+	"usage-deviation", // sum of the standard deviations over five minutes of CPU, network and disk, as fractions
 }
 
 // Policy scores a candidate by the weighted sum of Features. The cross-entropy method tunes its
@@ -56,8 +71,11 @@ func (l *Policy) Name() string { return l.name }
 // Score implements policy.Policy.
 func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
 	f := newView(s, pod)
-	if l.weights[len(l.weights)-1] != 0 { // computing the zones takes time
+	if l.weights[zonesFeature] != 0 {
 		f.zones = newZoneView(s, pod.Requests)
+	}
+	if slices.ContainsFunc(l.weights[firstUsageFeature:], func(w float64) bool { return w != 0 }) {
+		f.usage = newUsageView(s, pod)
 	}
 	x := make([]float64, len(Features))
 	for i, v := range candidates {
@@ -80,6 +98,7 @@ type view struct {
 	podSize        float64           // log2(pending pod's size / mean running pod's size)
 	mean           cluster.Resources // mean resources that a node offers
 	zones          *zoneView         // nil if the feature zones has no weight
+	usage          *usageView        // nil if no feature of usage has a weight
 }
 
 func newView(s *cluster.Snapshot, pod *cluster.Pod) view {
@@ -126,7 +145,8 @@ func (f *view) features(n *cluster.Node, x []float64) {
 	if n.Requested.Pods == 0 {
 		x[7] = 1
 	}
-	x[9] = f.zones.gainOf(n.Zone)
+	x[zonesFeature] = f.zones.gainOf(n.Zone)
+	f.usage.features(n, x[firstUsageFeature:])
 }
 
 // over returns the decrease of the squared excess of x over the mean when x grows by d, divided by

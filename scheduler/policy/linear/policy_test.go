@@ -43,6 +43,43 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
+// The features of usage are computed by hand. A network's use is a third of its capacity on the busy node, and CPU is
+// used less than requested.
+func TestUsageFeatures(t *testing.T) {
+	node := func(cpu, network float64) *cluster.Node {
+		n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 8 << 30, Pods: 10}, Usage: &cluster.NodeUsage{}}
+		n.Usage.Known[cluster.UsedCPU], n.Usage.Known[cluster.NetworkOut] = true, true
+		n.Usage.Capacity[cluster.NetworkOut] = 300
+		n.Usage.Measured[cluster.UsedCPU] = cluster.Statistics{Mean: cpu, HourMax: 2 * cpu, Deviation: cpu / 2}
+		n.Usage.Measured[cluster.NetworkOut] = cluster.Statistics{Mean: network, HourMax: network}
+		return n
+	}
+	busy, idle := node(2000, 100), node(0, 0)
+	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 4000, Pods: 1}, Usage: &cluster.PodUsage{}}
+	pod.Usage.Known[cluster.UsedCPU], pod.Usage.Known[cluster.NetworkOut] = true, true
+	pod.Usage.Measured[cluster.UsedCPU].Mean, pod.Usage.Measured[cluster.NetworkOut].Mean = 800, 200
+	view := newUsageView(&cluster.Snapshot{Nodes: []*cluster.Node{busy, idle}}, pod)
+	for _, c := range []struct {
+		node *cluster.Node
+		want []float64
+	}{
+		{busy, []float64{-2 * (0.1/2 + (200./300)/2), 1, 1, 0.125}},
+		{idle, []float64{2 * (0.1/2 + 0), 200. / 300, 200. / 300, 0}}, // network: from 1/3 and 0 to 1/3 and 2/3
+	} {
+		x := []float64{9, 9, 9, 9}
+		view.features(c.node, x)
+		for i, name := range UsageFeatures {
+			if math.Abs(x[i]-c.want[i]) > 1e-9 {
+				t.Errorf("%s is %v, want %v", name, x[i], c.want[i])
+			}
+		}
+	}
+	x := []float64{9, 9, 9, 9}
+	if (*usageView)(nil).features(busy, x); x[0] != 0 || x[3] != 0 {
+		t.Errorf("without a view: %v", x)
+	}
+}
+
 func TestLinearFile(t *testing.T) {
 	want := Tuned("linear")
 	want.Tuning = &Tuning{Command: "gnnsched tune", Version: "v", Scenario: "family", Seed: 3, Generations: 16, HeldOut: &HeldOut{

@@ -13,8 +13,8 @@ const peaksCurve = -0.07186049052516228
 // Peaks prefers the node whose power rises least: the plugin of that name of kubernetes-sigs/scheduler-plugins
 // (pkg/trimaran/peaks). A node draws P(u) = K0 + K1·e^(K2·u) at a CPU utilization of u per cent, and is scored by
 // K1·(e^(K2·after) - e^(K2·before)), scaled so that the best candidate has 100 and the worst 0. The plugin wants
-// K0, K1 and K2 of each node. Here K2 is that of its sample, and K0 and K1 follow from what package power gives for the
-// node when it is idle and when it is full. A node that would be more than full has 0.
+// K0, K1 and K2 of each node. Here K2 is that of its sample, and K0 and K1 follow from the node's model in package power:
+// what it draws when it is idle and when it is full. A node that would be more than full has 0.
 type Peaks struct{}
 
 // Name implements policy.Policy.
@@ -71,8 +71,6 @@ func peaksPrediction(pod *cluster.Pod) float64 {
 
 // powerSlope returns the node's K1: with it P(100) - P(0) is the difference between a full and an idle CPU.
 func powerSlope(n *cluster.Node) float64 {
-	machine := &cluster.Node{GPUModel: n.GPUModel, Allocatable: cluster.Resources{MilliCPU: n.Allocatable.MilliCPU}}
-	idle := power.Watts(machine)
-	full := power.After(machine, cluster.Resources{MilliCPU: n.Allocatable.MilliCPU}, 0)
-	return (full - idle) / (math.Exp(percent*peaksCurve) - 1)
+	m := power.Machine(n)
+	return (m.Full - m.Idle) / (math.Exp(percent*peaksCurve) - 1)
 }

@@ -41,6 +41,7 @@ func TestTick(t *testing.T) {
 	near(t, "throttled", got.Throttled, 2.5*120)
 	near(t, "cpu", got.CPU, 4*120)
 	near(t, "capacity", got.Capacity, 8*120)
+	near(t, "joules", got.Joules, (1+0.2)*4*3.3*120) // one node is full, the other idle
 	near(t, "hot time", got.HotTime, 120)
 	near(t, "node time", got.NodeTime, 240)
 	near(t, "unevenness", got.Uneven, 0.5*120)

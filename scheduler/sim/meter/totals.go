@@ -3,6 +3,7 @@ package meter
 import (
 	"math"
 
+	"gnnsched/internal/power"
 	"gnnsched/workload/usage"
 )
 
@@ -15,6 +16,7 @@ type Totals struct {
 	Throttled float64 // core-seconds of them that services did not get
 	CPU       float64 // core-seconds used
 	Capacity  float64 // core-seconds that the nodes had
+	Joules    float64 // that the nodes drew, see package power
 
 	Seconds  float64 // time metered
 	NodeTime float64 // seconds times nodes
@@ -53,6 +55,7 @@ func (t *Totals) add(rows []row, tick float64) {
 		t.Throttled += r.node.Usage.Throttled / 1000 * tick
 		t.CPU += r.used[usage.CPU] * tick
 		t.Capacity += r.capacity[usage.CPU] * tick
+		t.Joules += power.Draw(r.node, r.used[usage.CPU]/r.capacity[usage.CPU]) * tick
 		if hottest > hot {
 			t.HotTime += tick
 		}

@@ -1,0 +1,61 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// PowerModel says what a machine draws, by the fraction of its CPU that is in use.
+type PowerModel struct {
+	Idle  float64   `json:"idle"`            // watts while nothing runs
+	Full  float64   `json:"full"`            // watts with all CPU in use; at least Idle
+	Curve []float64 `json:"curve,omitempty"` // watts at equal steps between Idle and Full; empty: linear
+	Sleep *float64  `json:"sleep,omitempty"` // watts while no pod is on the node; nil: it does not sleep
+}
+
+// maxWatts is the most that a machine may draw.
+const maxWatts = 1e5
+
+// Validate returns every fault, each with its field.
+func (m *PowerModel) Validate() error {
+	var errs []error
+	check := func(field string, x, low, high float64) {
+		if !(x >= low && x <= high) { // also refuses NaN
+			errs = append(errs, fmt.Errorf("%s: %v is not %g to %g watts", field, x, low, high))
+		}
+	}
+	check("idle", m.Idle, 0, maxWatts)
+	check("full", m.Full, m.Idle, maxWatts)
+	if len(m.Curve) > 99 {
+		errs = append(errs, fmt.Errorf("curve: %d values are more than 99", len(m.Curve)))
+	}
+	for i, x := range m.Curve {
+		check(fmt.Sprintf("curve[%d]", i), x, 0, maxWatts)
+	}
+	if m.Sleep != nil {
+		check("sleep", *m.Sleep, 0, m.Idle)
+	}
+	return errors.Join(errs...)
+}
+
+// At returns the watts of a machine that is awake with a fraction of its CPU in use, linear between the points of the
+// curve. A fraction outside of 0 to 1 counts as the nearest of these.
+func (m *PowerModel) At(used float64) float64 {
+	steps := float64(len(m.Curve) + 1)
+	x := max(min(used, 1), 0) * steps
+	i := min(math.Floor(x), steps-1)
+	low, high := m.point(int(i)), m.point(int(i)+1)
+	return low + (high-low)*(x-i)
+}
+
+// point returns the i-th point: Idle, the values of the curve, Full.
+func (m *PowerModel) point(i int) float64 {
+	switch {
+	case i == 0:
+		return m.Idle
+	case i > len(m.Curve):
+		return m.Full
+	}
+	return m.Curve[i-1]
+}

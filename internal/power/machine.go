@@ -1,0 +1,35 @@
+package power
+
+import "gnnsched/internal/cluster"
+
+// The default model of a machine: medians of the 628 results of SPECpower_ssj2008 that were published from 2016 to 2026
+// (spec.org/power_ssj2008), for each hardware thread.
+const (
+	fullOfThread = 3.3 // watts at full load
+	idleOfFull   = 0.2
+)
+
+// Machine returns the model of a node without its GPUs: its own, or the default for its CPU.
+func Machine(n *cluster.Node) cluster.PowerModel {
+	if n.Power != nil {
+		return *n.Power
+	}
+	full := fullOfThread * float64(n.Allocatable.MilliCPU) / 1000
+	return cluster.PowerModel{Idle: idleOfFull * full, Full: full}
+}
+
+// Draw returns what a node draws in watts while a fraction of its CPU is in use: by its own model (cluster.Node.Power) or
+// the default one, and for GPUs by what After counts. A node whose model has sleep sleeps while no pod is on it.
+func Draw(n *cluster.Node, used float64) float64 {
+	m := Machine(n)
+	if m.Sleep != nil && n.Requested.Pods == 0 {
+		return *m.Sleep
+	}
+	return m.At(used) + gpuWatts(n, cluster.Resources{}, 0)
+}
+
+// Full returns the most that a node can draw, in watts.
+func Full(n *cluster.Node) float64 {
+	m := Machine(n)
+	return m.Full + float64(n.Allocatable.GPU)*gpuOf(n).full
+}

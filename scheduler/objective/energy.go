@@ -1,0 +1,37 @@
+package objective
+
+import (
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/power"
+)
+
+// energy measures what the nodes draw now, as a share of what they draw at full load. A node's CPU in use is the
+// measured one and what that lacks of pods that came since, or what its pods request if nothing was measured.
+type energy struct{}
+
+// Name implements Term.
+func (energy) Name() string { return "energy" }
+
+// Cost implements Term.
+func (energy) Cost(nodes []*cluster.Node) float64 {
+	var watts, full float64
+	for _, n := range nodes {
+		if n.Available() {
+			watts += drawn(n)
+			full += power.Full(n)
+		}
+	}
+	if full == 0 {
+		return 0
+	}
+	return watts / full
+}
+
+// drawn returns what a node draws, in watts.
+func drawn(n *cluster.Node) float64 {
+	capacity := n.Capacity(cluster.UsedCPU)
+	if capacity <= 0 {
+		return power.Draw(n, 0)
+	}
+	return power.Draw(n, n.Used(cluster.UsedCPU).Mean/capacity)
+}
