@@ -83,7 +83,7 @@ func (alibabaBatch) read(r *reading, files []File) error {
 				continue
 			}
 			name := "instance-" + strconv.Itoa(n)
-			r.job(t.cells[batchJob], Job{Name: name, Arrival: begin, Lifetime: end - begin, Mean: mean, Most: max(mean, min(most, 1e4))})
+			r.job(t.cells[batchJob], Job{Name: name, Arrival: begin, Lifetime: end - begin, Mean: mean, Max: max(mean, min(most, 1e4))})
 		}
 		if err := t.close(); err != nil {
 			return err

@@ -33,7 +33,7 @@ func (jobs) read(r *reading, files []File) error {
 				Arrival: t.number(0, "arrival_s"), Lifetime: t.given(1, "lifetime_s", 1e10), Cores: t.given(2, "cores", 1e4),
 			}
 			j.Mean = t.given(3, "cpu_mean_permille", 1e5) / 1000 * j.Cores
-			j.Most = max(t.given(4, "cpu_max_permille", 1e5)/1000*j.Cores, j.Mean)
+			j.Max = max(t.given(4, "cpu_max_permille", 1e5)/1000*j.Cores, j.Mean)
 			if !(j.Mean > 0 && j.Lifetime > 0) {
 				idle++
 				continue

@@ -35,7 +35,7 @@ type Job struct {
 	Name              string
 	Arrival, Lifetime float64 // seconds
 	Cores             float64 // that it was given; 0: not known
-	Mean, Most        float64 // cores that it used on average and at most
+	Mean, Max         float64 // cores that it used on average and at most
 	Memory            int64   // bytes that it used at most; 0: not known
 }
 

@@ -199,7 +199,7 @@ func TestBatchInstances(t *testing.T) {
 	if len(w.Jobs) != 1 || len(w.Notes) != 1 {
 		t.Fatalf("jobs %+v, notes %q", w.Jobs, w.Notes)
 	}
-	if j := w.Jobs[0]; j.Lifetime != 60 || j.Mean != 0.5 || j.Most != 1 || j.Cores != 0 {
+	if j := w.Jobs[0]; j.Lifetime != 60 || j.Mean != 0.5 || j.Max != 1 || j.Cores != 0 {
 		t.Errorf("job %+v", j)
 	}
 }

@@ -87,8 +87,8 @@ func (w *Workload) Arrivals(requests bool) (workload.Trace, error) {
 		}
 		m := &usage.Model{Work: j.Mean * j.Lifetime}
 		m.Curves[usage.CPU] = usage.Constant(j.Mean)
-		if every := j.Lifetime / math.Ceil(j.Lifetime/longestBurst); every >= 1 && j.Most > j.Mean*1.05 {
-			m.Curves[usage.CPU] = usage.Bursts{High: j.Most, Every: every, Length: every * j.Mean / j.Most}
+		if every := j.Lifetime / math.Ceil(j.Lifetime/longestBurst); every >= 1 && j.Max > j.Mean*1.05 {
+			m.Curves[usage.CPU] = usage.Bursts{High: j.Max, Every: every, Length: every * j.Mean / j.Max}
 		}
 		m.Curves[usage.Memory] = constant(float64(j.Memory))
 		d.Shape.Usage = m
