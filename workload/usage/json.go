@@ -141,7 +141,7 @@ func (m *Model) UnmarshalJSON(b []byte) error {
 		if len(*raw) == 0 {
 			continue
 		}
-		c, err := readCurve(Dimension(i).String(), *raw)
+		c, err := readCurve(names[i], *raw)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -238,7 +238,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		}
 		b, err := json.Marshal(entryOf(c))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", Dimension(i), err)
+			return nil, fmt.Errorf("%s: %w", names[i], err)
 		}
 		*raw = b
 	}

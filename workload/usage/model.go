@@ -82,8 +82,8 @@ func (m *Model) Validate() error {
 		}
 		used = true
 		d := Dimension(i)
-		c.validate(d.most(), func(field, format string, a ...any) {
-			errs = append(errs, fmt.Errorf("%s%s: %s", d, field, fmt.Sprintf(format, a...)))
+		c.validate(most(d), func(field, format string, a ...any) {
+			errs = append(errs, fmt.Errorf("%s%s: %s", names[d], field, fmt.Sprintf(format, a...)))
 		})
 	}
 	switch {

@@ -35,7 +35,7 @@ func ShareOf(d Dimension, capacity float64, demands []Demand, got []Amounts) {
 		got[i][d] = w
 		total += w
 	}
-	if d.shared() && capacity > 0 && total > capacity {
+	if shared(d) && capacity > 0 && total > capacity {
 		divide(capacity, d, demands, got)
 	}
 }

@@ -67,7 +67,7 @@ func checkFair(t *rapid.T, capacity float64, d Dimension, pods []Demand, got []A
 		sum, wanted = sum+got[i][d], wanted+want
 		level = max(level, got[i][d]/p.weight(d))
 	}
-	if !d.shared() {
+	if !shared(d) {
 		if sum != wanted {
 			t.Fatalf("%s is shared", d)
 		}

@@ -185,7 +185,7 @@ func TestAtIsPure(t *testing.T) {
 
 func checkAmounts(t interface{ Fatalf(string, ...any) }, a Amounts) {
 	for d, x := range a {
-		if !(x >= 0 && x <= Dimension(d).most()*(1+1e-6)) {
+		if !(x >= 0 && x <= most(Dimension(d))*(1+1e-6)) {
 			t.Fatalf("%s: %v", Dimension(d), x)
 		}
 	}
