@@ -2,7 +2,7 @@
 // them.
 //
 //	w, err := measured.Read(measured.Options{Step: 300}, files...)
-//	shapes, err := w.Shapes()
+//	shapes, err := w.Shapes(0)
 //
 // Each [Format] has a file of its own:
 //

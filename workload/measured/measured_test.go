@@ -112,7 +112,7 @@ func TestShapesFollowTheTimeOfDay(t *testing.T) {
 	}
 	m := Machine{Name: "vm-a", Cores: 288, Memory: 1 << 30, Step: 300, First: 7 * 3600}
 	m.Used[usage.CPU] = values
-	shapes, err := (&Workload{Machines: []Machine{m}}).Shapes()
+	shapes, err := (&Workload{Machines: []Machine{m}}).Shapes(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,10 +133,27 @@ func TestShapesFollowTheTimeOfDay(t *testing.T) {
 	}
 }
 
+// A shape may request a percentile of what its machine used instead of what it was given.
+func TestShapesRequestAPercentile(t *testing.T) {
+	w := read(t, Options{Step: 300}, gwaText) // uses 1, 2, 2, 2 and 4 cores
+	for percentile, want := range map[float64]int64{0: 4000, 1: 1000, 20: 1000, 21: 2000, 80: 2000, 81: 4000, 100: 4000} {
+		shapes, err := w.Shapes(percentile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := shapes[0].Requests; r.MilliCPU != want {
+			t.Errorf("the %vth percentile is %d, want %d", percentile, r.MilliCPU, want)
+		}
+	}
+	if shapes, _ := w.Shapes(50); shapes[0].Requests.Memory != 2<<30 {
+		t.Errorf("requests %+v", shapes[0].Requests)
+	}
+}
+
 // What Shapes and Arrivals return can be written and read back.
 func TestShapesFileRoundTrip(t *testing.T) {
 	w := read(t, Options{Step: 300}, gwaText, strings.Replace(gwaText, "2500.0", "0.0", 1))
-	shapes, err := w.Shapes()
+	shapes, err := w.Shapes(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +304,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		shapes, err := w.Shapes()
+		shapes, err := w.Shapes(0)
 		if err == nil && len(w.Machines) > 0 {
 			var file bytes.Buffer
 			if err := workload.WriteShapes(&file, shapes); err != nil {

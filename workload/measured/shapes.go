@@ -18,7 +18,8 @@ const day = 86400
 
 // Shapes returns a shape for each machine: it requests what the machine was given, and uses what the machine used, at
 // the same time of day. Each pod begins on another day of the series; a series of more than a day is cut to whole ones.
-func (w *Workload) Shapes() ([]workload.Shape, error) {
+// With a percentile over 0 it requests that percentile of what the machine used, where that was measured.
+func (w *Workload) Shapes(percentile float64) ([]workload.Shape, error) {
 	out := make([]workload.Shape, 0, len(w.Machines))
 	for _, m := range w.Machines {
 		s := workload.Shape{
@@ -35,12 +36,25 @@ func (w *Workload) Shapes() ([]workload.Shape, error) {
 			}
 			s.Usage.Curves[d] = m.curve(values, full)
 		}
+		if cpu := m.Used[usage.CPU]; cpu != nil && percentile > 0 {
+			s.Requests.MilliCPU = int64(math.Ceil(percentileOf(cpu, percentile) * 1000))
+		}
+		if memory := m.Used[usage.Memory]; memory != nil && percentile > 0 {
+			s.Requests.Memory = int64(math.Ceil(percentileOf(memory, percentile)))
+		}
 		if err := s.Validate(); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// percentileOf returns the smallest value that so many per cent of the values do not exceed.
+func percentileOf(values []float32, percent float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	i := int(math.Ceil(percent/100*float64(len(sorted)))) - 1
+	return float64(sorted[max(i, 0)])
 }
 
 // curve returns the curve of measured values; nil without any. A thousandth of full is one unit of the series; if full

@@ -44,6 +44,7 @@ func Command() *ucli.Command {
 			&ucli.Float64Flag{Name: "step", Value: 300, Usage: "`SECONDS` of one value; the mean of what was measured in them"},
 			&ucli.Float64Flag{Name: "days", Usage: "keep `NUMBER` days of each machine; 0 for all"},
 			&ucli.IntFlag{Name: "limit", Usage: "read `NUMBER` machines or jobs at most; 0 for all"},
+			&ucli.Float64Flag{Name: "request-percentile", Usage: "machines' pods request this `PERCENTILE` of what was used, instead of what the machine was given"},
 			&ucli.BoolFlag{Name: "no-requests", Usage: "jobs request nothing, instead of what they were given"},
 		}, cli.LogFlags()...),
 		Action: run,
@@ -98,7 +99,7 @@ func run(c *ucli.Context) error {
 		log.Info().Msg(n)
 	}
 	var out bytes.Buffer
-	if err := write(&out, w, !c.Bool("no-requests")); err != nil {
+	if err := write(&out, w, c.Float64("request-percentile"), !c.Bool("no-requests")); err != nil {
 		return exit.New(exit.Usage, err, "a longer --step, or fewer --days, makes a series shorter")
 	}
 	if to := c.String("out"); to != "" {
@@ -122,6 +123,8 @@ func options(c *ucli.Context) (measured.Options, error) {
 		return o, exit.Usagef("--step %v is not 1 to 86400 seconds", o.Step)
 	case !(o.Days >= 0 && o.Days < 1e5) || o.Limit < 0:
 		return o, exit.Usagef("--days and --limit must be 0 or more")
+	case !(c.Float64("request-percentile") >= 0 && c.Float64("request-percentile") <= 100):
+		return o, exit.Usagef("--request-percentile %v is not 0 to 100", c.Float64("request-percentile"))
 	case c.String("format") == "":
 		return o, nil
 	}
@@ -155,9 +158,9 @@ func read(c *ucli.Context, o measured.Options, log zerolog.Logger) (*measured.Wo
 }
 
 // write writes shapes of machines, or a trace of jobs.
-func write(to io.Writer, w *measured.Workload, requests bool) error {
+func write(to io.Writer, w *measured.Workload, percentile float64, requests bool) error {
 	if len(w.Jobs) == 0 {
-		shapes, err := w.Shapes()
+		shapes, err := w.Shapes(percentile)
 		if err != nil {
 			return err
 		}

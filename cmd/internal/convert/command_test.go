@@ -98,6 +98,7 @@ func TestRefuses(t *testing.T) {
 		{[]string{"--format", "jobs", good}, "vms.csv:1: the"},
 		{[]string{"--part", "half", good}, "choose all, training, judging"},
 		{[]string{"--step", "0", good}, "--step 0 is not"},
+		{[]string{"--request-percentile", "101", good}, "not 0 to 100"},
 		{[]string{"--limit", "-1", good}, "must be 0 or more"},
 		{[]string{"--out", filepath.Join(dir, "no", "out.yaml"), good}, "no such file"},
 	} {

@@ -9,12 +9,13 @@ import (
 var (
 	linearBalance = tuned("linear", "balance")
 	linearPack    = tuned("linear-pack", "packing")
+	linearUsage   = byUsage(tuned("linear-usage", "evenly used nodes, by measured usage"))
 	linearZones   = tuned("linear-zones", "packing with even zones")
 )
 
 // tuned returns the linear policy of a name, whose weights were tuned for a purpose.
 func tuned(name, purpose string) Heuristic {
-	about := "a weighted sum of ten hand-made features, tuned by the cross-entropy method for " + purpose
+	about := "a weighted sum of hand-made features, tuned by the cross-entropy method for " + purpose
 	if linear.Tuned(name).Tuning == nil {
 		about += " (the command was not recorded)"
 	}
@@ -22,6 +23,12 @@ func tuned(name, purpose string) Heuristic {
 		Name: name, About: about,
 		New: func(policy.Setting) policy.Policy { return linear.Tuned(name) },
 	}
+}
+
+// byUsage marks a policy as one that looks at measured usage.
+func byUsage(h Heuristic) Heuristic {
+	h.Usage = true
+	return h
 }
 
 // linearFamily is the linear policies with the weights in a file, such as "linear:mine.json".
@@ -38,7 +45,7 @@ func linearFrom(file string) (Heuristic, error) {
 	if err != nil {
 		return Heuristic{}, err
 	}
-	return Heuristic{Name: p.Name(), About: "a weighted sum of ten hand-made features, with the weights of a file", New: fixed(p)}, nil
+	return Heuristic{Name: p.Name(), About: "a weighted sum of hand-made features, with the weights of a file", New: fixed(p)}, nil
 }
 
 // FromWeights returns the name for Find of the linear policy with the weights in a file.

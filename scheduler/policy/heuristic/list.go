@@ -19,6 +19,7 @@ var list = []Heuristic{
 	greedyBalance,
 	linearBalance,
 	linearPack,
+	linearUsage,
 	linearZones,
 	targetLoadPacking,
 	loadVariation,
