@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
@@ -51,6 +52,7 @@ type Env struct {
 	gpus    gpuDemand
 	steady  *steadyState // nil without Steady
 	usage   *usageState  // nil without Usage
+	earlier *sync.Map    // from a *usage.Model to the *cluster.PodUsage of earlier pods with it; copies share it
 }
 
 // New returns an environment of a configuration and reads the configuration's files. Call Reset
@@ -59,7 +61,7 @@ func New(cfg Config) (*Env, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("simulator: %w", err)
 	}
-	e := &Env{cfg: cfg, pending: -1}
+	e := &Env{cfg: cfg, pending: -1, earlier: &sync.Map{}}
 	if err := e.read(); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("simulator: %w", err), "the scenario names the file; a relative path is looked up beside the scenario's file, then in the working directory")
 	}
@@ -100,7 +102,7 @@ func (e *Env) FixedWorkload() bool {
 // environment is then Done.
 func (e *Env) Reset(seed uint64) error {
 	*e = Env{
-		cfg: e.cfg, trace: e.trace, openb: e.openb, typical: e.typical, lasting: e.lasting, seed: seed, pending: -1,
+		cfg: e.cfg, trace: e.trace, openb: e.openb, typical: e.typical, lasting: e.lasting, earlier: e.earlier, seed: seed, pending: -1,
 		running: e.running[:0], waiting: e.waiting[:0], freed: e.freed[:0], feasible: feasibleNodes{changed: e.feasible.changed[:0]},
 	}
 	if err := e.draw(); err != nil {

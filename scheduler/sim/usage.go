@@ -102,24 +102,26 @@ func newUsageState(e *Env) *usageState {
 		Tick: u.tick, Start: math.Floor(rng.Float64() * 86400), Pods: len(e.arrivals.pods),
 		Capacity: usage.Amounts{usage.NetworkIn: c.Network, usage.NetworkOut: c.Network, usage.DiskRead: c.Disk, usage.DiskWrite: c.Disk},
 	}, e.snapshot.Nodes)
-	drawKnown(c.Known, rng, e.arrivals.deployments)
+	e.drawKnown(c.Known, rng)
 	return u
 }
 
 // drawKnown draws which deployments have a workload that ran before. Pods that use what they request need none.
-func drawKnown(fraction float64, rng *rand.Rand, deployments []deployment) {
-	earlier := map[*usage.Model]*cluster.PodUsage{} // the deployments of a shape share its model and its limits
-	for i := range deployments {
-		d := &deployments[i]
+func (e *Env) drawKnown(fraction float64, rng *rand.Rand) {
+	if fraction == 0 {
+		return
+	}
+	for i := range e.arrivals.deployments {
+		d := &e.arrivals.deployments[i]
 		if d.usage == nil || rng.Float64() >= fraction {
 			continue
 		}
-		u := earlier[d.usage]
-		if u == nil {
+		u, known := e.earlier.Load(d.usage)
+		if !known { // the deployments of a shape share its model and its limits
 			u = meter.Earlier(d.usage, d.pod.Limits.MilliCPU)
-			earlier[d.usage] = u
+			e.earlier.Store(d.usage, u)
 		}
-		d.pod.Usage = u
+		d.pod.Usage = u.(*cluster.PodUsage)
 	}
 }
 
