@@ -21,6 +21,35 @@ func Measured(t Term) bool {
 	return slices.ContainsFunc(measured, func(m Term) bool { return m.Name() == t.Name() })
 }
 
+// measuredTracker computes a term about measured usage anew only after a measurement.
+type measuredTracker struct {
+	term  Term
+	nodes []*cluster.Node
+	at    float64 // sum of the times of the measurements that the cost is of
+	n     int     // number of nodes that counted
+	cost  float64
+}
+
+// trackMeasured returns the tracker of a term that depends on nothing but measurements and on which nodes count.
+func trackMeasured(t Term, nodes []*cluster.Node) Tracker {
+	return &measuredTracker{term: t, nodes: nodes, n: -1}
+}
+
+func (*measuredTracker) Update(int) {}
+
+func (m *measuredTracker) Cost() float64 {
+	at, n := 0.0, 0
+	for _, v := range m.nodes {
+		if counted(v) {
+			at, n = at+v.Usage.At, n+1
+		}
+	}
+	if at != m.at || n != m.n {
+		m.at, m.n, m.cost = at, n, m.term.Cost(m.nodes)
+	}
+	return m.cost
+}
+
 // counted reports whether a node counts in the terms about usage.
 func counted(n *cluster.Node) bool { return n.Usage != nil && n.Available() }
 
@@ -39,6 +68,9 @@ type usageBalance struct{}
 
 // Name implements Term.
 func (usageBalance) Name() string { return "usage-balance" }
+
+// Track implements Trackable.
+func (t usageBalance) Track(nodes []*cluster.Node) Tracker { return trackMeasured(t, nodes) }
 
 // Cost implements Term.
 func (usageBalance) Cost(nodes []*cluster.Node) float64 {
@@ -72,6 +104,9 @@ type hotNodes struct{}
 // Name implements Term.
 func (hotNodes) Name() string { return "hot" }
 
+// Track implements Trackable.
+func (t hotNodes) Track(nodes []*cluster.Node) Tracker { return trackMeasured(t, nodes) }
+
 // Cost implements Term.
 func (hotNodes) Cost(nodes []*cluster.Node) float64 {
 	var n, hot float64
@@ -97,6 +132,9 @@ type Throttled struct{}
 // Name implements Term.
 func (Throttled) Name() string { return "throttled" }
 
+// Track implements Trackable.
+func (t Throttled) Track(nodes []*cluster.Node) Tracker { return trackMeasured(t, nodes) }
+
 // Cost implements Term.
 func (Throttled) Cost(nodes []*cluster.Node) float64 {
 	var wanted, lost float64
@@ -116,6 +154,9 @@ type unusedCPU struct{}
 
 // Name implements Term.
 func (unusedCPU) Name() string { return "unused" }
+
+// Track implements Trackable.
+func (t unusedCPU) Track(nodes []*cluster.Node) Tracker { return trackMeasured(t, nodes) }
 
 // Cost implements Term.
 func (unusedCPU) Cost(nodes []*cluster.Node) float64 {

@@ -20,9 +20,17 @@ type mirror struct {
 	states   []nodeState    // in which each row was converted
 	tried    bool           // whether rows may show pods of a group that was only tried
 
+	power map[string]nodePower // what machines draw, by the nodes' names
+
 	// row is the row of each node by name. It is replaced, never changed: Score reads the
 	// one of its own cycle.
 	row map[string]int32
+}
+
+// nodePower is the content of a node's annotation with what its machine draws, and the model in it.
+type nodePower struct {
+	text  string
+	model *cluster.PowerModel // nil if the annotation is faulty
 }
 
 // nodeState identifies the state of a node in kube-scheduler's snapshot. The generation alone is not
@@ -95,13 +103,16 @@ func (m *mirror) before(row int32, pod types.UID) (reserved bool) {
 func (m *mirror) rearrange(infos []fwk.NodeInfo) {
 	old := *m
 	*m = mirror{
-		reserved: old.reserved, tried: old.tried,
+		reserved: old.reserved, tried: old.tried, power: map[string]nodePower{},
 		snapshot: cluster.Snapshot{Nodes: make([]*cluster.Node, len(infos))},
 		infos:    slices.Clone(infos), states: make([]nodeState, len(infos)), row: make(map[string]int32, len(infos)),
 	}
 	for i, info := range infos {
 		name := info.Node().Name
 		m.row[name] = int32(i)
+		if p, known := old.power[name]; known {
+			m.power[name] = p
+		}
 		if r, known := old.row[name]; known {
 			m.snapshot.Nodes[i], m.states[i] = old.snapshot.Nodes[r], old.states[r]
 		}
@@ -125,8 +136,28 @@ func (m *mirror) rows(nodes []fwk.NodeInfo, out []int32) []int32 {
 // convert converts one node and the pods on it, except the pod with the given UID.
 func (m *mirror) convert(info fwk.NodeInfo, except types.UID) *cluster.Node {
 	n := kube.NodeWith(info.Node(), amounts(info.GetAllocatable()))
+	n.Power = m.powerOf(info.Node())
 	m.reserved.place(n, info, func(p *v1.Pod, _ kube.RunningPod) bool { return except == "" || p.UID != except })
 	return m.reserved.closeLost(n)
+}
+
+// powerOf returns what a node's machine draws, as its annotation says. A faulty annotation counts as none, and the log
+// says so once.
+func (m *mirror) powerOf(n *v1.Node) *cluster.PowerModel {
+	text, has := n.Annotations[kube.PowerAnnotation]
+	if !has {
+		return nil
+	}
+	known, read := m.power[n.Name]
+	if !read || known.text != text {
+		model, err := kube.Power(n)
+		if err != nil {
+			m.reserved.log.Error(err, "What a machine draws is not known", "node", n.Name, "instead", "the default for its CPU")
+		}
+		known = nodePower{text, model}
+		m.power[n.Name] = known
+	}
+	return known.model
 }
 
 // runningPod converts a pod that runs on a node. A pod with a contradictory GPU request was bound by

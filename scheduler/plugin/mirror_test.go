@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	v1 "k8s.io/api/core/v1"
@@ -346,5 +347,30 @@ func TestConvertPodWithRequestsOfThePod(t *testing.T) {
 	p.Spec.Resources = &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}}
 	if got := convertPod(p).Requests.MilliCPU; got != 3000 {
 		t.Errorf("%d m, want 3000 m", got)
+	}
+}
+
+// What a machine draws is read from its node's annotation, and a faulty one is logged once, however often the node
+// changes.
+func TestMirrorReadsPower(t *testing.T) {
+	logged := 0
+	log := funcr.New(func(string, string) { logged++ }, funcr.Options{})
+	m := mirror{reserved: newReservations(log, cache.NewEmptySnapshot())}
+	show := func(annotation string) *cluster.PowerModel {
+		n := framework.NewNodeInfo()
+		n.SetNode(st.MakeNode().Name("a").Annotation(kube.PowerAnnotation, annotation).Obj())
+		m.sync([]fwk.NodeInfo{n}, false)
+		return m.snapshot.Nodes[0].Power
+	}
+	if p := show(`{"idle": 60, "full": 240}`); p == nil || p.Full != 240 || logged != 0 {
+		t.Errorf("power %+v, %d lines logged", p, logged)
+	}
+	for range 3 {
+		if p := show(`{"idle": 60, "full": 2}`); p != nil || logged != 1 {
+			t.Errorf("power %+v, %d lines logged", p, logged)
+		}
+	}
+	if p := show(`{"idle": 60, "full": 120}`); p == nil || p.Full != 120 || logged != 1 {
+		t.Errorf("power %+v, %d lines logged", p, logged)
 	}
 }
