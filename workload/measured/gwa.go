@@ -7,9 +7,8 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// gwa is the format of GWA-T-12 (Bitbrains) and GWA-T-13 (Materna) of the Grid Workloads Archive: a file for each
-// virtual machine, with a line every five minutes and cells between semicolons. Times are seconds in GWA-T-12,
-// though the column says milliseconds.
+// gwa is the format of GWA-T-12 (Bitbrains) of the Grid Workloads Archive: a file for each virtual machine, with a line
+// every five minutes and cells between semicolons. Times are in seconds, though the column says milliseconds.
 type gwa struct{}
 
 func (gwa) Name() string { return "gwa-t-12" }
