@@ -10,12 +10,15 @@ import (
 type PowerModel struct {
 	Idle  float64   `json:"idle"`            // watts while nothing runs
 	Full  float64   `json:"full"`            // watts with all CPU in use; at least Idle
-	Curve []float64 `json:"curve,omitempty"` // watts at equal steps between Idle and Full; empty: linear
+	Curve []float64 `json:"curve,omitempty"` // watts at equal steps between Idle and Full, at most Full; empty: linear
 	Sleep *float64  `json:"sleep,omitempty"` // watts while no pod is on the node; nil: it does not sleep
 }
 
-// maxWatts is the most that a machine may draw.
-const maxWatts = 1e5
+// The bounds of what a machine may draw at full load, in watts.
+const (
+	minFull  = 1e-3
+	maxWatts = 1e5
+)
 
 // Validate returns every fault, each with its field.
 func (m *PowerModel) Validate() error {
@@ -26,12 +29,12 @@ func (m *PowerModel) Validate() error {
 		}
 	}
 	check("idle", m.Idle, 0, maxWatts)
-	check("full", m.Full, m.Idle, maxWatts)
+	check("full", m.Full, max(m.Idle, minFull), maxWatts)
 	if len(m.Curve) > 99 {
 		errs = append(errs, fmt.Errorf("curve: %d values are more than 99", len(m.Curve)))
 	}
 	for i, x := range m.Curve {
-		check(fmt.Sprintf("curve[%d]", i), x, 0, maxWatts)
+		check(fmt.Sprintf("curve[%d]", i), x, 0, m.Full)
 	}
 	if m.Sleep != nil {
 		check("sleep", *m.Sleep, 0, m.Idle)

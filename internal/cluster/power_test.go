@@ -31,6 +31,8 @@ func TestPowerModelValidate(t *testing.T) {
 		"idle: -1 is not 0 to 100000 watts":   {Idle: -1, Full: 1},
 		"full: 50 is not 100 to 100000 watts": {Idle: 100, Full: 50},
 		"full: NaN":                           {Idle: 100, Full: math.NaN()},
+		"full: 0 is not 0.001 to":             {},
+		"curve[0]: 7 is not 0 to 2 watts":     {Idle: 1, Full: 2, Curve: []float64{7}},
 		"curve[0]: -3":                        {Idle: 1, Full: 2, Curve: []float64{-3}},
 		"curve: 100 values are more than 99":  {Idle: 0, Full: 2, Curve: make([]float64, 100)},
 		"sleep: 101 is not 0 to 100 watts":    {Idle: 100, Full: 200, Sleep: sleep(101)},

@@ -52,24 +52,25 @@ type NodeUsage struct {
 
 // RecentPod is a pod that was bound to a node not long ago.
 type RecentPod struct {
+	ID               int     // for whoever keeps the list
 	At               float64 // when it was bound, in seconds on the clock of Snapshot.Now
 	Requests, Limits Resources
 	Expected         [Dimensions]float64 // what it was expected to use, as Pod.Expected
 }
 
-// Expect sets Missing, by the pods in Recent.
-func (u *NodeUsage) Expect() {
+// Expect sets Missing, by the pods in Recent. missing returns the share of a pod's usage that the measured mean lacks.
+func (u *NodeUsage) Expect(missing func(*RecentPod) float64) {
 	u.Missing = [Dimensions]float64{}
 	for i := range u.Recent {
 		p := &u.Recent[i]
-		share := MissingShare(u.At, p.At)
+		share := missing(p)
 		for d, x := range p.Expected {
 			u.Missing[d] += share * x
 		}
 	}
 }
 
-// MissingShare returns the share of a pod's usage that a mean over the UsageWindow before measured lacks if
+// MissingShare returns the share of a pod's usage that a continuous mean over the UsageWindow before measured lacks if
 // the pod was bound at the given time: 1 if it was bound after the measurement, 0 if before the window.
 func MissingShare(measured, bound float64) float64 {
 	return max(min(1-(measured-bound)/UsageWindow, 1), 0)

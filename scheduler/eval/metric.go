@@ -53,12 +53,12 @@ var Metrics = []Metric{
 	{"cpuUnused", "cpu unused", 4, ofUsage(func(u *sim.UsageOutcome) float64 { return 1 - u.Utilisation }), whereUsage},
 	{"watts", "watts", 0, ofUsage(func(u *sim.UsageOutcome) float64 { return u.Watts }), whereUsage},
 	{"joulesOfWork", "joules of work", 3, ofUsage(func(u *sim.UsageOutcome) float64 { return u.JoulesOfWork }), whereUsage},
-	{"unused", "unused", 4, ofUsage(func(u *sim.UsageOutcome) float64 { return 1 - u.InUse }), whereUsage},
+	{"resourcesUnused", "resources unused", 4, ofUsage(func(u *sim.UsageOutcome) float64 { return 1 - u.InUse }), whereUsage},
 	{"usageImbalance", "usage imbalance", 4, ofUsage(func(u *sim.UsageOutcome) float64 { return u.Imbalance }), whereUsage},
 }
 
 // compared names the metrics whose differences from the baseline the long table shows.
-var compared = []string{"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime", "ordinaryImbalance", "throttled", "hotTime", "watts", "joulesOfWork", "unused", "usageImbalance"}
+var compared = []string{"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime", "ordinaryImbalance", "throttled", "hotTime", "watts", "joulesOfWork", "resourcesUnused", "usageImbalance"}
 
 // shows tells whether tables for people have the metric.
 func (c *Comparison) shows(m Metric) bool { return m.shown(c) }

@@ -76,6 +76,9 @@ func (e *Env) read() (err error) {
 		if e.trace, err = e.cfg.Trace.read(); err != nil {
 			return err
 		}
+		if e.cfg.Usage == nil && slices.ContainsFunc(e.trace, func(a workload.Arrival) bool { return a.Deployment.Shape.Usage != nil }) {
+			return fmt.Errorf("usage: is missing, but %s has a column usage; give usage: {}", e.cfg.Trace.File)
+		}
 	}
 	if e.cfg.OpenB != nil {
 		e.openb, err = e.cfg.OpenB.read()

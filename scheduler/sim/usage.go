@@ -88,6 +88,7 @@ type usageState struct {
 	unit   float64 // seconds in a unit of time
 	tick   float64 // seconds
 	ticks  int     // measurements so far
+	bound  []int   // by arrival: measurements when its pod was bound
 	fallen float64 // by how much measurements have lowered the cost since the last decision
 }
 
@@ -97,7 +98,7 @@ func newUsageState(e *Env) *usageState {
 		return nil
 	}
 	rng := stream(e.seed, streamUsage)
-	u := &usageState{begin: float64(e.arrivals.fill), unit: c.unit(), tick: c.tick(), seed: rng.Uint64()}
+	u := &usageState{begin: float64(e.arrivals.fill), unit: c.unit(), tick: c.tick(), seed: rng.Uint64(), bound: make([]int, len(e.arrivals.pods))}
 	u.meter = meter.New(meter.Config{
 		Tick: u.tick, Start: math.Floor(rng.Float64() * 86400), Pods: len(e.arrivals.pods),
 		Capacity: usage.Amounts{usage.NetworkIn: c.Network, usage.NetworkOut: c.Network, usage.DiskRead: c.Disk, usage.DiskWrite: c.Disk},
@@ -145,9 +146,10 @@ func (u *usageState) place(e *Env, pod, row int32) {
 		Model: d.usage, Seed: u.seed ^ uint64(pod+1)*0xd6e8feb86659fd93, Request: d.pod.Requests, Limit: d.pod.Limits.MilliCPU,
 	}, at)
 	if n := e.snapshot.Nodes[row].Usage; n != nil {
-		recent := cluster.RecentPod{At: at, Requests: d.pod.Requests, Limits: d.pod.Limits, Expected: d.pod.ExpectedAll()}
+		u.bound[pod] = u.ticks
+		recent := cluster.RecentPod{ID: int(pod), At: at, Requests: d.pod.Requests, Limits: d.pod.Limits, Expected: d.pod.ExpectedAll()}
 		n.Recent = append(slices.Clip(n.Recent), recent) // copies of the environment share it
-		n.Expect()
+		n.Expect(u.missing)
 		n.Version = cluster.NextVersion()
 	}
 }
@@ -161,8 +163,15 @@ func (u *usageState) forget(nodes []*cluster.Node) {
 			recent = recent[1:]
 		}
 		n.Usage.Recent = recent
-		n.Usage.Expect()
+		n.Usage.Expect(u.missing)
 	}
+}
+
+// missing returns the share of a pod's usage that the mean of the last measurements lacks: those of the window that
+// were made before it came.
+func (u *usageState) missing(p *cluster.RecentPod) float64 {
+	within := float64(min(max(int(math.Round(cluster.UsageWindow/u.tick)), 1), u.ticks))
+	return max(1-float64(u.ticks-u.bound[p.ID])/within, 0)
 }
 
 func (u *usageState) remove(e *Env, pod, row int32) {
@@ -170,14 +179,14 @@ func (u *usageState) remove(e *Env, pod, row int32) {
 		return
 	}
 	u.meter.Remove(pod, row)
-	n, at := e.snapshot.Nodes[row].Usage, u.meter.Since(pod)
+	n := e.snapshot.Nodes[row].Usage
 	if n == nil {
 		return
 	}
-	i := slices.IndexFunc(n.Recent, func(p cluster.RecentPod) bool { return p.At == at && p.Requests == e.deployment(pod).pod.Requests })
+	i := slices.IndexFunc(n.Recent, func(p cluster.RecentPod) bool { return p.ID == int(pod) })
 	if i >= 0 {
 		n.Recent = slices.Delete(slices.Clone(n.Recent), i, i+1) // copies of the environment share it
-		n.Expect()
+		n.Expect(u.missing)
 		n.Version = cluster.NextVersion()
 	}
 }
@@ -217,8 +226,8 @@ func (e *Env) measure() {
 	}
 	e.snapshot.Now = u.seconds(e.now)
 	u.meter.Tick(e.snapshot.Now)
-	u.forget(e.snapshot.Nodes)
 	u.ticks++
+	u.forget(e.snapshot.Nodes)
 	before := e.cost
 	e.cost = e.tracker.Cost()
 	u.fallen += before - e.cost
@@ -231,10 +240,10 @@ func (u *usageState) copyOf(old *usageState, nodes []*cluster.Node) *usageState 
 	if old == nil {
 		old = &usageState{meter: &meter.Meter{}}
 	}
-	m := old.meter
+	m, bound := old.meter, append(old.bound[:0], u.bound...)
 	u.meter.CopyTo(m, nodes)
 	*old = *u
-	old.meter = m
+	old.meter, old.bound = m, bound
 	return old
 }
 

@@ -113,8 +113,8 @@ func TestUsageValidate(t *testing.T) {
 	}
 }
 
-// Nodes list the pods that were bound during the last window and are still there, and what the measurement lacks of
-// them. Stepping a copy leaves the lists alone.
+// Nodes list the pods that were bound during the last window and are still there. Stepping a copy leaves the lists
+// alone.
 func TestUsageRecent(t *testing.T) {
 	c := usageConfig()
 	c.Arrivals.Process, c.Usage.Known = poisson, 0.5
@@ -127,7 +127,7 @@ func TestUsageRecent(t *testing.T) {
 	for decision := 0; !e.Done(); decision++ {
 		row := e.Candidates()[0]
 		if e.Snapshot().Nodes[row].Usage != nil {
-			p := cluster.RecentPod{At: e.usage.seconds(e.now), Requests: e.Pending().Requests, Limits: e.Pending().Limits, Expected: e.Pending().ExpectedAll()}
+			p := cluster.RecentPod{ID: int(e.pending), At: e.usage.seconds(e.now), Requests: e.Pending().Requests, Limits: e.Pending().Limits, Expected: e.Pending().ExpectedAll()}
 			bound = append(bound, placed{e.pending, row, p})
 		}
 		e.CopyTo(other)
@@ -143,7 +143,6 @@ func TestUsageRecent(t *testing.T) {
 				continue
 			}
 			var want []cluster.RecentPod
-			var missing float64
 			for _, p := range bound {
 				if p.row != int32(row) || p.At <= n.Usage.At-cluster.UsageWindow {
 					continue
@@ -153,19 +152,53 @@ func TestUsageRecent(t *testing.T) {
 					continue
 				}
 				want = append(want, p.RecentPod)
-				missing += cluster.MissingShare(n.Usage.At, p.At) * p.Expected[cluster.UsedCPU]
 			}
 			if !slices.Equal(n.Usage.Recent, want) {
 				t.Fatalf("decision %d: %s lists %v, want %v", decision, n.Name, n.Usage.Recent, want)
-			}
-			if got := n.Usage.Missing[cluster.UsedCPU]; math.Abs(got-missing) > 1e-6 {
-				t.Fatalf("decision %d: %s misses %v of CPU, want %v", decision, n.Name, got, missing)
 			}
 			listed += len(want)
 		}
 	}
 	if listed == 0 || left == 0 {
 		t.Errorf("nodes listed %d pods, and %d left early", listed, left)
+	}
+}
+
+// Measured and missing usage together are what the pods of a node use, if that is always the same and known, and no pod
+// has left within the window.
+func TestUsageMissing(t *testing.T) {
+	for _, tick := range []float64{20, 60, 300} {
+		c := usageConfig()
+		steady := &usage.Model{}
+		steady.Curves[usage.CPU] = usage.Constant(0.25)
+		c.Shapes = []workload.Shape{{Name: "steady", Weight: 1, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}, Usage: steady}}
+		c.Arrivals.Process, c.Usage.Known, c.Usage.Tick, c.Turnover = poisson, 1, tick, 3
+		e, checked := newEnv(t, c, 5), 0
+		on, left := slices.Clone(e.on), make([]float64, len(e.Snapshot().Nodes)) // when a pod left the node
+		for i := range left {
+			left[i] = math.Inf(-1)
+		}
+		for decision := 0; !e.Done(); decision++ {
+			for p, row := range on {
+				if row >= 0 && e.on[p] != row {
+					left[row] = e.usage.seconds(e.now)
+				}
+			}
+			copy(on, e.on)
+			for i, n := range e.Snapshot().Nodes {
+				if n.Usage == nil || left[i] > n.Usage.At-cluster.UsageWindow-tick {
+					continue
+				}
+				checked++
+				if got, want := n.Used(cluster.UsedCPU).Mean, 250*float64(n.Requested.Pods); math.Abs(got-want) > 1e-6 {
+					t.Fatalf("tick %v, decision %d: %s uses %v, want %v", tick, decision, n.Name, got, want)
+				}
+			}
+			e.Step(decision % len(e.Candidates()))
+		}
+		if checked == 0 {
+			t.Errorf("tick %v: no node was checked", tick)
+		}
 	}
 }
 

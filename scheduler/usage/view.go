@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -89,7 +90,7 @@ func (v *View) follow(r *viewRow, n *cluster.Node, info fwk.NodeInfo, now float6
 			}})
 		}
 	}
-	slices.SortStableFunc(r.recent, func(a, b recentPod) int { return int(max(min(a.At-b.At, 1), -1)) })
+	slices.SortStableFunc(r.recent, func(a, b recentPod) int { return cmp.Compare(a.At, b.At) })
 }
 
 // boundAt returns when a pod was bound: what its condition says, or now if it has none yet. The condition's time is of
@@ -120,6 +121,6 @@ func (v *View) usage(r *viewRow, now float64) *cluster.NodeUsage {
 		expected := cluster.Pod{Requests: p.Requests, Usage: v.table.Workloads[p.workload]}
 		u.Recent[i].Expected = expected.ExpectedAll()
 	}
-	u.Expect()
+	u.Expect(func(p *cluster.RecentPod) float64 { return cluster.MissingShare(u.At, p.At) })
 	return &u
 }

@@ -78,7 +78,7 @@ func (alibabaBatch) read(r *reading, files []File) error {
 		for ; !r.full() && t.next(batchAllColumns); n++ {
 			begin, end := t.number(batchStart, "start_time"), t.number(batchEnd, "end_time")
 			mean, most := t.number(batchMean, "cpu_avg")/100, t.number(batchMost, "cpu_max")/100
-			if t.cells[batchStatus] != "Terminated" || !(begin > 0 && end > begin && mean > 0 && mean < 1e4) {
+			if t.cells[batchStatus] != "Terminated" || !(begin > 0 && end > begin && end < 1e11 && mean > 0 && mean < 1e4) {
 				left++
 				continue
 			}

@@ -1,6 +1,7 @@
 package measured
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -41,6 +42,9 @@ const (
 func (g gwa) read(r *reading, files []File) error {
 	for _, f := range files {
 		name := strings.TrimSuffix(filepath.Base(f.Name), filepath.Ext(f.Name))
+		if r.machines["vm-"+name] != nil {
+			return fmt.Errorf("%s: another file has this name too; convert one folder at a time", f.Name)
+		}
 		s := r.wanted("vm-" + name)
 		if s == nil {
 			continue

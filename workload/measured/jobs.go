@@ -30,7 +30,7 @@ func (jobs) read(r *reading, files []File) error {
 		for ; !r.full() && t.next(5); n++ {
 			j := Job{
 				Name:    "job-" + strconv.Itoa(n),
-				Arrival: t.number(0, "arrival_s"), Lifetime: t.given(1, "lifetime_s", 1e10), Cores: t.given(2, "cores", 1e4),
+				Arrival: t.time(0, "arrival_s"), Lifetime: t.given(1, "lifetime_s", 1e10), Cores: t.given(2, "cores", 1e4),
 			}
 			j.Mean = t.given(3, "cpu_mean_permille", 1e5) / 1000 * j.Cores
 			j.Max = max(t.given(4, "cpu_max_permille", 1e5)/1000*j.Cores, j.Mean)

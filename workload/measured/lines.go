@@ -84,6 +84,16 @@ func (t *table) given(i int, what string, most float64) float64 {
 	return x
 }
 
+// time returns a cell with a time in seconds, which must be there.
+func (t *table) time(i int, what string) float64 {
+	x := t.number(i, what)
+	if !(math.Abs(x) < 1e11) {
+		t.fail("%s: %.40q is not a time in seconds", what, t.cells[i])
+		return 0
+	}
+	return x
+}
+
 // close returns the error that ended the reading; nil at the end of the file.
 func (t *table) close() error {
 	if t.err != nil {

@@ -2,9 +2,9 @@ package measured
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"slices"
 	"strings"
@@ -36,7 +36,6 @@ type Job struct {
 	Arrival, Lifetime float64 // seconds
 	Cores             float64 // that it was given; 0: not known
 	Mean, Max         float64 // cores that it used on average and at most
-	Memory            int64   // bytes that it used at most; 0: not known
 }
 
 // Options say how a record is read.
@@ -101,9 +100,7 @@ func Parts() []Part { return []Part{All, Training, Judging} }
 
 // has reports whether the machine or job with a name belongs to the part.
 func (p Part) has(name string) bool {
-	h := fnv.New64a()
-	h.Write([]byte(name))
-	judging := mixed(h.Sum64())%4 == 0
+	judging := sha256.Sum256([]byte(name))[0]%4 == 0
 	switch p {
 	case Training:
 		return !judging
@@ -113,14 +110,6 @@ func (p Part) has(name string) bool {
 	return true
 }
 
-// mixed spreads the bits of an FNV hash, whose lowest bits are nearly those of the last byte (the finalizer of
-// splitmix64).
-func mixed(x uint64) uint64 {
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
 // reading is the state of a Read.
 type reading struct {
 	Options
@@ -128,9 +117,7 @@ type reading struct {
 
 	machines map[string]*samples // by name
 	order    []string
-	more     bool  // the limit left some out
-	rows     int64 // lines read
-	bytes    int64 // bytes read
+	bytes    int64 // read so far
 	ignored  int   // values that cannot be
 }
 
@@ -143,6 +130,7 @@ func Read(o Options, files ...File) (*Workload, error) {
 		return nil, fmt.Errorf("a step of %v seconds is not 1 to 86400", o.Step)
 	}
 	r := &reading{Options: o, machines: map[string]*samples{}}
+	files = slices.Clone(files)
 	for i, f := range files {
 		files[i].Reader = &counter{f.Reader, r}
 	}
@@ -182,8 +170,12 @@ func (r *reading) finish() {
 	if r.ignored > 0 {
 		r.note("%d values were ignored: they are negative, not numbers, or marked as invalid", r.ignored)
 	}
-	if r.more {
-		r.note("the record has more than the first %d", r.Limit)
+	if r.full() {
+		r.note("only the first %d were read", r.Limit)
+	}
+	short := slices.ContainsFunc(r.out.Machines, func(m Machine) bool { return m.stepsOfDay() == 0 })
+	if short {
+		r.note("some machines do not follow the time of day: their series are shorter than a day, or a day has no whole number of steps")
 	}
 }
 
@@ -200,8 +192,7 @@ func (r *reading) wanted(name string) *samples {
 	if !r.Part.has(name) {
 		return nil
 	}
-	if r.Limit > 0 && len(r.order) >= r.Limit {
-		r.more = true
+	if r.full() {
 		return nil
 	}
 	s := &samples{step: r.Step}
@@ -212,15 +203,13 @@ func (r *reading) wanted(name string) *samples {
 // job adds a job if it belongs to the part and the limit allows. What is called the same goes to the same part.
 func (r *reading) job(called string, j Job) {
 	switch {
-	case !r.Part.has(called):
-	case r.Limit > 0 && len(r.out.Jobs) >= r.Limit:
-		r.more = true
+	case !r.Part.has(called), r.full():
 	default:
 		r.out.Jobs = append(r.out.Jobs, j)
 	}
 }
 
-// full reports whether a record in which each machine or job has one line or file need not be read on.
+// full reports whether as many machines or jobs as may be are known.
 func (r *reading) full() bool {
 	return r.Limit > 0 && max(len(r.out.Jobs), len(r.order)) >= r.Limit
 }

@@ -3,6 +3,7 @@ package measured
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -91,6 +92,31 @@ func equal(t *testing.T, got, want []float32) {
 	}
 }
 
+// A record in reverse order is read as one in order.
+func TestReadBackwards(t *testing.T) {
+	var forth, back strings.Builder
+	header := "one,s,d,0,9,9,1,8,I,4,8\n"
+	forth.WriteString(header)
+	back.WriteString(header)
+	for i := range 300 {
+		fmt.Fprintf(&forth, "%d,one,1,1,%d\n", 300*i, i)
+		fmt.Fprintf(&back, "%d,one,1,1,%d\n", 300*(299-i), 299-i)
+	}
+	want, got := read(t, Options{Step: 300, Format: azure{}}, forth.String()).Machines[0], read(t, Options{Step: 300, Format: azure{}}, back.String()).Machines[0]
+	if got.First != want.First || len(got.Used[usage.CPU]) != 300 {
+		t.Errorf("first %v, %d values", got.First, len(got.Used[usage.CPU]))
+	}
+	equal(t, got.Used[usage.CPU], want.Used[usage.CPU])
+}
+
+// Files of one name in two folders may be of different machines.
+func TestReadRefusesEqualNames(t *testing.T) {
+	files := []File{{Name: "x/1.csv", Reader: strings.NewReader(gwaText)}, {Name: "y/1.csv", Reader: strings.NewReader(gwaText)}}
+	if _, err := Read(Options{Step: 300}, files...); err == nil || !strings.Contains(err.Error(), "y/1.csv: another file has this name too") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // Memory, network and disk of GWA-T-12 are in KB; a value below 0 is ignored, counted and replaced by the one before.
 func TestReadEveryDimension(t *testing.T) {
 	w := read(t, Options{Step: 300}, gwaText)
@@ -99,7 +125,7 @@ func TestReadEveryDimension(t *testing.T) {
 	for d, want := range map[usage.Dimension]float32{usage.DiskRead: 1024, usage.DiskWrite: 2048, usage.NetworkIn: 3072, usage.NetworkOut: 4096} {
 		equal(t, u[d], []float32{want, 0, 0, 0, 0})
 	}
-	if len(w.Notes) != 1 || !strings.HasPrefix(w.Notes[0], "1 values were ignored") {
+	if len(w.Notes) != 2 || !strings.HasPrefix(w.Notes[0], "1 values were ignored") || !strings.HasPrefix(w.Notes[1], "some machines do not follow") {
 		t.Errorf("notes %q", w.Notes)
 	}
 }
@@ -258,7 +284,7 @@ func TestLimitAndDays(t *testing.T) {
 	if len(w.Machines) != 1 || len(w.Machines[0].Used[usage.CPU]) != 2 {
 		t.Errorf("machines %+v", w.Machines)
 	}
-	if len(w.Notes) != 1 || !strings.Contains(w.Notes[0], "more than the first 1") {
+	if len(w.Notes) != 1 || !strings.Contains(w.Notes[0], "only the first 1 were read") {
 		t.Errorf("notes %q", w.Notes)
 	}
 }
@@ -274,6 +300,9 @@ func TestErrors(t *testing.T) {
 		{"no known format", Options{Step: 300}, "a,b\n1,2\n", "a.csv: its first line belongs to no known format"},
 		{"empty", Options{Step: 300}, "", "a.csv: its first line"},
 		{"only a header", Options{Step: 300}, jobsHeader + "\n", "a.csv: the file has nothing to read"},
+		{"no arrival", Options{Step: 300}, jobsHeader + "\n,2,3,4,5\n", `a.csv:2: arrival_s: "" is not a time`},
+		{"an endless arrival", Options{Step: 300}, jobsHeader + "\nInf,2,3,4,5\n", `a.csv:2: arrival_s: "Inf" is not a time`},
+		{"a machine twice", Options{Step: 300}, vmsHeader + "\n1,2,3,4,5\n1,2,3,4,5\n", `a.csv:3: machine "1" is there twice`},
 		{"a word", Options{Step: 300}, jobsHeader + "\n1,2,x,4,5\n", `a.csv:2: cores: "x" is not a number`},
 		{"cut off", Options{Step: 300}, vmsHeader + "\n116,4,117", "a.csv:2: the line has 3 cells, want 5"},
 		{"a column less", Options{Step: 300}, strings.Replace(gwaText, "CPU cores", "cores", 1), `a.csv:1: column "CPU cores" is missing`},

@@ -2,6 +2,7 @@ package measured
 
 import (
 	"math"
+	"slices"
 
 	"gnnsched/workload/usage"
 )
@@ -40,28 +41,63 @@ func (s *samples) add(d usage.Dimension, at, value float64) bool {
 		return false
 	}
 	if i < 0 { // records may be out of order
-		for d := range s.steps {
-			if s.steps[d] != nil {
-				s.steps[d] = append(make([]sum, -i), s.steps[d]...)
-			}
+		earlier, ok := s.prepend(-i)
+		if !ok {
+			return false
 		}
-		s.first, i = s.first+float64(i)*s.step, 0
+		i += earlier
 	}
-	for len(s.steps[d]) <= i {
-		s.steps[d] = append(s.steps[d], sum{})
+	if missing := i + 1 - len(s.steps[d]); missing > 0 {
+		s.steps[d] = append(s.steps[d], make([]sum, missing)...)
 	}
 	x := &s.steps[d][i]
 	x.total, x.n = x.total+value, x.n+1
 	return true
 }
 
+// prepend makes room for at least so many steps before the first, and says for how many. It doubles the room, so that
+// a record in reverse order is not copied for each line. ok is false if there would be too many steps.
+func (s *samples) prepend(least int) (steps int, ok bool) {
+	longest := s.longest()
+	if longest+least > maxSteps {
+		return 0, false
+	}
+	steps = min(max(least, longest), maxSteps-longest)
+	for d := range s.steps {
+		if s.steps[d] != nil {
+			s.steps[d] = append(make([]sum, steps, steps+len(s.steps[d])), s.steps[d]...)
+		}
+	}
+	s.first -= float64(steps) * s.step
+	return steps, true
+}
+
+func (s *samples) longest() (n int) {
+	for _, x := range s.steps {
+		n = max(n, len(x))
+	}
+	return n
+}
+
+// trim drops the steps before the first sample.
+func (s *samples) trim() {
+	empty := s.longest()
+	for _, x := range s.steps {
+		if i := slices.IndexFunc(x, func(x sum) bool { return x.n > 0 }); i >= 0 {
+			empty = min(empty, i)
+		}
+	}
+	for d, x := range s.steps {
+		s.steps[d] = x[min(empty, len(x)):]
+	}
+	s.first += float64(empty) * s.step
+}
+
 // machine returns the machine with its values, at most the first days (0: all). ok is false if nothing was measured.
 func (s *samples) machine(name string, step, days float64) (m Machine, ok bool) {
+	s.trim()
 	m = Machine{Name: name, Cores: s.cores, Memory: s.memory, Step: step, First: s.first}
-	longest := 0
-	for _, x := range s.steps {
-		longest = max(longest, len(x))
-	}
+	longest := s.longest()
 	if days > 0 {
 		longest = min(longest, max(int(days*86400/step), 1))
 	}

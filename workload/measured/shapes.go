@@ -18,6 +18,7 @@ const day = 86400
 
 // Shapes returns a shape for each machine: it requests what the machine was given, and uses what the machine used, at
 // the same time of day. Each pod begins on another day of the series; a series of more than a day is cut to whole ones.
+// Where a day has no whole number of steps, or the series is shorter than one, pods begin anywhere in it.
 // With a percentile over 0 it requests that percentile of what the machine used, where that was measured.
 func (w *Workload) Shapes(percentile float64) ([]workload.Shape, error) {
 	out := make([]workload.Shape, 0, len(w.Machines))
@@ -50,6 +51,19 @@ func (w *Workload) Shapes(percentile float64) ([]workload.Shape, error) {
 	return out, nil
 }
 
+// stepsOfDay returns the number of steps in a day; 0 if that is no whole number, or the series is shorter.
+func (m Machine) stepsOfDay() int {
+	steps := day / m.Step
+	longest := 0
+	for _, x := range m.Used {
+		longest = max(longest, len(x))
+	}
+	if steps != math.Floor(steps) || int(steps) > longest {
+		return 0
+	}
+	return int(steps)
+}
+
 // percentileOf returns the smallest value that so many per cent of the values do not exceed.
 func percentileOf(values []float32, percent float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
@@ -60,8 +74,8 @@ func percentileOf(values []float32, percent float64) float64 {
 // curve returns the curve of measured values; nil without any. A thousandth of full is one unit of the series; if full
 // is 0, a thousandth of the largest value.
 func (m Machine) curve(values []float32, full float64) usage.Curve {
-	if perDay := day / m.Step; perDay == math.Floor(perDay) && len(values) > int(perDay) {
-		values = values[:len(values)/int(perDay)*int(perDay)]
+	if n := m.stepsOfDay(); n > 0 {
+		values = values[:len(values)/n*n]
 	}
 	if len(values) == 0 {
 		return nil
@@ -97,14 +111,13 @@ func (w *Workload) Arrivals(requests bool) (workload.Trace, error) {
 		d := workload.Deployment{Name: j.Name, Replicas: 1}
 		d.Shape.Requests.Pods = 1
 		if requests {
-			d.Shape.Requests.MilliCPU, d.Shape.Requests.Memory = int64(math.Round(j.Cores*1000)), j.Memory
+			d.Shape.Requests.MilliCPU = int64(math.Round(j.Cores * 1000))
 		}
 		m := &usage.Model{Work: j.Mean * j.Lifetime}
 		m.Curves[usage.CPU] = usage.Constant(j.Mean)
 		if every := j.Lifetime / math.Ceil(j.Lifetime/longestBurst); every >= 1 && j.Max > j.Mean*1.05 {
 			m.Curves[usage.CPU] = usage.Bursts{High: j.Max, Every: every, Length: every * j.Mean / j.Max}
 		}
-		m.Curves[usage.Memory] = constant(float64(j.Memory))
 		d.Shape.Usage = m
 		if err := d.Shape.Validate(); err != nil {
 			return nil, fmt.Errorf("%s: %w", j.Name, err)
@@ -112,12 +125,4 @@ func (w *Workload) Arrivals(requests bool) (workload.Trace, error) {
 		out = append(out, workload.Arrival{At: j.Arrival, Lifetime: j.Lifetime, Deployment: d})
 	}
 	return out.FromZero(), nil
-}
-
-// constant returns the curve of an amount; nil for 0.
-func constant(amount float64) usage.Curve {
-	if amount == 0 {
-		return nil
-	}
-	return usage.Constant(amount)
 }

@@ -33,6 +33,10 @@ func (vms) read(r *reading, files []File) error {
 			t.fail("the first line is not %s", vmsHeader)
 		}
 		for !r.full() && t.next(5) {
+			if r.machines["vm-"+t.cells[0]] != nil {
+				t.fail("machine %.40q is there twice", t.cells[0])
+				break
+			}
 			s := r.wanted("vm-" + t.cells[0])
 			if s == nil {
 				continue

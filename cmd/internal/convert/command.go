@@ -32,7 +32,7 @@ func Command() *ucli.Command {
 			"Records of jobs become a trace: each pod leaves when it has done the work that the job did. A DIR means its CSV\n" +
 			"files, and names that end in .gz are decompressed. The formats:\n" + formats() + "\n" +
 			"Examples:\n" +
-			"   gnnsched convert --out vms.yaml fastStorage/2013-8             # GWA-T-12: each machine has a file\n" +
+			"   gnnsched convert --days 1 --out vms.yaml fastStorage/2013-8    # GWA-T-12: each machine has a file\n" +
 			"   gnnsched convert --part training --days 7 --out train.yaml vms.csv\n" +
 			"   gnnsched convert --part judging --days 7 --out judge.yaml vms.csv   # the machines that train.yaml lacks\n" +
 			"   gnnsched convert --format azure --limit 200 --out azure.yaml vmtable.csv.gz vm_cpu_readings-file-1-of-195.csv.gz\n" +
@@ -100,7 +100,11 @@ func run(c *ucli.Context) error {
 	}
 	var out bytes.Buffer
 	if err := write(&out, w, c.Float64("request-percentile"), !c.Bool("no-requests")); err != nil {
-		return exit.New(exit.Usage, err, "a longer --step, or fewer --days, makes a series shorter")
+		hint := ""
+		if len(w.Machines) > 0 {
+			hint = "a longer --step, or fewer --days, makes a series shorter"
+		}
+		return exit.New(exit.Usage, err, hint)
 	}
 	if to := c.String("out"); to != "" {
 		err = os.WriteFile(to, out.Bytes(), 0o644)

@@ -39,14 +39,19 @@ func inFolders(paths []string) ([]string, error) {
 			out = append(out, path)
 			continue
 		}
-		inside, err := filepath.Glob(filepath.Join(path, "*.csv*"))
+		inside, err := os.ReadDir(path)
 		if err != nil {
 			return nil, err
 		}
-		if len(inside) == 0 {
+		before := len(out)
+		for _, f := range inside {
+			if strings.HasSuffix(strings.TrimSuffix(f.Name(), ".gz"), ".csv") {
+				out = append(out, filepath.Join(path, f.Name()))
+			}
+		}
+		if len(out) == before {
 			return nil, fmt.Errorf("%s: the folder has no CSV file", path)
 		}
-		out = append(out, inside...)
 	}
 	return out, nil
 }

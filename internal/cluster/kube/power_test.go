@@ -24,6 +24,7 @@ func TestPower(t *testing.T) {
 		"":                           "annotation gnnsched.io/power: ",
 		"60":                         "annotation gnnsched.io/power: ",
 		`{"idle": 60}`:               "full: 0 is not 60 to 100000 watts",
+		`{}`:                         "full: 0 is not 0.001 to 100000 watts",
 		`{"idle": 1, "max": 2}`:      "max",
 		`{"idle": "\n\u001b[31m"}`:   "annotation gnnsched.io/power: ",
 		strings.Repeat(" ", 5000):    "5000 bytes, more than 4096",

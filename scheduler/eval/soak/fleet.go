@@ -188,7 +188,7 @@ func (f *fleet) sample(ctx context.Context, i int) (sample, bool) {
 		return sample{}, false
 	}
 	held, err := heldByEvents([]byte(in))
-	if err != nil {
+	if err != nil || f.keepProfile(pid, in) != nil {
 		return sample{}, false
 	}
 	text, err := f.read(ctx, i, "/metrics")
@@ -197,6 +197,15 @@ func (f *fleet) sample(ctx context.Context, i int) (sample, bool) {
 		return sample{}, false
 	}
 	return sample{pid: pid, at: time.Now(), heap: heap - held, held: held, rss: residentBytes(pid)}, true
+}
+
+// keepProfile writes a heap profile beside the logs. Each process has two: its first and its latest.
+func (f *fleet) keepProfile(pid int, heap string) error {
+	path := f.file(fmt.Sprintf("heap-%d-first.pprof", pid))
+	if _, err := os.Stat(path); err == nil {
+		path = f.file(fmt.Sprintf("heap-%d-last.pprof", pid))
+	}
+	return os.WriteFile(path, []byte(heap), 0o600)
 }
 
 // read reads a path of the i-th scheduler's endpoint.

@@ -34,6 +34,7 @@ type greedy struct {
 	objective objective.Mix
 	nodes     []*cluster.Node // point to copies, on which placements are tried
 	copies    []cluster.Node
+	usage     cluster.NodeUsage // of the node on which a placement is tried
 }
 
 // Name implements policy.Policy.
@@ -55,13 +56,21 @@ func (g *greedy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	now := tracker.Cost()
 	request := pod.Requests
 	request.Pods = 1
+	expected := pod.ExpectedAll()
 	for i, v := range candidates {
 		n := g.nodes[v]
-		before := n.Requested
+		before, measured := n.Requested, n.Usage
 		n.Requested = before.Plus(request) // terms use the sum, not the groups
+		if measured != nil {
+			g.usage = *measured
+			for d, x := range expected {
+				g.usage.Missing[d] += x
+			}
+			n.Usage = &g.usage
+		}
 		tracker.Update(int(v))
 		scores[i] = float32(float64(len(g.nodes)) * (now - tracker.Cost()))
-		n.Requested = before
+		n.Requested, n.Usage = before, measured
 		tracker.Update(int(v))
 	}
 	return nil

@@ -47,3 +47,33 @@ func TestFindGreedy(t *testing.T) {
 		t.Error("an objective that there is not is accepted")
 	}
 }
+
+// On measured nodes the policy goes by what the pod is expected to use: of two machines that are awake it takes the one
+// whose power rises less.
+func TestGreedyGoesByExpectedUsage(t *testing.T) {
+	machine := func(full float64) *cluster.Node {
+		n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 10_000, Memory: 8 << 30, Pods: 10}, Power: &cluster.PowerModel{Idle: 10, Full: full}}
+		n.Add(cluster.Resources{MilliCPU: 1000})
+		n.Usage = &cluster.NodeUsage{}
+		n.Usage.Known[cluster.UsedCPU], n.Usage.Measured[cluster.UsedCPU].Mean = true, 1000
+		return n
+	}
+	s := cluster.Snapshot{Nodes: []*cluster.Node{machine(100), machine(40)}}
+	energy, err := objective.Parse("energy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scores := make([]float32, 2)
+	if err := (&greedy{objective: energy}).Score(&s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000}}, []int32{0, 1}, scores); err != nil {
+		t.Fatal(err)
+	}
+	// 2 of 10 cores: 18 and 6 of 140 W; the score is for each of two nodes.
+	for i, want := range []float64{-2 * 18. / 140, -2 * 6. / 140} {
+		if math.Abs(float64(scores[i])-want) > 1e-6 {
+			t.Errorf("machine %d: %v, want %v", i, scores[i], want)
+		}
+	}
+	if m := s.Nodes[0].Usage.Missing[cluster.UsedCPU]; m != 0 {
+		t.Errorf("a node has changed: it misses %v", m)
+	}
+}

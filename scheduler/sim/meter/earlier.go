@@ -23,7 +23,7 @@ func Earlier(m *usage.Model, limit int64) *cluster.PodUsage {
 	var sum, squares, most usage.Amounts
 	for p := range uint64(earlierPods) {
 		for i := range earlierTimes {
-			now := day * float64(i) / earlierTimes
+			now := day * (float64(i) + float64(p)/earlierPods) / earlierTimes // each pod at other times
 			age := now
 			if m.Work > 0 {
 				age = math.Mod(now, jobAge)

@@ -97,7 +97,7 @@ func (h *history) push(used *usage.Amounts) {
 }
 
 // unit returns what one unit of a dimension of package usage is in package cluster, which counts CPU in
-// thousandths. The dimensions have the same order.
+// thousandths.
 func unit(d int) float64 {
 	if usage.Dimension(d) == usage.CPU {
 		return 1000

@@ -87,9 +87,6 @@ func (m *Meter) Place(arrival, node int32, p Pod, at float64) {
 	m.rows[node].add(m.pods, arrival)
 }
 
-// Since returns when a pod that runs was placed.
-func (m *Meter) Since(arrival int32) float64 { return m.pods[arrival].since }
-
 // Remove ends a pod that runs on a node.
 func (m *Meter) Remove(arrival, node int32) {
 	m.rows[node].remove(arrival)
