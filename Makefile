@@ -35,6 +35,11 @@ bin/gnnsched: FORCE
 	@$(GOBUILD) -o $@ ./cmd/gnnsched
 	@for l in $(LINKS); do ln -sf gnnsched bin/$$l; done
 
+MANDIR ?= bin/man8
+.PHONY: man
+man: build ## Write manual pages of gnnsched and its commands, made from their help, into MANDIR (bin/man8)
+	@bin/gnnsched man '$(MANDIR)'
+
 .PHONY: demo
 demo: build ## See where the networks pay and where not, beside the default scheduler (a minute)
 	@PATH="$(CURDIR)/bin:$$PATH" bin/gnnsched demo
@@ -111,9 +116,14 @@ test: test-go test-torch ## Run every test, including the trainer's
 prometheus: ## Unpack Debian's Prometheus into .cache, for tests and compose/monitoring/prometheus.sh
 	@compose/monitoring/install.sh
 
+.PHONY: chromium
+chromium: ## Unpack Debian's Chromium into .cache, for the tests of the report in a browser
+	@cmd/internal/report/chromium.sh
+
 .PHONY: test-go
-test-go: ## Run the tests that need only Go; those with Prometheus too if it is there or can be had
+test-go: ## Run the tests that need only Go; those with Prometheus and Chromium too if they are there or can be had
 	@compose/monitoring/install.sh || true
+	@cmd/internal/report/chromium.sh || true
 	$(GO) vet ./...
 	$(GO) test ./...
 
@@ -124,9 +134,10 @@ test-torch: toolchain ## Run the tests that need libtorch
 
 TORCH := ./gnn/torch/... ./scheduler/learn/... ./cmd/gnntrain/...
 
+# TestExtending runs go test in a copy of the module, without the detector.
 .PHONY: test-race
 test-race: ## Run the tests with the race detector (takes minutes more to build)
-	go test -race ./...
+	go test -race -skip '^TestExtending$$' ./...
 
 .PHONY: test-compose
 test-compose: build trainer ## Start the services of Docker Compose and check them, if a Docker engine answers

@@ -9,6 +9,7 @@ FROM golang:1.26-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum Makefile ./
 COPY cmd cmd
+COPY deploy deploy
 COPY gnn gnn
 COPY internal internal
 COPY kwok kwok

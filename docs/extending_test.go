@@ -20,7 +20,7 @@ const root = ".."
 const shapesFile = "workload/shapes_default.yaml"
 
 // top are the folders with Go code.
-var top = []string{"cmd", "gnn", "internal", "kwok", "scheduler", "workload"}
+var top = []string{"cmd", "deploy", "gnn", "internal", "kwok", "scheduler", "workload"}
 
 // block is a fenced code block of a page, with the section that it is in.
 type block struct {
@@ -120,7 +120,7 @@ func TestExtending(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, file := range []string{"go.mod", "go.sum"} {
+	for _, file := range []string{"go.mod", "go.sum", ".dockerignore"} {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
 			t.Fatal(err)

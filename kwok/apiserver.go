@@ -35,7 +35,7 @@ func (cl *Cluster) apiServerArgs(etcdSocket string) []string {
 		"--tls-private-key-file=" + cl.dir.file(fileServerKey),
 		"--token-auth-file=" + cl.dir.file(fileTokens),
 		"--anonymous-auth=false",
-		"--authorization-mode=AlwaysAllow", // the only token has full rights
+		"--authorization-mode=RBAC", // the token of the kubeconfig is in system:masters, which has all rights
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + cl.dir.file(fileServiceAccountKey),
 		"--service-account-signing-key-file=" + cl.dir.file(fileServiceAccountKey),

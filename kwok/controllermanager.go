@@ -13,7 +13,8 @@ import (
 
 // managedControllers are the controllers of kube-controller-manager that make sense without real
 // machines. The node lifecycle controller removes the not-ready taint that admission puts on new
-// nodes. The protection controllers remove the finalizers that admission adds.
+// nodes. The protection controllers remove the finalizers that admission adds. The
+// resource claim controller makes the claims of templates, and frees those of pods that are gone.
 var managedControllers = []string{
 	"deployment-controller", "replicaset-controller", "replicationcontroller-controller",
 	"statefulset-controller", "daemonset-controller", "job-controller", "cronjob-controller",
@@ -21,7 +22,7 @@ var managedControllers = []string{
 	"pod-garbage-collector-controller", "node-lifecycle-controller", "taint-eviction-controller",
 	"disruption-controller", "resourcequota-controller", "ttl-after-finished-controller",
 	"persistentvolume-binder-controller", "persistentvolumeclaim-protection-controller",
-	"persistentvolume-protection-controller",
+	"persistentvolume-protection-controller", "resourceclaim-controller",
 }
 
 // controllerManagerArgs returns the flags of kube-controller-manager.

@@ -169,13 +169,24 @@ func (cl *Cluster) bootNodes(ctx context.Context, cs kubernetes.Interface) error
 	if err := cl.dir.savePools(c.Pools); err != nil {
 		return err
 	}
-	c.Progress(fmt.Sprintf("nodes: %d created, %d updated, %d deleted, %d unchanged", res.Created, res.Updated, res.Deleted, res.Unchanged))
+	c.Progress("nodes: " + counted(res))
+	devices, err := nodepool.Publish(ctx, cs, c.Pools)
+	if err != nil {
+		return fmt.Errorf("publish the devices: %w", err)
+	}
+	if devices != (nodepool.Result{}) {
+		c.Progress("device classes and resource slices: " + counted(devices))
+	}
 	if !c.NoWait {
 		if err := waitNodes(ctx, cs, c.Pools, c.Progress); err != nil {
 			return err
 		}
 	}
 	return cl.dir.markReady()
+}
+
+func counted(r nodepool.Result) string {
+	return fmt.Sprintf("%d created, %d updated, %d deleted, %d unchanged", r.Created, r.Updated, r.Deleted, r.Unchanged)
 }
 
 // Kubeconfig returns the path of the kubeconfig file.

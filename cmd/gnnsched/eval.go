@@ -21,6 +21,7 @@ import (
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/figure"
 	"gnnsched/scheduler/eval/headline"
+	"gnnsched/scheduler/eval/runlog"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/sim"
 )
@@ -45,9 +46,11 @@ func evalCommand() *ucli.Command {
 			"   gnnsched eval --print-scenario mixed > mine.yaml       # write a scenario to a file, edit it, …\n" +
 			"   gnnsched eval --scenario mine.yaml --plot figures      # … compare on it, and draw a figure\n" +
 			"   gnnsched eval --checkpoint logs/gnn.safetensors        # add a network that you trained\n" +
+			"   gnnsched eval --policies kube-scheduler,stock:stock.yaml   # kube-scheduler, configured by a file\n" +
 			"   gnnsched eval --policies best-fit,most-allocated,gnn   # best-fit is the baseline\n" +
 			"   gnnsched eval --threshold 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'   # exit code 99 if missed\n" +
 			"   gnnsched eval --preferences off                        # as if no pod belonged to a Deployment\n" +
+			"   gnnsched eval --out run && gnnsched report run --out report.html   # a page with heat maps and decisions\n" +
 			"   gnnsched eval --live --scenario aaml                   # the simulator compared with a cluster\n" +
 			"   gnnsched eval -o json > r.json && gnnsched eval --from r.json -o verdicts   # play once, print twice\n" +
 			"   gnnsched eval -o json | jq '.[].policies[].mean'",
@@ -58,10 +61,11 @@ func evalCommand() *ucli.Command {
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the first episode; the others follow it"},
 			resampleFlag(),
 			&ucli.StringSliceFlag{Name: "policies", Usage: "`NAMES` of policies, the baseline first; default: " + strings.Join(contender.Names(), ",")},
-			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "add a network from a `FILE`, or a table or linear weights from a .json file; NAME=FILE sets its name in tables; repeatable"},
+			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "add a network from a `FILE`, a table or linear weights from a .json file, or a KubeSchedulerConfiguration from a .yaml file; NAME=FILE sets its name in tables; repeatable"},
 			&ucli.StringSliceFlag{Name: "threshold", Usage: "exit with code 99 unless the `CONDITION` holds; repeatable"},
 			&ucli.StringFlag{Name: "preferences", Usage: "how preferences and the spreading of replicas count, instead of what the scenarios say: `MODE` " + modeHelp()},
 			&ucli.StringFlag{Name: "plot", Usage: "draw a figure of each scenario into the `DIRECTORY`, as SVG; with -o verdicts one figure, verdicts.svg"},
+			&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: every episode's metrics, the cluster over time, waiting times, decisions"},
 			&ucli.StringSliceFlag{Name: "from", Usage: "play nothing, and read the comparisons from `FILES` that -o json wrote"},
 			&ucli.BoolFlag{Name: "all", Usage: "print the mean of every metric and most differences; markdown, csv and json always hold every mean"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
@@ -147,7 +151,7 @@ func playedOf(c *ucli.Context) (evaluation, []*eval.Comparison, error) {
 	if err != nil {
 		return e, nil, err
 	}
-	comparisons, err := e.compare(c)
+	comparisons, err := e.inFolder(c, func(log *runlog.Log) ([]*eval.Comparison, error) { return e.compare(c, log) })
 	return e, comparisons, err
 }
 
@@ -235,13 +239,17 @@ func modeHelp() string {
 	return strings.Join(names, ", ")
 }
 
-// compare runs every scenario and shows the progress.
-func (e evaluation) compare(c *ucli.Context) ([]*eval.Comparison, error) {
+// compare runs every scenario and shows the progress. Each goes to the log, unless that is nil.
+func (e evaluation) compare(c *ucli.Context, log *runlog.Log) ([]*eval.Comparison, error) {
 	view := evalProgress(c)
 	defer view.Close()
 	var out []*eval.Comparison
 	for i, s := range e.scenarios {
-		r, err := eval.Compare(c.Context, s, e.contenders, e.seeds, func(done, total int) {
+		contenders := e.contenders
+		if log != nil {
+			contenders = log.Watched(s, contenders, e.seeds[0])
+		}
+		r, err := eval.Compare(c.Context, s, contenders, e.seeds, func(done, total int) {
 			view.Show((float64(i)+float64(done)/float64(total))/float64(len(e.scenarios)), s.Name, fmt.Sprintf("%s: %d of %d episodes", s.Name, done, total))
 		})
 		if err != nil {
@@ -249,6 +257,11 @@ func (e evaluation) compare(c *ucli.Context) ([]*eval.Comparison, error) {
 		}
 		if err := r.Judge(e.thresholds); err != nil {
 			return nil, exit.New(exit.Usage, err, "")
+		}
+		if log != nil {
+			if err := log.Write(r); err != nil {
+				return nil, err
+			}
 		}
 		out = append(out, r)
 	}

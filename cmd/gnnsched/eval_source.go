@@ -1,17 +1,21 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
+	"k8s.io/utils/clock"
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/eval/contender"
+	"gnnsched/scheduler/eval/runlog"
 	"gnnsched/scheduler/eval/testbed"
 )
 
@@ -25,7 +29,7 @@ const liveSeeds = 2
 
 // runLive repeats the episodes of scenarios on simulated clusters.
 func runLive(c *ucli.Context) error {
-	for _, flag := range []string{"plot", "threshold", "all", "from"} {
+	for _, flag := range []string{"plot", "threshold", "all", "from", "out"} {
 		if c.IsSet(flag) {
 			return exit.Usagef("--%s works in the simulator only; leave it or --live out", flag)
 		}
@@ -123,7 +127,40 @@ func readOf(c *ucli.Context) (evaluation, []*eval.Comparison, error) {
 			return e, nil, exit.New(exit.Usage, err, "")
 		}
 	}
-	return e, all, nil
+	all, err = e.inFolder(c, func(log *runlog.Log) ([]*eval.Comparison, error) {
+		for _, r := range all {
+			if log == nil {
+				break
+			}
+			if err := log.Write(r); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	})
+	return e, all, err
+}
+
+// inFolder calls play with a log that writes into the folder of --out, or with nil if there is none.
+func (e evaluation) inFolder(c *ucli.Context, play func(*runlog.Log) ([]*eval.Comparison, error)) (out []*eval.Comparison, err error) {
+	dir := c.String("out")
+	if dir == "" {
+		return play(nil)
+	}
+	m := cli.Manifest(c, "eval")
+	if m.Seeds = e.seeds; len(e.seeds) > 0 {
+		m.Notes = []string{fmt.Sprintf("Heat maps and decisions are of the episode of seed %d. Metrics and waiting times are of all seeds.", e.seeds[0])}
+	}
+	w, err := runfolder.Create(dir, m, clock.RealClock{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if closed := w.Close(err); closed != nil {
+			err = errors.Join(err, closed)
+		}
+	}()
+	return play(runlog.New(w, len(e.scenarios), len(e.contenders)))
 }
 
 // comparisonsOf reads a file that -o json wrote.

@@ -12,7 +12,14 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/convert"
+	"gnnsched/cmd/internal/deploy"
+	"gnnsched/cmd/internal/doctor"
+	"gnnsched/cmd/internal/explain"
+	"gnnsched/cmd/internal/man"
+	"gnnsched/cmd/internal/record"
+	"gnnsched/cmd/internal/report"
 	"gnnsched/cmd/internal/serve"
+	"gnnsched/cmd/internal/shadow"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 )
@@ -27,7 +34,7 @@ func main() {
 // commands lists the subcommands in the order of the help.
 func commands() []*ucli.Command {
 	return append(runCommands(),
-		ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), convert.Command(), demoCommand(), serve.Command(), soakCommand(), healthcheckCommand(), completionCommand())
+		ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), convert.Command(), explain.Command(), record.Command(), report.Command(), demoCommand(), serve.Command(), shadow.Command(), deploy.Command(), man.Command(version, commands), doctor.Command(), soakCommand(), healthcheckCommand(), completionCommand())
 }
 
 // app returns the command line for the name under which the program was called.

@@ -9,8 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/explain"
+	"gnnsched/cmd/internal/shadow"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
@@ -46,8 +49,9 @@ func runCommands() []*ucli.Command {
 				"   run" + v + " --preferences declared                    # only what manifests declare comes first; for packing\n" +
 				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add scores of upstream plugins\n" +
 				"   run" + v + " --policy crane-dynamic --usage metrics.k8s.io # score by measured usage\n" +
+				"   run" + v + " --shadow                                  # place nothing; say what it would do beside the default scheduler\n" +
 				"   run" + v + " --print-config                            # print the KubeSchedulerConfiguration, to edit it",
-			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(usageflags.Flags(), flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
+			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageflags.Flags(), shadow.Flags(), flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
 			Action: func(c *ucli.Context) error { return runScheduler(c, v) },
 		})
 	}
@@ -81,6 +85,7 @@ func runFlags(variant string) []ucli.Flag {
 		&ucli.IntFlag{Name: "port", Value: 10259, Usage: "`PORT` for metrics and health checks (HTTPS); 0 for none"},
 		&ucli.BoolFlag{Name: "profiling", Usage: "serve /debug/pprof and /debug/flags/v on the port too, to callers with a token"},
 		&ucli.BoolFlag{Name: "leader-elect", Usage: "schedule only while holding the lease, so that several replicas can run"},
+		&ucli.StringFlag{Name: "leader-elect-resource-name", Usage: "`NAME` of the lease in kube-system; kube-scheduler, to take turns with upstream's. Implies --leader-elect. Default: gnnsched"},
 		&ucli.StringFlag{Name: "config", Usage: "KubeSchedulerConfiguration `FILE`; it replaces the flags that choose profiles, policy, network and deadline"},
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the KubeSchedulerConfiguration and exit"},
 	}
@@ -110,6 +115,9 @@ func runScheduler(c *ucli.Context, variant string) error {
 	if err != nil {
 		return err
 	}
+	if c.Bool(shadow.Flag) {
+		return watch(c, r, log)
+	}
 	if r.initial != nil {
 		if err := r.initial.save(); err != nil {
 			return err
@@ -124,6 +132,11 @@ func runScheduler(c *ucli.Context, variant string) error {
 		log.Warn().Str("profile", v).Msg("no checkpoint is shipped for this variant: upstream's scores decide; train one with gnntrain, name it with --checkpoint")
 	}
 	endpoint := server.Endpoint{Address: c.String("bind-address"), Port: c.Int("port")}
+	var done func()
+	if endpoint.Recording, done, err = explain.Recording(c, log); err != nil {
+		return err
+	}
+	defer done()
 	err = server.Run(c.Context, file, endpoint, func() {
 		remove() // now, so that a scheduler that is killed leaves nothing behind where files in memory are not to be had
 		log.Info().Strs("schedulers", r.config.SchedulerNames()).Str("cluster", rest.Host).Int("port", endpoint.Port).Msg(r.begins() + "; Ctrl-C stops")
@@ -135,11 +148,22 @@ func runScheduler(c *ucli.Context, variant string) error {
 	return err
 }
 
+// watch watches what another scheduler places.
+func watch(c *ucli.Context, r request, log zerolog.Logger) error {
+	file, remove, err := server.WriteTemporary(r.config, r.target)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	return shadow.Scheduler{Name: r.name, File: file, Remove: remove}.Run(c, log)
+}
+
 // request holds the parsed flags of a scheduler run.
 type request struct {
 	target         kubeconfig.Target
 	config         server.Configuration // made from the flags, or read from the file of --config
 	withoutWeights []string             // names of the schedulers whose network has no weights
+	name           string               // of the first profile
 	initial        *initialWeights      // to be saved before the scheduler starts; nil for none
 }
 
@@ -152,10 +176,13 @@ func (r request) begins() string {
 }
 
 // configFlags have a counterpart in the file of --config, and cannot be given together with it.
-var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "profiling"}, slices.Concat(usageflags.Names(), flags.SchedulerNames())...)
+var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling"}, slices.Concat(usageflags.Names(), flags.SchedulerNames())...)
 
 func readRequest(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}
+	if err := shadow.Check(c); err != nil {
+		return r, err
+	}
 	if path := c.String("config"); path != "" {
 		for _, name := range configFlags {
 			if c.IsSet(name) {
@@ -170,10 +197,17 @@ func readRequest(c *ucli.Context, variant string) (request, error) {
 			r.target.Kubeconfig = f.Kubeconfig()
 		}
 		r.config = f
+		if names := f.SchedulerNames(); len(names) > 0 {
+			r.name = names[0]
+		}
 		return r, nil
 	}
 	cfg, err := schedulerConfig(c, variant)
 	if err != nil {
+		return r, err
+	}
+	r.name = cfg.Profiles[0].SchedulerName
+	if err := shadow.Take(c, &cfg); err != nil {
 		return r, err
 	}
 	if r.initial, err = learning(c, &cfg.Profiles[0], variant); err != nil {
@@ -187,7 +221,8 @@ func readRequest(c *ucli.Context, variant string) (request, error) {
 // the scheduler would only fall back to upstream's scores if it could not.
 func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	cfg := server.Config{
-		QPS: float32(c.Float64("kube-api-qps")), PercentageOfNodesToScore: int32(c.Int("percentage-of-nodes-to-score")), LeaderElect: c.Bool("leader-elect"), Profiling: c.Bool("profiling"),
+		QPS: float32(c.Float64("kube-api-qps")), PercentageOfNodesToScore: int32(c.Int("percentage-of-nodes-to-score")), Profiling: c.Bool("profiling"),
+		LeaderElect: c.Bool("leader-elect") || c.IsSet("leader-elect-resource-name"), Lease: c.String("leader-elect-resource-name"),
 	}
 	blend, err := parseBlend(c.StringSlice("blend"))
 	if err != nil {

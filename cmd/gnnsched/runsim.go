@@ -30,8 +30,8 @@ It asks first unless every node of the cluster is simulated (has kwok's annotati
 The same --seed on the same cluster gives the same arrivals for every scheduler. runsim writes
 what it deployed to a CSV; --replay deploys such a file again, or one of AAML's.
 
---trace deploys the pods of a trace instead: an openb pod list, or a CSV of arrivals. Pods come
-at the trace's times, which --speed compresses, and leave at the end of their lifetimes. With
+--trace deploys the pods of a trace instead: an openb pod list, a CSV of arrivals, or the record
+of a cluster. Pods come at the trace's times, which --speed compresses, and leave at the end of their lifetimes. With
 --inflate, they come as in the published experiments with openb: in random order by the seed,
 then more drawn from the list, until they have requested that many times the cluster's GPUs;
 none of them leaves.
@@ -69,7 +69,7 @@ func runsimFlags() []ucli.Flag {
 		&ucli.IntFlag{Name: "replicas-min", Value: 5, Usage: "smallest `NUMBER` of pods of a Deployment"},
 		&ucli.IntFlag{Name: "replicas-max", Value: 15, Usage: "largest `NUMBER` of pods of a Deployment"},
 		&ucli.StringFlag{Name: "replay", Usage: "deploy the plan in a CSV `FILE` instead; - is stdin"},
-		&ucli.StringFlag{Name: "trace", Usage: "deploy the pods of a trace `FILE` instead; - is stdin"},
+		&ucli.StringFlag{Name: "trace", Usage: "deploy the pods of a trace `FILE` or of the folder of a record instead; - is stdin"},
 		&ucli.StringFlag{Name: "format", Value: trace.Auto.Name(), Usage: "`FORMAT` of the trace: " + formatNames()},
 		&ucli.Float64Flag{Name: "speed", Value: 3600, Usage: "`SECONDS` of the trace that pass in one second"},
 		&ucli.IntFlag{Name: "limit", Usage: "deploy this `NUMBER` of pods of the trace at most; 0 for all"},
@@ -80,6 +80,7 @@ func runsimFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "run", Usage: "`ID` of the run, a label of everything it creates; default: the time and random digits"},
 		&ucli.StringFlag{Name: "image", Value: driver.DefaultImage, Usage: "container `IMAGE`; only real nodes pull it"},
 		&ucli.StringFlag{Name: "csv", Usage: "write what was deployed to `FILE`; default: runsim-<run>.csv in the log directory, or none without one; empty for none"},
+		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: the cluster over time and the fills"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "print the summary as `FORMAT`: table or json"},
 		&ucli.BoolFlag{Name: "cleanup", Usage: "delete everything after the last fill too"},
 		&ucli.BoolFlag{Name: "dry-run", Usage: "print the CSV of what would be deployed, and deploy nothing; without a cluster, for the nodes of kwokcluster up"},
@@ -114,7 +115,7 @@ func runSim(c *ucli.Context) error {
 	defer closer.Close()
 	s := &simulation{
 		seed: source.Seed(), csv: csv, csvNamed: c.IsSet("csv"), format: c.String("output"), cleanup: c.Bool("cleanup"),
-		approval: approvalFor(c), terminal: progress.OnTerminal(), out: c.App.Writer, err: c.App.ErrWriter, log: log,
+		approval: approvalFor(c), terminal: progress.OnTerminal(), folder: c.String("out"), manifest: cli.Manifest(c, "runsim"), out: c.App.Writer, err: c.App.ErrWriter, log: log,
 		config: driver.Config{
 			Log: log, SchedulerName: c.String("scheduler-name"), Namespace: c.String("namespace"), RunID: run, Image: c.String("image"),
 			Interval: interval(c), Settle: c.Duration("settle"),

@@ -90,21 +90,29 @@ func traceSource(c *ucli.Context, csv string) (driver.Source, error) {
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--format: %w", err), "")
 	}
-	in, err := open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	t, err := format.Read(in, file)
+	t, err := readTrace(format, file)
 	switch {
 	case err != nil:
 		return nil, exit.New(exit.Usage, err, "docs/workload.md describes the file")
 	case !inflate:
-		return driver.Traced{Arrivals: t.Arrivals, Speed: c.Float64("speed"), Limit: c.Int("limit")}, nil
+		return driver.Traced{Arrivals: t.Arrivals, Speed: c.Float64("speed"), Limit: c.Int("limit"), Lacks: t.Notes}, nil
 	case t.Pods == nil:
 		return nil, exit.New(exit.Usage, fmt.Errorf("--inflate needs an openb pod list, and %s is not one", file), "leave --inflate out, or name such a list")
 	}
 	return driver.Inflated{Pods: t.Pods, Factor: c.Float64("inflate"), Random: c.Uint64("seed"), Limit: c.Int("limit")}, nil
+}
+
+// readTrace reads a file, standard input, or the folder of a record.
+func readTrace(format trace.Format, file string) (trace.File, error) {
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return trace.Load(file)
+	}
+	in, err := open(file)
+	if err != nil {
+		return trace.File{}, err
+	}
+	defer in.Close()
+	return format.Read(in, file)
 }
 
 // checkTraceFlags checks the values of the flags that go with --trace, and refuses the others.

@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"k8s.io/utils/clock"
 
+	"gnnsched/cmd/internal/film"
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
 	"gnnsched/workload/trace"
@@ -28,6 +31,8 @@ type simulation struct {
 	format   string  // of the summary
 	cleanup  bool    // remove everything at the end
 	terminal bool    // draw progress in place
+	folder   string  // for gnnsched report; empty for none
+	manifest runfolder.Manifest
 	out, err io.Writer
 	log      zerolog.Logger
 }
@@ -52,6 +57,13 @@ func (s *simulation) run(ctx context.Context) (err error) {
 		s.log.Warn().Err(err).Msg("what is deployed is not recorded; choose a file with --csv")
 		s.csv = ""
 	}
+	finish, err := s.leaveFolder(ctx)
+	if err != nil {
+		if file != nil {
+			err = errors.Join(err, file.Close())
+		}
+		return err
+	}
 	view := progress.New(s.err, s.terminal, s.log)
 	s.config.Progress = func(p driver.Progress) {
 		view.Show(p.Done, fmt.Sprint(p.Fill, p.Phase), p.String())
@@ -60,6 +72,7 @@ func (s *simulation) run(ctx context.Context) (err error) {
 		Int("nodes", s.config.Room.Nodes).Stringer("load", s.config.Room.Load()).Msg("deploying")
 	sum, err := driver.Run(ctx, s.config)
 	view.Close()
+	err = finish(sum, err)
 	if file != nil {
 		if cerr := file.Close(); cerr != nil {
 			err = errors.Join(err, fmt.Errorf("close the CSV: %w", cerr))
@@ -111,4 +124,57 @@ func (s *simulation) after(ctx context.Context, sum driver.Summary) error {
 	scope := cleanup.Scope{Run: s.config.RunID, Namespace: s.config.Namespace}
 	_, err := removeAll(context.WithoutCancel(ctx), s.config.Cleaner, scope, cleanupPatience, view)
 	return err
+}
+
+// leaveFolder makes the folder of --out and films the cluster into it. finish writes how the run ended, adds its
+// own errors to the run's, and must be called.
+func (s *simulation) leaveFolder(ctx context.Context) (finish func(driver.Summary, error) error, err error) {
+	if s.folder == "" {
+		return func(_ driver.Summary, err error) error { return err }, nil
+	}
+	if s.seed != nil {
+		s.manifest.Seeds = []uint64{*s.seed}
+	}
+	s.manifest.Title = "runsim " + s.config.RunID + " with " + s.config.SchedulerName
+	w, err := runfolder.Create(s.folder, s.manifest, clock.RealClock{})
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := film.Start(context.WithoutCancel(ctx), s.config.Client, w, s.config.RunID, s.config.SchedulerName)
+	if err != nil {
+		return nil, errors.Join(err, w.Close(err))
+	}
+	return func(sum driver.Summary, err error) error {
+		own := errors.Join(cluster.End(), w.Add(fillRows(sum)...), w.Close(err))
+		if own == nil {
+			return err
+		}
+		return errors.Join(err, own)
+	}, nil
+}
+
+// fillRows are the rows of the folder about the fills.
+func fillRows(sum driver.Summary) []runfolder.Row {
+	fills := runfolder.Table{Scenario: sum.RunID, Title: "Fills", Columns: []string{"fill", "pods arrived", "ever placed", "pods at the end", "with a node", "without", "CPU requested", "memory requested", "seconds"}}
+	reasons := runfolder.Table{Scenario: sum.RunID, Title: "Why pods had no node", Columns: []string{"fill", "pods", "reason"}}
+	arrived, placed := 0, 0
+	for i, f := range sum.Fills {
+		arrived, placed = arrived+f.Arrived, placed+f.Placed
+		fills.Rows = append(fills.Rows, []string{
+			fmt.Sprint(i + 1), fmt.Sprint(f.Arrived), fmt.Sprint(f.Placed), fmt.Sprint(f.Pods), fmt.Sprint(f.Bound), fmt.Sprint(f.Pods - f.Bound),
+			fmt.Sprintf("%.1f %%", 100*f.Load.CPU), fmt.Sprintf("%.1f %%", 100*f.Load.Memory), fmt.Sprintf("%.1f", f.Elapsed.Seconds()),
+		})
+		for _, r := range f.Reasons {
+			reasons.Rows = append(reasons.Rows, []string{fmt.Sprint(i + 1), fmt.Sprint(r.Pods), r.Message})
+		}
+	}
+	rows := []runfolder.Row{
+		runfolder.Scenario{Name: sum.RunID, About: "pods that runsim deployed to namespace " + sum.Namespace, TimeUnit: "seconds"},
+		runfolder.Verdict{Scenario: sum.RunID, Contender: sum.Scheduler, State: runfolder.Note, Text: fmt.Sprintf("%s placed %d of %d pods in %s", sum.Scheduler, placed, arrived, sum.Elapsed.Round(time.Second))},
+		fills,
+	}
+	if len(reasons.Rows) > 0 {
+		rows = append(rows, reasons)
+	}
+	return rows
 }

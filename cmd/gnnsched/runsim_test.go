@@ -23,6 +23,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
@@ -193,6 +194,28 @@ func TestSimulationWritesSummaryAndReplayableCSV(t *testing.T) {
 	got, err := trace.ReadPlan(f, s.csv)
 	if err != nil || len(got.Steps) != 3 || got.Steps[1].Action != workload.Reset || got.Steps[2].Deployment.Replicas != 3 {
 		t.Errorf("the CSV replays as %+v, %v", got.Steps, err)
+	}
+}
+
+// With --out, the folder has the cluster at the beginning and the end, and how the fills went.
+func TestSimulationLeavesFolder(t *testing.T) {
+	c := fakecluster.New(node("a", true))
+	s, _ := fakeSimulation(t, c)
+	s.folder, s.manifest = filepath.Join(t.TempDir(), "run"), runfolder.Manifest{Kind: "runsim"}
+	if err := s.run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := runfolder.Read(s.folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Frames) < 2 || len(r.Frames[0].Nodes) == 0 || len(r.Verdicts) != 1 || len(r.Tables) != 1 || len(r.Tables[0].Rows) == 0 || r.Manifest.Ended == nil || r.Manifest.Error != "" {
+		t.Fatalf("%+v", r)
+	}
+	again, _ := fakeSimulation(t, fakecluster.New())
+	again.folder = s.folder
+	if err := again.run(context.Background()); exit.Code(err) != exit.Usage {
+		t.Errorf("a second run in the same folder: %v", err)
 	}
 }
 

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/tunestock"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/learn/tabular"
+	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/linear"
+	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/sim"
 )
 
@@ -23,24 +27,32 @@ const (
 func tuneCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:  "tune",
-		Usage: "fit the linear policy's weights to a scenario by the cross-entropy method",
+		Usage: "fit the linear policy's weights, or kube-scheduler's own, to a scenario by the cross-entropy method",
 		Description: "Each generation draws weights around those of the last one, tries them on the same episodes, and keeps the\n" +
 			"best ones, compared with the default scoring. The features are " + strings.Join(linear.Features, ", ") + ".\n" +
 			"By default all weights start at zero, so that the flags decide the result. The file holds the weights, the\n" +
 			"command that repeats the run, and the results on other seeds. Ctrl-C stops early and writes the weights so\n" +
 			"far, with the command that leads to them. With --method tabular-q, a tabular Q agent learns instead.\n\n" +
+			"With --stock, the weights and strategies of kube-scheduler's own score plugins are tuned, for clusters where no other\n" +
+			"scheduler may run. The file is a KubeSchedulerConfiguration: kube-scheduler --config reads it.\n\n" +
 			"Examples:\n" +
 			"   gnnsched tune                                       # minutes; writes linear.json\n" +
 			"   gnnsched tune --scenario my.yaml --out my.json\n" +
 			"   gnnsched tune --from linear --scenario my.yaml      # start from weights built into the program\n" +
 			"   gnnsched eval --checkpoint my=my.json               # judge the weights\n" +
+			"   gnnsched tune --stock --scenario my.yaml            # writes stock.yaml, a KubeSchedulerConfiguration\n" +
+			"   gnnsched eval --policies kube-scheduler,stock:stock.yaml --scenario my.yaml\n" +
 			"   gnntrain --teacher my.json                          # train a network to imitate them\n" +
 			"   gnnsched tune --method tabular-q --out q.json       # seconds",
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "method", Value: linearMethod, Usage: "`METHOD`: " + linearMethod + " (the cross-entropy method), or " + tabularMethod + " (a tabular Q agent, the historical baseline)"},
 			&ucli.StringFlag{Name: "scenario", Value: "family", Usage: "`NAME` or YAML file of the workloads to tune on"},
 			resampleFlag(),
-			&ucli.StringFlag{Name: "out", Value: "linear.json", Usage: "`FILE` to write"},
+			&ucli.StringFlag{Name: "objective", Usage: "`OBJECTIVE` to tune for, instead of the scenario's, for example balance=1,pack=0.5"},
+			&ucli.BoolFlag{Name: "stock", Usage: "tune kube-scheduler's own score plugins and write a KubeSchedulerConfiguration"},
+			&ucli.StringFlag{Name: "strategies", Value: strategyNames(), Usage: "with --stock: `NAMES` of the strategies of NodeResourcesFit to search, each for --generations"},
+			&ucli.BoolFlag{Name: "free-preferences", Usage: "with --stock: let PodTopologySpread and TaintToleration weigh less against requests than by default, down to no default spreading of replicas"},
+			&ucli.StringFlag{Name: "out", Value: "linear.json", Usage: "`FILE` to write; with --stock stock.yaml by default"},
 			&ucli.StringFlag{Name: "from", Value: cem.FromZero, Usage: "`WEIGHTS` to start from: " + cem.FromZero + ", a name built into the program (" + strings.Join(linear.TunedNames(), ", ") + "), or a .json file"},
 			&ucli.StringFlag{Name: "features", Usage: "`NAMES` of the features whose weights are tuned; the other weights do not change; default: all"},
 			&ucli.StringFlag{Name: "name", Value: "linear", Usage: "`NAME` of the policy in tables"},
@@ -70,6 +82,17 @@ func runTune(c *ucli.Context) error {
 		return exit.Usagef("--scenario %s holds %d scenarios, want one", c.String("scenario"), len(found))
 	}
 	if found, err = resampled(c, found); err != nil {
+		return err
+	}
+	if text := c.String("objective"); text != "" {
+		if found[0].Objective, err = objective.Parse(text); err != nil {
+			return exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "docs/evaluation.md#objectives lists the terms")
+		}
+	}
+	if c.Bool("stock") {
+		return tuneStock(c, found[0])
+	}
+	if err := refuseFlags(c, "without --stock", stockOnly); err != nil {
 		return err
 	}
 	switch m := c.String("method"); m {
@@ -102,4 +125,61 @@ func tuneTabular(c *ucli.Context, s eval.Scenario) error {
 		return err
 	}
 	return agent.Save(c.String("out"))
+}
+
+// Flags that only one way of tuning has.
+var (
+	stockOnly    = []string{"strategies", "free-preferences"}
+	notWithStock = []string{"method", "from", "features", "name", "steps"}
+)
+
+// refuseFlags returns an error if one of the flags is set.
+func refuseFlags(c *ucli.Context, when string, names []string) error {
+	for _, name := range names {
+		if c.IsSet(name) {
+			return exit.Usagef("--%s has no meaning %s; leave it out", name, when)
+		}
+	}
+	return nil
+}
+
+// stockFlags are the flags that decide the resulting profile.
+var stockFlags = []string{"stock", "scenario", "resample", "objective", "strategies", "free-preferences", "generations", "stop-after", "population", "episodes", "spread", "wait-weight", "held-out", "seed"}
+
+func strategyNames() string {
+	var names []string
+	for _, s := range stock.Strategies {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ",")
+}
+
+// tuneStock tunes the score plugins of kube-scheduler.
+func tuneStock(c *ucli.Context, s eval.Scenario) error {
+	if err := refuseFlags(c, "with --stock", notWithStock); err != nil {
+		return err
+	}
+	t := cem.StockTuner{Search: searchOf(c, s), FreePreferences: c.Bool("free-preferences")}
+	for _, name := range strings.Split(c.String("strategies"), ",") {
+		t.Strategies = append(t.Strategies, stock.Strategy(strings.TrimSpace(name)))
+	}
+	if err := t.Validate(); err != nil {
+		return exit.New(exit.Usage, err, "see gnnsched tune --help")
+	}
+	out := "stock.yaml"
+	if c.IsSet("out") {
+		out = c.String("out")
+	}
+	if err := checkTuning(c, t.Generations*len(t.Strategies), out); err != nil {
+		return err
+	}
+	return tunestock.Run(c.Context, tunestock.Config{
+		Tuner: t, Scenario: s, HeldOut: c.Int("held-out"), StopAfter: c.Int("stop-after"), Out: out, Version: version, Err: c.App.ErrWriter,
+		Command: func(generations int) string {
+			if generations == 0 {
+				return tuneCommandLine(c, stockFlags)
+			}
+			return tuneCommandLine(c, stockFlags, "stop-after", generations, "held-out", 0)
+		},
+	})
 }

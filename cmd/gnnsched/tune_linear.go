@@ -20,7 +20,7 @@ import (
 )
 
 // linearFlags are the flags that decide the resulting weights.
-var linearFlags = []string{"scenario", "resample", "from", "features", "name", "generations", "stop-after", "population", "episodes", "spread", "wait-weight", "held-out", "seed"}
+var linearFlags = []string{"scenario", "resample", "objective", "from", "features", "name", "generations", "stop-after", "population", "episodes", "spread", "wait-weight", "held-out", "seed"}
 
 func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 	l, err := tuner(c, s)
@@ -28,7 +28,7 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 		return err
 	}
 	fmt.Fprintf(c.App.ErrWriter, "tuning on %s: %d generations of %d weights on %d episodes\n", s.Name, l.Generations, l.Population, l.Episodes)
-	record := linear.Tuning{Command: tuneCommandLine(c), Version: version, Scenario: s.Name, Seed: l.Seed}
+	record := linear.Tuning{Command: tuneCommandLine(c, linearFlags), Version: version, Scenario: s.Name, Seed: l.Seed}
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
 	p, err := l.Tune(ctx, c.String("name"), func(g cem.Generation) {
@@ -41,7 +41,7 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 		return err // before the first generation has ended, there is nothing to save
 	}
 	if err = c.Context.Err(); err != nil {
-		record.Command = tuneCommandLine(c, "stop-after", record.Generations, "held-out", 0)
+		record.Command = tuneCommandLine(c, linearFlags, "stop-after", record.Generations, "held-out", 0)
 	}
 	p.Tuning = &record
 	if n := c.Int("held-out"); err == nil && n > 0 {
@@ -54,15 +54,19 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 	return err
 }
 
-// tuneCommandLine returns the command that repeats this run, even after defaults have changed. instead
-// holds the names of flags, each followed by the value to give it. A run that was stopped early needs
+// tuneCommandLine returns the command with the given flags that repeats this run, even after defaults have
+// changed. instead holds the names of flags, each followed by the value to give it. A run that was stopped early needs
 // the number of its generations beside --generations, over which the noise fades.
-func tuneCommandLine(c *ucli.Context, instead ...any) string {
+func tuneCommandLine(c *ucli.Context, flags []string, instead ...any) string {
 	line := "gnnsched tune"
-	for _, name := range linearFlags {
-		if name == "resample" { // without it the scenario decides
-			if c.IsSet(name) {
-				line += fmt.Sprintf(" --resample=%t", c.Bool(name))
+	for _, name := range flags {
+		if on, is := c.Value(name).(bool); is {
+			switch {
+			case !c.IsSet(name): // without --resample the scenario decides
+			case on:
+				line += " --" + name
+			default:
+				line += " --" + name + "=false"
 			}
 			continue
 		}
@@ -92,8 +96,8 @@ func tuner(c *ucli.Context, s eval.Scenario) (*cem.Tuner, error) {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--from: %w", err), "")
 	}
 	l := &cem.Tuner{
-		Env: s.Config, Baseline: heuristic.Kubernetes{}, Episodes: c.Int("episodes"), WaitWeight: c.Float64("wait-weight"), From: from,
-		Population: c.Int("population"), Generations: c.Int("generations"), Spread: c.Float64("spread"), Seed: c.Uint64("seed"),
+		Search: searchOf(c, s),
+		From:   from,
 	}
 	if names := c.String("features"); names != "" {
 		l.Features = strings.Split(names, ",")
@@ -101,13 +105,26 @@ func tuner(c *ucli.Context, s eval.Scenario) (*cem.Tuner, error) {
 	if err := l.Validate(); err != nil {
 		return nil, exit.New(exit.Usage, err, "see gnnsched tune --help")
 	}
+	return l, checkTuning(c, l.Generations, c.String("out"))
+}
+
+// searchOf reads the flags about the search.
+func searchOf(c *ucli.Context, s eval.Scenario) cem.Search {
+	return cem.Search{
+		Env: s.Config, Baseline: heuristic.Kubernetes{}, Episodes: c.Int("episodes"), WaitWeight: c.Float64("wait-weight"),
+		Population: c.Int("population"), Generations: c.Int("generations"), Spread: c.Float64("spread"), Seed: c.Uint64("seed"),
+	}
+}
+
+// checkTuning checks the flags about the end of a run of that many generations, and its file.
+func checkTuning(c *ucli.Context, generations int, out string) error {
 	if n := c.Int("held-out"); n < 0 {
-		return nil, exit.Usagef("--held-out %d is less than 0", n)
+		return exit.Usagef("--held-out %d is less than 0", n)
 	}
-	if n := c.Int("stop-after"); n < 0 || n > l.Generations {
-		return nil, exit.Usagef("--stop-after %d: choose 1 to the %d of --generations, or 0 for all", n, l.Generations)
+	if n := c.Int("stop-after"); n < 0 || n > generations {
+		return exit.Usagef("--stop-after %d: choose 1 to the %d of --generations, or 0 for all", n, generations)
 	}
-	return l, cli.Writable(c.String("out"))
+	return cli.Writable(out)
 }
 
 // heldOut compares a policy with the default scoring on workloads that tuning did not use.

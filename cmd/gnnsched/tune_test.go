@@ -169,25 +169,91 @@ func read(t *testing.T, path string) string {
 
 func TestTuneBadInput(t *testing.T) {
 	for args, want := range map[string]string{
-		"--scenario nowhere":           "nowhere",
-		"--scenario hetero*":           "want one",
-		"--population 4":               "population 4",
-		"--episodes 0":                 "episodes",
-		"--from /nowhere.json":         "nowhere.json",
-		"--from nothing":               "one of zero, linear, linear-pack",
-		"--features balance,luck":      `no feature "luck"`,
-		"--held-out -1":                "--held-out",
-		"--stop-after 31":              "--stop-after",
-		"--out /nowhere/mine.json":     "--out",
-		"more":                         "unexpected argument",
-		"--method guess":               "tabular-q",
-		"--method tabular-q --steps 0": "steps",
-		"--wait-weight -1":             "weight",
-		"--generations 0 --seed 12":    "generations",
+		"--scenario nowhere":            "nowhere",
+		"--scenario hetero*":            "want one",
+		"--population 4":                "population 4",
+		"--episodes 0":                  "episodes",
+		"--from /nowhere.json":          "nowhere.json",
+		"--from nothing":                "one of zero, linear, linear-pack",
+		"--features balance,luck":       `no feature "luck"`,
+		"--held-out -1":                 "--held-out",
+		"--stop-after 31":               "--stop-after",
+		"--out /nowhere/mine.json":      "--out",
+		"more":                          "unexpected argument",
+		"--method guess":                "tabular-q",
+		"--method tabular-q --steps 0":  "steps",
+		"--wait-weight -1":              "weight",
+		"--generations 0 --seed 12":     "generations",
+		"--objective luck":              "luck",
+		"--strategies MostAllocated":    "without --stock",
+		"--free-preferences":            "without --stock",
+		"--stock --from linear":         "with --stock",
+		"--stock --method tabular-q":    "with --stock",
+		"--stock --strategies Guess":    "Guess",
+		"--stock --strategies=":         `strategy ""`,
+		"--stock --stop-after 91":       "to the 90",
+		"--stock --out /nowhere/s.yaml": "--out",
 	} {
 		code, _, errs := run(t, append([]string{"gnnsched", "tune"}, strings.Fields(args)...)...)
 		if code != exit.Usage || !strings.Contains(errs, want) {
 			t.Errorf("%s: code %d, %q; want %q", args, code, errs, want)
 		}
+	}
+}
+
+// The file of --stock has the command that leads to it, is a configuration that eval plays, and says what it is
+// worth on other seeds.
+func TestTuneStock(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "stock.yaml")
+	code, _, errs := run(t, "gnnsched", "tune", "--stock", "--scenario", "tiny", "--objective", "pack", "--generations", "2", "--population", "8", "--episodes", "2", "--held-out", "6", "--out", out)
+	for _, want := range []string{"MostAllocated: generation 2 of 2", "judging on 6 other episodes", "95% interval", "wrote " + out + ": the best profile after 6 of 6 generations"} {
+		if code != exit.OK || !strings.Contains(errs, want) {
+			t.Fatalf("code %d, %s; want %q", code, errs, want)
+		}
+	}
+	text := read(t, out)
+	for _, want := range []string{"Scenario tiny, objective pack.", "Means over the 6 held-out seeds from 1 on", "unscheduled", "kind: KubeSchedulerConfiguration"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	again := filepath.Join(t.TempDir(), "again.yaml")
+	if code, _, errs := run(t, append(strings.Fields(commandIn(t, text)), "--out", again)...); code != exit.OK || read(t, again) != text {
+		t.Errorf("%s: code %d, %s\n%s\nand gave\n%s", commandIn(t, text), code, errs, read(t, again), text)
+	}
+	code, stdout, errs := run(t, "gnnsched", "eval", "--scenario", "tiny", "--seeds", "2", "--policies", "kube-scheduler,stock:"+out, "--checkpoint", "mine="+out)
+	if code != exit.OK || !strings.Contains(stdout, "mine") || !strings.Contains(stdout, "stock:"+out) {
+		t.Errorf("evaluated: code %d, %s%s", code, stdout, errs)
+	}
+}
+
+// commandIn returns the command in the head of a configuration.
+func commandIn(t *testing.T, text string) string {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if c, ok := strings.CutPrefix(line, "#   gnnsched "); ok {
+			return "gnnsched " + strings.TrimSpace(c)
+		}
+	}
+	t.Fatalf("no command in\n%s", text)
+	return ""
+}
+
+// A stopped run writes what it has, with the command that leads to it.
+func TestTuneStockStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	a := app("gnnsched")
+	a.Writer, a.ErrWriter = io.Discard, interrupter{"MostAllocated: generation 1 of 9", cancel}
+	out := filepath.Join(t.TempDir(), "stock.yaml")
+	if code := cli.RunContext(ctx, a, []string{"gnnsched", "tune", "--stock", "--scenario", "tiny", "--strategies", "RequestedToCapacityRatio,MostAllocated", "--generations", "9", "--population", "8", "--episodes", "1", "--out", out}); code != exit.Interrupted {
+		t.Fatalf("code %d", code)
+	}
+	text, again := read(t, out), filepath.Join(t.TempDir(), "again.yaml")
+	if !strings.Contains(text, "--stop-after 10") || !strings.Contains(text, "It was not judged") {
+		t.Errorf("wrote\n%s", text)
+	}
+	if code, _, errs := run(t, append(strings.Fields(commandIn(t, text)), "--out", again)...); code != exit.OK || read(t, again) != text {
+		t.Errorf("%s: code %d, %s\n%s\nand gave\n%s", commandIn(t, text), code, errs, read(t, again), text)
 	}
 }

@@ -85,11 +85,15 @@ func trainGPU(c *ucli.Context) (err error) {
 	if err := value.TypicalPods(t.Family).Save(f.out); err != nil || c.Bool("typical-only") {
 		return err
 	}
-	figures, err := f.open(c, firstStep(t.Resume))
+	config, err := yaml.Marshal(t.Config)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, figures.Close()) }()
+	figures, err := f.open(c, firstStep(t.Resume), config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = figures.end(err) }()
 	t.State, t.Recorder = f.state, figures
 	return learnGPU(c, t, f)
 }

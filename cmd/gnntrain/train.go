@@ -17,6 +17,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
 	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/run"
@@ -62,17 +63,28 @@ func train(c *ucli.Context) (err error) {
 		return err
 	}
 	f := filesOf(c, job.Variant)
-	figures, err := f.open(c, firstStep(resume))
+	config, err := job.YAML()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, figures.Close()) }()
+	figures, err := f.open(c, firstStep(resume), config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = figures.end(err) }()
 	return learnJob(c, job, resume, f, figures)
 }
 
-// open checks that the files can be written, and opens the figures. Those of steps after first are
-// dropped: they are from another run, or from this one before it was killed.
-func (f files) open(c *ucli.Context, first int) (*tensorboard.Run, error) {
+// figures are the curves of a run, in a folder that gnnsched report reads.
+type figures struct {
+	*tensorboard.Run
+	dir      string
+	manifest runfolder.Manifest
+}
+
+// open checks that the files can be written, opens the figures and describes the run, whose configuration is
+// YAML. Figures of steps after first are dropped: they are from another run, or from this one before it was killed.
+func (f files) open(c *ucli.Context, first int, config []byte) (*figures, error) {
 	for _, path := range []string{f.out, f.state} {
 		if err := cli.Writable(path); err != nil {
 			return nil, err
@@ -81,12 +93,31 @@ func (f files) open(c *ucli.Context, first int) (*tensorboard.Run, error) {
 	if err := cli.MakeDir(c.App.ErrWriter, f.events, "--events", 0o755); err != nil {
 		return nil, err
 	}
-	figures, err := tensorboard.Open(f.events, clock.RealClock{})
+	events, err := tensorboard.Open(f.events, clock.RealClock{})
 	if err != nil {
 		return nil, exit.New(exit.Usage, err, "choose a folder that you can write to with --events")
 	}
-	figures.Rewind(first)
-	return figures, nil
+	events.Rewind(first)
+	out := &figures{events, f.events, cli.Manifest(c, "gnntrain")}
+	out.manifest.Started = time.Now().UTC()
+	out.manifest.Settings["configuration"] = string(config)
+	if err := runfolder.Describe(out.dir, out.manifest); err != nil {
+		return nil, errors.Join(err, events.Close())
+	}
+	return out, nil
+}
+
+// end closes the figures and notes how the run ended. It returns all errors, that of the run first.
+func (f *figures) end(failed error) error {
+	now := time.Now().UTC()
+	f.manifest.Ended = &now
+	if failed != nil {
+		f.manifest.Error = failed.Error()
+	}
+	if err := errors.Join(f.Close(), runfolder.Describe(f.dir, f.manifest)); err != nil {
+		return errors.Join(failed, err)
+	}
+	return failed
 }
 
 // firstStep returns the step at which a run continues; -1 for a new one.
@@ -98,7 +129,7 @@ func firstStep[S any](s *run.State[S]) int {
 }
 
 // learnJob runs a job and writes its best network.
-func learnJob(c *ucli.Context, job learn.Job, resume *run.State[run.Score], f files, figures run.Recorder) error {
+func learnJob(c *ucli.Context, job learn.Job, resume *run.State[run.Score], f files, figures *figures) error {
 	held, err := run.NewHeldOut(job.Evaluation(), job.EvaluateSeeds)
 	if err != nil {
 		return err
@@ -134,8 +165,9 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State[run.Score], f fi
 	if err := save(best); err != nil { // an earlier process may have found it
 		return err
 	}
-	fmt.Fprintf(c.App.Writer, "wrote %s: held-out %s (default scoring: %s), after %s\n",
-		f.out, figuresOf(score), figuresOf(baseline), r.last.Elapsed.Round(time.Second))
+	result := fmt.Sprintf("held-out %s (default scoring: %s)", figuresOf(score), figuresOf(baseline))
+	figures.manifest.Notes = []string{result}
+	fmt.Fprintf(c.App.Writer, "wrote %s: %s, after %s\n", f.out, result, r.last.Elapsed.Round(time.Second))
 	return f.end(err)
 }
 

@@ -13,6 +13,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
 	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/learn"
 )
@@ -53,6 +54,9 @@ func TestTrainAndResume(t *testing.T) {
 	if code != exit.Interrupted || !strings.Contains(errs, "--resume") {
 		t.Fatalf("code %d: %s", code, errs)
 	}
+	if r, err := runfolder.Read(events); err != nil || r.Manifest.Ended == nil || r.Manifest.Error != "interrupted" {
+		t.Errorf("the folder of an interrupted run: %+v, %v", r, err)
+	}
 	code, stdout, errs := gnntrain(t, context.Background(), "--resume", "--out", out, "--events", events)
 	if code != exit.OK || !strings.Contains(stdout, "wrote "+out) {
 		t.Fatalf("code %d: %s%s", code, stdout, errs)
@@ -63,6 +67,10 @@ func TestTrainAndResume(t *testing.T) {
 	}
 	if _, err := os.Stat(out + ".state"); !os.IsNotExist(err) {
 		t.Errorf("the state of a run that is over: %v", err)
+	}
+	r, err := runfolder.Read(events)
+	if err != nil || r.Manifest.Kind != "gnntrain" || r.Manifest.Ended == nil || r.Manifest.Error != "" || len(r.Manifest.Notes) != 1 || len(r.Scalars) == 0 || !strings.Contains(r.Manifest.Settings["configuration"], "steps: 600") {
+		t.Errorf("the folder for reports: %+v, %v", r, err)
 	}
 	csv, err := os.ReadFile(filepath.Join(events, tensorboard.ScalarsFile))
 	if err != nil {

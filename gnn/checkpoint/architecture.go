@@ -84,6 +84,13 @@ func (a Architecture) Equal(b Architecture) bool {
 // Layout returns the features that the network reads, for a network on ClusterGraph.
 func (a Architecture) Layout() (*feature.Layout, error) { return feature.NewLayout(a.Features) }
 
+// ReadsPeers reports whether the network reads with which running pods the pending pod exchanges data. The stream of steps
+// and the replay memory of deep Q-learning do not hold these.
+func (a Architecture) ReadsPeers() bool {
+	l, err := a.Layout()
+	return a.Graph == ClusterGraph && err == nil && l.Widths.Path > 0
+}
+
 // GPULayout returns the features that the network reads, for a network on GPUGraph.
 func (a Architecture) GPULayout() (*feature.GPULayout, error) {
 	return feature.NewGPULayout(a.Features)
@@ -167,6 +174,9 @@ func (a Architecture) Params() []Param {
 			mat("cluster.node", h), mat("cluster.pod", h),
 			mat("zone.node", h), mat("zone.cluster", h), vec("zone.bias"), mat("candidate.zone", h),
 		)
+		if w.Path > 0 {
+			p = append(p, mat("peer.node", h), mat("peer.path", w.Path), vec("peer.bias"), mat("candidate.peer", h))
+		}
 	}
 	return p
 }

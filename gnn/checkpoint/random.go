@@ -27,6 +27,7 @@ func (a Architecture) featuresOf() map[string][]feature.Feature {
 	return map[string][]feature.Feature{
 		"node.weight": feature.List(l.Node), "group.weight": feature.List(l.Group), "pod.weight": feature.List(l.Pod),
 		"cluster.features.weight": feature.List(l.Cluster), "candidate.features.weight": feature.List(l.Candidate),
+		"peer.path.weight": feature.List(l.Path),
 	}
 }
 

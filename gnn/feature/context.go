@@ -48,6 +48,7 @@ type Candidates struct {
 	Usage   []Usage           // of each of Nodes
 	Largest cluster.Resources // the most CPU and memory that one pod requests, running or pending
 	Now     float64           // time of the decision in seconds, as cluster.Snapshot.Now
+	Peers   []cluster.Peer    // of the pending pod, as cluster.Snapshot.Peers
 
 	Shares []Share // of each candidate; Measure sets them
 
@@ -56,6 +57,12 @@ type Candidates struct {
 
 	available available // see all
 	measured  used      // see used
+}
+
+// Path is the context of the features of the way from a candidate to a node with peers of the pending pod.
+type Path struct {
+	Network         *cluster.Network
+	Candidate, Peer int32 // rows
 }
 
 // Usage is how much of a node is requested.

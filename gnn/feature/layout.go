@@ -10,7 +10,7 @@ import (
 )
 
 // Widths are the lengths of the feature vectors of a graph.
-type Widths struct{ Node, Group, Pod, Cluster, Candidate int }
+type Widths struct{ Node, Group, Pod, Cluster, Candidate, Path int }
 
 // Layout is the order of the features in the vectors of a graph: the sets one after another. It is
 // immutable.
@@ -20,6 +20,8 @@ type Layout struct {
 	Pod       []PodBlock
 	Cluster   []ClusterBlock
 	Candidate []CandidateBlock
+	Path      []PathBlock
+	Racks     bool // each rack is a zone vertex
 	Widths    Widths
 	hash      string
 }
@@ -36,9 +38,10 @@ func NewLayout(names []string) (*Layout, error) {
 		l.Node, l.Group = append(l.Node, s.Node...), append(l.Group, s.Group...)
 		l.Pod = append(l.Pod, s.Pod...)
 		l.Cluster, l.Candidate = append(l.Cluster, s.Cluster...), append(l.Candidate, s.Candidate...)
+		l.Path, l.Racks = append(l.Path, s.Path...), l.Racks || s.Racks
 		schema = s.appendSchema(schema)
 	}
-	l.Widths = Widths{len(List(l.Node)), len(List(l.Group)), len(List(l.Pod)), len(List(l.Cluster)), len(List(l.Candidate))}
+	l.Widths = Widths{len(List(l.Node)), len(List(l.Group)), len(List(l.Pod)), len(List(l.Cluster)), len(List(l.Candidate)), len(List(l.Path))}
 	for _, width := range []int{l.Widths.Node, l.Widths.Group, l.Widths.Pod, l.Widths.Cluster, l.Widths.Candidate} {
 		if width == 0 {
 			return nil, fmt.Errorf("feature sets %s: nodes, groups, pods, clusters and candidates need at least one feature each", strings.Join(names, ", "))
@@ -64,7 +67,11 @@ func (s *Set) appendSchema(b []byte) []byte {
 		b = append(b, s.Name+":"...)
 	}
 	b = append(b, s.Version)
-	return appendNames(b, List(s.Node), List(s.Group), List(s.Pod), List(s.Cluster), List(s.Candidate))
+	b = appendNames(b, List(s.Node), List(s.Group), List(s.Pod), List(s.Cluster), List(s.Candidate))
+	if len(s.Path) > 0 { // checkpoints of other sets are older
+		b = appendNames(b, List(s.Path))
+	}
+	return b
 }
 
 // appendNames appends the names of some lists of features.

@@ -69,6 +69,9 @@ type CandidateBlock struct {
 
 func (b CandidateBlock) list() []Feature { return b.Features }
 
+// PathBlock is a Block for the way from a candidate to a node with peers of the pending pod.
+type PathBlock = Block[Path]
+
 // List returns the features of some blocks, in order.
 func List[B interface{ list() []Feature }](blocks []B) (all []Feature) {
 	for _, b := range blocks {
@@ -114,6 +117,12 @@ type Set struct {
 	Pod       []PodBlock
 	Cluster   []ClusterBlock
 	Candidate []CandidateBlock
+
+	// Path is computed for each candidate and each node with peers of the pending pod. A network without messages does
+	// not read it.
+	Path []PathBlock
+	// Racks makes each rack a zone vertex of the graph, in place of the whole zone.
+	Racks bool
 }
 
 // The registered sets by name.

@@ -29,6 +29,11 @@ type Graph struct {
 
 	Candidates []int32   // C: rows of the nodes on which the pod may be placed
 	CandidateX []float32 // C × Widths.Candidate
+
+	// The nodes on which peers of the pending pod run, P of them. P is 0 unless Widths.Path is over 0.
+	Peers      []int32   // P: rows
+	PeerWeight []float32 // P: share of what the pod exchanges with all of them; they add up to 1
+	PathX      []float32 // C × P × Widths.Path
 }
 
 // Groups are the groups of equal running pods on one node.
@@ -70,6 +75,13 @@ func (g *Graph) ResizeCandidates(c int) {
 	g.CandidateX = resize(g.CandidateX, c*g.FeatureWidths().Candidate)
 }
 
+// ResizePeers makes room for p nodes with peers of the pending pod, once the candidates have theirs. Their content is
+// undefined.
+func (g *Graph) ResizePeers(p int) {
+	g.Peers, g.PeerWeight = resize(g.Peers, p), resize(g.PeerWeight, p)
+	g.PathX = resize(g.PathX, len(g.Candidates)*p*g.FeatureWidths().Path)
+}
+
 // resize returns s with length n. Elements beyond its old or new length are zero.
 func resize[T any](s []T, n int) []T {
 	if n <= len(s) {
@@ -101,6 +113,7 @@ func (g *Graph) Clone() *Graph {
 		NodeX:  slices.Clone(g.NodeX), Zone: slices.Clone(g.Zone), Groups: make([]Groups, len(g.Groups)), Zones: g.Zones,
 		Stamp: slices.Clone(g.Stamp), PodX: slices.Clone(g.PodX), ClusterX: slices.Clone(g.ClusterX),
 		Candidates: slices.Clone(g.Candidates), CandidateX: slices.Clone(g.CandidateX),
+		Peers: slices.Clone(g.Peers), PeerWeight: slices.Clone(g.PeerWeight), PathX: slices.Clone(g.PathX),
 	}
 	for i, gr := range g.Groups {
 		c.Groups[i] = Groups{X: slices.Clone(gr.X), Weight: slices.Clone(gr.Weight)}
@@ -128,6 +141,20 @@ func (g *Graph) Validate() error {
 	for _, c := range g.Candidates {
 		if c < 0 || int(c) >= n {
 			return fmt.Errorf("graph: candidate %d of %d nodes", c, n)
+		}
+	}
+	return g.validatePaths()
+}
+
+// validatePaths checks the peers of the pending pod.
+func (g *Graph) validatePaths() error {
+	p, width := len(g.Peers), g.FeatureWidths().Path
+	if len(g.PeerWeight) != p || len(g.PathX) != len(g.Candidates)*p*width || width == 0 && p > 0 {
+		return fmt.Errorf("graph: %d peers have %d weights and %d values for %d candidates", p, len(g.PeerWeight), len(g.PathX), len(g.Candidates))
+	}
+	for _, v := range g.Peers {
+		if v < 0 || int(v) >= g.Nodes() {
+			return fmt.Errorf("graph: peer %d of %d nodes", v, g.Nodes())
 		}
 	}
 	return nil

@@ -9,14 +9,19 @@
 //	pod       p   = ReLU(P x_p)
 //	cluster   c   = ReLU(C x_c + C' · mean_v h_v + C" p)
 //	zone      z_k = ReLU(Z · mean_{v in k} h_v + Z' c)
-//	candidate k_i = ReLU(A h_v + A' z_{zone(v)} + A" c + B p + E e_i)     e_i: candidate edge
+//	candidate k_i = ReLU(A h_v + A' z_{zone(v)} + A" c + B p + E e_i + T m_i)     e_i: candidate edge
+//	peers     m_i = Σ_u w_u ReLU(T' h_u + D d_{u,i})                      over the nodes u of the pod's peers
 //	score     a_i = s · k_i
 //	value     V   = w · ReLU(W [c, p, mean_i k_i])
 //
 // This is message passing with mean aggregation in the manner of GraphSAGE (Hamilton et al.
 // 2017) with one weight matrix a relation as in R-GCN (Schlichtkrull et al. 2018): groups to
 // nodes, nodes to cluster and zones, and back to the candidates. The MLP encoder is the same
-// without the messages: G, M, C', C", Z, Z' and A' are absent.
+// without the messages: G, M, C', C", Z, Z', A', T, T' and D are absent.
+//
+// The messages m_i go from the pending pod over the nodes on which pods run that it exchanges data with: w_u is the
+// share of the data, and d_{u,i} the features of the path from u to the candidate's node. Only layouts with paths
+// have them (feature.Layout.Path).
 //
 // Only one node changes between two decisions. A Session therefore keeps h_v and A h_v of every
 // node and the zones' sums, and computes again only the nodes whose stamp changed. So the cost of a

@@ -19,6 +19,7 @@ type Network struct {
 	zoneNode, zoneCluster                    dense
 	candNode, candZone, candCluster, candPod dense
 	valueHidden                              dense
+	peerNode, peerPath, candPeer             dense // without inputs unless the layout has paths
 	scorer                                   scorer
 	normW, normB, valueW                     []float32
 	valueB                                   float32
@@ -64,12 +65,18 @@ func New(c *checkpoint.Checkpoint) (*Network, error) {
 		n.clusterNode, n.clusterPod = mat("cluster.node", h, ""), mat("cluster.pod", h, "")
 		n.zoneNode, n.zoneCluster = mat("zone.node", h, ""), mat("zone.cluster", h, "zone.bias")
 		n.candZone = mat("candidate.zone", h, "")
+		if widths.Path > 0 {
+			n.peerNode, n.peerPath, n.candPeer = mat("peer.node", h, "peer.bias"), mat("peer.path", widths.Path, ""), mat("candidate.peer", h, "")
+		}
 	}
 	return n, nil
 }
 
 // Architecture returns the network's architecture.
 func (n *Network) Architecture() checkpoint.Architecture { return n.arch }
+
+// paths reports whether messages go from the pending pod over its peers' nodes to its candidates.
+func (n *Network) paths() bool { return n.messages() && n.layout.Widths.Path > 0 }
 
 // messages reports whether the encoder passes messages.
 func (n *Network) messages() bool { return n.arch.Encoder == checkpoint.GNN }

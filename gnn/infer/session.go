@@ -40,6 +40,7 @@ type Session struct {
 	groups, message, row, scores      []float32
 	podH, clusterH, zoneH, base, mean []float32
 	valueIn, valueH                   []float32
+	peers, overPath, part             []float32 // see peerPart
 }
 
 // NewSession returns a session with nothing kept yet.
@@ -208,11 +209,18 @@ func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error
 	h, width := n.h, n.layout.Widths.Candidate
 	s.scores = grow(s.scores, c)
 	clear(s.mean) // holds the sum over the candidates from here on
+	if n.paths() {
+		s.peerRows(g)
+	}
 	for i, v := range g.Candidates {
 		if (i+1)%checkEvery == 0 && expired() {
 			return Output{}, ErrDeadline
 		}
-		s.scores[i] = n.scorer.candidate(s.partial[int(v)*h:], s.base[int(g.Zone[v])*h:], g.CandidateX[i*width:(i+1)*width], s.mean)
+		part := s.partial[int(v)*h : (int(v)+1)*h]
+		if len(g.Peers) > 0 && n.paths() {
+			part = s.peerPart(g, i, part)
+		}
+		s.scores[i] = n.scorer.candidate(part, s.base[int(g.Zone[v])*h:], g.CandidateX[i*width:(i+1)*width], s.mean)
 	}
 	out := Output{Scores: s.scores[:c]}
 	if c > 0 {
@@ -226,6 +234,33 @@ func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error
 		return Output{}, fmt.Errorf("%w: value %v over %d candidates", ErrNaN, out.Value, c)
 	}
 	return out, nil
+}
+
+// peerRows computes what each node with peers of the pending pod sends, before the path is added.
+func (s *Session) peerRows(g *graph.Graph) {
+	n, h := s.net, s.net.h
+	s.peers = grow(s.peers, len(g.Peers)*h)
+	for k, v := range g.Peers {
+		n.peerNode.affine(s.peers[k*h:(k+1)*h], s.embedding[int(v)*h:(int(v)+1)*h])
+	}
+}
+
+// peerPart returns the part of candidate i's hidden vector, with what comes over the nodes of its peers added.
+func (s *Session) peerPart(g *graph.Graph, i int, part []float32) []float32 {
+	n, h, width := s.net, s.net.h, s.net.layout.Widths.Path
+	s.overPath, s.part = grow(s.overPath, h), grow(s.part, h)
+	clear(s.message)
+	for k, weight := range g.PeerWeight {
+		copy(s.overPath, s.peers[k*h:(k+1)*h])
+		at := (i*len(g.Peers) + k) * width
+		n.peerPath.addProduct(s.overPath, g.PathX[at:at+width], 1)
+		for j, v := range s.overPath {
+			s.message[j] += weight * max(v, 0)
+		}
+	}
+	copy(s.part, part)
+	n.candPeer.addProduct(s.part, s.message, 1)
+	return s.part
 }
 
 // value computes the value of the state from c candidates.

@@ -14,8 +14,16 @@ import (
 // A network reads all sets that its architecture names. Its results are those of the equations, with
 // the kernels in assembly (hidden sizes that are multiples of eight) and in Go.
 func TestNetworkWithMoreSets(t *testing.T) {
-	for hidden, e := range map[int]checkpoint.Encoder{8: checkpoint.GNN, 11: checkpoint.MLP, 9: checkpoint.GNN, 16: checkpoint.MLP} {
-		net, c := networkOf(t, checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: hidden, Features: featuretest.Names})
+	talking := []string{"base", "traffic"} // has paths
+	for _, n := range []struct {
+		hidden   int
+		encoder  checkpoint.Encoder
+		features []string
+	}{
+		{8, checkpoint.GNN, featuretest.Names}, {11, checkpoint.MLP, featuretest.Names}, {9, checkpoint.GNN, featuretest.Names}, {16, checkpoint.MLP, featuretest.Names},
+		{8, checkpoint.GNN, talking}, {11, checkpoint.GNN, talking}, {16, checkpoint.MLP, talking},
+	} {
+		net, c := networkOf(t, checkpoint.Architecture{Encoder: n.encoder, Head: checkpoint.DQN, Hidden: n.hidden, Features: n.features})
 		rapid.Check(t, func(t *rapid.T) {
 			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 			g := randomGraphOf(r, net.Layout().Widths, 1+r.IntN(20))

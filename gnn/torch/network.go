@@ -81,6 +81,9 @@ func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
 		zone := n.affine(s, "candidate.zone", s.relu(z), "")
 		k = s.Add(k, s.Rows(zone, s.Int64(b.CandidateZone, cands)))
 	}
+	if messages && w.Path > 0 && len(b.PathNode) > 0 {
+		k = s.Add(k, n.affine(s, "candidate.peer", n.peerMessages(s, b, h), ""))
+	}
 	k = s.relu(s.Add(k, n.affine(s, "candidate.features", s.Float32(b.CandidateX, cands, w.Candidate), "")))
 
 	mean := segmentMean(s, k, candGraph, b.CandidateGraph, graphs)
@@ -106,6 +109,14 @@ func (n *Network) groupMessages(s *Scope, b *graph.Batch, nodes int) *Tensor {
 		share[i] = b.GroupWeight[i] / total[v]
 	}
 	return s.segmentSum(s.Mul(g, s.Float32(share, groups, 1)), s.Int64(b.GroupNode, groups), nodes)
+}
+
+// peerMessages returns, for every candidate, what comes from the pending pod over the nodes of its peers: [ΣC, H].
+func (n *Network) peerMessages(s *Scope, b *graph.Batch, h *Tensor) *Tensor {
+	edges := len(b.PathNode)
+	x := s.Rows(n.affine(s, "peer.node", h, "peer.bias"), s.Int64(b.PathNode, edges))
+	x = s.relu(s.Add(x, n.affine(s, "peer.path", s.Float32(b.PathX, edges, b.Widths.Path), "")))
+	return s.segmentSum(s.Mul(x, s.Float32(b.PathWeight, edges, 1)), s.Int64(b.PathCandidate, edges), len(b.CandidateNode))
 }
 
 // nodeMeans returns the means of the nodes' embeddings over each zone, [zones, H], and over each

@@ -30,6 +30,8 @@ func TestParity(t *testing.T) {
 				nets[fmt.Sprintf("%s %s %d", e, head, hidden)] = checkpoint.Random(a, r)
 				a.Features = featuretest.Names
 				nets[fmt.Sprintf("%s %s %d with another set", e, head, hidden)] = checkpoint.Random(a, r)
+				a.Features = []string{"base", "traffic"}
+				nets[fmt.Sprintf("%s %s %d with paths", e, head, hidden)] = checkpoint.Random(a, r)
 			}
 		}
 	}
@@ -129,6 +131,13 @@ func randomGraph(r *rand.Rand, w feature.Widths, n int) *graph.Graph {
 		g.Candidates[c] = int32(v)
 	}
 	copy(g.CandidateX, uniform(r, len(g.CandidateX)))
+	if w.Path > 0 {
+		g.ResizePeers(r.IntN(min(n, 20) + 1))
+		for k, v := range r.Perm(n)[:len(g.Peers)] {
+			g.Peers[k], g.PeerWeight[k] = int32(v), r.Float32()
+		}
+		copy(g.PathX, uniform(r, len(g.PathX)))
+	}
 	return g
 }
 

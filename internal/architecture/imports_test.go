@@ -13,7 +13,8 @@ var may = map[string][]string{
 	"cmd/gnnsched":                {"cmd/internal", "gnn", "scheduler", "workload", "internal"},
 	"cmd/gnntrain":                {"cmd/internal", "gnn", "scheduler", "workload", "internal"},
 	"cmd/kwokcluster":             {"kwok", "workload/trace", "internal"},
-	"cmd/internal":                {"cmd/internal", "gnn", "scheduler", "workload", "internal"},
+	"cmd/internal":                {"cmd/internal", "deploy", "gnn", "scheduler", "workload", "internal"},
+	"deploy":                      {"internal/exit"},
 	"gnn/feature":                 {"internal/cluster"},
 	"gnn/graph":                   {"gnn/feature"},
 	"gnn/checkpoint":              {"gnn/feature"},
@@ -22,12 +23,15 @@ var may = map[string][]string{
 	"internal":                    {"internal"},
 	"kwok":                        {"kwok", "internal"},
 	"kwok/usage":                  {"workload/usage", "internal"},
+	"scheduler/explain":           {"scheduler/decision", "scheduler/policy", "gnn/infer"},
 	"scheduler/encode":            {"gnn/feature", "gnn/graph", "internal/cluster", "internal/fragmentation"},
 	"scheduler/advise":            {"scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "internal/cluster"},
-	"scheduler/decision":          {"internal/cluster"},
+	"scheduler/decision":          {"scheduler/policy", "internal/cluster"},
+	"scheduler/decision/record":   {"scheduler/decision", "scheduler/policy", "internal/quote"},
 	"scheduler/eval":              {"scheduler/policy", "scheduler/objective", "scheduler/sim", "workload", "internal"},
 	"scheduler/eval/agreement":    {"scheduler/eval", "scheduler/policy", "scheduler/sim", "scheduler/server", "workload", "internal"},
 	"scheduler/eval/contender":    {"scheduler/eval", "scheduler/policy", "scheduler/sim", "scheduler/server", "gnn", "internal"},
+	"scheduler/eval/runlog":       {"scheduler/eval", "scheduler/sim", "internal"},
 	"scheduler/eval/soak":         {"scheduler/plugin", "scheduler/server", "gnn/checkpoint", "internal"},
 	"scheduler/eval/testbed":      {"scheduler/server", "workload", "internal"},
 	"scheduler/eval/tracerun":     {"scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "scheduler/server", "workload", "internal"},
@@ -35,13 +39,20 @@ var may = map[string][]string{
 	"scheduler/learn":             {"scheduler/objective", "scheduler/sim", "scheduler/eval", "workload", "gnn", "internal"},
 	"scheduler/objective":         {"internal/cluster", "internal/fragmentation", "internal/power"},
 	"scheduler/plugin":            {"scheduler/decision", "scheduler/usage", "scheduler/experience", "scheduler/policy", "scheduler/objective", "gnn", "workload/trace", "internal"},
+	"scheduler/plugin/dra":        {"scheduler/plugin/userconfig", "internal/cluster"},
 	"scheduler/plugin/userconfig": {"internal"},
 	"scheduler/schedbench":        {"scheduler/eval/testbed", "scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "gnn/checkpoint", "internal"},
 	"scheduler/serve":             {"scheduler/advise", "scheduler/plugin", "internal/exit"},
-	"scheduler/server":            {"scheduler/plugin", "scheduler/policy", "scheduler/usage", "gnn/checkpoint", "internal"},
+	"scheduler/shadow":            {"scheduler/advise", "scheduler/objective", "scheduler/plugin", "internal"},
+	"scheduler/server":            {"scheduler/decision", "scheduler/plugin", "scheduler/policy", "scheduler/usage", "gnn/checkpoint", "internal"},
+	"scheduler/server/eventsink":  {},
 	"scheduler/usage":             {"internal"},
 	"scheduler/sim":               {"scheduler/encode", "scheduler/objective", "scheduler/policy/preference", "workload", "internal"},
 	"workload":                    {"workload", "internal"},
+	"workload/record":             {"internal/cluster"},
+	"workload/record/play":        {"workload", "internal/cluster"},
+	"workload/record/live":        {"workload/record", "internal/cluster", "internal/exit"},
+	"workload/record/observe":     {"workload/record", "internal/cluster"},
 
 	"scheduler/eval/testbed/inprocess": {"scheduler/eval/testbed", "kwok", "workload/trace"},
 
@@ -59,6 +70,7 @@ var may = map[string][]string{
 	"scheduler/policy/cache":      {"internal/cluster"},
 	"scheduler/policy/preference": {"internal/cluster"},
 	"scheduler/policy/spread":     {},
+	"scheduler/policy/stock":      {"scheduler/policy/preference", "internal/cluster"},
 	"scheduler/policy/linear":     {"scheduler/policy", "internal/cluster"},
 	"scheduler/policy/tabular":    {"scheduler/policy", "internal/cluster", "internal/seeds"},
 	"scheduler/policy/heuristic":  {"scheduler/policy", "scheduler/objective", "gnn/checkpoint", "gnn/infer", "internal/cluster", "internal/fragmentation", "internal/power"},
@@ -95,7 +107,7 @@ func TestImports(t *testing.T) {
 }
 
 // levels are the top folders from the ground to the roof. No import climbs.
-var levels = []string{"internal", "gnn", "workload", "kwok", "scheduler", "cmd"}
+var levels = []string{"internal", "deploy", "gnn", "workload", "kwok", "scheduler", "cmd"}
 
 func level(folder string) int {
 	top, _, _ := strings.Cut(folder, "/")
@@ -104,7 +116,7 @@ func level(folder string) int {
 
 // schedulerLevels are the folders of scheduler from the ground to the roof. Folders of one level may
 // import each other; no import climbs.
-var schedulerLevels = [][]string{{"objective", "encode", "policy", "sim"}, {"experience"}, {"decision", "plugin", "server", "usage", "advise", "serve"}, {"eval"}, {"learn", "schedbench"}}
+var schedulerLevels = [][]string{{"objective", "encode", "policy", "sim"}, {"experience"}, {"decision", "plugin", "server", "usage", "advise", "serve", "explain", "shadow"}, {"eval"}, {"learn", "schedbench"}}
 
 // schedulerLevel returns -1 for scheduler itself and for a folder that no level lists.
 func schedulerLevel(folder string) int {

@@ -12,6 +12,7 @@ type Group struct {
 type Node struct {
 	Name          string
 	Zone          string // label topology.kubernetes.io/zone; may be empty
+	Rack          string // part of the zone; may be empty
 	Labels        map[string]string
 	Taints        []Taint
 	Unschedulable bool // cordoned
@@ -29,6 +30,8 @@ type Node struct {
 
 	Power *PowerModel // what the machine draws; nil: not known
 	Usage *NodeUsage  // what was measured; nil if nothing was, or too long ago. Version does not cover it
+
+	Traffic *Traffic // of the whole cluster; nil if it is not known. Version does not cover it
 }
 
 // Free returns what is left of the allocatable resources. It is negative where the node is

@@ -5,6 +5,7 @@ package cluster
 type Snapshot struct {
 	Nodes []*Node
 	Now   float64 // time of the decision in seconds, from any beginning; the age of measured usage is relative to it
+	Peers []Peer  // of the pending pod, by ascending row; nil if they are not known
 }
 
 // Feasible appends to rows the indices of the nodes that p fits, in ascending order.

@@ -15,7 +15,7 @@ const (
 	Internal    = 1   // any other error
 	Usage       = 2   // wrong flag, argument or configuration file
 	Unreachable = 3   // the cluster does not answer
-	Kubeconfig  = 4   // no kubeconfig, or no such context in it
+	Kubeconfig  = 4   // no kubeconfig, no such context in it, or its user lacks a right that the command needs
 	Checkpoint  = 5   // a checkpoint cannot be read or does not fit
 	Declined    = 6   // a person answered a question with no; nothing was changed
 	Gate        = 99  // a threshold was missed

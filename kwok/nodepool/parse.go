@@ -164,6 +164,9 @@ func (p *parser) pool(n *yaml.Node, path []any) Pool {
 		"taints": func(n *yaml.Node, path []any) {
 			p.list(n, path, func(n *yaml.Node, path []any) { out.Taints = append(out.Taints, p.taint(n, path)) })
 		},
+		"devices": func(n *yaml.Node, path []any) {
+			p.list(n, path, func(n *yaml.Node, path []any) { out.Devices = append(out.Devices, p.devices(n, path)) })
+		},
 		"zone": func(n *yaml.Node, path []any) { zone = p.text(n, path) },
 		"zones": func(n *yaml.Node, path []any) {
 			p.list(n, path, func(n *yaml.Node, path []any) { out.Zones = append(out.Zones, p.text(n, path)) })
@@ -190,6 +193,21 @@ func (p *parser) taint(n *yaml.Node, path []any) corev1.Taint {
 		"effect": func(n *yaml.Node, path []any) { t.Effect = corev1.TaintEffect(p.text(n, path)) },
 	})
 	return t
+}
+
+func (p *parser) devices(n *yaml.Node, path []any) Devices {
+	var d Devices
+	p.object(n, path, map[string]func(*yaml.Node, []any){
+		"driver":  func(n *yaml.Node, path []any) { d.Driver = p.text(n, path) },
+		"product": func(n *yaml.Node, path []any) { d.Product = p.text(n, path) },
+		"count":   func(n *yaml.Node, path []any) { d.Count = p.integer(n, path) },
+		"memory":  func(n *yaml.Node, path []any) { d.Memory = p.quantity(n, path) },
+		"shares":  func(n *yaml.Node, path []any) { d.Shares = p.integer(n, path) },
+		"mig": func(n *yaml.Node, path []any) {
+			p.list(n, path, func(n *yaml.Node, path []any) { d.MIG = append(d.MIG, p.text(n, path)) })
+		},
+	})
+	return d
 }
 
 // object walks a mapping that may have the given fields.

@@ -79,6 +79,7 @@ pools:
   count: 0
   capacity: {cpu: .5, memory: 1e9}
   labels: {a: "1", b: ""}
+  devices: [{product: T4, count: 2, shares: 1000}, {driver: d.example.com, count: 1, memory: 80Gi, mig: [3g.40gb]}]
   taints:
   zones: [x, "2"]
 `))
@@ -93,6 +94,7 @@ pools:
 	}, {
 		Name: "other", Zones: []string{"x", "2"}, Labels: map[string]string{"a": "1", "b": ""},
 		Capacity: corev1.ResourceList{"cpu": q("500m"), "memory": q("1G")},
+		Devices:  []Devices{{Product: "T4", Count: 2, Shares: 1000}, {Driver: "d.example.com", Count: 1, Memory: q("80Gi"), MIG: []string{"3g.40gb"}}},
 	}}
 	if d := cmp.Diff(want, got, quantities); d != "" {
 		t.Error(d)
@@ -110,7 +112,7 @@ func TestParseErrors(t *testing.T) {
 		{"two documents", "pools: []\n---\npools: []", "p.yaml:2: has more than one YAML document; put all pools in one list"},
 		{"a list", "- name: a", "p.yaml:1: must be fields and values, not a list"},
 		{"not a list", "pools: 3", "p.yaml:1: pools: must be a list, not a number"},
-		{"unknown field", "pools:\n- name: a\n  count: 1\n  " + ok + "\n  size: 3", "p.yaml:5: pools[0].size: unknown field; the fields are capacity, count, labels, name, taints, zone, zones"},
+		{"unknown field", "pools:\n- name: a\n  count: 1\n  " + ok + "\n  size: 3", "p.yaml:5: pools[0].size: unknown field; the fields are capacity, count, devices, labels, name, taints, zone, zones"},
 		{"unknown top field", "pool:\n- name: a", "p.yaml:1: pool: unknown field; the fields are pools"},
 		{"twice", "pools:\n- name: a\n  name: b\n  count: 1\n  " + ok, "p.yaml:3: pools[0].name: is repeated; it is first in line 2"},
 		{"no count", "pools:\n- name: a\n  " + ok, "p.yaml:2: pools[0].count: is required: the number of nodes"},
@@ -136,7 +138,20 @@ func TestParseErrors(t *testing.T) {
 		{"zone and zones", "pools:\n- name: a\n  count: 1\n  " + ok + "\n  zone: a\n  zones: [b]", "p.yaml:2: pools[0].zone: set either zone or zones, not both"},
 		{"bad zone", "pools:\n- name: a\n  count: 1\n  " + ok + "\n  zone: a b", "p.yaml:5: pools[0].zones[0]: \"a b\" is not a label value: " + labelRule},
 		{"zone as a label too", "pools:\n- name: a\n  count: 1\n  " + ok + "\n  zone: a\n  labels: {topology.kubernetes.io/zone: b}", `p.yaml:6: pools[0].labels["topology.kubernetes.io/zone"]: is also set by zone or zones; keep one of them`},
-		{"two faults", "pools:\n- name: a\n  count: x\n  foo: 1\n  " + ok, "p.yaml:3: pools[0].count: must be a whole number, not text\np.yaml:4: pools[0].foo: unknown field; the fields are capacity, count, labels, name, taints, zone, zones"},
+		{"two faults", "pools:\n- name: a\n  count: x\n  foo: 1\n  " + ok, "p.yaml:3: pools[0].count: must be a whole number, not text\np.yaml:4: pools[0].foo: unknown field; the fields are capacity, count, devices, labels, name, taints, zone, zones"},
+		{"no devices", devicesYAML("{count: 0}"), "p.yaml:5: pools[0].devices[0].count: 0 is not between 1 and 64, the number of devices on each node"},
+		{"unknown field of devices", devicesYAML("{count: 1, kind: A100}"), "p.yaml:5: pools[0].devices[0].kind: unknown field; the fields are count, driver, memory, mig, product, shares"},
+		{"too many devices", devicesYAML("{count: 40}, {count: 40}"), "p.yaml:5: pools[0].devices[1].count: a node has more than 64 devices of driver gpu.nvidia.com"},
+		{"bad driver", devicesYAML("{count: 1, driver: A_B}"), `p.yaml:5: pools[0].devices[0].driver: "A_B": ` + subdomainRule},
+		{"driver of partitions", devicesYAML("{count: 1, driver: mig.nvidia.com}"), `p.yaml:5: pools[0].devices[0].driver: "mig.nvidia.com": a driver is named like gpu.nvidia.com, and not mig.…, which names the class of partitions`},
+		{"shares and partitions", devicesYAML("{count: 1, memory: 40Gi, shares: 4, mig: [1g.5gb]}"), "p.yaml:5: pools[0].devices[0].shares: is not for devices with mig: a device is given out in shares or in partitions"},
+		{"negative shares", devicesYAML("{count: 1, shares: -1}"), "p.yaml:5: pools[0].devices[0].shares: -1 is not between 0 and 1000000"},
+		{"half a byte", devicesYAML("{count: 1, memory: 500m}"), "p.yaml:5: pools[0].devices[0].memory: 500m is not a whole number of bytes up to 8e+15"},
+		{"no such profile", devicesYAML("{count: 1, memory: 40Gi, mig: [5g.20gb]}"), `p.yaml:5: pools[0].devices[0].mig[0]: "5g.20gb" is not a MIG profile of a device with 40Gi; those are 1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb`},
+		{"profile without memory", devicesYAML("{count: 1, mig: [1g.5gb]}"), `p.yaml:5: pools[0].devices[0].mig[0]: "1g.5gb" needs the devices' memory of 8Gi or more, of which a partition gets a part`},
+		{"profile twice", devicesYAML("{count: 1, memory: 40Gi, mig: [1g.5gb, 1g.5gb]}"), `p.yaml:5: pools[0].devices[0].mig[1]: "1g.5gb" is repeated`},
+		{"two drivers of one class", devicesYAML("{count: 1, driver: a.x.com, memory: 40Gi, mig: [1g.5gb]}, {count: 1, driver: b.x.com, memory: 40Gi, mig: [1g.5gb]}"), "p.yaml:5: pools[0].devices[1].driver: drivers a.x.com and b.x.com would both have the DeviceClass mig.x.com"},
+		{"GPUs that contradict devices", "pools:\n- name: a\n  count: 1\n  capacity: {cpu: 1, memory: 1Gi, nvidia.com/gpu: 2}\n  devices: [{count: 4}]", `p.yaml:4: pools[0].capacity["nvidia.com/gpu"]: is 2, but devices has 4 of driver gpu.nvidia.com, which are the same GPUs; leave one of them out or make them equal`},
 		{"large", strings.Repeat("#", maxFile+1), "p.yaml: is larger than 1048576 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -153,6 +168,12 @@ func TestParseErrors(t *testing.T) {
 		})
 	}
 }
+
+func devicesYAML(list string) string {
+	return "pools:\n- name: a\n  count: 1\n  capacity: {cpu: 1, memory: 1Gi}\n  devices: [" + list + "]"
+}
+
+const subdomainRule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 
 const labelRule = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 

@@ -32,7 +32,8 @@ type Pool struct {
 	Capacity corev1.ResourceList `json:"capacity"`         // of one node; cpu and memory are required; pods: default 110
 	Labels   map[string]string   `json:"labels,omitempty"` // besides those that every node gets
 	Taints   []corev1.Taint      `json:"taints,omitempty"`
-	Zones    []string            `json:"zones,omitempty"` // assigned to the nodes in turn, as topology.kubernetes.io/zone
+	Zones    []string            `json:"zones,omitempty"`   // assigned to the nodes in turn, as topology.kubernetes.io/zone
+	Devices  []Devices           `json:"devices,omitempty"` // of each node, published in ResourceSlices
 }
 
 // Default returns two pools: the given number of nodes with 64 CPU, 256Gi and 110 pods, and one
@@ -118,6 +119,7 @@ func Validate(pools []Pool) error {
 		}
 		p.validate(func(reason string, path ...any) { add(reason, append([]any{i}, path...)...) })
 	}
+	validateClasses(pools, add)
 	if total > MaxNodes {
 		add(fmt.Sprintf("%d nodes in total are more than the %d that are allowed", total, MaxNodes))
 	}
@@ -154,6 +156,7 @@ func (p *Pool) validate(add func(reason string, path ...any)) {
 		}
 	}
 	p.validateTaints(add)
+	p.validateDevices(add)
 	for i, z := range p.Zones {
 		if z == "" {
 			add("must not be empty", "zones", i)

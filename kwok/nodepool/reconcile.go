@@ -66,7 +66,7 @@ func Reconcile(ctx context.Context, cs kubernetes.Interface, pools []Pool) (Resu
 
 // existingNodes returns the nodes that this package made, by name.
 func existingNodes(ctx context.Context, cs kubernetes.Interface) (map[string]*corev1.Node, error) {
-	list, err := cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: LabelManagedBy + "=" + ManagedBy})
+	list, err := cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: managedSelector})
 	if err != nil {
 		return nil, fmt.Errorf("list the nodes: %w", err)
 	}

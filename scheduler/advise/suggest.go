@@ -58,7 +58,7 @@ func (a *Advisor) Suggest(ctx context.Context, pod *v1.Pod) (Suggestion, error) 
 		return Suggestion{}, err
 	}
 	defer a.give()
-	feasible, refused, err := a.filter(ctx, pod)
+	feasible, refused, err := Filter(ctx, a.profile, framework.NewCycleState(), pod)
 	if err != nil {
 		return Suggestion{}, err
 	}
@@ -75,14 +75,16 @@ func (a *Advisor) Suggest(ctx context.Context, pod *v1.Pod) (Suggestion, error) 
 	return out, nil
 }
 
-// filter runs upstream's filters over all nodes. refused holds the reasons of the other nodes by name.
-func (a *Advisor) filter(ctx context.Context, pod *v1.Pod) (feasible []fwk.NodeInfo, refused map[string]string, err error) {
-	all, err := a.snapshot.NodeInfos().List()
+// Filter runs a profile's filters over all nodes of its snapshot, which nobody may change meanwhile. refused
+// holds the reasons of the other nodes by name. state is that of a new scheduling cycle; score plugins may go on
+// with it.
+func Filter(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *v1.Pod) (feasible []fwk.NodeInfo, refused map[string]string, err error) {
+	all, err := profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the snapshot: %w", err)
 	}
-	state, refused := framework.NewCycleState(), map[string]string{}
-	only, status, _ := a.profile.RunPreFilterPlugins(ctx, state, pod)
+	refused = map[string]string{}
+	only, status, _ := profile.RunPreFilterPlugins(ctx, state, pod)
 	if !status.IsSuccess() {
 		if !status.IsRejected() {
 			return nil, nil, fmt.Errorf("filter the nodes: %w", status.AsError())
@@ -93,13 +95,13 @@ func (a *Advisor) filter(ctx context.Context, pod *v1.Pod) (feasible []fwk.NodeI
 		return nil, refused, nil
 	}
 	statuses := make([]*fwk.Status, len(all))
-	a.profile.Parallelizer().Until(ctx, len(all), func(i int) {
+	profile.Parallelizer().Until(ctx, len(all), func(i int) {
 		if !only.AllNodes() && !only.NodeNames.Has(all[i].Node().Name) {
 			statuses[i] = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) were not among those that the pod names")
 			return
 		}
-		statuses[i] = a.profile.RunFilterPluginsWithNominatedPods(ctx, state, pod, all[i])
-	}, "gnnsched/suggest")
+		statuses[i] = profile.RunFilterPluginsWithNominatedPods(ctx, state, pod, all[i])
+	}, "gnnsched/filter")
 	if err := ctx.Err(); err != nil {
 		return nil, nil, fmt.Errorf("filter the nodes: %w", context.Cause(ctx))
 	}

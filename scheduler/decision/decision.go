@@ -6,17 +6,22 @@ import (
 	"time"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/policy"
 )
 
 // Decision is the choice of a node for one pod, complete: it is delivered once the pod is bound to
 // the node, or is not going to be. With one feasible node kube-scheduler scores nothing: Feasible is then
 // 1, and Policy, Fingerprint, Latency and Best are empty.
+//
+// A pod for which no node was found leaves a Decision without a Node. It has no Number, and only its
+// Profile, Pod, At, Nodes, Refused, Failure and Nominated are set.
 type Decision struct {
-	// Number counts the profile's decisions from 1, in the order in which the scheduler made them.
+	// Number counts the profile's choices of a node from 1, in the order in which the scheduler made them.
 	// A gap means that decisions were dropped because the listener was too slow.
 	Number  uint64
 	Profile string
 	Pod     Pod
+	At      time.Time // when scoring began, a single node was reserved, or the attempt failed
 
 	Policy      string // the heuristic's name, or the profile's for its network; empty if no network is loaded, or nothing was scored
 	Fingerprint uint64 // of the network's checkpoint; 0 for a heuristic
@@ -25,18 +30,27 @@ type Decision struct {
 	Fallback string
 	Latency  time.Duration // from the start of scoring to the last raw score
 
-	Feasible int // number of nodes that the pod fits on
+	// Nodes is the number of nodes that the scheduler knew. It looks at no more of them than it needs to find
+	// enough feasible ones; 0 if nobody counted.
+	Nodes    int
+	Refused  []Refusal // why the filters refused nodes, the most frequent reason first
+	Feasible int       // number of nodes that the pod fits on
 	// Preferred is the number of these among which Policy chose. The preferences of manifests
 	// excluded the others. After a fallback it equals Feasible, because upstream's scores contain
 	// the preferences.
 	Preferred int
 	Best      []Candidate // of these at most MaxBest, the highest raw score first, equals by name
+	// Default is what kube-scheduler's default profile would have chosen; nil if it was not asked.
+	Default *Default
 
 	// Node is the chosen one. It may differ from Best[0]: a profile that learns explores, blended
 	// score plugins have a say, and kube-scheduler draws among equal scores.
 	Node    string
 	Devices cluster.DeviceSet // GPU devices chosen on Node; empty if the scheduler chose none
 	Bound   bool              // whether the pod was bound to Node, as far as the scheduler has heard
+
+	Failure   string // why no node was found; empty if one was
+	Nominated string // the node on which preemption makes room for the pod; empty for none
 }
 
 // Pod identifies a pod.
@@ -50,6 +64,26 @@ type Pod struct {
 type Candidate struct {
 	Node  string
 	Score float32
+	// Read is what the policy read of the node. It is nil for all but the best two and the default's choice, for
+	// policies that cannot tell, after a fallback, and unless the profile's decisions are recorded.
+	Read *policy.Reading
+}
+
+// Refusal is a reason why nodes cannot take a pod.
+type Refusal struct {
+	Plugin string // that refused them; "several" if PreFilter plugins together left them out
+	Reason string // upstream's
+	Nodes  int
+}
+
+// Default is what kube-scheduler's default profile would have chosen among the same feasible nodes.
+type Default struct {
+	// Candidate is the node with the default profile's highest total. Of tied ones it is the best by Policy,
+	// because kube-scheduler draws among them. Its Score is Policy's.
+	Candidate
+	Ties int // number of nodes with the highest total, at least 1
+	// Preferred is false if the preferences of manifests kept the node from Policy. Score is then 0.
+	Preferred bool
 }
 
 // MaxBest is the number of candidates that a Decision keeps.
@@ -74,4 +108,24 @@ func Best(scores []float32, name func(i int) string) []Candidate {
 // order sorts candidates by falling score, and equals by name.
 func order(a, b Candidate) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Node, b.Node))
+}
+
+// RunnerUp returns the best of the candidates in Best that is not the chosen node. ok is false if there is none.
+func (d *Decision) RunnerUp() (c Candidate, ok bool) {
+	i := slices.IndexFunc(d.Best, func(c Candidate) bool { return c.Node != d.Node })
+	if i < 0 {
+		return Candidate{}, false
+	}
+	return d.Best[i], true
+}
+
+// Chosen returns the chosen node as a candidate. ok is false if it is neither in Best nor the default's choice.
+func (d *Decision) Chosen() (c Candidate, ok bool) {
+	if i := slices.IndexFunc(d.Best, func(c Candidate) bool { return c.Node == d.Node }); i >= 0 {
+		return d.Best[i], true
+	}
+	if d.Default != nil && d.Default.Preferred && d.Default.Node == d.Node && d.Node != "" {
+		return d.Default.Candidate, true
+	}
+	return Candidate{}, false
 }

@@ -93,7 +93,8 @@ func (f listenerFunc) Decided(d decision.Decision) { f(d) }
 // A listener gets each decision as a value that it may keep.
 func ExampleQueue() {
 	print := listenerFunc(func(d decision.Decision) {
-		fmt.Printf("%s/%s on %s: %v\n", d.Pod.Namespace, d.Pod.Name, d.Node, d.Best)
+		up, _ := d.RunnerUp()
+		fmt.Printf("%s/%s on %s, then %s with %v\n", d.Pod.Namespace, d.Pod.Name, d.Node, up.Node, up.Score)
 	})
 	q := decision.NewQueue(print, 8, func() {})
 	q.Offer(decision.Decision{
@@ -101,5 +102,5 @@ func ExampleQueue() {
 		Best: decision.Best([]float32{0.25, 0.5}, func(i int) string { return []string{"a", "b"}[i] }),
 	})
 	q.Close()
-	// Output: default/web on b: [{b 0.5} {a 0.25}]
+	// Output: default/web on b, then a with 0.25
 }

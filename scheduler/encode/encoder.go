@@ -54,8 +54,12 @@ func (e *Encoder) Encode(s *cluster.Snapshot, pod *cluster.Pod, candidates []int
 	c := &e.candidates
 	c.Pod, c.Nodes = pod, s.Nodes
 	c.Usage, c.Now = e.usage, s.Now
+	c.Peers = s.Peers
 	c.Largest = cluster.Resources{MilliCPU: max(largest.MilliCPU, pod.Requests.MilliCPU), Memory: max(largest.Memory, pod.Requests.Memory)}
 	e.encodeCandidates(candidates)
+	if e.layout.Widths.Path > 0 {
+		e.encodePaths(s)
+	}
 	return &e.g
 }
 
@@ -124,12 +128,17 @@ func (e *Encoder) encodeNode(i int, n *cluster.Node) {
 		feature.Fill(e.layout.Group, &e.group, gr.X[j*width:(j+1)*width])
 		gr.Weight[j] = float32(group.Count)
 	}
-	e.g.Zone[i] = e.zone(n.Zone)
+	e.g.Zone[i] = e.zone(n)
 	e.g.Stamp[i] = graph.NextStamp()
 }
 
-// zone returns the index of a zone, in order of first appearance. Nodes without a zone form one too.
-func (e *Encoder) zone(name string) int32 {
+// zone returns the index of a node's zone, in order of first appearance. Nodes without a zone form one too. In a layout
+// with racks each of them counts as a zone.
+func (e *Encoder) zone(n *cluster.Node) int32 {
+	name := n.Zone
+	if e.layout.Racks {
+		name += "\x00" + n.Rack // no name of a zone has this character
+	}
 	z, ok := e.zones[name]
 	if !ok {
 		z = int32(len(e.zones))

@@ -26,6 +26,9 @@ type Contender struct {
 	// Play plays the episode of a seed in place of New's policy, for a contender that is none: it uses
 	// what no scheduler knows. It may be called from several goroutines at once; nil for a policy.
 	Play func(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error)
+	// Observe returns who watches New's policy in the episode of a seed, or nil. It may be called from several
+	// goroutines at once; nil if nobody watches. What Play plays cannot be watched.
+	Observe func(seed uint64) Observer
 	// Network reports that the policy is a neural network. The other policies are its baselines.
 	Network bool
 }
@@ -64,7 +67,11 @@ func (c Contender) episode(ctx context.Context, env *sim.Env, seed uint64) (sim.
 	if c.Play != nil {
 		return c.Play(ctx, env, seed)
 	}
-	return play(ctx, env, seed, c.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning()}), c.Ties(seed))
+	p := watched{c.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning()}), c.Ties(seed), nil}
+	if c.Observe != nil {
+		p.observer = c.Observe(seed)
+	}
+	return play(ctx, env, seed, p)
 }
 
 // Result holds the outcomes of one contender.

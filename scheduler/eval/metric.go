@@ -55,13 +55,19 @@ var Metrics = []Metric{
 	{"joulesOfWork", "joules of work", 3, ofUsage(func(u *sim.UsageOutcome) float64 { return u.JoulesOfWork }), whereUsage},
 	{"resourcesUnused", "resources unused", 4, ofUsage(func(u *sim.UsageOutcome) float64 { return 1 - u.InUse }), whereUsage},
 	{"usageImbalance", "usage imbalance", 4, ofUsage(func(u *sim.UsageOutcome) float64 { return u.Imbalance }), whereUsage},
+	{"distance", "distance", 4, ofTraffic(func(t *sim.TrafficOutcome) float64 { return t.Distance }), whereTraffic},
+	{"latency", "latency", 3, ofTraffic(func(t *sim.TrafficOutcome) float64 { return t.Latency }), whereTraffic},
+	{"price", "price", 4, ofTraffic(func(t *sim.TrafficOutcome) float64 { return t.Price }), whereTraffic},
+	{"zoneTraffic", "between zones", 4, ofTraffic(func(t *sim.TrafficOutcome) float64 { return t.Zones }), whereTraffic},
+	{"excess", "excess", 4, ofTraffic(func(t *sim.TrafficOutcome) float64 { return t.Excess }), whereTraffic},
+	{"overloadedLinks", "overloaded links", 4, ofTraffic(func(t *sim.TrafficOutcome) float64 { return t.Overload }), whereTraffic},
 }
 
 // compared names the metrics whose differences from the baseline the long table shows.
-var compared = []string{"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime", "ordinaryImbalance", "throttled", "hotTime", "watts", "joulesOfWork", "resourcesUnused", "usageImbalance"}
+var compared = []string{"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime", "ordinaryImbalance", "throttled", "hotTime", "watts", "joulesOfWork", "resourcesUnused", "usageImbalance", "latency", "price", "zoneTraffic", "overloadedLinks"}
 
-// shows tells whether tables for people have the metric.
-func (c *Comparison) shows(m Metric) bool { return m.shown(c) }
+// Shows tells whether tables for people have the metric.
+func (c *Comparison) Shows(m Metric) bool { return m.shown(c) }
 
 func always(*Comparison) bool { return true }
 
@@ -82,6 +88,20 @@ func ofUsage(of func(*sim.UsageOutcome) float64) func(sim.Outcome) float64 {
 			return 0
 		}
 		return of(o.Usage)
+	}
+}
+
+func whereTraffic(c *Comparison) bool {
+	return slices.ContainsFunc(c.Results[0].Outcomes, func(o sim.Outcome) bool { return o.Traffic != nil })
+}
+
+// ofTraffic returns a function that measures what an episode's pods exchanged, and is 0 where they exchange nothing.
+func ofTraffic(of func(*sim.TrafficOutcome) float64) func(sim.Outcome) float64 {
+	return func(o sim.Outcome) float64 {
+		if o.Traffic == nil {
+			return 0
+		}
+		return of(o.Traffic)
 	}
 }
 

@@ -15,29 +15,54 @@ import (
 // Play runs the episode of a seed with a policy that always takes a node with the best score, and
 // returns the outcome. Among equal best scores ties draws one; if ties is nil, the first is taken.
 func Play(env *sim.Env, seed uint64, p policy.Policy, ties *rand.Rand) (sim.Outcome, error) {
-	return play(context.Background(), env, seed, p, ties)
+	return play(context.Background(), env, seed, watched{p, ties, nil})
+}
+
+// watched is a policy with its random numbers for ties, and who watches it, or nil.
+type watched struct {
+	policy.Policy
+	ties     *rand.Rand
+	observer Observer
 }
 
 // play is Play that stops with an error when the context ends. An episode with a thousand nodes
 // takes minutes.
-func play(ctx context.Context, env *sim.Env, seed uint64, p policy.Policy, ties *rand.Rand) (sim.Outcome, error) {
-	decide := Deciding(p, ties)
+func play(ctx context.Context, env *sim.Env, seed uint64, p watched) (sim.Outcome, error) {
+	decide := Deciding(p.Policy, p.ties)
 	o, err := Episode(env, seed, func(env *sim.Env) (Choice, error) {
 		if err := ctx.Err(); err != nil {
 			return Choice{}, err
 		}
-		return decide(env)
+		choice, err := decide(env)
+		if err == nil && p.observer != nil {
+			p.observer.Decided(env, choice)
+		}
+		return choice, err
 	})
 	if err != nil {
 		return o, fmt.Errorf("%s on seed %d: %w", p.Name(), seed, err)
 	}
+	if p.observer != nil {
+		p.observer.Ended(env)
+	}
 	return o, nil
+}
+
+// Observer watches one episode. It must not change the environment, and it is called from one goroutine.
+type Observer interface {
+	// Decided is called with each choice before it is carried out.
+	Decided(env *sim.Env, c Choice)
+	// Ended is called at the end of an episode that did not fail.
+	Ended(env *sim.Env)
 }
 
 // Choice says where a pod goes.
 type Choice struct {
 	Candidate int               // index in the environment's Candidates
 	Devices   cluster.DeviceSet // GPU devices of that node
+	// Scores are those of the Candidates, -Inf where preferences exclude one; nil if the decider has none. They
+	// are valid until the next decision.
+	Scores []float32
 }
 
 // Decide chooses a node and its devices for the pending pod of the environment.
@@ -83,7 +108,7 @@ func Deciding(p policy.Policy, ties *rand.Rand) Decide {
 		}
 		best := choose(buffer, ties)
 		node := env.Snapshot().Nodes[env.Candidates()[best]]
-		return Choice{best, policy.Devices(p, node, env.Pending())}, nil
+		return Choice{best, policy.Devices(p, node, env.Pending()), buffer}, nil
 	}
 }
 
@@ -99,14 +124,13 @@ func Scores(env *sim.Env, p policy.Policy, buffer []float32) ([]float32, error) 
 	if err := p.Score(env.Snapshot(), env.Pending(), rows, scores); err != nil {
 		return nil, err
 	}
-	sums := env.Preferences()
-	if sums == nil {
-		return scores, nil
-	}
-	if _, adds := p.(policy.Upstream); adds {
-		for i, v := range sums {
+	if u, adds := p.(policy.Upstream); adds {
+		for i, v := range env.PreferencesBy(u.PreferenceWeights()) {
 			scores[i] += float32(v)
 		}
+		return scores, nil
+	}
+	if env.Preferences() == nil {
 		return scores, nil
 	}
 	next := 0

@@ -82,7 +82,7 @@ func (c *Comparison) means() [][]string {
 		rows = append(rows, []string{r.Name})
 	}
 	for _, m := range Metrics {
-		if !c.shows(m) {
+		if !c.Shows(m) {
 			continue
 		}
 		rows[0] = append(rows[0], m.Title)
@@ -96,7 +96,7 @@ func (c *Comparison) means() [][]string {
 func (c *Comparison) differences() [][]string {
 	var metrics []Metric
 	for _, name := range compared {
-		if m := metric(name); c.shows(m) {
+		if m := metric(name); c.Shows(m) {
 			metrics = append(metrics, m)
 		}
 	}

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -118,6 +119,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.PPO.Validate(c.BatchSize); err != nil {
 		return err
+	}
+	if a := c.Architecture(); a.ReadsPeers() && a.Head == checkpoint.DQN && !c.ByRollouts {
+		return errors.New("features: the replay memory of deep Q-learning does not hold the peers of pods; train by rollouts, train an actor-critic, or leave the set traffic out")
 	}
 	if c.ByRollouts {
 		if err := c.Rollouts.Validate(c.BatchSize); err != nil {

@@ -2,9 +2,11 @@ package learn
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/exit"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/learn/value"
 	"gnnsched/scheduler/objective"
@@ -25,7 +27,7 @@ const onlineHalfLife = 30
 // judged before the scheduler gets it.
 //
 // A network for GPU clusters has the job's GPU; see value.ContinuedBy. Its half-life is 0, which stands for as many placements as the
-// cluster has devices. A network for mixed clusters is an error.
+// cluster has devices. A network for mixed clusters and one that reads the peers of pods are errors.
 func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	a := c.Manifest.Architecture
 	switch a.Graph {
@@ -33,6 +35,9 @@ func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 		return onlineGPUJob(c)
 	case checkpoint.MixedGraph:
 		return Job{}, fmt.Errorf("a network that reads the graph %q cannot learn from a running scheduler; its parts can, each by itself", a.Graph)
+	}
+	if a.ReadsPeers() {
+		return Job{}, exit.New(exit.Usage, errors.New("a network that reads the peers of pods cannot learn from a running scheduler, whose steps do not hold them"), "run it without --learn")
 	}
 	j, err := NewJob(onlineVariant(a))
 	if err != nil {

@@ -11,10 +11,38 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature/featuretest"
+	"gnnsched/internal/exit"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/learn/value"
 )
+
+// Networks that read the peers of pods learn by rollouts or as actor-critics, and not from a running scheduler.
+func TestPeersNeedGraphsThatHoldThem(t *testing.T) {
+	for _, c := range []struct {
+		variant    string
+		byRollouts bool
+		features   []string
+		valid      bool
+	}{
+		{"gnn", true, []string{"base", "traffic"}, true},
+		{"acgnn", false, []string{"base", "traffic"}, true},
+		{"gnn", false, []string{"base", "traffic"}, false},
+		{"dqn", false, []string{"base", "whole"}, true},
+	} {
+		j, err := NewJob(c.variant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.ByRollouts, j.Features = c.byRollouts, c.features; (j.Validate() == nil) != c.valid {
+			t.Errorf("%+v: %v", c, j.Validate())
+		}
+	}
+	talks := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "traffic"}}, rand.New(rand.NewPCG(1, 1)))
+	if _, err := OnlineJob(talks); exit.Code(err) != exit.Usage {
+		t.Errorf("learning from a running scheduler: %v", err)
+	}
+}
 
 // A network continues with the job of its training, with the learning rates at its end. What its
 // manifest does not say has the variant's default.

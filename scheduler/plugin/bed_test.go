@@ -27,6 +27,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/policy/preference"
 )
 
@@ -35,11 +36,12 @@ const defaultProfile = "default-scheduler"
 // bed is upstream's scheduler without a cluster. Tests put nodes and pods into its cache and let the
 // default profile and ours score them.
 type bed struct {
-	ctx     context.Context
-	sched   *scheduler.Scheduler
-	plugin  *learnedScore
-	learner *learner // nil unless the profile learns
-	log     klog.Logger
+	ctx      context.Context
+	sched    *scheduler.Scheduler
+	plugin   *learnedScore
+	learner  *learner  // nil unless the profile learns
+	recorder *recorder // nil unless a book listens
+	log      klog.Logger
 }
 
 // newBed makes a scheduler with the default profile and ours, which has the given name. Its informers
@@ -61,8 +63,17 @@ func newBedWith(t testing.TB, client kubernetes.Interface, profile string, args 
 	informers := scheduler.NewInformerFactory(client, 0)
 	b := &bed{ctx: ctx, log: log}
 	catch := func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		made, err := newPlugin(ctx, obj, h, nil)
+		recording, listeners := Recording{DefaultShare: 1}, listeners
+		if len(listeners) > 0 {
+			if book, is := listeners[0].(*record.Book); is {
+				recording.Book, listeners = book, nil
+			}
+		}
+		made, err := newPlugin(ctx, obj, h, nil, recording)
 		b.plugin, _ = made.(*learnedScore)
+		if r, is := made.(*recorder); is {
+			b.plugin, b.recorder = r.learnedScore, r
+		}
 		if b.learner, _ = made.(*learner); b.learner != nil {
 			b.plugin = b.learner.learnedScore
 		}

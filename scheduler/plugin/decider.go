@@ -1,15 +1,20 @@
 package plugin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/neural"
@@ -38,6 +43,9 @@ type decider interface {
 	// whether score has seen the pod on the cluster as it is now. After an error or a panic,
 	// forget must be called.
 	devices(v view, scored bool) (cluster.DeviceSet, error)
+	// reading returns what the last score read of the node in row v.rows[i], for the same view; nil if it is not
+	// known.
+	reading(v view, i int) *policy.Reading
 	// forget drops what is kept between decisions.
 	forget()
 }
@@ -88,6 +96,8 @@ func (noDecider) score(view, []float32) error { return errNoNetwork }
 
 func (noDecider) devices(view, bool) (cluster.DeviceSet, error) { return 0, errNoNetwork }
 
+func (noDecider) reading(view, int) *policy.Reading { return nil }
+
 func (noDecider) forget() {}
 
 // heuristicDecider decides with a policy that needs no checkpoint.
@@ -120,6 +130,8 @@ func (h *heuristicDecider) devices(v view, scored bool) (cluster.DeviceSet, erro
 	return chooseDevices(h.policy(v), v, scored)
 }
 
+func (h *heuristicDecider) reading(v view, i int) *policy.Reading { return read(h.made, v, i) }
+
 func (h *heuristicDecider) forget() { h.made = nil }
 
 // policy returns the policy for the view's typical pods.
@@ -140,6 +152,14 @@ func chooseDevices(p policy.Policy, v view, scored bool) (cluster.DeviceSet, err
 		}
 	}
 	return policy.Devices(p, v.snapshot.Nodes[v.rows[0]], v.pod), nil
+}
+
+// read returns what p's last Score read of the node in row v.rows[i]; nil if p cannot tell.
+func read(p policy.Policy, v view, i int) *policy.Reading {
+	if r, reads := p.(policy.Reader); reads {
+		return r.Reading(v.snapshot, v.pod, v.rows, i)
+	}
+	return nil
 }
 
 // networkLabel is the label of every decider with a network.
@@ -170,6 +190,8 @@ func (n *networkDecider) score(v view, scores []float32) error {
 func (n *networkDecider) devices(v view, scored bool) (cluster.DeviceSet, error) {
 	return chooseDevices(n.policy(v), v, scored)
 }
+
+func (n *networkDecider) reading(v view, i int) *policy.Reading { return read(n.made, v, i) }
 
 func (n *networkDecider) forget() { n.made = nil }
 
@@ -235,6 +257,8 @@ func (n *gpuNetworkDecider) devices(v view, scored bool) (cluster.DeviceSet, err
 	return chooseDevices(n.policy(v), v, scored)
 }
 
+func (n *gpuNetworkDecider) reading(v view, i int) *policy.Reading { return read(n.made, v, i) }
+
 func (n *gpuNetworkDecider) forget() { n.made = nil }
 
 // policy returns the policy for the view's typical pods, with the deadline of its decision.
@@ -257,4 +281,73 @@ func inTime(err error, deadline time.Duration) error {
 		return fmt.Errorf("%w (%v)", err, deadline)
 	}
 	return err
+}
+
+// look sets what claims use for the next sync of the mirror and for the typical pods: what the cycle's PreFilter saw, if its pod asks by claims.
+func (p *learnedScore) look(ctx context.Context, asked *dra.Ask) (err error) {
+	p.mirror.view = asked.View()
+	if asked == nil {
+		p.mirror.view, err = p.ledger.View(ctx)
+	}
+	if p.demand != nil {
+		p.demand.view = p.mirror.view
+	}
+	return err
+}
+
+// deviceQuestion is the question which devices a pod gets on the node that was chosen.
+type deviceQuestion struct {
+	pod    *cluster.Pod
+	uid    types.UID
+	node   string
+	cycle  *scores  // of the pod's nodes; nil if only one is feasible
+	claims *dra.Ask // nil unless the pod asks by claims
+}
+
+// devices lets the active decider choose the pod's devices on the node that was chosen. It returns
+// none if the decider cannot. When the pods of a group are reserved, others have been scored since, and more
+// pods may be on the node.
+func (p *learnedScore) devices(ctx context.Context, q deviceQuestion) (on cluster.DeviceSet) {
+	pod, cycle := q.pod, q.cycle
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.active.load()
+	defer func() {
+		if r := recover(); r != nil {
+			p.forget(d)
+			on = 0
+			fallbacks.WithLabelValues(p.profile, reasonPanic).Inc()
+			err := fmt.Errorf("%s panicked: %v", d.label(), r)
+			p.complainOf(ctx, klog.KRef(pod.Namespace, pod.Name), reasonPanic, err, "GPUShares chooses the devices instead of the "+d.label())
+		}
+	}()
+	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil || p.look(ctx, q.claims) != nil {
+		return 0
+	}
+	v := view{snapshot: &p.mirror.snapshot, pod: pod, began: time.Now()}
+	if d.typicalPods() != noPods {
+		p.demand.countRunning(infos)
+		if cycle == nil {
+			p.demand.countPending(pod)
+		}
+		v.typical = p.demand.typicalFor(d, infos)
+	}
+	p.mirror.sync(infos, true)
+	row, known := p.mirror.row[q.node]
+	if !known {
+		return 0
+	}
+	changed := p.mirror.before(row, q.uid)
+	v.rows = []int32{row}
+	defer p.mirror.closeCards(ctx, v.rows, q.claims)()
+	on, err = d.devices(v, cycle != nil && cycle.pod == p.scored && !changed)
+	if errors.Is(err, errNoNetwork) {
+		return 0 // GPUShares chooses, and nothing is damaged
+	}
+	if err != nil {
+		p.forget(d)
+		return 0
+	}
+	return on
 }

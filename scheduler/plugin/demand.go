@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -24,6 +26,7 @@ import (
 // that arrive do: a shape of which some have arrived has their tolerations, another shape those of all.
 type demandTracker struct {
 	profile string
+	view    *dra.View              // of what claims use
 	file    []fragmentation.Demand // nil without a file
 
 	begun  bool // whether the running pods are counted
@@ -110,7 +113,7 @@ func (d *demandTracker) countRunning(nodes []fwk.NodeInfo) {
 	for _, n := range nodes {
 		for _, p := range n.GetPods() {
 			if p.GetPod().Spec.SchedulerName == d.profile {
-				running := convertPod(p.GetPod())
+				running := d.convert(p.GetPod())
 				d.add(&running)
 			}
 		}
@@ -252,13 +255,20 @@ func (d *demandTracker) running(nodes []fwk.NodeInfo) map[shape]float64 {
 	for _, n := range nodes {
 		for _, p := range n.GetPods() {
 			if p.GetPod().Spec.SchedulerName == d.profile {
-				r := convertPod(p.GetPod())
+				r := d.convert(p.GetPod())
 				d.count(r.Requests, r.GPUModels, 0) // a shape that arrived so long ago that it was dropped
 				pods[shapeOf(r.Requests, r.GPUModels)]++
 			}
 		}
 	}
 	return pods
+}
+
+// convert converts a running pod. What it has by claims counts as its GPUs.
+func (d *demandTracker) convert(p *v1.Pod) cluster.Pod {
+	out := convertPod(p)
+	out.Requests = d.view.Requests(p, out.Requests)
+	return out
 }
 
 // demands returns the counted demands with their weights. The arrivals fill up the running pods to familyPods pods. They

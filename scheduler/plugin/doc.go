@@ -15,7 +15,6 @@
 // (upstream.go), and a metric and a log line give the reason.
 //
 // A profile with listeners makes a decision.Decision of each scored pod (recorder.go). A profile
-// with LearnArgs also explores, and its learner is such a listener (learner.go). To add another
-// listener, implement decision.Listener, hand it to newRecorder in newPlugin, and let
-// server.Profile enable LearnedScore at reserve and postBind.
+// with LearnArgs also explores, and its learner is such a listener (learner.go). Recording (registry.go) makes a
+// record.Book another one. To add one more, implement decision.Listener and add it in Recording.listen.
 package plugin

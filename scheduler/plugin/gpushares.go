@@ -17,6 +17,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/plugin/userconfig"
 )
 
@@ -33,9 +34,11 @@ const GPUSharesName = userconfig.GPUShares
 type gpuShares struct {
 	handle   fwk.Handle
 	reserved *reservations
+	ledger   *dra.Ledger
 
 	mu    sync.RWMutex // filters run in parallel
 	books map[string]book
+	view  *dra.View // of what claims use
 }
 
 // book is the use of a node's devices in one state of the node.
@@ -57,7 +60,10 @@ var (
 // newGPUShares makes the plugin for one profile; kube-scheduler calls it. It has no arguments.
 func newGPUShares(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	registerMetrics()
-	return &gpuShares{handle: h, reserved: reservationsOf(ctx, h.SnapshotSharedLister()), books: map[string]book{}}, nil
+	g := &gpuShares{handle: h, reserved: reservationsOf(ctx, h.SnapshotSharedLister()), ledger: dra.LedgerOf(ctx, h), books: map[string]book{}}
+	sharers.Store(h, g)
+	context.AfterFunc(ctx, func() { sharers.Delete(h) })
+	return g, nil
 }
 
 // Name implements fwk.Plugin.
@@ -73,6 +79,7 @@ type ask struct {
 	pod     cluster.Pod // with its GPU requests only
 	all     cluster.Pod // with all its requests
 	indexed bool        // the pod wants to know its devices
+	claims  bool        // on nodes that do not offer kube.GPUResource, a claim serves the pod
 }
 
 // Clone implements fwk.StateData. Nothing writes to ask after PreFilter.
@@ -85,7 +92,7 @@ type chosen cluster.DeviceSet
 func (c chosen) Clone() fwk.StateData { return c }
 
 // PreFilter implements fwk.PreFilterPlugin.
-func (g *gpuShares) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (g *gpuShares) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	g.reserved.sweep(g.handle.SnapshotSharedLister().NodeInfos())
 	r, err := requestOf(pod)
 	if err != nil {
@@ -94,13 +101,19 @@ func (g *gpuShares) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.P
 	if r.None() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
+	view, err := g.ledger.View(ctx)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
 	state.Write(askKey, &ask{
 		pod:     cluster.Pod{Name: pod.Name, Namespace: pod.Namespace, Requests: cluster.Resources{GPU: r.GPU, GPUMilli: r.GPUMilli, Pods: 1}, GPUModels: r.Models},
 		all:     convertPod(pod),
 		indexed: r.WantsIndex,
+		claims:  !r.WantsIndex && len(r.Models) == 0 && g.ledger.Serves(kube.GPUResource),
 	})
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.view = view
 	if len(g.books) > 2*len(nodes)+100 {
 		clear(g.books) // most are of nodes that are gone
 	}
@@ -119,7 +132,7 @@ func (g *gpuShares) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 // Filter implements fwk.FilterPlugin.
 func (g *gpuShares) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, info fwk.NodeInfo) *fwk.Status {
 	a := asked(state)
-	if a == nil {
+	if a == nil || a.claims && info.GetAllocatable().GetScalarResources()[kube.GPUResource] == 0 {
 		return nil
 	}
 	switch g.devicesOf(info, "", nil).Fit(&a.pod) {
@@ -153,15 +166,15 @@ func (g *gpuShares) devicesOf(info fwk.NodeInfo, except types.UID, nominated []k
 // bookOf returns the book of a node, without the given pod if it is of a group and its devices are not
 // chosen yet.
 func (g *gpuShares) bookOf(info fwk.NodeInfo, except types.UID) book {
-	state := stateOf(info)
-	if except != "" && state.topped(except) {
-		return g.convertDevices(info, except)
-	}
 	g.mu.RLock()
-	b := g.books[info.Node().Name]
+	b, view := g.books[info.Node().Name], g.view
 	g.mu.RUnlock()
+	state := stateOf(info, view)
+	if except != "" && state.topped(except) {
+		return g.convertDevices(info, view, except)
+	}
 	if b.state != state {
-		b = g.convertDevices(info, "")
+		b = g.convertDevices(info, view, "")
 		b.state = state
 		g.mu.Lock()
 		g.books[info.Node().Name] = b
@@ -171,12 +184,17 @@ func (g *gpuShares) bookOf(info fwk.NodeInfo, except types.UID) book {
 }
 
 // convertDevices converts a node's devices and the pods on it that use GPUs, except the given pod.
-func (g *gpuShares) convertDevices(info fwk.NodeInfo, except types.UID) book {
+func (g *gpuShares) convertDevices(info fwk.NodeInfo, view *dra.View, except types.UID) book {
 	n := &cluster.Node{Name: info.Node().Name}
 	kube.SetGPUs(n, info.Node(), amounts(info.GetAllocatable()))
 	n.Allocatable.Pods = math.MaxInt64 // upstream counts them
+	counts := func(p *v1.Pod) bool { return except == "" || p.UID != except }
+	var claims *dra.Placer
+	if n.HasDevices() { // GPUs that are in slices only are for claims
+		claims = placeClaims(n, view, info, counts)
+	}
 	p := g.reserved.place(n, info, func(p *v1.Pod, r kube.RunningPod) bool {
-		return r.Requests.TotalGPUMilli() > 0 && (except == "" || p.UID != except)
+		return r.Requests.TotalGPUMilli() > 0 && counts(p) && !claims.Has(p)
 	})
 	return book{node: n, promises: p}
 }
@@ -230,7 +248,7 @@ func writeDevices(state fwk.CycleState, pod *v1.Pod, on cluster.DeviceSet) {
 // choose returns the devices that the profile's policy chooses, if there is one and its choice fits.
 func (g *gpuShares) choose(state fwk.CycleState, a *ask, uid types.UID, n *cluster.Node) cluster.DeviceSet {
 	if p, has := deciders.Load(g.handle); has {
-		if on := p.(*learnedScore).devices(&a.all, uid, n.Name, readScores(state)); n.FitsOn(a.pod.Requests, on) {
+		if on := p.(*learnedScore).devices(context.Background(), deviceQuestion{pod: &a.all, uid: uid, node: n.Name, cycle: readScores(state)}); n.FitsOn(a.pod.Requests, on) {
 			return on
 		}
 	}

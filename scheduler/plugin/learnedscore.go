@@ -9,13 +9,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/gnn/infer"
-	"gnnsched/internal/cluster"
 	"gnnsched/internal/logging"
+	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/usage"
 )
@@ -41,6 +40,7 @@ type learnedScore struct {
 	mu         sync.Mutex // scheduling cycles come one at a time; this keeps it so
 	demand     *demandTracker
 	mirror     mirror
+	ledger     *dra.Ledger
 	usage      *usage.View
 	rows       []int32              // of the current decision's candidates, in the mirror
 	raw        []float32            // reused
@@ -54,7 +54,7 @@ var (
 )
 
 // newPlugin makes the plugin of one profile.
-func newPlugin(ctx context.Context, obj runtime.Object, h fwk.Handle, active <-chan struct{}) (fwk.Plugin, error) {
+func newPlugin(ctx context.Context, obj runtime.Object, h fwk.Handle, active <-chan struct{}, recording Recording) (fwk.Plugin, error) {
 	args, err := DecodeArgs(obj, h.ProfileName())
 	if err != nil {
 		return nil, err
@@ -64,9 +64,19 @@ func newPlugin(ctx context.Context, obj runtime.Object, h fwk.Handle, active <-c
 		return nil, err
 	}
 	if args.Learn != nil {
-		return newLearner(ctx, p, *args.Learn, active)
+		l, err := newLearner(ctx, p, *args.Learn, active)
+		if err != nil {
+			return nil, err
+		}
+		recording.listen(ctx, l.recorder)
+		return l, nil
 	}
-	return p, nil
+	if recording.Book == nil {
+		return p, nil
+	}
+	r := newRecorder(ctx, p)
+	recording.listen(ctx, r)
+	return r, nil
 }
 
 // newLearnedScore makes a plugin that nothing observes, and watches its checkpoint file until ctx
@@ -81,6 +91,7 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle) (*learnedScor
 	p := &learnedScore{
 		handle: h, profile: profile, upstream: up, metrics: metricsOf(profile), observer: nobody{},
 		mirror:     mirror{reserved: reservationsOf(ctx, h.SnapshotSharedLister())},
+		ledger:     dra.LedgerOf(ctx, h),
 		complained: map[string]time.Time{},
 	}
 	if p.usage, err = usage.Start(ctx, args.Usage, h, logger(ctx)); err != nil {
@@ -163,7 +174,7 @@ func (p *learnedScore) PreScore(ctx context.Context, state fwk.CycleState, pod *
 	defer p.mu.Unlock()
 	s := p.begin(pod, nodes)
 	p.prefer(ctx, state, s)
-	took, err := p.decide(state, s)
+	took, err := p.decide(ctx, state, s)
 	if err != nil {
 		p.fallBack(ctx, state, s, err)
 		state.Write(stateKey, s.byName(p.scored))
@@ -232,7 +243,7 @@ func (s *scoring) name(i int) string { return s.nodes[i].Node().Name }
 
 // decide lets the decider write the raw scores and returns how long that took. If it fails, it sets
 // s.reason.
-func (p *learnedScore) decide(state fwk.CycleState, s *scoring) (took time.Duration, err error) {
+func (p *learnedScore) decide(ctx context.Context, state fwk.CycleState, s *scoring) (took time.Duration, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.forget(s.decider) // what they keep between decisions may be damaged
@@ -245,7 +256,13 @@ func (p *learnedScore) decide(state fwk.CycleState, s *scoring) (took time.Durat
 		s.reason = reasonSnapshot
 		return 0, fmt.Errorf("read the snapshot: %w", err)
 	}
+	asked := dra.Asked(state)
+	if err := p.look(ctx, asked); err != nil {
+		s.reason = reasonSnapshot
+		return 0, err
+	}
 	waiting := convertPod(s.pod)
+	asked.Apply(&waiting)
 	s.view.pod = &waiting
 	if s.decider.typicalPods() != noPods {
 		p.demand.countRunning(infos)
@@ -261,6 +278,7 @@ func (p *learnedScore) decide(state fwk.CycleState, s *scoring) (took time.Durat
 		seen, raw = s.nodes, s.raw
 	}
 	p.rows = p.mirror.rows(seen, p.rows[:0])
+	defer p.mirror.closeCards(ctx, p.rows, asked)()
 	s.view.snapshot, s.view.rows = &p.mirror.snapshot, p.rows
 	p.usage.Attach(&p.mirror.snapshot, infos, s.pod, &waiting)
 	if err := s.decider.score(s.view, raw); err != nil {
@@ -275,8 +293,9 @@ func (p *learnedScore) decide(state fwk.CycleState, s *scoring) (took time.Durat
 			s.raw[i] = raw[l]
 		}
 	}
+	took = time.Since(s.view.began)
 	p.observer.scored(state, s)
-	return time.Since(s.view.began), nil
+	return took, nil
 }
 
 // reasonOf is the value of the metric's label for the error of a decider.
@@ -288,52 +307,6 @@ func reasonOf(err error) string {
 		return reasonDeadline
 	}
 	return reasonNotFinite
-}
-
-// devices lets the active decider choose the pod's devices on the node that was chosen. It returns
-// none if the decider cannot. cycle has the scores of the pod's nodes; nil if only one is feasible. When
-// the pods of a group are reserved, others have been scored since, and more pods may be on the node.
-func (p *learnedScore) devices(pod *cluster.Pod, uid types.UID, node string, cycle *scores) (on cluster.DeviceSet) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	d := p.active.load()
-	defer func() {
-		if r := recover(); r != nil {
-			p.forget(d)
-			on = 0
-			fallbacks.WithLabelValues(p.profile, reasonPanic).Inc()
-			err := fmt.Errorf("%s panicked: %v", d.label(), r)
-			p.complainOf(context.Background(), klog.KRef(pod.Namespace, pod.Name), reasonPanic, err, "GPUShares chooses the devices instead of the "+d.label())
-		}
-	}()
-	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		return 0
-	}
-	v := view{snapshot: &p.mirror.snapshot, pod: pod, began: time.Now()}
-	if d.typicalPods() != noPods {
-		p.demand.countRunning(infos)
-		if cycle == nil {
-			p.demand.countPending(pod)
-		}
-		v.typical = p.demand.typicalFor(d, infos)
-	}
-	p.mirror.sync(infos, true)
-	row, known := p.mirror.row[node]
-	if !known {
-		return 0
-	}
-	changed := p.mirror.before(row, uid)
-	v.rows = []int32{row}
-	on, err = d.devices(v, cycle != nil && cycle.pod == p.scored && !changed)
-	if errors.Is(err, errNoNetwork) {
-		return 0 // GPUShares chooses, and nothing is damaged
-	}
-	if err != nil {
-		p.forget(d)
-		return 0
-	}
-	return on
 }
 
 // forget drops what the decider and the mirror keep between decisions, so that the next decision

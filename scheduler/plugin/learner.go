@@ -50,7 +50,7 @@ var (
 )
 
 // newLearner makes p explore, and starts the trainer when active is closed.
-func newLearner(ctx context.Context, p *learnedScore, args LearnArgs, active <-chan struct{}) (fwk.Plugin, error) {
+func newLearner(ctx context.Context, p *learnedScore, args LearnArgs, active <-chan struct{}) (*learner, error) {
 	term, err := objective.Parse(args.Objective)
 	if err != nil {
 		return nil, err

@@ -47,7 +47,6 @@ func TestNothingExploresWithoutLearn(t *testing.T) {
 func TestExplorationHangsOnTheArgument(t *testing.T) {
 	for name, want := range map[string]string{
 		"newLearner":    "newPlugin, if args.Learn != nil",
-		"newRecorder":   "newLearner",
 		"l.explore":     "scored",
 		"preferAnother": "explore",
 		"policy.Sample": "explore",

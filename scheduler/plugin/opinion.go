@@ -61,7 +61,7 @@ func Ask(ctx context.Context, h fwk.Handle, pod *v1.Pod, nodes []fwk.NodeInfo, c
 	s := p.begin(pod, nodes)
 	s.question = !counts
 	p.prefer(ctx, state, s)
-	took, err := p.decide(state, s)
+	took, err := p.decide(ctx, state, s)
 	if err != nil {
 		fallbacks.WithLabelValues(p.profile, s.reason).Inc()
 		p.complain(ctx, s, s.reason, err, FallbackMessage+s.decider.label())

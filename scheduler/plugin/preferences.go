@@ -12,14 +12,15 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
+	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/policy/preference"
 )
 
 // preferences narrows the feasible nodes down to those that the preferences of manifests leave to
 // the decider. Not safe for concurrent use.
 //
-// The weighted sum of the scores of NodeAffinity, InterPodAffinity, TaintToleration and
-// PodTopologySpread comes first, and only nodes with the highest sum are left; see preference.Best.
+// The weighted sum of the scores of NodeAffinity, InterPodAffinity, TaintToleration,
+// PodTopologySpread and DynamicResources, which knows the alternatives of claims, comes first, and only nodes with the highest sum are left; see preference.Best.
 //
 // ImageLocality cannot be treated like that. Nobody declares it, and a pod that starts on a node
 // brings its image there, so the pods of a job would follow the first one until its node is full.
@@ -45,7 +46,7 @@ func newPreferences(ctx context.Context, mode preference.Mode, u *upstream, h fw
 	p := &preferences{upstream: u}
 	for _, w := range u.plugins {
 		switch w.Name() {
-		case names.NodeAffinity, names.InterPodAffinity, names.TaintToleration:
+		case names.NodeAffinity, names.InterPodAffinity, names.TaintToleration, names.DynamicResources:
 			p.summed = append(p.summed, w)
 		case names.PodTopologySpread:
 			if mode == preference.Declared {
@@ -132,7 +133,7 @@ func (p *preferences) narrowByImages(ctx context.Context, state fwk.CycleState, 
 // add adds the weighted scores of s.nodes to sums. A plugin that fails is left out.
 func (p *preferences) add(ctx context.Context, state fwk.CycleState, s *scoring, by []weighted, sums []int64) (failed []pluginError) {
 	for _, w := range by {
-		if idle(w.Name(), s.nodes) {
+		if idle(w.Name(), s.nodes) || w.Name() == names.DynamicResources && dra.Asked(state) == nil {
 			continue
 		}
 		list, err := p.upstream.run(ctx, w, state, s)

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,6 +11,9 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/plugin/dra"
+	"gnnsched/scheduler/plugin/refusals"
+	"gnnsched/scheduler/policy"
 )
 
 // observer sees each decision between its raw scores and the choice of a node, in the scheduling
@@ -35,6 +39,7 @@ type recorder struct {
 	*learnedScore
 	ledger *ledger
 	queues []*decision.Queue
+	asks   *allowance // for the default profile's choice; nil: decisions are not recorded, and need neither it nor readings
 }
 
 var (
@@ -89,13 +94,88 @@ func (p *pending) Clone() fwk.StateData { return p }
 
 // scored implements observer: it begins a decision.
 func (r *recorder) scored(state fwk.CycleState, s *scoring) {
-	state.Write(decisionKey, &pending{decision: decision.Decision{
+	p := &pending{decision: decision.Decision{
 		Profile: r.profile,
-		Pod:     podOf(s.pod),
-		Policy:  s.decider.policyName(), Fingerprint: s.decider.fingerprint(),
+		Pod:     podOf(s.pod), At: s.view.began,
+		Policy: s.decider.policyName(), Fingerprint: s.decider.fingerprint(),
 		Fallback: s.reason, Latency: time.Since(s.view.began),
+		Nodes: len(r.mirror.infos), Refused: refusals.Of(state),
 		Feasible: len(s.feasible), Preferred: len(s.nodes), Best: decision.Best(s.raw, s.name),
-	}})
+	}}
+	if r.asks != nil {
+		r.record(state, s, &p.decision)
+	}
+	state.Write(decisionKey, p)
+}
+
+// record adds to a decision what only records need.
+func (r *recorder) record(state fwk.CycleState, s *scoring, d *decision.Decision) {
+	for k := range d.Best[:min(len(d.Best), 2)] {
+		c := &d.Best[k]
+		c.Read = r.reading(s, slices.IndexFunc(s.nodes, func(n fwk.NodeInfo) bool { return n.Node().Name == c.Node }))
+	}
+	if s.reason != "" { // the scores are the default profile's
+		return
+	}
+	begun := time.Now()
+	if !r.asks.open(begun) {
+		return
+	}
+	at, ties, err := r.upstream.choice(state, s)
+	r.asks.spend(time.Since(begun))
+	if err != nil {
+		return
+	}
+	d.Default = &decision.Default{Candidate: decision.Candidate{Node: s.feasible[at].Node().Name}, Ties: ties}
+	i := at
+	if s.left != nil {
+		i = slices.Index(s.left, int32(at))
+	}
+	if d.Default.Preferred = i >= 0; !d.Default.Preferred {
+		return
+	}
+	d.Default.Score = s.raw[i]
+	if known := slices.IndexFunc(d.Best, func(c decision.Candidate) bool { return c.Node == d.Default.Node }); known >= 0 && d.Best[known].Read != nil {
+		d.Default.Read = d.Best[known].Read
+	} else {
+		d.Default.Read = r.reading(s, i)
+	}
+}
+
+// allowance is a share of the time, which asking the default profile may take.
+type allowance struct {
+	share  float64 // 0 for none, 1 for all
+	earned time.Duration
+	until  time.Time // that it is earned for
+}
+
+// maxEarned bounds what an idle scheduler saves up, and so the share of a busy time.
+const maxEarned = 50 * time.Millisecond
+
+// open reports whether something may be spent now.
+func (a *allowance) open(now time.Time) bool {
+	if a.share >= 1 {
+		return true
+	}
+	if !a.until.IsZero() {
+		a.earned = min(a.earned+time.Duration(a.share*float64(now.Sub(a.until))), maxEarned)
+	}
+	a.until = now
+	return a.share > 0 && a.earned >= 0
+}
+
+// spend takes what was spent off what was earned.
+func (a *allowance) spend(took time.Duration) { a.earned -= took }
+
+// reading returns what the decider read of s.nodes[i].
+func (r *recorder) reading(s *scoring, i int) *policy.Reading {
+	if i < 0 || s.reason != "" {
+		return nil
+	}
+	if !r.learns { // the decider saw all feasible nodes
+		i = int(s.feasibleIndex(int32(i)))
+	}
+	return s.decider.reading(s.view, i)
 }
 
 // Reserve implements fwk.ReservePlugin: a node is chosen. A try of a pod group is no choice yet:
@@ -106,7 +186,9 @@ func (r *recorder) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 	p := readPending(state)
 	if p == nil { // the only feasible node, which kube-scheduler does not score
-		p = &pending{decision: decision.Decision{Profile: r.profile, Pod: podOf(pod), Feasible: 1, Preferred: 1}}
+		p = &pending{decision: decision.Decision{
+			Profile: r.profile, Pod: podOf(pod), At: time.Now(), Refused: refusals.Of(state), Feasible: 1, Preferred: 1,
+		}}
 		state.Write(decisionKey, p)
 	}
 	p.decision.Node = node
@@ -143,11 +225,11 @@ func readPending(state fwk.CycleState) *pending {
 	return data.(*pending)
 }
 
-// reservedDevices returns the GPU devices that GPUShares has chosen in this cycle.
+// reservedDevices returns the GPU devices that GPUShares has chosen, or the pod's claims have got, in this cycle.
 func reservedDevices(state fwk.CycleState) cluster.DeviceSet {
 	data, err := state.Read(devicesKey)
 	if err != nil {
-		return 0
+		return dra.Reserved(state)
 	}
 	return cluster.DeviceSet(data.(chosen))
 }

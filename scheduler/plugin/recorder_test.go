@@ -54,10 +54,10 @@ func TestDecisionOfAHeuristic(t *testing.T) {
 	if d.Latency <= 0 || d.Latency > time.Hour {
 		t.Errorf("latency %v", d.Latency)
 	}
-	d.Best, d.Latency = nil, 0
+	d.Best, d.Latency, d.At = nil, 0, time.Time{}
 	want := decision.Decision{
 		Number: 1, Profile: profile, Pod: decision.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
-		Policy: "gpu-best-fit", Feasible: 3, Preferred: 3, Node: "b", Devices: 0b11, Bound: true,
+		Policy: "gpu-best-fit", Nodes: 3, Feasible: 3, Preferred: 3, Node: "b", Devices: 0b11, Bound: true,
 	}
 	if fmt.Sprint(d) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", d, want)
@@ -124,7 +124,9 @@ func TestDecisionOfTheOnlyNode(t *testing.T) {
 			Number: uint64(i + 1), Profile: profile, Pod: decision.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
 			Feasible: 1, Preferred: 1, Node: "b", Devices: kube.Devices(pod.Annotations), Bound: bound,
 		}
-		if d := <-heard; fmt.Sprint(d) != fmt.Sprint(want) || d.Devices == 0 {
+		d := <-heard
+		d.At = time.Time{}
+		if fmt.Sprint(d) != fmt.Sprint(want) || d.Devices == 0 {
 			t.Errorf("%+v, want %+v", d, want)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -100,4 +102,30 @@ func (u *upstream) run(ctx context.Context, p weighted, state fwk.CycleState, s 
 		}
 	}
 	return list, nil
+}
+
+// choice returns the index in ours.feasible of the node with upstream's highest total score, and the number of nodes
+// that have it. Of tied ones it is the node that ours scored best. It leaves state and ours as they are.
+func (u *upstream) choice(state fwk.CycleState, ours *scoring) (at, ties int, err error) {
+	theirs := &scoring{pod: ours.pod, nodes: ours.feasible, raw: make([]float32, len(ours.feasible))}
+	if err := u.score(context.Background(), state.Clone(), theirs); err != nil {
+		return 0, 0, err
+	}
+	worth := make([]float64, len(ours.feasible))
+	for i := range worth {
+		worth[i] = math.Inf(-1) // the preferences kept the node from the decider
+	}
+	for i, v := range ours.raw {
+		worth[ours.feasibleIndex(int32(i))] = float64(v)
+	}
+	at, most := -1, slices.Max(theirs.raw)
+	for i, v := range theirs.raw {
+		if v < most {
+			continue
+		}
+		if ties++; at < 0 || worth[i] > worth[at] {
+			at = i
+		}
+	}
+	return at, ties, nil
 }

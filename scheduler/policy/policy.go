@@ -3,6 +3,7 @@ package policy
 import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/policy/preference"
 )
 
 // Policy scores candidate nodes for a pod; the node with the highest score is the best. A policy
@@ -19,9 +20,9 @@ type Policy interface {
 // further score plugins. Preferences come first for all other policies.
 type Upstream interface {
 	Policy
-	// AddsPreferences says that the total score of a node is the sum of the policy's score and the
-	// weighted scores of upstream's preference plugins.
-	AddsPreferences()
+	// PreferenceWeights returns the weights of upstream's preference plugins: the total score of a node is the
+	// sum of the policy's score and of these plugins' weighted scores.
+	PreferenceWeights() preference.Weights
 }
 
 // Setting describes the episode or scheduler profile that a policy is made for.

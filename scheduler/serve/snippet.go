@@ -68,24 +68,31 @@ func rule(group string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list", "watch"}}
 }
 
-// roleName is the name of the role, its binding and its service account.
-const roleName = "gnnsched-serve"
+// RoleName is the usual name of the server's role, its binding and its service account.
+const RoleName = "gnnsched-serve"
 
-// RBAC renders the ServiceAccount, the ClusterRole and the ClusterRoleBinding with the rights that the server needs:
-// it only reads.
-func RBAC(namespace string) ([]byte, error) {
+// Role describes the rights of a program that reads a cluster as an Advisor does, and does nothing else.
+type Role struct {
+	Name      string // of the ServiceAccount, the ClusterRole and the bindings
+	Namespace string // of the ServiceAccount
+	// Delegates adds the right to let the API server check the callers of an endpoint with metrics. It allows
+	// no change of the cluster.
+	Delegates bool
+}
+
+// RBAC renders the ServiceAccount, the ClusterRole and the ClusterRoleBindings.
+func (r Role) RBAC() ([]byte, error) {
 	group := rbacv1.SchemeGroupVersion.String()
-	named := map[string]any{"name": roleName}
+	objects := []map[string]any{
+		{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": r.Name, "namespace": r.Namespace}},
+		{"apiVersion": group, "kind": "ClusterRole", "metadata": map[string]any{"name": r.Name}, "rules": reads},
+		r.binding(r.Name, r.Name),
+	}
+	if r.Delegates {
+		objects = append(objects, r.binding(r.Name+"-auth", "system:auth-delegator"))
+	}
 	var out []byte
-	for _, object := range []map[string]any{
-		{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": roleName, "namespace": namespace}},
-		{"apiVersion": group, "kind": "ClusterRole", "metadata": named, "rules": reads},
-		{
-			"apiVersion": group, "kind": "ClusterRoleBinding", "metadata": named,
-			"roleRef":  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: roleName},
-			"subjects": []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: roleName, Namespace: namespace}},
-		},
-	} {
+	for _, object := range objects {
 		text, err := yaml.Marshal(object)
 		if err != nil {
 			return nil, fmt.Errorf("encode the role: %w", err)
@@ -96,4 +103,13 @@ func RBAC(namespace string) ([]byte, error) {
 		out = append(out, text...)
 	}
 	return out, nil
+}
+
+// binding gives the ServiceAccount a ClusterRole.
+func (r Role) binding(name, role string) map[string]any {
+	return map[string]any{
+		"apiVersion": rbacv1.SchemeGroupVersion.String(), "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": name},
+		"roleRef":  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		"subjects": []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: r.Name, Namespace: r.Namespace}},
+	}
 }

@@ -53,7 +53,7 @@ func TestSnippet(t *testing.T) {
 }
 
 func TestRBACText(t *testing.T) {
-	text, err := RBAC("kube-system")
+	text, err := Role{Name: RoleName, Namespace: "kube-system"}.RBAC()
 	if err != nil {
 		t.Fatal(err)
 	}

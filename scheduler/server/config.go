@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	componentconfig "k8s.io/component-base/config/v1alpha1"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/utils/ptr"
@@ -22,7 +23,8 @@ type Config struct {
 	Parallelism              int32   // number of goroutines that filter; 0 for upstream's 16
 	PercentageOfNodesToScore int32   // 0 for upstream's adaptive percentage
 	LeaderElect              bool
-	Profiling                bool // serve profiles of the process, which need a token like the metrics
+	Lease                    string // name of the leader election's lease in kube-system; empty for the shared one of all gnnsched processes
+	Profiling                bool   // serve profiles of the process, which need a token like the metrics
 }
 
 // Validate returns an error for the first invalid value.
@@ -35,6 +37,9 @@ func (c Config) Validate() error {
 	}
 	if p := c.PercentageOfNodesToScore; p < 0 || p > 100 {
 		return fmt.Errorf("percentage of nodes to score is %d, must be from 0 (adaptive) to 100", p)
+	}
+	if problems := validation.IsDNS1123Subdomain(c.Lease); c.Lease != "" && len(problems) > 0 {
+		return fmt.Errorf("lease %q: %s", c.Lease, problems[0])
 	}
 	names := map[string]bool{}
 	for _, p := range c.Profiles {
@@ -57,12 +62,17 @@ const (
 	retryPeriod   = 300 * time.Millisecond
 )
 
-// election returns the settings of the leader election.
+// election returns the settings of the leader election. A lease of another name is shared with other programs,
+// such as upstream's kube-scheduler. There upstream's settings hold: with a shorter lease this process would
+// take over while the other still counts on its own, longer one.
 func (c Config) election() componentconfig.LeaderElectionConfiguration {
 	e := componentconfig.LeaderElectionConfiguration{
 		LeaderElect: ptr.To(c.LeaderElect), ResourceName: userconfig.LeaseName, ResourceNamespace: metav1.NamespaceSystem,
 	}
-	if c.LeaderElect {
+	if c.Lease != "" {
+		e.ResourceName = c.Lease
+	}
+	if c.LeaderElect && e.ResourceName == userconfig.LeaseName {
 		e.LeaseDuration.Duration, e.RenewDeadline.Duration, e.RetryPeriod.Duration = leaseDuration, renewDeadline, retryPeriod
 	}
 	return e

@@ -18,6 +18,7 @@ import (
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/policy/stock"
 )
 
 // full returns a configuration that uses every field.
@@ -83,17 +84,22 @@ func TestValidate(t *testing.T) {
 		edit func(*Config)
 		want string
 	}{
-		"no profile":            {func(c *Config) { c.Profiles = nil }, "no scheduler profile"},
-		"no QPS":                {func(c *Config) { c.QPS = 0 }, "QPS"},
-		"percentage":            {func(c *Config) { c.PercentageOfNodesToScore = 101 }, "percentage of nodes"},
-		"negative":              {func(c *Config) { c.PercentageOfNodesToScore = -1 }, "percentage of nodes"},
-		"no name":               {func(c *Config) { c.Profiles[0].SchedulerName = "" }, "scheduler name"},
-		"twice":                 {func(c *Config) { c.Profiles[1].SchedulerName = c.Profiles[0].SchedulerName }, "there twice"},
-		"unknown variant":       {func(c *Config) { c.Profiles[1].Variant = "transformer" }, "transformer"},
-		"unknown policy":        {func(c *Config) { c.Profiles[3].Policy = "worst-fit" }, "best-fit"},
-		"unknown preferences":   {func(c *Config) { c.Profiles[1].Preferences = "last" }, `preferences is "last"; choose one of first,`},
-		"first and blended":     {func(c *Config) { c.Profiles[2].Preferences = preference.First }, "choose preferences blend or leave the weights out"},
-		"policy and variant":    {func(c *Config) { c.Profiles[3].Variant = "gnn" }, "exclude each other"},
+		"no profile":           {func(c *Config) { c.Profiles = nil }, "no scheduler profile"},
+		"no QPS":               {func(c *Config) { c.QPS = 0 }, "QPS"},
+		"percentage":           {func(c *Config) { c.PercentageOfNodesToScore = 101 }, "percentage of nodes"},
+		"negative":             {func(c *Config) { c.PercentageOfNodesToScore = -1 }, "percentage of nodes"},
+		"no name":              {func(c *Config) { c.Profiles[0].SchedulerName = "" }, "scheduler name"},
+		"twice":                {func(c *Config) { c.Profiles[1].SchedulerName = c.Profiles[0].SchedulerName }, "there twice"},
+		"unknown variant":      {func(c *Config) { c.Profiles[1].Variant = "transformer" }, "transformer"},
+		"unknown policy":       {func(c *Config) { c.Profiles[3].Policy = "worst-fit" }, "best-fit"},
+		"unknown preferences":  {func(c *Config) { c.Profiles[1].Preferences = "last" }, `preferences is "last"; choose one of first,`},
+		"first and blended":    {func(c *Config) { c.Profiles[2].Preferences = preference.First }, "choose preferences blend or leave the weights out"},
+		"policy and variant":   {func(c *Config) { c.Profiles[3].Variant = "gnn" }, "exclude each other"},
+		"plugins of a network": {func(c *Config) { c.Profiles[1].Stock = new(stock.Default()) }, "only default-scheduler"},
+		"plugins of a policy":  {func(c *Config) { c.Profiles[3].Stock = new(stock.Default()) }, "only default-scheduler"},
+		"invalid plugins": {func(c *Config) {
+			c.Profiles[0] = Profile{SchedulerName: "s", Variant: DefaultProfile, Stock: &stock.Profile{}}
+		}, "strategy"},
 		"policy and checkpoint": {func(c *Config) { c.Profiles[3].Checkpoint = "f" }, "exclude each other"},
 	} {
 		k := full()

@@ -24,8 +24,11 @@ import (
 	"k8s.io/component-base/metrics/prometheus/slis"
 	zpagesfeatures "k8s.io/component-base/zpages/features"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+	schedulerserver "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	conversion "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/metrics/resources"
+
+	"gnnsched/scheduler/decision/record"
 )
 
 // componentName is the name of kube-scheduler in its endpoint's answers.
@@ -43,20 +46,28 @@ func (p *process) serveEndpoint(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	forget := func() { configz.Delete(configzName) } // otherwise a second scheduler in this process fails
-	if p.config.SecureServing == nil {
-		return forget, nil
+	end, err := serveOn(p.config, p.paths(ctx))
+	if err != nil {
+		forget()
+		return nil, err
+	}
+	return func() { end(); forget() }, nil
+}
+
+// serveOn serves the paths at the configuration's port, if it has one, behind upstream's filters. stop ends it.
+func serveOn(c *schedulerserver.Config, paths http.Handler) (stop func(), err error) {
+	if c.SecureServing == nil {
+		return func() {}, nil
 	}
 	ended := make(chan struct{})
-	done, _, err := p.config.SecureServing.Serve(p.handler(ctx), endpointStop, ended)
+	done, _, err := c.SecureServing.Serve(guarded(c, paths), endpointStop, ended)
 	if err != nil {
 		close(ended)
-		forget()
 		return nil, fmt.Errorf("start the endpoint: %w", err)
 	}
 	return func() {
 		close(ended)
 		<-done
-		forget()
 	}, nil
 }
 
@@ -76,12 +87,11 @@ func (p *process) publishConfig() error {
 	return cz.Set(external)
 }
 
-// handler returns the endpoint's handler: upstream's paths behind upstream's filters.
-func (p *process) handler(ctx context.Context) http.Handler {
+// guarded puts upstream's filters before the paths.
+func guarded(c *schedulerserver.Config, paths http.Handler) http.Handler {
 	resolver := &apirequest.RequestInfoFactory{}
-	var h http.Handler = p.paths(ctx)
-	h = genericapifilters.WithAuthorization(h, p.config.Authorization.Authorizer, scheme.Codecs)
-	h = genericapifilters.WithAuthentication(h, p.config.Authentication.Authenticator, genericapifilters.Unauthorized(scheme.Codecs), nil, nil)
+	h := genericapifilters.WithAuthorization(paths, c.Authorization.Authorizer, scheme.Codecs)
+	h = genericapifilters.WithAuthentication(h, c.Authentication.Authenticator, genericapifilters.Unauthorized(scheme.Codecs), nil, nil)
 	h = genericapifilters.WithRequestInfo(h, resolver)
 	h = genericapifilters.WithCacheControl(h)
 	h = genericfilters.WithHTTPLogging(h)
@@ -105,6 +115,9 @@ func (p *process) paths(ctx context.Context) http.Handler {
 	configz.InstallHandler(m)
 	m.Handle("/metrics", legacyregistry.HandlerWithReset())
 	m.HandleFunc("/metrics/resources", p.serveResources)
+	if p.records.Book != nil {
+		m.Handle(record.Path, p.records.Book)
+	}
 	slis.SLIMetricsWithReset{}.Install(m)
 	if k := p.config.ComponentConfig; k.EnableProfiling {
 		routes.Profiling{}.Install(m)

@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -12,8 +14,10 @@ import (
 	"k8s.io/klog/v2"
 	schedulerserver "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/plugin/refusals"
 )
 
 // instance is a kube-scheduler with its informers. It schedules once; a process that loses its lease
@@ -29,7 +33,7 @@ type instance struct {
 }
 
 // newInstance makes a scheduler that ends with ctx.
-func newInstance(ctx context.Context, c *schedulerserver.Config) (*instance, error) {
+func newInstance(ctx context.Context, c *schedulerserver.Config, records plugin.Recording) (*instance, error) {
 	i := &instance{synced: make(chan struct{}), active: make(chan struct{})}
 	i.ctx, i.end = context.WithCancel(ctx)
 	i.ctx = quietAtEnd(i.ctx)
@@ -47,7 +51,7 @@ func newInstance(ctx context.Context, c *schedulerserver.Config) (*instance, err
 		scheduler.WithKubeConfig(c.KubeConfig),
 		scheduler.WithProfiles(k.Profiles...),
 		scheduler.WithPercentageOfNodesToScore(k.PercentageOfNodesToScore),
-		scheduler.WithFrameworkOutOfTreeRegistry(plugin.Registry(i.active)),
+		scheduler.WithFrameworkOutOfTreeRegistry(plugin.RecordingRegistry(i.active, records)),
 		scheduler.WithPodMaxBackoffSeconds(k.PodMaxBackoffSeconds),
 		scheduler.WithPodInitialBackoffSeconds(k.PodInitialBackoffSeconds),
 		scheduler.WithPodMaxInUnschedulablePodsDuration(c.PodMaxInUnschedulablePodsDuration),
@@ -59,7 +63,30 @@ func newInstance(ctx context.Context, c *schedulerserver.Config) (*instance, err
 		return nil, err
 	}
 	timeAttempts(i.sched)
+	if records.Book != nil {
+		refusals.Watch(i.sched, records.Failed(i.ctx, slices.Collect(maps.Keys(i.sched.Profiles))))
+	}
 	return i, nil
+}
+
+// hear enables LearnedScore where a plugin hears what became of its decisions, in each profile that it scores for.
+func hear(profiles []config.KubeSchedulerProfile) {
+	for i := range profiles {
+		p := profiles[i].Plugins
+		if p == nil || !enables(p.PreScore) && !enables(p.MultiPoint) {
+			continue
+		}
+		for _, set := range []*config.PluginSet{&p.Reserve, &p.PostBind} {
+			if !enables(*set) && !enables(p.MultiPoint) {
+				set.Enabled = append(set.Enabled, config.Plugin{Name: plugin.Name})
+			}
+		}
+	}
+}
+
+// enables reports whether the set enables LearnedScore.
+func enables(s config.PluginSet) bool {
+	return slices.ContainsFunc(s.Enabled, func(p config.Plugin) bool { return p.Name == plugin.Name })
 }
 
 // startInformers starts the informers, unless that was done, and waits until the scheduler's cache has

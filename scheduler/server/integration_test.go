@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -214,9 +215,12 @@ func (l *lab) testPreemption(t *testing.T) {
 		}
 		return nil
 	})
-	if len(l.events(t, ns, "low", "Preempted")) == 0 {
-		t.Error("no event says that low was preempted")
-	}
+	l.until(t, "the event that low was preempted", func() error {
+		if len(l.events(t, ns, "low", "Preempted")) == 0 {
+			return errors.New("there is none")
+		}
+		return nil
+	})
 	l.allowed(t, ns)
 }
 

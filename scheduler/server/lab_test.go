@@ -76,8 +76,14 @@ func pools() []nodepool.Pool {
 // newLab starts a cluster that ends with the test.
 func newLab(t *testing.T) *lab {
 	t.Helper()
+	return newLabOn(t, pools())
+}
+
+// newLabOn is newLab with other nodes.
+func newLabOn(t *testing.T, pools []nodepool.Pool) *lab {
+	t.Helper()
 	// The test's own context would end before the clean-up.
-	cluster, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), Pools: pools()})
+	cluster, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), Pools: pools})
 	if err != nil {
 		t.Fatal(err)
 	}

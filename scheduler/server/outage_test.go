@@ -205,6 +205,16 @@ func (l *lab) testLeaseLost(t *testing.T) {
 		ns := l.namespace(t, fmt.Sprint(name, "-", i))
 		l.make(t, ns, name, 1)
 		l.bound(t, ns, 1)
+		// The metrics that kube-scheduler takes from client-go are there too.
+		metrics := l.metrics(t)
+		if metrics.sum("leader_election_master_status", "name", "kube-scheduler") != 1 {
+			t.Error("the metrics do not say that it leads")
+		}
+		for _, name := range []string{"rest_client_requests_total", "workqueue_depth", "kubernetes_build_info"} {
+			if len(metrics[name]) == 0 {
+				t.Errorf("no metric %s", name)
+			}
+		}
 		if err := p.Refuse(); err != nil {
 			t.Fatal(err)
 		}

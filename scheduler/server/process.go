@@ -19,18 +19,21 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 
 	"gnnsched/internal/logging"
+	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/server/eventsink"
 	"gnnsched/scheduler/server/outage"
 )
 
 // process does what upstream's app.Setup and app.Run do, from the same parts, with these differences: it
 // survives an API server that is away, and says so; when it is told to stop while it holds the lease,
-// its plugins are closed before it ends; and when it loses the lease, it stands by again. Upstream's
-// process ends in both cases, the first time without closing.
+// its plugins are closed before it ends; when it loses the lease, it stands by again (upstream's process ends
+// in both cases, the first time without closing); and it writes events with bounded memory.
 type process struct {
 	config  *schedulerserver.Config
 	gate    *outage.Gate
 	lease   *announcedLock // nil without leader election
 	marks   *marks
+	records plugin.Recording
 	current atomic.Pointer[instance] // the one that schedules or stands by
 }
 
@@ -40,10 +43,16 @@ var unreachable = metrics.NewCounter(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 })
 
-var registerUnreachable sync.Once
+var droppedEvents = metrics.NewCounter(&metrics.CounterOpts{
+	Subsystem: "gnnsched", Name: "events_dropped_total",
+	Help:           "Events that were not written, because the API server could not keep up or did not answer.",
+	StabilityLevel: metrics.ALPHA,
+})
+
+var registerMetrics sync.Once
 
 // newProcess makes a process with its first scheduler. Its goroutines end with ctx.
-func newProcess(ctx context.Context, o *options.Options) (*process, error) {
+func newProcess(ctx context.Context, o *options.Options, records plugin.Recording) (*process, error) {
 	var err error
 	if o.ComponentConfig, err = latest.Default(); err != nil {
 		return nil, err
@@ -51,7 +60,7 @@ func newProcess(ctx context.Context, o *options.Options) (*process, error) {
 	if errs := o.Validate(); len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	p := &process{}
+	p := &process{records: records}
 	// The broadcaster of events lives until close: an election has an event when it ends.
 	if p.config, err = o.Config(quiet(context.WithoutCancel(ctx), p.away)); err != nil {
 		return nil, err
@@ -65,6 +74,9 @@ func newProcess(ctx context.Context, o *options.Options) (*process, error) {
 
 // setUp makes what the process needs beside its configuration.
 func (p *process) setUp(ctx context.Context) (err error) {
+	if p.records.Book != nil {
+		hear(p.config.ComponentConfig.Profiles)
+	}
 	if a := &p.config.Authentication; a.Authenticator != nil {
 		a.Authenticator = tokenUnlessHealth(a.Authenticator)
 	}
@@ -98,7 +110,7 @@ func (p *process) close() { p.config.EventBroadcaster.Shutdown() }
 // survive puts a gate before the client with which the scheduler works. The client of the leader
 // election stays as it is: its requests must fail in time.
 func (p *process) survive(ctx context.Context) error {
-	registerUnreachable.Do(func() { legacyregistry.MustRegister(unreachable) })
+	registerMetrics.Do(func() { legacyregistry.MustRegister(unreachable, droppedEvents) })
 	var err error
 	log := klog.FromContext(ctx).WithName(logging.ProjectLogger)
 	if p.gate, err = outage.New(p.config.KubeConfig, log, unreachable.Add); err != nil {
@@ -110,12 +122,17 @@ func (p *process) survive(ctx context.Context) error {
 	if p.config.Client, err = kubernetes.NewForConfig(rest.AddUserAgent(gated, "scheduler")); err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
+	recording, err := kubernetes.NewForConfig(rest.AddUserAgent(gated, "events"))
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	p.config.EventBroadcaster = eventsink.NewBroadcaster(p.config.EventBroadcaster, recording.EventsV1(), droppedEvents.Inc)
 	return nil
 }
 
 // renew makes a new scheduler.
 func (p *process) renew(ctx context.Context) error {
-	i, err := newInstance(ctx, p.config)
+	i, err := newInstance(ctx, p.config, p.records)
 	if err == nil {
 		p.current.Store(i)
 	}

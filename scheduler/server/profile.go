@@ -9,12 +9,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/policy/stock"
+	"gnnsched/scheduler/server/stockconfig"
 	"gnnsched/scheduler/usage"
 )
 
@@ -41,6 +45,8 @@ type Profile struct {
 	// 1, and each plugin's score is in 0 to 100. It is only for preference.Blend; if it is
 	// empty then, upstream's preference plugins have upstream's weights.
 	Blend map[string]int32
+	// Stock says how upstream's score plugins score in DefaultProfile; nil for upstream's defaults.
+	Stock *stock.Profile
 	// Usage says where measured usage comes from; nil for nowhere.
 	Usage *usage.Config
 	// Learn makes the profile explore and learn; it needs a Checkpoint. If it is nil, the profile
@@ -101,6 +107,12 @@ func (p Profile) validate() error {
 	if len(p.Blend) > 0 && p.preferences() != preference.Blend {
 		return fmt.Errorf("preferences %s and weights to blend exclude each other; choose preferences %s or leave the weights out", p.Preferences, preference.Blend)
 	}
+	if p.Stock != nil {
+		if p.Variant != DefaultProfile || p.Policy != "" {
+			return fmt.Errorf("only %s scores by upstream's score plugins", DefaultProfile)
+		}
+		return p.Stock.Validate()
+	}
 	if p.Learn != nil {
 		return p.validateLearn()
 	}
@@ -132,7 +144,10 @@ func (p Profile) validateLearn() error {
 func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 	out := schedulerconfig.KubeSchedulerProfile{SchedulerName: ptr.To(p.SchedulerName), Plugins: gpuShares()}
 	if p.Variant == DefaultProfile {
-		return out, nil
+		if p.Stock == nil {
+			return out, nil
+		}
+		return out, stockconfig.AddTo(&out, *p.Stock)
 	}
 	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Preferences: p.preferences(), Usage: p.Usage, Learn: p.Learn}
 	if p.Policy == "" { // heuristics ignore the deadline
@@ -168,12 +183,19 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 	return out, nil
 }
 
-// gpuShares enables GPUShares. Every profile has it, because the profiles of one process share the
-// nodes' devices. It comes before upstream's binder, which binds the pods that GPUShares skips.
+// upstreamWeight is the weight of upstream's DynamicResources in the default profile.
+const upstreamWeight = 2
+
+// gpuShares enables GPUShares, and LearnedDevices in place of upstream's DynamicResources. Every profile has
+// them, because the profiles of one process share the nodes' devices. GPUShares comes before upstream's binder,
+// which binds the pods that GPUShares skips.
 func gpuShares() *schedulerconfig.Plugins {
 	ours := schedulerconfig.Plugin{Name: plugin.GPUSharesName}
 	return &schedulerconfig.Plugins{
-		MultiPoint: schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{ours}},
-		Bind:       schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{ours, {Name: "DefaultBinder"}}},
+		MultiPoint: schedulerconfig.PluginSet{
+			Enabled:  []schedulerconfig.Plugin{ours, {Name: dra.Name, Weight: ptr.To[int32](upstreamWeight)}},
+			Disabled: []schedulerconfig.Plugin{{Name: names.DynamicResources}},
+		},
+		Bind: schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{ours, {Name: "DefaultBinder"}}},
 	}
 }

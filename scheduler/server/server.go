@@ -8,18 +8,24 @@ import (
 	"strconv"
 
 	"github.com/spf13/pflag"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // as kube-scheduler: requests, work queues, the lease
+	_ "k8s.io/component-base/metrics/prometheus/version"  // as kube-scheduler
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/userconfig"
 )
 
 // Endpoint is the address at which the process serves its health and metrics, over TLS with a
 // self-signed certificate. Everybody may read /healthz, /livez and /readyz. Every other path needs a
 // token that the API server knows, of a user whom it authorizes for the path.
+//
+// The decisions that Recording.Book keeps are served at record.Path.
 type Endpoint struct {
-	Address string
-	Port    int // 0 for no endpoint
+	Address   string
+	Port      int // 0 for no endpoint
+	Recording plugin.Recording
 }
 
 // Run runs kube-scheduler with the configuration file until ctx ends; then it returns nil. It calls
@@ -36,7 +42,7 @@ func Run(ctx context.Context, configFile string, e Endpoint, onReady func()) err
 	}
 	ctx, cancel := context.WithCancel(ctx) // ends what an error leaves behind
 	defer cancel()
-	p, err := newProcess(ctx, o)
+	p, err := newProcess(ctx, o, e.Recording)
 	if err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("set up kube-scheduler: %w", err), "check the flags, or the file given by --config")
 	}

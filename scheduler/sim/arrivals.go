@@ -17,6 +17,7 @@ type deployment struct {
 	replicas int
 
 	usage *usage.Model // nil: not known
+	kind  string       // name of the pod's shape
 }
 
 // arrivalList is the workload of an episode: the pods of all deployments in order of arrival.
@@ -45,7 +46,7 @@ func (a *arrivalList) add(d workload.Deployment, shape int32, owned bool) {
 	}
 	a.deployments = append(a.deployments, deployment{
 		pod:   cluster.Pod{Name: d.Name, Namespace: "default", Owner: owner, Requests: d.Shape.Requests, NodeSelector: d.Shape.NodeSelector, Tolerations: d.Shape.Tolerations, GPUModels: d.Shape.GPUModels},
-		shape: shape, replicas: d.Replicas, usage: d.Shape.Usage,
+		shape: shape, replicas: d.Replicas, usage: d.Shape.Usage, kind: d.Shape.Name,
 	})
 	if d.Shape.Usage != nil {
 		a.deployments[len(a.deployments)-1].pod.Limits = d.Shape.Limits
@@ -142,13 +143,14 @@ func (c *Config) drawLifetimes(seed uint64, a *arrivalList) {
 // creates the pods of a trace without a Deployment.
 func fromTrace(t workload.Trace) arrivalList {
 	a := arrivalList{exact: true}
-	type shape struct { // traces have no selectors
-		requests            cluster.Resources
-		models, tolerations string
+	type shape struct {
+		requests                       cluster.Resources
+		models, tolerations, selectors string
 	}
 	numbers := numbering[shape]{}
 	for _, x := range t {
-		a.add(x.Deployment, numbers.of(shape{x.Deployment.Shape.Requests, strings.Join(x.Deployment.Shape.GPUModels, "|"), cluster.TolerationsKey(x.Deployment.Shape.Tolerations)}), false)
+		s := x.Deployment.Shape
+		a.add(x.Deployment, numbers.of(shape{s.Requests, strings.Join(s.GPUModels, "|"), cluster.TolerationsKey(s.Tolerations), fmt.Sprintf("%q", s.NodeSelector)}), false)
 		for range x.Deployment.Replicas {
 			a.at = append(a.at, x.At-t[0].At)
 			a.lifetime = append(a.lifetime, x.Lifetime)
@@ -185,6 +187,9 @@ func (e *Env) Plan() []Arrival {
 
 // Next returns the index in Plan of the pending pod; -1 when the episode is over.
 func (e *Env) Next() int { return int(e.pending) }
+
+// Now returns the time, in the unit of Arrival.At.
+func (e *Env) Now() float64 { return e.now }
 
 // Waiting returns the indices in Plan of the pods that wait for a node, without the pending pod.
 func (e *Env) Waiting() []int {

@@ -65,7 +65,8 @@ type Config struct {
 	// nodes and zones by upstream's default constraints. The pods of a trace belong to nothing.
 	Preferences preference.Mode `json:"preferences,omitempty"`
 
-	Usage *Usage `json:"usage,omitempty"` // plays what pods use over time; nil: only what they request counts
+	Usage   *Usage   `json:"usage,omitempty"`   // plays what pods use over time; nil: only what they request counts
+	Traffic *Traffic `json:"traffic,omitempty"` // what pods send each other, and the network between the nodes; nil: nothing
 
 	Objective objective.Mix `json:"objective"` // what the reward measures
 	WaitCost  float64       `json:"waitCost"`  // what each pod that has to wait takes from the reward; at least 0
@@ -89,6 +90,7 @@ func (c Config) Validate() error {
 		bad("lose: %v is no fraction from 0 to less than 1", c.Lose)
 	}
 	c.validateUsage(bad)
+	c.validateTraffic(bad)
 	if err := c.PreferenceMode().OneOf(PreferenceModes); err != nil {
 		bad("%w", err)
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 // A copy made anywhere in an episode ends like the original, and what happens in one does not show in
-// the other. The scenarios have pods that wait, lost nodes, zones, bursts and usage.
+// the other. The scenarios have pods that wait, lost nodes, zones, bursts, usage and traffic.
 func TestCopyTo(t *testing.T) {
-	for _, name := range []string{"hetero95", "lossy", "zonal", "bursty", "harvest", "blind"} {
+	for _, name := range []string{"hetero95", "lossy", "zonal", "bursty", "harvest", "blind", "traffic"} {
 		t.Run(name, func(t *testing.T) {
 			s, err := eval.Find(name)
 			if err != nil {

@@ -48,6 +48,12 @@
 // those until the next decision; Cost, and so rollouts and rewards that go by the cost at later decisions, see
 // them as they come.
 //
+// # Traffic
+//
+// With Config.Traffic pods of some services exchange data with those of others. Snapshot.Peers has what the pending pod
+// exchanges with the running pods of each node, and cluster.Node.Traffic what all running pods exchange. Waiting pods
+// exchange nothing.
+//
 // # Seeds
 //
 // The seed alone determines nodes, arrivals, lifetimes and lost nodes; the policy has no influence

@@ -50,9 +50,10 @@ type Env struct {
 	evicted int  // pods whose node was lost
 	means   timeMeans
 	gpus    gpuDemand
-	steady  *steadyState // nil without Steady
-	usage   *usageState  // nil without Usage
-	earlier *sync.Map    // from a *usage.Model to the *cluster.PodUsage of earlier pods with it; copies share it
+	steady  *steadyState  // nil without Steady
+	usage   *usageState   // nil without Usage
+	traffic *trafficState // nil without Traffic
+	earlier *sync.Map     // from a *usage.Model to the *cluster.PodUsage of earlier pods with it; copies share it
 }
 
 // New returns an environment of a configuration and reads the configuration's files. Call Reset
@@ -120,6 +121,7 @@ func (e *Env) Reset(seed uint64) error {
 	e.gpus = newGPUDemand(e.snapshot.Nodes, &e.arrivals, e.typical.Open)
 	e.steady = newSteadyState(e.cfg, &e.arrivals)
 	e.usage = newUsageState(e)
+	e.traffic = newTrafficState(e)
 	e.track()
 	e.advance()
 	e.usage.fall() // what was measured before the first decision rewards nobody
@@ -199,6 +201,7 @@ func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
 	e.steady.place(pod, e.Pending().Requests, e.now)
 	e.preferences.add(e.arrivals.pods[pod], e.deployment(pod), row)
 	e.usage.place(e, pod, row)
+	e.traffic.place(e, pod, row)
 	if !e.arrivals.stays(pod) && !e.usage.ends(e.deployment(pod)) {
 		from := max(e.now, float64(e.arrivals.fill)) // no pod leaves during the fill
 		e.running.push(departure{at: from + e.arrivals.lifetime[pod], pod: pod, node: row})
@@ -235,6 +238,7 @@ func (e *Env) advance() {
 	e.preferences.rated = false
 	for {
 		if e.retry() {
+			e.traffic.observe(e)
 			return
 		}
 		if e.loseNodes() {
@@ -290,6 +294,7 @@ func (e *Env) next() (at float64, more bool) {
 func (e *Env) pass(until float64) {
 	if e.clock >= e.arrivals.fill {
 		e.means.observe(until-e.now, e.cost, len(e.waiting))
+		e.traffic.pass(until - e.now)
 	}
 	e.steady.pass(e.now, until)
 	e.now = until
@@ -327,6 +332,7 @@ func (e *Env) depart() {
 		e.changed(d.node)
 		e.on[d.pod] = -1
 		e.usage.remove(e, d.pod, d.node)
+		e.traffic.remove(e, d.pod, d.node)
 		e.preferences.remove(e.arrivals.pods[d.pod], e.deployment(d.pod), d.node)
 		e.freed = append(e.freed, d.node)
 	}
@@ -371,25 +377,9 @@ func (e *Env) CopyTo(dst *Env) {
 	dst.queued = append(old.queued[:0], e.queued...)
 	dst.freed = append(old.freed[:0], e.freed...)
 	dst.feasible = feasibleNodes{changed: old.feasible.changed[:0]}
+	dst.traffic = e.traffic.copyTo(old.traffic, &dst.snapshot, old.snapshot.Peers)
 	dst.track()
 	dst.means.timeTotals = e.means.timeTotals
 	dst.steady = e.steady.copyOf(old.steady)
 	dst.usage = e.usage.copyOf(old.usage, dst.snapshot.Nodes)
-}
-
-// copyNodes returns copies of nodes, in the memory of older copies. Labels and taints are shared.
-func copyNodes(old, nodes []*cluster.Node) []*cluster.Node {
-	out := slices.Grow(old[:0], len(nodes))[:len(nodes)]
-	for i, n := range nodes {
-		if out[i] == nil {
-			out[i] = &cluster.Node{}
-		}
-		groups, gpus := out[i].Groups, out[i].GPUs
-		*out[i] = *n
-		out[i].Groups = append(groups[:0], n.Groups...)
-		if n.GPUs != nil {
-			out[i].GPUs = append(gpus[:0], n.GPUs...)
-		}
-	}
-	return out
 }

@@ -41,6 +41,8 @@ type Outcome struct {
 	GPU    *GPUOutcome    `json:"gpu,omitempty"`    // nil on a cluster without GPUs
 	Steady *SteadyOutcome `json:"steady,omitempty"` // nil without Steady
 	Usage  *UsageOutcome  `json:"usage,omitempty"`  // nil without Config.Usage
+
+	Traffic *TrafficOutcome `json:"traffic,omitempty"` // nil without Config.Traffic
 }
 
 // Outcome measures the episode so far. Once the episode is Done, this is its result.
@@ -63,6 +65,7 @@ func (e *Env) Outcome() Outcome {
 	o.GPU = e.gpuOutcome()
 	o.Steady = e.steadyOutcome()
 	o.Usage = e.usage.outcome()
+	o.Traffic = e.traffic.outcome()
 	return o
 }
 

@@ -22,8 +22,9 @@ func (c Config) PreferenceMode() preference.Mode {
 // preferences rates the candidates of the pending pod, at most once for each decision.
 type preferences struct {
 	scorer  *preference.Scorer
-	running [][]int32 // by deployment, if its pods have an owner: the rows of its running pods
-	rated   bool      // sums are those of the pending pod
+	running [][]int32          // by deployment, if its pods have an owner: the rows of its running pods
+	rated   bool               // sums are those of the pending pod
+	by      preference.Weights // of sums
 	sums    []int64
 	best    []int32 // reused
 }
@@ -68,14 +69,17 @@ func (p *preferences) of(deployment int32) []int32 {
 	return p.running[deployment]
 }
 
-// Preferences returns the weighted sum of upstream's preference scores of each candidate, or nil if
-// all candidates are preferred alike. It is valid until Step.
-func (e *Env) Preferences() []int64 {
+// Preferences is PreferencesBy with upstream's weights.
+func (e *Env) Preferences() []int64 { return e.PreferencesBy(preference.Upstream) }
+
+// PreferencesBy returns the weighted sum of upstream's preference scores of each candidate, or nil if
+// all candidates are preferred alike. It is valid until Step, or until a call with other weights.
+func (e *Env) PreferencesBy(w preference.Weights) []int64 {
 	p := &e.preferences
-	if !p.rated {
-		p.rated, p.sums = true, nil
+	if !p.rated || p.by != w {
+		p.rated, p.by, p.sums = true, w, nil
 		if pod := e.Pending(); p.scorer.Rates(pod) {
-			p.sums = p.scorer.Sums(pod, e.Candidates(), p.of(e.arrivals.pods[e.pending]))
+			p.sums = p.scorer.SumsBy(w, pod, e.Candidates(), p.of(e.arrivals.pods[e.pending]))
 		}
 	}
 	return p.sums

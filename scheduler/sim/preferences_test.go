@@ -41,6 +41,11 @@ func TestPreferences(t *testing.T) {
 			if d := cmp.Diff(want, e.Preferences()); d != "" {
 				t.Fatalf("%s beside %v: %s", e.Pending().Name, running, d)
 			}
+			other := preference.Weights{Spread: 5, Taints: 1}
+			want = slices.Clone(want)
+			if d := cmp.Diff(preference.NewScorer(c.PreferenceMode(), e.Snapshot().Nodes).SumsBy(other, e.Pending(), e.Candidates(), running), e.PreferencesBy(other)); d != "" {
+				t.Fatalf("by other weights: %s", d)
+			}
 			best := preference.Best(want, nil)
 			if want == nil {
 				for i := range e.Candidates() {

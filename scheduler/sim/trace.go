@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 
 	"gnnsched/workload"
 	"gnnsched/workload/trace"
@@ -12,7 +11,7 @@ import (
 
 // Trace reads from a file which pods arrive when and how long they run.
 type Trace struct {
-	File string `json:"file"` // a CSV in any format of package trace
+	File string `json:"file"` // a CSV in any format of package trace, or the folder of a record
 	// Pods is the least number of pods in an episode. An episode is a part of the trace that
 	// begins where the seed decides, or with Resample is put together from several parts. 0 means as
 	// many pods as the trace has.
@@ -119,12 +118,7 @@ func (c Config) noWorkload(source string, bad func(string, ...any)) {
 }
 
 func (t Trace) read() (workload.Trace, error) {
-	f, err := os.Open(t.File)
-	if err != nil {
-		return nil, fmt.Errorf("trace: %w", err)
-	}
-	defer f.Close() // the file is only read
-	read, err := trace.Auto.Read(f, t.File)
+	read, err := trace.Load(t.File)
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}

@@ -72,16 +72,19 @@ func (r Recorded) Pace(*Config)                      {}
 // Traced deploys the pods of a trace at the trace's times, without Deployments.
 type Traced struct {
 	Arrivals workload.Trace
-	Speed    float64 // seconds of the trace that pass in one real second
-	Limit    int     // pods to deploy; 0 for all
+	Speed    float64  // seconds of the trace that pass in one real second
+	Limit    int      // pods to deploy; 0 for all
+	Lacks    []string // warnings about what the trace lacks
 }
 
-func (t Traced) Tolerations() []cluster.Toleration { return workload.Tolerations(nil) }
-func (t Traced) Fixed() bool                       { return true }
-func (t Traced) Plan(Room) (workload.Plan, error)  { return firstPods(t.Arrivals, t.Limit).Plan(), nil }
-func (t Traced) Seed() *uint64                     { return nil }
-func (t Traced) Notes(workload.Plan) []string      { return nil }
-func (t Traced) Pace(c *Config)                    { c.Bare, c.Speed = true, t.Speed }
+func (t Traced) Tolerations() []cluster.Toleration {
+	return firstPods(t.Arrivals, t.Limit).Plan().Tolerations()
+}
+func (t Traced) Fixed() bool                      { return true }
+func (t Traced) Plan(Room) (workload.Plan, error) { return firstPods(t.Arrivals, t.Limit).Plan(), nil }
+func (t Traced) Seed() *uint64                    { return nil }
+func (t Traced) Notes(workload.Plan) []string     { return t.Lacks }
+func (t Traced) Pace(c *Config)                   { c.Bare, c.Speed = true, t.Speed }
 
 // Inflated deploys the pods of an openb pod list in random order, followed by pods that are drawn
 // from the list, until Factor times the cluster's GPUs are requested. See [openb.Inflate].

@@ -34,9 +34,10 @@ type Format interface {
 
 // File is the content of a trace file.
 type File struct {
-	Format   Format // of the file, never Auto
+	Format   Format // of the file, never Auto; nil for a record
 	Arrivals workload.Trace
 	Pods     []openb.Pod // the rows of an openb pod list, in the file's order; nil in other formats
+	Notes    []string    // what the trace lacks of a record, for people
 }
 
 // formats are all formats. If the columns of a file match several, the first one reads it.

@@ -92,7 +92,7 @@ func run(c *ucli.Context) error {
 		if p := validation.IsDNS1123Label(c.String("namespace")); len(p) > 0 {
 			return exit.New(exit.Usage, fmt.Errorf("--namespace %q: %s", c.String("namespace"), p[0]), "")
 		}
-		return printed(c, func() ([]byte, error) { return serve.RBAC(c.String("namespace")) })
+		return printed(c, serve.Role{Name: serve.RoleName, Namespace: c.String("namespace")}.RBAC)
 	case c.Bool("print-extender-config"):
 		if u, err := url.Parse(c.String("url")); err != nil || c.String("url") != "" && (u.Scheme != "https" || u.Host == "") {
 			return exit.New(exit.Usage, fmt.Errorf("--url %q is not an address that begins with https://", c.String("url")), "for example https://gnnsched.kube-system:10270")

@@ -57,6 +57,9 @@ func EffectiveRequests(p *corev1.Pod) Amounts {
 // on such a node get a GPUIndexAnnotation.
 func (a Amounts) SharesGPUs() bool { return a.GPUMilli > 0 || a.GPUCount > 0 }
 
+// HasGPUs reports whether a node offers GPUs, whole or in shares.
+func (a Amounts) HasGPUs() bool { return a.devices() > 0 }
+
 // devices returns the number of a node's GPUs.
 func (a Amounts) devices() int64 {
 	switch {

@@ -32,6 +32,9 @@ type Report struct {
 // Run repeats every episode. When it returns, the clusters and schedulers have stopped and the
 // clusters are deleted, also after an error or the end of ctx.
 func Run(ctx context.Context, c Config) (*Report, error) {
+	if c.Scenario.Traffic != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s has traffic, which pods of a simulated cluster do not send", c.Scenario.Name), "leave --live out, or choose another scenario")
+	}
 	if c.Scenario.OpenB != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s is the openb trace, which has too many pods to wait for each of them", c.Scenario.Name), "gnnsched eval openb --live deploys it on a cluster")
 	}

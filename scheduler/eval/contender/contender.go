@@ -16,8 +16,10 @@ import (
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/neural"
+	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/policy/tabular"
 	"gnnsched/scheduler/server"
+	"gnnsched/scheduler/server/stockconfig"
 )
 
 // Names lists the policies for any cluster: the heuristics that score by requests, then the shipped networks. The first
@@ -73,6 +75,8 @@ func Named(name string) (eval.Contender, error) {
 		return boundOf(prefix, of)
 	} else if ok && prefix == running {
 		return ofRunning(of)
+	} else if ok && prefix == stockPrefix {
+		return stockOf(name, of)
 	}
 	h, err := heuristic.Find(name)
 	switch {
@@ -115,13 +119,38 @@ func ofRunning(name string) (eval.Contender, error) {
 	return x, nil
 }
 
+// stockPrefix is the prefix of kube-scheduler with the score plugins as a KubeSchedulerConfiguration has them.
+const stockPrefix = "stock"
+
+// stockOf returns kube-scheduler with the score plugins of a file. Episodes can share the policy: it has no
+// state.
+func stockOf(name, file string) (eval.Contender, error) {
+	profile, err := stockconfig.Read(file)
+	if err != nil {
+		return eval.Contender{}, err
+	}
+	p, err := stock.New(name, profile)
+	if err != nil {
+		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("%s: %w", file, err), "")
+	}
+	return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return p }, RandomTies: true}, nil
+}
+
+// isStock reports whether a file is a KubeSchedulerConfiguration, by its name.
+func isStock(path string) bool {
+	return slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path))
+}
+
 // load reads a policy from a file. The argument is NAME=FILE, or FILE alone, which is then named
-// after its base name. A file whose name ends in .json holds a table or linear weights, any
-// other a checkpoint of a network.
+// after its base name. A file whose name ends in .json holds a table or linear weights, in .yaml or
+// .yml a KubeSchedulerConfiguration, any other a checkpoint of a network.
 func load(argument string) (eval.Contender, error) {
 	name, path := splitArgument(argument)
 	if filepath.Ext(path) == ".json" {
 		return tableOrLinear(name, path)
+	}
+	if isStock(path) {
+		return stockOf(name, path)
 	}
 	c, err := server.LoadCheckpoint(path)
 	if errors.Is(err, fs.ErrNotExist) {

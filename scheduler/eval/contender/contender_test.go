@@ -2,6 +2,7 @@ package contender_test
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,7 +15,9 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/server"
+	"gnnsched/scheduler/server/stockconfig"
 )
 
 // weights is a file of linear weights.
@@ -43,6 +46,8 @@ func TestListNamesEveryPolicyOnce(t *testing.T) {
 		{[]string{"running:moved:random"}, nil, "is no policy", exit.Usage, ""},
 		{[]string{"running:nothing"}, nil, "no policy is called", exit.Usage, "--checkpoint"},
 		{[]string{"optimum"}, nil, "no policy is called", exit.Usage, "--checkpoint"},
+		{[]string{"stock:none.yaml"}, nil, "none.yaml", exit.Usage, "tune --stock"},
+		{nil, []string{"mine=none.yml"}, "none.yml", exit.Usage, "tune --stock"},
 		{nil, []string{"none.safetensors"}, "none.safetensors", exit.Checkpoint, "check the path"},
 	} {
 		_, err := contender.List(c.names, c.files)
@@ -76,6 +81,34 @@ func TestWithProfiles(t *testing.T) {
 	for i, x := range with {
 		if d := cmp.Diff(want[i], x.Profile); d != "" {
 			t.Errorf("%s: %s", x.Name, d)
+		}
+	}
+}
+
+// A KubeSchedulerConfiguration is a policy in the simulator, and upstream's own profile on a cluster.
+func TestStock(t *testing.T) {
+	profile := stock.Default()
+	profile.Strategy = stock.MostAllocated
+	text, err := stockconfig.Write(profile, "a test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err := contender.List([]string{"stock:" + file}, []string{file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, err := contender.WithProfiles(all, []string{file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"stock:" + file, "s"} {
+		want := server.Profile{SchedulerName: name, Variant: server.DefaultProfile, Stock: &profile}
+		if d := cmp.Diff(want, with[i].Profile); d != "" || with[i].Name != name || !with[i].RandomTies {
+			t.Errorf("%+v: %s", with[i], d)
 		}
 	}
 }

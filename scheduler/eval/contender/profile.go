@@ -13,6 +13,7 @@ import (
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/server"
+	"gnnsched/scheduler/server/stockconfig"
 )
 
 // Kubernetes is the policy that scores as kube-scheduler does. On a cluster, kube-scheduler's own
@@ -32,8 +33,14 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 		if ofRunning {
 			p.SchedulerName = running + "-" + name
 		}
+		file, isFile := strings.CutPrefix(name, stockPrefix+":")
 		_, notHeuristic := heuristic.Find(name)
 		switch {
+		case isFile:
+			var err error
+			if p, err = stockProfile(x.Name, file); err != nil {
+				return nil, err
+			}
 		case ofRunning && !x.Network:
 			return nil, exit.Usagef("%s has no profile on a cluster: schedulers count running pods for networks only", x.Name)
 		case name == Kubernetes:
@@ -52,7 +59,12 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 			return nil, fmt.Errorf("find %s: %w", path, err)
 		}
 		p := server.Profile{SchedulerName: name, Checkpoint: file, Variant: server.Variants[0]} // any variant: the file says what the network is
-		if filepath.Ext(path) == ".json" {
+		switch {
+		case isStock(path):
+			if p, err = stockProfile(name, file); err != nil {
+				return nil, err
+			}
+		case filepath.Ext(path) == ".json":
 			p = server.Profile{SchedulerName: name, Policy: heuristic.FromWeights(file)}
 			if _, err := linear.Load(file); err != nil {
 				return nil, exit.Usagef("--checkpoint %s: --live is for networks, heuristics and linear weights, which have a scheduler profile; a table has none", f)
@@ -61,4 +73,10 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 		out[slices.IndexFunc(out, func(x agreement.Contender) bool { return x.Name == name })].Profile = p
 	}
 	return out, nil
+}
+
+// stockProfile returns upstream's profile with the score plugins of a file.
+func stockProfile(schedulerName, file string) (server.Profile, error) {
+	s, err := stockconfig.Read(file)
+	return server.Profile{SchedulerName: schedulerName, Variant: server.DefaultProfile, Stock: &s}, err
 }

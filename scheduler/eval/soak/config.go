@@ -60,8 +60,14 @@ func (p part) String() string {
 // failingShare is the share of the run in which everything fails.
 const failingShare = 0.6
 
-// failing is the time in which everything fails.
-func (c Config) failing() time.Duration { return time.Duration(failingShare * float64(c.For)) }
+// failing is the time in which everything fails. It is shorter where the rest must suffice to judge memory.
+func (c Config) failing() time.Duration {
+	share := time.Duration(failingShare * float64(c.For))
+	if c.For >= judgedFrom {
+		return min(share, c.For-memoryWarmup-memoryWindow)
+	}
+	return share
+}
 
 func clock(d time.Duration) string {
 	s := int(d.Seconds())

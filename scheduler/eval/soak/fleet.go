@@ -187,16 +187,15 @@ func (f *fleet) sample(ctx context.Context, i int) (sample, bool) {
 	if err != nil {
 		return sample{}, false
 	}
-	held, err := heldByEvents([]byte(in))
+	all, held, err := inUse([]byte(in))
 	if err != nil || f.keepProfile(pid, in) != nil {
 		return sample{}, false
 	}
 	text, err := f.read(ctx, i, "/metrics")
-	heap, found := metric(text, liveHeapMetric)
-	if err != nil || !found || pid == 0 || pid != f.schedulers[i].pid() {
+	if err != nil || pid == 0 || pid != f.schedulers[i].pid() {
 		return sample{}, false
 	}
-	return sample{pid: pid, at: time.Now(), heap: heap - held, held: held, rss: residentBytes(pid)}, true
+	return sample{pid: pid, at: time.Now(), role: roleOf(text), heap: all - held, held: held, rss: residentBytes(pid)}, true
 }
 
 // keepProfile writes a heap profile beside the logs. Each process has two: its first and its latest.

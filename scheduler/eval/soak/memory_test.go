@@ -2,6 +2,7 @@ package soak
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -11,7 +12,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Only processes that lived all the time are compared, by quartiles, so that a single sample does not
+// Only processes that lived all the time and kept their roles are compared, by quartiles, so that a single sample does not
 // count.
 func TestVerdicts(t *testing.T) {
 	start := time.Unix(1000, 0)
@@ -23,6 +24,7 @@ func TestVerdicts(t *testing.T) {
 		if i < 50 {
 			m.add(sample{pid: 3, at: at, heap: 100, rss: 300})
 		}
+		m.add(sample{pid: 4, at: at, heap: 100 + float64(i), role: roleOf(leaseMetric + fmt.Sprint("name=\"x\"} ", i/50, "\n"))})
 	}
 	m.add(sample{pid: 1, at: start.Add(99 * time.Second), heap: 1e9, rss: 300})
 	got := m.verdicts(start, start.Add(99*time.Second))
@@ -38,7 +40,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 // Only what the event recorder allocated counts as events.
-func TestHeldByEvents(t *testing.T) {
+func TestInUse(t *testing.T) {
 	recorder := &profile.Function{ID: 1, Name: "k8s.io/client-go/tools/events.(*eventBroadcasterImpl).recordToSink.func1.1"}
 	other := &profile.Function{ID: 2, Name: "k8s.io/api/events/v1.(*Event).DeepCopy"}
 	at := func(id uint64, f *profile.Function) *profile.Location {
@@ -58,21 +60,11 @@ func TestHeldByEvents(t *testing.T) {
 	if err := p.Write(&file); err != nil {
 		t.Fatal(err)
 	}
-	if held, err := heldByEvents(file.Bytes()); err != nil || held != 1200 {
-		t.Errorf("got %v, %v, want 1200", held, err)
+	if all, held, err := inUse(file.Bytes()); err != nil || all != 1230 || held != 1200 {
+		t.Errorf("got %v, %v, %v, want 1230 and 1200", all, held, err)
 	}
-	if _, err := heldByEvents([]byte("no profile")); err == nil {
+	if _, _, err := inUse([]byte("no profile")); err == nil {
 		t.Error("what is no profile was read")
-	}
-}
-
-func TestMetric(t *testing.T) {
-	text := "# TYPE go_gc_heap_live_bytes gauge\ngo_gc_heap_live_bytes_total 3\ngo_gc_heap_live_bytes 1.5e+07\n"
-	if v, ok := metric(text, liveHeapMetric); !ok || v != 1.5e7 {
-		t.Errorf("got %v, %v", v, ok)
-	}
-	if _, ok := metric(text, "other"); ok {
-		t.Error("a metric that is not there was found")
 	}
 }
 
@@ -94,5 +86,17 @@ func TestProcFiles(t *testing.T) {
 	}
 	if pid := childOf(os.Getpid(), "other"); pid != 0 {
 		t.Errorf("got %d for a program that does not run", pid)
+	}
+}
+
+// A run whose memory is judged leaves the time for it.
+func TestFailing(t *testing.T) {
+	for run, want := range map[time.Duration]time.Duration{
+		10 * time.Minute: 6 * time.Minute, 31 * time.Minute: 1116 * time.Second, 45 * time.Minute: 15 * time.Minute,
+		60 * time.Minute: 30 * time.Minute, 100 * time.Minute: 60 * time.Minute,
+	} {
+		if got := (Config{For: run}).failing(); got != want {
+			t.Errorf("everything fails for %v of %v, want %v", got, run, want)
+		}
 	}
 }

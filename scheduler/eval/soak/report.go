@@ -80,7 +80,7 @@ func (s *soak) judgeMemory() {
 	case !judged:
 		fmt.Fprintf(out, "memory: not judged in a run of less than %v\n", judgedFrom)
 	case len(verdicts) == 0:
-		fmt.Fprintln(out, "memory: not judged, because no scheduler lived through the part without kills")
+		fmt.Fprintln(out, "memory: not judged, because no scheduler lived through the part without kills and kept its role")
 	}
 }
 

@@ -47,37 +47,35 @@ type Generation struct {
 	Elite  float64 // mean loss of the elite
 }
 
-// loss returns the loss of a vector. The generation decides which workloads it is computed on, the
-// same for all vectors of a generation.
-type loss func(generation int, weights []float64) (float64, error)
+// losses returns the losses of the vectors of a generation, all on the same workloads, which the
+// generation decides.
+type losses func(ctx context.Context, generation int, vectors [][]float64) ([]float64, error)
 
 // minimise searches for the vector of least loss. It returns the mean of the last distribution, which
 // depends less on luck than the best vector. After each generation it calls told, unless that is
 // nil. With an error it returns the mean so far.
-func (c cem) minimise(ctx context.Context, f loss, told func(Generation)) ([]float64, error) {
+func (c cem) minimise(ctx context.Context, f losses, told func(Generation)) ([]float64, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("cross-entropy method: %w", err)
 	}
 	rng := rand.New(rand.NewPCG(c.seed, searchStream))
 	mean, std := slices.Clone(c.start), slices.Repeat([]float64{c.spread}, len(c.start))
 	for g := range c.generations {
+		drawn := make([][]float64, c.population)
+		for i := range drawn {
+			drawn[i] = make([]float64, len(mean))
+			for j := range mean {
+				drawn[i][j] = mean[j] + std[j]*rng.NormFloat64()
+			}
+		}
+		copy(drawn[0], mean) // the mean itself competes
+		l, err := f(ctx, g, drawn)
+		if err != nil {
+			return mean, err
+		}
 		tried := make([]vector, c.population)
 		for i := range tried {
-			w := make([]float64, len(mean))
-			for j := range w {
-				w[j] = mean[j] + std[j]*rng.NormFloat64()
-			}
-			if i == 0 {
-				copy(w, mean) // the mean itself competes
-			}
-			if err := ctx.Err(); err != nil {
-				return mean, err
-			}
-			l, err := f(g, w)
-			if err != nil {
-				return mean, err
-			}
-			tried[i] = vector{w, l}
+			tried[i] = vector{drawn[i], l[i]}
 		}
 		slices.SortStableFunc(tried, func(a, b vector) int { return cmp.Compare(a.loss, b.loss) })
 		elite := tried[:c.elite]

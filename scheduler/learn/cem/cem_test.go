@@ -17,12 +17,14 @@ import (
 // The search finds the minimum of a paraboloid, and the same seed gives the same numbers.
 func TestMinimise(t *testing.T) {
 	bottom := []float64{3, -2, 0.5}
-	bowl := func(_ int, w []float64) (float64, error) {
-		var sum float64
-		for i := range w {
-			sum += (w[i] - bottom[i]) * (w[i] - bottom[i])
+	bowl := func(_ context.Context, _ int, vectors [][]float64) ([]float64, error) {
+		out := make([]float64, len(vectors))
+		for k, w := range vectors {
+			for i := range w {
+				out[k] += (w[i] - bottom[i]) * (w[i] - bottom[i])
+			}
 		}
-		return sum, nil
+		return out, nil
 	}
 	c := cem{population: 40, elite: 8, generations: 40, start: make([]float64, 3), spread: 1, noise: 0.2, seed: 7}
 	var first []float64
@@ -61,7 +63,7 @@ func env() sim.Config {
 
 // From zero weights, a few generations end well below the cost of the default scoring.
 func TestTuneLinear(t *testing.T) {
-	l := Tuner{Env: env(), Baseline: heuristic.Kubernetes{}, Episodes: 6, WaitWeight: 1, Population: 20, Generations: 8, Spread: 1, Seed: 1}
+	l := Tuner{Search: Search{Env: env(), Baseline: heuristic.Kubernetes{}, Episodes: 6, WaitWeight: 1, Population: 20, Generations: 8, Spread: 1, Seed: 1}}
 	var last Generation
 	p, err := l.Tune(context.Background(), "tuned", func(g Generation) { last = g })
 	if err != nil {
@@ -75,7 +77,7 @@ func TestTuneLinear(t *testing.T) {
 // An interrupted Tuner returns the policy so far.
 func TestTuneInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := Tuner{Env: env(), Baseline: heuristic.Kubernetes{}, Episodes: 1, Population: 8, Generations: 1000, Spread: 1, Seed: 1}
+	l := Tuner{Search: Search{Env: env(), Baseline: heuristic.Kubernetes{}, Episodes: 1, Population: 8, Generations: 1000, Spread: 1, Seed: 1}}
 	p, err := l.Tune(ctx, "x", func(Generation) { cancel() })
 	if p == nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", p, err)

@@ -14,7 +14,7 @@ import (
 
 // A few generations of weights, tuned on a small cluster, cost less than the default scoring.
 func Example() {
-	t := tuning.Tuner{
+	t := tuning.Tuner{Search: tuning.Search{
 		Env: sim.Config{
 			Nodes: sim.Exactly(6), Sizes: []sim.NodeSize{{Weight: 1, Allocatable: sim.AAMLNode}},
 			Shapes: []workload.Shape{
@@ -26,7 +26,7 @@ func Example() {
 		},
 		Baseline: heuristic.Kubernetes{}, Episodes: 4, WaitWeight: 1,
 		Population: 12, Generations: 4, Spread: 1, Seed: 1,
-	}
+	}}
 	var last tuning.Generation
 	p, err := t.Tune(context.Background(), "mine", func(g tuning.Generation) { last = g })
 	if err != nil {

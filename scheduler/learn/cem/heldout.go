@@ -21,9 +21,7 @@ var Judged = []string{eval.Objective.Name, eval.Unscheduled.Name, "waited"}
 // HeldOut compares p with baseline on episodes of a scenario that tuning did not see. It
 // returns the mean of every metric for both, under the names of baseline and "tuned".
 func HeldOut(ctx context.Context, s eval.Scenario, baseline eval.Contender, p *linear.Policy, episodes int) (*linear.HeldOut, error) {
-	s.Optimum = false // only the two policies matter
-	tuned := eval.Contender{Name: "tuned", New: func(policy.Setting) policy.Policy { return p }}
-	r, err := eval.Compare(ctx, s, []eval.Contender{baseline, tuned}, eval.Seeds(heldOutSeed, episodes), nil)
+	r, err := Judge(ctx, s, []eval.Contender{baseline, {Name: "tuned", New: func(policy.Setting) policy.Policy { return p }}}, episodes)
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +45,12 @@ func HeldOut(ctx context.Context, s eval.Scenario, baseline eval.Contender, p *l
 		}
 	}
 	return out, nil
+}
+
+// Judge compares contenders on episodes of a scenario that tuning did not see.
+func Judge(ctx context.Context, s eval.Scenario, contenders []eval.Contender, episodes int) (*eval.Comparison, error) {
+	s.Optimum = false // only the contenders matter
+	return eval.Compare(ctx, s, contenders, eval.Seeds(heldOutSeed, episodes), nil)
 }
 
 // Save writes a policy's weights to a .json file, which linear.Load reads.

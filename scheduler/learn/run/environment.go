@@ -190,6 +190,7 @@ func (e *Environment) CopyState() *graph.Graph {
 		NodeX:  slices.Clone(g.NodeX), Zone: slices.Clone(g.Zone), Groups: make([]graph.Groups, len(g.Groups)), Zones: g.Zones,
 		Stamp: slices.Clone(g.Stamp), PodX: slices.Clone(g.PodX), ClusterX: slices.Clone(g.ClusterX),
 		Candidates: slices.Clone(g.Candidates), CandidateX: slices.Clone(g.CandidateX),
+		Peers: slices.Clone(g.Peers), PeerWeight: slices.Clone(g.PeerWeight), PathX: slices.Clone(g.PathX),
 	}
 	for i, groups := range g.Groups {
 		switch {

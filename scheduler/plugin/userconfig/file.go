@@ -20,6 +20,11 @@ import (
 // GPUShares is the name of the plugin that assigns devices.
 const GPUShares = "GPUShares"
 
+// LearnedDevices is the name of the plugin that allocates the devices of claims, in place of upstream's.
+const LearnedDevices = "LearnedDevices"
+
+const upstreamDevices = "DynamicResources"
+
 // LeaseName is the name of the leader election's lease. All schedulers of a cluster share it, whatever
 // their profiles, because each keeps books of all the cluster's GPU devices.
 const LeaseName = "gnnsched"
@@ -48,7 +53,26 @@ func parse(path string, b []byte) (*File, error) {
 		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err),
 			"add to its plugins: {multiPoint: {enabled: [{name: GPUShares}]}, bind: {enabled: [{name: GPUShares}, {name: DefaultBinder}]}}")
 	}
+	if err := f.checkLearnedDevices(); err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err),
+			"add to its plugins: {multiPoint: {disabled: [{name: DynamicResources}]}}")
+	}
 	return f, nil
+}
+
+// checkLearnedDevices checks that a profile has LearnedDevices or upstream's DynamicResources, and not both: each would
+// allocate, and the pods with claims would stay pending.
+func (f *File) checkLearnedDevices() error {
+	for i, p := range f.content.Profiles {
+		if p.Plugins == nil || !has(p.Plugins.MultiPoint.Enabled, LearnedDevices) {
+			continue
+		}
+		off := p.Plugins.MultiPoint.Disabled
+		if !has(off, upstreamDevices) && !has(off, "*") || has(p.Plugins.MultiPoint.Enabled, upstreamDevices) {
+			return fmt.Errorf("profile %s has both %s and %s, which would both allocate the devices of a claim", f.SchedulerNames()[i], LearnedDevices, upstreamDevices)
+		}
+	}
+	return nil
 }
 
 // checkGPUShares checks that all profiles have GPUShares if one has, because they share the nodes'

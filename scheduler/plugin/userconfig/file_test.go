@@ -123,6 +123,9 @@ func TestSharesEverywhere(t *testing.T) {
 		"after upstream's": {[]string{strings.Replace(whole, "[{name: GPUShares}, {name: DefaultBinder}]", "[{name: DefaultBinder}, {name: GPUShares}]", 1)}, "profile p0 lacks GPUShares as the first at bind"},
 		"missing in one":   {[]string{whole, "{}"}, "profile p1 lacks GPUShares at multiPoint"},
 		"filter off":       {[]string{strings.Replace(whole, "{multi", `{filter: {disabled: [{name: "*"}]}, multi`, 1)}, "profile p0 disables GPUShares"},
+		"two allocators":   {[]string{"{multiPoint: {enabled: [{name: LearnedDevices}]}}"}, "profile p0 has both LearnedDevices and DynamicResources"},
+		"theirs again":     {[]string{"{multiPoint: {disabled: [{name: DynamicResources}], enabled: [{name: DynamicResources}, {name: LearnedDevices}]}}"}, "profile p0 has both"},
+		"one allocator":    {[]string{"{multiPoint: {disabled: [{name: DynamicResources}], enabled: [{name: LearnedDevices}]}}"}, ""},
 		"filter by name":   {[]string{strings.Replace(whole, "{multi", `{filter: {disabled: [{name: "*"}], enabled: [{name: GPUShares}]}, multi`, 1)}, ""},
 	} {
 		content := header + "profiles:\n"

@@ -35,6 +35,7 @@ type greedy struct {
 	nodes     []*cluster.Node // point to copies, on which placements are tried
 	copies    []cluster.Node
 	usage     cluster.NodeUsage // of the node on which a placement is tried
+	traffic   cluster.Traffic   // with the pod that is tried
 }
 
 // Name implements policy.Policy.
@@ -49,7 +50,9 @@ func (g *greedy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	for _, n := range s.Nodes {
 		g.copies = append(g.copies, *n)
 	}
+	traffic := g.copyTraffic(s.Nodes)
 	for i := range g.copies {
+		g.copies[i].Traffic = traffic
 		g.nodes = append(g.nodes, &g.copies[i])
 	}
 	tracker := objective.Track(g.objective, g.nodes)
@@ -68,10 +71,28 @@ func (g *greedy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 			}
 			n.Usage = &g.usage
 		}
+		flows := g.traffic.Flows
+		if traffic != nil {
+			traffic.Place(v, s.Peers)
+		}
 		tracker.Update(int(v))
 		scores[i] = float32(float64(len(g.nodes)) * (now - tracker.Cost()))
 		n.Requested, n.Usage = before, measured
+		if traffic != nil {
+			traffic.Remove(v, s.Peers)
+			traffic.Flows = flows // without rounding errors
+		}
 		tracker.Update(int(v))
 	}
 	return nil
+}
+
+// copyTraffic returns a copy of the nodes' traffic; nil if that is not known.
+func (g *greedy) copyTraffic(nodes []*cluster.Node) *cluster.Traffic {
+	t := cluster.TrafficOf(nodes)
+	if t == nil {
+		return nil
+	}
+	t.CopyTo(&g.traffic)
+	return &g.traffic
 }

@@ -1,9 +1,10 @@
 package heuristic
 
 import (
-	"math"
-
 	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/policy/stock"
 )
 
 var kubernetes = Heuristic{
@@ -13,124 +14,53 @@ var kubernetes = Heuristic{
 }
 
 var mostAllocated = Heuristic{
-	Name:  fullest{}.Name(),
+	Name:  "most-allocated",
 	About: "kube-scheduler's packing: the fullest node by share",
-	New:   fixed(fullest{}), RandomTies: true,
+	New:   fixed(fitAlone("most-allocated", stock.MostAllocated)), RandomTies: true,
 }
 
 // maxNodeScore is the highest score of kube-scheduler's plugins.
 const maxNodeScore = 100
 
-// A pod that requests nothing counts as requesting this much when kube-scheduler scores by
-// LeastAllocated and similar strategies.
-const (
-	defaultMilliCPU = 100
-	defaultMemory   = 200 << 20
-)
-
-// Kubernetes is kube-scheduler's default scoring of requests: the sum of NodeResourcesFit with the
-// strategy LeastAllocated and NodeResourcesBalancedAllocation, each over CPU and memory with weight
-// one, as in Kubernetes 1.36. The scores are integers as in kube-scheduler, so ties are common. The
-// simulator adds the scores of preferences.
+// Kubernetes is kube-scheduler's default scoring of requests (stock.Default). The simulator adds the scores
+// of preferences.
 type Kubernetes struct{}
 
-// Name implements policy.Policy.
-func (Kubernetes) Name() string { return "kube-scheduler" }
+var byDefault = mustStock("kube-scheduler", stock.Default())
 
-// AddsPreferences implements policy.Upstream.
-func (Kubernetes) AddsPreferences() {}
+// Name implements policy.Policy.
+func (Kubernetes) Name() string { return byDefault.Name() }
+
+// PreferenceWeights implements policy.Upstream.
+func (Kubernetes) PreferenceWeights() preference.Weights { return byDefault.PreferenceWeights() }
 
 // Score implements policy.Policy.
 func (Kubernetes) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	for i, v := range candidates {
-		n := s.Nodes[v]
-		scores[i] = float32(leastAllocated(n, pod.Requests) + balancedAllocation(n, pod.Requests))
+	return byDefault.Score(s, pod, candidates, scores)
+}
+
+// fitAlone is NodeResourcesFit without any other plugin. It hides that a stock.Policy is a policy.Upstream:
+// preferences come first for it.
+func fitAlone(name string, s stock.Strategy, shape ...stock.Point) policy.Policy {
+	p := stock.Default()
+	p.Strategy, p.Shape, p.Weights = s, shape, stock.Weights{Fit: 1}
+	return struct{ policy.Policy }{mustStock(name, p)}
+}
+
+// mustStock returns the policy of a profile in this file.
+func mustStock(name string, p stock.Profile) *stock.Policy {
+	out, err := stock.New(name, p)
+	if err != nil {
+		panic(err) // a wrong constant
 	}
-	return nil
+	return out
 }
 
-// leastAllocated returns the mean of ⌊100 · free / allocatable⌋ after placement, over the resources
-// that the node offers.
-func leastAllocated(n *cluster.Node, r cluster.Resources) int64 {
-	return meanScore(n, r, func(used, offered int64) int64 { return max(offered-used, 0) * maxNodeScore / offered })
+var requestedToCapacityRatio = Heuristic{
+	Name:  "requested-to-capacity-ratio",
+	About: "kube-scheduler's shape function, from 0 at an empty node to 10 at a full one",
+	New:   fixed(fitAlone("requested-to-capacity-ratio", stock.RequestedToCapacityRatio, binPacking...)), RandomTies: true,
 }
 
-// meanScore returns the mean of a score over the resources that the node offers. score gets what is
-// used after placement and what is offered, in thousandths of a core or in bytes.
-func meanScore(n *cluster.Node, r cluster.Resources, score func(used, offered int64) int64) int64 {
-	used := usedWith(n, r)
-	var sum, count int64
-	for _, x := range [...]struct{ used, offered int64 }{{used.MilliCPU, n.Allocatable.MilliCPU}, {used.Memory, n.Allocatable.Memory}} {
-		if x.offered == 0 {
-			continue
-		}
-		count++
-		sum += score(x.used, x.offered)
-	}
-	return sum / max(count, 1)
-}
-
-// usedWith returns what the pods on the node and one more pod that requests r use. A pod that
-// requests nothing counts with the defaults.
-func usedWith(n *cluster.Node, r cluster.Resources) cluster.Resources {
-	used := orDefault(r, 1)
-	for _, g := range n.Groups {
-		used = used.Plus(orDefault(g.Each, g.Count))
-	}
-	return used
-}
-
-func orDefault(r cluster.Resources, count int64) cluster.Resources {
-	if r.MilliCPU == 0 {
-		r.MilliCPU = defaultMilliCPU
-	}
-	if r.Memory == 0 {
-		r.Memory = defaultMemory
-	}
-	return r.Times(count)
-}
-
-// balancedAllocation returns how much the placement brings the node's CPU and memory fractions
-// closer together: 75 for no change, up to 100 for an improvement. Pods that request nothing score
-// 0.
-func balancedAllocation(n *cluster.Node, r cluster.Resources) int64 {
-	if r.MilliCPU == 0 && r.Memory == 0 {
-		return 0
-	}
-	with, without := balance(n.Requested.Plus(r), n.Allocatable), balance(n.Requested, n.Allocatable)
-	return maxNodeScore/2 + (maxNodeScore/2+with-without)/2
-}
-
-// balance returns ⌊100 · (1 - std)⌋ of the fractions of CPU and memory. Of two values std is half
-// of their distance.
-func balance(used, offered cluster.Resources) int64 {
-	std := 0.0
-	if offered.MilliCPU != 0 && offered.Memory != 0 {
-		cpu := min(cluster.Fraction(used.MilliCPU, offered.MilliCPU), 1)
-		mem := min(cluster.Fraction(used.Memory, offered.Memory), 1)
-		std = math.Abs((cpu - mem) / 2)
-	}
-	return int64((1 - std) * maxNodeScore)
-}
-
-// fullest is kube-scheduler's NodeResourcesFit with the strategy MostAllocated over CPU and memory
-// with weight one, as in Kubernetes 1.36: the fuller a node after placement, the better. The scores
-// are integers as in kube-scheduler, so ties are common.
-type fullest struct{}
-
-// Name implements policy.Policy.
-func (fullest) Name() string { return "most-allocated" }
-
-// Score implements policy.Policy.
-func (fullest) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	for i, v := range candidates {
-		scores[i] = float32(fullness(s.Nodes[v], pod.Requests))
-	}
-	return nil
-}
-
-// fullness returns the mean of ⌊100 · used / allocatable⌋ after placement, over the resources that
-// the node offers.
-func fullness(n *cluster.Node, r cluster.Resources) int64 {
-	return meanScore(n, r, func(used, offered int64) int64 { return min(used, offered) * maxNodeScore / offered })
-}
+// binPacking is the shape for packing in kube-scheduler's documentation: the fuller the better.
+var binPacking = []stock.Point{{Utilization: 0, Score: 0}, {Utilization: 100, Score: stock.MaxShapeScore}}

@@ -38,7 +38,7 @@ var list = []Heuristic{
 }
 
 // families holds the heuristics that have a parameter in their names.
-var families = []family{greedyFamily, linearFamily, pwrFGDFamily, powerNetworkFamily}
+var families = []family{affinityFamily, greedyFamily, linearFamily, pwrFGDFamily, powerNetworkFamily}
 
 // List returns the heuristics without a parameter: first those for any cluster, then those for
 // clusters with GPUs.
@@ -62,7 +62,8 @@ func namesOf(which func(Heuristic) bool) (names []string) {
 	return names
 }
 
-// Find returns the heuristic of a name: one of List, "greedy:OBJECTIVE" for the one that is greedy
+// Find returns the heuristic of a name: one of List, "affinity:TOPOLOGY" for kube-scheduler with podAffinity,
+// "greedy:OBJECTIVE" for the one that is greedy
 // for an objective, "linear:FILE" for the one with the weights in a file, "pwr+fgd:WEIGHT" for a mix of
 // pwr and fgd, or "power+NETWORK:WEIGHT" for a shipped network with a price on power. The error of an unknown
 // name lists the known ones.

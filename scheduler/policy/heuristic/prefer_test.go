@@ -23,6 +23,14 @@ func node(size, cpu, mem int64) *cluster.Node {
 	return n
 }
 
+func named(t *testing.T, name string) policy.Policy {
+	h, err := Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.New(policy.Setting{})
+}
+
 func TestHeuristicsPrefer(t *testing.T) {
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 1}}
 	for _, c := range []struct {
@@ -33,16 +41,15 @@ func TestHeuristicsPrefer(t *testing.T) {
 	}{
 		{"emptiest", Kubernetes{}, []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 1},
 		{"evens out", Kubernetes{}, []*cluster.Node{node(1, 4, 4), node(1, 2, 6), node(1, 3, 3)}, 2},
-		{"fullest", fullest{}, []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 2},
-		{"fullest by share", fullest{}, []*cluster.Node{node(1, 4, 4), node(4, 20, 20)}, 1},
+		{"fullest", named(t, "most-allocated"), []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 2},
+		{"fullest by share", named(t, "most-allocated"), []*cluster.Node{node(1, 4, 4), node(4, 20, 20)}, 1},
 		{"least left", leastLeft{}, []*cluster.Node{node(1, 4, 4), node(1, 6, 6), node(1, 2, 2)}, 1},
 		{"least left by amount", leastLeft{}, []*cluster.Node{node(4, 20, 20), node(1, 4, 4)}, 1},
 		{"nothing offered", leastLeft{}, []*cluster.Node{{Name: "none"}}, 0},
 		{"most free", alignment{}, []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 1},
 		{"most free in all", alignment{}, []*cluster.Node{node(1, 4, 3), node(1, 2, 4), node(1, 7, 1)}, 1},
 		{"where it is a larger part", alignment{}, []*cluster.Node{node(4, 20, 20), node(1, 5, 5)}, 1},
-		{"fullest by the shape", capacityRatio{binPacking}, []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 2},
-		{"emptiest by the shape", capacityRatio{[]shapePoint{{0, 10}, {100, 0}}}, []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 1},
+		{"fullest by the shape", named(t, "requested-to-capacity-ratio"), []*cluster.Node{node(1, 4, 4), node(1, 2, 2), node(1, 6, 6)}, 2},
 	} {
 		s := &cluster.Snapshot{Nodes: c.nodes}
 		got := policytest.Scores(t, c.policy, s, pod, policytest.Rows(len(c.nodes)))

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/spread"
 )
 
@@ -45,7 +47,8 @@ var UsageFeatures = []string{
 type Policy struct {
 	name    string
 	weights []float64
-	Tuning  *Tuning // how the weights were tuned; nil if unknown
+	Tuning  *Tuning              // how the weights were tuned; nil if unknown
+	last    atomic.Pointer[view] // of the last Score; atomic because episodes that run in parallel share tuned weights
 }
 
 // New returns a policy with the given weights, in the order of Features. It fails if their number is
@@ -77,6 +80,7 @@ func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	if slices.ContainsFunc(l.weights[firstUsageFeature:], func(w float64) bool { return w != 0 }) {
 		f.usage = newUsageView(s, pod)
 	}
+	l.last.Store(&f)
 	x := make([]float64, len(Features))
 	for i, v := range candidates {
 		f.features(s.Nodes[v], x)
@@ -87,6 +91,21 @@ func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 		scores[i] = float32(sum)
 	}
 	return nil
+}
+
+// Reading implements policy.Reader.
+func (l *Policy) Reading(s *cluster.Snapshot, _ *cluster.Pod, candidates []int32, i int) *policy.Reading {
+	last := l.last.Load()
+	if last == nil {
+		return nil
+	}
+	x := make([]float64, len(Features))
+	last.features(s.Nodes[candidates[i]], x)
+	r := &policy.Reading{Kind: policy.LinearReading, Features: make([]float32, len(x)), Weights: make([]float32, len(x))}
+	for j := range x {
+		r.Features[j], r.Weights[j] = float32(x[j]), float32(l.weights[j])
+	}
+	return r
 }
 
 // view holds what the features of all candidates have in common.

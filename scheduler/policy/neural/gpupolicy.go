@@ -157,6 +157,15 @@ func (p *GPUPolicy) lowestAfter(x *placement) float32 {
 	return best
 }
 
+// Reading implements policy.Reader.
+func (p *GPUPolicy) Reading(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, i int) *policy.Reading {
+	e := &p.placements.Column(pod.Requests, len(s.Nodes))[candidates[i]]
+	if !e.Valid(s.Nodes[candidates[i]]) {
+		return nil
+	}
+	return &policy.Reading{Kind: policy.ValueReading, Features: []float32{p.value(e.Value.before), p.lowestAfter(&e.Value)}}
+}
+
 // Devices implements policy.DeviceChooser, for the cluster of the last call of Score. Before the
 // first call it returns what cluster.Node.ChooseDevices returns.
 func (p *GPUPolicy) Devices(n *cluster.Node, pod *cluster.Pod) (on cluster.DeviceSet) {

@@ -5,6 +5,7 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/encode"
+	"gnnsched/scheduler/policy"
 )
 
 // Policy scores with a network on the cluster graph. It keeps the encoded graph and the network's
@@ -14,7 +15,8 @@ type Policy struct {
 	name    string
 	encoder *encode.Encoder
 	session *infer.Session
-	expired func() bool // whether the decision's deadline has passed; nil: there is none
+	expired func() bool  // whether the decision's deadline has passed; nil: there is none
+	last    *graph.Graph // of the last Score
 }
 
 // New returns a policy with the given name that runs net.
@@ -32,12 +34,18 @@ func (l *Policy) Until(expired func() bool) { l.expired = expired }
 // Score implements policy.Policy. It fails with infer.ErrDeadline or infer.ErrNaN. After ErrNaN or a
 // panic the policy must not be used again.
 func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	out, err := l.session.Score(l.encoder.Encode(s, pod, candidates), l.expired)
+	l.last = l.encoder.Encode(s, pod, candidates)
+	out, err := l.session.Score(l.last, l.expired)
 	if err != nil {
 		return err
 	}
 	copy(scores, out.Scores)
 	return nil
+}
+
+// Reading implements policy.Reader.
+func (l *Policy) Reading(_ *cluster.Snapshot, _ *cluster.Pod, _ []int32, i int) *policy.Reading {
+	return &policy.Reading{Kind: policy.NetworkReading, Features: l.session.Reading(l.last, i)}
 }
 
 // Graph returns the graph of a decision. It is valid until the next call of Graph or Score; learners

@@ -3,6 +3,7 @@ package preference_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +48,25 @@ func TestWhatCounts(t *testing.T) {
 		if d := cmp.Diff(want, preference.Best(preference.NewScorer(mode, nodes).Sums(pod, candidates, running), nil)); d != "" {
 			t.Errorf("%s: %s", mode, d)
 		}
+	}
+}
+
+// The sum is linear in the weights, and a plugin of weight 0 does not score.
+func TestWeights(t *testing.T) {
+	nodes := []*cluster.Node{{Name: "a", Zone: "x"}, {Name: "b", Zone: "y"}, {Name: "c", Zone: "y", Taints: []cluster.Taint{{Key: "old", Effect: cluster.PreferNoSchedule}}}}
+	pod, candidates, running := &cluster.Pod{Owner: "web"}, []int32{0, 1, 2}, []int32{0, 0, 1}
+	scorer := preference.NewScorer(preference.First, nodes)
+	by := func(w preference.Weights) []int64 { return slices.Clone(scorer.SumsBy(w, pod, candidates, running)) }
+	spread, taints := by(preference.Weights{Spread: 1}), by(preference.Weights{Taints: 1})
+	want := make([]int64, 3)
+	for i := range want {
+		want[i] = 31*spread[i] + 7*taints[i]
+	}
+	if d := cmp.Diff(want, by(preference.Weights{Spread: 31, Taints: 7})); d != "" || spread[0] == spread[2] || taints[0] == taints[2] {
+		t.Errorf("%v, %v: %s", spread, taints, d)
+	}
+	if got := by(preference.Weights{}); got != nil {
+		t.Errorf("without weights: %v", got)
 	}
 }
 

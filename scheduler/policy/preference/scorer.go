@@ -6,13 +6,19 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// What kube-scheduler's default profile has in Kubernetes 1.36: the weights of its plugins
-// TaintToleration and PodTopologySpread, and the maxSkew of the two default constraints.
+// Weights are the weights of the plugins that score by preferences. A plugin with weight 0 does not score.
+type Weights struct {
+	Spread int64 // PodTopologySpread
+	Taints int64 // TaintToleration
+}
+
+// Upstream has the weights of kube-scheduler's default profile in Kubernetes 1.36.
+var Upstream = Weights{Spread: 2, Taints: 3}
+
+// maxSkew of upstream's two default constraints.
 const (
-	taintWeight  = 3
-	spreadWeight = 2
-	nodeSkew     = 3
-	zoneSkew     = 5
+	nodeSkew = 3
+	zoneSkew = 5
 )
 
 // maxNodeScore is the highest score of a plugin.
@@ -61,17 +67,22 @@ func (s *Scorer) Spreads() bool { return s.spreads }
 // Rates reports whether pod may prefer some nodes to others.
 func (s *Scorer) Rates(pod *cluster.Pod) bool { return s.taints || s.spreads && pod.Owner != "" }
 
-// Sums returns the weighted sum of the preference scores of each candidate for pod, or nil if it is
+// Sums is SumsBy with upstream's weights.
+func (s *Scorer) Sums(pod *cluster.Pod, candidates, running []int32) []int64 {
+	return s.SumsBy(Upstream, pod, candidates, running)
+}
+
+// SumsBy returns the weighted sum of the preference scores of each candidate for pod, or nil if it is
 // the same for all. running are the rows of the nodes with pods of the same owner, a row for each
 // pod. The result is valid until the next call.
-func (s *Scorer) Sums(pod *cluster.Pod, candidates, running []int32) []int64 {
+func (s *Scorer) SumsBy(w Weights, pod *cluster.Pod, candidates, running []int32) []int64 {
 	if len(candidates) < 2 || !s.Rates(pod) {
 		return nil
 	}
 	s.sums = s.sums[:len(candidates)]
 	clear(s.sums)
-	differ := s.taints && s.addTaints(pod, candidates)
-	if s.spreads && pod.Owner != "" && s.addSpread(candidates, running) {
+	differ := s.taints && w.Taints > 0 && s.addTaints(w.Taints, pod, candidates)
+	if s.spreads && w.Spread > 0 && pod.Owner != "" && s.addSpread(w.Spread, candidates, running) {
 		differ = true
 	}
 	if !differ {
@@ -82,7 +93,7 @@ func (s *Scorer) Sums(pod *cluster.Pod, candidates, running []int32) []int64 {
 
 // addTaints adds the scores of TaintToleration: the fewer taints PreferNoSchedule the pod does not
 // tolerate, the better, relative to the candidate with the most. It reports whether they differ.
-func (s *Scorer) addTaints(pod *cluster.Pod, candidates []int32) (differ bool) {
+func (s *Scorer) addTaints(weight int64, pod *cluster.Pod, candidates []int32) (differ bool) {
 	raw := s.raw[:len(candidates)]
 	var most int64
 	for i, row := range candidates {
@@ -94,7 +105,7 @@ func (s *Scorer) addTaints(pod *cluster.Pod, candidates []int32) (differ bool) {
 		if most > 0 {
 			count = maxNodeScore * count / most
 		}
-		s.sums[i] += taintWeight * (maxNodeScore - count)
+		s.sums[i] += weight * (maxNodeScore - count)
 	}
 	return differ
 }
@@ -106,7 +117,7 @@ func (s *Scorer) addTaints(pod *cluster.Pod, candidates []int32) (differ bool) {
 //
 // over the constraints for nodes and for zones: count is the number of pods of the owner there, and
 // size the number of candidates or of their zones. A node without a zone has no second term.
-func (s *Scorer) addSpread(candidates, running []int32) (differ bool) {
+func (s *Scorer) addSpread(weight int64, candidates, running []int32) (differ bool) {
 	for _, row := range running {
 		s.onNode[row]++
 		s.onZone[s.zone[row]]++
@@ -133,7 +144,7 @@ func (s *Scorer) addSpread(candidates, running []int32) (differ bool) {
 	last, score := int64(-1), int64(0)
 	for i, v := range raw {
 		if v != last { // few values are different, and a division takes time
-			last, score = v, spreadWeight*(maxNodeScore*(high+low-v)/high)
+			last, score = v, weight*(maxNodeScore*(high+low-v)/high)
 		}
 		s.sums[i] += score
 	}

@@ -1,0 +1,557 @@
+//go:build !race
+
+// The race detector finds two races here that are not ours: Kubernetes' API server encodes the sizeLimit of an emptyDir for
+// one watcher while it copies it for another, and the scheduler sets klog's logger, of which a process has one, while the
+// server in the same process logs. Other tests run scheduler and server under the detector.
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/yaml"
+
+	"gnnsched/deploy"
+	"gnnsched/internal/cli"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/exit"
+	"gnnsched/kwok"
+	"gnnsched/kwok/nodepool"
+)
+
+// deployedPatience is the time limit of every wait.
+const deployedPatience = time.Minute
+
+// site is a cluster on which manifests of `gnnsched deploy` are applied.
+type site struct {
+	cluster *kwok.Cluster
+	client  *kubernetes.Clientset
+	dynamic dynamic.Interface
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	klog.LogToStderr(false) // the API server's; the scheduler routes its own
+	klog.SetOutput(io.Discard)
+	capacity := func(cpu string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110")}
+	}
+	shared := capacity("8")
+	kube.AddGPUs(shared, 2)
+	reserved := []corev1.Taint{{Key: "reserved", Effect: corev1.TaintEffectNoSchedule}}
+	c, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), UsageInterval: time.Second, Pools: []nodepool.Pool{
+		{Name: "plain", Count: 3, Capacity: capacity("8"), Zones: []string{"a", "b", "c"}},
+		{Name: "shared", Count: 1, Capacity: shared, Zones: []string{"a"}, Labels: map[string]string{kube.GPUModelLabel: "T4"}},
+		{Name: "tight", Count: 1, Capacity: capacity("2"), Zones: []string{"a"}, Taints: reserved},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &site{c, kubernetes.NewForConfigOrDie(c.REST()), dynamic.NewForConfigOrDie(c.REST())}
+}
+
+// apply applies manifests. Objects without a namespace get one if their kind needs it.
+func (s *site) apply(ctx context.Context, manifests []byte, namespace string) error {
+	docs := kyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifests)))
+	for {
+		doc, err := docs.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		o := &unstructured.Unstructured{}
+		if err == nil {
+			err = yaml.Unmarshal(doc, &o.Object)
+		}
+		if err != nil {
+			return err
+		}
+		if namespaced := []string{"Deployment", "StatefulSet", "Service", "Pod", "PersistentVolumeClaim", "ResourceClaim", "PodDisruptionBudget"}; o.GetNamespace() == "" && slices.Contains(namespaced, o.GetKind()) {
+			o.SetNamespace(namespace)
+		}
+		gvr, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+		if _, err := s.dynamic.Resource(gvr).Namespace(o.GetNamespace()).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+			return fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+}
+
+// kubeconfig writes a kubeconfig with a token of a service account.
+func (s *site) kubeconfig(t *testing.T, namespace, account string) string {
+	t.Helper()
+	token, err := s.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, k := s.cluster.REST(), clientcmdapi.NewConfig()
+	k.Clusters["c"] = &clientcmdapi.Cluster{Server: rest.Host, CertificateAuthorityData: rest.CAData}
+	k.AuthInfos["c"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	k.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "c"}
+	k.CurrentContext = "c"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*k, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// deployed is a scheduler that runs as its Deployment says, in this process.
+type deployed struct {
+	site      *site
+	namespace string // of the work
+	scheduler string // name that pods give
+	lease     string
+	log       string // file
+	port      string
+	pod       corev1.PodSpec
+}
+
+// start runs the scheduler of the namespace's Deployment with the rights of its service account, until the test ends.
+func (s *site) start(t *testing.T, namespace string) *deployed {
+	t.Helper()
+	d, err := s.client.AppsV1().Deployments(namespace).Get(t.Context(), "gnnsched", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &deployed{site: s, pod: d.Spec.Template.Spec, port: freePort(t), log: filepath.Join(s.folder(t), "rungnn.log")}
+	args := []string{"gnnsched"}
+	for _, a := range out.pod.Containers[0].Args {
+		name, value, _ := strings.Cut(a, "=")
+		switch name {
+		case "--scheduler-name":
+			out.scheduler = value
+		case "--leader-elect-resource-name":
+			out.lease = value
+		case "--port", "--log-dir":
+			continue // replaced below
+		}
+		args = append(args, strings.ReplaceAll(a, "$(POD_IP)", "127.0.0.1"))
+	}
+	args = append(args, "--port="+out.port, "--log-dir="+filepath.Dir(out.log), "--kubeconfig="+s.kubeconfig(t, namespace, out.pod.ServiceAccountName), "--deadline=1m")
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan int, 1)
+	go func() { ended <- cli.RunContext(ctx, app("gnnsched"), args) }()
+	t.Cleanup(func() {
+		cancel()
+		if code := <-ended; code != exit.OK {
+			t.Errorf("the scheduler ended with code %d", code)
+		}
+	})
+	return out
+}
+
+// folder makes a folder for a log, which late goroutines of the scheduler may write to when the test has ended.
+func (s *site) folder(t *testing.T) string {
+	t.Helper()
+	name, err := os.MkdirTemp("", "gnnsched-log-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(name) })
+	return name
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// get returns what the scheduler's endpoint answers, with a token unless it is empty.
+func (d *deployed) get(ctx context.Context, path, token string) (body string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://127.0.0.1:"+d.port+path, nil)
+	if err != nil {
+		return "", err
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	// The certificate is self-signed, and the connection does not leave loopback.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	answer, err := (&http.Client{Transport: transport}).Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: status %d: %s", path, answer.StatusCode, text)
+	}
+	return string(text), err
+}
+
+// refused returns the first line of the log with a right that is missing.
+func (d *deployed) refused() error {
+	text, err := os.ReadFile(d.log)
+	if err != nil {
+		return nil //nolint:nilerr // not written yet
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(strings.ToLower(line), "forbidden") || strings.Contains(line, "cannot write leases") {
+			return errors.New(strings.TrimSpace(line))
+		}
+	}
+	return nil
+}
+
+// errRefused says that a right is missing.
+var errRefused = errors.New("a right is missing")
+
+// until waits for a condition, and no longer than until a right turns out to be missing.
+func (d *deployed) until(ctx context.Context, condition func() error) error {
+	deadline := time.Now().Add(deployedPatience)
+	for {
+		if err := d.refused(); err != nil {
+			return errors.Join(errRefused, err)
+		}
+		err := condition()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// work creates the pods of testdata/deployed-work.yaml and checks that the scheduler places them.
+func (d *deployed) work(t *testing.T, namespace string) error {
+	t.Helper()
+	ctx := t.Context()
+	d.namespace = namespace
+	t.Cleanup(func() { // makes room
+		for _, name := range []string{"gpu", "low", "high"} {
+			if err := d.site.client.CoreV1().Pods(namespace).Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil && !apierrors.IsNotFound(err) {
+				t.Error(err)
+			}
+		}
+	})
+	probe := d.pod.Containers[0].ReadinessProbe.HTTPGet
+	if err := d.until(ctx, func() error { _, err := d.get(ctx, probe.Path, ""); return err }); err != nil {
+		return err
+	}
+	if _, err := d.get(ctx, d.pod.Containers[0].LivenessProbe.HTTPGet.Path, ""); err != nil {
+		return err
+	}
+	if _, err := d.site.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	text, err := os.ReadFile("testdata/deployed-work.yaml")
+	if err != nil {
+		return err
+	}
+	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("SCHEDULER"), []byte(d.scheduler)), []byte("NAMESPACE"), []byte(namespace))
+	if err := d.site.apply(ctx, text, namespace); err != nil {
+		return err
+	}
+	if err := d.until(ctx, func() error { return d.placed(ctx, 10) }); err != nil {
+		return err
+	}
+	return errors.Join(d.preempts(ctx), d.measures(ctx), d.leads(ctx), d.refused())
+}
+
+// placed checks that as many pods have a node, and that GPU pods have a device.
+func (d *deployed) placed(ctx context.Context, want int) error {
+	list, err := d.site.client.CoreV1().Pods(d.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var waiting []string
+	spread := map[string]bool{}
+	n := 0
+	for _, p := range list.Items {
+		switch {
+		case p.Spec.NodeName == "":
+			waiting = append(waiting, p.Name)
+			continue
+		case p.Name == "gpu" && kube.Devices(p.Annotations).Len() != 1, p.Name == "volume" && p.Spec.NodeName != "plain-1", p.Name == "device" && p.Spec.NodeName != "plain-0":
+			return fmt.Errorf("%s is on %s with %v", p.Name, p.Spec.NodeName, p.Annotations)
+		case p.Labels["app"] == "spread-"+d.namespace:
+			spread[p.Spec.NodeName] = true
+		}
+		n++
+	}
+	if n != want || len(spread) != 3 {
+		return fmt.Errorf("%d pods have a node, want %d; spread is on %v; waiting: %v", n, want, spread, waiting)
+	}
+	return nil
+}
+
+// preempts checks that a pod of a higher priority takes the place of another.
+func (d *deployed) preempts(ctx context.Context) error {
+	pods := d.site.client.CoreV1().Pods(d.namespace)
+	high, err := pods.Get(ctx, "low", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	high.ObjectMeta = metav1.ObjectMeta{Name: "high"}
+	high.Spec.NodeName, high.Spec.Priority, high.Spec.PriorityClassName = "", nil, "high"
+	high.Status = corev1.PodStatus{}
+	if _, err := pods.Create(ctx, high, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	return d.until(ctx, func() error {
+		p, err := pods.Get(ctx, "high", metav1.GetOptions{})
+		if err == nil && p.Spec.NodeName == "" {
+			err = errors.New("the pod of high priority waits")
+		}
+		return err
+	})
+}
+
+var nodesMeasured = regexp.MustCompile(`gnnsched_usage_nodes\{[^}]*state="measured"[^}]*\} [1-9]`)
+
+// measures checks that the scheduler measures usage if it was told to, tells it to an authorized reader, and to no other.
+func (d *deployed) measures(ctx context.Context) error {
+	if _, err := d.get(ctx, "/metrics", ""); err == nil {
+		return errors.New("everybody may read the metrics")
+	}
+	if !slices.Contains(d.pod.Containers[0].Args, "--usage=metrics.k8s.io") {
+		return nil
+	}
+	return d.until(ctx, func() error {
+		text, err := d.get(ctx, "/metrics", d.site.cluster.REST().BearerToken)
+		if err == nil && !nodesMeasured.MatchString(text) {
+			err = errors.New("no node is measured")
+		}
+		return err
+	})
+}
+
+// leads checks that the scheduler holds the lease and marks its name, and that pods have events.
+func (d *deployed) leads(ctx context.Context) error {
+	for _, name := range []string{d.lease, "gnnsched-" + d.scheduler} {
+		l, err := d.site.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
+			return fmt.Errorf("nobody holds the lease %s", name)
+		}
+	}
+	return d.until(ctx, func() error {
+		events, err := d.site.client.EventsV1().Events(d.namespace).List(ctx, metav1.ListOptions{})
+		if err == nil && len(events.Items) < 10 {
+			err = fmt.Errorf("%d events", len(events.Items))
+		}
+		return err
+	})
+}
+
+// without returns manifests whose roles do not mention a resource.
+func without(t *testing.T, manifests []byte, gone string) []byte {
+	t.Helper()
+	docs := strings.Split(string(manifests), "---\n")
+	found := false
+	for i, doc := range docs {
+		var role rbacv1.ClusterRole
+		if !strings.Contains(doc, "rules:") || yaml.Unmarshal([]byte(doc), &role) != nil {
+			continue
+		}
+		for j := range role.Rules {
+			r := &role.Rules[j]
+			for k := len(r.Resources) - 1; k >= 0; k-- {
+				if strings.Join(r.APIGroups, ",")+"/"+r.Resources[k] == gone {
+					found, r.Resources = true, slices.Delete(r.Resources, k, k+1)
+				}
+			}
+		}
+		role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return len(r.Resources) == 0 })
+		text, err := yaml.Marshal(role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs[i] = string(text)
+	}
+	if !found {
+		t.Fatalf("no rule names %s", gone)
+	}
+	return []byte(strings.Join(docs, "---\n"))
+}
+
+// measured are the values with which the scheduler needs all rights that the chart can give.
+const measured = "usage.source=metrics.k8s.io,args={--policy=crane-dynamic}"
+
+// The rendered manifests are applied to an API server with RBAC, and the scheduler runs with the arguments of the
+// Deployment as its service account. It needs no right that the manifests do not give.
+func TestDeployed(t *testing.T) {
+	s := newSite(t)
+	t.Run("second", func(t *testing.T) {
+		s.deploy(t, "second", measured, "")
+		s.admitted(t, "second")
+		if err := s.start(t, "second").work(t, "work-second"); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("replacement", func(t *testing.T) {
+		s.deploy(t, "replacement", "mode=replacement", "")
+		s.admitted(t, "replacement")
+		d := s.start(t, "replacement")
+		if err := d.work(t, "work-replacement"); err != nil {
+			t.Error(err)
+		}
+		s.placesItself(t, d, "replacement")
+	})
+	t.Run("switch", s.testSwitch)
+	// Without one of these the test above fails.
+	for _, gone := range []string{"apps/replicasets", "/pods/binding", "metrics.k8s.io/pods", "coordination.k8s.io/leases"} {
+		t.Run("without "+gone, func(t *testing.T) {
+			s.deploy(t, "missing", measured, gone)
+			name := "work-" + strings.NewReplacer("/", "-", ".", "-").Replace(gone)
+			if err := s.start(t, "missing").work(t, name); !errors.Is(err, errRefused) {
+				t.Errorf("the scheduler works without a right to %s: %v", gone, err)
+			}
+		})
+	}
+}
+
+// deploy renders manifests into a namespace, takes a resource out of the roles if it is not empty, and applies them.
+func (s *site) deploy(t *testing.T, namespace, set, gone string) {
+	t.Helper()
+	text, err := deploy.Render(deploy.Options{Name: "gnnsched", Namespace: namespace, Set: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gone != "" {
+		text = without(t, text, gone)
+	}
+	if err := s.apply(t.Context(), text, namespace); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// admitted checks that the API server admits the Deployment's two pods to the namespace, which enforces restricted pod security.
+func (s *site) admitted(t *testing.T, namespace string) {
+	t.Helper()
+	deadline := time.Now().Add(deployedPatience)
+	for {
+		pods, err := s.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(pods.Items) == 2 {
+			return
+		}
+		if time.Now().After(deadline) {
+			sets, _ := s.client.AppsV1().ReplicaSets(namespace).List(t.Context(), metav1.ListOptions{})
+			t.Fatalf("%d pods, want 2: %v", len(pods.Items), conditions(sets))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func conditions(l *appsv1.ReplicaSetList) (out []appsv1.ReplicaSetCondition) {
+	for _, r := range l.Items {
+		out = append(out, r.Status.Conditions...)
+	}
+	return out
+}
+
+// testSwitch applies the policy of docs/deploy.md, which gives gnnsched the new pods of a namespace with a label.
+func (s *site) testSwitch(t *testing.T) {
+	page, err := os.ReadFile("../../docs/deploy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, policy, _ := strings.Cut(string(page), "```yaml\n")
+	policy, _, found := strings.Cut(policy, "```")
+	if !found || !strings.Contains(policy, "MutatingAdmissionPolicy") {
+		t.Fatal("docs/deploy.md has no policy")
+	}
+	if err := s.apply(t.Context(), []byte(policy), ""); err != nil {
+		t.Fatal(err)
+	}
+	// scheduler returns the scheduler's name of a new pod that gives the name.
+	scheduler := func(namespace, name string) string {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "p-"}, Spec: corev1.PodSpec{SchedulerName: name, Containers: []corev1.Container{{Name: "c", Image: "none"}}}}
+		pod, err := s.client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pod.Spec.SchedulerName
+	}
+	for name, labels := range map[string]map[string]string{"switched": {"gnnsched.io/scheduler": "gnn"}, "left": nil} {
+		if _, err := s.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for deadline := time.Now().Add(deployedPatience); scheduler("switched", "") != "gnn"; time.Sleep(50 * time.Millisecond) { // until the API server knows the policy
+		if time.Now().After(deadline) {
+			t.Fatal("a new pod of the namespace is the default scheduler's")
+		}
+	}
+	if got := scheduler("switched", "other"); got != "other" {
+		t.Errorf("a pod that names a scheduler gets %s", got)
+	}
+	if got := scheduler("left", ""); got != corev1.DefaultSchedulerName {
+		t.Errorf("a pod of another namespace gets %s", got)
+	}
+}
+
+// placesItself checks that the replacement places its own two pods, on two nodes.
+func (s *site) placesItself(t *testing.T, d *deployed, namespace string) {
+	t.Helper()
+	err := d.until(t.Context(), func() error {
+		pods, err := s.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		on := map[string]bool{}
+		for _, p := range pods.Items {
+			on[p.Spec.NodeName] = p.Spec.NodeName != ""
+		}
+		delete(on, "")
+		if len(on) != 2 {
+			return fmt.Errorf("its pods are on %v", on)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,191 @@
+// Package doctor is the command `gnnsched doctor`.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	ucli "github.com/urfave/cli/v2"
+	"k8s.io/client-go/kubernetes"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/kubeconfig"
+	"gnnsched/scheduler/server"
+	"gnnsched/workload/cleanup"
+)
+
+// The commands whose needs are checked. Without arguments, what an optional one lacks is no failure.
+var (
+	expected = []string{"rungnn", "ktop", "runsim", "cleancluster"}
+	optional = []string{"usage", "kwokcluster", "gnntrain", "compose"}
+)
+
+// Command returns the command.
+func Command() *ucli.Command {
+	return &ucli.Command{
+		Name:      "doctor",
+		Usage:     "check what each command needs, and say what to do",
+		ArgsUsage: "[COMMAND...]",
+		Description: "It only looks: at the kubeconfig, the cluster and the user's rights there, at weights, ports, disk and programs.\n" +
+			"The commands are " + strings.Join(slices.Concat(expected, optional), ", ") + ".\n" +
+			"Without arguments it checks all; the last four may lack something without a failure. The exit code is that of the\n" +
+			"first failure.\n\n" +
+			"Examples:\n" +
+			"   gnnsched doctor                                      # everything\n" +
+			"   gnnsched doctor gnntrain compose                     # only these, which then must not lack anything\n" +
+			"   gnnsched doctor --context production rungnn          # may this user schedule there?\n" +
+			"   gnnsched doctor --checkpoint my.safetensors rungnn",
+		Flags: append(cli.ClusterFlags(),
+			&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with weights, to say whether it can be read and what it holds"},
+		),
+		Action: run,
+	}
+}
+
+func run(c *ucli.Context) error {
+	x := examination{machine: thisMachine(), only: c.Args().Slice()}
+	for _, name := range x.only {
+		if !slices.Contains(slices.Concat(expected, optional), name) {
+			return exit.New(exit.Usage, fmt.Errorf("no checks for %q", name), "choose from "+strings.Join(slices.Concat(expected, optional), ", ")+"; flags stand before the commands")
+		}
+	}
+	if x.needsCluster() {
+		x.connected(c.Context, cli.Target(c))
+	}
+	x.weights(c.String("checkpoint"))
+	x.local(c.Context)
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	if err := write(c.App.Writer, x.found); err != nil {
+		return err
+	}
+	return verdict(x.found)
+}
+
+// examination collects what the checks find.
+type examination struct {
+	machine machine
+	only    []string // the commands that were named; empty for all
+	found   []finding
+}
+
+// add notes a finding.
+func (x *examination) add(f finding) {
+	if f.state == "" {
+		f.state = fine
+	}
+	x.found = append(x.found, f)
+}
+
+// asked reports whether the needs of a command are to be checked.
+func (x *examination) asked(command string) bool {
+	return len(x.only) == 0 || slices.Contains(x.only, command)
+}
+
+// lacking returns the state of what a command lacks.
+func (x *examination) lacking(command string) state {
+	if slices.Contains(x.only, command) || slices.Contains(expected, command) {
+		return failed
+	}
+	return missing
+}
+
+// needsCluster reports whether a command that needs a cluster is to be checked.
+func (x *examination) needsCluster() bool {
+	return slices.ContainsFunc(append(slices.Clone(expected), "usage"), x.asked)
+}
+
+// connected connects, and checks the cluster.
+func (x *examination) connected(ctx context.Context, t kubeconfig.Target) {
+	client := x.connect(ctx, t)
+	if client == nil {
+		return
+	}
+	x.onCluster(ctx, client, func(ctx context.Context) (n cleanup.NodeCounts, err error) {
+		rest, err := t.REST()
+		if err != nil {
+			return n, err
+		}
+		counter, err := cleanup.New(rest)
+		if err != nil {
+			return n, err
+		}
+		return counter.Nodes(ctx)
+	})
+}
+
+// onCluster checks what commands need of the cluster.
+func (x *examination) onCluster(ctx context.Context, c kubernetes.Interface, count func(context.Context) (cleanup.NodeCounts, error)) {
+	x.server(c)
+	x.nodes(ctx, count)
+	if x.asked("rungnn") {
+		if need, err := schedulerRights(); err != nil {
+			x.add(finding{what: "rungnn rights", state: failed, detail: err.Error(), code: exit.Internal})
+		} else {
+			x.rights(ctx, c, "rungnn", need)
+		}
+	}
+	for _, command := range []string{"ktop", "runsim", "cleancluster", "usage"} {
+		if x.asked(command) {
+			x.rights(ctx, c, command, rightsOf[command])
+		}
+	}
+	if x.asked("usage") {
+		x.usage(c)
+	}
+}
+
+// weights checks the weights in the program, and a file.
+func (x *examination) weights(file string) {
+	if file != "" {
+		f := finding{what: "checkpoint", code: exit.Checkpoint}
+		if c, err := server.LoadCheckpoint(file); err != nil {
+			f = x.failure("checkpoint", err)
+		} else {
+			f.detail = fmt.Sprintf("%s: %s, for the objective %q", file, c.Manifest.Architecture, c.Manifest.Objective)
+		}
+		x.add(f)
+	}
+	if !x.asked("rungnn") {
+		return
+	}
+	names := checkpoint.ShippedNames()
+	for _, name := range names {
+		if _, err := checkpoint.Shipped(name); err != nil {
+			x.add(finding{what: "built-in weights", state: failed, detail: name + ": " + err.Error(), hint: "build the program again", code: exit.Checkpoint})
+			return
+		}
+	}
+	x.add(finding{what: "built-in weights", detail: strings.Join(names, ", ")})
+}
+
+// The room that commands need on a disk.
+const (
+	logRoom     = 256 << 20 // four files of 50 MB
+	clusterRoom = 1 << 30
+)
+
+// local checks what commands need of this machine.
+func (x *examination) local(ctx context.Context) {
+	if x.asked("rungnn") {
+		x.port("rungnn", "10259")
+		x.disk("rungnn", ".", logRoom)
+	}
+	if x.asked("kwokcluster") {
+		x.program(ctx, "kwokcluster", "run `make build`", "kwokcluster", "--version")
+		x.disk("kwokcluster", filepath.Clean(kubeconfig.SimulatedDir()), clusterRoom)
+	}
+	if x.asked("gnntrain") {
+		x.program(ctx, "gnntrain", "run `make toolchain` for libtorch, and `make trainer`", "gnntrain", "--version")
+	}
+	if x.asked("compose") {
+		x.program(ctx, "compose", "install Docker Engine 20.10 or later, and start it", "docker", "version", "--format", "{{.Server.Version}}")
+		x.program(ctx, "compose", "run compose/install-compose-v2.sh", "docker", "compose", "version", "--short")
+	}
+}

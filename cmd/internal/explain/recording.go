@@ -1,0 +1,66 @@
+// Package explain is the command `gnnsched explain`, and the flags of schedulers that record the decisions that it
+// explains.
+package explain
+
+import (
+	"fmt"
+
+	"github.com/rs/zerolog"
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/plugin"
+)
+
+// RecordingFlags returns the flags that say how a scheduler records its decisions.
+func RecordingFlags() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.IntFlag{Name: "decisions", Value: record.DefaultSize, Usage: "keep the last `NUMBER` of decisions in memory, for gnnsched explain; 0 for none"},
+		&ucli.StringFlag{Name: "decision-log", Usage: "write every decision to `FILE`, one JSON object a line; at 100 MB it is renamed, and the last four are kept"},
+		&ucli.Float64Flag{Name: "decision-default", Value: 1, Usage: "spend at most this `PERCENT` of the time on finding out what the default profile would have chosen; 100: for every decision, 0: for none"},
+		&ucli.BoolFlag{Name: "decision-events", Usage: "each pod that gets a node gets an event that says why"},
+	}
+}
+
+// maxDecisions bounds the memory to about 4 GB.
+const maxDecisions = 1_000_000
+
+// Recording returns what the flags say. The caller must call done when the scheduler has ended. Errors have the exit code exit.Usage.
+func Recording(c *ucli.Context, log zerolog.Logger) (r plugin.Recording, done func(), err error) {
+	size, share := c.Int("decisions"), c.Float64("decision-default")
+	if size < 0 || size > maxDecisions {
+		return r, nil, exit.Usagef("--decisions %d: choose 0 to %d", size, maxDecisions)
+	}
+	if !(share >= 0 && share <= 100) {
+		return r, nil, exit.Usagef("--decision-default %v: choose 0 to 100 percent", share)
+	}
+	if size == 0 {
+		for _, name := range []string{"decision-log", "decision-default", "decision-events"} {
+			if c.IsSet(name) {
+				return r, nil, exit.New(exit.Usage, fmt.Errorf("--%s and --decisions 0 exclude each other", name), "leave --decisions out")
+			}
+		}
+		return r, func() {}, nil
+	}
+	var journal *record.Journal
+	done = func() {}
+	if path := c.String("decision-log"); path != "" {
+		journal, err = record.OpenJournal(path, func(err error, lost uint64) {
+			if err == nil {
+				log.Warn().Uint64("lost", lost).Str("file", path).Msg("decisions are written again; the lost ones were in memory only")
+				return
+			}
+			log.Error().Err(err).Str("file", path).Msg("decisions are kept in memory only until the file can be written")
+		})
+		if err != nil {
+			return r, nil, exit.New(exit.Usage, fmt.Errorf("--decision-log: %w", err), "name a file in a folder that you can write to")
+		}
+		done = func() {
+			if err := journal.Close(); err != nil {
+				log.Error().Err(err).Str("file", path).Msg("the file with decisions cannot be closed")
+			}
+		}
+	}
+	return plugin.Recording{Book: record.NewBook(size, journal), DefaultShare: share / 100, Events: c.Bool("decision-events")}, done, nil
+}

@@ -1,0 +1,88 @@
+// Package film writes frames of a running cluster into a run folder, for the heat maps of `gnnsched report`.
+package film
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"gnnsched/cmd/internal/top/state"
+	"gnnsched/cmd/internal/top/watch"
+	"gnnsched/internal/runfolder"
+)
+
+// Frames come each second at first. Later the pause is this part of the time so far, so that a run of a day has
+// about a thousand frames.
+const (
+	first = time.Second
+	part  = 0.01
+)
+
+// Film is a cluster that is being filmed.
+type Film struct {
+	writer    *runfolder.Writer
+	scenario  string
+	contender string
+	clock     clock.Clock
+	begin     time.Time
+	frame     func() state.Frame
+	still     context.CancelFunc // ends the frames
+	stop      func()             // ends the watch
+	done      sync.WaitGroup
+	err       error // the first error of a write
+}
+
+// Start watches the nodes and pods of a cluster and writes frames of it, in seconds since now, under the names of a
+// scenario and a contender, until End.
+func Start(ctx context.Context, client kubernetes.Interface, w *runfolder.Writer, scenario, contender string) (*Film, error) {
+	source, err := watch.Start(ctx, watch.Config{Client: client})
+	if err != nil {
+		return nil, err
+	}
+	f := &Film{writer: w, scenario: scenario, contender: contender, clock: clock.RealClock{}, frame: func() state.Frame { return source.Frame(0) }, stop: source.Stop}
+	f.run(ctx)
+	return f, nil
+}
+
+// run takes the first frame and starts to take the others.
+func (f *Film) run(ctx context.Context) {
+	ctx, f.still = context.WithCancel(ctx)
+	f.begin = f.clock.Now()
+	f.take()
+	f.done.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-f.clock.After(max(first, time.Duration(part*float64(f.clock.Since(f.begin))))):
+				f.take()
+			}
+		}
+	})
+}
+
+// End takes the last frame, stops, and returns the first error of a write.
+func (f *Film) End() error {
+	f.still()
+	f.done.Wait()
+	f.take()
+	f.stop()
+	return f.err
+}
+
+// take writes a frame of the worker nodes. Others get no ordinary pods.
+func (f *Film) take() {
+	now := f.frame()
+	out := runfolder.Frame{Scenario: f.scenario, Contender: f.contender, At: f.clock.Since(f.begin).Round(time.Millisecond).Seconds(), Waiting: now.PendingCount, Nodes: []runfolder.Node{}}
+	for _, n := range now.Nodes {
+		if n.Worker {
+			out.Nodes = append(out.Nodes, runfolder.Node{Name: n.Name, CPU: n.CPU.Fraction(), Memory: n.Memory.Fraction(), GPU: n.GPU.Fraction(), Pods: n.Pods.Requested})
+		}
+	}
+	if err := f.writer.Add(out); err != nil && f.err == nil {
+		f.err = err
+	}
+}

@@ -1,0 +1,127 @@
+// Package man makes manual pages of the help of commands.
+package man
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/internal/exit"
+)
+
+// section is that of programs for administrators.
+const section = 8
+
+// Command returns the hidden command `gnnsched man`, which writes a page for the program and one for each of
+// its commands into a folder.
+func Command(version string, commands func() []*ucli.Command) *ucli.Command {
+	return &ucli.Command{
+		Name:        "man",
+		Usage:       "write manual pages of this program and its commands, made from their help",
+		ArgsUsage:   "DIR",
+		Description: "Examples:\n   gnnsched man ~/.local/share/man/man8 && man rungnn",
+		Hidden:      true,
+		Action: func(c *ucli.Context) error {
+			if c.NArg() != 1 {
+				return exit.New(exit.Usage, fmt.Errorf("%d arguments, want a directory", c.NArg()), "for example gnnsched man ~/.local/share/man/man8")
+			}
+			return write(c.App, commands(), version, c.Args().First())
+		},
+	}
+}
+
+// linked are the commands that have a link of their name.
+var linked = []string{"rungnn", "rundqn", "runacgnn", "runacdqn", "runsim", "cleancluster", "ktop"}
+
+// write writes the pages. The directory is made if it is missing.
+func write(program *ucli.App, commands []*ucli.Command, version, dir string) error {
+	pages := map[string]*ucli.App{program.Name: {
+		Name: program.Name, Usage: program.Usage, Version: version, Description: overview(commands),
+		UsageText: program.Name + " COMMAND [options]",
+	}}
+	for _, c := range commands {
+		if c.Hidden {
+			continue
+		}
+		name := program.Name + " " + c.Name
+		if slices.Contains(linked, c.Name) {
+			name = c.Name
+		}
+		usage := c.UsageText
+		if usage == "" {
+			usage = strings.TrimSpace(name + " [options] " + c.ArgsUsage)
+		}
+		name = strings.ReplaceAll(name, " ", "-")
+		pages[name] = &ucli.App{
+			Name: name, Usage: c.Usage, UsageText: usage,
+			Description: c.Description, Flags: c.Flags, Commands: c.Subcommands, Version: version,
+		}
+	}
+	err := os.MkdirAll(dir, 0o755)
+	for name, p := range pages {
+		text, failed := page(p)
+		if failed != nil {
+			return failed
+		}
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s.%d", name, section)), []byte(text), 0o644))
+	}
+	if err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("write the manual pages: %w", err), "choose a directory that you can write to")
+	}
+	return nil
+}
+
+// overview lists commands.
+func overview(commands []*ucli.Command) string {
+	var out strings.Builder
+	out.WriteString("The commands, each with a page of its own:\n")
+	for _, c := range commands {
+		if !c.Hidden {
+			fmt.Fprintf(&out, "   %-14s %s\n", c.Name, c.Usage)
+		}
+	}
+	return out.String()
+}
+
+// page returns the manual page of a program in roff.
+func page(program *ucli.App) (string, error) {
+	p := *program
+	p.Description = markdown(p.Description)
+	p.Usage = escaper.Replace(p.Usage)
+	p.HideHelpCommand = true
+	p.Setup() // adds --help and --version
+	text, err := p.ToManWithSection(section)
+	if err != nil {
+		return "", fmt.Errorf("the manual page of %s: %w", p.Name, err)
+	}
+	return text, nil
+}
+
+// markdown makes Markdown of a help text: its indented lines stay as they are, and stars and underscores
+// mean nothing.
+func markdown(help string) string {
+	var out bytes.Buffer
+	code := false
+	for line := range strings.Lines(help) {
+		indented := strings.HasPrefix(line, "   ")
+		if indented != code && !strings.HasSuffix(out.String(), "\n\n") {
+			out.WriteByte('\n')
+		}
+		code = indented
+		if indented {
+			line = "    " + strings.TrimPrefix(line, "   ")
+		} else {
+			line = escaper.Replace(line)
+		}
+		out.WriteString(line)
+	}
+	return out.String()
+}
+
+var escaper = strings.NewReplacer("*", `\*`, "_", `\_`, "<", `\<`)

@@ -1,0 +1,240 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gnnsched/internal/runfolder"
+)
+
+// Sizes of charts with rows.
+const (
+	chartWidth  = 520.0
+	labelWidth  = 128.0
+	rowHeight   = 26.0
+	axisHeight  = 40.0
+	rightMargin = 16.0
+)
+
+// effects draws the differences of a metric from the baseline: a mark for the mean and a bar for its interval.
+func effects(m runfolder.Metric, baseline string, rows []runfolder.Difference) chart {
+	d := newDrawing(chartWidth, axisHeight+rowHeight*float64(len(rows)))
+	values := []float64{0}
+	for _, r := range rows {
+		values = append(values, r.Mean)
+		if r.Low != nil && r.High != nil {
+			values = append(values, *r.Low, *r.High)
+		}
+	}
+	x := span(values, labelWidth, chartWidth-rightMargin)
+	bottom := d.height - axisHeight + 6
+	d.scale(x, bottom, m.Title+" minus "+baseline+"'s")
+	d.line("zero", x.at(0), 0, x.at(0), bottom)
+	var said []string
+	for i, r := range rows {
+		y := rowHeight * (float64(i) + 0.5)
+		d.text("end", labelWidth-10, y+4, clip(r.Contender, 18))
+		class := "effect " + tone(r, m)
+		text := fmt.Sprintf("%s %s", r.Contender, signed(r.Mean, m.Digits))
+		if r.Low != nil && r.High != nil {
+			d.line(class, x.at(*r.Low), y, x.at(*r.High), y)
+			d.line(class, x.at(*r.Low), y-4, x.at(*r.Low), y+4)
+			d.line(class, x.at(*r.High), y-4, x.at(*r.High), y+4)
+			text += fmt.Sprintf(" (%s to %s)", signed(*r.Low, m.Digits), signed(*r.High, m.Digits))
+		}
+		d.box(class, [4]float64{x.at(r.Mean) - 4.5, y - 4.5, 9, 9}, text)
+		said = append(said, text)
+	}
+	better := "Left of the line is better."
+	if m.More {
+		better = "Right of the line is better."
+	}
+	caption := fmt.Sprintf("Difference from %s in %s: mean with its 95 %% interval. %s Coloured where p < 0.05.", baseline, m.Title, better)
+	return chart{d.html(caption + " " + strings.Join(said, "; ")), caption}
+}
+
+// tone is the class of a difference: good, bad or unclear.
+func tone(d runfolder.Difference, m runfolder.Metric) string {
+	switch {
+	case d.P == nil || !(*d.P < 0.05) || d.Mean == 0:
+		return "unclear"
+	case (d.Mean > 0) == m.More:
+		return "good"
+	}
+	return "bad"
+}
+
+// scale draws the horizontal axis with its ticks and title.
+func (d *drawing) scale(x axis, y float64, title string) {
+	for _, v := range ticks(x.low, x.high, 5) {
+		d.line("grid", x.at(v), 0, x.at(v), y)
+		d.text("tick middle", x.at(v), y+13, short(v))
+	}
+	d.text("axis middle", (x.from+x.to)/2, y+29, title)
+}
+
+// mostDots is the number of dots in a strip; more episodes than that are drawn as quantiles only.
+const mostDots = 120
+
+// strips draws the distribution of a metric over episodes: a dot for each, a box for the middle half, and a line
+// for the median.
+func strips(m runfolder.Metric, names []string, values map[string][]float64) chart {
+	d := newDrawing(chartWidth, axisHeight+rowHeight*float64(len(names)))
+	var all []float64
+	for _, n := range names {
+		all = append(all, values[n]...)
+	}
+	x := span(all, labelWidth, chartWidth-rightMargin)
+	bottom := d.height - axisHeight + 6
+	d.scale(x, bottom, m.Title)
+	var said []string
+	for i, n := range names {
+		v := slices.Sorted(slices.Values(values[n]))
+		if len(v) == 0 {
+			continue
+		}
+		y := rowHeight * (float64(i) + 0.5)
+		d.text("end", labelWidth-10, y+4, clip(n, 18))
+		low, mid, high := quantile(v, 0.25), quantile(v, 0.5), quantile(v, 0.75)
+		tip := fmt.Sprintf("%s: median %s, middle half %s to %s, range %s to %s", n, number(mid, m.Digits), number(low, m.Digits), number(high, m.Digits), number(v[0], m.Digits), number(v[len(v)-1], m.Digits))
+		d.line("whisker", x.at(v[0]), y, x.at(v[len(v)-1]), y)
+		d.box("box "+series(i), [4]float64{x.at(low), y - 8, math.Max(x.at(high)-x.at(low), 1), 16}, tip)
+		for k, value := range v {
+			if len(v) <= mostDots {
+				d.dot("seed "+series(i), x.at(value), y+float64(k%5-2)*2.4, 2)
+			}
+		}
+		d.line("median", x.at(mid), y-9, x.at(mid), y+9)
+		said = append(said, tip)
+	}
+	caption := fmt.Sprintf("%s by episode: the line is the median, the box the middle half.", upper(m.Title))
+	return chart{d.html(caption + " " + strings.Join(said, "; ")), caption}
+}
+
+// quantile returns a quantile of sorted values, by linear interpolation.
+func quantile(sorted []float64, q float64) float64 {
+	at := q * float64(len(sorted)-1)
+	i := int(at)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+// curve is a line of a lines chart.
+type curve struct {
+	name string
+	x, y []float64
+}
+
+// plot is a chart of several lines over a common axis.
+type plot struct {
+	title, across string
+	curves        []curve
+	percent       bool // values are fractions
+}
+
+// chart draws the lines. Each has its own colour and dashes, and the legend stands above.
+func (p plot) chart() chart {
+	const width, height, left, top = 480.0, 220.0, 52.0, 8.0
+	legend := 18.0
+	if len(p.curves) < 2 {
+		legend = 0
+	}
+	perRow := 3
+	legend *= math.Ceil(float64(len(p.curves)) / float64(perRow))
+	d := newDrawing(width, height+legend)
+	var xs, ys []float64
+	for _, c := range p.curves {
+		xs, ys = append(xs, c.x...), append(ys, c.y...)
+	}
+	x, y := span(xs, left, width-10), span(ys, height-38+legend, top+legend)
+	if low := slices.Min(append(ys, 0)); low >= 0 && y.low < 0 {
+		y.low = 0
+	}
+	label := short
+	if p.percent {
+		label = percent
+	}
+	for _, v := range ticks(y.low, y.high, 5) {
+		d.line("grid", left, y.at(v), width-10, y.at(v))
+		d.text("tick end", left-6, y.at(v)+4, label(v))
+	}
+	for _, v := range ticks(x.low, x.high, 5) {
+		d.text("tick middle", x.at(v), height-24+legend, short(v))
+	}
+	d.text("axis middle", (left+width)/2, height-6+legend, p.across)
+	var said []string
+	for i, c := range p.curves {
+		points := make([][2]float64, len(c.x))
+		for k := range c.x {
+			points[k] = [2]float64{x.at(c.x[k]), y.at(c.y[k])}
+		}
+		d.path("curve "+series(i), points)
+		if n := len(c.y); n > 0 {
+			said = append(said, fmt.Sprintf("%s from %s to %s", c.name, label(c.y[0]), label(c.y[n-1])))
+		}
+		if legend > 0 {
+			at := left + float64(i%perRow)*140
+			row := 11 + 18*float64(i/perRow)
+			d.path("curve "+series(i), [][2]float64{{at, row - 4}, {at + 20, row - 4}})
+			d.text("tick", at+25, row, clip(c.name, 17))
+		}
+	}
+	return chart{d.html(p.title + ": " + strings.Join(said, "; ")), upper(p.title) + "."}
+}
+
+// waitBars draws, for each class and contender, the pods that waited and those that got no node, as parts of all.
+func waitBars(classes, names []string, of map[[2]string]runfolder.Waits) chart {
+	const gap = 12.0
+	const bar = 13.0
+	d := newDrawing(chartWidth, axisHeight+float64(len(classes))*(float64(len(names))*bar+gap))
+	most := 0.01
+	for _, w := range of {
+		most = math.Max(most, part(w.Waited, w.Pods))
+	}
+	x := axis{0, most * 1.05, labelWidth + 84, chartWidth - rightMargin - 40}
+	bottom := d.height - axisHeight + 6
+	for _, v := range ticks(x.low, x.high, 5) {
+		d.line("grid", x.at(v), 0, x.at(v), bottom)
+		d.text("tick middle", x.at(v), bottom+13, short(100*v)+" %")
+	}
+	d.text("axis middle", (x.from+x.to)/2, bottom+29, "pods that got no node at once")
+	y := gap / 2
+	for _, c := range classes {
+		d.text("class", 0, y+bar*float64(len(names))/2+4, clip(c, 19))
+		for i, n := range names {
+			w, known := of[[2]string{c, n}]
+			if !known {
+				continue
+			}
+			late, never := part(w.Waited, w.Pods), part(w.Never, w.Pods)
+			tip := fmt.Sprintf("%s, %s: %d of %d pods waited, %d of them got no node", c, n, w.Waited, w.Pods, w.Never)
+			d.text("tiny end", x.from-6, y+10, clip(n, 16))
+			d.box("bar "+series(i), [4]float64{x.from, y + 1, math.Max(x.at(late)-x.from, 0.5), bar - 2}, tip)
+			d.box("never", [4]float64{x.from, y + 1, x.at(never) - x.from, bar - 2}, tip)
+			d.text("tiny", x.at(late)+4, y+10, short(math.Round(1000*late)/10)+" %")
+			y += bar
+		}
+		y += gap
+	}
+	caption := "Pods that got no node at once, by class. The dark part got none until the end."
+	return chart{d.html(caption + " The table below has the figures."), caption}
+}
+
+func part(n, of int) float64 {
+	if of <= 0 {
+		return 0
+	}
+	return float64(n) / float64(of)
+}
+
+func upper(s string) string {
+	if s == "" {
+		return s
+	}
+	r := []rune(s)
+	return strings.ToUpper(string(r[0])) + string(r[1:])
+}

@@ -1,0 +1,122 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
+)
+
+// Command returns the command.
+func Command() *ucli.Command {
+	return &ucli.Command{
+		Name:      "report",
+		Usage:     "make one HTML page of the folders of runs",
+		ArgsUsage: "DIR...",
+		Description: "The page works offline: verdict, differences, distributions, the cluster over time, waiting by class, decisions,\n" +
+			"learning curves, and the commands that do it again. gnnsched eval --out DIR, runsim --out DIR and gnntrain\n" +
+			"leave such folders.\n" +
+			"docs/report.md describes page and folders. A page has at most 3 MB; it says what was thinned out.\n\n" +
+			"Examples:\n" +
+			"   gnnsched eval --scenario mixed --out run && gnnsched report --out report.html run\n" +
+			"   gnnsched report --out both.html run logs/gnn           # an evaluation and a training run\n" +
+			"   gnnsched report --title 'Monday' --out - run >monday.html",
+		Flags: []ucli.Flag{
+			&ucli.StringFlag{Name: "out", Value: "report.html", Usage: "write to `FILE`; - is standard output"},
+			&ucli.StringFlag{Name: "title", Usage: "`TITLE` of the page; default: the first run's"},
+		},
+		Action: act,
+	}
+}
+
+func act(c *ucli.Context) error {
+	dirs, to, err := arguments(c)
+	if err != nil {
+		return err
+	}
+	var runs []*runfolder.Run
+	for _, dir := range dirs {
+		r, err := runfolder.Read(dir)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, r)
+		if err := c.Context.Err(); err != nil {
+			return err
+		}
+	}
+	command := []string{"gnnsched", "report", "--out", to}
+	if title := c.String("title"); title != "" {
+		command = append(command, "--title", title)
+	}
+	text, err := render(config{title: c.String("title"), version: c.App.Version, command: shellLine(append(command, dirs...))}, runs)
+	if err != nil {
+		return err
+	}
+	if to == "-" {
+		_, err = c.App.Writer.Write(text)
+		return err
+	}
+	if err := save(to, text); err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("write the report: %w", err), "choose a file that you can write to with --out")
+	}
+	fmt.Fprintf(c.App.ErrWriter, "wrote %s, %s kB; open it in a browser\n", to, number(float64(len(text))/1000, 0))
+	return nil
+}
+
+// arguments returns the folders and the file. --out and --title may stand behind the folders.
+func arguments(c *ucli.Context) (dirs []string, to string, err error) {
+	to = c.String("out")
+	rest := c.Args().Slice()
+	for i := 0; i < len(rest); i++ {
+		name, value, with := strings.Cut(strings.TrimLeft(rest[i], "-"), "=")
+		switch {
+		case !strings.HasPrefix(rest[i], "-"):
+			dirs = append(dirs, rest[i])
+			continue
+		case name != "out" && name != "title":
+			return nil, "", exit.Usagef("%s stands behind a folder; flags come first", rest[i])
+		case !with && i+1 == len(rest):
+			return nil, "", exit.Usagef("%s needs a value", rest[i])
+		case !with:
+			i++
+			value = rest[i]
+		}
+		if name == "out" {
+			to = value
+		}
+		if err := c.Set(name, value); err != nil {
+			return nil, "", exit.Usagef("%s: %v", name, err)
+		}
+	}
+	switch {
+	case len(dirs) == 0:
+		return nil, "", exit.New(exit.Usage, errors.New("name the folder of a run"), "gnnsched eval --out DIR leaves one")
+	case to == "":
+		return nil, "", exit.Usagef("--out is empty; name a file, or - for standard output")
+	}
+	return dirs, to, nil
+}
+
+// save writes the file in one step, so that a page is never half there.
+func save(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".report-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,331 @@
+package report
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"slices"
+	"strings"
+
+	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/runfolder"
+)
+
+// alphabet has the characters of levels: character i stands for a load of i·step. The last stands for a node that is
+// not there. None of them needs an escape in JSON or HTML.
+const (
+	alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
+	step     = 0.02
+	absent   = len(alphabet) - 1
+)
+
+// level returns the character of a load.
+func level(v float64) byte {
+	if math.IsNaN(v) {
+		return alphabet[absent]
+	}
+	return alphabet[int(math.Round(min(max(v, 0), float64(absent-1)*step)/step))]
+}
+
+// resources are the layers of a heat map.
+var resources = []struct {
+	kind, title string
+	of          func(runfolder.Node) float64
+}{
+	{"cpu", "CPU", func(n runfolder.Node) float64 { return n.CPU }},
+	{"memory", "memory", func(n runfolder.Node) float64 { return n.Memory }},
+	{"gpu", "GPU", func(n runfolder.Node) float64 { return n.GPU }},
+}
+
+// film is the frames of one contender on a grid of times and nodes.
+type film struct {
+	contender string
+	frames    []runfolder.Frame
+	groups    [][]string // names of the nodes in each row, one unless nodes are grouped
+}
+
+// heatOf returns the heat maps of a scenario, with at most cells loads in all of them together.
+func heatOf(id string, s runfolder.Scenario, films []film, cells int) (*heat, cluster) {
+	h := &heat{ID: id, Unit: s.TimeUnit}
+	for _, r := range resources {
+		if slices.ContainsFunc(films, func(f film) bool { return f.has(r.of) }) {
+			h.Kinds = append(h.Kinds, r.kind)
+		}
+	}
+	if len(h.Kinds) == 0 {
+		h.Kinds = []string{"cpu"}
+	}
+	share := cells / max(len(films)*len(h.Kinds), 1)
+	h.Frames, h.Notes = shrink(films, share)
+	at := times(films, h.Frames)
+	c := cluster{Unit: s.TimeUnit, Maps: []layers{}}
+	for _, t := range at {
+		c.At = append(c.At, short(t))
+	}
+	h.From, h.Until = c.At[0], c.At[len(c.At)-1]
+	for i, f := range films {
+		l := layers{Contender: f.contender, Levels: map[string][]string{}}
+		for _, g := range f.groups {
+			l.Nodes = append(l.Nodes, groupName(g))
+		}
+		m := heatMap{Contender: f.contender, Index: i, Nodes: len(f.groups)}
+		shown := f.at(at)
+		for _, frame := range shown {
+			l.Waiting = append(l.Waiting, frame.Waiting)
+		}
+		for _, r := range resources {
+			if slices.Contains(h.Kinds, r.kind) {
+				l.Levels[r.kind] = f.levels(shown, r.of)
+				alt := fmt.Sprintf("%s of each node over time with %s: %s", r.title, f.contender, f.words(shown, r.of))
+				m.Images = append(m.Images, picture(r.kind, alt, l.Levels[r.kind], len(f.groups)))
+			}
+		}
+		c.Maps, h.Maps = append(c.Maps, l), append(h.Maps, m)
+	}
+	h.Rows = timeTable(films, at, s.TimeUnit)
+	return h, c
+}
+
+// has tells whether any node has a load of the resource.
+func (f film) has(of func(runfolder.Node) float64) bool {
+	return slices.ContainsFunc(f.frames, func(x runfolder.Frame) bool {
+		return slices.ContainsFunc(x.Nodes, func(n runfolder.Node) bool { return of(n) > 0 })
+	})
+}
+
+// Bounds of a heat map.
+const (
+	mostSteps  = 120
+	leastSteps = 12
+	mostRows   = 2000 // of nodes
+)
+
+// shrink sets the groups of the films, so that no film has more than share loads, and returns the number of steps
+// in time and what was left out.
+func shrink(films []film, share int) (steps int, notes []string) {
+	most, frames := 1, 1
+	for i := range films {
+		seen := map[string]bool{}
+		var names []string
+		for _, f := range films[i].frames {
+			for _, n := range f.Nodes {
+				if !seen[n.Name] {
+					seen[n.Name] = true
+					names = append(names, n.Name)
+				}
+			}
+		}
+		slices.SortFunc(names, state.CompareNatural)
+		films[i].groups = make([][]string, len(names))
+		for k, n := range names {
+			films[i].groups[k] = []string{n}
+		}
+		most, frames = max(most, len(names)), max(frames, len(films[i].frames))
+	}
+	steps = min(frames, mostSteps, max(share/most, leastSteps))
+	if steps < frames {
+		notes = append(notes, fmt.Sprintf("The heat maps show %d of %d samples in time.", steps, frames))
+	}
+	each := max((most*steps+share-1)/max(share, 1), (most+mostRows-1)/mostRows, 1)
+	if each == 1 {
+		return steps, notes
+	}
+	for i := range films {
+		var groups [][]string
+		for k := 0; k < len(films[i].groups); k += each {
+			groups = append(groups, slices.Concat(films[i].groups[k:min(k+each, len(films[i].groups))]...))
+		}
+		films[i].groups = groups
+	}
+	return steps, append(notes, fmt.Sprintf("Each row of the heat maps is the mean of %d nodes.", each))
+}
+
+func groupName(g []string) string {
+	if len(g) == 1 {
+		return g[0]
+	}
+	return g[0] + " … " + g[len(g)-1]
+}
+
+// times returns steps times from the first frame of all films to the last.
+func times(films []film, steps int) []float64 {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, f := range films {
+		for _, x := range f.frames {
+			low, high = min(low, x.At), max(high, x.At)
+		}
+	}
+	out := make([]float64, steps)
+	for i := range out {
+		out[i] = low
+		if steps > 1 {
+			out[i] += (high - low) * float64(i) / float64(steps-1)
+		}
+	}
+	out[steps-1] = high
+	return out
+}
+
+// at returns, for each time, the last frame that is not later; the first one before that.
+func (f film) at(times []float64) []runfolder.Frame {
+	out := make([]runfolder.Frame, len(times))
+	k := 0
+	for i, t := range times {
+		for k+1 < len(f.frames) && f.frames[k+1].At <= t {
+			k++
+		}
+		out[i] = f.frames[k]
+	}
+	return out
+}
+
+// levels returns the loads of the film's rows in each frame.
+func (f film) levels(shown []runfolder.Frame, of func(runfolder.Node) float64) []string {
+	out := make([]string, len(shown))
+	for i, x := range shown {
+		load := make(map[string]float64, len(x.Nodes))
+		for _, n := range x.Nodes {
+			load[n.Name] = of(n)
+		}
+		line := make([]byte, len(f.groups))
+		for k, g := range f.groups {
+			sum, count := 0.0, 0
+			for _, name := range g {
+				if v, there := load[name]; there {
+					sum, count = sum+v, count+1
+				}
+			}
+			line[k] = level(sum / float64(count)) // NaN if none is there
+		}
+		out[i] = string(line)
+	}
+	return out
+}
+
+// words describes the loads for readers who do not see the picture.
+func (f film) words(shown []runfolder.Frame, of func(runfolder.Node) float64) string {
+	last := shown[len(shown)-1]
+	if len(last.Nodes) == 0 {
+		return "no nodes at the end"
+	}
+	loads := make([]float64, len(last.Nodes))
+	for i, n := range last.Nodes {
+		loads[i] = of(n)
+	}
+	slices.Sort(loads)
+	return fmt.Sprintf("at the end %d nodes, the median at %s, from %s to %s", len(loads), percent(quantile(loads, 0.5)), percent(loads[0]), percent(loads[len(loads)-1]))
+}
+
+// scaleColors are points of the colour map viridis (van der Walt and Smith 2015), from 0 to 100 % in equal steps. It
+// is even to the eye, and readable with any colour vision.
+var scaleColors = []color.NRGBA{
+	{0x44, 0x01, 0x54, 255}, {0x48, 0x28, 0x78, 255}, {0x3e, 0x49, 0x89, 255}, {0x31, 0x68, 0x8e, 255}, {0x26, 0x82, 0x8e, 255},
+	{0x1f, 0x9e, 0x89, 255}, {0x35, 0xb7, 0x79, 255}, {0x6e, 0xce, 0x58, 255}, {0xb5, 0xde, 0x2b, 255}, {0xfd, 0xe7, 0x25, 255},
+}
+
+// above is the colour of loads over 100 %.
+var above = color.NRGBA{0xd5, 0x2b, 0x1e, 255}
+
+// palette has the colour of each character of the alphabet.
+func palette() color.Palette {
+	out := make(color.Palette, len(alphabet))
+	for i := range out {
+		v := float64(i) * step
+		switch {
+		case i == absent:
+			out[i] = color.NRGBA{}
+		case v > 1+step/2:
+			out[i] = above
+		default:
+			out[i] = blend(v * float64(len(scaleColors)-1))
+		}
+	}
+	return out
+}
+
+// blend returns the colour at a place between the points of the scale.
+func blend(at float64) color.NRGBA {
+	i := min(int(at), len(scaleColors)-2)
+	f := at - float64(i)
+	mix := func(a, b uint8) uint8 { return uint8(math.Round(float64(a) + f*(float64(b)-float64(a)))) }
+	a, b := scaleColors[i], scaleColors[i+1]
+	return color.NRGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 255}
+}
+
+// mostPixels is the height of a picture. More rows than that are painted over each other by the browser anyway.
+const mostPixels = 1024
+
+// picture paints levels: time to the right, nodes from top to bottom.
+func picture(kind, alt string, levels []string, rows int) (out imageData) {
+	height := max(min(rows, mostPixels), 1)
+	img := image.NewPaletted(image.Rect(0, 0, len(levels), height), palette())
+	for x, line := range levels {
+		for y := range height {
+			c := absent
+			if rows > 0 {
+				c = strings.IndexByte(alphabet, line[y*rows/height])
+			}
+			img.SetColorIndex(x, y, uint8(c))
+		}
+	}
+	var b bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, img); err != nil {
+		panic(err) // a buffer takes everything
+	}
+	return imageData{Kind: kind, Alt: alt, URL: template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes()))}
+}
+
+// timeTable shows the cluster at a few times.
+func timeTable(films []film, at []float64, unit string) *table {
+	const shown = 9
+	t := &table{Caption: "The cluster over time in figures", Columns: []string{"time in " + orElse(unit, "seconds"), "with", "CPU", "memory", "unevenness", "nodes in use", "fullest node", "pods waiting"}}
+	t.Numeric = []bool{true, false, true, true, true, true, false, true}
+	for i := range min(shown, len(at)) {
+		k := i * (len(at) - 1) / max(min(shown, len(at))-1, 1)
+		for _, f := range films {
+			x := f.at(at[k : k+1])[0]
+			s := summarise(x)
+			t.Rows = append(t.Rows, []string{short(at[k]), f.contender, percent(s.cpu), percent(s.memory), number(s.spread, 3), number(float64(s.used), 0), s.fullest, number(float64(x.Waiting), 0)})
+		}
+	}
+	return t
+}
+
+// moment sums up a frame.
+type moment struct {
+	cpu, memory, spread float64 // means over nodes, and the standard deviation of CPU
+	used                int
+	fullest             string
+}
+
+func summarise(f runfolder.Frame) (m moment) {
+	n := float64(max(len(f.Nodes), 1))
+	most := -1.0
+	var squares float64
+	const beyond = 1e6 // any load; a file may hold anything
+	for _, x := range f.Nodes {
+		x.CPU, x.Memory = min(max(x.CPU, 0), beyond), min(max(x.Memory, 0), beyond)
+		m.cpu, m.memory = m.cpu+x.CPU/n, m.memory+x.Memory/n
+		squares += x.CPU * x.CPU / n
+		if x.Pods > 0 {
+			m.used++
+		}
+		if x.CPU > most {
+			most, m.fullest = x.CPU, x.Name+", "+percent(x.CPU)
+		}
+	}
+	m.spread = math.Sqrt(max(squares-m.cpu*m.cpu, 0))
+	return m
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

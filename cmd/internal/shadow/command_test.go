@@ -1,0 +1,73 @@
+package shadow
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/golden"
+)
+
+// run runs the command.
+func run(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	app := &ucli.App{Name: "gnnsched", Writer: &o, ErrWriter: &e, Commands: []*ucli.Command{Command()}}
+	code = cli.RunContext(context.Background(), app, append([]string{"gnnsched", "shadow"}, args...))
+	return code, o.String(), e.String()
+}
+
+// report writes a report with an answer to a file.
+func report(t *testing.T, answer string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "shadow.json")
+	text := `{"version":"gnnsched.shadow/v1","profile":"gnn","of":["default-scheduler"],"verdict":{"answer":"` + answer + `","why":["because"]}}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestCommand(t *testing.T) {
+	safe, notYet := report(t, "safe to switch"), report(t, "not yet")
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		say  string
+	}{
+		{"text", []string{safe}, exit.OK, "SAFE TO SWITCH\n  because\n"},
+		{"json", []string{"-o", "json", safe}, exit.OK, `"answer": "safe to switch"`},
+		{"another format", []string{"-o", "xml", safe}, exit.Usage, "choose text or json"},
+		{"gate", []string{"--gate", safe}, exit.OK, "SAFE"},
+		{"gate closed", []string{"--gate", notYet}, exit.Gate, "NOT YET"},
+		{"without gate", []string{notYet}, exit.OK, "NOT YET"},
+		{"a directory", []string{t.TempDir()}, exit.Usage, "directory"},
+		{"namespace", []string{"--print-rbac", "-n", "No"}, exit.Usage, "No"},
+	} {
+		if code, out, errs := run(t, c.args...); code != c.code || !strings.Contains(out+errs, c.say) {
+			t.Errorf("%s: code %d, want %d with %q:\n%s%s", c.name, code, c.code, c.say, out, errs)
+		}
+	}
+}
+
+// The printed role only reads.
+func TestRole(t *testing.T) {
+	code, out, errs := run(t, "--print-rbac")
+	if code != exit.OK {
+		t.Fatal(errs)
+	}
+	golden.Check(t, "rbac.yaml", out)
+	for _, never := range []string{"create", "update", "patch", "delete", "binding\n", "leases", "*"} {
+		if strings.Contains(out, never) {
+			t.Errorf("it says %q", never)
+		}
+	}
+}

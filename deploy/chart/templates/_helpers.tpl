@@ -1,0 +1,68 @@
+{{- /* name is the name of everything: that of the release. */ -}}
+{{- define "name" -}}
+{{ .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* selector are the labels that never change. */ -}}
+{{- define "selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ include "name" . }}
+{{- end }}
+
+{{- define "labels" -}}
+{{ include "selector" . }}
+app.kubernetes.io/component: scheduler
+{{- end }}
+
+{{- define "schedulerName" -}}
+{{- if .Values.schedulerName -}}
+{{ .Values.schedulerName }}
+{{- else if eq .Values.mode "replacement" -}}
+default-scheduler
+{{- else -}}
+{{ trimPrefix "run" .Values.command }}
+{{- end -}}
+{{- end }}
+
+{{- /* schedulerNames is a JSON list of all profiles. */ -}}
+{{- define "schedulerNames" -}}
+{{- $names := list (include "schedulerName" .) -}}
+{{- if .Values.config -}}
+{{- $names = list -}}
+{{- range .Values.config.profiles -}}
+{{- $names = append $names (.schedulerName | default "default-scheduler") -}}
+{{- end -}}
+{{- end -}}
+{{ toJson ($names | default (list "default-scheduler")) }}
+{{- end }}
+
+{{- /* lease is the name of the leader election's lease. */ -}}
+{{- define "lease" -}}
+{{- $own := ternary "kube-scheduler" "gnnsched" (eq .Values.mode "replacement") -}}
+{{- if .Values.config -}}
+{{ dig "leaderElection" "resourceName" "gnnsched" .Values.config }}
+{{- else -}}
+{{ $own }}
+{{- end -}}
+{{- end }}
+
+{{- /* mark is the name of the lease that marks a scheduler name, as scheduler/server makes it. */ -}}
+{{- define "mark" -}}
+{{- if regexMatch "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$" . -}}
+{{ printf "gnnsched-%s" . | trunc 253 }}
+{{- else -}}
+{{ printf "gnnsched-%s" (sha256sum .) }}
+{{- end -}}
+{{- end }}
+
+{{- define "security" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+capabilities:
+  drop: [ALL]
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}

@@ -1,0 +1,68 @@
+package infer
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+)
+
+// ScoreOf a reading is the session's score. The parts of integrated gradients add up to the difference of two scores,
+// and gradients are those of finite differences.
+func TestReading(t *testing.T) {
+	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP} {
+		for _, hidden := range []int{8, 11, 32} {
+			net, _ := network(t, e, hidden)
+			g := randomGraph(rand.New(rand.NewPCG(3, uint64(hidden))), 12)
+			s := net.NewSession()
+			out, err := s.Score(g, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			readings := make([][]float32, len(out.Scores))
+			for i, want := range out.Scores {
+				readings[i] = s.Reading(g, i)
+				got, err := net.ScoreOf(readings[i])
+				if err != nil || math.Abs(got-float64(want)) > 1e-4*(1+math.Abs(got)) {
+					t.Fatalf("%s %d: %v of the reading, score %v: %v", e, hidden, got, want, err)
+				}
+			}
+			for i := 1; i < len(readings); i++ {
+				parts, err := net.Attribute(readings[0], readings[i])
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum := 0.0
+				for _, a := range parts {
+					sum += a.Part
+				}
+				if want := float64(out.Scores[i] - out.Scores[0]); math.Abs(sum-want) > 1e-3*(1+math.Abs(want)) {
+					t.Errorf("%s %d: the parts add up to %v, the scores differ by %v", e, hidden, sum, want)
+				}
+			}
+			x := make([]float64, len(readings[0]))
+			for j, v := range readings[0] {
+				x[j] = float64(v)
+			}
+			gradient := make([]float64, len(x))
+			net.score(x, gradient)
+			for j := range x {
+				const d = 1e-6
+				was := x[j]
+				x[j] = was + d
+				up := net.score(x, nil)
+				x[j] = was - d
+				down := net.score(x, nil)
+				x[j] = was
+				if want := (up - down) / (2 * d); math.Abs(want-gradient[j]) > 1e-4*(1+math.Abs(want)) {
+					t.Errorf("%s %d: gradient %d is %v, want %v", e, hidden, j, gradient[j], want)
+				}
+			}
+		}
+	}
+	net, _ := network(t, checkpoint.GNN, 8)
+	if _, err := net.ScoreOf(nil); err == nil {
+		t.Error("an empty reading has a score")
+	}
+}

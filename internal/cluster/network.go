@@ -1,0 +1,202 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Hop says what it takes to send data over one kind of link.
+type Hop struct {
+	Latency   float64 `json:"latency"`             // milliseconds between two nodes that are that far apart
+	Price     float64 `json:"price,omitempty"`     // of a gigabyte, in any currency
+	Bandwidth float64 `json:"bandwidth,omitempty"` // bytes a second of each link, both directions together; 0: not limited
+}
+
+// Between has a latency and a price of its own for two zones, in either direction.
+type Between struct {
+	Zones   [2]string `json:"zones"`
+	Latency float64   `json:"latency"`
+	Price   float64   `json:"price,omitempty"`
+}
+
+// What a distance counts.
+const (
+	byLatency = "latency"
+	byPrice   = "price"
+)
+
+// Links describes a network of nodes in racks in zones. Pods of one node exchange data without any link.
+type Links struct {
+	// Distance is what the distance between two nodes counts: byLatency (the default) or byPrice.
+	Distance string `json:"distance,omitempty"`
+
+	Node Hop `json:"node"` // between nodes of a rack, over the links of both nodes
+	Rack Hop `json:"rack"` // between racks of a zone, over the links of nodes and racks
+	Zone Hop `json:"zone"` // between zones, over the links of nodes, racks and zones
+
+	Between []Between `json:"between,omitempty"` // pairs of zones that differ from Zone
+}
+
+// The bounds of a hop.
+const (
+	maxLatency   = 1e5  // milliseconds
+	maxPrice     = 1e4  // of a gigabyte
+	maxBandwidth = 1e13 // bytes a second
+)
+
+// Validate returns every fault, each with its field. zones are the names that Between may use; nil: any.
+func (l *Links) Validate(zones []string) error {
+	var errs []error
+	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	check := func(field string, x, most float64) {
+		if !(x >= 0 && x <= most) { // also refuses NaN
+			bad("%s: %v is not 0 to %g", field, x, most)
+		}
+	}
+	if l.Distance != "" && l.Distance != byLatency && l.Distance != byPrice {
+		bad("distance: %q is not known; choose %s or %s", l.Distance, byLatency, byPrice)
+	}
+	farthest := 0.0
+	for _, x := range []struct {
+		field string
+		hop   Hop
+	}{{"node", l.Node}, {"rack", l.Rack}, {"zone", l.Zone}} {
+		check(x.field+".latency", x.hop.Latency, maxLatency)
+		check(x.field+".price", x.hop.Price, maxPrice)
+		check(x.field+".bandwidth", x.hop.Bandwidth, maxBandwidth)
+		farthest = max(farthest, l.counts(x.hop.Latency, x.hop.Price))
+	}
+	for i, b := range l.Between {
+		at := fmt.Sprintf("between[%d]", i)
+		check(at+".latency", b.Latency, maxLatency)
+		check(at+".price", b.Price, maxPrice)
+		farthest = max(farthest, l.counts(b.Latency, b.Price))
+		for _, z := range b.Zones {
+			if z == "" || zones != nil && !slices.Contains(zones, z) {
+				bad("%s.zones: no node is in a zone %q; there are %q", at, z, zones)
+			}
+		}
+		if b.Zones[0] == b.Zones[1] {
+			bad("%s.zones: %q is named twice; nodes of one zone are a hop of rack or node apart", at, b.Zones[0])
+		}
+	}
+	if farthest == 0 {
+		bad("all distances are 0; give a %s to node, rack or zone", l.counted())
+	}
+	return errors.Join(errs...)
+}
+
+// counted returns what a distance counts.
+func (l *Links) counted() string {
+	if l.Distance == "" {
+		return byLatency
+	}
+	return l.Distance
+}
+
+// counts returns the distance of a latency and a price.
+func (l *Links) counts(latency, price float64) float64 {
+	if l.counted() == byPrice {
+		return price
+	}
+	return latency
+}
+
+// Path says how far two nodes are apart.
+type Path struct {
+	Latency  float64 // milliseconds
+	Price    float64 // of a gigabyte
+	Distance float64 // latency or price, as Links says, relative to the farthest path that Links has; 0 to 1
+}
+
+// Network is where the nodes of a cluster stand and how far they are apart. It is immutable.
+type Network struct {
+	rack      []int32 // by row of the node
+	zone      []int32 // by rack
+	paths     []Path  // rack × rack; between nodes of one rack on the diagonal
+	bandwidth []float64
+}
+
+// NewNetwork returns the network of nodes, which stand in the racks and zones that their fields name. Nodes without a
+// zone share one, and nodes of a zone without a rack share one.
+func NewNetwork(l Links, nodes []*Node) *Network {
+	type place struct{ zone, rack string }
+	n := &Network{rack: make([]int32, len(nodes))}
+	racks, zones := map[place]int32{}, map[string]int32{}
+	var names []string // of the zone, by rack
+	for i, v := range nodes {
+		at := place{v.Zone, v.Rack}
+		rack, known := racks[at]
+		if !known {
+			rack = int32(len(racks))
+			racks[at] = rack
+			if _, known := zones[v.Zone]; !known {
+				zones[v.Zone] = int32(len(zones))
+			}
+			n.zone, names = append(n.zone, zones[v.Zone]), append(names, v.Zone)
+		}
+		n.rack[i] = rack
+	}
+	farthest := max(l.counts(l.Node.Latency, l.Node.Price), l.counts(l.Rack.Latency, l.Rack.Price), l.counts(l.Zone.Latency, l.Zone.Price))
+	for _, b := range l.Between {
+		farthest = max(farthest, l.counts(b.Latency, b.Price))
+	}
+	for a := range names {
+		for b := range names {
+			n.paths = append(n.paths, l.path(a == b, names[a], names[b], farthest))
+		}
+	}
+	for _, links := range []struct {
+		count int
+		hop   Hop
+	}{{len(nodes), l.Node}, {len(racks), l.Rack}, {len(zones), l.Zone}} {
+		for range links.count {
+			n.bandwidth = append(n.bandwidth, links.hop.Bandwidth)
+		}
+	}
+	return n
+}
+
+// path returns the path between two different nodes of one rack, or of racks in zones a and b.
+func (l *Links) path(sameRack bool, a, b string, farthest float64) Path {
+	h := l.Zone
+	switch {
+	case sameRack:
+		h = l.Node
+	case a == b:
+		h = l.Rack
+	default:
+		for _, x := range l.Between {
+			if x.Zones == [2]string{a, b} || x.Zones == [2]string{b, a} {
+				h.Latency, h.Price = x.Latency, x.Price
+			}
+		}
+	}
+	return Path{h.Latency, h.Price, l.counts(h.Latency, h.Price) / max(farthest, math.SmallestNonzeroFloat64)}
+}
+
+// Nodes returns the number of nodes.
+func (n *Network) Nodes() int { return len(n.rack) }
+
+// Rack returns the number of the rack that a node is in, counted over all zones.
+func (n *Network) Rack(row int32) int32 { return n.rack[row] }
+
+// Zone returns the number of the zone that a node is in.
+func (n *Network) Zone(row int32) int32 { return n.zone[n.rack[row]] }
+
+// Path returns the path between two nodes; the zero Path from a node to itself.
+func (n *Network) Path(a, b int32) Path {
+	if a == b {
+		return Path{}
+	}
+	return n.paths[int(n.rack[a])*len(n.zone)+int(n.rack[b])]
+}
+
+// RackLink and ZoneLink return the links by which data leaves the rack and the zone of a node. The link of the node
+// itself has the number of its row.
+func (n *Network) RackLink(row int32) int { return len(n.rack) + int(n.rack[row]) }
+
+// ZoneLink is described with RackLink.
+func (n *Network) ZoneLink(row int32) int { return len(n.rack) + len(n.zone) + int(n.Zone(row)) }

@@ -1,0 +1,70 @@
+package runfolder
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"gnnsched/internal/exit"
+)
+
+// schema is the version of the folder's form. A new field does not raise it; a new meaning does.
+const schema = 1
+
+// manifestFile is the name of the manifest in the folder.
+const manifestFile = "manifest.json"
+
+// Manifest says what ran. Create and Describe set Schema and Platform, and remove secrets from Command and
+// Settings. Ended is nil while the run goes on, and stays nil if it was killed.
+type Manifest struct {
+	Schema   int               `json:"schema"`
+	Kind     string            `json:"kind"`            // the command, as eval or runsim
+	Title    string            `json:"title,omitempty"` // one line for people
+	Command  []string          `json:"command"`         // the command line, the program first
+	Version  string            `json:"version"`         // of the program and of Kubernetes
+	Platform string            `json:"platform"`        // Go version, operating system, architecture, number of CPUs
+	Started  time.Time         `json:"started"`
+	Ended    *time.Time        `json:"ended,omitempty"`
+	Seeds    []uint64          `json:"seeds,omitempty"`
+	Settings map[string]string `json:"settings,omitempty"` // by name, as the flags that were set
+	Notes    []string          `json:"notes,omitempty"`    // what a reader of the data must know
+	Error    string            `json:"error,omitempty"`    // why the run ended before its time
+	Dropped  map[string]int    `json:"dropped,omitempty"`  // rows that were not written because the file was full, by file
+}
+
+// Describe writes the manifest into a folder that another package fills, and replaces an older one.
+func Describe(dir string, m Manifest) error {
+	m.Schema = schema
+	m.Platform = fmt.Sprintf("%s %s/%s, %d CPUs", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	m.Command, m.Settings = redactCommand(m.Command), redactSettings(m.Settings)
+	m.Title, m.Error, m.Notes = redact(m.Title), redact(m.Error), slices.Clone(m.Notes)
+	for i, note := range m.Notes {
+		m.Notes[i] = redact(note)
+	}
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the manifest: %w", err)
+	}
+	f, err := os.CreateTemp(dir, ".manifest-*")
+	if err != nil {
+		return refused(dir, err)
+	}
+	_, err = f.Write(append(text, '\n'))
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, manifestFile))
+	}
+	if err != nil {
+		return errors.Join(refused(dir, err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+func refused(dir string, err error) error {
+	return exit.New(exit.Usage, fmt.Errorf("write the run folder %s: %w", dir, err), "choose a directory that you can write to")
+}

@@ -1,0 +1,121 @@
+package nodepool
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+)
+
+// DefaultDriver is the driver of devices that name none: that of NVIDIA's GPUs, so that manifests for its
+// device classes work on the simulated cluster.
+const DefaultDriver = "gpu.nvidia.com"
+
+const (
+	maxProduct = 64        // characters of a device's attribute
+	maxShares  = 1_000_000 // of one device
+	maxDriver  = 63        // characters of a driver's name
+)
+
+// Devices are equal GPUs of a node. A ResourceSlice offers them to claims: whole, in shares, or in
+// partitions.
+type Devices struct {
+	Driver  string `json:"driver,omitempty"`  // default: DefaultDriver
+	Product string `json:"product,omitempty"` // such as A100; the attribute productName
+	Count   int    `json:"count"`             // on each node
+	// Memory of one device. It is required with MIG.
+	Memory resource.Quantity `json:"memory,omitzero"`
+	// Shares is the number of shares of one device, its capacity named shares. Several claims can
+	// then use the device. 0: one claim takes the whole device.
+	Shares int `json:"shares,omitempty"`
+	// MIG lists the profiles, such as 1g.5gb, into which a device can be partitioned. The
+	// partitions of a device share its counters, so that those that overlap exclude each other.
+	MIG []string `json:"mig,omitempty"`
+}
+
+// driver returns the name of the devices' driver.
+func (d *Devices) driver() string {
+	if d.Driver == "" {
+		return DefaultDriver
+	}
+	return d.Driver
+}
+
+// partitionClass returns the name of the DeviceClass of the partitions of a driver's devices:
+// mig.nvidia.com for gpu.nvidia.com.
+func partitionClass(driver string) string {
+	_, domain, _ := strings.Cut(driver, ".")
+	return "mig." + domain
+}
+
+func (p *Pool) validateDevices(add func(reason string, path ...any)) {
+	counts := map[string]int{}
+	for i := range p.Devices {
+		d := &p.Devices[i]
+		d.validate(func(reason string, path ...any) { add(reason, append([]any{"devices", i}, path...)...) })
+		counts[d.driver()] += max(d.Count, 0)
+		if counts[d.driver()] > cluster.MaxDevices {
+			add(fmt.Sprintf("a node has more than %d devices of driver %s", cluster.MaxDevices, d.driver()), "devices", i, "count")
+			return
+		}
+	}
+	if gpus, has := p.Capacity[kube.GPUResource]; has && counts[DefaultDriver] > 0 && gpus.Value() != int64(counts[DefaultDriver]) {
+		add(fmt.Sprintf("is %s, but devices has %d of driver %s, which are the same GPUs; leave one of them out or make them equal", gpus.String(), counts[DefaultDriver], DefaultDriver), "capacity", kube.GPUResource)
+	}
+}
+
+func (d *Devices) validate(add func(reason string, path ...any)) {
+	switch faults := validation.IsDNS1123Subdomain(d.driver()); {
+	case len(faults) > 0:
+		add(fmt.Sprintf("%q: %s", d.Driver, faults[0]), "driver")
+	case len(d.Driver) > maxDriver:
+		add(fmt.Sprintf("has %d characters, more than the %d that are allowed", len(d.Driver), maxDriver), "driver")
+	case !strings.Contains(d.driver(), "."), strings.HasPrefix(d.driver(), "mig."):
+		add(fmt.Sprintf("%q: a driver is named like %s, and not mig.…, which names the class of partitions", d.Driver, DefaultDriver), "driver")
+	}
+	if len(d.Product) > maxProduct {
+		add(fmt.Sprintf("has %d characters, more than the %d that are allowed", len(d.Product), maxProduct), "product")
+	}
+	if d.Count < 1 || d.Count > cluster.MaxDevices {
+		add(fmt.Sprintf("%d is not between 1 and %d, the number of devices on each node", d.Count, cluster.MaxDevices), "count")
+	}
+	if d.Memory.Sign() < 0 || d.Memory.AsApproximateFloat64() > maxAmount || !wholeNumber(d.Memory) {
+		add(fmt.Sprintf("%s is not a whole number of bytes up to %g", d.Memory.String(), maxAmount), "memory")
+	}
+	if d.Shares < 0 || d.Shares > maxShares {
+		add(fmt.Sprintf("%d is not between 0 and %d", d.Shares, maxShares), "shares")
+	}
+	if d.Shares > 0 && len(d.MIG) > 0 {
+		add("is not for devices with mig: a device is given out in shares or in partitions", "shares")
+	}
+	for i, name := range d.MIG {
+		if _, err := d.profile(name); err != nil {
+			add(err.Error(), "mig", i)
+		} else if slices.Contains(d.MIG[:i], name) {
+			add(fmt.Sprintf("%q is repeated", name), "mig", i)
+		}
+	}
+}
+
+// validateClasses adds a fault if two drivers need a DeviceClass of the same name.
+func validateClasses(pools []Pool, add func(reason string, path ...any)) {
+	drivers := map[string]string{} // by the class of their partitions
+	for i := range pools {
+		for j := range pools[i].Devices {
+			d := &pools[i].Devices[j]
+			if len(d.MIG) == 0 {
+				continue
+			}
+			class := partitionClass(d.driver())
+			if other, has := drivers[class]; has && other != d.driver() {
+				add(fmt.Sprintf("drivers %s and %s would both have the DeviceClass %s", other, d.driver(), class), i, "devices", j, "driver")
+			}
+			drivers[class] = d.driver()
+		}
+	}
+}

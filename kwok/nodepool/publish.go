@@ -1,0 +1,221 @@
+package nodepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Publish makes the cluster's DeviceClasses and ResourceSlices match the pools, whose nodes exist. It
+// touches only those that this package made; an object of somebody else with a name that the pools need is
+// an error. A slice belongs to its node, and garbage collection removes it after the node.
+func Publish(ctx context.Context, cs kubernetes.Interface, pools []Pool) (Result, error) {
+	res, err := publishClasses(ctx, cs, deviceClasses(pools))
+	if err != nil {
+		return res, err
+	}
+	nodes, err := existingNodes(ctx, cs)
+	if err != nil {
+		return res, err
+	}
+	have, err := existingSlices(ctx, cs)
+	if err != nil {
+		return res, err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for i := range pools {
+		for n := range pools[i].Count {
+			name := pools[i].NodeName(n)
+			if nodes[name] == nil && len(pools[i].Devices) > 0 {
+				return res, errors.Join(fmt.Errorf("node %s has gone, so that nothing can own its resource slices", name), g.Wait())
+			}
+			for _, want := range byPool(pools[i].resourceSlices(name)) {
+				spec := want[0].Spec
+				w := poolWrite{node: nodes[name], want: want, have: have[poolKey{spec.Driver, spec.Pool.Name}]}
+				delete(have, poolKey{spec.Driver, spec.Pool.Name})
+				if w.count(&res) {
+					g.Go(func() error { return w.run(gctx, cs) })
+				}
+			}
+		}
+	}
+	for _, rest := range have { // of devices that no pool has any more
+		w := poolWrite{have: rest}
+		w.count(&res)
+		g.Go(func() error { return w.run(gctx, cs) })
+	}
+	return res, g.Wait()
+}
+
+const managedSelector = LabelManagedBy + "=" + ManagedBy
+
+// publishClasses makes the device classes match.
+func publishClasses(ctx context.Context, cs kubernetes.Interface, want map[string]*resourceapi.DeviceClass) (res Result, err error) {
+	classes := cs.ResourceV1().DeviceClasses()
+	list, err := classes.List(ctx, metav1.ListOptions{LabelSelector: managedSelector})
+	if err != nil {
+		return res, fmt.Errorf("list the device classes: %w", err)
+	}
+	for i := range list.Items {
+		have := &list.Items[i]
+		w, wanted := want[have.Name]
+		delete(want, have.Name)
+		switch {
+		case !wanted:
+			res.Deleted++
+			if err := classes.Delete(ctx, have.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				return res, fmt.Errorf("delete device class %s, which no pool needs: %w", have.Name, err)
+			}
+		case apiequality.Semantic.DeepEqual(have.Spec, w.Spec):
+			res.Unchanged++
+		default:
+			res.Updated++
+			have.Spec = w.Spec
+			if _, err := classes.Update(ctx, have, metav1.UpdateOptions{}); err != nil {
+				return res, fmt.Errorf("update device class %s: %w", have.Name, err)
+			}
+		}
+	}
+	for name, w := range want {
+		res.Created++
+		_, err := classes.Create(ctx, w, metav1.CreateOptions{})
+		switch {
+		case apierrors.IsAlreadyExists(err):
+			return res, fmt.Errorf("device class %s already exists without the label %s, so kwokcluster did not make it; delete it or give the pool's devices another driver", name, managedSelector)
+		case err != nil:
+			return res, fmt.Errorf("create device class %s: %w", name, err)
+		}
+	}
+	return res, nil
+}
+
+// poolKey identifies a pool of devices.
+type poolKey struct{ driver, pool string }
+
+// existingSlices returns the slices that this package made, by pool and name.
+func existingSlices(ctx context.Context, cs kubernetes.Interface) (map[poolKey]map[string]*resourceapi.ResourceSlice, error) {
+	list, err := cs.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{LabelSelector: managedSelector})
+	if err != nil {
+		return nil, fmt.Errorf("list the resource slices: %w", err)
+	}
+	have := map[poolKey]map[string]*resourceapi.ResourceSlice{}
+	for i := range list.Items {
+		s := &list.Items[i]
+		key := poolKey{s.Spec.Driver, s.Spec.Pool.Name}
+		if have[key] == nil {
+			have[key] = map[string]*resourceapi.ResourceSlice{}
+		}
+		have[key][s.Name] = s
+	}
+	return have, nil
+}
+
+// byPool splits the slices of a node, which are sorted by driver, into pools.
+func byPool(all []*resourceapi.ResourceSlice) (out [][]*resourceapi.ResourceSlice) {
+	for _, s := range all {
+		if last := len(out) - 1; last >= 0 && out[last][0].Spec.Driver == s.Spec.Driver {
+			out[last] = append(out[last], s)
+		} else {
+			out = append(out, []*resourceapi.ResourceSlice{s})
+		}
+	}
+	return out
+}
+
+// poolWrite changes the slices of one pool of devices.
+type poolWrite struct {
+	node *corev1.Node
+	want []*resourceapi.ResourceSlice // empty: the pool goes
+	have map[string]*resourceapi.ResourceSlice
+}
+
+// count adds the pool's slices to the result and reports whether anything is to be written.
+func (w poolWrite) count(res *Result) bool {
+	if w.unchanged() {
+		res.Unchanged += len(w.want)
+		return false
+	}
+	for _, s := range w.want {
+		if w.have[s.Name] == nil {
+			res.Created++
+		} else {
+			res.Updated++
+		}
+	}
+	res.Deleted += len(w.surplus())
+	return true
+}
+
+func (w poolWrite) unchanged() bool {
+	if len(w.want) != len(w.have) {
+		return false
+	}
+	for _, s := range w.want {
+		old := w.have[s.Name]
+		if old == nil || !ownedBy(old, w.node) {
+			return false
+		}
+		spec := s.Spec
+		spec.Pool.Generation = old.Spec.Pool.Generation
+		if !apiequality.Semantic.DeepEqual(spec, old.Spec) {
+			return false
+		}
+	}
+	return true
+}
+
+// surplus returns the names of slices that the pool has no more.
+func (w poolWrite) surplus() (names []string) {
+	wanted := map[string]bool{}
+	for _, s := range w.want {
+		wanted[s.Name] = true
+	}
+	for name := range w.have {
+		if !wanted[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// run writes the pool in a new generation, so that no scheduler mixes old slices with new ones.
+func (w poolWrite) run(ctx context.Context, cs kubernetes.Interface) error {
+	client := cs.ResourceV1().ResourceSlices()
+	generation := int64(0)
+	for _, s := range w.have {
+		generation = max(generation, s.Spec.Pool.Generation)
+	}
+	for _, s := range w.want {
+		s.Spec.Pool.Generation = generation + 1
+		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: w.node.Name, UID: w.node.UID}}
+		var err error
+		if old := w.have[s.Name]; old != nil {
+			s.ResourceVersion = old.ResourceVersion
+			_, err = client.Update(ctx, s, metav1.UpdateOptions{})
+		} else {
+			_, err = client.Create(ctx, s, metav1.CreateOptions{})
+		}
+		if err != nil {
+			return fmt.Errorf("write resource slice %s: %w", s.Name, err)
+		}
+	}
+	for _, name := range w.surplus() {
+		if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete resource slice %s, which no pool needs: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func ownedBy(s *resourceapi.ResourceSlice, n *corev1.Node) bool {
+	return len(s.OwnerReferences) == 1 && s.OwnerReferences[0].UID == n.UID
+}

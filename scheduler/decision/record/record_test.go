@@ -1,0 +1,276 @@
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/policy"
+)
+
+// chosen is a decision with everything in it.
+func chosen(i int) decision.Decision {
+	read := &policy.Reading{Kind: policy.LinearReading, Features: []float32{0.25, -1}, Weights: []float32{2, 3}}
+	return decision.Decision{
+		Number: uint64(i), Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: fmt.Sprint("web-", i), UID: fmt.Sprint("u", i)},
+		At: time.Unix(1_700_000_000, 0), Policy: "linear", Fingerprint: 0xabc, Latency: 12500 * time.Nanosecond,
+		Nodes: 5, Refused: []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 2}}, Feasible: 3, Preferred: 3,
+		Best:    []decision.Candidate{{Node: "a", Score: 0.5, Read: read}, {Node: "b", Score: 0.25}},
+		Default: &decision.Default{Candidate: decision.Candidate{Node: "b", Score: 0.25}, Ties: 2, Preferred: true},
+		Node:    "a", Devices: 0b101, Bound: true,
+	}
+}
+
+// A record survives being written and read.
+func TestRoundTrip(t *testing.T) {
+	d := chosen(1)
+	lost := chosen(2)
+	lost.Bound = false
+	for _, d := range []decision.Decision{d, lost, {Pod: d.Pod, At: d.At, Nodes: 2, Failure: "0/2 nodes are available", Nominated: "a"}} {
+		want := Of(&d)
+		text, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Parse(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("read %+v, want %+v", got, want)
+		}
+	}
+	r := Of(&d)
+	if r.RunnerUp != "b" || r.Margin == nil || *r.Margin != 0.25 || r.Outcome != Bound || fmt.Sprint(r.Devices) != "[0 2]" || r.Fingerprint != "0000000000000abc" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The book keeps the last decisions, the newest first, and finds those of a pod.
+func TestBook(t *testing.T) {
+	b := NewBook(3, nil)
+	if got := b.Last(Query{}); len(got) != 0 {
+		t.Errorf("an empty book has %d records", len(got))
+	}
+	for i := range 7 {
+		b.Decided(chosen(i))
+		var names []string
+		for _, r := range b.Last(Query{}) {
+			names = append(names, r.Pod)
+		}
+		var want []string
+		for k := i; k >= 0 && k > i-3; k-- {
+			want = append(want, fmt.Sprint("web-", k))
+		}
+		if !reflect.DeepEqual(names, want) {
+			t.Errorf("after %d: %v, want %v", i, names, want)
+		}
+	}
+	if held, total := b.Held(); held != 3 || total != 7 {
+		t.Errorf("%d held of %d", held, total)
+	}
+	for q, want := range map[Query]int{
+		{Namespace: "shop", Pod: "web-5"}: 1, {Namespace: "other", Pod: "web-5"}: 0, {Namespace: "shop", Pod: "web-0"}: 0,
+		{Limit: 2}: 2, {UID: "u6"}: 1, {Namespace: "shop"}: 3,
+	} {
+		if got := b.Last(q); len(got) != want {
+			t.Errorf("%+v: %d records, want %d", q, len(got), want)
+		}
+	}
+}
+
+// Texts of any length and content leave a bounded record of one line without control characters.
+func TestHostileTexts(t *testing.T) {
+	evil := strings.Repeat("\x1b[31m<script>\n\u202e\xff", 500)
+	d := chosen(1)
+	d.Pod = decision.Pod{Namespace: evil, Name: evil, UID: evil}
+	d.Failure, d.Profile, d.Policy, d.Node, d.Nominated = evil, evil, evil, evil, evil
+	d.Refused = nil
+	for i := range 1000 {
+		d.Refused = append(d.Refused, decision.Refusal{Plugin: evil, Reason: fmt.Sprint(i, evil), Nodes: 1})
+	}
+	b := NewBook(1, nil)
+	b.Decided(d)
+	r := b.Last(Query{})[0]
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > 20_000 || bytes.ContainsAny(text, "\n\x1b") || strings.Contains(string(text), "\u202e") {
+		t.Errorf("%d bytes: %.300q", len(text), text)
+	}
+	refused := 0
+	for _, f := range r.Refused {
+		refused += f.Nodes
+	}
+	if len(r.Refused) != maxReasons || refused != 1000 {
+		t.Errorf("%d reasons for %d nodes", len(r.Refused), refused)
+	}
+	if len(d.Refused) != 1000 || len(d.Refused[0].Reason) < 5000 {
+		t.Error("another listener's decision was changed")
+	}
+}
+
+func TestServe(t *testing.T) {
+	b := NewBook(200, nil)
+	for i := range 150 {
+		b.Decided(chosen(i))
+	}
+	for _, c := range []struct {
+		method, query  string
+		status, length int
+	}{
+		{"GET", "", 200, 100}, {"GET", "?limit=3", 200, 3}, {"GET", "?limit=1000", 200, 150}, {"GET", "?pod=shop/web-7", 200, 1},
+		{"GET", "?pod=shop/none", 200, 0}, {"GET", "?uid=u9", 200, 1}, {"GET", "?pod=web-7", 400, 0}, {"GET", "?limit=0", 400, 0},
+		{"GET", "?limit=x", 400, 0}, {"GET", "?pods=x", 400, 0}, {"POST", "", 405, 0}, {"DELETE", "", 405, 0},
+	} {
+		w := httptest.NewRecorder()
+		b.ServeHTTP(w, httptest.NewRequest(c.method, Path+c.query, nil))
+		if w.Code != c.status {
+			t.Errorf("%s %s: status %d: %s", c.method, c.query, w.Code, w.Body)
+		}
+		if w.Code != http.StatusOK {
+			continue
+		}
+		var got page
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Records) != c.length || got.Held != 150 || got.Total != 150 {
+			t.Errorf("%s: %d records, %d held of %d", c.query, len(got.Records), got.Held, got.Total)
+		}
+	}
+}
+
+// faulty is a disk that is full until it is not.
+type faulty struct {
+	bytes.Buffer
+	full bool
+}
+
+func (f *faulty) Write(b []byte) (int, error) {
+	if f.full {
+		n, _ := f.Buffer.Write(b[:len(b)/2])
+		return n, errors.New("no space left on device")
+	}
+	return f.Buffer.Write(b)
+}
+
+func (f *faulty) Close() error { return nil }
+
+// A full disk is said once, and so is that writing works again. The memory has all, and the file's lines after the torn
+// one can be read.
+func TestFullDisk(t *testing.T) {
+	disk := &faulty{}
+	var said []string
+	j := &Journal{file: disk, failed: func(err error, lost uint64) { said = append(said, fmt.Sprint(err, " ", lost)) }}
+	b := NewBook(10, j)
+	for i, full := range []bool{false, true, true, true, false, false} {
+		disk.full = full
+		b.Decided(chosen(i))
+	}
+	if want := []string{"write a decision: no space left on device 1", "<nil> 3"}; !reflect.DeepEqual(said, want) {
+		t.Errorf("said %q, want %q", said, want)
+	}
+	if held, _ := b.Held(); held != 6 {
+		t.Errorf("%d are in memory", held)
+	}
+	var read []string
+	for _, line := range bytes.Split(disk.Bytes(), []byte("\n")) {
+		if r, err := Parse(line); err == nil {
+			read = append(read, r.Pod)
+		}
+	}
+	if want := []string{"web-0", "web-4", "web-5"}; !reflect.DeepEqual(read, want) {
+		t.Errorf("read %v, want %v", read, want)
+	}
+}
+
+// A file that ends inside a line, because the writer was killed, goes on with a new line.
+func TestJournalAfterAKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "decisions.jsonl")
+	if err := os.WriteFile(path, []byte(`{"schema":1,"po`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j, err := OpenJournal(path, func(err error, _ uint64) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	NewBook(1, j).Decided(chosen(1))
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	if r, err := Parse([]byte(lines[1])); err != nil || r.Pod != "web-1" || len(lines) != 3 {
+		t.Errorf("%q: %v", lines, err)
+	}
+	if _, err := OpenJournal(t.TempDir(), nil); err == nil {
+		t.Error("a folder is no file")
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		`{`:                              "unexpected end",
+		`{}`:                             "no schema",
+		`{"schema":2}`:                   "schema 2",
+		`{"schema":1,"outcome":"maybe"}`: "not known",
+		`{"schema":1,"outcome":"bound"}`: "does not go with",
+		`{"schema":1,"outcome":"unschedulable","best":[{"read":{"features":"AAA="}}]}`:      "no vector",
+		`{"schema":1,"outcome":"unschedulable","best":[{"read":{"features":"AADAfw=="}}]}`:  "not finite",
+		`{"schema":1,"outcome":"unschedulable","best":[{},{},{},{},{},{}]}`:                 "too long",
+		`{"schema":1,"outcome":"unschedulable","pod":"` + strings.Repeat("a", 2<<20) + `"}`: "more than",
+	} {
+		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80s: %v, want an error with %q", text, err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, d := range []decision.Decision{chosen(1), {Failure: "0/2 nodes"}} {
+		text, err := json.Marshal(Of(&d))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := Parse(text)
+		if err != nil {
+			return
+		}
+		again, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Parse(again); err != nil {
+			t.Errorf("%s: %v", again, err)
+		}
+		for _, c := range r.Best {
+			if c.Read == nil {
+				continue
+			}
+			for _, x := range c.Read.Features {
+				if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+					t.Errorf("%v is not finite", x)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package encode_test
+
+import (
+	"math"
+	"testing"
+
+	"gnnsched/gnn/feature"
+	"gnnsched/gnn/graph"
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/encode"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/sim"
+)
+
+// talking returns the environment of the scenario traffic in the middle of an episode, and the layout of its features.
+func talking(t *testing.T) (*sim.Env, *feature.Layout) {
+	t.Helper()
+	layout, err := feature.NewLayout([]string{"base", "traffic"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := eval.Find("traffic")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := sim.New(s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Reset(1); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 400 {
+		env.Step(i * 7 % len(env.Candidates()))
+	}
+	return env, layout
+}
+
+// The features of traffic are what a placement does to the traffic of the cluster, and the weights of the peers are the
+// shares of what the pod exchanges.
+func TestTrafficFeatures(t *testing.T) {
+	env, layout := talking(t)
+	column := map[string]int{}
+	for i, f := range feature.List(layout.Candidate) {
+		column[f.Name] = i
+	}
+	encoder, compared := encode.New(layout), 0
+	for step := range 300 {
+		g := encoder.Encode(env.Snapshot(), env.Pending(), env.Candidates())
+		if err := g.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if g.Zones != 6 {
+			t.Fatalf("%d zone vertices, want one for each of 6 racks", g.Zones)
+		}
+		traffic, peers := cluster.TrafficOf(env.Snapshot().Nodes), env.Snapshot().Peers
+		if len(g.Peers) != len(peers) {
+			t.Fatalf("%d peers, want %d", len(g.Peers), len(peers))
+		}
+		for i, row := range g.Candidates {
+			var placed cluster.Traffic
+			traffic.CopyTo(&placed)
+			placed.Place(row, peers)
+			x, added := g.CandidateRow(i), placed.Rate-traffic.Rate
+			for name, want := range map[string]float64{
+				"far":       (placed.Distance - traffic.Distance) / max(added, 1),
+				"near_node": (placed.SameNode - traffic.SameNode) / max(added, 1),
+				"node_link": placed.Use(int(row), 0),
+				"rack_link": placed.Use(placed.Network.RackLink(row), 0),
+				"zone_link": placed.Use(placed.Network.ZoneLink(row), 0),
+			} {
+				if got := float64(x[column[name]]); math.Abs(got-want) > 1e-4 {
+					t.Fatalf("step %d, row %d: %s is %v, want %v", step, row, name, got, want)
+				}
+			}
+			var far, share float64
+			for k, p := range peers {
+				at := (i*len(g.Peers) + k) * g.Widths.Path
+				path := g.PathX[at : at+g.Widths.Path]
+				far += float64(g.PeerWeight[k] * path[3])
+				share += float64(g.PeerWeight[k] * path[0])
+				if g.Peers[k] != p.Row {
+					t.Fatalf("peer %d is on row %d, want %d", k, g.Peers[k], p.Row)
+				}
+			}
+			if math.Abs(far-float64(x[column["far"]])) > 1e-4 || math.Abs(share-float64(x[column["near_node"]])) > 1e-4 {
+				t.Fatalf("the paths are %v far and %v on the node, the features say %v and %v", far, share, x[column["far"]], x[column["near_node"]])
+			}
+		}
+		if len(peers) > 3 {
+			compared++
+		}
+		env.Step(step % len(env.Candidates()))
+	}
+	if compared < 100 {
+		t.Errorf("only %d pods had peers", compared)
+	}
+}
+
+// Of many nodes with peers the graph has those with the most traffic, and shares that add up to 1.
+func TestPeersAreBounded(t *testing.T) {
+	_, layout := talking(t)
+	s := &cluster.Snapshot{}
+	for i := range 100 {
+		s.Nodes = append(s.Nodes, &cluster.Node{Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 10}})
+		s.Peers = append(s.Peers, cluster.Peer{Row: int32(i), Pods: 1, Rate: float64(1 + i%50)})
+	}
+	encoder := encode.New(layout)
+	if g := encoder.Encode(s, &cluster.Pod{}, []int32{3, 4}); len(g.Peers) != 0 || g.Validate() != nil {
+		t.Errorf("%d peers without a network", len(g.Peers))
+	}
+	traffic := cluster.NewTraffic(cluster.NewNetwork(cluster.Links{Node: cluster.Hop{Latency: 1}}, s.Nodes))
+	for _, n := range s.Nodes {
+		n.Traffic = traffic
+	}
+	for _, candidates := range [][]int32{{3, 4}, {}, {5}} {
+		g := encoder.Encode(s, &cluster.Pod{}, candidates)
+		if err := g.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		sum := float32(0)
+		for k, row := range g.Peers {
+			sum += g.PeerWeight[k]
+			if row%50 < 18 {
+				t.Errorf("row %d, which sends little, is a peer", row)
+			}
+		}
+		if len(g.Peers) != 64 || math.Abs(float64(sum-1)) > 1e-5 {
+			t.Errorf("%d peers with weights of %v", len(g.Peers), sum)
+		}
+	}
+}
+
+// Graphs whose peers do not fit are refused.
+func TestValidateRefusesPeers(t *testing.T) {
+	env, layout := talking(t)
+	good := encode.New(layout).Encode(env.Snapshot(), env.Pending(), env.Candidates())
+	for name, spoil := range map[string]func(*graph.Graph){
+		"row":    func(g *graph.Graph) { g.ResizePeers(1); g.Peers[0] = 99 },
+		"weight": func(g *graph.Graph) { g.ResizePeers(2); g.PeerWeight = g.PeerWeight[:1] },
+		"values": func(g *graph.Graph) { g.ResizePeers(2); g.PathX = g.PathX[1:] },
+	} {
+		g := good.Clone()
+		spoil(g)
+		if g.Validate() == nil {
+			t.Errorf("%s: not refused", name)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+// Package explain says why a pod got its node: it compares the chosen node of a record.Record with another one,
+// feature by feature, and looks for the smallest change that would have turned the choice.
+package explain
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gnnsched/gnn/infer"
+	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/linear"
+)
+
+// comparison is why the score of one node is higher than that of another.
+type comparison struct {
+	chosen, other record.Candidate
+	// parts add up to the difference of the scores. Linear policies: exactly, but for rounding. Networks: as
+	// infer.Network.Attribute.
+	parts []infer.Attribution // the largest first
+	flip  *flip               // nil if none was found
+}
+
+// flip is a change of one feature of the other node that makes its score as high as the chosen one's.
+type flip struct {
+	name     string
+	from, to float64
+}
+
+// errNoReading is the error of a comparison with nodes of which the record says only the scores.
+var errNoReading = errors.New("the record does not say what the policy read of both nodes")
+
+// compare compares two candidates of a record. net is the network of the record's fingerprint; nil if it is not at
+// hand.
+func compare(chosen, other record.Candidate, net *infer.Network) (*comparison, error) {
+	c := &comparison{chosen: chosen, other: other}
+	if chosen.Read == nil || other.Read == nil || chosen.Read.Kind != other.Read.Kind {
+		return nil, errNoReading
+	}
+	var err error
+	switch chosen.Read.Kind {
+	case policy.LinearReading:
+		err = c.linear()
+	case policy.NetworkReading:
+		if net == nil {
+			return nil, errors.New("the network with the record's fingerprint is not at hand; name its file with --checkpoint")
+		}
+		err = c.network(net)
+	case policy.ValueReading:
+		err = c.value()
+	default:
+		err = fmt.Errorf("readings of kind %.20q are not known", chosen.Read.Kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(c.parts, func(a, b infer.Attribution) int { return cmp.Compare(math.Abs(b.Part), math.Abs(a.Part)) })
+	return c, nil
+}
+
+// margin returns by how much the chosen node's score is higher.
+func (c *comparison) margin() float64 { return float64(c.chosen.Score) - float64(c.other.Score) }
+
+// agrees checks that a score computed from a reading is the recorded one.
+func agrees(c record.Candidate, score float64) error {
+	if math.Abs(score-float64(c.Score)) > 1e-3*(1+math.Abs(float64(c.Score))) {
+		return fmt.Errorf("what was read of %s gives the score %.4g, but %.4g is recorded: the weights are others, or the policy explored", c.Node, score, c.Score)
+	}
+	return nil
+}
+
+// linear divides the difference by the features of a linear policy.
+func (c *comparison) linear() error {
+	a, b := c.chosen.Read, c.other.Read
+	n := len(linear.Features)
+	if len(a.Features) != n || len(b.Features) != n || len(a.Weights) != n {
+		return fmt.Errorf("the record has other features than this version's %d", n)
+	}
+	var ours, theirs float64
+	for j, w := range a.Weights {
+		x, y := float64(a.Features[j]), float64(b.Features[j])
+		ours, theirs = ours+float64(w)*x, theirs+float64(w)*y
+		c.parts = append(c.parts, infer.Attribution{Name: linear.Features[j], From: y, To: x, Part: float64(w) * (x - y)})
+		if w != 0 {
+			c.consider(flip{linear.Features[j], y, y + c.margin()/float64(w)})
+		}
+	}
+	return errors.Join(agrees(c.chosen, ours), agrees(c.other, theirs))
+}
+
+// consider keeps a flip if it changes its feature less than the one that is kept.
+func (c *comparison) consider(f flip) {
+	if c.flip == nil || math.Abs(f.to-f.from) < math.Abs(c.flip.to-c.flip.from) {
+		c.flip = &f
+	}
+}
+
+// network divides the difference by what a network read.
+func (c *comparison) network(net *infer.Network) (err error) {
+	for _, candidate := range []record.Candidate{c.chosen, c.other} {
+		score, err := net.ScoreOf(candidate.Read.Features)
+		if err != nil {
+			return err
+		}
+		if err := agrees(candidate, score); err != nil {
+			return err
+		}
+	}
+	if c.parts, err = net.Attribute(c.other.Read.Features, c.chosen.Read.Features); err != nil {
+		return err
+	}
+	goal, err := net.ScoreOf(c.chosen.Read.Features)
+	if err != nil {
+		return err
+	}
+	for j, name := range net.Names() {
+		if d, found := turn(net, c.other.Read.Features, j, goal); found {
+			from := float64(c.other.Read.Features[j])
+			c.consider(flip{name, from, from + d})
+		}
+	}
+	return nil
+}
+
+// farthest is the largest change of a feature that turn tries. Features are of order one, and bounded by 4.
+const farthest = 4
+
+// turn returns the smallest change of feature j, on a grid of steps that grow by a tenth, with which a reading's score
+// reaches the goal.
+func turn(net *infer.Network, reading []float32, j int, goal float64) (change float64, found bool) {
+	x := slices.Clone(reading)
+	for d := 0.001; d <= farthest; d *= 1.1 {
+		for _, signed := range []float64{d, -d} {
+			x[j] = float32(float64(reading[j]) + signed)
+			if score, err := net.ScoreOf(x); err == nil && score >= goal {
+				return signed, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// value compares a value network's values.
+func (c *comparison) value() error {
+	for _, candidate := range []record.Candidate{c.chosen, c.other} {
+		x := candidate.Read.Features
+		if len(x) != 2 {
+			return errors.New("the record has no values before and after the placement")
+		}
+		// A network for mixed clusters moves the scores of nodes that it passes over.
+		if err := agrees(candidate, float64(x[0])-float64(x[1])); err != nil {
+			return err
+		}
+	}
+	a, b := c.chosen.Read.Features, c.other.Read.Features
+	c.parts = []infer.Attribution{
+		{Name: "v(before)", From: float64(b[0]), To: float64(a[0]), Part: float64(a[0]) - float64(b[0])},
+		{Name: "v(after)", From: float64(b[1]), To: float64(a[1]), Part: float64(b[1]) - float64(a[1])},
+	}
+	c.consider(flip{"v(after)", float64(b[1]), float64(b[1]) - c.margin()})
+	return nil
+}

@@ -1,0 +1,171 @@
+package explain
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/golden"
+	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/linear"
+	"gnnsched/scheduler/policy/neural"
+)
+
+// snapshot has four nodes in two zones.
+func snapshot() *cluster.Snapshot {
+	s := &cluster.Snapshot{}
+	for i, used := range []int64{1000, 6000, 3000, 5000} {
+		n := &cluster.Node{
+			Name: "node-" + string(rune('a'+i)), Zone: []string{"east", "west"}[i%2], Version: cluster.NextVersion(),
+			Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, Pods: 110},
+		}
+		n.Add(cluster.Resources{MilliCPU: used, Memory: used << 20, Pods: 1})
+		s.Nodes = append(s.Nodes, n)
+	}
+	return s
+}
+
+// recorded lets a policy decide, and returns the record.
+func recorded(t *testing.T, p policy.Reader, fingerprint uint64) record.Record {
+	t.Helper()
+	s, pod, rows := snapshot(), &cluster.Pod{Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}}, []int32{0, 1, 2, 3}
+	scores := make([]float32, len(rows))
+	if err := p.Score(s, pod, rows, scores); err != nil {
+		t.Fatal(err)
+	}
+	d := decision.Decision{
+		Number: 7, Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0", UID: "u"}, At: time.Unix(1_700_000_000, 0),
+		Policy: p.Name(), Fingerprint: fingerprint, Latency: 12 * time.Microsecond, Nodes: 6, Feasible: 4, Preferred: 4, Bound: true,
+		Refused: []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 2}},
+		Best:    decision.Best(scores, func(i int) string { return s.Nodes[i].Name }),
+	}
+	for k := range d.Best {
+		for i, n := range s.Nodes {
+			if n.Name == d.Best[k].Node {
+				d.Best[k].Read = p.Reading(s, pod, rows, i)
+			}
+		}
+	}
+	d.Node = d.Best[0].Node
+	d.Default = &decision.Default{Candidate: d.Best[2], Ties: 2, Preferred: true}
+	return record.Of(&d)
+}
+
+func text(t *testing.T, r record.Record, net *infer.Network) string {
+	t.Helper()
+	var b strings.Builder
+	if err := Write(&b, r, net); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func network(t *testing.T) (*infer.Network, *neural.Policy) {
+	t.Helper()
+	c, err := checkpoint.Shipped("gnn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := infer.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net, neural.New("gnn", net)
+}
+
+func TestText(t *testing.T) {
+	golden.Check(t, "linear.txt", text(t, recorded(t, linear.Tuned("linear"), 0), nil))
+	golden.Check(t, "unschedulable.txt", text(t, record.Of(&decision.Decision{
+		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0"}, At: time.Unix(1_700_000_000, 0), Nodes: 5,
+		Refused: []decision.Refusal{{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)", Nodes: 3}, {Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 2}},
+		Failure: "0/5 nodes are available", Nominated: "node-a",
+	}), nil))
+	value := recorded(t, linear.Tuned("linear"), 0)
+	for i := range value.Best {
+		value.Best[i].Read = &record.Reading{Kind: policy.ValueReading, Features: record.Numbers{value.Best[i].Score + 2, 2}}
+	}
+	value.Default = nil
+	golden.Check(t, "value.txt", text(t, value, nil))
+	net, p := network(t)
+	got := text(t, recorded(t, p, net.Fingerprint()), net)
+	for _, want := range []string{"Network gnn (weights ", "Why node-", "FEATURE", "candidate:", "only this feature"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+}
+
+// The parts add up to the difference of the scores, and a flip that is named flips the choice.
+func TestPartsAddUp(t *testing.T) {
+	net, p := network(t)
+	for _, r := range []record.Record{recorded(t, linear.Tuned("linear"), 0), recorded(t, p, net.Fingerprint())} {
+		for _, other := range r.Best[1:] {
+			c, err := compare(r.Best[0], other, net)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := 0.0
+			for _, part := range c.parts {
+				sum += part.Part
+			}
+			if math.Abs(sum-c.margin()) > 1e-3*(1+math.Abs(c.margin())) {
+				t.Errorf("%s: the parts of %s add up to %v, the margin is %v", r.Policy, other.Node, sum, c.margin())
+			}
+			if c.flip == nil {
+				continue
+			}
+			score := 0.0
+			if r.Policy == "linear" {
+				for j, x := range other.Read.Features {
+					v := float64(x)
+					if linear.Features[j] == c.flip.name {
+						v = c.flip.to
+					}
+					score += v * float64(other.Read.Weights[j])
+				}
+			} else {
+				x := append([]float32{}, other.Read.Features...)
+				for j, name := range net.Names() {
+					if name == c.flip.name {
+						x[j] = float32(c.flip.to)
+					}
+				}
+				if score, err = net.ScoreOf(x); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if score < float64(r.Best[0].Score)-1e-4*(1+math.Abs(score)) {
+				t.Errorf("%s: with %+v the score of %s is %v, not %v", r.Policy, *c.flip, other.Node, score, r.Best[0].Score)
+			}
+		}
+	}
+}
+
+// A record that was made by other weights, or that somebody changed, is not explained by wrong parts.
+func TestOtherWeights(t *testing.T) {
+	r := recorded(t, linear.Tuned("linear"), 0)
+	r.Best[0].Score++
+	if got := text(t, r, nil); !strings.Contains(got, "the weights are others") || strings.Contains(got, "FEATURE") {
+		t.Error(got)
+	}
+	net, p := network(t)
+	r = recorded(t, p, net.Fingerprint())
+	if got := text(t, r, nil); !strings.Contains(got, "not at hand") {
+		t.Error(got)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 { // readings of any length must not panic
+		for i := range r.Best {
+			r.Best[i].Read.Features = make(record.Numbers, random.IntN(300))
+			r.Best[i].Read.Kind = []policy.ReadingKind{policy.LinearReading, policy.NetworkReading, policy.ValueReading, "x"}[random.IntN(4)]
+		}
+		text(t, r, net)
+	}
+}

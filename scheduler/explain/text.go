@@ -1,0 +1,206 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+
+	"gnnsched/gnn/infer"
+	"gnnsched/scheduler/decision/record"
+)
+
+// Write writes why the pod of a record got its node, or none. net is the network of the record's fingerprint; nil if it is
+// not at hand.
+func Write(w io.Writer, r record.Record, net *infer.Network) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Pod %s/%s, %s, scheduler %s.\n", r.Namespace, r.Pod, r.Time.UTC().Format("2006-01-02 15:04:05 UTC"), r.Profile)
+	if r.Outcome == record.Unschedulable {
+		fmt.Fprintf(&b, "It found no node: %s.\n", r.Failure)
+		if r.Nominated != "" {
+			fmt.Fprintf(&b, "Preemption makes room for it on %s.\n", r.Nominated)
+		}
+	} else {
+		choice(&b, r)
+	}
+	refused(&b, r)
+	candidates(&b, r)
+	if chosen, known := find(r, r.Node); known {
+		differences(&b, r, chosen, net)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// choice writes what was chosen, and how clearly.
+func choice(b *strings.Builder, r record.Record) {
+	if len(r.Best) == 0 {
+		fmt.Fprintf(b, "%s was the only feasible node, so nothing was scored.\n", r.Node)
+	} else {
+		fmt.Fprintf(b, "%s chose %s among %d feasible nodes in %.0f µs.\n", by(r), r.Node, r.Feasible, r.Latency)
+	}
+	if r.Preferred < r.Feasible {
+		fmt.Fprintf(b, "Preferences of manifests left %d of them.\n", r.Preferred)
+	}
+	switch {
+	case r.RunnerUp == "":
+	case r.Margin == nil:
+		fmt.Fprintf(b, "The chosen node is not among the best that are recorded: scores were equal, blended, or the scheduler explored.\n")
+	case *r.Margin < 0:
+		fmt.Fprintf(b, "Its score is %.4g below that of %s: other scores were blended in, or the scheduler explored.\n", -*r.Margin, r.RunnerUp)
+	default:
+		fmt.Fprintf(b, "The runner-up is %s, %.4g behind.\n", r.RunnerUp, *r.Margin)
+	}
+	switch d := r.Default; {
+	case d == nil && r.Fallback != "":
+	case d == nil:
+		b.WriteString("The default profile was not asked.\n")
+	case d.Node == r.Node:
+		fmt.Fprintf(b, "The default profile would have chosen it too%s.\n", ties(d.Ties))
+	default:
+		fmt.Fprintf(b, "The default profile would have chosen %s%s.\n", d.Node, ties(d.Ties))
+	}
+	if r.Outcome == record.Bound {
+		if len(r.Devices) > 0 {
+			fmt.Fprintf(b, "The pod has the GPU devices %s.\n", strings.Trim(fmt.Sprint(r.Devices), "[]"))
+		}
+		return
+	}
+	b.WriteString("The scheduler had not heard that the pod was bound.\n")
+}
+
+func by(r record.Record) string {
+	if r.Fallback != "" {
+		return fmt.Sprintf("Upstream's scoring, because %s failed (%s),", r.Policy, r.Fallback)
+	}
+	if r.Fingerprint != "" {
+		return fmt.Sprintf("Network %s (weights %s)", r.Policy, r.Fingerprint)
+	}
+	return "Policy " + r.Policy
+}
+
+func ties(n int) string {
+	switch n {
+	case 0, 1:
+		return ""
+	case 2:
+		return ", or the other one with the same score"
+	}
+	return fmt.Sprintf(", or one of %d others with the same score", n-1)
+}
+
+// refused writes why nodes were refused.
+func refused(b *strings.Builder, r record.Record) {
+	if len(r.Refused) == 0 {
+		return
+	}
+	b.WriteString("\n")
+	t := table(b, "REFUSED", "PLUGIN", "REASON")
+	for _, f := range r.Refused {
+		fmt.Fprintf(t, "%d\t%s\t%s\n", f.Nodes, f.Plugin, f.Reason)
+	}
+	t.Flush()
+}
+
+// candidates writes the best nodes.
+func candidates(b *strings.Builder, r record.Record) {
+	if len(r.Best) == 0 {
+		return
+	}
+	b.WriteString("\n")
+	t := table(b, "NODE", "SCORE", "")
+	for _, c := range r.Best {
+		mark := ""
+		if c.Node == r.Node {
+			mark = "chosen"
+		} else if c.Node == r.RunnerUp {
+			mark = "runner-up"
+		}
+		if r.Default != nil && r.Default.Node == c.Node {
+			mark = strings.TrimPrefix(mark+", default's choice", ", ")
+		}
+		fmt.Fprintln(t, strings.TrimSuffix(fmt.Sprintf("%s\t%.5g\t%s", c.Node, c.Score, mark), "\t"))
+	}
+	t.Flush()
+}
+
+func table(b *strings.Builder, columns ...string) *tabwriter.Writer {
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, strings.TrimRight(strings.Join(columns, "\t"), "\t"))
+	return t
+}
+
+// find returns the candidate of a node.
+func find(r record.Record, node string) (record.Candidate, bool) {
+	for _, c := range r.Best {
+		if c.Node == node {
+			return c, true
+		}
+	}
+	if d := r.Default; d != nil && d.Preferred && d.Node == node {
+		return d.Candidate, true
+	}
+	return record.Candidate{}, false
+}
+
+// differences writes the comparisons with the runner-up and with the default's choice.
+func differences(b *strings.Builder, r record.Record, chosen record.Candidate, net *infer.Network) {
+	var others []string
+	if r.RunnerUp != "" {
+		others = append(others, r.RunnerUp)
+	}
+	if d := r.Default; d != nil && d.Node != r.Node && d.Node != r.RunnerUp {
+		others = append(others, d.Node)
+	}
+	for _, name := range others {
+		fmt.Fprintf(b, "\nWhy %s and not %s: ", r.Node, name)
+		other, known := find(r, name)
+		if !known {
+			b.WriteString("preferences of manifests kept that node from the policy.\n")
+			continue
+		}
+		c, err := compare(chosen, other, net)
+		if err != nil {
+			fmt.Fprintf(b, "%v.\n", err)
+			continue
+		}
+		c.write(b)
+	}
+}
+
+// shown is the number of features in a table. The others share its last row.
+const shown = 8
+
+func (c *comparison) write(b *strings.Builder) {
+	if c.margin() == 0 && len(c.parts) > 0 && c.parts[0].Part == 0 {
+		b.WriteString("the policy read the same of both and gave both the same score. The scheduler takes one of them.\n")
+		return
+	}
+	fmt.Fprintf(b, "the scores differ by %.4g, of which\n", c.margin())
+	t := table(b, "FEATURE", c.chosen.Node, c.other.Node, "PART")
+	rest, count := 0.0, 0
+	for i, p := range c.parts {
+		switch {
+		case i >= shown && p.Part != 0:
+			rest, count = rest+p.Part, count+1
+		case p.Part == 0 && !strings.HasPrefix(p.Name, "v("):
+		case p.Name == "zone" || p.Name == "groups" || p.Name == "peers":
+			fmt.Fprintf(t, "%s\t\t\t%+.4g\n", p.Name, p.Part)
+		default:
+			fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%+.4g\n", p.Name, p.To, p.From, p.Part)
+		}
+	}
+	if count > 0 {
+		fmt.Fprintf(t, "%d others\t\t\t%+.4g\n", count, rest)
+	}
+	t.Flush()
+	if c.margin() <= 0 {
+		return
+	}
+	if c.flip == nil || math.IsInf(c.flip.to, 0) {
+		fmt.Fprintf(b, "No change of one feature of %s, up to ±%d, would have given it the pod.\n", c.other.Node, farthest)
+		return
+	}
+	fmt.Fprintf(b, "%s would have got the pod if only this feature had differed: %s %.4g instead of %.4g.\n", c.other.Node, c.flip.name, c.flip.to, c.flip.from)
+}

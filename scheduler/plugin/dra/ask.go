@@ -1,0 +1,313 @@
+package dra
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+)
+
+// Ask is what the claims and extended resources of one pending pod ask of the cards, in one scheduling cycle.
+type Ask struct {
+	ledger *Ledger
+	view   *View
+	wants  []want
+	cel    *cel.Cache
+	sizes  []int64 // of the devices that each want takes, in thousandths of a card
+}
+
+// want is one request of a claim. A request with alternatives has a want for the first of them that some free device
+// in the cluster satisfies, else for the first that some device does.
+type want struct {
+	selectors   []resourceapi.DeviceSelector // of the class and the request
+	tolerations []resourceapi.DeviceToleration
+	capacity    *resourceapi.CapacityRequirements
+	count       int64
+}
+
+const askKey = fwk.StateKey("gnnsched/" + Name)
+
+// Clone implements fwk.StateData. Nothing writes to an ask once it is made.
+func (a *Ask) Clone() fwk.StateData { return a }
+
+// Asked returns what the pod of a scheduling cycle asks by claims; nil if it asks nothing that a policy can
+// choose.
+func Asked(state fwk.CycleState) *Ask {
+	data, err := state.Read(askKey)
+	if err != nil {
+		return nil
+	}
+	return data.(*Ask)
+}
+
+// View returns the view that the ask was made with. a may be nil.
+func (a *Ask) View() *View {
+	if a == nil {
+		return nil
+	}
+	return a.view
+}
+
+// Apply sets the GPUs that pod requests: as many whole cards as its claims take, or the share of one. Several
+// shares count as the whole cards that they take together. a may be nil.
+func (a *Ask) Apply(pod *cluster.Pod) {
+	if a == nil {
+		return
+	}
+	var t takes
+	for i, w := range a.wants {
+		t.add(w.count, a.sizes[i])
+	}
+	t.set(&pod.Requests)
+}
+
+// takes sums up what claims take.
+type takes struct {
+	whole  int64 // cards
+	parts  int64 // shares and partitions
+	shared int64 // thousandths of all parts
+}
+
+// add adds a number of devices of a size in thousandths of a card.
+func (t *takes) add(count, size int64) {
+	if size >= cluster.DeviceMilli {
+		t.whole += count
+	} else if size > 0 {
+		t.parts += count
+		t.shared += count * size
+	}
+}
+
+// set sets the GPUs of r.
+func (t *takes) set(r *cluster.Resources) {
+	r.GPU, r.GPUMilli = t.whole, 0
+	switch {
+	case t.parts == 1 && t.whole == 0:
+		r.GPUMilli = t.shared
+	case t.parts > 0:
+		r.GPU += (t.shared + cluster.DeviceMilli - 1) / cluster.DeviceMilli
+	}
+	r.GPU = min(r.GPU, cluster.MaxDevices)
+}
+
+// Closed returns the cards of a node that seem to have room for the pod by their thousandths, but offer it no
+// device: its claims select none of theirs, or no partition of the size is free. a may be nil.
+func (a *Ask) Closed(ctx context.Context, node string) (closed cluster.DeviceSet) {
+	if a == nil {
+		return 0
+	}
+	n := a.view.Node(node)
+	if n == nil {
+		return 0
+	}
+	least := slices.Min(a.sizes)
+	for i, used := range n.used {
+		if used+least <= cluster.DeviceMilli {
+			closed |= cluster.Device(i)
+		}
+	}
+	for _, w := range a.wants {
+		for i, ok := range a.satisfying(ctx, n.shape, w) {
+			d := &n.shape.devices[i]
+			if ok && closed.Has(d.card) && n.room(i, sizeOf(d, w)) {
+				closed &^= cluster.Device(d.card)
+			}
+		}
+	}
+	return closed
+}
+
+// sizeOf returns which part of its card the device gives to a want, in thousandths.
+func sizeOf(d *device, w want) int64 {
+	if d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations {
+		return consumed(d.Device, w.capacity)
+	}
+	return d.milli
+}
+
+// newAsk returns what the pod asks; nil if that is nothing that a policy can choose.
+func newAsk(ctx context.Context, l *Ledger, view *View, celCache *cel.Cache, pod *v1.Pod) *Ask {
+	if view == nil {
+		return nil
+	}
+	a := &Ask{ledger: l, view: view, cel: celCache}
+	for i := range pod.Spec.ResourceClaims {
+		name, owned, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+		if err != nil || name == nil {
+			continue
+		}
+		c, err := l.manager.ResourceClaims().Get(pod.Namespace, *name)
+		if err != nil || owned && resourceclaim.IsForPod(pod, c, false) != nil || c.Status.Allocation != nil {
+			continue
+		}
+		for j := range c.Spec.Devices.Requests {
+			if !a.add(ctx, &c.Spec.Devices.Requests[j]) {
+				return nil
+			}
+		}
+	}
+	if gpus := kube.Requests(pod).GPU; gpus > 0 && l.Serves(kube.GPUResource) {
+		class := l.manager.DeviceClassResolver().GetDeviceClass(kube.GPUResource)
+		a.try(ctx, class.Name, want{count: gpus})
+	}
+	if !slices.ContainsFunc(a.sizes, func(size int64) bool { return size > 0 }) {
+		return nil
+	}
+	return a
+}
+
+// add adds a request. It returns false for a request of all devices, which leaves no choice.
+func (a *Ask) add(ctx context.Context, r *resourceapi.DeviceRequest) bool {
+	if e := r.Exactly; e != nil {
+		if e.AllocationMode == resourceapi.DeviceAllocationModeAll {
+			return false
+		}
+		if e.AdminAccess == nil || !*e.AdminAccess { // which takes nothing
+			a.try(ctx, e.DeviceClassName, want{selectors: e.Selectors, tolerations: e.Tolerations, capacity: e.Capacity, count: e.Count})
+		}
+		return true
+	}
+	before := len(a.wants)
+	for _, s := range r.FirstAvailable {
+		if s.AllocationMode == resourceapi.DeviceAllocationModeAll {
+			return false
+		}
+		free := a.try(ctx, s.DeviceClassName, want{selectors: s.Selectors, tolerations: s.Tolerations, capacity: s.Capacity, count: s.Count})
+		if last := len(a.wants) - 1; free && last > before { // in place of one that is not free
+			a.wants[before], a.sizes[before] = a.wants[last], a.sizes[last]
+		}
+		a.wants, a.sizes = a.wants[:min(before+1, len(a.wants))], a.sizes[:min(before+1, len(a.sizes))]
+		if free {
+			break
+		}
+	}
+	return true
+}
+
+// try adds a want if some device in the cluster satisfies it, and reports whether such a device is free.
+func (a *Ask) try(ctx context.Context, class string, w want) (free bool) {
+	c, err := a.ledger.manager.DeviceClasses().Get(class)
+	if err != nil {
+		return false
+	}
+	w.selectors, w.count = slices.Concat(c.Spec.Selectors, w.selectors), max(w.count, 1)
+	size, found, free := a.size(ctx, w)
+	if found {
+		a.wants, a.sizes = append(a.wants, w), append(a.sizes, size)
+	}
+	return free
+}
+
+// size returns the size of the devices that satisfy a want: that of the first free one, else of the first.
+func (a *Ask) size(ctx context.Context, w want) (size int64, found, free bool) {
+	for _, name := range slices.SortedFunc(maps.Keys(a.view.nodes), cmp.Compare[string]) {
+		n := a.view.nodes[name]
+		for i, ok := range a.satisfying(ctx, n.shape, w) {
+			if !ok {
+				continue
+			}
+			s := sizeOf(&n.shape.devices[i], w)
+			if n.room(i, s) {
+				return s, true, true
+			}
+			if !found {
+				size, found = s, true
+			}
+		}
+	}
+	return size, found, false
+}
+
+// maxMatched is how many expressions a shape remembers. Pods' owners write them, so there is no end to them.
+const maxMatched = 256
+
+// satisfying returns for each device of a shape whether it satisfies the selectors of a want, and the want
+// tolerates its taints. The caller must not change it.
+func (a *Ask) satisfying(ctx context.Context, s *shape, w want) []bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []bool
+	for i, selector := range w.selectors {
+		if selector.CEL == nil {
+			return make([]bool, len(s.devices)) // a kind of selector that is not known
+		}
+		selected := s.selects(ctx, a.cel, selector.CEL.Expression)
+		if i == 0 {
+			out = selected
+			continue
+		}
+		if i == 1 {
+			out = slices.Clone(out)
+		}
+		for j, ok := range selected {
+			out[j] = out[j] && ok
+		}
+	}
+	if out == nil {
+		out = slices.Repeat([]bool{true}, len(s.devices))
+	}
+	return untainted(s, out, w)
+}
+
+// untainted returns selected without the devices whose taints the want does not tolerate.
+func untainted(s *shape, selected []bool, w want) []bool {
+	copied := false
+	for i := range s.devices {
+		if selected[i] && !tolerates(w, s.devices[i].Taints) {
+			if !copied {
+				selected, copied = slices.Clone(selected), true
+			}
+			selected[i] = false
+		}
+	}
+	return selected
+}
+
+func tolerates(w want, taints []resourceapi.DeviceTaint) bool {
+	for _, t := range taints {
+		if t.Effect == resourceapi.DeviceTaintEffectNone {
+			continue
+		}
+		if !slices.ContainsFunc(w.tolerations, func(l resourceapi.DeviceToleration) bool { return tolerated(l, t) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// tolerated reports whether a toleration matches a taint, as those of nodes do.
+func tolerated(l resourceapi.DeviceToleration, t resourceapi.DeviceTaint) bool {
+	if l.Effect != "" && l.Effect != t.Effect || l.Key != "" && l.Key != t.Key {
+		return false
+	}
+	return l.Operator == resourceapi.DeviceTolerationOpExists || l.Value == t.Value && l.Key != ""
+}
+
+// selects returns which devices an expression selects. One on which it fails is not selected; upstream's
+// allocator reports the error. The caller holds the lock.
+func (s *shape) selects(ctx context.Context, cache *cel.Cache, expression string) []bool {
+	if out, known := s.matched[expression]; known {
+		return out
+	}
+	out := make([]bool, len(s.devices))
+	if compiled := cache.GetOrCompile(expression); compiled.Error == nil {
+		for i, d := range s.devices {
+			ok, _, err := compiled.DeviceMatches(ctx, cel.Device{Driver: d.driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity})
+			out[i] = ok && err == nil
+		}
+	}
+	if len(s.matched) >= maxMatched {
+		clear(s.matched)
+	}
+	s.matched[expression] = out
+	return out
+}

@@ -1,0 +1,151 @@
+package dra
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Ledger translates the slices and allocations of a scheduler's DRA manager. All profiles of a process share
+// the manager and the ledger.
+type Ledger struct {
+	manager fwk.SharedDRAManager
+
+	mu     sync.Mutex
+	shapes map[string]*shape // by node
+	last   *View
+}
+
+// allLedgers holds the *Ledger of each DRA manager in this process.
+var allLedgers sync.Map
+
+// LedgerOf returns the ledger of a scheduler's DRA manager until ctx is done; nil if there is no manager.
+func LedgerOf(ctx context.Context, h fwk.Handle) *Ledger {
+	m := h.SharedDRAManager()
+	if m == nil {
+		return nil
+	}
+	l, known := allLedgers.LoadOrStore(m, &Ledger{manager: m, shapes: map[string]*shape{}})
+	if !known {
+		context.AfterFunc(ctx, func() { allLedgers.Delete(m) })
+	}
+	return l.(*Ledger)
+}
+
+// View is what claims use on all nodes in one state of the cluster. It never changes. A nil View has no nodes.
+type View struct {
+	ledger *Ledger
+	nodes  map[string]*Node
+}
+
+// Node returns what claims use on a node; nil if it has no devices of slices.
+func (v *View) Node(name string) *Node {
+	if v == nil {
+		return nil
+	}
+	return v.nodes[name]
+}
+
+// Nodes returns the names of the nodes with devices of slices.
+func (v *View) Nodes() iter.Seq[string] {
+	if v == nil {
+		return func(func(string) bool) {}
+	}
+	return maps.Keys(v.nodes)
+}
+
+// gatherPatience is how long the ledger tries to read allocations that change meanwhile, as upstream's plugin
+// does.
+const gatherPatience = 5 * time.Second
+
+// View returns the present view, allocations in flight included; nil if no node has devices of slices. As long as nothing changes,
+// it returns the same pointer. l may be nil.
+func (l *Ledger) View(ctx context.Context) (*View, error) {
+	if l == nil {
+		return nil, nil
+	}
+	all, err := l.manager.ResourceSlices().ListWithDeviceTaintRules()
+	if err != nil {
+		return nil, fmt.Errorf("list the resource slices: %w", err)
+	}
+	if !slices.ContainsFunc(all, ofNode) {
+		return l.update(nil, nil), nil
+	}
+	var state *structured.AllocatedState
+	err = wait.PollUntilContextTimeout(ctx, time.Microsecond, gatherPatience, true, func(context.Context) (bool, error) {
+		state, err = l.manager.ResourceClaims().GatherAllocatedState()
+		return err == nil, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("gather the allocated devices: %w", err)
+	}
+	return l.update(all, state), nil
+}
+
+// ofNode reports whether a slice has GPUs of one node.
+func ofNode(s *resourceapi.ResourceSlice) bool {
+	return s.Spec.NodeName != nil && strings.HasPrefix(s.Spec.Driver, gpuDriver)
+}
+
+// update returns the view of slices and allocations. What has not changed since the last view is kept.
+func (l *Ledger) update(all []*resourceapi.ResourceSlice, state *structured.AllocatedState) *View {
+	byNode := map[string][]*resourceapi.ResourceSlice{}
+	for _, s := range all {
+		if ofNode(s) {
+			byNode[*s.Spec.NodeName] = append(byNode[*s.Spec.NodeName], s)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.last
+	shapes, view := make(map[string]*shape, len(byNode)), &View{ledger: l, nodes: make(map[string]*Node, len(byNode))}
+	same := true
+	for name, in := range byNode {
+		s := l.shapes[name]
+		slices.SortFunc(in, compareSlices)
+		if s == nil || !slices.Equal(s.in, in) { // an informer replaces objects and never changes them
+			if s = newShape(in); s == nil {
+				continue
+			}
+		}
+		shapes[name] = s
+		n := newNode(s, state)
+		if before := old.Node(name); before != nil && before.shape == s && slices.Equal(before.busy, n.busy) && slices.Equal(before.used, n.used) {
+			n = before
+		} else {
+			same = false
+		}
+		view.nodes[name] = n
+	}
+	l.shapes = shapes
+	switch {
+	case len(view.nodes) == 0:
+		l.last = nil
+	case !same || old == nil || len(old.nodes) != len(view.nodes):
+		l.last = view
+	}
+	return l.last
+}
+
+func compareSlices(a, b *resourceapi.ResourceSlice) int {
+	if c := comparePools(a, b); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+// Serves reports whether claims serve a resource that a pod requests, on nodes that do not offer it. l may be nil.
+func (l *Ledger) Serves(name v1.ResourceName) bool {
+	return l != nil && l.manager.DeviceClassResolver().GetDeviceClass(name) != nil
+}

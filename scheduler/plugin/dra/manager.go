@@ -1,0 +1,170 @@
+package dra
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"gnnsched/internal/cluster"
+)
+
+// handle is the framework's with another DRA manager. Upstream's plugin takes the manager from it once, when
+// it is made.
+type handle struct {
+	fwk.Handle
+	dra *manager
+}
+
+// SharedDRAManager implements fwk.Handle.
+func (h handle) SharedDRAManager() fwk.SharedDRAManager { return h.dra }
+
+// manager is the framework's own, which all profiles share, with two calls watched.
+type manager struct {
+	fwk.SharedDRAManager
+	ledger *Ledger
+	taken  func(*View) map[string][]int64 // see Host
+	// cycle is set while PreFilter runs, which is not twice at the same time. Other calls, of binding
+	// goroutines for example, are passed on.
+	cycle atomic.Pointer[cycle]
+	// reserving is set while Reserve runs, and gets the allocations.
+	reserving atomic.Pointer[[]*resourceapi.AllocationResult]
+}
+
+// cycle is what one PreFilter of upstream is given.
+type cycle struct {
+	choice *choice // nil: all slices as they are
+	state  *structured.AllocatedState
+	view   *View
+}
+
+// choice is a node and the cards that a pod should get there.
+type choice struct {
+	node *Node
+	name string
+	on   cluster.DeviceSet
+}
+
+// ResourceClaims implements fwk.SharedDRAManager.
+func (m *manager) ResourceClaims() fwk.ResourceClaimTracker {
+	return tracker{m.SharedDRAManager.ResourceClaims(), m}
+}
+
+// ResourceSlices implements fwk.SharedDRAManager.
+func (m *manager) ResourceSlices() fwk.ResourceSliceLister {
+	return lister{m.SharedDRAManager.ResourceSlices(), m}
+}
+
+type tracker struct {
+	fwk.ResourceClaimTracker
+	m *manager
+}
+
+// GatherAllocatedState implements fwk.ResourceClaimTracker. It keeps what upstream gets, so that policies go by what the allocator goes by.
+func (t tracker) GatherAllocatedState() (*structured.AllocatedState, error) {
+	s, err := t.ResourceClaimTracker.GatherAllocatedState()
+	if c := t.m.cycle.Load(); c != nil && err == nil {
+		c.state = s
+	}
+	return s, err
+}
+
+// SignalClaimPendingAllocation implements fwk.ResourceClaimTracker. It keeps what upstream's Reserve allocates.
+func (t tracker) SignalClaimPendingAllocation(uid types.UID, claim *resourceapi.ResourceClaim) error {
+	if r := t.m.reserving.Load(); r != nil {
+		*r = append(*r, claim.Status.Allocation)
+	}
+	return t.ResourceClaimTracker.SignalClaimPendingAllocation(uid, claim)
+}
+
+type lister struct {
+	fwk.ResourceSliceLister
+	m *manager
+}
+
+// ListWithDeviceTaintRules implements fwk.ResourceSliceLister. It returns the slices without what pods without claims use, or those that the choice leaves,
+// in its order.
+func (l lister) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error) {
+	all, err := l.ResourceSliceLister.ListWithDeviceTaintRules()
+	c := l.m.cycle.Load()
+	if err != nil || c == nil || c.state == nil {
+		return all, err
+	}
+	c.view = l.m.ledger.update(all, c.state)
+	all = hide(all, c.view, l.m.taken(c.view))
+	if c.choice == nil {
+		return all, nil
+	}
+	return c.choice.arrange(all), nil
+}
+
+// arrange returns the slices that the choice's node can use, with devices of the chosen cards before the others
+// of their pool. Upstream's allocator goes through the slices of a pool by name and through the devices of a
+// slice in their order. So a slice with devices of both kinds becomes two, and names begin with 0 for those that
+// come first. It changes none of the slices passed.
+func (c *choice) arrange(all []*resourceapi.ResourceSlice) (out []*resourceapi.ResourceSlice) {
+	first := map[string]bool{} // the chosen devices, by driver, pool and name
+	for _, d := range c.node.shape.devices {
+		if card := c.node.shape.cards[d.card]; c.on.Has(d.card) {
+			first[card.driver+"/"+card.pool+"/"+d.Name] = true
+		}
+	}
+	added := map[pool]int64{} // slices
+	var ours []*resourceapi.ResourceSlice
+	for _, s := range all {
+		switch {
+		case s.Spec.NodeName == nil:
+			out = append(out, s)
+		case *s.Spec.NodeName != c.name:
+		case !ofNode(s):
+			out = append(out, s)
+		default:
+			parts := split(s, func(d string) bool { return first[s.Spec.Driver+"/"+s.Spec.Pool.Name+"/"+d] })
+			added[poolOf(s)] += int64(len(parts) - 1)
+			ours = append(ours, parts...)
+		}
+	}
+	for _, s := range ours {
+		s.Spec.Pool.ResourceSliceCount += added[poolOf(s)]
+	}
+	slices.SortFunc(ours, func(a, b *resourceapi.ResourceSlice) int { return strings.Compare(a.Name, b.Name) })
+	return append(out, ours...)
+}
+
+// pool identifies a pool in one generation.
+type pool struct {
+	driver, name string
+	generation   int64
+}
+
+func poolOf(s *resourceapi.ResourceSlice) pool {
+	return pool{s.Spec.Driver, s.Spec.Pool.Name, s.Spec.Pool.Generation}
+}
+
+// split returns copies of a slice: with the devices that come first and with the others, as far as there are any.
+func split(s *resourceapi.ResourceSlice, first func(device string) bool) (parts []*resourceapi.ResourceSlice) {
+	part := func(prefix string, devices []resourceapi.Device) {
+		c := *s
+		c.Name, c.Spec.Devices = prefix+s.Name, devices
+		parts = append(parts, &c)
+	}
+	var chosen, others []resourceapi.Device
+	for _, d := range s.Spec.Devices {
+		if first(d.Name) {
+			chosen = append(chosen, d)
+		} else {
+			others = append(others, d)
+		}
+	}
+	if len(chosen) > 0 {
+		part("0-", chosen)
+	}
+	if len(others) > 0 || len(chosen) == 0 {
+		part("1-", others)
+	}
+	return parts
+}

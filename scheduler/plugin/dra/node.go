@@ -1,0 +1,100 @@
+package dra
+
+import (
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/structured"
+
+	"gnnsched/internal/cluster"
+)
+
+// Node is what claims use of a node's cards in one state of the cluster. It never changes: equal pointers mean
+// that nothing has changed.
+type Node struct {
+	shape *shape
+	used  []int64 // thousandths of each card
+	busy  []bool  // devices that are allocated and not shared
+}
+
+// newNode counts the allocations of state on the shape's cards.
+func newNode(s *shape, state *structured.AllocatedState) *Node {
+	n := &Node{shape: s, used: make([]int64, len(s.cards)), busy: make([]bool, len(s.devices))}
+	var left []map[string]int64
+	for i, d := range s.devices {
+		switch {
+		case state.AllocatedDevices.Has(d.id):
+			n.busy[i] = true
+			if s.cards[d.card].counters == nil {
+				n.used[d.card] += d.milli
+				continue
+			}
+			if left == nil {
+				left = make([]map[string]int64, len(s.cards))
+			}
+			left[d.card] = plus(left[d.card], counters(d.ConsumesCounters[0].Counters))
+		default:
+			n.used[d.card] += sharesUsed(d.Device, state.AggregatedCapacity[d.id])
+		}
+	}
+	for i, taken := range left {
+		n.used[i] += share(taken, s.cards[i].counters)
+	}
+	return n
+}
+
+// sharesUsed returns which part of a device its shares take, in thousandths.
+func sharesUsed(d *resourceapi.Device, taken structured.ConsumedCapacity) (milli int64) {
+	for name, q := range taken {
+		whole := d.Capacity[name].Value
+		milli = max(milli, thousandths(q.AsApproximateFloat64(), whole.AsApproximateFloat64()))
+	}
+	return milli
+}
+
+func plus(a, b map[string]int64) map[string]int64 {
+	if a == nil {
+		return b
+	}
+	for name, v := range b {
+		a[name] += v
+	}
+	return a
+}
+
+// Others returns how much more than claims is used of each card, given all that is used of a node's devices; nil for
+// nothing.
+func (n *Node) Others(used []int64) (out []int64) {
+	for i, u := range used[:min(len(used), len(n.used))] {
+		if more := u - n.used[i]; more > 0 {
+			if out == nil {
+				out = make([]int64, len(n.used))
+			}
+			out[i] = min(more, cluster.DeviceMilli)
+		}
+	}
+	return out
+}
+
+// room reports whether a device that is not shared, or a share of the given size, can still be allocated.
+// Capacities other than that of which claims take most are not looked at.
+func (n *Node) room(i int, milli int64) bool {
+	d := &n.shape.devices[i]
+	if n.busy[i] {
+		return false
+	}
+	whole := n.shape.cards[d.card].counters
+	if whole == nil {
+		return n.used[d.card]+milli <= cluster.DeviceMilli
+	}
+	taken := counters(d.ConsumesCounters[0].Counters)
+	for j, other := range n.shape.devices {
+		if other.card == d.card && n.busy[j] {
+			taken = plus(taken, counters(other.ConsumesCounters[0].Counters))
+		}
+	}
+	for name, t := range taken {
+		if t > whole[name] {
+			return false
+		}
+	}
+	return true
+}

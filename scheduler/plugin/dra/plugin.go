@@ -1,0 +1,168 @@
+package dra
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/dynamic-resource-allocation/cel"
+	fwk "k8s.io/kube-scheduler/framework"
+	configlatest "k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	fwkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/plugin/userconfig"
+)
+
+// Name is the plugin's name in KubeSchedulerConfiguration. A profile that has it must disable upstream's
+// DynamicResources: each would allocate.
+const Name = userconfig.LearnedDevices
+
+// Host is the rest of the profiles, each of which h stands for.
+type Host interface {
+	// Choose returns the cards that the profile's policy chooses for the pod of a scheduling cycle on a node;
+	// none if it has no opinion.
+	Choose(ctx context.Context, h fwk.Handle, state fwk.CycleState, pod *v1.Pod, node string) cluster.DeviceSet
+	// Taken returns what pods without claims use of the cards of nodes that offer them to such pods, too, by
+	// node and in thousandths. Nodes of which they use nothing are left out.
+	Taken(h fwk.Handle, view *View) map[string][]int64
+}
+
+// plugin is upstream's DynamicResources with all its extension points.
+type plugin struct {
+	*dynamicresources.DynamicResources
+	handle  fwk.Handle
+	manager *manager
+	cel     *cel.Cache
+	host    Host
+}
+
+var (
+	_ fwk.PreFilterPlugin = &plugin{}
+	_ fwk.ReservePlugin   = &plugin{}
+)
+
+// maxExpressions is how many compiled selectors are kept.
+const maxExpressions = 100
+
+// New returns the plugin's factory. The plugin has no arguments.
+func New(host Host) fwkruntime.PluginFactory {
+	return func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		registerMetrics()
+		args, err := upstreamArgs()
+		if err != nil {
+			return nil, err
+		}
+		m := &manager{SharedDRAManager: h.SharedDRAManager(), ledger: LedgerOf(ctx, h)}
+		m.taken = func(v *View) map[string][]int64 { return host.Taken(h, v) }
+		// The registry's factory knows the feature gates.
+		made, err := plugins.NewInTreeRegistry()[dynamicresources.Name](ctx, args, handle{h, m})
+		if err != nil {
+			return nil, fmt.Errorf("make upstream's %s: %w", dynamicresources.Name, err)
+		}
+		gates := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+		return &plugin{
+			DynamicResources: made.(*dynamicresources.DynamicResources), handle: h, manager: m, host: host,
+			cel: cel.NewCache(maxExpressions, cel.Features{EnableConsumableCapacity: gates.EnableDRAConsumableCapacity, EnableListTypeAttributes: gates.EnableDRAListTypeAttributes}),
+		}, nil
+	}
+}
+
+// upstreamArgs returns the arguments that upstream's plugin has in the default profile.
+func upstreamArgs() (runtime.Object, error) {
+	c, err := configlatest.Default()
+	if err != nil {
+		return nil, fmt.Errorf("default scheduler configuration: %w", err)
+	}
+	for _, p := range c.Profiles[0].PluginConfig {
+		if p.Name == dynamicresources.Name {
+			return p.Args, nil
+		}
+	}
+	return nil, fmt.Errorf("the default profile has no arguments for %s", dynamicresources.Name)
+}
+
+// Name implements fwk.Plugin.
+func (p *plugin) Name() string { return Name }
+
+// PreFilter implements fwk.PreFilterPlugin: upstream's, and what the pod asks for LearnedScore.
+func (p *plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	state.Delete(askKey)
+	state.Delete(reservedKey)
+	c := &cycle{}
+	result, status := p.preFilter(ctx, state, pod, nodes, c)
+	if status.IsSuccess() && c.view != nil { // otherwise upstream has nothing to allocate
+		if a := newAsk(ctx, p.manager.ledger, c.view, p.cel, pod); a != nil {
+			state.Write(askKey, a)
+		}
+	}
+	return result, status
+}
+
+func (p *plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo, c *cycle) (*fwk.PreFilterResult, *fwk.Status) {
+	p.manager.cycle.Store(c)
+	defer p.manager.cycle.Store(nil)
+	return p.DynamicResources.PreFilter(ctx, state, pod, nodes)
+}
+
+// Reserve implements fwk.ReservePlugin: upstream's, after upstream allocated again with the devices that
+// the profile's policy chooses at the front.
+func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	// The pods of a group share claims that are reserved together, so upstream's allocation stays.
+	a := Asked(state)
+	if a == nil || a.view.Node(node) == nil || state.GetPodGroupSchedulingCycle() != nil {
+		return p.DynamicResources.Reserve(ctx, state, pod, node)
+	}
+	c := &choice{node: a.view.Node(node), name: node}
+	if status := p.allocate(ctx, state, pod, c); !status.IsSuccess() {
+		return status
+	}
+	var given []*resourceapi.AllocationResult
+	p.manager.reserving.Store(&given)
+	defer p.manager.reserving.Store(nil)
+	status := p.DynamicResources.Reserve(ctx, state, pod, node)
+	if status.IsSuccess() && len(given) > 0 { // otherwise the node itself offers what the pod requests
+		on := c.node.cardsOf(given)
+		state.Write(reservedKey, reserved(on))
+		countChoice(p.handle.ProfileName(), c.on, on)
+	}
+	return status
+}
+
+const reservedKey = fwk.StateKey("gnnsched/" + Name + "/reserved")
+
+// reserved holds the cards that the claims of a pod got.
+type reserved cluster.DeviceSet
+
+// Clone implements fwk.StateData.
+func (r reserved) Clone() fwk.StateData { return r }
+
+// Reserved returns the cards that the claims of a cycle's pod got on its node; none if it has no claims.
+func Reserved(state fwk.CycleState) cluster.DeviceSet {
+	data, err := state.Read(reservedKey)
+	if err != nil {
+		return 0
+	}
+	return cluster.DeviceSet(data.(reserved))
+}
+
+// allocate replaces the node's allocation in the cycle's state, if the policy chooses devices.
+func (p *plugin) allocate(ctx context.Context, state fwk.CycleState, pod *v1.Pod, c *choice) *fwk.Status {
+	if c.on = p.host.Choose(ctx, p.handle, state, pod, c.name); c.on == 0 {
+		return nil
+	}
+	info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(c.name)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if _, status := p.preFilter(ctx, state, pod, []fwk.NodeInfo{info}, &cycle{choice: c}); !status.IsSuccess() {
+		return status
+	}
+	return p.Filter(ctx, state, pod, info)
+}

@@ -1,0 +1,87 @@
+package heuristic
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/policy"
+)
+
+// affinityFamily is kube-scheduler's default for pods whose manifests prefer to run near the services that they talk
+// to, such as "affinity:zone".
+var affinityFamily = family{prefix: affinityPrefix, parameter: "TOPOLOGY", make: affinityFor}
+
+const affinityPrefix = "affinity:"
+
+// topologies are the topology keys that a manifest may name.
+var topologies = []string{"node", "rack", "zone"}
+
+func affinityFor(parameter string) (Heuristic, error) {
+	if !slices.Contains(topologies, parameter) {
+		return Heuristic{}, fmt.Errorf("%s%s: there is no such topology; choose one of %s", affinityPrefix, parameter, strings.Join(topologies, ", "))
+	}
+	return Heuristic{
+		Name:  affinityPrefix + parameter,
+		About: "kube-scheduler's default, where each pod has a preferred podAffinity for the services that it talks to",
+		New:   func(policy.Setting) policy.Policy { return &affinity{topology: parameter} }, RandomTies: true,
+		NotImitable: "it knows the services that a pod talks to, which networks with a teacher do not all see",
+	}, nil
+}
+
+// interPodAffinityWeight is the weight of the plugin InterPodAffinity in kube-scheduler's default profile of Kubernetes 1.36.
+const interPodAffinityWeight = 2
+
+// affinity adds to Kubernetes what upstream's InterPodAffinity scores for manifests of this kind: each service has one
+// preferred term, all of the same weight, for each service that it exchanges data with, whose topologyKey is that of
+// nodes, racks or zones. A node's raw score is the number of running pods in its topology domain that a term selects,
+// counted twice, because their terms select the pending pod too. The scores are scaled to 0 to 100 over the candidates.
+// Terms know no rates and no distances.
+type affinity struct {
+	Kubernetes
+	topology string
+	counts   map[int32]int64 // by domain
+	raw      []int64         // by candidate
+}
+
+// Name implements policy.Policy.
+func (a *affinity) Name() string { return affinityPrefix + a.topology }
+
+// Score implements policy.Policy.
+func (a *affinity) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+	if err := a.Kubernetes.Score(s, pod, candidates, scores); err != nil {
+		return err
+	}
+	t := cluster.TrafficOf(s.Nodes)
+	if t == nil || len(s.Peers) == 0 {
+		return nil
+	}
+	a.counts = map[int32]int64{}
+	for _, p := range s.Peers {
+		a.counts[a.domain(t.Network, p.Row)] += 2 * int64(p.Pods)
+	}
+	a.raw = a.raw[:0]
+	for _, row := range candidates {
+		a.raw = append(a.raw, a.counts[a.domain(t.Network, row)])
+	}
+	low, high := slices.Min(a.raw), slices.Max(a.raw)
+	if low == high {
+		return nil
+	}
+	for i, v := range a.raw {
+		scores[i] += interPodAffinityWeight * float32(int64(maxNodeScore*(float64(v-low)/float64(high-low))))
+	}
+	return nil
+}
+
+// domain returns the number of the topology domain that a node is in.
+func (a *affinity) domain(n *cluster.Network, row int32) int32 {
+	switch a.topology {
+	case "zone":
+		return n.Zone(row)
+	case "rack":
+		return n.Rack(row)
+	}
+	return row
+}

@@ -1,0 +1,195 @@
+package stock
+
+import (
+	"math"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/policy/preference"
+)
+
+// maxNodeScore is the highest score of kube-scheduler's plugins.
+const maxNodeScore = 100
+
+// A pod that requests nothing counts as requesting this much when NodeResourcesFit scores.
+const (
+	defaultMilliCPU = 100
+	defaultMemory   = 200 << 20
+)
+
+// Policy plays a profile. The scores are integers as in kube-scheduler, so ties are common. A Policy has
+// no state, and several goroutines may use it at once.
+type Policy struct {
+	name     string
+	profile  Profile
+	fit      [3]int64 // weights of Resources in NodeResourcesFit; 0 for none
+	balanced []int    // indices in Resources
+}
+
+// New returns the policy of a profile under a name for tables.
+func New(name string, p Profile) (*Policy, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	out := &Policy{name: name, profile: p}
+	for _, x := range p.Fit {
+		out.fit[x.Resource.index()] = x.Weight
+	}
+	for _, r := range p.Balanced {
+		out.balanced = append(out.balanced, r.index())
+	}
+	return out, nil
+}
+
+// Name implements policy.Policy.
+func (p *Policy) Name() string { return p.name }
+
+// PreferenceWeights implements policy.Upstream.
+func (p *Policy) PreferenceWeights() preference.Weights {
+	w := preference.Weights{Spread: p.profile.Weights.Spread, Taints: p.profile.Weights.Taints}
+	if p.profile.NoDefaultSpread {
+		w.Spread = 0
+	}
+	return w
+}
+
+// Score implements policy.Policy: the weighted sum of NodeResourcesFit and
+// NodeResourcesBalancedAllocation. The simulator adds the scores of preferences.
+func (p *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+	w := p.profile.Weights
+	for i, v := range candidates {
+		n, sum := s.Nodes[v], int64(0)
+		if w.Fit > 0 {
+			sum = w.Fit * p.fitScore(n, pod.Requests)
+		}
+		if w.Balanced > 0 {
+			sum += w.Balanced * p.balancedAllocation(n, pod.Requests)
+		}
+		scores[i] = float32(sum)
+	}
+	return nil
+}
+
+// fitScore returns the score of NodeResourcesFit: the weighted mean of a score over the resources that the
+// node offers, after placement. The strategies that count by amount round it down;
+// RequestedToCapacityRatio rounds it, and leaves out resources that score 0.
+func (p *Policy) fitScore(n *cluster.Node, r cluster.Resources) int64 {
+	used := usedWith(n, r)
+	var sum, weights int64
+	for i, x := range [...]amount{{used.MilliCPU, n.Allocatable.MilliCPU}, {used.Memory, n.Allocatable.Memory}, {used.GPU, n.Allocatable.GPU}} {
+		weight := p.fit[i]
+		if weight == 0 || x.offered == 0 || i == gpuIndex && r.GPU == 0 {
+			continue
+		}
+		score := p.score(x)
+		if score == 0 && p.profile.Strategy == RequestedToCapacityRatio {
+			continue
+		}
+		sum, weights = sum+weight*score, weights+weight
+	}
+	switch {
+	case weights == 0:
+		return 0
+	case p.profile.Strategy == RequestedToCapacityRatio:
+		return int64(math.Round(float64(sum) / float64(weights)))
+	}
+	return sum / weights
+}
+
+// gpuIndex is the position of GPU in Resources. A pod that requests no GPU is not scored by GPUs.
+const gpuIndex = 2
+
+// amount is what is used and offered of a resource, in thousandths of a core, bytes or devices.
+type amount struct{ used, offered int64 }
+
+// score returns the strategy's score of one resource.
+func (p *Policy) score(x amount) int64 {
+	switch p.profile.Strategy {
+	case LeastAllocated:
+		return max(x.offered-x.used, 0) * maxNodeScore / x.offered
+	case MostAllocated:
+		return min(x.used, x.offered) * maxNodeScore / x.offered
+	}
+	return shapeAt(p.profile.Shape, min(x.used, x.offered)*100/x.offered)
+}
+
+// shapeAt returns a shape's score at a utilization in percent, linear between its points and scaled to
+// maxNodeScore. Like kube-scheduler it computes in integers, rounded towards zero.
+func shapeAt(shape []Point, utilization int64) int64 {
+	const scale = maxNodeScore / MaxShapeScore
+	for i, p := range shape {
+		if utilization > p.Utilization {
+			continue
+		}
+		if i == 0 {
+			return p.Score * scale
+		}
+		from := shape[i-1]
+		return from.Score*scale + (p.Score-from.Score)*scale*(utilization-from.Utilization)/(p.Utilization-from.Utilization)
+	}
+	return shape[len(shape)-1].Score * scale
+}
+
+// usedWith returns what the pods on the node and one more pod that requests r use. A pod that
+// requests nothing counts with the defaults.
+func usedWith(n *cluster.Node, r cluster.Resources) cluster.Resources {
+	used := orDefault(r, 1)
+	for _, g := range n.Groups {
+		used = used.Plus(orDefault(g.Each, g.Count))
+	}
+	return used
+}
+
+func orDefault(r cluster.Resources, count int64) cluster.Resources {
+	if r.MilliCPU == 0 {
+		r.MilliCPU = defaultMilliCPU
+	}
+	if r.Memory == 0 {
+		r.Memory = defaultMemory
+	}
+	return r.Times(count)
+}
+
+// balancedAllocation returns how much the placement brings the fractions of the node's resources closer
+// together: 75 for no change, up to 100 for an improvement. Pods that request none of the resources score
+// 0.
+func (p *Policy) balancedAllocation(n *cluster.Node, r cluster.Resources) int64 {
+	request, some := amounts(r), false
+	for _, i := range p.balanced {
+		some = some || request[i] != 0
+	}
+	if !some {
+		return 0
+	}
+	with, without := p.balance(n, n.Requested.Plus(r), r), p.balance(n, n.Requested, r)
+	return maxNodeScore/2 + (maxNodeScore/2+with-without)/2
+}
+
+func amounts(r cluster.Resources) [3]int64 { return [...]int64{r.MilliCPU, r.Memory, r.GPU} }
+
+// balance returns ⌊100 · (1 - std)⌋ of the fractions of the resources that are in use of the node, for a pod
+// that requests r. Of two values std is half of their distance.
+func (p *Policy) balance(n *cluster.Node, used, r cluster.Resources) int64 {
+	of, offered := amounts(used), amounts(n.Allocatable)
+	var buffer [3]float64
+	fractions, total := buffer[:0], 0.0
+	for _, i := range p.balanced {
+		if offered[i] == 0 || i == gpuIndex && r.GPU == 0 {
+			continue
+		}
+		f := min(float64(of[i])/float64(offered[i]), 1)
+		fractions, total = append(fractions, f), total+f
+	}
+	std := 0.0
+	switch len(fractions) {
+	case 0, 1:
+	case 2:
+		std = math.Abs((fractions[0] - fractions[1]) / 2)
+	default:
+		mean, sum := total/float64(len(fractions)), 0.0
+		for _, f := range fractions {
+			sum += (f - mean) * (f - mean)
+		}
+		std = math.Sqrt(sum / float64(len(fractions)))
+	}
+	return int64((1 - std) * maxNodeScore)
+}

@@ -1,0 +1,280 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/kwok/nodepool"
+)
+
+// claimPools are nodes with devices of each kind in ResourceSlices: shared-0 and shared-1 with four T4 in shares, whole-0 with
+// four V100, mig-0 with two A100 that can be partitioned, and both-0, whose four P100 are also offered to annotations.
+func claimPools() []nodepool.Pool {
+	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("64Gi")}
+	both := capacity.DeepCopy()
+	kube.AddGPUs(both, 4)
+	return []nodepool.Pool{
+		{Name: "shared", Count: 2, Capacity: capacity, Devices: []nodepool.Devices{{Product: "T4", Count: 4, Memory: resource.MustParse("16Gi"), Shares: 1000}}},
+		{Name: "whole", Count: 1, Capacity: capacity, Devices: []nodepool.Devices{{Product: "V100", Count: 4}}},
+		{Name: "mig", Count: 1, Capacity: capacity, Devices: []nodepool.Devices{{Product: "A100", Count: 2, Memory: resource.MustParse("40Gi"), MIG: []string{"1g.5gb", "3g.20gb"}}}},
+		{Name: "both", Count: 1, Capacity: both, Devices: []nodepool.Devices{{Product: "P100", Count: 4}}},
+	}
+}
+
+// claimPod asks for the devices of a template on the nodes of a pool; without a template, for nvidia.com/gpu.
+func claimPod(name, scheduler, template, pool string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
+		SchedulerName: scheduler, TerminationGracePeriodSeconds: new(int64),
+		Containers: []corev1.Container{{Name: "main", Image: "registry.k8s.io/pause:3.10"}},
+	}}
+	if pool != "" {
+		p.Spec.NodeSelector = map[string]string{"gnnsched.io/node-pool": pool}
+	}
+	if template == "" {
+		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{kube.GPUResource: resource.MustParse("1")}
+		return p
+	}
+	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To(template)}}
+	p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
+	return p
+}
+
+// allocated returns the devices of each pod's claim, as the API server has them: NODE/DEVICE DEVICE.
+func (l *lab) allocated(t *testing.T, namespace string) map[string]string {
+	t.Helper()
+	list, err := l.client.ResourceV1().ResourceClaims(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, c := range list.Items {
+		if c.Status.Allocation == nil {
+			continue
+		}
+		var devices []string
+		pool := ""
+		for _, r := range c.Status.Allocation.Devices.Results {
+			devices, pool = append(devices, r.Device), r.Pool
+		}
+		slices.Sort(devices)
+		for _, p := range c.Status.ReservedFor {
+			out[p.Name] = pool + "/" + strings.Join(devices, " ")
+		}
+	}
+	return out
+}
+
+// choices returns the metric of a profile's choices.
+func (l *lab) choices(t *testing.T, profile string) string {
+	t.Helper()
+	status, body := l.get(t, "/metrics", l.cluster.REST().BearerToken)
+	if status != 200 {
+		t.Fatalf("metrics: %d", status)
+	}
+	var out []string
+	for line := range strings.Lines(body) {
+		if rest, ok := strings.CutPrefix(line, "gnnsched_claim_choices_total{choice="); ok && strings.Contains(line, `profile="`+profile+`"`) {
+			out = append(out, strings.TrimSpace(strings.ReplaceAll(rest, `,profile="`+profile+`"}`, "")))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// Claims of every kind are filtered by upstream and placed by the profile's policy, and the devices that
+// upstream allocates are those that the policy chose.
+func TestClaims(t *testing.T) {
+	l := newLabOn(t, claimPools())
+	stop := l.schedule(t, Profile{SchedulerName: DefaultProfile, Variant: DefaultProfile}, Profile{SchedulerName: "best", Policy: "gpu-best-fit"},
+		Profile{SchedulerName: "net", Variant: "gpu-gnn"})
+	defer stop()
+	for _, c := range []struct {
+		name string
+		pods []*corev1.Pod // created one after another
+		want string        // devices of each
+	}{
+		{"first fit breaks a device", []*corev1.Pod{claimPod("a", DefaultProfile, "share-of-gpu-2", "shared"), claimPod("b", DefaultProfile, "share", "shared")}, "*/gpu-2 */gpu-0"},
+		{"shares, best fit", []*corev1.Pod{claimPod("a", "best", "share-of-gpu-2", "shared"), claimPod("b", "best", "share", "shared"), claimPod("c", "best", "share", "shared")}, "*/gpu-2 */gpu-2 */gpu-0"},
+		{"whole devices", []*corev1.Pod{claimPod("a", "best", "not-gpu-0", "whole"), claimPod("b", "best", "whole", "whole"), claimPod("c", "net", "whole", "whole")}, "whole-0/gpu-1 whole-0/gpu-0 whole-0/gpu-2"},
+		{"two requests with a constraint", []*corev1.Pod{claimPod("a", "net", "not-gpu-0", "whole"), claimPod("b", "net", "pair", "whole")}, "whole-0/gpu-1 whole-0/gpu-0+gpu-2"},
+		{"extended resource", []*corev1.Pod{claimPod("a", "best", "not-gpu-0", "whole"), claimPod("b", "best", "", "whole"), claimPod("c", DefaultProfile, "", "whole")}, "whole-0/gpu-1 whole-0/gpu-0 whole-0/gpu-2"},
+		{"first fit breaks a GPU", []*corev1.Pod{claimPod("a", DefaultProfile, "half-of-gpu-1", ""), claimPod("b", DefaultProfile, "half", "")}, "mig-0/gpu-1-mig-3g20gb-0 mig-0/gpu-0-mig-3g20gb-0"},
+		{"partitions, best fit", []*corev1.Pod{claimPod("a", "best", "half-of-gpu-1", ""), claimPod("b", "best", "half", ""), claimPod("c", "best", "half", "")}, "mig-0/gpu-1-mig-3g20gb-0 mig-0/gpu-1-mig-3g20gb-4 mig-0/gpu-0-mig-3g20gb-0"},
+		{"alternatives", []*corev1.Pod{claimPod("a", "best", "half-of-gpu-1", ""), claimPod("b", "best", "whole-or-half", ""), claimPod("c", "best", "whole-or-half", "")}, "mig-0/gpu-1-mig-3g20gb-0 mig-0/gpu-0 mig-0/gpu-1-mig-3g20gb-4"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ns := l.claimNamespace(t)
+			var got []string
+			for i, p := range c.pods {
+				l.create(t, ns, p)
+				l.bound(t, ns, i+1)
+				got = append(got, strings.ReplaceAll(l.allocated(t, ns)[p.Name], " ", "+"))
+			}
+			want := strings.Fields(c.want)
+			for i := range got {
+				if _, device, _ := strings.Cut(got[i], "/"); got[i] != want[i] && "*/"+device != want[i] {
+					t.Errorf("pod %s has %s, want %s", c.pods[i].Name, got[i], want[i])
+				}
+			}
+		})
+	}
+	t.Run("at once", l.testClaimsAtOnce)
+	t.Run("nobody can serve", l.testImpossibleClaim)
+	t.Run("one ledger", l.testOneLedger)
+	t.Run("slices", l.testHostileSlices)
+	for _, profile := range []string{"best", "net"} {
+		if got := l.choices(t, profile); strings.Contains(got, `"other"`) || !strings.Contains(got, `"taken"`) {
+			t.Errorf("choices of %s: %s", profile, got)
+		}
+	}
+}
+
+var claimNamespaces int
+
+// claimNamespace creates a namespace with the templates.
+func (l *lab) claimNamespace(t *testing.T) string {
+	t.Helper()
+	claimNamespaces++
+	ns := l.namespace(t, fmt.Sprint("claims-", claimNamespaces))
+	l.apply(t, ns, "claims.yaml")
+	t.Cleanup(func() { // before the namespace goes
+		err := l.client.CoreV1().Pods(ns).DeleteCollection(context.Background(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+		l.until(t, "the claims to go", func() error {
+			list, err := l.client.ResourceV1().ResourceClaims(ns).List(context.Background(), metav1.ListOptions{})
+			if err == nil && len(list.Items) > 0 {
+				err = fmt.Errorf("%d are left", len(list.Items))
+			}
+			return err
+		})
+	})
+	return ns
+}
+
+// Shares that fit only two by two come all at once through three profiles. Each device gets two.
+func (l *lab) testClaimsAtOnce(t *testing.T) {
+	ns := l.claimNamespace(t)
+	const pods = 2 * 4 * 2
+	for i := range pods {
+		l.create(t, ns, claimPod(fmt.Sprint("p-", i), []string{"best", "net", DefaultProfile}[i%3], "share", "shared"))
+	}
+	l.bound(t, ns, pods)
+	on := map[string]int{}
+	for _, devices := range l.allocated(t, ns) {
+		on[devices]++
+	}
+	for devices, n := range on {
+		if n != 2 {
+			t.Errorf("%d pods on %s", n, devices)
+		}
+	}
+	if len(on) != pods/2 {
+		t.Errorf("%d devices in use", len(on))
+	}
+}
+
+// A claim that no device satisfies keeps its pod pending, with an event, and others go on.
+func (l *lab) testImpossibleClaim(t *testing.T) {
+	ns := l.claimNamespace(t)
+	l.create(t, ns, claimPod("impossible", "best", "impossible", ""))
+	l.refused(t, ns, "impossible", "cannot allocate all claims")
+	l.create(t, ns, claimPod("possible", "best", "whole", "whole"))
+	l.bound(t, ns, 1)
+}
+
+// Pods with annotations and pods with claims share the devices of a node that offers them both ways, and none is used
+// twice. Each profile sees both.
+func (l *lab) testOneLedger(t *testing.T) {
+	ns := l.claimNamespace(t)
+	annotated := func(name, scheduler string) *corev1.Pod {
+		p := claimPod(name, scheduler, "", "both")
+		p.Annotations = map[string]string{kube.GPUCountAnnotation: "1", kube.GPUMilliAnnotation: "1000"}
+		return p
+	}
+	for i, p := range []*corev1.Pod{
+		annotated("a", "best"), claimPod("b", "best", "whole", "both"), annotated("c", DefaultProfile), claimPod("d", "net", "whole", "both"),
+	} {
+		l.create(t, ns, p)
+		l.bound(t, ns, i+1)
+	}
+	l.create(t, ns, claimPod("claim-too-many", "best", "whole", "both"))
+	l.create(t, ns, annotated("annotated-too-many", "best"))
+	l.refused(t, ns, "claim-too-many", "cannot allocate all claims")
+	l.refused(t, ns, "annotated-too-many", "too few idle GPUs")
+	used := map[string]bool{}
+	for _, p := range l.bound(t, ns, 4) {
+		device := "both-0/gpu-" + p.Annotations[kube.GPUIndexAnnotation]
+		if len(p.Spec.ResourceClaims) > 0 {
+			device = l.allocated(t, ns)[p.Name]
+		}
+		if used[device] || device == "both-0/gpu-" {
+			t.Errorf("%s has %s, which is in use: %v", p.Name, device, used)
+		}
+		used[device] = true
+	}
+}
+
+// Slices that vanish or contradict themselves take their devices away until they are right again. Pods that wait say why.
+func (l *lab) testHostileSlices(t *testing.T) {
+	ns := l.claimNamespace(t)
+	slicesAPI := l.client.ResourceV1().ResourceSlices()
+	l.create(t, ns, claimPod("before", "best", "not-gpu-0", "whole"))
+	l.bound(t, ns, 1)
+
+	theirs := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "hostile"}, Spec: resourceapi.ResourceSliceSpec{
+		Driver: nodepool.DefaultDriver, NodeName: ptr.To("whole-0"), Devices: []resourceapi.Device{{Name: "gpu-0"}},
+		Pool: resourceapi.ResourcePool{Name: "whole-0", Generation: 1, ResourceSliceCount: 2},
+	}}
+	if _, err := slicesAPI.Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.create(t, ns, claimPod("contradicted", "best", "whole", "whole"))
+	l.until(t, "the pod to be refused", func() error { return l.refusal(t, ns, "contradicted") })
+	have, err := slicesAPI.Get(t.Context(), "whole-0-gpu.nvidia.com-0", metav1.GetOptions{})
+	if err == nil {
+		err = errors.Join(slicesAPI.Delete(t.Context(), "hostile", metav1.DeleteOptions{}), slicesAPI.Delete(t.Context(), have.Name, metav1.DeleteOptions{}))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.create(t, ns, claimPod("vanished", "net", "whole", "whole"))
+	l.until(t, "the pod to be refused", func() error { return l.refusal(t, ns, "vanished") })
+
+	have.ResourceVersion, have.UID = "", ""
+	have.Spec.Pool.Generation++
+	slices.Reverse(have.Spec.Devices) // a driver may list its devices in any order
+	if _, err := slicesAPI.Create(t.Context(), have, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.bound(t, ns, 3)
+	on := map[string]string{}
+	for pod, device := range l.allocated(t, ns) {
+		if other, has := on[device]; has {
+			t.Errorf("%s and %s both have %s", pod, other, device)
+		}
+		on[device] = pod
+	}
+	if len(on) != 3 || on["whole-0/gpu-1"] != "before" {
+		t.Errorf("devices: %v", on)
+	}
+}
+
+// refusal returns nil if the scheduler has refused a pod.
+func (l *lab) refusal(t *testing.T, namespace, pod string) error {
+	if len(l.events(t, namespace, pod, "FailedScheduling")) == 0 {
+		return errors.New("there is no event")
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/metrics/legacyregistry"
+	schedulerserver "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+
+	"gnnsched/internal/exit"
+)
+
+// Observer is what a program needs that has a scheduler's configuration, cluster and endpoint, and schedules
+// nothing. It takes no lease and leaves no mark.
+type Observer struct {
+	REST   *rest.Config
+	Client kubernetes.Interface
+	// Scheduler is the configuration that a scheduler would run with.
+	Scheduler *config.KubeSchedulerConfiguration
+
+	config *schedulerserver.Config
+}
+
+// NewObserver reads the configuration file as Run does, with the same errors. The caller must call Close.
+func NewObserver(ctx context.Context, configFile string, e Endpoint) (*Observer, error) {
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	o, err := e.options(configFile)
+	if err != nil {
+		return nil, err
+	}
+	if o.ComponentConfig, err = latest.Default(); err != nil {
+		return nil, err
+	}
+	c, err := (*schedulerserver.Config)(nil), errors.Join(o.Validate()...)
+	if err == nil {
+		c, err = o.Config(quietAtEnd(ctx))
+	}
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("set up the scheduler's profile: %w", err), "check the flags, or the file given by --config")
+	}
+	if a := &c.Authentication; a.Authenticator != nil {
+		a.Authenticator = tokenUnlessHealth(a.Authenticator)
+	}
+	return &Observer{REST: c.KubeConfig, Client: c.Client, Scheduler: &c.ComponentConfig, config: c}, nil
+}
+
+// Serve serves health and metrics at the endpoint until stop is called. ready tells whether /readyz succeeds.
+func (o *Observer) Serve(ready func() error) (stop func(), err error) {
+	m := mux.NewPathRecorderMux(componentName)
+	healthz.InstallHandler(m)
+	healthz.InstallLivezHandler(m)
+	healthz.InstallReadyzHandler(m, healthz.NamedCheck("synced", func(*http.Request) error { return ready() }))
+	m.Handle("/metrics", legacyregistry.HandlerWithReset())
+	return serveOn(o.config, m)
+}
+
+// Close frees what NewObserver made.
+func (o *Observer) Close() { o.config.EventBroadcaster.Shutdown() }

@@ -1,0 +1,85 @@
+package shadow
+
+import (
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+// event is a change of a pod or of a node. Old is nil if it was added, new if it was deleted.
+type event struct {
+	at       time.Time
+	initial  bool // part of the first list
+	old, pod *v1.Pod
+	was, now *v1.Node
+}
+
+// queue holds events that have not been worked off. It is safe for concurrent use.
+type queue struct {
+	clock clock.PassiveClock
+	more  chan struct{} // holds a value if there may be events
+
+	mu   sync.Mutex
+	list []event
+}
+
+func newQueue(c clock.PassiveClock) *queue { return &queue{clock: c, more: make(chan struct{}, 1)} }
+
+func (q *queue) put(e event) {
+	e.at = q.clock.Now()
+	q.mu.Lock()
+	q.list = append(q.list, e)
+	q.mu.Unlock()
+	select {
+	case q.more <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the events that wait, and empties the queue.
+func (q *queue) take() []event {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := q.list
+	q.list = nil
+	return out
+}
+
+// length returns the number of events that wait.
+func (q *queue) length() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.list)
+}
+
+// pods returns a handler of pods that puts events into the queue.
+func (q *queue) pods() cache.ResourceEventHandler {
+	return handler(func(old, pod *v1.Pod, initial bool) { q.put(event{old: old, pod: pod, initial: initial}) })
+}
+
+// nodes is pods for nodes.
+func (q *queue) nodes() cache.ResourceEventHandler {
+	return handler(func(was, now *v1.Node, initial bool) { q.put(event{was: was, now: now, initial: initial}) })
+}
+
+func handler[T any](put func(old, now *T, initial bool)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) { put(nil, obj.(*T), initial) },
+		UpdateFunc: func(old, now any) {
+			if old != now {
+				put(old.(*T), now.(*T), false)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if gone, is := obj.(cache.DeletedFinalStateUnknown); is {
+				obj = gone.Obj
+			}
+			if old, is := obj.(*T); is {
+				put(old, nil, false)
+			}
+		},
+	}
+}

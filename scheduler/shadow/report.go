@@ -1,0 +1,180 @@
+package shadow
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"gnnsched/internal/exit"
+)
+
+// version is the schema version of reports.
+const version = "gnnsched.shadow/v1"
+
+// Report is what a Watcher has found.
+type Report struct {
+	Version     string    `json:"version"`
+	Profile     string    `json:"profile"`
+	Policy      string    `json:"policy"`      // the heuristic, or Profile for a network
+	Fingerprint string    `json:"fingerprint"` // of the network's checkpoint, in hexadecimal; 0 for a heuristic
+	Of          []string  `json:"of"`          // the schedulerNames whose pods were compared
+	Objective   string    `json:"objective"`
+	From        time.Time `json:"from"`
+	To          time.Time `json:"to"`
+	Limits      Limits    `json:"limits"`
+
+	Counts   Counts    `json:"counts"`
+	OneStep  OneStep   `json:"oneStep"`
+	Time     Times     `json:"time"`
+	Failures []Failure `json:"failures,omitempty"` // the last ones
+
+	// Placed is the share of the pods that run in the cluster in memory, and that the profile placed. While it is low, the two
+	// clusters are still alike because of what ran before.
+	Placed float64 `json:"placed"`
+	Whole  Block   `json:"whole"` // means over the whole time
+	// Batches are the stretches of time behind the intervals, and Correlation is that of a stretch with the next one.
+	Batches     []Block   `json:"batches,omitempty"`
+	Correlation float64   `json:"correlation"`
+	Gain        *Estimate `json:"gain,omitempty"`        // of the objective's cost; over 0 if the profile is better
+	MoreWaiting *Estimate `json:"moreWaiting,omitempty"` // pods that wait more than in reality
+	Verdict     Verdict   `json:"verdict"`
+}
+
+// Counts are numbers of pods.
+type Counts struct {
+	Bound       int             `json:"bound"`    // by the schedulers that are watched
+	Compared    int             `json:"compared"` // of these
+	Results     map[outcome]int `json:"results"`  // of the comparisons
+	NotCompared map[string]int  `json:"notCompared,omitempty"`
+	Fallbacks   int             `json:"fallbacks"` // decisions that upstream's scoring made instead of the profile's
+	Skewed      int             `json:"skewed"`    // pods whose real node the profile's filters refuse
+	Waited      int             `json:"waited"`    // pods that the other scheduler found no node for, at first
+	WaitingOurs int             `json:"waitingOurs"`
+	Errors      int             `json:"errors"` // of the program: what it could not count
+
+	behind bool // whether too many events wait
+}
+
+// chosen returns the number of comparisons in which there was something to choose.
+func (c Counts) chosen() int { return c.Results[same] + c.Results[equal] + c.Results[different] }
+
+// OneStep compares the costs right after the single choices, each from the real state. They do not add up: every choice
+// begins again from what the other scheduler made.
+type OneStep struct {
+	Better int     `json:"better"` // choices of ours that leave the lower cost
+	Equal  int     `json:"equal"`
+	Worse  int     `json:"worse"`
+	Mean   float64 `json:"mean"` // of cost after theirs minus cost after ours
+}
+
+// Times are those of the profile's decisions, filters included, in seconds.
+type Times struct {
+	Median float64 `json:"median"`
+	P99    float64 `json:"p99"`
+	Max    float64 `json:"max"`
+}
+
+// Failure is a pod that would have failed.
+type Failure struct {
+	Pod    string  `json:"pod"`
+	What   outcome `json:"what"`
+	Theirs string  `json:"theirs"`         // the node that it got
+	Node   string  `json:"node,omitempty"` // the one that the profile chooses
+	Why    string  `json:"why"`
+}
+
+// Report returns what was found so far.
+func (w *Watcher) Report() Report {
+	c := w.counts
+	c.Results, c.NotCompared = clone(c.Results), clone(c.NotCompared)
+	c.WaitingOurs = len(w.ours.waiting)
+	n := w.network()
+	r := Report{
+		Version: version, Profile: w.config.Name, Policy: n.Policy, Fingerprint: strconv.FormatUint(n.Fingerprint, 16),
+		Of: w.config.Of, Objective: w.config.Objective.Name(), From: w.begun, To: w.last, Limits: w.config.Limits,
+		Counts: c, OneStep: w.gains.oneStep(), Time: w.times.quantiles(), Failures: slices.Clone(w.failures), Whole: w.blocks.all(),
+	}
+	if n := len(w.ours.on); n > 0 {
+		r.Placed = float64(len(w.ours.chosen)) / float64(n)
+	}
+	if list, lag := batches(w.blocks.full, gained); len(list) >= minBatches {
+		gain, more := estimate(list, gained), estimate(list, waitedLonger)
+		r.Batches, r.Correlation, r.Gain, r.MoreWaiting = list, lag, &gain, &more
+	}
+	r.Verdict = judgeReport(r)
+	return r
+}
+
+func clone[K comparable](m map[K]int) map[K]int {
+	out := make(map[K]int, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+// Parse reads a report. Its errors have exit codes.
+func Parse(text []byte) (Report, error) {
+	var r Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, exit.New(exit.Usage, fmt.Errorf("it is not a report: %w", err), "rungnn --shadow --shadow-report FILE writes one")
+	}
+	if r.Version != version {
+		return r, exit.New(exit.Usage, fmt.Errorf("its version is %q, not %s", r.Version, version), "read it with the program that wrote it")
+	}
+	return r, nil
+}
+
+// gains sums up the single choices.
+type gains struct {
+	better, equal, worse int
+	sum                  float64
+}
+
+func (g *gains) add(j judgement) {
+	g.sum += j.gained
+	switch j.sign() {
+	case 1:
+		g.better++
+	case 0:
+		g.equal++
+	default:
+		g.worse++
+	}
+}
+
+func (g *gains) oneStep() OneStep {
+	return OneStep{g.better, g.equal, g.worse, g.sum / float64(max(g.better+g.equal+g.worse, 1))}
+}
+
+// recent is the number of durations of which quantiles are taken.
+const recent = 10_000
+
+// durations keeps the last ones.
+type durations struct {
+	list []float64 // seconds
+	next int
+	most float64
+}
+
+func (d *durations) add(t time.Duration) {
+	s := t.Seconds()
+	d.most = max(d.most, s)
+	if len(d.list) < recent {
+		d.list = append(d.list, s)
+		return
+	}
+	d.list[d.next] = s
+	d.next = (d.next + 1) % recent
+}
+
+func (d *durations) quantiles() Times {
+	if len(d.list) == 0 {
+		return Times{}
+	}
+	sorted := slices.Sorted(slices.Values(d.list))
+	at := func(q float64) float64 { return sorted[int(q*float64(len(sorted)-1))] }
+	return Times{at(0.5), at(0.99), d.most}
+}

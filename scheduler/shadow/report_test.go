@@ -1,0 +1,175 @@
+package shadow
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"gnnsched/internal/exit"
+	"gnnsched/internal/golden"
+)
+
+// Blocks keep the whole time and its means, however it is cut.
+func TestBlocks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := blocks{length: 60}
+		var seconds, sum float64
+		for range rapid.IntRange(1, 50).Draw(t, "stretches") {
+			x := Block{Seconds: rapid.Float64Range(0, 1e4).Draw(t, "seconds"), Theirs: rapid.Float64Range(0, 1).Draw(t, "cost")}
+			seconds, sum = seconds+x.Seconds, sum+x.Seconds*x.Theirs
+			b.add(x)
+		}
+		all := b.all()
+		if math.Abs(all.Seconds-seconds) > 1e-6*(1+seconds) || math.Abs(all.Theirs*all.Seconds-sum) > 1e-6*(1+sum) {
+			t.Fatalf("%+v, want %v s and %v", all, seconds, sum)
+		}
+		for _, x := range b.full {
+			if math.Abs(x.Seconds-b.length) > 1e-6*b.length {
+				t.Fatalf("a block lasts %v s, not %v", x.Seconds, b.length)
+			}
+		}
+		if len(b.full) >= maxBlocks || b.last.Seconds >= b.length {
+			t.Fatalf("%d blocks and %v s", len(b.full), b.last.Seconds)
+		}
+	})
+}
+
+// blocksOf makes blocks of a second with the given gains.
+func blocksOf(gains ...float64) []Block {
+	var out []Block
+	for _, g := range gains {
+		out = append(out, Block{Seconds: 1, Theirs: 1, Ours: 1 - g})
+	}
+	return out
+}
+
+// The interval is that of Student's t: for 1 to 5 with four degrees of freedom, 3 ± 2.7764 · 1.5811 / √5.
+func TestEstimate(t *testing.T) {
+	e := estimate(blocksOf(1, 2, 3, 4, 5), gained)
+	if math.Abs(e.Mean-3) > 1e-12 || math.Abs(e.High-e.Mean-1.9632) > 1e-4 || math.Abs(e.Mean-e.Low-1.9632) > 1e-4 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Blocks that depend on the one before are joined; independent ones are not.
+func TestBatches(t *testing.T) {
+	var slow, fast []float64
+	for i := range 512 {
+		slow = append(slow, float64(i/8%2))
+		fast = append(fast, float64(i*i%7))
+	}
+	if list, lag := batches(blocksOf(fast...), gained); len(list) != 512 || lag > maxLag {
+		t.Errorf("%d batches, %v", len(list), lag)
+	}
+	if list, lag := batches(blocksOf(slow...), gained); len(list) > 128 || lag > maxLag {
+		t.Errorf("%d batches, %v", len(list), lag)
+	}
+	var rising []float64
+	for i := range 512 {
+		rising = append(rising, float64(i))
+	}
+	if list, lag := batches(blocksOf(rising...), gained); len(list) < minBatches || lag <= maxLag {
+		t.Errorf("%d batches, %v: a trend never becomes independent", len(list), lag)
+	}
+}
+
+// good is a report with nothing against a switch.
+func good() Report {
+	return Report{
+		Version: version, Profile: "gnn", Policy: "gnn", Fingerprint: "c0ffee", Of: []string{"default-scheduler"}, Objective: "balance",
+		From: time.Unix(1e9, 0).UTC(), To: time.Unix(1e9+7200, 0).UTC(), Limits: DefaultLimits,
+		Counts:  Counts{Bound: 2100, Compared: 2000, Results: map[outcome]int{same: 700, equal: 300, different: 900, only: 100}, NotCompared: map[string]int{volumeReason: 100}},
+		OneStep: OneStep{500, 200, 200, 0.0001}, Time: Times{0.001, 0.004, 0.02}, Placed: 0.9,
+		Whole: Block{7200, 0.1, 0.08, 0, 0}, Batches: slices.Repeat([]Block{{240, 0.1, 0.08, 0, 0}}, 30), Correlation: 0.05,
+		Gain: &Estimate{0.02, 0.015, 0.025}, MoreWaiting: &Estimate{0, 0, 0},
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Report)
+		answer Answer
+		why    string
+	}{
+		{"all is well", func(*Report) {}, Safe, "-20.00 % (-25.00 % to -15.00 %)"},
+		{"few pods", func(r *Report) { r.Counts.Compared = 999 }, notYet, "999 of 1000 pods were compared"},
+		{"little time", func(r *Report) { r.Gain, r.MoreWaiting = nil, nil }, notYet, "fewer than 10 blocks of time"},
+		{"dependent", func(r *Report) { r.Correlation = 0.6 }, notYet, "still depend on each other"},
+		{"another state", func(r *Report) { r.Counts.Skewed = 101 }, notYet, "not the one that the scheduler saw"},
+		{"missed", func(r *Report) { r.Counts.NotCompared[lateReason] = 40 }, notYet, "40 of 2100 pods were missed"},
+		{"unschedulable", func(r *Report) { r.Counts.Results[unschedulableForUs] = 3 }, notYet, "3 of 2000 pods would find no node"},
+		{"infeasible", func(r *Report) { r.Counts.Results[infeasible] = 3 }, notYet, "upstream's filters refuse"},
+		{"fallbacks", func(r *Report) { r.Counts.Fallbacks = 30 }, notYet, "decided by upstream's scores"},
+		{"slow", func(r *Report) { r.Time.P99 = 0.3 }, notYet, "longer than 300 ms"},
+		{"more wait", func(r *Report) { r.MoreWaiting = &Estimate{2, 1, 3} }, notWorth, "2 pods more would wait"},
+		{"worse", func(r *Report) { r.Gain = &Estimate{-0.02, -0.03, -0.01} }, notWorth, "+20.00 %"},
+		{"worse and failing", func(r *Report) { r.Gain = &Estimate{-0.02, -0.03, -0.01}; r.Counts.Fallbacks = 30 }, notWorth, "+20.00 %"},
+		{"too small", func(r *Report) { r.Gain = &Estimate{0.0004, 0.0001, 0.0007} }, notWorth, "no reason to switch"},
+		{"wide", func(r *Report) { r.Gain = &Estimate{0.02, -0.01, 0.05} }, notYet, "too wide"},
+		{"no cost", func(r *Report) { r.Whole.Theirs = 0; r.Gain = &Estimate{0, 0, 0} }, notWorth, "no reason to switch"},
+	} {
+		r := good()
+		c.change(&r)
+		if v := judgeReport(r); v.Answer != c.answer || !strings.Contains(strings.Join(v.Why, "; "), c.why) {
+			t.Errorf("%s: %+v, want %s: %s", c.name, v, c.answer, c.why)
+		}
+	}
+}
+
+// The text is for people. What pods' owners wrote cannot command their terminal.
+func TestText(t *testing.T) {
+	r := good()
+	r.Failures = []Failure{{Pod: "x/\x1b[31mred\ny", What: infeasible, Theirs: "a", Node: "b", Why: "Insufficient\r cpu " + strings.Repeat("z", 1000)}}
+	r.Counts.Results[infeasible], r.Counts.Waited, r.Placed = 1, 3, 0.3
+	r.Verdict = judgeReport(r)
+	var b strings.Builder
+	if err := r.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(b.String(), "\x1b\r") {
+		t.Error("it has control characters")
+	}
+	golden.Check(t, "report.txt", b.String())
+}
+
+// A report is read as it was written; other files are refused.
+func TestParse(t *testing.T) {
+	text, err := json.Marshal(good())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Parse(text)
+	if err != nil || r.Gain.Mean != 0.02 || r.Counts.Results[same] != 700 || len(r.Batches) != 30 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, bad := range []string{"", "{}", "[]", `{"version":"gnnsched.shadow/v2"}`, string(text[:100])} {
+		if _, err := Parse([]byte(bad)); exit.Code(err) != exit.Usage {
+			t.Errorf("%.20q: %v", bad, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	text, _ := json.Marshal(good())
+	f.Add(text)
+	f.Add([]byte(`{"version":"gnnsched.shadow/v1","batches":[{}],"counts":{"results":null}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := Parse(text)
+		if err != nil {
+			return
+		}
+		var b strings.Builder
+		if err := r.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsRune(b.String(), '\x1b') {
+			t.Fatal("a control character")
+		}
+	})
+}

@@ -1,0 +1,151 @@
+package shadow
+
+import (
+	"fmt"
+	"math"
+)
+
+// Answer says whether to switch.
+type Answer string
+
+const (
+	// Safe is the only answer that lets gnnsched shadow --gate pass.
+	Safe     Answer = "safe to switch"
+	notYet   Answer = "not yet"
+	notWorth Answer = "not worth it"
+)
+
+// Verdict is an answer with its reasons.
+type Verdict struct {
+	Answer Answer   `json:"answer"`
+	Why    []string `json:"why"`
+	Notes  []string `json:"notes,omitempty"` // what to bear in mind, whatever the answer
+}
+
+// Limits are what a verdict goes by.
+type Limits struct {
+	Pods     int     `json:"pods"`     // that must be compared
+	Failures float64 `json:"failures"` // the share of pods that may fail: unschedulable, infeasible, fallbacks; each counts by itself
+	P99      float64 `json:"p99"`      // of a decision's time with filters, in seconds
+	Matters  float64 `json:"matters"`  // the share of the real cost below which a difference does not matter
+}
+
+// DefaultLimits are the limits without flags.
+var DefaultLimits = Limits{Pods: 1000, Failures: 0.001, P99: 0.1, Matters: 0.01}
+
+// Validate returns an error for the first invalid value.
+func (l Limits) Validate() error {
+	switch {
+	case l.Pods < 1:
+		return fmt.Errorf("at least %d pods: choose 1 or more", l.Pods)
+	case !(l.Failures >= 0 && l.Failures < 1):
+		return fmt.Errorf("a share of failures of %v: choose 0 or more, and less than 1", l.Failures)
+	case !(l.P99 > 0):
+		return fmt.Errorf("a limit of %v seconds: choose more than 0", l.P99)
+	case !(l.Matters >= 0 && l.Matters < 1):
+		return fmt.Errorf("a difference of %v that matters: choose 0 or more, and less than 1", l.Matters)
+	}
+	return nil
+}
+
+// maxUnseen is the share of pods that may be missing because of the program or the watch, and maxSkewed the share of pods
+// whose real node the filters refuse, above which the figures are not to be relied on.
+const (
+	maxUnseen = 0.01
+	maxSkewed = 0.05
+)
+
+// judgeReport says what follows from the figures of r.
+func judgeReport(r Report) Verdict {
+	v := Verdict{Notes: notes(r)}
+	if why := lacking(r); len(why) > 0 {
+		v.Answer, v.Why = notYet, why
+		return v
+	}
+	if r.MoreWaiting.Low > rounding {
+		v.Answer, v.Why = notWorth, []string{fmt.Sprintf("%.3g pods more would wait on average (%.3g to %.3g)", r.MoreWaiting.Mean, r.MoreWaiting.Low, r.MoreWaiting.High)}
+		return v
+	}
+	real := r.Whole.Theirs
+	text := fmt.Sprintf("the cost would change by %s (%s to %s)", percent(-r.Gain.Mean, real), percent(-r.Gain.High, real), percent(-r.Gain.Low, real))
+	if r.Gain.High < 0 {
+		v.Answer, v.Why = notWorth, []string{text}
+		return v
+	}
+	if why := failing(r); len(why) > 0 {
+		v.Answer, v.Why = notYet, why
+		return v
+	}
+	switch matters := r.Limits.Matters * real; {
+	case r.Gain.Low > matters:
+		v.Answer, v.Why = Safe, []string{text, "nothing failed beyond the limits"}
+	case r.Gain.High <= matters:
+		v.Answer, v.Why = notWorth, []string{text, fmt.Sprintf("less than %.3g %% is no reason to switch", 100*r.Limits.Matters)}
+	default:
+		v.Answer, v.Why = notYet, []string{text, "the interval is too wide to tell; more time narrows it"}
+	}
+	return v
+}
+
+// percent returns a difference as a share of the whole, with sign.
+func percent(d, of float64) string {
+	if of == 0 || math.IsNaN(d) {
+		return fmt.Sprintf("%+.3g", d)
+	}
+	return fmt.Sprintf("%+.2f %%", 100*d/of)
+}
+
+// lacking says which figures are missing.
+func lacking(r Report) (why []string) {
+	if n := r.Counts.Compared; n < r.Limits.Pods {
+		why = append(why, fmt.Sprintf("%d of %d pods were compared", n, r.Limits.Pods))
+	}
+	if r.Gain == nil {
+		why = append(why, fmt.Sprintf("there are fewer than %d blocks of time", minBatches))
+	} else if r.Correlation > maxLag {
+		why = append(why, fmt.Sprintf("the %d stretches of time still depend on each other (correlation %.2f, at most %.2f): more time is needed", len(r.Batches), r.Correlation, maxLag))
+	}
+	if share(r.Counts.Skewed, r.Counts.Compared) > maxSkewed {
+		why = append(why, fmt.Sprintf("%d of %d pods are on nodes that the filters refuse: the state that was compared is not the one that the scheduler saw", r.Counts.Skewed, r.Counts.Compared))
+	}
+	if n := r.Counts.NotCompared[lateReason] + r.Counts.NotCompared[backlogReason] + r.Counts.Errors; share(n, r.Counts.Bound) > maxUnseen {
+		why = append(why, fmt.Sprintf("%d of %d pods were missed", n, r.Counts.Bound))
+	}
+	return why
+}
+
+// failing says what fails too often.
+func failing(r Report) (why []string) {
+	for _, x := range []struct {
+		n    int
+		what string
+	}{
+		{r.Counts.Results[infeasible], "would go to nodes that upstream's filters refuse"},
+		{r.Counts.Results[unschedulableForUs], "would find no node, though they got one"},
+		{r.Counts.Fallbacks, "were decided by upstream's scores, because the profile failed or was too slow"},
+	} {
+		if share(x.n, r.Counts.Compared) > r.Limits.Failures {
+			why = append(why, fmt.Sprintf("%d of %d pods %s (limit %.3g %%)", x.n, r.Counts.Compared, x.what, 100*r.Limits.Failures))
+		}
+	}
+	if r.Time.P99 > r.Limits.P99 {
+		why = append(why, fmt.Sprintf("one decision in a hundred takes longer than %.3g ms (limit %.3g ms)", 1000*r.Time.P99, 1000*r.Limits.P99))
+	}
+	return why
+}
+
+func share(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
+
+// notes says what limits the figures.
+func notes(r Report) (out []string) {
+	if r.Counts.Compared > 0 && r.Placed < 0.5 {
+		out = append(out, fmt.Sprintf("only %.0f %% of the pods that run were placed since the start; the effect is not complete", 100*r.Placed))
+	}
+	if n := r.Counts.Bound - r.Counts.Compared; share(n, r.Counts.Bound) > 0.2 {
+		out = append(out, fmt.Sprintf("%d of %d pods were not compared and stay on their real nodes", n, r.Counts.Bound))
+	}
+	if r.Counts.Waited > 0 {
+		out = append(out, "the other scheduler lets pods wait; where it preempts, its victims are gone in both clusters, and the profile's preemption is not tried")
+	}
+	return out
+}

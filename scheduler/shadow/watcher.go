@@ -1,0 +1,226 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/utils/clock"
+
+	"gnnsched/internal/logging"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/plugin"
+)
+
+// Config describes a Watcher.
+type Config struct {
+	Client  kubernetes.Interface // only read from
+	Dynamic dynamic.Interface    // nil: none of upstream's plugins that watch by name of a resource
+	// Profile is what would decide, as kube-scheduler's configuration has it, and Name names it in reports.
+	// Policies that count typical pods count those that have the profile's SchedulerName, so it should be one of Of.
+	Profile config.KubeSchedulerProfile
+	Name    string
+	// Of are the schedulerNames whose pods are compared. The other pods stay where they really are.
+	Of []string
+	// Objective is what the two clusters are compared by. Terms about measured usage are not possible:
+	// nobody can measure the cluster with the profile's choices.
+	Objective objective.Mix
+	Block     time.Duration // length of the blocks of time, at first
+	Limits    Limits
+	Seed      uint64 // of the draws among equal nodes
+	Clock     clock.WithTicker
+	// Tell is called every minute with the report so far.
+	Tell func(Report)
+}
+
+// Validate returns an error for the first invalid value.
+func (c Config) Validate() error {
+	for _, w := range c.Objective {
+		if objective.Measured(w.Term) {
+			return fmt.Errorf("objective %s is about measured usage, which nobody can measure where the pods are not; choose a term about requests, such as balance or pack", w.Term.Name())
+		}
+	}
+	switch {
+	case len(c.Of) == 0:
+		return errors.New("there is no scheduler to watch")
+	case c.Block <= 0:
+		return fmt.Errorf("blocks of time last %v, must be more than 0", c.Block)
+	}
+	if err := c.Objective.Validate(); err != nil {
+		return fmt.Errorf("objective: %w", err)
+	}
+	return c.Limits.Validate()
+}
+
+// Watcher compares a profile with the scheduler that places the pods. Run runs it once.
+type Watcher struct {
+	config Config
+	queue  *queue
+	from   informersOf
+	theirs *cluster
+	ours   *ours
+	synced atomic.Bool
+	log    klog.Logger
+
+	// The rest belongs to Run.
+	begun, last time.Time
+	waiting     sets.Set[types.UID] // pods that the other scheduler found no node for
+	blocks      blocks
+	counts      Counts
+	failures    []Failure
+	times       durations
+	gains       gains
+}
+
+// New makes a Watcher. ctx ends its plugins; it must end after the context of Run, whose last report asks them.
+func New(ctx context.Context, c Config) (*Watcher, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	registerMetrics()
+	w := &Watcher{
+		config: c, queue: newQueue(c.Clock), log: klog.FromContext(ctx).WithName(logging.ProjectLogger),
+		from:    informersOf{shared: scheduler.NewInformerFactory(c.Client, 0)},
+		waiting: sets.New[types.UID](), blocks: blocks{length: c.Block.Seconds()},
+		counts: Counts{Results: map[outcome]int{}, NotCompared: map[string]int{}},
+	}
+	if c.Dynamic != nil {
+		w.from.named = dynamicinformer.NewDynamicSharedInformerFactory(c.Dynamic, 0)
+	}
+	var err error
+	if w.theirs, err = newCluster(ctx, c, w.from, c.Seed); err != nil {
+		return nil, err
+	}
+	second, err := newCluster(ctx, c, w.from, c.Seed+1)
+	if err != nil {
+		return nil, err
+	}
+	w.ours = &ours{cluster: second, on: map[types.UID]*v1.Pod{}, chosen: map[types.UID]struct{}{}}
+	if _, err := w.from.shared.Core().V1().Pods().Informer().AddEventHandler(w.queue.pods()); err != nil {
+		return nil, fmt.Errorf("watch pods: %w", err)
+	}
+	if _, err := w.from.shared.Core().V1().Nodes().Informer().AddEventHandler(w.queue.nodes()); err != nil {
+		return nil, fmt.Errorf("watch nodes: %w", err)
+	}
+	return w, nil
+}
+
+// Ready returns nil once the cluster has been read.
+func (w *Watcher) Ready() error {
+	if !w.synced.Load() {
+		return errors.New("the state of the cluster has not been read yet")
+	}
+	return nil
+}
+
+const (
+	step = time.Second // how often time is accounted for, and waiting pods are tried again
+	tell = time.Minute
+)
+
+// Run watches until ctx ends, and returns the report. An error is one of the plugins or of the program.
+func (w *Watcher) Run(ctx context.Context) (Report, error) {
+	w.from.shared.StartWithContext(ctx)
+	w.from.shared.WaitForCacheSync(ctx.Done())
+	if w.from.named != nil {
+		w.from.named.Start(ctx.Done())
+		w.from.named.WaitForCacheSync(ctx.Done())
+	}
+	if w.theirs.wait(ctx) != nil || w.ours.wait(ctx) != nil {
+		return w.Report(), nil // ctx has ended
+	}
+	w.start(ctx)
+	w.synced.Store(true)
+	steps := w.config.Clock.NewTicker(step)
+	defer steps.Stop()
+	told := w.begun
+	for {
+		select {
+		case <-ctx.Done():
+			w.advance(w.config.Clock.Now())
+			return w.Report(), nil
+		case <-w.queue.more:
+		case <-steps.C():
+		}
+		w.work(context.WithoutCancel(ctx), w.queue.take())
+		if now := w.config.Clock.Now(); now.Sub(told) >= tell {
+			told = now
+			w.tell()
+		}
+	}
+}
+
+func (w *Watcher) tell() {
+	r := w.Report()
+	r.observe()
+	if w.config.Tell != nil {
+		w.config.Tell(r)
+	}
+}
+
+// start takes what the informers have seen so far as the state at the beginning.
+func (w *Watcher) start(ctx context.Context) {
+	w.begun = w.config.Clock.Now()
+	w.last = w.begun
+	w.work(ctx, w.queue.take())
+	w.log.V(1).Info("Watching", "schedulers", w.config.Of, "pods", len(w.ours.on))
+}
+
+// work works events off, and then accounts for the time until now.
+func (w *Watcher) work(ctx context.Context, events []event) {
+	for i, e := range events {
+		w.advance(e.at)
+		w.behind(len(events) - i + w.queue.length())
+		if err := w.apply(ctx, e); err != nil {
+			w.counts.Errors++
+			w.log.Error(err, "An event is not compared")
+		}
+	}
+	w.advance(w.config.Clock.Now())
+	if err := w.ours.retry(ctx); err != nil {
+		w.counts.Errors++
+		w.log.Error(err, "Waiting pods are not tried again")
+	}
+	w.observe()
+}
+
+// advance accounts for the time since the last call, in which nothing changed.
+func (w *Watcher) advance(now time.Time) {
+	d := now.Sub(w.last)
+	if d <= 0 {
+		return // a clock that was set back
+	}
+	w.last = now
+	theirs, err := w.theirs.cost()
+	own, err2 := w.ours.cost()
+	if err := errors.Join(err, err2); err != nil {
+		w.counts.Errors++
+		w.log.Error(err, "Time is not accounted for", "seconds", d.Seconds())
+		return
+	}
+	w.blocks.add(Block{d.Seconds(), theirs, own, float64(len(w.waiting)), float64(len(w.ours.waiting))})
+}
+
+// watched reports whether the pod is of a scheduler that is watched.
+func (w *Watcher) watched(p *v1.Pod) bool { return slices.Contains(w.config.Of, p.Spec.SchedulerName) }
+
+// network returns what decides now.
+func (w *Watcher) network() plugin.Network {
+	n, err := plugin.ActiveNetwork(w.theirs.ours)
+	if err != nil || n.Fingerprint != 0 { // upstream's own profile has none, and a network has the name of its profile
+		n.Policy = w.config.Name
+	}
+	return n
+}

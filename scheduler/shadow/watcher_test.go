@@ -1,0 +1,369 @@
+package shadow
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+	testclock "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
+
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/server"
+)
+
+func TestMain(m *testing.M) {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	os.Exit(m.Run())
+}
+
+// bench is a Watcher that is driven by hand.
+type bench struct {
+	*Watcher
+	t     testing.TB
+	clock *testclock.FakeClock
+}
+
+// newBench watches the default scheduler for a policy of ours, on the given nodes.
+func newBench(t testing.TB, policy string, nodes ...string) *bench {
+	t.Helper()
+	p := server.Profile{SchedulerName: server.DefaultProfile, Policy: policy}
+	y, err := server.Config{Profiles: []server.Profile{p}, QPS: 1}.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(y, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	b := &bench{t: t, clock: testclock.NewFakeClock(time.Unix(1e9, 0))}
+	b.Watcher, err = New(ctx, Config{
+		Client: fake.NewClientset(), Profile: obj.(*config.KubeSchedulerConfiguration).Profiles[0], Name: policy, Of: []string{server.DefaultProfile},
+		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, Block: time.Minute, Limits: DefaultLimits, Clock: b.clock,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		b.queue.put(event{now: node(n), initial: true})
+	}
+	b.start(ctx)
+	return b
+}
+
+func node(name string) *v1.Node {
+	return st.MakeNode().Name(name).Label(v1.LabelHostname, name).
+		Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "8", v1.ResourceMemory: "16Gi", v1.ResourcePods: "10"}).Obj()
+}
+
+func pod(name string) *st.PodWrapper {
+	return st.MakePod().Namespace("default").Name(name).UID(name).SchedulerName(server.DefaultProfile).
+		Req(map[v1.ResourceName]string{v1.ResourceCPU: "2", v1.ResourceMemory: "4Gi"})
+}
+
+// happens puts an event and works it off.
+func (b *bench) happens(e event) {
+	b.t.Helper()
+	b.queue.put(e)
+	b.work(b.t.Context(), b.queue.take())
+	if b.counts.Errors > 0 {
+		b.t.Fatalf("%d errors", b.counts.Errors)
+	}
+}
+
+// binds lets the other scheduler place a pod.
+func (b *bench) binds(p *v1.Pod, node string) *v1.Pod {
+	b.t.Helper()
+	bound := on(p, node)
+	b.happens(event{pod: p})
+	b.happens(event{old: p, pod: bound})
+	return bound
+}
+
+func (b *bench) is(result outcome, n int) {
+	b.t.Helper()
+	if got := b.counts.Results[result]; got != n {
+		b.t.Errorf("%s: %d, want %d of %+v", result, got, n, b.counts)
+	}
+}
+
+// The profile decides on the state before each binding, even if later bindings wait in the queue already.
+func TestDecidesOnTheStateBefore(t *testing.T) {
+	b := newBench(t, "most-allocated", "a", "b", "c")
+	first, second, third := pod("1").Obj(), pod("2").Obj(), pod("3").Obj()
+	for i, p := range []*v1.Pod{first, second, third} {
+		b.queue.put(event{pod: p})
+		b.queue.put(event{old: p, pod: on(p, []string{"a", "b", "a"}[i])})
+	}
+	b.work(t.Context(), b.queue.take())
+	b.is(different, 1) // 2 would have gone to a, beside 1
+	if n := b.counts.Results; n[same]+n[equal] != 2 {
+		t.Errorf("%v: the empty nodes are alike, and of a and b with a pod each, both are best", n)
+	}
+	if g := b.gains; g.worse != 1 || g.better != 0 {
+		t.Errorf("%+v: packing is worse for balance", g)
+	}
+	r := b.Report()
+	if r.Counts.Compared != 3 || r.Counts.Skewed != 0 || r.Verdict.Answer != notYet || r.OneStep.Mean >= 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The cluster in memory takes the profile's choices, and the pods leave it when they really end.
+func TestOurs(t *testing.T) {
+	b := newBench(t, "most-allocated", "a", "b", "c")
+	var all []*v1.Pod
+	for i, name := range []string{"a", "b", "c"} {
+		all = append(all, b.binds(pod(fmt.Sprint(i)).Obj(), name))
+	}
+	home := b.ours.on["0"].Spec.NodeName
+	for uid, p := range b.ours.on {
+		if p.Spec.NodeName != home {
+			t.Errorf("%s is on %s, the policy packs on %s", uid, p.Spec.NodeName, home)
+		}
+	}
+	b.clock.Step(2 * time.Minute)
+	b.work(t.Context(), nil)
+	// Theirs has a pod of 1/4 on every node, ours three on one of three: fractions 3/4, 0, 0.
+	want := 0.3535533905932738
+	if w := b.blocks.all(); w.Theirs > 1e-9 || w.Ours < want-1e-9 || w.Ours > want+1e-9 || w.Seconds != 120 {
+		t.Errorf("%+v, want a cost of %v", w, want)
+	}
+	for _, p := range all {
+		b.happens(event{old: p})
+	}
+	if len(b.ours.on) != 0 || len(b.ours.chosen) != 0 {
+		t.Errorf("%v are left", b.ours.on)
+	}
+	if cost, err := b.ours.cost(); err != nil || cost != 0 {
+		t.Errorf("cost %v, %v", cost, err)
+	}
+}
+
+// A pod that fits nowhere waits in the cluster in memory until there is room. A pod that the other scheduler found no node
+// for is tried at that moment.
+func TestWaiting(t *testing.T) {
+	b := newBench(t, "most-allocated", "a")
+	big := func(name string) *v1.Pod { return pod(name).Req(map[v1.ResourceName]string{v1.ResourceCPU: "6"}).Obj() }
+	unschedulable := func(p *v1.Pod) *v1.Pod {
+		c := *p
+		c.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable}}
+		return &c
+	}
+	first := b.binds(big("first"), "a")
+	second := big("second")
+	b.happens(event{pod: second})
+	if len(b.ours.waiting) != 0 || len(b.waiting) != 0 {
+		t.Fatal("nobody has tried it yet")
+	}
+	failed := unschedulable(second)
+	b.happens(event{old: second, pod: failed})
+	b.clock.Step(time.Minute)
+	b.work(t.Context(), nil)
+	if w := b.blocks.all(); w.OursWaiting != 1 || w.TheirsWaiting != 1 {
+		t.Errorf("%+v", w)
+	}
+	b.happens(event{old: first})
+	if b.ours.on["second"] == nil || len(b.ours.waiting) != 0 {
+		t.Fatalf("there is room: %+v", b.ours.waiting)
+	}
+	b.happens(event{old: failed, pod: on(failed, "a")})
+	if len(b.waiting) != 0 || len(b.ours.on) != 1 || b.counts.Waited != 1 {
+		t.Errorf("%v, %v", b.waiting, b.ours.on)
+	}
+}
+
+// Many waiting pods that fit nowhere do not keep one from its turn that fits, even if they have a higher priority.
+func TestEveryWaitingPodHasItsTurn(t *testing.T) {
+	b := newBench(t, "most-allocated", "a")
+	blocker := b.binds(pod("blocker").Req(map[v1.ResourceName]string{v1.ResourceCPU: "6"}).Obj(), "a")
+	for i := range 2*retries + 5 {
+		b.binds(pod(fmt.Sprint("big-", i)).Priority(1000).Req(map[v1.ResourceName]string{v1.ResourceCPU: "9"}).Obj(), "a")
+	}
+	b.binds(pod("small").Req(map[v1.ResourceName]string{v1.ResourceCPU: "5"}).Obj(), "a")
+	if b.ours.on["small"] != nil {
+		t.Fatal("there is no room yet")
+	}
+	b.happens(event{old: blocker})
+	for range 5 {
+		b.clock.Step(time.Second)
+		b.work(t.Context(), nil)
+	}
+	if b.ours.on["small"] == nil || len(b.ours.waiting) != 2*retries+5 {
+		t.Errorf("%d wait", len(b.ours.waiting))
+	}
+}
+
+// What would have failed is counted with its reason: here, a pod on a node that our filters refuse.
+func TestUnschedulableForUs(t *testing.T) {
+	b := newBench(t, "most-allocated", "a", "b")
+	p := pod("x").NodeSelector(map[string]string{v1.LabelHostname: "none"}).Obj()
+	b.binds(p, "a")
+	b.is(unschedulableForUs, 1)
+	if b.counts.Skewed != 1 || len(b.failures) != 1 || b.failures[0].Why == "" || b.failures[0].Theirs != "a" {
+		t.Errorf("%+v, %+v", b.counts, b.failures)
+	}
+	if len(b.ours.waiting) != 1 {
+		t.Error("it does not wait in the cluster in memory")
+	}
+}
+
+// A node that upstream's filters refuse is a failure, even if the profile's own filters were switched off.
+func TestInfeasible(t *testing.T) {
+	b := newBench(t, "best-fit", "a", "b")
+	off := b.config.Profile.DeepCopy()
+	for i, p := range off.Plugins.MultiPoint.Enabled {
+		if p.Name == "NodeResourcesFit" {
+			off.Plugins.MultiPoint.Enabled = slices.Delete(off.Plugins.MultiPoint.Enabled, i, i+1)
+			break
+		}
+	}
+	c := b.config
+	c.Profile, c.Client = *off, fake.NewClientset()
+	w, err := New(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Watcher = w
+	for _, n := range []string{"a", "b"} {
+		b.queue.put(event{now: node(n)})
+	}
+	b.start(t.Context())
+	for i := range 4 {
+		b.binds(pod(fmt.Sprint(i)).Obj(), "a")
+	}
+	b.binds(pod("4").Obj(), "b")
+	b.is(infeasible, 1)
+	if len(b.failures) != 1 || b.failures[0].Node != "a" || b.failures[0].Why == "" {
+		t.Errorf("%+v", b.failures)
+	}
+}
+
+// Pods that leave the profile no free choice, those of other schedulers and those that were bound unseen keep their nodes.
+func TestFixed(t *testing.T) {
+	b := newBench(t, "most-allocated", "a", "b")
+	b.binds(pod("0").Obj(), "a")
+	claim := pod("claim").PVC("data").Obj()
+	share := pod("share").Obj()
+	share.Annotations = map[string]string{kube.GPUMilliAnnotation: "460"}
+	other := pod("other").SchedulerName("other").Obj()
+	for _, p := range []*v1.Pod{claim, share, other} {
+		b.binds(p, "b")
+	}
+	b.happens(event{pod: on(pod("late").Obj(), "b")})
+	for _, uid := range []string{"claim", "share", "other", "late"} {
+		if p := b.ours.on[pod(uid).Obj().UID]; p == nil || p.Spec.NodeName != "b" {
+			t.Errorf("%s: %v", uid, p)
+		}
+	}
+	n := b.counts.NotCompared
+	if n[volumeReason] != 1 || n[gpuReason] != 1 || n[lateReason] != 1 || b.counts.Compared != 1 || b.counts.Bound != 4 {
+		t.Errorf("%+v", b.counts)
+	}
+}
+
+// When a node is gone, the pods that the profile had put there wait for another one. Those that were really there stay until
+// they really end, because the node may come back.
+func TestNodeGone(t *testing.T) {
+	b := newBench(t, "most-allocated", "a", "b")
+	mine := b.binds(pod("0").Obj(), "b")
+	home := b.ours.on["0"].Spec.NodeName
+	fixed := b.binds(pod("fixed").PVC("data").Obj(), home)
+	b.happens(event{was: node(home)})
+	if p := b.ours.on["0"]; p == nil || p.Spec.NodeName == home {
+		t.Errorf("%v: it should have moved", p)
+	}
+	b.happens(event{now: node(home)})
+	if p := b.ours.on[fixed.UID]; p == nil || p.Spec.NodeName != home {
+		t.Errorf("the fixed pod is gone or moved: %v", p)
+	}
+	b.happens(event{old: fixed})
+	b.happens(event{old: mine})
+	if len(b.ours.on)+len(b.ours.waiting) != 0 {
+		t.Errorf("%v, %v", b.ours.on, b.ours.waiting)
+	}
+}
+
+// Whatever happens, the real cluster's cost is that of the pods that are bound, and every bound pod is in the cluster in memory
+// once: on a node, or waiting.
+func TestClustersFollow(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		b := newBench(t, rapid.SampledFrom([]string{"most-allocated", "kube-scheduler"}).Draw(rt, "policy"), "a", "b", "c")
+		names := []string{"a", "b", "c"}
+		bound := map[string]*v1.Pod{}
+		for i := range rapid.IntRange(1, 40).Draw(rt, "events") {
+			b.clock.Step(time.Duration(rapid.IntRange(0, 100).Draw(rt, "seconds")) * time.Second)
+			if len(bound) > 0 && rapid.Bool().Draw(rt, "ends") {
+				keys := make([]string, 0, len(bound))
+				for k := range bound {
+					keys = append(keys, k)
+				}
+				slices.Sort(keys)
+				k := rapid.SampledFrom(keys).Draw(rt, "which")
+				b.happens(event{old: bound[k]})
+				delete(bound, k)
+				continue
+			}
+			cpu := fmt.Sprint(rapid.IntRange(1, 8).Draw(rt, "cpu"))
+			p := pod(fmt.Sprint("p", i)).Req(map[v1.ResourceName]string{v1.ResourceCPU: cpu}).Obj()
+			bound[p.Name] = b.binds(p, rapid.SampledFrom(names).Draw(rt, "node"))
+		}
+		var nodes []v1.Node
+		for _, n := range names {
+			nodes = append(nodes, *node(n))
+		}
+		var pods []v1.Pod
+		for _, p := range bound {
+			pods = append(pods, *p)
+		}
+		want, _, err := kube.Snapshot(nodes, pods)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		got, err := b.theirs.cost()
+		if d := got - (objective.Balance{}).Cost(want.Nodes); err != nil || d > 1e-9 || d < -1e-9 {
+			rt.Fatalf("cost %v, off by %v, %v", got, d, err)
+		}
+		if n := len(b.ours.on) + len(b.ours.waiting); n != len(bound) {
+			rt.Fatalf("%d pods in memory, %d are bound", n, len(bound))
+		}
+		for uid, p := range b.ours.on {
+			if bound[string(uid)] == nil || p.Spec.NodeName == "" {
+				rt.Fatalf("%s is not bound", uid)
+			}
+		}
+	})
+}
+
+// Terms about measured usage, and other configurations without a meaning, are refused.
+func TestValidate(t *testing.T) {
+	good := Config{Of: []string{"x"}, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, Block: time.Second, Limits: DefaultLimits}
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Config){
+		"nobody": func(c *Config) { c.Of = nil }, "no time": func(c *Config) { c.Block = 0 }, "no objective": func(c *Config) { c.Objective = nil },
+		"usage": func(c *Config) { c.Objective, _ = objective.Parse("hot") }, "pods": func(c *Config) { c.Limits.Pods = 0 },
+		"failures": func(c *Config) { c.Limits.Failures = -1 }, "time": func(c *Config) { c.Limits.P99 = 0 }, "matters": func(c *Config) { c.Limits.Matters = 1 },
+	} {
+		c := good
+		change(&c)
+		if c.Validate() == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

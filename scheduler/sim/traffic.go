@@ -1,0 +1,337 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/objective"
+	"gnnsched/workload"
+)
+
+// Traffic says what pods send each other, and what network the nodes have. A service is a shape. In YAML:
+//
+//	traffic:
+//	  apps: 8
+//	  racks: 4
+//	  flows:
+//	  - {from: web, to: api, rate: 2e6}
+//	  - {from: api, to: db, rate: 8e6}
+//	  network:
+//	    node: {latency: 0.1, bandwidth: 1.25e9}
+//	    rack: {latency: 0.3, bandwidth: 2.5e9}
+//	    zone: {latency: 1, price: 0.01, bandwidth: 1e9}
+//	    between: [{zones: [a, c], latency: 4, price: 0.02}]
+type Traffic struct {
+	// Apps is the number of applications. The deployments of a service are dealt to them in turn, and only services of
+	// one application talk to each other. Default: 1.
+	Apps int `json:"apps,omitempty"`
+	// Racks is the number of racks in each zone. The nodes of a zone are dealt to them in turn. Default: 1.
+	Racks   int           `json:"racks,omitempty"`
+	Flows   []Flow        `json:"flows"`
+	Network cluster.Links `json:"network"`
+}
+
+// Flow is what each pod of one service exchanges with each deployment of another service, or of its own, in its
+// application. The replicas of that deployment get equal parts.
+type Flow struct {
+	From string  `json:"from"`
+	To   string  `json:"to"`
+	Rate float64 `json:"rate"` // bytes a second, both directions together
+}
+
+// The bounds of Traffic.
+const (
+	maxApps  = 10_000
+	maxRacks = 1000  // of a zone
+	maxRate  = 1e12  // bytes a second
+	maxFlows = 1_000 // entries of the matrix
+)
+
+// validateTraffic checks the traffic of the configuration.
+func (c Config) validateTraffic(bad func(string, ...any)) {
+	if c.Traffic == nil {
+		for _, w := range c.Objective {
+			if objective.Talks(w.Term) {
+				bad("objective: %s is about traffic, but the scenario has none; give traffic", w.Term.Name())
+			}
+		}
+		return
+	}
+	t := c.Traffic
+	IntRange{t.Apps, t.Apps}.validate("traffic.apps", 0, maxApps, bad)
+	IntRange{t.Racks, t.Racks}.validate("traffic.racks", 0, maxRacks, bad)
+	if c.Trace != nil || c.OpenB != nil || c.Requests != nil {
+		bad("traffic: only pods of shapes talk; leave trace, openb and requests out")
+	}
+	if c.Initial > 0 {
+		bad("traffic: the pods of initial talk to nobody; leave initial out")
+	}
+	if len(t.Flows) == 0 || len(t.Flows) > maxFlows {
+		bad("traffic.flows: there are %d, want 1 to %d", len(t.Flows), maxFlows)
+	}
+	for i, f := range t.Flows {
+		at := fmt.Sprintf("traffic.flows[%d]", i)
+		for _, end := range []struct{ field, name string }{{"from", f.From}, {"to", f.To}} {
+			if !slices.ContainsFunc(c.Shapes, func(s workload.Shape) bool { return s.Name == end.name }) {
+				bad("%s.%s: no shape is called %q; there are %q", at, end.field, end.name, shapeNames(c.Shapes))
+			}
+		}
+		if !(f.Rate >= 1 && f.Rate <= maxRate) {
+			bad("%s.rate: %v is not 1 to %g bytes a second", at, f.Rate, maxRate)
+		}
+		if slices.ContainsFunc(t.Flows[:i], func(x Flow) bool { return x.From == f.From && x.To == f.To }) {
+			bad("%s: an entry before has the same from and to; add up the rates", at)
+		}
+	}
+	if err := t.Network.Validate(c.zoneNames()); err != nil {
+		bad("traffic.network: %w", err)
+	}
+}
+
+func shapeNames(shapes []workload.Shape) (names []string) {
+	for _, s := range shapes {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// zoneNames returns the names of the zones that nodes may be in. It is never nil.
+func (c Config) zoneNames() []string {
+	names := []string{}
+	for _, s := range c.Sizes {
+		names = append(names, s.Zone)
+	}
+	for _, p := range c.Pools {
+		names = append(names, p.Zone)
+	}
+	names = slices.DeleteFunc(names, func(z string) bool { return z == "" })
+	for i := range max(min(c.Zones.Max, maxNodes), 0) {
+		names = append(names, zoneName(i))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// trafficState plays the traffic of an episode. All methods of a nil state do nothing.
+type trafficState struct {
+	traffic  *cluster.Traffic
+	links    float64     // with a limit
+	partners [][]partner // by service: those that it talks to
+	service  []int32     // by deployment: its service; -1 if it talks to nobody
+	group    []int32     // by deployment: its service and application
+	running  [][]member  // by group
+	totals   cluster.Flows
+	over     float64 // link-time over the bandwidth
+	time     float64
+}
+
+// partner is a service that another one talks to. The rates are of a pod of the other service.
+type partner struct {
+	service int32
+	to      float64 // that it exchanges with each deployment of the partner
+	from    float64 // that each pod of the partner exchanges with the deployment of the other service
+}
+
+// member is a running pod.
+type member struct {
+	deployment, row int32
+}
+
+func newTrafficState(e *Env) *trafficState {
+	c := e.cfg.Traffic
+	if c == nil {
+		return nil
+	}
+	c.deal(e.snapshot.Nodes)
+	t := &trafficState{}
+	numbers := numbering[string]{}
+	for _, f := range c.Flows {
+		from, to := numbers.of(f.From), numbers.of(f.To)
+		for len(t.partners) < len(numbers) {
+			t.partners = append(t.partners, nil)
+		}
+		t.link(from, to).to += f.Rate
+		t.link(to, from).from += f.Rate
+	}
+	apps := max(c.Apps, 1)
+	dealt := make([]int, len(numbers))
+	for i := range e.arrivals.deployments {
+		service, talks := numbers[e.arrivals.deployments[i].kind]
+		if !talks {
+			t.service, t.group = append(t.service, -1), append(t.group, -1)
+			continue
+		}
+		t.service = append(t.service, service)
+		t.group = append(t.group, t.groupOf(service, dealt[service]%apps))
+		dealt[service]++
+	}
+	t.running = make([][]member, len(numbers)*apps)
+	t.track(e)
+	return t
+}
+
+// link returns what a service exchanges with another one.
+func (t *trafficState) link(a, b int32) *partner {
+	i := slices.IndexFunc(t.partners[a], func(p partner) bool { return p.service == b })
+	if i < 0 {
+		i = len(t.partners[a])
+		t.partners[a] = append(t.partners[a], partner{service: b})
+	}
+	return &t.partners[a][i]
+}
+
+// groupOf returns the group of a service in an application.
+func (t *trafficState) groupOf(service int32, app int) int32 {
+	return int32(app*len(t.partners)) + service
+}
+
+// deal deals the nodes of each zone to its racks.
+func (c *Traffic) deal(nodes []*cluster.Node) {
+	seen := map[string]int{}
+	for _, n := range nodes {
+		n.Rack = "rack-" + strconv.Itoa(seen[n.Zone]%max(c.Racks, 1))
+		seen[n.Zone]++
+	}
+}
+
+// track goes on with another list of nodes.
+func (t *trafficState) track(e *Env) {
+	if t == nil {
+		return
+	}
+	t.traffic = cluster.NewTraffic(cluster.NewNetwork(e.cfg.Traffic.Network, e.snapshot.Nodes))
+	t.links = float64(max(t.traffic.Links(), 1))
+	for _, n := range e.snapshot.Nodes {
+		n.Traffic = t.traffic
+	}
+	for i := range t.running {
+		t.running[i] = t.running[i][:0]
+	}
+	e.snapshot.Peers = nil
+	for pod, row := range e.on {
+		if row >= 0 {
+			e.snapshot.Peers = t.peers(e, int32(pod), e.snapshot.Peers[:0])
+			t.place(e, int32(pod), row)
+		}
+	}
+}
+
+// peers appends to buffer what a pod exchanges with the running pods, by ascending row.
+func (t *trafficState) peers(e *Env, pod int32, buffer []cluster.Peer) []cluster.Peer {
+	d := e.arrivals.pods[pod]
+	service := t.service[d]
+	if service < 0 {
+		return buffer
+	}
+	replicas, app := float64(e.deployment(pod).replicas), t.group[d]-service
+	for _, p := range t.partners[service] {
+		for _, m := range t.running[app+p.service] {
+			rate := math.Round(p.to/float64(e.arrivals.deployments[m.deployment].replicas) + p.from/replicas)
+			buffer = cluster.AddPeer(buffer, cluster.Peer{Row: m.row, Pods: 1, Rate: rate})
+		}
+	}
+	return buffer
+}
+
+// observe writes the peers of the pending pod into the snapshot.
+func (t *trafficState) observe(e *Env) {
+	if t != nil {
+		e.snapshot.Peers = t.peers(e, e.pending, e.snapshot.Peers[:0])
+	}
+}
+
+// place starts the pod whose peers are in the snapshot.
+func (t *trafficState) place(e *Env, pod, row int32) {
+	if t == nil {
+		return
+	}
+	t.traffic.Place(row, e.snapshot.Peers)
+	if d := e.arrivals.pods[pod]; t.service[d] >= 0 {
+		g := &t.running[t.group[d]]
+		*g = append(*g, member{d, row})
+	}
+}
+
+// remove ends a running pod.
+func (t *trafficState) remove(e *Env, pod, row int32) {
+	if t == nil || t.service[e.arrivals.pods[pod]] < 0 {
+		return
+	}
+	d := e.arrivals.pods[pod]
+	g := &t.running[t.group[d]]
+	i, last := slices.Index(*g, member{d, row}), len(*g)-1
+	(*g)[i] = (*g)[last]
+	*g = (*g)[:last]
+	e.snapshot.Peers = t.peers(e, pod, e.snapshot.Peers[:0])
+	t.traffic.Remove(row, e.snapshot.Peers)
+}
+
+// pass adds a period during which no pod came or left.
+func (t *trafficState) pass(time float64) {
+	if t == nil {
+		return
+	}
+	f := &t.traffic.Flows
+	t.totals.Rate += time * f.Rate
+	t.totals.Distance += time * f.Distance
+	t.totals.Latency += time * f.Latency
+	t.totals.Price += time * f.Price
+	t.totals.SameNode += time * f.SameNode
+	t.totals.Zones += time * f.Zones
+	t.totals.Excess += time * f.Excess
+	t.over += time * float64(f.Over) / t.links
+	t.time += time
+}
+
+// copyTo returns a copy for the snapshot of a copied environment, in the memory of an older copy.
+func (t *trafficState) copyTo(old *trafficState, s *cluster.Snapshot, peers []cluster.Peer) *trafficState {
+	if t == nil {
+		return nil
+	}
+	if old == nil {
+		old = &trafficState{traffic: &cluster.Traffic{}}
+	}
+	own, running := old.traffic, slices.Grow(old.running[:0], len(t.running))[:len(t.running)]
+	t.traffic.CopyTo(own)
+	for i, g := range t.running {
+		running[i] = append(running[i][:0], g...)
+	}
+	*old = *t
+	old.traffic, old.running = own, running
+	s.Peers = append(peers[:0], s.Peers...)
+	for _, n := range s.Nodes {
+		n.Traffic = own
+	}
+	return old
+}
+
+// TrafficOutcome describes what the pods of an episode exchanged, as means over the traffic of the time after the fill.
+type TrafficOutcome struct {
+	Distance  float64 `json:"distance"`  // of a byte, as a share of the farthest
+	Latency   float64 `json:"latency"`   // milliseconds of a byte
+	Price     float64 `json:"price"`     // of a gigabyte
+	SameNode  float64 `json:"sameNode"`  // share of the bytes that need no link
+	Zones     float64 `json:"zones"`     // share of the bytes that go between zones
+	Excess    float64 `json:"excess"`    // what is over the bandwidth of links / all traffic
+	Overload  float64 `json:"overload"`  // share of link-time in which a link with a limit has more than its bandwidth
+	BytesPerS float64 `json:"bytesPerS"` // that all pods exchange, mean over time
+}
+
+// outcome returns nil without traffic.
+func (t *trafficState) outcome() *TrafficOutcome {
+	if t == nil {
+		return nil
+	}
+	sums, over, time := t.totals, t.over, t.time
+	if time == 0 {
+		sums, over, time = t.traffic.Flows, float64(t.traffic.Over)/t.links, 1
+	}
+	all := max(sums.Rate, 1e-9)
+	return &TrafficOutcome{
+		Distance: sums.MeanDistance(), Latency: sums.Latency / all, Price: sums.Price / all, SameNode: sums.SameNode / all,
+		Zones: sums.Zones / all, Excess: sums.ExcessShare(), Overload: over / time, BytesPerS: sums.Rate / time,
+	}
+}

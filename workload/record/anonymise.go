@@ -1,0 +1,300 @@
+package record
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Anonymiser replaces names by pseudonyms: of pods, namespaces, owners, nodes, images, claims, classes and schedulers, and the keys and
+// values of labels, taints and selectors. Equal names get equal pseudonyms, wherever they are, so selectors match
+// as before. Only whoever has the key can tell which name a pseudonym stands for, by trying names.
+//
+// Well-known keys of labels stay (see wellKnown), and so do the values of those that name an operating system or an
+// architecture. Node affinity with Gt and Lt compares values as numbers, which pseudonyms are not; such terms match
+// nothing afterwards.
+//
+// Its methods may be called from several goroutines.
+type Anonymiser struct {
+	mu    sync.Mutex
+	key   []byte
+	known map[string]string
+}
+
+// keyBytes is the least length of an Anonymiser's key.
+const keyBytes = 16
+
+// NewAnonymiser returns an anonymiser. The same key gives the same pseudonyms.
+func NewAnonymiser(key []byte) (*Anonymiser, error) {
+	if len(key) < keyBytes {
+		return nil, fmt.Errorf("a key of %d bytes is too short; use %d or more", len(key), keyBytes)
+	}
+	return &Anonymiser{key: key, known: map[string]string{}}, nil
+}
+
+// maxKnown bounds the memory for pseudonyms that were computed before.
+const maxKnown = 100_000
+
+// name returns the pseudonym of a name: a DNS label, which is also a value of a label. The empty name stays.
+func (a *Anonymiser) name(s string) string {
+	if s == "" {
+		return ""
+	}
+	if p, ok := a.known[s]; ok {
+		return p
+	}
+	mac := hmac.New(sha256.New, a.key)
+	mac.Write([]byte(s)) //nolint:errcheck // never fails
+	p := "x" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(mac.Sum(nil)[:10]))
+	if len(a.known) >= maxKnown {
+		clear(a.known)
+	}
+	a.known[strings.Clone(s)] = p
+	return p
+}
+
+func (a *Anonymiser) names(list []string) {
+	for i := range list {
+		list[i] = a.name(list[i])
+	}
+}
+
+// labelKey returns the pseudonym of a label's or taint's key, unless it is well known.
+func (a *Anonymiser) labelKey(s string) string {
+	if wellKnown[s] {
+		return s
+	}
+	return a.name(s)
+}
+
+// labelValue returns the pseudonym of the value of a label.
+func (a *Anonymiser) labelValue(key, value string) string {
+	if openValues[key] {
+		return value
+	}
+	return a.name(value)
+}
+
+// resource returns the pseudonym of a resource's name. Those of Kubernetes itself and of usual devices stay.
+func (a *Anonymiser) resource(name string) string {
+	domain, _, extended := strings.Cut(name, "/")
+	if !extended || openResources[domain] {
+		return name
+	}
+	return a.name(name)
+}
+
+// Anonymise replaces the names in a row. A nil Anonymiser does nothing.
+func Anonymise[T row](a *Anonymiser, r *T) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch x := any(r).(type) {
+	case *Pod:
+		a.pod(x)
+	case *Node:
+		x.Name = a.name(x.Name)
+		x.GPUModel = a.name(x.GPUModel)
+		x.Extended, x.Capacity = a.resources(x.Extended), a.resources(x.Capacity)
+		x.Labels = a.labels(x.Labels)
+		x.Taints = rewrite(x.Taints, func(list *[]corev1.Taint) {
+			for i := range *list {
+				t := &(*list)[i]
+				t.Key, t.Value = a.labelKey(t.Key), a.labelValue(t.Key, t.Value)
+			}
+		})
+	case *Object:
+		x.Namespace = a.name(x.Namespace)
+		switch x.Kind {
+		case KindNamespace:
+			x.Name, x.Spec = a.name(x.Name), a.labels(x.Spec)
+		case KindPriorityClass:
+			x.Name = a.class(x.Name)
+		default:
+			x.Name = a.name(x.Name)
+			x.Spec = rewrite(x.Spec, func(s *policyv1.PodDisruptionBudgetSpec) { a.selector(s.Selector) })
+		}
+	case *Sample:
+		x.Namespace, x.Name = a.name(x.Namespace), a.name(x.Name)
+	case *Run:
+		x.Anonymised = true
+	}
+}
+
+func (a *Anonymiser) pod(p *Pod) {
+	for _, f := range []*string{&p.UID, &p.Namespace, &p.Name, &p.OwnerName, &p.Node} {
+		*f = a.name(*f)
+	}
+	if kind, name, ok := strings.Cut(p.Workload, "/"); ok {
+		p.Workload = kind + "/" + a.name(name)
+	}
+	if p.Scheduler != corev1.DefaultSchedulerName {
+		p.Scheduler = a.name(p.Scheduler)
+	}
+	if !slices.Contains(openOwners, p.OwnerKind) { // a custom resource
+		if kind, name, ok := strings.Cut(p.Workload, "/"); ok && kind == p.OwnerKind {
+			p.Workload = a.name(kind) + "/" + name
+		}
+		p.OwnerKind = a.name(p.OwnerKind)
+	}
+	p.PriorityClass = a.class(p.PriorityClass)
+	p.GPUModels = rewrite(p.GPUModels, func(l *[]string) { a.names(*l) })
+	p.Claims = rewrite(p.Claims, func(l *[]string) { a.names(*l) })
+	p.Images = rewrite(p.Images, func(l *[]string) { a.names(*l) })
+	p.Extended = a.resources(p.Extended)
+	p.Labels, p.NodeSelector = a.labels(p.Labels), a.labels(p.NodeSelector)
+	p.Affinity = rewrite(p.Affinity, a.affinity)
+	p.Spread = rewrite(p.Spread, func(list *[]corev1.TopologySpreadConstraint) {
+		for i := range *list {
+			s := &(*list)[i]
+			s.TopologyKey = a.labelKey(s.TopologyKey)
+			a.selector(s.LabelSelector)
+			a.keys(s.MatchLabelKeys)
+		}
+	})
+	p.Tolerations = rewrite(p.Tolerations, func(list *[]corev1.Toleration) {
+		for i := range *list {
+			t := &(*list)[i]
+			t.Key, t.Value = a.labelKey(t.Key), a.labelValue(t.Key, t.Value)
+		}
+	})
+	p.HostPorts = rewrite(p.HostPorts, func(list *[]string) { // protocol and port stay, addresses do not
+		for i, x := range *list {
+			if f := strings.Split(x, "/"); len(f) == 3 && f[1] != anyAddress {
+				(*list)[i] = f[0] + "/" + a.name(f[1]) + "/" + f[2]
+			}
+		}
+	})
+}
+
+// anyAddress is the host address of a port that takes it on all addresses.
+const anyAddress = "0.0.0.0"
+
+func (a *Anonymiser) class(s string) string {
+	if strings.HasPrefix(s, "system-") {
+		return s
+	}
+	return a.name(s)
+}
+
+func (a *Anonymiser) keys(list []string) {
+	for i := range list {
+		list[i] = a.labelKey(list[i])
+	}
+}
+
+func (a *Anonymiser) labels(text string) string {
+	return rewrite(text, func(m *map[string]string) {
+		out := make(map[string]string, len(*m))
+		for k, v := range *m {
+			out[a.labelKey(k)] = a.labelValue(k, v)
+		}
+		*m = out
+	})
+}
+
+func (a *Anonymiser) resources(text string) string {
+	return rewrite(text, func(m *map[string]string) {
+		out := make(map[string]string, len(*m))
+		for k, v := range *m {
+			out[a.resource(k)] = v
+		}
+		*m = out
+	})
+}
+
+func (a *Anonymiser) selector(s *metav1.LabelSelector) {
+	if s == nil {
+		return
+	}
+	out := make(map[string]string, len(s.MatchLabels))
+	for k, v := range s.MatchLabels {
+		out[a.labelKey(k)] = a.labelValue(k, v)
+	}
+	s.MatchLabels = out
+	for i := range s.MatchExpressions {
+		e := &s.MatchExpressions[i]
+		for j := range e.Values {
+			e.Values[j] = a.labelValue(e.Key, e.Values[j])
+		}
+		e.Key = a.labelKey(e.Key)
+	}
+}
+
+func (a *Anonymiser) affinity(x *corev1.Affinity) {
+	if n := x.NodeAffinity; n != nil {
+		if r := n.RequiredDuringSchedulingIgnoredDuringExecution; r != nil {
+			for i := range r.NodeSelectorTerms {
+				a.nodeTerm(&r.NodeSelectorTerms[i])
+			}
+		}
+		for i := range n.PreferredDuringSchedulingIgnoredDuringExecution {
+			a.nodeTerm(&n.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference)
+		}
+	}
+	if p := x.PodAffinity; p != nil {
+		a.podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if p := x.PodAntiAffinity; p != nil {
+		a.podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+}
+
+func (a *Anonymiser) nodeTerm(t *corev1.NodeSelectorTerm) {
+	for i := range t.MatchExpressions {
+		e := &t.MatchExpressions[i]
+		for j := range e.Values {
+			e.Values[j] = a.labelValue(e.Key, e.Values[j])
+		}
+		e.Key = a.labelKey(e.Key)
+	}
+	for i := range t.MatchFields { // metadata.name
+		a.names(t.MatchFields[i].Values)
+	}
+}
+
+func (a *Anonymiser) podTerms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+	for i := range required {
+		a.podTerm(&required[i])
+	}
+	for i := range preferred {
+		a.podTerm(&preferred[i].PodAffinityTerm)
+	}
+}
+
+func (a *Anonymiser) podTerm(t *corev1.PodAffinityTerm) {
+	a.selector(t.LabelSelector)
+	a.selector(t.NamespaceSelector)
+	a.names(t.Namespaces)
+	t.TopologyKey = a.labelKey(t.TopologyKey)
+	a.keys(t.MatchLabelKeys)
+	a.keys(t.MismatchLabelKeys)
+}
+
+// rewrite changes a JSON text. A text that cannot be read becomes null, so that no name slips through.
+func rewrite[T any](text string, change func(*T)) string {
+	if text == "" {
+		return ""
+	}
+	var v T
+	if json.Unmarshal([]byte(text), &v) != nil {
+		return ""
+	}
+	change(&v)
+	b, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}

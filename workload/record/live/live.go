@@ -1,0 +1,197 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/metrics/pkg/client/clientset/versioned"
+
+	"gnnsched/internal/exit"
+	"gnnsched/workload/record"
+	"gnnsched/workload/record/observe"
+)
+
+// Config configures a recorder.
+type Config struct {
+	Client   kubernetes.Interface
+	Follower *observe.Follower // is told what happens
+	Warn     func(string)      // is told what the record will lack, each thing once
+
+	Metrics  versioned.Interface // nil: usage is not measured
+	Interval time.Duration       // between two measurements
+	Sample   func(record.Sample) // takes them
+}
+
+// Recorder watches a cluster.
+type Recorder struct {
+	cfg   Config
+	mu    sync.Mutex
+	found map[string]bool // resources that were listed
+	down  map[string]bool // resources whose last request failed
+	lacks []string
+	fatal error
+	stop  context.CancelFunc
+}
+
+// New returns a recorder.
+func New(c Config) *Recorder {
+	return &Recorder{cfg: c, found: map[string]bool{}, down: map[string]bool{}}
+}
+
+// Lacks lists what the cluster refused so far.
+func (r *Recorder) Lacks() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.lacks...)
+}
+
+// Run watches until the context ends; the error is then nil. It ends before that, with an error of exit code 4, if the
+// cluster does not let it read nodes or pods. While the cluster does not answer, it goes on trying.
+func (r *Recorder) Run(ctx context.Context) error {
+	ctx, r.stop = context.WithCancel(ctx)
+	defer r.stop()
+	f, c := r.cfg.Follower, r.cfg.Client
+	var work sync.WaitGroup
+	r.follow(ctx, &work, nodes, c.CoreV1().RESTClient(), follow(&corev1.Node{}, &corev1.NodeList{},
+		func(n *corev1.Node, _ bool) { f.Node(n) }, func(n *corev1.Node) { f.NodeGone(n.Name) }, f.Nodes))
+	r.follow(ctx, &work, pods, c.CoreV1().RESTClient(), follow(&corev1.Pod{}, &corev1.PodList{}, f.Pod, f.PodGone, f.Pods))
+	r.follow(ctx, &work, namespaces, c.CoreV1().RESTClient(), objects(f, record.KindNamespace, &corev1.Namespace{}, &corev1.NamespaceList{}, observe.Namespace))
+	r.follow(ctx, &work, classes, c.SchedulingV1().RESTClient(), objects(f, record.KindPriorityClass, &schedulingv1.PriorityClass{}, &schedulingv1.PriorityClassList{}, observe.PriorityClass))
+	r.follow(ctx, &work, budgets, c.PolicyV1().RESTClient(), objects(f, record.KindBudget, &policyv1.PodDisruptionBudget{}, &policyv1.PodDisruptionBudgetList{}, observe.Budget))
+	if r.cfg.Metrics != nil {
+		work.Go(func() { r.measure(ctx) })
+	}
+	work.Wait()
+	return r.fatal
+}
+
+// kind is how objects of one kind reach the follower.
+type kind struct {
+	object, list runtime.Object
+	store        cache.ReflectorStore
+}
+
+// store implements cache.ReflectorStore. It keeps nothing: the follower has the state.
+type store[T runtime.Object] struct {
+	put  func(T, bool)
+	gone func(T)
+	all  func([]T)
+}
+
+func follow[T runtime.Object](object T, list runtime.Object, put func(T, bool), gone func(T), all func([]T)) kind {
+	return kind{object, list, store[T]{put, gone, all}}
+}
+
+// objects follows a kind that the record has in the table objects.
+func objects[T runtime.Object](f *observe.Follower, name string, object T, list runtime.Object, row func(T) record.Object) kind {
+	return follow(object, list, func(o T, _ bool) { f.Object(row(o)) }, func(o T) { f.ObjectGone(row(o)) }, func(all []T) {
+		rows := make([]record.Object, len(all))
+		for i, o := range all {
+			rows[i] = row(o)
+		}
+		f.Objects(name, rows)
+	})
+}
+
+// Add implements cache.ReflectorStore.
+func (s store[T]) Add(o any) error { return s.Update(o) }
+
+// Update implements cache.ReflectorStore.
+func (s store[T]) Update(o any) error {
+	s.put(o.(T), true)
+	return nil
+}
+
+// Delete implements cache.ReflectorStore.
+func (s store[T]) Delete(o any) error {
+	s.gone(o.(T))
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (s store[T]) Replace(list []any, _ string) error {
+	all := make([]T, len(list))
+	for i, o := range list {
+		all[i] = o.(T)
+	}
+	s.all(all)
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (store[T]) Resync() error { return nil }
+
+// follow starts to list and watch a resource.
+func (r *Recorder) follow(ctx context.Context, work *sync.WaitGroup, what target, client cache.Getter, k kind) {
+	ctx, stop := context.WithCancel(ctx)
+	from := cache.NewListWatchFromClient(client, what.name, metav1.NamespaceAll, fields.Everything())
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			out, err := from.ListWithContextFunc(ctx, o)
+			return out, r.answered(what, "list", err, stop)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			out, err := from.WatchFuncWithContext(ctx, o)
+			return out, r.answered(what, "watch", err, stop)
+		},
+	}
+	work.Go(func() {
+		defer stop()
+		cache.NewReflectorWithOptions(lw, k.object, k.store, cache.ReflectorOptions{Name: "record " + what.name}).RunWithContext(ctx)
+	})
+}
+
+// answered takes the outcome of a request and returns its error. The first refusal of a verb is said. It ends the recording if there is no
+// record without the resource, and otherwise, by stop, the following of the resource.
+func (r *Recorder) answered(what target, verb string, err error, stop func()) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	refused := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+	absent := apierrors.IsNotFound(err)
+	switch {
+	case err == nil:
+		if r.down[what.name] {
+			r.cfg.Warn(fmt.Sprintf("%s can be read again", what.name))
+		}
+		r.down[what.name], r.found[what.name+verb] = false, true
+	case errors.Is(err, context.Canceled):
+	case refused && what.needed && !r.found[what.name+verb]:
+		if r.fatal == nil {
+			r.fatal = exit.New(exit.Kubeconfig, fmt.Errorf("the cluster does not let this user %s %s; there is no record without them", verb, what.name),
+				"`gnnsched record --print-rbac` prints the rights that it needs; an administrator can apply and bind them")
+		}
+		r.stop()
+	case (refused || absent) && !what.needed:
+		text := fmt.Sprintf("may not %s %s", verb, what.full())
+		if absent {
+			text = "the cluster has no " + what.full()
+		}
+		r.lacks = append(r.lacks, text)
+		r.cfg.Warn(fmt.Sprintf("%s: the record will lack %s", text, what.loss))
+		stop()
+	case !r.down[what.name]:
+		r.down[what.name] = true
+		r.cfg.Warn(fmt.Sprintf("%s %s: %v; still trying", verb, what.name, err))
+	}
+	return err
+}
+
+func (r target) full() string {
+	if r.group == "" {
+		return r.name
+	}
+	return r.name + "." + r.group
+}

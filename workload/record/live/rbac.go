@@ -1,0 +1,45 @@
+package live
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// target is something that a recorder lists and watches.
+type target struct {
+	group, name string
+	needed      bool   // without it there is no record
+	loss        string // what the record lacks without it
+}
+
+var (
+	nodes      = target{name: "nodes", needed: true}
+	pods       = target{name: "pods", needed: true}
+	namespaces = target{name: "namespaces", loss: "labels of namespaces, by which affinity may choose"}
+	classes    = target{group: "scheduling.k8s.io", name: "priorityclasses", loss: "priority classes; pods have their priority all the same"}
+	budgets    = target{group: "policy", name: "poddisruptionbudgets", loss: "disruption budgets"}
+	metrics    = target{group: "metrics.k8s.io", name: "nodes and pods", loss: "what nodes and pods use"}
+)
+
+// RBAC returns the rights that a recorder needs, as YAML: a ClusterRole and nothing else. With usage it also may read
+// metrics.k8s.io.
+func RBAC(usage bool) ([]byte, error) {
+	role := rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: "gnnsched-record"},
+	}
+	var core []string
+	for _, r := range []target{nodes, pods, namespaces} {
+		core = append(core, r.name)
+	}
+	verbs := []string{"list", "watch"}
+	role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: core, Verbs: verbs})
+	for _, r := range []target{classes, budgets} {
+		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.name}, Verbs: verbs})
+	}
+	if usage {
+		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{metrics.group}, Resources: []string{"nodes", "pods"}, Verbs: []string{"list"}})
+	}
+	return yaml.Marshal(role)
+}

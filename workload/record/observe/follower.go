@@ -1,0 +1,319 @@
+package observe
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"gnnsched/workload/record"
+)
+
+// Follower keeps the present state of a cluster and adds to a record what changes. Its methods may be called from
+// several goroutines.
+//
+// The API's times have a resolution of a second. If the follower learns of an event when it happens, the record has the
+// follower's time instead, within the second that the API names. So a clock that is wrong here moves no event out of its
+// second.
+type Follower struct {
+	mu      sync.Mutex
+	out     Sink
+	names   *record.Anonymiser
+	now     func() int64 // milliseconds since 1970
+	pods    map[string]*record.Pod
+	nodes   map[string]*record.Node
+	objects map[objectKey]*record.Object
+	words   map[string]string // one copy of texts that many pods have
+	counts  Counts
+}
+
+// Sink takes the rows of a record. A *record.Writer is one.
+type Sink interface {
+	Pod(record.Pod)
+	Node(record.Node)
+	Object(record.Object)
+}
+
+// Counts are what a Follower has seen.
+type Counts struct {
+	Nodes, Pods, Waiting  int // present now; Pods have not ended; Waiting are those of them without a node
+	Arrived, Bound, Ended int // since the beginning
+}
+
+type objectKey struct{ kind, namespace, name string }
+
+// Config configures a Follower.
+type Config struct {
+	Out       Sink
+	Now       func() int64       // milliseconds since 1970
+	Open      record.State       // what an earlier run has left open in the same record
+	Anonymise *record.Anonymiser // nil: names stay
+}
+
+// NewFollower returns a follower.
+func NewFollower(c Config) *Follower {
+	open := c.Open
+	f := &Follower{out: c.Out, names: c.Anonymise, now: c.Now, pods: map[string]*record.Pod{}, nodes: map[string]*record.Node{}, objects: map[objectKey]*record.Object{}, words: map[string]string{}}
+	for i := range open.Pods {
+		f.pods[open.Pods[i].UID] = &open.Pods[i]
+	}
+	for i := range open.Nodes {
+		f.nodes[open.Nodes[i].Name] = &open.Nodes[i]
+	}
+	for i := range open.Objects {
+		o := &open.Objects[i]
+		f.objects[objectKey{o.Kind, o.Namespace, o.Name}] = o
+	}
+	return f
+}
+
+// Counts returns what was seen so far.
+func (f *Follower) Counts() Counts {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.counts
+	c.Nodes = len(f.nodes)
+	for _, p := range f.pods {
+		if p.Ended == 0 {
+			c.Pods++
+			if p.Bound == 0 {
+				c.Waiting++
+			}
+		}
+	}
+	return c
+}
+
+// Pod takes the state of a pod. live tells that the follower is told of the event that led to it, and not of a list.
+func (f *Follower) Pod(p *corev1.Pod, live bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pod(f.row(p), live)
+}
+
+// row translates a pod into what the record holds of it.
+func (f *Follower) row(p *corev1.Pod) record.Pod {
+	row := Pod(p)
+	record.Anonymise(f.names, &row)
+	return row
+}
+
+func (f *Follower) pod(p record.Pod, live bool) {
+	old := f.pods[p.UID]
+	now := f.now()
+	switch {
+	case old == nil:
+		f.counts.Arrived++
+		if live {
+			p.Arrived = refine(p.Arrived, now)
+		}
+	default:
+		p.Arrived = old.Arrived
+	}
+	switch {
+	case old != nil && old.Bound != 0:
+		p.Bound = old.Bound
+	case p.Bound != 0:
+		if live {
+			p.Bound = refine(p.Bound, now)
+		}
+		p.Bound = max(p.Bound, p.Arrived)
+		f.counts.Bound++
+	}
+	switch {
+	case old != nil && old.Ended != 0:
+		p.Ended, p.End = old.Ended, old.End
+	case p.Ended != 0:
+		p.Ended = max(p.Ended, p.Bound, p.Arrived)
+		f.counts.Ended++
+	}
+	if old != nil && *old == p {
+		return
+	}
+	f.intern(&p)
+	f.pods[p.UID] = &p
+	f.out.Pod(p)
+}
+
+// maxWords bounds the texts that are kept once.
+const maxWords = 100_000
+
+func (f *Follower) intern(p *record.Pod) {
+	if len(f.words) > maxWords {
+		clear(f.words)
+	}
+	for _, s := range []*string{&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.Extended, &p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Node} {
+		if kept, ok := f.words[*s]; ok {
+			*s = kept
+		} else {
+			f.words[*s] = *s
+		}
+	}
+}
+
+// refine returns the observed time if it lies in the second that the API names, else the nearest time in it.
+func refine(api, observed int64) int64 { return min(max(observed, api), api+999) }
+
+// PodGone takes a pod that was deleted, in its last state.
+func (f *Follower) PodGone(p *corev1.Pod) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last := f.row(p)
+	f.pod(last, true)
+	f.end(last.UID, why(p))
+	delete(f.pods, last.UID)
+}
+
+// end records that a pod went now, unless it had ended.
+func (f *Follower) end(uid, how string) {
+	p := f.pods[uid]
+	if p == nil || p.Ended != 0 {
+		return
+	}
+	p.Ended, p.End = max(f.now(), p.Bound, p.Arrived), how
+	f.counts.Ended++
+	f.out.Pod(*p)
+}
+
+// Pods takes a list of all pods. Those that it lacks went while nobody watched.
+func (f *Follower) Pods(all []*corev1.Pod) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	there := make(map[string]bool, len(all))
+	for _, p := range all {
+		row := f.row(p)
+		there[row.UID] = true
+		f.pod(row, false)
+	}
+	for uid := range f.pods {
+		if !there[uid] {
+			f.end(uid, record.Unseen)
+			delete(f.pods, uid)
+		}
+	}
+}
+
+// Node takes the state of a node.
+func (f *Follower) Node(n *corev1.Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.node(f.nodeRow(n))
+}
+
+func (f *Follower) nodeRow(n *corev1.Node) record.Node {
+	row := Node(n)
+	record.Anonymise(f.names, &row)
+	return row
+}
+
+func (f *Follower) node(n record.Node) {
+	if old := f.nodes[n.Name]; old != nil {
+		n.From = old.From
+		if n == *old {
+			return
+		}
+		f.endNode(old, false)
+	}
+	n.From = f.now()
+	f.nodes[n.Name] = &n
+	f.out.Node(n)
+}
+
+func (f *Follower) endNode(n *record.Node, gone bool) {
+	n.To, n.Gone = max(f.now(), n.From), gone
+	if n.To == n.From && !gone {
+		return // it lasted for no time, and its row is replaced
+	}
+	f.out.Node(*n)
+}
+
+// NodeGone takes the name of a node that left.
+func (f *Follower) NodeGone(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := record.Node{Name: name}
+	record.Anonymise(f.names, &n)
+	f.nodeGone(n.Name)
+}
+
+func (f *Follower) nodeGone(name string) {
+	if n := f.nodes[name]; n != nil {
+		f.endNode(n, true)
+		delete(f.nodes, name)
+	}
+}
+
+// Nodes takes a list of all nodes.
+func (f *Follower) Nodes(all []*corev1.Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	there := make(map[string]bool, len(all))
+	for _, n := range all {
+		row := f.nodeRow(n)
+		there[row.Name] = true
+		f.node(row)
+	}
+	for name := range f.nodes {
+		if !there[name] {
+			f.nodeGone(name)
+		}
+	}
+}
+
+// Object takes the state of an object.
+func (f *Follower) Object(o record.Object) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	record.Anonymise(f.names, &o)
+	f.object(o)
+}
+
+func (f *Follower) object(o record.Object) {
+	k := objectKey{o.Kind, o.Namespace, o.Name}
+	if old := f.objects[k]; old != nil {
+		o.From = old.From
+		if o == *old {
+			return
+		}
+		f.endObject(old, false)
+	}
+	o.From = f.now()
+	f.objects[k] = &o
+	f.out.Object(o)
+}
+
+func (f *Follower) endObject(o *record.Object, gone bool) {
+	o.To, o.Gone = max(f.now(), o.From), gone
+	if o.To > o.From || gone {
+		f.out.Object(*o)
+	}
+}
+
+// ObjectGone takes an object that was deleted.
+func (f *Follower) ObjectGone(o record.Object) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	record.Anonymise(f.names, &o)
+	k := objectKey{o.Kind, o.Namespace, o.Name}
+	if old := f.objects[k]; old != nil {
+		f.endObject(old, true)
+		delete(f.objects, k)
+	}
+}
+
+// Objects takes a list of all objects of a kind.
+func (f *Follower) Objects(kind string, all []record.Object) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	there := make(map[objectKey]bool, len(all))
+	for _, o := range all {
+		record.Anonymise(f.names, &o)
+		there[objectKey{o.Kind, o.Namespace, o.Name}] = true
+		f.object(o)
+	}
+	for k, o := range f.objects {
+		if k.kind == kind && !there[k] {
+			f.endObject(o, true)
+			delete(f.objects, k)
+		}
+	}
+}

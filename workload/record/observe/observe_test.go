@@ -1,0 +1,281 @@
+package observe
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"gnnsched/workload/record"
+)
+
+const second = 1000
+
+func at(s int64) metav1.Time { return metav1.NewTime(time.Unix(s, 0)) }
+
+func podOf(name string, created int64) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "shop", UID: types.UID("uid-" + name), CreationTimestamp: at(created), Labels: map[string]string{"app": "web", "pod-template-hash": "7f9"},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-7f9", Controller: ptr.To(true)}},
+		},
+		Spec: corev1.PodSpec{SchedulerName: "default-scheduler", Containers: []corev1.Container{{
+			Name: "c", Image: "nginx", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("250m"), "memory": resource.MustParse("1Gi"), "example.com/fpga": resource.MustParse("2")}},
+		}}},
+	}
+}
+
+func bind(p *corev1.Pod, node string, when int64) *corev1.Pod {
+	p = p.DeepCopy()
+	p.Spec.NodeName = node
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: at(when)}}
+	return p
+}
+
+func finish(p *corev1.Pod, phase corev1.PodPhase, when int64) *corev1.Pod {
+	p = p.DeepCopy()
+	p.Status.Phase = phase
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at(when)}}}}
+	return p
+}
+
+// sink collects the last row of each key.
+type sink struct {
+	pods  map[string]record.Pod
+	nodes []record.Node
+	rows  int
+}
+
+func (s *sink) Pod(p record.Pod)     { s.pods[p.UID] = p; s.rows++ }
+func (s *sink) Node(n record.Node)   { s.nodes = append(s.nodes, n) }
+func (s *sink) Object(record.Object) {}
+
+// follower returns a follower with a clock that the test sets.
+func follower(open record.State) (f *Follower, s *sink, clock *int64) {
+	clock, s = new(int64), &sink{pods: map[string]record.Pod{}}
+	return NewFollower(Config{Out: s, Now: func() int64 { return *clock }, Open: open}), s, clock
+}
+
+func TestPodFields(t *testing.T) {
+	p := podOf("a", 100)
+	p.Spec.Priority, p.Spec.PreemptionPolicy, p.Spec.PriorityClassName = ptr.To[int32](7), ptr.To(corev1.PreemptNever), "high"
+	p.Spec.NodeSelector = map[string]string{"disk": "ssd"}
+	p.Spec.Tolerations = []corev1.Toleration{
+		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](300)}, {Key: "gpu", Operator: corev1.TolerationOpExists},
+	}
+	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule}}
+	p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "kubernetes.io/hostname"}}}}
+	p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}, {ContainerPort: 81, HostPort: 8081}}
+	p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	want := record.Pod{
+		UID: "uid-a", Namespace: "shop", Name: "a", OwnerKind: "ReplicaSet", OwnerName: "web-7f9", Workload: "Deployment/web", Scheduler: "default-scheduler",
+		Priority: 7, PriorityClass: "high", Preemption: "Never", MilliCPU: 250, Memory: 1 << 30, Extended: `{"example.com/fpga":"2"}`,
+		Labels: `{"app":"web","pod-template-hash":"7f9"}`, NodeSelector: `{"disk":"ssd"}`, Tolerations: `[{"key":"gpu","operator":"Exists"}]`,
+		Spread:    `[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}]`,
+		Affinity:  `{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"kubernetes.io/hostname"}]}}`,
+		HostPorts: `["TCP/0.0.0.0/8081"]`, Claims: `["data"]`, Images: `["nginx"]`, Arrived: 100 * second, Bound: 103 * second, Node: "n1",
+	}
+	if d := cmp.Diff(want, Pod(bind(p, "n1", 103))); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestOwners(t *testing.T) {
+	for _, c := range []struct {
+		kind, name, hash, workload string
+		daemon                     bool
+	}{
+		{"ReplicaSet", "web-7f9", "7f9", "Deployment/web", false},
+		{"ReplicaSet", "bare", "", "ReplicaSet/bare", false},
+		{"Job", "backup-28934120", "", "CronJob/backup", false},
+		{"Job", "train-2", "", "Job/train-2", false},
+		{"DaemonSet", "logs", "", "DaemonSet/logs", true},
+		{"StatefulSet", "db", "", "StatefulSet/db", false},
+	} {
+		p := podOf("a", 1)
+		p.OwnerReferences[0].Kind, p.OwnerReferences[0].Name, p.Labels["pod-template-hash"] = c.kind, c.name, c.hash
+		if got := Pod(p); got.Workload != c.workload || got.Daemon != c.daemon {
+			t.Errorf("%s %s: workload %s, daemon %v", c.kind, c.name, got.Workload, got.Daemon)
+		}
+	}
+	p := podOf("kube-proxy-n1", 1)
+	p.OwnerReferences, p.Annotations = nil, map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+	if got := Pod(p); !got.Daemon || got.Workload != "" {
+		t.Errorf("a static pod: %+v", got)
+	}
+}
+
+// Amounts that no machine has are accepted by an API server. A record with them must stay readable.
+func TestAbsurdAmounts(t *testing.T) {
+	p := podOf("a", 1)
+	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("9E"), "memory": resource.MustParse("9E"), "nvidia.com/gpu": resource.MustParse("9E")}
+	w, err := record.Create(t.TempDir()+"/r", record.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := NewFollower(Config{Out: w, Now: func() int64 { return 5 * second }})
+	f.Pod(p, true)
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: p.Spec.Containers[0].Resources.Requests}}
+	f.Node(n)
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A pod's way: it arrives, is bound, ends, and is deleted. Within the second that the API names, the follower's clock counts.
+func TestWayOfAPod(t *testing.T) {
+	f, s, clock := follower(record.State{})
+	p := podOf("a", 100)
+	*clock = 100*second + 250
+	f.Pod(p, true)
+	*clock = 100*second + 900
+	b := bind(p, "n1", 100)
+	f.Pod(b, true)
+	rows := s.rows
+	f.Pod(b, true) // a status that the record does not hold has changed
+	if s.rows != rows {
+		t.Error("a row was written although nothing changed")
+	}
+	if c := f.Counts(); c.Pods != 1 || c.Waiting != 0 || c.Arrived != 1 || c.Bound != 1 {
+		t.Errorf("counts %+v", c)
+	}
+	*clock = 300 * second
+	f.Pod(finish(b, corev1.PodSucceeded, 160), true)
+	f.PodGone(finish(b, corev1.PodSucceeded, 160))
+	got := s.pods["uid-a"]
+	if got.Arrived != 100*second+250 || got.Bound != 100*second+900 || got.Ended != 160*second || got.End != record.Succeeded || got.Node != "n1" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestClocksThatJump(t *testing.T) {
+	f, s, clock := follower(record.State{})
+	*clock = 5000 * second // far ahead of the API server
+	f.Pod(podOf("a", 100), true)
+	*clock = 7 * second // and then far behind
+	f.PodGone(bind(podOf("a", 100), "n1", 90))
+	got := s.pods["uid-a"]
+	if got.Arrived != 100*second+999 || got.Bound < got.Arrived || got.Ended < got.Bound || got.End != record.Deleted {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestEnds(t *testing.T) {
+	condition := func(reason string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason})
+		}
+	}
+	for want, edit := range map[string]func(*corev1.Pod){
+		record.Deleted:   func(*corev1.Pod) {},
+		record.Preempted: condition(corev1.PodReasonPreemptionByScheduler),
+		record.Evicted:   condition("EvictionByEvictionAPI"),
+		record.Failed:    func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed },
+	} {
+		f, s, clock := follower(record.State{})
+		*clock = 200 * second
+		p := bind(podOf("a", 100), "n1", 101)
+		f.Pod(p, false)
+		edit(p)
+		f.PodGone(p)
+		if got := s.pods["uid-a"]; got.End != want || got.Ended == 0 {
+			t.Errorf("%+v, want %s", got, want)
+		}
+	}
+}
+
+// A recorder that starts again learns from a list what happened meanwhile: pods that are missing went unseen, those that are there go on, and a
+// node that is as before has no second row.
+func TestRestart(t *testing.T) {
+	f, s, clock := follower(record.State{})
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	other := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}
+	*clock = 10 * second
+	f.Nodes([]*corev1.Node{n, other})
+	f.Pods([]*corev1.Pod{bind(podOf("stays", 5), "n1", 6), podOf("goes", 5)})
+	open := record.State{Pods: []record.Pod{s.pods["uid-stays"], s.pods["uid-goes"]}, Nodes: s.nodes}
+
+	f, s, clock = follower(open)
+	*clock = 500 * second
+	n.Spec.Unschedulable = true
+	f.Nodes([]*corev1.Node{n})
+	f.Pods([]*corev1.Pod{bind(podOf("stays", 5), "n1", 6), podOf("new", 400)})
+	if _, written := s.pods["uid-stays"]; written {
+		t.Error("a pod that did not change was written again")
+	}
+	if got := s.pods["uid-goes"]; got.End != record.Unseen || got.Ended != 500*second {
+		t.Errorf("%+v", got)
+	}
+	if got := s.pods["uid-new"]; got.Arrived != 400*second {
+		t.Errorf("%+v: a pod from a list has the API's time", got)
+	}
+	var rows []string
+	for _, r := range s.nodes {
+		rows = append(rows, r.Name+map[bool]string{true: " gone", false: ""}[r.Gone]+map[bool]string{true: " cordoned", false: ""}[r.Unschedulable]+map[bool]string{true: " until", false: " from"}[r.To > 0])
+	}
+	if d := cmp.Diff([]string{"n1 until", "n1 cordoned from", "n2 gone until"}, rows); d != "" {
+		t.Error(d)
+	}
+}
+
+const listing = `{"apiVersion":"v1","kind":"List","items":[
+{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","labels":{"topology.kubernetes.io/zone":"a"}},"status":{"allocatable":{"cpu":"4","memory":"8Gi","pods":"110"}}},
+{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"x","uid":"u","creationTimestamp":"2026-01-02T03:04:05Z"},"spec":{"nodeName":"n1","containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}}]}},
+{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"}}]}
+{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClassList","items":[{"metadata":{"name":"high"},"value":7}]}`
+
+func TestReadObjects(t *testing.T) {
+	o, err := ReadObjects(strings.NewReader(listing), "all.json")
+	if err != nil || len(o.Nodes) != 1 || len(o.Pods) != 1 || o.Skipped["Service"] != 1 || len(o.others[record.KindPriorityClass]) != 1 {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	f, s, clock := follower(record.State{})
+	*clock = 7 * second
+	o.Tell(f)
+	if p := s.pods["u"]; p.MilliCPU != 1000 || p.Node != "n1" || len(s.nodes) != 1 || s.nodes[0].MilliCPU != 4000 {
+		t.Errorf("%+v, %+v", s.pods, s.nodes)
+	}
+	for text, want := range map[string]string{
+		"":                           "all.json: the file is empty",
+		"NAME  READY":                "all.json: byte 0: not what kubectl -o json prints",
+		`{"items":[{"kind":"Pod"}]}`: "all.json: object 1: it has no name",
+		`{"items":[{}]}`:             "all.json: object 1: it has no kind",
+		`{"kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"resources":{"requests":{"cpu":"lots"}}}]}}`: "all.json: object 1: ",
+		listing[:200]: "not what kubectl",
+		`[]`:          "not what kubectl",
+	} {
+		if _, err := ReadObjects(strings.NewReader(text), "all.json"); err == nil || !strings.HasPrefix(err.Error(), "all.json: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Whatever kubectl's output holds, reading it does not panic, and the rows can be read again.
+func FuzzReadObjects(f *testing.F) {
+	f.Add([]byte(listing))
+	f.Add([]byte(`{"kind":"Pod","metadata":{"name":"p","annotations":{"alibabacloud.com/gpu-milli":"-1"}},"spec":{"overhead":{"cpu":"-1"}}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		o, err := ReadObjects(strings.NewReader(string(data)), "f")
+		if err != nil {
+			return
+		}
+		f, s, _ := follower(record.State{})
+		o.Tell(f)
+		for _, p := range s.pods {
+			if p.UID == "" || p.MilliCPU < 0 || p.Memory < 0 || p.GPU < 0 || p.Ended < 0 || p.Bound < 0 || p.Arrived < 0 {
+				t.Errorf("%+v", p)
+			}
+		}
+		for _, n := range s.nodes {
+			if n.MilliCPU < 0 || n.Memory < 0 || n.Pods < 0 {
+				t.Errorf("%+v", n)
+			}
+		}
+	})
+}

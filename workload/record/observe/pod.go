@@ -1,0 +1,237 @@
+package observe
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/resource"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/workload/record"
+)
+
+// Pod translates a pod. Times have the API's resolution, a second.
+func Pod(p *corev1.Pod) record.Pod {
+	amounts, _ := kube.Pod(p) // of a contradictory request for GPUs the part that can be trusted
+	r := amounts.Requests
+	out := record.Pod{
+		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Scheduler: p.Spec.SchedulerName,
+		PriorityClass: p.Spec.PriorityClassName,
+		MilliCPU:      within(r.MilliCPU, cluster.MaxMilliCPU), Memory: within(r.Memory, cluster.MaxMemory), GPU: within(r.GPU, 1<<20), GPUMilli: within(r.GPUMilli, cluster.DeviceMilli-1),
+		CPULimit: within(amounts.Limits.MilliCPU, cluster.MaxMilliCPU), MemoryLimit: within(amounts.Limits.Memory, cluster.MaxMemory),
+		GPUModels: list(amounts.GPUModels), Extended: extended(resource.PodRequests(p, resource.PodResourcesOptions{})),
+		Labels: labels(p.Labels), NodeSelector: labels(p.Spec.NodeSelector),
+		HostPorts: list(hostPorts(p)), Claims: list(claims(p)), Images: list(images(p)),
+		Arrived: millis(p.CreationTimestamp), Node: p.Spec.NodeName,
+	}
+	if out.UID == "" {
+		out.UID = p.Namespace + "/" + p.Name // a file that somebody wrote by hand
+	}
+	if p.Spec.Priority != nil {
+		out.Priority = *p.Spec.Priority
+	}
+	if p.Spec.PreemptionPolicy != nil {
+		out.Preemption = string(*p.Spec.PreemptionPolicy)
+	}
+	if a := p.Spec.Affinity; a != nil && *a != (corev1.Affinity{}) {
+		out.Affinity = text(withoutDaemonNode(p, a))
+	}
+	if len(p.Spec.TopologySpreadConstraints) > 0 {
+		out.Spread = text(p.Spec.TopologySpreadConstraints)
+	}
+	if t := tolerations(p); len(t) > 0 {
+		out.Tolerations = text(t)
+	}
+	owner(p, &out)
+	out.Bound = bound(p)
+	out.Ended, out.End = ended(p)
+	return out
+}
+
+// within bounds an amount. An API server accepts amounts that no machine has.
+func within(n, most int64) int64 { return min(max(n, 0), most) }
+
+// millis returns milliseconds since 1970, or 0 for no time.
+func millis(t metav1.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return max(t.UnixMilli(), 0)
+}
+
+// text returns v as JSON. The types here can always be written.
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+func list(l []string) string {
+	if len(l) == 0 {
+		return ""
+	}
+	return text(l)
+}
+
+func labels(m map[string]string) string {
+	if len(m) == 0 {
+		return ""
+	}
+	return text(m)
+}
+
+// owner sets who the pod belongs to.
+func owner(p *corev1.Pod, out *record.Pod) {
+	if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static {
+		out.Daemon = true
+	}
+	o := metav1.GetControllerOfNoCopy(p)
+	if o == nil {
+		return
+	}
+	out.OwnerKind, out.OwnerName = o.Kind, o.Name
+	out.Daemon = out.Daemon || o.Kind == "DaemonSet"
+	out.Workload = o.Kind + "/" + o.Name
+	switch hash := p.Labels["pod-template-hash"]; {
+	case o.Kind == "ReplicaSet" && hash != "" && strings.HasSuffix(o.Name, "-"+hash):
+		out.Workload = "Deployment/" + strings.TrimSuffix(o.Name, "-"+hash)
+	case o.Kind == "Job":
+		if i := strings.LastIndexByte(o.Name, '-'); i > 0 && len(o.Name)-i-1 >= 8 && strings.Trim(o.Name[i+1:], "0123456789") == "" {
+			out.Workload = "CronJob/" + o.Name[:i] // its controller appends minutes since 1970
+		}
+	}
+}
+
+// automatic are the tolerations that the API server and the DaemonSet controller add to pods.
+var automatic = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable}
+
+// tolerations returns those that somebody wrote: every pod has the others.
+func tolerations(p *corev1.Pod) (out []corev1.Toleration) {
+	for _, t := range p.Spec.Tolerations {
+		if slices.Contains(automatic, t.Key) && t.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil {
+			continue
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// withoutDaemonNode returns the affinity without the node's name that the DaemonSet controller writes into it: Node has it, and it would
+// make every pod's text another one.
+func withoutDaemonNode(p *corev1.Pod, a *corev1.Affinity) *corev1.Affinity {
+	o := metav1.GetControllerOfNoCopy(p)
+	if o == nil || o.Kind != "DaemonSet" || p.Spec.NodeName == "" || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return a
+	}
+	a = a.DeepCopy()
+	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	for i := range terms {
+		terms[i].MatchFields = nil
+	}
+	return a
+}
+
+// hostPorts lists the ports of the node that the pod takes, as protocol/address/port.
+func hostPorts(p *corev1.Pod) (out []string) {
+	for _, c := range p.Spec.Containers {
+		for _, port := range c.Ports {
+			if port.HostPort == 0 {
+				continue
+			}
+			protocol, address := port.Protocol, port.HostIP
+			if protocol == "" {
+				protocol = corev1.ProtocolTCP
+			}
+			if address == "" {
+				address = "0.0.0.0"
+			}
+			out = append(out, fmt.Sprintf("%s/%s/%d", protocol, address, port.HostPort))
+		}
+	}
+	return out
+}
+
+func claims(p *corev1.Pod) (out []string) {
+	for _, v := range p.Spec.Volumes {
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			out = append(out, v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			out = append(out, p.Name+"-"+v.Name)
+		}
+	}
+	return out
+}
+
+func images(p *corev1.Pod) (out []string) {
+	for _, c := range p.Spec.Containers {
+		if !slices.Contains(out, c.Image) {
+			out = append(out, c.Image)
+		}
+	}
+	return out
+}
+
+// bound returns when the pod got its node.
+func bound(p *corev1.Pod) int64 {
+	if p.Spec.NodeName == "" {
+		return 0
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			return max(millis(c.LastTransitionTime), millis(p.CreationTimestamp))
+		}
+	}
+	if p.Status.StartTime != nil {
+		return max(millis(*p.Status.StartTime), millis(p.CreationTimestamp))
+	}
+	return millis(p.CreationTimestamp) // whoever created it chose the node
+}
+
+// ended returns when a pod finished that is still there, and how; 0 if it has not.
+func ended(p *corev1.Pod) (at int64, how string) {
+	if !kube.Finished(p) {
+		return 0, ""
+	}
+	for _, c := range slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses) {
+		if t := c.State.Terminated; t != nil {
+			at = max(at, millis(t.FinishedAt))
+		}
+	}
+	for _, c := range p.Status.Conditions {
+		if at == 0 {
+			at = max(at, millis(c.LastTransitionTime))
+		}
+	}
+	return max(at, bound(p), millis(p.CreationTimestamp)), why(p)
+}
+
+// why returns how a pod ended that finished or is deleted.
+func why(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			if c.Reason == corev1.PodReasonPreemptionByScheduler {
+				return record.Preempted
+			}
+			return record.Evicted
+		}
+	}
+	switch {
+	case p.Status.Reason == "Evicted":
+		return record.Evicted
+	case p.Status.Reason == "Preempting":
+		return record.Preempted
+	case p.Status.Phase == corev1.PodSucceeded:
+		return record.Succeeded
+	case p.Status.Phase == corev1.PodFailed:
+		return record.Failed
+	}
+	return record.Deleted
+}

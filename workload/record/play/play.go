@@ -1,0 +1,133 @@
+// Package play makes a workload of the pods of a record: which pods arrive when, what they request, and how long they
+// run. Pods of DaemonSets and static pods are left out, because they come with their nodes.
+package play
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/workload"
+	"gnnsched/workload/record"
+)
+
+// Arrivals returns the pods of a record as a trace, and how many of them have something that a trace has no place for, by
+// its name. Each pod arrives alone, with its requests, limits, node selector, tolerations and GPU models. It runs as
+// long as it did; a pod that had not ended stays. A pod that never ran stays as long as it waited.
+func Arrivals(pods []record.Pod) (workload.Trace, map[string]int, error) {
+	var out workload.Trace
+	lacks, taken := map[string]int{}, map[string]bool{}
+	for i := range pods {
+		p := &pods[i]
+		if p.Daemon {
+			continue
+		}
+		shape, err := shapeOf(p)
+		if err == nil {
+			err = shape.Validate()
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
+		}
+		name := workload.FreeName(nameOf(p), taken)
+		taken[name] = true
+		out = append(out, workload.Arrival{At: float64(p.Arrived) / 1000, Lifetime: lifetime(p), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape}})
+		count(p, lacks)
+	}
+	if len(out) == 0 {
+		return nil, nil, errors.New("the record has no pods besides those of DaemonSets")
+	}
+	return out.FromZero(), lacks, nil
+}
+
+// shapeOf translates what a pod requests and where it may run.
+func shapeOf(p *record.Pod) (workload.Shape, error) {
+	s := workload.Shape{
+		Requests: cluster.Resources{MilliCPU: p.MilliCPU, Memory: p.Memory, GPU: p.GPU, GPUMilli: p.GPUMilli, Pods: 1},
+		Limits:   cluster.Resources{MilliCPU: limit(p.CPULimit, p.MilliCPU), Memory: limit(p.MemoryLimit, p.Memory)},
+	}
+	if p.GPU > 0 {
+		s.Requests.GPUMilli = 0
+	}
+	var tolerations []corev1.Toleration
+	err := errors.Join(decode("node_selector", p.NodeSelector, &s.NodeSelector), decode("gpu_models", p.GPUModels, &s.GPUModels), decode("tolerations", p.Tolerations, &tolerations))
+	for _, t := range tolerations {
+		exists := t.Operator == corev1.TolerationOpExists
+		if exists || t.Operator == corev1.TolerationOpEqual || t.Operator == "" {
+			s.Tolerations = append(s.Tolerations, cluster.Toleration{Key: t.Key, Value: t.Value, Exists: exists, Effect: cluster.Effect(t.Effect)})
+		}
+	}
+	return s, err
+}
+
+// limit returns a limit that Kubernetes would accept beside the request.
+func limit(limit, request int64) int64 {
+	if limit < request {
+		return 0
+	}
+	return limit
+}
+
+func decode(column, text string, into any) error {
+	if text == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		return fmt.Errorf("%s: %w", column, err)
+	}
+	return nil
+}
+
+// nameOf returns the pod's name as a DNS label of 50 characters at most.
+func nameOf(p *record.Pod) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(p.Name))
+	name = strings.Trim(name[:min(len(name), 50)], "-")
+	return cmp.Or(name, "pod")
+}
+
+// lifetime returns for how many seconds a pod ran; +Inf if it still did. A pod runs for a millisecond at least.
+func lifetime(p *record.Pod) float64 {
+	if p.Ended == 0 {
+		return math.Inf(1)
+	}
+	return float64(max(p.Ended-cmp.Or(p.Bound, p.Arrived), 1)) / 1000
+}
+
+// count counts what a trace lacks of a pod.
+func count(p *record.Pod, lacks map[string]int) {
+	var affinity corev1.Affinity
+	if decode("affinity", p.Affinity, &affinity) != nil {
+		lacks["affinity that cannot be read"]++
+	}
+	for what, has := range map[string]bool{
+		"node affinity": affinity.NodeAffinity != nil, "pod affinity": affinity.PodAffinity != nil, "pod anti-affinity": affinity.PodAntiAffinity != nil,
+		"topology spread": p.Spread != "", "host ports": p.HostPorts != "", "volume claims": p.Claims != "", "extended resources": p.Extended != "",
+		"priority": p.Priority != 0, "another scheduler": p.Scheduler != "" && p.Scheduler != corev1.DefaultSchedulerName,
+	} {
+		if has {
+			lacks[what]++
+		}
+	}
+}
+
+// Lacks describes what a trace lacks, for people: "pod anti-affinity (12 pods), priority (3 pods)".
+func Lacks(lacks map[string]int) string {
+	var out []string
+	for what, pods := range lacks {
+		out = append(out, fmt.Sprintf("%s (%d pods)", what, pods))
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,50 @@
+package play
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/workload"
+	"gnnsched/workload/record"
+)
+
+func TestArrivals(t *testing.T) {
+	pods := []record.Pod{
+		{UID: "1", Name: "web", MilliCPU: 500, Memory: 1 << 30, CPULimit: 1000, MemoryLimit: 5, NodeSelector: `{"disk":"ssd"}`, Tolerations: `[{"key":"gpu","operator":"Exists"},{"key":"n","operator":"Gt","value":"5"}]`,
+			Arrived: 10_000, Bound: 12_000, Ended: 72_500, End: record.Succeeded, Affinity: `{"podAntiAffinity":{}}`, Priority: 5},
+		{UID: "2", Name: "web", MilliCPU: 1, Arrived: 11_000, Spread: `[{}]`},
+		{UID: "3", Name: "Agent.x", Daemon: true, Arrived: 1},
+		{UID: "4", Name: "Never.Ran_", GPU: 2, Arrived: 40_000, Ended: 45_000, End: record.Deleted},
+	}
+	got, lacks, err := Arrivals(pods)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := workload.Trace{
+		{At: 0, Lifetime: 60.5, Deployment: workload.Deployment{Name: "web", Replicas: 1, Shape: workload.Shape{
+			Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}, Limits: cluster.Resources{MilliCPU: 1000},
+			NodeSelector: map[string]string{"disk": "ssd"}, Tolerations: []cluster.Toleration{{Key: "gpu", Exists: true}}}}},
+		{At: 1, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: "web-2", Replicas: 1, Shape: workload.Shape{Requests: cluster.Resources{MilliCPU: 1, Pods: 1}}}},
+		{At: 30, Lifetime: 5, Deployment: workload.Deployment{Name: "never-ran", Replicas: 1, Shape: workload.Shape{Requests: cluster.Resources{GPU: 2, Pods: 1}}}},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if text := Lacks(lacks); text != "pod anti-affinity (1 pods), priority (1 pods), topology spread (1 pods)" {
+		t.Error(text)
+	}
+	for want, bad := range map[string][]record.Pod{
+		"no pods besides":                    pods[2:3],
+		"pod x/a: node_selector: ":           {{UID: "1", Namespace: "x", Name: "a", NodeSelector: "{"}},
+		"pod x/a: nodeSelector.<script>: ":   {{UID: "1", Namespace: "x", Name: "a", NodeSelector: `{"<script>":"a"}`}},
+		"pod x/a: requests.gpu: 65 is not 0": {{UID: "1", Namespace: "x", Name: "a", GPU: 65}},
+	} {
+		if _, _, err := Arrivals(bad); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package record
+
+import (
+	"fmt"
+	"math"
+
+	"gnnsched/internal/cluster"
+)
+
+// version is the version of the format that this package writes.
+const version = 1
+
+// Pod is a row of the table pods: a pod as far as it is known. Its key is UID.
+type Pod struct {
+	UID       string `parquet:"uid"`
+	Namespace string `parquet:"namespace,dict"`
+	Name      string `parquet:"name"`
+
+	OwnerKind string `parquet:"owner_kind,optional,dict"` // of the controller, such as ReplicaSet; null without one
+	OwnerName string `parquet:"owner_name,optional,dict"`
+	Workload  string `parquet:"workload,optional,dict"` // the owner's owner where its name tells, such as Deployment/web; else as the owner
+	Daemon    bool   `parquet:"daemon"`                 // belongs to a DaemonSet, or is a static pod of its node
+	Scheduler string `parquet:"scheduler,optional,dict"`
+
+	Priority      int32  `parquet:"priority"`
+	PriorityClass string `parquet:"priority_class,optional,dict"`
+	Preemption    string `parquet:"preemption_policy,optional,dict"` // PreemptLowerPriority or Never
+
+	MilliCPU    int64  `parquet:"cpu_milli,dict"` // what it requests, init containers and overhead included
+	Memory      int64  `parquet:"memory_bytes,dict"`
+	GPU         int64  `parquet:"gpu,dict"`
+	GPUMilli    int64  `parquet:"gpu_milli,dict"`           // a share of one device
+	GPUModels   string `parquet:"gpu_models,optional,dict"` // list; null: any
+	Extended    string `parquet:"extended,optional,dict"`   // other requests: name to quantity
+	CPULimit    int64  `parquet:"cpu_limit_milli,optional,dict"`
+	MemoryLimit int64  `parquet:"memory_limit_bytes,optional,dict"`
+
+	Labels       string `parquet:"labels,optional,dict"`
+	NodeSelector string `parquet:"node_selector,optional,dict"`
+	Affinity     string `parquet:"affinity,optional,dict"`        // spec.affinity
+	Spread       string `parquet:"topology_spread,optional,dict"` // spec.topologySpreadConstraints
+	Tolerations  string `parquet:"tolerations,optional,dict"`     // spec.tolerations
+	HostPorts    string `parquet:"host_ports,optional,dict"`      // list of "TCP/0.0.0.0/80"
+	Claims       string `parquet:"claims,optional,dict"`          // list of the PersistentVolumeClaims in its namespace
+	Images       string `parquet:"images,optional,dict"`          // list
+
+	Arrived int64  `parquet:"arrived,timestamp(millisecond),delta"`
+	Bound   int64  `parquet:"bound,optional,timestamp(millisecond)"`
+	Ended   int64  `parquet:"ended,optional,timestamp(millisecond)"` // when it released its node's resources
+	End     string `parquet:"end,optional,dict"`                     // one of the Ends; null: not ended
+	Node    string `parquet:"node,optional,dict"`
+}
+
+// The values of Pod.End.
+const (
+	Succeeded = "Succeeded"
+	Failed    = "Failed"
+	Deleted   = "Deleted" // deleted while it ran or waited
+	Preempted = "Preempted"
+	Evicted   = "Evicted"
+	// Unseen marks a pod that went while nobody recorded; Ended is then when that was noticed.
+	Unseen = "Unseen"
+)
+
+// Node is a row of the table nodes: a node's state from one change to the next. Its key is Name and From.
+type Node struct {
+	Name string `parquet:"name,dict"`
+	From int64  `parquet:"from,timestamp(millisecond)"`
+	To   int64  `parquet:"to,optional,timestamp(millisecond)"`
+	Gone bool   `parquet:"gone"` // the node left the cluster at To
+
+	MilliCPU      int64  `parquet:"cpu_milli,dict"` // allocatable
+	Memory        int64  `parquet:"memory_bytes,dict"`
+	Pods          int64  `parquet:"pods,dict"`
+	GPU           int64  `parquet:"gpu,dict"`
+	GPUModel      string `parquet:"gpu_model,optional,dict"`
+	Extended      string `parquet:"extended,optional,dict"` // other allocatable resources: name to quantity
+	Capacity      string `parquet:"capacity,optional,dict"` // status.capacity
+	Labels        string `parquet:"labels,optional,dict"`
+	Taints        string `parquet:"taints,optional,dict"` // spec.taints
+	Unschedulable bool   `parquet:"unschedulable"`
+}
+
+// Object is a row of the table objects: what pods refer to, from one change to the next. Its key is Kind, Namespace,
+// Name and From.
+type Object struct {
+	Kind      string `parquet:"kind,dict"` // Namespace, PriorityClass or PodDisruptionBudget
+	Namespace string `parquet:"namespace,optional,dict"`
+	Name      string `parquet:"name,dict"`
+	From      int64  `parquet:"from,timestamp(millisecond)"`
+	To        int64  `parquet:"to,optional,timestamp(millisecond)"`
+	Gone      bool   `parquet:"gone"`
+	// Spec is the labels of a Namespace, the value of a PriorityClass, the spec of a PodDisruptionBudget.
+	Spec string `parquet:"spec,optional,dict"`
+}
+
+// Sample is a row of the table usage: what a node or a pod used at a time. Its key is all that names it.
+type Sample struct {
+	Time      int64  `parquet:"time,timestamp(millisecond),delta"`
+	Namespace string `parquet:"namespace,optional,dict"` // null for a node
+	Name      string `parquet:"name,dict"`
+	MilliCPU  int64  `parquet:"cpu_milli,delta"`
+	Memory    int64  `parquet:"memory_bytes,delta"`
+}
+
+// Run is a row of the table runs: a time in which somebody watched. What happened between two runs is not known. Its
+// key is ID.
+type Run struct {
+	ID         string `parquet:"id,dict"`
+	Source     string `parquet:"source,dict"` // live, kubectl, openb, ...
+	From       int64  `parquet:"from,timestamp(millisecond)"`
+	To         int64  `parquet:"to,timestamp(millisecond)"`
+	Anonymised bool   `parquet:"anonymised"`
+	Lost       int64  `parquet:"lost"`             // rows that no disk took
+	Missing    string `parquet:"missing,optional"` // what was forbidden or not asked for
+	Program    string `parquet:"program,optional"` // version of the program that wrote it
+}
+
+// row is a row of some table.
+type row interface {
+	Pod | Node | Object | Sample | Run
+}
+
+// tables are the names of the tables, as files have them.
+var tables = []string{"pods", "nodes", "objects", "usage", "runs"}
+
+// tableOf returns the name of the table that has rows of type T.
+func tableOf[T row]() string {
+	var zero T
+	switch any(zero).(type) {
+	case Pod:
+		return "pods"
+	case Node:
+		return "nodes"
+	case Object:
+		return "objects"
+	case Sample:
+		return "usage"
+	}
+	return "runs"
+}
+
+// key identifies a row within its table.
+type key struct {
+	a, b, c string
+	from    int64
+}
+
+func keyOf[T row](r *T) key {
+	switch x := any(r).(type) {
+	case *Pod:
+		return key{a: x.UID}
+	case *Node:
+		return key{a: x.Name, from: x.From}
+	case *Object:
+		return key{a: x.Kind, b: x.Namespace, c: x.Name, from: x.From}
+	case *Sample:
+		return key{a: x.Namespace, b: x.Name, from: x.Time}
+	case *Run:
+		return key{a: x.ID}
+	}
+	panic("record: a row of no table")
+}
+
+// maxTime is the end of the year 9999.
+const maxTime = 253402300799999
+
+// check returns what is wrong with a row that was read. A file may come from anyone.
+func check[T row](r *T) error {
+	switch x := any(r).(type) {
+	case *Pod:
+		return x.check()
+	case *Node:
+		if err := times(x.From, x.To); err != nil {
+			return err
+		}
+		return amounts(x.Name, x.MilliCPU, x.Memory, x.Pods, x.GPU)
+	case *Object:
+		return times(x.From, x.To)
+	case *Sample:
+		if err := times(x.Time); err != nil {
+			return err
+		}
+		return amounts(x.Name, 0, x.Memory, x.MilliCPU, 0)
+	case *Run:
+		return times(x.From, x.To)
+	}
+	return nil
+}
+
+func (p *Pod) check() error {
+	if p.UID == "" {
+		return fmt.Errorf("pod %q has no uid", p.Name)
+	}
+	if err := times(p.Arrived, p.Bound, p.Ended); err != nil {
+		return fmt.Errorf("pod %q: %w", p.Name, err)
+	}
+	if p.GPUMilli < 0 || p.GPUMilli >= cluster.DeviceMilli {
+		return fmt.Errorf("pod %q: gpu_milli %d is not 0 to %d", p.Name, p.GPUMilli, cluster.DeviceMilli-1)
+	}
+	return amounts(p.Name, p.MilliCPU, p.Memory, 1, p.GPU)
+}
+
+func times(all ...int64) error {
+	for _, t := range all {
+		if t < 0 || t > maxTime {
+			return fmt.Errorf("the time %d is not in 1970 to 9999", t)
+		}
+	}
+	return nil
+}
+
+// amounts checks CPU, memory, and two numbers that have no unit.
+func amounts(name string, cpu, memory int64, counts ...int64) error {
+	if cpu < 0 || cpu > cluster.MaxMilliCPU {
+		return fmt.Errorf("%q: %d thousandths of a core are out of range", name, cpu)
+	}
+	if memory < 0 || memory > cluster.MaxMemory {
+		return fmt.Errorf("%q: %d bytes are out of range", name, memory)
+	}
+	for _, n := range counts {
+		if n < 0 || n > math.MaxInt32 {
+			return fmt.Errorf("%q: the number %d is out of range", name, n)
+		}
+	}
+	return nil
+}

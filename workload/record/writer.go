@@ -1,0 +1,175 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Options are those of a Writer.
+type Options struct {
+	Limit int // rows of a table that wait in memory for the disk at most; 0: defaultLimit
+}
+
+// defaultLimit is the number of rows of a table that wait for a disk that takes none. Rows of pods take about 700
+// bytes each.
+const defaultLimit = 200_000
+
+// Writer adds to a record. Rows stay in memory until Flush. Its methods may be called from several goroutines.
+type Writer struct {
+	mu      sync.Mutex
+	dir     string
+	lock    *os.File
+	options Options
+	next    int           // number of the next flush
+	failed  map[part]bool // first parts of groups that could not be merged
+
+	pods    pending[Pod]
+	nodes   pending[Node]
+	objects pending[Object]
+	samples pending[Sample]
+	runs    pending[Run]
+}
+
+// ErrLocked is the error of a record that another process writes.
+var ErrLocked = errors.New("another process writes this record")
+
+// Create opens a record for writing. It makes the folder if it is missing, goes on with a record that is there, and removes what a
+// process left behind that was killed. A folder with other files is refused.
+func Create(dir string, o Options) (*Writer, error) {
+	if o.Limit == 0 {
+		o.Limit = defaultLimit
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := ours(dir); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		lock.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = ErrLocked
+		}
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	w := &Writer{dir: dir, lock: lock, options: o, next: 1, failed: map[part]bool{}}
+	if err := w.tidy(); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// lockFile is locked by the process that writes the record.
+const lockFile = ".lock"
+
+// ours returns an error if a folder has files that are no part of a record.
+func ours(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if _, ok := parse(e.Name()); !ok && e.Name() != lockFile && !temporary(e.Name()) {
+			return fmt.Errorf("%s holds %q, which belongs to no record; name a new or empty folder", dir, e.Name())
+		}
+	}
+	return nil
+}
+
+func temporary(file string) bool { return strings.HasPrefix(file, ".part-") }
+
+// tidy removes incomplete and replaced files, and finds the number of the next flush.
+func (w *Writer) tidy() error {
+	entries, err := os.ReadDir(w.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if temporary(e.Name()) {
+			if err := os.Remove(filepath.Join(w.dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	parts, replaced, err := list(w.dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range replaced {
+		if err := os.Remove(filepath.Join(w.dir, p.file())); err != nil {
+			return err
+		}
+	}
+	for _, p := range parts {
+		w.next = max(w.next, p.last+1)
+	}
+	return nil
+}
+
+// Pod adds the state of a pod. It replaces what was known of the pod before.
+func (w *Writer) Pod(p Pod) { put(w, &w.pods, p, w.pods.put) }
+
+// Node adds the state of a node.
+func (w *Writer) Node(n Node) { put(w, &w.nodes, n, w.nodes.put) }
+
+// Object adds an object.
+func (w *Writer) Object(o Object) { put(w, &w.objects, o, w.objects.put) }
+
+// Sample adds a measurement, once for each time and name.
+func (w *Writer) Sample(s Sample) { put(w, &w.samples, s, w.samples.add) }
+
+// Run adds the time in which the caller watched. Flush adds to it the rows that were lost.
+func (w *Writer) Run(r Run) { put(w, &w.runs, r, w.runs.put) }
+
+func put[T row](w *Writer, to *pending[T], r T, add func(T)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	add(r)
+	to.drop(w.options.Limit)
+}
+
+// Flushed tells what a flush did.
+type Flushed struct {
+	Rows    int   // written now
+	Pending int   // still in memory, because the disk did not take them
+	Lost    int64 // dropped since Create, because the disk did not take them in time
+}
+
+// Flush writes all rows to the disk. If that fails, rows stay in memory for the next Flush, up to Options.Limit of a
+// table; then the oldest are dropped.
+func (w *Writer) Flush() (Flushed, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lost := w.pods.lost + w.nodes.lost + w.objects.lost + w.samples.lost + w.runs.lost
+	for i := range w.runs.rows {
+		w.runs.rows[i].Lost = lost
+	}
+	out := Flushed{Lost: lost}
+	var errs []error
+	for _, f := range []func(string, int) (int, error){w.nodes.flush, w.objects.flush, w.pods.flush, w.samples.flush, w.runs.flush} {
+		n, err := f(w.dir, w.next)
+		out.Rows += n
+		errs = append(errs, err)
+	}
+	if out.Rows > 0 {
+		w.next++
+	}
+	out.Pending = len(w.pods.rows) + len(w.nodes.rows) + len(w.objects.rows) + len(w.samples.rows) + len(w.runs.rows)
+	return out, errors.Join(errs...)
+}
+
+// Close flushes, and lets others write the record.
+func (w *Writer) Close() (Flushed, error) {
+	out, err := w.Flush()
+	return out, errors.Join(err, w.lock.Close())
+}
