@@ -14,7 +14,7 @@ import (
 
 // gpuScreen lists the nodes with GPUs: their model, and how much of each device pods request.
 type gpuScreen struct {
-	shown []state.Node // those that pass the filter
+	nodeList
 	total int
 }
 

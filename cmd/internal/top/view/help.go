@@ -30,7 +30,7 @@ func (*helpScreen) size(c *canvas) (shown, total int) {
 // notes of the screens.
 func helpLines(c *canvas) []string {
 	k, st := &c.keys, &c.st
-	general := []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.home, k.end, k.filter, k.clear}
+	general := []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.halfUp, k.halfDown, k.home, k.end, k.enter, k.filter, k.command, k.clear}
 	var own []key.Binding
 	for _, p := range c.pages {
 		if p.about.open.Enabled() {

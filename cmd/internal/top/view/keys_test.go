@@ -23,7 +23,7 @@ func withoutColour(s string) string { return colour.ReplaceAllString(s, "") }
 func TestNoColorHasNoColours(t *testing.T) {
 	for _, look := range []Look{plain, ascii} {
 		m := model(t, sample(12, true), terminal{look, 100, 30}, func(_ *Config, f *state.Frame) { f.Lost = &state.Lost{Since: noon, Reason: "x"} })
-		for _, keys := range [][]string{nil, {"p"}, {"?"}, {"?", "p", "/", "x", "!"}} {
+		for _, keys := range [][]string{nil, {"p"}, {"?"}, {"?", "p", "/", "x", "!", "esc", "m", "tab", ":"}} {
 			press(m, keys...)
 			if found := colour.FindString(m.View().Content); found != "" {
 				t.Errorf("%+v after %v: %q", look, keys, found)
@@ -37,7 +37,7 @@ func TestNoColorHasNoColours(t *testing.T) {
 
 func TestASCIIIsASCII(t *testing.T) {
 	m := model(t, sample(12, true), terminal{ascii, 120, 40}, nil)
-	for _, keys := range [][]string{nil, {"p"}, {"?"}, {"?", "p", "c"}} {
+	for _, keys := range [][]string{nil, {"p"}, {"?"}, {"?", "p", "C", "m", "tab"}} {
 		press(m, keys...)
 		for _, r := range m.View().Content {
 			if r > 126 {
@@ -60,22 +60,24 @@ func firstNode(m *Model) string {
 	return ""
 }
 
+// TestScrolling: keys move the cursor, and the rows follow it.
 func TestScrolling(t *testing.T) {
 	m := model(t, sample(1000, false), terminal{full, 80, 24}, nil)
-	rows := m.rows()
+	rows, p := m.rows(), m.pages[0]
 	for _, c := range []struct {
-		key  string
-		want int
+		key            string
+		cursor, offset int
 	}{
-		{"k", 0}, {"up", 0}, {"pgup", 0}, {"j", 1}, {"down", 2}, {"k", 1}, {"pgdown", 1 + rows}, {"pgup", 1},
-		{"end", 1001 - rows}, {"down", 1001 - rows}, {"pgdown", 1001 - rows}, {"up", 1000 - rows}, {"home", 0},
+		{"k", 0, 0}, {"up", 0, 0}, {"pgup", 0, 0}, {"j", 1, 0}, {"down", 2, 0}, {"k", 1, 0}, {"pgdown", 1 + rows, 2}, {"pgup", 1, 1},
+		{"G", 1000, 1001 - rows}, {"down", 1000, 1001 - rows}, {"pgdown", 1000, 1001 - rows}, {"up", 999, 1001 - rows}, {"g", 0, 0},
+		{"ctrl+d", rows / 2, 0}, {"ctrl+u", 0, 0}, {"end", 1000, 1001 - rows}, {"home", 0, 0},
 	} {
 		press(m, c.key)
-		if got := m.pages[0].offset; got != c.want {
-			t.Errorf("after %s: offset %d, want %d", c.key, got, c.want)
+		if p.cursor != c.cursor || p.offset != c.offset {
+			t.Errorf("after %s: cursor %d, offset %d, want %d and %d", c.key, p.cursor, p.offset, c.cursor, c.offset)
 		}
-		if got := firstNode(m); got != nodesOf(m).shown[c.want].Name {
-			t.Errorf("after %s: %s on top, want %s", c.key, got, nodesOf(m).shown[c.want].Name)
+		if got := firstNode(m); got != nodesOf(m).shown[c.offset].Name {
+			t.Errorf("after %s: %s on top, want %s", c.key, got, nodesOf(m).shown[c.offset].Name)
 		}
 	}
 	press(m, "end")
@@ -92,20 +94,20 @@ func TestSortingKeys(t *testing.T) {
 		want query.Sort
 	}{
 		{nil, query.Sort{Column: query.Name}},
-		{[]string{"n"}, query.Sort{Column: query.Name, Desc: true}},
-		{[]string{"c"}, query.Sort{Column: query.CPU, Desc: true}},
-		{[]string{"c"}, query.Sort{Column: query.CPU}},
+		{[]string{"N"}, query.Sort{Column: query.Name, Desc: true}},
+		{[]string{"C"}, query.Sort{Column: query.CPU, Desc: true}},
+		{[]string{"C"}, query.Sort{Column: query.CPU}},
 		{[]string{"r"}, query.Sort{Column: query.CPU, Desc: true}},
 		{[]string{"right"}, query.Sort{Column: query.Memory, Desc: true}},
 		{[]string{">"}, query.Sort{Column: query.Name}}, // no GPUs here
 		{[]string{"<"}, query.Sort{Column: query.Memory, Desc: true}},
-		{[]string{"g"}, query.Sort{Column: query.Memory, Desc: true}}, // likewise
-		{[]string{"o"}, query.Sort{Column: query.Pods, Desc: true}},
+		{[]string{"D"}, query.Sort{Column: query.Memory, Desc: true}}, // likewise
+		{[]string{"O"}, query.Sort{Column: query.Pods, Desc: true}},
 		{[]string{"left"}, query.Sort{Column: query.Version}},
-		{[]string{"t"}, query.Sort{Column: query.Status}},
-		{[]string{"a"}, query.Sort{Column: query.Age}},
-		{[]string{"m"}, query.Sort{Column: query.Memory, Desc: true}},
-		{[]string{"p", "c", "p"}, query.Sort{Column: query.Memory, Desc: true}}, // the pending pods have one order
+		{[]string{"T"}, query.Sort{Column: query.Status}},
+		{[]string{"A"}, query.Sort{Column: query.Age}},
+		{[]string{"M"}, query.Sort{Column: query.Memory, Desc: true}},
+		{[]string{"p", "C", "p"}, query.Sort{Column: query.Memory, Desc: true}}, // the pending pods have one order
 	} {
 		press(m, c.keys...)
 		if nodesOf(m).sort != c.want {
@@ -118,7 +120,7 @@ func TestSortingKeys(t *testing.T) {
 		}
 	}
 	gpus := model(t, sample(12, true), terminal{full, 120, 40}, nil)
-	if press(gpus, "g"); nodesOf(gpus).sort != query.By(query.GPU) {
+	if press(gpus, "D"); nodesOf(gpus).sort != query.By(query.GPU) {
 		t.Errorf("with GPUs: %v", nodesOf(gpus).sort)
 	}
 }
@@ -127,8 +129,8 @@ func TestFiltering(t *testing.T) {
 	m := model(t, sample(12, false), terminal{full, 80, 24}, nil)
 	press(m, "/")
 	typed(m, "node-1q")
-	if len(nodesOf(m).shown) != 0 || !m.editing {
-		t.Errorf("while typing: %d nodes pass, editing %v; q must be a letter here", len(nodesOf(m).shown), m.editing)
+	if len(nodesOf(m).shown) != 0 || m.typing != filter {
+		t.Errorf("while typing: %d nodes pass, editing %v; q must be a letter here", len(nodesOf(m).shown), (m.typing != nothing))
 	}
 	press(m, "backspace")
 	if len(nodesOf(m).shown) != 3 { // node-1, node-10, node-11
@@ -137,9 +139,9 @@ func TestFiltering(t *testing.T) {
 	if c := m.View().Cursor; c == nil || c.Position.Y != 23 || c.Position.X != len("/node-1") {
 		t.Errorf("cursor %+v", c)
 	}
-	press(m, "enter", "c")
-	if m.editing || nodesOf(m).sort.Column != query.CPU || len(nodesOf(m).shown) != 3 {
-		t.Errorf("after enter: editing %v, %v, %d nodes", m.editing, nodesOf(m).sort, len(nodesOf(m).shown))
+	press(m, "enter", "C")
+	if (m.typing != nothing) || nodesOf(m).sort.Column != query.CPU || len(nodesOf(m).shown) != 3 {
+		t.Errorf("after enter: editing %v, %v, %d nodes", (m.typing != nothing), nodesOf(m).sort, len(nodesOf(m).shown))
 	}
 	press(m, "p", "/")
 	typed(m, "room-2")
@@ -156,8 +158,8 @@ func TestFiltering(t *testing.T) {
 		t.Errorf("third esc: %d nodes", len(nodesOf(m).shown))
 	}
 	press(m, "/", "x", "esc")
-	if m.editing || m.pages[0].text != "" || len(nodesOf(m).shown) != 13 {
-		t.Errorf("esc while typing: editing %v, %q", m.editing, m.pages[0].text)
+	if (m.typing != nothing) || m.pages[0].text != "" || len(nodesOf(m).shown) != 13 {
+		t.Errorf("esc while typing: editing %v, %q", (m.typing != nothing), m.pages[0].text)
 	}
 	press(m, "/")
 	m.Update(tea.PasteMsg{Content: "node-11"})
@@ -244,7 +246,7 @@ func TestRedrawsFollowTheClock(t *testing.T) {
 // never larger than the window.
 func TestFitsEveryWindow(t *testing.T) {
 	clusters := []*state.Cluster{state.New(), sample(3, false), sample(40, true)}
-	key := rapid.SampledFrom([]string{"j", "k", "pgup", "pgdown", "home", "end", "c", "m", "n", "g", "o", "r", "<", ">", "p", "d", "?", "/", "esc", "enter", "x", "!", "backspace", "%", "世"})
+	key := rapid.SampledFrom([]string{"j", "k", "pgup", "pgdown", "home", "end", "g", "G", "ctrl+d", "C", "M", "m", "tab", "left", "right", "N", "O", "r", ":", "click", "wheel", "<", ">", "p", "d", "?", "/", "esc", "enter", "x", "!", "backspace", "%", "世"})
 	rapid.Check(t, func(rt *rapid.T) {
 		c := rapid.SampledFrom(clusters).Draw(rt, "cluster")
 		look := Look{Color: rapid.Bool().Draw(rt, "color"), Unicode: rapid.Bool().Draw(rt, "unicode")}

@@ -55,11 +55,12 @@ type Model struct {
 	status string
 	header []string // drawn from frame and status for this window
 
-	current int // index in pages of the screen that is shown
-	below   int // index of the screen that an overlay covers
+	current int   // index in pages of the screen that is shown
+	stack   []int // of the screens to go back to from overlays and from what Enter opened
 
-	editing     bool // the reader types a filter
+	typing      typing
 	input       textinput.Model
+	notice      string // why the last command did nothing; until the next key
 	interrupted bool
 }
 
@@ -80,7 +81,6 @@ func New(cfg Config) (*Model, error) {
 		m.pages = append(m.pages, &page{screen: s, about: s.describe()})
 	}
 	m.input = textinput.New()
-	m.input.Prompt = "/"
 	m.input.SetVirtualCursor(false) // the terminal's own cursor blinks without redraws
 	m.input.SetStyles(textinput.Styles{})
 	m.settle()
@@ -117,8 +117,8 @@ func (m *Model) read(regular bool) tea.Cmd {
 // wanted is how many pending pods a frame must hold: for the screen that is shown, or the one that an
 // overlay covers and the reader may return to before the next frame.
 func (m *Model) wanted() int {
-	if m.page().about.overlay {
-		return m.pages[m.below].about.pending
+	if n := len(m.stack); n > 0 && m.page().about.overlay {
+		return m.pages[m.stack[n-1]].about.pending
 	}
 	return m.page().about.pending
 }
@@ -154,10 +154,13 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			cmd = m.pause()
 		}
 	case tea.PasteMsg:
-		if m.editing {
-			m.input, cmd = m.input.Update(msg)
-			m.setFilter(m.input.Value())
+		if m.typing != nothing {
+			cmd = m.enterText(msg)
 		}
+	case tea.MouseWheelMsg:
+		m.wheel(msg)
+	case tea.MouseClickMsg:
+		cmd = m.click(msg)
 	case tea.KeyPressMsg:
 		cmd = m.press(msg)
 	}
@@ -167,14 +170,14 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 // press handles a key.
 func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
-	p := m.page()
+	m.notice = ""
 	switch {
 	case k.String() == "ctrl+c":
 		m.interrupted = true
 		return tea.Quit
 	case k.String() == "ctrl+z":
 		return tea.Suspend
-	case m.editing:
+	case m.typing != nothing:
 		return m.edit(k)
 	case key.Matches(k, m.keys.quit):
 		return tea.Quit
@@ -184,18 +187,26 @@ func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 			return m.toggle(i)
 		}
 	}
+	p := m.page()
 	switch {
 	case key.Matches(k, m.keys.clear):
-		if p.text == "" && m.current != 0 {
+		if p.text == "" && (m.current != 0 || len(m.stack) > 0) {
 			m.leave()
 		} else {
 			m.setFilter("")
 		}
+	case key.Matches(k, m.keys.command):
+		return m.startTyping(command)
 	case m.scroll(k), p.about.overlay:
 	case key.Matches(k, m.keys.filter):
-		return m.startFilter()
+		return m.startTyping(filter)
+	case key.Matches(k, m.keys.enter):
+		return m.enter()
 	default:
 		p.press(&m.canvas, k)
+		if !p.about.grid {
+			p.choose(0) // the order may be another
+		}
 		m.update()
 	}
 	return nil
@@ -204,18 +215,26 @@ func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 // page is the screen that is shown.
 func (m *Model) page() *page { return m.pages[m.current] }
 
-// toggle shows a screen, or leaves it if it is shown already. A screen that wants pending pods
-// gets a frame with them at once.
+// toggle shows a screen, or leaves it if it is shown already.
 func (m *Model) toggle(screen int) tea.Cmd {
 	if screen == m.current {
 		m.leave()
 		return nil
 	}
-	if next := m.pages[screen]; next.about.overlay {
+	return m.show(screen)
+}
+
+// show shows a screen. One that wants pending pods gets a frame with them at once.
+func (m *Model) show(screen int) tea.Cmd {
+	next := m.pages[screen]
+	switch {
+	case screen == m.current:
+		return nil
+	case next.about.overlay:
 		next.offset = 0
-		if !m.page().about.overlay {
-			m.below = m.current
-		}
+		m.stack = append(m.stack, m.current)
+	default:
+		m.stack = nil
 	}
 	m.current = screen
 	if m.page().about.pending > 0 {
@@ -224,83 +243,33 @@ func (m *Model) toggle(screen int) tea.Cmd {
 	return nil
 }
 
-// leave goes from an overlay to the screen below it, and from any other screen to the first.
+// leave goes back to the screen below this one, or to the first.
 func (m *Model) leave() {
-	if m.page().about.overlay {
-		m.current = m.below
-	} else {
-		m.current = 0
+	m.current = 0
+	if n := len(m.stack); n > 0 {
+		m.current, m.stack = m.stack[n-1], m.stack[:n-1]
 	}
 }
 
-func (m *Model) startFilter() tea.Cmd {
-	m.editing = true
-	m.input.SetValue(m.page().text)
-	m.input.CursorEnd()
-	return m.input.Focus()
-}
-
-// edit handles a key while the filter is typed. The rows follow every letter.
-func (m *Model) edit(k tea.KeyPressMsg) tea.Cmd {
-	switch k.String() {
-	case "enter":
-		m.stopEditing()
-		return nil
-	case "esc":
-		m.stopEditing()
-		m.setFilter("")
-		return nil
-	}
-	var cmd tea.Cmd
-	m.input, cmd = m.input.Update(k)
-	m.setFilter(m.input.Value())
-	return cmd
-}
-
-func (m *Model) stopEditing() {
-	m.editing = false
-	m.input.Blur()
-}
-
-func (m *Model) setFilter(text string) {
-	m.page().setFilter(text)
-	m.update()
-}
-
-// update has every screen recompute its rows.
+// update has every screen recompute its rows. The cursor stays on the row that it was put on, wherever that is now.
 func (m *Model) update() {
 	for _, p := range m.pages {
 		p.update(&m.canvas, p.filter)
+		p.find(&m.canvas)
 	}
 }
 
-// scroll moves through the rows, and tells whether the key was one for that.
-func (m *Model) scroll(k tea.KeyPressMsg) bool {
-	p, perPage := m.page(), max(m.rows(), 1)
-	switch {
-	case key.Matches(k, m.keys.up):
-		p.offset--
-	case key.Matches(k, m.keys.down):
-		p.offset++
-	case key.Matches(k, m.keys.pageUp):
-		p.offset -= perPage
-	case key.Matches(k, m.keys.pageDown):
-		p.offset += perPage
-	case key.Matches(k, m.keys.home):
-		p.offset = 0
-	case key.Matches(k, m.keys.end):
-		p.offset, _ = p.size(&m.canvas)
-	default:
-		return false
-	}
-	return true
-}
-
-// settle redraws the header, whose height decides how many rows fit, and keeps the offset
-// within the rows. The last page stays full.
+// settle redraws the header, whose height decides how many rows fit, and keeps cursor and offset within the rows.
+// The last page stays full.
 func (m *Model) settle() {
 	m.header = m.buildHeader()
-	p := m.page()
+	p, rows := m.page(), m.rows()
+	m.space = rows
 	shown, _ := p.size(&m.canvas)
-	p.offset = max(0, min(p.offset, shown-m.rows()))
+	p.cursor = max(0, min(p.cursor, shown-1))
+	if !p.about.overlay {
+		p.offset = max(min(p.offset, p.cursor), p.cursor-max(rows, 1)+1)
+	}
+	p.offset = max(0, min(p.offset, shown-rows))
+	m.cursor = p.cursor
 }

@@ -14,7 +14,7 @@ import (
 // nodesScreen lists the nodes with their requested CPU, memory and GPUs. A key for each column
 // sorts by it.
 type nodesScreen struct {
-	shown                []state.Node // those that pass the filter, sorted
+	nodeList
 	filtered             bool
 	sort                 query.Sort
 	columnKeys           []columnKey
@@ -31,13 +31,13 @@ func newNodesScreen(sort query.Sort, a arrows) *nodesScreen {
 	return &nodesScreen{
 		sort: sort,
 		columnKeys: []columnKey{
-			{query.Name, bind("n", "sort by name", "n")},
-			{query.Status, bind("t", "sort by status", "t")},
-			{query.Age, bind("a", "sort by age", "a")},
-			{query.Pods, bind("o", "sort by pods", "o")},
-			{query.CPU, bind("c", "sort by CPU", "c")},
-			{query.Memory, bind("m", "sort by memory", "m")},
-			{query.GPU, bind("g", "sort by GPU", "g")},
+			{query.Name, bind("N", "sort by name", "N")},
+			{query.Status, bind("T", "sort by status", "T")},
+			{query.Age, bind("A", "sort by age", "A")},
+			{query.Pods, bind("O", "sort by pods", "O")},
+			{query.CPU, bind("C", "sort by CPU", "C")},
+			{query.Memory, bind("M", "sort by memory", "M")},
+			{query.GPU, bind("D", "sort by GPU devices", "D")},
 		},
 		left:    bind(a.left+" <", "sort by the column before", "left", "<"),
 		right:   bind(a.right+" >", "sort by the next column", "right", ">"),
@@ -47,7 +47,7 @@ func newNodesScreen(sort query.Sort, a arrows) *nodesScreen {
 
 func (s *nodesScreen) describe() description {
 	d := description{
-		name: "nodes", heading: 1, hints: [][2]string{{"c m o n", "sort"}, {"r", "reverse"}},
+		name: "nodes", heading: 1, hints: [][2]string{{"C M O N", "sort"}, {"r", "reverse"}},
 		notes: []note{
 			{title: "Filter", text: "  words that must all match; !word must not", lines: []string{
 				"  worker !notready      name, status, role, zone, version or GPU model",

@@ -35,11 +35,36 @@ func newScreens(cfg Config) []screen {
 	return []screen{
 		newNodesScreen(cfg.Sort, arrowsOf(cfg.Look)),
 		&pendingScreen{},
+		newHeatScreen(arrowsOf(cfg.Look)),
 		&gpuScreen{},
 		&usedScreen{},
 		&helpScreen{},
 	}
 }
+
+// named is a screen whose rows have names that do not change. The cursor follows a row that moves.
+type named interface {
+	name(row int) string
+}
+
+// opener is a screen whose rows lead to a node.
+type opener interface {
+	// opens returns the name of the node that Enter opens; empty for none.
+	opens(c *canvas, row int) string
+}
+
+// clicker is a screen that wants to know in which cell of the window a row was clicked.
+type clicker interface {
+	click(c *canvas, x int)
+}
+
+// nodeList is the rows of a screen that lists nodes.
+type nodeList struct {
+	shown []state.Node // those that pass the filter, in order
+}
+
+func (l *nodeList) name(row int) string             { return l.shown[row].Name }
+func (l *nodeList) opens(_ *canvas, row int) string { return l.shown[row].Name }
 
 // description tells the view and the help about a screen.
 type description struct {
@@ -50,6 +75,7 @@ type description struct {
 	notes   []note        // paragraphs of the help
 	heading int           // lines of the heading, which does not scroll
 	pending int           // how many pending pods the screen wants in a frame
+	grid    bool          // the rows hold several things, so the screen marks the chosen one itself
 	overlay bool          // hides the cluster's figures, has no filter, and leads back to the screen below it
 }
 
@@ -65,6 +91,8 @@ type canvas struct {
 	frame         state.Frame
 	width, height int // of the window, in cells
 	st            styles
+	space         int     // rows that fit below the heading
+	cursor        int     // index of the chosen row of the screen that is shown
 	keys          keyMap  // of the view, for the help
 	pages         []*page // all screens, for the help
 }
@@ -77,11 +105,13 @@ func (c *canvas) gap() string {
 	return "  "
 }
 
-// page is a screen with its state in the view: where the reader scrolled to, and the filter.
+// page is a screen with its state in the view: where the reader is, and the filter.
 type page struct {
 	screen
 	about  description
-	offset int // first row shown
+	offset int    // first row shown
+	cursor int    // the chosen row
+	chosen string // the name of the chosen row, if the screen names its rows; empty for the first row
 	text   string
 	filter query.Filter // parsed from text; lets everything pass if text cannot be parsed
 	err    error        // why text cannot be parsed
@@ -92,4 +122,8 @@ type page struct {
 func (p *page) setFilter(text string) {
 	p.filter, p.err = query.ParseFilter(text)
 	p.text, p.offset = text, 0
+	p.choose(0)
 }
+
+// choose puts the cursor on a row, which need not exist.
+func (p *page) choose(row int) { p.cursor, p.chosen = row, "" }

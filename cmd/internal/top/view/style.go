@@ -19,17 +19,21 @@ type styles struct {
 	look                            Look
 	plain, bold, dim                lipgloss.Style
 	good, warn, bad, accent, banner lipgloss.Style
+	chosen                          lipgloss.Style // the row of the cursor
 	up, down, dot, dash, ellipsis   string
-	idle                            string // a GPU that nobody requests
-	full, half, empty               string // parts of a bar; half is empty if there is no such sign
+	idle                            string   // a GPU that nobody requests
+	full, half, empty               string   // parts of a bar; half is empty if there is no such sign
+	heat                            []string // of equal parts of the way to 100%
+	over                            string   // a heat of more
 }
 
 func newStyles(look Look) styles {
 	s := lipgloss.NewStyle
 	st := styles{
 		look: look, plain: s(), bold: s().Bold(true), dim: s().Faint(true),
-		good: s(), warn: s(), bad: s().Bold(true), accent: s().Bold(true), banner: s().Bold(true).Reverse(true),
+		good: s(), warn: s(), bad: s().Bold(true), accent: s().Bold(true), banner: s().Bold(true).Reverse(true), chosen: s().Reverse(true),
 		up: "▲", down: "▼", dot: " · ", dash: "–", ellipsis: "…", full: "━", half: "╸", empty: "·", idle: "·",
+		heat: strings.Split("▁▂▃▄▅▆▇█", ""), over: "▲",
 	}
 	if look.Color {
 		st.good = s().Foreground(lipgloss.Green)
@@ -45,6 +49,7 @@ func newStyles(look Look) styles {
 		st.ellipsis = "~"
 		st.full, st.half = "#", ""
 		st.empty, st.idle = ".", "."
+		st.heat, st.over = strings.Split("0123456789", ""), "+"
 	}
 	return st
 }
@@ -72,6 +77,17 @@ func (st *styles) alarm(fraction float64) lipgloss.Style {
 		return st.plain
 	}
 	return st.level(fraction)
+}
+
+// heatSign is the sign of a fraction in the heat map.
+func (st *styles) heatSign(fraction float64) string {
+	switch {
+	case fraction <= 0:
+		return st.idle
+	case fraction > 1:
+		return st.over
+	}
+	return st.heat[min(int(fraction*float64(len(st.heat))), len(st.heat)-1)]
 }
 
 // bar draws a fraction in exactly width cells. A fraction over 0 shows at least one step, and only

@@ -14,7 +14,7 @@ import (
 
 // usedScreen lists what the nodes use beside what their pods request, the node that uses most CPU first.
 type usedScreen struct {
-	shown []state.Node // those that pass the filter, sorted
+	nodeList
 }
 
 func (*usedScreen) describe() description {

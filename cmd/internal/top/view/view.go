@@ -16,11 +16,12 @@ const minRows = 3
 func (m *Model) View() tea.View {
 	v := tea.NewView(strings.Join(m.lines(), "\n"))
 	v.AltScreen = true
+	v.MouseMode = tea.MouseModeCellMotion
 	v.WindowTitle = "ktop"
 	if m.cfg.Title != "" {
 		v.WindowTitle += " " + m.cfg.Title
 	}
-	if m.editing && m.height > 0 {
+	if m.typing != nothing && m.height > 0 {
 		if c := m.input.Cursor(); c != nil {
 			c.Position.X = min(c.Position.X, max(m.width-1, 0))
 			c.Position.Y = m.height - 1
@@ -58,6 +59,9 @@ func (m *Model) body() []string {
 	shown, _ := p.size(&m.canvas)
 	to := min(p.offset+rows, shown)
 	lines := p.draw(&m.canvas, min(p.offset, to), to)
+	if at := p.about.heading + p.cursor - p.offset; !p.about.overlay && !p.about.grid && at >= 0 && at < len(lines) && shown > 0 {
+		lines[at] = m.st.chosen.Render(m.st.fit(ansi.Strip(lines[at]), m.width))
+	}
 	if shown == 0 && rows > 0 {
 		lines = append(lines, m.st.dim.Render(p.empty(&m.canvas)))
 	}
@@ -73,15 +77,17 @@ func (m *Model) rows() int {
 // footer shows the filter, or keys, and the position.
 func (m *Model) footer() string {
 	st := &m.st
-	if m.editing {
+	if m.typing != nothing {
 		right := m.position()
-		if err := m.page().err; err != nil {
+		if err := m.page().err; err != nil && m.typing == filter {
 			right = st.bad.Render(st.fit(err.Error(), min(ansi.StringWidth(err.Error()), m.width*2/3)))
 		}
 		return st.sides(m.input.View(), right, m.width)
 	}
 	left := m.hints()
-	if text := m.page().text; text != "" {
+	if m.notice != "" {
+		left = st.bad.Render(m.notice)
+	} else if text := m.page().text; text != "" {
 		left = st.dim.Render("filter ") + st.accent.Render(text) + st.dim.Render("  Esc clears")
 		if m.page().err != nil {
 			left = st.bad.Render("not applied: ") + text + st.dim.Render("  Esc clears")
@@ -95,7 +101,7 @@ func (m *Model) position() string {
 	p, rows := m.page(), m.rows()
 	n, all := p.size(&m.canvas)
 	switch {
-	case p.about.overlay && n <= rows, !m.loaded:
+	case (p.about.overlay || p.about.grid) && n <= rows, !m.loaded:
 		return ""
 	case n == 0:
 		return m.st.dim.Render("0 of " + fmt.Sprint(all))
@@ -132,6 +138,7 @@ func (m *Model) hintKeys() [][2]string {
 	for _, other := range m.pages[1:] {
 		hint := [2]string{other.about.open.Help().Key, other.about.name}
 		switch {
+		case !other.about.open.Enabled():
 		case other == p && p.about.overlay:
 			return [][2]string{{hint[0], "back"}, {"q", "quit"}}
 		case other.about.overlay:
@@ -142,5 +149,5 @@ func (m *Model) hintKeys() [][2]string {
 			others = append(others, hint)
 		}
 	}
-	return slices.Concat(overlays, [][2]string{{"q", "quit"}, {"/", "filter"}}, others, p.about.hints)
+	return slices.Concat(overlays, [][2]string{{"q", "quit"}, {"/", "filter"}, {":", "go"}}, others, p.about.hints)
 }

@@ -120,11 +120,18 @@ func model(t testing.TB, c *state.Cluster, term terminal, change func(*Config, *
 func press(m *Model, keys ...string) {
 	named := map[string]rune{
 		"up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight, "pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown,
-		"home": tea.KeyHome, "end": tea.KeyEnd, "esc": tea.KeyEscape, "enter": tea.KeyEnter, "backspace": tea.KeyBackspace,
+		"home": tea.KeyHome, "end": tea.KeyEnd, "esc": tea.KeyEscape, "enter": tea.KeyEnter, "backspace": tea.KeyBackspace, "tab": tea.KeyTab,
 	}
 	for _, k := range keys {
-		msg := tea.KeyPressMsg{Code: named[k]}
-		if msg.Code == 0 {
+		var msg tea.Msg = tea.KeyPressMsg{Code: named[k]}
+		switch letter, ctrl := strings.CutPrefix(k, "ctrl+"); {
+		case k == "click":
+			msg = tea.MouseClickMsg{X: 20, Y: 10, Button: tea.MouseLeft}
+		case k == "wheel":
+			msg = tea.MouseWheelMsg{Button: tea.MouseWheelDown}
+		case ctrl:
+			msg = tea.KeyPressMsg{Code: rune(letter[0]), Mod: tea.ModCtrl}
+		case named[k] == 0:
 			msg = tea.KeyPressMsg{Code: []rune(k)[0], Text: k}
 		}
 		if _, cmd := m.Update(msg); cmd != nil {
@@ -160,6 +167,11 @@ func TestGolden(t *testing.T) {
 	}{
 		{"80x24.txt", sample(12, false), full, 80, 24, nil, nil},
 		{"120x40.txt", sample(12, false), full, 120, 40, nil, nil},
+		{"200x50.txt", sample(100, true), full, 200, 50, nil, nil},
+		{"help-200x50.txt", sample(12, false), full, 200, 50, nil, func(m *Model) { press(m, "?") }},
+		{"pending-200x50.txt", sample(12, false), full, 200, 50, nil, func(m *Model) { press(m, "p") }},
+		{"used-200x50.txt", measured(60), full, 200, 50, nil, func(m *Model) { press(m, "u") }},
+		{"gpus-200x50.txt", sample(100, true), full, 200, 50, nil, func(m *Model) { press(m, "d") }},
 		{"160x20-gpu.txt", sample(12, true), full, 160, 20, nil, nil},
 		{"80x24-gpu.txt", sample(12, true), full, 80, 24, nil, nil},
 		{"1000-nodes-scrolled.txt", sample(1000, false), full, 80, 24, nil, func(m *Model) { press(m, "pgdown", "pgdown", "j", "j", "k") }},
@@ -168,8 +180,8 @@ func TestGolden(t *testing.T) {
 		{"filter-typed.txt", sample(1000, false), full, 80, 24, nil, func(m *Model) { press(m, "/"); typed(m, "node-99") }},
 		{"filter-wrong.txt", sample(12, false), full, 80, 24, nil, func(m *Model) { press(m, "/"); typed(m, "cpu>x") }},
 		{"filter-nothing.txt", sample(12, false), full, 80, 24, nil, func(m *Model) { press(m, "/"); typed(m, "nowhere"); press(m, "enter") }},
-		{"sorted-by-cpu.txt", sample(1000, false), full, 80, 24, nil, func(m *Model) { press(m, "c") }},
-		{"sorted-by-memory-up.txt", sample(12, false), full, 120, 24, nil, func(m *Model) { press(m, "m", "r") }},
+		{"sorted-by-cpu.txt", sample(1000, false), full, 80, 24, nil, func(m *Model) { press(m, "C") }},
+		{"sorted-by-memory-up.txt", sample(12, false), full, 120, 24, nil, func(m *Model) { press(m, "M", "r") }},
 		{"no-color.txt", sample(12, false), plain, 80, 24, nil, nil},
 		{"ascii.txt", sample(12, false), ascii, 80, 24, nil, nil},
 		{"40x10.txt", sample(12, false), full, 40, 10, nil, nil},
@@ -285,6 +297,18 @@ func TestDocumentedScreen(t *testing.T) {
 	press(used, "u")
 	lines = strings.SplitAfter(trimmed(ansi.Strip(used.View().Content)), "\n")
 	if want := strings.Join(lines[5:10], ""); !strings.Contains(string(doc), "```\n"+want+"```\n") {
+		t.Errorf("docs/ktop.md does not show this:\n%s", want)
+	}
+	heat := model(t, zoned(100, 3), terminal{full, 80, 24}, nil)
+	press(heat, "m")
+	lines = strings.SplitAfter(trimmed(ansi.Strip(heat.View().Content)), "\n")
+	if want := strings.Join(lines[6:11], ""); !strings.Contains(string(doc), "```\n"+want) {
+		t.Errorf("docs/ktop.md does not show this:\n%s", want)
+	}
+	many := model(t, zoned(5000, 3), terminal{full, 80, 24}, nil)
+	press(many, "m")
+	lines = strings.SplitAfter(trimmed(ansi.Strip(many.View().Content)), "\n")
+	if want := strings.Join(lines[6:9], ""); !strings.Contains(string(doc), "```\n"+want) {
 		t.Errorf("docs/ktop.md does not show this:\n%s", want)
 	}
 	gpus := model(t, sample(24, true), terminal{full, 80, 24}, nil)
