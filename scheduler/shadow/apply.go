@@ -52,7 +52,7 @@ func (w *Watcher) apply(ctx context.Context, e event) error {
 
 // node takes over a change of a node.
 func (w *Watcher) node(e event) error {
-	w.ours.freed = true
+	w.ours.Freed = true
 	switch {
 	case e.was == nil:
 		w.theirs.AddNode(w.log, e.now)
@@ -61,7 +61,7 @@ func (w *Watcher) node(e event) error {
 		w.theirs.UpdateNode(w.log, e.was, e.now)
 		w.ours.UpdateNode(w.log, e.was, e.now)
 	default:
-		w.ours.lose(e.was.Name)
+		w.ours.Lose(e.was.Name)
 		if err := w.theirs.RemoveNode(w.log, e.was); err != nil {
 			return fmt.Errorf("remove a node: %w", err)
 		}
@@ -87,8 +87,8 @@ func (w *Watcher) added(ctx context.Context, p *v1.Pod, initial bool) error {
 			w.skip(lateReason)
 		}
 	}
-	if !w.ours.has(p.UID) {
-		w.ours.fix(p)
+	if !w.ours.Has(p.UID) {
+		w.ours.Fix(p)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (w *Watcher) added(ctx context.Context, p *v1.Pod, initial bool) error {
 func (w *Watcher) updated(ctx context.Context, old, p *v1.Pod) error {
 	switch {
 	case p.Spec.NodeName == "":
-		w.ours.update(p)
+		w.ours.Update(p)
 		return w.pending(ctx, p)
 	case old.Spec.NodeName == "":
 		return w.bound(ctx, p)
@@ -104,13 +104,13 @@ func (w *Watcher) updated(ctx context.Context, old, p *v1.Pod) error {
 	if err := w.theirs.UpdatePod(w.log, old, p); err != nil {
 		return fmt.Errorf("update a pod: %w", err)
 	}
-	w.ours.update(p)
+	w.ours.Update(p)
 	return nil
 }
 
 func (w *Watcher) deleted(p *v1.Pod) error {
 	w.waiting.Delete(p.UID)
-	w.ours.remove(p.UID)
+	w.ours.Remove(p.UID)
 	if p.Spec.NodeName == "" {
 		return nil
 	}
@@ -129,10 +129,10 @@ func (w *Watcher) pending(ctx context.Context, p *v1.Pod) error {
 		w.waiting.Insert(p.UID)
 		w.counts.Waited++
 	}
-	if tied(p) != "" || w.ours.has(p.UID) {
+	if tied(p) != "" || w.ours.Has(p.UID) {
 		return nil
 	}
-	return w.ours.decide(ctx, p)
+	return w.ours.Decide(ctx, p)
 }
 
 // unschedulable reports whether a scheduler has said that it found no node.
@@ -171,7 +171,7 @@ func (w *Watcher) bound(ctx context.Context, p *v1.Pod) error {
 		if err := w.theirs.AddPod(w.log, p); err != nil {
 			return fmt.Errorf("add a pod: %w", err)
 		}
-		w.ours.fix(p)
+		w.ours.Fix(p)
 		return nil
 	}
 	w.counts.Bound++
@@ -189,12 +189,12 @@ func (w *Watcher) bound(ctx context.Context, p *v1.Pod) error {
 		return fmt.Errorf("add a pod: %w", err)
 	}
 	switch {
-	case w.ours.has(p.UID): // it was tried when the other scheduler found no node
-		w.ours.update(p)
+	case w.ours.Has(p.UID): // it was tried when the other scheduler found no node
+		w.ours.Update(p)
 	case why != "" || judged != nil:
-		w.ours.fix(p)
+		w.ours.Fix(p)
 	default:
-		return w.ours.decide(ctx, p)
+		return w.ours.Decide(ctx, p)
 	}
 	return judged
 }
@@ -206,16 +206,16 @@ func (w *Watcher) skip(why string) {
 
 // compare judges a pod's binding and counts the result.
 func (w *Watcher) compare(ctx context.Context, p *v1.Pod) error {
-	j, err := w.theirs.judge(ctx, p)
+	j, err := judge(ctx, w.theirs, p)
 	if err != nil {
 		return fmt.Errorf("decide about %s/%s: %w", p.Namespace, p.Name, err)
 	}
 	w.counts.Compared++
 	w.counts.Results[j.outcome]++
 	decisions.WithLabelValues(string(j.outcome)).Inc()
-	duration.Observe(j.took.Seconds())
-	w.times.add(j.took)
-	if j.fallback {
+	duration.Observe(j.Took.Seconds())
+	w.times.add(j.Took)
+	if j.Fallback {
 		w.counts.Fallbacks++
 	}
 	if j.skewed {
@@ -239,7 +239,7 @@ const kept = 20
 func (w *Watcher) fail(p *v1.Pod, j judgement) {
 	w.failures = append(w.failures, Failure{
 		Pod: advise.Shorten(p.Namespace+"/"+p.Name, maxText), Theirs: advise.Shorten(p.Spec.NodeName, maxText),
-		What: j.outcome, Node: advise.Shorten(j.node, maxText), Why: advise.Shorten(j.why, maxText),
+		What: j.outcome, Node: advise.Shorten(j.Node, maxText), Why: advise.Shorten(j.why, maxText),
 	})
 	if len(w.failures) > kept {
 		w.failures = w.failures[1:]

@@ -5,6 +5,8 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"gnnsched/internal/blocks"
 )
 
 // Block holds the means of a stretch of time.
@@ -16,8 +18,8 @@ type Block struct {
 	OursWaiting   float64 `json:"oursWaiting"`
 }
 
-// plus adds the time of another block.
-func (b Block) plus(o Block) Block {
+// Plus adds the time of another block.
+func (b Block) Plus(o Block) Block {
 	t := b.Seconds + o.Seconds
 	if t == 0 {
 		return b
@@ -29,94 +31,44 @@ func (b Block) plus(o Block) Block {
 // maxBlocks is the number of blocks that are kept. Beyond it, blocks become twice as long.
 const maxBlocks = 2048
 
-// blocks collects the time of a run in blocks of equal length.
-type blocks struct {
+// timeline collects the time of a run in blocks of equal length.
+type timeline struct {
 	length float64 // of a block, in seconds
 	full   []Block
 	last   Block // the one that is not full yet
 }
 
 // add adds a stretch of time, in which nothing changed.
-func (b *blocks) add(of Block) {
+func (b *timeline) add(of Block) {
 	for of.Seconds > 0 {
 		part := of
 		part.Seconds = min(of.Seconds, b.length-b.last.Seconds)
 		of.Seconds -= part.Seconds
-		b.last = b.last.plus(part)
+		b.last = b.last.Plus(part)
 		if b.last.Seconds < b.length*(1-rounding) {
 			return
 		}
 		b.full, b.last = append(b.full, b.last), Block{}
 		if len(b.full) == maxBlocks {
-			b.full, b.length = pairs(b.full), 2*b.length
+			b.full, b.length = blocks.Pairs(b.full), 2*b.length
 		}
 	}
 }
 
-// pairs joins each two blocks that follow each other. A last single one is left out.
-func pairs(list []Block) []Block {
-	out := make([]Block, 0, len(list)/2)
-	for i := 0; i+1 < len(list); i += 2 {
-		out = append(out, list[i].plus(list[i+1]))
-	}
-	return out
-}
-
 // all returns the mean over the whole time.
-func (b *blocks) all() Block {
+func (b *timeline) all() Block {
 	sum := b.last
 	for _, x := range b.full {
-		sum = sum.plus(x)
+		sum = sum.Plus(x)
 	}
 	return sum
 }
-
-// minBatches is the number of batches below which there is no interval, and maxLag the correlation of a batch
-// with the next one above which batches are joined.
-const (
-	minBatches = 10
-	maxLag     = 0.2
-)
 
 // Estimate is a mean over time with a 95 % interval.
 type Estimate struct {
 	Mean float64 `json:"mean"`
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-}
-
-// batches joins blocks until the values of a batch and the next one hardly depend on each other, or until
-// less than twice minBatches are left. lag is the correlation that remains.
-func batches(list []Block, value func(Block) float64) (out []Block, lag float64) {
-	for {
-		if lag = lag1(list, value); lag <= maxLag || len(list) < 2*minBatches {
-			return list, lag
-		}
-		list = pairs(list)
-	}
-}
-
-// lag1 returns the correlation of each value with the next one; 0 if the values are all the same.
-func lag1(list []Block, value func(Block) float64) float64 {
-	if len(list) < 3 {
-		return 0
-	}
-	v := make([]float64, len(list))
-	for i, b := range list {
-		v[i] = value(b)
-	}
-	mean := stat.Mean(v, nil)
-	var with, own float64
-	for i, x := range v {
-		own += (x - mean) * (x - mean)
-		if i > 0 {
-			with += (x - mean) * (v[i-1] - mean)
-		}
-	}
-	if own < rounding*rounding {
-		return 0
-	}
-	return with / own
 }
 
 // estimate returns the mean of a value over batches, with the interval of Student's t (the method of batch means:

@@ -98,7 +98,7 @@ func TestBesideTheDefaultScheduler(t *testing.T) {
 	}
 	// The default scheduler uses all eight nodes. In the cluster in memory, the network uses fewer.
 	used := sets.New[string]()
-	for _, p := range w.ours.on {
+	for _, p := range w.ours.Running {
 		used.Insert(p.Spec.NodeName)
 	}
 	list, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})

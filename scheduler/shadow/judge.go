@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"gnnsched/scheduler/advise"
+	"gnnsched/scheduler/memcluster"
 )
 
 // outcome is the result of a comparison, and a label of gnnsched_shadow_decisions_total.
@@ -33,33 +34,33 @@ var outcomes = []outcome{same, equal, different, only, unschedulableForUs, infea
 // judgement compares the profile's choice for a pod with the node that the pod got.
 type judgement struct {
 	outcome
-	choice
+	memcluster.Choice
 	skewed bool    // the profile's filters refuse the node that the pod got: the state is not the one that they saw
 	gained float64 // cost after their choice minus cost after ours; over 0 if ours is better
 	why    string  // for unschedulableForUs and infeasible
 }
 
 // judge compares in the state before the pod was bound.
-func (c *cluster) judge(ctx context.Context, pod *v1.Pod) (judgement, error) {
-	ch, err := c.choose(ctx, pod)
+func judge(ctx context.Context, c *memcluster.Cluster, pod *v1.Pod) (judgement, error) {
+	ch, err := c.Choose(ctx, pod)
 	if err != nil {
 		return judgement{}, err
 	}
 	theirs := pod.Spec.NodeName
-	j := judgement{choice: ch, outcome: different}
-	j.why, j.skewed = ch.refused[theirs]
+	j := judgement{Choice: ch, outcome: different}
+	j.why, j.skewed = ch.Refused[theirs]
 	switch {
-	case ch.feasible == 0:
+	case ch.Feasible == 0:
 		j.outcome = unschedulableForUs
 		return j, nil
-	case ch.feasible == 1:
+	case ch.Feasible == 1:
 		j.outcome = only
-	case ch.node == theirs:
+	case ch.Node == theirs:
 		j.outcome = same
-	case slices.Contains(ch.best, theirs) || !j.skewed && c.ledger.alike(ch.node, theirs):
+	case slices.Contains(ch.Best, theirs) || !j.skewed && c.Alike(ch.Node, theirs):
 		j.outcome = equal
 	}
-	why, err := c.admits(ctx, pod, ch.node)
+	why, err := c.Admits(ctx, pod, ch.Node)
 	if err != nil {
 		return judgement{}, err
 	}
@@ -68,8 +69,8 @@ func (c *cluster) judge(ctx context.Context, pod *v1.Pod) (judgement, error) {
 		return j, nil
 	}
 	if j.outcome == different {
-		after, known := c.ledger.after(pod, theirs)
-		own, _ := c.ledger.after(pod, ch.node)
+		after, known := c.After(pod, theirs)
+		own, _ := c.After(pod, ch.Node)
 		if known {
 			j.gained = after - own
 		}

@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"gnnsched/scheduler/memcluster"
 )
 
 var (
@@ -64,13 +66,13 @@ func registerMetrics() {
 
 // observe sets the gauges of the two clusters.
 func (w *Watcher) observe() {
-	for name, c := range map[string]*cluster{"theirs": w.theirs, "ours": w.ours.cluster} {
-		if cost, err := c.cost(); err == nil {
+	for name, c := range map[string]*memcluster.Cluster{"theirs": w.theirs, "ours": w.ours.Cluster} {
+		if cost, err := c.Cost(); err == nil {
 			costGauge.WithLabelValues(name).Set(cost)
 		}
 	}
 	waitingGauge.WithLabelValues("theirs").Set(float64(len(w.waiting)))
-	waitingGauge.WithLabelValues("ours").Set(float64(len(w.ours.waiting)))
+	waitingGauge.WithLabelValues("ours").Set(float64(len(w.ours.Waiting)))
 	backlogGauge.Set(float64(w.queue.length()))
 }
 

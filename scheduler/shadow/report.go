@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"gnnsched/internal/blocks"
 	"gnnsched/internal/exit"
 )
 
@@ -89,17 +90,17 @@ type Failure struct {
 func (w *Watcher) Report() Report {
 	c := w.counts
 	c.Results, c.NotCompared = clone(c.Results), clone(c.NotCompared)
-	c.WaitingOurs = len(w.ours.waiting)
+	c.WaitingOurs = len(w.ours.Waiting)
 	n := w.network()
 	r := Report{
 		Version: version, Profile: w.config.Name, Policy: n.Policy, Fingerprint: strconv.FormatUint(n.Fingerprint, 16),
 		Of: w.config.Of, Objective: w.config.Objective.Name(), From: w.begun, To: w.last, Limits: w.config.Limits,
 		Counts: c, OneStep: w.gains.oneStep(), Time: w.times.quantiles(), Failures: slices.Clone(w.failures), Whole: w.blocks.all(),
 	}
-	if n := len(w.ours.on); n > 0 {
-		r.Placed = float64(len(w.ours.chosen)) / float64(n)
+	if n := len(w.ours.Running); n > 0 {
+		r.Placed = float64(len(w.ours.Chosen)) / float64(n)
 	}
-	if list, lag := batches(w.blocks.full, gained); len(list) >= minBatches {
+	if list, lag := blocks.Join(w.blocks.full, gained); len(list) >= blocks.Min {
 		gain, more := estimate(list, gained), estimate(list, waitedLonger)
 		r.Batches, r.Correlation, r.Gain, r.MoreWaiting = list, lag, &gain, &more
 	}

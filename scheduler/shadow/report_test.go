@@ -17,7 +17,7 @@ import (
 // Blocks keep the whole time and its means, however it is cut.
 func TestBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := blocks{length: 60}
+		b := timeline{length: 60}
 		var seconds, sum float64
 		for range rapid.IntRange(1, 50).Draw(t, "stretches") {
 			x := Block{Seconds: rapid.Float64Range(0, 1e4).Draw(t, "seconds"), Theirs: rapid.Float64Range(0, 1).Draw(t, "cost")}
@@ -53,28 +53,6 @@ func TestEstimate(t *testing.T) {
 	e := estimate(blocksOf(1, 2, 3, 4, 5), gained)
 	if math.Abs(e.Mean-3) > 1e-12 || math.Abs(e.High-e.Mean-1.9632) > 1e-4 || math.Abs(e.Mean-e.Low-1.9632) > 1e-4 {
 		t.Errorf("%+v", e)
-	}
-}
-
-// Blocks that depend on the one before are joined; independent ones are not.
-func TestBatches(t *testing.T) {
-	var slow, fast []float64
-	for i := range 512 {
-		slow = append(slow, float64(i/8%2))
-		fast = append(fast, float64(i*i%7))
-	}
-	if list, lag := batches(blocksOf(fast...), gained); len(list) != 512 || lag > maxLag {
-		t.Errorf("%d batches, %v", len(list), lag)
-	}
-	if list, lag := batches(blocksOf(slow...), gained); len(list) > 128 || lag > maxLag {
-		t.Errorf("%d batches, %v", len(list), lag)
-	}
-	var rising []float64
-	for i := range 512 {
-		rising = append(rising, float64(i))
-	}
-	if list, lag := batches(blocksOf(rising...), gained); len(list) < minBatches || lag <= maxLag {
-		t.Errorf("%d batches, %v: a trend never becomes independent", len(list), lag)
 	}
 }
 

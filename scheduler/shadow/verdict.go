@@ -3,6 +3,8 @@ package shadow
 import (
 	"fmt"
 	"math"
+
+	"gnnsched/internal/blocks"
 )
 
 // Answer says whether to switch.
@@ -101,9 +103,9 @@ func lacking(r Report) (why []string) {
 		why = append(why, fmt.Sprintf("%d of %d pods were compared", n, r.Limits.Pods))
 	}
 	if r.Gain == nil {
-		why = append(why, fmt.Sprintf("there are fewer than %d blocks of time", minBatches))
-	} else if r.Correlation > maxLag {
-		why = append(why, fmt.Sprintf("the %d stretches of time still depend on each other (correlation %.2f, at most %.2f): more time is needed", len(r.Batches), r.Correlation, maxLag))
+		why = append(why, fmt.Sprintf("there are fewer than %d blocks of time", blocks.Min))
+	} else if r.Correlation > blocks.MaxLag {
+		why = append(why, fmt.Sprintf("the %d stretches of time still depend on each other (correlation %.2f, at most %.2f): more time is needed", len(r.Batches), r.Correlation, blocks.MaxLag))
 	}
 	if share(r.Counts.Skewed, r.Counts.Compared) > maxSkewed {
 		why = append(why, fmt.Sprintf("%d of %d pods are on nodes that the filters refuse: the state that was compared is not the one that the scheduler saw", r.Counts.Skewed, r.Counts.Compared))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"gnnsched/internal/logging"
+	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin"
 )
@@ -68,16 +70,17 @@ func (c Config) Validate() error {
 type Watcher struct {
 	config Config
 	queue  *queue
-	from   informersOf
-	theirs *cluster
-	ours   *ours
+	shared informers.SharedInformerFactory
+	named  dynamicinformer.DynamicSharedInformerFactory // nil for none
+	theirs *memcluster.Cluster
+	ours   *memcluster.Placements
 	synced atomic.Bool
 	log    klog.Logger
 
 	// The rest belongs to Run.
 	begun, last time.Time
 	waiting     sets.Set[types.UID] // pods that the other scheduler found no node for
-	blocks      blocks
+	blocks      timeline
 	counts      Counts
 	failures    []Failure
 	times       durations
@@ -92,26 +95,28 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 	registerMetrics()
 	w := &Watcher{
 		config: c, queue: newQueue(c.Clock), log: klog.FromContext(ctx).WithName(logging.ProjectLogger),
-		from:    informersOf{shared: scheduler.NewInformerFactory(c.Client, 0)},
-		waiting: sets.New[types.UID](), blocks: blocks{length: c.Block.Seconds()},
+		shared:  scheduler.NewInformerFactory(c.Client, 0),
+		waiting: sets.New[types.UID](), blocks: timeline{length: c.Block.Seconds()},
 		counts: Counts{Results: map[outcome]int{}, NotCompared: map[string]int{}},
 	}
 	if c.Dynamic != nil {
-		w.from.named = dynamicinformer.NewDynamicSharedInformerFactory(c.Dynamic, 0)
+		w.named = dynamicinformer.NewDynamicSharedInformerFactory(c.Dynamic, 0)
 	}
+	of := memcluster.Config{Client: c.Client, Shared: w.shared, Dynamic: w.named, Profile: c.Profile, Objective: c.Objective, Clock: c.Clock, Seed: c.Seed}
 	var err error
-	if w.theirs, err = newCluster(ctx, c, w.from, c.Seed); err != nil {
+	if w.theirs, err = memcluster.New(ctx, of); err != nil {
 		return nil, err
 	}
-	second, err := newCluster(ctx, c, w.from, c.Seed+1)
+	of.Seed++
+	second, err := memcluster.New(ctx, of)
 	if err != nil {
 		return nil, err
 	}
-	w.ours = &ours{cluster: second, on: map[types.UID]*v1.Pod{}, chosen: map[types.UID]struct{}{}}
-	if _, err := w.from.shared.Core().V1().Pods().Informer().AddEventHandler(w.queue.pods()); err != nil {
+	w.ours = memcluster.NewPlacements(second)
+	if _, err := w.shared.Core().V1().Pods().Informer().AddEventHandler(w.queue.pods()); err != nil {
 		return nil, fmt.Errorf("watch pods: %w", err)
 	}
-	if _, err := w.from.shared.Core().V1().Nodes().Informer().AddEventHandler(w.queue.nodes()); err != nil {
+	if _, err := w.shared.Core().V1().Nodes().Informer().AddEventHandler(w.queue.nodes()); err != nil {
 		return nil, fmt.Errorf("watch nodes: %w", err)
 	}
 	return w, nil
@@ -128,17 +133,20 @@ func (w *Watcher) Ready() error {
 const (
 	step = time.Second // how often time is accounted for, and waiting pods are tried again
 	tell = time.Minute
+
+	// retries is how many waiting pods may be tried without success before the rest waits for the next step.
+	retries = 20
 )
 
 // Run watches until ctx ends, and returns the report. An error is one of the plugins or of the program.
 func (w *Watcher) Run(ctx context.Context) (Report, error) {
-	w.from.shared.StartWithContext(ctx)
-	w.from.shared.WaitForCacheSync(ctx.Done())
-	if w.from.named != nil {
-		w.from.named.Start(ctx.Done())
-		w.from.named.WaitForCacheSync(ctx.Done())
+	w.shared.StartWithContext(ctx)
+	w.shared.WaitForCacheSync(ctx.Done())
+	if w.named != nil {
+		w.named.Start(ctx.Done())
+		w.named.WaitForCacheSync(ctx.Done())
 	}
-	if w.theirs.wait(ctx) != nil || w.ours.wait(ctx) != nil {
+	if w.theirs.WaitForHandlers(ctx) != nil || w.ours.WaitForHandlers(ctx) != nil {
 		return w.Report(), nil // ctx has ended
 	}
 	w.start(ctx)
@@ -175,7 +183,7 @@ func (w *Watcher) start(ctx context.Context) {
 	w.begun = w.config.Clock.Now()
 	w.last = w.begun
 	w.work(ctx, w.queue.take())
-	w.log.V(1).Info("Watching", "schedulers", w.config.Of, "pods", len(w.ours.on))
+	w.log.V(1).Info("Watching", "schedulers", w.config.Of, "pods", len(w.ours.Running))
 }
 
 // work works events off, and then accounts for the time until now.
@@ -189,7 +197,7 @@ func (w *Watcher) work(ctx context.Context, events []event) {
 		}
 	}
 	w.advance(w.config.Clock.Now())
-	if err := w.ours.retry(ctx); err != nil {
+	if err := w.ours.Retry(ctx, retries); err != nil {
 		w.counts.Errors++
 		w.log.Error(err, "Waiting pods are not tried again")
 	}
@@ -203,14 +211,14 @@ func (w *Watcher) advance(now time.Time) {
 		return // a clock that was set back
 	}
 	w.last = now
-	theirs, err := w.theirs.cost()
-	own, err2 := w.ours.cost()
+	theirs, err := w.theirs.Cost()
+	own, err2 := w.ours.Cost()
 	if err := errors.Join(err, err2); err != nil {
 		w.counts.Errors++
 		w.log.Error(err, "Time is not accounted for", "seconds", d.Seconds())
 		return
 	}
-	w.blocks.add(Block{d.Seconds(), theirs, own, float64(len(w.waiting)), float64(len(w.ours.waiting))})
+	w.blocks.add(Block{d.Seconds(), theirs, own, float64(len(w.waiting)), float64(len(w.ours.Waiting))})
 }
 
 // watched reports whether the pod is of a scheduler that is watched.
@@ -218,7 +226,7 @@ func (w *Watcher) watched(p *v1.Pod) bool { return slices.Contains(w.config.Of, 
 
 // network returns what decides now.
 func (w *Watcher) network() plugin.Network {
-	n, err := plugin.ActiveNetwork(w.theirs.ours)
+	n, err := plugin.ActiveNetwork(w.theirs.Profile())
 	if err != nil || n.Fingerprint != 0 { // upstream's own profile has none, and a network has the name of its profile
 		n.Policy = w.config.Name
 	}

@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/server"
 )
@@ -88,7 +89,7 @@ func (b *bench) happens(e event) {
 // binds lets the other scheduler place a pod.
 func (b *bench) binds(p *v1.Pod, node string) *v1.Pod {
 	b.t.Helper()
-	bound := on(p, node)
+	bound := memcluster.On(p, node)
 	b.happens(event{pod: p})
 	b.happens(event{old: p, pod: bound})
 	return bound
@@ -107,7 +108,7 @@ func TestDecidesOnTheStateBefore(t *testing.T) {
 	first, second, third := pod("1").Obj(), pod("2").Obj(), pod("3").Obj()
 	for i, p := range []*v1.Pod{first, second, third} {
 		b.queue.put(event{pod: p})
-		b.queue.put(event{old: p, pod: on(p, []string{"a", "b", "a"}[i])})
+		b.queue.put(event{old: p, pod: memcluster.On(p, []string{"a", "b", "a"}[i])})
 	}
 	b.work(t.Context(), b.queue.take())
 	b.is(different, 1) // 2 would have gone to a, beside 1
@@ -130,8 +131,8 @@ func TestOurs(t *testing.T) {
 	for i, name := range []string{"a", "b", "c"} {
 		all = append(all, b.binds(pod(fmt.Sprint(i)).Obj(), name))
 	}
-	home := b.ours.on["0"].Spec.NodeName
-	for uid, p := range b.ours.on {
+	home := b.ours.Running["0"].Spec.NodeName
+	for uid, p := range b.ours.Running {
 		if p.Spec.NodeName != home {
 			t.Errorf("%s is on %s, the policy packs on %s", uid, p.Spec.NodeName, home)
 		}
@@ -146,10 +147,10 @@ func TestOurs(t *testing.T) {
 	for _, p := range all {
 		b.happens(event{old: p})
 	}
-	if len(b.ours.on) != 0 || len(b.ours.chosen) != 0 {
-		t.Errorf("%v are left", b.ours.on)
+	if len(b.ours.Running) != 0 || len(b.ours.Chosen) != 0 {
+		t.Errorf("%v are left", b.ours.Running)
 	}
-	if cost, err := b.ours.cost(); err != nil || cost != 0 {
+	if cost, err := b.ours.Cost(); err != nil || cost != 0 {
 		t.Errorf("cost %v, %v", cost, err)
 	}
 }
@@ -167,7 +168,7 @@ func TestWaiting(t *testing.T) {
 	first := b.binds(big("first"), "a")
 	second := big("second")
 	b.happens(event{pod: second})
-	if len(b.ours.waiting) != 0 || len(b.waiting) != 0 {
+	if len(b.ours.Waiting) != 0 || len(b.waiting) != 0 {
 		t.Fatal("nobody has tried it yet")
 	}
 	failed := unschedulable(second)
@@ -178,12 +179,12 @@ func TestWaiting(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 	b.happens(event{old: first})
-	if b.ours.on["second"] == nil || len(b.ours.waiting) != 0 {
-		t.Fatalf("there is room: %+v", b.ours.waiting)
+	if b.ours.Running["second"] == nil || len(b.ours.Waiting) != 0 {
+		t.Fatalf("there is room: %+v", b.ours.Waiting)
 	}
-	b.happens(event{old: failed, pod: on(failed, "a")})
-	if len(b.waiting) != 0 || len(b.ours.on) != 1 || b.counts.Waited != 1 {
-		t.Errorf("%v, %v", b.waiting, b.ours.on)
+	b.happens(event{old: failed, pod: memcluster.On(failed, "a")})
+	if len(b.waiting) != 0 || len(b.ours.Running) != 1 || b.counts.Waited != 1 {
+		t.Errorf("%v, %v", b.waiting, b.ours.Running)
 	}
 }
 
@@ -195,7 +196,7 @@ func TestEveryWaitingPodHasItsTurn(t *testing.T) {
 		b.binds(pod(fmt.Sprint("big-", i)).Priority(1000).Req(map[v1.ResourceName]string{v1.ResourceCPU: "9"}).Obj(), "a")
 	}
 	b.binds(pod("small").Req(map[v1.ResourceName]string{v1.ResourceCPU: "5"}).Obj(), "a")
-	if b.ours.on["small"] != nil {
+	if b.ours.Running["small"] != nil {
 		t.Fatal("there is no room yet")
 	}
 	b.happens(event{old: blocker})
@@ -203,8 +204,8 @@ func TestEveryWaitingPodHasItsTurn(t *testing.T) {
 		b.clock.Step(time.Second)
 		b.work(t.Context(), nil)
 	}
-	if b.ours.on["small"] == nil || len(b.ours.waiting) != 2*retries+5 {
-		t.Errorf("%d wait", len(b.ours.waiting))
+	if b.ours.Running["small"] == nil || len(b.ours.Waiting) != 2*retries+5 {
+		t.Errorf("%d wait", len(b.ours.Waiting))
 	}
 }
 
@@ -217,7 +218,7 @@ func TestUnschedulableForUs(t *testing.T) {
 	if b.counts.Skewed != 1 || len(b.failures) != 1 || b.failures[0].Why == "" || b.failures[0].Theirs != "a" {
 		t.Errorf("%+v, %+v", b.counts, b.failures)
 	}
-	if len(b.ours.waiting) != 1 {
+	if len(b.ours.Waiting) != 1 {
 		t.Error("it does not wait in the cluster in memory")
 	}
 }
@@ -264,9 +265,9 @@ func TestFixed(t *testing.T) {
 	for _, p := range []*v1.Pod{claim, share, other} {
 		b.binds(p, "b")
 	}
-	b.happens(event{pod: on(pod("late").Obj(), "b")})
+	b.happens(event{pod: memcluster.On(pod("late").Obj(), "b")})
 	for _, uid := range []string{"claim", "share", "other", "late"} {
-		if p := b.ours.on[pod(uid).Obj().UID]; p == nil || p.Spec.NodeName != "b" {
+		if p := b.ours.Running[pod(uid).Obj().UID]; p == nil || p.Spec.NodeName != "b" {
 			t.Errorf("%s: %v", uid, p)
 		}
 	}
@@ -281,20 +282,20 @@ func TestFixed(t *testing.T) {
 func TestNodeGone(t *testing.T) {
 	b := newBench(t, "most-allocated", "a", "b")
 	mine := b.binds(pod("0").Obj(), "b")
-	home := b.ours.on["0"].Spec.NodeName
+	home := b.ours.Running["0"].Spec.NodeName
 	fixed := b.binds(pod("fixed").PVC("data").Obj(), home)
 	b.happens(event{was: node(home)})
-	if p := b.ours.on["0"]; p == nil || p.Spec.NodeName == home {
+	if p := b.ours.Running["0"]; p == nil || p.Spec.NodeName == home {
 		t.Errorf("%v: it should have moved", p)
 	}
 	b.happens(event{now: node(home)})
-	if p := b.ours.on[fixed.UID]; p == nil || p.Spec.NodeName != home {
+	if p := b.ours.Running[fixed.UID]; p == nil || p.Spec.NodeName != home {
 		t.Errorf("the fixed pod is gone or moved: %v", p)
 	}
 	b.happens(event{old: fixed})
 	b.happens(event{old: mine})
-	if len(b.ours.on)+len(b.ours.waiting) != 0 {
-		t.Errorf("%v, %v", b.ours.on, b.ours.waiting)
+	if len(b.ours.Running)+len(b.ours.Waiting) != 0 {
+		t.Errorf("%v, %v", b.ours.Running, b.ours.Waiting)
 	}
 }
 
@@ -334,14 +335,14 @@ func TestClustersFollow(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		got, err := b.theirs.cost()
+		got, err := b.theirs.Cost()
 		if d := got - (objective.Balance{}).Cost(want.Nodes); err != nil || d > 1e-9 || d < -1e-9 {
 			rt.Fatalf("cost %v, off by %v, %v", got, d, err)
 		}
-		if n := len(b.ours.on) + len(b.ours.waiting); n != len(bound) {
+		if n := len(b.ours.Running) + len(b.ours.Waiting); n != len(bound) {
 			rt.Fatalf("%d pods in memory, %d are bound", n, len(bound))
 		}
-		for uid, p := range b.ours.on {
+		for uid, p := range b.ours.Running {
 			if bound[string(uid)] == nil || p.Spec.NodeName == "" {
 				rt.Fatalf("%s is not bound", uid)
 			}

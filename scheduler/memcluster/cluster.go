@@ -1,0 +1,222 @@
+package memcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"gnnsched/scheduler/advise"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/plugin"
+)
+
+// Config describes a Cluster.
+type Config struct {
+	Client  kubernetes.Interface
+	Shared  informers.SharedInformerFactory              // for services, namespaces and other objects that plugins read
+	Dynamic dynamicinformer.DynamicSharedInformerFactory // nil: none of upstream's plugins that watch by name of a resource
+	// Profile decides. Policies that count typical pods count those that have its SchedulerName.
+	Profile   config.KubeSchedulerProfile
+	Objective objective.Term
+	Clock     clock.PassiveClock // measures how long choices take
+	Seed      uint64             // of the draws among equal nodes
+}
+
+// Cluster is the state of one cluster, with a profile that decides and upstream's own. Its owner tells it what changes, with the
+// methods of the cache. It is not safe for concurrent use.
+type Cluster struct {
+	cache.Cache
+	snapshot *cache.Snapshot
+	profile  framework.Framework // decides
+	stock    framework.Framework // upstream's default profile; only its filters are used
+	ledger   *ledger
+	log      klog.Logger
+	clock    clock.PassiveClock
+	draw     *rand.Rand
+	wait     func(context.Context) error // until the handlers of upstream's own cache have seen all objects
+}
+
+// stockName is the scheduler name under which upstream's profile runs beside the one that decides. No pod has it.
+const stockName = "gnnsched.memcluster/upstream"
+
+// New makes an empty cluster. ctx ends its plugins.
+func New(ctx context.Context, c Config) (*Cluster, error) {
+	stock, err := latest.Default()
+	if err != nil {
+		return nil, fmt.Errorf("upstream's default profile: %w", err)
+	}
+	stock.Profiles[0].SchedulerName = stockName
+	sched, err := scheduler.New(ctx, c.Client, c.Shared, c.Dynamic,
+		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }, // it has nothing to report
+		scheduler.WithProfiles([]config.KubeSchedulerProfile{c.Profile, stock.Profiles[0]}...),
+		scheduler.WithFrameworkOutOfTreeRegistry(plugin.Registry(nil)),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("set up the plugins: %w", err)
+	}
+	profile := sched.Profiles[c.Profile.SchedulerName]
+	snapshot, is := profile.SnapshotSharedLister().(*cache.Snapshot)
+	if !is {
+		return nil, fmt.Errorf("upstream's snapshot is a %T", profile.SnapshotSharedLister())
+	}
+	// The scheduler's own cache follows the informers. This one follows the events in their order.
+	return &Cluster{
+		Cache: cache.New(ctx, nil, false), snapshot: snapshot, profile: profile, stock: sched.Profiles[stockName],
+		ledger: &ledger{term: c.Objective}, log: klog.FromContext(ctx), clock: c.Clock, draw: rand.New(rand.NewPCG(c.Seed, c.Seed)),
+		wait: sched.WaitForHandlersSync,
+	}, nil
+}
+
+// WaitForHandlers waits until the plugins have seen what the informers have read. The error is that of ctx.
+func (c *Cluster) WaitForHandlers(ctx context.Context) error { return c.wait(ctx) }
+
+// Profile returns the profile that decides.
+func (c *Cluster) Profile() framework.Framework { return c.profile }
+
+// sync brings the snapshot and the ledger up to date with the cache.
+func (c *Cluster) sync() error {
+	if err := c.UpdateSnapshot(c.log, c.snapshot); err != nil {
+		return fmt.Errorf("update the snapshot: %w", err)
+	}
+	infos, err := c.snapshot.NodeInfos().List()
+	if err != nil {
+		return fmt.Errorf("read the snapshot: %w", err)
+	}
+	c.ledger.follow(infos)
+	return nil
+}
+
+// Cost returns the objective's cost now.
+func (c *Cluster) Cost() (float64, error) {
+	if err := c.sync(); err != nil {
+		return 0, err
+	}
+	return c.ledger.now(), nil
+}
+
+// Choice is what the profile would do with a pod.
+type Choice struct {
+	Node     string            // "" if no node fits
+	Best     []string          // the nodes that kube-scheduler would draw among; Node is one of them
+	Feasible int               // number of nodes that fit
+	Refused  map[string]string // the reasons of the others by name
+	Fallback bool              // upstream's scoring decided instead of the profile's
+	Took     time.Duration     // for filtering and scoring
+}
+
+// Choose lets the profile filter and score all nodes for a pod that counts on none of them.
+func (c *Cluster) Choose(ctx context.Context, pod *v1.Pod) (Choice, error) {
+	if err := c.sync(); err != nil {
+		return Choice{}, err
+	}
+	pod = On(pod, "")
+	began, state := c.clock.Now(), framework.NewCycleState()
+	feasible, refused, err := advise.Filter(ctx, c.profile, state, pod)
+	if err != nil {
+		return Choice{}, err
+	}
+	out := Choice{Feasible: len(feasible), Refused: refused}
+	switch len(feasible) {
+	case 0:
+	case 1: // kube-scheduler scores nothing either
+		out.Best = []string{feasible[0].Node().Name}
+	default:
+		before, err := plugin.Fallbacks(c.profile.ProfileName())
+		if err != nil {
+			return Choice{}, err
+		}
+		if out.Best, err = c.best(ctx, state, pod, feasible); err != nil {
+			return Choice{}, err
+		}
+		after, err := plugin.Fallbacks(c.profile.ProfileName())
+		if err != nil {
+			return Choice{}, err
+		}
+		out.Fallback = after > before
+	}
+	out.Took = c.clock.Since(began)
+	if len(out.Best) > 0 {
+		out.Node = out.Best[c.draw.IntN(len(out.Best))]
+	}
+	return out, nil
+}
+
+// best returns the nodes with the highest total score.
+func (c *Cluster) best(ctx context.Context, state fwk.CycleState, pod *v1.Pod, feasible []fwk.NodeInfo) ([]string, error) {
+	if st := c.profile.RunPreScorePlugins(ctx, state, pod, feasible); !st.IsSuccess() {
+		return nil, fmt.Errorf("score the nodes: %w", st.AsError())
+	}
+	scores, st := c.profile.RunScorePlugins(ctx, state, pod, feasible)
+	if !st.IsSuccess() {
+		return nil, fmt.Errorf("score the nodes: %w", st.AsError())
+	}
+	var best []string
+	var most int64
+	for _, s := range scores {
+		switch {
+		case len(best) == 0 || s.TotalScore > most:
+			best, most = []string{s.Name}, s.TotalScore
+		case s.TotalScore == most:
+			best = append(best, s.Name)
+		}
+	}
+	if len(best) == 0 {
+		return nil, errors.New("no node was scored")
+	}
+	return best, nil
+}
+
+// After returns the cost if the pod ran on a node; known is false if there is no such node.
+func (c *Cluster) After(pod *v1.Pod, node string) (cost float64, known bool) {
+	return c.ledger.after(pod, node)
+}
+
+// Alike reports whether two nodes offer the same, in the same zone, and the same is requested of them. On which of them a
+// pod runs makes no difference to any objective.
+func (c *Cluster) Alike(a, b string) bool { return c.ledger.alike(a, b) }
+
+// Admits returns why upstream's default filters refuse a node for the pod; "" if they do not.
+func (c *Cluster) Admits(ctx context.Context, pod *v1.Pod, node string) (string, error) {
+	info, err := c.snapshot.Get(node)
+	if err != nil {
+		return "the node is gone", nil
+	}
+	pod, state := On(pod, ""), framework.NewCycleState()
+	among, st, _ := c.stock.RunPreFilterPlugins(ctx, state, pod)
+	if st.IsSuccess() {
+		if !among.AllNodes() && !among.NodeNames.Has(node) {
+			return "the node is not among those that the pod names", nil
+		}
+		st = c.stock.RunFilterPluginsWithNominatedPods(ctx, state, pod, info)
+	}
+	switch {
+	case st.IsSuccess():
+		return "", nil
+	case st.IsRejected():
+		return st.Message(), nil
+	}
+	return "", fmt.Errorf("upstream's filters: %w", st.AsError())
+}
+
+// On returns the pod with another node. It shares all else with the original, which nobody changes.
+func On(pod *v1.Pod, node string) *v1.Pod {
+	c := *pod
+	c.Spec.NodeName = node
+	return &c
+}
