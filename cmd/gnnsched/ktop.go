@@ -1,20 +1,24 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/klog/v2"
 
+	"gnnsched/cmd/internal/decisions"
 	"gnnsched/cmd/internal/top"
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/report"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
+	"gnnsched/scheduler/decision/record"
 )
 
 const ktopExamples = `ktop                            the live view; ? shows the keys, q quits
@@ -22,7 +26,8 @@ const ktopExamples = `ktop                            the live view; ? shows the
    ktop -o json | jq .totals       the data; docs/ktop.md describes the schema
    ktop -w -o json --interval 10s  one JSON document every ten seconds
    ktop --sort cpu                 the fullest node first
-   ktop --selector type=kwok       only the nodes with this label`
+   ktop --selector type=kwok       only the nodes with this label
+   ktop --server https://127.0.0.1:10260   decisions of a scheduler on another port`
 
 func ktopCommand() *ucli.Command {
 	return &ucli.Command{
@@ -30,7 +35,7 @@ func ktopCommand() *ucli.Command {
 		Usage: "show the nodes, what pods request of them, pending pods, and how fast schedulers bind",
 		Description: "It shows what pods request, not what they use, so it needs no metrics-server. If stdout is not a\n" +
 			"terminal, ktop prints the table once.\n\nExamples:\n   " + ktopExamples,
-		Flags: append(cli.ClusterFlags(),
+		Flags: slices.Concat(cli.ClusterFlags(), []ucli.Flag{
 			&ucli.BoolFlag{Name: "once", Usage: "print the table once and exit"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print as `FORMAT` instead of drawing: table, wide, json or yaml"},
 			&ucli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "print again after every interval, until Ctrl-C"},
@@ -39,7 +44,7 @@ func ktopCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "sort", Value: "name", Usage: "sort by `COLUMN`: name, status, role, age, version, pods, cpu, memory or gpu; add :asc or :desc for the direction"},
 			&ucli.StringFlag{Name: "log-dir", Usage: "`DIR`ectory of the log file; default: no log file"},
 			&ucli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
-		),
+		}, decisions.Flags()),
 		Action: runKtop,
 	}
 }
@@ -77,6 +82,9 @@ func runKtop(c *ucli.Context) error {
 	if err := ktopConnect(c, &cfg); err != nil {
 		return err
 	}
+	if err := ktopAsk(c, &cfg); err != nil {
+		return err
+	}
 	switch {
 	case c.Bool("watch"):
 		return top.Follow(c.Context, cfg, format)
@@ -111,3 +119,24 @@ func ktopConnect(c *ucli.Context, cfg *top.Config) error {
 	}
 	return nil
 }
+
+// ktopAsk sets who is asked for the scheduler's decisions. Most of the view works without them, so only flags that are
+// set lead to an error; else the screens that show decisions say what is missing.
+func ktopAsk(c *ucli.Context, cfg *top.Config) error {
+	client, err := decisions.New(c)
+	switch {
+	case err == nil:
+		cfg.Asker = client
+	case c.IsSet("server") || c.IsSet("ca-file") || c.IsSet("token-file"):
+		return err
+	default:
+		cfg.Asker = noAsker{err}
+	}
+	return nil
+}
+
+// noAsker answers with the reason why the scheduler cannot be asked.
+type noAsker struct{ err error }
+
+// Last implements watch.Asker.
+func (a noAsker) Last(context.Context, record.Query) ([]record.Record, error) { return nil, a.err }

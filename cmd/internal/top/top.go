@@ -35,6 +35,7 @@ type Config struct {
 	Selector string        // label selector of the nodes; empty means all
 	Interval time.Duration // between two frames; 0 means DefaultInterval
 	Sort     query.Sort
+	Asker    watch.Asker   // of a scheduler's decisions; nil for none
 	Status   func() string // a line of the program that embeds the view; may be nil
 	Log      logr.Logger   // client-go's messages; the zero value drops them
 
@@ -66,7 +67,7 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) source() watch.Config {
-	return watch.Config{Client: c.Client, Selector: c.Selector, Log: c.Log}
+	return watch.Config{Client: c.Client, Selector: c.Selector, Asker: c.Asker, Log: c.Log}
 }
 
 // Run draws the cluster on the terminal until the reader quits or ctx ends; it then returns
@@ -85,13 +86,13 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer src.Stop()
-	return draw(ctx, cfg, src.Frame)
+	return draw(ctx, cfg, src.Frame, src.Details)
 }
 
-func draw(ctx context.Context, cfg Config, read func(int) state.Frame) error {
+func draw(ctx context.Context, cfg Config, read func(int) state.Frame, details func(state.Ask) state.Details) error {
 	m, err := view.New(view.Config{
 		Title: cfg.Title, Interval: cfg.Interval, Sort: cfg.Sort, Look: lookOf(cfg.Env),
-		Read: read, Status: cfg.Status, Done: ctx.Done(),
+		Read: read, Details: details, Status: cfg.Status, Done: ctx.Done(),
 	})
 	if err != nil {
 		return err

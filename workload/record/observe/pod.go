@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,15 +97,7 @@ func owner(p *corev1.Pod, out *record.Pod) {
 	}
 	out.OwnerKind, out.OwnerName = o.Kind, o.Name
 	out.Daemon = out.Daemon || o.Kind == "DaemonSet"
-	out.Workload = o.Kind + "/" + o.Name
-	switch hash := p.Labels["pod-template-hash"]; {
-	case o.Kind == "ReplicaSet" && hash != "" && strings.HasSuffix(o.Name, "-"+hash):
-		out.Workload = "Deployment/" + strings.TrimSuffix(o.Name, "-"+hash)
-	case o.Kind == "Job":
-		if i := strings.LastIndexByte(o.Name, '-'); i > 0 && len(o.Name)-i-1 >= 8 && strings.Trim(o.Name[i+1:], "0123456789") == "" {
-			out.Workload = "CronJob/" + o.Name[:i] // its controller appends minutes since 1970
-		}
-	}
+	out.Workload = kube.Workload(p)
 }
 
 // automatic are the tolerations that the API server and the DaemonSet controller add to pods.

@@ -41,6 +41,8 @@ type podSum struct {
 	cpu, memory, gpu int64
 	devices          cluster.DeviceSet
 	generation       uint32
+	created          int64 // Unix time; 0 if it is not known
+	workload         unique.Handle[string]
 }
 
 // nodeSum is a node with its sums. It exists as long as pods name the node, also before the node
@@ -186,7 +188,10 @@ func (c *Cluster) setPod(p Pod, now time.Time, watched bool) {
 	if known {
 		c.subtract(k, old)
 	}
-	sum := podSum{scheduler: c.scheduler(p.Scheduler), cpu: p.CPU, memory: p.Memory, gpu: p.GPU, devices: p.Devices, generation: c.generation}
+	sum := podSum{scheduler: c.scheduler(p.Scheduler), cpu: p.CPU, memory: p.Memory, gpu: p.GPU, devices: p.Devices, generation: c.generation, workload: unique.Make(p.Workload)}
+	if !p.Created.IsZero() {
+		sum.created = p.Created.Unix()
+	}
 	if p.Node == "" {
 		sum.scheduler.pending++
 		c.pending[k] = waiting{p.Created, unique.Make(p.Reason), unique.Make(p.Message)}

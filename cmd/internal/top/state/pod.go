@@ -15,6 +15,7 @@ type Pod struct {
 	Name      string
 	Node      string // empty while it is pending
 	Scheduler string
+	Workload  string            // its controller, as Kind/name; empty without one
 	CPU       int64             // effective request, millicores
 	Memory    int64             // effective request, bytes
 	GPU       int64             // effective request, thousandths of a device
@@ -32,7 +33,8 @@ func PodOf(p *v1.Pod) Pod {
 	requests := kube.EffectiveRequests(p)
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Scheduler: Printable(p.Spec.SchedulerName),
-		CPU: requests.MilliCPU, Memory: requests.Memory,
+		Workload: Printable(kube.Workload(p)),
+		CPU:      requests.MilliCPU, Memory: requests.Memory,
 		Created: p.CreationTimestamp.Time,
 		Done:    kube.Finished(p),
 	}

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 )
@@ -233,5 +236,101 @@ func (c nodeColumns) rightCell(text func(*state.Node) string) func(*state.Node, 
 			return c.st.dim.Render(s)
 		}
 		return s
+	}
+}
+
+// textColumn is a column of text, as wide as its text if the window has room.
+type textColumn struct {
+	title string
+	right bool // right-aligned
+	extra bool // left out unless there is room for it
+	cell  func(row int) string
+	style func(row int) lipgloss.Style // nil for plain
+}
+
+// textTable draws the titles of the columns, and the rows with index from up to, but not including, to, of rows in all.
+// Where the window is too narrow, the widest columns are cut, and in the end the last ones left out.
+func (c *canvas) textTable(cols []textColumn, rows, from, to int) []string {
+	gap, room := len(c.gap()), c.width
+	wide := make([]int, len(cols))
+	for i, col := range cols {
+		wide[i] = ansi.StringWidth(col.title)
+		for row := range rows {
+			wide[i] = max(wide[i], min(ansi.StringWidth(col.cell(row)), c.width))
+		}
+	}
+	c.shrink(cols, wide)
+	for i, col := range cols {
+		if !col.extra {
+			room -= wide[i] + gap
+			if wide[i] == 0 { // a column that matters more has no room
+				room = 0
+				break
+			}
+		}
+	}
+	for i, col := range cols {
+		switch {
+		case !col.extra:
+		case wide[i] <= room:
+			room -= wide[i] + gap
+		default:
+			wide[i] = 0
+		}
+	}
+	line := func(text func(i int) string) string {
+		var cells []string
+		for i := range cols {
+			if wide[i] > 0 {
+				cells = append(cells, text(i))
+			}
+		}
+		return strings.Join(cells, c.gap())
+	}
+	place := func(i int, text string) string {
+		if cols[i].right {
+			return c.st.fitRight(text, wide[i])
+		}
+		return c.st.fit(text, wide[i])
+	}
+	lines := []string{c.st.dim.Render(line(func(i int) string { return place(i, cols[i].title) }))}
+	for row := from; row < to; row++ {
+		lines = append(lines, line(func(i int) string {
+			text := place(i, state.Printable(cols[i].cell(row)))
+			if cols[i].style != nil {
+				return cols[i].style(row).Render(text)
+			}
+			return text
+		}))
+	}
+	return lines
+}
+
+// shrink cuts the widest of the columns that are always shown until all fit. Columns that would be too narrow to read get
+// no width, the last ones first.
+func (c *canvas) shrink(cols []textColumn, wide []int) {
+	const least = 8
+	for {
+		sum, widest, last := -len(c.gap()), -1, -1
+		for i := range cols {
+			if cols[i].extra || wide[i] == 0 {
+				continue
+			}
+			sum, last = sum+wide[i]+len(c.gap()), i
+			if widest < 0 || wide[i] > wide[widest] {
+				widest = i
+			}
+		}
+		switch {
+		case last < 0 || sum <= c.width:
+			return
+		case wide[widest] > least:
+			wide[widest]--
+		case widest == last && sum == wide[last]:
+			wide[last] = max(c.width, 1)
+			return
+		default:
+			wide[last] = 0
+		}
 	}
 }

@@ -5,6 +5,6 @@
 // events in the cluster cause no redraws. The output depends only on the configuration, the
 // messages and the frames, so that tests can compare it with golden files.
 //
-// Each list that a person can look at is a screen: the nodes, the pending pods, the help. To add
-// one, see screen.go.
+// Each list that a person can look at is a screen: the nodes, the heat map, the decisions, the help. A screen
+// that shows more than every frame holds asks for details. To add one, see screen.go.
 package view

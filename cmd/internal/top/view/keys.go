@@ -19,7 +19,7 @@ func newKeyMap(a arrows) keyMap {
 		halfDown: bind("^d", "half a page down", "ctrl+d"),
 		home:     bind("g Home", "first line", "home", "g"),
 		end:      bind("G End", "last line", "end", "G"),
-		enter:    bind("Enter", "go to the node; a second click too", "enter"),
+		enter:    bind("Enter", "open the node; a second click too", "enter"),
 		filter:   bind("/", "filter", "/"),
 		command:  bind(":", "go to a view by its name, as :pending", ":"),
 		clear:    bind("Esc", "clear the filter, go back", "esc"),

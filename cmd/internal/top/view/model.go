@@ -27,6 +27,9 @@ type Config struct {
 	// other goroutines; at most one call at a time is for a regular frame.
 	Read func(maxPending int) state.Frame
 
+	// Details, if set, returns what the shown screen asks for besides the frame. It is called like Read, after it.
+	Details func(state.Ask) state.Details
+
 	// Status, if set, returns a line to show in the header: what the program that embeds the view
 	// is doing. It is called like Read.
 	Status func() string
@@ -93,6 +96,7 @@ func (m *Model) Interrupted() bool { return m.interrupted }
 type (
 	frameMsg struct {
 		frame   state.Frame
+		details state.Details
 		status  string
 		regular bool // a pause and the next regular frame follow; other frames come in between
 	}
@@ -104,9 +108,15 @@ func (m *Model) Init() tea.Cmd { return m.read(true) }
 
 // read returns a command that reads a frame.
 func (m *Model) read(regular bool) tea.Cmd {
-	cfg, limit := m.cfg, m.wanted()
+	cfg, limit, ask := m.cfg, m.wanting().about.pending, state.Ask{}
+	if s, ok := m.wanting().screen.(asker); ok {
+		ask = s.asks()
+	}
 	return func() tea.Msg {
 		msg := frameMsg{frame: cfg.Read(limit), regular: regular}
+		if cfg.Details != nil && ask != (state.Ask{}) {
+			msg.details = cfg.Details(ask)
+		}
 		if cfg.Status != nil {
 			msg.status = state.Printable(cfg.Status())
 		}
@@ -114,13 +124,13 @@ func (m *Model) read(regular bool) tea.Cmd {
 	}
 }
 
-// wanted is how many pending pods a frame must hold: for the screen that is shown, or the one that an
-// overlay covers and the reader may return to before the next frame.
-func (m *Model) wanted() int {
+// wanting is the screen that a frame is for: the one that is shown, or the one that an overlay covers and the reader may
+// return to before the next frame.
+func (m *Model) wanting() *page {
 	if n := len(m.stack); n > 0 && m.page().about.overlay {
-		return m.pages[m.stack[n-1]].about.pending
+		return m.pages[m.stack[n-1]]
 	}
-	return m.page().about.pending
+	return m.page()
 }
 
 // pause returns a command that waits for the interval.
@@ -147,7 +157,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tickMsg:
 		return m, m.read(true)
 	case frameMsg:
-		m.frame, m.status = msg.frame, msg.status
+		m.frame, m.details, m.status = msg.frame, msg.details, msg.status
 		m.loaded = true
 		m.update()
 		if msg.regular {
@@ -190,8 +200,8 @@ func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 	p := m.page()
 	switch {
 	case key.Matches(k, m.keys.clear):
-		if p.text == "" && (m.current != 0 || len(m.stack) > 0) {
-			m.leave()
+		if p.text == "" && m.current != 0 {
+			return m.leave()
 		} else {
 			m.setFilter("")
 		}
@@ -218,13 +228,12 @@ func (m *Model) page() *page { return m.pages[m.current] }
 // toggle shows a screen, or leaves it if it is shown already.
 func (m *Model) toggle(screen int) tea.Cmd {
 	if screen == m.current {
-		m.leave()
-		return nil
+		return m.leave()
 	}
 	return m.show(screen)
 }
 
-// show shows a screen. One that wants pending pods gets a frame with them at once.
+// show shows a screen. One that wants more than every frame holds gets it at once.
 func (m *Model) show(screen int) tea.Cmd {
 	next := m.pages[screen]
 	switch {
@@ -237,18 +246,28 @@ func (m *Model) show(screen int) tea.Cmd {
 		m.stack = nil
 	}
 	m.current = screen
-	if m.page().about.pending > 0 {
+	return m.complete()
+}
+
+// complete reads what the shown screen wants besides a frame; nil if it wants nothing.
+func (m *Model) complete() tea.Cmd {
+	if _, asks := m.page().screen.(asker); asks || m.page().about.pending > 0 {
 		return m.read(false)
 	}
 	return nil
 }
 
 // leave goes back to the screen below this one, or to the first.
-func (m *Model) leave() {
+func (m *Model) leave() tea.Cmd {
+	was := m.page()
 	m.current = 0
 	if n := len(m.stack); n > 0 {
 		m.current, m.stack = m.stack[n-1], m.stack[:n-1]
 	}
+	if was.about.overlay { // the frames were for the screen below
+		return nil
+	}
+	return m.complete()
 }
 
 // update has every screen recompute its rows. The cursor stays on the row that it was put on, wherever that is now.
@@ -263,6 +282,9 @@ func (m *Model) update() {
 // The last page stays full.
 func (m *Model) settle() {
 	m.header = m.buildHeader()
+	if s, ok := m.page().screen.(headed); ok {
+		m.page().about.heading = s.headingLines(&m.canvas)
+	}
 	p, rows := m.page(), m.rows()
 	m.space = rows
 	shown, _ := p.size(&m.canvas)

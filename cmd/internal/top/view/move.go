@@ -79,6 +79,9 @@ func (m *Model) obey(words []string) tea.Cmd {
 	}
 	var names []string
 	for i, p := range m.pages {
+		if i > 0 && !p.about.open.Enabled() {
+			continue // it shows what Enter chose
+		}
 		if strings.HasPrefix(p.about.name, name) && len(words) == 1 {
 			return m.show(i)
 		}
@@ -197,16 +200,19 @@ func (m *Model) chosenNode() string {
 	return ""
 }
 
-// enter goes to the chosen node in the list of nodes.
+// enter opens the chosen node.
 func (m *Model) enter() tea.Cmd {
 	name := m.chosenNode()
-	if name == "" || m.current == 0 {
+	if name == "" {
 		return nil
 	}
-	m.stack = append(m.stack, m.current)
-	m.current = 0
-	m.setFilter("")
-	m.page().cursor, m.page().chosen = 0, name
-	m.page().find(&m.canvas)
+	for i, p := range m.pages {
+		if s, ok := p.screen.(*nodeScreen); ok {
+			m.stack = append(m.stack, m.current)
+			m.current, s.node = i, name
+			m.setFilter("")
+			return m.complete()
+		}
+	}
 	return nil
 }

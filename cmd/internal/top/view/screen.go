@@ -36,6 +36,8 @@ func newScreens(cfg Config) []screen {
 		newNodesScreen(cfg.Sort, arrowsOf(cfg.Look)),
 		&pendingScreen{},
 		newHeatScreen(arrowsOf(cfg.Look)),
+		&decisionsScreen{},
+		&nodeScreen{},
 		&gpuScreen{},
 		&usedScreen{},
 		&helpScreen{},
@@ -51,6 +53,16 @@ type named interface {
 type opener interface {
 	// opens returns the name of the node that Enter opens; empty for none.
 	opens(c *canvas, row int) string
+}
+
+// asker is a screen that shows more of the cluster than frames hold.
+type asker interface {
+	asks() state.Ask
+}
+
+// headed is a screen whose heading has more lines in a higher window.
+type headed interface {
+	headingLines(c *canvas) int
 }
 
 // clicker is a screen that wants to know in which cell of the window a row was clicked.
@@ -89,6 +101,7 @@ type note struct {
 // canvas holds the input of a screen's drawing: the newest frame, the size of the window, and styles.
 type canvas struct {
 	frame         state.Frame
+	details       state.Details
 	width, height int // of the window, in cells
 	st            styles
 	space         int     // rows that fit below the heading

@@ -25,6 +25,7 @@ type styles struct {
 	full, half, empty               string   // parts of a bar; half is empty if there is no such sign
 	heat                            []string // of equal parts of the way to 100%
 	over                            string   // a heat of more
+	micro                           string
 }
 
 func newStyles(look Look) styles {
@@ -33,7 +34,7 @@ func newStyles(look Look) styles {
 		look: look, plain: s(), bold: s().Bold(true), dim: s().Faint(true),
 		good: s(), warn: s(), bad: s().Bold(true), accent: s().Bold(true), banner: s().Bold(true).Reverse(true), chosen: s().Reverse(true),
 		up: "▲", down: "▼", dot: " · ", dash: "–", ellipsis: "…", full: "━", half: "╸", empty: "·", idle: "·",
-		heat: strings.Split("▁▂▃▄▅▆▇█", ""), over: "▲",
+		heat: strings.Split("▁▂▃▄▅▆▇█", ""), over: "▲", micro: "µ",
 	}
 	if look.Color {
 		st.good = s().Foreground(lipgloss.Green)
@@ -50,6 +51,7 @@ func newStyles(look Look) styles {
 		st.full, st.half = "#", ""
 		st.empty, st.idle = ".", "."
 		st.heat, st.over = strings.Split("0123456789", ""), "+"
+		st.micro = "u"
 	}
 	return st
 }

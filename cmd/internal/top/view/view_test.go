@@ -293,28 +293,28 @@ func TestDocumentedScreen(t *testing.T) {
 	if want := strings.Join(lines[:9], ""); !strings.Contains(string(doc), "```\n"+want+"```\n") {
 		t.Errorf("docs/ktop.md does not show this:\n%s", want)
 	}
-	used := model(t, measured(12), terminal{full, 80, 24}, nil)
-	press(used, "u")
-	lines = strings.SplitAfter(trimmed(ansi.Strip(used.View().Content)), "\n")
-	if want := strings.Join(lines[5:10], ""); !strings.Contains(string(doc), "```\n"+want+"```\n") {
-		t.Errorf("docs/ktop.md does not show this:\n%s", want)
+	for _, c := range []struct {
+		m        *Model
+		keys     []string
+		from, to int
+	}{
+		{model(t, measured(12), terminal{full, 80, 24}, nil), []string{"u"}, 5, 10},
+		{model(t, sample(24, true), terminal{full, 80, 24}, nil), []string{"d"}, 5, 15},
+		{model(t, zoned(100, 3), terminal{full, 80, 24}, nil), []string{"m"}, 6, 11},
+		{model(t, zoned(5000, 3), terminal{full, 80, 24}, nil), []string{"m"}, 6, 11},
+		{deciding(t), []string{"l"}, 5, 13},
+		{deciding(t), []string{"j", "j", "enter"}, 5, 13},
+	} {
+		press(c.m, c.keys...)
+		lines = strings.SplitAfter(trimmed(ansi.Strip(c.m.View().Content)), "\n")
+		if want := strings.Join(lines[c.from:c.to], ""); !strings.Contains(string(doc), "```\n"+want+"```\n") {
+			t.Errorf("docs/ktop.md does not show this:\n%s", want)
+		}
 	}
-	heat := model(t, zoned(100, 3), terminal{full, 80, 24}, nil)
-	press(heat, "m")
-	lines = strings.SplitAfter(trimmed(ansi.Strip(heat.View().Content)), "\n")
-	if want := strings.Join(lines[6:11], ""); !strings.Contains(string(doc), "```\n"+want) {
-		t.Errorf("docs/ktop.md does not show this:\n%s", want)
-	}
-	many := model(t, zoned(5000, 3), terminal{full, 80, 24}, nil)
-	press(many, "m")
-	lines = strings.SplitAfter(trimmed(ansi.Strip(many.View().Content)), "\n")
-	if want := strings.Join(lines[6:9], ""); !strings.Contains(string(doc), "```\n"+want) {
-		t.Errorf("docs/ktop.md does not show this:\n%s", want)
-	}
-	gpus := model(t, sample(24, true), terminal{full, 80, 24}, nil)
-	press(gpus, "d")
-	lines = strings.SplitAfter(trimmed(ansi.Strip(gpus.View().Content)), "\n")
-	if want := strings.Join(lines[5:15], ""); !strings.Contains(string(doc), "```\n"+want+"```\n") {
-		t.Errorf("docs/ktop.md does not show this:\n%s", want)
-	}
+}
+
+// deciding is a view of a small cluster with decisions.
+func deciding(t *testing.T) *Model {
+	c := sample(12, false)
+	return model(t, c, terminal{full, 80, 24}, answering(c, decided(40), nil))
 }

@@ -3,5 +3,5 @@
 //
 // The reflectors write straight into the running sums; no informer cache keeps the objects.
 // Of each pod only five numbers and its name are kept, so that 150,000 pods take some tens
-// of megabytes.
+// of megabytes. Details that few screens show, such as a scheduler's decisions, are asked for when they are wanted.
 package watch

@@ -25,10 +25,14 @@ import (
 // runningPods selects the pods that hold resources or wait for them.
 const runningPods = "status.phase!=Succeeded,status.phase!=Failed"
 
+// errNoScheduler says that the program does not ask a scheduler.
+var errNoScheduler = errors.New("there is no scheduler to ask for its decisions")
+
 // Config says what to watch. Client is needed; the rest has defaults.
 type Config struct {
 	Client   kubernetes.Interface
 	Selector string           // label selector of the nodes; empty means all
+	Asker    Asker            // of a scheduler's decisions; nil for none
 	Log      logr.Logger      // client-go's messages; the zero value drops them
 	Now      func() time.Time // nil means time.Now
 	retry    time.Duration    // first pause before reconnecting, doubled up to ten times as much; 0 means 500 ms
@@ -68,8 +72,11 @@ type Source struct {
 	cluster *state.Cluster
 	link    *link
 	now     func() time.Time
+	ctx     context.Context // ends with Stop
 	stop    context.CancelFunc
 	done    sync.WaitGroup
+
+	decisions decisionLog
 }
 
 // Start lists the cluster, follows its changes, and returns once the first list is complete.
@@ -82,7 +89,7 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, cfg.Log))
-	s := &Source{cluster: state.New(), link: newLink(cfg.Now), now: cfg.Now, stop: stop}
+	s := &Source{cluster: state.New(), link: newLink(cfg.Now), now: cfg.Now, ctx: ctx, stop: stop, decisions: decisionLog{asker: cfg.Asker}}
 	nodes := &nodeStore{newFeed(s.cluster)}
 	pods := &podStore{feed: newFeed(s.cluster), now: cfg.Now}
 	s.follow(ctx, cfg, stream{"nodes", &v1.Node{}, nodes, listNodes(cfg)})

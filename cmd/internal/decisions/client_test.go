@@ -1,0 +1,70 @@
+package decisions
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/decision/record"
+)
+
+// last asks a server with the flags of a command line.
+func last(q record.Query, args ...string) (records []record.Record, err error) {
+	app := &ucli.App{Flags: Flags(), ExitErrHandler: func(*ucli.Context, error) {}, Action: func(c *ucli.Context) error {
+		client, err := New(c)
+		if err == nil {
+			records, err = client.Last(c.Context, q)
+		}
+		return err
+	}}
+	return records, app.RunContext(context.Background(), append([]string{"test"}, args...))
+}
+
+func TestLast(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	book := record.NewBook(100, nil)
+	for i := range 5 {
+		book.Decided(decision.Decision{Number: uint64(i), Pod: decision.Pod{Namespace: "shop", Name: fmt.Sprint("p-", i)}, At: time.Unix(int64(i), 0), Node: "a\x1b[2J"})
+	}
+	s := httptest.NewTLSServer(book)
+	defer s.Close()
+	for _, c := range []struct {
+		q    record.Query
+		want []string
+	}{
+		{record.Query{}, []string{"p-4", "p-3", "p-2", "p-1", "p-0"}},
+		{record.Query{Limit: 2}, []string{"p-4", "p-3"}},
+		{record.Query{Namespace: "shop", Pod: "p-1"}, []string{"p-1"}},
+		{record.Query{Namespace: "shop", Pod: "none"}, nil},
+	} {
+		got, err := last(c.q, "--server", s.URL+"/", "--token-file", token)
+		if err != nil || len(got) != len(c.want) {
+			t.Fatalf("%+v: %d records, %v", c.q, len(got), err)
+		}
+		for i, r := range got {
+			if r.Pod != c.want[i] || r.Node != "a[2J" {
+				t.Errorf("%+v: %s on %q", c.q, r.Pod, r.Node)
+			}
+		}
+	}
+	s.Config.Handler = http.NotFoundHandler()
+	if _, err := last(record.Query{}, "--server", s.URL, "--token-file", token); exit.Code(err) != exit.Usage {
+		t.Errorf("a scheduler without a book: %v", err)
+	}
+	s.Close()
+	if _, err := last(record.Query{}, "--server", s.URL, "--token-file", token); exit.Code(err) != exit.Unreachable {
+		t.Errorf("no scheduler: %v", err)
+	}
+}

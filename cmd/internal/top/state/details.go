@@ -1,0 +1,129 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/decision/record"
+)
+
+// Ask says which details a screen shows. The zero value asks for none.
+type Ask struct {
+	Node      string // the pods on this node
+	Workloads bool
+	Decisions bool // of the scheduler
+	Events    bool
+}
+
+// Details is the part of the cluster that few screens show. It holds only what was asked for.
+type Details struct {
+	Node      string // whose Pods these are
+	Pods      []BoundPod
+	Workloads []Workload
+
+	Decisions    []record.Record // the newest first
+	DecisionsErr error           // why there are none, or no newer ones
+
+	Events    []Event // the newest first
+	EventsErr error
+}
+
+// BoundPod is a pod on a node with its requests.
+type BoundPod struct {
+	Namespace string
+	Name      string
+	Workload  string // Kind/name; empty without a controller
+	Scheduler string
+	CPU       int64 // millicores
+	Memory    int64 // bytes
+	GPU       int64 // thousandths of devices
+	Devices   cluster.DeviceSet
+	Created   time.Time
+}
+
+// Workload is the sum over the pods of one controller. The pods of a namespace without a controller are one workload too.
+type Workload struct {
+	Namespace string
+	Name      string // Kind/name; empty for pods without a controller
+	Bound     int
+	Pending   int
+	Nodes     int   // different nodes that the bound pods are on
+	CPU       int64 // millicores of all its pods
+	Memory    int64 // bytes
+	GPU       int64 // thousandths of devices
+}
+
+// Event is an event of the cluster about an object.
+type Event struct {
+	Time    time.Time // of the last occurrence
+	Type    string    // Normal, Warning
+	Reason  string
+	Object  string // kind and name
+	From    string // the reporter
+	Message string
+	Count   int
+}
+
+func (p *podSum) createdAt() time.Time {
+	if p.created == 0 {
+		return time.Time{}
+	}
+	return time.Unix(p.created, 0)
+}
+
+// PodsOn returns the pods on a node, by namespace and name.
+func (c *Cluster) PodsOn(node string) []BoundPod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []BoundPod
+	for k, p := range c.pods {
+		if p.node != nil && p.node.Name == node {
+			out = append(out, BoundPod{
+				Namespace: k.namespace.Value(), Name: k.name, Workload: p.workload.Value(), Scheduler: p.scheduler.name,
+				CPU: p.cpu, Memory: p.memory, GPU: p.gpu, Devices: p.devices, Created: p.createdAt(),
+			})
+		}
+	}
+	slices.SortFunc(out, func(a, b BoundPod) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), CompareNatural(a.Name, b.Name))
+	})
+	return out
+}
+
+// Workloads returns the workloads, the one with the most pods first.
+func (c *Cluster) Workloads() []Workload {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	type sum struct {
+		Workload
+		nodes map[*nodeSum]struct{}
+	}
+	sums := map[[2]string]*sum{}
+	for k, p := range c.pods {
+		id := [2]string{k.namespace.Value(), p.workload.Value()}
+		s := sums[id]
+		if s == nil {
+			s = &sum{Workload: Workload{Namespace: id[0], Name: id[1]}, nodes: map[*nodeSum]struct{}{}}
+			sums[id] = s
+		}
+		if p.node == nil {
+			s.Pending++
+		} else {
+			s.Bound++
+			s.nodes[p.node] = struct{}{}
+		}
+		s.CPU, s.Memory, s.GPU = s.CPU+p.cpu, s.Memory+p.memory, s.GPU+p.gpu
+	}
+	out := make([]Workload, 0, len(sums))
+	for _, s := range sums {
+		s.Nodes = len(s.nodes)
+		out = append(out, s.Workload)
+	}
+	slices.SortFunc(out, func(a, b Workload) int {
+		return cmp.Or(cmp.Compare(b.Bound+b.Pending, a.Bound+a.Pending), strings.Compare(a.Namespace, b.Namespace), CompareNatural(a.Name, b.Name))
+	})
+	return out
+}

@@ -1,0 +1,240 @@
+package view
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+
+	"gnnsched/cmd/internal/top/query"
+	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/decision/record"
+)
+
+// decisionsScreen is the stream of a scheduler's decisions, the newest first.
+type decisionsScreen struct {
+	shown []record.Record // those that pass the filter
+}
+
+func (*decisionsScreen) describe() description {
+	return description{
+		name: "decisions", heading: 2, open: bind("l", "decisions of the scheduler", "l"),
+		notes: []note{{title: "Decisions", lines: []string{
+			"  MARGIN    score of the node minus that of the runner-up",
+			"  DEFAULT   what the default profile would have chosen; a dash: it was not asked",
+		}}},
+	}
+}
+
+func (*decisionsScreen) asks() state.Ask { return state.Ask{Decisions: true} }
+
+func (s *decisionsScreen) update(c *canvas, f query.Filter) {
+	s.shown = query.Select(f, c.details.Decisions, decisionRow)
+}
+
+// decisionRow lets the filter read the fields of a decision.
+func decisionRow(r *record.Record) query.Row {
+	return query.Row{Texts: []string{r.Namespace + "/" + r.Pod, r.Node, r.RunnerUp, r.Profile, r.Policy, r.Outcome, r.Fallback, r.Failure}}
+}
+
+func (*decisionsScreen) press(*canvas, tea.KeyPressMsg) {}
+func (*decisionsScreen) order(*canvas) string           { return "newest first" }
+func (s *decisionsScreen) size(c *canvas) (shown, total int) {
+	return len(s.shown), len(c.details.Decisions)
+}
+
+func (s *decisionsScreen) opens(_ *canvas, row int) string { return s.shown[row].Node }
+func (s *decisionsScreen) name(row int) string {
+	r := &s.shown[row]
+	return r.UID + r.Pod + r.Time.String()
+}
+
+func (s *decisionsScreen) empty(c *canvas) string {
+	switch {
+	case len(c.details.Decisions) > 0:
+		return "no decision passes the filter"
+	case c.details.DecisionsErr != nil:
+		return state.Printable(hintOf(c.details.DecisionsErr))
+	}
+	return "the scheduler has decided nothing yet"
+}
+
+func (s *decisionsScreen) draw(c *canvas, from, to int) []string {
+	lines := []string{s.summary(c)}
+	return append(lines, c.textTable(decisionColumns(c, s.shown, true), len(s.shown), from, to)...)
+}
+
+// decisionColumns are the columns of a list of decisions. A list of one node's decisions needs no column for the node.
+func decisionColumns(c *canvas, list []record.Record, node bool) []textColumn {
+	of := func(cell func(r *record.Record) string) func(int) string {
+		return func(row int) string { return cell(&list[row]) }
+	}
+	failed := func(row int) lipgloss.Style {
+		if list[row].Outcome != record.Bound {
+			return c.st.warn
+		}
+		return c.st.plain
+	}
+	differs := func(row int) lipgloss.Style {
+		if d := list[row].Default; d != nil && d.Node != list[row].Node {
+			return c.st.accent
+		}
+		return c.st.dim
+	}
+	cols := []textColumn{
+		{title: "TIME", cell: of(func(r *record.Record) string { return r.Time.In(c.frame.Time.Location()).Format(time.TimeOnly) })},
+		{title: "POD", cell: of(func(r *record.Record) string { return r.Namespace + "/" + r.Pod }), style: failed},
+	}
+	if node {
+		cols = append(cols, textColumn{title: "NODE", cell: of(decidedNode), style: failed})
+	}
+	return append(cols,
+		textColumn{title: "MARGIN", right: true, cell: of(marginText)},
+		textColumn{title: "RUNNER-UP", cell: of(func(r *record.Record) string { return orDash(r.RunnerUp) })},
+		textColumn{title: "DEFAULT", cell: of(defaultText), style: differs},
+		textColumn{title: "LATENCY", right: true, cell: of(func(r *record.Record) string { return c.st.latency(r.Latency) })},
+		textColumn{title: "POLICY", extra: true, cell: of(policyText)},
+		textColumn{title: "FITS", extra: true, right: true, cell: of(func(r *record.Record) string { return fmt.Sprintf("%d/%d", r.Feasible, r.Nodes) })},
+		textColumn{title: "PROFILE", extra: true, cell: of(func(r *record.Record) string { return r.Profile })},
+		textColumn{title: "WHY NOT", extra: true, cell: of(failureText)},
+	)
+}
+
+// decidedNode is the chosen node, or the outcome if the pod is not bound to it.
+func decidedNode(r *record.Record) string {
+	switch {
+	case r.Outcome == record.Unschedulable:
+		return "none"
+	case r.Outcome != record.Bound:
+		return r.Node + " (" + r.Outcome + ")"
+	}
+	return r.Node
+}
+
+func marginText(r *record.Record) string {
+	if r.Margin == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*r.Margin, 'g', 3, 64)
+}
+
+// defaultText is the default profile's choice: a node, or that it is the same.
+func defaultText(r *record.Record) string {
+	switch {
+	case r.Default == nil:
+		return "-"
+	case r.Default.Node == r.Node:
+		return "same"
+	}
+	return r.Default.Node
+}
+
+func policyText(r *record.Record) string {
+	switch {
+	case r.Fallback != "":
+		return "fallback: " + r.Fallback
+	case r.Policy == "" && r.Feasible == 1:
+		return "only node"
+	}
+	return orDash(r.Policy)
+}
+
+// failureText is the reason that refused most nodes, or what went wrong.
+func failureText(r *record.Record) string {
+	if r.Outcome != record.Unschedulable {
+		return ""
+	}
+	if len(r.Refused) > 0 {
+		return fmt.Sprintf("%d %s", r.Refused[0].Nodes, r.Refused[0].Reason)
+	}
+	return r.Failure
+}
+
+// latency writes microseconds.
+func (st *styles) latency(micro float64) string {
+	switch {
+	case micro <= 0:
+		return "-"
+	case micro >= 1e4:
+		return fmt.Sprintf("%.0fms", micro/1000)
+	case micro >= 1000:
+		return fmt.Sprintf("%.1fms", micro/1000)
+	}
+	return fmt.Sprintf("%.0f%ss", micro, st.micro)
+}
+
+// summary sums up the decisions of each profile, or says why there are no newer ones.
+func (s *decisionsScreen) summary(c *canvas) string {
+	if err := c.details.DecisionsErr; err != nil {
+		return c.st.warn.Render(c.st.fit(state.Printable(err.Error()), c.width))
+	}
+	type sum struct {
+		profile                    string
+		all, asked, same, no, fell int
+		latencies                  []float64
+	}
+	sums := map[string]*sum{}
+	for i := range s.shown {
+		r := &s.shown[i]
+		p := sums[r.Profile]
+		if p == nil {
+			p = &sum{profile: r.Profile}
+			sums[r.Profile] = p
+		}
+		p.all++
+		if r.Latency > 0 {
+			p.latencies = append(p.latencies, r.Latency)
+		}
+		if r.Default != nil {
+			p.asked++
+			if r.Default.Node == r.Node {
+				p.same++
+			}
+		}
+		if r.Outcome == record.Unschedulable {
+			p.no++
+		}
+		if r.Fallback != "" {
+			p.fell++
+		}
+	}
+	var all []*sum
+	for _, p := range sums {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b *sum) int { return cmp.Or(cmp.Compare(b.all, a.all), strings.Compare(a.profile, b.profile)) })
+	var parts []string
+	for _, p := range all {
+		parts = append(parts, c.st.bold.Render(p.profile)+" "+fmt.Sprint(p.all))
+		if p.asked > 0 {
+			parts = append(parts, fmt.Sprintf("as default %d of %d", p.same, p.asked))
+		}
+		if p.no > 0 {
+			parts = append(parts, c.st.warn.Render(fmt.Sprintf("no node %d", p.no)))
+		}
+		if p.fell > 0 {
+			parts = append(parts, c.st.warn.Render(fmt.Sprintf("fallback %d", p.fell)))
+		}
+		if n := len(p.latencies); n > 0 {
+			slices.Sort(p.latencies)
+			parts = append(parts, "median "+c.st.latency(p.latencies[n/2]))
+		}
+	}
+	return c.st.fit(c.st.join(parts, c.width), c.width)
+}
+
+// hintOf is what an error says that the reader can do.
+func hintOf(err error) string {
+	var e *exit.Error
+	if errors.As(err, &e) {
+		return e.Hint
+	}
+	return ""
+}

@@ -1,0 +1,191 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/golden"
+	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/decision/record"
+)
+
+// decided is n decisions of two profiles, the newest first: most with a runner-up, some without, two that failed.
+func decided(n int) (out []record.Record) {
+	for i := range n {
+		d := decision.Decision{
+			Number: uint64(n - i), Profile: []string{"gnn", "default-scheduler"}[i%5/4], Policy: "linear", Nodes: 13, Feasible: 9, Preferred: 9,
+			Pod: decision.Pod{Namespace: "default", Name: fmt.Sprintf("app-%d", n-i), UID: fmt.Sprint("u", i)}, At: noon.Add(-time.Duration(i) * 700 * time.Millisecond),
+			Node: fmt.Sprintf("node-%d", i*5%12), Bound: true, Latency: time.Duration(9+i*i%23) * time.Microsecond,
+		}
+		d.Best = []decision.Candidate{{Node: d.Node, Score: 1.5 + float32(i%7)/8}, {Node: fmt.Sprintf("node-%d", (i*5+3)%12), Score: 1.25}}
+		if i%3 > 0 {
+			d.Default = &decision.Default{Candidate: d.Best[i%3-1], Ties: 1, Preferred: true}
+		}
+		switch i {
+		case 2:
+			d = decision.Decision{Profile: "gnn", Pod: d.Pod, At: d.At, Nodes: 13, Refused: []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 12}}, Failure: "0/13 nodes"}
+		case 4:
+			d.Best, d.Policy, d.Default, d.Feasible, d.Latency = nil, "", nil, 1, 0
+		case 6:
+			d.Fallback, d.Bound = "deadline", false
+		case 7:
+			d.Latency = 12345 * time.Microsecond
+		}
+		out = append(out, record.Of(&d))
+	}
+	return out
+}
+
+// answering gives a view the details of a cluster, and decisions or an error.
+func answering(c *state.Cluster, list []record.Record, err error) func(*Config, *state.Frame) {
+	return func(cfg *Config, _ *state.Frame) {
+		cfg.Details = func(ask state.Ask) state.Details {
+			d := state.Details{Node: ask.Node, DecisionsErr: err}
+			if ask.Node != "" {
+				d.Pods = c.PodsOn(ask.Node)
+			}
+			if ask.Workloads {
+				d.Workloads = c.Workloads()
+			}
+			if ask.Decisions {
+				d.Decisions = list
+			}
+			return d
+		}
+	}
+}
+
+var errAway = exit.New(exit.Unreachable, errors.New("ask the scheduler: connection refused"), "is one running? --server names another one")
+
+func TestGoldenDecisions(t *testing.T) {
+	small := sample(12, false)
+	for _, c := range []struct {
+		name          string
+		list          []record.Record
+		err           error
+		look          Look
+		width, height int
+		keys          []string
+	}{
+		{"decisions.txt", decided(40), nil, full, 80, 24, []string{"l"}},
+		{"decisions-ascii.txt", decided(40), nil, ascii, 80, 24, []string{"l", "G"}},
+		{"decisions-200x50.txt", decided(100), nil, full, 200, 50, []string{"l"}},
+		{"decisions-narrow.txt", decided(40), nil, full, 40, 12, []string{"l"}},
+		{"decisions-none.txt", nil, nil, full, 80, 24, []string{"l"}},
+		{"decisions-away.txt", nil, errAway, full, 80, 24, []string{"l"}},
+		{"decisions-old.txt", decided(3), errAway, full, 80, 24, []string{"l"}},
+		{"node.txt", decided(40), nil, full, 80, 24, []string{"j", "j", "enter"}},
+		{"node-200x50.txt", decided(100), nil, full, 200, 50, []string{"j", "j", "enter"}},
+		{"node-away.txt", nil, errAway, full, 80, 24, []string{"j", "j", "enter", "G"}},
+		{"node-idle.txt", decided(2), nil, full, 80, 24, []string{"enter"}},
+	} {
+		m := model(t, small, terminal{c.look, c.width, c.height}, answering(small, c.list, c.err))
+		press(m, c.keys...)
+		golden.Check(t, c.name, trimmed(ansi.Strip(m.View().Content)))
+	}
+	many := zoned(100, 3)
+	m := model(t, many, terminal{full, 80, 24}, answering(many, nil, errAway))
+	press(m, "m", "enter")
+	golden.Check(t, "node-gpu.txt", trimmed(ansi.Strip(m.View().Content)))
+}
+
+// TestNodeOpensAndCloses: Enter opens a node from every list that has nodes, and Esc leads back there.
+func TestNodeOpensAndCloses(t *testing.T) {
+	c := zoned(30, 2)
+	m := model(t, c, terminal{full, 120, 40}, answering(c, decided(20), nil))
+	for _, open := range []string{"", "d", "u", "m", "l"} {
+		press(m, "j")
+		if open != "" {
+			press(m, open, "j")
+		}
+		from, want := name(m), m.chosenNode()
+		press(m, "enter")
+		screen := ansi.Strip(m.View().Content)
+		if name(m) != "node" || want == "" || !strings.Contains(screen, "\n"+want+" · ") || !strings.Contains(screen, "WORKLOAD") {
+			t.Fatalf("from %s: %s, want %s in\n%s", from, name(m), want, screen)
+		}
+		if press(m, "?", "?", "esc"); name(m) != from {
+			t.Errorf("Esc leads to %s, want %s", name(m), from)
+		}
+		if open != "" {
+			press(m, open)
+		}
+	}
+	press(m, "g", "enter")
+	c.DeleteNode(m.page().screen.(*nodeScreen).node)
+	_, read := m.Update(tickMsg{})
+	m.Update(read())
+	if got := ansi.Strip(m.View().Content); !strings.Contains(got, "is not in the cluster any more") {
+		t.Errorf("a node that went:\n%s", got)
+	}
+	if press(m, "l", "g", "j", "j", "enter"); name(m) != "decisions" {
+		t.Errorf("a decision without a node opens %s", name(m))
+	}
+}
+
+// TestStreamKeepsItsPlace: the cursor stays on a decision when newer ones arrive, and at the top on the newest.
+func TestStreamKeepsItsPlace(t *testing.T) {
+	c := sample(3, false)
+	all := decided(30)
+	list := all[10:]
+	m := model(t, c, terminal{full, 80, 24}, func(cfg *Config, _ *state.Frame) {
+		cfg.Details = func(state.Ask) state.Details { return state.Details{Decisions: list} }
+	})
+	press(m, "l", "j", "j")
+	list = all
+	_, read := m.Update(tickMsg{})
+	m.Update(read())
+	s := m.page().screen.(*decisionsScreen)
+	if got := m.page().cursor; got != 12 || s.shown[got].Pod != all[12].Pod {
+		t.Errorf("the cursor is on %d, %s", got, s.shown[got].Pod)
+	}
+	press(m, "/")
+	typed(m, "unschedulable")
+	if press(m, "enter"); len(s.shown) != 1 || s.shown[0].Node != "" {
+		t.Errorf("%d decisions pass the filter", len(s.shown))
+	}
+}
+
+// TestHostileDetails: texts that steer a terminal, in every column, stay within their cells.
+func TestHostileDetails(t *testing.T) {
+	evil := "a\x1b[2J\x1b]0;owned\a\nb\u202e世界"
+	r := decided(2)[1]
+	for _, s := range []*string{&r.Pod, &r.Namespace, &r.Node, &r.RunnerUp, &r.Profile, &r.Policy, &r.Fallback, &r.Failure, &r.Default.Node} {
+		*s = evil
+	}
+	for _, size := range [][2]int{{80, 24}, {200, 50}, {9, 12}, {1, 1}} {
+		m := model(t, sample(2, false), terminal{full, size[0], size[1]}, func(cfg *Config, _ *state.Frame) {
+			cfg.Details = func(ask state.Ask) state.Details {
+				return state.Details{
+					Node: ask.Node, Decisions: []record.Record{r}, DecisionsErr: errors.New(evil),
+					Pods:      []state.BoundPod{{Namespace: evil, Name: evil, Workload: evil, Scheduler: evil}},
+					Workloads: []state.Workload{{Namespace: evil, Name: evil}},
+					Events:    []state.Event{{Type: evil, Reason: evil, Object: evil, From: evil, Message: evil}}, EventsErr: errors.New(evil),
+				}
+			}
+		})
+		for _, keys := range hostileViews {
+			press(m, keys...)
+			got := m.View().Content
+			if strings.Contains(got, "\x1b]") || strings.Contains(got, "\x1b[2J") || strings.Count(got, "\n") != size[1]-1 || strings.ContainsRune(got, '\u202e') {
+				t.Errorf("%v in %v: %q", keys, size, got)
+			}
+			for _, l := range strings.Split(got, "\n") {
+				if ansi.StringWidth(l) > size[0] {
+					t.Errorf("%v in %v: a line of %d cells", keys, size, ansi.StringWidth(l))
+				}
+			}
+		}
+		m.Update(tea.WindowSizeMsg{})
+	}
+}
+
+var hostileViews = [][]string{{"l"}, {"esc", "j", "enter"}}

@@ -1,0 +1,152 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+
+	tea "charm.land/bubbletea/v2"
+
+	"gnnsched/cmd/internal/top/query"
+	"gnnsched/cmd/internal/top/state"
+	"gnnsched/scheduler/decision/record"
+)
+
+// nodeScreen shows one node: its figures, the scheduler's last decisions for it, and its pods. Enter opens it.
+type nodeScreen struct {
+	node      string
+	here      *state.Node      // nil if the node is gone
+	shown     []state.BoundPod // those that pass the filter
+	total     int
+	decisions []record.Record
+}
+
+func (*nodeScreen) describe() description { return description{name: "node", heading: 2} }
+
+func (s *nodeScreen) asks() state.Ask { return state.Ask{Node: s.node, Decisions: true} }
+
+func (s *nodeScreen) update(c *canvas, f query.Filter) {
+	s.here, s.decisions, s.shown, s.total = nil, nil, nil, 0
+	if i := slices.IndexFunc(c.frame.Nodes, func(n state.Node) bool { return n.Name == s.node }); i >= 0 {
+		s.here = &c.frame.Nodes[i]
+	}
+	for _, r := range c.details.Decisions {
+		if r.Node == s.node {
+			s.decisions = append(s.decisions, r)
+		}
+	}
+	if c.details.Node == s.node {
+		s.shown, s.total = query.Select(f, c.details.Pods, boundRow), len(c.details.Pods)
+	}
+}
+
+// boundRow lets the filter read the fields of a pod.
+func boundRow(p *state.BoundPod) query.Row {
+	return query.Row{
+		Texts: []string{p.Namespace + "/" + p.Name, p.Workload, p.Scheduler},
+		Usage: func(field string) state.Usage {
+			switch field {
+			case "cpu":
+				return state.Usage{Requested: p.CPU}
+			case "memory":
+				return state.Usage{Requested: p.Memory}
+			case "gpu":
+				return state.Usage{Requested: p.GPU}
+			}
+			return state.Usage{Requested: 1}
+		},
+	}
+}
+
+func (*nodeScreen) press(*canvas, tea.KeyPressMsg)    {}
+func (s *nodeScreen) order(*canvas) string            { return "pods by name" }
+func (s *nodeScreen) size(*canvas) (shown, total int) { return len(s.shown), s.total }
+func (s *nodeScreen) name(row int) string             { return s.shown[row].Namespace + "/" + s.shown[row].Name }
+
+func (s *nodeScreen) empty(c *canvas) string {
+	switch {
+	case c.details.Node != s.node:
+		return "reading the pods" + c.st.ellipsis
+	case s.total > 0:
+		return "no pod passes the filter"
+	}
+	return "no pod is on this node"
+}
+
+// Lines of the heading besides the decisions: the node, the decisions' title or why there are none, and the pods' titles.
+const nodeHeading = 3
+
+// headingLines gives the decisions a third of a high window.
+func (s *nodeScreen) headingLines(c *canvas) int {
+	return nodeHeading + min(len(s.decisions), s.room(c))
+}
+
+// room is how many decisions the window has room for.
+func (*nodeScreen) room(c *canvas) int { return max((c.height-10)/3, 0) }
+
+func (s *nodeScreen) draw(c *canvas, from, to int) []string {
+	lines := []string{s.figures(c)}
+	if n := min(len(s.decisions), s.room(c)); n > 0 {
+		last := s.decisions[:n]
+		lines = append(lines, c.textTable(decisionColumns(c, last, false), n, 0, n)...)
+	} else {
+		lines = append(lines, s.noDecisions(c))
+	}
+	of := func(cell func(p *state.BoundPod) string) func(int) string {
+		return func(row int) string { return cell(&s.shown[row]) }
+	}
+	cols := []textColumn{
+		{title: "POD", cell: of(func(p *state.BoundPod) string { return p.Namespace + "/" + p.Name })},
+		{title: "WORKLOAD", cell: of(func(p *state.BoundPod) string { return orDash(p.Workload) })},
+		{title: "CPU", right: true, cell: of(func(p *state.BoundPod) string { return state.Cores(p.CPU) })},
+		{title: "MEMORY", right: true, cell: of(func(p *state.BoundPod) string { return state.Bytes(p.Memory) })},
+	}
+	if s.here != nil && s.here.GPU != (state.Usage{}) {
+		cols = append(cols, textColumn{title: "GPU", right: true, cell: of(func(p *state.BoundPod) string { return state.Devices(p.GPU) })})
+	}
+	cols = append(cols,
+		textColumn{title: "AGE", right: true, cell: of(func(p *state.BoundPod) string { return state.Age(c.frame.Time, p.Created) })},
+		textColumn{title: "SCHEDULER", extra: true, cell: of(func(p *state.BoundPod) string { return p.Scheduler })},
+	)
+	return append(lines, c.textTable(cols, len(s.shown), from, to)...)
+}
+
+// noDecisions says why no decisions are shown.
+func (s *nodeScreen) noDecisions(c *canvas) string {
+	text := "the scheduler's last decisions chose other nodes"
+	switch err := c.details.DecisionsErr; {
+	case err != nil:
+		text = state.Printable(err.Error())
+	case len(s.decisions) > 0:
+		text = fmt.Sprintf("%d decisions: the window is too low for them", len(s.decisions))
+	case c.details.Node != s.node:
+		text = ""
+	}
+	return c.st.dim.Render(c.st.fit(text, c.width))
+}
+
+// figures sums up the node.
+func (s *nodeScreen) figures(c *canvas) string {
+	if s.here == nil {
+		return c.st.warn.Render(c.st.fit(state.Printable(s.node)+" is not in the cluster any more", c.width))
+	}
+	n := s.here
+	status := c.st.good.Render(shortStatus(n))
+	if !n.Ready || n.Cordoned {
+		status = c.st.warn.Render(shortStatus(n))
+	}
+	amount := func(name string, u state.Usage, text string) string {
+		return name + " " + c.st.alarm(u.Fraction()).Render(state.Percent(u.Fraction())) + c.st.dim.Render(" "+text)
+	}
+	parts := []string{c.st.bold.Render(n.Name), status, amount("CPU", n.CPU, cpuText(n)), amount("memory", n.Memory, memoryText(n))}
+	if n.GPU != (state.Usage{}) {
+		parts = append(parts, amount("GPU", n.GPU, gpuText(n)+" "+n.GPUModel))
+	}
+	if n.Used != nil {
+		parts = append(parts, "used "+state.Cores(n.Used.CPU)+" CPU "+state.Bytes(n.Used.Memory))
+	}
+	parts = append(parts, podsText(n)+" pods", orDash(n.Zone), n.Role(), n.Version, state.Age(c.frame.Time, n.Created))
+	for _, t := range n.Taints {
+		parts = append(parts, c.st.dim.Render(t))
+	}
+	return c.st.fit(c.st.join(parts, c.width), c.width)
+}

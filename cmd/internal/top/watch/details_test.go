@@ -1,0 +1,87 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"k8s.io/client-go/kubernetes/fake"
+
+	"gnnsched/cmd/internal/top/state"
+	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/decision/record"
+)
+
+// bookAsker answers from a book, as a scheduler does, or with an error.
+type bookAsker struct {
+	book *record.Book
+	err  error
+}
+
+func (a *bookAsker) Last(_ context.Context, q record.Query) ([]record.Record, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.book.Last(q), nil
+}
+
+// TestDecisionsAreKept: every decision is kept once, newest first, over several answers and an outage, up to a limit.
+func TestDecisionsAreKept(t *testing.T) {
+	asker := &bookAsker{book: record.NewBook(askedDecisions, nil)}
+	s, err := Start(t.Context(), Config{Client: fake.NewClientset(node("a", nil), pod("p", "a")), Asker: asker})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	total := 0
+	decide := func(n int) {
+		for range n {
+			total++
+			asker.book.Decided(decision.Decision{Number: uint64(total), Pod: decision.Pod{Name: fmt.Sprint("p-", total)}, Node: "a"})
+		}
+	}
+	ask := state.Ask{Decisions: true}
+	for _, n := range []int{0, 3, 0, 7, askedDecisions, 2, 100} {
+		decide(n)
+		d := s.Details(ask)
+		if len(d.Decisions) != total || d.DecisionsErr != nil {
+			t.Fatalf("%d decisions of %d, %v", len(d.Decisions), total, d.DecisionsErr)
+		}
+		for i, r := range d.Decisions {
+			if r.Number != uint64(total-i) {
+				t.Fatalf("at %d of %d: number %d", i, total, r.Number)
+			}
+		}
+	}
+	asker.err = errors.New("away")
+	if d := s.Details(ask); len(d.Decisions) != total || !errors.Is(d.DecisionsErr, asker.err) {
+		t.Errorf("during an outage: %d of %d, %v", len(d.Decisions), total, d.DecisionsErr)
+	}
+	asker.err = nil
+	for range keptDecisions/askedDecisions + 1 {
+		decide(askedDecisions)
+		s.Details(ask)
+	}
+	if d := s.Details(ask); len(d.Decisions) != keptDecisions || d.Decisions[0].Number != uint64(total) {
+		t.Errorf("%d decisions are kept, want %d", len(d.Decisions), keptDecisions)
+	}
+}
+
+func TestDetailsOfTheCluster(t *testing.T) {
+	s, err := Start(t.Context(), Config{Client: fake.NewClientset(node("a", nil), pod("p", "a"), pod("q", "b"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	d := s.Details(state.Ask{Node: "a", Decisions: true, Workloads: true})
+	if d.Node != "a" || len(d.Pods) != 1 || d.Pods[0].Name != "p" || len(d.Workloads) != 1 || d.Workloads[0].Bound != 2 {
+		t.Errorf("got %+v", d)
+	}
+	if !errors.Is(d.DecisionsErr, errNoScheduler) {
+		t.Errorf("without a scheduler: %v", d.DecisionsErr)
+	}
+	if d := s.Details(state.Ask{}); d.Pods != nil || d.Workloads != nil || d.DecisionsErr != nil {
+		t.Errorf("nothing asked: %+v", d)
+	}
+}
