@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,10 +17,13 @@ import (
 
 	"gnnsched/internal/background"
 	"gnnsched/internal/cli"
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
+	"gnnsched/workload/record"
+	"gnnsched/workload/record/play"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -32,6 +36,8 @@ const (
 
 const upExamples = `kwokcluster up --nodes 100 --port 6443
    kwokcluster up --pools kwok/testdata/mixed.yaml
+   kwokcluster up --pools prod.record
+   kwokcluster up --pools prod.record@2026-03-01T12:00:00Z
    kwokcluster up --nodes-file openb_node_list_gpu_node.csv --nodes 200
    kwokcluster up --detach && kwokcluster status
    kwokcluster up --bind-address 0.0.0.0 --advertise-host cluster --kubeconfig-out /shared/kubeconfig`
@@ -45,7 +51,7 @@ func upCommand(args []string) *ucli.Command {
 		Flags: []ucli.Flag{
 			dirFlag(),
 			&ucli.IntFlag{Name: "nodes", Aliases: []string{"n"}, DefaultText: "10, or those of the previous start", Usage: "`NUMBER` of nodes besides the control-plane node"},
-			&ucli.StringFlag{Name: "pools", Aliases: []string{"f"}, Usage: "YAML `FILE` with the node pools"},
+			&ucli.StringFlag{Name: "pools", Aliases: []string{"f"}, Usage: "YAML `FILE` with the node pools, or a record: its nodes at its end, or at a time with RECORD@TIME"},
 			&ucli.StringFlag{Name: "nodes-file", Usage: "node list `FILE` of the openb trace; with --nodes a sample of at least that many nodes, with every kind of machine in proportion"},
 			&ucli.IntFlag{Name: "port", DefaultText: "the port of the previous start, or a free one", Usage: "`PORT` of the API server"},
 			&ucli.BoolFlag{Name: "wait", Value: true, Usage: "wait until every node is ready"},
@@ -120,7 +126,7 @@ func configFrom(c *ucli.Context) (kwok.Config, error) {
 	case c.IsSet("pools") && c.IsSet("nodes-file"):
 		return cfg, exit.New(exit.Usage, fmt.Errorf("--pools and --nodes-file exclude each other"), "leave one of the two out")
 	case c.IsSet("pools"):
-		cfg.Pools, err = nodepool.Load(c.String("pools"))
+		cfg.Pools, err = pools(c)
 	case c.IsSet("nodes-file"):
 		cfg.Pools, err = openbPools(c)
 	case c.IsSet("nodes"):
@@ -133,6 +139,36 @@ func configFrom(c *ucli.Context) (kwok.Config, error) {
 		return cfg, err
 	}
 	return cfg, cfg.Validate()
+}
+
+// pools reads a pool file or the nodes of a record.
+func pools(c *ucli.Context) ([]nodepool.Pool, error) {
+	moment, ok, err := record.ParseMoment(c.String("pools"))
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--pools: %w", err), "RECORD@TIME has the record's nodes at a time, RECORD those at its end")
+	}
+	if !ok {
+		return nodepool.Load(c.String("pools"))
+	}
+	machines, notes, err := play.Machines(moment)
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--pools: %w", err), "docs/record.md describes the format")
+	}
+	for _, n := range notes {
+		fmt.Fprintf(c.App.ErrWriter, "%s: %s: %s\n", component, moment.Dir, n)
+	}
+	nodes := make([]*cluster.Node, len(machines))
+	for i, m := range machines {
+		nodes[i] = m.Node
+	}
+	out := nodepool.Single(nodes)
+	for i, m := range machines {
+		maps.Copy(out[i].Capacity, m.Extended)
+	}
+	if err := nodepool.Validate(out); err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--pools: %s has nodes that cannot be simulated: %w", moment.Dir, err), "")
+	}
+	return out, nil
 }
 
 // openbPools returns the nodes of an openb node list, or a sample of them.

@@ -26,10 +26,11 @@ const (
 	annotationSpec = "gnnsched.io/node-pool-spec"
 )
 
-// reserved are the labels that every node gets. A pool may not set them.
+// reserved are labels that every node gets and a pool may not set. Every node also gets the operating system linux
+// and the architecture amd64, unless its pool sets others.
 var reserved = map[string]bool{
 	LabelManagedBy: true, labelPool: true, "type": true, corev1.LabelHostname: true,
-	corev1.LabelOSStable: true, corev1.LabelArchStable: true, labelOSBeta: true, labelArchBeta: true,
+	labelOSBeta: true, labelArchBeta: true,
 }
 
 // The old labels of the operating system and architecture. The node controller would add missing
@@ -57,13 +58,12 @@ func (s spec) json() string {
 // spec returns the spec of the pool's node number i, from 0.
 func (p *Pool) spec(i int) spec {
 	name := p.NodeName(i)
-	labels := map[string]string{}
+	labels := map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"}
 	maps.Copy(labels, p.Labels)
 	labels[LabelManagedBy], labels[labelPool] = ManagedBy, p.Name
 	labels["type"] = "kwok"
 	labels[corev1.LabelHostname] = name
-	labels[corev1.LabelOSStable], labels[labelOSBeta] = "linux", "linux"
-	labels[corev1.LabelArchStable], labels[labelArchBeta] = "amd64", "amd64"
+	labels[labelOSBeta], labels[labelArchBeta] = labels[corev1.LabelOSStable], labels[corev1.LabelArchStable]
 	if len(p.Zones) > 0 {
 		labels[corev1.LabelTopologyZone] = p.Zones[i%len(p.Zones)]
 	}

@@ -20,7 +20,9 @@ type Scenario struct {
 	Optimum bool   `json:"optimum,omitempty"` // also find the best placement; for small scenarios
 	sim.Config
 	// ShapesFile is a shapes file, as runsim reads it, whose shapes are added to those of the scenario.
-	ShapesFile string      `json:"shapesFile,omitempty"`
+	ShapesFile string `json:"shapesFile,omitempty"`
+	// NodesFile is a record of a cluster, or RECORD@TIME, whose nodes at that time are added to Pools.
+	NodesFile  string      `json:"nodesFile,omitempty"`
 	Thresholds []Threshold `json:"thresholds,omitempty"` // conditions that a comparison on it must meet
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"gnnsched/workload/record"
 )
 
 func TestScenarios(t *testing.T) {
@@ -151,4 +153,28 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("%d scenarios and %v", len(s), err)
 		}
 	})
+}
+
+// The nodes of a record beside the scenario join its own pools, as they were at the time.
+func TestReadAddsNodes(t *testing.T) {
+	dir := t.TempDir()
+	w, err := record.Create(filepath.Join(dir, "prod.record"), record.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Node(record.Node{Name: "a", From: 1000, MilliCPU: 8000, Memory: 1 << 34, Pods: 110, Labels: `{"topology.kubernetes.io/zone":"x"}`})
+	w.Node(record.Node{Name: "b", From: 1000, To: 3000, Gone: true, MilliCPU: 4000, Memory: 1 << 34, Pods: 110})
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]int{"prod.record": 1, "prod.record@1970-01-01T00:00:02Z": 2} {
+		text := "name: mine\nabout: x\nnodesFile: " + file + "\nshapes: [{name: web, weight: 1, requests: {cpu: 1}}]\nreplicas: 2\nload: 0.5\nobjective: balance\n"
+		got, err := Read(filepath.Join(dir, "f.yaml"), []byte(text))
+		if err != nil || len(got[0].Pools) != want || got[0].Pools[0].Zone != "x" || got[0].Pools[0].Allocatable.MilliCPU != 8000 {
+			t.Errorf("%s: %+v, %v", file, got, err)
+		}
+	}
+	if _, err := Read("f.yaml", []byte("name: mine\nnodesFile: none.record\n")); err == nil || !strings.Contains(err.Error(), "nodesFile: none.record is not the folder of a record") {
+		t.Errorf("error %v", err)
+	}
 }

@@ -13,12 +13,15 @@ import (
 	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
+	"gnnsched/workload/record"
+	recorded "gnnsched/workload/record/play"
 )
 
 // Read decodes the content of a scenario file, which has one scenario in each YAML document. An
 // unknown field, a repeated field and an invalid value are errors that name file, scenario and
-// field. Relative paths of a trace or a shapes file are looked up beside the file first.
+// field. Relative paths of a trace, a record or a shapes file are looked up beside the file first.
 func Read(file string, data []byte) ([]Scenario, error) {
 	var out []Scenario
 	seen := map[string]bool{}
@@ -41,7 +44,7 @@ func Read(file string, data []byte) ([]Scenario, error) {
 		}
 		if err == nil {
 			s.beside(filepath.Dir(file))
-			if err = s.addShapes(); err == nil {
+			if err = errors.Join(s.addShapes(), s.addNodes()); err == nil {
 				err = s.Validate()
 			}
 		}
@@ -77,10 +80,32 @@ func (s *Scenario) addShapes() error {
 	return nil
 }
 
+// addNodes adds a pool for each node of a record, if the scenario names one.
+func (s *Scenario) addNodes() error {
+	if s.NodesFile == "" {
+		return nil
+	}
+	moment, ok, err := record.ParseMoment(s.NodesFile)
+	if err == nil && !ok {
+		err = fmt.Errorf("%s is not the folder of a record", s.NodesFile)
+	}
+	if err != nil {
+		return fmt.Errorf("nodesFile: %w", err)
+	}
+	machines, _, err := recorded.Machines(moment)
+	if err != nil {
+		return fmt.Errorf("nodesFile: %w", err)
+	}
+	for _, m := range machines {
+		s.Pools = append(s.Pools, sim.NodePool{Count: sim.IntRange{Min: 1, Max: 1}, Allocatable: m.Allocatable, Labels: m.Labels, Taints: m.Taints, Zone: m.Zone, GPUModel: m.GPUModel})
+	}
+	return nil
+}
+
 // beside makes the relative paths of files relative to a folder if the files exist there. Otherwise
 // they stay relative to the working directory.
 func (s *Scenario) beside(folder string) {
-	paths := []*string{&s.ShapesFile}
+	paths := []*string{&s.ShapesFile, &s.NodesFile}
 	if s.OpenB != nil {
 		paths = append(paths, &s.OpenB.NodesFile, &s.OpenB.PodsFile)
 	}
@@ -89,7 +114,8 @@ func (s *Scenario) beside(folder string) {
 	}
 	for _, p := range paths {
 		there := filepath.Join(folder, *p)
-		if _, err := os.Stat(there); err == nil && *p != "" && !filepath.IsAbs(*p) {
+		_, err := os.Stat(there)
+		if _, moment, _ := record.ParseMoment(there); (err == nil || moment) && *p != "" && !filepath.IsAbs(*p) {
 			*p = there
 		}
 	}

@@ -53,7 +53,7 @@ func toRecord(c *ucli.Context, log zerolog.Logger) error {
 		now = l.at
 		l.Tell(f)
 	}
-	out.Run(record.Run{ID: "1", Source: "kubectl", From: all[0].at, To: now})
+	out.Run(record.Run{ID: "1", Source: "kubectl", From: all[0].at, To: now, Program: c.App.Version})
 	n := f.Counts()
 	log.Info().Str("out", dir).Int("nodes", n.Nodes).Int("pods", n.Pods).Int("waiting", n.Waiting).Int("ended", n.Ended).Msg("converted")
 	_, err = out.Close()

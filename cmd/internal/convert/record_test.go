@@ -28,6 +28,9 @@ func TestRecordOfKubectl(t *testing.T) {
 	if err != nil || len(pods) != 2 || pods[0].UID != "u" || pods[0].End != record.Unseen || pods[1].MilliCPU != 1000 || pods[1].Node != "n1" || pods[1].Ended != 0 {
 		t.Errorf("pods %+v, %v", pods, err)
 	}
+	if runs, err := r.Runs(); err != nil || len(runs) != 1 || runs[0].Source != "kubectl" || runs[0].Program != "v1.2.3" {
+		t.Errorf("runs %+v, %v", runs, err)
+	}
 	for _, c := range []struct {
 		args []string
 		want string

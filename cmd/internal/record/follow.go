@@ -27,7 +27,7 @@ func (s *recording) record(ctx context.Context, cfg live.Config) error {
 		s.out.Sample(m)
 	}
 	begin := s.now()
-	s.run = record.Run{ID: strconv.FormatInt(begin, 36), Source: "live", From: begin, Anonymised: s.names != nil}
+	s.run = record.Run{ID: strconv.FormatInt(begin, 36), Source: "live", From: begin, Anonymised: s.names != nil, Program: s.program}
 	work, stop := context.WithCancel(ctx)
 	defer stop()
 	if s.length > 0 {

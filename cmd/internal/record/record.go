@@ -122,7 +122,7 @@ func checkFlags(c *ucli.Context) error {
 // open opens the record and reads what an earlier run left open.
 func open(c *ucli.Context) (*recording, error) {
 	dir := strings.TrimRight(c.String("out"), "/")
-	s := &recording{flush: c.Duration("flush"), keep: c.Duration("keep"), length: c.Duration("for"), dir: dir, now: func() int64 { return time.Now().UnixMilli() }}
+	s := &recording{flush: c.Duration("flush"), keep: c.Duration("keep"), length: c.Duration("for"), dir: dir, program: c.App.Version, now: func() int64 { return time.Now().UnixMilli() }}
 	if record.Is(dir) {
 		if err := s.resume(c.Bool("anonymise")); err != nil {
 			return nil, err
@@ -191,7 +191,7 @@ func (s *recording) resume(anonymised bool) error {
 
 // recording is one run of the command.
 type recording struct {
-	dir                 string
+	dir, program        string
 	out                 *record.Writer
 	names               *record.Anonymiser
 	open                record.State

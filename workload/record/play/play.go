@@ -1,5 +1,6 @@
 // Package play makes a workload of the pods of a record: which pods arrive when, what they request, and how long they
-// run. Pods of DaemonSets and static pods are left out, because they come with their nodes.
+// run. Pods of DaemonSets and static pods are left out, because they come with their nodes. It also translates the
+// record's nodes.
 package play
 
 import (
@@ -18,10 +19,31 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Arrivals returns the pods of a record as a trace, and how many of them have something that a trace has no place for, by
+// Load reads the pods of the record in a folder as a trace, and returns notes about what the trace lacks.
+func Load(dir string) (workload.Trace, []string, error) {
+	r, err := record.Open(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	pods, err := r.Pods()
+	if err != nil {
+		return nil, nil, err
+	}
+	out, lacks, err := arrivals(pods)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	notes := damage(r)
+	if len(lacks) > 0 {
+		notes = append(notes, "pods are played without what a trace has no place for: "+describe(lacks))
+	}
+	return out, notes, nil
+}
+
+// arrivals returns the pods of a record as a trace, and how many of them have something that a trace has no place for, by
 // its name. Each pod arrives alone, with its requests, limits, node selector, tolerations and GPU models. It runs as
 // long as it did; a pod that had not ended stays. A pod that never ran stays as long as it waited.
-func Arrivals(pods []record.Pod) (workload.Trace, map[string]int, error) {
+func arrivals(pods []record.Pod) (workload.Trace, map[string]int, error) {
 	var out workload.Trace
 	lacks, taken := map[string]int{}, map[string]bool{}
 	for i := range pods {
@@ -36,7 +58,7 @@ func Arrivals(pods []record.Pod) (workload.Trace, map[string]int, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
-		name := workload.FreeName(nameOf(p), taken)
+		name := workload.FreeName(label(p.Name, "pod"), taken)
 		taken[name] = true
 		out = append(out, workload.Arrival{At: float64(p.Arrived) / 1000, Lifetime: lifetime(p), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape}})
 		count(p, lacks)
@@ -85,16 +107,15 @@ func decode(column, text string, into any) error {
 	return nil
 }
 
-// nameOf returns the pod's name as a DNS label of 50 characters at most.
-func nameOf(p *record.Pod) string {
-	name := strings.Map(func(r rune) rune {
+// label returns a name as a DNS label of 50 characters at most; empty if nothing of it can stay.
+func label(name, empty string) string {
+	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
 			return r
 		}
 		return '-'
-	}, strings.ToLower(p.Name))
-	name = strings.Trim(name[:min(len(name), 50)], "-")
-	return cmp.Or(name, "pod")
+	}, strings.ToLower(name))
+	return cmp.Or(strings.Trim(name[:min(len(name), 50)], "-"), empty)
 }
 
 // lifetime returns for how many seconds a pod ran; +Inf if it still did. A pod runs for a millisecond at least.
@@ -122,8 +143,8 @@ func count(p *record.Pod, lacks map[string]int) {
 	}
 }
 
-// Lacks describes what a trace lacks, for people: "pod anti-affinity (12 pods), priority (3 pods)".
-func Lacks(lacks map[string]int) string {
+// describe describes what a trace lacks, for people: "pod anti-affinity (12 pods), priority (3 pods)".
+func describe(lacks map[string]int) string {
 	var out []string
 	for what, pods := range lacks {
 		out = append(out, fmt.Sprintf("%s (%d pods)", what, pods))

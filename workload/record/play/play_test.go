@@ -20,7 +20,7 @@ func TestArrivals(t *testing.T) {
 		{UID: "3", Name: "Agent.x", Daemon: true, Arrived: 1},
 		{UID: "4", Name: "Never.Ran_", GPU: 2, Arrived: 40_000, Ended: 45_000, End: record.Deleted},
 	}
-	got, lacks, err := Arrivals(pods)
+	got, lacks, err := arrivals(pods)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestArrivals(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if text := Lacks(lacks); text != "pod anti-affinity (1 pods), priority (1 pods), topology spread (1 pods)" {
+	if text := describe(lacks); text != "pod anti-affinity (1 pods), priority (1 pods), topology spread (1 pods)" {
 		t.Error(text)
 	}
 	for want, bad := range map[string][]record.Pod{
@@ -43,7 +43,7 @@ func TestArrivals(t *testing.T) {
 		"pod x/a: nodeSelector.<script>: ":   {{UID: "1", Namespace: "x", Name: "a", NodeSelector: `{"<script>":"a"}`}},
 		"pod x/a: requests.gpu: 65 is not 0": {{UID: "1", Namespace: "x", Name: "a", GPU: 65}},
 	} {
-		if _, _, err := Arrivals(bad); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := arrivals(bad); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
