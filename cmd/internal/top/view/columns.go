@@ -241,11 +241,12 @@ func (c nodeColumns) rightCell(text func(*state.Node) string) func(*state.Node, 
 
 // textColumn is a column of text, as wide as its text if the window has room.
 type textColumn struct {
-	title string
-	right bool // right-aligned
-	extra bool // left out unless there is room for it
-	cell  func(row int) string
-	style func(row int) lipgloss.Style // nil for plain
+	title  string
+	right  bool // right-aligned
+	middle bool // cut in the middle: the ends of pods' names differ
+	extra  bool // left out unless there is room for it
+	cell   func(row int) string
+	style  func(row int) lipgloss.Style // nil for plain
 }
 
 // textTable draws the titles of the columns, and the rows with index from up to, but not including, to, of rows in all.
@@ -288,8 +289,11 @@ func (c *canvas) textTable(cols []textColumn, rows, from, to int) []string {
 		return strings.Join(cells, c.gap())
 	}
 	place := func(i int, text string) string {
-		if cols[i].right {
+		switch {
+		case cols[i].right:
 			return c.st.fitRight(text, wide[i])
+		case cols[i].middle:
+			return c.st.fitMiddle(text, wide[i])
 		}
 		return c.st.fit(text, wide[i])
 	}

@@ -90,7 +90,7 @@ func decisionColumns(c *canvas, list []record.Record, node bool) []textColumn {
 	}
 	cols := []textColumn{
 		{title: "TIME", cell: of(func(r *record.Record) string { return r.Time.In(c.frame.Time.Location()).Format(time.TimeOnly) })},
-		{title: "POD", cell: of(func(r *record.Record) string { return r.Namespace + "/" + r.Pod }), style: failed},
+		{title: "POD", middle: true, cell: of(func(r *record.Record) string { return r.Namespace + "/" + r.Pod }), style: failed},
 	}
 	if node {
 		cols = append(cols, textColumn{title: "NODE", cell: of(decidedNode), style: failed})

@@ -188,4 +188,4 @@ func TestHostileDetails(t *testing.T) {
 	}
 }
 
-var hostileViews = [][]string{{"l"}, {"esc", "j", "enter"}}
+var hostileViews = [][]string{{"l"}, {"esc", "j", "enter"}, {"w"}, {"e"}, {"z"}}

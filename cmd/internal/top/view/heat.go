@@ -67,11 +67,7 @@ func (s *heatScreen) describe() description {
 }
 
 func (s *heatScreen) update(c *canvas, f query.Filter) {
-	nodes := slices.Clone(c.frame.Nodes)
-	if slices.ContainsFunc(nodes, func(n state.Node) bool { return n.Worker }) {
-		nodes = slices.DeleteFunc(nodes, func(n state.Node) bool { return !n.Worker })
-	}
-	s.shown, s.filtered = query.Select(f, nodes, nodeRow), !f.Empty()
+	s.shown, s.filtered = query.Select(f, workers(c.frame.Nodes), nodeRow), !f.Empty()
 	slices.SortStableFunc(s.shown, func(a, b state.Node) int { return state.CompareNatural(a.Zone, b.Zone) })
 }
 

@@ -95,8 +95,8 @@ func (s *nodeScreen) draw(c *canvas, from, to int) []string {
 		return func(row int) string { return cell(&s.shown[row]) }
 	}
 	cols := []textColumn{
-		{title: "POD", cell: of(func(p *state.BoundPod) string { return p.Namespace + "/" + p.Name })},
-		{title: "WORKLOAD", cell: of(func(p *state.BoundPod) string { return orDash(p.Workload) })},
+		{title: "POD", middle: true, cell: of(func(p *state.BoundPod) string { return p.Namespace + "/" + p.Name })},
+		{title: "WORKLOAD", middle: true, cell: of(func(p *state.BoundPod) string { return orDash(p.Workload) })},
 		{title: "CPU", right: true, cell: of(func(p *state.BoundPod) string { return state.Cores(p.CPU) })},
 		{title: "MEMORY", right: true, cell: of(func(p *state.BoundPod) string { return state.Bytes(p.Memory) })},
 	}

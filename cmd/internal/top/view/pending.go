@@ -92,15 +92,22 @@ func explanation(p *state.PendingPod) string {
 	case p.Message == "":
 		return p.Reason
 	}
-	msg, _, _ := strings.Cut(p.Message, " preemption: ")
-	if _, rest, ok := strings.Cut(msg, " nodes are available: "); ok {
-		rest, _, _ = strings.Cut(rest, ". ") // what follows is not about nodes
-		msg = mostNodesFirst(strings.ReplaceAll(strings.TrimSuffix(rest, "."), " node(s)", ""))
-	}
+	msg := excluded(p.Message)
 	if p.Reason == "Unschedulable" || p.Reason == "" {
 		return msg
 	}
 	return p.Reason + ": " + msg
+}
+
+// excluded keeps from a message of kube-scheduler the reasons, those that exclude most nodes first. It returns text of
+// another form as it is.
+func excluded(message string) string {
+	msg, _, _ := strings.Cut(message, " preemption: ")
+	if _, rest, ok := strings.Cut(msg, " nodes are available: "); ok {
+		rest, _, _ = strings.Cut(rest, ". ") // what follows is not about nodes
+		msg = mostNodesFirst(strings.ReplaceAll(strings.TrimSuffix(rest, "."), " node(s)", ""))
+	}
+	return msg
 }
 
 // mostNodesFirst sorts reasons such as "1 had a taint, 12 Insufficient cpu" by the number of

@@ -140,6 +140,16 @@ func (st *styles) fitRight(s string, width int) string {
 	return st.fit(s, width)
 }
 
+// fitMiddle cuts text in the middle, or pads it, to exactly width cells.
+func (st *styles) fitMiddle(s string, width int) string {
+	w := ansi.StringWidth(s)
+	if w <= width || width < 8 {
+		return st.fit(s, width)
+	}
+	tail := width / 2
+	return st.fit(ansi.Truncate(s, width-tail, st.ellipsis)+ansi.TruncateLeft(s, w-tail, ""), width)
+}
+
 // sides puts one text at each end of a line. If both do not fit, it leaves out the right one.
 func (st *styles) sides(left, right string, width int) string {
 	l, r := ansi.StringWidth(left), ansi.StringWidth(right)

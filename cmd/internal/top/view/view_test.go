@@ -303,6 +303,9 @@ func TestDocumentedScreen(t *testing.T) {
 		{model(t, zoned(100, 3), terminal{full, 80, 24}, nil), []string{"m"}, 6, 11},
 		{model(t, zoned(5000, 3), terminal{full, 80, 24}, nil), []string{"m"}, 6, 11},
 		{deciding(t), []string{"l"}, 5, 13},
+		{summing(t, workloads(zoned(100, 3)), terminal{full, 80, 24}), []string{"w"}, 6, 11},
+		{summing(t, workloads(zoned(100, 3)), terminal{full, 80, 24}), []string{"z"}, 6, 10},
+		{summing(t, workloads(zoned(100, 3)), terminal{full, 80, 24}), []string{"e"}, 6, 10},
 		{deciding(t), []string{"j", "j", "enter"}, 5, 13},
 	} {
 		press(c.m, c.keys...)

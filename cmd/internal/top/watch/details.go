@@ -27,6 +27,9 @@ func (s *Source) Details(ask state.Ask) state.Details {
 	if ask.Decisions {
 		out.Decisions, out.DecisionsErr = s.decisions.last(s.ctx)
 	}
+	if ask.Events {
+		out.Events, out.EventsErr = s.events.last(s.ctx)
+	}
 	return out
 }
 

@@ -77,6 +77,7 @@ type Source struct {
 	done    sync.WaitGroup
 
 	decisions decisionLog
+	events    eventLog
 }
 
 // Start lists the cluster, follows its changes, and returns once the first list is complete.
@@ -89,7 +90,7 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, cfg.Log))
-	s := &Source{cluster: state.New(), link: newLink(cfg.Now), now: cfg.Now, ctx: ctx, stop: stop, decisions: decisionLog{asker: cfg.Asker}}
+	s := &Source{cluster: state.New(), link: newLink(cfg.Now), now: cfg.Now, ctx: ctx, stop: stop, decisions: decisionLog{asker: cfg.Asker}, events: eventLog{client: cfg.Client, now: cfg.Now}}
 	nodes := &nodeStore{newFeed(s.cluster)}
 	pods := &podStore{feed: newFeed(s.cluster), now: cfg.Now}
 	s.follow(ctx, cfg, stream{"nodes", &v1.Node{}, nodes, listNodes(cfg)})

@@ -1,0 +1,78 @@
+package watch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"gnnsched/cmd/internal/top/state"
+)
+
+const (
+	// eventsInterval is the shortest time between two lists of events, which the API server does not cache.
+	eventsInterval = 5 * time.Second
+	// mostEvents is how many events are listed. The API server gives them by name, so of more these need not be the newest.
+	mostEvents = 5000
+)
+
+// eventLog holds the last list of events.
+type eventLog struct {
+	client kubernetes.Interface
+	now    func() time.Time
+
+	mu     sync.Mutex
+	listed time.Time
+	events []state.Event // the newest first
+	err    error
+}
+
+// last returns the events, listed anew if the last list is old.
+func (l *eventLog) last(ctx context.Context) ([]state.Event, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.now(); l.listed.IsZero() || now.Sub(l.listed) >= eventsInterval {
+		ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
+		defer cancel()
+		list, err := l.client.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: mostEvents})
+		l.listed = now
+		if l.err = err; err != nil {
+			l.err = fmt.Errorf("list the events: %s", reason(err))
+			return l.events, l.err
+		}
+		l.events = make([]state.Event, len(list.Items))
+		for i := range list.Items {
+			l.events[i] = eventOf(&list.Items[i])
+		}
+		slices.SortStableFunc(l.events, func(a, b state.Event) int { return cmp.Or(b.Time.Compare(a.Time), strings.Compare(a.Object, b.Object)) })
+	}
+	return l.events, l.err
+}
+
+// eventOf converts an event of either API: the older has a count and a last time, the newer a series.
+func eventOf(e *v1.Event) state.Event {
+	out := state.Event{
+		Time: e.LastTimestamp.Time, Type: state.Printable(e.Type), Reason: state.Printable(e.Reason), Message: state.Printable(e.Message),
+		Object: state.Printable(e.InvolvedObject.Kind + " " + e.InvolvedObject.Name), From: state.Printable(cmp.Or(e.ReportingController, e.Source.Component)),
+		Count: max(int(e.Count), 1),
+	}
+	if ns := e.InvolvedObject.Namespace; ns != "" {
+		out.Object = state.Printable(e.InvolvedObject.Kind + " " + ns + "/" + e.InvolvedObject.Name)
+	}
+	for _, t := range []time.Time{e.EventTime.Time, e.CreationTimestamp.Time} {
+		if out.Time.IsZero() {
+			out.Time = t
+		}
+	}
+	if e.Series != nil {
+		out.Time, out.Count = e.Series.LastObservedTime.Time, max(int(e.Series.Count), 1)
+	}
+	return out
+}
