@@ -25,21 +25,24 @@ import (
 func Command() *ucli.Command {
 	return &ucli.Command{
 		Name:      "convert",
-		Usage:     "make pods of public records of what machines and jobs really used, and a record of kubectl's output",
+		Usage:     "make pods of public records of what machines and jobs really used, and a record of kubectl's output or of a trace",
 		ArgsUsage: "FILE|DIR...",
 		Description: "Records of machines become a shapes file: each pod requests what a machine was given, and uses what it used, at the\n" +
 			"same time of day. runsim --shapes deploys them, and shapesFile adds them to a scenario of eval and gnntrain.\n" +
 			"Records of jobs become a trace: each pod leaves when it has done the work that the job did. A DIR means its CSV\n" +
 			"files, and names that end in .gz are decompressed. The formats:\n" + formats() + "\n" +
 			"If --out ends in .record, the files are what kubectl get -o json printed, in the order in which it was asked, and\n" +
-			"become a record (docs/record.md). The time of a file is when it was last changed; - is standard input.\n\n" +
+			"become a record (docs/record.md). The time of a file is when it was last changed; - is standard input. Files that end\n" +
+			"in .csv are a trace, as runsim --trace reads it, and a node list of openb; they become a record too.\n\n" +
 			"Examples:\n" +
 			"   gnnsched convert --days 1 --out vms.yaml fastStorage/2013-8    # GWA-T-12: each machine has a file\n" +
 			"   gnnsched convert --part training --days 7 --out train.yaml vms.csv\n" +
 			"   gnnsched convert --part judging --days 7 --out judge.yaml vms.csv   # the machines that train.yaml lacks\n" +
 			"   gnnsched convert --format azure --limit 200 --out azure.yaml vmtable.csv.gz vm_cpu_readings-file-1-of-195.csv.gz\n" +
 			"   gnnsched convert --no-requests --out jobs-trace.csv jobs.csv   # for runsim --trace and trace: in a scenario\n" +
-			"   kubectl get pods,nodes -A -o json | gnnsched convert --out now.record -",
+			"   kubectl get pods,nodes -A -o json | gnnsched convert --out now.record -\n" +
+			"   gnnsched convert --out openb.record openb_node_list_gpu_node.csv openb_pod_list_default.csv\n" +
+			"   gnnsched convert --out aaml.record plan.csv",
 		Flags: append([]ucli.Flag{
 			&ucli.StringFlag{Name: "format", Usage: "`FORMAT` of the record; default: by the first line, which azure and alibaba do not have"},
 			&ucli.StringFlag{Name: "out", Usage: "write to `FILE`; default: standard output"},

@@ -15,10 +15,10 @@ import (
 	"gnnsched/workload/record/observe"
 )
 
-// measuredFlags are the flags that a record of kubectl's output has no use for.
+// measuredFlags are the flags that have no effect on a record.
 var measuredFlags = []string{"format", "part", "step", "days", "limit", "request-percentile", "no-requests"}
 
-// toRecord makes a new record of kubectl's output.
+// toRecord makes a new record of kubectl's output or of a trace.
 func toRecord(c *ucli.Context, log zerolog.Logger) error {
 	for _, f := range measuredFlags {
 		if c.IsSet(f) {
@@ -28,6 +28,9 @@ func toRecord(c *ucli.Context, log zerolog.Logger) error {
 	dir := c.String("out")
 	if record.Is(dir) {
 		return exit.New(exit.Usage, fmt.Errorf("%s is a record already", dir), "name another folder with --out")
+	}
+	if isTraces(c.Args().Slice()) {
+		return traceToRecord(c, log)
 	}
 	var all []listing
 	for _, path := range c.Args().Slice() {

@@ -1,6 +1,6 @@
 // Package play makes a workload of the pods of a record: which pods arrive when, what they request, and how long they
 // run. Pods of DaemonSets and static pods are left out, because they come with their nodes. It also translates the
-// record's nodes.
+// record's nodes, and makes the rows of a record of a trace and of nodes.
 package play
 
 import (
