@@ -14,6 +14,7 @@ import (
 
 	"gnnsched/cmd/internal/explain"
 	"gnnsched/cmd/internal/shadow"
+	"gnnsched/cmd/internal/share"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
@@ -50,8 +51,9 @@ func runCommands() []*ucli.Command {
 				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add scores of upstream plugins\n" +
 				"   run" + v + " --policy crane-dynamic --usage metrics.k8s.io # score by measured usage\n" +
 				"   run" + v + " --shadow                                  # place nothing; say what it would do beside the default scheduler\n" +
+				"   run" + v + " --share 0.05                              # place 5 % of default-scheduler's pods, the rest as it would; stop if they fare worse\n" +
 				"   run" + v + " --print-config                            # print the KubeSchedulerConfiguration, to edit it",
-			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageflags.Flags(), shadow.Flags(), flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
+			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageflags.Flags(), shadow.Flags(), share.Flags(), flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
 			Action: func(c *ucli.Context) error { return runScheduler(c, v) },
 		})
 	}
@@ -176,12 +178,14 @@ func (r request) begins() string {
 }
 
 // configFlags have a counterpart in the file of --config, and cannot be given together with it.
-var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling"}, slices.Concat(usageflags.Names(), flags.SchedulerNames())...)
+var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "workload", "deadline", "preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling"}, slices.Concat(usageflags.Names(), share.Names(), flags.SchedulerNames())...)
 
 func readRequest(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}
-	if err := shadow.Check(c); err != nil {
-		return r, err
+	for _, check := range []func(*ucli.Context) error{shadow.Check, share.Check} {
+		if err := check(c); err != nil {
+			return r, err
+		}
 	}
 	if path := c.String("config"); path != "" {
 		for _, name := range configFlags {
@@ -192,6 +196,9 @@ func readRequest(c *ucli.Context, variant string) (request, error) {
 		f, err := userconfig.Read(path)
 		if err != nil {
 			return r, err
+		}
+		if c.Bool(shadow.Flag) && f.Shares() {
+			return r, exit.New(exit.Usage, fmt.Errorf("--%s places nothing, and %s has a share", shadow.Flag, path), "leave share out of the file")
 		}
 		if r.target.Kubeconfig == "" {
 			r.target.Kubeconfig = f.Kubeconfig()
@@ -208,6 +215,9 @@ func readRequest(c *ucli.Context, variant string) (request, error) {
 	}
 	r.name = cfg.Profiles[0].SchedulerName
 	if err := shadow.Take(c, &cfg); err != nil {
+		return r, err
+	}
+	if err := share.Take(c, &cfg); err != nil {
 		return r, err
 	}
 	if r.initial, err = learning(c, &cfg.Profiles[0], variant); err != nil {

@@ -40,6 +40,7 @@ var may = map[string][]string{
 	"scheduler/objective":         {"internal/cluster", "internal/fragmentation", "internal/power"},
 	"scheduler/plugin":            {"scheduler/decision", "scheduler/usage", "scheduler/experience", "scheduler/policy", "scheduler/objective", "gnn", "workload/trace", "internal"},
 	"scheduler/plugin/dra":        {"scheduler/plugin/userconfig", "internal/cluster"},
+	"scheduler/plugin/canary":     {"scheduler/plugin/userconfig"},
 	"scheduler/plugin/userconfig": {"internal"},
 	"scheduler/schedbench":        {"scheduler/eval/testbed", "scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "gnn/checkpoint", "internal"},
 	"scheduler/serve":             {"scheduler/advise", "scheduler/plugin", "internal/exit"},

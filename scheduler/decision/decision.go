@@ -23,6 +23,9 @@ type Decision struct {
 	Pod     Pod
 	At      time.Time // when scoring began, a single node was reserved, or the attempt failed
 
+	// Group is that of the pod, canary or rest, in a profile whose policy has a share of the pods: for the rest,
+	// kube-scheduler's default profile gave the scores, and Policy is empty. Without a share, Group is empty.
+	Group       string
 	Policy      string // the heuristic's name, or the profile's for its network; empty if no network is loaded, or nothing was scored
 	Fingerprint uint64 // of the network's checkpoint; 0 for a heuristic
 	// Fallback is the reason why Policy gave no scores, as in gnnsched_fallbacks_total: the scores

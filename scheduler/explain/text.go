@@ -53,7 +53,7 @@ func choice(b *strings.Builder, r record.Record) {
 		fmt.Fprintf(b, "The runner-up is %s, %.4g behind.\n", r.RunnerUp, *r.Margin)
 	}
 	switch d := r.Default; {
-	case d == nil && r.Fallback != "":
+	case d == nil && (r.Fallback != "" || r.Group == "rest"):
 	case d == nil:
 		b.WriteString("The default profile was not asked.\n")
 	case d.Node == r.Node:
@@ -71,6 +71,9 @@ func choice(b *strings.Builder, r record.Record) {
 }
 
 func by(r record.Record) string {
+	if r.Group == "rest" {
+		return "The default profile's scoring, which decides for the rest of the share,"
+	}
 	if r.Fallback != "" {
 		return fmt.Sprintf("Upstream's scoring, because %s failed (%s),", r.Policy, r.Fallback)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/usage"
@@ -64,6 +65,9 @@ type Args struct {
 	// Learn makes the profile explore and learn; it needs a Checkpoint. By default it is nil, and
 	// the profile does neither.
 	Learn *LearnArgs `json:"learn,omitempty"`
+	// Share leaves the decider a share of the pods, and the others to kube-scheduler's default scoring. By default it
+	// is nil, and the decider has all pods.
+	Share *canary.Args `json:"share,omitempty"`
 }
 
 // DecodeArgs decodes the arguments of a profile, rejects unknown fields and fills in the defaults. A
@@ -83,6 +87,9 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
 	}
 	if err := a.validateLearn(); err != nil {
+		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
+	}
+	if err := a.defaultShare(); err != nil {
 		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
 	}
 	if a.Usage != nil {
@@ -128,6 +135,19 @@ func (a *Args) chooseDecider(profile string) error {
 		return fmt.Errorf("there is neither a checkpoint nor a policy, and variant %q is not one of %v", a.Variant, Networks())
 	}
 	return nil
+}
+
+// defaultShare fills in the defaults of Share, and checks that the rest of the arguments goes with it.
+func (a *Args) defaultShare() error {
+	switch {
+	case a.Share == nil:
+		return nil
+	case a.Learn != nil:
+		return errors.New("share: a profile that learns decides about all its pods; leave learn or share out")
+	case a.Preferences == preference.Blend:
+		return errors.New("share: blended scores would count for the rest of the pods too; choose other preferences")
+	}
+	return a.Share.Default()
 }
 
 func (a *Args) validateLearn() error {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/policy/preference"
 )
 
@@ -49,6 +50,12 @@ func TestDecodeArgs(t *testing.T) {
 		{"wrong type", "gnn", `{"checkpoint":["a"]}`, Args{}, "checkpoint"},
 		{"negative deadline", "gnn", `{"deadline":"-1ms"}`, Args{}, "must be positive"},
 		{"negative interval", "gnn", `{"reloadInterval":"-1ms"}`, Args{}, "must be positive"},
+		{"a share", "gnn", `{"share":{"of":0.05}}`, with(func(a *Args) {
+			a.Share = &canary.Args{Of: 0.05, By: canary.ByOwner, Failures: canary.DefaultFailures, Latency: duration(canary.DefaultLatency)}
+		}), ""},
+		{"no share", "gnn", `{"share":{}}`, Args{}, "share: of is 0"},
+		{"a share with a typo", "gnn", `{"share":{"of":0.05,"bye":"owner"}}`, Args{}, `unknown field "bye"`},
+		{"a share of blended scores", "gnn", `{"share":{"of":0.05},"preferences":"blend"}`, Args{}, "share: blended scores"},
 		{"malformed", "gnn", `{"deadline":`, Args{}, "profile gnn"},
 		{"a list", "gnn", `[]`, Args{}, "profile gnn"},
 	} {
@@ -73,11 +80,14 @@ func TestDecodeArgsWithoutRawBytes(t *testing.T) {
 
 // Accepted arguments have positive durations, which the plugin relies on.
 func FuzzDecodeArgs(f *testing.F) {
-	for _, s := range []string{`{}`, `{"deadline":"1ms"}`, "variant: gnn\n", `{"checkpoint":"x"}`, `[`, `{"a":1}`, `{"deadline":"-9223372036854775808ns"}`, `null`} {
+	for _, s := range []string{`{}`, `{"deadline":"1ms"}`, "variant: gnn\n", `{"checkpoint":"x"}`, `[`, `{"a":1}`, `{"deadline":"-9223372036854775808ns"}`, `null`, `{"share":{"of":1e-300,"by":"namespace","latency":"1ms"}}`, `{"share":{"of":2}}`} {
 		f.Add([]byte(s), "gnn")
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, profile string) {
 		a, err := DecodeArgs(&runtime.Unknown{Raw: raw}, profile)
+		if err == nil && a.Share != nil && (!(a.Share.Of > 0 && a.Share.Of <= 1) || a.Share.Latency.Duration <= 0 || !(a.Share.Failures > 0)) {
+			t.Fatalf("accepted %q as %+v", raw, a.Share)
+		}
 		if err == nil && (a.Deadline.Duration <= 0 || a.ReloadInterval.Duration <= 0) {
 			t.Fatalf("accepted %q as %+v", raw, a)
 		}

@@ -135,7 +135,7 @@ func learnedProfile(t testing.TB, name string, args Args, recorded bool) config.
 		p.Plugins.PostFilter.Enabled = append(p.Plugins.PostFilter.Enabled, hear.Enabled...)
 		p.Plugins.Reserve, p.Plugins.PostBind = hear, hear
 	}
-	if recorded {
+	if recorded || args.Share != nil {
 		p.Plugins.Reserve, p.Plugins.PostBind = hear, hear
 	}
 	p.PluginConfig = append(p.PluginConfig, config.PluginConfig{Name: Name, Args: &runtime.Unknown{Raw: raw}})

@@ -17,6 +17,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/plugin/userconfig"
 )
@@ -224,7 +225,7 @@ func (g *gpuShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 		g.reserved.add(pod.UID, given) // the kubelet chooses
 		return nil
 	}
-	on := g.choose(state, a, pod.UID, n)
+	on := g.choose(state, a, pod, n)
 	if !n.FitsOn(a.pod.Requests, on) {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) had no room on the GPUs")
 	}
@@ -245,10 +246,10 @@ func writeDevices(state fwk.CycleState, pod *v1.Pod, on cluster.DeviceSet) {
 	state.Write(devicesKey, chosen(on))
 }
 
-// choose returns the devices that the profile's policy chooses, if there is one and its choice fits.
-func (g *gpuShares) choose(state fwk.CycleState, a *ask, uid types.UID, n *cluster.Node) cluster.DeviceSet {
-	if p, has := deciders.Load(g.handle); has {
-		if on := p.(*learnedScore).devices(context.Background(), deviceQuestion{pod: &a.all, uid: uid, node: n.Name, cycle: readScores(state)}); n.FitsOn(a.pod.Requests, on) {
+// choose returns the devices that the profile's policy chooses, if it decides about the pod and its choice fits.
+func (g *gpuShares) choose(state fwk.CycleState, a *ask, pod *v1.Pod, n *cluster.Node) cluster.DeviceSet {
+	if p, has := deciders.Load(g.handle); has && p.(*learnedScore).groupOf(pod) != canary.Rest {
+		if on := p.(*learnedScore).devices(context.Background(), deviceQuestion{pod: &a.all, uid: pod.UID, node: n.Name, cycle: readScores(state)}); n.FitsOn(a.pod.Requests, on) {
 			return on
 		}
 	}

@@ -14,13 +14,15 @@ import (
 
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/logging"
+	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
+	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/usage"
 )
 
 // Name is the plugin's name in KubeSchedulerConfiguration.
-const Name = "LearnedScore"
+const Name = userconfig.LearnedScore
 
 const stateKey = fwk.StateKey("gnnsched/" + Name)
 
@@ -33,6 +35,7 @@ type learnedScore struct {
 	upstream *upstream
 	metrics  profileMetrics
 	observer observer
+	canary   *canary.Split // nil if the decider decides about all pods
 
 	preferences *preferences // nil if the plugin does not look at them
 	learns      bool         // the decider scores only the nodes that the preferences leave
@@ -63,6 +66,11 @@ func newPlugin(ctx context.Context, obj runtime.Object, h fwk.Handle, active <-c
 	if err != nil {
 		return nil, err
 	}
+	if args.Share != nil {
+		if p.canary, err = canary.New(ctx, *args.Share, h, active, logger(ctx)); err != nil {
+			return nil, err
+		}
+	}
 	if args.Learn != nil {
 		l, err := newLearner(ctx, p, *args.Learn, active)
 		if err != nil {
@@ -71,7 +79,7 @@ func newPlugin(ctx context.Context, obj runtime.Object, h fwk.Handle, active <-c
 		recording.listen(ctx, l.recorder)
 		return l, nil
 	}
-	if recording.Book == nil {
+	if recording.Book == nil && p.canary == nil {
 		return p, nil
 	}
 	r := newRecorder(ctx, p)
@@ -161,9 +169,10 @@ type scoring struct {
 	left     []int32        // of each of nodes, its index in feasible; nil if all are left
 	rank     []int64        // of each feasible node, by preferences; nil if all are left
 	decider  decider
-	view     view   // what the decider saw
-	question bool   // the pod only asks, and is none that arrives
-	reason   string // why upstream's scoring decided instead; empty if it did not
+	view     view         // what the decider saw
+	question bool         // the pod only asks, and is none that arrives
+	reason   string       // why upstream's scoring decided instead; empty if it did not
+	group    canary.Group // of the pod; empty without a canary
 }
 
 // PreScore implements fwk.PreScorePlugin. It lets the active decider choose among the feasible nodes
@@ -173,11 +182,16 @@ func (p *learnedScore) PreScore(ctx context.Context, state fwk.CycleState, pod *
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.begin(pod, nodes)
+	if s.group = p.groupOf(pod); s.group == canary.Rest {
+		p.scoreUpstream(ctx, state, s)
+		state.Write(stateKey, s.byName(p.scored, true))
+		return nil
+	}
 	p.prefer(ctx, state, s)
 	took, err := p.decide(ctx, state, s)
 	if err != nil {
 		p.fallBack(ctx, state, s, err)
-		state.Write(stateKey, s.byName(p.scored))
+		state.Write(stateKey, s.byName(p.scored, false))
 		return nil
 	}
 	p.metrics.duration.Observe(took.Seconds())
@@ -212,6 +226,28 @@ func (p *learnedScore) fallBack(ctx context.Context, state fwk.CycleState, s *sc
 	p.observer.scored(state, s)
 }
 
+// groupOf returns the group of a pod; empty without a canary.
+func (p *learnedScore) groupOf(pod *v1.Pod) canary.Group {
+	if p.canary == nil {
+		return ""
+	}
+	return p.canary.GroupOf(pod)
+}
+
+// scoreUpstream lets upstream's scoring decide among all feasible nodes for a pod of the rest. The pod counts for the
+// typical pods of the workload all the same.
+func (p *learnedScore) scoreUpstream(ctx context.Context, state fwk.CycleState, s *scoring) {
+	s.view.began = time.Now()
+	if s.decider.typicalPods() != noPods {
+		waiting := convertPod(s.pod)
+		p.demand.countPending(&waiting)
+	}
+	if err := p.upstream.score(ctx, state, s); err != nil {
+		p.complain(ctx, s, "upstream", err, "A part of upstream's scoring is left out")
+	}
+	p.observer.scored(state, s)
+}
+
 // byRow turns the raw scores into node scores.
 func (p *learnedScore) byRow(s *scoring) *scores {
 	out := make([]int8, len(p.mirror.snapshot.Nodes)+len(s.feasible))
@@ -228,10 +264,10 @@ func (p *learnedScore) byRow(s *scoring) *scores {
 }
 
 // byName turns the raw scores into node scores without the mirror, which a failed decision may
-// have left in a bad state.
-func (s *scoring) byName(pod uint64) *scores {
+// have left in a bad state. With ties, all best nodes get 100, as in upstream's own profile.
+func (s *scoring) byName(pod uint64, ties bool) *scores {
 	out := &scores{pod: pod, row: make(map[string]int32, len(s.nodes)), byRow: make([]int8, len(s.nodes))}
-	toNodeScores(s.raw, out.byRow, s.name, false)
+	toNodeScores(s.raw, out.byRow, s.name, ties)
 	for i := range s.nodes {
 		out.row[s.name(i)] = int32(i)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/plugin/refusals"
 	"gnnsched/scheduler/policy"
@@ -97,11 +98,17 @@ func (r *recorder) scored(state fwk.CycleState, s *scoring) {
 	p := &pending{decision: decision.Decision{
 		Profile: r.profile,
 		Pod:     podOf(s.pod), At: s.view.began,
-		Policy: s.decider.policyName(), Fingerprint: s.decider.fingerprint(),
+		Group: string(s.group), Policy: s.decider.policyName(), Fingerprint: s.decider.fingerprint(),
 		Fallback: s.reason, Latency: time.Since(s.view.began),
 		Nodes: len(r.mirror.infos), Refused: refusals.Of(state),
 		Feasible: len(s.feasible), Preferred: len(s.nodes), Best: decision.Best(s.raw, s.name),
 	}}
+	if s.group == canary.Rest {
+		p.decision.Policy, p.decision.Fingerprint = "", 0
+		if infos, err := r.handle.SnapshotSharedLister().NodeInfos().List(); err == nil { // the mirror is not up to date
+			p.decision.Nodes = len(infos)
+		}
+	}
 	if r.asks != nil {
 		r.record(state, s, &p.decision)
 	}
@@ -114,7 +121,7 @@ func (r *recorder) record(state fwk.CycleState, s *scoring, d *decision.Decision
 		c := &d.Best[k]
 		c.Read = r.reading(s, slices.IndexFunc(s.nodes, func(n fwk.NodeInfo) bool { return n.Node().Name == c.Node }))
 	}
-	if s.reason != "" { // the scores are the default profile's
+	if s.reason != "" || s.group == canary.Rest { // the scores are the default profile's
 		return
 	}
 	begun := time.Now()
@@ -169,7 +176,7 @@ func (a *allowance) spend(took time.Duration) { a.earned -= took }
 
 // reading returns what the decider read of s.nodes[i].
 func (r *recorder) reading(s *scoring, i int) *policy.Reading {
-	if i < 0 || s.reason != "" {
+	if i < 0 || s.reason != "" || s.group == canary.Rest {
 		return nil
 	}
 	if !r.learns { // the decider saw all feasible nodes
@@ -187,7 +194,7 @@ func (r *recorder) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	p := readPending(state)
 	if p == nil { // the only feasible node, which kube-scheduler does not score
 		p = &pending{decision: decision.Decision{
-			Profile: r.profile, Pod: podOf(pod), At: time.Now(), Refused: refusals.Of(state), Feasible: 1, Preferred: 1,
+			Profile: r.profile, Group: string(r.groupOf(pod)), Pod: podOf(pod), At: time.Now(), Refused: refusals.Of(state), Feasible: 1, Preferred: 1,
 		}}
 		state.Write(decisionKey, p)
 	}
@@ -212,8 +219,22 @@ func (r *recorder) PostBind(_ context.Context, state fwk.CycleState, _ *v1.Pod, 
 
 func (r *recorder) settle(state fwk.CycleState, bound bool) {
 	if p := readPending(state); p != nil && p.entry != nil {
+		if r.canary != nil {
+			r.canary.Settled(canary.Group(p.decision.Group), resultOf(p.decision, bound))
+		}
 		r.ledger.settle(p.entry, reservedDevices(state), bound)
 	}
+}
+
+// resultOf returns how a decision ended, for the canary.
+func resultOf(d decision.Decision, bound bool) canary.Result {
+	switch {
+	case !bound:
+		return canary.NotBound
+	case d.Fallback != "":
+		return canary.Fallback
+	}
+	return canary.Bound
 }
 
 // readPending returns the cycle's decision; nil if no nodes were scored and none is reserved.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +16,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
 )
 
@@ -39,15 +41,22 @@ type host struct{}
 
 var _ dra.Host = host{}
 
-// Choose implements dra.Host: the policy of LearnedScore, if the profile has it, chooses.
+// Choose implements dra.Host: the policy of LearnedScore, if the profile has it and it decides about the pod, chooses.
 func (host) Choose(ctx context.Context, h fwk.Handle, state fwk.CycleState, pod *v1.Pod, node string) cluster.DeviceSet {
 	p, has := deciders.Load(h)
-	if !has {
+	if !has || p.(*learnedScore).groupOf(pod) == canary.Rest {
 		return 0
 	}
 	asked, waiting := dra.Asked(state), convertPod(pod)
 	asked.Apply(&waiting)
 	return p.(*learnedScore).devices(ctx, deviceQuestion{pod: &waiting, uid: pod.UID, node: node, cycle: readScores(state), claims: asked})
+}
+
+// Attempted tells the canary of h's profile, if it has one, how long an attempt to find a node for a pod took.
+func Attempted(h fwk.Handle, pod *v1.Pod, took time.Duration) {
+	if p, has := deciders.Load(h); has && p.(*learnedScore).canary != nil {
+		p.(*learnedScore).canary.Attempted(pod, took)
+	}
 }
 
 // sharers maps the fwk.Handle of a profile to its *gpuShares.
@@ -129,6 +138,9 @@ func announcement(r record.Record) string {
 		by := r.Policy
 		if r.Fallback != "" {
 			by = "upstream's scoring, because " + r.Policy + " failed (" + r.Fallback + "),"
+		}
+		if r.Group == string(canary.Rest) {
+			by = "the default profile's scoring"
 		}
 		text = fmt.Sprintf("%s chose %s of %d feasible nodes", by, r.Node, r.Feasible)
 	}

@@ -34,6 +34,7 @@ import (
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
+	"gnnsched/scheduler/plugin"
 )
 
 // lab holds a simulated cluster, its clients, and the port of the scheduler's endpoint. It starts the
@@ -43,6 +44,8 @@ type lab struct {
 	client  *kubernetes.Clientset
 	dynamic dynamic.Interface
 	port    int
+
+	recording plugin.Recording // of the next scheduler
 }
 
 // patience is the time limit of every wait. It is long because the machine may be busy, and no passing
@@ -137,7 +140,7 @@ func (l *lab) runOn(ctx context.Context, t *testing.T, c Config, config string) 
 	ended := make(chan error, 1)
 	ready := make(chan struct{})
 	go func() {
-		ended <- Run(ctx, file, Endpoint{Address: "127.0.0.1", Port: l.port}, func() { remove(); close(ready) })
+		ended <- Run(ctx, file, Endpoint{Address: "127.0.0.1", Port: l.port, Recording: l.recording}, func() { remove(); close(ready) })
 	}()
 	stop = func() {
 		cancel()

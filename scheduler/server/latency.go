@@ -10,6 +10,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"gnnsched/scheduler/plugin"
 )
 
 // attemptDuration has buckets that grow by 15 %. Upstream's own histogram starts at 1 ms, which is longer
@@ -29,7 +31,11 @@ func timeAttempts(s *scheduler.Scheduler) {
 	inner := s.SchedulePod
 	s.SchedulePod = func(ctx context.Context, f framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		start := time.Now()
-		defer func() { attemptDuration.WithLabelValues(f.ProfileName()).Observe(time.Since(start).Seconds()) }()
+		defer func() {
+			took := time.Since(start)
+			attemptDuration.WithLabelValues(f.ProfileName()).Observe(took.Seconds())
+			plugin.Attempted(f, pod.Pod, took)
+		}()
 		return inner(ctx, f, state, pod)
 	}
 }

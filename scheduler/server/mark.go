@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"os"
 	"regexp"
@@ -13,11 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/apimachinery/pkg/util/validation"
 	leases "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/utils/ptr"
-
-	"gnnsched/scheduler/plugin/userconfig"
 )
 
 // A process that schedules renews its marks every markRenew. A mark that was not renewed for markExpires
@@ -61,15 +57,6 @@ func processOf(name string) string {
 		return name
 	}
 	return fmt.Sprintf("process %s on %s", parts[2], parts[1])
-}
-
-// markName returns the name of the lease that marks a scheduler name.
-func markName(schedulerName string) string {
-	name := userconfig.LeaseName + "-" + schedulerName
-	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		name = fmt.Sprintf("%s-%x", userconfig.LeaseName, sha256.Sum256([]byte(schedulerName)))
-	}
-	return name[:min(len(name), validation.DNS1123SubdomainMaxLength)]
 }
 
 // claim makes the mark this process's. It watches another's mark for a while; if that is renewed, it

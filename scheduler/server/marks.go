@@ -55,7 +55,7 @@ func marksOf(client kubernetes.Interface, log logr.Logger, schedulers []string, 
 	}
 	m := &marks{log: log, told: map[*mark]string{}}
 	for _, s := range schedulers {
-		m.names = append(m.names, one(markName(s)))
+		m.names = append(m.names, one(userconfig.MarkOf(s)))
 	}
 	if shared {
 		m.shared = one(userconfig.LeaseName)

@@ -122,7 +122,7 @@ func TestTwoOfOneName(t *testing.T) {
 		time.Sleep(time.Minute + markRenew/2)
 		leases := client.CoordinationV1().Leases(metav1.NamespaceSystem)
 		for range 60 {
-			lease, err := leases.Get(t.Context(), markName("gnn"), metav1.GetOptions{})
+			lease, err := leases.Get(t.Context(), userconfig.MarkOf("gnn"), metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +165,7 @@ func TestMarksFail(t *testing.T) {
 func TestMarkName(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range []string{"gnn", "default-scheduler", "team.example.com", "UPPER", "upper", "with space", "", strings.Repeat("x", 300), strings.Repeat("x", 301)} {
-		lease := markName(name)
+		lease := userconfig.MarkOf(name)
 		if seen[lease] || len(lease) > 253 || strings.ToLower(lease) != lease || strings.Contains(lease, " ") {
 			t.Errorf("%q has the lease %q", name, lease)
 		}

@@ -26,6 +26,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/tcpproxy"
+	"gnnsched/scheduler/plugin/userconfig"
 )
 
 // lines collects what a scheduler logs for its user.
@@ -249,7 +250,7 @@ func (l *lab) testSecondProcess(t *testing.T) {
 			log.wait(t, l, "it schedules")
 		}
 		l.until(t, "the first to mark its name", func() error {
-			lease, err := l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), markName("twice"), metav1.GetOptions{})
+			lease, err := l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), userconfig.MarkOf("twice"), metav1.GetOptions{})
 			if err == nil && *lease.Spec.HolderIdentity == "" {
 				err = errors.New("the lease is free")
 			}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
@@ -52,6 +53,9 @@ type Profile struct {
 	// Learn makes the profile explore and learn; it needs a Checkpoint. If it is nil, the profile
 	// does neither.
 	Learn *plugin.LearnArgs
+	// Share leaves the network or heuristic a share of the pods, and the others to upstream's default scoring; nil
+	// for all pods.
+	Share *canary.Args
 }
 
 // ProfileNames returns the names that ProfileNamed knows.
@@ -113,6 +117,11 @@ func (p Profile) validate() error {
 		}
 		return p.Stock.Validate()
 	}
+	if p.Share != nil {
+		if err := p.validateShare(); err != nil {
+			return err
+		}
+	}
 	if p.Learn != nil {
 		return p.validateLearn()
 	}
@@ -140,6 +149,20 @@ func (p Profile) validateLearn() error {
 	return p.Learn.Validate()
 }
 
+// validateShare checks a profile whose network or heuristic has a share of the pods.
+func (p Profile) validateShare() error {
+	switch {
+	case p.Variant == DefaultProfile:
+		return fmt.Errorf("%s has no network or policy that could have a share of the pods", DefaultProfile)
+	case p.Learn != nil:
+		return fmt.Errorf("a profile that learns decides about all its pods; leave the share out")
+	case p.preferences() == preference.Blend:
+		return fmt.Errorf("blended scores would count for the rest of the pods too; leave the share or the blend out")
+	}
+	args := *p.Share
+	return args.Default()
+}
+
 // build renders the profile.
 func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 	out := schedulerconfig.KubeSchedulerProfile{SchedulerName: ptr.To(p.SchedulerName), Plugins: gpuShares()}
@@ -149,7 +172,7 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 		}
 		return out, stockconfig.AddTo(&out, *p.Stock)
 	}
-	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Preferences: p.preferences(), Usage: p.Usage, Learn: p.Learn}
+	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Preferences: p.preferences(), Usage: p.Usage, Learn: p.Learn, Share: p.Share}
 	if p.Policy == "" { // heuristics ignore the deadline
 		args.Deadline.Duration = p.Deadline
 	}
@@ -173,9 +196,11 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 	}
 	out.Plugins.PreScore = schedulerconfig.PluginSet{Enabled: preScore, Disabled: off}
 	out.Plugins.Score = schedulerconfig.PluginSet{Enabled: score, Disabled: off}
+	only := schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{{Name: plugin.Name}}}
 	if p.Learn != nil {
-		only := schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{{Name: plugin.Name}}}
 		out.Plugins.PostFilter = only
+	}
+	if p.Learn != nil || p.Share != nil {
 		out.Plugins.Reserve = only
 		out.Plugins.PostBind = only
 	}

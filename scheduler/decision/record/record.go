@@ -40,6 +40,7 @@ type Record struct {
 	Node    string `json:"node,omitempty"`
 	Devices []int  `json:"devices,omitempty"` // indices of the chosen GPU devices
 
+	Group       string  `json:"group,omitempty"` // decision.Decision.Group
 	Policy      string  `json:"policy,omitempty"`
 	Fingerprint string  `json:"fingerprint,omitempty"` // of the weights, 16 hexadecimal digits
 	Fallback    string  `json:"fallback,omitempty"`
@@ -124,7 +125,7 @@ func Of(d *decision.Decision) Record {
 	r := Record{
 		Schema: schemaVersion, Time: d.At.UTC(), Profile: d.Profile, Number: d.Number,
 		Namespace: d.Pod.Namespace, Pod: d.Pod.Name, UID: d.Pod.UID, Outcome: outcome(d),
-		Node: d.Node, Policy: d.Policy, Fallback: d.Fallback, Latency: float64(d.Latency.Nanoseconds()) / 1000,
+		Node: d.Node, Group: d.Group, Policy: d.Policy, Fallback: d.Fallback, Latency: float64(d.Latency.Nanoseconds()) / 1000,
 		Nodes: d.Nodes, Feasible: d.Feasible, Preferred: d.Preferred, Failure: d.Failure, Nominated: d.Nominated,
 	}
 	if d.Fingerprint != 0 {
@@ -243,7 +244,7 @@ func (r *Record) check() error {
 	case len(r.Best) > decision.MaxBest || len(r.Refused) > maxReasons || len(r.Devices) > 64:
 		return errors.New("a list in the record is too long")
 	}
-	for _, s := range []*string{&r.Profile, &r.Namespace, &r.Pod, &r.UID, &r.Node, &r.Policy, &r.Fingerprint, &r.Fallback, &r.RunnerUp, &r.Nominated} {
+	for _, s := range []*string{&r.Profile, &r.Namespace, &r.Pod, &r.UID, &r.Node, &r.Group, &r.Policy, &r.Fingerprint, &r.Fallback, &r.RunnerUp, &r.Nominated} {
 		*s = short(*s, maxName)
 	}
 	r.Failure = short(r.Failure, maxFailure)

@@ -25,10 +25,6 @@ const LearnedDevices = "LearnedDevices"
 
 const upstreamDevices = "DynamicResources"
 
-// LeaseName is the name of the leader election's lease. All schedulers of a cluster share it, whatever
-// their profiles, because each keeps books of all the cluster's GPU devices.
-const LeaseName = "gnnsched"
-
 // File is a user's own KubeSchedulerConfiguration.
 type File struct {
 	content schedulerconfig.KubeSchedulerConfiguration
@@ -56,6 +52,10 @@ func parse(path string, b []byte) (*File, error) {
 	if err := f.checkLearnedDevices(); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err),
 			"add to its plugins: {multiPoint: {disabled: [{name: DynamicResources}]}}")
+	}
+	if err := f.checkShare(); err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err),
+			"compare it with what --share 0.05 --print-config prints")
 	}
 	return f, nil
 }

@@ -167,3 +167,29 @@ func TestElection(t *testing.T) {
 		}
 	}
 }
+
+// A profile with a share needs LearnedScore alone at score, and where it hears of the pods.
+func TestShare(t *testing.T) {
+	profile := func(plugins string) string {
+		return header + "profiles: [{schedulerName: a, plugins: " + plugins + ", pluginConfig: [{name: LearnedScore, args: {share: {of: 0.05}}}]}]\n"
+	}
+	const score, hears = "score: {disabled: [{name: '*'}], enabled: [{name: LearnedScore}]}, preScore: {enabled: [{name: LearnedScore}]}", "reserve: {enabled: [{name: LearnedScore}]}, postBind: {enabled: [{name: LearnedScore}]}"
+	for _, c := range []struct {
+		name, text, err string
+		shares          bool
+	}{
+		{"none", header, "", false},
+		{"complete", profile("{" + score + ", " + hears + "}"), "", true},
+		{"no plugins", profile("null"), "does not enable LearnedScore", false},
+		{"others score too", profile("{preScore: {enabled: [{name: LearnedScore}]}, " + hears + "}"), "the only plugin at score", false},
+		{"deaf", profile("{" + score + "}"), "needs LearnedScore at reserve", false},
+	} {
+		f, err := parse(c.name, []byte(c.text))
+		if (err == nil) != (c.err == "") || err != nil && (!strings.Contains(err.Error(), c.err) || exit.Code(err) != exit.Usage) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.err)
+		}
+		if err == nil && f.Shares() != c.shares {
+			t.Errorf("%s: shares %v", c.name, f.Shares())
+		}
+	}
+}

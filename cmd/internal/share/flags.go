@@ -1,0 +1,90 @@
+// Package share reads the flags of a scheduler's command that leave its network a share of the pods.
+package share
+
+import (
+	"fmt"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/plugin/canary"
+	"gnnsched/scheduler/server"
+)
+
+const flag = "share"
+
+// category is the heading of the flags in --help.
+const category = "with --share"
+
+// Flags returns --share and the flags that go with it.
+func Flags() []ucli.Flag {
+	return append([]ucli.Flag{
+		&ucli.Float64Flag{Name: flag, Category: category, Usage: "place this `SHARE` of the pods, more than 0 and at most 1, and the rest as the default scheduler would; stop it if its pods fare worse"},
+	}, more()...)
+}
+
+func more() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.StringFlag{Name: "share-by", Category: category, Value: canary.ByOwner, Usage: "`WHAT` is drawn: owner (a Deployment, Job, … with all its pods) or namespace"},
+		&ucli.Float64Flag{Name: "share-failures", Category: category, Value: canary.DefaultFailures, Usage: "`SHARE` of the pods by which failures may exceed the rest's"},
+		&ucli.DurationFlag{Name: "share-latency", Category: category, Value: canary.DefaultLatency, Usage: "`TIME` within which 99 of 100 attempts to place a pod of the share must end, unless the rest's take half as long or more"},
+	}
+}
+
+// Names returns the names of the flags.
+func Names() []string {
+	var names []string
+	for _, f := range Flags() {
+		names = append(names, f.Names()[0])
+	}
+	return names
+}
+
+// Check refuses flags that have no effect or exclude each other.
+func Check(c *ucli.Context) error {
+	if !c.IsSet(flag) {
+		for _, f := range more() {
+			if name := f.Names()[0]; c.IsSet(name) {
+				return exit.New(exit.Usage, fmt.Errorf("--%s has no effect without --%s", name, flag), "add --"+flag+" 0.05")
+			}
+		}
+		return nil
+	}
+	for name, hint := range map[string]string{
+		"shadow": "watch first with --shadow, then place a share without it",
+		"learn":  "a scheduler that learns decides about all its pods; learn first, then share",
+	} {
+		if c.Bool(name) {
+			return exit.New(exit.Usage, fmt.Errorf("--%s and --%s exclude each other", flag, name), hint)
+		}
+	}
+	return nil
+}
+
+// Take gives the one profile its share. Without a --scheduler-name it takes the pods of the default scheduler.
+func Take(c *ucli.Context, config *server.Config) error {
+	if !c.IsSet(flag) {
+		return nil
+	}
+	if n := len(config.Profiles); n != 1 {
+		return exit.New(exit.Usage, fmt.Errorf("--%s is for one profile, and --profiles names %d", flag, n), "name one, or write a file for --config")
+	}
+	p := &config.Profiles[0]
+	if !c.IsSet("scheduler-name") {
+		p.SchedulerName = server.DefaultProfile
+	}
+	for _, name := range []string{flag, "share-failures"} {
+		if c.Float64(name) == 0 { // which would stand for the default
+			return exit.New(exit.Usage, fmt.Errorf("--%s is 0, must be more", name), "to place no pods, watch with --shadow")
+		}
+	}
+	if c.Duration("share-latency") <= 0 {
+		return exit.New(exit.Usage, fmt.Errorf("--share-latency is %v, must be more than 0", c.Duration("share-latency")), "")
+	}
+	p.Share = &canary.Args{Of: c.Float64(flag), By: c.String("share-by"), Failures: c.Float64("share-failures")}
+	p.Share.Latency.Duration = c.Duration("share-latency")
+	if err := config.Validate(); err != nil {
+		return exit.New(exit.Usage, err, "see --help")
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package canary
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The values of Args.By.
+const (
+	ByOwner     = "owner"
+	ByNamespace = "namespace"
+)
+
+// Defaults of Args.
+const (
+	DefaultFailures = 0.01
+	DefaultLatency  = 100 * time.Millisecond
+)
+
+// Args are the canary's arguments, as a part of those of LearnedScore.
+type Args struct {
+	// Of is the canary's share, more than 0 and at most 1.
+	Of float64 `json:"of"`
+	// By says what is drawn: ByOwner (the default), or ByNamespace.
+	By string `json:"by,omitempty"`
+	// Failures is how much larger the canary's share of failures may be than the rest's. The default is
+	// DefaultFailures.
+	Failures float64 `json:"failures,omitempty"`
+	// Latency limits the time within which 99 of 100 attempts to place one of the canary's pods must end. The default
+	// is DefaultLatency.
+	Latency metav1.Duration `json:"latency,omitempty"`
+}
+
+// Default fills in the defaults, and returns an error for the first invalid value.
+func (a *Args) Default() error {
+	if a.By == "" {
+		a.By = ByOwner
+	}
+	if a.Failures == 0 {
+		a.Failures = DefaultFailures
+	}
+	if a.Latency.Duration == 0 {
+		a.Latency.Duration = DefaultLatency
+	}
+	switch by := []string{ByOwner, ByNamespace}; {
+	case !(a.Of > 0 && a.Of <= 1):
+		return fmt.Errorf("share: of is %v, want more than 0 and at most 1", a.Of)
+	case !slices.Contains(by, a.By):
+		return fmt.Errorf("share: by is %q; choose one of %s", a.By, strings.Join(by, ", "))
+	case !(a.Failures > 0 && a.Failures < 1):
+		return fmt.Errorf("share: failures is %v, want more than 0 and less than 1", a.Failures)
+	case a.Latency.Duration < 0:
+		return fmt.Errorf("share: latency is %v, want more than 0", a.Latency.Duration)
+	}
+	return nil
+}

@@ -1,0 +1,22 @@
+package userconfig
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// LeaseName is the name of the leader election's lease. All schedulers of a cluster share it, whatever
+// their profiles, because each keeps books of all the cluster's GPU devices.
+const LeaseName = "gnnsched"
+
+// MarkOf returns the name of the lease in kube-system that shows that a process schedules the pods of a scheduler
+// name.
+func MarkOf(schedulerName string) string {
+	name := LeaseName + "-" + schedulerName
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		name = fmt.Sprintf("%s-%x", LeaseName, sha256.Sum256([]byte(schedulerName)))
+	}
+	return name[:min(len(name), validation.DNS1123SubdomainMaxLength)]
+}

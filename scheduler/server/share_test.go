@@ -1,0 +1,175 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/kwok/nodepool"
+	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/plugin/canary"
+	"gnnsched/scheduler/plugin/userconfig"
+)
+
+// A share of the default scheduler's namespaces is placed by the network, and the rest on nodes that are best by the
+// default profile. When the network breaks, the share stops, and stays stopped after a restart until a person says
+// otherwise.
+func TestShare(t *testing.T) {
+	l := newLabOn(t, []nodepool.Pool{pools()[0], pools()[1]})
+	file := network(t, "gnn", nil)
+	p := Profile{
+		SchedulerName: DefaultProfile, Variant: "gnn", Checkpoint: file, Deadline: patience,
+		Share: &canary.Args{Of: 0.5, By: canary.ByNamespace, Latency: metav1.Duration{Duration: patience}},
+	}
+	book := record.NewBook(1000, nil)
+	stop := l.share(t, p, book)
+	l.untilShare(t, 0.5)
+	const namespaces, each = 8, 4
+	l.place(t, "first", namespaces, each)
+	groups := map[string]sets.Set[string]{}
+	for _, r := range l.records(t, book, "first", namespaces*each) {
+		if groups[r.Group] == nil {
+			groups[r.Group] = sets.New[string]()
+		}
+		groups[r.Group].Insert(r.Namespace)
+		if (r.Group == string(canary.Learned)) != (r.Fingerprint != "") || (r.Group == string(canary.Rest)) != (r.Policy == "") {
+			t.Errorf("%s/%s of %q is decided by %q with weights %q", r.Namespace, r.Pod, r.Group, r.Policy, r.Fingerprint)
+		}
+		if r.RunnerUp != "" && r.Margin != nil && *r.Margin < 0 {
+			t.Errorf("%s/%s of %q got %s, which is not a best node: %+v", r.Namespace, r.Pod, r.Group, r.Node, r.Best)
+		}
+	}
+	learned, rest := groups[string(canary.Learned)], groups[string(canary.Rest)]
+	if learned.Len() == 0 || rest.Len() == 0 || learned.Intersection(rest).Len() > 0 || learned.Union(rest).Len() != namespaces {
+		t.Fatalf("the network places %v, the default profile %v", sets.List(learned), sets.List(rest))
+	}
+	l.breakNetwork(t, file)
+	l.place(t, "second", namespaces, each)
+	l.untilShare(t, 0)
+	if n := l.metrics(t).sum("gnnsched_share_stopped", "reason", "failures"); n != 1 {
+		t.Errorf("gnnsched_share_stopped is %v", n)
+	}
+	l.until(t, "the event", func() error {
+		if len(l.events(t, metav1.NamespaceSystem, userconfig.MarkOf(DefaultProfile), "ShareStopped")) == 0 {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+	var why string
+	l.until(t, "the annotation", func() (err error) {
+		if why = l.stoppedBecause(t); why == "" {
+			err = errors.New("there is none")
+		}
+		return err
+	})
+	t.Log(why)
+	if !strings.Contains(why, "failures: ") || !strings.Contains(why, "of the canary's last") {
+		t.Errorf("the annotation says %q", why)
+	}
+	stop()
+
+	stop = l.share(t, p, record.NewBook(1, nil))
+	l.until(t, "the earlier stop to be found", func() error {
+		if m := l.metrics(t); m.sum("gnnsched_share_stopped", "reason", "earlier") != 1 || m.sum("gnnsched_share") != 0 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	if again := l.stoppedBecause(t); again != why {
+		t.Errorf("the mark of the process changed the annotation to %q", again)
+	}
+	stop()
+
+	patch := []byte(fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, canary.StoppedAnnotation))
+	if _, err := l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Patch(t.Context(), userconfig.MarkOf(DefaultProfile), "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer l.share(t, p, record.NewBook(1, nil))()
+	l.untilShare(t, 0.5)
+}
+
+// share runs the scheduler with one profile, whose decisions are recorded.
+func (l *lab) share(t *testing.T, p Profile, book *record.Book) (stop func()) {
+	t.Helper()
+	l.recording = plugin.Recording{Book: book}
+	stop = l.schedule(t, p)
+	l.untilReady(t)
+	return stop
+}
+
+func (l *lab) untilShare(t *testing.T, want float64) {
+	t.Helper()
+	l.until(t, fmt.Sprintf("the share to be %v", want), func() error {
+		if is := l.metrics(t).sum("gnnsched_share", "profile", DefaultProfile); is != want {
+			return fmt.Errorf("it is %v", is)
+		}
+		return nil
+	})
+}
+
+// place makes namespaces with pods of the default scheduler, and waits until all are bound.
+func (l *lab) place(t *testing.T, prefix string, namespaces, each int) {
+	t.Helper()
+	for i := range namespaces {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(prefix, "-", i)}}
+		if _, err := l.client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		l.make(t, ns.Name, DefaultProfile, each)
+	}
+	for i := range namespaces {
+		l.bound(t, fmt.Sprint(prefix, "-", i), each)
+	}
+}
+
+// records returns the records of the pods in namespaces with a prefix, once there are so many.
+func (l *lab) records(t *testing.T, book *record.Book, prefix string, want int) (out []record.Record) {
+	t.Helper()
+	l.until(t, "the records", func() error {
+		out = nil
+		for _, r := range book.Last(record.Query{}) {
+			if strings.HasPrefix(r.Namespace, prefix) {
+				out = append(out, r)
+			}
+		}
+		if len(out) != want {
+			return fmt.Errorf("there are %d of %d", len(out), want)
+		}
+		return nil
+	})
+	return out
+}
+
+// breakNetwork replaces the checkpoint by one whose scores are not finite, and waits until it is loaded.
+func (l *lab) breakNetwork(t *testing.T, file string) {
+	t.Helper()
+	before := l.metrics(t).sum("gnnsched_checkpoint_loads_total", "profile", DefaultProfile, "result", "ok")
+	if err := os.Rename(network(t, "gnn", func(c *checkpoint.Checkpoint) { exploding(c) }), file); err != nil {
+		t.Fatal(err)
+	}
+	l.until(t, "the broken network to be loaded", func() error {
+		if l.metrics(t).sum("gnnsched_checkpoint_loads_total", "profile", DefaultProfile, "result", "ok") == before {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+}
+
+// stoppedBecause returns the annotation that keeps a stop.
+func (l *lab) stoppedBecause(t *testing.T) string {
+	t.Helper()
+	lease, err := l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(context.Background(), userconfig.MarkOf(DefaultProfile), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease.Annotations[canary.StoppedAnnotation]
+}
