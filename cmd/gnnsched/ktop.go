@@ -33,8 +33,9 @@ func ktopCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:  "ktop",
 		Usage: "show the nodes, what pods request of them, pending pods, and how fast schedulers bind",
-		Description: "It shows what pods request, not what they use, so it needs no metrics-server. If stdout is not a\n" +
-			"terminal, ktop prints the table once.\n\nExamples:\n   " + ktopExamples,
+		Description: "It shows what pods request, not what they use, so it needs no metrics-server. m draws a heat map, Enter\n" +
+			"opens a node, l shows the decisions of the scheduler on this machine. If stdout is not a terminal, ktop\n" +
+			"prints the table once.\n\nExamples:\n   " + ktopExamples,
 		Flags: slices.Concat(cli.ClusterFlags(), []ucli.Flag{
 			&ucli.BoolFlag{Name: "once", Usage: "print the table once and exit"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print as `FORMAT` instead of drawing: table, wide, json or yaml"},

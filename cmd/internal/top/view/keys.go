@@ -1,6 +1,12 @@
 package view
 
-import "charm.land/bubbles/v2/key"
+import (
+	"fmt"
+	"strings"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+)
 
 // keyMap holds the keys that work on every screen.
 type keyMap struct {
@@ -40,4 +46,213 @@ func arrowsOf(l Look) arrows {
 		return arrows{"↑", "↓", "←", "→"}
 	}
 	return arrows{"up", "down", "left", "right"}
+}
+
+// typing says what the reader types into the footer.
+type typing int
+
+const (
+	nothing typing = iota
+	filter
+	command
+)
+
+func (m *Model) startTyping(what typing) tea.Cmd {
+	m.typing = what
+	m.input.Prompt = "/"
+	m.input.SetValue(m.page().text)
+	if what == command {
+		m.input.Prompt = ":"
+		m.input.SetValue("")
+	}
+	m.input.CursorEnd()
+	return m.input.Focus()
+}
+
+// edit handles a key while a filter or a command is typed. The rows follow every letter of a filter.
+func (m *Model) edit(k tea.KeyPressMsg) tea.Cmd {
+	what := m.typing
+	switch k.String() {
+	case "enter":
+		m.stopTyping()
+		if what == command {
+			return m.obey(strings.Fields(m.input.Value()))
+		}
+		return nil
+	case "esc":
+		m.stopTyping()
+		if what == filter {
+			m.setFilter("")
+		}
+		return nil
+	}
+	return m.enterText(k)
+}
+
+// enterText hands a key or a pasted text to the input.
+func (m *Model) enterText(msg tea.Msg) (cmd tea.Cmd) {
+	m.input, cmd = m.input.Update(msg)
+	if m.typing == filter {
+		m.setFilter(m.input.Value())
+	}
+	return cmd
+}
+
+func (m *Model) stopTyping() {
+	m.typing = nothing
+	m.input.Blur()
+}
+
+func (m *Model) setFilter(text string) {
+	m.page().setFilter(text)
+	m.update()
+}
+
+// obey runs a command: the name of a view, or the first letters of one, or quit.
+func (m *Model) obey(words []string) tea.Cmd {
+	if len(words) == 0 {
+		return nil
+	}
+	name := strings.ToLower(words[0])
+	if name == "q" || name == "q!" || name == "quit" {
+		return tea.Quit
+	}
+	var names []string
+	for i, p := range m.pages {
+		if i > 0 && !p.about.open.Enabled() {
+			continue // it shows what Enter chose
+		}
+		if strings.HasPrefix(p.about.name, name) && len(words) == 1 {
+			return m.show(i)
+		}
+		names = append(names, p.about.name)
+	}
+	m.notice = fmt.Sprintf("no view %.20q: %s", strings.Join(words, " "), strings.Join(names, " "))
+	return nil
+}
+
+// scroll moves the cursor, and tells whether the key was one for that.
+func (m *Model) scroll(k tea.KeyPressMsg) bool {
+	p, perPage := m.page(), max(m.rows(), 1)
+	last, _ := p.size(&m.canvas)
+	switch {
+	case key.Matches(k, m.keys.up):
+		m.move(-1)
+	case key.Matches(k, m.keys.down):
+		m.move(1)
+	case key.Matches(k, m.keys.pageUp):
+		m.move(-perPage)
+	case key.Matches(k, m.keys.pageDown):
+		m.move(perPage)
+	case key.Matches(k, m.keys.halfUp):
+		m.move(-max(perPage/2, 1))
+	case key.Matches(k, m.keys.halfDown):
+		m.move(max(perPage/2, 1))
+	case key.Matches(k, m.keys.home):
+		m.move(-last)
+	case key.Matches(k, m.keys.end):
+		m.move(last)
+	default:
+		return false
+	}
+	return true
+}
+
+// move puts the cursor some rows further down. An overlay has none and scrolls.
+func (m *Model) move(rows int) {
+	p := m.page()
+	if p.about.overlay {
+		p.offset += rows
+		return
+	}
+	m.choose(p.cursor + rows)
+}
+
+// choose puts the cursor on a row, or the next that exists. From then on it follows that row, unless it is the first.
+func (m *Model) choose(row int) {
+	p := m.page()
+	shown, _ := p.size(&m.canvas)
+	p.choose(max(0, min(row, shown-1)))
+	if n, ok := p.screen.(named); ok && p.cursor > 0 {
+		p.chosen = n.name(p.cursor)
+	}
+}
+
+// find puts the cursor on the chosen row after the rows have changed.
+func (p *page) find(c *canvas) {
+	n, ok := p.screen.(named)
+	if !ok || p.chosen == "" {
+		return
+	}
+	shown, _ := p.size(c)
+	if p.cursor < shown && n.name(p.cursor) == p.chosen {
+		return
+	}
+	for row := range shown {
+		if n.name(row) == p.chosen {
+			p.cursor = row
+			return
+		}
+	}
+	p.chosen = ""
+}
+
+// wheelRows is how far a step of the mouse's wheel moves.
+const wheelRows = 3
+
+func (m *Model) wheel(w tea.MouseWheelMsg) {
+	switch w.Button {
+	case tea.MouseWheelUp:
+		m.move(-wheelRows)
+	case tea.MouseWheelDown:
+		m.move(wheelRows)
+	}
+}
+
+// click chooses the row under the mouse. A click on the chosen row opens it.
+func (m *Model) click(c tea.MouseClickMsg) tea.Cmd {
+	p := m.page()
+	row := p.offset + c.Y - len(m.header) - p.about.heading
+	shown, _ := p.size(&m.canvas)
+	if c.Button != tea.MouseLeft || p.about.overlay || m.typing != nothing || row < p.offset || row >= min(p.offset+m.rows(), shown) {
+		return nil
+	}
+	before := m.chosenNode()
+	old := p.cursor
+	m.choose(row)
+	m.cursor = p.cursor
+	if s, ok := p.screen.(clicker); ok {
+		s.click(&m.canvas, c.X)
+	}
+	if after := m.chosenNode(); old == row && after != "" && after == before {
+		return m.enter()
+	}
+	return nil
+}
+
+// chosenNode is the node that Enter opens; empty for none.
+func (m *Model) chosenNode() string {
+	p := m.page()
+	shown, _ := p.size(&m.canvas)
+	if s, ok := p.screen.(opener); ok && p.cursor < shown {
+		return s.opens(&m.canvas, p.cursor)
+	}
+	return ""
+}
+
+// enter opens the chosen node.
+func (m *Model) enter() tea.Cmd {
+	name := m.chosenNode()
+	if name == "" {
+		return nil
+	}
+	for i, p := range m.pages {
+		if s, ok := p.screen.(*nodeScreen); ok {
+			m.stack = append(m.stack, m.current)
+			m.current, s.node = i, name
+			m.setFilter("")
+			return m.complete()
+		}
+	}
+	return nil
 }
