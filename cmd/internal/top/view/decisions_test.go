@@ -131,6 +131,22 @@ func TestNodeOpensAndCloses(t *testing.T) {
 	}
 }
 
+// TestBeforeTheDetails: a screen says that it reads, not that there is nothing, until its answer is there.
+func TestBeforeTheDetails(t *testing.T) {
+	c := sample(3, false)
+	m := model(t, c, terminal{full, 80, 24}, answering(c, nil, nil))
+	for key, empty := range map[rune]string{'l': "has decided nothing", 'w': "no workload", 'e': "no events"} {
+		_, read := m.Update(tea.KeyPressMsg{Code: key, Text: string(key)})
+		if got := m.View().Content; !strings.Contains(got, "reading…") || strings.Contains(got, empty) {
+			t.Errorf("%c before the answer:\n%s", key, ansi.Strip(got))
+		}
+		m.Update(read())
+		if got := m.View().Content; strings.Contains(got, "reading…") {
+			t.Errorf("%c after the answer:\n%s", key, ansi.Strip(got))
+		}
+	}
+}
+
 // TestStreamKeepsItsPlace: the cursor stays on a decision when newer ones arrive, and at the top on the newest.
 func TestStreamKeepsItsPlace(t *testing.T) {
 	c := sample(3, false)

@@ -96,6 +96,7 @@ func (m *Model) Interrupted() bool { return m.interrupted }
 type (
 	frameMsg struct {
 		frame   state.Frame
+		ask     state.Ask
 		details state.Details
 		status  string
 		regular bool // a pause and the next regular frame follow; other frames come in between
@@ -113,7 +114,7 @@ func (m *Model) read(regular bool) tea.Cmd {
 		ask = s.asks()
 	}
 	return func() tea.Msg {
-		msg := frameMsg{frame: cfg.Read(limit), regular: regular}
+		msg := frameMsg{frame: cfg.Read(limit), ask: ask, regular: regular}
 		if cfg.Details != nil && ask != (state.Ask{}) {
 			msg.details = cfg.Details(ask)
 		}
@@ -157,7 +158,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tickMsg:
 		return m, m.read(true)
 	case frameMsg:
-		m.frame, m.details, m.status = msg.frame, msg.details, msg.status
+		m.frame, m.status = msg.frame, msg.status
+		m.asked, m.details = msg.ask, msg.details
 		m.loaded = true
 		m.update()
 		if msg.regular {

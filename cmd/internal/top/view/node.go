@@ -62,11 +62,8 @@ func (s *nodeScreen) order(*canvas) string            { return "pods by name" }
 func (s *nodeScreen) size(*canvas) (shown, total int) { return len(s.shown), s.total }
 func (s *nodeScreen) name(row int) string             { return s.shown[row].Namespace + "/" + s.shown[row].Name }
 
-func (s *nodeScreen) empty(c *canvas) string {
-	switch {
-	case c.details.Node != s.node:
-		return "reading the pods" + c.st.ellipsis
-	case s.total > 0:
+func (s *nodeScreen) empty(*canvas) string {
+	if s.total > 0 {
 		return "no pod passes the filter"
 	}
 	return "no pod is on this node"

@@ -104,8 +104,9 @@ type note struct {
 // canvas holds the input of a screen's drawing: the newest frame, the size of the window, and styles.
 type canvas struct {
 	frame         state.Frame
-	details       state.Details
-	width, height int // of the window, in cells
+	asked         state.Ask
+	details       state.Details // what asked asked for
+	width, height int           // of the window, in cells
 	st            styles
 	space         int     // rows that fit below the heading
 	cursor        int     // index of the chosen row of the screen that is shown

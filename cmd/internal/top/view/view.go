@@ -63,7 +63,11 @@ func (m *Model) body() []string {
 		lines[at] = m.st.chosen.Render(m.st.fit(ansi.Strip(lines[at]), m.width))
 	}
 	if shown == 0 && rows > 0 {
-		lines = append(lines, m.st.dim.Render(p.empty(&m.canvas)))
+		text := p.empty(&m.canvas)
+		if s, ok := p.screen.(asker); ok && s.asks() != m.asked {
+			text = "reading" + m.st.ellipsis
+		}
+		lines = append(lines, m.st.dim.Render(text))
 	}
 	return lines
 }
