@@ -11,6 +11,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/compare"
 	"gnnsched/cmd/internal/convert"
 	"gnnsched/cmd/internal/deploy"
 	"gnnsched/cmd/internal/doctor"
@@ -34,7 +35,7 @@ func main() {
 // commands lists the subcommands in the order of the help.
 func commands() []*ucli.Command {
 	return append(runCommands(),
-		ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), convert.Command(), explain.Command(), record.Command(), report.Command(), demoCommand(), serve.Command(), shadow.Command(), deploy.Command(), man.Command(version, commands), doctor.Command(), soakCommand(), healthcheckCommand(), completionCommand())
+		ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), compare.Command(), convert.Command(), explain.Command(), record.Command(), report.Command(), demoCommand(), serve.Command(), shadow.Command(), deploy.Command(), man.Command(version, commands), doctor.Command(), soakCommand(), healthcheckCommand(), completionCommand())
 }
 
 // app returns the command line for the name under which the program was called.

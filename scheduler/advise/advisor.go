@@ -18,7 +18,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
@@ -107,15 +106,11 @@ func profilesOf(p server.Profile) ([]config.KubeSchedulerProfile, error) {
 	if p.Variant == server.DefaultProfile || p.Learn != nil {
 		return nil, errors.New("neither upstream's own profile nor one that learns can advise")
 	}
-	y, err := server.Config{Profiles: []server.Profile{p}, QPS: 1}.YAML()
+	c, err := server.Config{Profiles: []server.Profile{p}, QPS: 1}.Decode()
 	if err != nil {
 		return nil, err
 	}
-	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(y, nil, nil)
-	if err != nil {
-		return nil, fmt.Errorf("decode the profile: %w", err)
-	}
-	return obj.(*config.KubeSchedulerConfiguration).Profiles, nil
+	return c.Profiles, nil
 }
 
 // sync waits until the cache has the cluster's objects.

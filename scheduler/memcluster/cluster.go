@@ -19,8 +19,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/utils/clock"
 
+	values "gnnsched/internal/cluster"
 	"gnnsched/scheduler/advise"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin"
@@ -34,7 +36,7 @@ type Config struct {
 	// Profile decides. Policies that count typical pods count those that have its SchedulerName.
 	Profile   config.KubeSchedulerProfile
 	Objective objective.Term
-	Clock     clock.PassiveClock // measures how long choices take
+	Clock     clock.PassiveClock // measures how long choices take, and says when pods start
 	Seed      uint64             // of the draws among equal nodes
 }
 
@@ -45,11 +47,13 @@ type Cluster struct {
 	snapshot *cache.Snapshot
 	profile  framework.Framework // decides
 	stock    framework.Framework // upstream's default profile; only its filters are used
-	ledger   *ledger
-	log      klog.Logger
-	clock    clock.PassiveClock
-	draw     *rand.Rand
-	wait     func(context.Context) error // until the handlers of upstream's own cache have seen all objects
+	// preemption chooses the victims of a node.
+	preemption *defaultpreemption.DefaultPreemption
+	ledger     *ledger
+	log        klog.Logger
+	clock      clock.PassiveClock
+	draw       *rand.Rand
+	wait       func(context.Context) error // until the handlers of upstream's own cache have seen all objects
 }
 
 // stockName is the scheduler name under which upstream's profile runs beside the one that decides. No pod has it.
@@ -75,9 +79,13 @@ func New(ctx context.Context, c Config) (*Cluster, error) {
 	if !is {
 		return nil, fmt.Errorf("upstream's snapshot is a %T", profile.SnapshotSharedLister())
 	}
+	preemption, err := newPreemption(ctx, profile)
+	if err != nil {
+		return nil, err
+	}
 	// The scheduler's own cache follows the informers. This one follows the events in their order.
 	return &Cluster{
-		Cache: cache.New(ctx, nil, false), snapshot: snapshot, profile: profile, stock: sched.Profiles[stockName],
+		Cache: cache.New(ctx, nil, false), snapshot: snapshot, profile: profile, stock: sched.Profiles[stockName], preemption: preemption,
 		ledger: &ledger{term: c.Objective}, log: klog.FromContext(ctx), clock: c.Clock, draw: rand.New(rand.NewPCG(c.Seed, c.Seed)),
 		wait: sched.WaitForHandlersSync,
 	}, nil
@@ -85,6 +93,9 @@ func New(ctx context.Context, c Config) (*Cluster, error) {
 
 // WaitForHandlers waits until the plugins have seen what the informers have read. The error is that of ctx.
 func (c *Cluster) WaitForHandlers(ctx context.Context) error { return c.wait(ctx) }
+
+// Log returns the log that the methods of the cache want.
+func (c *Cluster) Log() klog.Logger { return c.log }
 
 // Profile returns the profile that decides.
 func (c *Cluster) Profile() framework.Framework { return c.profile }
@@ -108,6 +119,14 @@ func (c *Cluster) Cost() (float64, error) {
 		return 0, err
 	}
 	return c.ledger.now(), nil
+}
+
+// Nodes returns the nodes that are there now, with what their pods request. Nobody may change them.
+func (c *Cluster) Nodes() ([]*values.Node, error) {
+	if err := c.sync(); err != nil {
+		return nil, err
+	}
+	return c.ledger.nodes, nil
 }
 
 // Choice is what the profile would do with a pod.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1"
 )
@@ -18,11 +19,30 @@ type Placements struct {
 	Waiting []*v1.Pod              // in the order in which they were tried first
 	Freed   bool                   // whether a waiting pod may fit now
 	round   []types.UID            // the waiting pods that are still to be tried in this round
+
+	// Preempts lets pods that fit nowhere take the place of pods of lower priority. These wait then, but for those that belong
+	// to the node.
+	Preempts bool
+	// Follow is told of what the profile does; by default nobody.
+	Follow Follower
 }
+
+// Follower is told which pods come and go other than by their owners.
+type Follower interface {
+	Placed(pod *v1.Pod)    // the profile chose the node that the pod names
+	Preempted(pod *v1.Pod) // the pod, which names its node, made room for another one
+	Lost(pod *v1.Pod)      // the node that the pod names is gone
+}
+
+type nobody struct{}
+
+func (nobody) Placed(*v1.Pod)    {}
+func (nobody) Preempted(*v1.Pod) {}
+func (nobody) Lost(*v1.Pod)      {}
 
 // NewPlacements returns the placements of an empty cluster.
 func NewPlacements(c *Cluster) *Placements {
-	return &Placements{Cluster: c, Running: map[types.UID]*v1.Pod{}, Chosen: map[types.UID]struct{}{}}
+	return &Placements{Cluster: c, Running: map[types.UID]*v1.Pod{}, Chosen: map[types.UID]struct{}{}, Follow: nobody{}}
 }
 
 // Has reports whether the pod was seen: it counts on a node, or waits.
@@ -54,12 +74,40 @@ func (o *Placements) Decide(ctx context.Context, pod *v1.Pod) error {
 
 func (o *Placements) try(ctx context.Context, pod *v1.Pod) (placed bool, err error) {
 	ch, err := o.Choose(ctx, pod)
-	if err != nil || ch.Node == "" {
+	if err != nil {
 		return false, err
 	}
-	o.Fix(On(pod, ch.Node))
+	node := ch.Node
+	if node == "" && o.Preempts {
+		if node, err = o.makeRoom(ctx, pod); err != nil {
+			return false, err
+		}
+	}
+	if node == "" {
+		return false, nil
+	}
+	bound := On(pod, node)
+	bound.Status.StartTime = &metav1.Time{Time: o.clock.Now()}
+	o.Fix(bound)
 	o.Chosen[pod.UID] = struct{}{}
+	o.Follow.Placed(bound)
 	return true, nil
+}
+
+// makeRoom preempts pods, and returns the node on which the pod fits then; "" if there is none.
+func (o *Placements) makeRoom(ctx context.Context, pod *v1.Pod) (node string, err error) {
+	best, ok, err := o.preempt(ctx, On(pod, ""))
+	if err != nil || !ok {
+		return "", err
+	}
+	for _, v := range best.victims {
+		o.Remove(v.UID)
+		o.Follow.Preempted(v)
+		if !daemon(v) {
+			o.Waiting = append(o.Waiting, On(v, ""))
+		}
+	}
+	return best.node, nil
 }
 
 // Update takes over what changed of a pod, except its node.
@@ -104,12 +152,14 @@ func (o *Placements) Lose(node string) {
 	})
 	for _, p := range lost {
 		o.Remove(p.UID)
+		o.Follow.Lost(p)
 		o.Waiting = append(o.Waiting, On(p, ""))
 	}
 }
 
 // Retry tries the waiting pods, higher priorities first, if room was freed. Each round tries every pod once, and goes on at
-// the next call after as many failures as given.
+// the next call after as many failures as given. Pods that share their
+// containers and all else but the name fail together.
 func (o *Placements) Retry(ctx context.Context, failures int) error {
 	if len(o.round) == 0 && o.Freed {
 		o.Freed = false
@@ -119,21 +169,36 @@ func (o *Placements) Retry(ctx context.Context, failures int) error {
 			o.round = append(o.round, p.UID)
 		}
 	}
+	alike := map[*v1.Container]bool{} // pods of a template that was tried in vain
 	for failed := 0; len(o.round) > 0 && failed < failures; {
 		i := o.indexOf(o.round[0])
 		o.round = o.round[1:]
 		if i < 0 {
 			continue // it has ended
 		}
-		placed, err := o.try(ctx, o.Waiting[i])
+		pod := o.Waiting[i]
+		if alike[template(pod)] {
+			continue
+		}
+		placed, err := o.try(ctx, pod)
 		if err != nil {
 			return err
 		}
-		if placed {
-			o.Waiting = slices.Delete(o.Waiting, i, i+1)
-		} else {
-			failed++
+		if !placed {
+			alike[template(pod)], failed = true, failed+1
+			continue
 		}
+		clear(alike) // others may want to be near it
+		i = o.indexOf(pod.UID)
+		o.Waiting = slices.Delete(o.Waiting, i, i+1)
 	}
 	return nil
+}
+
+// template returns the same for pods that share their containers, as those that were made from one template in memory do.
+func template(pod *v1.Pod) *v1.Container {
+	if len(pod.Spec.Containers) == 0 {
+		return new(v1.Container)
+	}
+	return &pod.Spec.Containers[0]
 }

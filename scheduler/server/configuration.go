@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/memfile"
@@ -68,4 +71,17 @@ func WriteTemporary(c Configuration, target kubeconfig.Target) (path string, rem
 		return "", nil, fmt.Errorf("write the scheduler configuration: %w", err)
 	}
 	return path, func() { removeConfig(); removeKubeconfig() }, nil
+}
+
+// Decode returns upstream's form of the configuration, as kube-scheduler reads it.
+func (c Config) Decode() (*schedulerconfig.KubeSchedulerConfiguration, error) {
+	y, err := c.YAML()
+	if err != nil {
+		return nil, err
+	}
+	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(y, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("decode the profile: %w", err)
+	}
+	return obj.(*schedulerconfig.KubeSchedulerConfiguration), nil // the only kind that YAML writes
 }

@@ -12,8 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	testclock "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
@@ -41,11 +39,7 @@ type bench struct {
 func newBench(t testing.TB, policy string, nodes ...string) *bench {
 	t.Helper()
 	p := server.Profile{SchedulerName: server.DefaultProfile, Policy: policy}
-	y, err := server.Config{Profiles: []server.Profile{p}, QPS: 1}.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
-	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(y, nil, nil)
+	decoded, err := server.Config{Profiles: []server.Profile{p}, QPS: 1}.Decode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +47,7 @@ func newBench(t testing.TB, policy string, nodes ...string) *bench {
 	t.Cleanup(cancel)
 	b := &bench{t: t, clock: testclock.NewFakeClock(time.Unix(1e9, 0))}
 	b.Watcher, err = New(ctx, Config{
-		Client: fake.NewClientset(), Profile: obj.(*config.KubeSchedulerConfiguration).Profiles[0], Name: policy, Of: []string{server.DefaultProfile},
+		Client: fake.NewClientset(), Profile: decoded.Profiles[0], Name: policy, Of: []string{server.DefaultProfile},
 		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, Block: time.Minute, Limits: DefaultLimits, Clock: b.clock,
 	})
 	if err != nil {

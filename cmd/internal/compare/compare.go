@@ -1,0 +1,213 @@
+// Package compare is the command `gnnsched compare`, which replays a record under profiles and compares them with what
+// really happened.
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/cmd/internal/progress"
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/replay"
+	"gnnsched/scheduler/server"
+	"gnnsched/workload/record"
+)
+
+// Command returns the command.
+func Command() *ucli.Command {
+	return &ucli.Command{
+		Name:      "compare",
+		Usage:     "replay a record under profiles, and compare them with what really happened",
+		ArgsUsage: "RECORD",
+		Description: "RECORD is a folder that gnnsched record or gnnsched convert wrote. Its pods and nodes are played again in memory, with\n" +
+			"all filters of kube-scheduler and with preemption, under the profile that the cluster has now (--present) and others. The first row\n" +
+			"is what really happened. How far the simulated present profile is from it is said first. docs/compare.md describes the\n" +
+			"figures and what the replay lacks.\n\n" +
+			"Examples:\n" +
+			"   gnnsched compare prod.record                                       # the default scheduler and gnn\n" +
+			"   gnnsched compare --profile acgnn-pack --profile most-allocated --objective pack prod.record\n" +
+			"   gnnsched compare --prices prices.yaml prod.record                  # what the nodes in use cost\n" +
+			"   gnnsched compare --from 2026-06-01T00:00:00Z --to 2026-06-08T00:00:00Z -o json prod.record",
+		Flags:  append(flags(), cli.LogFlags()...),
+		Action: run,
+	}
+}
+
+func flags() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.StringFlag{Name: "present", Value: server.DefaultProfile, Usage: "`PROFILE` that the cluster has now"},
+		&ucli.StringSliceFlag{Name: "profile", Aliases: []string{"p"}, Value: ucli.NewStringSlice("gnn"), Usage: "`PROFILE` to compare with it; may be given several times"},
+		&ucli.StringFlag{Name: "objective", Value: "balance", Usage: "`OBJECTIVE` of the column cost, such as pack or balance=1,pack=0.5"},
+		&ucli.StringFlag{Name: "prices", Usage: "YAML `FILE` with what nodes cost an hour"},
+		&ucli.TimestampFlag{Name: "from", Layout: time.RFC3339, Usage: "replay from this `TIME` on, such as 2026-06-01T00:00:00Z; by default from the beginning"},
+		&ucli.TimestampFlag{Name: "to", Layout: time.RFC3339, Usage: "replay until this `TIME`; by default to the end"},
+		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the draws among equal nodes and of the resampling"},
+		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: table, csv or json"},
+	}
+}
+
+// profiles returns the profiles by name, the present one first.
+func profiles(c *ucli.Context) ([]server.Profile, error) {
+	names := append([]string{c.String("present")}, c.StringSlice("profile")...)
+	var out []server.Profile
+	for i, name := range names {
+		if name == "default" {
+			name = server.DefaultProfile
+		}
+		if slices.ContainsFunc(out, func(p server.Profile) bool { return p.SchedulerName == name }) {
+			continue
+		}
+		flag := "profile"
+		if i == 0 {
+			flag = "present"
+		}
+		p, err := server.ProfileNamed(name)
+		if err != nil {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: %w", flag, err), "")
+		}
+		if p.Variant != "" && p.Variant != server.DefaultProfile {
+			p.Deadline = time.Hour // a replay does not depend on how fast this machine is
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// open reads the record and the window of the flags.
+func open(c *ucli.Context) (replay.Source, error) {
+	if c.NArg() != 1 {
+		return replay.Source{}, exit.New(exit.Usage, fmt.Errorf("there are %d arguments, want the folder of a record", c.NArg()), "gnnsched record --out prod.record writes one; flags stand before it")
+	}
+	path := c.Args().First()
+	r, err := record.Open(path)
+	if err != nil {
+		return replay.Source{}, exit.New(exit.Usage, fmt.Errorf("read the record: %w", err), "gnnsched record --out DIR writes a record")
+	}
+	var w replay.Window
+	if t := c.Timestamp("from"); t != nil {
+		w.From = *t
+	}
+	if t := c.Timestamp("to"); t != nil {
+		w.To = *t
+	}
+	s, err := replay.Read(r, w)
+	if err != nil {
+		return s, exit.New(exit.Usage, fmt.Errorf("%s: %w", path, err), "choose a record of a longer time, or other --from and --to")
+	}
+	return s, nil
+}
+
+func readPrices(path string) (*replay.Prices, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--prices: %w", err), "docs/compare.md shows such a file")
+	}
+	p, err := replay.ParsePrices(text)
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--prices %s: %w", path, err), "docs/compare.md shows such a file")
+	}
+	return p, nil
+}
+
+// blocks is the number of stretches of time before dependent ones are joined.
+const blocks = 512
+
+func run(c *ucli.Context) error {
+	write, known := formats[c.String("output")]
+	if !known {
+		return exit.Usagef("--output %q: choose table, csv or json", c.String("output"))
+	}
+	term, err := objective.Parse(c.String("objective"))
+	if err == nil && slices.ContainsFunc(term, func(w objective.Weighted) bool { return objective.Measured(w.Term) }) {
+		err = errors.New("a replay cannot measure usage; choose terms about requests, such as balance or pack")
+	}
+	if err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "")
+	}
+	chosen, err := profiles(c)
+	if err != nil {
+		return err
+	}
+	prices, err := readPrices(c.String("prices"))
+	if err != nil {
+		return err
+	}
+	source, err := open(c)
+	if err != nil {
+		return err
+	}
+	log, closer, err := cli.Log(c, "compare", progress.OnTerminal())
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	bar := progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
+	defer bar.Close()
+	p := player{source: source, config: replay.Config{Objective: term, Prices: prices, Blocks: blocks, Seed: c.Uint64("seed")}, bar: bar, parts: len(chosen) + 1}
+	r, err := p.all(c.Context, chosen)
+	if err != nil {
+		return err
+	}
+	r.Objective, r.priced = term.Name(), prices != nil
+	bar.Close()
+	return write(c.App.Writer, r)
+}
+
+// player plays one course after another.
+type player struct {
+	source replay.Source
+	config replay.Config
+	bar    *progress.Bar
+	parts  int
+	done   int
+}
+
+// all plays what really happened and the profiles, the present one first.
+func (p *player) all(ctx context.Context, chosen []server.Profile) (result, error) {
+	decoded, err := server.Config{Profiles: chosen, QPS: 1}.Decode()
+	if err != nil {
+		return result{}, err
+	}
+	p.config.Profile = decoded.Profiles[0]
+	real, err := p.play(ctx, "what really happened", replay.Real)
+	if err != nil {
+		return result{}, err
+	}
+	names, courses := []string{reality}, []replay.Course{real}
+	for i, profile := range decoded.Profiles {
+		name := chosen[i].SchedulerName
+		p.config.Profile = profile
+		course, err := p.play(ctx, name, replay.Run)
+		if err != nil {
+			return result{}, err
+		}
+		names, courses = append(names, name), append(courses, course)
+	}
+	return compare(&p.source, names, courses, p.config.Seed), nil
+}
+
+type play func(context.Context, replay.Source, replay.Config) (replay.Course, error)
+
+func (p *player) play(ctx context.Context, name string, play play) (replay.Course, error) {
+	c := p.config
+	c.Progress = func(done float64) {
+		p.bar.Show((float64(p.done)+done)/float64(p.parts), name, fmt.Sprintf("%s: %.0f %%", name, 100*done))
+	}
+	out, err := play(ctx, p.source, c)
+	p.done++
+	if err != nil {
+		return out, fmt.Errorf("play %s: %w", name, err)
+	}
+	return out, nil
+}

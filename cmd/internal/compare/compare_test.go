@@ -1,0 +1,119 @@
+package compare
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/workload/record"
+)
+
+// execute runs the command.
+func execute(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	app := &ucli.App{Name: "gnnsched", Writer: &o, ErrWriter: &e, Commands: []*ucli.Command{Command()}}
+	code = cli.RunContext(context.Background(), app, append([]string{"gnnsched", "compare", "--log-dir", ""}, args...))
+	return code, o.String(), e.String()
+}
+
+const t0 = 1_700_000_000_000
+
+// recorded writes a record of ten minutes: pods of one core, spread over three nodes though one would hold them.
+func recorded(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "prod.record")
+	w, err := record.Create(dir, record.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		name := fmt.Sprint("node-", i)
+		w.Node(record.Node{Name: name, From: t0, MilliCPU: 8000, Memory: 32 << 30, Pods: 110, Labels: `{"kubernetes.io/hostname":"` + name + `","node.kubernetes.io/instance-type":"m"}`})
+	}
+	for i := range int64(60) {
+		at := t0 + i*10_000
+		w.Pod(record.Pod{UID: fmt.Sprint(i), Namespace: "shop", Name: fmt.Sprint("web-", i), MilliCPU: 1000, Memory: 1 << 30, Claims: `["data"]`,
+			Arrived: at, Bound: at + 500, Ended: at + 40_500, End: record.Succeeded, Node: fmt.Sprint("node-", i%3)})
+	}
+	w.Run(record.Run{ID: "1", Source: "live", From: t0, To: t0 + 600_000})
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestCommand(t *testing.T) {
+	dir, prices := recorded(t), filepath.Join(t.TempDir(), "prices.yaml")
+	if err := os.WriteFile(prices, []byte("nodes: {m: 0.5}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := execute(t, "--profile", "most-allocated", "--prices", prices, "-o", "json", dir)
+	if code != exit.OK {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	var r result
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Rows) != 3 || r.Rows[0].Name != reality || r.Rows[1].Name != "default-scheduler" || r.Rows[2].Name != "most-allocated" {
+		t.Fatalf("%+v", r.Rows)
+	}
+	really, packed := r.Rows[0], r.Rows[2]
+	if really.Pods != 60 || really.Figures["wait_s"] != 0.5 || packed.Figures["wait_s"] != 0 || packed.Unscheduled != 0 {
+		t.Errorf("%+v\n%+v", really, packed)
+	}
+	if n, p := packed.Figures["nodes_in_use"], packed.Figures[priceFigure]; n < 0.99 || n > 1.01 || p < 0.49 || p > 0.51 || really.Figures["nodes_in_use"] < 2.9 {
+		t.Errorf("%v nodes for %v, really %v", n, p, really.Figures["nodes_in_use"])
+	}
+	if d := packed.Differences["nodes_in_use"]; d.Low == nil || !(*d.Low <= d.Mean && d.Mean <= *d.High && *d.High < -1) {
+		t.Errorf("%+v", d)
+	}
+	if _, again, _ := execute(t, "--profile", "most-allocated", "--prices", prices, "-o", "json", dir); again != out {
+		t.Error("equal seeds give unequal output")
+	}
+	code, out, errs = execute(t, "--profile", "most-allocated", dir)
+	if code != exit.OK || !strings.HasPrefix(out, "How far the simulated default-scheduler is from what really happened: wait -0.50") ||
+		!strings.Contains(out, "volume claims: their pods are placed as if they had none (60 pods)") || strings.Contains(out, "price/h") {
+		t.Errorf("code %d: %s\n%s", code, errs, out)
+	}
+	if code, out, _ = execute(t, "--profile", "most-allocated", "-o", "csv", dir); code != exit.OK || strings.Count(out, "\n") != 4 {
+		t.Errorf("code %d:\n%s", code, out)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	dir, bad := recorded(t), filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("nodes: {m: -1}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		say  string
+	}{
+		{nil, "want the folder of a record"},
+		{[]string{filepath.Join(dir, "none")}, "no such file"},
+		{[]string{t.TempDir()}, "no part of a record"},
+		{[]string{"--profile", "gn", dir}, `there is no profile "gn"`},
+		{[]string{"--present", "gn", dir}, "--present"},
+		{[]string{"--objective", "usage-balance", dir}, "cannot measure usage"},
+		{[]string{"--objective", "joy", dir}, "joy"},
+		{[]string{"--prices", bad, dir}, "must be 0 or more"},
+		{[]string{"--prices", dir + ".yaml", dir}, "no such file"},
+		{[]string{"--from", "2030-01-01T00:00:00Z", dir}, "no time is left"},
+		{[]string{"-o", "xml", dir}, "choose table, csv or json"},
+	} {
+		if code, _, errs := execute(t, c.args...); code != exit.Usage || !strings.Contains(errs, c.say) {
+			t.Errorf("%v: code %d, want %q:\n%s", c.args, code, c.say, errs)
+		}
+	}
+}

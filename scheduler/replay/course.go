@@ -1,0 +1,83 @@
+package replay
+
+import "slices"
+
+// Metric is a figure of the cluster at a time.
+type Metric int
+
+// The metrics. Nodes in use have at least one pod that does not belong to the node.
+const (
+	Waiting    Metric = iota // pods without a node
+	Nodes                    // nodes in use
+	Unevenness               // standard deviation of the requested fraction of CPU over the nodes
+	Watts                    // what the nodes draw by their requests (package internal/power)
+	Price                    // of the nodes in use, an hour
+	Cost                     // of the objective
+	metrics
+)
+
+// Block is a stretch of time of a course.
+type Block struct {
+	Seconds float64          // in which somebody watched
+	sums    [metrics]float64 // metric times seconds
+	Pods    float64          // that began to wait in it
+	Waited  float64          // seconds that these waited, whenever
+}
+
+// Plus implements blocks.Block.
+func (b Block) Plus(o Block) Block {
+	b.Seconds, b.Pods, b.Waited = b.Seconds+o.Seconds, b.Pods+o.Pods, b.Waited+o.Waited
+	for i := range b.sums {
+		b.sums[i] += o.sums[i]
+	}
+	return b
+}
+
+// Mean returns the mean of a metric over the stretch; 0 for one of no length.
+func (b Block) Mean(m Metric) float64 {
+	if b.Seconds == 0 {
+		return 0
+	}
+	return b.sums[m] / b.Seconds
+}
+
+// Wait returns the mean wait of the pods that began to wait in the stretch, in seconds; 0 without any.
+func (b Block) Wait() float64 {
+	if b.Pods == 0 {
+		return 0
+	}
+	return b.Waited / b.Pods
+}
+
+// Course is what happened on a cluster: really, or under a profile.
+type Course struct {
+	// Blocks are stretches of equal length; those of all courses of one source are at the same times.
+	Blocks []Block
+	Waits  []float64 // of each pod, in seconds; a pod that never got a node waited until it went or the window ended
+
+	Pods        int // that arrived or waited in the window, those of DaemonSets and static ones left out
+	Unscheduled int // pods that wait at the end
+	NeverRan    int // pods that went before they got a node
+	Preempted   int // times that a pod made room for another one
+	Fallbacks   int // decisions that upstream's scores made instead of the profile's
+	// Refused are pods that upstream's plugins cannot read; they are left out.
+	Refused int
+	Notes   []string
+}
+
+// Whole returns the whole time as one block.
+func (c Course) Whole() (out Block) {
+	for _, b := range c.Blocks {
+		out = out.Plus(b)
+	}
+	return out
+}
+
+// WaitQuantile returns the wait that a share q of the pods does not exceed, in seconds; 0 without pods.
+func (c Course) WaitQuantile(q float64) float64 {
+	if len(c.Waits) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(c.Waits))
+	return sorted[int(q*float64(len(sorted)-1)+0.5)]
+}

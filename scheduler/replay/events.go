@@ -1,0 +1,80 @@
+package replay
+
+import (
+	"cmp"
+	"container/heap"
+)
+
+// what happens, in the order in which it happens at one time.
+type what int
+
+const (
+	podEnds what = iota
+	nodeGoes
+	nodeChanges // or comes
+	podBinds    // really
+	podArrives
+)
+
+// event is something that happens to a pod or a node of the source.
+type event struct {
+	at   int64
+	what what
+	row  int // of Source.Pods or Source.Nodes
+}
+
+// agenda holds events, the next one first.
+type agenda []event
+
+// Len implements heap.Interface.
+func (a agenda) Len() int { return len(a) }
+
+// Less implements heap.Interface.
+func (a agenda) Less(i, j int) bool {
+	x, y := a[i], a[j]
+	return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.what, y.what), cmp.Compare(x.row, y.row)) < 0
+}
+
+// Swap implements heap.Interface.
+func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+
+// Push implements heap.Interface.
+func (a *agenda) Push(x any) { *a = append(*a, x.(event)) }
+
+// Pop implements heap.Interface.
+func (a *agenda) Pop() any {
+	last := (*a)[len(*a)-1]
+	*a = (*a)[:len(*a)-1]
+	return last
+}
+
+// agendaOf returns what happens in the window and what leads to the state at its beginning.
+func agendaOf(s *Source) agenda {
+	var a agenda
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.From < s.To && (n.To == 0 || n.To > max(s.From, n.From)) {
+			a = append(a, event{max(n.From, s.From), nodeChanges, i})
+		}
+		if n.Gone && n.To > s.From && n.To < s.To {
+			a = append(a, event{n.To, nodeGoes, i})
+		}
+	}
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if p.Arrived >= s.To || p.Ended != 0 && p.Ended <= s.From {
+			continue
+		}
+		if p.Bound == 0 || p.Bound > s.From {
+			a = append(a, event{max(p.Arrived, s.From), podArrives, i})
+		}
+		if p.Bound != 0 && p.Bound < s.To {
+			a = append(a, event{max(p.Bound, s.From), podBinds, i})
+		}
+		if p.Ended != 0 && p.Ended < s.To {
+			a = append(a, event{max(p.Ended, p.Bound+1, p.Arrived+1), podEnds, i}) // it runs for a millisecond at least
+		}
+	}
+	heap.Init(&a)
+	return a
+}

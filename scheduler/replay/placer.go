@@ -1,0 +1,123 @@
+package replay
+
+import (
+	"container/heap"
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gnnsched/workload/record"
+)
+
+// placer decides where pods go.
+type placer interface {
+	// arrives takes a pod that waits from now on.
+	arrives(ctx context.Context, p *course, pod *v1.Pod) error
+	// settle is called when all events of a time have happened.
+	settle(ctx context.Context, p *course) error
+	// follows reports whether pods get the nodes that they really got.
+	follows() bool
+}
+
+// really leaves pods where they really were.
+type really struct{}
+
+func (really) arrives(context.Context, *course, *v1.Pod) error { return nil }
+func (really) settle(context.Context, *course) error           { return nil }
+func (really) follows() bool                                   { return true }
+
+// profiled lets the profile place pods.
+type profiled struct{}
+
+func (profiled) follows() bool { return false }
+
+func (profiled) arrives(ctx context.Context, p *course, pod *v1.Pod) error {
+	err := p.Decide(ctx, pod)
+	if err != nil && ctx.Err() == nil { // its owner wrote what no plugin can read
+		row := p.rows[pod.UID]
+		delete(p.since, row)
+		delete(p.began, row)
+		p.out.Refused++
+		p.out.Pods--
+		return nil
+	}
+	return err
+}
+
+// settle tries the pods that wait until nothing changes any more. Preempted pods wait too; they have a lower
+// priority than those that they made room for, so it ends.
+func (profiled) settle(ctx context.Context, p *course) error {
+	for p.Freed && len(p.Placements.Waiting) > 0 {
+		if err := p.Retry(ctx, len(p.Placements.Waiting)+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Placed implements memcluster.Follower.
+func (p *course) Placed(pod *v1.Pod) {
+	row := p.rows[pod.UID]
+	p.gotNode(row, pod.Spec.NodeName)
+	if r := &p.source.Pods[row]; p.runsItsTime(row) {
+		p.ends[row] = p.now + max(r.Ended-r.Bound, 1)
+		heap.Push(&p.agenda, event{p.ends[row], podEnds, row})
+	}
+}
+
+// Preempted implements memcluster.Follower. A pod that finishes by itself begins anew.
+func (p *course) Preempted(pod *v1.Pod) {
+	p.out.Preempted++
+	p.Lost(pod)
+}
+
+// Lost implements memcluster.Follower.
+func (p *course) Lost(pod *v1.Pod) {
+	row := p.rows[pod.UID]
+	p.leftNode(row, pod.Spec.NodeName)
+	delete(p.ends, row)
+	if p.source.Pods[row].Daemon {
+		return
+	}
+	p.since[row] = p.now
+	if _, counted := p.began[row]; !counted {
+		p.began[row] = p.now
+	}
+}
+
+// gotNode counts a pod on a node.
+func (p *course) gotNode(row int, node string) {
+	p.stopWaiting(row)
+	p.ran[row] = true
+	if r := &p.source.Pods[row]; !r.Daemon {
+		p.used[node]++
+	}
+}
+
+func (p *course) leftNode(row int, node string) {
+	r := &p.source.Pods[row]
+	if !r.Daemon {
+		p.used[node]--
+	}
+	if r.End == record.Preempted && p.by.follows() {
+		p.out.Preempted++
+	}
+}
+
+func (p *course) stopWaiting(row int) {
+	if from, waits := p.since[row]; waits {
+		p.waits[row] += p.now - from
+		delete(p.since, row)
+	}
+}
+
+func startOf(ms int64) *metav1.Time { return &metav1.Time{Time: time.UnixMilli(ms)} }
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}

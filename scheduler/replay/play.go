@@ -1,0 +1,281 @@
+package replay
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"gnnsched/scheduler/memcluster"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/plugin"
+	"gnnsched/workload/record"
+)
+
+// Config describes how a source is played.
+type Config struct {
+	// Profile decides in Run. Its SchedulerName does not matter: all pods are its own. Terms and policies that
+	// measure usage see requests.
+	Profile   config.KubeSchedulerProfile
+	Objective objective.Term
+	Prices    *Prices // nil: nothing costs anything
+	Blocks    int     // number of the stretches of time
+	Seed      uint64  // of the draws among equal nodes
+	// Progress is told the share of the window that is played; nil for nobody.
+	Progress func(done float64)
+}
+
+// Real returns what really happened.
+func Real(ctx context.Context, s Source, c Config) (Course, error) { return play(ctx, s, c, really{}) }
+
+// Run plays the source under the profile. The error of a context that ended is the context's.
+func Run(ctx context.Context, s Source, c Config) (Course, error) { return play(ctx, s, c, profiled{}) }
+
+// course is a Course in the making.
+type course struct {
+	*memcluster.Placements
+	source  *Source
+	config  Config
+	agenda  agenda
+	objects *objects
+	meter   *meter
+	clock   *virtual
+	by      placer
+
+	rows    map[types.UID]int
+	ends    map[int]int64 // when a pod ends that runs as long as it did
+	since   map[int]int64 // since when a pod waits
+	began   map[int]int64 // when it first did
+	waits   map[int]int64 // how long it has waited, in milliseconds
+	ran     map[int]bool
+	used    map[string]int
+	nodes   map[string]*v1.Node
+	prices  map[string]float64
+	unknown map[string]bool // nodes without a price
+	now     int64
+	state   state
+	changed bool
+	out     Course
+}
+
+// virtual is the record's clock.
+type virtual struct{ now time.Time }
+
+// Now implements clock.PassiveClock.
+func (v *virtual) Now() time.Time { return v.now }
+
+// Since implements clock.PassiveClock.
+func (v *virtual) Since(t time.Time) time.Duration { return v.now.Sub(t) }
+
+// play plays all events. Its plugins end with it.
+func play(ctx context.Context, s Source, c Config, by placer) (Course, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	client, err := kubernetes.NewForConfig(&rest.Config{}) // it is never asked: no informer starts
+	if err != nil {
+		return Course{}, fmt.Errorf("make a client: %w", err)
+	}
+	shared := scheduler.NewInformerFactory(client, 0)
+	if err := fill(shared, &s); err != nil {
+		return Course{}, err
+	}
+	c.Profile.SchedulerName = v1.DefaultSchedulerName
+	v := &virtual{time.UnixMilli(s.From)}
+	cluster, err := memcluster.New(ctx, memcluster.Config{Client: client, Shared: shared, Profile: c.Profile, Objective: c.Objective, Clock: v, Seed: c.Seed})
+	if err != nil {
+		return Course{}, err
+	}
+	p := &course{
+		Placements: memcluster.NewPlacements(cluster), source: &s, config: c, agenda: agendaOf(&s), objects: newObjects(), meter: newMeter(&s, c.Blocks),
+		clock: v, by: by, rows: make(map[types.UID]int, len(s.Pods)), ends: map[int]int64{}, since: map[int]int64{}, began: map[int]int64{}, waits: map[int]int64{},
+		ran: map[int]bool{}, used: map[string]int{}, nodes: map[string]*v1.Node{}, prices: map[string]float64{}, unknown: map[string]bool{}, now: s.From, changed: true,
+	}
+	p.Preempts, p.Follow = true, p
+	for i := range s.Pods {
+		p.rows[types.UID(s.Pods[i].UID)] = i
+	}
+	before, err := plugin.Fallbacks(v1.DefaultSchedulerName)
+	if err != nil {
+		return Course{}, err
+	}
+	if err := p.run(ctx); err != nil {
+		return Course{}, err
+	}
+	after, err := plugin.Fallbacks(v1.DefaultSchedulerName)
+	if err != nil {
+		return Course{}, err
+	}
+	p.out.Fallbacks = int(after - before)
+	return p.finish(), nil
+}
+
+// run works off the agenda, one time after another.
+func (p *course) run(ctx context.Context) error {
+	for len(p.agenda) > 0 && p.agenda[0].at < p.source.To {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		if err := p.advance(p.agenda[0].at); err != nil {
+			return err
+		}
+		for len(p.agenda) > 0 && p.agenda[0].at == p.now {
+			if err := p.happens(ctx, heap.Pop(&p.agenda).(event)); err != nil {
+				return err
+			}
+		}
+		if err := p.by.settle(ctx, p); err != nil {
+			return err
+		}
+		p.changed = true
+	}
+	return p.advance(p.source.To)
+}
+
+// advance counts the time until now, in which nothing changed.
+func (p *course) advance(now int64) error {
+	if now <= p.now {
+		return nil
+	}
+	if p.changed {
+		nodes, err := p.Nodes()
+		if err != nil {
+			return err
+		}
+		p.state, p.changed = stateOf(nodes, p.used, p.prices), false
+		if p.state[Cost], err = p.Placements.Cost(); err != nil {
+			return err
+		}
+		p.state[Waiting] = float64(len(p.since))
+	}
+	p.meter.add(span{p.now, now}, p.state)
+	p.now, p.clock.now = now, time.UnixMilli(now)
+	if p.config.Progress != nil {
+		p.config.Progress(float64(now-p.source.From) / float64(p.source.To-p.source.From))
+	}
+	return nil
+}
+
+func (p *course) happens(ctx context.Context, e event) error {
+	switch e.what {
+	case nodeChanges:
+		p.node(&p.source.Nodes[e.row])
+	case nodeGoes:
+		return p.nodeGone(p.source.Nodes[e.row].Name)
+	case podEnds:
+		p.ended(e)
+	case podBinds:
+		r := &p.source.Pods[e.row]
+		if r.Daemon || r.Bound <= p.source.From || p.by.follows() {
+			p.fix(e.row)
+		}
+	case podArrives:
+		return p.arrived(ctx, e.row)
+	}
+	return nil
+}
+
+func (p *course) arrived(ctx context.Context, row int) error {
+	r := &p.source.Pods[row]
+	if r.Daemon {
+		return nil
+	}
+	p.began[row] = p.now
+	p.out.Pods++
+	if p.ran[row] { // it got its node at the same time
+		return nil
+	}
+	p.since[row] = p.now
+	return p.by.arrives(ctx, p, p.objects.pod(r))
+}
+
+// node takes over a state of a node.
+func (p *course) node(r *record.Node) {
+	n := p.objects.node(r)
+	if old := p.nodes[n.Name]; old != nil {
+		p.UpdateNode(p.Log(), old, n)
+	} else {
+		p.AddNode(p.Log(), n)
+	}
+	p.nodes[n.Name], p.Freed = n, true
+	perHour, known := p.config.Prices.of(r)
+	p.prices[n.Name] = perHour
+	if !known {
+		p.unknown[n.Name] = true
+	}
+}
+
+func (p *course) nodeGone(name string) error {
+	n := p.nodes[name]
+	if n == nil {
+		return nil
+	}
+	p.Lose(name)
+	delete(p.nodes, name)
+	p.Freed = true
+	if err := p.RemoveNode(p.Log(), n); err != nil {
+		return fmt.Errorf("remove node %s: %w", name, err)
+	}
+	return nil
+}
+
+// fix puts a pod on its real node.
+func (p *course) fix(row int) {
+	r := &p.source.Pods[row]
+	pod := memcluster.On(p.objects.pod(r), r.Node)
+	pod.Status.StartTime = startOf(r.Bound)
+	p.Fix(pod)
+	p.gotNode(row, r.Node)
+}
+
+// ended takes a pod away, if the event is the one that ends it here.
+func (p *course) ended(e event) {
+	r := &p.source.Pods[e.row]
+	if at, own := p.ends[e.row]; own && at != e.at || !own && p.runsItsTime(e.row) {
+		return
+	}
+	uid := types.UID(r.UID)
+	if pod := p.Running[uid]; pod != nil {
+		p.leftNode(e.row, pod.Spec.NodeName)
+	}
+	p.Remove(uid)
+	p.stopWaiting(e.row)
+	if !p.ran[e.row] && !r.Daemon {
+		p.out.NeverRan++
+	}
+}
+
+// runsItsTime reports whether a pod that the profile places runs as long as it did, because it finished by itself.
+func (p *course) runsItsTime(row int) bool {
+	r := &p.source.Pods[row]
+	own := r.End == record.Succeeded || r.End == record.Failed
+	return own && !r.Daemon && r.Bound > p.source.From && !p.by.follows()
+}
+
+// finish returns the course. Pods that wait have waited until now.
+func (p *course) finish() Course {
+	for row := range maps.Clone(p.since) {
+		p.out.Unscheduled++
+		p.stopWaiting(row)
+	}
+	for _, row := range slices.Sorted(maps.Keys(p.began)) {
+		seconds := float64(p.waits[row]) / 1000
+		p.meter.waited(p.began[row], seconds)
+		p.out.Waits = append(p.out.Waits, seconds)
+	}
+	p.out.Blocks = p.meter.blocks
+	p.out.Notes = p.objects.notes()
+	slices.Sort(p.out.Notes)
+	if n := len(p.unknown); n > 0 {
+		p.out.Notes = append(p.out.Notes, fmt.Sprintf("the prices say nothing of %d nodes, such as %s; they cost nothing", n, slices.Min(slices.Collect(maps.Keys(p.unknown)))))
+	}
+	return p.out
+}
