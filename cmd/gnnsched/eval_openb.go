@@ -40,6 +40,7 @@ func evalOpenBCommand() *ucli.Command {
 			"   gnnsched eval openb --data DIR --steady --workload default  # pods come and go, and wait in a queue\n" +
 			"   gnnsched eval openb --data DIR --power --workload default   # GPUs allocated against watts\n" +
 			"   gnnsched eval openb --data DIR --live --nodes 200           # on a simulated cluster, with the default scheduler\n" +
+			"   gnnsched eval openb --data DIR --live --claims --policies fgd,gpu-best-fit,gpu-gnn,kube-scheduler\n" +
 			"   gnnsched eval openb --data DIR --steady --live --nodes 50   # pods come and go on a simulated cluster\n" +
 			"   gnnsched eval openb --data DIR --policies fgd --checkpoint mine=logs/gpu.safetensors -o markdown",
 		Flags: append([]ucli.Flag{
@@ -63,6 +64,8 @@ func evalOpenBCommand() *ucli.Command {
 			&ucli.BoolFlag{Name: "check", Usage: "exit with code 99 unless every published figure is reproduced"},
 			&ucli.BoolFlag{Name: "live", Usage: "run on a simulated cluster with the real kube-scheduler; defaults: one seed, the pod list default, the policies " + strings.Join(liveOpenBPolicies(), ",") + ", and with --steady a load of 95% and the policies " + strings.Join(liveSteadyPolicies, ",")},
 			&ucli.IntFlag{Name: "nodes", Value: 200, Usage: "for --live, `NUMBER` of machines at least: a sample of the list that keeps the shares of the kinds"},
+			&ucli.BoolFlag{Name: "claims", Usage: "for --live, let the pods ask for GPUs by ResourceClaims, and the machines offer them in ResourceSlices"},
+			&ucli.BoolFlag{Name: "extended-resources", Usage: "like --claims, but ask for whole GPUs as nvidia.com/gpu, which a DeviceClass serves"},
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 		}, cli.LogFlags()...),
@@ -99,9 +102,9 @@ func runEvalOpenB(c *ucli.Context) error {
 	if c.Bool("live") {
 		return runOpenBLive(c, format)
 	}
-	for _, flag := range []string{"nodes", "kwokcluster"} {
+	for _, flag := range []string{"nodes", "kwokcluster", "claims", "extended-resources"} {
 		if c.IsSet(flag) {
-			return exit.Usagef("--%s works with --live only; the simulator has all machines", flag)
+			return exit.Usagef("--%s works with --live only; the simulator has all machines and their devices", flag)
 		}
 	}
 	if err := checkPower(c); err != nil {

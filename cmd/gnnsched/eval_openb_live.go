@@ -96,7 +96,7 @@ const (
 
 // runSteadyLive lets the pods of one list come and go on a simulated cluster. After Ctrl-C it prints what was measured.
 func runSteadyLive(c *ucli.Context, format string) error {
-	for _, flag := range []string{"node-order", "ties", "check", "curve", "power", "plot"} {
+	for _, flag := range []string{"node-order", "ties", "check", "curve", "power", "plot", "claims", "extended-resources"} {
 		if c.IsSet(flag) {
 			return exit.Usagef("--%s does not work with --steady --live; leave it out", flag)
 		}
@@ -165,7 +165,7 @@ func liveOpenBConfig(c *ucli.Context, format string) (tracerun.Config, error) {
 	}
 	out = tracerun.Config{
 		NodesFile: filepath.Join(base.Dir, openb.NodesFile), PodsFile: openb.PodsFile(base.Dir, base.Workloads[0]),
-		Nodes: c.Int("nodes"), Factor: base.Factor, Seeds: base.Seeds, LogDir: c.String("log-dir"),
+		Nodes: c.Int("nodes"), Factor: base.Factor, Seeds: base.Seeds, LogDir: c.String("log-dir"), GPUs: gpuRequests(c),
 	}
 	for _, file := range []*string{&out.NodesFile, &out.PodsFile} { // absolute, because other programs read them too
 		if *file, err = filepath.Abs(*file); err != nil {

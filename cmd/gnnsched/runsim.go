@@ -45,7 +45,8 @@ Examples:
    runsim --replay plan.csv                            # deploy it
    runsim --cluster-resets 1 --cleanup                 # fill once, then remove everything
    runsim --trace openb_pod_list_default.csv --speed 36000 --limit 500
-   runsim --trace openb_pod_list_default.csv --inflate 1.3 --seed 42`
+   runsim --trace openb_pod_list_default.csv --inflate 1.3 --seed 42
+   runsim --trace openb_pod_list_default.csv --inflate 1.3 --claims    # nodes that offer GPUs in ResourceSlices`
 
 func runsimCommand() *ucli.Command {
 	return &ucli.Command{
@@ -74,6 +75,8 @@ func runsimFlags() []ucli.Flag {
 		&ucli.Float64Flag{Name: "speed", Value: 3600, Usage: "`SECONDS` of the trace that pass in one second"},
 		&ucli.IntFlag{Name: "limit", Usage: "deploy this `NUMBER` of pods of the trace at most; 0 for all"},
 		&ucli.Float64Flag{Name: "inflate", Usage: "ignore the times of an openb pod list: deploy its pods in random order, and more drawn from it, until they request `FACTOR` times the GPUs; the published experiments use 1.3"},
+		&ucli.BoolFlag{Name: "claims", Usage: "let the trace's pods ask for GPUs by ResourceClaims instead of annotations"},
+		&ucli.BoolFlag{Name: "extended-resources", Usage: "like --claims, but ask for whole GPUs as nvidia.com/gpu, which a DeviceClass serves"},
 		&ucli.DurationFlag{Name: "interval", Value: 100 * time.Millisecond, Usage: "`TIME` between two Deployments; with --trace, none by default"},
 		&ucli.DurationFlag{Name: "settle", Value: driver.DefaultSettle, Usage: "stop waiting for pending pods if none was bound for this `TIME`"},
 		&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: driver.DefaultNamespace, Usage: "`NAMESPACE` to deploy to; created if it is missing"},
@@ -118,7 +121,7 @@ func runSim(c *ucli.Context) error {
 		approval: approvalFor(c), terminal: progress.OnTerminal(), folder: c.String("out"), manifest: cli.Manifest(c, "runsim"), out: c.App.Writer, err: c.App.ErrWriter, log: log,
 		config: driver.Config{
 			Log: log, SchedulerName: c.String("scheduler-name"), Namespace: c.String("namespace"), RunID: run, Image: c.String("image"),
-			Interval: interval(c), Settle: c.Duration("settle"),
+			Interval: interval(c), Settle: c.Duration("settle"), GPUs: gpuRequests(c),
 		},
 	}
 	source.Pace(&s.config)
@@ -244,7 +247,21 @@ func printPlan(c *ucli.Context, p workload.Plan, room driver.Room) error {
 		}
 		fmt.Fprintf(c.App.ErrWriter, "fill %d: %s%d pods%s\n", i+1, deployments, f.Pods, load)
 	}
+	if g := gpuRequests(c); g != driver.Annotated {
+		fmt.Fprintf(c.App.ErrWriter, "with %d resource claims for GPUs\n", g.Count(p))
+	}
 	return nil
+}
+
+// gpuRequests returns how the pods of a trace request GPUs.
+func gpuRequests(c *ucli.Context) driver.GPURequests {
+	switch {
+	case c.Bool("extended-resources"):
+		return driver.Extended
+	case c.Bool("claims"):
+		return driver.Claimed
+	}
+	return driver.Annotated
 }
 
 // formatNames lists the trace formats for the help text.

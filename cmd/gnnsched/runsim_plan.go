@@ -16,7 +16,7 @@ import (
 // Flags of one way to make a plan; with another they are refused.
 var (
 	generatorFlags = []string{"cpu-load", "mem-load", "pod-load", "cluster-resets", "shapes", "seed", "replicas-min", "replicas-max"}
-	traceFlags     = []string{"format", "speed", "limit", "inflate"}
+	traceFlags     = []string{"format", "speed", "limit", "inflate", "claims", "extended-resources"}
 )
 
 // planSource reads and checks all flags about the plan, before any cluster is touched. csv is

@@ -315,6 +315,15 @@ func TestTraceDryRun(t *testing.T) {
 	if code != 0 || stdout != want || stderr != "fill 1: 2 pods\n" {
 		t.Errorf("code %d, stderr %q, stdout:\n%s", code, stderr, cmp.Diff(want, stdout))
 	}
+	for flag, claims := range map[string]string{"--claims": "2", "--extended-resources": "1"} {
+		code, _, stderr := command("runsim", "--trace", list, "--dry-run", flag)
+		if code != 0 || !strings.Contains(stderr, "with "+claims+" resource claims for GPUs\n") {
+			t.Errorf("%s: code %d, stderr %q", flag, code, stderr)
+		}
+	}
+	if code, _, stderr := command("runsim", "--claims", "--dry-run"); code != exit.Usage || !strings.Contains(stderr, "--claims works with --trace only") {
+		t.Errorf("without a trace: code %d, stderr %q", code, stderr)
+	}
 }
 
 // runsim deploys to a cluster that is not simulated only after somebody approved.

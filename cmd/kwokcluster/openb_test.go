@@ -15,7 +15,7 @@ func TestNodeListKeepsItsOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pools := nodepool.Single(openb.ClusterNodes(openb.Sample(list, 200)))
+	pools := nodepool.Single(openb.ClusterNodes(openb.Sample(list, 200)), nodepool.InCapacity)
 	if err := nodepool.Validate(pools); err != nil {
 		t.Fatal(err)
 	}

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -39,6 +41,7 @@ const upExamples = `kwokcluster up --nodes 100 --port 6443
    kwokcluster up --pools prod.record
    kwokcluster up --pools prod.record@2026-03-01T12:00:00Z
    kwokcluster up --nodes-file openb_node_list_gpu_node.csv --nodes 200
+   kwokcluster up --nodes-file openb_node_list_gpu_node.csv --nodes 200 --gpus slices
    kwokcluster up --detach && kwokcluster status
    kwokcluster up --bind-address 0.0.0.0 --advertise-host cluster --kubeconfig-out /shared/kubeconfig`
 
@@ -53,6 +56,7 @@ func upCommand(args []string) *ucli.Command {
 			&ucli.IntFlag{Name: "nodes", Aliases: []string{"n"}, DefaultText: "10, or those of the previous start", Usage: "`NUMBER` of nodes besides the control-plane node"},
 			&ucli.StringFlag{Name: "pools", Aliases: []string{"f"}, Usage: "YAML `FILE` with the node pools, or a record: its nodes at its end, or at a time with RECORD@TIME"},
 			&ucli.StringFlag{Name: "nodes-file", Usage: "node list `FILE` of the openb trace; with --nodes a sample of at least that many nodes, with every kind of machine in proportion"},
+			&ucli.StringFlag{Name: "gpus", Value: string(nodepool.InCapacity), Usage: "how the nodes of --nodes-file offer their GPUs, a `WAY`: capacity (to pods with annotations), slices (to claims) or both"},
 			&ucli.IntFlag{Name: "port", DefaultText: "the port of the previous start, or a free one", Usage: "`PORT` of the API server"},
 			&ucli.BoolFlag{Name: "wait", Value: true, Usage: "wait until every node is ready"},
 			&ucli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "start it in the background and return when it is ready"},
@@ -125,6 +129,10 @@ func configFrom(c *ucli.Context) (kwok.Config, error) {
 		return cfg, exit.New(exit.Usage, fmt.Errorf("--nodes and --pools exclude each other"), "set the number in the file, as count")
 	case c.IsSet("pools") && c.IsSet("nodes-file"):
 		return cfg, exit.New(exit.Usage, fmt.Errorf("--pools and --nodes-file exclude each other"), "leave one of the two out")
+	case c.IsSet("gpus") && !c.IsSet("nodes-file"):
+		return cfg, exit.New(exit.Usage, errors.New("--gpus works with --nodes-file only"), "with --pools, the field devices of a pool offers GPUs to claims")
+	case !slices.Contains(nodepool.Offers, nodepool.Offer(c.String("gpus"))):
+		return cfg, exit.Usagef("--gpus %q is not one of capacity, slices and both", c.String("gpus"))
 	case c.IsSet("pools"):
 		cfg.Pools, err = pools(c)
 	case c.IsSet("nodes-file"):
@@ -161,7 +169,7 @@ func pools(c *ucli.Context) ([]nodepool.Pool, error) {
 	for i, m := range machines {
 		nodes[i] = m.Node
 	}
-	out := nodepool.Single(nodes)
+	out := nodepool.Single(nodes, nodepool.InCapacity)
 	for i, m := range machines {
 		maps.Copy(out[i].Capacity, m.Extended)
 	}
@@ -184,7 +192,7 @@ func openbPools(c *ucli.Context) ([]nodepool.Pool, error) {
 		}
 		nodes = openb.Sample(nodes, n)
 	}
-	return nodepool.Single(openb.ClusterNodes(nodes)), nil
+	return nodepool.Single(openb.ClusterNodes(nodes), nodepool.Offer(c.String("gpus"))), nil
 }
 
 // run runs the cluster until it is stopped. parent, if not nil, receives the progress of the start.

@@ -14,7 +14,7 @@ import (
 
 // DefaultDriver is the driver of devices that name none: that of NVIDIA's GPUs, so that manifests for its
 // device classes work on the simulated cluster.
-const DefaultDriver = "gpu.nvidia.com"
+const DefaultDriver = kube.GPUDriver
 
 const (
 	maxProduct = 64        // characters of a device's attribute

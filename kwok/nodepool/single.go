@@ -9,13 +9,35 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
+// Offer is a way in which nodes offer their GPUs.
+type Offer string
+
+const (
+	InCapacity Offer = "capacity" // as resources of the node, to pods with annotations
+	InSlices   Offer = "slices"   // in ResourceSlices, to claims
+	InBoth     Offer = "both"     // the same GPUs in both ways
+)
+
+// Offers are all ways to offer GPUs.
+var Offers = []Offer{InCapacity, InSlices, InBoth}
+
+// sharesOfDevice is the number of shares of a device in a slice: claims count in thousandths, as annotations do.
+const sharesOfDevice = cluster.DeviceMilli
+
 // Single returns a pool of one node for each given node, with the node's capacity, GPUs, GPU model, labels and
 // taints. Labels that kwokcluster sets itself are left out. The simulated nodes have "-0" behind their names, which
 // keeps their order by name.
-func Single(nodes []*cluster.Node) []Pool {
+func Single(nodes []*cluster.Node, gpus Offer) []Pool {
 	pools := make([]Pool, len(nodes))
 	for i, n := range nodes {
-		p := Pool{Name: n.Name, Count: 1, Capacity: kube.Capacity(n.Allocatable)}
+		offered := n.Allocatable
+		if gpus == InSlices {
+			offered.GPU = 0
+		}
+		p := Pool{Name: n.Name, Count: 1, Capacity: kube.Capacity(offered)}
+		if gpus != InCapacity && n.Allocatable.GPU > 0 {
+			p.Devices = []Devices{{Product: n.GPUModel, Count: int(n.Allocatable.GPU), Shares: sharesOfDevice}}
+		}
 		if len(n.Labels) > 0 || n.Allocatable.GPU > 0 {
 			p.Labels = make(map[string]string, len(n.Labels)+1)
 		}

@@ -3,6 +3,8 @@ package nodepool
 import (
 	"testing"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 )
@@ -13,7 +15,7 @@ func TestSingle(t *testing.T) {
 		{Name: "node-0000", Allocatable: cluster.Resources{MilliCPU: 96_000, Memory: 1 << 30, GPU: 8, Pods: 1001}, GPUModel: "G2", GPUs: make([]int64, 8)},
 		{Name: "node-0001", Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 2 << 30, Pods: 1001}},
 	}
-	pools := Single(nodes)
+	pools := Single(nodes, InCapacity)
 	if err := Validate(pools); err != nil {
 		t.Fatal(err)
 	}
@@ -26,6 +28,32 @@ func TestSingle(t *testing.T) {
 		}
 		if name := want.Name + "-0"; n.Name != name {
 			t.Errorf("%s is named %s, want %s", want.Name, n.Name, name)
+		}
+	}
+}
+
+// Nodes offer their GPUs in their capacity, in slices with a thousand shares of each device, or both.
+func TestSingleOffers(t *testing.T) {
+	node := &cluster.Node{Name: "n", Allocatable: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, GPU: 2, Pods: 10}, GPUModel: "T4", GPUs: make([]int64, 2)}
+	for offer, want := range map[Offer][2]int64{InCapacity: {2, 0}, InSlices: {0, 2}, InBoth: {2, 2}} {
+		pools := Single([]*cluster.Node{node}, offer)
+		if err := Validate(pools); err != nil {
+			t.Fatal(err)
+		}
+		var slices []resourceapi.ResourceSlice
+		for _, s := range pools[0].resourceSlices("n-0") {
+			slices = append(slices, *s)
+		}
+		n := kube.Node(pools[0].node(0))
+		if got := [2]int64{n.Allocatable.GPU, kube.GPUsInSlices(slices)["n-0"]}; got != want || pools[0].Labels[kube.GPUModelLabel] != "T4" {
+			t.Errorf("%s: %d GPUs in the capacity, %d in slices, labels %v", offer, got[0], got[1], pools[0].Labels)
+		}
+		for _, s := range slices {
+			for _, d := range s.Spec.Devices {
+				if q := d.Capacity[kube.GPUSharesCapacity].Value; q.Value() != 1000 || *d.Attributes[kube.GPUProductAttribute].StringValue != "T4" {
+					t.Errorf("%s: %+v", offer, d)
+				}
+			}
 		}
 	}
 }

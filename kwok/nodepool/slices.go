@@ -14,14 +14,10 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// capacityShares is the capacity of devices with shares. A claim asks for some of it; one that does not
-// gets the whole device.
-const capacityShares = "shares"
-
 // The attributes of devices, as NVIDIA's driver names them, and the number of the device on its node.
 const (
 	attributeType    = "type"
-	attributeProduct = "productName"
+	attributeProduct = kube.GPUProductAttribute
 	attributeProfile = "profile"
 	attributeIndex   = "index"
 )
@@ -91,7 +87,7 @@ func (d *Devices) publish(specs []resourceapi.ResourceSliceSpec, i int) []resour
 	if len(d.MIG) == 0 {
 		if d.Shares > 0 {
 			whole.AllowMultipleAllocations = ptr.To(true)
-			whole.Capacity[capacityShares] = sharesCapacity(d.Shares)
+			whole.Capacity[kube.GPUSharesCapacity] = sharesCapacity(d.Shares)
 			if !d.Memory.IsZero() { // else a claim that does not name memory would take all of it
 				whole.Capacity["memory"] = resourceapi.DeviceCapacity{Value: d.Memory, RequestPolicy: &resourceapi.CapacityRequestPolicy{
 					Default: resource.NewQuantity(0, resource.BinarySI), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: resource.NewQuantity(0, resource.BinarySI)},

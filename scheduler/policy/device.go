@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/policy/preference"
 )
 
 // DeviceChooser is a policy that also chooses the GPU devices of a node for a pod. For all other
@@ -22,6 +23,41 @@ func Devices(p Policy, n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
 		return c.Devices(n, pod)
 	}
 	return n.ChooseDevices(pod.Requests)
+}
+
+// FirstFit returns a policy that chooses nodes as p does, and the devices with the lowest numbers that have room, as upstream's
+// allocator of claims does.
+func FirstFit(p Policy) Policy {
+	f := firstFit{p}
+	if u, is := p.(Upstream); is {
+		return upstreamFirstFit{f, u}
+	}
+	return f
+}
+
+type firstFit struct{ Policy }
+
+// Devices implements DeviceChooser.
+func (firstFit) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
+	if share := pod.Requests.GPUMilli; share > 0 {
+		for i, used := range n.GPUs {
+			if used+share <= cluster.DeviceMilli {
+				return cluster.Device(i)
+			}
+		}
+	}
+	return n.ChooseDevices(pod.Requests) // whole devices come in the order of their numbers
+}
+
+// upstreamFirstFit is firstFit of an Upstream.
+type upstreamFirstFit struct {
+	firstFit
+	upstream Upstream
+}
+
+// PreferenceWeights implements Upstream.
+func (f upstreamFirstFit) PreferenceWeights() preference.Weights {
+	return f.upstream.PreferenceWeights()
 }
 
 // DeviceWays lists the different ways to put a pod that requests r on n's devices. Two ways are

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -88,8 +89,18 @@ var (
 		{Group: "apps", Version: "v1", Resource: "deployments"},
 		{Group: "apps", Version: "v1", Resource: "replicasets"},
 		{Version: "v1", Resource: "pods"},
+		{Group: "resource.k8s.io", Version: "v1", Resource: claims},
 	}
 )
+
+// claims is a kind that clusters before Kubernetes 1.34 do not have.
+const claims = "resourceclaims"
+
+// absent reports whether an error says that the cluster has no claims, or that the user, who can then have made none, has
+// no right to them.
+func absent(kind schema.GroupVersionResource, err error) bool {
+	return kind.Resource == claims && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err))
+}
 
 // each calls f for every object of a kind, page by page, until f returns false.
 func (c *Client) each(ctx context.Context, kind schema.GroupVersionResource, namespace, selector string, f func(*metav1.PartialObjectMetadata) bool) error {
@@ -102,6 +113,9 @@ func (c *Client) each(ctx context.Context, kind schema.GroupVersionResource, nam
 		}
 		return nil
 	})
+	if absent(kind, err) {
+		return nil
+	}
 	if err != nil && !errors.Is(err, errStop) {
 		return fmt.Errorf("list %s: %w", kind.Resource, err)
 	}

@@ -34,7 +34,7 @@ func (c *Client) deleteCollections(ctx context.Context, s Scope, in []string) er
 		}
 		for _, ns := range in {
 			d := collection{client: c, kind: kind, namespace: ns, selector: s.selector(), options: o, page: pageMax}
-			if err := d.delete(ctx); err != nil {
+			if err := d.delete(ctx); err != nil && !absent(kind, err) {
 				return fmt.Errorf("delete %s in namespace %s: %w", kind.Resource, ns, err)
 			}
 		}

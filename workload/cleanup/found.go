@@ -12,7 +12,7 @@ import (
 
 // Object is an object that a run made.
 type Object struct {
-	Kind      string `json:"kind"` // deployments, replicasets or pods
+	Kind      string `json:"kind"` // deployments, replicasets, pods or resourceclaims
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Run       string `json:"run"`
@@ -28,10 +28,11 @@ type Counts struct {
 	Deployments int `json:"deployments"`
 	ReplicaSets int `json:"replicasets"`
 	Pods        int `json:"pods"`
+	Claims      int `json:"resourceclaims"`
 }
 
 // Total returns the number of objects of all kinds.
-func (c Counts) Total() int { return c.Deployments + c.ReplicaSets + c.Pods }
+func (c Counts) Total() int { return c.Deployments + c.ReplicaSets + c.Pods + c.Claims }
 
 func (c *Counts) add(kind string) {
 	switch kind {
@@ -41,6 +42,8 @@ func (c *Counts) add(kind string) {
 		c.ReplicaSets++
 	case "pods":
 		c.Pods++
+	case claims:
+		c.Claims++
 	}
 }
 

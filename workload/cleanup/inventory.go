@@ -24,7 +24,8 @@ func (c *Client) Inventory(ctx context.Context, s Scope) (Inventory, error) {
 // Empty reports whether there is nothing to remove.
 func (i Inventory) Empty() bool { return len(i.Objects) == 0 && len(removable(i.Namespaces)) == 0 }
 
-// String counts the objects that can be removed: "3 deployments, 3 replica sets, 21 pods and 1 namespace".
+// String counts the objects that can be removed: "3 deployments, 3 replica sets, 21 pods and 1 namespace". It names resource
+// claims only if there are any.
 func (i Inventory) String() string {
 	plural := func(n int, noun string) string {
 		if n == 1 {
@@ -33,7 +34,11 @@ func (i Inventory) String() string {
 		return fmt.Sprintf("%d %ss", n, noun)
 	}
 	n := i.Counts()
-	return fmt.Sprintf("%s, %s, %s and %s", plural(n.Deployments, "deployment"), plural(n.ReplicaSets, "replica set"), plural(n.Pods, "pod"),
+	claimed := ""
+	if n.Claims > 0 {
+		claimed = ", " + plural(n.Claims, "resource claim")
+	}
+	return fmt.Sprintf("%s, %s, %s%s and %s", plural(n.Deployments, "deployment"), plural(n.ReplicaSets, "replica set"), plural(n.Pods, "pod"), claimed,
 		plural(len(removable(i.Namespaces)), "namespace"))
 }
 

@@ -107,14 +107,16 @@ func (c *Client) otherObjects(ctx context.Context, s Scope, namespace string, ki
 	return "", nil
 }
 
-// automatic reports whether Kubernetes makes such an object in every namespace. Clusters before
-// 1.24 make a secret for the default service account.
+// automatic reports whether Kubernetes makes such an object in every namespace, or deletes it with the pod that owns it.
+// Clusters before 1.24 make a secret for the default service account.
 func automatic(resource string, o *metav1.PartialObjectMetadata) bool {
 	switch resource {
 	case "serviceaccounts":
 		return o.Name == "default"
 	case "configmaps":
 		return o.Name == "kube-root-ca.crt"
+	case claims: // such as kube-scheduler makes for extended resources
+		return slices.ContainsFunc(o.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "Pod" })
 	case "secrets":
 		return o.Annotations["kubernetes.io/service-account.name"] == "default"
 	}

@@ -46,9 +46,9 @@ func (i Inventory) writeTable(w io.Writer) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "NAMESPACE\tRUN\tDEPLOYMENTS\tREPLICASETS\tPODS")
+	fmt.Fprintln(t, "NAMESPACE\tRUN\tDEPLOYMENTS\tREPLICASETS\tPODS\tCLAIMS")
 	for _, g := range i.Groups() {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\n", g.Namespace, g.Run, g.Deployments, g.ReplicaSets, g.Pods)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\n", g.Namespace, g.Run, g.Deployments, g.ReplicaSets, g.Pods, g.Claims)
 	}
 	if err := t.Flush(); err != nil {
 		return err

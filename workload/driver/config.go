@@ -43,6 +43,8 @@ type Config struct {
 	// Bare creates pods without Deployments. The pods then appear in the plan's order, which
 	// controllers do not keep.
 	Bare bool
+	// GPUs says how pods request GPUs. All ways but Annotated need Bare. Default: Annotated.
+	GPUs GPURequests
 	// Interval is the pause after each Deployment.
 	Interval time.Duration
 	// Speed is the number of seconds of the plan that pass in one real second: each step then
@@ -95,6 +97,9 @@ func (c *Config) Validate() error {
 	}
 	if !(c.Speed >= 0) {
 		bad("speed %v must be 0 or more", c.Speed)
+	}
+	if c.GPUs != Annotated && !c.Bare {
+		bad("only pods without Deployments can have claims")
 	}
 	if err := c.Plan.Validate(); err != nil {
 		bad("%w", err)

@@ -46,6 +46,7 @@ func (c *Config) pods(d workload.Deployment, fill int) []*corev1.Pod {
 	for i := range out {
 		out[i] = &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 		out[i].Name, out[i].Namespace = podName(d, i), c.Namespace
+		c.GPUs.refer(out[i], d.Shape)
 	}
 	return out
 }
@@ -63,7 +64,7 @@ func (c *Config) template(s workload.Shape, run map[string]string) corev1.PodTem
 	maps.Copy(labels, s.Labels)
 	limits := s.Limits
 	limits.GPU, limits.GPUMilli = s.Requests.GPU, s.Requests.GPUMilli // Kubernetes requires equal ones
-	return corev1.PodTemplateSpec{
+	t := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations(s)},
 		Spec: corev1.PodSpec{
 			SchedulerName:                c.SchedulerName,
@@ -77,6 +78,8 @@ func (c *Config) template(s workload.Shape, run map[string]string) corev1.PodTem
 			}},
 		},
 	}
+	c.GPUs.request(&t, s)
+	return t
 }
 
 // annotations returns the annotations of a shape's pods: their GPUs, and their usage for simulated nodes.

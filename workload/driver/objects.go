@@ -19,6 +19,11 @@ import (
 func (r *runner) create(ctx context.Context, d workload.Deployment) error {
 	fill := len(r.sum.Fills) + 1
 	if r.Bare {
+		if r.Speed > 0 { // otherwise they are there
+			if err := r.createClaims(ctx, d, fill); err != nil {
+				return err
+			}
+		}
 		if err := r.createPods(ctx, d, fill); err != nil {
 			return err
 		}
@@ -85,7 +90,7 @@ func (r *runner) remove(ctx context.Context, d workload.Deployment) error {
 				return fmt.Errorf("delete pod %s: %w", podName(d, i), err)
 			}
 		}
-		return nil
+		return r.removeClaims(ctx, d)
 	}
 	background := metav1.DeletePropagationBackground
 	err := r.Client.AppsV1().Deployments(r.Namespace).Delete(ctx, d.Name, metav1.DeleteOptions{PropagationPolicy: &background})

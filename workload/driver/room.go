@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -27,14 +29,18 @@ type Room struct {
 func (r Room) Load() workload.Load { return workload.LoadOf(r.Used, r.Allocatable) }
 
 // Measure returns the capacity of the nodes that accept pods with the tolerations, and how much
-// of it is used.
+// of it is used. GPUs are those of the nodes' capacity or of their ResourceSlices.
 func Measure(ctx context.Context, client kubernetes.Interface, tolerations []cluster.Toleration) (Room, error) {
 	var r Room
+	inSlices, err := gpusInSlices(ctx, client)
+	if err != nil {
+		return r, err
+	}
 	counted := map[string]bool{}
 	nodes := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return client.CoreV1().Nodes().List(ctx, o)
 	})
-	err := nodes.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
+	err = nodes.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
 		n := kube.Node(o.(*corev1.Node))
 		if !n.Admits(tolerations) {
 			r.Excluded++
@@ -42,6 +48,9 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 		}
 		counted[n.Name] = true
 		r.Nodes++
+		if n.Allocatable.TotalGPUMilli() == 0 { // else they are the same GPUs
+			n.Allocatable.GPU = inSlices[n.Name]
+		}
 		r.Allocatable = r.Allocatable.Plus(n.Allocatable)
 		return nil
 	})
@@ -64,4 +73,21 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 		return Room{}, fmt.Errorf("list the pods: %w", err)
 	}
 	return r, nil
+}
+
+// gpusInSlices returns how many GPUs the ResourceSlices of each node offer. Clusters before Kubernetes 1.34 have none, and
+// a user who may not see them has no use for them.
+func gpusInSlices(ctx context.Context, client kubernetes.Interface) (map[string]int64, error) {
+	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return client.ResourceV1().ResourceSlices().List(ctx, o)
+	})
+	var all []resourceapi.ResourceSlice
+	err := list.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
+		all = append(all, *o.(*resourceapi.ResourceSlice))
+		return nil
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("list the resource slices: %w", err)
+	}
+	return kube.GPUsInSlices(all), nil
 }

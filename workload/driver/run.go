@@ -17,7 +17,10 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 		return Summary{}, err
 	}
 	r := &runner{Config: c, sum: Summary{RunID: c.RunID, Scheduler: c.SchedulerName, Bare: c.Bare, Namespace: c.Namespace}, fills: c.Plan.Fills(), start: c.Clock.Now()}
-	var err error
+	err := c.checkClass(ctx)
+	if err != nil {
+		return r.sum, err
+	}
 	if r.sum.NamespaceCreated, err = c.createNamespace(ctx); err != nil {
 		return r.sum, err
 	}
@@ -65,6 +68,11 @@ func (r *runner) run(ctx context.Context) error {
 			r.end()
 		}
 	}()
+	if r.Speed == 0 {
+		if err := r.createAllClaims(ctx); err != nil {
+			return err
+		}
+	}
 	for _, s := range r.Plan.Steps {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -75,6 +75,8 @@ func Named(name string) (eval.Contender, error) {
 		return boundOf(prefix, of)
 	} else if ok && prefix == running {
 		return ofRunning(of)
+	} else if ok && prefix == firstFit {
+		return ofFirstFit(of)
 	} else if ok && prefix == stockPrefix {
 		return stockOf(name, of)
 	}
@@ -116,6 +118,24 @@ func ofRunning(name string) (eval.Contender, error) {
 		}
 		return of(s)
 	}
+	return x, nil
+}
+
+// firstFit is the prefix of a policy whose devices upstream's allocator chooses.
+const firstFit = "first-fit"
+
+// ofFirstFit returns the contender first-fit:POLICY.
+func ofFirstFit(name string) (eval.Contender, error) {
+	x, err := Named(name)
+	if err != nil {
+		return x, err
+	}
+	if x.Play != nil {
+		return x, exit.Usagef("--policies: %s:%s: %s is no policy", firstFit, name, name)
+	}
+	of := x.New
+	x.Name = firstFit + ":" + name
+	x.New = func(s policy.Setting) policy.Policy { return policy.FirstFit(of(s)) }
 	return x, nil
 }
 

@@ -36,6 +36,8 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 		file, isFile := strings.CutPrefix(name, stockPrefix+":")
 		_, notHeuristic := heuristic.Find(name)
 		switch {
+		case strings.HasPrefix(x.Name, firstFit+":"):
+			return nil, exit.Usagef("%s has no profile on a cluster; with --claims, %s takes the first devices that fit", x.Name, Kubernetes)
 		case isFile:
 			var err error
 			if p, err = stockProfile(x.Name, file); err != nil {

@@ -30,6 +30,8 @@ type Nodes struct {
 	Count int    // nodes of kwokcluster's default size, besides a control-plane node
 	Pools []byte // node pools in the YAML of `kwokcluster up --pools`
 	List  string // absolute path of an openb node list; the cluster has Count of its machines
+	// Slices lets the machines of List offer their GPUs in ResourceSlices, to claims, and not in their capacity.
+	Slices bool
 }
 
 // onlyNode is the suffix that kwokcluster appends to the name of a pool's first node.

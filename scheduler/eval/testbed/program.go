@@ -60,7 +60,11 @@ func (n Nodes) arguments(folder string) ([]string, error) {
 		}
 		return []string{"--pools", file}, nil
 	case n.List != "":
-		return []string{"--nodes-file", n.List, "--nodes", count}, nil
+		args := []string{"--nodes-file", n.List, "--nodes", count}
+		if n.Slices {
+			args = append(args, "--gpus", "slices")
+		}
+		return args, nil
 	}
 	return []string{"--nodes", count}, nil
 }

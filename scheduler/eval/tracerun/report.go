@@ -17,13 +17,15 @@ import (
 
 // Report is the result of Run.
 type Report struct {
-	PodsFile string   `json:"podList"`
-	Factor   float64  `json:"factor"`
-	Nodes    int      `json:"nodes"`
-	GPUs     int64    `json:"gpus"`
-	Policies []string `json:"policies"`
-	Seeds    []uint64 `json:"seeds"`
-	Trials   []Trial  `json:"trials"` // in the order in which they ran
+	PodsFile string `json:"podList"`
+	// GPURequests says how pods requested GPUs; empty stands for annotations.
+	GPURequests driver.GPURequests `json:"gpuRequests,omitempty"`
+	Factor      float64            `json:"factor"`
+	Nodes       int                `json:"nodes"`
+	GPUs        int64              `json:"gpus"`
+	Policies    []string           `json:"policies"`
+	Seeds       []uint64           `json:"seeds"`
+	Trials      []Trial            `json:"trials"` // in the order in which they ran
 }
 
 // Trial is the result of one profile with the arrivals of one seed.
@@ -38,6 +40,8 @@ type Trial struct {
 	Simulated *sim.GPUOutcome   `json:"simulated"`          // of the same episode
 	// Same is the number of pods that got the same node as in the simulator, or no node in both.
 	Same int `json:"same"`
+	// SameDevices is the number of those of them that also got the same devices.
+	SameDevices int `json:"sameDevices"`
 }
 
 // columns of the table: means over the seeds, some with the standard deviation. The report compares
@@ -52,6 +56,7 @@ var columns = []struct {
 	{"when 100% asked %", func(t Trial) float64 { return 100 * t.GPU.AllocationAtFull() }, "%.2f", true},
 	{"simulator %", func(t Trial) float64 { return 100 * t.Simulated.Allocation }, "%.2f", false},
 	{"same node %", func(t Trial) float64 { return 100 * float64(t.Same) / float64(max(t.Pods, 1)) }, "%.1f", false},
+	{"same devices %", func(t Trial) float64 { return 100 * float64(t.SameDevices) / float64(max(t.Pods, 1)) }, "%.1f", false},
 	{"unscheduled", func(t Trial) float64 { return float64(t.Pods - t.Bound) }, "%.1f", true},
 	{"no GPU", func(t Trial) float64 { return float64(t.GPU.UnscheduledCPU) }, "%.1f", false},
 	{"share", func(t Trial) float64 { return float64(t.GPU.UnscheduledShare) }, "%.1f", false},
@@ -62,8 +67,15 @@ var columns = []struct {
 // Write writes the report for a terminal, or as Markdown.
 func (r *Report) Write(w io.Writer, markdown bool) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s on a simulated cluster of %d nodes with %d GPUs and the real kube-scheduler, until %.0f%% of the GPUs\nwere asked for; means over %s:\n\n",
-		filepath.Base(r.PodsFile), r.Nodes, r.GPUs, 100*r.Factor, r.seeds())
+	requests := ""
+	switch r.GPURequests {
+	case driver.Claimed:
+		requests = ", GPUs by claims"
+	case driver.Extended:
+		requests = ", whole GPUs by extended resources and shares by claims"
+	}
+	fmt.Fprintf(&b, "%s%s on a simulated cluster of %d nodes with %d GPUs and the real kube-scheduler, until %.0f%% of the GPUs\nwere asked for; means over %s:\n\n",
+		filepath.Base(r.PodsFile), requests, r.Nodes, r.GPUs, 100*r.Factor, r.seeds())
 	if err := eval.Render(&b, r.rows(), markdown); err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gnnsched/internal/cluster"
@@ -24,7 +26,7 @@ import (
 func report(fallbacks int) *Report {
 	trial := func(policy string, seed uint64, allocated int64) Trial {
 		return Trial{
-			Policy: policy, Seed: seed, Pods: 100, Bound: 90, Same: 80, Binding: 3 * time.Second, Fallbacks: fallbacks,
+			Policy: policy, Seed: seed, Pods: 100, Bound: 90, Same: 80, SameDevices: 70, Binding: 3 * time.Second, Fallbacks: fallbacks,
 			GPU:       driver.GPUSummary{Capacity: 10_000, Asked: 13_000, Allocated: allocated, AllocatedAtFull: allocated - 100, UnscheduledCPU: 1, UnscheduledShare: 4, UnscheduledWhole: 5},
 			Simulated: &sim.GPUOutcome{Allocation: 0.95},
 		}
@@ -62,6 +64,24 @@ func TestCheckAllocation(t *testing.T) {
 		return p
 	}
 	share, whole := cluster.Resources{GPUMilli: 600}, cluster.Resources{GPU: 1}
+	claims := map[string]*resourceapi.ResourceClaim{}
+	claim := func(name string, r cluster.Resources, pool string, device, shares string) {
+		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: kube.Claim(r, nil)}
+		c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{
+			Driver: kube.GPUDriver, Pool: pool, Device: device, ConsumedCapacity: map[resourceapi.QualifiedName]resource.Quantity{kube.GPUSharesCapacity: resource.MustParse(shares)},
+		}}}}
+		claims[name] = c
+	}
+	claim("share", share, "n", "gpu-0", "600")
+	claim("whole", whole, "n", "gpu-1", "1000")
+	claim("elsewhere", whole, "m", "gpu-0", "1000")
+	claim("few", cluster.Resources{GPU: 2}, "n", "gpu-0", "1000")
+	claims["none"] = &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "none"}}
+	claiming := func(name, claim string) corev1.Pod {
+		p := pod(name, cluster.Resources{}, "")
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim}}
+		return p
+	}
 	waiting := pod("waiting", whole, "")
 	waiting.Spec.NodeName = ""
 	for _, c := range []struct {
@@ -72,11 +92,17 @@ func TestCheckAllocation(t *testing.T) {
 		{"sound", []corev1.Pod{pod("a", share, "0"), pod("b", whole, "1"), pod("c", cluster.Resources{}, ""), waiting}, ""},
 		{"twice", []corev1.Pod{pod("a", share, "0"), pod("b", share, "0")}, "1200 thousandths of GPU 0 of n are allocated"},
 		{"beside a whole one", []corev1.Pod{pod("a", share, "1"), pod("b", whole, "1")}, "1600 thousandths of GPU 1 of n"},
-		{"not told", []corev1.Pod{pod("a", share, "")}, `pod a asks for 1 GPUs and is on "" of n`},
-		{"too few", []corev1.Pod{pod("a", cluster.Resources{GPU: 2}, "1")}, `pod a asks for 2 GPUs and is on "1" of n`},
-		{"no such device", []corev1.Pod{pod("a", share, "2")}, `is on "2" of n`},
+		{"not told", []corev1.Pod{pod("a", share, "")}, `pod a on n: it asks for 1 GPUs and is on ""`},
+		{"too few", []corev1.Pod{pod("a", cluster.Resources{GPU: 2}, "1")}, `pod a on n: it asks for 2 GPUs and is on "1"`},
+		{"no such device", []corev1.Pod{pod("a", share, "2")}, `is on "2"`},
+		{"claims", []corev1.Pod{claiming("a", "share"), claiming("b", "whole")}, ""},
+		{"claim beside an annotation", []corev1.Pod{pod("a", whole, "0"), claiming("b", "share")}, "1600 thousandths of GPU 0 of n"},
+		{"claim without an allocation", []corev1.Pod{claiming("a", "none")}, "claim none has no allocation"},
+		{"claim of another node", []corev1.Pod{claiming("a", "elsewhere")}, "has 1 of m"},
+		{"claim with too few devices", []corev1.Pod{claiming("a", "few")}, "claim few for 2 devices has 1 of n"},
+		{"no claim", []corev1.Pod{claiming("a", "gone")}, "claim gone does not exist"},
 	} {
-		err := checkAllocation([]corev1.Node{node}, c.pods)
+		err := ledger{nodes: map[string]*cluster.Node{node.Name: kube.Node(&node)}, claims: claims, at: map[string]place{}}.checkAllocation(c.pods)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}

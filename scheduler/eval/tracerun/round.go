@@ -8,7 +8,6 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/eval/agreement"
-	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/server"
 	"gnnsched/workload"
 	"gnnsched/workload/driver"
@@ -59,7 +58,7 @@ func (r *comparison) rounds(ctx context.Context) error {
 // round plays the arrivals of a seed in the simulator and then on the empty cluster.
 func (r *comparison) round(ctx context.Context, x agreement.Contender, seed uint64) (t Trial, err error) {
 	t = Trial{Policy: x.Name, Seed: seed}
-	var simulated map[int][]string
+	var simulated map[int]place
 	if t.Simulated, simulated, err = r.simulate(x, seed); err != nil {
 		return t, fmt.Errorf("in the simulator: %w", err)
 	}
@@ -75,12 +74,12 @@ func (r *comparison) round(ctx context.Context, x agreement.Contender, seed uint
 		rounds := float64(len(r.Seeds) * len(r.Contenders))
 		r.Progress((float64(r.done)+p.Done)/rounds, fmt.Sprintf("%s, seed %d: %d of %d pods have a node", x.Name, seed, p.Bound, p.Pods))
 	}
-	c := driver.Config{SchedulerName: x.Profile.SchedulerName, Plan: openb.InOrder(arrivals).Plan(), Settle: r.Settle, Progress: progress}
+	c := driver.Config{SchedulerName: x.Profile.SchedulerName, Plan: openb.InOrder(arrivals).Plan(), Settle: r.Settle, Progress: progress, GPUs: r.GPUs}
 	err = r.deploy(ctx, c, func(f driver.FillSummary) error {
 		t.Pods, t.Bound = f.Pods, f.Bound
 		t.GPU, t.Binding = *f.GPU, f.Binding
 		at, err := checkDevices(ctx, r.bed.Client, driver.DefaultNamespace)
-		t.Same = sameNodes(arrivals, at, simulated)
+		t.Same, t.SameDevices = same(arrivals, at, simulated)
 		return err
 	})
 	if err != nil {
@@ -91,19 +90,19 @@ func (r *comparison) round(ctx context.Context, x agreement.Contender, seed uint
 	return t, err
 }
 
-// sameNodes counts the arrivals that got the same node on the cluster as in the simulator, or no
-// node in both.
-func sameNodes(arrivals []openb.Pod, onCluster map[string]string, simulated map[int][]string) (same int) {
+// same counts the arrivals that got the same node on the cluster as in the simulator, or no node in both, and those of
+// them that got the same devices.
+func same(arrivals []openb.Pod, onCluster map[string]place, simulated map[int]place) (nodes, devices int) {
 	for i, a := range arrivals {
-		want := "" // no node
-		if nodes := simulated[i]; len(nodes) > 0 {
-			want = testbed.NodeName(nodes[0])
+		got, want := onCluster[a.Name], simulated[i]
+		if got.node == want.node {
+			nodes++
 		}
-		if onCluster[a.Name] == want {
-			same++
+		if got == want {
+			devices++
 		}
 	}
-	return same
+	return nodes, devices
 }
 
 // deploy deploys a plan of bare pods on the cluster, which must be empty, and calls inspect

@@ -12,6 +12,7 @@ import (
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
+	"gnnsched/workload/driver"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -22,6 +23,9 @@ type Config struct {
 	Nodes     int     // the cluster has at least so many machines of the list, each kind in proportion
 	Factor    float64 // the arrivals ask for this multiple of the cluster's GPUs
 	Seeds     []uint64
+
+	// GPUs says how pods request GPUs. With claims, the nodes offer their GPUs in ResourceSlices only.
+	GPUs driver.GPURequests
 
 	Contenders []agreement.Contender // the others are compared with the first
 	Launcher   testbed.Launcher      // starts the cluster
@@ -52,7 +56,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	c.Progress(0, fmt.Sprintf("starting a cluster of %d nodes", len(r.nodes)))
 	err = testbed.Run(ctx, testbed.Config{
 		Name: "tracerun", Launcher: c.Launcher, LogDir: c.LogDir,
-		Nodes: testbed.Nodes{List: c.NodesFile, Count: c.Nodes}, Scheduler: c.scheduler(),
+		Nodes: testbed.Nodes{List: c.NodesFile, Count: c.Nodes, Slices: c.GPUs != driver.Annotated}, Scheduler: c.scheduler(),
 	}, func(ctx context.Context, b *testbed.Bed) error {
 		r.bed = b
 		if err := r.warmUp(ctx); err != nil {
@@ -106,7 +110,7 @@ func newComparison(c Config) (*comparison, error) {
 		c.Settle = defaultSettle
 	}
 	r := &comparison{Config: c, nodes: nodes, pods: pods}
-	r.report = &Report{PodsFile: c.PodsFile, Factor: c.Factor, Seeds: c.Seeds, Nodes: len(nodes), GPUs: openb.GPUMilli(nodes) / cluster.DeviceMilli}
+	r.report = &Report{PodsFile: c.PodsFile, GPURequests: c.GPUs, Factor: c.Factor, Seeds: c.Seeds, Nodes: len(nodes), GPUs: openb.GPUMilli(nodes) / cluster.DeviceMilli}
 	for _, x := range c.Contenders {
 		r.report.Policies = append(r.report.Policies, x.Name)
 	}

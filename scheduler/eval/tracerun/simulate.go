@@ -3,15 +3,18 @@ package tracerun
 import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
+	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
+	"gnnsched/workload/driver"
 )
 
 // simulate plays a contender's episode of a seed in the simulator, with the machines in the same
-// order and the same arrivals as on the cluster. nodes are the nodes of each arrival by its number;
+// order and the same arrivals as on the cluster. at are the places of the arrivals by their numbers;
 // arrivals without a node are not in it.
-func (r *comparison) simulate(x agreement.Contender, seed uint64) (o *sim.GPUOutcome, nodes map[int][]string, err error) {
+func (r *comparison) simulate(x agreement.Contender, seed uint64) (o *sim.GPUOutcome, at map[int]place, err error) {
 	pack, err := objective.Parse("pack") // the simulator needs an objective; nobody reads its cost
 	if err != nil {
 		return nil, nil, err
@@ -20,6 +23,18 @@ func (r *comparison) simulate(x agreement.Contender, seed uint64) (o *sim.GPUOut
 	if err != nil {
 		return nil, nil, err
 	}
-	all, nodes, err := eval.Placements(env, seed, eval.Deciding(x.New(policy.Setting{Seed: seed, Typical: env.Typical()}), x.Ties(seed)))
-	return all.GPU, nodes, err
+	at = map[int]place{}
+	p := x.New(policy.Setting{Seed: seed, Typical: env.Typical()})
+	if r.GPUs != driver.Annotated && x.Profile.Variant == server.DefaultProfile { // no policy chooses devices
+		p = policy.FirstFit(p)
+	}
+	decide := eval.Deciding(p, x.Ties(seed))
+	all, err := eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
+		c, err := decide(env)
+		if err == nil {
+			at[env.Next()] = place{testbed.NodeName(env.Snapshot().Nodes[env.Candidates()[c.Candidate]].Name), c.Devices}
+		}
+		return c, err
+	})
+	return all.GPU, at, err
 }

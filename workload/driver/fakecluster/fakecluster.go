@@ -42,14 +42,15 @@ type Cluster struct {
 }
 
 var kinds = map[schema.GroupVersionResource]string{
-	{Group: "apps", Version: "v1", Resource: "deployments"}: "Deployment",
-	{Group: "apps", Version: "v1", Resource: "replicasets"}: "ReplicaSet",
-	{Version: "v1", Resource: "pods"}:                       "Pod",
-	{Version: "v1", Resource: "nodes"}:                      "Node",
-	{Version: "v1", Resource: "namespaces"}:                 "Namespace",
-	{Version: "v1", Resource: "configmaps"}:                 "ConfigMap",
-	{Version: "v1", Resource: "secrets"}:                    "Secret",
-	{Version: "v1", Resource: "serviceaccounts"}:            "ServiceAccount",
+	{Group: "apps", Version: "v1", Resource: "deployments"}:               "Deployment",
+	{Group: "apps", Version: "v1", Resource: "replicasets"}:               "ReplicaSet",
+	{Version: "v1", Resource: "pods"}:                                     "Pod",
+	{Version: "v1", Resource: "nodes"}:                                    "Node",
+	{Group: "resource.k8s.io", Version: "v1", Resource: "resourceclaims"}: "ResourceClaim",
+	{Version: "v1", Resource: "namespaces"}:                               "Namespace",
+	{Version: "v1", Resource: "configmaps"}:                               "ConfigMap",
+	{Version: "v1", Resource: "secrets"}:                                  "Secret",
+	{Version: "v1", Resource: "serviceaccounts"}:                          "ServiceAccount",
 }
 
 func resource(kind string) schema.GroupVersionResource {

@@ -46,7 +46,11 @@ func poolsOf(n testbed.Nodes) ([]nodepool.Pool, error) {
 		if err != nil {
 			return nil, err
 		}
-		return nodepool.Single(openb.ClusterNodes(openb.Sample(machines, n.Count))), nil
+		gpus := nodepool.InCapacity
+		if n.Slices {
+			gpus = nodepool.InSlices
+		}
+		return nodepool.Single(openb.ClusterNodes(openb.Sample(machines, n.Count)), gpus), nil
 	}
 	return nodepool.Default(n.Count), nil
 }

@@ -1,0 +1,122 @@
+package kube
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"gnnsched/internal/cluster"
+)
+
+// Names in ResourceSlices and ResourceClaims for GPUs.
+const (
+	// GPUDriver is the name of NVIDIA's driver, and of the DeviceClass of its whole devices and shares.
+	GPUDriver = "gpu.nvidia.com"
+	// GPUProductAttribute is the attribute of a device with its model.
+	GPUProductAttribute = "productName"
+	// GPUSharesCapacity is the capacity of devices that several claims share. A claim that names no amount of it
+	// gets the whole device.
+	GPUSharesCapacity = "shares"
+)
+
+// gpuDrivers begins the names of drivers whose devices are GPUs.
+const gpuDrivers = "gpu."
+
+// Claim writes a request for GPUs as the specification of a ResourceClaim: whole devices by their number, a share as
+// thousandths of GPUSharesCapacity, which the devices must have 1000 of. models are those that are accepted; none
+// means all. The request must be for GPUs.
+func Claim(r cluster.Resources, models []string) resourceapi.ResourceClaimSpec {
+	e := &resourceapi.ExactDeviceRequest{DeviceClassName: GPUDriver, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: max(r.GPU, 1)}
+	if r.GPU == 0 {
+		e.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{
+			GPUSharesCapacity: *resource.NewQuantity(r.GPUMilli, resource.DecimalSI),
+		}}
+	}
+	if len(models) > 0 {
+		quoted := make([]string, len(models))
+		for i, m := range models {
+			quoted[i] = strconv.Quote(m)
+		}
+		product := fmt.Sprintf("device.attributes[%q].%s", GPUDriver, GPUProductAttribute)
+		expression := fmt.Sprintf("has(%s) && %s in [%s]", product, product, strings.Join(quoted, ", "))
+		e.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
+	}
+	return resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "gpu", Exactly: e}}}}
+}
+
+// ModelAffinity lets a pod run on nodes with one of the GPU models only. It is nil without models.
+func ModelAffinity(models []string) *corev1.Affinity {
+	if len(models) == 0 {
+		return nil
+	}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: GPUModelLabel, Operator: corev1.NodeSelectorOpIn, Values: models},
+		}}},
+	}}}
+}
+
+// Claimed is what a claim holds of a pool of devices, which are named gpu-0, gpu-1 and so on.
+type Claimed struct {
+	Pool    string            // in which each node's devices have the node's name
+	Devices cluster.DeviceSet // by the numbers in their names
+	Milli   int64             // thousandths of each of them
+}
+
+// ReadClaimed reads the allocation of a claim for devices of GPUDriver, whole or shares of one. An error says what else it has.
+func ReadClaimed(c *resourceapi.ResourceClaim) (out Claimed, err error) {
+	if c.Status.Allocation == nil {
+		return out, fmt.Errorf("claim %s has no allocation", c.Name)
+	}
+	for i, r := range c.Status.Allocation.Devices.Results {
+		number, named := strings.CutPrefix(r.Device, "gpu-")
+		at, err := strconv.ParseUint(number, 10, 6)
+		switch {
+		case r.Driver != GPUDriver || !named || err != nil:
+			return out, fmt.Errorf("claim %s has device %s of driver %s, not a GPU by its number", c.Name, r.Device, r.Driver)
+		case i > 0 && r.Pool != out.Pool:
+			return out, fmt.Errorf("claim %s has devices of the pools %s and %s", c.Name, out.Pool, r.Pool)
+		case out.Devices.Has(int(at)):
+			return out, fmt.Errorf("claim %s has device %s twice", c.Name, r.Device)
+		}
+		milli := int64(cluster.DeviceMilli)
+		if q, shared := r.ConsumedCapacity[GPUSharesCapacity]; shared {
+			milli = q.Value()
+		}
+		if i > 0 && milli != out.Milli {
+			return out, fmt.Errorf("claim %s has %d thousandths of one device and %d of another", c.Name, out.Milli, milli)
+		}
+		out.Pool, out.Milli, out.Devices = r.Pool, milli, out.Devices|cluster.Device(int(at))
+	}
+	return out, nil
+}
+
+// GPUsInSlices returns how many GPUs the slices of each node offer: the devices that are given out whole or in shares,
+// and those of which partitions use counters. Only the newest generation of a pool counts.
+func GPUsInSlices(all []resourceapi.ResourceSlice) map[string]int64 {
+	type pool struct{ driver, name string }
+	newest := map[pool]int64{}
+	for i := range all {
+		s := &all[i].Spec
+		p := pool{s.Driver, s.Pool.Name}
+		newest[p] = max(newest[p], s.Pool.Generation) // which are 0 or more
+	}
+	out := map[string]int64{}
+	for i := range all {
+		s := &all[i].Spec
+		if s.NodeName == nil || !strings.HasPrefix(s.Driver, gpuDrivers) || s.Pool.Generation < newest[pool{s.Driver, s.Pool.Name}] {
+			continue
+		}
+		out[*s.NodeName] += int64(len(s.SharedCounters))
+		for j := range s.Devices {
+			if len(s.Devices[j].ConsumesCounters) == 0 {
+				out[*s.NodeName]++
+			}
+		}
+	}
+	return out
+}
