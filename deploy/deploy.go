@@ -1,7 +1,7 @@
 // Package deploy holds the manifests of the scheduler on a real cluster: a Helm chart, and its rendering by
 // Helm's own engine for those who do not use Helm.
 //
-// second.yaml and replacement.yaml are what it renders with the default values. A test holds them equal to
+// second.yaml and replacement.yaml are the chart's output for the default values. A test holds them equal to
 // the chart, so that there is one source.
 package deploy
 

@@ -37,7 +37,7 @@ func with(set ...string) Options {
 	return Options{Name: "gnnsched", Namespace: "gnnsched", Set: strings.Join(set, ",")}
 }
 
-// The plain manifests in this folder are what the chart renders.
+// The plain manifests in this folder equal the chart's output.
 func TestPlainManifests(t *testing.T) {
 	for _, mode := range modes() {
 		o := with()

@@ -28,7 +28,7 @@ func (s *snapshot) node(name string) *nodeSample {
 	return nil
 }
 
-// sample is what something uses at the snapshot's time, and what it has used until then.
+// sample holds a rate of use at the snapshot's time, and the total until then.
 type sample struct {
 	rate      usage.Amounts // cores, bytes, bytes per second
 	total     usage.Amounts // integral of rate over time; of no meaning for memory

@@ -55,7 +55,7 @@ type Advisor struct {
 	promised map[types.UID]promise
 }
 
-// cacheOfPods is what an Advisor needs of upstream's cache.
+// cacheOfPods holds the methods of upstream's cache that an Advisor uses.
 type cacheOfPods interface {
 	UpdateSnapshot(klog.Logger, *cache.Snapshot) error
 	AssumePod(klog.Logger, *v1.Pod) error

@@ -7,7 +7,7 @@ import (
 	"gnnsched/scheduler/plugin"
 )
 
-// State is what an Advisor knows.
+// State describes an Advisor: its policy, and how many nodes and pods it sees.
 type State struct {
 	Synced      bool
 	Nodes, Pods int // Pods are those on nodes, promised ones included

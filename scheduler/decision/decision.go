@@ -43,7 +43,7 @@ type Decision struct {
 	// the preferences.
 	Preferred int
 	Best      []Candidate // of these at most MaxBest, the highest raw score first, equals by name
-	// Default is what kube-scheduler's default profile would have chosen; nil if it was not asked.
+	// Default is the choice of kube-scheduler's default profile; nil if it was not asked.
 	Default *Default
 
 	// Node is the chosen one. It may differ from Best[0]: a profile that learns explores, blended
@@ -67,7 +67,7 @@ type Pod struct {
 type Candidate struct {
 	Node  string
 	Score float32
-	// Read is what the policy read of the node. It is nil for all but the best two and the default's choice, for
+	// Read holds the policy's features of the node. It is nil for all but the best two and the default's choice, for
 	// policies that cannot tell, after a fallback, and unless the profile's decisions are recorded.
 	Read *policy.Reading
 }
@@ -79,7 +79,7 @@ type Refusal struct {
 	Nodes  int
 }
 
-// Default is what kube-scheduler's default profile would have chosen among the same feasible nodes.
+// Default is the choice of kube-scheduler's default profile among the same feasible nodes.
 type Default struct {
 	// Candidate is the node with the default profile's highest total. Of tied ones it is the best by Policy,
 	// because kube-scheduler draws among them. Its Score is Policy's.

@@ -12,7 +12,7 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// trial is what a policy does with an environment's pods.
+// trial holds a policy's placements of an environment's pods.
 type trial struct {
 	scores  [][]float32
 	nodes   []string

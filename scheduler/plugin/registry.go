@@ -36,7 +36,7 @@ func RecordingRegistry(active <-chan struct{}, r Recording) fwkruntime.Registry 
 	return fwkruntime.Registry{Name: learned, GPUSharesName: newGPUShares, dra.Name: dra.New(host{})}
 }
 
-// host is what LearnedDevices knows of the other plugins.
+// host gives LearnedDevices the other plugins of its profile.
 type host struct{}
 
 var _ dra.Host = host{}

@@ -21,7 +21,7 @@ const (
 	prioritizePath = prefix + "/" + prioritizeVerb
 )
 
-// question is what kube-scheduler asks an extender.
+// question is the body of kube-scheduler's request to an extender.
 type question struct {
 	pod   *v1.Pod
 	names []string

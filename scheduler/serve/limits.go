@@ -54,7 +54,7 @@ var (
 	errPanic    = errors.New("a bug in the program ended the answer; its log has the place")
 )
 
-// result is what a worker returned.
+// result is a worker's answer.
 type result struct {
 	answer any
 	err    error

@@ -19,14 +19,14 @@ type measurement struct {
 	Ages  []nodeAge
 }
 
-// nodeSample is what a node uses in one dimension, in the dimension's unit.
+// nodeSample is a node's use in one dimension, in the dimension's unit.
 type nodeSample struct {
 	Names     []string // by which the source knows the node, the best first
 	Dimension cluster.Dimension
 	Value     float64
 }
 
-// podSample is what a pod uses in one dimension, in the dimension's unit.
+// podSample is a pod's use in one dimension, in the dimension's unit.
 type podSample struct {
 	Namespace, Pod string
 	Dimension      cluster.Dimension

@@ -18,7 +18,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// handle is what Start takes from a scheduler.
+// handle stands for a scheduler's handle.
 type handle struct {
 	fwk.Handle
 	factory informers.SharedInformerFactory

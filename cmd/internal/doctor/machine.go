@@ -17,7 +17,7 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// machine is what checks ask the machine. Tests have another one.
+// machine answers the checks' questions about the machine. Tests replace it.
 type machine struct {
 	find   func(program string) (path string, err error)
 	run    func(ctx context.Context, program string, args ...string) (output string, err error)

@@ -18,7 +18,7 @@ const (
 	failed  state = "FAIL" // what a command needs that was asked for
 )
 
-// finding is what one check found.
+// finding is the outcome of one check.
 type finding struct {
 	state  state
 	what   string // was checked

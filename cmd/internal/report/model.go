@@ -6,7 +6,7 @@ import (
 	"gnnsched/internal/runfolder"
 )
 
-// page is what the template shows.
+// page holds the data of the template.
 type page struct {
 	CSP     string
 	Style   template.CSS

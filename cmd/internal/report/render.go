@@ -61,7 +61,7 @@ func policy() string {
 	return "default-src 'none'; script-src " + hash(script) + "; style-src " + hash(style) + "; img-src data:; base-uri 'none'; form-action 'none'"
 }
 
-// config is what the page says about itself.
+// config holds the page's title, and the program's version and command.
 type config struct {
 	title   string // empty: that of the only run
 	version string

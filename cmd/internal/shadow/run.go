@@ -90,7 +90,7 @@ func configOf(c *ucli.Context) (shadow.Config, error) {
 	return out, nil
 }
 
-// Scheduler is what is to be put in the shadow.
+// Scheduler describes the profile to run in the shadow.
 type Scheduler struct {
 	Name   string // of the profile, for the report
 	File   string // its configuration, which names the kubeconfig

@@ -59,7 +59,7 @@ func (s Steady) byWorkload() (out [][]steadyRun) {
 	return out
 }
 
-// explained says what the differences of the first table are.
+// explained explains the differences of the first table.
 func explained(c *eval.Comparison, comparisons int) string {
 	switch {
 	case len(c.Results) < 2:

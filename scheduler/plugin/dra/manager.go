@@ -35,7 +35,7 @@ type manager struct {
 	reserving atomic.Pointer[[]*resourceapi.AllocationResult]
 }
 
-// cycle is what one PreFilter of upstream is given.
+// cycle holds the choice, the allocated state and the view of one call of upstream's PreFilter.
 type cycle struct {
 	choice *choice // nil: all slices as they are
 	state  *structured.AllocatedState

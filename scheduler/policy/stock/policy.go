@@ -98,7 +98,7 @@ func (p *Policy) fitScore(n *cluster.Node, r cluster.Resources) int64 {
 // gpuIndex is the position of GPU in Resources. A pod that requests no GPU is not scored by GPUs.
 const gpuIndex = 2
 
-// amount is what is used and offered of a resource, in thousandths of a core, bytes or devices.
+// amount holds the used and the offered quantity of a resource, in thousandths of a core, bytes or devices.
 type amount struct{ used, offered int64 }
 
 // score returns the strategy's score of one resource.

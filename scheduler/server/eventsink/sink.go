@@ -43,7 +43,7 @@ type sink struct {
 	pending map[types.NamespacedName]change
 }
 
-// change is what the API server does not know yet of an event.
+// change is an event, or a growth of its series, that the API server does not have yet.
 type change struct {
 	event *eventsv1.Event
 	patch []byte // nil: the event does not exist yet

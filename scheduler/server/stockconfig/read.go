@@ -15,7 +15,7 @@ import (
 	"gnnsched/scheduler/policy/stock"
 )
 
-// hint says what a file needs.
+// hint names the fields that a file needs.
 const hint = "gnnsched tune --stock writes such a file"
 
 // Read reads a file as kube-scheduler does, and returns how its one profile scores. A file that scores with

@@ -15,7 +15,7 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// Pod is what the meter must know about a pod.
+// Pod holds the fields of a pod that the meter reads.
 type Pod struct {
 	Model   *usage.Model // nil: it always uses what it requests
 	Seed    uint64

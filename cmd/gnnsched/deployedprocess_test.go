@@ -1,0 +1,283 @@
+//go:build !race
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gnnsched/internal/cli"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/exit"
+)
+
+// deployed is a scheduler that runs as its Deployment says, in this process.
+type deployed struct {
+	site      *site
+	namespace string // of the work
+	scheduler string // name that pods give
+	lease     string
+	log       string // file
+	port      string
+	pod       corev1.PodSpec
+}
+
+// start runs the scheduler of the namespace's Deployment with the rights of its service account, until the test ends.
+func (s *site) start(t *testing.T, namespace string) *deployed {
+	t.Helper()
+	d, err := s.client.AppsV1().Deployments(namespace).Get(t.Context(), "gnnsched", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &deployed{site: s, pod: d.Spec.Template.Spec, port: freePort(t), log: filepath.Join(s.folder(t), "rungnn.log")}
+	args := []string{"gnnsched"}
+	for _, a := range out.pod.Containers[0].Args {
+		name, value, _ := strings.Cut(a, "=")
+		switch name {
+		case "--scheduler-name":
+			out.scheduler = value
+		case "--leader-elect-resource-name":
+			out.lease = value
+		case "--port", "--log-dir":
+			continue // replaced below
+		}
+		args = append(args, strings.ReplaceAll(a, "$(POD_IP)", "127.0.0.1"))
+	}
+	args = append(args, "--port="+out.port, "--log-dir="+filepath.Dir(out.log), "--kubeconfig="+s.kubeconfig(t, namespace, out.pod.ServiceAccountName), "--deadline=1m")
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan int, 1)
+	go func() { ended <- cli.RunContext(ctx, app("gnnsched"), args) }()
+	t.Cleanup(func() {
+		cancel()
+		if code := <-ended; code != exit.OK {
+			t.Errorf("the scheduler ended with code %d", code)
+		}
+	})
+	return out
+}
+
+// folder makes a folder for a log, which late goroutines of the scheduler may write to when the test has ended.
+func (s *site) folder(t *testing.T) string {
+	t.Helper()
+	name, err := os.MkdirTemp("", "gnnsched-log-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(name) })
+	return name
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// get returns what the scheduler's endpoint answers, with a token unless it is empty.
+func (d *deployed) get(ctx context.Context, path, token string) (body string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://127.0.0.1:"+d.port+path, nil)
+	if err != nil {
+		return "", err
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	// The certificate is self-signed, and the connection does not leave loopback.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	answer, err := (&http.Client{Transport: transport}).Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: status %d: %s", path, answer.StatusCode, text)
+	}
+	return string(text), err
+}
+
+// refused returns the first line of the log with a right that is missing.
+func (d *deployed) refused() error {
+	text, err := os.ReadFile(d.log)
+	if err != nil {
+		return nil //nolint:nilerr // not written yet
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(strings.ToLower(line), "forbidden") || strings.Contains(line, "cannot write leases") {
+			return errors.New(strings.TrimSpace(line))
+		}
+	}
+	return nil
+}
+
+// errRefused says that a right is missing.
+var errRefused = errors.New("a right is missing")
+
+// until waits for a condition, and no longer than until a right turns out to be missing.
+func (d *deployed) until(ctx context.Context, condition func() error) error {
+	deadline := time.Now().Add(deployedPatience)
+	for {
+		if err := d.refused(); err != nil {
+			return errors.Join(errRefused, err)
+		}
+		err := condition()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// work creates the pods of testdata/deployed-work.yaml and checks that the scheduler places them.
+func (d *deployed) work(t *testing.T, namespace string) error {
+	t.Helper()
+	ctx := t.Context()
+	d.namespace = namespace
+	t.Cleanup(func() { // makes room
+		for _, name := range []string{"gpu", "low", "high"} {
+			if err := d.site.client.CoreV1().Pods(namespace).Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil && !apierrors.IsNotFound(err) {
+				t.Error(err)
+			}
+		}
+	})
+	probe := d.pod.Containers[0].ReadinessProbe.HTTPGet
+	if err := d.until(ctx, func() error { _, err := d.get(ctx, probe.Path, ""); return err }); err != nil {
+		return err
+	}
+	if _, err := d.get(ctx, d.pod.Containers[0].LivenessProbe.HTTPGet.Path, ""); err != nil {
+		return err
+	}
+	if _, err := d.site.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	text, err := os.ReadFile("testdata/deployed-work.yaml")
+	if err != nil {
+		return err
+	}
+	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("SCHEDULER"), []byte(d.scheduler)), []byte("NAMESPACE"), []byte(namespace))
+	if err := d.site.apply(ctx, text, namespace); err != nil {
+		return err
+	}
+	if err := d.until(ctx, func() error { return d.placed(ctx, 10) }); err != nil {
+		return err
+	}
+	return errors.Join(d.preempts(ctx), d.measures(ctx), d.leads(ctx), d.refused())
+}
+
+// placed checks that as many pods have a node, and that GPU pods have a device.
+func (d *deployed) placed(ctx context.Context, want int) error {
+	list, err := d.site.client.CoreV1().Pods(d.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var waiting []string
+	spread := map[string]bool{}
+	n := 0
+	for _, p := range list.Items {
+		switch {
+		case p.Spec.NodeName == "":
+			waiting = append(waiting, p.Name)
+			continue
+		case p.Name == "gpu" && kube.Devices(p.Annotations).Len() != 1, p.Name == "volume" && p.Spec.NodeName != "plain-1", p.Name == "device" && p.Spec.NodeName != "plain-0":
+			return fmt.Errorf("%s is on %s with %v", p.Name, p.Spec.NodeName, p.Annotations)
+		case p.Labels["app"] == "spread-"+d.namespace:
+			spread[p.Spec.NodeName] = true
+		}
+		n++
+	}
+	if n != want || len(spread) != 3 {
+		return fmt.Errorf("%d pods have a node, want %d; spread is on %v; waiting: %v", n, want, spread, waiting)
+	}
+	return nil
+}
+
+// preempts checks that a pod of a higher priority takes the place of another.
+func (d *deployed) preempts(ctx context.Context) error {
+	pods := d.site.client.CoreV1().Pods(d.namespace)
+	high, err := pods.Get(ctx, "low", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	high.ObjectMeta = metav1.ObjectMeta{Name: "high"}
+	high.Spec.NodeName, high.Spec.Priority, high.Spec.PriorityClassName = "", nil, "high"
+	high.Status = corev1.PodStatus{}
+	if _, err := pods.Create(ctx, high, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	return d.until(ctx, func() error {
+		p, err := pods.Get(ctx, "high", metav1.GetOptions{})
+		if err == nil && p.Spec.NodeName == "" {
+			err = errors.New("the pod of high priority waits")
+		}
+		return err
+	})
+}
+
+var nodesMeasured = regexp.MustCompile(`gnnsched_usage_nodes\{[^}]*state="measured"[^}]*\} [1-9]`)
+
+// measures checks that the scheduler measures usage if it was told to, tells it to an authorized reader, and to no other.
+func (d *deployed) measures(ctx context.Context) error {
+	if _, err := d.get(ctx, "/metrics", ""); err == nil {
+		return errors.New("everybody may read the metrics")
+	}
+	if !slices.Contains(d.pod.Containers[0].Args, "--usage=metrics.k8s.io") {
+		return nil
+	}
+	return d.until(ctx, func() error {
+		text, err := d.get(ctx, "/metrics", d.site.cluster.REST().BearerToken)
+		if err == nil && !nodesMeasured.MatchString(text) {
+			err = errors.New("no node is measured")
+		}
+		return err
+	})
+}
+
+// leads checks that the scheduler holds the lease and marks its name, and that pods have events.
+func (d *deployed) leads(ctx context.Context) error {
+	for _, name := range []string{d.lease, "gnnsched-" + d.scheduler} {
+		l, err := d.site.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
+			return fmt.Errorf("nobody holds the lease %s", name)
+		}
+	}
+	return d.until(ctx, func() error {
+		events, err := d.site.client.EventsV1().Events(d.namespace).List(ctx, metav1.ListOptions{})
+		if err == nil && len(events.Items) < 10 {
+			err = fmt.Errorf("%d events", len(events.Items))
+		}
+		return err
+	})
+}
