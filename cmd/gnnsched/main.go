@@ -17,6 +17,7 @@ import (
 	"gnnsched/cmd/internal/doctor"
 	"gnnsched/cmd/internal/explain"
 	"gnnsched/cmd/internal/man"
+	"gnnsched/cmd/internal/plan"
 	"gnnsched/cmd/internal/record"
 	"gnnsched/cmd/internal/report"
 	"gnnsched/cmd/internal/serve"
@@ -35,7 +36,7 @@ func main() {
 // commands lists the subcommands in the order of the help.
 func commands() []*ucli.Command {
 	return append(runCommands(),
-		ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), compare.Command(), convert.Command(), explain.Command(), record.Command(), report.Command(), demoCommand(), serve.Command(), shadow.Command(), deploy.Command(), man.Command(version, commands), doctor.Command(), soakCommand(), healthcheckCommand(), completionCommand())
+		ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), compare.Command(), convert.Command(), explain.Command(), plan.Command(), record.Command(), report.Command(), demoCommand(), serve.Command(), shadow.Command(), deploy.Command(), man.Command(version, commands), doctor.Command(), soakCommand(), healthcheckCommand(), completionCommand())
 }
 
 // app returns the command line for the name under which the program was called.

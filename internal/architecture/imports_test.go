@@ -45,6 +45,7 @@ var may = map[string][]string{
 	"scheduler/schedbench":        {"scheduler/eval/testbed", "scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "gnn/checkpoint", "internal"},
 	"scheduler/serve":             {"scheduler/advise", "scheduler/plugin", "internal/exit"},
 	"scheduler/memcluster":        {"scheduler/advise", "scheduler/objective", "scheduler/plugin", "internal"},
+	"scheduler/plan":              {"scheduler/advise", "scheduler/memcluster", "scheduler/replay", "workload/record", "internal"},
 	"scheduler/replay":            {"scheduler/memcluster", "scheduler/objective", "scheduler/plugin", "workload/record", "internal"},
 	"scheduler/shadow":            {"scheduler/advise", "scheduler/memcluster", "scheduler/objective", "scheduler/plugin", "internal"},
 	"scheduler/server":            {"scheduler/decision", "scheduler/plugin", "scheduler/policy", "scheduler/usage", "gnn/checkpoint", "internal"},
@@ -119,7 +120,7 @@ func level(folder string) int {
 
 // schedulerLevels are the folders of scheduler from the ground to the roof. Folders of one level may
 // import each other; no import climbs.
-var schedulerLevels = [][]string{{"objective", "encode", "policy", "sim"}, {"experience"}, {"decision", "plugin", "server", "usage", "advise", "serve", "explain", "memcluster", "replay", "shadow"}, {"eval"}, {"learn", "schedbench"}}
+var schedulerLevels = [][]string{{"objective", "encode", "policy", "sim"}, {"experience"}, {"decision", "plugin", "server", "usage", "advise", "serve", "explain", "memcluster", "plan", "replay", "shadow"}, {"eval"}, {"learn", "schedbench"}}
 
 // schedulerLevel returns -1 for scheduler itself and for a folder that no level lists.
 func schedulerLevel(folder string) int {

@@ -80,28 +80,9 @@ func (v *virtual) Since(t time.Time) time.Duration { return v.now.Sub(t) }
 func play(ctx context.Context, s Source, c Config, by placer) (Course, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	client, err := kubernetes.NewForConfig(&rest.Config{}) // it is never asked: no informer starts
-	if err != nil {
-		return Course{}, fmt.Errorf("make a client: %w", err)
-	}
-	shared := scheduler.NewInformerFactory(client, 0)
-	if err := fill(shared, &s); err != nil {
-		return Course{}, err
-	}
-	c.Profile.SchedulerName = v1.DefaultSchedulerName
-	v := &virtual{time.UnixMilli(s.From)}
-	cluster, err := memcluster.New(ctx, memcluster.Config{Client: client, Shared: shared, Profile: c.Profile, Objective: c.Objective, Clock: v, Seed: c.Seed})
+	p, err := begin(ctx, s, c, by)
 	if err != nil {
 		return Course{}, err
-	}
-	p := &course{
-		Placements: memcluster.NewPlacements(cluster), source: &s, config: c, agenda: agendaOf(&s), objects: newObjects(), meter: newMeter(&s, c.Blocks),
-		clock: v, by: by, rows: make(map[types.UID]int, len(s.Pods)), ends: map[int]int64{}, since: map[int]int64{}, began: map[int]int64{}, waits: map[int]int64{},
-		ran: map[int]bool{}, used: map[string]int{}, nodes: map[string]*v1.Node{}, prices: map[string]float64{}, unknown: map[string]bool{}, now: s.From, changed: true,
-	}
-	p.Preempts, p.Follow = true, p
-	for i := range s.Pods {
-		p.rows[types.UID(s.Pods[i].UID)] = i
 	}
 	before, err := plugin.Fallbacks(v1.DefaultSchedulerName)
 	if err != nil {
@@ -116,6 +97,34 @@ func play(ctx context.Context, s Source, c Config, by placer) (Course, error) {
 	}
 	p.out.Fallbacks = int(after - before)
 	return p.finish(), nil
+}
+
+// begin returns a course in which nothing has happened yet. ctx ends its plugins.
+func begin(ctx context.Context, s Source, c Config, by placer) (*course, error) {
+	client, err := kubernetes.NewForConfig(&rest.Config{}) // it is never asked: no informer starts
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	shared := scheduler.NewInformerFactory(client, 0)
+	if err := fill(shared, &s); err != nil {
+		return nil, err
+	}
+	c.Profile.SchedulerName = v1.DefaultSchedulerName
+	v := &virtual{time.UnixMilli(s.From)}
+	cluster, err := memcluster.New(ctx, memcluster.Config{Client: client, Shared: shared, Profile: c.Profile, Objective: c.Objective, Clock: v, Seed: c.Seed})
+	if err != nil {
+		return nil, err
+	}
+	p := &course{
+		Placements: memcluster.NewPlacements(cluster), source: &s, config: c, agenda: agendaOf(&s), objects: newObjects(), meter: newMeter(&s, c.Blocks),
+		clock: v, by: by, rows: make(map[types.UID]int, len(s.Pods)), ends: map[int]int64{}, since: map[int]int64{}, began: map[int]int64{}, waits: map[int]int64{},
+		ran: map[int]bool{}, used: map[string]int{}, nodes: map[string]*v1.Node{}, prices: map[string]float64{}, unknown: map[string]bool{}, now: s.From, changed: true,
+	}
+	p.Preempts, p.Follow = true, p
+	for i := range s.Pods {
+		p.rows[types.UID(s.Pods[i].UID)] = i
+	}
+	return p, nil
 }
 
 // run works off the agenda, one time after another.

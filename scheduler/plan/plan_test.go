@@ -1,0 +1,296 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/bits"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/klog/v2"
+
+	"gnnsched/internal/golden"
+	"gnnsched/scheduler/memcluster"
+	"gnnsched/scheduler/replay"
+	"gnnsched/scheduler/server"
+	"gnnsched/workload/record"
+)
+
+func TestMain(m *testing.M) {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	os.Exit(m.Run())
+}
+
+const t0 = 1_700_000_000_000
+
+// node makes a row of a node with 4 cores.
+func node(name string) record.Node {
+	return record.Node{Name: name, From: t0, MilliCPU: 4000, Memory: 16 << 30, Pods: 110, Labels: fmt.Sprintf(`{"kubernetes.io/hostname":%q}`, name)}
+}
+
+// pod makes a row of a running pod of an owner. Its name begins with that of its app.
+func pod(name, on string, cores int64, change ...func(*record.Pod)) record.Pod {
+	app, _, _ := strings.Cut(name, "-")
+	p := record.Pod{
+		UID: name, Namespace: "shop", Name: name, OwnerKind: "ReplicaSet", OwnerName: app, MilliCPU: cores * 1000, Memory: 1 << 30,
+		Labels: fmt.Sprintf(`{"app":%q}`, app), Arrived: t0, Bound: t0 + 1, Node: on,
+	}
+	for _, c := range change {
+		c(&p)
+	}
+	return p
+}
+
+func budgetOf(app, limit string) record.Object {
+	return record.Object{Kind: record.KindBudget, Namespace: "shop", Name: app, From: t0, Spec: fmt.Sprintf(`{%s,"selector":{"matchLabels":{"app":%q}}}`, limit, app)}
+}
+
+func at(t testing.TB, s replay.Source) *State {
+	t.Helper()
+	st, err := stateOf(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func stateOf(t testing.TB, s replay.Source) (*State, error) {
+	t.Helper()
+	s.From, s.To = t0, t0+1000
+	c, err := server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile}}, QPS: 1}.Decode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return At(t.Context(), s, c.Profiles[0])
+}
+
+func find(t testing.TB, s replay.Source, l Limits) Moves {
+	t.Helper()
+	m, err := Find(t.Context(), at(t, s), l, func(float64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, s, m)
+	return m
+}
+
+// check makes the moves on a new cluster and fails if a filter refuses one, a round moves more pods of a budget than it
+// allows, or a node is not empty that is said to be.
+func check(t testing.TB, s replay.Source, m Moves) {
+	t.Helper()
+	st := at(t, s)
+	type place struct {
+		budget *budget
+		round  int
+	}
+	moved, last := map[place]int{}, 1
+	for _, x := range m.Moves {
+		i := slices.IndexFunc(s.Pods, func(p record.Pod) bool { return p.Namespace+"/"+p.Name == x.Pod })
+		p := st.cluster.Running[replay.Pod(&s.Pods[i]).UID]
+		if p.Spec.NodeName != x.From || x.Round < last {
+			t.Fatalf("%+v: the pod is on %s, the round before was %d", x, p.Spec.NodeName, last)
+		}
+		last = x.Round
+		if s.Pods[i].Daemon || s.Pods[i].OwnerKind == "" || s.Pods[i].Claims != "" {
+			t.Errorf("%+v: this pod must stay", x)
+		}
+		for _, o := range s.Objects {
+			b, err := readBudget(&o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.selects(p) {
+				moved[place{st.covers[p.UID], x.Round}]++
+			}
+		}
+		st.cluster.Remove(p.UID)
+		choice, err := st.cluster.Choose(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why, refused := choice.Refused[x.To]; refused || slices.Contains(m.Empty, x.To) {
+			t.Fatalf("%+v: the node refuses the pod (%s), or was empty", x, why)
+		}
+		st.cluster.Fix(memcluster.On(p, x.To))
+	}
+	for where, n := range moved {
+		if most, err := where.budget.allowed(); err != nil || n > most {
+			t.Errorf("round %d moves %d pods of %v, which allows %d (%v)", where.round, n, where.budget, most, err)
+		}
+	}
+	left := st.byNode()
+	for _, n := range m.Freed {
+		if len(left[n]) > 0 {
+			t.Errorf("%s has %d pods", n, len(left[n]))
+		}
+	}
+	if got := len(m.Freed) + len(m.Empty) + len(m.Stay); got != m.Nodes {
+		t.Errorf("%d nodes are freed, empty or stay, of %d", got, m.Nodes)
+	}
+}
+
+func TestWhatStays(t *testing.T) {
+	two := []record.Node{node("a"), node("b")}
+	for _, c := range []struct {
+		name  string
+		pods  []record.Pod
+		more  []record.Object
+		limit Limits
+		freed int
+		why   string // of some node
+	}{
+		{"one node suffices", []record.Pod{pod("web-1", "a", 1), pod("web-2", "b", 2)}, nil, Limits{}, 1, "it takes pods"},
+		{"too large", []record.Pod{pod("web-1", "a", 3), pod("web-2", "b", 2)}, nil, Limits{}, 0, "1 Insufficient cpu"},
+		{"a pod of the node", []record.Pod{pod("web-1", "a", 1), pod("log-1", "a", 1, func(p *record.Pod) { p.Daemon = true }), pod("web-2", "b", 2)}, nil, Limits{}, 1, "it takes pods"},
+		{"bare pods", []record.Pod{pod("x-1", "a", 1, bare), pod("x-2", "b", 1, bare)}, nil, Limits{}, 0, "no controller"},
+		{"volumes", []record.Pod{pod("x-1", "a", 1, func(p *record.Pod) { p.Claims = `["d"]` }), pod("x-2", "b", 4)}, nil, Limits{}, 0, "it has volumes"},
+		{"a budget that allows nothing", []record.Pod{pod("db-1", "a", 1), pod("x-1", "b", 2, bare)}, []record.Object{budgetOf("db", `"minAvailable":1`)}, Limits{}, 0, "allows no disruption"},
+		{"two budgets", []record.Pod{pod("db-1", "a", 1), pod("x-1", "b", 2, bare)}, []record.Object{budgetOf("db", `"maxUnavailable":1`), func() record.Object {
+			o := budgetOf("db", `"maxUnavailable":1`)
+			o.Name = "again"
+			return o
+		}()}, Limits{}, 0, "several PodDisruptionBudgets"},
+		{"a limit of pods", []record.Pod{pod("web-1", "a", 1), pod("web-2", "a", 1), pod("x-1", "b", 1, bare)}, nil, Limits{Pods: 1}, 0, "2 pods would have to move"},
+		{"a limit of memory", []record.Pod{pod("web-1", "a", 1), pod("x-1", "b", 1, bare)}, nil, Limits{Memory: 1 << 20}, 0, "more memory"},
+		{"an empty node takes nothing", []record.Pod{pod("web-1", "a", 1)}, nil, Limits{}, 0, "no other node in use takes it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := find(t, replay.Source{Pods: c.pods, Nodes: two, Objects: c.more}, c.limit)
+			if len(m.Freed) != c.freed || !slices.ContainsFunc(m.Stay, func(b Blocked) bool { return strings.Contains(b.Why, c.why) }) {
+				t.Errorf("%+v", m)
+			}
+		})
+	}
+}
+
+func bare(p *record.Pod) { p.OwnerKind = "" }
+
+// A control-plane node is neither empty nor emptied, whatever runs on it.
+func TestControlPlane(t *testing.T) {
+	main := node("main")
+	main.Labels = `{"node-role.kubernetes.io/control-plane":""}`
+	for _, pods := range [][]record.Pod{{pod("x-1", "a", 1, bare)}, {pod("x-1", "a", 1, bare), pod("web-1", "main", 1)}} {
+		m := find(t, replay.Source{Nodes: []record.Node{node("a"), main}, Pods: pods}, Limits{})
+		if len(m.Freed)+len(m.Empty) > 0 || !slices.ContainsFunc(m.Stay, func(b Blocked) bool { return b.Why == "it is a control-plane node" }) {
+			t.Errorf("%+v", m)
+		}
+	}
+}
+
+// A budget that lets one pod go makes three rounds of three moves.
+func TestRounds(t *testing.T) {
+	s := replay.Source{Nodes: []record.Node{node("a"), node("b")}, Objects: []record.Object{budgetOf("web", `"maxUnavailable":"10%"`)}}
+	for i := range 3 {
+		s.Pods = append(s.Pods, pod(fmt.Sprintf("web-%d", i), "a", 1))
+	}
+	s.Pods = append(s.Pods, pod("x-1", "b", 1, bare))
+	m := find(t, s, Limits{})
+	if m.Rounds != 3 || len(m.Moves) != 3 {
+		t.Errorf("%+v", m)
+	}
+	golden.Check(t, "rounds.txt", text(t, m))
+}
+
+func text(t *testing.T, m Moves) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := m.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A budget that no program can read stops the plan: no move could respect it.
+func TestUnreadableBudget(t *testing.T) {
+	for _, spec := range []string{"{", `{"minAvailable":"many","selector":{}}`, `{"selector":{"matchExpressions":[{"key":"a","operator":"Near"}]}}`} {
+		s := replay.Source{Pods: []record.Pod{pod("web-1", "a", 1)}, Nodes: []record.Node{node("a")}, Objects: []record.Object{{Kind: record.KindBudget, Namespace: "shop", Name: "web", From: t0, Spec: spec}}}
+		if _, err := stateOf(t, s); err == nil || !strings.Contains(err.Error(), "shop/web") {
+			t.Errorf("%s: %v", spec, err)
+		}
+	}
+}
+
+// Random clusters: no move breaks a budget or a filter, and the search frees nearly as many nodes as are possible.
+func TestAgainstAllPossibilities(t *testing.T) {
+	found, possible := 0, 0
+	for seed := range uint64(25) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		s := replay.Source{Objects: []record.Object{budgetOf("web", `"maxUnavailable":2`)}}
+		free := map[string]int64{}
+		for _, n := range []string{"a", "b", "c", "d"} {
+			s.Nodes = append(s.Nodes, node(n))
+			free[n] = 4
+		}
+		for i := range 7 {
+			on, cores := string(rune('a'+r.IntN(4))), 1+r.Int64N(2)
+			if free[on] < cores {
+				continue
+			}
+			free[on] -= cores
+			s.Pods = append(s.Pods, pod(fmt.Sprintf("%s-%d", []string{"web", "api"}[r.IntN(2)], i), on, cores))
+		}
+		got, most := len(find(t, s, Limits{}).Freed), exhaustive(s)
+		if got > most {
+			t.Errorf("seed %d: %d nodes are freed, and %d can be", seed, got, most)
+		}
+		found, possible = found+got, possible+most
+	}
+	if possible == 0 || found*10 < possible*9 {
+		t.Errorf("%d nodes are freed of %d", found, possible)
+	}
+}
+
+// exhaustive returns the largest number of nodes that can be emptied, by trying every set of nodes and every placement. Only cores
+// count, and pods of other nodes stay, as in the search.
+func exhaustive(s replay.Source) (most int) {
+	for set := range 1 << len(s.Nodes) {
+		free, in, moving, busy := make([]int64, len(s.Nodes)), map[string]int{}, []int64{}, map[int]bool{}
+		for i, n := range s.Nodes {
+			free[i], in[n.Name] = n.MilliCPU, i
+		}
+		for _, p := range s.Pods {
+			i := in[p.Node]
+			busy[i] = true
+			if set>>i&1 == 1 {
+				moving = append(moving, p.MilliCPU)
+			} else {
+				free[i] -= p.MilliCPU
+			}
+		}
+		for i := range free {
+			if set>>i&1 == 1 || !busy[i] {
+				free[i] = 0
+			}
+			if set>>i&1 == 1 && !busy[i] {
+				free = nil // an empty node is not freed
+				break
+			}
+		}
+		if free != nil && fits(moving, free) {
+			most = max(most, bits.OnesCount(uint(set)))
+		}
+	}
+	return most
+}
+
+func fits(pods, free []int64) bool {
+	if len(pods) == 0 {
+		return true
+	}
+	for i := range free {
+		if free[i] >= pods[0] {
+			free[i] -= pods[0]
+			ok := fits(pods[1:], free)
+			free[i] += pods[0]
+			if ok {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,99 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	values "gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/memcluster"
+)
+
+// result orders the steps in rounds and describes them.
+func (x *search) result(ctx context.Context, nodes []*values.Node) (Moves, error) {
+	out := Moves{Nodes: len(nodes), Empty: []string{}, Freed: slices.Sorted(slices.Values(x.freed)), Moves: []Move{}, Stay: []Blocked{}, Waiting: x.waiting, Notes: x.notes}
+	for _, n := range nodes {
+		switch why, stays := x.why[n.Name]; {
+		case stays:
+			out.Stay = append(out.Stay, Blocked{n.Name, len(x.pods[n.Name]), why})
+		case len(x.pods[n.Name]) == 0:
+			out.Empty = append(out.Empty, n.Name)
+		}
+	}
+	slices.Sort(out.Empty)
+	slices.SortFunc(out.Stay, func(a, b Blocked) int { return cmp.Or(cmp.Compare(a.Pods, b.Pods), cmp.Compare(a.Node, b.Node)) })
+	rounds, err := x.rounds(false)
+	if err != nil {
+		return out, err
+	}
+	together, err := x.holds(ctx, rounds)
+	if err != nil {
+		return out, err
+	}
+	if !together { // a pod needs another one to have moved before
+		if rounds, err = x.rounds(true); err != nil {
+			return out, err
+		}
+	}
+	for i, s := range x.steps {
+		m := Move{Round: rounds[i], Pod: nameOf(s.pod), Memory: kube.Requests(s.pod).Memory, From: s.pod.Spec.NodeName, To: s.to}
+		if b := x.covers[s.pod.UID]; b != nil {
+			m.Budget = b.namespace + "/" + b.name
+		}
+		out.Moves, out.Rounds = append(out.Moves, m), max(out.Rounds, m.Round)
+	}
+	slices.SortStableFunc(out.Moves, func(a, b Move) int { return cmp.Compare(a.Round, b.Round) })
+	return out, nil
+}
+
+// rounds returns the round of each step, so that no round moves more pods of a budget than it allows. With inOrder no step
+// comes before an earlier one.
+func (x *search) rounds(inOrder bool) ([]int, error) {
+	type place struct {
+		budget *budget
+		round  int
+	}
+	moved := map[place]int{}
+	out, last := make([]int, len(x.steps)), 1
+	for i, s := range x.steps {
+		round := 1
+		if inOrder {
+			round = last
+		}
+		if b := x.covers[s.pod.UID]; b != nil {
+			allowed, err := b.allowed()
+			if err != nil {
+				return nil, err
+			}
+			for moved[place{b, round}] >= allowed { // a budget that allows nothing keeps its pods
+				round++
+			}
+			moved[place{b, round}]++
+		}
+		out[i], last = round, round
+	}
+	return out, nil
+}
+
+// holds reports whether all nodes take their pods when the steps are made round by round. It leaves the cluster as it was.
+func (x *search) holds(ctx context.Context, rounds []int) (bool, error) {
+	order := make([]int, len(rounds))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rounds[a], rounds[b]) })
+	defer x.undo(0)
+	for _, i := range order {
+		s := x.steps[i]
+		x.cluster.Remove(s.pod.UID)
+		choice, err := x.cluster.Choose(ctx, s.pod)
+		_, refused := choice.Refused[s.to]
+		if err != nil || refused {
+			x.cluster.Fix(s.pod)
+			return false, err
+		}
+		x.cluster.Fix(memcluster.On(s.pod, s.to))
+	}
+	return true, nil
+}

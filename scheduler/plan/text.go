@@ -1,0 +1,68 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/tw"
+
+	"gnnsched/scheduler/advise"
+)
+
+// maxText is the number of bytes of a cell. Names and reasons come from a file.
+const maxText = 200
+
+// WriteText writes the moves for people.
+func (m Moves) WriteText(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%d of %d nodes become empty. Pods to move: %d, rounds: %d. Nothing has been moved.\n", len(m.Freed), m.Nodes, len(m.Moves), m.Rounds)
+	for _, l := range []struct {
+		what  string
+		nodes []string
+	}{{"become empty", m.Freed}, {"are empty now", m.Empty}} {
+		if len(l.nodes) > 0 {
+			fmt.Fprintf(&b, "%s: %s\n", l.what, plain(strings.Join(l.nodes, ", ")))
+		}
+	}
+	if m.Waiting > 0 {
+		fmt.Fprintf(&b, "note: %d pods wait at this time; the moves do not count them\n", m.Waiting)
+	}
+	for _, n := range m.Notes {
+		fmt.Fprintf(&b, "note: %s\n", plain(n))
+	}
+	var rows [][]string
+	for _, x := range m.Moves {
+		rows = append(rows, []string{fmt.Sprint(x.Round), plain(x.Pod), fmt.Sprintf("%.1f", float64(x.Memory)/(1<<30)), plain(x.From), plain(x.To), plain(x.Budget)})
+	}
+	if err := table(&b, []string{"round", "pod", "GiB", "from", "to", "budget"}, rows); err != nil {
+		return err
+	}
+	rows = nil
+	for _, x := range m.Stay {
+		rows = append(rows, []string{plain(x.Node), fmt.Sprint(x.Pods), plain(x.Why)})
+	}
+	if err := table(&b, []string{"stays in use", "pods", "in the way"}, rows); err != nil {
+		return err
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func plain(text string) string { return advise.Shorten(text, maxText) }
+
+// table writes rows, if there are any.
+func table(w io.Writer, header []string, rows [][]string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tablewriter.NewTable(w, tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithAlignment(tw.MakeAlign(len(header), tw.AlignLeft)))
+	t.Header(header)
+	if err := t.Bulk(rows); err != nil {
+		return err
+	}
+	return t.Render()
+}

@@ -1,0 +1,26 @@
+package replay
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"gnnsched/scheduler/memcluster"
+	"gnnsched/scheduler/objective"
+	"gnnsched/workload/record"
+)
+
+// End returns the cluster at the end of the window, with its pods on the nodes that they really had. Its filters are those of the
+// profile. Notes say what of the record could not be read. ctx ends the plugins.
+func End(ctx context.Context, s Source, profile config.KubeSchedulerProfile) (cluster *memcluster.Placements, notes []string, err error) {
+	s.From = s.To - 1 // what happened before does not matter
+	p, err := begin(ctx, s, Config{Profile: profile, Objective: objective.Balance{}, Blocks: 1}, really{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.Placements, p.objects.notes(), p.run(ctx)
+}
+
+// Pod returns the pod of a row as Kubernetes' API has it, without its node. What cannot be read is left out.
+func Pod(r *record.Pod) *v1.Pod { return newObjects().pod(r) }
