@@ -15,6 +15,7 @@ import (
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/replay"
 	"gnnsched/scheduler/server"
@@ -34,6 +35,7 @@ func Command() *ucli.Command {
 			"Examples:\n" +
 			"   gnnsched compare prod.record                                       # the default scheduler and gnn\n" +
 			"   gnnsched compare --profile acgnn-pack --profile most-allocated --objective pack prod.record\n" +
+			"   gnnsched compare --checkpoint mine=my.safetensors --checkpoint stock.yaml prod.record\n" +
 			"   gnnsched compare --prices prices.yaml prod.record                  # what the nodes in use cost\n" +
 			"   gnnsched compare --from 2026-06-01T00:00:00Z --to 2026-06-08T00:00:00Z -o json prod.record",
 		Flags:  append(flags(), cli.LogFlags()...),
@@ -45,6 +47,7 @@ func flags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "present", Value: server.DefaultProfile, Usage: "`PROFILE` that the cluster has now"},
 		&ucli.StringSliceFlag{Name: "profile", Aliases: []string{"p"}, Value: ucli.NewStringSlice("gnn"), Usage: "`PROFILE` to compare with it; may be given several times"},
+		&ucli.StringSliceFlag{Name: "checkpoint", Usage: "compare a network from a `FILE`, linear weights from a .json file, or a KubeSchedulerConfiguration from a .yaml file; NAME=FILE sets its name; repeatable"},
 		&ucli.StringFlag{Name: "objective", Value: "balance", Usage: "`OBJECTIVE` of the column cost, such as pack or balance=1,pack=0.5"},
 		&ucli.StringFlag{Name: "prices", Usage: "YAML `FILE` with what nodes cost an hour"},
 		&ucli.TimestampFlag{Name: "from", Layout: time.RFC3339, Usage: "replay from this `TIME` on, such as 2026-06-01T00:00:00Z; by default from the beginning"},
@@ -74,12 +77,42 @@ func profiles(c *ucli.Context) ([]server.Profile, error) {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: %w", flag, err), "")
 		}
 		if p.Variant != "" && p.Variant != server.DefaultProfile {
-			p.Deadline = time.Hour // a replay does not depend on how fast this machine is
+			p.Deadline = patience
 		}
 		out = append(out, p)
 	}
-	return out, nil
+	return withFiles(c, out)
 }
+
+// withFiles adds the profiles of the files that --checkpoint names. Without --profile, they replace its default.
+func withFiles(c *ucli.Context, list []server.Profile) ([]server.Profile, error) {
+	files := c.StringSlice("checkpoint")
+	if len(files) > 0 && !c.IsSet("profile") {
+		list = list[:1]
+	}
+	for _, f := range files {
+		p, err := contender.FileProfile(f)
+		if err != nil {
+			return nil, err
+		}
+		if p.Checkpoint != "" {
+			if _, err := server.LoadCheckpoint(p.Checkpoint); err != nil {
+				return nil, err
+			}
+		}
+		if slices.ContainsFunc(list, func(q server.Profile) bool { return q.SchedulerName == p.SchedulerName }) {
+			return nil, exit.Usagef("--checkpoint %s: there is a profile %s already; name the file with NAME=FILE", f, p.SchedulerName)
+		}
+		if p.Variant != server.DefaultProfile {
+			p.Deadline = patience
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// patience is the deadline of networks: a replay does not depend on how fast this machine is.
+const patience = time.Hour
 
 // open reads the record and the window of the flags.
 func open(c *ucli.Context) (replay.Source, error) {

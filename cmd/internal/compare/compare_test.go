@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/workload/record"
@@ -88,6 +90,50 @@ func TestCommand(t *testing.T) {
 	}
 	if code, out, _ = execute(t, "--profile", "most-allocated", "-o", "csv", dir); code != exit.OK || strings.Count(out, "\n") != 4 {
 		t.Errorf("code %d:\n%s", code, out)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	dir, folder := recorded(t), t.TempDir()
+	weights := filepath.Join("..", "..", "..", "scheduler", "policy", "linear", "linear.json")
+	own := filepath.Join(folder, "own.safetensors")
+	shipped, err := checkpoint.Shipped("acgnn-pack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shipped.Save(own); err != nil {
+		t.Fatal(err)
+	}
+	stock := filepath.Join("..", "..", "..", "scheduler", "server", "stockconfig", "testdata", "written.yaml")
+	code, out, errs := execute(t, "--checkpoint", own, "--checkpoint", "tuned="+weights, "--checkpoint", "weights="+stock, "-o", "csv", dir)
+	if code != exit.OK {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	for i, name := range []string{reality, "default-scheduler", "own", "tuned", "weights"} {
+		if line := strings.Split(out, "\n")[i+1]; !strings.HasPrefix(line, name) {
+			t.Errorf("row %d is %q, want %s", i, line, name)
+		}
+	}
+	if strings.Count(out, "\n") != 6 {
+		t.Errorf("want five rows, without the default of --profile:\n%s", out)
+	}
+	if code, out, _ := execute(t, "--checkpoint", own, "--profile", "acgnn-pack", "-o", "json", dir); code != exit.OK {
+		t.Errorf("code %d", code)
+	} else {
+		var r result
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err)
+		}
+		mine, theirs := r.Rows[3], r.Rows[2]
+		if mine.Name != "own" || theirs.Name != "acgnn-pack" || !maps.Equal(mine.Figures, theirs.Figures) {
+			t.Errorf("a copy of the shipped network decides differently:\n%+v\n%+v", mine, theirs)
+		}
+	}
+	if code, _, errs := execute(t, "--checkpoint", "none.safetensors", dir); code != exit.Checkpoint {
+		t.Errorf("code %d: %s", code, errs)
+	}
+	if code, _, errs := execute(t, "--checkpoint", "gnn="+own, "--profile", "gnn", dir); code != exit.Usage || !strings.Contains(errs, "there is a profile gnn already") {
+		t.Errorf("code %d: %s", code, errs)
 	}
 }
 

@@ -55,26 +55,34 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 		out = append(out, agreement.Contender{Contender: x, Profile: p, Running: ofRunning})
 	}
 	for _, f := range files {
-		name, path := splitArgument(f)
-		file, err := filepath.Abs(path)
+		p, err := FileProfile(f)
 		if err != nil {
-			return nil, fmt.Errorf("find %s: %w", path, err)
+			return nil, err
 		}
-		p := server.Profile{SchedulerName: name, Checkpoint: file, Variant: server.Variants[0]} // any variant: the file says what the network is
-		switch {
-		case isStock(path):
-			if p, err = stockProfile(name, file); err != nil {
-				return nil, err
-			}
-		case filepath.Ext(path) == ".json":
-			p = server.Profile{SchedulerName: name, Policy: heuristic.FromWeights(file)}
-			if _, err := linear.Load(file); err != nil {
-				return nil, exit.Usagef("--checkpoint %s: --live is for networks, heuristics and linear weights, which have a scheduler profile; a table has none", f)
-			}
-		}
-		out[slices.IndexFunc(out, func(x agreement.Contender) bool { return x.Name == name })].Profile = p
+		out[slices.IndexFunc(out, func(x agreement.Contender) bool { return x.Name == p.SchedulerName })].Profile = p
 	}
 	return out, nil
+}
+
+// FileProfile returns the scheduler profile of a file for --checkpoint: [NAME=]FILE, with a network, with linear
+// weights (.json), or with a KubeSchedulerConfiguration (.yaml). Its errors have exit codes. The checkpoint of a
+// network is not read.
+func FileProfile(argument string) (server.Profile, error) {
+	name, path := splitArgument(argument)
+	file, err := filepath.Abs(path)
+	if err != nil {
+		return server.Profile{}, fmt.Errorf("find %s: %w", path, err)
+	}
+	if isStock(path) {
+		return stockProfile(name, file)
+	}
+	if filepath.Ext(path) != ".json" {
+		return server.Profile{SchedulerName: name, Checkpoint: file, Variant: server.Variants[0]}, nil // any variant: the file says what the network is
+	}
+	if _, err := linear.Load(file); err != nil {
+		return server.Profile{}, exit.New(exit.Usage, fmt.Errorf("--checkpoint %s: %w", argument, err), "networks, heuristics and linear weights have a scheduler profile; a table has none")
+	}
+	return server.Profile{SchedulerName: name, Policy: heuristic.FromWeights(file)}, nil
 }
 
 // stockProfile returns upstream's profile with the score plugins of a file.
