@@ -105,7 +105,7 @@ func (u *upstream) run(ctx context.Context, p weighted, state fwk.CycleState, s 
 }
 
 // choice returns the index in ours.feasible of the node with upstream's highest total score, and the number of nodes
-// that have it. Of tied ones it is the node that ours scored best. It leaves state and ours as they are.
+// that have it. Of tied ones it is the node that ours scored best, and the first by name of those. It leaves state and ours as they are.
 func (u *upstream) choice(state fwk.CycleState, ours *scoring) (at, ties int, err error) {
 	theirs := &scoring{pod: ours.pod, nodes: ours.feasible, raw: make([]float32, len(ours.feasible))}
 	if err := u.score(context.Background(), state.Clone(), theirs); err != nil {
@@ -123,7 +123,9 @@ func (u *upstream) choice(state fwk.CycleState, ours *scoring) (at, ties int, er
 		if v < most {
 			continue
 		}
-		if ties++; at < 0 || worth[i] > worth[at] {
+		ties++
+		// The filters run in parallel, so the order of the feasible nodes is not always the same.
+		if at < 0 || worth[i] > worth[at] || worth[i] == worth[at] && ours.feasible[i].Node().Name < ours.feasible[at].Node().Name {
 			at = i
 		}
 	}
