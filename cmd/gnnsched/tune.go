@@ -41,12 +41,14 @@ func tuneCommand() *ucli.Command {
 			"   gnnsched tune --from linear --scenario my.yaml      # start from weights built into the program\n" +
 			"   gnnsched eval --checkpoint my=my.json               # judge the weights\n" +
 			"   gnnsched tune --stock --scenario my.yaml            # writes stock.yaml, a KubeSchedulerConfiguration\n" +
+			"   gnnsched tune --stock --trace prod.record           # for your own cluster\n" +
 			"   gnnsched eval --policies kube-scheduler,stock:stock.yaml --scenario my.yaml\n" +
 			"   gnntrain --teacher my.json                          # train a network to imitate them\n" +
 			"   gnnsched tune --method tabular-q --out q.json       # seconds",
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "method", Value: linearMethod, Usage: "`METHOD`: " + linearMethod + " (the cross-entropy method), or " + tabularMethod + " (a tabular Q agent, the historical baseline)"},
 			&ucli.StringFlag{Name: "scenario", Value: "family", Usage: "`NAME` or YAML file of the workloads to tune on"},
+			&ucli.StringFlag{Name: "trace", Usage: "tune on the nodes and pods of a `RECORD` (gnnsched record) instead, and judge on the last fifth of its time"},
 			resampleFlag(),
 			&ucli.StringFlag{Name: "objective", Usage: "`OBJECTIVE` to tune for, instead of the scenario's, for example balance=1,pack=0.5"},
 			&ucli.BoolFlag{Name: "stock", Usage: "tune kube-scheduler's own score plugins and write a KubeSchedulerConfiguration"},
@@ -74,35 +76,71 @@ func runTune(c *ucli.Context) error {
 	if c.NArg() > 0 {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
 	}
-	found, err := scenarios([]string{c.String("scenario")})
+	s, err := tuningScenarios(c)
 	if err != nil {
 		return err
 	}
-	if len(found) != 1 {
-		return exit.Usagef("--scenario %s holds %d scenarios, want one", c.String("scenario"), len(found))
-	}
-	if found, err = resampled(c, found); err != nil {
-		return err
-	}
-	if text := c.String("objective"); text != "" {
-		if found[0].Objective, err = objective.Parse(text); err != nil {
-			return exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "docs/evaluation.md#objectives lists the terms")
-		}
-	}
 	if c.Bool("stock") {
-		return tuneStock(c, found[0])
+		return tuneStock(c, s)
 	}
 	if err := refuseFlags(c, "without --stock", stockOnly); err != nil {
 		return err
 	}
 	switch m := c.String("method"); m {
 	case linearMethod:
-		return tuneLinear(c, found[0])
+		return tuneLinear(c, s)
 	case tabularMethod:
-		return tuneTabular(c, found[0])
+		return tuneTabular(c, s.learn)
 	default:
 		return exit.Usagef("--method %s is not known: choose %s or %s", m, linearMethod, tabularMethod)
 	}
+}
+
+// tuning holds the scenario to tune on and the one to judge on.
+type tuning struct{ learn, judge eval.Scenario }
+
+// tuningScenarios reads the flags about scenarios.
+func tuningScenarios(c *ucli.Context) (tuning, error) {
+	o := objective.Mix(nil)
+	if text := c.String("objective"); text != "" {
+		var err error
+		if o, err = objective.Parse(text); err != nil {
+			return tuning{}, exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "docs/evaluation.md#objectives lists the terms")
+		}
+	}
+	if dir := c.String("trace"); dir != "" {
+		return tuningOnRecord(c, dir, o)
+	}
+	found, err := scenarios([]string{c.String("scenario")})
+	if err != nil {
+		return tuning{}, err
+	}
+	if len(found) != 1 {
+		return tuning{}, exit.Usagef("--scenario %s holds %d scenarios, want one", c.String("scenario"), len(found))
+	}
+	if found, err = resampled(c, found); err != nil {
+		return tuning{}, err
+	}
+	if o != nil {
+		found[0].Objective = o
+	}
+	return tuning{found[0], found[0]}, nil
+}
+
+// tuningOnRecord divides a record. Without an objective it is balance.
+func tuningOnRecord(c *ucli.Context, dir string, o objective.Mix) (tuning, error) {
+	if err := refuseFlags(c, "with --trace", []string{"scenario", "resample"}); err != nil {
+		return tuning{}, err
+	}
+	if o == nil {
+		o = objective.Mix{{Term: objective.Balance{}, Weight: 1}}
+	}
+	r, err := eval.OfRecord(dir, o)
+	if err != nil {
+		return tuning{}, exit.New(exit.Usage, fmt.Errorf("--trace: %w", err), "docs/training.md#your-own-cluster")
+	}
+	fmt.Fprintln(c.App.ErrWriter, r)
+	return tuning{r.Learn, r.Judge}, nil
 }
 
 // tuneTabular trains a tabular Q agent. It uses seeds that neither the evaluation nor the trainer
@@ -144,7 +182,7 @@ func refuseFlags(c *ucli.Context, when string, names []string) error {
 }
 
 // stockFlags are the flags that decide the resulting profile.
-var stockFlags = []string{"stock", "scenario", "resample", "objective", "strategies", "free-preferences", "generations", "stop-after", "population", "episodes", "spread", "wait-weight", "held-out", "seed"}
+var stockFlags = []string{"stock", "trace", "scenario", "resample", "objective", "strategies", "free-preferences", "generations", "stop-after", "population", "episodes", "spread", "wait-weight", "held-out", "seed"}
 
 func strategyNames() string {
 	var names []string
@@ -155,11 +193,11 @@ func strategyNames() string {
 }
 
 // tuneStock tunes the score plugins of kube-scheduler.
-func tuneStock(c *ucli.Context, s eval.Scenario) error {
+func tuneStock(c *ucli.Context, s tuning) error {
 	if err := refuseFlags(c, "with --stock", notWithStock); err != nil {
 		return err
 	}
-	t := cem.StockTuner{Search: searchOf(c, s), FreePreferences: c.Bool("free-preferences")}
+	t := cem.StockTuner{Search: searchOf(c, s.learn), FreePreferences: c.Bool("free-preferences")}
 	for _, name := range strings.Split(c.String("strategies"), ",") {
 		t.Strategies = append(t.Strategies, stock.Strategy(strings.TrimSpace(name)))
 	}
@@ -174,7 +212,7 @@ func tuneStock(c *ucli.Context, s eval.Scenario) error {
 		return err
 	}
 	return tunestock.Run(c.Context, tunestock.Config{
-		Tuner: t, Scenario: s, HeldOut: c.Int("held-out"), StopAfter: c.Int("stop-after"), Out: out, Version: version, Err: c.App.ErrWriter,
+		Tuner: t, Scenario: s.learn, Judge: s.judge, HeldOut: c.Int("held-out"), StopAfter: c.Int("stop-after"), Out: out, Version: version, Err: c.App.ErrWriter,
 		Command: func(generations int) string {
 			if generations == 0 {
 				return tuneCommandLine(c, stockFlags)

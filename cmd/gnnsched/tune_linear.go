@@ -20,15 +20,15 @@ import (
 )
 
 // linearFlags are the flags that decide the resulting weights.
-var linearFlags = []string{"scenario", "resample", "objective", "from", "features", "name", "generations", "stop-after", "population", "episodes", "spread", "wait-weight", "held-out", "seed"}
+var linearFlags = []string{"trace", "scenario", "resample", "objective", "from", "features", "name", "generations", "stop-after", "population", "episodes", "spread", "wait-weight", "held-out", "seed"}
 
-func tuneLinear(c *ucli.Context, s eval.Scenario) error {
-	l, err := tuner(c, s)
+func tuneLinear(c *ucli.Context, s tuning) error {
+	l, err := tuner(c, s.learn)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.App.ErrWriter, "tuning on %s: %d generations of %d weights on %d episodes\n", s.Name, l.Generations, l.Population, l.Episodes)
-	record := linear.Tuning{Command: tuneCommandLine(c, linearFlags), Version: version, Scenario: s.Name, Seed: l.Seed}
+	fmt.Fprintf(c.App.ErrWriter, "tuning on %s: %d generations of %d weights on %d episodes\n", s.learn.Name, l.Generations, l.Population, l.Episodes)
+	record := linear.Tuning{Command: tuneCommandLine(c, linearFlags), Version: version, Scenario: s.learn.Name, Seed: l.Seed}
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
 	p, err := l.Tune(ctx, c.String("name"), func(g cem.Generation) {
@@ -45,7 +45,7 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 	}
 	p.Tuning = &record
 	if n := c.Int("held-out"); err == nil && n > 0 {
-		record.HeldOut, err = heldOut(c, s, p, n)
+		record.HeldOut, err = heldOut(c, s.judge, p, n)
 	}
 	if failed := cem.Save(c.String("out"), p); failed != nil {
 		return errors.Join(err, failed)
@@ -60,6 +60,9 @@ func tuneLinear(c *ucli.Context, s eval.Scenario) error {
 func tuneCommandLine(c *ucli.Context, flags []string, instead ...any) string {
 	line := "gnnsched tune"
 	for _, name := range flags {
+		if name == "scenario" && c.IsSet("trace") {
+			continue
+		}
 		if on, is := c.Value(name).(bool); is {
 			switch {
 			case !c.IsSet(name): // without --resample the scenario decides

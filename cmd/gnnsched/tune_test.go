@@ -257,3 +257,38 @@ func TestTuneStockStopped(t *testing.T) {
 		t.Errorf("%s: code %d, %s\n%s\nand gave\n%s", commandIn(t, text), code, errs, read(t, again), text)
 	}
 }
+
+// With a record, later pods judge, and the written command repeats the run.
+func TestTuneOnRecord(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "prod.record")
+	pods := filepath.Join(t.TempDir(), "pods.csv")
+	text := "arrival,name,cpu_request,mem_request,lifetime\n"
+	for i := range 60 {
+		text += fmt.Sprintf("%d,p%d,%d,1073741824,120\n", i*10, i, 1+i%3)
+	}
+	if err := os.WriteFile(pods, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nodes := filepath.Join(t.TempDir(), "nodes.csv")
+	if err := os.WriteFile(nodes, []byte("sn,cpu_milli,memory_mib,gpu,model\na,16000,65536,0,\nb,8000,65536,0,\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := run(t, "gnnsched", "convert", "--out", dir, pods, nodes); code != exit.OK {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	out := filepath.Join(t.TempDir(), "my.json")
+	code, _, errs := run(t, "gnnsched", "tune", "--trace", dir, "--generations", "2", "--population", "8", "--episodes", "2", "--held-out", "2", "--out", out)
+	if code != exit.OK || !strings.Contains(errs, "2 later ones are for judging") || !strings.Contains(errs, "tuning on record:") {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	p, err := linear.Load(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := p.Tuning.Command; !strings.Contains(c, "--trace "+quoted(dir)) || strings.Contains(c, "--scenario") {
+		t.Errorf("command %s", c)
+	}
+	if code, _, errs := run(t, "gnnsched", "tune", "--trace", dir, "--scenario", "mixed"); code != exit.Usage || !strings.Contains(errs, "--scenario has no meaning with --trace") {
+		t.Errorf("code %d: %s", code, errs)
+	}
+}

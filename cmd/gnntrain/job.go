@@ -27,9 +27,25 @@ func newJob(c *ucli.Context) (learn.Job, error) {
 			return j, exit.New(exit.Usage, fmt.Errorf("--scenario: %w", err), "")
 		}
 	}
+	if dir := c.String("trace"); dir != "" {
+		return onRecord(c, j, dir)
+	}
 	if err := j.Validate(); err != nil {
 		return j, exit.New(exit.Usage, err, "see gnntrain --help")
 	}
+	return j, nil
+}
+
+// onRecord returns the job on a record, and says what it learns from and is judged on.
+func onRecord(c *ucli.Context, j learn.Job, dir string) (learn.Job, error) {
+	if c.String("scenario") != "" {
+		return j, exit.Usagef("--trace and --scenario exclude each other: leave one of them out")
+	}
+	j, r, err := j.OnRecord(dir)
+	if err != nil {
+		return j, exit.New(exit.Usage, fmt.Errorf("--trace: %w", err), "docs/training.md#your-own-cluster")
+	}
+	fmt.Fprintln(c.App.ErrWriter, r)
 	return j, nil
 }
 
@@ -52,7 +68,7 @@ func read(c *ucli.Context) (learn.Job, error) {
 
 // resumedJob returns the run of a state file and its job. Flags must not change the job.
 func resumedJob(c *ucli.Context, path string) (*run.State[run.Score], learn.Job, error) {
-	s, err := loadState[run.Score](c, path, append(flags.Names(), "config", "scenario"))
+	s, err := loadState[run.Score](c, path, append(flags.Names(), "config", "scenario", "trace"))
 	if err != nil {
 		return nil, learn.Job{}, err
 	}

@@ -35,6 +35,7 @@ func app() *ucli.App {
 			"   gnntrain                                  # a few minutes; writes gnn.safetensors\n" +
 			"   gnntrain --variant acdqn --steps 200000   # actor-critic without messages\n" +
 			"   gnntrain --variant acdqn --resume         # continues that run after Ctrl-C\n" +
+			"   gnntrain --variant acgnn --trace prod.record --out my.safetensors    # for your own cluster\n" +
 			"   gnntrain --print-config >my.yaml && gnntrain --config my.yaml --out my.safetensors\n" +
 			"   rungnn --checkpoint my.safetensors        # schedules with the trained network",
 		Commands: []*ucli.Command{gpuCommand(), joinCommand(), pickCommand()},
@@ -50,6 +51,7 @@ func runFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with hyperparameters, clusters and workloads; flags take precedence"},
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
 		&ucli.StringFlag{Name: "scenario", Usage: "learn on the clusters and workloads of the scenario of this `NAME`"},
+		&ucli.StringFlag{Name: "trace", Usage: "learn on the nodes and pods of a `RECORD` (gnnsched record); the last fifth of its time is kept to choose the best network"},
 	}, fileFlags("VARIANT.safetensors", "the name of --out with .state, or .online with --online")...)
 }
 

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"gnnsched/internal/runfolder"
 	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/learn"
+	"gnnsched/workload/record"
 )
 
 func gnntrain(t *testing.T, ctx context.Context, args ...string) (code int, stdout, stderr string) {
@@ -87,6 +89,46 @@ func TestTrainAndResume(t *testing.T) {
 }
 
 // --print-config prints the configuration with the changes of the flags.
+// A run on a record learns from its nodes and earlier pods, and refuses what contradicts that.
+func TestTrainOnRecord(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "prod.record")
+	w, err := record.Create(dir, record.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin = 1_700_000_000_000
+	for i := range 3 {
+		w.Node(record.Node{Name: fmt.Sprint("n", i), From: begin, MilliCPU: 8000, Memory: 32 << 30, Pods: 110})
+	}
+	for i := range int64(60) {
+		at := begin + i*10_000
+		w.Pod(record.Pod{UID: fmt.Sprint(i), Namespace: "shop", Name: fmt.Sprint("p", i), MilliCPU: 500, Memory: 1 << 30, Arrived: at, Bound: at, Ended: at + 40_000, End: record.Succeeded, Node: "n0"})
+	}
+	w.Run(record.Run{ID: "1", Source: "live", From: begin, To: begin + 600_000})
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	out, events := filepath.Join(t.TempDir(), "my.safetensors"), filepath.Join(t.TempDir(), "events")
+	args := []string{"--variant", "acdqn", "--steps", "200", "--evaluate-every", "100", "--hidden-layers", "8", "--trace", dir, "--out", out, "--events", events}
+	code, _, errs := gnntrain(t, context.Background(), args...)
+	if code != exit.OK || !strings.Contains(errs, "episodes are drawn from 8 blocks of 1m0s; 2 later ones are for judging") {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	c, err := checkpoint.Load(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(c.Manifest.Config); !strings.Contains(text, dir) {
+		t.Errorf("the checkpoint does not name the record: %s", text)
+	}
+	if code, _, errs := gnntrain(t, context.Background(), append(args, "--scenario", "mixed")...); code != exit.Usage || !strings.Contains(errs, "exclude each other") {
+		t.Errorf("code %d: %s", code, errs)
+	}
+	if code, _, errs := gnntrain(t, context.Background(), "--trace", t.TempDir(), "--out", out); code != exit.Usage || !strings.Contains(errs, "gnnsched record --out writes one") {
+		t.Errorf("code %d: %s", code, errs)
+	}
+}
+
 func TestPrintConfig(t *testing.T) {
 	code, out, errs := gnntrain(t, context.Background(), "--variant", "acgnn", "--actor_learning_rate", "0.003", "--scenario", "mixed", "--print-config")
 	if code != exit.OK {

@@ -152,6 +152,17 @@ func EnvironmentByName(name string) (sim.Config, error) {
 	return s.Config, nil
 }
 
+// OnRecord returns the job with the nodes and pods of the record in a folder, and the job's objective. The network is judged on pods that arrived
+// after those that it learns from.
+func (j Job) OnRecord(dir string) (Job, eval.Recorded, error) {
+	r, err := eval.OfRecord(dir, j.Environment.Objective)
+	if err != nil {
+		return j, r, err
+	}
+	j.Environment, j.HeldOut = r.Learn.Config, &r.Judge.Config
+	return j, r, j.Validate()
+}
+
 // trainingEnv is the name of run.BalanceEnv.
 const trainingEnv = "training"
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"sort"
 
 	"gnnsched/workload"
 	"gnnsched/workload/trace"
@@ -16,6 +18,10 @@ type Trace struct {
 	// begins where the seed decides, or with Resample is put together from several parts. 0 means as
 	// many pods as the trace has.
 	Pods int `json:"pods,omitempty"`
+	// From and To take only the arrivals from one time on and before another, in seconds of the trace; To is 0 for all.
+	// The episode begins at From. The pods that ran then arrive first, at once, in every episode.
+	From float64 `json:"from,omitempty"`
+	To   float64 `json:"to,omitempty"`
 	Resampling
 }
 
@@ -29,6 +35,10 @@ type Resampling struct {
 	// Block is the number of arrivals in a block. Default: the square root of the number in the trace,
 	// rounded up. Dependence between arrivals that are further apart than a block is lost.
 	Block int `json:"block,omitempty"`
+	// BlockSeconds makes blocks of time instead: those arrivals between a multiple of so many seconds of the trace and the next
+	// one, drawn with equal probability, each at its time within the block. With 86,400, whole days are drawn, so that what
+	// depends on the hour stays. The part of a block at the trace's end is one too.
+	BlockSeconds float64 `json:"blockSeconds,omitempty"`
 }
 
 // validate checks the fields of the named source. standard is the default of Resample.
@@ -36,7 +46,11 @@ func (r Resampling) validate(source string, standard bool, bad func(string, ...a
 	switch {
 	case r.Block < 0:
 		bad("%s.block: %d must be 0 or more", source, r.Block)
-	case r.Block > 0 && !r.on(standard):
+	case !(r.BlockSeconds >= 0) || math.IsInf(r.BlockSeconds, 0):
+		bad("%s.blockSeconds: %v must be 0 or more", source, r.BlockSeconds)
+	case r.Block > 0 && r.BlockSeconds > 0:
+		bad("%s.block: excludes blockSeconds; leave one of them out", source)
+	case (r.Block > 0 || r.BlockSeconds > 0) && !r.on(standard):
 		bad("%s.block: is for resampled episodes; leave it out, or set resample: true", source)
 	}
 }
@@ -46,7 +60,7 @@ func (r Resampling) validate(source string, standard bool, bad func(string, ...a
 func (c Config) Resampled(on bool) (out Config, ok bool) {
 	set := func(r *Resampling) {
 		if r.Resample = &on; !on {
-			r.Block = 0
+			r.Block, r.BlockSeconds = 0, 0
 		}
 	}
 	switch {
@@ -78,6 +92,12 @@ func (c Config) validateTrace(bad func(string, ...any)) {
 	if c.Trace.Pods < 0 {
 		bad("trace.pods: %d must be 0 or more", c.Trace.Pods)
 	}
+	if !(c.Trace.From >= 0) || math.IsInf(c.Trace.From, 0) {
+		bad("trace.from: %v must be 0 or more", c.Trace.From)
+	}
+	if to := c.Trace.To; !(to >= 0) || math.IsInf(to, 0) || to > 0 && to <= c.Trace.From {
+		bad("trace.to: %v must be more than from, %v, or 0 for all", to, c.Trace.From)
+	}
 	c.Trace.validate("trace", c.Trace.Pods == 0, bad)
 	c.noWorkload("trace", bad)
 }
@@ -85,18 +105,36 @@ func (c Config) validateTrace(bad func(string, ...any)) {
 // resamples reports whether episodes are put together from blocks of the trace.
 func (t Trace) resamples() bool { return t.on(t.Pods == 0) }
 
-// arrivals returns the arrivals of an episode, from those of the file.
+// arrivals returns the arrivals of an episode, from those that read returned.
 func (t Trace) arrivals(rng *rand.Rand, all workload.Trace) workload.Trace {
+	ran, all := split(all)
+	var part workload.Trace
 	if t.resamples() {
-		return t.resample(rng, all, t.Pods)
+		part = t.resample(rng, all, t.Pods)
+	} else {
+		part = window(rng, all, t.Pods)
 	}
-	return window(rng, all, t.Pods)
+	if len(ran) == 0 {
+		return part
+	}
+	out := slices.Concat(ran, part)
+	for i := range ran {
+		out[i].At = part[0].At - 1
+	}
+	return out
+}
+
+// split separates the pods that ran at From, whose arrivals are before 0, from the others.
+func split(all workload.Trace) (ran, others workload.Trace) {
+	i := sort.Search(len(all), func(i int) bool { return all[i].At >= 0 })
+	return all[:i], all[i:]
 }
 
 // fixed reports whether every seed has the same arrivals.
 func (t Trace) fixed(all workload.Trace) bool {
+	_, all = split(all)
 	if t.resamples() {
-		return len(all) < 2
+		return len(all) < 2 || t.BlockSeconds > 0 && t.blocks(all) < 2
 	}
 	return t.Pods == 0 || lastStart(all, t.Pods) == 0
 }
@@ -122,11 +160,38 @@ func (t Trace) read() (workload.Trace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
-	out := read.Arrivals
-	if pods := out.Pods(); pods < t.Pods {
+	out, err := t.part(read.Arrivals)
+	if err != nil {
+		return nil, err
+	}
+	_, others := split(out)
+	if pods := others.Pods(); pods < t.Pods {
 		return nil, fmt.Errorf("trace: %s has only %d pods, but an episode is to have %d; lower trace.pods", t.File, pods, t.Pods)
 	}
 	return out, nil
+}
+
+// part returns the arrivals from From on and before To, as if the trace began at From. The pods that ran then come first, at
+// -1, with the rest of their lifetimes.
+func (t Trace) part(all workload.Trace) (workload.Trace, error) {
+	if t.From == 0 && t.To == 0 {
+		return all, nil
+	}
+	var ran, out workload.Trace
+	for _, a := range all {
+		switch left := a.At + a.Lifetime - t.From; {
+		case a.At < t.From && left > 0:
+			a.At, a.Lifetime = -1, left
+			ran = append(ran, a)
+		case a.At >= t.From && (a.At < t.To || t.To == 0):
+			a.At -= t.From
+			out = append(out, a)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("trace: no pod of %s arrives between %v and %v seconds; its last one arrives at %v", t.File, t.From, t.To, all[len(all)-1].At)
+	}
+	return append(ran, out...), nil
 }
 
 // window draws a part of t with at least the given number of pods; 0 means all of t.
@@ -154,6 +219,9 @@ func lastStart(t workload.Trace, pods int) int {
 
 // resample draws a trace with at least the given number of pods; 0 means as many arrivals as t has.
 func (r Resampling) resample(rng *rand.Rand, t workload.Trace, pods int) workload.Trace {
+	if r.BlockSeconds > 0 {
+		return r.resampleTime(rng, t, pods)
+	}
 	block := min(r.Block, len(t))
 	if block == 0 {
 		block = int(math.Ceil(math.Sqrt(float64(len(t)))))
@@ -177,6 +245,26 @@ func (r Resampling) resample(rng *rand.Rand, t workload.Trace, pods int) workloa
 		}
 	}
 }
+
+// resampleTime draws blocks of time until there are at least the given number of pods; 0 means as many blocks as t has.
+func (r Resampling) resampleTime(rng *rand.Rand, t workload.Trace, pods int) workload.Trace {
+	var out workload.Trace
+	names, blocks := newCopies(t), r.blocks(t)
+	for n, got := 0, 0; pods > 0 && got < pods || pods == 0 && (n < blocks || got == 0); n++ {
+		begin := float64(rng.IntN(blocks)) * r.BlockSeconds
+		row := sort.Search(len(t), func(i int) bool { return t[i].At >= begin })
+		for ; row < len(t) && t[row].At < begin+r.BlockSeconds; row++ {
+			a := t[row]
+			a.At, a.Deployment.Name = float64(n)*r.BlockSeconds+a.At-begin, names.of(row)
+			out = append(out, a)
+			got += a.Deployment.Replicas
+		}
+	}
+	return out
+}
+
+// blocks returns the number of blocks of time of a trace.
+func (r Resampling) blocks(t workload.Trace) int { return int(t[len(t)-1].At/r.BlockSeconds) + 1 }
 
 // gap returns the time between arrival i and the one before it. Nothing is before the first one; it gets
 // the mean.

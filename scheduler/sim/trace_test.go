@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/stat"
@@ -210,5 +211,44 @@ func TestFixedWorkload(t *testing.T) {
 	}
 	if _, ok := openbConfig(t, 1.3).Resampled(true); ok {
 		t.Error("an inflated trace cannot be resampled")
+	}
+}
+
+// Blocks of time keep the hour of each arrival, and pods that ran at the beginning of a part come first.
+func TestBlocksOfTime(t *testing.T) {
+	all := bursty()
+	part, err := Trace{From: 7200 + 10, To: 5 * 3600, Resampling: Resampling{BlockSeconds: 3600}}.part(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran, others := split(part)
+	for _, a := range ran {
+		if a.At != -1 || a.Lifetime <= 0 || a.Lifetime > 6000 {
+			t.Errorf("%+v", a)
+		}
+	}
+	if len(ran) < 10 || len(others) != 15+50 || others[0].At != 0 {
+		t.Errorf("%d ran, %d others from %v on", len(ran), len(others), others[0].At)
+	}
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		drawn := Trace{Pods: 100, Resampling: Resampling{Resample: new(true), BlockSeconds: 3600}}.arrivals(rng, all)
+		if n := drawn.Pods(); n != 100 {
+			t.Errorf("%d pods", n)
+		}
+		for i, a := range drawn {
+			if at := math.Mod(a.At, 3600); at != float64(i%25) || i > 0 && a.At < drawn[i-1].At {
+				t.Fatalf("pod %d arrives at %v", i, a.At)
+			}
+		}
+	}
+	for text, c := range map[string]Trace{
+		"trace.to": {From: 5, To: 5}, "trace.from": {From: math.NaN()}, "blockSeconds": {Resampling: Resampling{BlockSeconds: -1}},
+		"excludes": {Resampling: Resampling{Block: 2, BlockSeconds: 2}}, "resample: true": {Resampling: Resampling{Resample: new(false), BlockSeconds: 2}},
+	} {
+		c.File = "x.csv"
+		if err := (Config{Nodes: Exactly(1), Sizes: []NodeSize{{Weight: 1, Allocatable: AAMLNode}}, Trace: &c, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}}).Validate(); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }

@@ -21,8 +21,9 @@ import (
 type Config struct {
 	Tuner     cem.StockTuner
 	Scenario  eval.Scenario
-	HeldOut   int // episodes on which the result is judged; 0 for none
-	StopAfter int // generations of all strategies together after which the search ends; 0 for none
+	Judge     eval.Scenario // of the held-out episodes
+	HeldOut   int           // episodes on which the result is judged; 0 for none
+	StopAfter int           // generations of all strategies together after which the search ends; 0 for none
 	Out       string
 	Version   string // of this program
 	Err       io.Writer
@@ -89,7 +90,7 @@ func (c Config) judge(ctx context.Context, p stock.Profile) (*eval.Comparison, e
 		return nil, err
 	}
 	mine := eval.Contender{Name: tuned, New: func(policy.Setting) policy.Policy { return player }, RandomTies: true}
-	r, err := cem.Judge(ctx, c.Scenario, []eval.Contender{base, mine}, c.HeldOut)
+	r, err := cem.Judge(ctx, c.Judge, []eval.Contender{base, mine}, c.HeldOut)
 	if err != nil {
 		return nil, err
 	}

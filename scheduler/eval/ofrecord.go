@@ -1,0 +1,129 @@
+package eval
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/sim"
+	"gnnsched/workload"
+	"gnnsched/workload/record"
+	"gnnsched/workload/trace"
+)
+
+// Recorded holds two scenarios of one record: one to learn on, and one to judge on, whose pods arrived later.
+type Recorded struct {
+	Learn, Judge Scenario
+	// Block is the length in seconds of the blocks of time that episodes are drawn from: 86,400 for days.
+	Block float64
+	// learnBlocks and judgeBlocks are the numbers of blocks in the two scenarios.
+	learnBlocks, judgeBlocks int
+}
+
+// String says how the record is divided.
+func (r Recorded) String() string {
+	return fmt.Sprintf("%s: episodes are drawn from %d blocks of %v; %d later ones are for judging",
+		r.Learn.NodesFile, r.learnBlocks, time.Duration(r.Block)*time.Second, r.judgeBlocks)
+}
+
+// blockLengths are the lengths that a block may have, in seconds. The longest one of which a record has minBlocks is taken.
+var blockLengths = []float64{24 * 3600, 6 * 3600, 3600, 600, 60, 10}
+
+const (
+	// minBlocks is the least number of blocks in a record. The last fifth of them is for judging.
+	minBlocks = 5
+	// episodePods limits the number of pods that arrive in an episode, so that a long record does not make long episodes.
+	episodePods = 2000
+)
+
+// OfRecord makes scenarios of the record in a folder, with an objective. The nodes are those at the record's end. The pods that arrived in the
+// last fifth of the blocks of time are for judging, the others for learning. The pods that ran when a part begins come first
+// in each of its episodes.
+func OfRecord(dir string, o objective.Mix) (Recorded, error) {
+	if !record.Is(dir) {
+		return Recorded{}, fmt.Errorf("%s is not the folder of a record; gnnsched record --out writes one, and gnnsched convert --out makes one of a trace", dir)
+	}
+	start, err := recordedFrom(dir)
+	if err != nil {
+		return Recorded{}, fmt.Errorf("%s: %w", dir, err)
+	}
+	read, err := trace.Load(dir)
+	if err != nil {
+		return Recorded{}, fmt.Errorf("%s: %w", dir, err)
+	}
+	pods := read.Arrivals
+	span := pods[len(pods)-1].At - start
+	out := Recorded{Block: blockLength(span)}
+	if out.Block == 0 {
+		return Recorded{}, fmt.Errorf("%s: its pods arrive within %.0f seconds; record for some minutes at least", dir, max(0, span))
+	}
+	blocks := int(span/out.Block) + 1
+	out.judgeBlocks = blocks / minBlocks
+	out.learnBlocks = blocks - out.judgeBlocks
+	cut := start + float64(out.learnBlocks)*out.Block
+	part := sim.Trace{File: dir, From: start, To: cut, Resampling: sim.Resampling{Resample: new(true), BlockSeconds: out.Block}}
+	if out.Learn, err = ofPart("record", part, pods, o); err != nil {
+		return out, err
+	}
+	part.From, part.To = cut, 0
+	out.Judge, err = ofPart("record-later", part, pods, o)
+	return out, err
+}
+
+// recordedFrom returns when the record begins, in seconds of the trace that its pods are.
+func recordedFrom(dir string) (float64, error) {
+	r, err := record.Open(dir)
+	if err != nil {
+		return 0, err
+	}
+	runs, err := r.Runs()
+	if err != nil {
+		return 0, err
+	}
+	pods, err := r.Pods()
+	if err != nil {
+		return 0, err
+	}
+	begin, first := int64(math.MaxInt64), int64(math.MaxInt64)
+	for _, run := range runs {
+		begin = min(begin, run.From)
+	}
+	for i := range pods {
+		if !pods[i].Daemon {
+			first = min(first, pods[i].Arrived)
+		}
+	}
+	if len(runs) == 0 {
+		return 0, nil
+	}
+	return max(0, float64(begin-first)/1000), nil
+}
+
+// blockLength returns the length of the blocks for arrivals within a span of seconds; 0 if it is too short.
+func blockLength(span float64) float64 {
+	for _, length := range blockLengths {
+		if span >= (minBlocks-1)*length {
+			return length
+		}
+	}
+	return 0
+}
+
+// ofPart returns the scenario of a part of a record, whose arrivals are given.
+func ofPart(name string, part sim.Trace, pods workload.Trace, o objective.Mix) (Scenario, error) {
+	for _, a := range pods {
+		if a.At >= part.From && (a.At < part.To || part.To == 0) {
+			part.Pods += a.Deployment.Replicas
+		}
+	}
+	if part.Pods == 0 {
+		return Scenario{}, fmt.Errorf("%s: no pod arrives in one of its two parts, %s; record longer", part.File, name)
+	}
+	part.Pods = min(part.Pods, episodePods)
+	s := Scenario{Name: name, About: "a part of " + part.File, NodesFile: part.File, Config: sim.Config{Trace: &part, Objective: o}}
+	if err := s.addNodes(); err != nil {
+		return s, err
+	}
+	return s, s.Validate()
+}

@@ -1,0 +1,106 @@
+package eval
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/sim"
+	"gnnsched/workload/record"
+)
+
+const recordBegin = 1_700_000_000_000
+
+// days writes a record of a cluster with two nodes. A pod that never ends came a month before. On each day, a pod of 100 milli-CPU comes
+// at 6:00, one of 1,000 plus the day at 18:00, and each runs for an hour.
+func days(t *testing.T, number int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "prod.record")
+	w, err := record.Create(dir, record.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		w.Node(record.Node{Name: fmt.Sprint("n", i), From: recordBegin, MilliCPU: 8000, Memory: 32 << 30, Pods: 110})
+	}
+	pod := func(name string, cpu, at, end int64) {
+		p := record.Pod{UID: name, Namespace: "shop", Name: name, MilliCPU: cpu, Memory: 1 << 20, Arrived: at, Bound: at, Ended: end, Node: "n0"}
+		if end > 0 {
+			p.End = record.Succeeded
+		}
+		w.Pod(p)
+	}
+	const hour = 3600_000
+	pod("old", 5000, recordBegin-30*24*hour, 0)
+	for d := range int64(number) {
+		day := recordBegin + d*24*hour
+		pod(fmt.Sprint("morning-", d), 100, day+6*hour, day+7*hour)
+		pod(fmt.Sprint("evening-", d), 1000+d, day+18*hour, day+19*hour)
+	}
+	w.Run(record.Run{ID: "1", Source: "live", From: recordBegin, To: recordBegin + int64(number)*24*hour})
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// Whole days are drawn, those to judge on are later ones, and the pod that ran before is in every episode.
+func TestOfRecord(t *testing.T) {
+	r, err := OfRecord(days(t, 11), objective.Mix{{Term: objective.Balance{}, Weight: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Block != (24*time.Hour).Seconds() || r.learnBlocks != 9 || r.judgeBlocks != 2 {
+		t.Errorf("%+v", r)
+	}
+	seen := map[string]map[int64]bool{"record": {}, "record-later": {}}
+	for _, s := range []Scenario{r.Learn, r.Judge} {
+		for seed := range uint64(30) {
+			e, err := sim.New(s.Config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.FixedWorkload() {
+				t.Errorf("%s: every seed has the same pods", s.Name)
+			}
+			if err := e.Reset(seed); err != nil {
+				t.Fatal(err)
+			}
+			if len(e.Snapshot().Nodes) != 2 {
+				t.Fatalf("%d nodes", len(e.Snapshot().Nodes))
+			}
+			for i := 0; !e.Done(); i++ {
+				cpu := e.Pending().Requests.MilliCPU
+				if (cpu == 5000) != (i == 0) {
+					t.Errorf("%s, seed %d: pod %d requests %d", s.Name, seed, i, cpu)
+				}
+				if (cpu == 100) != (i%2 == 1) && i > 0 {
+					t.Errorf("%s, seed %d: pod %d requests %d; the mornings come before the evenings", s.Name, seed, i, cpu)
+				}
+				if cpu >= 1000 && cpu < 5000 {
+					seen[s.Name][cpu-1000] = true
+				}
+				e.Step(0)
+			}
+		}
+	}
+	for day := range int64(11) {
+		if seen["record"][day] != (day < 9) || seen["record-later"][day] == (day < 9) {
+			t.Errorf("day %d: %v", day, seen)
+		}
+	}
+	if got := r.String(); !strings.HasSuffix(got, "episodes are drawn from 9 blocks of 24h0m0s; 2 later ones are for judging") {
+		t.Error(got)
+	}
+}
+
+func TestOfRecordRefuses(t *testing.T) {
+	for name, dir := range map[string]string{"is not the folder of a record": t.TempDir(), "some minutes": days(t, 0)} {
+		if _, err := OfRecord(dir, nil); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
