@@ -168,7 +168,7 @@ func evaluationOf(c *ucli.Context) (e evaluation, err error) {
 		return e, exit.New(exit.Usage, err, "")
 	}
 	e.seeds = eval.Seeds(c.Uint64("seed"), n)
-	if e.scenarios, err = scenarios(c.StringSlice("scenario")); err != nil {
+	if e.scenarios, err = scenarios(c, c.StringSlice("scenario")...); err != nil {
 		return e, err
 	}
 	if e.scenarios, err = resampled(c, e.scenarios); err != nil {
@@ -277,11 +277,16 @@ func evalProgress(c *ucli.Context) *progress.Bar {
 	return progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
 }
 
-// scenarios reads the values of --scenario.
-func scenarios(arguments []string) ([]eval.Scenario, error) {
+// scenarios reads the values of --scenario, and prints what their records lack.
+func scenarios(c *ucli.Context, arguments ...string) ([]eval.Scenario, error) {
 	all, err := eval.ChooseScenarios(arguments)
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--scenario: %w", err), "gnnsched eval --print-scenario NAME shows the format of a file")
+	}
+	for _, s := range all {
+		for _, n := range s.Notes {
+			fmt.Fprintf(c.App.ErrWriter, "note: %s: %s\n", s.NodesFile, n)
+		}
 	}
 	return all, nil
 }

@@ -99,6 +99,9 @@ func runEvalOpenB(c *ucli.Context) error {
 	if c.IsSet("speed") {
 		return exit.Usagef("--speed works with --steady --live only; the simulator needs no clock")
 	}
+	if err := oneRequest(c); err != nil {
+		return err
+	}
 	if c.Bool("live") {
 		return runOpenBLive(c, format)
 	}

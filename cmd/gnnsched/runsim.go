@@ -253,6 +253,14 @@ func printPlan(c *ucli.Context, p workload.Plan, room driver.Room) error {
 	return nil
 }
 
+// oneRequest refuses two ways of requesting GPUs.
+func oneRequest(c *ucli.Context) error {
+	if c.Bool("claims") && c.Bool("extended-resources") {
+		return exit.Usagef("--claims and --extended-resources are two ways of requesting GPUs: leave one of them out")
+	}
+	return nil
+}
+
 // gpuRequests returns how the pods of a trace request GPUs.
 func gpuRequests(c *ucli.Context) driver.GPURequests {
 	switch {

@@ -32,6 +32,9 @@ func planSource(c *ucli.Context, csv string) (driver.Source, error) {
 	}
 	switch {
 	case c.IsSet("trace"):
+		if err := oneRequest(c); err != nil {
+			return nil, err
+		}
 		return traceSource(c, csv)
 	case c.IsSet("replay"):
 		return recordedSource(c, csv)

@@ -321,6 +321,9 @@ func TestTraceDryRun(t *testing.T) {
 			t.Errorf("%s: code %d, stderr %q", flag, code, stderr)
 		}
 	}
+	if code, _, stderr := command("runsim", "--trace", list, "--dry-run", "--claims", "--extended-resources"); code != exit.Usage || !strings.Contains(stderr, "two ways") {
+		t.Errorf("both: code %d, stderr %q", code, stderr)
+	}
 	if code, _, stderr := command("runsim", "--claims", "--dry-run"); code != exit.Usage || !strings.Contains(stderr, "--claims works with --trace only") {
 		t.Errorf("without a trace: code %d, stderr %q", code, stderr)
 	}

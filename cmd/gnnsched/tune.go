@@ -111,7 +111,7 @@ func tuningScenarios(c *ucli.Context) (tuning, error) {
 	if dir := c.String("trace"); dir != "" {
 		return tuningOnRecord(c, dir, o)
 	}
-	found, err := scenarios([]string{c.String("scenario")})
+	found, err := scenarios(c, c.String("scenario"))
 	if err != nil {
 		return tuning{}, err
 	}

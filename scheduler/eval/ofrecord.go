@@ -3,6 +3,8 @@ package eval
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"gnnsched/scheduler/objective"
@@ -19,12 +21,14 @@ type Recorded struct {
 	Block float64
 	// learnBlocks and judgeBlocks are the numbers of blocks in the two scenarios.
 	learnBlocks, judgeBlocks int
+	notes                    []string // about what the scenarios lack
 }
 
-// String says how the record is divided.
+// String says how the record is divided, and what the scenarios lack, in one line each.
 func (r Recorded) String() string {
-	return fmt.Sprintf("%s: episodes are drawn from %d blocks of %v; %d later ones are for judging",
+	line := fmt.Sprintf("%s: episodes are drawn from %d blocks of %v; %d later ones are for judging",
 		r.Learn.NodesFile, r.learnBlocks, time.Duration(r.Block)*time.Second, r.judgeBlocks)
+	return strings.Join(append([]string{line}, r.notes...), "\nnote: ")
 }
 
 // blockLengths are the lengths that a block may have, in seconds. The longest one of which a record has minBlocks is taken.
@@ -68,6 +72,11 @@ func OfRecord(dir string, o objective.Mix) (Recorded, error) {
 	}
 	part.From, part.To = cut, 0
 	out.Judge, err = ofPart("record-later", part, pods, o)
+	for _, n := range slices.Concat(read.Notes, out.Learn.Notes) {
+		if !slices.Contains(out.notes, n) {
+			out.notes = append(out.notes, n)
+		}
+	}
 	return out, err
 }
 

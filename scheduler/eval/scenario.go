@@ -24,6 +24,8 @@ type Scenario struct {
 	// NodesFile is a record of a cluster, or RECORD@TIME, whose nodes at that time are added to Pools.
 	NodesFile  string      `json:"nodesFile,omitempty"`
 	Thresholds []Threshold `json:"thresholds,omitempty"` // conditions that a comparison on it must meet
+	// Notes says what is left out of the record of NodesFile.
+	Notes []string `json:"-"`
 }
 
 // Validate returns an error that names everything that is wrong with the scenario.

@@ -92,10 +92,11 @@ func (s *Scenario) addNodes() error {
 	if err != nil {
 		return fmt.Errorf("nodesFile: %w", err)
 	}
-	machines, _, err := recorded.Machines(moment)
+	machines, notes, err := recorded.Machines(moment)
 	if err != nil {
 		return fmt.Errorf("nodesFile: %w", err)
 	}
+	s.Notes = notes
 	for _, m := range machines {
 		s.Pools = append(s.Pools, sim.NodePool{Count: sim.IntRange{Min: 1, Max: 1}, Allocatable: m.Allocatable, Labels: m.Labels, Taints: m.Taints, Zone: m.Zone, GPUModel: m.GPUModel})
 	}

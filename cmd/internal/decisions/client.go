@@ -40,11 +40,13 @@ const maxAnswer = 4 << 20
 
 // Client asks one scheduler. Make one with [New].
 type Client struct {
-	server, token string
-	http          *http.Client
+	server string
+	token  func() (string, error)
+	http   *http.Client
 }
 
-// New returns a client for the scheduler that the flags name. It reads the token, but sends nothing yet.
+// New returns a client for the scheduler that the flags name. It checks that there is a token, but sends nothing yet. A
+// token's file is read again for each request, because tokens of service accounts are replaced in time.
 func New(c *ucli.Context) (*Client, error) {
 	client, err := clientOf(c)
 	if err != nil {
@@ -52,6 +54,9 @@ func New(c *ucli.Context) (*Client, error) {
 	}
 	token, err := tokenOf(c)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := token(); err != nil {
 		return nil, err
 	}
 	return &Client{server: strings.TrimSuffix(c.String("server"), "/"), token: token, http: client}, nil
@@ -73,10 +78,14 @@ func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, err
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--server: %w", err), "for example https://127.0.0.1:10259")
 	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
+	token, err := c.token()
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
 	resp, err := c.http.Do(req)
 	if err != nil {
-		if ctx.Err() != nil {
+		if errors.Is(ctx.Err(), context.Canceled) {
 			return nil, ctx.Err()
 		}
 		var u *url.Error
@@ -104,6 +113,9 @@ func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, err
 	}
 	if err := json.Unmarshal(body, &page); err != nil {
 		return nil, exit.New(exit.Unreachable, fmt.Errorf("the answer is no page of decisions: %w", err), "does --server name a scheduler of gnnsched?")
+	}
+	if q.Limit > 0 && len(page.Records) > q.Limit {
+		page.Records = page.Records[:q.Limit] // a scheduler would not send more
 	}
 	records := make([]record.Record, len(page.Records))
 	for i, text := range page.Records {
@@ -152,29 +164,32 @@ func onThisMachine(address string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// tokenOf returns the token of --token-file, or the kubeconfig's. Any user of this machine can listen where no
+// tokenOf returns a function that returns the token of --token-file, or the kubeconfig's. Any user of this machine can listen where no
 // scheduler does, so without a CA the kubeconfig's token is only for a cluster on this machine.
-func tokenOf(c *ucli.Context) (string, error) {
+func tokenOf(c *ucli.Context) (func() (string, error), error) {
 	path := c.String("token-file")
 	if path == "" {
 		rest, err := cli.Target(c).REST()
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if c.String("ca-file") == "" && !onThisMachine(rest.Host) {
-			return "", exit.New(exit.Usage, fmt.Errorf("the token for %s is not given to a scheduler whose certificate is not verified", rest.Host),
+			return nil, exit.New(exit.Usage, fmt.Errorf("the token for %s is not given to a scheduler whose certificate is not verified", rest.Host),
 				"name its CA with --ca-file, or another token, which may only get "+record.Path+", with --token-file")
 		}
-		if rest.BearerToken != "" {
-			return rest.BearerToken, nil
+		path = rest.BearerTokenFile // it comes before the token, which client-go has read from it
+		if path == "" && rest.BearerToken != "" {
+			return func() (string, error) { return rest.BearerToken, nil }, nil
 		}
-		if path = rest.BearerTokenFile; path == "" {
-			return "", exit.New(exit.Usage, errors.New("the kubeconfig has no token, and the scheduler accepts nothing else"), "make one with kubectl create token, and name its file with --token-file")
+		if path == "" {
+			return nil, exit.New(exit.Usage, errors.New("the kubeconfig has no token, and the scheduler accepts nothing else"), "make one with kubectl create token, and name its file with --token-file")
 		}
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", exit.New(exit.Usage, fmt.Errorf("--token-file: %w", err), "")
-	}
-	return strings.TrimSpace(string(text)), nil
+	return func() (string, error) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", exit.New(exit.Usage, fmt.Errorf("read the token: %w", err), "name a file with a token by --token-file")
+		}
+		return strings.TrimSpace(string(text)), nil
+	}, nil
 }

@@ -68,3 +68,45 @@ func TestLast(t *testing.T) {
 		t.Errorf("no scheduler: %v", err)
 	}
 }
+
+// A server that sends more than was asked for does not break who asked, and a replaced token is used.
+func TestHostileAnswerAndNewToken(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	write := func(text string) {
+		if err := os.WriteFile(token, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first")
+	book := record.NewBook(100, nil)
+	for i := range 50 {
+		book.Decided(decision.Decision{Number: uint64(i), Pod: decision.Pod{Namespace: "shop", Name: fmt.Sprint("p-", i)}, At: time.Unix(int64(i), 0), Node: "a"})
+	}
+	var got []string
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("Authorization"))
+		r.URL.RawQuery = "" // the limit is ignored
+		book.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	app := &ucli.App{Flags: Flags(), Action: func(c *ucli.Context) error {
+		client, err := New(c)
+		if err != nil {
+			return err
+		}
+		for _, next := range []string{"second", "third"} {
+			found, err := client.Last(c.Context, record.Query{Limit: 3})
+			if err != nil || len(found) != 3 {
+				t.Errorf("%d records, %v", len(found), err)
+			}
+			write(next)
+		}
+		return nil
+	}}
+	if err := app.Run([]string{"test", "--server", s.URL, "--token-file", token}); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0] != "Bearer first" || got[1] != "Bearer second" {
+		t.Errorf("tokens %v", got)
+	}
+}
