@@ -108,17 +108,23 @@ func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, err
 	default:
 		return nil, exit.New(exit.Unreachable, fmt.Errorf("the scheduler answers %s: %s", resp.Status, quote.Message(string(body), 200)), "")
 	}
+	return parse(body, q.Limit)
+}
+
+// parse reads an answer, and at most limit records of it, or all if limit is 0.
+func parse(body []byte, limit int) ([]record.Record, error) {
 	var page struct {
 		Records []json.RawMessage `json:"records"`
 	}
 	if err := json.Unmarshal(body, &page); err != nil {
 		return nil, exit.New(exit.Unreachable, fmt.Errorf("the answer is no page of decisions: %w", err), "does --server name a scheduler of gnnsched?")
 	}
-	if q.Limit > 0 && len(page.Records) > q.Limit {
-		page.Records = page.Records[:q.Limit] // a scheduler would not send more
+	if limit > 0 && len(page.Records) > limit {
+		page.Records = page.Records[:limit] // a scheduler would not send more
 	}
 	records := make([]record.Record, len(page.Records))
 	for i, text := range page.Records {
+		var err error
 		if records[i], err = record.Parse(text); err != nil {
 			return nil, exit.New(exit.Unreachable, err, "are both programs of the same version?")
 		}
