@@ -40,12 +40,12 @@ var may = map[string][]string{
 	"scheduler/objective":         {"internal/cluster", "internal/fragmentation", "internal/power"},
 	"scheduler/plugin":            {"scheduler/decision", "scheduler/usage", "scheduler/experience", "scheduler/policy", "scheduler/objective", "gnn", "workload/trace", "internal"},
 	"scheduler/plugin/dra":        {"scheduler/plugin/userconfig", "internal/cluster"},
-	"scheduler/plugin/canary":     {"scheduler/plugin/userconfig"},
+	"scheduler/plugin/canary":     {"scheduler/plugin/userconfig", "internal/cluster/kube"},
 	"scheduler/plugin/userconfig": {"internal"},
 	"scheduler/schedbench":        {"scheduler/eval/testbed", "scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "gnn/checkpoint", "internal"},
 	"scheduler/serve":             {"scheduler/advise", "scheduler/plugin", "internal/exit"},
 	"scheduler/memcluster":        {"scheduler/advise", "scheduler/objective", "scheduler/plugin", "internal"},
-	"scheduler/plan":              {"scheduler/advise", "scheduler/memcluster", "scheduler/replay", "workload/record", "internal"},
+	"scheduler/plan":              {"scheduler/advise", "scheduler/memcluster", "scheduler/objective", "scheduler/replay", "workload/record", "internal"},
 	"scheduler/replay":            {"scheduler/memcluster", "scheduler/objective", "scheduler/plugin", "workload/record", "internal"},
 	"scheduler/shadow":            {"scheduler/advise", "scheduler/memcluster", "scheduler/objective", "scheduler/plugin", "internal"},
 	"scheduler/server":            {"scheduler/decision", "scheduler/plugin", "scheduler/policy", "scheduler/usage", "gnn/checkpoint", "internal"},
@@ -57,6 +57,8 @@ var may = map[string][]string{
 	"workload/record/play":        {"workload", "internal/cluster"},
 	"workload/record/live":        {"workload/record", "internal/cluster", "internal/exit"},
 	"workload/record/observe":     {"workload/record", "internal/cluster"},
+	"workload/record/restore":     {"workload/record", "internal/cluster"},
+	"workload/record/history":     {"workload/record", "internal/cluster", "internal/promapi"},
 
 	"scheduler/eval/testbed/inprocess": {"scheduler/eval/testbed", "kwok", "workload/trace"},
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -25,16 +26,17 @@ var attemptDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
 
 var registerLatency sync.Once
 
-// timeAttempts measures every scheduling attempt of every profile.
+// timeAttempts measures every scheduling attempt of every profile. It must come before the profiles are wrapped,
+// because plugins know the profile's own handle.
 func timeAttempts(s *scheduler.Scheduler) {
 	registerLatency.Do(func() { legacyregistry.MustRegister(attemptDuration) })
-	inner := s.SchedulePod
+	inner, handles := s.SchedulePod, maps.Clone(s.Profiles)
 	s.SchedulePod = func(ctx context.Context, f framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		start := time.Now()
 		defer func() {
 			took := time.Since(start)
 			attemptDuration.WithLabelValues(f.ProfileName()).Observe(took.Seconds())
-			plugin.Attempted(f, pod.Pod, took)
+			plugin.Attempted(handles[f.ProfileName()], pod.Pod, took)
 		}()
 		return inner(ctx, f, state, pod)
 	}

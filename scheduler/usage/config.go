@@ -4,14 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gnnsched/internal/promapi"
 )
 
 // The sources.
@@ -93,21 +93,8 @@ func (c *Config) validate() error {
 }
 
 func (c *Config) validatePrometheus() error {
-	u, err := url.Parse(c.Address)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return errors.New("usage: address must be a URL such as https://prometheus:9090")
-	}
-	if u.User != nil {
-		return errors.New("usage: address has a user or a password in it; write a token into tokenFile")
-	}
-	if u.Scheme == "http" && c.TokenFile != "" && !loopback(u.Hostname()) {
-		return errors.New("usage: a token is only sent over https, or to this machine")
-	}
-	if u.Scheme == "http" && (c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.ServerName != "") {
-		return errors.New("usage: caFile, certFile, keyFile and serverName need an address with https")
-	}
-	if (c.CertFile == "") != (c.KeyFile == "") {
-		return errors.New("usage: certFile and keyFile belong together")
+	if err := c.server().Validate(); err != nil {
+		return fmt.Errorf("usage: %w", err)
 	}
 	for name := range c.Queries {
 		if _, known := defaultQueries[name]; !known {
@@ -117,7 +104,6 @@ func (c *Config) validatePrometheus() error {
 	return nil
 }
 
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+func (c *Config) server() promapi.Server {
+	return promapi.Server{Address: c.Address, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, TokenFile: c.TokenFile, ServerName: c.ServerName}
 }

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/pem"
@@ -22,6 +23,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/promapi"
 )
 
 // fakePrometheus answers each query with a vector, and other requests as it is told to.
@@ -189,7 +191,7 @@ func TestPrometheusHangs(t *testing.T) {
 	if !p.failing || len(p.store.current().Nodes) != 0 {
 		t.Error("the poll did not fail")
 	}
-	p.source.(*prometheus).client.CloseIdleConnections()
+	p.source.(*prometheus).client.HTTP.CloseIdleConnections()
 }
 
 func TestPrometheusTLSAndToken(t *testing.T) {
@@ -212,7 +214,7 @@ func TestPrometheusTLSAndToken(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		defer p.client.CloseIdleConnections()
+		defer p.client.HTTP.CloseIdleConnections()
 		_, err = p.Measure(t.Context())
 		return err
 	}
@@ -261,6 +263,14 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// answers is a transport that answers every request with the same text.
+type answers []byte
+
+// RoundTrip implements http.RoundTripper.
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(a)), Request: r}, nil
+}
+
 // No answer makes the parser panic, or leaves a value in the store that is not finite.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"node":"a"},"value":[1,"2"]}]}}`))
@@ -269,7 +279,8 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"status":"error","error":"x"}`))
 	c := config(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		v, err := parseAnswer(text)
+		client := promapi.Client{HTTP: &http.Client{Transport: answers(text)}, URL: "http://prometheus"}
+		v, err := client.Query(t.Context(), "up", time.Time{})
 		if err != nil {
 			return
 		}
