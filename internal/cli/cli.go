@@ -102,7 +102,7 @@ func RunContext(ctx context.Context, app *cli.App, args []string) int {
 	if app.ErrWriter == nil {
 		app.ErrWriter = os.Stderr
 	}
-	err := app.RunContext(ctx, dashFlags(args))
+	err := app.RunContext(ctx, flagsFirst(app, dashFlags(args)))
 	if err != nil && ctx.Err() != nil {
 		err = interrupted(err)
 	}
