@@ -60,6 +60,26 @@ func ModelAffinity(models []string) *corev1.Affinity {
 	}}}
 }
 
+// ClaimNames returns the names of the claims of a pod: those that it names, those that were made of its templates, and the one
+// that a scheduler made for its extended resources.
+func ClaimNames(p *corev1.Pod) (names []string) {
+	for _, c := range p.Spec.ResourceClaims {
+		if c.ResourceClaimName != nil {
+			names = append(names, *c.ResourceClaimName)
+			continue
+		}
+		for _, made := range p.Status.ResourceClaimStatuses {
+			if made.Name == c.Name && made.ResourceClaimName != nil {
+				names = append(names, *made.ResourceClaimName)
+			}
+		}
+	}
+	if s := p.Status.ExtendedResourceClaimStatus; s != nil {
+		names = append(names, s.ResourceClaimName)
+	}
+	return names
+}
+
 // Claimed is what a claim holds of a pool of devices, which are named gpu-0, gpu-1 and so on.
 type Claimed struct {
 	Pool    string            // in which each node's devices have the node's name

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,5 +101,17 @@ func TestGPUsInSlices(t *testing.T) {
 	})
 	if d := cmp.Diff(map[string]int64{"a": 3, "b": 2}, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// A pod's claims are those that it names, those of its templates once they are made, and the one for its extended resources.
+func TestClaimNames(t *testing.T) {
+	text := func(s string) *string { return &s }
+	p := &corev1.Pod{}
+	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "a", ResourceClaimName: text("named")}, {Name: "b", ResourceClaimTemplateName: text("t")}, {Name: "c", ResourceClaimTemplateName: text("t")}}
+	p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "c", ResourceClaimName: text("made")}, {Name: "b"}}
+	p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "extended"}
+	if got := strings.Join(kube.ClaimNames(p), " "); got != "named made extended" {
+		t.Errorf("got %q", got)
 	}
 }

@@ -5,14 +5,16 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Workload returns what a pod belongs to, as Kind/name: its controller, for a ReplicaSet the Deployment above it, and
-// for a Job of a CronJob the CronJob. It is empty for a pod without a controller.
+// for a Job of a CronJob the CronJob. A pod without a controller may name it in an annotation, as those of a replay do; else it
+// is empty.
 func Workload(p *v1.Pod) string {
 	o := metav1.GetControllerOfNoCopy(p)
 	if o == nil {
-		return ""
+		return named(p.Annotations[WorkloadAnnotation])
 	}
 	switch hash := p.Labels["pod-template-hash"]; {
 	case o.Kind == "ReplicaSet" && hash != "" && strings.HasSuffix(o.Name, "-"+hash):
@@ -23,4 +25,21 @@ func Workload(p *v1.Pod) string {
 		}
 	}
 	return o.Kind + "/" + o.Name
+}
+
+// WorkloadAnnotation names what a pod of a replay belonged to in its record, such as Deployment/web.
+const WorkloadAnnotation = "gnnsched.io/workload"
+
+// named returns an annotation if it has the form Kind/name, else "". Anybody may write it.
+func named(text string) string {
+	kind, name, ok := strings.Cut(text, "/")
+	if !ok || kind == "" || len(kind) > 63 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return ""
+	}
+	for _, r := range kind {
+		if r < 'A' || r > 'z' || r > 'Z' && r < 'a' {
+			return ""
+		}
+	}
+	return text
 }

@@ -89,7 +89,7 @@ func (l ledger) checkAllocation(pods []corev1.Pod) error {
 
 // add adds the devices of a pod to its node's.
 func (l ledger) add(n *cluster.Node, p *corev1.Pod) (cluster.DeviceSet, error) {
-	if names := claimsOf(p); len(names) > 0 {
+	if names := kube.ClaimNames(p); len(names) > 0 {
 		return l.addClaims(n, names)
 	}
 	r, err := kube.Running(p)
@@ -102,19 +102,6 @@ func (l ledger) add(n *cluster.Node, p *corev1.Pod) (cluster.DeviceSet, error) {
 	}
 	n.AddOn(r.Requests, r.Devices)
 	return r.Devices, nil
-}
-
-// claimsOf returns the names of the claims that a pod brought, and of the one that the scheduler made for its extended resources.
-func claimsOf(p *corev1.Pod) (names []string) {
-	for _, c := range p.Spec.ResourceClaims {
-		if c.ResourceClaimName != nil {
-			names = append(names, *c.ResourceClaimName)
-		}
-	}
-	if s := p.Status.ExtendedResourceClaimStatus; s != nil {
-		names = append(names, s.ResourceClaimName)
-	}
-	return names
 }
 
 func (l ledger) addClaims(n *cluster.Node, names []string) (on cluster.DeviceSet, err error) {

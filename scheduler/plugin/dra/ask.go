@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/cards"
 	"gnnsched/internal/cluster/kube"
 )
 
@@ -117,9 +118,9 @@ func (a *Ask) Closed(ctx context.Context, node string) (closed cluster.DeviceSet
 	}
 	for _, w := range a.wants {
 		for i, ok := range a.satisfying(ctx, n.shape, w) {
-			d := &n.shape.devices[i]
-			if ok && closed.Has(d.card) && n.room(i, sizeOf(d, w)) {
-				closed &^= cluster.Device(d.card)
+			d := &n.shape.Devices[i]
+			if ok && closed.Has(d.Card) && n.room(i, sizeOf(d, w)) {
+				closed &^= cluster.Device(d.Card)
 			}
 		}
 	}
@@ -127,11 +128,11 @@ func (a *Ask) Closed(ctx context.Context, node string) (closed cluster.DeviceSet
 }
 
 // sizeOf returns which part of its card the device gives to a want, in thousandths.
-func sizeOf(d *device, w want) int64 {
+func sizeOf(d *cards.Device, w want) int64 {
 	if d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations {
-		return consumed(d.Device, w.capacity)
+		return cards.Consumed(d.Device, w.capacity)
 	}
-	return d.milli
+	return d.Milli
 }
 
 // newAsk returns what the pod asks; nil if that is nothing that a policy can choose.
@@ -215,7 +216,7 @@ func (a *Ask) size(ctx context.Context, w want) (size int64, found, free bool) {
 			if !ok {
 				continue
 			}
-			s := sizeOf(&n.shape.devices[i], w)
+			s := sizeOf(&n.shape.Devices[i], w)
 			if n.room(i, s) {
 				return s, true, true
 			}
@@ -238,7 +239,7 @@ func (a *Ask) satisfying(ctx context.Context, s *shape, w want) []bool {
 	var out []bool
 	for i, selector := range w.selectors {
 		if selector.CEL == nil {
-			return make([]bool, len(s.devices)) // a kind of selector that is not known
+			return make([]bool, len(s.Devices)) // a kind of selector that is not known
 		}
 		selected := s.selects(ctx, a.cel, selector.CEL.Expression)
 		if i == 0 {
@@ -253,7 +254,7 @@ func (a *Ask) satisfying(ctx context.Context, s *shape, w want) []bool {
 		}
 	}
 	if out == nil {
-		out = slices.Repeat([]bool{true}, len(s.devices))
+		out = slices.Repeat([]bool{true}, len(s.Devices))
 	}
 	return untainted(s, out, w)
 }
@@ -261,8 +262,8 @@ func (a *Ask) satisfying(ctx context.Context, s *shape, w want) []bool {
 // untainted returns selected without the devices whose taints the want does not tolerate.
 func untainted(s *shape, selected []bool, w want) []bool {
 	copied := false
-	for i := range s.devices {
-		if selected[i] && !tolerates(w, s.devices[i].Taints) {
+	for i := range s.Devices {
+		if selected[i] && !tolerates(w, s.Devices[i].Taints) {
 			if !copied {
 				selected, copied = slices.Clone(selected), true
 			}
@@ -298,10 +299,10 @@ func (s *shape) selects(ctx context.Context, cache *cel.Cache, expression string
 	if out, known := s.matched[expression]; known {
 		return out
 	}
-	out := make([]bool, len(s.devices))
+	out := make([]bool, len(s.Devices))
 	if compiled := cache.GetOrCompile(expression); compiled.Error == nil {
-		for i, d := range s.devices {
-			ok, _, err := compiled.DeviceMatches(ctx, cel.Device{Driver: d.driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity})
+		for i, d := range s.Devices {
+			ok, _, err := compiled.DeviceMatches(ctx, cel.Device{Driver: d.Driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity})
 			out[i] = ok && err == nil
 		}
 	}

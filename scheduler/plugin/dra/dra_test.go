@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/cards"
 )
 
 const driver = "gpu.example.com"
@@ -96,9 +97,9 @@ func TestChoiceComesFirst(t *testing.T) {
 		on := cluster.DeviceSet(rapid.Uint64Range(1, 1<<len(node.used)-1).Draw(t, "chosen"))
 		c := &choice{node: node, name: "n", on: on}
 		var want []string
-		for i, card := range node.shape.cards {
+		for i, card := range node.shape.Cards {
 			if on.Has(i) {
-				want = append(want, card.name)
+				want = append(want, card.Name)
 			}
 		}
 		slices.Sort(want)
@@ -137,11 +138,11 @@ func TestContradictions(t *testing.T) {
 		{"an older generation", []*resourceapi.ResourceSlice{old, sliceOf("a", 1, "gpu-0")}, "gpu-0 "},
 		{"another pool is complete", []*resourceapi.ResourceSlice{sliceOf("a", 2, "gpu-0"), foreign}, "gpu-0 "},
 	} {
-		slices.SortFunc(c.in, compareSlices)
+		slices.SortFunc(c.in, cards.Compare)
 		got := ""
 		if s := newShape(c.in); s != nil {
-			for _, card := range s.cards {
-				got += card.name + " "
+			for _, card := range s.Cards {
+				got += card.Name + " "
 			}
 		}
 		if got != c.want {
@@ -153,7 +154,7 @@ func TestContradictions(t *testing.T) {
 		many = append(many, fmt.Sprint("gpu-", i))
 	}
 	if s := newShape([]*resourceapi.ResourceSlice{sliceOf("a", 1, many...)}); s != nil {
-		t.Errorf("a node of %d cards is known", len(s.cards))
+		t.Errorf("a node of %d cards is known", len(s.Cards))
 	}
 }
 
@@ -171,37 +172,6 @@ func TestHide(t *testing.T) {
 	}
 	if used := node.Others([]int64{1000, 300, 0}); !slices.Equal(used, []int64{1000, 300, 0}) {
 		t.Errorf("others use %v", used)
-	}
-}
-
-// Shares are counted by the capacity of which most is used, as the allocator rounds them.
-func TestConsumed(t *testing.T) {
-	q := func(s string) *resource.Quantity { return ptr.To(resource.MustParse(s)) }
-	device := func(policy *resourceapi.CapacityRequestPolicy) *resourceapi.Device {
-		return &resourceapi.Device{Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"shares": {Value: *q("100"), RequestPolicy: policy}}}
-	}
-	ranged := &resourceapi.CapacityRequestPolicy{Default: q("50"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: q("10"), Step: q("10")}}
-	for _, c := range []struct {
-		name   string
-		policy *resourceapi.CapacityRequestPolicy
-		asked  string
-		want   int64
-	}{
-		{"no policy, all", nil, "", 1000},
-		{"no policy", nil, "33", 330},
-		{"default", ranged, "", 500},
-		{"less than the least", ranged, "1", 100},
-		{"a step", ranged, "33", 400},
-		{"values", &resourceapi.CapacityRequestPolicy{Default: q("100"), ValidValues: []resource.Quantity{*q("25"), *q("100")}}, "26", 1000},
-		{"more than there is", nil, "1000", 1000},
-	} {
-		var r *resourceapi.CapacityRequirements
-		if c.asked != "" {
-			r = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"shares": *q(c.asked)}}
-		}
-		if got := consumed(device(c.policy), r); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
 	}
 }
 
@@ -300,15 +270,15 @@ func TestPartitions(t *testing.T) {
 	sets.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "gpu-0", Counters: counter(8)}}
 	devices.Spec.Devices = []resourceapi.Device{part("gpu-0", 8), part("half-0", 4), part("half-1", 4), part("third", 3)}
 	s := newShape([]*resourceapi.ResourceSlice{sets, devices})
-	if s == nil || len(s.cards) != 1 || s.devices[0].milli != 1000 || s.devices[1].milli != 500 || s.devices[3].milli != 375 {
+	if s == nil || len(s.Cards) != 1 || s.Devices[0].Milli != 1000 || s.Devices[1].Milli != 500 || s.Devices[3].Milli != 375 {
 		t.Fatalf("%+v", s)
 	}
 	state := noState()
-	state.AllocatedDevices.Insert(s.devices[1].id)
+	state.AllocatedDevices.Insert(s.ids[1])
 	n := newNode(s, state)
 	for i, want := range []bool{false, false, true, true} {
-		if got := n.room(i, s.devices[i].milli); got != want {
-			t.Errorf("room for %s: %v", s.devices[i].Name, got)
+		if got := n.room(i, s.Devices[i].Milli); got != want {
+			t.Errorf("room for %s: %v", s.Devices[i].Name, got)
 		}
 	}
 	if n.used[0] != 500 {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/cards"
 )
 
 // hide returns the slices without what pods without claims use of their cards, by node and in thousandths: a device that
@@ -19,7 +20,7 @@ func hide(all []*resourceapi.ResourceSlice, view *View, taken map[string][]int64
 	out := make([]*resourceapi.ResourceSlice, len(all))
 	for i, s := range all {
 		out[i] = s
-		if !ofNode(s) {
+		if !cards.OfNode(s) {
 			continue
 		}
 		if n, used := view.Node(*s.Spec.NodeName), taken[*s.Spec.NodeName]; n != nil && used != nil {
@@ -31,16 +32,16 @@ func hide(all []*resourceapi.ResourceSlice, view *View, taken map[string][]int64
 
 // without returns a slice of the node without what is used of its cards.
 func (n *Node) without(s *resourceapi.ResourceSlice, used []int64) *resourceapi.ResourceSlice {
-	cards := map[string]int{}
-	for _, d := range n.shape.devices {
-		if c := n.shape.cards[d.card]; c.driver == s.Spec.Driver && c.pool == s.Spec.Pool.Name {
-			cards[d.Name] = d.card
+	on := map[string]int{}
+	for _, d := range n.shape.Devices {
+		if c := n.shape.Cards[d.Card]; c.Driver == s.Spec.Driver && c.Pool == s.Spec.Pool.Name {
+			on[d.Name] = d.Card
 		}
 	}
 	c := *s
 	c.Spec.Devices = make([]resourceapi.Device, 0, len(s.Spec.Devices))
 	for _, d := range s.Spec.Devices {
-		card, known := cards[d.Name]
+		card, known := on[d.Name]
 		switch {
 		case !known || card >= len(used) || used[card] == 0:
 		case d.AllowMultipleAllocations == nil || !*d.AllowMultipleAllocations, used[card] >= cluster.DeviceMilli:

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,12 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"gnnsched/internal/cluster/cards"
 )
 
 // Ledger translates the slices and allocations of a scheduler's DRA manager. All profiles of a process share
 // the manager and the ledger.
 type Ledger struct {
 	manager fwk.SharedDRAManager
+	shares  shares
 
 	mu     sync.Mutex
 	shapes map[string]*shape // by node
@@ -79,12 +81,12 @@ func (l *Ledger) View(ctx context.Context) (*View, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the resource slices: %w", err)
 	}
-	if !slices.ContainsFunc(all, ofNode) {
+	if !slices.ContainsFunc(all, cards.OfNode) {
 		return l.update(nil, nil), nil
 	}
 	var state *structured.AllocatedState
 	err = wait.PollUntilContextTimeout(ctx, time.Microsecond, gatherPatience, true, func(context.Context) (bool, error) {
-		state, err = l.manager.ResourceClaims().GatherAllocatedState()
+		state, err = l.gather()
 		return err == nil, nil
 	})
 	if err != nil {
@@ -93,16 +95,11 @@ func (l *Ledger) View(ctx context.Context) (*View, error) {
 	return l.update(all, state), nil
 }
 
-// ofNode reports whether a slice has GPUs of one node.
-func ofNode(s *resourceapi.ResourceSlice) bool {
-	return s.Spec.NodeName != nil && strings.HasPrefix(s.Spec.Driver, gpuDriver)
-}
-
 // update returns the view of slices and allocations. What has not changed since the last view is kept.
 func (l *Ledger) update(all []*resourceapi.ResourceSlice, state *structured.AllocatedState) *View {
 	byNode := map[string][]*resourceapi.ResourceSlice{}
 	for _, s := range all {
-		if ofNode(s) {
+		if cards.OfNode(s) {
 			byNode[*s.Spec.NodeName] = append(byNode[*s.Spec.NodeName], s)
 		}
 	}
@@ -113,8 +110,8 @@ func (l *Ledger) update(all []*resourceapi.ResourceSlice, state *structured.Allo
 	same := true
 	for name, in := range byNode {
 		s := l.shapes[name]
-		slices.SortFunc(in, compareSlices)
-		if s == nil || !slices.Equal(s.in, in) { // an informer replaces objects and never changes them
+		slices.SortFunc(in, cards.Compare)
+		if s == nil || !slices.Equal(s.In, in) { // an informer replaces objects and never changes them
 			if s = newShape(in); s == nil {
 				continue
 			}
@@ -136,13 +133,6 @@ func (l *Ledger) update(all []*resourceapi.ResourceSlice, state *structured.Allo
 		l.last = view
 	}
 	return l.last
-}
-
-func compareSlices(a, b *resourceapi.ResourceSlice) int {
-	if c := comparePools(a, b); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Name, b.Name)
 }
 
 // Serves reports whether claims serve a resource that a pod requests, on nodes that do not offer it. l may be nil.

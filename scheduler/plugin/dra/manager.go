@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/cards"
 )
 
 // handle is the framework's with another DRA manager. Upstream's plugin takes the manager from it once, when
@@ -66,7 +67,7 @@ type tracker struct {
 
 // GatherAllocatedState implements fwk.ResourceClaimTracker. It keeps what upstream gets, so that policies go by what the allocator goes by.
 func (t tracker) GatherAllocatedState() (*structured.AllocatedState, error) {
-	s, err := t.ResourceClaimTracker.GatherAllocatedState()
+	s, err := t.m.ledger.gather()
 	if c := t.m.cycle.Load(); c != nil && err == nil {
 		c.state = s
 	}
@@ -75,6 +76,7 @@ func (t tracker) GatherAllocatedState() (*structured.AllocatedState, error) {
 
 // SignalClaimPendingAllocation implements fwk.ResourceClaimTracker. It keeps what upstream's Reserve allocates.
 func (t tracker) SignalClaimPendingAllocation(uid types.UID, claim *resourceapi.ResourceClaim) error {
+	t.m.ledger.shares.learn(claim.Status.Allocation)
 	if r := t.m.reserving.Load(); r != nil {
 		*r = append(*r, claim.Status.Allocation)
 	}
@@ -108,9 +110,9 @@ func (l lister) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error)
 // come first. It changes none of the slices passed.
 func (c *choice) arrange(all []*resourceapi.ResourceSlice) (out []*resourceapi.ResourceSlice) {
 	first := map[string]bool{} // the chosen devices, by driver, pool and name
-	for _, d := range c.node.shape.devices {
-		if card := c.node.shape.cards[d.card]; c.on.Has(d.card) {
-			first[card.driver+"/"+card.pool+"/"+d.Name] = true
+	for _, d := range c.node.shape.Devices {
+		if card := c.node.shape.Cards[d.Card]; c.on.Has(d.Card) {
+			first[card.Driver+"/"+card.Pool+"/"+d.Name] = true
 		}
 	}
 	added := map[pool]int64{} // slices
@@ -120,7 +122,7 @@ func (c *choice) arrange(all []*resourceapi.ResourceSlice) (out []*resourceapi.R
 		case s.Spec.NodeName == nil:
 			out = append(out, s)
 		case *s.Spec.NodeName != c.name:
-		case !ofNode(s):
+		case !cards.OfNode(s):
 			out = append(out, s)
 		default:
 			parts := split(s, func(d string) bool { return first[s.Spec.Driver+"/"+s.Spec.Pool.Name+"/"+d] })

@@ -5,6 +5,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/cards"
 )
 
 // Node is what claims use of a node's cards in one state of the cluster. It never changes: equal pointers mean
@@ -17,26 +18,26 @@ type Node struct {
 
 // newNode counts the allocations of state on the shape's cards.
 func newNode(s *shape, state *structured.AllocatedState) *Node {
-	n := &Node{shape: s, used: make([]int64, len(s.cards)), busy: make([]bool, len(s.devices))}
+	n := &Node{shape: s, used: make([]int64, len(s.Cards)), busy: make([]bool, len(s.Devices))}
 	var left []map[string]int64
-	for i, d := range s.devices {
+	for i, d := range s.Devices {
 		switch {
-		case state.AllocatedDevices.Has(d.id):
+		case state.AllocatedDevices.Has(s.ids[i]):
 			n.busy[i] = true
-			if s.cards[d.card].counters == nil {
-				n.used[d.card] += d.milli
+			if s.Cards[d.Card].Counters == nil {
+				n.used[d.Card] += d.Milli
 				continue
 			}
 			if left == nil {
-				left = make([]map[string]int64, len(s.cards))
+				left = make([]map[string]int64, len(s.Cards))
 			}
-			left[d.card] = plus(left[d.card], counters(d.ConsumesCounters[0].Counters))
+			left[d.Card] = plus(left[d.Card], cards.Counters(d.ConsumesCounters[0].Counters))
 		default:
-			n.used[d.card] += sharesUsed(d.Device, state.AggregatedCapacity[d.id])
+			n.used[d.Card] += sharesUsed(d.Device, state.AggregatedCapacity[s.ids[i]])
 		}
 	}
 	for i, taken := range left {
-		n.used[i] += share(taken, s.cards[i].counters)
+		n.used[i] += cards.Share(taken, s.Cards[i].Counters)
 	}
 	return n
 }
@@ -45,7 +46,7 @@ func newNode(s *shape, state *structured.AllocatedState) *Node {
 func sharesUsed(d *resourceapi.Device, taken structured.ConsumedCapacity) (milli int64) {
 	for name, q := range taken {
 		whole := d.Capacity[name].Value
-		milli = max(milli, thousandths(q.AsApproximateFloat64(), whole.AsApproximateFloat64()))
+		milli = max(milli, cards.Thousandths(q.AsApproximateFloat64(), whole.AsApproximateFloat64()))
 	}
 	return milli
 }
@@ -77,18 +78,18 @@ func (n *Node) Others(used []int64) (out []int64) {
 // room reports whether a device that is not shared, or a share of the given size, can still be allocated.
 // Capacities other than that of which claims take most are not looked at.
 func (n *Node) room(i int, milli int64) bool {
-	d := &n.shape.devices[i]
+	d := &n.shape.Devices[i]
 	if n.busy[i] {
 		return false
 	}
-	whole := n.shape.cards[d.card].counters
+	whole := n.shape.Cards[d.Card].Counters
 	if whole == nil {
-		return n.used[d.card]+milli <= cluster.DeviceMilli
+		return n.used[d.Card]+milli <= cluster.DeviceMilli
 	}
-	taken := counters(d.ConsumesCounters[0].Counters)
-	for j, other := range n.shape.devices {
-		if other.card == d.card && n.busy[j] {
-			taken = plus(taken, counters(other.ConsumesCounters[0].Counters))
+	taken := cards.Counters(d.ConsumesCounters[0].Counters)
+	for j, other := range n.shape.Devices {
+		if other.Card == d.Card && n.busy[j] {
+			taken = plus(taken, cards.Counters(other.ConsumesCounters[0].Counters))
 		}
 	}
 	for name, t := range taken {

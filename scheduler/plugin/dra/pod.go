@@ -29,7 +29,7 @@ func (v *View) Placer(n *cluster.Node) *Placer {
 		n.GPUs = append(n.GPUs[:len(n.GPUs):len(n.GPUs)], make([]int64, more)...)
 	}
 	if n.GPUModel == "" {
-		n.GPUModel = d.shape.product
+		n.GPUModel = d.shape.Product
 	}
 	return p
 }
@@ -46,7 +46,7 @@ func (p *Placer) Place(n *cluster.Node, pod *v1.Pod, r cluster.Resources) {
 	milli := make([]int64, len(p.used))
 	for _, c := range p.view.ledger.claims(pod) {
 		if c.Status.Allocation != nil {
-			p.count(milli, c.Status.Allocation.Devices.Results)
+			p.shape.Count(milli, c.Status.Allocation.Devices.Results)
 		}
 	}
 	var whole, shared cluster.DeviceSet
@@ -84,7 +84,7 @@ func (v *View) Requests(pod *v1.Pod, r cluster.Resources) cluster.Resources {
 			continue
 		}
 		milli := make([]int64, len(n.used))
-		n.count(milli, c.Status.Allocation.Devices.Results)
+		n.shape.Count(milli, c.Status.Allocation.Devices.Results)
 		for _, m := range milli {
 			t.add(1, m)
 		}
@@ -97,7 +97,7 @@ func (v *View) Requests(pod *v1.Pod, r cluster.Resources) cluster.Resources {
 func (n *Node) cardsOf(given []*resourceapi.AllocationResult) (on cluster.DeviceSet) {
 	milli := make([]int64, len(n.used))
 	for _, a := range given {
-		n.count(milli, a.Devices.Results)
+		n.shape.Count(milli, a.Devices.Results)
 	}
 	for i, m := range milli {
 		if m > 0 {
@@ -105,30 +105,6 @@ func (n *Node) cardsOf(given []*resourceapi.AllocationResult) (on cluster.Device
 		}
 	}
 	return on
-}
-
-// count adds what results take of the node's cards, in thousandths.
-func (n *Node) count(milli []int64, results []resourceapi.DeviceRequestAllocationResult) {
-	for _, r := range results {
-		if r.AdminAccess != nil && *r.AdminAccess {
-			continue
-		}
-		for _, d := range n.shape.devices {
-			c := n.shape.cards[d.card]
-			if d.Name != r.Device || c.driver != r.Driver || c.pool != r.Pool {
-				continue
-			}
-			taken := d.milli
-			if r.ShareID != nil {
-				taken = 0
-				for name, q := range r.ConsumedCapacity {
-					whole := d.Capacity[name].Value
-					taken = max(taken, thousandths(q.AsApproximateFloat64(), whole.AsApproximateFloat64()))
-				}
-			}
-			milli[d.card] += taken
-		}
-	}
 }
 
 // Rest counts what claims use and no placed pod does: claims that no pod holds yet or any more. p may be nil.

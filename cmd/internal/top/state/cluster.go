@@ -25,7 +25,8 @@ type Cluster struct {
 	pods       map[podKey]podSum
 	pending    map[podKey]waiting
 	used       map[string]Measured // by node
-	generation uint32              // raised by every ReplacePods, to find the pods that are not in it
+	devices    devices
+	generation uint32 // raised by every ReplacePods, to find the pods that are not in it
 }
 
 type podKey struct {
@@ -43,6 +44,7 @@ type podSum struct {
 	generation       uint32
 	created          int64 // Unix time; 0 if it is not known
 	workload         unique.Handle[string]
+	claims           []string // names; nil for none
 }
 
 // nodeSum is a node with its sums. It exists as long as pods name the node, also before the node
@@ -73,7 +75,7 @@ type waiting struct {
 func New() *Cluster {
 	return &Cluster{
 		nodes: map[string]*nodeSum{}, schedulers: map[string]*schedulerSum{},
-		pods: map[podKey]podSum{}, pending: map[podKey]waiting{},
+		pods: map[podKey]podSum{}, pending: map[podKey]waiting{}, devices: newDevices(),
 	}
 }
 
@@ -188,7 +190,7 @@ func (c *Cluster) setPod(p Pod, now time.Time, watched bool) {
 	if known {
 		c.subtract(k, old)
 	}
-	sum := podSum{scheduler: c.scheduler(p.Scheduler), cpu: p.CPU, memory: p.Memory, gpu: p.GPU, devices: p.Devices, generation: c.generation, workload: unique.Make(p.Workload)}
+	sum := podSum{scheduler: c.scheduler(p.Scheduler), cpu: p.CPU, memory: p.Memory, gpu: p.GPU, devices: p.Devices, generation: c.generation, workload: unique.Make(p.Workload), claims: p.Claims}
 	if !p.Created.IsZero() {
 		sum.created = p.Created.Unix()
 	}
@@ -261,27 +263,6 @@ func (s *nodeSum) addDevices(p podSum, sign int64) {
 	}
 }
 
-// devices returns the requested thousandths of each device.
-func (s *nodeSum) devices() []int64 {
-	if s.Devices == nil {
-		return nil
-	}
-	out := make([]int64, len(s.Devices))
-	copy(out, s.named)
-	left := s.unnamed
-	fill := func(fits func(used int64) bool) {
-		for i, used := range out {
-			if fits(used) {
-				n := min(left, cluster.DeviceMilli-used)
-				out[i], left = used+n, left-n
-			}
-		}
-	}
-	fill(func(used int64) bool { return used == 0 })
-	fill(func(used int64) bool { return used < cluster.DeviceMilli })
-	return out
-}
-
 // bind counts a binding at t; the zero time means that the time is unknown. A t after now comes
 // from a server whose clock is ahead.
 func (s *schedulerSum) bind(t, now time.Time) {
@@ -302,11 +283,12 @@ func (s *schedulerSum) bind(t, now time.Time) {
 func (c *Cluster) Frame(now time.Time, maxPending int) Frame {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.devices.count()
 	f := Frame{Time: now, Nodes: make([]Node, 0, len(c.nodes)), PendingCount: len(c.pending)}
 	for _, s := range c.nodes {
 		if s.known {
 			n := s.Node
-			n.Devices = s.devices()
+			c.devices.show(&n, s.named, s.unnamed)
 			if used, ok := c.used[n.Name]; ok {
 				n.Used = &used
 			}

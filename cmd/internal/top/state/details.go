@@ -41,6 +41,7 @@ type BoundPod struct {
 	Memory    int64 // bytes
 	GPU       int64 // thousandths of devices
 	Devices   cluster.DeviceSet
+	Held      []Held // by claims; their thousandths are in GPU
 	Created   time.Time
 }
 
@@ -78,13 +79,19 @@ func (p *podSum) createdAt() time.Time {
 func (c *Cluster) PodsOn(node string) []BoundPod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.devices.count()
 	var out []BoundPod
 	for k, p := range c.pods {
 		if p.node != nil && p.node.Name == node {
-			out = append(out, BoundPod{
+			pod := BoundPod{
 				Namespace: k.namespace.Value(), Name: k.name, Workload: p.workload.Value(), Scheduler: p.scheduler.name,
 				CPU: p.cpu, Memory: p.memory, GPU: p.gpu, Devices: p.devices, Created: p.createdAt(),
-			})
+				Held: c.devices.held(k.namespace, p.claims),
+			}
+			for _, h := range pod.Held {
+				pod.GPU += h.Milli
+			}
+			out = append(out, pod)
 		}
 	}
 	slices.SortFunc(out, func(a, b BoundPod) int {
@@ -99,14 +106,16 @@ func (c *Cluster) Workloads() []Workload {
 	defer c.mu.Unlock()
 	type sum struct {
 		Workload
-		nodes map[*nodeSum]struct{}
+		nodes  map[*nodeSum]struct{}
+		claims map[podKey]struct{}
 	}
+	c.devices.count()
 	sums := map[[2]string]*sum{}
 	for k, p := range c.pods {
 		id := [2]string{k.namespace.Value(), p.workload.Value()}
 		s := sums[id]
 		if s == nil {
-			s = &sum{Workload: Workload{Namespace: id[0], Name: id[1]}, nodes: map[*nodeSum]struct{}{}}
+			s = &sum{Workload: Workload{Namespace: id[0], Name: id[1]}, nodes: map[*nodeSum]struct{}{}, claims: map[podKey]struct{}{}}
 			sums[id] = s
 		}
 		if p.node == nil {
@@ -115,11 +124,15 @@ func (c *Cluster) Workloads() []Workload {
 			s.Bound++
 			s.nodes[p.node] = struct{}{}
 		}
+		for _, name := range p.claims {
+			s.claims[podKey{k.namespace, name}] = struct{}{}
+		}
 		s.CPU, s.Memory, s.GPU = s.CPU+p.cpu, s.Memory+p.memory, s.GPU+p.gpu
 	}
 	out := make([]Workload, 0, len(sums))
 	for _, s := range sums {
 		s.Nodes = len(s.nodes)
+		s.GPU += c.devices.claimed(s.claims)
 		out = append(out, s.Workload)
 	}
 	slices.SortFunc(out, func(a, b Workload) int {

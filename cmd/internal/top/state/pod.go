@@ -20,6 +20,7 @@ type Pod struct {
 	Memory    int64             // effective request, bytes
 	GPU       int64             // effective request, thousandths of a device
 	Devices   cluster.DeviceSet // the GPUs that the pod uses; empty if it does not say
+	Claims    []string          // names of its ResourceClaims; nil for none
 	Created   time.Time
 	Done      bool      // Succeeded or Failed, so that it holds no resources
 	Scheduled time.Time // when PodScheduled became true, to the second; else zero
@@ -40,6 +41,10 @@ func PodOf(p *v1.Pod) Pod {
 	}
 	gpu, _ := kube.RunningWith(p, requests) // if annotations contradict the resources, the resources count
 	out.GPU, out.Devices = gpu.Requests.TotalGPUMilli(), gpu.Devices
+	out.Claims = kube.ClaimNames(p)
+	if p.Status.ExtendedResourceClaimStatus != nil { // a claim holds its GPUs
+		out.GPU, out.Devices = 0, 0
+	}
 	for i := range p.Status.Conditions {
 		c := &p.Status.Conditions[i]
 		if c.Type != v1.PodScheduled {

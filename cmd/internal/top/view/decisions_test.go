@@ -9,6 +9,10 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+	resourceapi "k8s.io/api/resource/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/exit"
@@ -95,6 +99,54 @@ func TestGoldenDecisions(t *testing.T) {
 	m := model(t, many, terminal{full, 80, 24}, answering(many, nil, errAway))
 	press(m, "m", "enter")
 	golden.Check(t, "node-gpu.txt", trimmed(ansi.Strip(m.View().Content)))
+}
+
+// claiming is a cluster whose node-1 has GPUs in slices: one partition of a GPU and one share in use, and a whole device by
+// annotation.
+func claiming() *state.Cluster {
+	c := sample(3, false)
+	node, many, share := "node-1", true, types.UID("s")
+	slots := func(n int64) map[string]resourceapi.Counter {
+		return map[string]resourceapi.Counter{"memory": {Value: *apiresource.NewQuantity(n, apiresource.DecimalSI)}}
+	}
+	shares := map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"shares": {Value: *apiresource.NewQuantity(1000, apiresource.DecimalSI)}}
+	part := func(name string, n int64) resourceapi.Device {
+		return resourceapi.Device{Name: name, ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "gpu-2", Counters: slots(n)}}}
+	}
+	for i, spec := range []resourceapi.ResourceSliceSpec{
+		{Devices: []resourceapi.Device{{Name: "gpu-0", AllowMultipleAllocations: &many, Capacity: shares}, {Name: "gpu-1", AllowMultipleAllocations: &many, Capacity: shares}, part("gpu-2", 8), part("gpu-2-mig-3g20gb-4", 4)}},
+		{SharedCounters: []resourceapi.CounterSet{{Name: "gpu-2", Counters: slots(8)}}},
+	} {
+		spec.Driver, spec.NodeName, spec.Pool = "gpu.nvidia.com", &node, resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 2}
+		c.SetSlice(&resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}, Spec: spec})
+	}
+	at := func(device string) resourceapi.DeviceRequestAllocationResult {
+		return resourceapi.DeviceRequestAllocationResult{Driver: "gpu.nvidia.com", Pool: node, Device: device}
+	}
+	half := at("gpu-1")
+	half.ShareID, half.ConsumedCapacity = &share, map[resourceapi.QualifiedName]apiresource.Quantity{"shares": *apiresource.NewQuantity(460, apiresource.DecimalSI)}
+	c.SetClaim(state.Claim{Namespace: "ml", Name: "infer-gpu-x7k2p", Results: []resourceapi.DeviceRequestAllocationResult{half}})
+	c.SetClaim(state.Claim{Namespace: "ml", Name: "tune-gpu-9qzv4", Results: []resourceapi.DeviceRequestAllocationResult{at("gpu-2-mig-3g20gb-4")}})
+	for name, claim := range map[string]string{"infer": "infer-gpu-x7k2p", "tune": "tune-gpu-9qzv4"} {
+		c.SetPod(state.Pod{Namespace: "ml", Name: name, Node: node, Scheduler: "gnn", CPU: 4000, Memory: 8 << 30, Claims: []string{claim}, Created: noon.Add(-time.Hour)}, noon)
+	}
+	c.SetPod(state.Pod{Namespace: "ml", Name: "old", Node: node, Scheduler: "gnn", GPU: 1000, Devices: 1, Created: noon.Add(-time.Hour)}, noon)
+	return c
+}
+
+// Devices in slices show in the GPU column, among the devices, and with the claims of a node's pods.
+func TestClaimsShow(t *testing.T) {
+	c := claiming()
+	for _, size := range []struct {
+		name          string
+		width, height int
+	}{{"80x24", 80, 24}, {"200x50", 200, 50}} {
+		for screen, keys := range map[string][]string{"nodes": nil, "devices": {"d"}, "node": {"j", "j", "enter", "/", "m", "l", "/", "enter"}} {
+			m := model(t, c, terminal{full, size.width, size.height}, answering(c, nil, errAway))
+			press(m, keys...)
+			golden.Check(t, "claims-"+screen+"-"+size.name+".txt", trimmed(ansi.Strip(m.View().Content)))
+		}
+	}
 }
 
 // TestNodeOpensAndCloses: Enter opens a node from every list that has nodes, and Esc leads back there.

@@ -3,11 +3,14 @@ package view
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/decision/record"
 )
 
@@ -100,11 +103,43 @@ func (s *nodeScreen) draw(c *canvas, from, to int) []string {
 	if s.here != nil && s.here.GPU != (state.Usage{}) {
 		cols = append(cols, textColumn{title: "GPU", right: true, cell: of(func(p *state.BoundPod) string { return state.Devices(p.GPU) })})
 	}
+	if slices.ContainsFunc(s.shown, func(p state.BoundPod) bool { return len(p.Held) > 0 || p.Devices != 0 }) {
+		cols = append(cols, textColumn{title: "DEVICE", middle: true, cell: of(devicesOf)})
+	}
+	if slices.ContainsFunc(s.shown, func(p state.BoundPod) bool { return len(p.Held) > 0 }) {
+		cols = append(cols, textColumn{title: "CLAIM", middle: true, cell: of(claimsOf)})
+	}
 	cols = append(cols,
 		textColumn{title: "AGE", right: true, cell: of(func(p *state.BoundPod) string { return state.Age(c.frame.Time, p.Created) })},
 		textColumn{title: "SCHEDULER", extra: true, cell: of(func(p *state.BoundPod) string { return p.Scheduler })},
 	)
 	return append(lines, c.textTable(cols, len(s.shown), from, to)...)
+}
+
+// devicesOf names the GPUs of a pod: those of its claims, or else the numbers that its annotation has. A part of a
+// card is followed by its percentage.
+func devicesOf(p *state.BoundPod) string {
+	var all []string
+	for _, h := range p.Held {
+		name := h.Device
+		if h.Milli < cluster.DeviceMilli {
+			name += " " + state.DevicePercent(h.Milli) + "%"
+		}
+		all = append(all, name)
+	}
+	if len(p.Held) == 0 && p.Devices != 0 {
+		all = append(all, kube.FormatDevices(p.Devices))
+	}
+	return orDash(strings.Join(all, ", "))
+}
+
+// claimsOf names the claims that gave a pod its devices.
+func claimsOf(p *state.BoundPod) string {
+	var all []string
+	for _, h := range p.Held {
+		all = append(all, h.Claim)
+	}
+	return orDash(strings.Join(slices.Compact(all), ", "))
 }
 
 // noDecisions says why no decisions are shown.

@@ -40,6 +40,7 @@ func List(ctx context.Context, cfg Config) (state.Frame, error) {
 	if used, err := listUsed(ctx, cfg); err == nil {
 		cluster.SetUsed(used)
 	}
+	readDevices(ctx, cfg, cluster)
 	now := cfg.Now()
 	cluster.ReplaceNodes(nodes)
 	cluster.ReplacePods(pods, now)

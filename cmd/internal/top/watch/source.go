@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -93,9 +94,12 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 	s := &Source{cluster: state.New(), link: newLink(cfg.Now), now: cfg.Now, ctx: ctx, stop: stop, decisions: decisionLog{asker: cfg.Asker}, events: eventLog{client: cfg.Client, now: cfg.Now}}
 	nodes := &nodeStore{newFeed(s.cluster)}
 	pods := &podStore{feed: newFeed(s.cluster), now: cfg.Now}
-	s.follow(ctx, cfg, stream{"nodes", &v1.Node{}, nodes, listNodes(cfg)})
-	s.follow(ctx, cfg, stream{"pods", &v1.Pod{}, pods, listPods(cfg)})
-	for _, f := range []feed{nodes.feed, pods.feed} {
+	slices, claims := &sliceStore{newFeed(s.cluster)}, &claimStore{newFeed(s.cluster)}
+	s.follow(ctx, cfg, stream{"nodes", &v1.Node{}, nodes, s.link.observe("nodes", listNodes(cfg))})
+	s.follow(ctx, cfg, stream{"pods", &v1.Pod{}, pods, s.link.observe("pods", listPods(cfg))})
+	s.follow(ctx, cfg, stream{"resourceslices", &resourceapi.ResourceSlice{}, slices, orWithout(slices.feed, listSlices(cfg))})
+	s.follow(ctx, cfg, stream{"resourceclaims", &resourceapi.ResourceClaim{}, claims, orWithout(claims.feed, listClaims(cfg))})
+	for _, f := range []feed{nodes.feed, pods.feed, slices.feed, claims.feed} {
 		select {
 		case <-f.synced:
 		case err := <-s.link.fatal:
@@ -126,7 +130,7 @@ func (s *Source) Stop() {
 
 // stream is one resource to follow.
 type stream struct {
-	resource string // nodes or pods
+	resource string // in lower case
 	example  runtime.Object
 	store    cache.ReflectorStore
 	requests *cache.ListWatch
@@ -134,8 +138,7 @@ type stream struct {
 
 // follow keeps the stream's store up to date until ctx ends.
 func (s *Source) follow(ctx context.Context, cfg Config, f stream) {
-	lw := s.link.observe(f.resource, f.requests)
-	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, cfg.Client), f.example, f.store, cache.ReflectorOptions{
+	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(f.requests, cfg.Client), f.example, f.store, cache.ReflectorOptions{
 		Name: "ktop-" + f.resource, Logger: &cfg.Log,
 		Backoff: &wait.Backoff{Duration: cfg.retry, Cap: 10 * cfg.retry, Steps: 20, Factor: 2, Jitter: 0.2},
 	})

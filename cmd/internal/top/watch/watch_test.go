@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -104,6 +105,49 @@ func TestSourceFollows(t *testing.T) {
 	eventually(t, s, "the change of nodes", func(f state.Frame) bool {
 		return len(f.Nodes) == 2 && f.Nodes[0].Name == "b" && f.Nodes[1].Name == "c"
 	})
+}
+
+// Slices and claims are followed too. Without the API or the right to read them, the rest is shown.
+func TestDevicesAreFollowed(t *testing.T) {
+	name := "a"
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourceapi.ResourceSliceSpec{
+		Driver: "gpu.nvidia.com", NodeName: &name, Pool: resourceapi.ResourcePool{Name: "a", ResourceSliceCount: 1}, Devices: []resourceapi.Device{{Name: "gpu-0"}, {Name: "gpu-1"}},
+	}}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
+	client := fake.NewClientset(node("a", nil), slice, claim)
+	claims := streams(client, "resourceclaims")
+	s, err := Start(context.Background(), Config{Client: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	if got := s.Frame(0).Totals.GPU; got != (state.Usage{Allocatable: 2000}) {
+		t.Fatalf("first list: %+v", got)
+	}
+	stream, given := <-claims, claim.DeepCopy()
+	given.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Driver: "gpu.nvidia.com", Pool: "a", Device: "gpu-1"}}}}
+	stream.Modify(given)
+	eventually(t, s, "the allocation", func(f state.Frame) bool { return f.Totals.GPU.Requested == 1000 && f.Nodes[0].Devices[1] == 1000 })
+	stream.Delete(given)
+	eventually(t, s, "the end of the claim", func(f state.Frame) bool { return f.Totals.GPU.Requested == 0 })
+
+	for _, resource := range []string{"resourceslices", "resourceclaims"} {
+		forbidden := fake.NewClientset(node("a", nil), slice)
+		forbidden.PrependReactor("list", resource, func(ktesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New("no"))
+		})
+		s, err := Start(context.Background(), Config{Client: forbidden})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := s.Frame(0); f.Lost != nil || len(f.Nodes) != 1 {
+			t.Errorf("without %s: %+v", resource, f)
+		}
+		s.Stop()
+		if f, err := List(context.Background(), Config{Client: forbidden}); err != nil || len(f.Nodes) != 1 {
+			t.Errorf("without %s, once: %v, %+v", resource, err, f)
+		}
+	}
 }
 
 func TestSelectorChoosesNodes(t *testing.T) {
@@ -251,10 +295,14 @@ func TestOutage(t *testing.T) {
 	}
 	defer s.Stop()
 	before := time.Now()
-	first, second := <-opened, <-opened
+	var all []*apiwatch.FakeWatcher // of nodes, pods, slices and claims
+	for range 4 {
+		all = append(all, <-opened)
+	}
 	down.Store(true)
-	first.Stop()
-	second.Stop()
+	for _, w := range all {
+		w.Stop()
+	}
 	eventually(t, s, "the outage", func(f state.Frame) bool { return f.Lost != nil })
 	f := s.Frame(0)
 	if f.Lost.Reason != "connection refused" || f.Lost.Since.Before(before) || f.Totals.Pods.Requested != 1 {

@@ -1,0 +1,116 @@
+package cards
+
+import (
+	"math"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"gnnsched/internal/cluster"
+)
+
+// Count adds what the results of an allocation take of the cards to milli, in thousandths of each card.
+func (s *Set) Count(milli []int64, results []resourceapi.DeviceRequestAllocationResult) {
+	for i := range results {
+		if card, taken := s.Taken(&results[i]); taken > 0 {
+			milli[card] += taken
+		}
+	}
+}
+
+// Taken returns the card of a device that was allocated, and how many thousandths of it are taken; 0 if the device is
+// not one of the set, or for admin access.
+func (s *Set) Taken(r *resourceapi.DeviceRequestAllocationResult) (card int, milli int64) {
+	if r.AdminAccess != nil && *r.AdminAccess {
+		return 0, 0
+	}
+	for _, d := range s.Devices {
+		c := &s.Cards[d.Card]
+		if d.Name != r.Device || c.Driver != r.Driver || c.Pool != r.Pool {
+			continue
+		}
+		if r.ShareID == nil {
+			return d.Card, d.Milli
+		}
+		for name, q := range r.ConsumedCapacity {
+			whole := d.Capacity[name].Value
+			milli = max(milli, Thousandths(q.AsApproximateFloat64(), whole.AsApproximateFloat64()))
+		}
+		return d.Card, milli
+	}
+	return 0, 0
+}
+
+// Counters returns the values of counters, in thousandths.
+func Counters(in map[string]resourceapi.Counter) map[string]int64 {
+	out := make(map[string]int64, len(in))
+	for name, c := range in {
+		out[name] = c.Value.MilliValue()
+	}
+	return out
+}
+
+// Share returns which part of the whole the used counters are, in thousandths of a card, rounded up: the mean over the
+// whole's counters. The most used counter would not do, because a driver has a counter of 1 for each memory slice.
+func Share(used, whole map[string]int64) int64 {
+	sum := int64(0)
+	for name, w := range whole {
+		sum += Thousandths(float64(used[name]), float64(w))
+	}
+	return Thousandths(float64(sum), float64(cluster.DeviceMilli*len(whole)))
+}
+
+// Thousandths returns used/whole in thousandths, rounded up, 0 to cluster.DeviceMilli.
+func Thousandths(used, whole float64) int64 {
+	switch {
+	case used <= 0:
+		return 0
+	case used >= whole:
+		return cluster.DeviceMilli
+	}
+	return int64(math.Ceil(cluster.DeviceMilli*used/whole - 1e-9))
+}
+
+// Consumed returns which part of a shared device a claim takes, in thousandths: that of the capacity of
+// which it takes most. It computes as upstream's allocator does.
+func Consumed(d *resourceapi.Device, request *resourceapi.CapacityRequirements) (milli int64) {
+	for name, c := range d.Capacity {
+		asked, has := resource.Quantity{}, false
+		if request != nil {
+			asked, has = request.Requests[name]
+		}
+		amount := c.Value
+		switch policy := c.RequestPolicy; {
+		case has:
+			amount = rounded(asked, policy)
+		case policy != nil && policy.Default != nil:
+			amount = *policy.Default
+		}
+		milli = max(milli, Thousandths(amount.AsApproximateFloat64(), c.Value.AsApproximateFloat64()))
+	}
+	return milli
+}
+
+// rounded returns what a claim takes that asks for an amount.
+func rounded(asked resource.Quantity, policy *resourceapi.CapacityRequestPolicy) resource.Quantity {
+	switch {
+	case policy == nil:
+	case policy.ValidRange != nil && policy.ValidRange.Min != nil:
+		least, step := *policy.ValidRange.Min, policy.ValidRange.Step
+		if asked.Cmp(least) < 0 {
+			return least
+		}
+		if step == nil || step.Value() <= 0 {
+			return asked
+		}
+		steps := (asked.Value() - least.Value() + step.Value() - 1) / step.Value()
+		return *resource.NewQuantity(least.Value()+steps*step.Value(), resource.DecimalSI)
+	default:
+		for _, v := range policy.ValidValues {
+			if asked.Cmp(v) <= 0 {
+				return v
+			}
+		}
+	}
+	return asked
+}

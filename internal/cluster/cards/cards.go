@@ -1,0 +1,203 @@
+// Package cards reads the GPUs of a node from its ResourceSlices, and what allocations take of them.
+//
+// A card is a device that is given out whole or in shares, or one that partitions share, which is a set of
+// counters; a partition takes as much of it as of its counters in the mean. A driver's devices are GPUs if the driver's name begins with
+// "gpu.", as those of AMD, Intel and NVIDIA do. Devices of other drivers, and devices that several nodes can use, are left out.
+package cards
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"gnnsched/internal/cluster"
+)
+
+// gpuDriver begins the names of drivers whose devices are GPUs.
+const gpuDriver = "gpu."
+
+// productAttribute is the attribute with a device's model, in its driver's domain.
+const productAttribute = "productName"
+
+// Set is what the slices of one node say of its cards, which changes rarely.
+type Set struct {
+	In      []*resourceapi.ResourceSlice // as given to Read
+	Devices []Device
+	Cards   []Card // in the order of their drivers, pools and names
+	Product string // the model of all cards; empty if they differ
+}
+
+// Device is one device of a slice.
+type Device struct {
+	*resourceapi.Device
+	Driver string
+	Card   int   // in Set.Cards
+	Milli  int64 // thousandths of the card that the device takes if it is not shared
+}
+
+// Card is a physical device: one that is given out whole or in shares, or one that partitions share.
+type Card struct {
+	Driver, Pool string
+	Name         string           // of the device, or of the counter set
+	Counters     map[string]int64 // in thousandths; nil for a device without counters
+}
+
+// OfNode reports whether a slice has GPUs of one node.
+func OfNode(s *resourceapi.ResourceSlice) bool {
+	return s.Spec.NodeName != nil && strings.HasPrefix(s.Spec.Driver, gpuDriver)
+}
+
+// Compare orders slices by driver, pool and name.
+func Compare(a, b *resourceapi.ResourceSlice) int {
+	return cmp.Or(comparePools(a, b), strings.Compare(a.Name, b.Name))
+}
+
+// Read reads the slices of one node, in the order of Compare. It leaves out pools that contradict themselves, which upstream
+// does not allocate from, either. It returns nil if nothing is left, or if there are more cards than a policy
+// can know.
+func Read(in []*resourceapi.ResourceSlice) *Set {
+	s := &Set{In: in}
+	for rest := in; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && comparePools(rest[0], rest[n]) == 0 {
+			n++
+		}
+		if pool := newest(rest[:n]); complete(pool) {
+			s.addPool(pool)
+		}
+		rest = rest[n:]
+	}
+	if len(s.Cards) == 0 || len(s.Cards) > cluster.MaxDevices {
+		return nil
+	}
+	s.number()
+	s.setProduct()
+	return s
+}
+
+// comparePools orders slices by driver and pool.
+func comparePools(a, b *resourceapi.ResourceSlice) int {
+	return cmp.Or(strings.Compare(a.Spec.Driver, b.Spec.Driver), strings.Compare(a.Spec.Pool.Name, b.Spec.Pool.Name))
+}
+
+// newest returns the slices of a pool's latest generation.
+func newest(pool []*resourceapi.ResourceSlice) (out []*resourceapi.ResourceSlice) {
+	latest := int64(math.MinInt64)
+	for _, s := range pool {
+		latest = max(latest, s.Spec.Pool.Generation)
+	}
+	for _, s := range pool {
+		if s.Spec.Pool.Generation == latest {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// complete reports whether all slices of a pool are there, and agree with each other.
+func complete(pool []*resourceapi.ResourceSlice) bool {
+	names, sets := map[string]bool{}, map[string]bool{}
+	for _, s := range pool {
+		if s.Spec.Pool.ResourceSliceCount != int64(len(pool)) {
+			return false
+		}
+		for _, d := range s.Spec.Devices {
+			if names[d.Name] {
+				return false
+			}
+			names[d.Name] = true
+		}
+		for _, c := range s.Spec.SharedCounters {
+			if sets[c.Name] {
+				return false
+			}
+			sets[c.Name] = true
+		}
+	}
+	for _, s := range pool {
+		for _, d := range s.Spec.Devices {
+			for _, c := range d.ConsumesCounters {
+				if !sets[c.CounterSet] {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// addPool adds the devices of a complete pool, and their cards.
+func (s *Set) addPool(pool []*resourceapi.ResourceSlice) {
+	driver, name := pool[0].Spec.Driver, pool[0].Spec.Pool.Name
+	sets := map[string]int{} // card of each counter set
+	for _, slice := range pool {
+		for _, set := range slice.Spec.SharedCounters {
+			sets[set.Name] = len(s.Cards)
+			s.Cards = append(s.Cards, Card{Driver: driver, Pool: name, Name: set.Name, Counters: Counters(set.Counters)})
+		}
+	}
+	for _, slice := range pool {
+		for i := range slice.Spec.Devices {
+			d := &slice.Spec.Devices[i]
+			if d.NodeName != nil || d.NodeSelector != nil || d.AllNodes != nil {
+				continue
+			}
+			out := Device{Device: d, Driver: driver, Milli: cluster.DeviceMilli}
+			if len(d.ConsumesCounters) == 0 {
+				out.Card = len(s.Cards)
+				s.Cards = append(s.Cards, Card{Driver: driver, Pool: name, Name: d.Name})
+			} else {
+				use := d.ConsumesCounters[0] // further sets, of links for example, do not make a card
+				out.Card = sets[use.CounterSet]
+				out.Milli = Share(Counters(use.Counters), s.Cards[out.Card].Counters)
+			}
+			s.Devices = append(s.Devices, out)
+		}
+	}
+}
+
+// number puts the cards in the order of their drivers, pools and names, with numbers in names by their
+// value: gpu-2 comes before gpu-10.
+func (s *Set) number() {
+	order := make([]int, len(s.Cards))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := s.Cards[a], s.Cards[b]
+		return cmp.Or(strings.Compare(x.Driver, y.Driver), strings.Compare(x.Pool, y.Pool), compareNatural(x.Name, y.Name))
+	})
+	cards, to := make([]Card, len(order)), make([]int, len(order))
+	for i, old := range order {
+		cards[i], to[old] = s.Cards[old], i
+	}
+	s.Cards = cards
+	for i := range s.Devices {
+		s.Devices[i].Card = to[s.Devices[i].Card]
+	}
+}
+
+// compareNatural compares names by their text, and numbers at their ends by value.
+func compareNatural(a, b string) int {
+	x, y := strings.TrimRight(a, "0123456789"), strings.TrimRight(b, "0123456789")
+	m, n := strings.TrimLeft(a[len(x):], "0"), strings.TrimLeft(b[len(y):], "0")
+	return cmp.Or(strings.Compare(x, y), cmp.Compare(len(m), len(n)), strings.Compare(m, n), strings.Compare(a, b))
+}
+
+// setProduct sets the cards' model.
+func (s *Set) setProduct() {
+	for i, d := range s.Devices {
+		a, has := d.Attributes[productAttribute]
+		if !has {
+			a = d.Attributes[resourceapi.QualifiedName(d.Driver+"/"+productAttribute)]
+		}
+		if a.StringValue == nil || i > 0 && *a.StringValue != s.Product {
+			s.Product = ""
+			return
+		}
+		s.Product = *a.StringValue
+	}
+}
