@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -165,5 +166,47 @@ func TestShareStops(t *testing.T) {
 	}
 	if placed < 5 || placed > 20 {
 		t.Errorf("it stops after %d pods, all of which failed", placed)
+	}
+}
+
+// A scheduler that ends cancels its bindings. That is no failure of the canary; a binding that fails is.
+func TestEndOfTheSchedulerStopsNothing(t *testing.T) {
+	const profile = "sharing-ends"
+	b := newBed(t, profile, sharing(Args{Policy: "gpu-best-fit"}, 0.5))
+	learned, _ := b.begun(t)
+	b.load(t, clusterState{nodes: []*v1.Node{gpuNode("a", "T4", 4), gpuNode("b", "T4", 2)}})
+	ended, end := context.WithCancel(b.ctx)
+	end()
+	made := 0
+	fail := func(ctx context.Context, times int) {
+		for range times {
+			made++
+			pod := gpuPod(fmt.Sprint("p", made), cluster.Resources{Pods: 1})
+			pod.Namespace = learned
+			_, cycle, err := b.attempt(t, profile, pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.sched.Profiles[profile].RunReservePluginsUnreserve(ctx, cycle, pod, "a")
+		}
+	}
+	if fail(ended, 20); b.plugin.groupOf(inNamespace(learned)) != canary.Learned {
+		t.Error("the end of the scheduler stops the share")
+	}
+	if fail(b.ctx, 20); b.plugin.groupOf(inNamespace(learned)) != canary.Rest {
+		t.Error("bindings that fail do not stop the share")
+	}
+}
+
+// The time of each attempt reaches the canary of its profile, and slow ones stop it.
+func TestSlowAttemptsStop(t *testing.T) {
+	const profile = "sharing-slowly"
+	b := newBed(t, profile, sharing(Args{Policy: "gpu-best-fit"}, 0.5))
+	learned, _ := b.begun(t)
+	for range 1000 {
+		Attempted(b.sched.Profiles[profile], inNamespace(learned), time.Minute)
+	}
+	if b.plugin.groupOf(inNamespace(learned)) != canary.Rest {
+		t.Error("attempts of a minute do not stop the share")
 	}
 }

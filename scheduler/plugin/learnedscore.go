@@ -67,9 +67,7 @@ func newPlugin(ctx context.Context, obj runtime.Object, h fwk.Handle, active <-c
 		return nil, err
 	}
 	if args.Share != nil {
-		if p.canary, err = canary.New(ctx, *args.Share, h, active, logger(ctx)); err != nil {
-			return nil, err
-		}
+		p.canary = canary.New(ctx, *args.Share, h, active, logger(ctx))
 	}
 	if args.Learn != nil {
 		l, err := newLearner(ctx, p, *args.Learn, active)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/internal/cluster"
@@ -74,10 +75,14 @@ func (r *recorder) send(d decision.Decision) {
 	}
 }
 
-// Close waits until the listeners have heard what waits for them; the framework calls it.
+// Close waits until the listeners have heard what waits for them, and a stop of the canary is kept; the framework calls
+// it.
 func (r *recorder) Close() error {
 	for _, q := range r.queues {
 		q.Close()
+	}
+	if r.canary != nil {
+		r.canary.Close()
 	}
 	return nil
 }
@@ -208,19 +213,21 @@ func podOf(p *v1.Pod) decision.Pod {
 }
 
 // Unreserve implements fwk.ReservePlugin: the pod did not get the node.
-func (r *recorder) Unreserve(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
-	r.settle(state, false)
+func (r *recorder) Unreserve(ctx context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
+	r.settle(ctx, state, false)
 }
 
 // PostBind implements fwk.PostBindPlugin: the pod got the node.
-func (r *recorder) PostBind(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
-	r.settle(state, true)
+func (r *recorder) PostBind(ctx context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
+	r.settle(ctx, state, true)
 }
 
-func (r *recorder) settle(state fwk.CycleState, bound bool) {
+func (r *recorder) settle(ctx context.Context, state fwk.CycleState, bound bool) {
 	if p := readPending(state); p != nil && p.entry != nil {
-		if r.canary != nil {
-			r.canary.Settled(canary.Group(p.decision.Group), resultOf(p.decision, bound))
+		if r.canary != nil && (bound || ctx.Err() == nil) { // the end of the scheduler cancels bindings: no failure of a node
+			r.canary.Settled(canary.Placement{
+				Pod: types.UID(p.decision.Pod.UID), Group: canary.Group(p.decision.Group), Result: resultOf(p.decision, bound), Chosen: len(p.decision.Best) > 0,
+			})
 		}
 		r.ledger.settle(p.entry, reservedDevices(state), bound)
 	}

@@ -46,6 +46,7 @@ type lab struct {
 	port    int
 
 	recording plugin.Recording // of the next scheduler
+	claimed   []string         // schedulers that gave a node to a pod with a claim, in namespaces that are gone
 }
 
 // patience is the time limit of every wait. It is long because the machine may be busy, and no passing

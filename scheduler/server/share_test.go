@@ -52,6 +52,11 @@ func TestShare(t *testing.T) {
 	if learned.Len() == 0 || rest.Len() == 0 || learned.Intersection(rest).Len() > 0 || learned.Union(rest).Len() != namespaces {
 		t.Fatalf("the network places %v, the default profile %v", sets.List(learned), sets.List(rest))
 	}
+	for _, group := range []canary.Group{canary.Learned, canary.Rest} {
+		if n := l.metrics(t).sum("gnnsched_share_attempt_duration_seconds_count", "group", string(group)); n == 0 {
+			t.Errorf("no attempt of the %s is timed", group)
+		}
+	}
 	l.breakNetwork(t, file)
 	l.place(t, "second", namespaces, each)
 	l.untilShare(t, 0)
@@ -72,7 +77,7 @@ func TestShare(t *testing.T) {
 		return err
 	})
 	t.Log(why)
-	if !strings.Contains(why, "failures: ") || !strings.Contains(why, "of the canary's last") {
+	if !strings.Contains(why, "failures: ") || !strings.Contains(why, "pods of the canary failed") {
 		t.Errorf("the annotation says %q", why)
 	}
 	stop()
@@ -95,6 +100,48 @@ func TestShare(t *testing.T) {
 	}
 	defer l.share(t, p, record.NewBook(1, nil))()
 	l.untilShare(t, 0.5)
+}
+
+// Pods that the kubelet evicts stop the share of the process that placed them. Pods that were placed before it began do
+// not. The process keeps the stop though it ends at once.
+func TestShareIsStoppedByEvictions(t *testing.T) {
+	l := newLabOn(t, []nodepool.Pool{pools()[0], pools()[1]})
+	p := Profile{SchedulerName: DefaultProfile, Policy: "best-fit", Share: &canary.Args{Of: 1, Latency: metav1.Duration{Duration: patience}}}
+	stop := l.share(t, p, record.NewBook(1, nil))
+	l.untilShare(t, 1)
+	l.place(t, "old", 1, 20)
+	stop()
+	stop = l.share(t, p, record.NewBook(1, nil))
+	l.untilShare(t, 1)
+	l.evict(t, "old-0", 20)
+	counted := l.metrics(t).sum("gnnsched_share_pods_total", "result", "bound")
+	l.place(t, "new", 1, 20)
+	l.until(t, "the bound pods to be counted", func() error { // after the API has the binding
+		if n := l.metrics(t).sum("gnnsched_share_pods_total", "result", "bound") - counted; n != 20 {
+			return fmt.Errorf("there are %v of 20", n)
+		}
+		return nil
+	})
+	if n := l.metrics(t).sum("gnnsched_share_pods_total", "result", "lost"); n != 0 {
+		t.Errorf("%v pods of another process count as lost", n)
+	}
+	l.evict(t, "new-0", 8) // five of twenty are no proof yet
+	l.untilShare(t, 0)
+	stop()
+	if why := l.stoppedBecause(t); !strings.Contains(why, "failures: 6 of the last 20 pods of the canary failed") {
+		t.Errorf("the annotation says %q", why)
+	}
+}
+
+// evict does to pods of a namespace what a kubelet does that evicts them.
+func (l *lab) evict(t *testing.T, namespace string, number int) {
+	t.Helper()
+	for _, p := range l.pods(t, namespace)[:number] {
+		patch := []byte(`{"status":{"phase":"Failed","reason":"Evicted"}}`)
+		if _, err := l.client.CoreV1().Pods(namespace).Patch(t.Context(), p.Name, "application/merge-patch+json", patch, metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // share runs the scheduler with one profile, whose decisions are recorded.

@@ -132,7 +132,14 @@ func (w *Watcher) pending(ctx context.Context, p *v1.Pod) error {
 	if tied(p) != "" || w.ours.Has(p.UID) {
 		return nil
 	}
-	return w.ours.Decide(ctx, p)
+	return w.place(ctx, p)
+}
+
+// place lets the profile place a pod in its cluster in memory, after the pods that wait there. Those that are left over when
+// one fits nowhere are tried after the events.
+func (w *Watcher) place(ctx context.Context, p *v1.Pod) error {
+	w.ours.Wait(p)
+	return w.ours.Retry(ctx, 1)
 }
 
 // unschedulable reports whether a scheduler has said that it found no node.
@@ -194,7 +201,7 @@ func (w *Watcher) bound(ctx context.Context, p *v1.Pod) error {
 	case why != "" || judged != nil:
 		w.ours.Fix(p)
 	default:
-		return w.ours.Decide(ctx, p)
+		return w.place(ctx, p)
 	}
 	return judged
 }

@@ -44,7 +44,7 @@ func Command() *ucli.Command {
 func run(c *ucli.Context) error {
 	name, is := strings.CutPrefix(c.Args().First(), "pod/")
 	if !is || name == "" || c.NArg() != 1 {
-		return exit.New(exit.Usage, errors.New("say which pod, as pod/NAME, after the flags"), "for example gnnsched explain -n default pod/web-0")
+		return exit.New(exit.Usage, errors.New("say which pod, as pod/NAME"), "for example gnnsched explain -n default pod/web-0")
 	}
 	q := record.Query{Namespace: c.String("namespace"), Pod: name, Limit: 1}
 	var r *record.Record
@@ -61,9 +61,11 @@ func run(c *ucli.Context) error {
 		return exit.New(exit.Usage, fmt.Errorf("there is no decision about pod %s/%s", quote.Message(q.Namespace, 253), quote.Message(q.Pod, 253)),
 			"the scheduler keeps the last ones only, see its flag --decisions; --decision-log keeps more for --trace")
 	}
-	net, err := networkOf(c.String("checkpoint"), r.Fingerprint)
-	if err != nil {
-		return err
+	var net *infer.Network
+	if r.Fingerprint != "" { // else upstream's scoring decided, or a policy without weights
+		if net, err = networkOf(c.String("checkpoint"), r.Fingerprint); err != nil {
+			return err
+		}
 	}
 	return explain.Write(c.App.Writer, *r, net)
 }

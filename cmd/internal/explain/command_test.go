@@ -48,6 +48,10 @@ func TestTrace(t *testing.T) {
 	if out, err := call("--trace", path, "-n", "shop", "pod/web-0"); err != nil || !strings.Contains(out, "b was the only feasible node") {
 		t.Errorf("%s: %v", out, err)
 	}
+	// Of a share, --checkpoint names the canary's weights, which decide nothing about the rest.
+	if out, err := call("--trace", path, "-n", "shop", "--checkpoint", "mine.safetensors", "pod/web-0"); err != nil || !strings.Contains(out, "b was the only feasible node") {
+		t.Errorf("no weights decided: %s: %v", out, err)
+	}
 	other := filepath.Join(dir, "other")
 	if err := os.WriteFile(other, []byte("name,cpu\nx,1\n"), 0o600); err != nil {
 		t.Fatal(err)

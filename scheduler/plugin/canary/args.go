@@ -30,7 +30,7 @@ type Args struct {
 	// Failures is how much larger the canary's share of failures may be than the rest's. The default is
 	// DefaultFailures.
 	Failures float64 `json:"failures,omitempty"`
-	// Latency limits the time within which 99 of 100 attempts to place one of the canary's pods must end. The default
+	// Latency is how long an attempt to place one of the canary's pods may take; one in 100 may take longer. The default
 	// is DefaultLatency.
 	Latency metav1.Duration `json:"latency,omitempty"`
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,9 +12,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/lru"
 
 	"gnnsched/scheduler/plugin/userconfig"
 )
@@ -41,28 +42,42 @@ type Split struct {
 	log     klog.Logger
 	share   atomic.Uint64 // the bits of the current share; 0 until the canary begins, and after it stopped
 	ended   chan string   // what to keep in the cluster, once the canary has stopped
+	close   context.CancelFunc
+	done    sync.WaitGroup // the canary's goroutines
 
 	mu   sync.Mutex // guards seen, and changes of share
 	seen comparison
+
+	lostMu sync.Mutex // held while a pod is looked up in one of these, and added to the other
+	placed *lru.Cache // the Group of pods by UID, of both groups, so that it forgets both alike
+	early  *lru.Cache // UIDs of pods that the kubelet refused or evicted, and that were not in placed
 }
 
+// placements is how many of the pods that were placed last can be counted as lost. So many failed pods are remembered too.
+const placements = 50_000
+
 // New returns a canary, which begins when active is closed, or at once if that is nil, unless it was stopped
-// earlier. Its goroutines end with ctx. The arguments must have their defaults.
-func New(ctx context.Context, args Args, h fwk.Handle, active <-chan struct{}, log klog.Logger) (*Split, error) {
+// earlier. Its goroutines end with ctx or Close. The arguments must have their defaults.
+func New(ctx context.Context, args Args, h fwk.Handle, active <-chan struct{}, log klog.Logger) *Split {
 	registerMetrics()
 	c := &Split{
 		args: args, handle: h, profile: h.ProfileName(), lease: userconfig.MarkOf(h.ProfileName()), log: log,
-		seen: comparison{args: args}, ended: make(chan string, 1),
+		seen: comparison{args: args}, ended: make(chan string, 1), placed: lru.New(placements), early: lru.New(placements),
 	}
 	current.WithLabelValues(c.profile).Set(0)
 	for _, reason := range []string{reasonFailures, reasonLatency, reasonEarlier} {
 		stopped.WithLabelValues(c.profile, reason).Set(0)
 	}
-	if _, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: c.updated}); err != nil {
-		return nil, fmt.Errorf("watch pods: %w", err)
-	}
-	go c.run(ctx, active)
-	return c, nil
+	ctx, c.close = context.WithCancel(ctx)
+	c.done.Go(func() { c.run(ctx, active) })
+	return c
+}
+
+// Close ends the canary and waits until a stop is kept in the cluster, for at most lateTime. Nothing that is counted
+// later stops the canary.
+func (c *Split) Close() {
+	c.close()
+	c.done.Wait()
 }
 
 // GroupOf returns the group of a pod now.
@@ -80,8 +95,23 @@ func (c *Split) Attempted(pod *v1.Pod, took time.Duration) {
 	c.count(reasonLatency, func() string { return c.seen.attempted(g, took) })
 }
 
-// Settled takes the result of a placement that was decided for a pod of the group.
-func (c *Split) Settled(g Group, r Result) {
+// Placement is the result of a placement that was decided.
+type Placement struct {
+	Pod    types.UID
+	Group  Group
+	Result Result
+	Chosen bool // by scores: more than one node was feasible
+}
+
+// Settled takes the result of a placement.
+func (c *Split) Settled(p Placement) {
+	c.settled(p.Group, p.Result)
+	if p.Result == Bound && p.Chosen && c.lostAlready(p) {
+		c.settled(p.Group, lost)
+	}
+}
+
+func (c *Split) settled(g Group, r Result) {
 	pods.WithLabelValues(c.profile, string(g), string(r)).Inc()
 	c.count(reasonFailures, func() string { return c.seen.settled(g, r) })
 }
@@ -98,18 +128,20 @@ func (c *Split) count(reason string, what func() (why string)) {
 	}
 }
 
-// stop stops the canary. The caller holds the lock.
+// stop stops the canary, and leaves to run what to keep in the cluster. The caller holds the lock.
 func (c *Split) stop(reason, why string) {
-	c.share.Store(0)
-	current.WithLabelValues(c.profile).Set(0)
-	stopped.WithLabelValues(c.profile, reason).Set(1)
-	if reason == reasonEarlier {
-		return
-	}
+	c.halt(reason)
 	c.log.Error(errors.New(why), "The share is stopped: the default scoring decides for all pods", "profile", c.profile, "reason", reason, "again", c.again())
 	lease := &v1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: metav1.NamespaceSystem, Name: c.lease}
 	c.handle.EventRecorder().Eventf(lease, nil, v1.EventTypeWarning, "ShareStopped", "Scheduling", "%s", why)
 	c.ended <- time.Now().UTC().Format(time.RFC3339) + " " + reason + ": " + why
+}
+
+// halt leaves all pods to the rest. The caller holds the lock.
+func (c *Split) halt(reason string) {
+	c.share.Store(0)
+	current.WithLabelValues(c.profile).Set(0)
+	stopped.WithLabelValues(c.profile, reason).Set(1)
 }
 
 // again says how the canary begins again.
@@ -117,7 +149,8 @@ func (c *Split) again() string {
 	return fmt.Sprintf("kubectl -n %s annotate lease %s %s- && restart the scheduler", metav1.NamespaceSystem, c.lease, StoppedAnnotation)
 }
 
-// run begins the canary, and keeps its stop in the cluster.
+// run begins the canary, and keeps its stop in the cluster. It also looks for a stop that another process, or a person,
+// keeps there meanwhile.
 func (c *Split) run(ctx context.Context, active <-chan struct{}) {
 	if active != nil {
 		select {
@@ -126,49 +159,84 @@ func (c *Split) run(ctx context.Context, active <-chan struct{}) {
 			return
 		}
 	}
-	var earlier string
-	if !c.persist(ctx, "read whether the share was stopped", func(ctx context.Context) (err error) { earlier, err = c.read(ctx); return }) {
+	c.done.Go(func() { c.watchLost(ctx) })
+	earlier := ""
+	read := func(ctx context.Context) (err error) { earlier, err = c.read(ctx); return err }
+	if !c.retry(ctx, "read whether the share was stopped", read) {
 		return
 	}
 	c.begin(earlier)
-	select {
-	case why := <-c.ended:
-		c.persist(ctx, "keep that the share is stopped", func(ctx context.Context) error { return c.write(ctx, why) })
-	case <-ctx.Done():
+	for earlier == "" {
+		select {
+		case why := <-c.ended:
+			c.keep(ctx, why)
+			return
+		case <-ctx.Done():
+			c.end()
+			select {
+			case why := <-c.ended:
+				c.keep(ctx, why)
+			default:
+			}
+			return
+		case <-time.After(lookEach):
+			if limited(ctx, read) == nil && earlier != "" {
+				c.stopEarlier(earlier)
+			}
+		}
 	}
 }
 
 // begin begins the canary, unless it was stopped earlier.
 func (c *Split) begin(earlier string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if earlier != "" {
-		c.log.Error(errors.New(earlier), "The share was stopped earlier and stays so: the default scoring decides for all pods", "profile", c.profile, "again", c.again())
-		c.stop(reasonEarlier, earlier)
+		c.stopEarlier(earlier)
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.share.Store(math.Float64bits(c.args.Of))
 	current.WithLabelValues(c.profile).Set(c.args.Of)
 	c.log.Info("A share of the pods is decided by the profile's network or policy, the rest by the default scoring", "profile", c.profile, "share", c.args.Of, "by", c.args.By)
 }
 
-// Each request about the lease may take requestTime. One that failed is sent again after retryEach.
+// stopEarlier stops the canary because of a stop that is in the cluster.
+func (c *Split) stopEarlier(why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.log.Error(errors.New(why), "The share was stopped earlier and stays so: the default scoring decides for all pods", "profile", c.profile, "again", c.again())
+	c.halt(reasonEarlier)
+}
+
+// end makes sure that nothing stops the canary any more.
+func (c *Split) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.share.Store(0)
+}
+
 const (
-	requestTime = 5 * time.Second
-	retryEach   = time.Second
+	requestTime = 5 * time.Second  // the limit of each request about the lease
+	retryEach   = time.Second      // after which a request that failed is sent again
+	lookEach    = 10 * time.Second // between two looks for a stop by another process
+	lateTime    = 10 * time.Second // for which a process that ends tries to keep a stop
 )
 
-// persist tries to do something until it succeeds, or ctx has ended. It tries once even if ctx has ended.
-func (c *Split) persist(ctx context.Context, what string, do func(context.Context) error) bool {
-	for told := false; ; {
-		request, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
-		err := do(request)
-		cancel()
+// limited does something within requestTime.
+func limited(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	return do(ctx)
+}
+
+// retry tries to do something until it succeeds. It returns false if ctx has ended before.
+func (c *Split) retry(ctx context.Context, what string, do func(context.Context) error) bool {
+	for told := false; ; told = true {
+		err := limited(ctx, do)
 		if err == nil {
 			return true
 		}
-		if !told && !apierrors.IsConflict(err) { // the lease is renewed every second
-			told = true
+		if !told && ctx.Err() == nil {
 			c.log.Error(err, "Failed to "+what+"; it is tried again", "lease", c.lease)
 		}
 		select {
@@ -176,6 +244,19 @@ func (c *Split) persist(ctx context.Context, what string, do func(context.Contex
 			return false
 		case <-time.After(retryEach):
 		}
+	}
+}
+
+// keep keeps in the cluster why the canary is stopped. After ctx has ended it tries for lateTime.
+func (c *Split) keep(ctx context.Context, why string) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lateTime, cancel) })
+	defer stop()
+	if !c.retry(late, "keep that the share is stopped", func(ctx context.Context) error { return c.write(ctx, why) }) {
+		// The command is quoted for a shell, and the log quotes it again: why has no quotes and no backslashes.
+		c.log.Error(nil, "The stop of the share is not kept in the cluster: the next process begins the share again, unless you write the annotation first", "annotate",
+			fmt.Sprintf("kubectl -n %s annotate lease %s '%s=%s'", metav1.NamespaceSystem, c.lease, StoppedAnnotation, why))
 	}
 }
 
@@ -191,33 +272,16 @@ func (c *Split) read(ctx context.Context) (string, error) {
 	return lease.Annotations[StoppedAnnotation], nil
 }
 
-// write keeps in the cluster why the canary is stopped.
+// write keeps in the cluster why the canary is stopped. An earlier stop stays as it is.
 func (c *Split) write(ctx context.Context, why string) error {
 	leases := c.handle.ClientSet().CoordinationV1().Leases(metav1.NamespaceSystem)
-	lease, err := leases.Get(ctx, c.lease, metav1.GetOptions{})
-	if err != nil {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the lease is renewed every second
+		lease, err := leases.Get(ctx, c.lease, metav1.GetOptions{})
+		if err != nil || lease.Annotations[StoppedAnnotation] != "" {
+			return err
+		}
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, StoppedAnnotation, why)
+		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 		return err
-	}
-	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, StoppedAnnotation, why)
-	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
-	return err
-}
-
-// updated counts a pod that the kubelet refused or evicted.
-func (c *Split) updated(before, after any) {
-	old, was := before.(*v1.Pod)
-	now, is := after.(*v1.Pod)
-	if was && is && now.Spec.SchedulerName == c.profile && old.Status.Phase != v1.PodFailed && now.Status.Phase == v1.PodFailed && nodeFailed(now.Status.Reason) {
-		c.Settled(c.GroupOf(now), lost)
-	}
-}
-
-// nodeFailed reports whether a failed pod was not fit for its node, or the node not for the pod. The other reasons
-// come from the pod itself.
-func nodeFailed(reason string) bool {
-	switch reason {
-	case "Evicted", "NodeAffinity", "UnexpectedAdmissionError", "TopologyAffinityError":
-		return true
-	}
-	return strings.HasPrefix(reason, "OutOf") // OutOfcpu, OutOfmemory, OutOfpods
+	})
 }

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"gnnsched/internal/cluster/kube"
 )
 
 // pod returns a pod of a controller; of none if kind is empty.
@@ -92,6 +94,18 @@ func TestOwnersDiffer(t *testing.T) {
 			t.Errorf("%s/%s has the place of %s", p.Namespace, owner(p), other)
 		}
 		seen[a.place(p)] = p.Namespace + "/" + owner(p)
+	}
+}
+
+// Anybody may write the annotation of a replay's pods, at any time. It moves no pod into another group.
+func TestOwnerIsNoAnnotation(t *testing.T) {
+	a := Args{By: ByOwner}
+	for _, kind := range []string{"", "Job"} {
+		one, same := pod("a", kind, "x", "1"), pod("a", kind, "x", "1")
+		same.Annotations = map[string]string{kube.WorkloadAnnotation: "Deployment/web"}
+		if a.place(one) != a.place(same) {
+			t.Errorf("the annotation makes %s an owner, and not %s", owner(same), owner(one))
+		}
 	}
 }
 
@@ -206,7 +220,7 @@ func TestTail(t *testing.T) {
 		p    float64
 		want float64
 	}{{10, 0, 0.1, 1}, {1, 1, 0.25, 0.25}, {2, 1, 0.5, 0.75}, {4, 3, 0.5, 0.3125}, {5, 5, 0.1, 1e-5}, {3, 1, 1, 1}} {
-		if got := tail(c.n, c.k, c.p); math.Abs(got-c.want) > 1e-12 {
+		if got := tail(float64(c.n), float64(c.k), c.p); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("tail(%d, %d, %v) = %v, want %v", c.n, c.k, c.p, got, c.want)
 		}
 	}

@@ -2,9 +2,9 @@ package canary
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"time"
+
+	"gonum.org/v1/gonum/mathext"
 )
 
 // Result says how the placement of a pod ended.
@@ -19,27 +19,39 @@ const (
 )
 
 const (
-	windowPods    = 500 // the canary's failures are counted over its last windowPods to 2·windowPods pods
-	leastFailures = 5   // fewer never stop the canary
-	chance        = 1e-3
-	windowTimes   = 1000 // p99 is that of a group's last windowTimes attempts
-	leastTimes    = 200
-	timesEach     = 20 // p99 is looked at after so many attempts
-	slower        = 2  // the canary's p99 must be so many times the rest's
+	// The windows have two halves, which are of the same time for both groups. A new half begins when the canary has
+	// halfWindow pods, or attempts, in the current one.
+	halfWindow = 500
+	// chance limits the probability that a canary that is as good as it must be stops at one look. Each failure is a
+	// look, and a canary runs for weeks, so it is small.
+	chance        = 1e-6
+	leastFailures = 5    // fewer never stop the canary
+	leastRest     = 10   // the rest's failures are divided by so many pods at least
+	leastTimes    = 200  // fewer attempts of the canary never stop it
+	timesEach     = 20   // the times are compared after so many attempts of the canary
+	slower        = 2    // an attempt is slow if it takes so many times the rest's 99th percentile,
+	slowShare     = 0.01 // and so many attempts may be slow
 )
 
-// tally counts pods, and those whose placement failed.
-type tally struct{ pods, failures int }
+// tally counts pods, and those whose placement failed. Scaled ones are no whole numbers.
+type tally struct{ pods, failures float64 }
 
 func (t tally) plus(o tally) tally { return tally{t.pods + o.pods, t.failures + o.failures} }
 
-// comparison holds what is compared. The caller holds a lock.
+// atMost scales a tally down to a number of pods, unless it has fewer.
+func (t tally) atMost(pods float64) tally {
+	if t.pods <= pods {
+		return t
+	}
+	return tally{pods, t.failures * pods / t.pods}
+}
+
+// comparison holds what is compared. In its arrays the canary has index 0, and the rest 1. The caller holds a lock.
 type comparison struct {
-	args        Args
-	now, before [2]tally // of the canary and of the rest, in this half of the window and in the one before it
-	times       [2][]time.Duration
-	next        [2]int // where the next time goes
-	looked      int    // attempts of the canary since p99 was looked at
+	args               Args
+	pods, podsBefore   [2]tally     // in this half of the window, and in the half before it
+	times, timesBefore [2]durations // likewise
+	looked             int          // attempts of the canary since the times were compared
 }
 
 func index(g Group) int {
@@ -51,10 +63,13 @@ func index(g Group) int {
 
 // settled counts a result. It returns why the canary must stop; empty if it may go on.
 func (c *comparison) settled(g Group, r Result) string {
-	if c.now[0].pods >= windowPods {
-		c.before, c.now = c.now, [2]tally{}
+	if c.pods[0].pods >= halfWindow {
+		if lacks := halfWindow - c.pods[1].pods; lacks > 0 { // a few pods say little about the rest: its earlier ones fill in
+			c.pods[1] = c.pods[1].plus(c.podsBefore[1].atMost(lacks))
+		}
+		c.podsBefore, c.pods = c.pods, [2]tally{}
 	}
-	t := &c.now[index(g)]
+	t := &c.pods[index(g)]
 	if r != lost { // the pod was counted when it was bound
 		t.pods++
 	}
@@ -65,71 +80,67 @@ func (c *comparison) settled(g Group, r Result) string {
 	if g == Rest {
 		return ""
 	}
-	canary, rest := c.before[0].plus(c.now[0]), c.before[1].plus(c.now[1])
-	return c.tooMany(canary, rest)
+	return c.tooMany(c.podsBefore[0].plus(c.pods[0]), c.podsBefore[1].plus(c.pods[1]))
 }
 
 // tooMany compares the failures. The canary must stop if so many failures would have at most the probability chance,
-// were its pods to fail as often as the rest's and, beyond that, as often as the limit allows.
+// were each of its pods to fail with the tolerated probability.
 func (c *comparison) tooMany(canary, rest tally) string {
 	if canary.failures < leastFailures {
 		return ""
 	}
 	canary.pods = max(canary.pods, canary.failures) // lost pods may have been bound before this window
-	expected := 0.0
-	if c.args.Of < 1 { // half a failure more, because a few pods tell little about the rest
-		expected = (float64(rest.failures) + 0.5) / float64(rest.pods+1)
-	}
-	limit := min(expected+c.args.Failures, 1)
+	limit := c.tolerated(rest)
 	if tail(canary.pods, canary.failures, limit) > chance {
 		return ""
 	}
-	return fmt.Sprintf("%d of the canary's last %d pods failed, and %d of the rest's %d; up to %.2f %% are tolerated",
+	return fmt.Sprintf("%.0f of the last %.0f pods of the canary failed, and %.0f of %.0f of the rest; up to %.2f %% are tolerated",
 		canary.failures, canary.pods, rest.failures, rest.pods, 100*limit)
 }
 
+// tolerated returns the probability with which a pod of the canary may fail: the rest's share of failures, and beyond
+// that what the arguments allow. The rest counts half a failure more, because a few pods without a failure do not show
+// that none fails, and at least leastRest pods, so that a rest of one or two pods excuses nothing.
+func (c *comparison) tolerated(rest tally) float64 {
+	if c.args.Of == 1 { // there is no rest
+		return c.args.Failures
+	}
+	return min((rest.failures+0.5)/(max(rest.pods, leastRest)+1)+c.args.Failures, 1)
+}
+
 // tail returns the probability that at least k of n independent events happen, each with probability p.
-func tail(n, k int, p float64) float64 {
+func tail(n, k, p float64) float64 {
 	if k <= 0 || p >= 1 {
 		return 1
 	}
-	lg := func(x int) float64 { v, _ := math.Lgamma(float64(x) + 1); return v }
-	sum := 0.0
-	for i := k; i <= n; i++ {
-		sum += math.Exp(lg(n) - lg(i) - lg(n-i) + float64(i)*math.Log(p) + float64(n-i)*math.Log1p(-p))
-	}
-	return min(sum, 1)
+	return mathext.RegIncBeta(k, n-k+1, p)
 }
 
 // attempted counts the time of an attempt. It returns why the canary must stop; empty if it may go on.
 func (c *comparison) attempted(g Group, took time.Duration) string {
-	i := index(g)
-	if len(c.times[i]) < windowTimes {
-		c.times[i] = append(c.times[i], took)
-	} else {
-		c.times[i][c.next[i]] = took
-		c.next[i] = (c.next[i] + 1) % windowTimes
+	if c.times[0].n >= halfWindow {
+		c.timesBefore, c.times = c.times, [2]durations{}
 	}
+	c.times[index(g)].add(took)
 	if g == Rest {
 		return ""
 	}
-	if c.looked++; c.looked < timesEach || len(c.times[0]) < leastTimes {
+	if c.looked++; c.looked < timesEach || c.timesBefore[0].n+c.times[0].n < leastTimes {
 		return ""
 	}
 	c.looked = 0
-	canary, rest := p99(c.times[0]), p99(c.times[1])
-	if canary <= c.args.Latency.Duration || canary <= slower*rest {
-		return ""
-	}
-	return fmt.Sprintf("99 of 100 attempts for the canary's pods took up to %v, and %v for the rest's; the limit is %v",
-		canary.Round(time.Microsecond), rest.Round(time.Microsecond), c.args.Latency.Duration)
+	return c.tooSlow(c.timesBefore[0].plus(c.times[0]), c.timesBefore[1].plus(c.times[1]))
 }
 
-// p99 returns the time within which 99 of 100 attempts ended; 0 without attempts.
-func p99(times []time.Duration) time.Duration {
-	if len(times) == 0 {
-		return 0
+// tooSlow compares the times. The canary must stop if so many slow attempts would have at most the probability chance,
+// were each of its attempts slow with the probability slowShare.
+func (c *comparison) tooSlow(canary, rest durations) string {
+	common := rest.quantile(1 - slowShare)
+	limit := max(c.args.Latency.Duration, slower*common)
+	slow := canary.above(limit)
+	if tail(float64(canary.n), float64(slow), slowShare) > chance {
+		return ""
 	}
-	sorted := slices.Sorted(slices.Values(times))
-	return sorted[(len(sorted)*99+99)/100-1]
+	return fmt.Sprintf("%d of the last %d attempts of the canary took more than %v; 99 of 100 of the rest took up to %v, and the limit is %v",
+		slow, canary.n, limit.Round(time.Microsecond), common.Round(time.Microsecond), c.args.Latency.Duration)
 }

@@ -3,11 +3,11 @@ package canary
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gnnsched/internal/cluster/kube"
 )
 
 // Group says who scores the nodes for a pod.
@@ -30,17 +30,11 @@ func (a *Args) place(pod *v1.Pod) float64 {
 	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
 
-// owner names the pod's controller, and the pod itself if it has none. The ReplicaSets of a Deployment count as one
-// owner: their names are the Deployment's and a hash of the pod template, which the label repeats.
+// owner returns the kube.Workload of a pod with a controller, and else the pod's UID. The annotation that kube.Workload
+// reads without a controller does not count, because anybody may write it at any time.
 func owner(pod *v1.Pod) string {
-	c := metav1.GetControllerOf(pod)
-	if c == nil {
+	if metav1.GetControllerOfNoCopy(pod) == nil {
 		return string(pod.UID)
 	}
-	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; c.Kind == "ReplicaSet" && hash != "" {
-		if name, cut := strings.CutSuffix(c.Name, "-"+hash); cut {
-			return "Deployment/" + name
-		}
-	}
-	return c.Kind + "/" + c.Name
+	return kube.Workload(pod)
 }

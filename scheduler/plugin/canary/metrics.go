@@ -20,7 +20,7 @@ var (
 	}, []string{"profile", "reason"})
 	pods = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: "gnnsched", Name: "share_pods_total",
-		Help:           "Pods by group (canary or rest) and result: bound, fallback, not_bound; or lost, which counts a bound pod again that the kubelet refused or evicted.",
+		Help:           "Pods by group (canary or rest) and result: bound, fallback, not_bound; or lost, which counts a bound pod of this process again that the kubelet refused or evicted.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile", "group", "result"})
 	attempts = metrics.NewHistogramVec(&metrics.HistogramOpts{

@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -36,29 +40,26 @@ type handle struct {
 func (h handle) ProfileName() string                       { return profile }
 func (h handle) ClientSet() kubernetes.Interface           { return h.client }
 func (h handle) EventRecorder() events.EventRecorderLogger { return h.events }
-func (h handle) SharedInformerFactory() informers.SharedInformerFactory {
-	return informers.NewSharedInformerFactory(h.client, 0)
-}
 
-// newSplit makes a canary of all pods that begins when active is closed.
-func newSplit(t *testing.T, active <-chan struct{}, annotation string) (*Split, handle) {
-	t.Helper()
+// newHandle returns a handle of a cluster with the lease.
+func newHandle(annotation string) handle {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: userconfig.MarkOf(profile)}}
 	if annotation != "" {
 		lease.Annotations = map[string]string{StoppedAnnotation: annotation}
 	}
-	h := handle{client: fake.NewClientset(lease), events: events.NewFakeRecorder(10)}
+	return handle{client: fake.NewClientset(lease), events: events.NewFakeRecorder(10)}
+}
+
+// newSplit makes a canary of all pods that begins when active is closed, and is closed when the test ends.
+func newSplit(t *testing.T, h handle, active <-chan struct{}) *Split {
+	t.Helper()
 	args := Args{Of: 1}
 	if err := args.Default(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
-	s, err := New(ctx, args, h, active, logr.Discard())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, h
+	s := New(context.Background(), args, h, active, logr.Discard())
+	t.Cleanup(s.Close)
+	return s
 }
 
 func until(t *testing.T, what string, is func() bool) {
@@ -79,11 +80,12 @@ func annotation(t *testing.T, h handle) string {
 	return lease.Annotations[StoppedAnnotation]
 }
 
-// A standby has no share until it schedules. Then it looks whether another process stopped the share, even if that
-// was after the standby began.
+// A standby has no share until it schedules, and watches no pods. Then it looks whether another process stopped the
+// share, even if that was after the standby began.
 func TestStandby(t *testing.T) {
 	active := make(chan struct{})
-	s, h := newSplit(t, active, "")
+	h := newHandle("")
+	s := newSplit(t, h, active)
 	p := pod("a", "Job", "b", "c")
 	if g := s.GroupOf(p); g != Rest {
 		t.Errorf("a pod of a standby is of the %s", g)
@@ -93,6 +95,9 @@ func TestStandby(t *testing.T) {
 		looked <- struct{}{}
 		return true, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{StoppedAnnotation: "because"}}}, nil
 	})
+	if actions := h.client.Actions(); len(actions) > 0 {
+		t.Errorf("a standby sends %v", actions)
+	}
 	close(active)
 	<-looked
 	until(t, "the stop to be found", func() bool { return len(h.events.Events) == 0 && stoppedBy(t, reasonEarlier) })
@@ -101,12 +106,22 @@ func TestStandby(t *testing.T) {
 	}
 }
 
+// fail returns a pod that failed for a reason.
+func fail(uid, reason string) *v1.Pod {
+	p := pod("a", "Job", "b", uid)
+	p.Name, p.Spec.SchedulerName, p.Status.Phase, p.Status.Reason = uid, profile, v1.PodFailed, reason
+	return p
+}
+
+// place lets a pod be placed among several nodes.
+func place(s *Split, uid string) {
+	s.Settled(Placement{Pod: types.UID(uid), Group: Learned, Result: Bound, Chosen: true})
+}
+
 // Pods that the kubelet evicts or refuses stop the share. The stop has an event, and is kept in the cluster though the
 // first tries to do so fail.
 func TestStopIsKept(t *testing.T) {
-	s, h := newSplit(t, nil, "")
-	p := pod("a", "Job", "b", "c")
-	until(t, "the share to begin", func() bool { return s.GroupOf(p) == Learned })
+	h := newHandle("")
 	failing := 1
 	h.client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 		if failing--; failing >= 0 {
@@ -114,47 +129,205 @@ func TestStopIsKept(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	p.Spec.SchedulerName = profile
-	change := func(scheduler, reason string) {
-		failed := p.DeepCopy()
-		failed.Spec.SchedulerName, failed.Status.Phase, failed.Status.Reason = scheduler, v1.PodFailed, reason
-		s.updated(p, failed)
-		s.updated(failed, failed)
-	}
-	for range 2 * leastFailures {
-		change("another", "Evicted")
-		change(profile, "")
-		change(profile, "DeadlineExceeded")
-	}
+	s := newSplit(t, h, nil)
+	p := pod("a", "Job", "b", "c")
+	until(t, "the share to begin", func() bool { return s.GroupOf(p) == Learned })
 	for i := range leastFailures {
 		if s.GroupOf(p) != Learned {
 			t.Fatalf("it is stopped after %d", i)
 		}
-		change(profile, []string{"Evicted", "OutOfcpu", "NodeAffinity"}[i%3])
+		uid := fmt.Sprint(i)
+		place(s, uid)
+		if _, err := h.client.CoreV1().Pods("a").Create(t.Context(), fail(uid, []string{"Evicted", "OutOfcpu", "NodeAffinity"}[i%3]), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the lost pod to be counted", func() bool { return !known(s, uid) })
 	}
-	if s.GroupOf(p) != Rest || !stoppedBy(t, reasonFailures) {
-		t.Error("it is not stopped")
-	}
+	until(t, "the stop", func() bool { return s.GroupOf(p) == Rest && stoppedBy(t, reasonFailures) })
 	until(t, "the annotation", func() bool { return annotation(t, h) != "" })
 	event := <-h.events.Events
-	if a := annotation(t, h); !strings.Contains(a, "failures: 5 of the canary's last 5 pods failed") || !strings.Contains(event, "ShareStopped 5 of the canary's") {
+	if a := annotation(t, h); !strings.Contains(a, "failures: 5 of the last 5 pods of the canary failed") || !strings.Contains(event, "ShareStopped 5 of the last 5") {
 		t.Errorf("annotation %q, event %q", a, event)
 	}
-	s.Settled(Learned, Fallback) // a pod that was decided before: it stops nothing twice
+	s.Settled(Placement{Group: Learned, Result: Fallback}) // a pod that was decided before: it stops nothing twice
+}
+
+func known(s *Split, uid string) bool {
+	_, has := s.placed.Get(types.UID(uid))
+	return has
 }
 
 // Attempts that take too long stop the share.
 func TestSlowStops(t *testing.T) {
-	s, h := newSplit(t, nil, "")
+	h := newHandle("")
+	s := newSplit(t, h, nil)
 	p := pod("a", "Job", "b", "c")
 	until(t, "the share to begin", func() bool { return s.GroupOf(p) == Learned })
-	for range leastTimes {
-		s.Attempted(p, time.Second)
-	}
+	slowDown(s)
 	if s.GroupOf(p) != Rest || !stoppedBy(t, reasonLatency) {
 		t.Error("it is not stopped")
 	}
 	until(t, "the annotation", func() bool { return strings.Contains(annotation(t, h), fmt.Sprint("the limit is ", DefaultLatency)) })
+}
+
+// slowDown lets so many attempts of the canary take so long that it stops.
+func slowDown(s *Split) {
+	for range leastTimes {
+		s.Attempted(pod("a", "Job", "b", "c"), time.Second)
+	}
+}
+
+// breakDown lets so many pods of the canary fail that it stops.
+func breakDown(s *Split) {
+	for range leastFailures {
+		s.Settled(Placement{Group: Learned, Result: Fallback})
+	}
+}
+
+// A process that ends just when the share is stopped keeps the stop before it ends, though the API server is away for
+// a while. What fails after that stops nothing.
+func TestCloseKeepsTheStop(t *testing.T) {
+	for _, away := range []int{0, 1, 5} {
+		synctest.Test(t, func(t *testing.T) {
+			h, failing := newHandle(""), away
+			h.client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if failing--; failing >= 0 {
+					return true, nil, errors.New("away")
+				}
+				return false, nil, nil
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			args := Args{Of: 1}
+			if err := args.Default(); err != nil {
+				t.Fatal(err)
+			}
+			s := New(ctx, args, h, nil, logr.Discard())
+			synctest.Wait()
+			breakDown(s)
+			cancel() // as the process does, before it closes the plugins
+			s.Close()
+			if a := annotation(t, h); !strings.Contains(a, "failures: 5 of the last 5 pods of the canary") {
+				t.Errorf("the server fails %d times: the annotation is %q", away, a)
+			}
+		})
+	}
+}
+
+// The same while the process waits for an answer about the lease: then it sees the stop and its end at once, and either
+// may come first.
+func TestCloseKeepsTheStopThatItSeesLate(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			h, hold, looks := newHandle(""), make(chan struct{}), atomic.Bool{}
+			h.client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if looks.Load() {
+					<-hold
+				}
+				return false, nil, nil
+			})
+			s := newSplit(t, h, nil)
+			synctest.Wait()
+			looks.Store(true)
+			time.Sleep(lookEach + time.Second)
+			breakDown(s)
+			s.close()
+			looks.Store(false)
+			close(hold)
+			s.Close()
+			if a := annotation(t, h); !strings.Contains(a, "failures: 5 of the last 5 pods of the canary") {
+				t.Fatalf("the annotation is %q", a)
+			}
+		})
+	}
+}
+
+func TestNothingStopsAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHandle("")
+		s := newSplit(t, h, nil)
+		synctest.Wait()
+		s.Close()
+		breakDown(s)
+		s.Close()
+		if a := annotation(t, h); a != "" || len(h.events.Events) > 0 {
+			t.Errorf("the annotation is %q", a)
+		}
+	})
+}
+
+// A process that cannot keep the stop ends all the same, and logs the command with which a person keeps it. A shell takes
+// the command as the log shows it.
+func TestCloseEnds(t *testing.T) {
+	for reason, end := range map[string]func(*Split){
+		"failures: 5 of the last 5 pods of the canary failed, and ": breakDown,
+		"latency: 200 of the last 200 attempts of the canary took ": slowDown,
+	} {
+		log := &strings.Builder{}
+		synctest.Test(t, func(t *testing.T) {
+			h := newHandle("")
+			h.client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, errors.New("away")
+			})
+			args := Args{Of: 1}
+			if err := args.Default(); err != nil {
+				t.Fatal(err)
+			}
+			s := New(t.Context(), args, h, nil, funcr.New(func(_, line string) { fmt.Fprintln(log, line) }, funcr.Options{}))
+			synctest.Wait()
+			end(s)
+			begun := time.Now()
+			s.Close()
+			if took := time.Since(begun); took > lateTime+retryEach {
+				t.Errorf("it takes %v", took)
+			}
+		})
+		_, command, _ := strings.Cut(log.String(), `"annotate"="`)
+		command, _, _ = strings.Cut(command, "\"\n")
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", `kubectl() { printf '%s\n' "$@"; }; `+command).CombinedOutput()
+		words := strings.Split(string(out), "\n")
+		if err != nil || len(words) != 7 || strings.Join(words[:5], " ") != "-n kube-system annotate lease gnnsched-default-scheduler" {
+			t.Fatalf("%v: %q of\n%s", err, words, log)
+		}
+		if key, why, _ := strings.Cut(words[5], "="); key != StoppedAnnotation || !strings.Contains(why, " "+reason) {
+			t.Errorf("the command writes %q", words[5])
+		}
+	}
+}
+
+// Of two processes that both run the share, because one took over before the other had kept its stop, the second stops
+// too, and keeps what the first says.
+func TestTwoProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHandle("")
+		first, second := newSplit(t, h, nil), newSplit(t, h, nil)
+		synctest.Wait()
+		p := pod("a", "Job", "b", "c")
+		if first.GroupOf(p) != Learned || second.GroupOf(p) != Learned {
+			t.Fatal("they do not begin")
+		}
+		breakDown(first)
+		synctest.Wait()
+		said := annotation(t, h)
+		breakDown(second)
+		synctest.Wait()
+		if now := annotation(t, h); now != said || said == "" {
+			t.Errorf("the annotation was %q and is %q", said, now)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		h := newHandle("")
+		first, second := newSplit(t, h, nil), newSplit(t, h, nil)
+		synctest.Wait()
+		p := pod("a", "Job", "b", "c")
+		breakDown(first)
+		if time.Sleep(2 * lookEach); second.GroupOf(p) != Rest || !stoppedBy(t, reasonEarlier) {
+			t.Error("the second does not notice the stop")
+		}
+		said := annotation(t, h)
+		if breakDown(second); annotation(t, h) != said {
+			t.Error("the stop changes")
+		}
+	})
 }
 
 // stoppedBy reports whether the metric says so.
