@@ -20,7 +20,7 @@ func cleanclusterCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:  "cleancluster",
 		Usage: "remove everything that runsim made, and nothing else",
-		Description: "It finds deployments, replica sets, pods and resource claims in every namespace by the labels that runsim gives them.\n" +
+		Description: "It finds deployments, replica sets, pods and resource claims in every namespace, and priority classes, by the labels that runsim gives them.\n" +
 			"It removes a namespace only if runsim made it and nothing else is in it. It asks first unless every\n" +
 			"node of the cluster is simulated (has kwok's annotation).\n\n" +
 			"Examples:\n" +

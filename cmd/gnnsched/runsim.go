@@ -30,9 +30,12 @@ It asks first unless every node of the cluster is simulated (has kwok's annotati
 The same --seed on the same cluster gives the same arrivals for every scheduler. runsim writes
 what it deployed to a CSV; --replay deploys such a file again, or one of AAML's.
 
---trace deploys the pods of a trace instead: an openb pod list, a CSV of arrivals, or the record
-of a cluster. Pods come at the trace's times, which --speed compresses, and leave at the end of their lifetimes. With
---inflate, they come as in the published experiments with openb: in random order by the seed,
+--replay RECORD plays the pods of a recorded cluster (docs/record.md) with all their constraints, at the record's
+times, which --speed compresses. Pods that ran at its beginning and those of DaemonSets are where they were. Each namespace of
+the record becomes a new one.
+
+--trace deploys the pods of a trace instead: an openb pod list or a CSV of arrivals. Pods come at the trace's times,
+which --speed compresses, and leave at the end of their lifetimes. With --inflate, they come as in the published experiments with openb: in random order by the seed,
 then more drawn from the list, until they have requested that many times the cluster's GPUs;
 none of them leaves.
 
@@ -43,6 +46,7 @@ Examples:
    runsim --seed 7 --shapes shapes.yaml                # other arrivals, from your own pod shapes
    runsim --dry-run > plan.csv                         # print what would be deployed
    runsim --replay plan.csv                            # deploy it
+   runsim --replay prod.record --speed 60              # play a record, an hour in a minute
    runsim --cluster-resets 1 --cleanup                 # fill once, then remove everything
    runsim --trace openb_pod_list_default.csv --speed 36000 --limit 500
    runsim --trace openb_pod_list_default.csv --inflate 1.3 --seed 42
@@ -69,17 +73,17 @@ func runsimFlags() []ucli.Flag {
 		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the random arrivals"},
 		&ucli.IntFlag{Name: "replicas-min", Value: 5, Usage: "smallest `NUMBER` of pods of a Deployment"},
 		&ucli.IntFlag{Name: "replicas-max", Value: 15, Usage: "largest `NUMBER` of pods of a Deployment"},
-		&ucli.StringFlag{Name: "replay", Usage: "deploy the plan in a CSV `FILE` instead; - is stdin"},
-		&ucli.StringFlag{Name: "trace", Usage: "deploy the pods of a trace `FILE` or of the folder of a record instead; - is stdin"},
+		&ucli.StringFlag{Name: "replay", Usage: "deploy the plan in a CSV `FILE` instead, or play a record; - is stdin"},
+		&ucli.StringFlag{Name: "trace", Usage: "deploy the pods of a trace `FILE` instead; - is stdin"},
 		&ucli.StringFlag{Name: "format", Value: trace.Auto.Name(), Usage: "`FORMAT` of the trace: " + formatNames()},
-		&ucli.Float64Flag{Name: "speed", Value: 3600, Usage: "`SECONDS` of the trace that pass in one second"},
-		&ucli.IntFlag{Name: "limit", Usage: "deploy this `NUMBER` of pods of the trace at most; 0 for all"},
+		&ucli.Float64Flag{Name: "speed", Value: 3600, Usage: "`SECONDS` of the trace or record that pass in one second"},
+		&ucli.IntFlag{Name: "limit", Usage: "deploy this `NUMBER` of pods of the trace or record at most; 0 for all"},
 		&ucli.Float64Flag{Name: "inflate", Usage: "ignore the times of an openb pod list: deploy its pods in random order, and more drawn from it, until they request `FACTOR` times the GPUs; the published experiments use 1.3"},
 		&ucli.BoolFlag{Name: "claims", Usage: "let the trace's pods ask for GPUs by ResourceClaims instead of annotations"},
 		&ucli.BoolFlag{Name: "extended-resources", Usage: "like --claims, but ask for whole GPUs as nvidia.com/gpu, which a DeviceClass serves"},
-		&ucli.DurationFlag{Name: "interval", Value: 100 * time.Millisecond, Usage: "`TIME` between two Deployments; with --trace, none by default"},
+		&ucli.DurationFlag{Name: "interval", Value: 100 * time.Millisecond, Usage: "`TIME` between two Deployments; with --trace or a record, none by default"},
 		&ucli.DurationFlag{Name: "settle", Value: driver.DefaultSettle, Usage: "stop waiting for pending pods if none was bound for this `TIME`"},
-		&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: driver.DefaultNamespace, Usage: "`NAMESPACE` to deploy to; created if it is missing"},
+		&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: driver.DefaultNamespace, Usage: "`NAMESPACE` to deploy to, created if it is missing; for a record, the beginning of its namespaces' names"},
 		&ucli.StringFlag{Name: "run", Usage: "`ID` of the run, a label of everything it creates; default: the time and random digits"},
 		&ucli.StringFlag{Name: "image", Value: driver.DefaultImage, Usage: "container `IMAGE`; only real nodes pull it"},
 		&ucli.StringFlag{Name: "csv", Usage: "write what was deployed to `FILE`; default: runsim-<run>.csv in the log directory, or none without one; empty for none"},
@@ -212,9 +216,12 @@ func planned(p workload.Plan) string {
 	return fmt.Sprintf("%d pods in %d fills", pods, len(fills))
 }
 
+// timed reports whether the pods come by themselves, at times of their own.
+func timed(c *ucli.Context) bool { return c.IsSet("trace") || playsRecord(c) }
+
 // interval is the pause between two Deployments. A trace has none unless the flag is set.
 func interval(c *ucli.Context) time.Duration {
-	if c.IsSet("trace") && !c.IsSet("interval") {
+	if timed(c) && !c.IsSet("interval") {
 		return 0
 	}
 	return c.Duration("interval")
@@ -222,7 +229,7 @@ func interval(c *ucli.Context) time.Duration {
 
 // csvPath is the file for the deployed workload; empty means none.
 func csvPath(c *ucli.Context, run string) string {
-	if c.IsSet("csv") || c.IsSet("trace") { // the CSV would hold less than the trace
+	if c.IsSet("csv") || timed(c) { // the CSV would hold less than the trace
 		return c.String("csv")
 	}
 	if dir := c.String("log-dir"); dir != "" {
@@ -242,7 +249,7 @@ func printPlan(c *ucli.Context, p workload.Plan, room driver.Room) error {
 			load = fmt.Sprintf(", %v of the cluster with what is there", workload.LoadOf(room.Used.Plus(f.Requests), room.Allocatable))
 		}
 		deployments := fmt.Sprintf("%d deployments, ", f.Deployments)
-		if c.IsSet("trace") {
+		if timed(c) {
 			deployments = "" // its pods come by themselves
 		}
 		fmt.Fprintf(c.App.ErrWriter, "fill %d: %s%d pods%s\n", i+1, deployments, f.Pods, load)

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
 	"gnnsched/workload/driver"
+	"gnnsched/workload/record"
+	"gnnsched/workload/record/play"
 	"gnnsched/workload/trace"
 )
 
@@ -17,7 +21,11 @@ import (
 var (
 	generatorFlags = []string{"cpu-load", "mem-load", "pod-load", "cluster-resets", "shapes", "seed", "replicas-min", "replicas-max"}
 	traceFlags     = []string{"format", "speed", "limit", "inflate", "claims", "extended-resources"}
+	recordFlags    = []string{"speed", "limit"} // those of traceFlags that --replay RECORD has too
 )
+
+// playsRecord reports whether --replay names the record of a cluster.
+func playsRecord(c *ucli.Context) bool { return record.Is(c.String("replay")) }
 
 // planSource reads and checks all flags about the plan, before any cluster is touched. csv is
 // the file that the deployed workload will be written to.
@@ -25,12 +33,15 @@ func planSource(c *ucli.Context, csv string) (driver.Source, error) {
 	if c.NArg() > 0 {
 		return nil, exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()), "runsim takes flags only; see `runsim --help`")
 	}
+	played := playsRecord(c)
 	for _, f := range traceFlags {
-		if c.IsSet(f) && !c.IsSet("trace") {
+		if c.IsSet(f) && !c.IsSet("trace") && !(played && slices.Contains(recordFlags, f)) {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--%s works with --trace only", f), "name a trace, or leave it out")
 		}
 	}
 	switch {
+	case played && !c.IsSet("trace"):
+		return replayedSource(c)
 	case c.IsSet("trace"):
 		if err := oneRequest(c); err != nil {
 			return nil, err
@@ -62,12 +73,43 @@ func generatedSource(c *ucli.Context) (driver.Source, error) {
 	return driver.Generated{Generator: g}, nil
 }
 
-func recordedSource(c *ucli.Context, csv string) (driver.Source, error) {
-	file := c.String("replay")
+// replayedSource plays the record that --replay names.
+func replayedSource(c *ucli.Context) (driver.Source, error) {
+	if err := errors.Join(withoutGenerator(c), checkPace(c)); err != nil {
+		return nil, err
+	}
+	r, err := play.LoadReplay(c.String("replay"))
+	if err != nil {
+		return nil, exit.New(exit.Usage, err, "docs/record.md describes records")
+	}
+	return driver.Replayed{Record: r, Speed: c.Float64("speed"), Limit: c.Int("limit")}, nil
+}
+
+// withoutGenerator refuses the flags of random arrivals beside --replay.
+func withoutGenerator(c *ucli.Context) error {
 	for _, f := range generatorFlags {
 		if c.IsSet(f) {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --replay, which deploys the file as it is", f), "leave one of the two out")
+			return exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --replay, which deploys the file as it is", f), "leave one of the two out")
 		}
+	}
+	return nil
+}
+
+// checkPace checks the flags that pods with times have.
+func checkPace(c *ucli.Context) error {
+	if speed := c.Float64("speed"); !(speed > 0 && speed <= 1e9) {
+		return exit.Usagef("--speed %v: choose a number over 0 and up to 1e9; 3600 deploys an hour of the trace in a second", speed)
+	}
+	if c.Int("limit") < 0 {
+		return exit.Usagef("--limit %d is negative; 0 stands for all pods", c.Int("limit"))
+	}
+	return nil
+}
+
+func recordedSource(c *ucli.Context, csv string) (driver.Source, error) {
+	file := c.String("replay")
+	if err := withoutGenerator(c); err != nil {
+		return nil, err
 	}
 	if sameFile(file, csv) {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--replay and --csv name the same file, %s", csv), "choose another file with --csv")
@@ -93,7 +135,12 @@ func traceSource(c *ucli.Context, csv string) (driver.Source, error) {
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--format: %w", err), "")
 	}
-	t, err := readTrace(format, file)
+	in, err := open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	t, err := format.Read(in, file)
 	switch {
 	case err != nil:
 		return nil, exit.New(exit.Usage, err, "docs/workload.md describes the file")
@@ -105,35 +152,22 @@ func traceSource(c *ucli.Context, csv string) (driver.Source, error) {
 	return driver.Inflated{Pods: t.Pods, Factor: c.Float64("inflate"), Random: c.Uint64("seed"), Limit: c.Int("limit")}, nil
 }
 
-// readTrace reads a file, standard input, or the folder of a record.
-func readTrace(format trace.Format, file string) (trace.File, error) {
-	if info, err := os.Stat(file); err == nil && info.IsDir() {
-		return trace.Load(file)
-	}
-	in, err := open(file)
-	if err != nil {
-		return trace.File{}, err
-	}
-	defer in.Close()
-	return format.Read(in, file)
-}
-
 // checkTraceFlags checks the values of the flags that go with --trace, and refuses the others.
 func checkTraceFlags(c *ucli.Context, csv string) error {
-	speed := c.Float64("speed")
 	factor, inflate := c.Float64("inflate"), c.IsSet("inflate")
 	for _, f := range append([]string{"replay"}, generatorFlags...) {
 		if c.IsSet(f) && (f != "seed" || !inflate) {
 			return exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --trace, which deploys the file as it is", f), "leave one of the two out")
 		}
 	}
+	if err := checkPace(c); err != nil {
+		return err
+	}
 	switch {
+	case record.Is(c.String("trace")):
+		return exit.New(exit.Usage, fmt.Errorf("%s is a record, not a trace", c.String("trace")), "runsim --replay plays a record, with the constraints of its pods")
 	case sameFile(c.String("trace"), csv):
 		return exit.New(exit.Usage, fmt.Errorf("--trace and --csv name the same file, %s", csv), "choose another file with --csv")
-	case !(speed > 0 && speed <= 1e9):
-		return exit.Usagef("--speed %v: choose a number over 0 and up to 1e9; 3600 deploys an hour of the trace in a second", speed)
-	case c.Int("limit") < 0:
-		return exit.Usagef("--limit %d is negative; 0 stands for all pods", c.Int("limit"))
 	case inflate && c.IsSet("speed"):
 		return exit.Usagef("--speed is about the trace's times, which --inflate ignores; leave one of the two out")
 	case inflate && !(factor > 0 && factor <= 100):

@@ -122,6 +122,9 @@ func (s *simulation) after(ctx context.Context, sum driver.Summary) error {
 	view := progress.New(s.err, s.terminal, s.log)
 	defer view.Close()
 	scope := cleanup.Scope{Run: s.config.RunID, Namespace: s.config.Namespace}
+	if s.config.Replay != nil { // it has several namespaces, and priority classes
+		scope.Namespace = ""
+	}
 	_, err := removeAll(context.WithoutCancel(ctx), s.config.Cleaner, scope, cleanupPatience, view)
 	return err
 }

@@ -76,6 +76,13 @@ func TestRunsimBadInput(t *testing.T) {
 	if err := os.Link(good, filepath.Join(filepath.Dir(good), "runsim-x.csv")); err != nil {
 		t.Fatal(err)
 	}
+	bad := filepath.Join(t.TempDir(), "bad.record")
+	if err := os.Mkdir(bad, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bad, "pods-000001.parquet"), []byte("no Parquet"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	dead := file(t, "kubeconfig", nobodyListens)
 	trace := file(t, "trace.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,500,1024,1,250\n")
 	badTrace := file(t, "bad-trace.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,500,1024,2,250\n")
@@ -96,6 +103,11 @@ func TestRunsimBadInput(t *testing.T) {
 		{"no shapes file", []string{"--shapes", "nowhere.yaml"}, exit.Usage, "nowhere.yaml"},
 		{"bad shapes", []string{"--shapes", shapes}, exit.Usage, "shapes.yaml: shapes[0].requests.cpu:"},
 		{"no replay file", []string{"--replay", "nowhere.csv"}, exit.Usage, "nowhere.csv"},
+		{"replay of a bad record", []string{"--replay", bad}, exit.Usage, "bad.record"},
+		{"replay of a record with a seed", []string{"--replay", bad, "--seed", "1"}, exit.Usage, "--seed has no effect with --replay"},
+		{"replay of a record without time", []string{"--replay", bad, "--speed", "0"}, exit.Usage, "--speed 0"},
+		{"replay of a record with claims", []string{"--replay", bad, "--claims"}, exit.Usage, "--claims works with --trace only"},
+		{"record as a trace", []string{"--trace", bad}, exit.Usage, "is a record, not a trace"},
 		{"bad replay", []string{"--replay", plan}, exit.Usage, `plan.csv:2:17: action: "scale" is not an action`},
 		{"replay and seed", []string{"--replay", good, "--seed", "1"}, exit.Usage, "--seed has no effect with --replay"},
 		{"replay onto itself", []string{"--replay", good, "--csv", good}, exit.Usage, "--replay and --csv name the same file"},

@@ -273,7 +273,7 @@ func TestTuneOnRecord(t *testing.T) {
 	if err := os.WriteFile(nodes, []byte("sn,cpu_milli,memory_mib,gpu,model\na,16000,65536,0,\nb,8000,65536,0,\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := run(t, "gnnsched", "convert", "--out", dir, pods, nodes); code != exit.OK {
+	if code, _, errs := run(t, "gnnsched", "convert", "--log-dir=", "--out", dir, pods, nodes); code != exit.OK {
 		t.Fatalf("code %d: %s", code, errs)
 	}
 	out := filepath.Join(t.TempDir(), "my.json")

@@ -30,9 +30,10 @@ import (
 
 // Config describes a Cluster.
 type Config struct {
-	Client  kubernetes.Interface
-	Shared  informers.SharedInformerFactory              // for services, namespaces and other objects that plugins read
-	Dynamic dynamicinformer.DynamicSharedInformerFactory // nil: none of upstream's plugins that watch by name of a resource
+	Client kubernetes.Interface
+	Shared informers.SharedInformerFactory // for services, namespaces and other objects that plugins read
+	// Dynamic serves plugins that watch resources by their names. It may be nil if the profile enables no such plugin.
+	Dynamic dynamicinformer.DynamicSharedInformerFactory
 	// Profile decides. Policies that count typical pods count those that have its SchedulerName.
 	Profile   config.KubeSchedulerProfile
 	Objective objective.Term

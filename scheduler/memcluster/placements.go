@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/component-helpers/scheduling/corev1"
 )
 
 // Placements are the pods of a cluster, placed by its profile or fixed on nodes, and those that wait.
@@ -17,11 +16,11 @@ type Placements struct {
 	Running map[types.UID]*v1.Pod  // the pods that count, with their nodes here
 	Chosen  map[types.UID]struct{} // of these, the ones that the profile placed
 	Waiting []*v1.Pod              // in the order in which they were tried first
-	Freed   bool                   // whether a waiting pod may fit now
-	round   []types.UID            // the waiting pods that are still to be tried in this round
+	Freed   bool                   // whether any waiting pod may fit now
+	round   []turn                 // the waiting pods that are still to be tried
 
-	// Preempts lets pods that fit nowhere take the place of pods of lower priority. These wait then, but for those that belong
-	// to the node.
+	// Preempts lets pods that fit nowhere take the place of pods of lower priority, which wait then. Those of DaemonSets wait for their
+	// node.
 	Preempts bool
 	// Follow is told of what the profile does; by default nobody.
 	Follow Follower
@@ -32,13 +31,16 @@ type Follower interface {
 	Placed(pod *v1.Pod)    // the profile chose the node that the pod names
 	Preempted(pod *v1.Pod) // the pod, which names its node, made room for another one
 	Lost(pod *v1.Pod)      // the node that the pod names is gone
+	// Refused is told of a pod that the plugins cannot handle. It no longer waits.
+	Refused(pod *v1.Pod, why error)
 }
 
 type nobody struct{}
 
-func (nobody) Placed(*v1.Pod)    {}
-func (nobody) Preempted(*v1.Pod) {}
-func (nobody) Lost(*v1.Pod)      {}
+func (nobody) Placed(*v1.Pod)         {}
+func (nobody) Preempted(*v1.Pod)      {}
+func (nobody) Lost(*v1.Pod)           {}
+func (nobody) Refused(*v1.Pod, error) {}
 
 // NewPlacements returns the placements of an empty cluster.
 func NewPlacements(c *Cluster) *Placements {
@@ -61,15 +63,7 @@ func (o *Placements) Fix(pod *v1.Pod) {
 		return
 	}
 	o.Running[pod.UID] = pod
-}
-
-// Decide lets the profile place a pod; the pod waits if no node fits.
-func (o *Placements) Decide(ctx context.Context, pod *v1.Pod) error {
-	placed, err := o.try(ctx, pod)
-	if err == nil && !placed {
-		o.Waiting = append(o.Waiting, pod)
-	}
-	return err
+	o.Freed = o.Freed || o.wakes(pod)
 }
 
 func (o *Placements) try(ctx context.Context, pod *v1.Pod) (placed bool, err error) {
@@ -86,10 +80,14 @@ func (o *Placements) try(ctx context.Context, pod *v1.Pod) (placed bool, err err
 	if node == "" {
 		return false, nil
 	}
+	i := o.indexOf(pod.UID)
+	o.Waiting = slices.Delete(o.Waiting, i, i+1)
 	bound := On(pod, node)
 	bound.Status.StartTime = &metav1.Time{Time: o.clock.Now()}
 	o.Fix(bound)
-	o.Chosen[pod.UID] = struct{}{}
+	if !daemon(bound) {
+		o.Chosen[pod.UID] = struct{}{}
+	}
 	o.Follow.Placed(bound)
 	return true, nil
 }
@@ -103,7 +101,9 @@ func (o *Placements) makeRoom(ctx context.Context, pod *v1.Pod) (node string, er
 	for _, v := range best.victims {
 		o.Remove(v.UID)
 		o.Follow.Preempted(v)
-		if !daemon(v) {
+		if daemon(v) {
+			o.Waiting = append(o.Waiting, forNode(v))
+		} else {
 			o.Waiting = append(o.Waiting, On(v, ""))
 		}
 	}
@@ -155,50 +155,4 @@ func (o *Placements) Lose(node string) {
 		o.Follow.Lost(p)
 		o.Waiting = append(o.Waiting, On(p, ""))
 	}
-}
-
-// Retry tries the waiting pods, higher priorities first, if room was freed. Each round tries every pod once, and goes on at
-// the next call after as many failures as given. Pods that share their
-// containers and all else but the name fail together.
-func (o *Placements) Retry(ctx context.Context, failures int) error {
-	if len(o.round) == 0 && o.Freed {
-		o.Freed = false
-		queue := slices.Clone(o.Waiting)
-		slices.SortStableFunc(queue, func(a, b *v1.Pod) int { return cmp.Compare(corev1.PodPriority(b), corev1.PodPriority(a)) })
-		for _, p := range queue {
-			o.round = append(o.round, p.UID)
-		}
-	}
-	alike := map[*v1.Container]bool{} // pods of a template that was tried in vain
-	for failed := 0; len(o.round) > 0 && failed < failures; {
-		i := o.indexOf(o.round[0])
-		o.round = o.round[1:]
-		if i < 0 {
-			continue // it has ended
-		}
-		pod := o.Waiting[i]
-		if alike[template(pod)] {
-			continue
-		}
-		placed, err := o.try(ctx, pod)
-		if err != nil {
-			return err
-		}
-		if !placed {
-			alike[template(pod)], failed = true, failed+1
-			continue
-		}
-		clear(alike) // others may want to be near it
-		i = o.indexOf(pod.UID)
-		o.Waiting = slices.Delete(o.Waiting, i, i+1)
-	}
-	return nil
-}
-
-// template returns the same for pods that share their containers, as those that were made from one template in memory do.
-func template(pod *v1.Pod) *v1.Container {
-	if len(pod.Spec.Containers) == 0 {
-		return new(v1.Container)
-	}
-	return &pod.Spec.Containers[0]
 }

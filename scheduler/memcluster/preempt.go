@@ -11,11 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/controller/daemon/util"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
-	"k8s.io/kubernetes/pkg/scheduler/util"
+	started "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
 // candidate is a node with the pods that must leave it so that another pod fits.
@@ -93,9 +94,9 @@ func (c candidate) priorities() (sum int64) {
 
 // started returns when the first of the most important victims started.
 func (c candidate) started() time.Time {
-	first := util.GetPodStartTime(c.victims[0]).Time
+	first := started.GetPodStartTime(c.victims[0]).Time
 	for _, v := range c.victims[1:] {
-		if at := util.GetPodStartTime(v).Time; corev1.PodPriority(v) == corev1.PodPriority(c.victims[0]) && at.Before(first) {
+		if at := started.GetPodStartTime(v).Time; corev1.PodPriority(v) == corev1.PodPriority(c.victims[0]) && at.Before(first) {
 			first = at
 		}
 	}
@@ -109,4 +110,11 @@ func daemon(p *v1.Pod) bool {
 	}
 	o := metav1.GetControllerOfNoCopy(p)
 	return o != nil && o.Kind == "DaemonSet"
+}
+
+// forNode returns a pod that waits for the node that it names, as its DaemonSet's controller makes it again.
+func forNode(p *v1.Pod) *v1.Pod {
+	out := On(p, "")
+	out.Spec.Affinity = util.ReplaceDaemonSetPodNodeNameNodeAffinity(p.Spec.Affinity.DeepCopy(), p.Spec.NodeName)
+	return out
 }

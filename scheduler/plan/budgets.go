@@ -43,10 +43,10 @@ func (b *budget) selects(p *v1.Pod) bool {
 	return p.Namespace == b.namespace && b.selector.Matches(labels.Set(p.Labels))
 }
 
-// allowed returns how many pods may be away at once, as the disruption controller reckons it. It takes the pods that are there
-// for those that are expected, because a record does not say how many replicas an owner wants.
+// allowed returns how many pods may be evicted now, as the disruption controller reckons it: none for a budget without a limit. The
+// pods that are there count as the expected ones, because a record does not say how many replicas an owner wants.
 func (b *budget) allowed() (int, error) {
-	healthy := 0 // that must stay
+	var healthy int // that must stay
 	switch {
 	case b.spec.MaxUnavailable != nil:
 		most, err := intstr.GetScaledValueFromIntOrPercent(b.spec.MaxUnavailable, b.expected, true)
@@ -60,13 +60,15 @@ func (b *budget) allowed() (int, error) {
 			return 0, fmt.Errorf("minAvailable: %w", err)
 		}
 		healthy = least
+	default:
+		return 0, nil // the disruption controller expects no pods then
 	}
 	return max(b.running-max(healthy, 0), 0), nil
 }
 
 // String describes the budget.
 func (b *budget) String() string {
-	limit := "no limit"
+	limit := "neither minAvailable nor maxUnavailable"
 	switch {
 	case b.spec.MaxUnavailable != nil:
 		limit = "maxUnavailable " + b.spec.MaxUnavailable.String()

@@ -18,6 +18,8 @@ import (
 type Limits struct {
 	Pods   int   // that move; 0: any number
 	Memory int64 // that the moved pods request, in bytes; 0: any amount
+	// EmptyDirs lets pods move that lose the data of their emptyDir volumes.
+	EmptyDirs bool
 }
 
 // Moves is a list of moves and what it leads to.
@@ -29,7 +31,9 @@ type Moves struct {
 	Moves   []Move    `json:"moves"` // in their order
 	Stay    []Blocked `json:"stay"`  // nodes that stay in use
 	Waiting int       `json:"waiting"`
-	Notes   []string  `json:"notes,omitempty"`
+	// Commands carry the moves out. As they stand, kubectl only says what they would do.
+	Commands []string `json:"commands"`
+	Notes    []string `json:"notes,omitempty"`
 }
 
 // Move is a pod that moves. The moves of a round may be made together. The next round begins when the pods of this one run.
@@ -40,6 +44,7 @@ type Move struct {
 	From   string `json:"from"`
 	To     string `json:"to"`
 	Budget string `json:"budget,omitempty"` // the PodDisruptionBudget that covers it
+	Loses  string `json:"loses,omitempty"`  // data that the pod loses
 }
 
 // Blocked is a node that stays in use.
@@ -185,6 +190,9 @@ func (x *search) refuses(l load) string {
 	for _, p := range x.pods[l.name] {
 		if why := x.stays[p.UID]; why != "" {
 			return nameOf(p) + ": " + why
+		}
+		if x.empties[p.UID] && !x.limits.EmptyDirs {
+			return nameOf(p) + ": its emptyDir volumes would lose their data; --delete-emptydir-data allows that"
 		}
 	}
 	if x.takes[l.name] {

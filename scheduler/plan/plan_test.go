@@ -38,7 +38,7 @@ func pod(name, on string, cores int64, change ...func(*record.Pod)) record.Pod {
 	app, _, _ := strings.Cut(name, "-")
 	p := record.Pod{
 		UID: name, Namespace: "shop", Name: name, OwnerKind: "ReplicaSet", OwnerName: app, MilliCPU: cores * 1000, Memory: 1 << 30,
-		Labels: fmt.Sprintf(`{"app":%q}`, app), Arrived: t0, Bound: t0 + 1, Node: on,
+		Labels: fmt.Sprintf(`{"app":%q}`, app), Arrived: t0, Bound: t0 + 1, Node: on, Holds: "[]",
 	}
 	for _, c := range change {
 		c(&p)
@@ -96,7 +96,7 @@ func check(t testing.TB, s replay.Source, m Moves) {
 			t.Fatalf("%+v: the pod is on %s, the round before was %d", x, p.Spec.NodeName, last)
 		}
 		last = x.Round
-		if s.Pods[i].Daemon || s.Pods[i].OwnerKind == "" || s.Pods[i].Claims != "" {
+		if s.Pods[i].Daemon || s.Pods[i].OwnerKind == "" || s.Pods[i].Claims != "" || strings.Contains(s.Pods[i].Holds, "hostPath") {
 			t.Errorf("%+v: this pod must stay", x)
 		}
 		for _, o := range s.Objects {
@@ -149,6 +149,11 @@ func TestWhatStays(t *testing.T) {
 		{"a pod of the node", []record.Pod{pod("web-1", "a", 1), pod("log-1", "a", 1, func(p *record.Pod) { p.Daemon = true }), pod("web-2", "b", 2)}, nil, Limits{}, 1, "it takes pods"},
 		{"bare pods", []record.Pod{pod("x-1", "a", 1, bare), pod("x-2", "b", 1, bare)}, nil, Limits{}, 0, "no controller"},
 		{"volumes", []record.Pod{pod("x-1", "a", 1, func(p *record.Pod) { p.Claims = `["d"]` }), pod("x-2", "b", 4)}, nil, Limits{}, 0, "it has volumes"},
+		{"files of the node", []record.Pod{pod("x-1", "a", 1, holding("emptyDir", "hostPath")), pod("x-2", "b", 4)}, nil, Limits{EmptyDirs: true}, 0, "it has hostPath volumes"},
+		{"data in the pod", []record.Pod{pod("x-1", "a", 1, holding("emptyDir")), pod("x-2", "b", 3, bare)}, nil, Limits{}, 0, "--delete-emptydir-data"},
+		{"data that may go", []record.Pod{pod("x-1", "a", 1, holding("emptyDir")), pod("x-2", "b", 3, bare)}, nil, Limits{EmptyDirs: true}, 1, "no controller"},
+		{"devices", []record.Pod{pod("x-1", "a", 1, holding("resourceClaim")), pod("x-2", "b", 4)}, nil, Limits{}, 0, "it has ResourceClaims"},
+		{"a budget without a limit", []record.Pod{pod("db-1", "a", 1), pod("x-1", "b", 2, bare)}, []record.Object{budgetOf("db", `"unhealthyPodEvictionPolicy":"AlwaysAllow"`)}, Limits{}, 0, "neither minAvailable nor maxUnavailable"},
 		{"a budget that allows nothing", []record.Pod{pod("db-1", "a", 1), pod("x-1", "b", 2, bare)}, []record.Object{budgetOf("db", `"minAvailable":1`)}, Limits{}, 0, "allows no disruption"},
 		{"two budgets", []record.Pod{pod("db-1", "a", 1), pod("x-1", "b", 2, bare)}, []record.Object{budgetOf("db", `"maxUnavailable":1`), func() record.Object {
 			o := budgetOf("db", `"maxUnavailable":1`)
@@ -169,6 +174,36 @@ func TestWhatStays(t *testing.T) {
 }
 
 func bare(p *record.Pod) { p.OwnerKind = "" }
+
+func holding(kinds ...string) func(*record.Pod) {
+	return func(p *record.Pod) { p.Holds = `["` + strings.Join(kinds, `","`) + `"]` }
+}
+
+// A record of an earlier version does not say what pods hold, and the plan says so.
+func TestUnknownHolds(t *testing.T) {
+	s := replay.Source{Nodes: []record.Node{node("a"), node("b")}, Pods: []record.Pod{pod("web-1", "a", 1, func(p *record.Pod) { p.Holds = "" }), pod("web-2", "b", 2)}}
+	m := find(t, s, Limits{})
+	if out := text(t, m); len(m.Freed) != 1 || !strings.Contains(out, "does not say of 1 pods whether they have emptyDir") {
+		t.Errorf("%s", out)
+	}
+}
+
+// The commands name no node that a shell could read as something else.
+func TestCommands(t *testing.T) {
+	for _, c := range []struct {
+		freed, empty []string
+		want         string
+	}{
+		{nil, []string{"a"}, ""},
+		{[]string{"b", "a"}, []string{"c"}, "kubectl cordon b a c --dry-run=server\nkubectl drain b --ignore-daemonsets --delete-emptydir-data --dry-run=server\n" +
+			"kubectl drain a --ignore-daemonsets --delete-emptydir-data --dry-run=server"},
+		{[]string{"$(reboot)"}, []string{"-h"}, ""},
+	} {
+		if got := strings.Join(commands(c.freed, c.empty, Limits{EmptyDirs: true}), "\n"); got != c.want {
+			t.Errorf("%v, %v: %s", c.freed, c.empty, got)
+		}
+	}
+}
 
 // A control-plane node is neither empty nor emptied, whatever runs on it.
 func TestControlPlane(t *testing.T) {

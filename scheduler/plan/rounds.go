@@ -8,6 +8,7 @@ import (
 	values "gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/memcluster"
+	"gnnsched/workload/record"
 )
 
 // result orders the steps in rounds and describes them.
@@ -41,9 +42,13 @@ func (x *search) result(ctx context.Context, nodes []*values.Node) (Moves, error
 		if b := x.covers[s.pod.UID]; b != nil {
 			m.Budget = b.namespace + "/" + b.name
 		}
+		if x.empties[s.pod.UID] {
+			m.Loses = record.HoldsEmptyDir
+		}
 		out.Moves, out.Rounds = append(out.Moves, m), max(out.Rounds, m.Round)
 	}
 	slices.SortStableFunc(out.Moves, func(a, b Move) int { return cmp.Compare(a.Round, b.Round) })
+	out.Commands = commands(x.freed, out.Empty, x.limits)
 	return out, nil
 }
 

@@ -2,7 +2,9 @@ package plan
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,19 +22,21 @@ type State struct {
 	daemons map[types.UID]bool    // pods that belong to their node
 	stays   map[types.UID]string  // why a pod may not be moved
 	covers  map[types.UID]*budget // of the pods that one budget covers
+	empties map[types.UID]bool    // pods with emptyDir volumes
+	unknown int                   // pods of which the record does not say what they hold
 	waiting int
 	notes   []string
 }
 
-// At returns the cluster at the end of the source's window. The profile's filters say where pods fit. ctx ends the plugins. The error
-// of a PodDisruptionBudget that cannot be read is an error, because no move could respect it.
+// At returns the cluster at the end of the source's window. The profile's filters say where pods fit. ctx ends the plugins. A
+// PodDisruptionBudget that cannot be read is an error.
 func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfile) (*State, error) {
 	cluster, notes, err := replay.End(ctx, s, profile)
 	if err != nil {
 		return nil, err
 	}
 	st := &State{
-		cluster: cluster, daemons: map[types.UID]bool{}, stays: map[types.UID]string{}, covers: map[types.UID]*budget{},
+		cluster: cluster, daemons: map[types.UID]bool{}, stays: map[types.UID]string{}, covers: map[types.UID]*budget{}, empties: map[types.UID]bool{},
 		notes: append(append([]string(nil), s.Notes...), notes...),
 	}
 	budgets, err := budgetsAt(s)
@@ -44,7 +48,7 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 	}
 	for i := range s.Pods {
 		r := &s.Pods[i]
-		if r.Arrived >= s.To || r.Ended != 0 && r.Ended < s.To {
+		if !present(r, &s) {
 			continue
 		}
 		pod := cluster.Running[types.UID(r.UID)]
@@ -54,6 +58,10 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 			st.judge(r)
 		}
 		st.cover(budgets, r, pod)
+	}
+	if st.unknown > 0 {
+		st.notes = append(st.notes, fmt.Sprintf("the record does not say of %d pods whether they have emptyDir or hostPath volumes or ResourceClaims: "+
+			"moves may lose data, and pods with ResourceClaims cannot be judged", st.unknown))
 	}
 	return st, st.limit()
 }
@@ -86,7 +94,31 @@ func (s *State) judge(r *record.Pod) {
 		s.stays[uid] = "it has volumes, and the record does not say which nodes can mount them"
 	case r.GPUMilli > 0:
 		s.stays[uid] = "it has a share of a GPU, and the record does not say which devices have room"
+	default:
+		s.judgeHolds(r)
 	}
+}
+
+// judgeHolds finds out what the pod would lose.
+func (s *State) judgeHolds(r *record.Pod) {
+	uid := types.UID(r.UID)
+	holds, known := holdsOf(r)
+	switch {
+	case !known:
+		s.unknown++
+	case slices.Contains(holds, record.HoldsDevices):
+		s.stays[uid] = "it has ResourceClaims, and the record does not say which devices they need"
+	case slices.Contains(holds, record.HoldsHostPath):
+		s.stays[uid] = "it has hostPath volumes, whose files are on its node"
+	case slices.Contains(holds, record.HoldsEmptyDir):
+		s.empties[uid] = true
+	}
+}
+
+// holdsOf reads the column holds; known is false if the record does not have it.
+func holdsOf(r *record.Pod) (holds []string, known bool) {
+	err := json.Unmarshal([]byte(r.Holds), &holds)
+	return holds, err == nil
 }
 
 // cover counts a pod in the budgets that cover it. pod is nil if it waits.

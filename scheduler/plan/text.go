@@ -30,6 +30,9 @@ func (m Moves) WriteText(w io.Writer) error {
 	if m.Waiting > 0 {
 		fmt.Fprintf(&b, "note: %d pods wait at this time; the moves do not count them\n", m.Waiting)
 	}
+	if n := m.losing(); n > 0 {
+		fmt.Fprintf(&b, "note: %d of the moved pods lose the data of their emptyDir volumes\n", n)
+	}
 	for _, n := range m.Notes {
 		fmt.Fprintf(&b, "note: %s\n", plain(n))
 	}
@@ -47,8 +50,24 @@ func (m Moves) WriteText(w io.Writer) error {
 	if err := table(&b, []string{"stays in use", "pods", "in the way"}, rows); err != nil {
 		return err
 	}
+	if len(m.Commands) > 0 {
+		fmt.Fprintln(&b, "\nTo move the pods, run these commands without --dry-run=server. kubectl drain waits where a budget asks for it.")
+	}
+	for _, c := range m.Commands {
+		fmt.Fprintln(&b, "    "+c)
+	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// losing returns how many of the moved pods lose data.
+func (m Moves) losing() (n int) {
+	for _, x := range m.Moves {
+		if x.Loses != "" {
+			n++
+		}
+	}
+	return n
 }
 
 func plain(text string) string { return advise.Shorten(text, maxText) }

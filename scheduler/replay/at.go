@@ -19,7 +19,10 @@ func End(ctx context.Context, s Source, profile config.KubeSchedulerProfile) (cl
 	if err != nil {
 		return nil, nil, err
 	}
-	return p.Placements, p.objects.notes(), p.run(ctx)
+	if err := p.run(ctx); err != nil {
+		return nil, nil, err
+	}
+	return p.Placements, p.objects.Notes(), nil
 }
 
 // Pod returns the pod of a row as Kubernetes' API has it, without its node. What cannot be read is left out.

@@ -20,7 +20,7 @@ const (
 type Block struct {
 	Seconds float64          // in which somebody watched
 	sums    [metrics]float64 // metric times seconds
-	Pods    float64          // that began to wait in it
+	Pods    float64          // of Course.Pods, those that began to wait in it
 	Waited  float64          // seconds that these waited, whenever
 }
 
@@ -53,16 +53,19 @@ func (b Block) Wait() float64 {
 type Course struct {
 	// Blocks are stretches of equal length; those of all courses of one source are at the same times.
 	Blocks []Block
-	Waits  []float64 // of each pod, in seconds; a pod that never got a node waited until it went or the window ended
+	// Waits has the seconds that each of Pods waited. A pod that never got a node waited until it went or the window ended. Times in
+	// which nobody watched do not count.
+	Waits []float64
 
-	Pods        int // that arrived or waited in the window, those of DaemonSets and static ones left out
+	// Pods is the number of pods that waited in the window, if for no time: those that arrived in it, those that waited already, and
+	// those that lost their node. Pods of DaemonSets, static pods, and those that began to wait while nobody watched are left out.
+	Pods        int
 	Unscheduled int // pods that wait at the end
 	NeverRan    int // pods that went before they got a node
 	Preempted   int // times that a pod made room for another one
 	Fallbacks   int // decisions that upstream's scores made instead of the profile's
-	// Refused are pods that upstream's plugins cannot read; they are left out.
-	Refused int
-	Notes   []string
+	Refused     int // pods that are left out because a plugin failed on them; Notes name some
+	Notes       []string
 }
 
 // Whole returns the whole time as one block.

@@ -5,11 +5,11 @@ import (
 	"container/heap"
 )
 
-// what happens, in the order in which it happens at one time.
-type what int
+// kind is the kind of an event. Events of one time happen in the order of their kinds.
+type kind int
 
 const (
-	podEnds what = iota
+	podEnds kind = iota
 	nodeGoes
 	nodeChanges // or comes
 	podBinds    // really
@@ -19,7 +19,7 @@ const (
 // event is something that happens to a pod or a node of the source.
 type event struct {
 	at   int64
-	what what
+	kind kind
 	row  int // of Source.Pods or Source.Nodes
 }
 
@@ -32,7 +32,7 @@ func (a agenda) Len() int { return len(a) }
 // Less implements heap.Interface.
 func (a agenda) Less(i, j int) bool {
 	x, y := a[i], a[j]
-	return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.what, y.what), cmp.Compare(x.row, y.row)) < 0
+	return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.kind, y.kind), cmp.Compare(x.row, y.row)) < 0
 }
 
 // Swap implements heap.Interface.

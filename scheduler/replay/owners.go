@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -83,7 +85,8 @@ type Lack struct {
 	Pods int    `json:"pods"` // that have it
 }
 
-// Lacks returns what a replay of the source leaves aside, with the pods concerned, most first as listed.
+// Lacks returns what a replay of the source leaves aside, each with the number of pods that have it. Pods of DaemonSets and those
+// outside the window do not count.
 func (s *Source) Lacks() (out []Lack) {
 	budgets, schedulers := 0, map[string]int{}
 	for i := range s.Objects {
@@ -91,7 +94,7 @@ func (s *Source) Lacks() (out []Lack) {
 			budgets++
 		}
 	}
-	var claims, shares, images, pods int
+	var claims, devices, shares, images, pods int
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		if p.Daemon || p.Arrived > s.To || p.Ended != 0 && p.Ended <= s.From {
@@ -100,6 +103,7 @@ func (s *Source) Lacks() (out []Lack) {
 		pods++
 		schedulers[p.Scheduler]++
 		claims += count(p.Claims != "")
+		devices += count(strings.Contains(p.Holds, strconv.Quote(record.HoldsDevices)))
 		shares += count(p.GPUMilli > 0)
 		images += count(p.Images != "")
 	}
@@ -109,6 +113,7 @@ func (s *Source) Lacks() (out []Lack) {
 		}
 	}
 	add(claims, "volume claims: their pods are placed as if they had none")
+	add(devices, "resource claims: their pods are placed as if they had none, on nodes without the devices too")
 	add(shares, "devices of GPU shares: a node's shares are one amount")
 	if budgets > 0 {
 		add(pods, "disruption budgets: preemption does not spare their pods")

@@ -3,6 +3,8 @@ package replay
 import (
 	"container/heap"
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,8 +15,6 @@ import (
 
 // placer decides where pods go.
 type placer interface {
-	// arrives takes a pod that waits from now on.
-	arrives(ctx context.Context, p *course, pod *v1.Pod) error
 	// settle is called when all events of a time have happened.
 	settle(ctx context.Context, p *course) error
 	// follows reports whether pods get the nodes that they really got.
@@ -24,32 +24,18 @@ type placer interface {
 // really leaves pods where they really were.
 type really struct{}
 
-func (really) arrives(context.Context, *course, *v1.Pod) error { return nil }
-func (really) settle(context.Context, *course) error           { return nil }
-func (really) follows() bool                                   { return true }
+func (really) settle(context.Context, *course) error { return nil }
+func (really) follows() bool                         { return true }
 
 // profiled lets the profile place pods.
 type profiled struct{}
 
 func (profiled) follows() bool { return false }
 
-func (profiled) arrives(ctx context.Context, p *course, pod *v1.Pod) error {
-	err := p.Decide(ctx, pod)
-	if err != nil && ctx.Err() == nil { // its owner wrote what no plugin can read
-		row := p.rows[pod.UID]
-		delete(p.since, row)
-		delete(p.began, row)
-		p.out.Refused++
-		p.out.Pods--
-		return nil
-	}
-	return err
-}
-
 // settle tries the pods that wait until nothing changes any more. Preempted pods wait too; they have a lower
 // priority than those that they made room for, so it ends.
 func (profiled) settle(ctx context.Context, p *course) error {
-	for p.Freed && len(p.Placements.Waiting) > 0 {
+	for !p.Settled() {
 		if err := p.Retry(ctx, len(p.Placements.Waiting)+1); err != nil {
 			return err
 		}
@@ -87,6 +73,24 @@ func (p *course) Lost(pod *v1.Pod) {
 	}
 }
 
+// Refused implements memcluster.Follower. The pod counts nowhere.
+func (p *course) Refused(pod *v1.Pod, why error) {
+	row := p.rows[pod.UID]
+	delete(p.since, row)
+	delete(p.began, row)
+	delete(p.waits, row)
+	p.ran[row] = true // that it never ran says nothing about the profile
+	if p.out.Refused++; p.out.Refused <= namedRefusals {
+		text := fmt.Sprintf("%s/%s is left out, because a plugin failed on it: %v", pod.Namespace, pod.Name, why)
+		p.out.Notes = append(p.out.Notes, strings.ToValidUTF8(text[:min(len(text), maxNote)], ""))
+	}
+}
+
+const (
+	namedRefusals = 5   // number of refused pods that notes name
+	maxNote       = 400 // bytes of a note about one, which may quote what a pod's owner wrote
+)
+
 // gotNode counts a pod on a node.
 func (p *course) gotNode(row int, node string) {
 	p.stopWaiting(row)
@@ -108,7 +112,7 @@ func (p *course) leftNode(row int, node string) {
 
 func (p *course) stopWaiting(row int) {
 	if from, waits := p.since[row]; waits {
-		p.waits[row] += p.now - from
+		p.waits[row] += p.source.watched(span{from, p.now})
 		delete(p.since, row)
 	}
 }

@@ -137,7 +137,7 @@ func (p *course) run(ctx context.Context) error {
 			return err
 		}
 		for len(p.agenda) > 0 && p.agenda[0].at == p.now {
-			if err := p.happens(ctx, heap.Pop(&p.agenda).(event)); err != nil {
+			if err := p.happens(heap.Pop(&p.agenda).(event)); err != nil {
 				return err
 			}
 		}
@@ -173,8 +173,8 @@ func (p *course) advance(now int64) error {
 	return nil
 }
 
-func (p *course) happens(ctx context.Context, e event) error {
-	switch e.what {
+func (p *course) happens(e event) error {
+	switch e.kind {
 	case nodeChanges:
 		p.node(&p.source.Nodes[e.row])
 	case nodeGoes:
@@ -187,28 +187,29 @@ func (p *course) happens(ctx context.Context, e event) error {
 			p.fix(e.row)
 		}
 	case podArrives:
-		return p.arrived(ctx, e.row)
+		p.arrived(e.row)
 	}
 	return nil
 }
 
-func (p *course) arrived(ctx context.Context, row int) error {
+func (p *course) arrived(row int) {
 	r := &p.source.Pods[row]
 	if r.Daemon {
-		return nil
+		return
 	}
 	p.began[row] = p.now
-	p.out.Pods++
 	if p.ran[row] { // it got its node at the same time
-		return nil
+		return
 	}
 	p.since[row] = p.now
-	return p.by.arrives(ctx, p, p.objects.pod(r))
+	if !p.by.follows() {
+		p.Wait(p.objects.pod(r))
+	}
 }
 
 // node takes over a state of a node.
 func (p *course) node(r *record.Node) {
-	n := p.objects.node(r)
+	n := p.objects.Node(r)
 	if old := p.nodes[n.Name]; old != nil {
 		p.UpdateNode(p.Log(), old, n)
 	} else {
@@ -276,13 +277,16 @@ func (p *course) finish() Course {
 		p.stopWaiting(row)
 	}
 	for _, row := range slices.Sorted(maps.Keys(p.began)) {
+		if p.source.watched(span{p.began[row], p.began[row] + 1}) == 0 {
+			continue // nobody knows which other pods came and went then
+		}
 		seconds := float64(p.waits[row]) / 1000
 		p.meter.waited(p.began[row], seconds)
 		p.out.Waits = append(p.out.Waits, seconds)
 	}
+	p.out.Pods = len(p.out.Waits)
 	p.out.Blocks = p.meter.blocks
-	p.out.Notes = p.objects.notes()
-	slices.Sort(p.out.Notes)
+	p.out.Notes = append(p.out.Notes, p.objects.Notes()...)
 	if n := len(p.unknown); n > 0 {
 		p.out.Notes = append(p.out.Notes, fmt.Sprintf("the prices say nothing of %d nodes, such as %s; they cost nothing", n, slices.Min(slices.Collect(maps.Keys(p.unknown)))))
 	}

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
@@ -93,9 +92,6 @@ func (spy) follows() bool { return false }
 func (s spy) settle(ctx context.Context, p *course) error {
 	*s.last = p
 	return profiled{}.settle(ctx, p)
-}
-func (s spy) arrives(ctx context.Context, p *course, pod *v1.Pod) error {
-	return profiled{}.arrives(ctx, p, pod)
 }
 
 // Each constraint of a record keeps a pod from the node on which it would be without.

@@ -24,7 +24,13 @@ type Source struct {
 }
 
 // Window is the time of a record that is replayed. Zero times are the record's own beginning and end.
-type Window struct{ From, To time.Time }
+type Window struct {
+	From, To time.Time
+	// State asks for the cluster at To only. From does not count, and a record of one instant has all that is needed.
+	State bool
+	// Instant makes the window of a record of one instant a millisecond long. Without it, such a record is an error.
+	Instant bool
+}
 
 // span is a time in milliseconds.
 type span struct{ from, to int64 }
@@ -57,7 +63,7 @@ func Read(r *record.Record, w Window) (Source, error) {
 
 // correct puts times into an order that can be, and says of how many rows.
 func (s *Source) correct() {
-	var pods, nodes, nowhere int
+	var pods, nodes, nowhere, timeless int
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		old := *p
@@ -70,9 +76,12 @@ func (s *Source) correct() {
 		if *p != old {
 			pods++
 		}
-		if p.Bound != 0 && p.Node == "" {
+		switch {
+		case p.Bound != 0 && p.Node == "":
 			p.Bound = 0
 			nowhere++
+		case p.Bound == 0 && p.Node != "":
+			timeless++
 		}
 	}
 	slices.SortStableFunc(s.Pods, func(a, b record.Pod) int {
@@ -87,6 +96,7 @@ func (s *Source) correct() {
 	}
 	s.note(pods, "pods were bound before they arrived or ended before they began, as after a clock was set back; the earlier time counts as the later one")
 	s.note(nowhere, "pods were bound to a node without a name; they count as waiting")
+	s.note(timeless, "pods have a node, but not the time at which they got it; they count as waiting")
 	s.note(nodes, "states of nodes ended before they began, as after a clock was set back; they count for no time")
 }
 
@@ -119,6 +129,12 @@ func (s *Source) limit(runs []record.Run, w Window) error {
 	}
 	watched = union(watched)
 	s.From, s.To = watched[0].from, watched[len(watched)-1].to
+	if w.State {
+		return s.stateAt(w.To)
+	}
+	if s.To == s.From && w.Instant {
+		s.To++
+	}
 	if !w.From.IsZero() {
 		s.From = max(s.From, w.From.UnixMilli())
 	}
@@ -136,8 +152,21 @@ func (s *Source) limit(runs []record.Run, w Window) error {
 		}
 	}
 	if missing > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("in %d gaps, %v together, nobody watched; they do not count", len(s.gaps), time.Duration(missing)*time.Millisecond))
+		s.Notes = append(s.Notes, fmt.Sprintf("in %d gaps, %v together, nobody watched; figures and waits leave them out, and waits also the pods that arrived in them", len(s.gaps), time.Duration(missing)*time.Millisecond))
 	}
+	return nil
+}
+
+// stateAt makes the millisecond from t on the window; that from the end on for no time.
+func (s *Source) stateAt(t time.Time) error {
+	ms := s.To
+	if !t.IsZero() {
+		ms = t.UnixMilli()
+	}
+	if ms < s.From || ms > s.To {
+		return fmt.Errorf("%s is not in the record, which is of %s to %s", at(ms), at(s.From), at(s.To))
+	}
+	s.From, s.To = ms, ms+1
 	return nil
 }
 
@@ -167,6 +196,13 @@ func union(list []span) []span {
 		}
 	}
 	return out
+}
+
+// Bound reports whether the source says of any pod of the window that it got a node, and when. Records of traces do not.
+func (s *Source) Bound() bool {
+	return slices.ContainsFunc(s.Pods, func(p record.Pod) bool {
+		return !p.Daemon && p.Bound != 0 && p.Arrived < s.To && (p.Ended == 0 || p.Ended > s.From)
+	})
 }
 
 // watched returns how many milliseconds of a span somebody watched.

@@ -90,16 +90,21 @@ var (
 		{Group: "apps", Version: "v1", Resource: "replicasets"},
 		{Version: "v1", Resource: "pods"},
 		{Group: "resource.k8s.io", Version: "v1", Resource: claims},
+		{Group: "scheduling.k8s.io", Version: "v1", Resource: classes},
 	}
 )
 
-// claims is a kind that clusters before Kubernetes 1.34 do not have.
-const claims = "resourceclaims"
+const (
+	// claims is a kind that clusters before Kubernetes 1.34 do not have.
+	claims = "resourceclaims"
+	// classes is the one kind whose objects are in no namespace.
+	classes = "priorityclasses"
+)
 
 // absent reports whether an error says that the cluster has no claims, or that the user, who can then have made none, has
-// no right to them.
+// no right to claims or priority classes.
 func absent(kind schema.GroupVersionResource, err error) bool {
-	return kind.Resource == claims && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err))
+	return kind.Resource == claims && apierrors.IsNotFound(err) || (kind.Resource == claims || kind.Resource == classes) && apierrors.IsForbidden(err)
 }
 
 // each calls f for every object of a kind, page by page, until f returns false.

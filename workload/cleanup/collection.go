@@ -33,6 +33,9 @@ func (c *Client) deleteCollections(ctx context.Context, s Scope, in []string) er
 			o.GracePeriodSeconds = ptr.To[int64](0)
 		}
 		for _, ns := range in {
+			if (ns == "") != (kind.Resource == classes) {
+				continue
+			}
 			d := collection{client: c, kind: kind, namespace: ns, selector: s.selector(), options: o, page: pageMax}
 			if err := d.delete(ctx); err != nil && !absent(kind, err) {
 				return fmt.Errorf("delete %s in namespace %s: %w", kind.Resource, ns, err)

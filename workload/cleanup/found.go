@@ -12,8 +12,8 @@ import (
 
 // Object is an object that a run made.
 type Object struct {
-	Kind      string `json:"kind"` // deployments, replicasets, pods or resourceclaims
-	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`                // deployments, replicasets, pods, resourceclaims or priorityclasses
+	Namespace string `json:"namespace,omitempty"` // empty for priority classes
 	Name      string `json:"name"`
 	Run       string `json:"run"`
 }
@@ -29,10 +29,11 @@ type Counts struct {
 	ReplicaSets int `json:"replicasets"`
 	Pods        int `json:"pods"`
 	Claims      int `json:"resourceclaims"`
+	Classes     int `json:"priorityclasses"`
 }
 
 // Total returns the number of objects of all kinds.
-func (c Counts) Total() int { return c.Deployments + c.ReplicaSets + c.Pods + c.Claims }
+func (c Counts) Total() int { return c.Deployments + c.ReplicaSets + c.Pods + c.Claims + c.Classes }
 
 func (c *Counts) add(kind string) {
 	switch kind {
@@ -44,6 +45,8 @@ func (c *Counts) add(kind string) {
 		c.Pods++
 	case claims:
 		c.Claims++
+	case classes:
+		c.Classes++
 	}
 }
 
@@ -63,11 +66,14 @@ type Group struct {
 	Counts
 }
 
-// Groups counts the objects by namespace and run, sorted by both.
+// Groups counts the objects of namespaces by namespace and run, sorted by both.
 func (f Found) Groups() []Group {
 	var out []Group
 	index := map[[2]string]int{}
 	for _, o := range f.Objects {
+		if o.Kind == classes {
+			continue
+		}
 		k := [2]string{o.Namespace, o.Run}
 		i, ok := index[k]
 		if !ok {
@@ -83,7 +89,7 @@ func (f Found) Groups() []Group {
 	return out
 }
 
-// namespaces returns the namespaces of the objects, sorted.
+// namespaces returns the namespaces of the objects, sorted. That of priority classes is "".
 func (f Found) namespaces() []string {
 	var out []string
 	for _, o := range f.Objects {
@@ -100,6 +106,9 @@ func (c *Client) Find(ctx context.Context, s Scope) (Found, error) {
 	}
 	var f Found
 	for _, kind := range workloads {
+		if kind.Resource == classes && s.Namespace != "" {
+			continue
+		}
 		err := c.each(ctx, kind, s.Namespace, s.selector(), func(o *metav1.PartialObjectMetadata) bool {
 			if s.holds(o.Labels) {
 				f.Objects = append(f.Objects, Object{Kind: kind.Resource, Namespace: o.Namespace, Name: o.Name, Run: o.Labels[workload.LabelRun]})

@@ -25,7 +25,7 @@ func (c *Client) Inventory(ctx context.Context, s Scope) (Inventory, error) {
 func (i Inventory) Empty() bool { return len(i.Objects) == 0 && len(removable(i.Namespaces)) == 0 }
 
 // String counts the objects that can be removed: "3 deployments, 3 replica sets, 21 pods and 1 namespace". It names resource
-// claims only if there are any.
+// claims and priority classes only if there are any.
 func (i Inventory) String() string {
 	plural := func(n int, noun string) string {
 		if n == 1 {
@@ -37,6 +37,11 @@ func (i Inventory) String() string {
 	claimed := ""
 	if n.Claims > 0 {
 		claimed = ", " + plural(n.Claims, "resource claim")
+	}
+	if n.Classes == 1 {
+		claimed += ", 1 priority class"
+	} else if n.Classes > 1 {
+		claimed += fmt.Sprintf(", %d priority classes", n.Classes)
 	}
 	return fmt.Sprintf("%s, %s, %s%s and %s", plural(n.Deployments, "deployment"), plural(n.ReplicaSets, "replica set"), plural(n.Pods, "pod"), claimed,
 		plural(len(removable(i.Namespaces)), "namespace"))

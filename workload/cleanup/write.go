@@ -28,7 +28,11 @@ func (i Inventory) Write(w io.Writer, format string) error {
 
 func (i Inventory) writeNames(w io.Writer) error {
 	for _, o := range i.Objects {
-		if _, err := fmt.Fprintf(w, "%s/%s -n %s\n", o.Kind, o.Name, o.Namespace); err != nil {
+		line := fmt.Sprintf("%s/%s -n %s\n", o.Kind, o.Name, o.Namespace)
+		if o.Kind == classes {
+			line = fmt.Sprintf("%s/%s\n", o.Kind, o.Name)
+		}
+		if _, err := io.WriteString(w, line); err != nil {
 			return err
 		}
 	}
@@ -52,6 +56,14 @@ func (i Inventory) writeTable(w io.Writer) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	for _, o := range i.Objects {
+		if o.Kind != classes {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "priority class %s\n", o.Name); err != nil {
+			return err
+		}
 	}
 	for _, n := range removable(i.Namespaces) {
 		if _, err := fmt.Fprintf(w, "namespace %s\n", n.Name); err != nil {

@@ -15,6 +15,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
+	"gnnsched/workload/record/play"
 	"gnnsched/workload/usage"
 )
 
@@ -43,6 +44,9 @@ type Config struct {
 	// Bare creates pods without Deployments. The pods then appear in the plan's order, which
 	// controllers do not keep.
 	Bare bool
+	// Replay, if not nil, holds what a record says of the plan's pods, by their names. They are created with all their
+	// constraints, in a new namespace for each one of the record, whose names begin with Namespace. Needs Bare.
+	Replay *play.Replay
 	// GPUs says how pods request GPUs. All ways but Annotated need Bare. Default: Annotated.
 	GPUs GPURequests
 	// Interval is the pause after each Deployment.
@@ -100,6 +104,9 @@ func (c *Config) Validate() error {
 	}
 	if c.GPUs != Annotated && !c.Bare {
 		bad("only pods without Deployments can have claims")
+	}
+	if c.Replay != nil && (!c.Bare || c.GPUs != Annotated) {
+		bad("the pods of a record have no Deployments and no claims")
 	}
 	if err := c.Plan.Validate(); err != nil {
 		bad("%w", err)

@@ -15,30 +15,33 @@ import (
 )
 
 // create creates a Deployment, or its pods with Bare. The end of ctx does not interrupt it, so
-// that the record agrees with the cluster; its own time limit is short.
-func (r *runner) create(ctx context.Context, d workload.Deployment) error {
+// that the record agrees with the cluster; its own time limit is short. here is false for a pod of a record that is left out.
+func (r *runner) create(ctx context.Context, d workload.Deployment) (here bool, err error) {
 	fill := len(r.sum.Fills) + 1
-	if r.Bare {
+	switch {
+	case r.stage != nil:
+		return r.stage.create(ctx, d)
+	case r.Bare:
 		if r.Speed > 0 { // otherwise they are there
 			if err := r.createClaims(ctx, d, fill); err != nil {
-				return err
+				return false, err
 			}
 		}
 		if err := r.createPods(ctx, d, fill); err != nil {
-			return err
+			return false, err
 		}
-	} else {
+	default:
 		want := r.deployment(d, fill)
 		err := createWithRetry(ctx, func(call context.Context) error {
 			_, err := r.Client.AppsV1().Deployments(r.Namespace).Create(call, want, metav1.CreateOptions{})
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("create deployment %s: %w", d.Name, err)
+			return false, fmt.Errorf("create deployment %s: %w", d.Name, err)
 		}
 	}
 	r.Log.Debug().Str("deployment", d.Name).Int("replicas", d.Replicas).Str("shape", d.Shape.Name).Msg("deployed")
-	return nil
+	return true, nil
 }
 
 // CreatePods creates the pods of a Deployment without the Deployment itself, as Run does with Bare. It needs Client, Namespace,
@@ -81,21 +84,24 @@ func temporary(err error) bool {
 		apierrors.IsServiceUnavailable(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
 }
 
-// remove deletes a Deployment, or its pods with Bare.
-func (r *runner) remove(ctx context.Context, d workload.Deployment) error {
+// remove deletes a Deployment, or its pods with Bare. was is false if it was not there.
+func (r *runner) remove(ctx context.Context, d workload.Deployment) (was bool, err error) {
+	if r.stage != nil {
+		return r.stage.remove(ctx, d)
+	}
 	if r.Bare {
 		for i := range d.Replicas {
 			err := r.Client.CoreV1().Pods(r.Namespace).Delete(ctx, podName(d, i), metav1.DeleteOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("delete pod %s: %w", podName(d, i), err)
+				return true, fmt.Errorf("delete pod %s: %w", podName(d, i), err)
 			}
 		}
-		return r.removeClaims(ctx, d)
+		return true, r.removeClaims(ctx, d)
 	}
 	background := metav1.DeletePropagationBackground
-	err := r.Client.AppsV1().Deployments(r.Namespace).Delete(ctx, d.Name, metav1.DeleteOptions{PropagationPolicy: &background})
+	err = r.Client.AppsV1().Deployments(r.Namespace).Delete(ctx, d.Name, metav1.DeleteOptions{PropagationPolicy: &background})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete deployment %s: %w", d.Name, err)
+		return true, fmt.Errorf("delete deployment %s: %w", d.Name, err)
 	}
-	return nil
+	return true, nil
 }

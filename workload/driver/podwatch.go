@@ -18,6 +18,7 @@ import (
 type podWatch struct {
 	changed chan struct{} // has an item after a change, until somebody takes it
 	stop    func()
+	bare    bool // a pod's own name is that of its Deployment: its labels are those of a record
 
 	mu       sync.Mutex
 	pods     map[types.UID]pod
@@ -39,9 +40,13 @@ type tally struct{ created, bound int }
 
 // watchPods starts the watch and waits until it has seen every pod of the run.
 func watchPods(ctx context.Context, c *Config) (*podWatch, error) {
-	w := &podWatch{changed: make(chan struct{}, 1), pods: map[types.UID]pod{}, byName: map[string]*tally{}}
+	w := &podWatch{changed: make(chan struct{}, 1), bare: c.Replay != nil, pods: map[types.UID]pod{}, byName: map[string]*tally{}}
+	namespace := c.Namespace
+	if c.Replay != nil { // it has several
+		namespace = metav1.NamespaceAll
+	}
 	factory := informers.NewSharedInformerFactoryWithOptions(c.Client, 0,
-		informers.WithNamespace(c.Namespace),
+		informers.WithNamespace(namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = workload.LabelRun + "=" + c.RunID }),
 		informers.WithTransform(stripPod))
 	informer := factory.Core().V1().Pods().Informer()
@@ -97,6 +102,9 @@ func (w *podWatch) set(p *corev1.Pod) {
 	defer w.mu.Unlock()
 	old, known := w.pods[p.UID]
 	now := pod{deployment: p.Labels[workload.LabelName], bound: p.Spec.NodeName != ""}
+	if w.bare {
+		now.deployment = p.Name
+	}
 	if !now.bound {
 		for _, cond := range p.Status.Conditions {
 			if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {

@@ -21,10 +21,7 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 	if err != nil {
 		return r.sum, err
 	}
-	if r.sum.NamespaceCreated, err = c.createNamespace(ctx); err != nil {
-		return r.sum, err
-	}
-	if err := c.checkNames(ctx); err != nil {
+	if err := r.prepare(ctx); err != nil {
 		return r.sum, err
 	}
 	if r.pods, err = watchPods(ctx, &c); err != nil {
@@ -36,9 +33,23 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 	return r.sum, err
 }
 
+// prepare creates what must be there before the first pod.
+func (r *runner) prepare(ctx context.Context) (err error) {
+	if r.Replay != nil {
+		r.sum.Namespace, r.sum.NamespaceCreated = r.Namespace+"-*", true
+		r.stage, err = r.prepareStage(ctx)
+		return err
+	}
+	if r.sum.NamespaceCreated, err = r.createNamespace(ctx); err != nil {
+		return err
+	}
+	return r.checkNames(ctx)
+}
+
 // runner is the state of a run under way.
 type runner struct {
 	Config
+	stage *stage // nil unless the pods are those of a record
 	pods  *podWatch
 	fills []workload.Fill // of the plan
 	sum   Summary         // of the fills that have ended
@@ -66,6 +77,9 @@ func (r *runner) run(ctx context.Context) error {
 	defer func() {
 		if r.inFill {
 			r.end()
+		}
+		if r.stage != nil {
+			r.stage.end()
 		}
 	}()
 	if r.Speed == 0 {
@@ -128,7 +142,7 @@ func (r *runner) step(ctx context.Context, s workload.Step) error {
 	d := s.Deployment
 	switch s.Action {
 	case workload.Add:
-		if err := r.create(ctx, d); err != nil {
+		if here, err := r.create(ctx, d); err != nil || !here {
 			return err
 		}
 		r.existing[d.Name] = d
@@ -139,7 +153,7 @@ func (r *runner) step(ctx context.Context, s workload.Step) error {
 		r.fill.Arrived += d.Replicas
 		r.arrived += d.Replicas
 	case workload.Delete:
-		if err := r.remove(ctx, d); err != nil {
+		if was, err := r.remove(ctx, d); err != nil || !was {
 			return err
 		}
 		delete(r.existing, d.Name)

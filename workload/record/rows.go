@@ -43,6 +43,7 @@ type Pod struct {
 	HostPorts    string `parquet:"host_ports,optional,dict"`      // list of "TCP/0.0.0.0/80"
 	Claims       string `parquet:"claims,optional,dict"`          // list of the PersistentVolumeClaims in its namespace
 	Images       string `parquet:"images,optional,dict"`          // list
+	Holds        string `parquet:"holds,optional,dict"`           // list of the constants Holds…, which may be empty; null: not recorded
 
 	Arrived int64  `parquet:"arrived,timestamp(millisecond),delta"`
 	Bound   int64  `parquet:"bound,optional,timestamp(millisecond)"`
@@ -60,6 +61,13 @@ const (
 	Evicted   = "Evicted"
 	// Unseen marks a pod that went while nobody recorded; Ended is then when that was noticed.
 	Unseen = "Unseen"
+)
+
+// What Pod.Holds may have.
+const (
+	HoldsEmptyDir = "emptyDir" // volumes whose data end with the pod
+	HoldsHostPath = "hostPath" // volumes of its node's own files
+	HoldsDevices  = "resourceClaim"
 )
 
 // Node is a row of the table nodes: a node's state from one change to the next. Its key is Name and From.

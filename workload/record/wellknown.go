@@ -1,5 +1,7 @@
 package record
 
+import "strings"
+
 // The kinds of objects.
 const (
 	KindNamespace     = "Namespace"
@@ -41,3 +43,20 @@ func set(names ...string) map[string]bool {
 	}
 	return out
 }
+
+// KeyOf returns the key of a label that an exporter of metrics has written with underscores for all punctuation. Only
+// well-known keys can be told; others stay as they are.
+func KeyOf(exported string) string {
+	if key, ok := exportedKeys[exported]; ok {
+		return key
+	}
+	return exported
+}
+
+var exportedKeys = func() map[string]string {
+	punctuation, out := strings.NewReplacer(".", "_", "/", "_", "-", "_"), map[string]string{}
+	for key := range wellKnown {
+		out[punctuation.Replace(key)] = key
+	}
+	return out
+}()

@@ -8,18 +8,16 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/progress"
+	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/replay"
 	"gnnsched/scheduler/server"
-	"gnnsched/workload/record"
 )
 
 // Command returns the command.
@@ -37,6 +35,7 @@ func Command() *ucli.Command {
 			"   gnnsched compare --profile acgnn-pack --profile most-allocated --objective pack prod.record\n" +
 			"   gnnsched compare --checkpoint mine=my.safetensors --checkpoint stock.yaml prod.record\n" +
 			"   gnnsched compare --prices prices.yaml prod.record                  # what the nodes in use cost\n" +
+			"   gnnsched compare --out run prod.record && gnnsched report run      # as a page\n" +
 			"   gnnsched compare --from 2026-06-01T00:00:00Z --to 2026-06-08T00:00:00Z -o json prod.record",
 		Flags:  append(flags(), cli.LogFlags()...),
 		Action: run,
@@ -44,98 +43,16 @@ func Command() *ucli.Command {
 }
 
 func flags() []ucli.Flag {
-	return []ucli.Flag{
+	return append([]ucli.Flag{
 		&ucli.StringFlag{Name: "present", Value: server.DefaultProfile, Usage: "`PROFILE` that the cluster has now"},
 		&ucli.StringSliceFlag{Name: "profile", Aliases: []string{"p"}, Value: ucli.NewStringSlice("gnn"), Usage: "`PROFILE` to compare with it; may be given several times"},
-		&ucli.StringSliceFlag{Name: "checkpoint", Usage: "compare a network from a `FILE`, linear weights from a .json file, or a KubeSchedulerConfiguration from a .yaml file; NAME=FILE sets its name; repeatable"},
+		recording.CheckpointFlag(),
 		&ucli.StringFlag{Name: "objective", Value: "balance", Usage: "`OBJECTIVE` of the column cost, such as pack or balance=1,pack=0.5"},
 		&ucli.StringFlag{Name: "prices", Usage: "YAML `FILE` with what nodes cost an hour"},
-		&ucli.TimestampFlag{Name: "from", Layout: time.RFC3339, Usage: "replay from this `TIME` on, such as 2026-06-01T00:00:00Z; by default from the beginning"},
-		&ucli.TimestampFlag{Name: "to", Layout: time.RFC3339, Usage: "replay until this `TIME`; by default to the end"},
 		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the draws among equal nodes and of the resampling"},
+		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: the verdict, all figures with intervals, and what the replay lacks"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: table, csv or json"},
-	}
-}
-
-// profiles returns the profiles by name, the present one first.
-func profiles(c *ucli.Context) ([]server.Profile, error) {
-	names := append([]string{c.String("present")}, c.StringSlice("profile")...)
-	var out []server.Profile
-	for i, name := range names {
-		if name == "default" {
-			name = server.DefaultProfile
-		}
-		if slices.ContainsFunc(out, func(p server.Profile) bool { return p.SchedulerName == name }) {
-			continue
-		}
-		flag := "profile"
-		if i == 0 {
-			flag = "present"
-		}
-		p, err := server.ProfileNamed(name)
-		if err != nil {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: %w", flag, err), "")
-		}
-		if p.Variant != "" && p.Variant != server.DefaultProfile {
-			p.Deadline = patience
-		}
-		out = append(out, p)
-	}
-	return withFiles(c, out)
-}
-
-// withFiles adds the profiles of the files that --checkpoint names. Without --profile, they replace its default.
-func withFiles(c *ucli.Context, list []server.Profile) ([]server.Profile, error) {
-	files := c.StringSlice("checkpoint")
-	if len(files) > 0 && !c.IsSet("profile") {
-		list = list[:1]
-	}
-	for _, f := range files {
-		p, err := contender.FileProfile(f)
-		if err != nil {
-			return nil, err
-		}
-		if p.Checkpoint != "" {
-			if _, err := server.LoadCheckpoint(p.Checkpoint); err != nil {
-				return nil, err
-			}
-		}
-		if slices.ContainsFunc(list, func(q server.Profile) bool { return q.SchedulerName == p.SchedulerName }) {
-			return nil, exit.Usagef("--checkpoint %s: there is a profile %s already; name the file with NAME=FILE", f, p.SchedulerName)
-		}
-		if p.Variant != server.DefaultProfile {
-			p.Deadline = patience
-		}
-		list = append(list, p)
-	}
-	return list, nil
-}
-
-// patience is the deadline of networks: a replay does not depend on how fast this machine is.
-const patience = time.Hour
-
-// open reads the record and the window of the flags.
-func open(c *ucli.Context) (replay.Source, error) {
-	if c.NArg() != 1 {
-		return replay.Source{}, exit.New(exit.Usage, fmt.Errorf("there are %d arguments, want the folder of a record", c.NArg()), "gnnsched record --out prod.record writes one; flags stand before it")
-	}
-	path := c.Args().First()
-	r, err := record.Open(path)
-	if err != nil {
-		return replay.Source{}, exit.New(exit.Usage, fmt.Errorf("read the record: %w", err), "gnnsched record --out DIR writes a record")
-	}
-	var w replay.Window
-	if t := c.Timestamp("from"); t != nil {
-		w.From = *t
-	}
-	if t := c.Timestamp("to"); t != nil {
-		w.To = *t
-	}
-	s, err := replay.Read(r, w)
-	if err != nil {
-		return s, exit.New(exit.Usage, fmt.Errorf("%s: %w", path, err), "choose a record of a longer time, or other --from and --to")
-	}
-	return s, nil
+	}, recording.WindowFlags()...)
 }
 
 func readPrices(path string) (*replay.Prices, error) {
@@ -168,7 +85,7 @@ func run(c *ucli.Context) error {
 	if err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "")
 	}
-	chosen, err := profiles(c)
+	chosen, err := recording.Profiles(c)
 	if err != nil {
 		return err
 	}
@@ -176,7 +93,7 @@ func run(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	source, err := open(c)
+	source, err := recording.Source(c, recording.Window(c))
 	if err != nil {
 		return err
 	}
@@ -188,11 +105,14 @@ func run(c *ucli.Context) error {
 	bar := progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
 	defer bar.Close()
 	p := player{source: source, config: replay.Config{Objective: term, Prices: prices, Blocks: blocks, Seed: c.Uint64("seed")}, bar: bar, parts: len(chosen) + 1}
-	r, err := p.all(c.Context, chosen)
+	r, err := inFolder(c, func() (result, error) {
+		out, err := p.all(c.Context, chosen)
+		out.Objective, out.priced = term.Name(), prices != nil
+		return out, err
+	})
 	if err != nil {
 		return err
 	}
-	r.Objective, r.priced = term.Name(), prices != nil
 	bar.Close()
 	return write(c.App.Writer, r)
 }
@@ -213,11 +133,15 @@ func (p *player) all(ctx context.Context, chosen []server.Profile) (result, erro
 		return result{}, err
 	}
 	p.config.Profile = decoded.Profiles[0]
-	real, err := p.play(ctx, "what really happened", replay.Real)
-	if err != nil {
-		return result{}, err
+	var names []string
+	var courses []replay.Course
+	if p.source.Bound() {
+		real, err := p.play(ctx, "what really happened", replay.Real)
+		if err != nil {
+			return result{}, err
+		}
+		names, courses = append(names, reality), append(courses, real)
 	}
-	names, courses := []string{reality}, []replay.Course{real}
 	for i, profile := range decoded.Profiles {
 		name := chosen[i].SchedulerName
 		p.config.Profile = profile

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
+	"gnnsched/scheduler/replay"
 	"gnnsched/workload/record"
 )
 
@@ -90,6 +93,83 @@ func TestCommand(t *testing.T) {
 	}
 	if code, out, _ = execute(t, "--profile", "most-allocated", "-o", "csv", dir); code != exit.OK || strings.Count(out, "\n") != 4 {
 		t.Errorf("code %d:\n%s", code, out)
+	}
+}
+
+// A record that does not say when pods got their nodes has no row of what really happened, and the output says why.
+func TestUnbound(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "trace.record")
+	w, err := record.Create(dir, record.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Node(record.Node{Name: "a", From: t0, MilliCPU: 8000, Memory: 32 << 30, Pods: 110})
+	w.Pod(record.Pod{UID: "1", Name: "x", MilliCPU: 1000, Arrived: t0 + 1000, Ended: t0 + 50_000, End: record.Deleted, Holds: `["resourceClaim"]`})
+	w.Run(record.Run{ID: "1", Source: "openb", From: t0, To: t0 + 60_000})
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := execute(t, "--profile", "most-allocated", dir)
+	if code != exit.OK || !strings.HasPrefix(out, "How far the simulated default-scheduler is from what really happened is not known: "+unrecorded+".\n") ||
+		strings.Contains(out, "│ really") || strings.Count(out, "most-allocated (simulated)") != 2 || !strings.Contains(out, "resource claims: their pods are placed as if they had none") {
+		t.Errorf("code %d: %s\n%s", code, errs, out)
+	}
+	code, out, _ = execute(t, "--profile", "most-allocated", "-o", "json", dir)
+	var r result
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != exit.OK || r.Unrecorded != unrecorded || len(r.Rows) != 2 || r.Rows[0].Differences != nil || len(r.Rows[1].Differences) == 0 {
+		t.Errorf("code %d, %v: %s", code, err, out)
+	}
+}
+
+// Waits have no interval unless enough stretches of time have pods.
+func TestSparseWaits(t *testing.T) {
+	wait := figures[0]
+	for _, c := range []struct {
+		with int // stretches with pods
+		has  bool
+	}{{3, false}, {40, true}} {
+		a, b := replay.Course{Blocks: make([]replay.Block, 512)}, replay.Course{Blocks: make([]replay.Block, 512)}
+		for i := range a.Blocks {
+			a.Blocks[i].Seconds, b.Blocks[i].Seconds = 1, 1
+			if i%12 == 5 && i/12 < c.with {
+				a.Blocks[i].Pods, b.Blocks[i].Pods = 2, 2
+				b.Blocks[i].Waited = float64(10 + i*i%7)
+			}
+		}
+		d := differ(a, b, wait, rand.New(rand.NewPCG(1, 1)))
+		if (d.Low != nil) != c.has || c.has && !(5 < *d.Low && *d.Low < d.Mean && d.Mean < *d.High && *d.High < 8) {
+			t.Errorf("%d stretches: %v, %v to %v", c.with, d.Mean, number(d.Low), number(d.High))
+		}
+	}
+}
+
+// The folder of --out holds the verdicts, the figures of all rows and their differences from the present profile.
+func TestFolder(t *testing.T) {
+	dir, out := recorded(t), filepath.Join(t.TempDir(), "run")
+	if code, _, errs := execute(t, "--profile", "most-allocated", "--objective", "pack", "--out", out, dir); code != exit.OK {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	run, err := runfolder.Read(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := run.Manifest
+	if m.Kind != "compare" || m.Ended == nil || m.Settings["objective"] != "pack" || len(run.Scenarios) != 1 || run.Scenarios[0].Baseline != "default-scheduler" || run.Scenarios[0].Metrics[0].Name != "cost" {
+		t.Errorf("%+v, %+v", m, run.Scenarios)
+	}
+	if len(run.Verdicts) != 2 || !strings.HasPrefix(run.Verdicts[0].Text, "How far the simulated") || run.Verdicts[1].State != runfolder.Better || len(run.Episodes) != 3 || len(run.Tables) != 2 {
+		t.Errorf("%+v, %+v, %+v", run.Verdicts, run.Episodes, run.Tables)
+	}
+	for _, d := range run.Differences {
+		if d.Metric == "wait_s" && d.Contender == reality && d.Mean != 0.5 || d.Metric == "nodes_in_use" && d.Contender == "most-allocated" && (d.High == nil || *d.High > -1) {
+			t.Errorf("%+v", d)
+		}
+	}
+	if len(run.Differences) != 12 {
+		t.Errorf("%d differences, want six figures of two rows", len(run.Differences))
+	}
+	if code, _, errs := execute(t, "--out", out, dir); code != exit.Usage || !strings.Contains(errs, "holds the run of an earlier command") {
+		t.Errorf("code %d: %s", code, errs)
 	}
 }
 

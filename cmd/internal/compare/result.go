@@ -9,17 +9,22 @@ import (
 	"gnnsched/scheduler/replay"
 )
 
+// unrecorded says why there is no row of what really happened.
+const unrecorded = "the record does not say when and where pods got their nodes"
+
 // reality is the name of the first row.
 const reality = "really"
 
 // result is what the command prints.
 type result struct {
-	From      time.Time     `json:"from"`
-	To        time.Time     `json:"to"`
-	Objective string        `json:"objective"`
-	Rows      []row         `json:"rows"` // what really happened, the present profile, the others
-	Lacks     []replay.Lack `json:"lacks"`
-	Notes     []string      `json:"notes,omitempty"`
+	From      time.Time `json:"from"`
+	To        time.Time `json:"to"`
+	Objective string    `json:"objective"`
+	// Rows are what really happened, the present profile, the others. The first is missing if Unrecorded says why.
+	Rows       []row         `json:"rows"`
+	Unrecorded string        `json:"unrecorded,omitempty"`
+	Lacks      []replay.Lack `json:"lacks"`
+	Notes      []string      `json:"notes,omitempty"`
 
 	priced bool
 }
@@ -35,8 +40,7 @@ type row struct {
 	Preempted   int                `json:"preempted"`
 	Fallbacks   int                `json:"fallbacks,omitempty"`
 	Refused     int                `json:"refused,omitempty"`
-	// Differences are from the row before which this one is judged: the present profile's from what really happened, the others' from
-	// the present profile.
+	// Differences are by figure. The present profile is compared with what really happened, and the others with the present profile.
 	Differences map[string]difference `json:"differences,omitempty"`
 }
 
@@ -51,27 +55,42 @@ type difference struct {
 type figure struct {
 	name, title, format string
 	of                  func(replay.Block) float64
+	amount              func(replay.Block) float64 // of what the mean is over: seconds or pods
 }
 
 func metric(m replay.Metric) func(replay.Block) float64 {
 	return func(b replay.Block) float64 { return b.Mean(m) }
 }
 
+func seconds(b replay.Block) float64 { return b.Seconds }
+func pods(b replay.Block) float64    { return b.Pods }
+
 var figures = []figure{
-	{"wait_s", "wait", "%.2f", replay.Block.Wait},
-	{"waiting_pods", "waiting", "%.2f", metric(replay.Waiting)},
-	{"nodes_in_use", "nodes in use", "%.2f", metric(replay.Nodes)},
-	{"unevenness", "unevenness", "%.4f", metric(replay.Unevenness)},
-	{"watts", "watts", "%.0f", metric(replay.Watts)},
-	{priceFigure, "price/h", "%.3f", metric(replay.Price)},
-	{"cost", "cost", "%.5f", metric(replay.Cost)},
+	{"wait_s", "wait", "%.2f", replay.Block.Wait, pods},
+	{"waiting_pods", "waiting", "%.2f", metric(replay.Waiting), seconds},
+	{"nodes_in_use", "nodes in use", "%.2f", metric(replay.Nodes), seconds},
+	{"unevenness", "unevenness", "%.4f", metric(replay.Unevenness), seconds},
+	{"watts", "watts", "%.0f", metric(replay.Watts), seconds},
+	{priceFigure, "price/h", "%.3f", metric(replay.Price), seconds},
+	{"cost", "cost", "%.5f", metric(replay.Cost), seconds},
 }
 
 const priceFigure = "price_per_hour"
 
-// compare makes the rows of courses.
+// baseline returns the index of the row of the present profile.
+func (r result) baseline() int {
+	if r.Unrecorded != "" {
+		return 0
+	}
+	return 1
+}
+
+// compare makes the rows of courses. Without what really happened, the first course is that of the present profile.
 func compare(s *replay.Source, names []string, courses []replay.Course, seed uint64) result {
 	out := result{From: time.UnixMilli(s.From).UTC(), To: time.UnixMilli(s.To).UTC(), Lacks: s.Lacks(), Notes: slices.Clone(s.Notes)}
+	if !s.Bound() {
+		out.Unrecorded = unrecorded
+	}
 	for i, c := range courses {
 		whole := c.Whole()
 		r := row{Name: names[i], Pods: c.Pods, Figures: map[string]float64{}, P95: c.WaitQuantile(0.95), Unscheduled: c.Unscheduled,
@@ -82,7 +101,7 @@ func compare(s *replay.Source, names []string, courses []replay.Course, seed uin
 		for _, f := range figures {
 			r.Figures[f.name] = f.of(whole)
 			if i > 0 {
-				r.Differences[f.name] = differ(courses[min(i-1, 1)], c, f.of, rand.New(rand.NewPCG(seed, 1)))
+				r.Differences[f.name] = differ(courses[min(i-1, out.baseline())], c, f, rand.New(rand.NewPCG(seed, 1)))
 			}
 		}
 		out.Rows = append(out.Rows, r)
@@ -105,21 +124,28 @@ func (p pair) Plus(o pair) pair { return pair{p.a.Plus(o.a), p.b.Plus(o.b)} }
 const resamples = 2000
 
 // differ returns by how much a figure of b is over that of a. The interval is the percentile bootstrap over stretches of time,
-// which are joined until they hardly depend on each other.
-func differ(a, b replay.Course, of func(replay.Block) float64, rng *rand.Rand) difference {
-	value := func(p pair) float64 { return of(p.b) - of(p.a) }
+// which are joined until they hardly depend on each other. Stretches that have nothing of what the mean is over are left out. There
+// is no interval if fewer than joined.Min have some of it in both courses.
+func differ(a, b replay.Course, f figure, rng *rand.Rand) difference {
+	value := func(p pair) float64 { return f.of(p.b) - f.of(p.a) }
 	var list []pair
 	var whole pair
 	for i := range a.Blocks {
 		p := pair{a.Blocks[i], b.Blocks[i]}
 		whole = whole.Plus(p)
-		if p.a.Seconds > 0 {
+		if f.amount(p.a)+f.amount(p.b) > 0 {
 			list = append(list, p)
 		}
 	}
 	out := difference{Mean: value(whole)}
 	list, lag := joined.Join(list, value)
-	if len(list) < joined.Min || lag > joined.MaxLag {
+	both := 0
+	for _, p := range list {
+		if f.amount(p.a) > 0 && f.amount(p.b) > 0 {
+			both++
+		}
+	}
+	if both < joined.Min || lag > joined.MaxLag {
 		return out
 	}
 	draws := make([]float64, resamples)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/olekukonko/tablewriter"
@@ -65,20 +66,26 @@ func (r result) shown() []figure {
 	return out
 }
 
-func writeTable(w io.Writer, r result) error {
-	present := r.Rows[1]
-	fmt.Fprintf(w, "How far the simulated %s is from what really happened:", present.Name)
-	for i, f := range r.shown() {
-		if i > 0 {
-			fmt.Fprint(w, ",")
-		}
-		fmt.Fprintf(w, " %s %s", f.title, present.Differences[f.name].text(f))
+// accuracy says how far the simulated present profile is from what really happened.
+func (r result) accuracy() string {
+	present := r.Rows[r.baseline()]
+	if r.Unrecorded != "" {
+		return fmt.Sprintf("How far the simulated %s is from what really happened is not known: %s.", present.Name, r.Unrecorded)
 	}
-	fmt.Fprintf(w, "\n\n%s to %s, %v; cost is %s\n", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second), r.Objective)
+	var list []string
+	for _, f := range r.shown() {
+		list = append(list, f.title+" "+present.Differences[f.name].text(f))
+	}
+	return fmt.Sprintf("How far the simulated %s is from what really happened: %s", present.Name, strings.Join(list, ", "))
+}
+
+func writeTable(w io.Writer, r result) error {
+	present := r.Rows[r.baseline()]
+	fmt.Fprintf(w, "%s\n\n%s to %s, %v; cost is %s\n", r.accuracy(), r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second), r.Objective)
 	if err := r.table(w, false); err != nil {
 		return err
 	}
-	if len(r.Rows) > 2 {
+	if len(r.Rows) > r.baseline()+1 {
 		fmt.Fprintf(w, "\nDifference from the simulated %s, with 95 %% intervals where there are enough independent stretches of time\n", present.Name)
 		if err := r.table(w, true); err != nil {
 			return err
@@ -102,7 +109,7 @@ func (r result) notes() []string {
 			out = append(out, fmt.Sprintf("%s: upstream's scores decided %d times, because the profile failed", x.Name, x.Fallbacks))
 		}
 		if x.Refused > 0 {
-			out = append(out, fmt.Sprintf("%s: %d pods are left out, because upstream's plugins cannot read them", x.Name, x.Refused))
+			out = append(out, fmt.Sprintf("%s: %d pods are left out, because a plugin failed on them", x.Name, x.Refused))
 		}
 	}
 	return out
@@ -118,7 +125,7 @@ func (r result) table(w io.Writer, differences bool) error {
 		}
 	}
 	if differences {
-		rows = rows[2:]
+		rows = rows[r.baseline()+1:]
 	} else {
 		header = append(header, "unscheduled", "never ran", "preempted")
 	}
@@ -129,8 +136,8 @@ func (r result) table(w io.Writer, differences bool) error {
 	align[0] = tw.AlignLeft
 	t := tablewriter.NewTable(w, tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithAlignment(align))
 	t.Header(header)
-	for i, x := range rows {
-		if err := t.Append(r.line(x, i, differences)); err != nil {
+	for _, x := range rows {
+		if err := t.Append(r.line(x, differences)); err != nil {
 			return fmt.Errorf("write the table: %w", err)
 		}
 	}
@@ -140,9 +147,9 @@ func (r result) table(w io.Writer, differences bool) error {
 	return nil
 }
 
-func (r result) line(x row, i int, differences bool) []string {
+func (r result) line(x row, differences bool) []string {
 	name := x.Name
-	if i > 0 || differences {
+	if x.Name != reality {
 		name += " (simulated)"
 	}
 	line := []string{name}

@@ -33,7 +33,8 @@ func Command() *ucli.Command {
 			"files, and names that end in .gz are decompressed. The formats:\n" + formats() + "\n" +
 			"If --out ends in .record, the files are what kubectl get -o json printed, in the order in which it was asked, and\n" +
 			"become a record (docs/record.md). The time of a file is when it was last changed; - is standard input. Files that end\n" +
-			"in .csv are a trace, as runsim --trace reads it, and a node list of openb; they become a record too.\n\n" +
+			"in .csv are a trace, as runsim --trace reads it, and a node list of openb; they become a record too. --prometheus\n" +
+			"makes a record of the series of kube-state-metrics that a Prometheus server has kept.\n\n" +
 			"Examples:\n" +
 			"   gnnsched convert --days 1 --out vms.yaml fastStorage/2013-8    # GWA-T-12: each machine has a file\n" +
 			"   gnnsched convert --part training --days 7 --out train.yaml vms.csv\n" +
@@ -42,7 +43,8 @@ func Command() *ucli.Command {
 			"   gnnsched convert --no-requests --out jobs-trace.csv jobs.csv   # for runsim --trace and trace: in a scenario\n" +
 			"   kubectl get pods,nodes -A -o json | gnnsched convert --out now.record -\n" +
 			"   gnnsched convert --out openb.record openb_node_list_gpu_node.csv openb_pod_list_default.csv\n" +
-			"   gnnsched convert --out aaml.record plan.csv",
+			"   gnnsched convert --out aaml.record plan.csv\n" +
+			"   gnnsched convert --prometheus https://prometheus:9090 --token-file token --from 2026-03-01T00:00:00Z --to 2026-04-01T00:00:00Z --out march.record",
 		Flags: append([]ucli.Flag{
 			&ucli.StringFlag{Name: "format", Usage: "`FORMAT` of the record; default: by the first line, which azure and alibaba do not have"},
 			&ucli.StringFlag{Name: "out", Usage: "write to `FILE`; default: standard output"},
@@ -52,7 +54,7 @@ func Command() *ucli.Command {
 			&ucli.IntFlag{Name: "limit", Usage: "read `NUMBER` machines or jobs at most; 0 for all"},
 			&ucli.Float64Flag{Name: "request-percentile", Usage: "machines' pods request this `PERCENTILE` of what was used, instead of what the machine was given"},
 			&ucli.BoolFlag{Name: "no-requests", Usage: "jobs request nothing, instead of what they were given"},
-		}, cli.LogFlags()...),
+		}, append(prometheusFlags(), cli.LogFlags()...)...),
 		Action: run,
 	}
 }
@@ -79,13 +81,8 @@ func run(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.NArg() == 0 {
+	if c.NArg() == 0 && !c.IsSet("prometheus") {
 		return exit.Usagef("name the files of the record")
-	}
-	for _, file := range c.Args().Slice() {
-		if strings.HasPrefix(file, "-") && file != "-" {
-			return exit.Usagef("%s stands behind a file; flags come first", file)
-		}
 	}
 	if to := c.String("out"); to != "" {
 		if err := cli.Writable(to); err != nil {
@@ -97,6 +94,14 @@ func run(c *ucli.Context) error {
 		return err
 	}
 	defer closer.Close()
+	for _, f := range prometheusFlags() {
+		if name := f.Names()[0]; c.IsSet(name) && !c.IsSet("prometheus") {
+			return exit.Usagef("--%s goes with --prometheus only", name)
+		}
+	}
+	if c.IsSet("prometheus") && !strings.HasSuffix(c.String("out"), ".record") {
+		return exit.Usagef("--prometheus makes a record: name a folder with --out, such as march.record")
+	}
 	if strings.HasSuffix(c.String("out"), ".record") {
 		return toRecord(c, log)
 	}

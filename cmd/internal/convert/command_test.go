@@ -89,7 +89,6 @@ func TestRefuses(t *testing.T) {
 		want string
 	}{
 		{nil, "name the files"},
-		{[]string{good, "--days", "7"}, "--days stands behind a file"},
 		{[]string{filepath.Join(dir, "none.csv")}, "no such file"},
 		{[]string{filepath.Join(dir, "empty")}, "the folder has no CSV file"},
 		{[]string{bad}, "belongs to no known format"},

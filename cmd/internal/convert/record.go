@@ -29,6 +29,9 @@ func toRecord(c *ucli.Context, log zerolog.Logger) error {
 	if record.Is(dir) {
 		return exit.New(exit.Usage, fmt.Errorf("%s is a record already", dir), "name another folder with --out")
 	}
+	if c.IsSet("prometheus") {
+		return historyToRecord(c, log)
+	}
 	if isTraces(c.Args().Slice()) {
 		return traceToRecord(c, log)
 	}

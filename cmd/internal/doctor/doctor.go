@@ -51,7 +51,7 @@ func run(c *ucli.Context) error {
 	x := examination{machine: thisMachine(), only: c.Args().Slice()}
 	for _, name := range x.only {
 		if !slices.Contains(slices.Concat(expected, optional), name) {
-			return exit.New(exit.Usage, fmt.Errorf("no checks for %q", name), "choose from "+strings.Join(slices.Concat(expected, optional), ", ")+"; flags stand before the commands")
+			return exit.New(exit.Usage, fmt.Errorf("no checks for %q", name), "choose from "+strings.Join(slices.Concat(expected, optional), ", "))
 		}
 	}
 	if x.needsCluster() {

@@ -4,59 +4,133 @@ package plan
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
+	"io"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"gnnsched/cmd/internal/progress"
+	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/plan"
 	"gnnsched/scheduler/replay"
 	"gnnsched/scheduler/server"
-	"gnnsched/workload/record"
 )
 
 // Command returns the command.
 func Command() *ucli.Command {
 	return &ucli.Command{
 		Name:      "plan",
-		Usage:     "say which pods to move so that most nodes of a recorded cluster become empty",
+		Usage:     "plan with a recorded cluster: empty nodes, lose some, or find the fewest",
 		ArgsUsage: "RECORD",
-		Description: "The moves respect PodDisruptionBudgets and all filters of kube-scheduler. Nothing is moved, and no cluster is asked: RECORD\n" +
-			"is a folder that gnnsched record or gnnsched convert wrote.\n\n" +
+		Description: "RECORD is a folder that gnnsched record or gnnsched convert wrote. Nothing is moved, and no cluster is asked. All filters of\n" +
+			"kube-scheduler count. docs/plan.md describes the results.\n\n" +
+			"By default: which pods to move where so that most nodes become empty. The moves respect PodDisruptionBudgets.\n" +
+			"--without:  which pods get no node if the cluster loses nodes, and why not, under each --profile.\n" +
+			"--fewest:   the fewest of the recorded nodes that hold the recorded work, under each --profile.\n\n" +
 			"Examples:\n" +
 			"   gnnsched plan prod.record                            # at the end of the record, at most 20 moves\n" +
 			"   gnnsched plan --moves 100 --memory 64Gi prod.record  # moves may cost so much at most\n" +
 			"   gnnsched plan --at 2026-03-01T12:00:00Z prod.record\n" +
-			"   gnnsched plan -o json prod.record | jq .freed",
-		Flags: append([]ucli.Flag{
-			&ucli.IntFlag{Name: "moves", Value: 20, Usage: "move at most `N` pods; 0 for any number"},
-			&ucli.StringFlag{Name: "memory", Usage: "move pods that request this `AMOUNT` of memory together at most, such as 64Gi"},
-			&ucli.StringFlag{Name: "at", Usage: "plan from the state at this `TIME`, such as 2026-03-01T12:00:00Z; default: the end of the record"},
-			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "`FORMAT`: text or json"},
-		}, cli.LogFlags()...),
+			"   gnnsched plan -o json prod.record | jq .freed\n" +
+			"   gnnsched plan --without zone=a prod.record           # what if zone a fails?\n" +
+			"   gnnsched plan --without node=n1 --without node=n2 --without disk=hdd prod.record\n" +
+			"   gnnsched plan --fewest --wait 30s --percentile 99 prod.record",
+		Flags:  slices.Concat(flags(), workFlags(), cli.LogFlags()),
 		Action: run,
 	}
 }
 
+func flags() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.IntFlag{Name: "moves", Value: 20, Usage: "move at most `N` pods; 0 for any number"},
+		&ucli.StringFlag{Name: "memory", Usage: "move pods that request this `AMOUNT` of memory together at most, such as 64Gi"},
+		&ucli.BoolFlag{Name: "delete-emptydir-data", Usage: "move pods though their emptyDir volumes lose their data"},
+		&ucli.GenericFlag{Name: "without", Value: &texts{}, Usage: "lose the `NODES` node=NAME, zone=NAME or those that a selector of labels selects; may be given several times"},
+		&ucli.StringSliceFlag{Name: "profile", Aliases: []string{"p"}, Value: ucli.NewStringSlice("default", "acgnn-pack"), Usage: "`PROFILE` that places the pods; may be given several times"},
+		recording.CheckpointFlag(),
+		&ucli.StringFlag{Name: "at", Usage: "plan from the state at this `TIME`, such as 2026-03-01T12:00:00Z; default: the end of the record"},
+		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "`FORMAT`: text or json"},
+	}
+}
+
+// work are the flags of plans that play all the work of a record.
+var work = []string{"wait", "percentile", "evaluations", "seed", "from", "to", "profile", "checkpoint"}
+
+// modes are what the command does, by the flag that asks for it, with the flags that each takes. Those of "" need none.
+var modes = map[string]struct {
+	flags []string
+	run   func(*ucli.Context, *session) error
+}{
+	"":        {[]string{"moves", "memory", "delete-emptydir-data", "at"}, runMoves},
+	"without": {[]string{"without", "profile", "checkpoint", "at"}, runWithout},
+	"fewest":  {append([]string{"fewest"}, work...), runFewest},
+}
+
+// modeOf returns the flag that says what to do; "" for moves. A flag that has no effect then is an error.
+func modeOf(c *ucli.Context) (string, error) {
+	mode := ""
+	for name := range modes {
+		if name == "" || !c.IsSet(name) {
+			continue
+		}
+		if mode != "" {
+			return "", exit.Usagef("--%s and --%s ask for different plans; give one of them", min(name, mode), max(name, mode))
+		}
+		mode = name
+	}
+	for _, m := range slices.Sorted(maps.Keys(modes)) {
+		for _, f := range modes[m].flags {
+			if !c.IsSet(f) || slices.Contains(modes[mode].flags, f) {
+				continue
+			}
+			if mode == "" {
+				return "", exit.Usagef("--%s has no effect without %s", f, takers(f))
+			}
+			return "", exit.Usagef("--%s has no effect with --%s", f, mode)
+		}
+	}
+	if o := c.String("output"); o != "text" && o != "json" {
+		return "", exit.Usagef("--output %q: choose text or json", o)
+	}
+	return mode, nil
+}
+
+// takers names the flags with which a flag has an effect.
+func takers(flag string) string {
+	var out []string
+	for _, m := range slices.Sorted(maps.Keys(modes)) {
+		if slices.Contains(modes[m].flags, flag) {
+			out = append(out, "--"+m)
+		}
+	}
+	return strings.Join(out, " or ")
+}
+
+// session shows how far the command is, and prints its result.
+type session struct{ bar *progress.Bar }
+
+// result is what a plan prints.
+type result interface{ WriteText(io.Writer) error }
+
+// print writes a result in the format of --output.
+func (s *session) print(c *ucli.Context, r result) error {
+	if c.String("output") == "json" {
+		e := json.NewEncoder(c.App.Writer)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	return r.WriteText(c.App.Writer)
+}
+
 func run(c *ucli.Context) error {
-	if c.NArg() != 1 {
-		return exit.New(exit.Usage, fmt.Errorf("there are %d arguments, want the folder of a record", c.NArg()), "gnnsched record --out prod.record writes one; flags come before it")
-	}
-	limits, err := limitsOf(c)
-	if err != nil {
-		return err
-	}
-	source, err := read(c.Args().First(), c.String("at"))
-	if err != nil {
-		return err
-	}
-	profiles, err := server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile}}, QPS: 1}.Decode()
+	mode, err := modeOf(c)
 	if err != nil {
 		return err
 	}
@@ -65,24 +139,41 @@ func run(c *ucli.Context) error {
 		return err
 	}
 	defer closer.Close()
+	s := &session{progress.New(c.App.ErrWriter, progress.OnTerminal(), log)}
+	defer s.bar.Close()
+	return modes[mode].run(c, s)
+}
+
+// runMoves looks for moves that empty nodes.
+func runMoves(c *ucli.Context, s *session) error {
+	limits, err := limitsOf(c)
+	if err != nil {
+		return err
+	}
+	at, err := stateOf(c.String("at"))
+	if err != nil {
+		return err
+	}
+	source, err := recording.Source(c, at)
+	if err != nil {
+		return err
+	}
+	profiles, err := server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile}}, QPS: 1}.Decode()
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel() // ends the plugins
 	state, err := plan.At(ctx, source, profiles.Profiles[0])
 	if err != nil {
 		return failed(c, err)
 	}
-	bar := progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
-	moves, err := plan.Find(ctx, state, limits, func(done float64) { bar.Show(done, "search", "") })
-	bar.Close()
+	moves, err := plan.Find(ctx, state, limits, func(done float64) { s.bar.Show(done, "search", "") })
+	s.bar.Close()
 	if err != nil {
 		return failed(c, err)
 	}
-	if c.String("output") == "json" {
-		e := json.NewEncoder(c.App.Writer)
-		e.SetIndent("", "  ")
-		return e.Encode(moves)
-	}
-	return moves.WriteText(c.App.Writer)
+	return s.print(c, moves)
 }
 
 // failed gives an error of the record its exit code. An interruption keeps its own.
@@ -94,7 +185,7 @@ func failed(c *ucli.Context, err error) error {
 }
 
 func limitsOf(c *ucli.Context) (plan.Limits, error) {
-	l := plan.Limits{Pods: c.Int("moves")}
+	l := plan.Limits{Pods: c.Int("moves"), EmptyDirs: c.Bool("delete-emptydir-data")}
 	if l.Pods < 0 {
 		return l, exit.Usagef("--moves %d is negative", l.Pods)
 	}
@@ -105,35 +196,18 @@ func limitsOf(c *ucli.Context) (plan.Limits, error) {
 		}
 		l.Memory = q.Value()
 	}
-	if o := c.String("output"); o != "text" && o != "json" {
-		return l, exit.Usagef("--output %q: choose text or json", o)
-	}
 	return l, nil
 }
 
-// read reads a record up to a time; "" for its end.
-func read(dir, at string) (replay.Source, error) {
-	var w replay.Window
-	if at != "" {
-		t, err := time.Parse(time.RFC3339, at)
-		if err != nil {
-			return replay.Source{}, exit.New(exit.Usage, fmt.Errorf("--at %q is not a time", at), "write it as 2026-03-01T12:00:00Z")
-		}
-		w.To = t
+// stateOf returns the window of --at; "" is the end of the record.
+func stateOf(at string) (replay.Window, error) {
+	w := replay.Window{State: true}
+	if at == "" {
+		return w, nil
 	}
-	r, err := record.Open(dir)
-	if err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return replay.Source{}, exit.New(exit.Usage, err, "gnnsched record --out prod.record writes a record")
-		}
-		return replay.Source{}, exit.New(exit.Usage, err, "")
+	var err error
+	if w.To, err = time.Parse(time.RFC3339, at); err != nil {
+		return w, exit.New(exit.Usage, fmt.Errorf("--at %q is not a time", at), "write it as 2026-03-01T12:00:00Z")
 	}
-	s, err := replay.Read(r, w)
-	if err == nil && at != "" && s.To < w.To.UnixMilli() {
-		err = fmt.Errorf("--at %s is after the end of the record, %s", at, time.UnixMilli(s.To).UTC().Format(time.RFC3339))
-	}
-	if err != nil {
-		return s, exit.New(exit.Usage, fmt.Errorf("%s: %w", dir, err), "choose a time of the record with --at, or another record")
-	}
-	return s, nil
+	return w, nil
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,11 +12,12 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/plan"
 	"gnnsched/workload/record"
 )
 
-// write writes a record of two nodes, with a movable pod on one and another on the other.
-func write(t *testing.T) string {
+// write writes a record of two nodes, with a movable pod on one and another on the other. It was watched for a time.
+func write(t *testing.T, seconds int64) string {
 	t.Helper()
 	const t0 = 1_700_000_000_000
 	dir := filepath.Join(t.TempDir(), "r")
@@ -24,10 +26,10 @@ func write(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, n := range []string{"a", "b"} {
-		w.Node(record.Node{Name: n, From: t0, MilliCPU: 4000, Memory: 8 << 30, Pods: 10})
-		w.Pod(record.Pod{UID: n, Namespace: "shop", Name: "web-" + n, OwnerKind: "ReplicaSet", OwnerName: "web", MilliCPU: 1000, Memory: 1 << 30, Arrived: t0, Bound: t0 + 1, Node: n})
+		w.Node(record.Node{Name: n, Labels: `{"topology.kubernetes.io/zone":"z-` + n + `","disk":"` + map[string]string{"a": "ssd", "b": "hdd"}[n] + `"}`, From: t0, MilliCPU: 4000, Memory: 8 << 30, Pods: 10})
+		w.Pod(record.Pod{UID: n, Namespace: "shop", Name: "web-" + n, OwnerKind: "ReplicaSet", OwnerName: "web", MilliCPU: 1000, Memory: 1 << 30, Arrived: t0 - 9000, Bound: t0 - 8000, Node: n})
 	}
-	w.Run(record.Run{ID: "1", From: t0, To: t0 + 60_000})
+	w.Run(record.Run{ID: "1", From: t0, To: t0 + seconds*1000})
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +45,7 @@ func runPlan(t *testing.T, args ...string) (string, error) {
 }
 
 func TestPlan(t *testing.T) {
-	dir := write(t)
+	dir := write(t, 60)
 	out, err := runPlan(t, "--at", "2023-11-14T22:13:30Z", dir)
 	if err != nil || !strings.HasPrefix(out, "1 of 2 nodes become empty. Pods to move: 1, rounds: 1.") || !strings.Contains(out, "no PodDisruptionBudget at this time") {
 		t.Errorf("%v\n%s", err, out)
@@ -53,8 +55,43 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// A record of one kubectl file has no length, but all that is needed.
+func TestOneInstant(t *testing.T) {
+	if out, err := runPlan(t, write(t, 0)); err != nil || !strings.HasPrefix(out, "1 of 2 nodes become empty.") || !strings.Contains(out, "kubectl drain a --ignore-daemonsets --dry-run=server") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Nodes are named, or selected by their zone and other labels.
+func TestWithout(t *testing.T) {
+	dir := write(t, 60)
+	for _, by := range []string{"node=a", "zone=z-a", "disk in (ssd,nvme),topology.kubernetes.io/zone"} {
+		out, err := runPlan(t, "--without", by, "--profile", "default", "--profile", "acgnn-pack", dir)
+		if err != nil || !strings.HasPrefix(out, "At 2023-11-14T22:14:20Z, the time of the plan, 1 of 2 nodes go: a\nPods that need another node: 1\n") || !strings.Contains(out, "acgnn-pack") {
+			t.Errorf("%s: %v\n%s", by, err, out)
+		}
+	}
+	if out, err := runPlan(t, "--without", "node=a", "-o", "json", dir); err != nil || !strings.Contains(out, `"displaced": 1`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// The fewest nodes, of a record with and without length.
+func TestFewest(t *testing.T) {
+	for _, seconds := range []int64{0, 60} {
+		out, err := runPlan(t, "--fewest", "--profile", "default", "-o", "json", write(t, seconds))
+		if err != nil || !strings.Contains(out, `"bound": 1,`) || strings.Contains(out, `"cut"`) {
+			t.Errorf("%d: %v\n%s", seconds, err, out)
+		}
+		var f plan.Fewest
+		if err := json.Unmarshal([]byte(out), &f); err != nil || len(f.Profiles) != 1 || len(f.Profiles[0].Keep) != 1 {
+			t.Errorf("%v: %+v", err, f)
+		}
+	}
+}
+
 func TestBadInput(t *testing.T) {
-	dir, cut := write(t), write(t)
+	dir, cut := write(t, 60), write(t, 60)
 	pods := filepath.Join(cut, "pods-000001.parquet")
 	if err := os.Truncate(pods, 100); err != nil {
 		t.Fatal(err)
@@ -68,8 +105,22 @@ func TestBadInput(t *testing.T) {
 		{[]string{"--memory", "much", dir}, "--memory"},
 		{[]string{"-o", "xml", dir}, "--output"},
 		{[]string{"--at", "noon", dir}, "--at"},
-		{[]string{"--at", "2040-01-01T00:00:00Z", dir}, "after the end of the record"},
-		{[]string{"--at", "2020-01-01T00:00:00Z", dir}, "no time is left"},
+		{[]string{"--at", "2040-01-01T00:00:00Z", dir}, "2040-01-01T00:00:00Z is not in the record, which is of 2023-11-14T22:13:20Z to 2023-11-14T22:14:20Z"},
+		{[]string{"--at", "2020-01-01T00:00:00Z", dir}, "2020-01-01T00:00:00Z is not in the record"},
+		{[]string{"--without", "node=c", dir}, "selects 0 of the 2 nodes"},
+		{[]string{"--without", "node=a", "--without", "node=b", dir}, "selects 2 of the 2 nodes"},
+		{[]string{"--without", "a in b", dir}, "--without \"a in b\""},
+		{[]string{"--without", "", dir}, "it selects every node"},
+		{[]string{"--without", "node=a", "--moves", "3", dir}, "--moves has no effect with --without"},
+		{[]string{"--profile", "gnn", dir}, "--profile has no effect without --fewest or --without"},
+		{[]string{"--without", "node=a", "--profile", "none", dir}, "there is no profile"},
+		{[]string{"--fewest", "--at", "2023-11-14T22:13:30Z", dir}, "--at has no effect with --fewest"},
+		{[]string{"--fewest", "--without", "node=a", dir}, "--fewest and --without ask for different plans"},
+		{[]string{"--fewest", "--wait", "-1s", dir}, "--wait -1s is negative"},
+		{[]string{"--fewest", "--percentile", "0", dir}, "--percentile 0"},
+		{[]string{"--fewest", "--percentile", "NaN", dir}, "--percentile NaN"},
+		{[]string{"--fewest", "--evaluations", "0", dir}, "--evaluations 0"},
+		{[]string{"--fewest", "--from", "2040-01-01T00:00:00Z", dir}, "no time is left"},
 		{[]string{filepath.Join(dir, "none")}, "no such file"},
 		{[]string{t.TempDir()}, "no part of a record"},
 		{[]string{cut}, "the record has no pods"},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 
@@ -20,8 +19,8 @@ func Command() *ucli.Command {
 		Usage:     "make one HTML page of the folders of runs",
 		ArgsUsage: "DIR...",
 		Description: "The page works offline: verdict, differences, distributions, the cluster over time, waiting by class, decisions,\n" +
-			"learning curves, and the commands that do it again. gnnsched eval --out DIR, runsim --out DIR and gnntrain\n" +
-			"leave such folders.\n" +
+			"learning curves, and the commands that do it again. gnnsched eval --out DIR, gnnsched compare\n" +
+			"--out DIR, runsim --out DIR and gnntrain leave such folders.\n" +
 			"docs/report.md describes page and folders. A page has at most 3 MB; it says what was thinned out.\n\n" +
 			"Examples:\n" +
 			"   gnnsched eval --scenario mixed --out run && gnnsched report --out report.html run\n" +
@@ -70,31 +69,9 @@ func act(c *ucli.Context) error {
 	return nil
 }
 
-// arguments returns the folders and the file. --out and --title may stand behind the folders.
+// arguments returns the folders and the file.
 func arguments(c *ucli.Context) (dirs []string, to string, err error) {
-	to = c.String("out")
-	rest := c.Args().Slice()
-	for i := 0; i < len(rest); i++ {
-		name, value, with := strings.Cut(strings.TrimLeft(rest[i], "-"), "=")
-		switch {
-		case !strings.HasPrefix(rest[i], "-"):
-			dirs = append(dirs, rest[i])
-			continue
-		case name != "out" && name != "title":
-			return nil, "", exit.Usagef("%s stands behind a folder; flags come first", rest[i])
-		case !with && i+1 == len(rest):
-			return nil, "", exit.Usagef("%s needs a value", rest[i])
-		case !with:
-			i++
-			value = rest[i]
-		}
-		if name == "out" {
-			to = value
-		}
-		if err := c.Set(name, value); err != nil {
-			return nil, "", exit.Usagef("%s: %v", name, err)
-		}
-	}
+	dirs, to = c.Args().Slice(), c.String("out")
 	switch {
 	case len(dirs) == 0:
 		return nil, "", exit.New(exit.Usage, errors.New("name the folder of a run"), "gnnsched eval --out DIR leaves one")

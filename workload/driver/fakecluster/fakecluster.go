@@ -42,15 +42,16 @@ type Cluster struct {
 }
 
 var kinds = map[schema.GroupVersionResource]string{
-	{Group: "apps", Version: "v1", Resource: "deployments"}:               "Deployment",
-	{Group: "apps", Version: "v1", Resource: "replicasets"}:               "ReplicaSet",
-	{Version: "v1", Resource: "pods"}:                                     "Pod",
-	{Version: "v1", Resource: "nodes"}:                                    "Node",
-	{Group: "resource.k8s.io", Version: "v1", Resource: "resourceclaims"}: "ResourceClaim",
-	{Version: "v1", Resource: "namespaces"}:                               "Namespace",
-	{Version: "v1", Resource: "configmaps"}:                               "ConfigMap",
-	{Version: "v1", Resource: "secrets"}:                                  "Secret",
-	{Version: "v1", Resource: "serviceaccounts"}:                          "ServiceAccount",
+	{Group: "apps", Version: "v1", Resource: "deployments"}:                  "Deployment",
+	{Group: "apps", Version: "v1", Resource: "replicasets"}:                  "ReplicaSet",
+	{Version: "v1", Resource: "pods"}:                                        "Pod",
+	{Version: "v1", Resource: "nodes"}:                                       "Node",
+	{Group: "resource.k8s.io", Version: "v1", Resource: "resourceclaims"}:    "ResourceClaim",
+	{Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"}: "PriorityClass",
+	{Version: "v1", Resource: "namespaces"}:                                  "Namespace",
+	{Version: "v1", Resource: "configmaps"}:                                  "ConfigMap",
+	{Version: "v1", Resource: "secrets"}:                                     "Secret",
+	{Version: "v1", Resource: "serviceaccounts"}:                             "ServiceAccount",
 }
 
 func resource(kind string) schema.GroupVersionResource {
@@ -77,7 +78,7 @@ func New(objects ...runtime.Object) *Cluster {
 func (c *Cluster) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
 	lists := map[string]*metav1.APIResourceList{}
 	for r, kind := range kinds {
-		if kind == "Node" || kind == "Namespace" {
+		if kind == "Node" || kind == "Namespace" || kind == "PriorityClass" {
 			continue
 		}
 		gv := r.GroupVersion().String()

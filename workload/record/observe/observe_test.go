@@ -72,14 +72,20 @@ func TestPodFields(t *testing.T) {
 	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule}}
 	p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "kubernetes.io/hostname"}}}}
 	p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}, {ContainerPort: 81, HostPort: 8081}}
-	p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	p.Spec.Volumes = []corev1.Volume{
+		{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+		{Name: "h", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/run"}}},
+		{Name: "e", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}},
+	}
+	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
 	want := record.Pod{
 		UID: "uid-a", Namespace: "shop", Name: "a", OwnerKind: "ReplicaSet", OwnerName: "web-7f9", Workload: "Deployment/web", Scheduler: "default-scheduler",
 		Priority: 7, PriorityClass: "high", Preemption: "Never", MilliCPU: 250, Memory: 1 << 30, Extended: `{"example.com/fpga":"2"}`,
 		Labels: `{"app":"web","pod-template-hash":"7f9"}`, NodeSelector: `{"disk":"ssd"}`, Tolerations: `[{"key":"gpu","operator":"Exists"}]`,
 		Spread:    `[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}]`,
 		Affinity:  `{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"kubernetes.io/hostname"}]}}`,
-		HostPorts: `["TCP/0.0.0.0/8081"]`, Claims: `["data"]`, Images: `["nginx"]`, Arrived: 100 * second, Bound: 103 * second, Node: "n1",
+		HostPorts: `["TCP/0.0.0.0/8081"]`, Claims: `["data"]`, Images: `["nginx"]`, Holds: `["emptyDir","hostPath","resourceClaim"]`, Arrived: 100 * second, Bound: 103 * second, Node: "n1",
 	}
 	if d := cmp.Diff(want, Pod(bind(p, "n1", 103))); d != "" {
 		t.Error(d)

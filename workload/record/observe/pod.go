@@ -3,6 +3,7 @@ package observe
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +26,7 @@ func Pod(p *corev1.Pod) record.Pod {
 		CPULimit: within(amounts.Limits.MilliCPU, cluster.MaxMilliCPU), MemoryLimit: within(amounts.Limits.Memory, cluster.MaxMemory),
 		GPUModels: list(amounts.GPUModels), Extended: extended(resource.PodRequests(p, resource.PodResourcesOptions{})),
 		Labels: labels(p.Labels), NodeSelector: labels(p.Spec.NodeSelector),
-		HostPorts: list(hostPorts(p)), Claims: list(claims(p)), Images: list(images(p)),
+		HostPorts: list(hostPorts(p)), Claims: list(claims(p)), Images: list(images(p)), Holds: text(holds(p)),
 		Arrived: millis(p.CreationTimestamp), Node: p.Spec.NodeName,
 	}
 	if out.UID == "" {
@@ -91,13 +92,11 @@ func owner(p *corev1.Pod, out *record.Pod) {
 	if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static {
 		out.Daemon = true
 	}
-	o := metav1.GetControllerOfNoCopy(p)
-	if o == nil {
-		return
-	}
-	out.OwnerKind, out.OwnerName = o.Kind, o.Name
-	out.Daemon = out.Daemon || o.Kind == "DaemonSet"
 	out.Workload = kube.Workload(p)
+	if o := metav1.GetControllerOfNoCopy(p); o != nil {
+		out.OwnerKind, out.OwnerName = o.Kind, o.Name
+		out.Daemon = out.Daemon || o.Kind == "DaemonSet"
+	}
 }
 
 // automatic are the tolerations that the API server and the DaemonSet controller add to pods.
@@ -159,6 +158,23 @@ func claims(p *corev1.Pod) (out []string) {
 		}
 	}
 	return out
+}
+
+// holds returns what the pod has on its node that another node lacks; the list is never nil.
+func holds(p *corev1.Pod) []string {
+	out := map[string]bool{}
+	for _, v := range p.Spec.Volumes {
+		switch {
+		case v.EmptyDir != nil:
+			out[record.HoldsEmptyDir] = true
+		case v.HostPath != nil:
+			out[record.HoldsHostPath] = true
+		}
+	}
+	if len(p.Spec.ResourceClaims) > 0 {
+		out[record.HoldsDevices] = true
+	}
+	return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(out))))
 }
 
 func images(p *corev1.Pod) (out []string) {

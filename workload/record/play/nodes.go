@@ -59,6 +59,15 @@ func Machines(m record.Moment) ([]Machine, []string, error) {
 	return out, notes, nil
 }
 
+// SimulatedName returns the name that a node of a record has in a cluster of `kwokcluster up --pools RECORD`, if no other
+// node's name becomes the same label.
+func SimulatedName(node string) string {
+	if node == "" {
+		return ""
+	}
+	return label(node, "node") + "-0" // a pool of one node
+}
+
 // machine translates a node. open tells whether it took pods.
 func machine(row *record.Node) (out Machine, open bool, err error) {
 	var taints []corev1.Taint

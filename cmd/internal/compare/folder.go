@@ -1,0 +1,114 @@
+package compare
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	ucli "github.com/urfave/cli/v2"
+	"k8s.io/utils/clock"
+
+	"gnnsched/internal/cli"
+	"gnnsched/internal/runfolder"
+)
+
+// scenarioName names the record in a run folder.
+const scenarioName = "record"
+
+// inFolder calls play, and writes its result into the folder of --out, if there is one.
+func inFolder(c *ucli.Context, play func() (result, error)) (out result, err error) {
+	dir := c.String("out")
+	if dir == "" {
+		return play()
+	}
+	m := cli.Manifest(c, "compare")
+	m.Seeds = []uint64{c.Uint64("seed")}
+	w, err := runfolder.Create(dir, m, clock.RealClock{})
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, w.Close(err)) }()
+	if out, err = play(); err != nil {
+		return out, err
+	}
+	return out, w.Add(out.folder()...)
+}
+
+// folder returns the rows of a run folder.
+func (r result) folder() []runfolder.Row {
+	present := r.Rows[r.baseline()]
+	s := runfolder.Scenario{Name: scenarioName, About: r.about(), Objective: r.Objective, Baseline: present.Name, Samples: 1, TimeUnit: "seconds"}
+	for i := range r.shown() { // the objective first
+		f := r.shown()[(i+len(r.shown())-1)%len(r.shown())]
+		digits, _ := strconv.Atoi(strings.Trim(f.format, "%.f"))
+		s.Metrics = append(s.Metrics, runfolder.Metric{Name: f.name, Title: f.title, Digits: digits})
+	}
+	rows := []runfolder.Row{s, runfolder.Verdict{Scenario: scenarioName, Contender: present.Name, State: runfolder.Note, Text: strings.TrimSuffix(r.accuracy(), ".")}}
+	var differences []runfolder.Row
+	for i, x := range r.Rows {
+		rows = append(rows, runfolder.Episode{Scenario: scenarioName, Contender: x.Name, Values: x.Figures})
+		for _, f := range r.shown() {
+			d, has := x.Differences[f.name]
+			switch {
+			case i < r.baseline():
+				d = present.Differences[f.name].reversed()
+			case i == r.baseline() || !has:
+				continue
+			}
+			differences = append(differences, runfolder.Difference{Scenario: scenarioName, Contender: x.Name, Metric: f.name, Mean: d.Mean, Low: d.Low, High: d.High})
+		}
+		if i > r.baseline() {
+			rows = append(rows, r.verdict(x))
+		}
+	}
+	return append(append(rows, differences...), r.counts(), r.lacking())
+}
+
+func (r result) about() string { return fmt.Sprintf("a record of %s to %s", r.From, r.To) }
+
+// verdict says whether a profile's cost is another one than that of the present profile.
+func (r result) verdict(x row) runfolder.Verdict {
+	present, f := r.Rows[r.baseline()].Name, figures[len(figures)-1]
+	d := x.Differences[f.name]
+	state, phrase := runfolder.Level, "costs neither clearly less nor more than"
+	switch {
+	case d.Low == nil:
+		state, phrase = runfolder.Note, "was compared over too little time for an interval with"
+	case *d.High < 0:
+		state, phrase = runfolder.Better, "costs less than"
+	case *d.Low > 0:
+		state, phrase = runfolder.Worse, "costs more than"
+	}
+	text := fmt.Sprintf("%s %s %s, by %s: %s", x.Name, phrase, present, r.Objective, d.text(f))
+	return runfolder.Verdict{Scenario: scenarioName, Contender: x.Name, State: state, Text: text}
+}
+
+// reversed returns the difference of a and b for that of b and a.
+func (d difference) reversed() difference {
+	out := difference{Mean: -d.Mean}
+	if d.Low != nil {
+		low, high := -*d.High, -*d.Low
+		out.Low, out.High = &low, &high
+	}
+	return out
+}
+
+func (r result) counts() runfolder.Table {
+	t := runfolder.Table{Scenario: scenarioName, Title: "Pods", Columns: []string{"", "pods", "p95 of waits in s", "unscheduled", "never ran", "preempted"}}
+	for _, x := range r.Rows {
+		t.Rows = append(t.Rows, []string{x.Name, strconv.Itoa(x.Pods), fmt.Sprintf("%.2f", x.P95), strconv.Itoa(x.Unscheduled), strconv.Itoa(x.NeverRan), strconv.Itoa(x.Preempted)})
+	}
+	return t
+}
+
+func (r result) lacking() runfolder.Table {
+	t := runfolder.Table{Scenario: scenarioName, Title: "What the replay lacks", Columns: []string{"", "pods"}}
+	for _, l := range r.Lacks {
+		t.Rows = append(t.Rows, []string{l.What, strconv.Itoa(l.Pods)})
+	}
+	for _, n := range r.notes() {
+		t.Rows = append(t.Rows, []string{"note: " + n, ""})
+	}
+	return t
+}

@@ -1,0 +1,112 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/cmd/internal/progress"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/promapi"
+	"gnnsched/workload/record"
+	"gnnsched/workload/record/history"
+)
+
+// prometheusFlags are the flags of a record of Prometheus' history.
+func prometheusFlags() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.StringFlag{Name: "prometheus", Usage: "make a record of the history that the Prometheus server at `URL` has; needs --from and --out"},
+		&ucli.StringFlag{Name: "from", Usage: "with --prometheus, begin at `TIME`, such as 2026-03-01T00:00:00Z"},
+		&ucli.StringFlag{Name: "to", Usage: "with --prometheus, end at `TIME`; default: now"},
+		&ucli.DurationFlag{Name: "chunk", Value: time.Hour, Usage: "with --prometheus, `TIME` that one query covers"},
+		&ucli.DurationFlag{Name: "usage", Value: 5 * time.Minute, Usage: "with --prometheus, `TIME` between two measurements of usage; 0 for none"},
+		&ucli.StringFlag{Name: "ca-file", Usage: "PEM `FILE` with the certificates that sign Prometheus' certificate"},
+		&ucli.StringFlag{Name: "cert-file", Usage: "PEM `FILE` with a client certificate for Prometheus"},
+		&ucli.StringFlag{Name: "key-file", Usage: "PEM `FILE` with the key of the client certificate"},
+		&ucli.StringFlag{Name: "server-name", Usage: "`NAME` in Prometheus' certificate, if it is not that of the URL"},
+		&ucli.StringFlag{Name: "token-file", Usage: "`FILE` with a bearer token for Prometheus"},
+	}
+}
+
+// historyToRecord makes a new record of what Prometheus has kept.
+func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
+	if c.NArg() > 0 {
+		return exit.Usagef("%s: --prometheus reads no files", c.Args().First())
+	}
+	conf, err := historyConfig(c)
+	if err != nil {
+		return err
+	}
+	server := promapi.Server{Address: c.String("prometheus"), CAFile: c.String("ca-file"), CertFile: c.String("cert-file"), KeyFile: c.String("key-file"), TokenFile: c.String("token-file"), ServerName: c.String("server-name")}
+	if err := server.Validate(); err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("--prometheus: %w", err), "")
+	}
+	client, err := promapi.New(server)
+	if err != nil {
+		return exit.New(exit.Usage, err, "")
+	}
+	defer client.HTTP.CloseIdleConnections()
+	out, err := record.Create(c.String("out"), record.Options{})
+	if err != nil {
+		return exit.New(exit.Usage, err, "name another folder with --out")
+	}
+	defer func() { err = errors.Join(err, closed(out)) }()
+	view := progress.New(os.Stderr, progress.OnTerminal(), log)
+	defer view.Close()
+	conf.Ask, conf.Out = client, out
+	conf.Progress = func(done float64, pods int) { view.Show(done, "reading", fmt.Sprintf("read %d pods", pods)) }
+	got, err := history.Read(c.Context, conf)
+	if refused := (promapi.Refused{}); errors.As(err, &refused) {
+		return exit.New(exit.Unreachable, err, "a shorter --chunk asks for less at once; --from must lie within what Prometheus keeps")
+	}
+	if err != nil {
+		return exit.New(exit.Unreachable, fmt.Errorf("%s: %w", server.Address, err), "Prometheus must answer at this URL and scrape kube-state-metrics; docs/record.md names the series")
+	}
+	log.Info().Str("out", c.String("out")).Int("nodes", got.Nodes).Int("pods", got.Pods).Str("lacks", got.Missing).Msg("converted")
+	return nil
+}
+
+// historyConfig reads the times.
+func historyConfig(c *ucli.Context) (history.Config, error) {
+	conf := history.Config{To: time.Now(), Chunk: c.Duration("chunk"), Usage: c.Duration("usage"), Program: c.App.Version, Pause: pause}
+	for _, t := range []struct {
+		flag string
+		to   *time.Time
+	}{{"from", &conf.From}, {"to", &conf.To}} {
+		if c.String(t.flag) == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, c.String(t.flag))
+		if err != nil || at.Unix() <= 0 {
+			return conf, exit.Usagef("--%s: %q is no time such as 2026-03-01T12:00:00Z", t.flag, c.String(t.flag))
+		}
+		*t.to = at
+	}
+	switch {
+	case conf.From.IsZero():
+		return conf, exit.Usagef("--prometheus needs --from, the time at which the record begins")
+	case !conf.To.After(conf.From):
+		return conf, exit.Usagef("--to is not after --from")
+	case conf.Chunk < time.Minute || conf.Chunk > 24*time.Hour:
+		return conf, exit.Usagef("--chunk %v is not 1m to 24h", conf.Chunk)
+	case conf.Usage != 0 && (conf.Usage < 15*time.Second || conf.Usage > conf.Chunk):
+		return conf, exit.Usagef("--usage %v is not 0, and not 15s to --chunk", conf.Usage)
+	}
+	return conf, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,119 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"gnnsched/scheduler/replay"
+	"gnnsched/workload/record"
+)
+
+// amounts are thousandths of a core, bytes of memory, GPUs and pods.
+type amounts [4]float64
+
+// dimensions name the amounts.
+var dimensions = [len(amounts{})]string{"CPU", "memory", "GPUs", "pods"}
+
+func offered(n *record.Node) amounts {
+	return amounts{float64(n.MilliCPU), float64(n.Memory), float64(n.GPU), float64(n.Pods)}
+}
+
+func requested(p *record.Pod) amounts {
+	return amounts{float64(p.MilliCPU), float64(p.Memory), float64(p.GPU), 1}
+}
+
+// life is the time in which a pod runs or waits, in any replay, however early it gets its node.
+type life struct {
+	from, to int64
+	asks     amounts
+}
+
+// lives returns the lives of the pods that have to be placed.
+func lives(s *replay.Source, counts func(*record.Pod) bool) (out []life) {
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if p.Daemon || p.Arrived >= s.To || p.Ended != 0 && p.Ended <= s.From || !counts(p) {
+			continue
+		}
+		l := life{max(p.Arrived, s.From), s.To, requested(p)}
+		if p.Ended != 0 {
+			l.to = min(p.Ended, s.To)
+			if p.Bound > s.From && (p.End == record.Succeeded || p.End == record.Failed) {
+				l.to = min(l.from+p.Ended-p.Bound, s.To) // it runs as long as it did, from when it gets a node
+			}
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// need returns a lower bound of what nodes must offer that hold the work, in each dimension. It takes the pods that counts
+// selects. refs is the outcome on the reference's nodes.
+//
+// At the end, all pods that are there have nodes, except as many as the reference leaves without. And in each stretch of time of length L,
+// a pod that is there all the time and waits no longer than Wait in all is on a node for L-Wait. So the nodes offer on average what
+// these pods request, times (L-Wait)/L. As many pods may wait longer, or go without a node, as the target allows: the largest are left out.
+func need(s *replay.Source, t Target, refs Outcome, counts func(*record.Pod) bool) (most amounts) {
+	all := lives(s, counts)
+	var last []amounts
+	for _, l := range all {
+		if l.to == s.To {
+			last = append(last, l.asks)
+		}
+	}
+	free := refs.Unplaced + refs.refused
+	most = less(last, free)
+	late := 0 // pods that may wait longer
+	if refs.pods > 0 {
+		late = refs.pods - 1 - int(t.Share*float64(refs.pods-1)+0.5)
+	}
+	wait := t.Wait.Milliseconds()
+	for length := max(2*wait, 1); length <= s.To-s.From; length *= 2 {
+		share := 1 - float64(wait)/float64(length)
+		for d := range most {
+			at := peak(all, length, d)
+			var there []amounts
+			for _, l := range all {
+				if l.from <= at && l.to >= at+length {
+					there = append(there, l.asks)
+				}
+			}
+			most[d] = max(most[d], less(there, free+late)[d]*share)
+		}
+	}
+	return most
+}
+
+// less returns the sum of all but the n largest in each dimension.
+func less(all []amounts, n int) (sum amounts) {
+	for d := range sum {
+		slices.SortFunc(all, func(a, b amounts) int { return cmp.Compare(a[d], b[d]) })
+		for _, a := range all[:max(len(all)-n, 0)] {
+			sum[d] += a[d]
+		}
+	}
+	return sum
+}
+
+// peak returns when the pods that are there for a length of time from then on request most in a dimension.
+func peak(all []life, length int64, d int) int64 {
+	type change struct {
+		at  int64
+		sum float64
+	}
+	var changes []change
+	for _, l := range all {
+		if l.to-l.from >= length {
+			changes = append(changes, change{l.from, l.asks[d]}, change{l.to - length + 1, -l.asks[d]})
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.sum, b.sum)) })
+	var best int64
+	var sum, most float64
+	for _, c := range changes {
+		if sum += c.sum; sum > most {
+			best, most = c.at, sum
+		}
+	}
+	return best
+}

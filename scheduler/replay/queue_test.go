@@ -1,0 +1,122 @@
+package replay
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"gnnsched/workload/record"
+)
+
+// A pod that arrives when room is freed does not get the room before one that waits already.
+func TestArrivalsQueue(t *testing.T) {
+	full := func(p *record.Pod) { p.MilliCPU, p.Preemption = 4000, "Never" }
+	pods := []record.Pod{
+		pod("first", 10, full, func(p *record.Pod) { p.Ended, p.End = seconds(30), record.Deleted }),
+		pod("waits", 20, full), pod("arrives", 30, full),
+	}
+	if _, homes := packs(t, source(pods, node("a"))); homes["waits"] != "a" || homes["arrives"] != "" {
+		t.Errorf("%v", homes)
+	}
+	// A higher priority goes first, whenever it arrives.
+	pods[2].Priority = 5
+	if _, homes := packs(t, source(pods, node("a"))); homes["arrives"] != "a" || homes["waits"] != "" {
+		t.Errorf("%v", homes)
+	}
+}
+
+// A pod that got a node lets a waiting one fit that must be near it, or that spreads together with it.
+func TestPlacedPodsWake(t *testing.T) {
+	labelled := func(p *record.Pod) { p.Labels = `{"app":"web"}` }
+	near := pod("near", 10, func(p *record.Pod) {
+		p.Affinity = `{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{"matchLabels":{"app":"web"}},"topologyKey":"kubernetes.io/hostname"}]}}`
+	})
+	if _, homes := packs(t, source([]record.Pod{near, pod("web", 20, labelled)}, node("a"))); homes["near"] != "a" {
+		t.Errorf("affinity: %v", homes)
+	}
+	// Both nodes count for the skew. The second pod fits on b only, which has no room for it until something else is on b.
+	spread := `[{"maxSkew":1,"topologyKey":"kubernetes.io/hostname","whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchLabels":{"app":"web"}}}]`
+	pods := []record.Pod{
+		pod("one", -5, labelled),
+		pod("two", 10, labelled, func(p *record.Pod) { p.Spread, p.MilliCPU = spread, 3000 }),
+		pod("three", 20, labelled, func(p *record.Pod) { p.NodeSelector = `{"disk":"ssd"}`; p.MilliCPU = 500 }),
+	}
+	b := node("b", "disk", "ssd")
+	b.MilliCPU = 2000
+	if _, homes := packs(t, source(pods, node("a"), b)); homes["two"] != "a" {
+		t.Errorf("spreading: %v", homes)
+	}
+}
+
+// Pods of DaemonSets that were preempted come back on their node only. Static pods are not preempted.
+func TestDaemonsStay(t *testing.T) {
+	daemon := func(p *record.Pod) {
+		p.Daemon, p.OwnerKind, p.OwnerName, p.MilliCPU, p.Priority = true, "DaemonSet", "agent", 2000, -10
+	}
+	high := pod("high", 10, func(p *record.Pod) {
+		p.MilliCPU, p.Priority, p.Ended, p.End = 3000, 10, seconds(52), record.Succeeded
+	})
+	full := pod("full", -4, func(p *record.Pod) { p.MilliCPU, p.Priority, p.Node = 3000, 100, "b" })
+	c, homes := packs(t, source([]record.Pod{full, pod("agent", -5, daemon), high}, node("a"), node("b")))
+	if c.Preempted != 1 || homes["agent"] != "a" || c.Unscheduled != 0 || c.Pods != 1 {
+		t.Errorf("%v: %+v", homes, c)
+	}
+	// With room on another node, it waits all the same.
+	high.Ended, high.End = 0, ""
+	full.MilliCPU = 1500
+	if _, homes = packs(t, source([]record.Pod{full, pod("agent", -5, daemon), high}, node("a"), node("b"))); homes["agent"] != "" || homes["high"] != "a" {
+		t.Errorf("%v", homes)
+	}
+	static := pod("static", -5, func(p *record.Pod) { p.Daemon, p.OwnerKind, p.OwnerName, p.MilliCPU = true, "Node", "a", 2000 })
+	if c, homes := packs(t, source([]record.Pod{static, high}, node("a"))); homes["static"] != "a" || homes["high"] != "" || c.Preempted != 0 {
+		t.Errorf("%v", homes)
+	}
+	if p := Pod(&static); p.Annotations[v1.MirrorPodAnnotationKey] != "" || len(p.Annotations) != 1 {
+		t.Errorf("%v", p.Annotations)
+	}
+}
+
+// A pod on which a plugin fails is left out, counted and named.
+func TestRefused(t *testing.T) {
+	out, homes := packs(t, source([]record.Pod{pod("good", 10), pod("bad", 12, func(p *record.Pod) {
+		p.Spread = `[{"maxSkew":1,"topologyKey":"kubernetes.io/hostname","whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchExpressions":[{"key":"a","operator":"Near"}]}}]`
+	}), pod("better", 13)}, node("a")))
+	if out.Refused != 1 || out.Pods != 2 || len(out.Waits) != 2 || homes["good"] != "a" || homes["better"] != "a" || out.Unscheduled+out.NeverRan != 0 {
+		t.Errorf("%v: %+v", homes, out)
+	}
+	if !slices.ContainsFunc(out.Notes, func(n string) bool { return strings.HasPrefix(n, "shop/bad is left out") }) {
+		t.Errorf("%v", out.Notes)
+	}
+}
+
+// Times in which nobody watched are no part of waits, and neither are the pods that arrived in them.
+func TestGaps(t *testing.T) {
+	full := func(p *record.Pod) { p.MilliCPU, p.Preemption = 4000, "Never" }
+	s := source([]record.Pod{pod("holds", -5, full, func(p *record.Pod) { p.Ended, p.End = seconds(60), record.Deleted }), pod("waits", 10, full), pod("unseen", 30, full)}, node("a"))
+	s.gaps = []span{{seconds(20), seconds(50)}}
+	out, homes := packs(t, s)
+	if homes["waits"] != "a" || !slices.Equal(out.Waits, []float64{20}) || out.Pods != 1 || out.Whole().Pods != 1 || out.Whole().Waited != 20 {
+		t.Errorf("%v: %+v", homes, out)
+	}
+}
+
+// The pods of a course are those whose waits it has.
+func TestPodsAreWaits(t *testing.T) {
+	s := source([]record.Pod{
+		pod("old", -5, func(p *record.Pod) { p.MilliCPU = 4000 }), pod("high", 20, func(p *record.Pod) { p.MilliCPU, p.Priority = 4000, 5 }),
+	}, node("a"))
+	if out, _ := packs(t, s); out.Pods != 2 || !slices.Equal(out.Waits, []float64{80, 0}) || out.Whole().Pods != 2 {
+		t.Errorf("%+v", out)
+	}
+}
+
+// The notes of the cluster at the end tell what could not be read.
+func TestEndNotes(t *testing.T) {
+	odd := pod("odd", 10, func(p *record.Pod) { p.Tolerations = "{" })
+	cluster, notes, err := End(t.Context(), source([]record.Pod{odd}, node("a")), profile(t, "most-allocated"))
+	if err != nil || cluster.Running["odd"] == nil || len(notes) != 1 || !strings.Contains(notes[0], "tolerations") {
+		t.Errorf("%v, %v", notes, err)
+	}
+}

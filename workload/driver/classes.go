@@ -1,0 +1,103 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gnnsched/workload/record"
+	"gnnsched/workload/record/play"
+)
+
+// priority is what a PriorityClass gives a pod.
+type priority struct {
+	value  int32
+	policy corev1.PreemptionPolicy
+}
+
+func priorityOf(p *record.Pod) priority {
+	return priority{p.Priority, corev1.PreemptionPolicy(cmp.Or(p.Preemption, string(corev1.PreemptLowerPriority)))}
+}
+
+// maxPriority is the highest priority that a class of a user can have.
+const maxPriority = 1_000_000_000
+
+// createClasses finds or creates a PriorityClass for each priority of the plan's pods. An API server takes a pod's priority
+// from its class only.
+func (s *stage) createClasses(ctx context.Context) error {
+	wanted, high := map[priority]string{}, 0
+	s.parts(func(_ string, p play.Part) { wanted[priorityOf(p.Row)] = p.Row.PriorityClass })
+	list, err := s.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list the priority classes: %w", err)
+	}
+	there, byDefault := map[priority]string{}, priority{0, corev1.PreemptLowerPriority}
+	for i := range list.Items {
+		c := &list.Items[i]
+		is := classPriority(c)
+		if c.GlobalDefault {
+			byDefault = is
+		}
+		if strings.HasPrefix(c.Name, "system-") {
+			there[is] = c.Name
+		}
+	}
+	there[byDefault] = "" // a pod without a class has it
+	for _, want := range slices.SortedFunc(maps.Keys(wanted), func(a, b priority) int {
+		return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.policy, b.policy))
+	}) {
+		name, ok := there[want]
+		if !ok {
+			name = fmt.Sprintf("gnnsched-%s-%d", strings.Map(dns, strings.ToLower(s.RunID)), len(s.classes)+1)
+			if want.value > maxPriority {
+				high++
+			}
+			if err := s.createClass(ctx, name, want, wanted[want]); err != nil {
+				return err
+			}
+		}
+		s.classes[want] = name
+	}
+	if high > 0 {
+		s.Log.Warn().Int("priorities", high).Msgf("priorities over %d that no class of the cluster has are played as %d", maxPriority, maxPriority)
+	}
+	return nil
+}
+
+func classPriority(c *schedulingv1.PriorityClass) priority {
+	p := priority{c.Value, corev1.PreemptLowerPriority}
+	if c.PreemptionPolicy != nil {
+		p.policy = *c.PreemptionPolicy
+	}
+	return p
+}
+
+func (s *stage) createClass(ctx context.Context, name string, p priority, was string) error {
+	c := &schedulingv1.PriorityClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: s.labels()}, Value: min(p.value, maxPriority), PreemptionPolicy: &p.policy,
+		Description: fmt.Sprintf("stands for %q of a record that runsim plays", was),
+	}
+	err := createWithRetry(ctx, func(call context.Context) error {
+		_, err := s.Client.SchedulingV1().PriorityClasses().Create(call, c, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("create priority class %s: %w", name, err)
+	}
+	return nil
+}
+
+// dns replaces what may not stand in a DNS label.
+func dns(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+		return r
+	}
+	return '-'
+}

@@ -1,0 +1,216 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/exit"
+	"gnnsched/workload"
+	"gnnsched/workload/record/play"
+	"gnnsched/workload/record/restore"
+)
+
+// Replayed plays the pods of a record with all their constraints, at the record's times and without Deployments.
+type Replayed struct {
+	Record play.Replay
+	Speed  float64 // seconds of the record that pass in one real second
+	Limit  int     // pods to deploy; 0 for all
+}
+
+func (r Replayed) plan() workload.Plan               { return firstPods(r.Record.Trace, r.Limit).Plan() }
+func (r Replayed) Tolerations() []cluster.Toleration { return r.plan().Tolerations() }
+func (r Replayed) Fixed() bool                       { return true }
+func (r Replayed) Plan(Room) (workload.Plan, error)  { return r.plan(), nil }
+func (r Replayed) Seed() *uint64                     { return nil }
+func (r Replayed) Notes(workload.Plan) []string      { return r.Record.Notes }
+func (r Replayed) Pace(c *Config)                    { c.Bare, c.Speed, c.Replay = true, r.Speed, &r.Record }
+
+// stage is what the pods of a record need on the cluster.
+type stage struct {
+	Config
+	reader  restore.Reader
+	spaces  map[string]string // namespaces of the cluster by those of the record
+	classes map[priority]string
+	nodes   map[string]bool // of the cluster, by name
+	left    map[string]bool // pods that are not there, by name
+	refused int             // pods that the API server did not accept
+}
+
+// prepareStage creates the namespaces and priority classes that the pods of the plan need.
+func (c *Config) prepareStage(ctx context.Context) (*stage, error) {
+	s := &stage{Config: *c, spaces: map[string]string{}, classes: map[priority]string{}, nodes: map[string]bool{}, left: map[string]bool{}}
+	if err := s.listNodes(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.createSpaces(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.createClasses(ctx); err != nil {
+		return nil, err
+	}
+	s.checkNodes()
+	return s, nil
+}
+
+// parts calls each with the pods of the plan.
+func (s *stage) parts(each func(name string, p play.Part)) {
+	for _, step := range s.Plan.Steps {
+		if step.Action == workload.Add {
+			each(step.Deployment.Name, s.Replay.Parts[step.Deployment.Name])
+		}
+	}
+}
+
+func (s *stage) listNodes(ctx context.Context) error {
+	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return s.Client.CoreV1().Nodes().List(ctx, o)
+	})
+	err := list.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
+		s.nodes[o.(*corev1.Node).Name] = true
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list the nodes: %w", err)
+	}
+	return nil
+}
+
+// node returns the cluster's name of a node of the record: the same, or that of its simulation by kwokcluster up --pools.
+// It is empty if the cluster has neither.
+func (s *stage) node(name string) string {
+	for _, n := range []string{name, play.SimulatedName(name)} {
+		if s.nodes[n] {
+			return n
+		}
+	}
+	return ""
+}
+
+// checkNodes says which pods cannot be where they were.
+func (s *stage) checkNodes() {
+	moved := 0
+	s.parts(func(name string, p play.Part) {
+		switch {
+		case p.Node == "" || s.node(p.Node) != "":
+		case p.Row.Daemon:
+			s.left[name] = true
+		default:
+			moved++
+		}
+	})
+	if n := len(s.left); n > 0 {
+		s.Log.Warn().Int("pods", n).Msg("the cluster lacks nodes of the record; their DaemonSet pods are left out. `kwokcluster up --pools RECORD` makes the nodes")
+	}
+	if moved > 0 {
+		s.Log.Warn().Int("pods", moved).Msg("the cluster lacks nodes on which pods ran at the beginning; the scheduler places these pods")
+	}
+}
+
+// space returns the cluster's namespace for one of the record.
+func (s *stage) space(name string) string {
+	if to, ok := s.spaces[name]; ok {
+		return to
+	}
+	taken := map[string]bool{}
+	for _, t := range s.spaces {
+		taken[t] = true
+	}
+	free := s.Namespace + "-" + name
+	if len(free) > 60 { // a number may follow
+		free = strings.TrimRight(free[:60], "-")
+	}
+	s.spaces[name] = workload.FreeName(free, taken)
+	return s.spaces[name]
+}
+
+// createSpaces creates a namespace for each one of the record that has pods. None may exist: its pods would take part in the
+// affinity and spreading of the record's.
+func (s *stage) createSpaces(ctx context.Context) error {
+	created := map[string]bool{}
+	var names []string
+	s.parts(func(_ string, p play.Part) {
+		if !created[p.Row.Namespace] {
+			created[p.Row.Namespace] = true
+			names = append(names, p.Row.Namespace)
+		}
+	})
+	for _, name := range names {
+		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.space(name), Labels: s.spaceLabels(name)}}
+		err := createWithRetry(ctx, func(call context.Context) error {
+			_, err := s.Client.CoreV1().Namespaces().Create(call, n, metav1.CreateOptions{})
+			return err
+		})
+		if apierrors.IsAlreadyExists(err) {
+			return exit.New(exit.Usage, fmt.Errorf("namespace %s exists already, and a replay needs new ones", n.Name), "remove earlier runs with `cleancluster`, or choose another prefix with --namespace")
+		}
+		if err != nil {
+			return fmt.Errorf("create namespace %s: %w", n.Name, err)
+		}
+	}
+	return nil
+}
+
+// spaceLabels returns the labels of a namespace of the record, without those that let Kubernetes refuse pods.
+func (s *stage) spaceLabels(name string) map[string]string {
+	out := s.labels()
+	for k, v := range s.Replay.Namespaces[name] {
+		if _, own := out[k]; !own && k != corev1.LabelMetadataName && !strings.HasPrefix(k, "pod-security.kubernetes.io/") {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// create creates a pod of the record. here is false if the pod is left out, or if the API server does not accept it.
+func (s *stage) create(ctx context.Context, d workload.Deployment) (here bool, err error) {
+	if s.left[d.Name] {
+		return false, nil
+	}
+	p := s.pod(d.Name)
+	err = createWithRetry(ctx, func(call context.Context) error {
+		_, err := s.Client.CoreV1().Pods(p.Namespace).Create(call, p, metav1.CreateOptions{})
+		return err
+	})
+	switch status := apierrors.APIStatus(nil); {
+	case err == nil:
+		return true, nil
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err) && errors.As(err, &status) && strings.Contains(status.Status().Message, "exceeded quota"):
+		if s.refused++; s.refused == 1 {
+			s.Log.Warn().Err(err).Str("pod", p.Name).Msg("the API server refuses a pod of the record; it is left out, as are others that it refuses")
+		}
+		s.left[d.Name] = true
+		return false, nil
+	}
+	return false, fmt.Errorf("create pod %s: %w", p.Name, err)
+}
+
+// remove deletes a pod of the record.
+func (s *stage) remove(ctx context.Context, d workload.Deployment) (was bool, err error) {
+	if s.left[d.Name] {
+		return false, nil
+	}
+	err = s.Client.CoreV1().Pods(s.space(s.Replay.Parts[d.Name].Row.Namespace)).Delete(ctx, d.Name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("delete pod %s: %w", d.Name, err)
+	}
+	return true, nil
+}
+
+// end says what could not be played.
+func (s *stage) end() {
+	if s.refused > 0 {
+		s.Log.Warn().Int("pods", s.refused).Msg("the API server refused pods of the record; they were left out")
+	}
+	for _, n := range s.reader.Notes() {
+		s.Log.Warn().Msg(n)
+	}
+}

@@ -1,0 +1,203 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	corev1 "k8s.io/api/core/v1"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/workload/record"
+)
+
+// The series of nodes, and of usage.
+const (
+	nodeInfo      = "kube_node_info"
+	nodeCreated   = "kube_node_created"
+	nodeLabels    = "kube_node_labels"
+	allocatable   = "kube_node_status_allocatable"
+	taint         = "kube_node_spec_taint"
+	unschedulable = "kube_node_spec_unschedulable"
+	cpuUsage      = "container_cpu_usage_seconds_total"
+	memoryUsage   = "container_memory_working_set_bytes"
+)
+
+// readNodes looks at the nodes at a time, and notes those that came, changed or left since the last look.
+func (r *reader) readNodes(ctx context.Context, at time.Time) error {
+	infos, err := r.query(ctx, nodeInfo, "group by (node) ("+nodeInfo+")", at)
+	if err != nil || len(infos) == 0 { // kube-state-metrics was away
+		return err
+	}
+	now := map[string]*record.Node{}
+	for _, s := range infos {
+		name := string(s.Metric["node"])
+		now[name] = &record.Node{Name: name, From: at.UnixMilli()}
+	}
+	if err := r.describe(ctx, now, at); err != nil {
+		return err
+	}
+	for name, n := range now {
+		old := r.nodes[name]
+		if old == nil {
+			r.out.Nodes++
+		} else {
+			n.From = old.From
+			if *n == *old {
+				continue
+			}
+			old.To, n.From = at.UnixMilli(), at.UnixMilli()
+			r.Out.Node(*old)
+		}
+		r.nodes[name] = n
+		r.Out.Node(*n)
+	}
+	for name, n := range r.nodes {
+		if now[name] == nil {
+			n.To, n.Gone = at.UnixMilli(), true
+			r.Out.Node(*n)
+			delete(r.nodes, name)
+		}
+	}
+	return nil
+}
+
+// describe fills in what the nodes were at a time.
+func (r *reader) describe(ctx context.Context, nodes map[string]*record.Node, at time.Time) error {
+	var err error
+	each := func(series, by string, f func(*record.Node, *model.Sample)) {
+		if err != nil {
+			return
+		}
+		query := series
+		if by != "" {
+			query = fmt.Sprintf("max by (%s) (%s)", by, series)
+		}
+		key := series
+		if by == "" {
+			key += " " // labels count only if there are some
+		}
+		var all model.Vector
+		if all, err = r.query(ctx, key, query, at); err != nil {
+			return
+		}
+		for _, s := range all {
+			if n := nodes[string(s.Metric["node"])]; n != nil {
+				f(n, s)
+			}
+		}
+	}
+	labels, taints := map[string]map[string]string{}, map[string][]corev1.Taint{}
+	each(allocatable, "node,resource", func(n *record.Node, s *model.Sample) { offer(n, string(s.Metric["resource"]), float64(s.Value)) })
+	each(unschedulable, "node", func(n *record.Node, s *model.Sample) { n.Unschedulable = s.Value == 1 })
+	each(nodeCreated, "node", func(n *record.Node, s *model.Sample) {
+		if t := millis(s.Value); t > r.From.UnixMilli() && t < n.From {
+			n.From = t
+		}
+	})
+	each(taint, "node,key,value,effect", func(n *record.Node, s *model.Sample) {
+		taints[n.Name] = append(taints[n.Name], corev1.Taint{Key: string(s.Metric["key"]), Value: string(s.Metric["value"]), Effect: corev1.TaintEffect(s.Metric["effect"])})
+	})
+	each(nodeLabels, "", func(n *record.Node, s *model.Sample) {
+		if labels[n.Name] == nil {
+			labels[n.Name] = map[string]string{}
+		}
+		r.addLabels(labels[n.Name], s.Metric, nodeLabels)
+	})
+	for name, n := range nodes {
+		slices.SortFunc(taints[name], func(a, b corev1.Taint) int { return strings.Compare(a.ToString(), b.ToString()) })
+		n.Labels, n.Taints, n.GPUModel = columnOf(labels[name]), columnOf(taints[name]), labels[name][kube.GPUModelLabel]
+	}
+	return err
+}
+
+// offer notes what a node offers of a resource.
+func offer(n *record.Node, resource string, v float64) {
+	switch resource {
+	case "cpu":
+		n.MilliCPU = amount(v*1000, cluster.MaxMilliCPU)
+	case "memory":
+		n.Memory = amount(v, cluster.MaxMemory)
+	case "pods":
+		n.Pods = amount(v, 1<<20)
+	case "nvidia_com_gpu":
+		n.GPU = amount(v, cluster.MaxDevices)
+	default:
+		if v > 0 {
+			n.Extended = withAmount(n.Extended, resource, v)
+		}
+	}
+}
+
+// readUsage reads what pods and nodes used.
+func (r *reader) readUsage(ctx context.Context, from, to time.Time) error {
+	for _, x := range []struct{ by, match, name string }{{"namespace,pod", `pod!="",container!=""`, "pod"}, {"node", `id="/"`, "node"}} {
+		cpu, err := r.ranged(ctx, cpuUsage, fmt.Sprintf("sum by (%s) (rate(%s{%s}[5m]))", x.by, cpuUsage, x.match), from, to)
+		if err != nil {
+			return err
+		}
+		memory, err := r.ranged(ctx, memoryUsage, fmt.Sprintf("sum by (%s) (%s{%s})", x.by, memoryUsage, x.match), from, to)
+		if err != nil {
+			return err
+		}
+		r.samples(model.LabelName(x.name), cpu, memory)
+	}
+	return nil
+}
+
+// ranged asks for measurements within a chunk. A measurement at its end belongs to the next one.
+func (r *reader) ranged(ctx context.Context, series, query string, from, to time.Time) (out model.Matrix, err error) {
+	err = r.again(ctx, series, func(ctx context.Context) error {
+		out, err = r.Ask.Range(ctx, query, from, to.Add(-time.Millisecond), r.Usage)
+		return err
+	})
+	if len(out) > 0 {
+		r.seen[series] = true
+	}
+	return out, err
+}
+
+// samples joins measurements of CPU and memory. One without the other counts as 0.
+func (r *reader) samples(label model.LabelName, cpu, memory model.Matrix) {
+	type key struct {
+		at              int64
+		namespace, name string
+	}
+	all := map[key]*record.Sample{}
+	add := func(m model.Matrix, set func(*record.Sample, float64)) {
+		for _, series := range m {
+			for _, v := range series.Values {
+				k := key{int64(v.Timestamp), string(series.Metric["namespace"]), string(series.Metric[label])}
+				if k.name == "" || k.at <= 0 {
+					continue
+				}
+				if all[k] == nil {
+					all[k] = &record.Sample{Time: k.at, Namespace: k.namespace, Name: k.name}
+				}
+				set(all[k], float64(v.Value))
+			}
+		}
+	}
+	add(cpu, func(s *record.Sample, v float64) { s.MilliCPU = amount(v*1000, cluster.MaxMilliCPU) })
+	add(memory, func(s *record.Sample, v float64) { s.Memory = amount(v, cluster.MaxMemory) })
+	out := make([]*record.Sample, 0, len(all))
+	for _, s := range all {
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b *record.Sample) int {
+		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	for i, s := range out {
+		r.Out.Sample(*s)
+		if i%100_000 == 99_999 { // a Writer holds 200,000 rows
+			if _, err := r.Out.Flush(); err != nil {
+				return // the flush of the chunk fails too
+			}
+		}
+	}
+}

@@ -1,0 +1,338 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/workload/record"
+)
+
+// The series of pods.
+const (
+	podInfo     = "kube_pod_info"
+	podOwner    = "kube_pod_owner"
+	podLabels   = "kube_pod_labels"
+	requests    = "kube_pod_container_resource_requests"
+	initial     = "kube_pod_init_container_resource_requests"
+	limits      = "kube_pod_container_resource_limits"
+	tolerations = "kube_pod_tolerations"
+	created     = "kube_pod_created"
+	scheduled   = "kube_pod_status_scheduled_time"
+	started     = "kube_pod_start_time"
+	completed   = "kube_pod_completion_time"
+	deleted     = "kube_pod_deletion_timestamp"
+	phase       = "kube_pod_status_phase"
+)
+
+// pod is a pod as far as it is known.
+type pod struct {
+	row, written record.Pod
+	labels       map[string]string
+	tolerates    []corev1.Toleration
+	seen         int64 // when kube-state-metrics had it last
+	deletion     int64 // when it was to be deleted; 0 if it was not
+}
+
+// id returns the key of the pod of a sample. Old versions of kube-state-metrics give no UID.
+func id(m model.Metric) string {
+	return cmp.Or(string(m["uid"]), string(m["namespace"])+"/"+string(m["pod"]))
+}
+
+// readPods reads the pods of a chunk. found is false if kube-state-metrics had none.
+func (r *reader) readPods(ctx context.Context, from, to time.Time) (found bool, err error) {
+	info, err := r.last(ctx, podInfo, "namespace,pod,uid,node,created_by_kind,created_by_name,priority_class", to)
+	if err != nil || len(info) == 0 {
+		return false, err
+	}
+	for _, s := range info {
+		r.info(s.Metric, from)
+	}
+	for _, read := range []func(context.Context, time.Time) error{r.times, r.owners, r.amounts, r.labelled, r.tolerated, r.ends} {
+		if err := read(ctx, to); err != nil {
+			return true, err
+		}
+	}
+	here, err := r.query(ctx, podInfo, "group by (namespace,pod,uid) ("+podInfo+")", to)
+	if err != nil {
+		return true, err
+	}
+	present := make(map[string]bool, len(here))
+	for _, s := range here {
+		present[id(s.Metric)] = true
+	}
+	for uid, p := range r.pods {
+		gone := len(here) > 0 && !present[uid] // else kube-state-metrics was away
+		if gone {
+			p.leave(to.UnixMilli())
+		}
+		p.finish()
+		if p.row != p.written {
+			p.written = p.row
+			r.Out.Pod(p.row)
+		}
+		if gone {
+			delete(r.pods, uid)
+		}
+	}
+	return true, nil
+}
+
+// info notes a pod, which was there from the time at the latest.
+func (r *reader) info(m model.Metric, from time.Time) {
+	uid := id(m)
+	p := r.pods[uid]
+	if p == nil {
+		p = &pod{row: record.Pod{UID: uid, Namespace: string(m["namespace"]), Name: string(m["pod"]), Arrived: from.UnixMilli()}, labels: map[string]string{}}
+		r.pods[uid] = p
+		r.out.Pods++
+	}
+	p.row.Node = cmp.Or(string(m["node"]), p.row.Node)
+	p.row.OwnerKind, p.row.OwnerName = cmp.Or(known(m["created_by_kind"]), p.row.OwnerKind), cmp.Or(known(m["created_by_name"]), p.row.OwnerName)
+	p.row.PriorityClass = cmp.Or(string(m["priority_class"]), p.row.PriorityClass)
+}
+
+// known returns a label's value, or "" for what kube-state-metrics writes if there is none.
+func known(v model.LabelValue) string {
+	if v == "<none>" {
+		return ""
+	}
+	return string(v)
+}
+
+// each calls f with the last values of a series, and the pods that have them.
+func (r *reader) each(ctx context.Context, series, by string, at time.Time, f func(*pod, *model.Sample)) error {
+	all, err := r.last(ctx, series, by, at)
+	r.apply(all, f)
+	return err
+}
+
+func (r *reader) apply(all model.Vector, f func(*pod, *model.Sample)) {
+	for _, s := range all {
+		if p := r.pods[id(s.Metric)]; p != nil {
+			f(p, s)
+		}
+	}
+}
+
+const podKey = "namespace,pod,uid"
+
+// millis returns a value in seconds as milliseconds since 1970; 0 if it is no time.
+func millis(v model.SampleValue) int64 {
+	if !(v > 0 && v < 253402300799) {
+		return 0
+	}
+	return int64(math.Round(float64(v) * 1000))
+}
+
+func (r *reader) times(ctx context.Context, at time.Time) error {
+	for _, x := range []struct {
+		series string
+		set    func(*pod, int64)
+	}{
+		{created, func(p *pod, t int64) { p.row.Arrived = t }},
+		{started, func(p *pod, t int64) { p.row.Bound = cmp.Or(p.row.Bound, t) }},
+		{scheduled, func(p *pod, t int64) { p.row.Bound = t }},
+		{completed, func(p *pod, t int64) { p.row.Ended = t }},
+		{deleted, func(p *pod, t int64) { p.deletion = t }},
+	} {
+		err := r.each(ctx, x.series, podKey, at, func(p *pod, s *model.Sample) {
+			if t := millis(s.Value); t > 0 {
+				x.set(p, t)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	seen, err := r.query(ctx, podInfo, fmt.Sprintf("max by (%s) (max_over_time(timestamp(%s)[%s:30s]))", podKey, podInfo, r.window), at)
+	r.apply(seen, func(p *pod, s *model.Sample) { p.seen = max(p.seen, millis(s.Value)) })
+	return err
+}
+
+func (r *reader) owners(ctx context.Context, at time.Time) error {
+	return r.each(ctx, podOwner, podKey+",owner_kind,owner_name,owner_is_controller", at, func(p *pod, s *model.Sample) {
+		if s.Metric["owner_is_controller"] == "true" {
+			p.row.OwnerKind, p.row.OwnerName = known(s.Metric["owner_kind"]), known(s.Metric["owner_name"])
+		}
+	})
+}
+
+// ends reads how pods finished.
+func (r *reader) ends(ctx context.Context, at time.Time) error {
+	all, err := r.query(ctx, phase, fmt.Sprintf(`max by (%s,phase) (last_over_time(%s{phase=~"Succeeded|Failed"}[%s])) == 1`, podKey, phase, r.window), at)
+	r.apply(all, func(p *pod, s *model.Sample) {
+		p.row.End = string(s.Metric["phase"]) // those of the record are the same words
+		p.row.Ended = cmp.Or(p.row.Ended, p.seen)
+	})
+	return err
+}
+
+// labelled reads the labels of pods.
+func (r *reader) labelled(ctx context.Context, at time.Time) error {
+	all, err := r.query(ctx, podLabels+" ", fmt.Sprintf("last_over_time(%s[%s])", podLabels, r.window), at)
+	r.apply(all, func(p *pod, s *model.Sample) { r.addLabels(p.labels, s.Metric, podLabels) })
+	return err
+}
+
+// addLabels adds what kube-state-metrics gives as label_app_kubernetes_io_name.
+func (r *reader) addLabels(to map[string]string, m model.Metric, series string) {
+	for name, value := range m {
+		if key, ok := strings.CutPrefix(string(name), "label_"); ok && value != "" {
+			to[record.KeyOf(key)] = string(value)
+			r.seen[series] = true
+		}
+	}
+}
+
+func (r *reader) tolerated(ctx context.Context, at time.Time) error {
+	for _, p := range r.pods {
+		p.tolerates = nil
+	}
+	return r.each(ctx, tolerations, podKey+",key,operator,value,effect,toleration_seconds", at, func(p *pod, s *model.Sample) {
+		t := corev1.Toleration{Key: string(s.Metric["key"]), Operator: corev1.TolerationOperator(s.Metric["operator"]), Value: string(s.Metric["value"]), Effect: corev1.TaintEffect(s.Metric["effect"])}
+		if s.Metric["toleration_seconds"] == "" { // those with a time are nearly all Kubernetes' own
+			p.tolerates = append(p.tolerates, t)
+		}
+	})
+}
+
+// amounts reads what pods request and are limited to.
+func (r *reader) amounts(ctx context.Context, at time.Time) error {
+	sum := "sum by (" + podKey + ",resource) (max by (" + podKey + ",container,resource) (last_over_time(%s[%s])))"
+	for _, x := range []struct {
+		series, query string
+		set           func(*record.Pod, string, float64)
+	}{
+		{requests, sum, request}, {initial, "max by (" + podKey + ",resource) (last_over_time(%s[%s]))", request}, {limits, sum, limit},
+	} {
+		all, err := r.query(ctx, x.series, fmt.Sprintf(x.query, x.series, r.window), at)
+		if err != nil {
+			return err
+		}
+		r.apply(all, func(p *pod, s *model.Sample) { x.set(&p.row, string(s.Metric["resource"]), float64(s.Value)) })
+	}
+	return nil
+}
+
+// amount returns a number as a whole one from 0 to most.
+func amount(v float64, most int64) int64 {
+	if !(v > 0) {
+		return 0
+	}
+	return int64(math.Round(min(v, float64(most))))
+}
+
+// request raises the amount that a pod requests: containers need their sum, and init containers the largest.
+func request(p *record.Pod, resource string, v float64) {
+	switch resource {
+	case "cpu":
+		p.MilliCPU = max(p.MilliCPU, amount(v*1000, cluster.MaxMilliCPU))
+	case "memory":
+		p.Memory = max(p.Memory, amount(v, cluster.MaxMemory))
+	case "nvidia_com_gpu":
+		p.GPU = max(p.GPU, amount(v, cluster.MaxDevices))
+	default:
+		p.Extended = withAmount(p.Extended, resource, v)
+	}
+}
+
+func limit(p *record.Pod, resource string, v float64) {
+	switch resource {
+	case "cpu":
+		p.CPULimit = amount(v*1000, cluster.MaxMilliCPU)
+	case "memory":
+		p.MemoryLimit = amount(v, cluster.MaxMemory)
+	}
+}
+
+// withAmount adds an amount to a JSON column of amounts by resource, or raises it.
+func withAmount(column, resource string, v float64) string {
+	all := map[string]string{}
+	if column != "" && json.Unmarshal([]byte(column), &all) != nil {
+		return column
+	}
+	all[resourceName(resource)] = fmt.Sprint(amount(v, math.MaxInt64/2))
+	return columnOf(all)
+}
+
+// columnOf returns JSON, or "" for what is empty.
+func columnOf[T map[string]string | []corev1.Toleration | []corev1.Taint](v T) string {
+	if len(v) == 0 {
+		return ""
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // cannot happen: texts and numbers only
+	}
+	return string(out)
+}
+
+// resourceName guesses the name of a resource in which kube-state-metrics has replaced all punctuation.
+func resourceName(s string) string {
+	for _, domain := range []string{"com", "io", "ai", "org", "net"} {
+		if before, after, ok := strings.Cut(s, "_"+domain+"_"); ok {
+			return strings.ReplaceAll(before, "_", ".") + "." + domain + "/" + after
+		}
+	}
+	return strings.ReplaceAll(s, "_", "-")
+}
+
+// leave ends a pod that was not there any more at a time. A completion counts only if the pod ended by itself: the series is there as
+// soon as one container has finished.
+func (p *pod) leave(at int64) {
+	if p.row.Ended != 0 && p.row.End != "" {
+		return
+	}
+	p.row.Ended, p.row.End = max(p.row.Ended, cmp.Or(p.seen, at)), cmp.Or(p.row.End, record.Deleted)
+	if p.deletion > p.row.Ended && p.deletion <= at {
+		p.row.Ended = p.deletion
+	}
+}
+
+// systemPriorities are the priorities that every cluster has.
+var systemPriorities = map[string]int32{"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+
+// finish derives the columns that others decide.
+func (p *pod) finish() {
+	r := &p.row
+	slices.SortFunc(p.tolerates, func(a, b corev1.Toleration) int { return strings.Compare(a.String(), b.String()) })
+	r.Labels, r.Tolerations, r.Priority = columnOf(p.labels), columnOf(p.tolerates), systemPriorities[r.PriorityClass]
+	r.Daemon = r.OwnerKind == "DaemonSet" || r.OwnerKind == "Node"
+	r.Workload = p.workload()
+	if r.Node == "" {
+		r.Bound = 0
+	} else {
+		r.Bound = max(cmp.Or(r.Bound, r.Arrived), r.Arrived)
+	}
+	if r.Ended != 0 && r.End == "" {
+		r.Ended = 0 // a container has finished, and the pod has not
+	}
+	if r.Ended != 0 {
+		r.Ended = max(r.Ended, r.Bound, r.Arrived)
+	}
+}
+
+// workload names the owner's owner. Without labels, the end of a ReplicaSet's name is taken for the hash of its template.
+func (p *pod) workload() string {
+	if p.row.OwnerKind == "" {
+		return ""
+	}
+	labels := p.labels
+	if i := strings.LastIndexByte(p.row.OwnerName, '-'); labels["pod-template-hash"] == "" && i > 0 {
+		labels = map[string]string{"pod-template-hash": p.row.OwnerName[i+1:]}
+	}
+	yes := true
+	return kube.Workload(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels, OwnerReferences: []metav1.OwnerReference{{Kind: p.row.OwnerKind, Name: p.row.OwnerName, Controller: &yes}}}})
+}

@@ -1,0 +1,52 @@
+package play
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/workload/record"
+)
+
+// Pods that ran at the beginning and those of DaemonSets keep their nodes; pods leave when they really ended; what a
+// replay leaves aside is counted.
+func TestReplayOfRows(t *testing.T) {
+	pods := []record.Pod{
+		{UID: "1", Namespace: "a", Name: "web", Arrived: 1000, Bound: 2000, Node: "n1", Ended: 15_000, End: record.Deleted, Claims: `["data"]`},
+		{UID: "2", Namespace: "b", Name: "web", Arrived: 9000, Bound: 12_000, Node: "n2", OwnerKind: "ReplicaSet", OwnerName: "web-1"},
+		{UID: "3", Namespace: "b", Name: "agent", Arrived: 11_000, Bound: 11_000, Node: "n3", Daemon: true, OwnerKind: "DaemonSet", Labels: `{"app.kubernetes.io/managed-by":"Helm"}`},
+		{UID: "4", Namespace: "b", Name: "lost", Arrived: 11_000, Daemon: true},
+		{UID: "6", Namespace: "b", Name: "huge", Arrived: 11_000, GPU: 1 << 20},
+		{UID: "5", Namespace: "b", Name: "gone", Arrived: 1000, Bound: 2000, Node: "n1", Ended: 10_000},
+	}
+	objects := []record.Object{{Kind: record.KindNamespace, Name: "a", Spec: `{"team":"x"}`}, {Kind: record.KindBudget, Namespace: "a", Name: "web"}}
+	got, err := replayOf(pods, objects, []record.Run{{From: 10_000, To: 20_000, Missing: "usage"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var times [][2]float64
+	names := map[string]string{}
+	for _, a := range got.Trace {
+		times = append(times, [2]float64{a.At, a.Lifetime})
+		part := got.Parts[a.Deployment.Name]
+		names[a.Deployment.Name] = part.Row.Namespace + "/" + part.Row.Name + " on " + part.Node
+	}
+	if d := cmp.Diff([][2]float64{{0, 5}, {0, math.Inf(1)}, {1, math.Inf(1)}}, times); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(map[string]string{"web": "a/web on n1", "web-2": "b/web on ", "agent": "b/agent on n3"}, names); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(map[string]map[string]string{"a": {"team": "x"}}, got.Namespaces); d != "" {
+		t.Error(d)
+	}
+	want := "not played: DaemonSet pods without a node (1 pods), disruption budgets (1 pods), owners, and so the default spreading (1 pods), pods with requests that are out of range (1 pods), the label app.kubernetes.io/managed-by (1 pods), volume claims (1 pods)|not recorded, and so not played: usage"
+	if notes := strings.Join(got.Notes, "|"); notes != want {
+		t.Errorf("notes %q", notes)
+	}
+	if _, err := replayOf(pods[5:], nil, []record.Run{{From: 10_000}}); err == nil || !strings.Contains(err.Error(), "no pods that can be played") {
+		t.Errorf("without pods: %v", err)
+	}
+}
