@@ -12,8 +12,11 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/server"
 )
 
@@ -21,11 +24,16 @@ func pickCommand() *ucli.Command {
 	return &ucli.Command{
 		Name: "pick", Usage: "take the best of several runs of one job with different seeds", ArgsUsage: "FILE FILE...",
 		Description: "The runs must differ in nothing but the seed. Each network was judged on the same held-out workloads when it\n" +
-			"was written; the one with the lowest score is copied to --out, with the typical pods beside it. The scores of all are printed.\n\n" +
+			"was written; the one with the lowest score is copied to --out, with the typical pods beside it. The scores of all are printed.\n" +
+			"Those workloads also chose each run's network, so luck is in their scores. With --episodes, each network is judged again on\n" +
+			"further ones.\n\n" +
 			"Example:\n" +
 			"   for s in 1 2 3; do gnntrain --config my.yaml --seed $s --out my-$s.safetensors; done\n" +
 			"   gnntrain pick --out my.safetensors my-1.safetensors my-2.safetensors my-3.safetensors",
-		Flags:  []ucli.Flag{&ucli.StringFlag{Name: "out", Required: true, Usage: "`FILE` to write the best network to"}},
+		Flags: []ucli.Flag{
+			&ucli.StringFlag{Name: "out", Required: true, Usage: "`FILE` to write the best network to"},
+			&ucli.IntFlag{Name: "episodes", Usage: "judge again on `NUMBER` further held-out episodes; not for networks on the GPU graph"},
+		},
 		Action: pick,
 	}
 }
@@ -34,7 +42,8 @@ func pickCommand() *ucli.Command {
 type candidate struct {
 	path string
 	*checkpoint.Checkpoint
-	job map[string]any // the run's configuration without its seed
+	job   map[string]any // the run's configuration without its seed
+	score float64        // by which networks are chosen; less is better
 }
 
 func readCandidate(path string) (c candidate, err error) {
@@ -42,18 +51,40 @@ func readCandidate(path string) (c candidate, err error) {
 	if c.Checkpoint, err = server.LoadCheckpoint(path); err != nil {
 		return c, err
 	}
-	if _, ok := c.Manifest.Training[run.HeldOutScore]; !ok {
+	score, ok := c.Manifest.Training[run.HeldOutScore]
+	if !ok {
 		return c, exit.New(exit.Usage, fmt.Errorf("%s: its manifest has no %s", path, run.HeldOutScore), "train it again with this version's gnntrain")
 	}
 	if err := json.Unmarshal(c.Manifest.Config, &c.job); err != nil {
 		return c, exit.New(exit.Usage, fmt.Errorf("%s: the configuration in its manifest: %w", path, err), "train it again with gnntrain")
 	}
 	delete(c.job, "seed")
+	c.score = score
 	return c, nil
 }
 
-// score returns the number by which networks are chosen; less is better.
-func (c candidate) score() float64 { return c.Manifest.Training[run.HeldOutScore] }
+// judge sets the score anew, by episodes that follow those that chose the run's network.
+func (c *candidate) judge(episodes int) error {
+	if c.Manifest.Architecture.Graph != checkpoint.ClusterGraph {
+		return exit.New(exit.Usage, fmt.Errorf("%s is on the %s graph", c.path, c.Manifest.Architecture.Graph), "leave --episodes out")
+	}
+	job, err := learn.ReadJob(c.path, c.Manifest.Config, "")
+	if err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("the configuration in its manifest: %w", err), "train it again with gnntrain")
+	}
+	held, err := run.NewHeldOut(job.Evaluation(), episodes)
+	if err != nil {
+		return err
+	}
+	held.After(job.EvaluateSeeds)
+	net, err := infer.New(c.Checkpoint)
+	if err != nil {
+		return err
+	}
+	s, err := held.Evaluate(neural.New(c.path, net), false)
+	c.score = s.Total(job.Unscheduled)
+	return err
+}
 
 func pick(c *ucli.Context) error {
 	if c.NArg() == 0 {
@@ -70,13 +101,22 @@ func pick(c *ucli.Context) error {
 		}
 		all = append(all, next)
 	}
-	best := slices.MinFunc(all, func(a, b candidate) int { return cmp.Compare(a.score(), b.score()) })
+	if n := c.Int("episodes"); n < 0 {
+		return exit.Usagef("--episodes is %d, want 1 or more", n)
+	} else if n > 0 {
+		for i := range all {
+			if err := all[i].judge(n); err != nil {
+				return err
+			}
+		}
+	}
+	best := slices.MinFunc(all, func(a, b candidate) int { return cmp.Compare(a.score, b.score) })
 	for _, a := range all {
 		mark := ' '
 		if a.path == best.path {
 			mark = '*'
 		}
-		fmt.Fprintf(c.App.Writer, "%c seed %d: held-out score %.4f, %s\n", mark, a.Manifest.Seed, a.score(), a.path)
+		fmt.Fprintf(c.App.Writer, "%c seed %d: held-out score %.4f, %s\n", mark, a.Manifest.Seed, a.score, a.path)
 	}
 	typical, err := checkpoint.LoadTypical(best.path)
 	if err != nil {

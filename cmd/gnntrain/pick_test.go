@@ -61,3 +61,36 @@ func TestPick(t *testing.T) {
 		}
 	}
 }
+
+// With --episodes, luck on the episodes that chose a run's network does not count.
+func TestPickJudgesAgain(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctx := context.Background()
+	learned, err := checkpoint.Shipped("acdqn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lucky := checkpoint.Random(learned.Manifest.Architecture, rand.New(rand.NewPCG(1, 1)))
+	lucky.Manifest.Config, lucky.Manifest.Seed = learned.Manifest.Config, 77
+	lucky.Manifest.Training = map[string]float64{run.HeldOutScore: 0}
+	devices, err := checkpoint.Shipped("gpu-dqn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices.Manifest.Training = map[string]float64{run.HeldOutScore: 0}
+	for path, c := range map[string]*checkpoint.Checkpoint{"learned": learned, "lucky": lucky, "devices": devices} {
+		if err := c.Save(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for args, want := range map[string]string{"pick --out best learned lucky": "* seed 77", "pick --out best --episodes 2 learned lucky": "* seed " + strconv.FormatUint(learned.Manifest.Seed, 10)} {
+		if code, out, errs := gnntrain(t, ctx, strings.Fields(args)...); code != exit.OK || !strings.Contains(out, want) {
+			t.Errorf("%s: code %d: %s%s", args, code, out, errs)
+		}
+	}
+	for args, say := range map[string]string{"pick --out best --episodes 2 devices": "leave --episodes out", "pick --out best --episodes -1 lucky": "want 1 or more"} {
+		if code, _, errs := gnntrain(t, ctx, strings.Fields(args)...); code != exit.Usage || !strings.Contains(errs, say) {
+			t.Errorf("%s: code %d: %s", args, code, errs)
+		}
+	}
+}

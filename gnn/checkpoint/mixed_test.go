@@ -90,7 +90,7 @@ func TestShippedMixed(t *testing.T) {
 		t.Fatal(err)
 	}
 	nodes, devices := mixed.Parts()
-	for name, part := range map[string]*Checkpoint{"dqn": nodes, "gpu-gnn": devices} {
+	for name, part := range map[string]*Checkpoint{"acdqn": nodes, "gpu-gnn": devices} {
 		if alone, err := Shipped(name); err != nil || alone.Fingerprint() != part.Fingerprint() {
 			t.Errorf("its part %s is not the shipped one (%v); run gnntrain join", name, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"gnnsched/gnn/feature/featuretest"
 )
 
-// Another set leaves checkpoints that name no sets valid: acgnn-pack is one. The manifest of a checkpoint
+// Another set leaves checkpoints that name no sets valid: gpu-dqn is one. The manifest of a checkpoint
 // without named sets has no field for them.
 func TestOldCheckpointsStayValid(t *testing.T) {
 	for _, name := range ShippedNames() {
@@ -19,7 +19,7 @@ func TestOldCheckpointsStayValid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name == "acgnn-pack" && c.Manifest.Architecture.Features != nil {
+		if name == "gpu-dqn" && c.Manifest.Architecture.Features != nil {
 			t.Errorf("%s names the sets %v", name, c.Manifest.Architecture.Features)
 		}
 	}

@@ -126,7 +126,7 @@ func TestSentencesAreHonest(t *testing.T) {
 // first.
 func TestByGain(t *testing.T) {
 	p, _ := both(t)
-	plan, err := p.plan(1)
+	plan, err := p.plan(2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestByGain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := env.Reset(1); err != nil {
+	if err := env.Reset(2); err != nil {
 		t.Fatal(err)
 	}
 	at := len(plan.Steps) / 2

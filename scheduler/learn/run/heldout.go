@@ -15,6 +15,7 @@ const heldOutSeed = 1 << 62
 type HeldOut struct {
 	env      *sim.Env
 	episodes int
+	first    uint64 // number of the first episode
 }
 
 // Score is the result of an evaluation: means over the episodes. Less is better in all of them.
@@ -38,8 +39,11 @@ func NewHeldOut(c sim.Config, episodes int) (*HeldOut, error) {
 	return &HeldOut{env: env, episodes: episodes}, nil
 }
 
+// After leaves out the first n episodes. A network that was chosen on them is judged without bias on those behind.
+func (h *HeldOut) After(n int) { h.first = uint64(n) }
+
 // Episodes returns the configuration of the episodes and their number. Two evaluations that agree
-// in both play the same episodes.
+// in both, and leave out none, play the same episodes.
 func (h *HeldOut) Episodes() (sim.Config, int) { return h.env.Config(), h.episodes }
 
 // Evaluate plays every episode with p, which takes the best-scored node at each decision.
@@ -48,7 +52,8 @@ func (h *HeldOut) Episodes() (sim.Config, int) { return h.env.Config(), h.episod
 func (h *HeldOut) Evaluate(p policy.Policy, randomTies bool) (Score, error) {
 	var s Score
 	for i := range uint64(h.episodes) {
-		o, err := eval.Play(h.env, heldOutSeed+i, p, eval.Contender{RandomTies: randomTies}.Ties(heldOutSeed+i))
+		seed := heldOutSeed + h.first + i
+		o, err := eval.Play(h.env, seed, p, eval.Contender{RandomTies: randomTies}.Ties(seed))
 		if err != nil {
 			return s, err
 		}
