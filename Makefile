@@ -144,6 +144,10 @@ test-race: ## Run the tests with the race detector (takes minutes more to build)
 test-compose: build trainer ## Start the services of Docker Compose and check them, if a Docker engine answers
 	@compose/test.sh
 
+.PHONY: tutorial
+tutorial: build trainer ## Run every command of docs/tutorial.md, from an empty folder to the manifests of a scheduler (five minutes)
+	@docs/tutorial.sh
+
 .PHONY: test-upstream
 test-upstream: upstream ## Run the integration tests of Kubernetes' scheduler_perf through the GNN profile
 	@cd $(UPSTREAM) && $(GO) vet ./...

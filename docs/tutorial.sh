@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Runs every command of docs/tutorial.md in an empty folder, and checks that the files that it promises were made.
+# `make tutorial` calls it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PATH="$PWD/bin:$PATH"
+export PATH
+steps=$(awk '/^```bash$/ { inside = 1; next } /^```$/ { inside = 0 } inside' docs/tutorial.md)
+[ -n "$steps" ] || { echo 'docs/tutorial.md has no commands' >&2; exit 1; }
+
+dir=$(mktemp -d)
+cleanup() {
+	local job
+	for job in $(jobs -p); do kill "$job" 2>/dev/null || true; done
+	kwokcluster down --dir "$dir/cluster" --purge >/dev/null 2>&1 || true
+	rm -rf "$dir"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+cd "$dir"
+# The commands see a home of their own, so that contexts of kubectl and earlier records stay as they are.
+export HOME=$dir KUBECONFIG=$dir/kubeconfig
+{
+	echo 'set -euo pipefail'
+	echo 'trap '\''for job in $(jobs -p); do kill "$job" 2>/dev/null || true; done'\'' EXIT'
+	echo 'set -x'
+	echo "$steps"
+} >steps.sh
+bash steps.sh
+
+for made in prod.record mine.safetensors stock.yaml shadow.json run report.html deploy.yaml; do
+	[ -s "$made" ] || { echo "the tutorial did not make $made" >&2; exit 1; }
+done
+echo "every command of docs/tutorial.md ran (${SECONDS}s)"
