@@ -94,15 +94,6 @@ func (c *Cluster) ServerPreferredNamespacedResources() ([]*metav1.APIResourceLis
 	return out, nil
 }
 
-// refusal returns the condition's reason of a pending pod. As on a cluster, it is empty until a
-// scheduler has tried the pod.
-func (c *Cluster) refusal() string {
-	if c.Reason == "" {
-		return ""
-	}
-	return corev1.PodReasonUnschedulable
-}
-
 // Bind sets Slots and binds waiting pods.
 func (c *Cluster) Bind(slots int) {
 	c.mu.Lock()
@@ -126,7 +117,6 @@ func (c *Cluster) createDeployment(a clienttesting.Action) (bool, runtime.Object
 		p := &corev1.Pod{ObjectMeta: child("", d.Namespace, d.Spec.Template.Labels, "ReplicaSet", rs.Name), Spec: d.Spec.Template.Spec}
 		p.UID = c.uid()
 		p.Name = fmt.Sprintf("%s-%s", rs.Name, p.UID)
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: c.refusal(), Message: c.Reason}}
 		c.must(c.Client.Tracker().Create(resource("Pod"), p, p.Namespace))
 	}
 	c.schedule()
@@ -139,7 +129,6 @@ func (c *Cluster) createPod(a clienttesting.Action) (bool, runtime.Object, error
 	defer c.mu.Unlock()
 	p := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).DeepCopy()
 	p.UID = c.uid()
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: c.refusal(), Message: c.Reason}}
 	if err := c.Client.Tracker().Create(resource("Pod"), p, p.Namespace); err != nil {
 		return true, nil, err
 	}
@@ -151,7 +140,8 @@ func child(name, namespace string, labels map[string]string, ownerKind, owner st
 	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{{Kind: ownerKind, Name: owner}}}
 }
 
-// schedule binds waiting pods as long as slots are free.
+// schedule binds waiting pods as long as slots are free, and refuses the others. As on a cluster, a
+// pod has no refusal until the scheduler has tried it, which it never has if Reason is empty.
 func (c *Cluster) schedule() {
 	pods := c.all(resource("Pod"), "")
 	bound := 0
@@ -162,12 +152,18 @@ func (c *Cluster) schedule() {
 	}
 	for _, o := range pods {
 		p := o.(*corev1.Pod).DeepCopy()
-		if p.Spec.NodeName != "" || bound >= c.Slots {
+		switch {
+		case p.Spec.NodeName != "":
+			continue
+		case bound < c.Slots:
+			bound++
+			p.Spec.NodeName = fmt.Sprintf("node-%d", bound%3)
+			p.Status.Conditions = nil
+		case c.Reason != "" && len(p.Status.Conditions) == 0:
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: c.Reason}}
+		default:
 			continue
 		}
-		bound++
-		p.Spec.NodeName = fmt.Sprintf("node-%d", bound%3)
-		p.Status.Conditions = nil
 		c.must(c.Client.Tracker().Update(resource("Pod"), p, p.Namespace))
 	}
 }
