@@ -23,7 +23,7 @@ var may = map[string][]string{
 	"internal":                    {"internal"},
 	"kwok":                        {"kwok", "internal"},
 	"kwok/usage":                  {"workload/usage", "internal"},
-	"scheduler/explain":           {"scheduler/decision", "scheduler/policy", "gnn/infer"},
+	"scheduler/explain":           {"scheduler/decision", "scheduler/policy", "gnn/infer", "internal/cluster"},
 	"scheduler/encode":            {"gnn/feature", "gnn/graph", "internal/cluster", "internal/fragmentation"},
 	"scheduler/advise":            {"scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "internal/cluster"},
 	"scheduler/decision":          {"scheduler/policy", "internal/cluster"},

@@ -50,6 +50,7 @@ type Decision struct {
 	// score plugins have a say, and kube-scheduler draws among equal scores.
 	Node    string
 	Devices cluster.DeviceSet // GPU devices chosen on Node; empty if the scheduler chose none
+	Claimed []ClaimedDevice   // what the pod got on Node by its ResourceClaims, in their order
 	Bound   bool              // whether the pod was bound to Node, as far as the scheduler has heard
 
 	Failure   string // why no node was found; empty if one was
@@ -62,6 +63,17 @@ type Pod struct {
 	UID             string
 }
 
+// ClaimedDevice is a device that a pod has by a ResourceClaim, whole or in part.
+type ClaimedDevice struct {
+	// Claim is the claim's name. It is empty for the claim of extended resources, which has none before the pod is bound.
+	Claim   string
+	Request string // of the claim; REQUEST/ALTERNATIVE if it has alternatives
+	Driver  string
+	Pool    string
+	Name    string
+	Milli   int64 // thousandths of the physical GPU; 0 for devices that policies do not know
+}
+
 // Candidate is a feasible node with its raw score; higher is better. Scores of one decision are
 // comparable, those of different policies are not.
 type Candidate struct {
@@ -70,6 +82,9 @@ type Candidate struct {
 	// Read holds the policy's features of the node. It is nil for all but the best two and the default's choice, for
 	// policies that cannot tell, after a fallback, and unless the profile's decisions are recorded.
 	Read *policy.Reading
+	// Cards names the GPUs that Policy would choose on the node for the pod's claims, as DRIVER/POOL/NAME. It is nil where
+	// Read is, and for pods without claims.
+	Cards []string
 }
 
 // Refusal is a reason why nodes cannot take a pod.

@@ -102,6 +102,30 @@ func TestText(t *testing.T) {
 	}
 }
 
+// A pod with claims has their devices by name, and the runner-up has the GPUs that it would have got there.
+func TestClaimsText(t *testing.T) {
+	r := recorded(t, linear.Tuned("linear"), 0)
+	r.Default = nil
+	r.Best[0].Cards = []string{"gpu.nvidia.com/node-a/gpu-1", "gpu.nvidia.com/node-a/gpu-2", "gpu.nvidia.com/node-a/gpu-3"}
+	r.Best[1].Cards = []string{"gpu.nvidia.com/node-c/gpu-0"}
+	r.Claimed = []record.ClaimedDevice{
+		{Claim: "web-0-gpus-x7k2p", Request: "whole", Driver: "gpu.nvidia.com", Pool: "node-a", Name: "gpu-1", Milli: 1000},
+		{Claim: "web-0-gpus-x7k2p", Request: "part/half", Driver: "gpu.nvidia.com", Pool: "node-a", Name: "gpu-2-mig-3g20gb-4", Milli: 460},
+		{Claim: "link", Request: "nic", Driver: "net.example.com", Pool: "rack-3", Name: "eth1"},
+		{Request: "container-0-request-0", Driver: "gpu.nvidia.com", Pool: "node-a", Name: "gpu-3", Milli: 1000},
+	}
+	got := text(t, r, nil)
+	golden.Check(t, "claims.txt", strings.Split(got, "\n\n")[0]+"\n")
+	r.Outcome = "not bound"
+	r.Best[1].Cards = nil
+	got = text(t, r, nil)
+	for want, is := range map[string]bool{"Its claims would have given the pod": true, "had not heard": true, "Of those": false} {
+		if strings.Contains(got, want) != is {
+			t.Errorf("%q is in it: %v\n%s", want, !is, got)
+		}
+	}
+}
+
 // The parts add up to the difference of the scores, and a flip that is named flips the choice.
 func TestPartsAddUp(t *testing.T) {
 	net, p := network(t)

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/decision/record"
 )
 
@@ -61,13 +63,57 @@ func choice(b *strings.Builder, r record.Record) {
 	default:
 		fmt.Fprintf(b, "The default profile would have chosen %s%s.\n", d.Node, ties(d.Ties))
 	}
-	if r.Outcome == record.Bound {
-		if len(r.Devices) > 0 {
-			fmt.Fprintf(b, "The pod has the GPU devices %s.\n", strings.Trim(fmt.Sprint(r.Devices), "[]"))
-		}
+	devices(b, r)
+	if r.Outcome != record.Bound {
+		b.WriteString("The scheduler had not heard that the pod was bound.\n")
+	}
+}
+
+// devices writes which devices the pod got, and which GPUs it would have got on the runner-up.
+func devices(b *strings.Builder, r record.Record) {
+	if len(r.Claimed) == 0 && len(r.Devices) > 0 && r.Outcome == record.Bound {
+		fmt.Fprintf(b, "The pod has the GPU devices %s.\n", strings.Trim(fmt.Sprint(r.Devices), "[]"))
+	}
+	if chosen, known := find(r, r.Node); known && len(chosen.Cards) > 0 {
+		fmt.Fprintf(b, "Of the GPUs of %s the policy chose %s.\n", r.Node, listOf(chosen.Cards))
+	}
+	if up, known := find(r, r.RunnerUp); known && len(up.Cards) > 0 {
+		fmt.Fprintf(b, "Of those of %s it would have chosen %s.\n", up.Node, listOf(up.Cards))
+	}
+	if len(r.Claimed) == 0 {
 		return
 	}
-	b.WriteString("The scheduler had not heard that the pod was bound.\n")
+	verb := "gave the pod"
+	if r.Outcome != record.Bound {
+		verb = "would have given the pod"
+	}
+	fmt.Fprintf(b, "Its claims %s\n", verb)
+	t := table(b, "DEVICE", "SHARE", "REQUEST", "CLAIM")
+	for _, d := range r.Claimed {
+		claim := d.Claim
+		if claim == "" {
+			claim = "of its extended resources"
+		}
+		fmt.Fprintf(t, "%s/%s/%s\t%s\t%s\t%s\n", d.Driver, d.Pool, d.Name, shareText(d.Milli), d.Request, claim)
+	}
+	t.Flush()
+}
+
+// shareText writes thousandths of a GPU.
+func shareText(milli int64) string {
+	if milli <= 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(float64(milli)/cluster.DeviceMilli, 'f', -1, 64)
+}
+
+// listOf joins names as a sentence does.
+func listOf(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 func by(r record.Record) string {

@@ -26,14 +26,14 @@ func TestLedger(t *testing.T) {
 			}
 			i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
 			e, ok := open[i], rapid.Bool().Draw(t, "bound")
-			given := e.settled
-			l.settle(e, 3, ok)
-			l.settle(e, 5, !ok) // a second call does not count
-			bound[e.decision.Number] = ok && !given
+			late := e.settled
+			l.settle(e, given{devices: 3}, ok)
+			l.settle(e, given{devices: 5}, !ok) // a second call does not count
+			bound[e.decision.Number] = ok && !late
 			open = slices.Delete(open, i, i+1)
 		}
 		for _, e := range open {
-			l.settle(e, 0, false)
+			l.settle(e, given{}, false)
 		}
 		if len(sent) != total || len(l.queue) != 0 {
 			t.Fatalf("%d of %d were sent, %d are open", len(sent), total, len(l.queue))

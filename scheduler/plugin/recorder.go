@@ -91,7 +91,7 @@ const decisionKey = fwk.StateKey("gnnsched/" + Name + "/decision")
 
 // pending is a decision in the state of its scheduling cycle.
 type pending struct {
-	decision decision.Decision // complete but for Number, Node, Devices and Bound
+	decision decision.Decision // complete but for Number, Node, Devices, Claimed and Bound
 	entry    *entry            // nil until a node is reserved
 }
 
@@ -122,9 +122,11 @@ func (r *recorder) scored(state fwk.CycleState, s *scoring) {
 
 // record adds to a decision what only records need.
 func (r *recorder) record(state fwk.CycleState, s *scoring, d *decision.Decision) {
+	asked := dra.Asked(state)
 	for k := range d.Best[:min(len(d.Best), 2)] {
 		c := &d.Best[k]
-		c.Read = r.reading(s, slices.IndexFunc(s.nodes, func(n fwk.NodeInfo) bool { return n.Node().Name == c.Node }))
+		i := slices.IndexFunc(s.nodes, func(n fwk.NodeInfo) bool { return n.Node().Name == c.Node })
+		c.Read, c.Cards = r.reading(s, i), r.cards(s, i, asked)
 	}
 	if s.reason != "" || s.group == canary.Rest { // the scores are the default profile's
 		return
@@ -148,9 +150,9 @@ func (r *recorder) record(state fwk.CycleState, s *scoring, d *decision.Decision
 	}
 	d.Default.Score = s.raw[i]
 	if known := slices.IndexFunc(d.Best, func(c decision.Candidate) bool { return c.Node == d.Default.Node }); known >= 0 && d.Best[known].Read != nil {
-		d.Default.Read = d.Best[known].Read
+		d.Default.Candidate = d.Best[known]
 	} else {
-		d.Default.Read = r.reading(s, i)
+		d.Default.Read, d.Default.Cards = r.reading(s, i), r.cards(s, i, asked)
 	}
 }
 
@@ -179,15 +181,39 @@ func (a *allowance) open(now time.Time) bool {
 // spend takes what was spent off what was earned.
 func (a *allowance) spend(took time.Duration) { a.earned -= took }
 
-// reading returns what the decider read of s.nodes[i].
+// reading returns what the decider read of s.nodes[i]; nil if that is not known.
 func (r *recorder) reading(s *scoring, i int) *policy.Reading {
 	if i < 0 || s.reason != "" || s.group == canary.Rest {
 		return nil
 	}
-	if !r.learns { // the decider saw all feasible nodes
-		i = int(s.feasibleIndex(int32(i)))
+	return s.decider.reading(s.view, r.seenAt(s, i))
+}
+
+// seenAt returns the index of s.nodes[i] among the nodes that the decider saw.
+func (r *recorder) seenAt(s *scoring, i int) int {
+	if r.learns {
+		return i
 	}
-	return s.decider.reading(s.view, i)
+	return int(s.feasibleIndex(int32(i))) // it saw all feasible nodes
+}
+
+// cards names the cards of s.nodes[i] that the decider would choose for the pod's claims; nil if it would not choose, or
+// the node itself offers what the pod requests.
+func (r *recorder) cards(s *scoring, i int, asked *dra.Ask) []string {
+	if i < 0 || s.reason != "" || s.group == canary.Rest || asked == nil {
+		return nil
+	}
+	if len(s.pod.Spec.ResourceClaims) == 0 && amounts(s.nodes[i].GetAllocatable()).GPU > 0 {
+		return nil
+	}
+	at := r.seenAt(s, i)
+	v := s.view
+	v.rows = v.rows[at : at+1]
+	on, err := s.decider.devices(v, true)
+	if err != nil {
+		return nil
+	}
+	return asked.View().Node(s.name(i)).CardNames(on)
 }
 
 // Reserve implements fwk.ReservePlugin: a node is chosen. A try of a pod group is no choice yet:
@@ -229,7 +255,7 @@ func (r *recorder) settle(ctx context.Context, state fwk.CycleState, bound bool)
 				Pod: types.UID(p.decision.Pod.UID), Group: canary.Group(p.decision.Group), Result: resultOf(p.decision, bound), Chosen: len(p.decision.Best) > 0,
 			})
 		}
-		r.ledger.settle(p.entry, reservedDevices(state), bound)
+		r.ledger.settle(p.entry, given{reservedDevices(state), claimedDevices(state)}, bound)
 	}
 }
 
@@ -260,6 +286,20 @@ func reservedDevices(state fwk.CycleState) cluster.DeviceSet {
 		return dra.Reserved(state)
 	}
 	return cluster.DeviceSet(data.(chosen))
+}
+
+// claimedDevices returns what the pod's claims have got in this cycle.
+func claimedDevices(state fwk.CycleState) (out []decision.ClaimedDevice) {
+	for _, d := range dra.ReservedDevices(state) {
+		out = append(out, decision.ClaimedDevice(d))
+	}
+	return out
+}
+
+// given holds the GPU devices that a pod got, and all devices that it got by claims.
+type given struct {
+	devices cluster.DeviceSet
+	claimed []decision.ClaimedDevice
 }
 
 // ledger numbers decisions and sends them on in this order, once each pod is bound or is not going
@@ -294,13 +334,13 @@ func (l *ledger) open(d decision.Decision) *entry {
 	return e
 }
 
-// settle notes whether the pod was bound, and its GPU devices. Only the first call for an entry counts.
-func (l *ledger) settle(e *entry, devices cluster.DeviceSet, bound bool) {
+// settle notes whether the pod was bound, and its devices. Only the first call for an entry counts.
+func (l *ledger) settle(e *entry, got given, bound bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !e.settled {
 		e.settled = true
-		e.decision.Devices, e.decision.Bound = devices, bound
+		e.decision.Devices, e.decision.Claimed, e.decision.Bound = got.devices, got.claimed, bound
 		l.release()
 	}
 }

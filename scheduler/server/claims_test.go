@@ -16,6 +16,8 @@ import (
 
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/kwok/nodepool"
+	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/plugin"
 )
 
 // claimPools are nodes with devices of each kind in ResourceSlices: shared-0 and shared-1 with four T4 in shares, whole-0 with
@@ -94,7 +96,8 @@ func (l *lab) choices(t *testing.T, profile string) string {
 // Claims of every kind are filtered by upstream and placed by the profile's policy, and the devices that
 // upstream allocates are those that the policy chose.
 func TestClaims(t *testing.T) {
-	l := newLabOn(t, claimPools())
+	l, book := newLabOn(t, claimPools()), record.NewBook(100, nil)
+	l.recording = plugin.Recording{Book: book}
 	stop := l.schedule(t, Profile{SchedulerName: DefaultProfile, Variant: DefaultProfile}, Profile{SchedulerName: "best", Policy: "gpu-best-fit"},
 		Profile{SchedulerName: "net", Variant: "gpu-gnn"})
 	defer stop()
@@ -128,6 +131,7 @@ func TestClaims(t *testing.T) {
 			}
 		})
 	}
+	t.Run("recorded", func(t *testing.T) { l.testRecordedClaims(t, book) })
 	t.Run("at once", l.testClaimsAtOnce)
 	t.Run("nobody can serve", l.testImpossibleClaim)
 	t.Run("one ledger", l.testOneLedger)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,6 +41,8 @@ type Record struct {
 	Node    string `json:"node,omitempty"`
 	Devices []int  `json:"devices,omitempty"` // indices of the chosen GPU devices
 
+	Claimed []ClaimedDevice `json:"claimed,omitempty"` // decision.Decision.Claimed
+
 	Group       string  `json:"group,omitempty"` // decision.Decision.Group
 	Policy      string  `json:"policy,omitempty"`
 	Fingerprint string  `json:"fingerprint,omitempty"` // of the weights, 16 hexadecimal digits
@@ -60,6 +63,16 @@ type Record struct {
 	Nominated string `json:"nominated,omitempty"`
 }
 
+// ClaimedDevice is a decision.ClaimedDevice.
+type ClaimedDevice struct {
+	Claim   string `json:"claim,omitempty"`
+	Request string `json:"request"`
+	Driver  string `json:"driver"`
+	Pool    string `json:"pool"`
+	Name    string `json:"device"`
+	Milli   int64  `json:"milli,omitempty"`
+}
+
 // Refusal is a decision.Refusal.
 type Refusal struct {
 	Plugin string `json:"plugin,omitempty"`
@@ -72,6 +85,7 @@ type Candidate struct {
 	Node  string   `json:"node"`
 	Score float32  `json:"score"`
 	Read  *Reading `json:"read,omitempty"`
+	Cards []string `json:"cards,omitempty"`
 }
 
 // Default is a decision.Default.
@@ -136,6 +150,9 @@ func Of(d *decision.Decision) Record {
 			r.Devices = append(r.Devices, i)
 		}
 	}
+	for _, c := range d.Claimed {
+		r.Claimed = append(r.Claimed, ClaimedDevice(c))
+	}
 	for _, f := range d.Refused {
 		r.Refused = append(r.Refused, Refusal(f))
 	}
@@ -166,7 +183,7 @@ func outcome(d *decision.Decision) string {
 }
 
 func candidate(c decision.Candidate) Candidate {
-	out := Candidate{Node: c.Node, Score: c.Score}
+	out := Candidate{Node: c.Node, Score: c.Score, Cards: c.Cards}
 	if c.Read != nil {
 		out.Read = &Reading{c.Read.Kind, c.Read.Features, c.Read.Weights}
 	}
@@ -179,6 +196,7 @@ const (
 	maxReason  = 200
 	maxFailure = 600
 	maxReasons = 16
+	maxClaimed = 64 // devices of a pod's claims, and cards of a candidate
 )
 
 // bound cuts a decision's texts and lists. It copies the lists that it changes, because other listeners hold them.
@@ -198,8 +216,27 @@ func bound(d decision.Decision) decision.Decision {
 		*last = decision.Refusal{Reason: "other reasons", Nodes: last.Nodes + r.Nodes}
 	}
 	d.Refused = refused
-	d.Best = d.Best[:min(len(d.Best), decision.MaxBest)]
+	d.Best = slices.Clone(d.Best[:min(len(d.Best), decision.MaxBest)])
+	for i := range d.Best {
+		d.Best[i].Cards = shortCards(d.Best[i].Cards)
+	}
+	if d.Default != nil {
+		asked := *d.Default
+		asked.Cards = shortCards(asked.Cards)
+		d.Default = &asked
+	}
+	d.Claimed = slices.Clone(d.Claimed[:min(len(d.Claimed), maxClaimed)])
+	for i := range d.Claimed {
+		c := (*ClaimedDevice)(&d.Claimed[i])
+		c.shorten()
+	}
 	return d
+}
+
+func (c *ClaimedDevice) shorten() {
+	for _, s := range []*string{&c.Claim, &c.Request, &c.Driver, &c.Pool, &c.Name} {
+		*s = short(*s, maxName)
+	}
 }
 
 // short bounds a text to about n bytes and one line, without control characters. Nearly all texts are so already.
@@ -241,7 +278,7 @@ func (r *Record) check() error {
 		return fmt.Errorf("outcome %s is not known", strconv.QuoteToASCII(short(r.Outcome, maxReason)))
 	case (r.Outcome == Unschedulable) != (r.Node == ""):
 		return fmt.Errorf("outcome %s does not go with node %q", r.Outcome, short(r.Node, maxName))
-	case len(r.Best) > decision.MaxBest || len(r.Refused) > maxReasons || len(r.Devices) > 64:
+	case len(r.Best) > decision.MaxBest || len(r.Refused) > maxReasons || len(r.Devices) > 64 || len(r.Claimed) > maxClaimed:
 		return errors.New("a list in the record is too long")
 	}
 	for _, s := range []*string{&r.Profile, &r.Namespace, &r.Pod, &r.UID, &r.Node, &r.Group, &r.Policy, &r.Fingerprint, &r.Fallback, &r.RunnerUp, &r.Nominated} {
@@ -251,11 +288,28 @@ func (r *Record) check() error {
 	for i := range r.Refused {
 		r.Refused[i].Plugin, r.Refused[i].Reason = short(r.Refused[i].Plugin, maxName), short(r.Refused[i].Reason, maxReason)
 	}
+	for i := range r.Claimed {
+		r.Claimed[i].shorten()
+	}
 	for i := range r.Best {
-		r.Best[i].Node = short(r.Best[i].Node, maxName)
+		r.Best[i].shorten()
 	}
 	if r.Default != nil {
-		r.Default.Node = short(r.Default.Node, maxName)
+		r.Default.shorten()
 	}
 	return nil
+}
+
+func (c *Candidate) shorten() {
+	c.Node = short(c.Node, maxName)
+	c.Cards = shortCards(c.Cards)
+}
+
+// shortCards returns a bounded copy of the names of cards.
+func shortCards(names []string) []string {
+	out := slices.Clone(names[:min(len(names), maxClaimed)])
+	for i := range out {
+		out[i] = short(out[i], 3*maxName) // driver, pool and name
+	}
+	return out
 }

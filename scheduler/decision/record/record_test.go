@@ -26,9 +26,10 @@ func chosen(i int) decision.Decision {
 		Number: uint64(i), Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: fmt.Sprint("web-", i), UID: fmt.Sprint("u", i)},
 		At: time.Unix(1_700_000_000, 0), Policy: "linear", Fingerprint: 0xabc, Latency: 12500 * time.Nanosecond,
 		Nodes: 5, Refused: []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 2}}, Feasible: 3, Preferred: 3,
-		Best:    []decision.Candidate{{Node: "a", Score: 0.5, Read: read}, {Node: "b", Score: 0.25}},
+		Best:    []decision.Candidate{{Node: "a", Score: 0.5, Read: read, Cards: []string{"gpu.example.com/a/gpu-0"}}, {Node: "b", Score: 0.25}},
 		Default: &decision.Default{Candidate: decision.Candidate{Node: "b", Score: 0.25}, Ties: 2, Preferred: true},
 		Node:    "a", Devices: 0b101, Bound: true,
+		Claimed: []decision.ClaimedDevice{{Claim: "c", Request: "gpu", Driver: "gpu.example.com", Pool: "a", Name: "gpu-0", Milli: 460}, {Request: "r", Driver: "d", Pool: "p", Name: "n"}},
 	}
 }
 
@@ -99,6 +100,8 @@ func TestHostileTexts(t *testing.T) {
 	d.Refused = nil
 	for i := range 1000 {
 		d.Refused = append(d.Refused, decision.Refusal{Plugin: evil, Reason: fmt.Sprint(i, evil), Nodes: 1})
+		d.Claimed = append(d.Claimed, decision.ClaimedDevice{Claim: evil, Request: evil, Driver: evil, Pool: evil, Name: evil})
+		d.Best[0].Cards = append(d.Best[0].Cards, evil)
 	}
 	b := NewBook(1, nil)
 	b.Decided(d)
@@ -107,7 +110,7 @@ func TestHostileTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(text) > 20_000 || bytes.ContainsAny(text, "\n\x1b") || strings.Contains(string(text), "\u202e") {
+	if len(text) > 200_000 || bytes.ContainsAny(text, "\n\x1b") || strings.Contains(string(text), "\u202e") {
 		t.Errorf("%d bytes: %.300q", len(text), text)
 	}
 	refused := 0
@@ -117,7 +120,10 @@ func TestHostileTexts(t *testing.T) {
 	if len(r.Refused) != maxReasons || refused != 1000 {
 		t.Errorf("%d reasons for %d nodes", len(r.Refused), refused)
 	}
-	if len(d.Refused) != 1000 || len(d.Refused[0].Reason) < 5000 {
+	if len(r.Claimed) != maxClaimed || len(r.Best[0].Cards) != maxClaimed {
+		t.Errorf("%d devices of claims, %d cards", len(r.Claimed), len(r.Best[0].Cards))
+	}
+	if len(d.Refused) != 1000 || len(d.Refused[0].Reason) < 5000 || len(d.Claimed[9].Claim) < 5000 || len(d.Best[0].Cards[9]) < 5000 {
 		t.Error("another listener's decision was changed")
 	}
 }
@@ -231,10 +237,11 @@ func TestParseRefuses(t *testing.T) {
 		`{"schema":2}`:                   "schema 2",
 		`{"schema":1,"outcome":"maybe"}`: "not known",
 		`{"schema":1,"outcome":"bound"}`: "does not go with",
-		`{"schema":1,"outcome":"unschedulable","best":[{"read":{"features":"AAA="}}]}`:      "no vector",
-		`{"schema":1,"outcome":"unschedulable","best":[{"read":{"features":"AADAfw=="}}]}`:  "not finite",
-		`{"schema":1,"outcome":"unschedulable","best":[{},{},{},{},{},{}]}`:                 "too long",
-		`{"schema":1,"outcome":"unschedulable","pod":"` + strings.Repeat("a", 2<<20) + `"}`: "more than",
+		`{"schema":1,"outcome":"unschedulable","best":[{"read":{"features":"AAA="}}]}`:                   "no vector",
+		`{"schema":1,"outcome":"unschedulable","best":[{"read":{"features":"AADAfw=="}}]}`:               "not finite",
+		`{"schema":1,"outcome":"unschedulable","best":[{},{},{},{},{},{}]}`:                              "too long",
+		`{"schema":1,"outcome":"unschedulable","claimed":[` + strings.Repeat("{},", maxClaimed) + `{}]}`: "too long",
+		`{"schema":1,"outcome":"unschedulable","pod":"` + strings.Repeat("a", 2<<20) + `"}`:              "more than",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80s: %v, want an error with %q", text, err, want)

@@ -32,8 +32,8 @@ type manager struct {
 	// cycle is set while PreFilter runs, which is not twice at the same time. Other calls, of binding
 	// goroutines for example, are passed on.
 	cycle atomic.Pointer[cycle]
-	// reserving is set while Reserve runs, and gets the allocations.
-	reserving atomic.Pointer[[]*resourceapi.AllocationResult]
+	// reserving is set while Reserve runs, and gets the claims that it allocates.
+	reserving atomic.Pointer[[]*resourceapi.ResourceClaim]
 }
 
 // cycle holds the choice, the allocated state and the view of one call of upstream's PreFilter.
@@ -78,7 +78,7 @@ func (t tracker) GatherAllocatedState() (*structured.AllocatedState, error) {
 func (t tracker) SignalClaimPendingAllocation(uid types.UID, claim *resourceapi.ResourceClaim) error {
 	t.m.ledger.shares.learn(claim.Status.Allocation)
 	if r := t.m.reserving.Load(); r != nil {
-		*r = append(*r, claim.Status.Allocation)
+		*r = append(*r, claim)
 	}
 	return t.ResourceClaimTracker.SignalClaimPendingAllocation(uid, claim)
 }

@@ -114,42 +114,31 @@ func (p *plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 // Reserve implements fwk.ReservePlugin: upstream's, after upstream allocated again with the devices that
 // the profile's policy chooses at the front.
 func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	var c *choice
 	// The pods of a group share claims that are reserved together, so upstream's allocation stays.
-	a := Asked(state)
-	if a == nil || a.view.Node(node) == nil || state.GetPodGroupSchedulingCycle() != nil {
-		return p.DynamicResources.Reserve(ctx, state, pod, node)
+	if a := Asked(state); a != nil && a.view.Node(node) != nil && state.GetPodGroupSchedulingCycle() == nil {
+		c = &choice{node: a.view.Node(node), name: node}
+		if status := p.allocate(ctx, state, pod, c); !status.IsSuccess() {
+			return status
+		}
 	}
-	c := &choice{node: a.view.Node(node), name: node}
-	if status := p.allocate(ctx, state, pod, c); !status.IsSuccess() {
-		return status
-	}
-	var given []*resourceapi.AllocationResult
+	var given []*resourceapi.ResourceClaim
 	p.manager.reserving.Store(&given)
 	defer p.manager.reserving.Store(nil)
 	status := p.DynamicResources.Reserve(ctx, state, pod, node)
-	if status.IsSuccess() && len(given) > 0 { // otherwise the node itself offers what the pod requests
-		on := c.node.cardsOf(given)
-		state.Write(reservedKey, reserved(on))
-		countChoice(p.handle.ProfileName(), c.on, on)
+	if !status.IsSuccess() {
+		return status
 	}
+	r := &reserved{claims: p.manager.ledger.allClaims(pod, given)}
+	if len(r.claims) == 0 { // it has none, or the node itself offers what it requests
+		return status
+	}
+	if r.node = p.manager.ledger.node(node); c != nil && len(given) > 0 {
+		r.node, r.cards = c.node, c.node.cardsOf(given)
+		countChoice(p.handle.ProfileName(), c.on, r.cards)
+	}
+	state.Write(reservedKey, r)
 	return status
-}
-
-const reservedKey = fwk.StateKey("gnnsched/" + Name + "/reserved")
-
-// reserved holds the cards that the claims of a pod got.
-type reserved cluster.DeviceSet
-
-// Clone implements fwk.StateData.
-func (r reserved) Clone() fwk.StateData { return r }
-
-// Reserved returns the cards that the claims of a cycle's pod got on its node; none if it has no claims.
-func Reserved(state fwk.CycleState) cluster.DeviceSet {
-	data, err := state.Read(reservedKey)
-	if err != nil {
-		return 0
-	}
-	return cluster.DeviceSet(data.(reserved))
 }
 
 // allocate replaces the node's allocation in the cycle's state, if the policy chooses devices.

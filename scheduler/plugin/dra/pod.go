@@ -93,11 +93,11 @@ func (v *View) Requests(pod *v1.Pod, r cluster.Resources) cluster.Resources {
 	return r
 }
 
-// cardsOf returns the cards of allocations on the node.
-func (n *Node) cardsOf(given []*resourceapi.AllocationResult) (on cluster.DeviceSet) {
+// cardsOf returns the cards of allocated claims on the node.
+func (n *Node) cardsOf(given []*resourceapi.ResourceClaim) (on cluster.DeviceSet) {
 	milli := make([]int64, len(n.used))
-	for _, a := range given {
-		n.shape.Count(milli, a.Devices.Results)
+	for _, c := range given {
+		n.shape.Count(milli, c.Status.Allocation.Devices.Results)
 	}
 	for i, m := range milli {
 		if m > 0 {

@@ -14,6 +14,7 @@ import (
 
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/decision/record"
 )
@@ -95,6 +96,9 @@ func decisionColumns(c *canvas, list []record.Record, node bool) []textColumn {
 	if node {
 		cols = append(cols, textColumn{title: "NODE", cell: of(decidedNode), style: failed})
 	}
+	if slices.ContainsFunc(list, func(r record.Record) bool { return len(r.Claimed) > 0 || len(r.Devices) > 0 }) {
+		cols = append(cols, textColumn{title: "DEVICE", extra: true, cell: of(decidedDevices)})
+	}
 	return append(cols,
 		textColumn{title: "MARGIN", right: true, cell: of(marginText)},
 		textColumn{title: "RUNNER-UP", cell: of(func(r *record.Record) string { return orDash(r.RunnerUp) })},
@@ -116,6 +120,23 @@ func decidedNode(r *record.Record) string {
 		return r.Node + " (" + r.Outcome + ")"
 	}
 	return r.Node
+}
+
+// decidedDevices names the devices that the pod got: those of its claims, or else their numbers. A part of a card is
+// followed by its percentage.
+func decidedDevices(r *record.Record) string {
+	var all []string
+	for _, d := range r.Claimed {
+		name := d.Name
+		if d.Milli > 0 && d.Milli < cluster.DeviceMilli {
+			name += " " + state.DevicePercent(d.Milli) + "%"
+		}
+		all = append(all, name)
+	}
+	if len(all) == 0 && len(r.Devices) > 0 {
+		all = append(all, strings.Trim(strings.ReplaceAll(fmt.Sprint(r.Devices), " ", "-"), "[]"))
+	}
+	return orDash(strings.Join(all, ", "))
 }
 
 func marginText(r *record.Record) string {

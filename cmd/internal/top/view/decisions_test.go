@@ -48,6 +48,22 @@ func decided(n int) (out []record.Record) {
 	return out
 }
 
+// withDevices gives some of the decisions devices, by claims and by numbers.
+func withDevices(list []record.Record) []record.Record {
+	for i := range list {
+		switch d := (record.ClaimedDevice{Claim: "gpu", Request: "gpu", Driver: "gpu.nvidia.com", Pool: list[i].Node, Name: "gpu-2", Milli: 460}); i % 4 {
+		case 0:
+			list[i].Claimed = []record.ClaimedDevice{d}
+		case 1:
+			d.Milli = 1000
+			list[i].Claimed = []record.ClaimedDevice{d, {Driver: "net.example.com", Name: "eth1"}}
+		case 2:
+			list[i].Devices = []int{0, 3}
+		}
+	}
+	return list
+}
+
 // answering gives a view the details of a cluster, and decisions or an error.
 func answering(c *state.Cluster, list []record.Record, err error) func(*Config, *state.Frame) {
 	return func(cfg *Config, _ *state.Frame) {
@@ -82,6 +98,7 @@ func TestGoldenDecisions(t *testing.T) {
 		{"decisions.txt", decided(40), nil, full, 80, 24, []string{"l"}},
 		{"decisions-ascii.txt", decided(40), nil, ascii, 80, 24, []string{"l", "G"}},
 		{"decisions-200x50.txt", decided(100), nil, full, 200, 50, []string{"l"}},
+		{"decisions-devices.txt", withDevices(decided(12)), nil, full, 200, 20, []string{"l"}},
 		{"decisions-narrow.txt", decided(40), nil, full, 40, 12, []string{"l"}},
 		{"decisions-none.txt", nil, nil, full, 80, 24, []string{"l"}},
 		{"decisions-away.txt", nil, errAway, full, 80, 24, []string{"l"}},

@@ -1,0 +1,103 @@
+package dra
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"gnnsched/internal/cluster"
+)
+
+const reservedKey = fwk.StateKey("gnnsched/" + Name + "/reserved")
+
+// reserved holds what a pod got by claims in its scheduling cycle. It never changes.
+type reserved struct {
+	node   *Node // nil if a policy knows no cards there
+	cards  cluster.DeviceSet
+	claims []*resourceapi.ResourceClaim // all of the pod's, with their allocations
+}
+
+// Clone implements fwk.StateData.
+func (r *reserved) Clone() fwk.StateData { return r }
+
+func reservedIn(state fwk.CycleState) *reserved {
+	data, err := state.Read(reservedKey)
+	if err != nil {
+		return &reserved{}
+	}
+	return data.(*reserved)
+}
+
+// Reserved returns the cards that the claims of a cycle's pod got on its node; none if it has no claims, or if a policy
+// cannot choose for them.
+func Reserved(state fwk.CycleState) cluster.DeviceSet { return reservedIn(state).cards }
+
+// Device is a device that a pod has by a claim.
+type Device struct {
+	// Claim is the name of the ResourceClaim. It is empty for the one that upstream makes for the pod's extended resources,
+	// which has no name before the pod is bound.
+	Claim   string
+	Request string // of the claim; REQUEST/ALTERNATIVE if it has alternatives
+	Driver  string
+	Pool    string
+	Name    string
+	Milli   int64 // thousandths of its card that the claim takes; 0 if the device is none that a policy knows
+}
+
+// ReservedDevices returns the devices that a cycle's pod got by all of its claims, those that were allocated before
+// included, in the order of the claims.
+func ReservedDevices(state fwk.CycleState) (out []Device) {
+	r := reservedIn(state)
+	for _, c := range r.claims {
+		name := c.Name
+		if c.ResourceVersion == "" { // the API server does not have it yet
+			name = ""
+		}
+		for i := range c.Status.Allocation.Devices.Results {
+			g := &c.Status.Allocation.Devices.Results[i]
+			d := Device{Claim: name, Request: g.Request, Driver: g.Driver, Pool: g.Pool, Name: g.Device}
+			if r.node != nil {
+				_, d.Milli = r.node.shape.Taken(g)
+			}
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// allClaims returns the allocated claims of a pod, given those of them that are being reserved.
+func (l *Ledger) allClaims(pod *v1.Pod, given []*resourceapi.ResourceClaim) (out []*resourceapi.ResourceClaim) {
+	for _, c := range l.claims(pod) {
+		if c.Status.Allocation != nil {
+			out = append(out, c)
+		}
+	}
+	for _, g := range given { // the one for extended resources, which the pod does not name yet
+		if !slices.ContainsFunc(out, func(c *resourceapi.ResourceClaim) bool { return c.UID == g.UID }) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// node returns what claims use on a node in the last view; nil if it has no cards.
+func (l *Ledger) node(name string) *Node {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last.Node(name)
+}
+
+// CardNames names cards of the node as DRIVER/POOL/NAME. n may be nil.
+func (n *Node) CardNames(on cluster.DeviceSet) (names []string) {
+	if n == nil {
+		return nil
+	}
+	for i, c := range n.shape.Cards {
+		if on.Has(i) {
+			names = append(names, c.Driver+"/"+c.Pool+"/"+c.Name)
+		}
+	}
+	return names
+}
