@@ -200,7 +200,7 @@ func (s *simulation) checkNodes(ctx context.Context) error {
 	if err := s.ask(nodes, fmt.Sprintf("Deploy %v to it? The pods will really run.", planned(s.config.Plan))); err != nil {
 		return err
 	}
-	s.config.Cleaner.Force = nodes.Simulated()
+	s.config.Cleaner.Force, s.config.Simulated = nodes.Simulated(), nodes.Simulated()
 	return nil
 }
 

@@ -160,6 +160,7 @@ func (s *simulation) leaveFolder(ctx context.Context) (finish func(driver.Summar
 func fillRows(sum driver.Summary) []runfolder.Row {
 	fills := runfolder.Table{Scenario: sum.RunID, Title: "Fills", Columns: []string{"fill", "pods arrived", "ever placed", "pods at the end", "with a node", "without", "CPU requested", "memory requested", "seconds"}}
 	reasons := runfolder.Table{Scenario: sum.RunID, Title: "Why pods had no node", Columns: []string{"fill", "pods", "reason"}}
+	refused := runfolder.Table{Scenario: sum.RunID, Title: "Pods that the API server refused", Columns: reasons.Columns}
 	arrived, placed := 0, 0
 	for i, f := range sum.Fills {
 		arrived, placed = arrived+f.Arrived, placed+f.Placed
@@ -170,14 +171,19 @@ func fillRows(sum driver.Summary) []runfolder.Row {
 		for _, r := range f.Reasons {
 			reasons.Rows = append(reasons.Rows, []string{fmt.Sprint(i + 1), fmt.Sprint(r.Pods), r.Message})
 		}
+		for _, r := range f.Refused {
+			refused.Rows = append(refused.Rows, []string{fmt.Sprint(i + 1), fmt.Sprint(r.Pods), r.Message})
+		}
 	}
 	rows := []runfolder.Row{
 		runfolder.Scenario{Name: sum.RunID, About: "pods that runsim deployed to namespace " + sum.Namespace, TimeUnit: "seconds"},
 		runfolder.Verdict{Scenario: sum.RunID, Contender: sum.Scheduler, State: runfolder.Note, Text: fmt.Sprintf("%s placed %d of %d pods in %s", sum.Scheduler, placed, arrived, sum.Elapsed.Round(time.Second))},
 		fills,
 	}
-	if len(reasons.Rows) > 0 {
-		rows = append(rows, reasons)
+	for _, t := range []runfolder.Table{reasons, refused} {
+		if len(t.Rows) > 0 {
+			rows = append(rows, t)
+		}
 	}
 	return rows
 }

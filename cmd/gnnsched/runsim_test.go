@@ -292,6 +292,20 @@ func TestSimulationInterrupted(t *testing.T) {
 	}
 }
 
+// The folder of a run tells which pods never came, and why others have no node.
+func TestFillRows(t *testing.T) {
+	rows := fillRows(driver.Summary{RunID: "r", Fills: []driver.FillSummary{{Reasons: []driver.Reason{{Pods: 2, Message: "full"}}, Refused: []driver.Reason{{Pods: 3, Message: "exceeded quota: q"}}}}})
+	var got []runfolder.Table
+	for _, r := range rows {
+		if table, ok := r.(runfolder.Table); ok {
+			got = append(got, table)
+		}
+	}
+	if len(got) != 3 || got[1].Rows[0][2] != "full" || got[2].Title != "Pods that the API server refused" || got[2].Rows[0][1] != "3" {
+		t.Errorf("tables %+v", got)
+	}
+}
+
 func TestSimulationRefusesAnUnwritableCSV(t *testing.T) {
 	c := fakecluster.New()
 	s, _ := fakeSimulation(t, c)
@@ -368,8 +382,8 @@ func TestRunsimAsksOnOthers(t *testing.T) {
 			t.Errorf("%s: got %v, want code %d", c.name, err, c.code)
 		}
 		pods, err := fake.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
-		if err != nil || len(pods.Items) != c.pods {
-			t.Errorf("%s: %d pods, %v", c.name, len(pods.Items), err)
+		if err != nil || len(pods.Items) != c.pods || s.config.Simulated != (c.name == "simulated") {
+			t.Errorf("%s: %d pods, simulated %v, %v", c.name, len(pods.Items), s.config.Simulated, err)
 		}
 		if asked := strings.Contains(question.String(), "Deploy 5 pods in 2 fills to it? The pods will really run. [y/N]"); asked != c.interactive {
 			t.Errorf("%s: asked %q", c.name, question)

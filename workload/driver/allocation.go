@@ -32,14 +32,15 @@ func (r *runner) gpuSummary() *GPUSummary {
 		return nil
 	}
 	for _, d := range r.created {
-		if _, ok := r.existing[d.Name]; !ok {
+		d, ok := r.existing[d.Name]
+		if !ok {
 			continue
 		}
 		bound := r.pods.bound(d.Name)
 		each := d.Shape.Requests.TotalGPUMilli()
 		s.Asked += each * int64(d.Replicas)
 		s.Allocated += each * int64(bound)
-		if r.fill.Deleted == 0 && s.AllocatedAtFull == 0 && s.Asked >= s.Capacity {
+		if r.fill.Deleted+r.fill.Lost == 0 && s.AllocatedAtFull == 0 && s.Asked >= s.Capacity {
 			s.AllocatedAtFull = s.Allocated
 		}
 		switch left := d.Replicas - bound; {

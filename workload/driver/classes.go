@@ -22,7 +22,11 @@ type priority struct {
 	policy corev1.PreemptionPolicy
 }
 
-func priorityOf(p *record.Pod) priority {
+// priorityOf returns the priority with which a pod of the record is played.
+func (s *stage) priorityOf(p *record.Pod) priority {
+	if !s.Simulated {
+		return priority{p.Priority, corev1.PreemptNever}
+	}
 	return priority{p.Priority, corev1.PreemptionPolicy(cmp.Or(p.Preemption, string(corev1.PreemptLowerPriority)))}
 }
 
@@ -30,10 +34,11 @@ func priorityOf(p *record.Pod) priority {
 const maxPriority = 1_000_000_000
 
 // createClasses finds or creates a PriorityClass for each priority of the plan's pods. An API server takes a pod's priority
-// from its class only.
+// from its class only. The cluster's own system classes are for simulated clusters only: they preempt, and other software
+// goes by their names.
 func (s *stage) createClasses(ctx context.Context) error {
 	wanted, high := map[priority]string{}, 0
-	s.parts(func(_ string, p play.Part) { wanted[priorityOf(p.Row)] = p.Row.PriorityClass })
+	s.parts(func(_ string, p play.Part) { wanted[s.priorityOf(p.Row)] = p.Row.PriorityClass })
 	list, err := s.Client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list the priority classes: %w", err)
@@ -45,7 +50,7 @@ func (s *stage) createClasses(ctx context.Context) error {
 		if c.GlobalDefault {
 			byDefault = is
 		}
-		if strings.HasPrefix(c.Name, "system-") {
+		if s.Simulated && strings.HasPrefix(c.Name, "system-") {
 			there[is] = c.Name
 		}
 	}

@@ -47,6 +47,8 @@ type Config struct {
 	// Replay, if not nil, holds what a record says of the plan's pods, by their names. They are created with all their
 	// constraints, in a new namespace for each one of the record, whose names begin with Namespace. Needs Bare.
 	Replay *play.Replay
+	// Simulated says that all nodes of the cluster are simulated. On any other cluster, pods of a record preempt nobody.
+	Simulated bool
 	// GPUs says how pods request GPUs. All ways but Annotated need Bare. Default: Annotated.
 	GPUs GPURequests
 	// Interval is the pause after each Deployment.

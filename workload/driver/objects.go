@@ -84,24 +84,32 @@ func temporary(err error) bool {
 		apierrors.IsServiceUnavailable(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
 }
 
-// remove deletes a Deployment, or its pods with Bare. was is false if it was not there.
-func (r *runner) remove(ctx context.Context, d workload.Deployment) (was bool, err error) {
-	if r.stage != nil {
-		return r.stage.remove(ctx, d)
-	}
-	if r.Bare {
-		for i := range d.Replicas {
-			err := r.Client.CoreV1().Pods(r.Namespace).Delete(ctx, podName(d, i), metav1.DeleteOptions{})
-			if err != nil && !apierrors.IsNotFound(err) {
-				return true, fmt.Errorf("delete pod %s: %w", podName(d, i), err)
-			}
+// remove deletes a Deployment, or its pods with Bare. It returns how many pods were still there.
+func (r *runner) remove(ctx context.Context, d workload.Deployment) (removed int, err error) {
+	if !r.Bare {
+		background := metav1.DeletePropagationBackground
+		err := r.Client.AppsV1().Deployments(r.Namespace).Delete(ctx, d.Name, metav1.DeleteOptions{PropagationPolicy: &background})
+		if apierrors.IsNotFound(err) {
+			return 0, nil
 		}
-		return true, r.removeClaims(ctx, d)
+		if err != nil {
+			return 0, fmt.Errorf("delete deployment %s: %w", d.Name, err)
+		}
+		return d.Replicas, nil
 	}
-	background := metav1.DeletePropagationBackground
-	err = r.Client.AppsV1().Deployments(r.Namespace).Delete(ctx, d.Name, metav1.DeleteOptions{PropagationPolicy: &background})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return true, fmt.Errorf("delete deployment %s: %w", d.Name, err)
+	namespace := r.Namespace
+	if r.stage != nil {
+		namespace = r.stage.space(r.Replay.Parts[d.Name].Row.Namespace)
 	}
-	return true, nil
+	for i := range d.Replicas {
+		err := r.Client.CoreV1().Pods(namespace).Delete(ctx, podName(d, i), metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return removed, fmt.Errorf("delete pod %s: %w", podName(d, i), err)
+		}
+		removed++
+	}
+	return removed, r.removeClaims(ctx, d)
 }

@@ -23,24 +23,32 @@ type podWatch struct {
 	mu       sync.Mutex
 	pods     map[types.UID]pod
 	byName   map[string]*tally // by Deployment
-	bindings int               // pods that were bound since the watch began
-	unplaced []pod             // pods that were deleted before they had a node
+	had      map[string]bool   // who ever had a node, by pod.who
+	unplaced map[string]pod    // pods that were deleted before they had a node, by pod.who
+	gone     []pod             // pods that the API server has deleted, until somebody takes them
+	changes  int               // of the pods that exist, and of those that have a node
 }
 
 // pod is the state of one pod.
 type pod struct {
-	deployment string
-	bound      bool
-	reason     string // the scheduler's reason why it is pending; empty if there is none
-	refused    bool   // the scheduler tried it and found no node
+	namespace, name, deployment string
+	// who counts once. It is the UID, or the name of a pod of a record, which may be created again.
+	who     string
+	bound   bool
+	reason  string // the scheduler's reason why it is pending; empty if there is none
+	refused bool   // the scheduler tried it and found no node
 }
 
 // tally counts the pods of one or several Deployments, without pods that are being deleted.
 type tally struct{ created, bound int }
 
+func newPodWatch(bare bool) *podWatch {
+	return &podWatch{changed: make(chan struct{}, 1), bare: bare, pods: map[types.UID]pod{}, byName: map[string]*tally{}, had: map[string]bool{}, unplaced: map[string]pod{}}
+}
+
 // watchPods starts the watch and waits until it has seen every pod of the run.
 func watchPods(ctx context.Context, c *Config) (*podWatch, error) {
-	w := &podWatch{changed: make(chan struct{}, 1), bare: c.Replay != nil, pods: map[types.UID]pod{}, byName: map[string]*tally{}}
+	w := newPodWatch(c.Replay != nil)
 	namespace := c.Namespace
 	if c.Replay != nil { // it has several
 		namespace = metav1.NamespaceAll
@@ -59,6 +67,7 @@ func watchPods(ctx context.Context, c *Config) (*podWatch, error) {
 			}
 			if p, ok := o.(*corev1.Pod); ok {
 				w.drop(p)
+				w.vanish(p)
 			}
 		},
 	})
@@ -101,10 +110,7 @@ func (w *podWatch) set(p *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	old, known := w.pods[p.UID]
-	now := pod{deployment: p.Labels[workload.LabelName], bound: p.Spec.NodeName != ""}
-	if w.bare {
-		now.deployment = p.Name
-	}
+	now := w.pod(p)
 	if !now.bound {
 		for _, cond := range p.Status.Conditions {
 			if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
@@ -122,13 +128,24 @@ func (w *podWatch) set(p *corev1.Pod) {
 	}
 	if !known {
 		t.created++
+		w.changes++
 	}
 	if now.bound && !old.bound {
 		t.bound++
-		w.bindings++
+		w.had[now.who] = true
+		w.changes++
 	}
 	w.pods[p.UID] = now
 	w.notify()
+}
+
+// pod returns the state of a pod, without the scheduler's reason.
+func (w *podWatch) pod(p *corev1.Pod) pod {
+	out := pod{namespace: p.Namespace, name: p.Name, deployment: p.Labels[workload.LabelName], who: string(p.UID), bound: p.Spec.NodeName != ""}
+	if w.bare {
+		out.deployment, out.who = p.Name, p.Name
+	}
+	return out
 }
 
 // drop forgets a pod that is deleted, whose last state is p.
@@ -140,20 +157,38 @@ func (w *podWatch) drop(p *corev1.Pod) {
 		return
 	}
 	delete(w.pods, p.UID)
+	w.changes++
 	t := w.byName[old.deployment]
 	t.created--
 	switch {
 	case old.bound:
 		t.bound--
 	case p.Spec.NodeName != "": // bound since the last event
-		w.bindings++
+		w.had[old.who] = true
 	default:
-		w.unplaced = append(w.unplaced, old)
+		w.unplaced[old.who] = old
 	}
 	if *t == (tally{}) {
 		delete(w.byName, old.deployment)
 	}
 	w.notify()
+}
+
+// vanish notes a pod that the API server has deleted.
+func (w *podWatch) vanish(p *corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gone = append(w.gone, w.pod(p))
+	w.notify()
+}
+
+// takeGone returns the pods that the API server has deleted since the last call.
+func (w *podWatch) takeGone() []pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.gone
+	w.gone = nil
+	return out
 }
 
 func (w *podWatch) notify() {
@@ -163,7 +198,7 @@ func (w *podWatch) notify() {
 	}
 }
 
-// count sums up the pods of the Deployments. progress grows whenever a pod is created or bound.
+// count sums up the pods of the Deployments. progress grows whenever a pod is created, bound or deleted.
 func (w *podWatch) count(of map[string]workload.Deployment) (t tally, progress int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,14 +208,14 @@ func (w *podWatch) count(of map[string]workload.Deployment) (t tally, progress i
 			t.bound += d.bound
 		}
 	}
-	return t, w.bindings + len(w.pods)
+	return t, w.changes
 }
 
-// placed returns how many pods were bound since the watch began.
+// placed returns how many pods ever had a node since the watch began.
 func (w *podWatch) placed() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.bindings
+	return len(w.had)
 }
 
 // leftUnplaced counts the deleted pods of the Deployments that never had a node, by the reason.
@@ -189,7 +224,7 @@ func (w *podWatch) leftUnplaced(of map[string]workload.Deployment) map[string]in
 	defer w.mu.Unlock()
 	out := map[string]int{}
 	for _, p := range w.unplaced {
-		if _, ok := of[p.deployment]; ok {
+		if _, ok := of[p.deployment]; ok && !w.had[p.who] {
 			out[p.reason]++
 		}
 	}

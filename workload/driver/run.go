@@ -60,14 +60,14 @@ type runner struct {
 	fill      FillSummary
 	fillStart time.Time
 	created   []workload.Deployment          // in order
-	existing  map[string]workload.Deployment // created and not deleted
-	left      map[string]workload.Deployment // created and deleted
+	existing  map[string]workload.Deployment // created and not deleted, without the pods that are lost
+	left      map[string]workload.Deployment // created and deleted, or lost
 	requested cluster.Resources              // by the existing ones
 	bindings  int                            // before the fill
 
 	podsBefore int           // planned pods of the fills that have ended
 	arrived    int           // pods created in all fills
-	gone       int           // pods that the plan deleted in all fills
+	gone       int           // pods that left in all fills
 	next       time.Duration // when the next step is due, since start; used if Speed is not 0
 	reported   time.Time     // of the last call of Progress
 }
@@ -77,9 +77,6 @@ func (r *runner) run(ctx context.Context) error {
 	defer func() {
 		if r.inFill {
 			r.end()
-		}
-		if r.stage != nil {
-			r.stage.end()
 		}
 	}()
 	if r.Speed == 0 {
@@ -92,6 +89,9 @@ func (r *runner) run(ctx context.Context) error {
 			return err
 		}
 		if err := r.waitUntil(ctx, s); err != nil {
+			return err
+		}
+		if err := r.noteGone(ctx); err != nil {
 			return err
 		}
 		if err := r.step(ctx, s); err != nil {
@@ -129,6 +129,9 @@ func (r *runner) end() {
 	r.fill.Pending = t.created - t.bound
 	r.fill.Reasons = sortedReasons(r.pods.reasons(r.existing))
 	r.fill.Placed = r.pods.placed() - r.bindings
+	if r.stage != nil {
+		r.fill.Refused = sortedReasons(r.stage.refused)
+	}
 	r.fill.LeftUnplaced = sortedReasons(r.pods.leftUnplaced(r.left))
 	r.fill.Load = r.load()
 	r.fill.GPU = r.gpuSummary()
@@ -153,16 +156,7 @@ func (r *runner) step(ctx context.Context, s workload.Step) error {
 		r.fill.Arrived += d.Replicas
 		r.arrived += d.Replicas
 	case workload.Delete:
-		if was, err := r.remove(ctx, d); err != nil || !was {
-			return err
-		}
-		delete(r.existing, d.Name)
-		r.left[d.Name] = d
-		r.requested = r.requested.Minus(d.Requests())
-		r.fill.Deleted++
-		r.fill.Pods -= d.Replicas
-		r.fill.Left += d.Replicas
-		r.gone += d.Replicas
+		return r.leave(ctx, d)
 	case workload.Reset:
 		return r.reset(ctx)
 	}
@@ -217,6 +211,9 @@ func (r *runner) pause(ctx context.Context, d time.Duration) error {
 			return nil
 		case <-r.pods.changed:
 			r.noteBinding()
+			if err := r.noteGone(ctx); err != nil {
+				return err
+			}
 			r.report(Deploying, 0, false)
 		case <-tick.C():
 			r.report(Deploying, 0, true)
@@ -234,6 +231,9 @@ func (r *runner) settle(ctx context.Context) error {
 	_, last := r.pods.count(r.existing)
 	for {
 		r.noteBinding()
+		if err := r.noteGone(ctx); err != nil {
+			return err
+		}
 		t, progress := r.pods.count(r.existing)
 		going, _ := r.pods.count(r.left)
 		if going.created == 0 && (t.bound >= r.fill.Pods || r.Static && t.bound+r.pods.refused(r.existing) >= r.fill.Pods) {

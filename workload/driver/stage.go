@@ -2,8 +2,8 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,17 +37,20 @@ func (r Replayed) Pace(c *Config)                    { c.Bare, c.Speed, c.Replay
 // stage is what the pods of a record need on the cluster.
 type stage struct {
 	Config
-	reader  restore.Reader
+	reader  restore.Reader    // package play has noted what it cannot read
 	spaces  map[string]string // namespaces of the cluster by those of the record
 	classes map[priority]string
 	nodes   map[string]bool // of the cluster, by name
-	left    map[string]bool // pods that are not there, by name
-	refused int             // pods that the API server did not accept
+	left    map[string]bool // DaemonSet pods whose nodes are not there, by name
+
+	planned  int            // pods to create
+	accepted int            // pods that the API server took
+	refused  map[string]int // pods that it did not accept, by the reason
 }
 
 // prepareStage creates the namespaces and priority classes that the pods of the plan need.
 func (c *Config) prepareStage(ctx context.Context) (*stage, error) {
-	s := &stage{Config: *c, spaces: map[string]string{}, classes: map[priority]string{}, nodes: map[string]bool{}, left: map[string]bool{}}
+	s := &stage{Config: *c, spaces: map[string]string{}, classes: map[priority]string{}, nodes: map[string]bool{}, left: map[string]bool{}, refused: map[string]int{}}
 	if err := s.listNodes(ctx); err != nil {
 		return nil, err
 	}
@@ -99,6 +102,7 @@ func (s *stage) node(name string) string {
 func (s *stage) checkNodes() {
 	moved := 0
 	s.parts(func(name string, p play.Part) {
+		s.planned++
 		switch {
 		case p.Node == "" || s.node(p.Node) != "":
 		case p.Row.Daemon:
@@ -108,6 +112,7 @@ func (s *stage) checkNodes() {
 		}
 	})
 	if n := len(s.left); n > 0 {
+		s.planned -= n
 		s.Log.Warn().Int("pods", n).Msg("the cluster lacks nodes of the record; their DaemonSet pods are left out. `kwokcluster up --pools RECORD` makes the nodes")
 	}
 	if moved > 0 {
@@ -159,11 +164,11 @@ func (s *stage) createSpaces(ctx context.Context) error {
 	return nil
 }
 
-// spaceLabels returns the labels of a namespace of the record, without those that let Kubernetes refuse pods.
+// spaceLabels returns the labels of a namespace of the record with those by which cleancluster finds it.
 func (s *stage) spaceLabels(name string) map[string]string {
 	out := s.labels()
 	for k, v := range s.Replay.Namespaces[name] {
-		if _, own := out[k]; !own && k != corev1.LabelMetadataName && !strings.HasPrefix(k, "pod-security.kubernetes.io/") {
+		if _, own := out[k]; !own && k != corev1.LabelMetadataName {
 			out[k] = v
 		}
 	}
@@ -175,42 +180,61 @@ func (s *stage) create(ctx context.Context, d workload.Deployment) (here bool, e
 	if s.left[d.Name] {
 		return false, nil
 	}
-	p := s.pod(d.Name)
+	return s.submit(ctx, s.pod(d.Name))
+}
+
+// firstRefusals is how many pods the API server must refuse, and accept none, for a replay to end.
+const firstRefusals = 20
+
+// submit creates a pod. A pod that the API server does not accept is counted.
+func (s *stage) submit(ctx context.Context, p *corev1.Pod) (here bool, err error) {
 	err = createWithRetry(ctx, func(call context.Context) error {
 		_, err := s.Client.CoreV1().Pods(p.Namespace).Create(call, p, metav1.CreateOptions{})
 		return err
 	})
-	switch status := apierrors.APIStatus(nil); {
+	switch {
 	case err == nil:
+		s.accepted++
 		return true, nil
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err) && errors.As(err, &status) && strings.Contains(status.Status().Message, "exceeded quota"):
-		if s.refused++; s.refused == 1 {
-			s.Log.Warn().Err(err).Str("pod", p.Name).Msg("the API server refuses a pod of the record; it is left out, as are others that it refuses")
-		}
-		s.left[d.Name] = true
-		return false, nil
+	case !refusal(err):
+		return false, fmt.Errorf("create pod %s: %w", p.Name, err)
 	}
-	return false, fmt.Errorf("create pod %s: %w", p.Name, err)
+	s.refused[refusalReason(err, p.Name)]++
+	n := 0
+	for _, pods := range s.refused {
+		n += pods
+	}
+	if n == 1 {
+		s.Log.Warn().Err(err).Str("pod", p.Name).Msg("the API server refuses a pod of the record; it is left out, as are others that it refuses")
+	}
+	if s.accepted == 0 && n >= min(firstRefusals, s.planned) {
+		return false, fmt.Errorf("the API server refused each of the first %d pods of the record, the last one with: %w", n, err)
+	}
+	return false, nil
 }
 
-// remove deletes a pod of the record.
-func (s *stage) remove(ctx context.Context, d workload.Deployment) (was bool, err error) {
-	if s.left[d.Name] {
-		return false, nil
+// refusal reports whether an error is about the pod, so that others may be accepted.
+func refusal(err error) bool {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) { // somebody removes the run
+		return false
 	}
-	err = s.Client.CoreV1().Pods(s.space(s.Replay.Parts[d.Name].Row.Namespace)).Delete(ctx, d.Name, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("delete pod %s: %w", d.Name, err)
-	}
-	return true, nil
+	webhook := strings.Contains(err.Error(), "denied the request") || strings.Contains(err.Error(), "failed calling webhook") // these choose their own status
+	return webhook || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// end says what could not be played.
-func (s *stage) end() {
-	if s.refused > 0 {
-		s.Log.Warn().Int("pods", s.refused).Msg("the API server refused pods of the record; they were left out")
+// refusalReason returns what the API server says of a pod, without what differs between pods that it refuses for one reason.
+func refusalReason(err error, pod string) string {
+	text := err.Error()
+	for _, before := range []string{fmt.Sprintf("pods %q is forbidden: ", pod), fmt.Sprintf("Pod %q is invalid: ", pod)} {
+		text = strings.TrimPrefix(text, before)
 	}
-	for _, n := range s.reader.Notes() {
-		s.Log.Warn().Msg(n)
+	if i := strings.Index(text, ", requested: "); i >= 0 && strings.Contains(text, "exceeded quota") {
+		text = text[:i] // what is used changes with each pod
 	}
+	text = regexp.MustCompile(`(^|[^a-z0-9.-])`+regexp.QuoteMeta(pod)+`($|[^a-z0-9.-])`).ReplaceAllString(text, "${1}POD${2}")
+	text = strings.Join(strings.Fields(text), " ")
+	if r := []rune(text); len(r) > 300 {
+		text = string(r[:300]) + "…"
+	}
+	return text
 }

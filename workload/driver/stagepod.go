@@ -26,7 +26,7 @@ func (s *stage) pod(name string) *corev1.Pod {
 	}
 	spec := p.Spec
 	spec.SchedulerName = s.SchedulerName
-	spec.Priority, spec.PreemptionPolicy, spec.PriorityClassName = nil, nil, s.classes[priorityOf(part.Row)]
+	spec.Priority, spec.PreemptionPolicy, spec.PriorityClassName = nil, nil, s.classes[s.priorityOf(part.Row)]
 	spec.AutomountServiceAccountToken, spec.EnableServiceLinks = ptr.To(false), ptr.To(false) // the pods call nobody
 	spec.NodeSelector = s.hostname(spec.NodeSelector)
 	for _, t := range kube.Tolerations(workload.Tolerations(nil)) {

@@ -32,7 +32,10 @@ type FillSummary struct {
 	Arrived      int      `json:"arrived"`                // pods from the fill's beginning to its end, with those that have left
 	Placed       int      `json:"placed"`                 // how many of them ever had a node
 	Left         int      `json:"left"`                   // how many of them the plan deleted
-	LeftUnplaced []Reason `json:"leftUnplaced,omitempty"` // why some left without ever having a node
+	Lost         int      `json:"lost,omitempty"`         // how many of them others deleted for good
+	Replaced     int      `json:"replaced,omitempty"`     // how often others deleted one of a record that then came again, as its owner would create it
+	LeftUnplaced []Reason `json:"leftUnplaced,omitempty"` // why some left or were lost without ever having a node
+	Refused      []Reason `json:"refused,omitempty"`      // why pods of a record never came: what the API server said
 
 	Load    workload.Load `json:"load"`          // requested, including the pods of others
 	GPU     *GPUSummary   `json:"gpu,omitempty"` // nil on a cluster without GPUs

@@ -49,13 +49,21 @@ func (s Report) Write(w io.Writer, format string) error {
 func (s Report) writeProblems(w io.Writer, fill int, f FillSummary) {
 	s.writeReasons(w, fmt.Sprintf("pending in fill %d", fill), f.Reasons, f.Placed)
 	s.writeReasons(w, fmt.Sprintf("left without ever having a node in fill %d", fill), f.LeftUnplaced, f.Placed)
+	s.writeReasons(w, fmt.Sprintf("refused by the API server in fill %d", fill), f.Refused, f.Placed)
+	if n := f.Lost + f.Replaced; n > 0 {
+		fmt.Fprintf(w, "\ndeleted by others in fill %d, such as by preemption: %d pod(s), of which %d came again, as their owners would create them", fill, n, f.Replaced)
+	}
 	if g := f.GPU; g != nil && g.Asked > 0 {
 		fmt.Fprintf(w, "\nGPUs in fill %d: %s\n", fill, gpuLine(*g))
 	}
 	if missing := f.Pods - f.Created; missing > 0 {
-		fmt.Fprintf(w, "\nmissing in fill %d: %d pod(s) that the cluster's controllers have not created", fill, missing)
+		why := "the cluster's controllers have not created"
+		if s.Bare {
+			why = "others are deleting"
+		}
+		fmt.Fprintf(w, "\nmissing in fill %d: %d pod(s) that %s", fill, missing, why)
 	}
-	if len(f.Reasons) > 0 || len(f.LeftUnplaced) > 0 || f.Pods > f.Created {
+	if len(f.Reasons)+len(f.LeftUnplaced)+len(f.Refused)+f.Lost+f.Replaced > 0 || f.Pods > f.Created {
 		fmt.Fprintln(w)
 	}
 }

@@ -197,7 +197,7 @@ func playAgain(ctx context.Context, t *testing.T, b *testbed.Bed, dir string) (p
 	}
 	source := driver.Replayed{Record: r, Speed: 1000}
 	log := &lines{}
-	c := driver.Config{Client: b.Client, Cleaner: cleaner, SchedulerName: "test-binder", RunID: "20260101-Re_play", Namespace: "sim", Log: zerolog.New(log)}
+	c := driver.Config{Client: b.Client, Cleaner: cleaner, SchedulerName: "test-binder", RunID: "20260101-Re_play", Namespace: "sim", Simulated: true, Log: zerolog.New(log)}
 	source.Pace(&c)
 	if c.Plan, err = source.Plan(driver.Room{}); err != nil {
 		t.Fatal(err)

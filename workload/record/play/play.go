@@ -97,13 +97,16 @@ func limit(limit, request int64) int64 {
 	return limit
 }
 
-func decode(column, text string, into any) error {
+// decode reads a JSON column. It leaves into as it is for a column that is empty or cannot be read.
+func decode[T any](column, text string, into *T) error {
 	if text == "" {
 		return nil
 	}
-	if err := json.Unmarshal([]byte(text), into); err != nil {
+	var out T
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		return fmt.Errorf("%s: %w", column, err)
 	}
+	*into = out
 	return nil
 }
 

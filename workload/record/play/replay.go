@@ -1,9 +1,9 @@
 package play
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,10 +17,12 @@ import (
 type Replay struct {
 	// Trace has each pod by itself, under a name that no other pod has. Its shapes hold amounts and tolerations only.
 	// A pod leaves when it really ended.
-	Trace      workload.Trace
-	Parts      map[string]Part              // by the names in Trace
-	Namespaces map[string]map[string]string // the labels of the record's namespaces
-	Notes      []string                     // what is not played, for people
+	Trace workload.Trace
+	Parts map[string]Part // by the names in Trace
+	// Namespaces are the labels of the record's namespaces that selectors of its pods name. Others could make software of
+	// the cluster act on the pods, such as one that injects containers.
+	Namespaces map[string]map[string]string
+	Notes      []string // what is not played, for people
 }
 
 // Part is what the record holds of a pod.
@@ -54,6 +56,8 @@ func LoadReplay(dir string) (Replay, error) {
 func replayOf(pods []record.Pod, objects []record.Object, runs []record.Run) (Replay, error) {
 	out := Replay{Parts: map[string]Part{}, Namespaces: map[string]map[string]string{}}
 	lacks, taken := map[string]int{}, map[string]bool{}
+	var reader restore.Reader
+	selected := map[string]bool{}
 	start := begin(pods, runs)
 	for i := range pods {
 		p := &pods[i]
@@ -68,11 +72,13 @@ func replayOf(pods []record.Pod, objects []record.Object, runs []record.Run) (Re
 		case p.Daemon, p.Bound != 0 && p.Bound <= start:
 			part.Node = p.Node
 		}
-		shape, err := amountsOf(p)
-		if err != nil { // anybody may create a pod that asks for more than there can be
-			lacks["pods with requests that are out of range"]++
+		restored := reader.Pod(p)
+		shape, why := amountsOf(p)
+		if why != "" {
+			lacks[why]++
 			continue
 		}
+		selectedKeys(restored.Spec.Affinity, selected)
 		name := workload.FreeName(label(p.Name, "pod"), taken)
 		taken[name] = true
 		out.Parts[name] = part
@@ -88,7 +94,8 @@ func replayOf(pods []record.Pod, objects []record.Object, runs []record.Run) (Re
 		return out, errors.New("the record has no pods that can be played")
 	}
 	out.Trace = out.Trace.FromZero()
-	out.addObjects(objects, lacks)
+	out.addObjects(objects, selected, lacks)
+	out.Notes = reader.Notes()
 	if len(lacks) > 0 {
 		out.Notes = append(out.Notes, "not played: "+describe(lacks))
 	}
@@ -112,24 +119,65 @@ func begin(pods []record.Pod, runs []record.Run) int64 {
 	return first
 }
 
-// amountsOf returns the amounts and tolerations of a pod, by which a cluster's room is measured.
-func amountsOf(p *record.Pod) (workload.Shape, error) {
-	s, err := shapeOf(p)
+// amountsOf returns the amounts and tolerations of a pod, by which a cluster's room is measured. why says why the pod cannot
+// be played; it is empty if it can. Anybody may create a pod that asks for more than there can be.
+func amountsOf(p *record.Pod) (s workload.Shape, why string) {
+	s, _ = shapeOf(p) // what cannot be read counts as empty, and restore.Reader notes it
 	s.NodeSelector = nil
-	if err == nil {
-		err = s.Validate()
+	amounts := s
+	amounts.Tolerations, amounts.GPUModels = nil, nil
+	tolerant := s
+	tolerant.GPUModels = nil
+	switch {
+	case amounts.Validate() != nil:
+		return s, "pods with requests that are out of range"
+	case tolerant.Validate() != nil:
+		return s, "pods with tolerations that Kubernetes refuses"
+	case s.Validate() != nil:
+		return s, "pods with a GPU model that has no name"
 	}
-	return s, err
+	return s, ""
 }
 
-// addObjects adds the last labels of the namespaces, and counts budgets.
-func (r *Replay) addObjects(objects []record.Object, lacks map[string]int) {
+// selectedKeys adds the keys of namespaces' labels that the terms of an affinity name.
+func selectedKeys(a *corev1.Affinity, to map[string]bool) {
+	if a == nil {
+		return
+	}
+	var terms []corev1.PodAffinityTerm
+	var weighted []corev1.WeightedPodAffinityTerm
+	if p := a.PodAffinity; p != nil {
+		terms, weighted = append(terms, p.RequiredDuringSchedulingIgnoredDuringExecution...), append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	if p := a.PodAntiAffinity; p != nil {
+		terms, weighted = append(terms, p.RequiredDuringSchedulingIgnoredDuringExecution...), append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	for _, w := range weighted {
+		terms = append(terms, w.PodAffinityTerm)
+	}
+	for _, t := range terms {
+		if t.NamespaceSelector == nil {
+			continue
+		}
+		for key := range t.NamespaceSelector.MatchLabels {
+			to[key] = true
+		}
+		for _, r := range t.NamespaceSelector.MatchExpressions {
+			to[r.Key] = true
+		}
+	}
+}
+
+// addObjects adds the last labels of the namespaces whose keys are selected, and counts budgets.
+func (r *Replay) addObjects(objects []record.Object, selected map[string]bool, lacks map[string]int) {
 	var reader restore.Reader
 	budgets := map[string]bool{}
 	for i := range objects {
 		switch o := &objects[i]; o.Kind {
 		case record.KindNamespace:
-			r.Namespaces[o.Name] = reader.Labels(o)
+			labels := reader.Labels(o)
+			maps.DeleteFunc(labels, func(key, _ string) bool { return !selected[key] })
+			r.Namespaces[o.Name] = labels
 		case record.KindBudget:
 			if !o.Gone {
 				budgets[o.Namespace] = true
@@ -146,9 +194,7 @@ func (r *Replay) addObjects(objects []record.Object, lacks map[string]int) {
 // countUnplayed counts what a replay leaves aside of a pod.
 func countUnplayed(p *record.Pod, lacks map[string]int) {
 	var labels map[string]string
-	if p.Labels != "" && json.Unmarshal([]byte(p.Labels), &labels) != nil {
-		lacks["labels that cannot be read"]++
-	}
+	_ = decode("labels", p.Labels, &labels) // restore.Reader notes what cannot be read
 	other := labels[workload.LabelManagedBy]
 	for what, has := range map[string]bool{
 		"volume claims": p.Claims != "", "image pulls": p.Images != "", "owners, and so the default spreading": p.OwnerKind != "" && !p.Daemon,

@@ -28,7 +28,7 @@ type Reader struct {
 // Pod returns the pod of a row, without its node. It has one container, which requests what the pod does.
 func (o *Reader) Pod(r *record.Pod) *v1.Pod {
 	var models []string
-	o.read("gpu_models", r.GPUModels, &models)
+	read(o, "gpu_models", r.GPUModels, &models)
 	amounts := cluster.Resources{MilliCPU: r.MilliCPU, Memory: r.Memory, GPU: r.GPU, GPUMilli: r.GPUMilli}
 	if r.GPU > 0 {
 		amounts.GPUMilli = 0
@@ -40,12 +40,12 @@ func (o *Reader) Pod(r *record.Pod) *v1.Pod {
 		SchedulerName: v1.DefaultSchedulerName, Priority: &r.Priority, PriorityClassName: r.PriorityClass,
 		Containers: []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Requests: requests, Limits: limits(r, requests)}, Ports: o.ports(r.HostPorts)}},
 	}
-	o.read("labels", r.Labels, &p.Labels)
-	o.read("node_selector", r.NodeSelector, &p.Spec.NodeSelector)
-	o.read("tolerations", r.Tolerations, &p.Spec.Tolerations)
-	o.read("topology_spread", r.Spread, &p.Spec.TopologySpreadConstraints)
+	read(o, "labels", r.Labels, &p.Labels)
+	read(o, "node_selector", r.NodeSelector, &p.Spec.NodeSelector)
+	read(o, "tolerations", r.Tolerations, &p.Spec.Tolerations)
+	read(o, "topology_spread", r.Spread, &p.Spec.TopologySpreadConstraints)
 	var affinity v1.Affinity
-	if o.read("affinity", r.Affinity, &affinity) {
+	if read(o, "affinity", r.Affinity, &affinity) {
 		p.Spec.Affinity = &affinity
 	}
 	if r.Preemption != "" {
@@ -81,15 +81,15 @@ func limits(r *record.Pod, requests v1.ResourceList) v1.ResourceList {
 
 // Labels returns the labels of a row of the table objects, which is a Namespace.
 func (o *Reader) Labels(r *record.Object) (out map[string]string) {
-	o.read("spec", r.Spec, &out)
+	read(o, "spec", r.Spec, &out)
 	return out
 }
 
 // Node returns a node in one of its states.
 func (o *Reader) Node(r *record.Node) *v1.Node {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.Name, UID: types.UID(r.Name)}, Spec: v1.NodeSpec{Unschedulable: r.Unschedulable}}
-	o.read("labels", r.Labels, &n.Labels)
-	o.read("taints", r.Taints, &n.Spec.Taints)
+	read(o, "labels", r.Labels, &n.Labels)
+	read(o, "taints", r.Taints, &n.Spec.Taints)
 	n.Status.Allocatable = kube.Capacity(cluster.Resources{MilliCPU: r.MilliCPU, Memory: r.Memory, Pods: r.Pods, GPU: r.GPU})
 	o.quantities("extended", r.Extended, n.Status.Allocatable)
 	n.Status.Capacity = n.Status.Allocatable.DeepCopy()
@@ -120,15 +120,17 @@ func (o *Reader) Notes() (out []string) {
 	return out
 }
 
-// read decodes a JSON column. It returns false for one that is empty or cannot be read.
-func (o *Reader) read(column, text string, into any) bool {
+// read decodes a JSON column. For one that is empty or cannot be read it returns false, and leaves into as it is.
+func read[T any](o *Reader, column, text string, into *T) bool {
 	if text == "" {
 		return false
 	}
-	if err := json.Unmarshal([]byte(text), into); err != nil {
+	var out T
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		o.Unreadable(column)
 		return false
 	}
+	*into = out
 	return true
 }
 
@@ -153,7 +155,7 @@ func apiVersion(kind string) string {
 // quantities adds amounts to a list.
 func (o *Reader) quantities(column, text string, to v1.ResourceList) {
 	var all map[v1.ResourceName]string
-	o.read(column, text, &all)
+	read(o, column, text, &all)
 	for name, amount := range all {
 		q, err := resource.ParseQuantity(amount)
 		if err != nil || q.Sign() < 0 {
@@ -167,7 +169,7 @@ func (o *Reader) quantities(column, text string, to v1.ResourceList) {
 // ports reads a list of TCP/0.0.0.0/80.
 func (o *Reader) ports(text string) (out []v1.ContainerPort) {
 	var all []string
-	o.read("host_ports", text, &all)
+	read(o, "host_ports", text, &all)
 	for _, x := range all {
 		protocol, rest, _ := strings.Cut(x, "/")
 		i := strings.LastIndexByte(rest, '/')

@@ -49,4 +49,9 @@ func TestHostileColumns(t *testing.T) {
 	if _, ok := p.Spec.Containers[0].Resources.Requests[v1.ResourceName("a")]; ok || len(r.Notes()) != 4 {
 		t.Errorf("notes %q", r.Notes())
 	}
+	// Nothing of such a column stays.
+	p = r.Pod(&record.Pod{GPU: 1, GPUModels: `["T4",5]`, Labels: `{"a":"b","c":5}`, Tolerations: `[{"key":"a"},5]`, Affinity: `{"nodeAffinity":{},"podAffinity":5}`})
+	if len(p.Labels)+len(p.Annotations)+len(p.Spec.Tolerations) > 0 || p.Spec.Affinity != nil {
+		t.Errorf("pod %+v", p)
+	}
 }

@@ -1,0 +1,264 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"gnnsched/internal/exit"
+	"gnnsched/workload"
+	"gnnsched/workload/driver/fakecluster"
+	"gnnsched/workload/record"
+	"gnnsched/workload/record/play"
+)
+
+// part is a pod of a record that arrives after some seconds, and leaves after others; 0: it stays.
+type part struct {
+	row         record.Pod
+	node        string
+	come, leave float64
+}
+
+// replayOf returns a configuration that plays pods. Their names are those of their rows.
+func replayOf(t *testing.T, c *fakecluster.Cluster, parts ...part) Config {
+	t.Helper()
+	r := play.Replay{Parts: map[string]play.Part{}, Namespaces: map[string]map[string]string{}}
+	for i := range parts {
+		p := &parts[i]
+		life := math.Inf(1)
+		if p.leave > 0 {
+			life = p.leave - p.come
+		}
+		p.row.Namespace = "shop"
+		r.Parts[p.row.Name] = play.Part{Row: &p.row, Node: p.node}
+		r.Trace = append(r.Trace, workload.Arrival{At: p.come, Lifetime: life, Deployment: workload.Deployment{Name: p.row.Name, Replicas: 1, Shape: arrival("x", 1).Deployment.Shape}})
+	}
+	cfg := config(t, c)
+	source := Replayed{Record: r, Speed: 1}
+	source.Pace(&cfg)
+	cfg.Interval, cfg.Simulated = 0, true
+	var err error
+	if cfg.Plan, err = source.Plan(Room{}); err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func named(name string) part { return part{row: record.Pod{Name: name}} }
+
+var podResource = schema.GroupResource{Resource: "pods"}
+
+// says returns a refusal as an API server words it.
+func says(code int32, reason metav1.StatusReason, text string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: text}}
+}
+
+// refuse lets the API server refuse pods for which why returns an error.
+func refuse(c *fakecluster.Cluster, why func(*corev1.Pod) error) (tried *int) {
+	tried = new(int)
+	c.Client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		*tried++
+		err := why(a.(clienttesting.CreateAction).GetObject().(*corev1.Pod))
+		return err != nil, nil, err
+	})
+	return tried
+}
+
+// Pods that the API server refuses are counted by the reason, and the others are played.
+func TestReplayCountsRefusals(t *testing.T) {
+	answers := map[string]error{
+		"quota-1":  apierrors.NewForbidden(podResource, "quota-1", errors.New("exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4")),
+		"quota-2":  apierrors.NewForbidden(podResource, "quota-2", errors.New("exceeded quota: q, requested: pods=1, used: pods=5, limited: pods=4")),
+		"security": apierrors.NewForbidden(podResource, "security", errors.New(`violates PodSecurity "restricted:latest": hostPort`)),
+		"hook-1":   apierrors.NewForbidden(podResource, "hook-1", errors.New(`admission webhook "a.b" denied the request: pod hook-1 has no owner`)),
+		"hook-2":   says(http.StatusConflict, metav1.StatusReasonConflict, `admission webhook "a.b" denied the request: pod hook-2 has no owner`),
+		"hook-3":   says(http.StatusInternalServerError, metav1.StatusReasonInternalError, `Internal error occurred: failed calling webhook "c.d": no endpoints`),
+		"wrong":    apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "wrong", nil),
+		"odd":      apierrors.NewBadRequest("pod odd:\n cannot be decoded"),
+		"long":     apierrors.NewBadRequest(strings.Repeat("é", 400)),
+	}
+	c := fakecluster.New()
+	refuse(c, func(p *corev1.Pod) error { return answers[p.Name] })
+	parts := []part{named("first")}
+	for _, name := range slices.Sorted(maps.Keys(answers)) {
+		parts = append(parts, part{row: record.Pod{Name: name}, leave: 1})
+	}
+	cfg := replayOf(t, c, append(parts, named("last"))...)
+	sum, err := Run(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := sum.Fills[0]
+	want := []Reason{
+		{2, `admission webhook "a.b" denied the request: pod POD has no owner`}, {2, "exceeded quota: q"},
+		{1, `Internal error occurred: failed calling webhook "c.d": no endpoints`}, {1, `Pod "POD" is invalid`}, {1, "pod POD: cannot be decoded"}, {1, `violates PodSecurity "restricted:latest": hostPort`}, {1, strings.Repeat("é", 300) + "…"},
+	}
+	if d := cmp.Diff(want, f.Refused); d != "" {
+		t.Error(d)
+	}
+	if f.Arrived != 2 || f.Placed != 2 || f.Left != 0 || f.Lost != 0 || f.Pods != 2 || f.Bound != 2 || f.Elapsed >= cfg.Settle {
+		t.Errorf("%+v", f)
+	}
+	var out bytes.Buffer
+	if err := (Report{Summary: sum}).Write(&out, "table"); err != nil || !strings.Contains(out.String(), "\nrefused by the API server in fill 1: 2 pod(s): exceeded quota: q\n") {
+		t.Errorf("%v:\n%s", err, out.String())
+	}
+}
+
+// A replay whose first pods are all refused ends. So does one whose namespaces are deleted.
+func TestReplayEndsWithRefusals(t *testing.T) {
+	forbidden := apierrors.NewForbidden(podResource, "", errors.New(`User "x" cannot create resource "pods"`))
+	ending := apierrors.NewForbidden(podResource, "p", errors.New("it is being terminated"))
+	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for _, c := range []struct {
+		name        string
+		pods, after int // pods that are accepted before
+		answer      error
+		tried       int
+		want        string // in the error
+	}{
+		{"many", 30, 0, forbidden, 20, `each of the first 20 pods of the record, the last one with: pods is forbidden: User "x"`},
+		{"few", 3, 0, forbidden, 3, "each of the first 3 pods"},
+		{"one came", 30, 1, forbidden, 30, ""},
+		{"the run is removed", 30, 5, ending, 6, "create pod p-05: "},
+	} {
+		fake := fakecluster.New()
+		n := 0
+		tried := refuse(fake, func(*corev1.Pod) error {
+			if n++; n <= c.after {
+				return nil
+			}
+			return c.answer
+		})
+		var parts []part
+		for i := range c.pods {
+			parts = append(parts, part{row: record.Pod{Name: fmt.Sprintf("p-%02d", i)}, come: float64(i)})
+		}
+		sum, err := Run(context.Background(), replayOf(t, fake, parts...))
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !apierrors.IsForbidden(err)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+		if *tried != c.tried || len(sum.Fills) != 1 || sum.Fills[0].Arrived != c.after {
+			t.Errorf("%s: tried %d pods, want %d; %+v", c.name, *tried, c.tried, sum)
+		}
+	}
+}
+
+// On a cluster with real nodes, pods of a record preempt nobody, and have no class of the system.
+func TestReplayPriorities(t *testing.T) {
+	system := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "system-node-critical"}, Value: 2_000_001_000}
+	own := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "own"}, Value: 7, GlobalDefault: true, PreemptionPolicy: ptr.To(corev1.PreemptNever)}
+	rows := []part{named("none"), {row: record.Pod{Name: "default", Priority: 7, Preemption: "Never"}}, {row: record.Pod{Name: "critical", Priority: 2_000_001_000, PriorityClass: "system-node-critical"}}, {row: record.Pod{Name: "polite", Priority: 5, Preemption: "Never"}}, {row: record.Pod{Name: "rude", Priority: 5}}}
+	type played struct {
+		class  string
+		value  int32
+		policy corev1.PreemptionPolicy
+	}
+	never, lower := corev1.PreemptNever, corev1.PreemptLowerPriority
+	for simulated, want := range map[bool]map[string]played{
+		true:  {"none": {"gnnsched-test-1", 0, lower}, "default": {"", 0, ""}, "critical": {"system-node-critical", 2_000_001_000, ""}, "polite": {"gnnsched-test-2", 5, never}, "rude": {"gnnsched-test-3", 5, lower}},
+		false: {"none": {"gnnsched-test-1", 0, never}, "default": {"", 0, ""}, "critical": {"gnnsched-test-4", 1_000_000_000, never}, "polite": {"gnnsched-test-2", 5, never}, "rude": {"gnnsched-test-2", 5, never}},
+	} {
+		c := fakecluster.New(system, own)
+		cfg := replayOf(t, c, rows...)
+		cfg.Simulated = simulated
+		if _, err := Run(context.Background(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		classes, err := c.Client.SchedulingV1().PriorityClasses().List(context.Background(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]played{}
+		pods, _ := c.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
+		for _, p := range pods.Items {
+			one := played{class: p.Spec.PriorityClassName}
+			for _, class := range classes.Items {
+				if class.Name == one.class {
+					one.value, one.policy = class.Value, ptr.Deref(class.PreemptionPolicy, "")
+				}
+			}
+			got[p.Name] = one
+		}
+		if d := cmp.Diff(want, got, cmp.AllowUnexported(played{})); d != "" {
+			t.Errorf("simulated %v: %s", simulated, d)
+		}
+	}
+}
+
+// Namespaces are new, have short names that differ, and the labels that the replay holds.
+func TestReplayNamespaces(t *testing.T) {
+	long := strings.Repeat("n", 60)
+	c := fakecluster.New()
+	cfg := replayOf(t, c, named("a"), named("b"), named("c"))
+	cfg.Namespace = "sim"
+	cfg.Replay.Parts["b"].Row.Namespace, cfg.Replay.Parts["c"].Row.Namespace = long+"-1", long+"-2"
+	cfg.Replay.Namespaces["shop"] = map[string]string{"team": "a", corev1.LabelMetadataName: "shop", workload.LabelRun: "other"}
+	sum, err := Run(context.Background(), cfg)
+	if err != nil || sum.Namespace != "sim-*" || !sum.NamespaceCreated {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	list, err := c.Client.CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]map[string]string{}
+	for _, n := range list.Items {
+		got[n.Name] = n.Labels
+	}
+	own := map[string]string{workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: "test"}
+	shop := maps.Clone(own)
+	shop["team"] = "a"
+	cut := "sim-" + long[:56]
+	if d := cmp.Diff(map[string]map[string]string{"sim-shop": shop, cut: own, cut + "-2": own}, got); d != "" {
+		t.Error(d)
+	}
+	cfg = replayOf(t, c, named("z"))
+	cfg.Namespace = "sim"
+	if _, err := Run(context.Background(), cfg); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "sim-shop exists already") {
+		t.Errorf("a second replay: %v", err)
+	}
+}
+
+// Pods are where they were if the cluster has the node, under the name of either kind.
+func TestReplayNodes(t *testing.T) {
+	c := fakecluster.New(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "real.example"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a-b-0"}})
+	c.Slots, c.Reason = 0, "no room"
+	daemon := func(name, node string) part {
+		return part{row: record.Pod{Name: name, Daemon: true, OwnerKind: "DaemonSet"}, node: node, leave: 5}
+	}
+	cfg := replayOf(t, c, part{row: record.Pod{Name: "same"}, node: "real.example"}, part{row: record.Pod{Name: "simulated"}, node: "a.b"}, part{row: record.Pod{Name: "moved"}, node: "gone"}, daemon("agent", "a.b"), daemon("lost", "gone"))
+	cfg.Static = true
+	sum, err := Run(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := sum.Fills[0]; f.Arrived != 4 || f.Placed != 3 || f.Left != 1 || f.Lost != 0 || f.Pending != 1 || f.Elapsed >= cfg.Settle {
+		t.Errorf("%+v", f)
+	}
+	pods, _ := c.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
+	got := map[string]string{}
+	for _, p := range pods.Items {
+		got[p.Name] = p.Spec.NodeName
+	}
+	if d := cmp.Diff(map[string]string{"same": "real.example", "simulated": "a-b-0", "moved": ""}, got); d != "" {
+		t.Error(d)
+	}
+}
