@@ -58,8 +58,8 @@ func Render(o Options) ([]byte, error) {
 	if problems := validation.IsDNS1123Label(o.Namespace); len(problems) > 0 {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--namespace %q: %s", o.Namespace, problems[0]), "")
 	}
-	if problems := validation.IsDNS1123Label(o.Name); len(problems) > 0 || len(o.Name) > maxName {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--name %q is not a name of at most %d lower-case letters, digits and dashes", o.Name, maxName), "for example gnnsched")
+	if problems := validation.IsDNS1035Label(o.Name); len(problems) > 0 || len(o.Name) > maxName { // a Service has it
+		return nil, exit.New(exit.Usage, fmt.Errorf("--name %q is not a name of at most %d lower-case letters, digits and dashes that begins with a letter", o.Name, maxName), "for example gnnsched")
 	}
 	values, err := o.values()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"helm.sh/helm/v3/pkg/lint/rules"
 	"helm.sh/helm/v3/pkg/lint/support"
 	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,6 +32,7 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
+	"gnnsched/scheduler/plugin/userconfig"
 )
 
 // with returns the usual options with values.
@@ -206,6 +209,61 @@ func asText(t *testing.T, rules []rbacv1.PolicyRule) (out []string) {
 	return out
 }
 
+// Names that YAML would read as numbers, truth values or nothing stay names.
+func TestNamesStayText(t *testing.T) {
+	for name, other := range map[string]string{"true": "123", "null": "1e3", "on": "0x1f", "y": "1"} {
+		values := filepath.Join(t.TempDir(), "values.yaml")
+		content := strings.ReplaceAll(`{image: "NAME", priorityClassName: "NAME", checkpoint: {configMap: "NAME", file: w.safetensors},
+			serviceMonitor: {enabled: true, reader: {name: "NAME", namespace: "NAME"}}}`, "NAME", other)
+		if err := os.WriteFile(values, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text, err := Render(Options{Name: name, Namespace: other, ValueFiles: []string{values}})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		d := find[*appsv1.Deployment](t, text)
+		s := d.Spec.Template.Spec
+		got := []string{d.Name, d.Spec.Selector.MatchLabels["app.kubernetes.io/instance"], s.ServiceAccountName, d.Namespace, s.PriorityClassName, s.Containers[0].Image, s.Volumes[1].ConfigMap.Name}
+		if want := []string{name, name, name, other, other, other, other}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// The right to a scheduler name's mark is one to the lease that the scheduler makes.
+func TestMarks(t *testing.T) {
+	for _, name := range []string{"gnn", "Two_2", "a.b", "-a", "a-", "a..b", "123", strings.Repeat("a", 244), strings.Repeat("a", 245), strings.Repeat("a", 253)} {
+		values := filepath.Join(t.TempDir(), "values.yaml")
+		if err := os.WriteFile(values, fmt.Appendf(nil, "config: {profiles: [{schedulerName: %q}]}\n", name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := with()
+		o.ValueFiles = []string{values}
+		text, err := Render(o)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		rules := find[*rbacv1.Role](t, text).Rules
+		if got := rules[len(rules)-1].ResourceNames; !slices.Contains(got, userconfig.MarkOf(name)) {
+			t.Errorf("%s: the right is one to %v, but the lease is %s", name, got, userconfig.MarkOf(name))
+		}
+	}
+}
+
+// A node with a single replica can be drained.
+func TestOneReplicaCanBeEvicted(t *testing.T) {
+	text, err := Render(with("replicas=1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := find[*policyv1.PodDisruptionBudget](t, text).Spec; b.MinAvailable != nil || b.MaxUnavailable.IntValue() < 1 {
+		t.Errorf("the budget is %+v", b)
+	}
+}
+
 // Helm's linter finds nothing.
 func TestLint(t *testing.T) {
 	l := support.Linter{ChartDir: chartFolder}
@@ -273,6 +331,7 @@ func TestBadInput(t *testing.T) {
 	}{
 		{Options{Name: "gnnsched", Namespace: "A b"}, `--namespace "A b"`},
 		{Options{Name: "../x", Namespace: "gnnsched"}, `--name "../x"`},
+		{Options{Name: "1a", Namespace: "gnnsched"}, "begins with a letter"},
 		{Options{Name: strings.Repeat("a", 54), Namespace: "gnnsched"}, "at most 53"},
 		{Options{Name: "gnnsched", Namespace: "gnnsched", Mode: "third"}, `--mode "third"`},
 		{Options{Name: "gnnsched", Namespace: "gnnsched", ValueFiles: []string{"missing.yaml"}}, "missing.yaml"},
@@ -292,7 +351,7 @@ func TestBadInput(t *testing.T) {
 		{with("usage.source=prometheus"), "needs an address"},
 		{with("usage.source=metrics.k8s.io", "usage.address=http://x"), "for the source prometheus"},
 		{with("usage.source=prometheus", "usage.address=https://user:secret@host"), "address"},
-		{with("podDisruptionBudget.minAvailable=1\nx: y"), "minAvailable"},
+		{with("podDisruptionBudget.maxUnavailable=1\nx: y"), "maxUnavailable"},
 		{with("config.profiles[0].schedulerName=a", "args={--learn}"), "config excludes"},
 		{with("config.leaderElection.leaderElect=false", "config.profiles[0].schedulerName=a"), "leaderElect must be true"},
 		{with("config.leaderElection.resourceNamespace=x", "config.profiles[0].schedulerName=a"), "resourceNamespace"},

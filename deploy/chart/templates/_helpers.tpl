@@ -6,7 +6,7 @@
 {{- /* selector are the labels that never change. */ -}}
 {{- define "selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ include "name" . }}
+app.kubernetes.io/instance: {{ include "name" . | toYaml }}
 {{- end }}
 
 {{- define "labels" -}}
@@ -46,10 +46,11 @@ default-scheduler
 {{- end -}}
 {{- end }}
 
-{{- /* mark is the name of the lease that marks a scheduler name, as scheduler/server makes it. */ -}}
+{{- /* mark is the name of the lease that marks a scheduler name, as scheduler/plugin/userconfig makes it. */ -}}
 {{- define "mark" -}}
-{{- if regexMatch "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$" . -}}
-{{ printf "gnnsched-%s" . | trunc 253 }}
+{{- $name := printf "gnnsched-%s" . -}}
+{{- if and (le (len $name) 253) (regexMatch "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$" $name) -}}
+{{ $name }}
 {{- else -}}
 {{ printf "gnnsched-%s" (sha256sum .) }}
 {{- end -}}

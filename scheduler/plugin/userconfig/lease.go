@@ -16,7 +16,7 @@ const LeaseName = "gnnsched"
 func MarkOf(schedulerName string) string {
 	name := LeaseName + "-" + schedulerName
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		name = fmt.Sprintf("%s-%x", LeaseName, sha256.Sum256([]byte(schedulerName)))
+		return fmt.Sprintf("%s-%x", LeaseName, sha256.Sum256([]byte(schedulerName)))
 	}
-	return name[:min(len(name), validation.DNS1123SubdomainMaxLength)]
+	return name
 }
