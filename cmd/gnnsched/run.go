@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"gnnsched/cmd/internal/explain"
 	"gnnsched/cmd/internal/shadow"
 	"gnnsched/cmd/internal/share"
+	"gnnsched/cmd/internal/web"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
@@ -52,8 +54,9 @@ func runCommands() []*ucli.Command {
 				"   run" + v + " --policy crane-dynamic --usage metrics.k8s.io # score by measured usage\n" +
 				"   run" + v + " --shadow                                  # place nothing; say what it would do beside the default scheduler\n" +
 				"   run" + v + " --share 0.05                              # place 5 % of default-scheduler's pods, the rest as it would; stop if they fare worse\n" +
+				"   run" + v + " --http 8080                               # show the cluster and the decisions in a browser\n" +
 				"   run" + v + " --print-config                            # print the KubeSchedulerConfiguration, to edit it",
-			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageflags.Flags(), shadow.Flags(), share.Flags(), flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
+			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageflags.Flags(), shadow.Flags(), share.Flags(), web.Flags(), flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
 			Action: func(c *ucli.Context) error { return runScheduler(c, v) },
 		})
 	}
@@ -113,7 +116,7 @@ func runScheduler(c *ucli.Context, variant string) error {
 		return err
 	}
 	defer closer.Close()
-	_, rest, err := r.target.Connect(c.Context)
+	client, rest, err := r.target.Connect(c.Context)
 	if err != nil {
 		return err
 	}
@@ -130,15 +133,18 @@ func runScheduler(c *ucli.Context, variant string) error {
 		return err
 	}
 	defer remove()
-	for _, v := range r.withoutWeights {
-		log.Warn().Str("profile", v).Msg("no checkpoint is shipped for this variant: upstream's scores decide; train one with gnntrain, name it with --checkpoint")
-	}
+	r.warn(log)
 	endpoint := server.Endpoint{Address: c.String("bind-address"), Port: c.Int("port")}
 	var done func()
 	if endpoint.Recording, done, err = explain.Recording(c, log); err != nil {
 		return err
 	}
 	defer done()
+	stop, err := web.Serve(c, cmp.Or(r.target.Name(), strings.TrimPrefix(rest.Host, "https://")), client, endpoint.Recording.Book)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	err = server.Run(c.Context, file, endpoint, func() {
 		remove() // now, so that a scheduler that is killed leaves nothing behind where files in memory are not to be had
 		log.Info().Strs("schedulers", r.config.SchedulerNames()).Str("cluster", rest.Host).Int("port", endpoint.Port).Msg(r.begins() + "; Ctrl-C stops")
@@ -169,6 +175,13 @@ type request struct {
 	initial        *initialWeights      // to be saved before the scheduler starts; nil for none
 }
 
+// warn names the profiles without weights.
+func (r request) warn(log zerolog.Logger) {
+	for _, v := range r.withoutWeights {
+		log.Warn().Str("profile", v).Msg("no checkpoint is shipped for this variant: upstream's scores decide; train one with gnntrain, name it with --checkpoint")
+	}
+}
+
 // begins says what the scheduler does first.
 func (r request) begins() string {
 	if r.config.Elects() {
@@ -182,7 +195,7 @@ var configFlags = append([]string{"scheduler-name", "policy", "profiles", "check
 
 func readRequest(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}
-	for _, check := range []func(*ucli.Context) error{shadow.Check, share.Check} {
+	for _, check := range []func(*ucli.Context) error{shadow.Check, share.Check, web.Check} {
 		if err := check(c); err != nil {
 			return r, err
 		}

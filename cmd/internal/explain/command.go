@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -61,13 +62,20 @@ func run(c *ucli.Context) error {
 		return exit.New(exit.Usage, fmt.Errorf("there is no decision about pod %s/%s", quote.Message(q.Namespace, 253), quote.Message(q.Pod, 253)),
 			"the scheduler keeps the last ones only, see its flag --decisions; --decision-log keeps more for --trace")
 	}
+	return Write(c.App.Writer, *r, c.String("checkpoint"))
+}
+
+// Write writes why a record's pod got its node, or none. The weights that decided are looked for in the file, or among
+// those that the program carries if file is empty. It is an error if the file has others.
+func Write(w io.Writer, r record.Record, file string) error {
 	var net *infer.Network
 	if r.Fingerprint != "" { // else upstream's scoring decided, or a policy without weights
-		if net, err = networkOf(c.String("checkpoint"), r.Fingerprint); err != nil {
+		var err error
+		if net, err = networkOf(file, r.Fingerprint); err != nil {
 			return err
 		}
 	}
-	return explain.Write(c.App.Writer, *r, net)
+	return explain.Write(w, r, net)
 }
 
 // fromTrace returns the newest record of a file that the query matches; nil if none does.

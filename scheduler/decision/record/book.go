@@ -67,6 +67,24 @@ func (b *Book) Last(q Query) []Record {
 	return records
 }
 
+// After returns the records of the decisions after the first n of all, the newest first and at most limit, and the
+// number of all.
+func (b *Book) After(n uint64, limit int) (records []Record, total uint64) {
+	b.mu.Lock()
+	total = b.total
+	count := min(total-min(n, total), uint64(len(b.ring)), uint64(max(limit, 0)))
+	found := make([]decision.Decision, count)
+	for i := range count {
+		found[i] = b.ring[(total-1-i)%uint64(len(b.ring))]
+	}
+	b.mu.Unlock()
+	records = make([]Record, count)
+	for i := range found {
+		records[i] = Of(&found[i])
+	}
+	return records, total
+}
+
 func (b *Book) last(q Query) (found []decision.Decision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -91,6 +91,34 @@ func TestBook(t *testing.T) {
 	}
 }
 
+// After gives what is new since a number of decisions, as far as the book still has it.
+func TestAfter(t *testing.T) {
+	b := NewBook(4, nil)
+	if got, total := b.After(0, 10); len(got) != 0 || total != 0 {
+		t.Errorf("an empty book: %d of %d", len(got), total)
+	}
+	for i := range 7 {
+		b.Decided(chosen(i))
+	}
+	for _, c := range []struct {
+		n     uint64
+		limit int
+		want  []string
+	}{
+		{5, 10, []string{"web-6", "web-5"}}, {7, 10, nil}, {9, 10, nil}, {0, 10, []string{"web-6", "web-5", "web-4", "web-3"}},
+		{3, 2, []string{"web-6", "web-5"}}, {3, 0, nil},
+	} {
+		got, total := b.After(c.n, c.limit)
+		var names []string
+		for _, r := range got {
+			names = append(names, r.Pod)
+		}
+		if total != 7 || !reflect.DeepEqual(names, c.want) {
+			t.Errorf("after %d, at most %d: %v of %d, want %v of 7", c.n, c.limit, names, total, c.want)
+		}
+	}
+}
+
 // Texts of any length and content leave a bounded record of one line without control characters.
 func TestHostileTexts(t *testing.T) {
 	evil := strings.Repeat("\x1b[31m<script>\n\u202e\xff", 500)

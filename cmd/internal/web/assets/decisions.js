@@ -1,0 +1,97 @@
+// The stream of decisions.
+import {clock, get, h, micro, nodeLink, table, tableRow} from "./ui.js";
+
+const kept = 1000, shown = 200;
+
+// take adds the decisions of a message to those that are kept, the newest first. A stream that begins again repeats some.
+export function take(known, message) {
+  const begun = !known || message.total < known.total;
+  const fresh = message.records.slice(0, begun ? undefined : message.total - known.total);
+  return {total: message.total, fresh, begun, records: fresh.concat(begun ? [] : known.records).slice(0, kept)};
+}
+
+const chosen = (r) => r.outcome === "unschedulable" ? "none" : r.outcome === "bound" ? nodeLink(r.node) : h("span", {class: "warn"}, r.node + " (" + r.outcome + ")");
+const byDefault = (r) => !r.default ? "-" : r.default.node === r.node ? "same" : r.default.node;
+const policy = (r) => r.fallback ? "fallback: " + r.fallback : !r.policy && r.feasible === 1 ? "only node" : r.policy || "-";
+const refused = (r) => r.outcome !== "unschedulable" ? "" : r.refused?.length ? r.refused[0].nodes + " " + r.refused[0].reason : r.failure || "";
+
+// why is a button that opens the decision's explanation below its row.
+function why(r) {
+  const button = h("button", {type: "button", class: "link", "aria-expanded": "false", click: async () => {
+    const row = button.closest("tr");
+    if (button.getAttribute("aria-expanded") === "true") {
+      button.setAttribute("aria-expanded", "false");
+      return row.nextElementSibling?.classList.contains("why") && row.nextElementSibling.remove();
+    }
+    button.setAttribute("aria-expanded", "true");
+    let text;
+    try { text = (await get("api/decision?" + new URLSearchParams({uid: r.uid, time: r.time}))).why; } catch (e) { text = e.message; }
+    if (button.getAttribute("aria-expanded") === "true") row.after(h("tr", {class: "why"}, h("td", {colspan: "11"}, h("pre", {}, text))));
+  }}, "why");
+  return button;
+}
+
+export function decisionColumns(withNode) {
+  return [
+    {title: "Time", text: (r) => clock(r.time)},
+    {title: "Pod", name: true, text: (r) => r.namespace + "/" + r.pod},
+    ...(withNode ? [{title: "Node", name: true, node: chosen}] : []),
+    {title: "Margin", right: true, text: (r) => r.margin === undefined ? "-" : Number(r.margin.toPrecision(3))},
+    {title: "Runner-up", text: (r) => r.runnerUp || "-"},
+    {title: "Default", node: (r) => h("span", {class: r.default && r.default.node !== r.node ? "warn" : "muted"}, byDefault(r))},
+    {title: "Latency", right: true, text: (r) => micro(r.latencyMicroseconds)},
+    {title: "Policy", text: policy},
+    {title: "Fits", right: true, text: (r) => r.feasible + "/" + (r.nodes || "?")},
+    {title: "Why not", text: refused},
+    {title: "", node: why},
+  ];
+}
+
+// summary sums up the decisions of each profile.
+function summary(records) {
+  const sums = new Map();
+  for (const r of records) {
+    const s = sums.get(r.profile) || {all: 0, asked: 0, same: 0, none: 0, fell: 0, times: []};
+    sums.set(r.profile, s);
+    s.all++;
+    if (r.latencyMicroseconds > 0) s.times.push(r.latencyMicroseconds);
+    if (r.default) { s.asked++; if (r.default.node === r.node) s.same++; }
+    if (r.outcome === "unschedulable") s.none++;
+    if (r.fallback) s.fell++;
+  }
+  return [...sums].sort((a, b) => b[1].all - a[1].all).map(([name, s]) => [name + " " + s.all, s.asked ? "as default " + s.same + " of " + s.asked : "", s.none ? "no node " + s.none : "", s.fell ? "fallback " + s.fell : "",
+    s.times.length ? "median " + micro(s.times.sort((a, b) => a - b)[Math.floor(s.times.length / 2)]) : ""].filter(Boolean).join(" · ")).join("; ");
+}
+
+export function decisions(main, news) {
+  const columns = decisionColumns(true), sum = h("p", {class: "muted"}), body = h("div");
+  let paused = false, rows = null;
+  const filter = h("input", {type: "search", size: "24", input: () => rebuild()});
+  const pause = h("button", {type: "button", "aria-pressed": "false", click: () => { paused = !paused; pause.setAttribute("aria-pressed", String(paused)); if (!paused) rebuild(); }}, "Pause");
+  main.append(h("h2", {}, "Decisions"), h("p", {class: "muted"}, "The newest first. Margin: how far the best node that was not chosen is behind, in the policy's scores. Default: what kube-scheduler's default profile would have chosen; a dash: it was not asked."),
+    h("div", {class: "controls"}, h("label", {}, "Filter ", filter), pause), sum, body);
+  const fits = (r) => filter.value.toLowerCase().split(/\s+/).every((term) => [r.namespace + "/" + r.pod, r.node, r.runnerUp, r.profile, r.policy, r.outcome, r.failure].some((t) => (t || "").toLowerCase().includes(term)));
+  function note() {
+    const all = news.decisions?.records || [];
+    sum.textContent = all.length ? summary(all.filter(fits)) || "no decision passes the filter" :
+      news.cluster && !news.cluster.decides ? "the scheduler was started with --decisions 0, and keeps none" : "the scheduler has decided nothing yet";
+  }
+  function rebuild() {
+    const all = (news.decisions?.records || []).filter(fits).slice(0, shown);
+    const t = table("Decisions of the scheduler", columns, all);
+    rows = t.querySelector("tbody");
+    body.replaceChildren(t);
+    note();
+  }
+  rebuild();
+  return {
+    cluster: note,
+    decisions({fresh, begun}) {
+      if (paused) return;
+      if (begun) return rebuild();
+      rows.prepend(...fresh.filter(fits).slice(0, shown).map((r) => tableRow(columns, r)));
+      while (rows.rows.length > shown) rows.lastElementChild.remove();
+      note();
+    },
+  };
+}

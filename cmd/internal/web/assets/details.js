@@ -1,0 +1,62 @@
+// The pages that ask the server every few seconds: a node, the workloads and the events.
+import {age, bytes, clock, cores, devices, every, get, h, table} from "./ui.js";
+import {decisionColumns} from "./decisions.js";
+
+// asking fills body with what draw makes of the answer of path, again and again.
+function asking(body, path, draw) {
+  const abort = new AbortController();
+  const end = every(5000, async () => {
+    try {
+      const answer = await get(path, abort.signal);
+      if (!body.querySelector(":focus")) body.replaceChildren(...draw(answer)); // else the reader is in it
+    } catch (e) {
+      if (!abort.signal.aborted) body.replaceChildren(h("p", {class: "bad"}, e.message));
+    }
+  });
+  return {end() { end(); abort.abort(); }};
+}
+
+const part = (rows, total) => rows.length < total ? rows.length + " of " + total : String(total);
+
+export function node(main, news, name) {
+  const figures = h("p"), body = h("div");
+  main.append(h("p", {}, h("a", {href: "#cluster"}, "Cluster")), h("h2", {}, "Node " + name), figures, body);
+  function cluster() {
+    const n = news.cluster?.nodes.find((x) => x.name === name);
+    if (!news.cluster) return;
+    figures.textContent = !n ? "There is no such node now." : [n.status, "CPU " + cores(n.cpu[0]) + "/" + cores(n.cpu[1]), "memory " + bytes(n.memory[0]) + "/" + bytes(n.memory[1]),
+      n.gpu[1] ? "GPU " + devices(n.gpu[0]) + "/" + devices(n.gpu[1]) + (n.gpuModel ? " " + n.gpuModel : "") + (n.devices ? ", of each device " + n.devices.map((d) => Math.round(d / 10) + "%").join(" ") : "") : "",
+      n.pods[0] + "/" + n.pods[1] + " pods", n.zone ? "zone " + n.zone : ""].filter(Boolean).join(" · ");
+  }
+  cluster();
+  const asked = asking(body, "api/node?" + new URLSearchParams({name}), (d) => [
+    table("Last decisions for this node", decisionColumns(false), d.decisions),
+    h("p"),
+    table("Pods: " + part(d.pods.rows, d.pods.total), [
+      {title: "Pod", name: true, text: (p) => p.pod}, {title: "Workload", text: (p) => p.workload || "-"}, {title: "CPU", right: true, text: (p) => cores(p.cpu)}, {title: "Memory", right: true, text: (p) => bytes(p.memory)},
+      {title: "GPU", right: true, text: (p) => p.gpu ? devices(p.gpu) + (p.devices ? " on " + p.devices.join(",") : "") : "-"}, {title: "Age", right: true, text: (p) => age(p.created)}, {title: "Scheduler", text: (p) => p.scheduler},
+    ], d.pods.rows),
+  ]);
+  return {cluster, end: asked.end};
+}
+
+export function workloads(main) {
+  const body = h("div");
+  main.append(h("h2", {}, "Workloads"), body);
+  return asking(body, "api/workloads", (d) => [table("Pods by controller, the one with the most pods first: " + part(d.rows, d.total), [
+    {title: "Workload", name: true, text: (w) => w.workload}, {title: "Bound", right: true, text: (w) => w.bound}, {title: "Pending", right: true, text: (w) => w.pending}, {title: "Nodes", right: true, text: (w) => w.nodes},
+    {title: "CPU", right: true, text: (w) => cores(w.cpu)}, {title: "Memory", right: true, text: (w) => bytes(w.memory)}, {title: "GPU", right: true, text: (w) => w.gpu ? devices(w.gpu) : "-"},
+  ], d.rows)]);
+}
+
+export function events(main) {
+  const body = h("div");
+  main.append(h("h2", {}, "Events"), body);
+  return asking(body, "api/events", (d) => [
+    ...(d.error ? [h("p", {class: "bad"}, d.error)] : []),
+    table("The newest first: " + part(d.rows, d.total), [
+      {title: "Time", text: (e) => clock(e.time)}, {title: "Reason", node: (e) => h("span", {class: e.type === "Warning" ? "warn" : null}, e.reason)}, {title: "Object", name: true, text: (e) => e.object},
+      {title: "Message", text: (e) => e.message}, {title: "From", text: (e) => e.from}, {title: "Count", right: true, text: (e) => e.count},
+    ], d.rows),
+  ]);
+}

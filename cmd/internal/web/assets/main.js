@@ -1,0 +1,70 @@
+// The stream of the server and the pages. A page is a function of the element that it fills; it returns what is called
+// at news of a topic, and at its end.
+import {cluster, zones} from "./cluster.js";
+import {decisions, take} from "./decisions.js";
+import {events, node, workloads} from "./details.js";
+import {learning} from "./learning.js";
+
+const pages = {cluster, decisions, learning, workloads, zones, events, node};
+const main = document.getElementById("main"), line = document.getElementById("state");
+
+// news is the newest message of each topic.
+const news = {cluster: null, learning: null, trouble: null, decisions: null};
+let page = {}, live = false;
+
+function status() {
+  const c = news.cluster;
+  const texts = [];
+  if (!live) texts.push("not connected to the scheduler; trying again");
+  else if (news.trouble) texts.push("the cluster cannot be read: " + news.trouble.message);
+  else if (!c) texts.push("reading the cluster");
+  else if (c.lost) texts.push("the API server has not answered since " + new Date(c.lost.since).toLocaleTimeString("en-GB") + ": " + c.lost.reason);
+  line.className = texts.length && (c || !live || news.trouble) ? "bad" : "";
+  line.textContent = texts.length ? texts.join("; ") : "live";
+  document.getElementById("title").textContent = c ? c.title : "";
+}
+
+function show() {
+  const [name, argument] = location.hash.slice(1).split("/", 2);
+  const chosen = pages[name] ? name : "cluster";
+  page.end?.();
+  main.replaceChildren();
+  for (const a of document.querySelectorAll("nav a")) {
+    if (a.hash === "#" + chosen) a.setAttribute("aria-current", "page");
+    else a.removeAttribute("aria-current");
+  }
+  let given = "";
+  try { given = decodeURIComponent(argument || ""); } catch { /* not an address of this page */ }
+  page = pages[chosen](main, news, given) || {};
+}
+addEventListener("hashchange", () => { if (location.hash !== "#main") show(); });
+
+let source = null, again = 0;
+function close() { source?.close(); source = null; clearTimeout(again); }
+function open() {
+  close();
+  source = new EventSource("api/stream");
+  source.onopen = () => { live = true; status(); };
+  source.onerror = async () => {
+    live = false;
+    status();
+    if (source?.readyState !== EventSource.CLOSED) return; // the browser tries again
+    again = setTimeout(open, 5000);
+    const answer = await fetch("icon.svg", {method: "HEAD"}).catch(() => null);
+    if (answer?.status === 401) line.textContent = "the scheduler was started again: open the address that it printed";
+  };
+  for (const topic of ["cluster", "learning", "trouble", "decisions"]) {
+    source.addEventListener(topic, (e) => {
+      const message = JSON.parse(e.data);
+      news[topic] = topic === "decisions" ? take(news.decisions, message) : message;
+      status();
+      page[topic]?.(news[topic]);
+    });
+  }
+}
+// A page that nobody sees costs the scheduler nothing.
+document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else open(); });
+
+show();
+status();
+if (!document.hidden) open();

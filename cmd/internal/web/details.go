@@ -1,0 +1,183 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"gnnsched/cmd/internal/explain"
+	"gnnsched/cmd/internal/top/state"
+	"gnnsched/scheduler/decision/record"
+)
+
+// The rows of an answer are bounded, as the page shows them.
+const (
+	mostPods      = 1000
+	mostDecisions = 50 // of a node
+	mostWorkloads = 1000
+	mostEvents    = 500
+	maxName       = 253
+)
+
+// list is an answer with a part of all rows.
+type list[Row any] struct {
+	Rows  []Row  `json:"rows"`
+	Total int    `json:"total"`
+	Error string `json:"error,omitempty"` // why there are no newer ones
+}
+
+// listOf returns at most most rows of all.
+func listOf[In, Row any](all []In, most int, of func(*In) Row) list[Row] {
+	out := list[Row]{Rows: []Row{}, Total: len(all)}
+	for i := range all[:min(len(all), most)] {
+		out.Rows = append(out.Rows, of(&all[i]))
+	}
+	return out
+}
+
+// pod is a pod on a node.
+type pod struct {
+	Pod       string    `json:"pod"`
+	Workload  string    `json:"workload"`
+	Scheduler string    `json:"scheduler"`
+	CPU       int64     `json:"cpu"`
+	Memory    int64     `json:"memory"`
+	GPU       int64     `json:"gpu"`
+	Devices   []int     `json:"devices,omitempty"`
+	Created   time.Time `json:"created"`
+}
+
+// node answers with a node's pods and the last decisions for it.
+func (s *server) node(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Query().Get("name")
+	if name == "" || len(name) > maxName {
+		http.Error(w, "name a node", http.StatusBadRequest)
+		return
+	}
+	s.ask(w, r, state.Ask{Node: name}, func(d state.Details) any {
+		var chosen []record.Record
+		if s.config.Book != nil {
+			for _, r := range s.config.Book.Last(record.Query{}) {
+				if r.Node == name && len(chosen) < mostDecisions {
+					chosen = append(chosen, r)
+				}
+			}
+		}
+		return struct {
+			Pods      list[pod]         `json:"pods"`
+			Decisions []json.RawMessage `json:"decisions"`
+		}{listOf(d.Pods, mostPods, podOf), plain(chosen)}
+	})
+}
+
+func podOf(p *state.BoundPod) pod {
+	out := pod{Pod: p.Namespace + "/" + p.Name, Workload: p.Workload, Scheduler: p.Scheduler, CPU: p.CPU, Memory: p.Memory, GPU: p.GPU, Created: p.Created.UTC()}
+	for i := range 64 {
+		if p.Devices.Has(i) {
+			out.Devices = append(out.Devices, i)
+		}
+	}
+	return out
+}
+
+// workload is the sum over the pods of a controller.
+type workload struct {
+	Workload string `json:"workload"` // NAMESPACE/KIND/NAME
+	Bound    int    `json:"bound"`
+	Pending  int    `json:"pending"`
+	Nodes    int    `json:"nodes"`
+	CPU      int64  `json:"cpu"`
+	Memory   int64  `json:"memory"`
+	GPU      int64  `json:"gpu"`
+}
+
+// workloads answers with the pods by workload.
+func (s *server) workloads(w http.ResponseWriter, r *http.Request) {
+	s.ask(w, r, state.Ask{Workloads: true}, func(d state.Details) any {
+		return listOf(d.Workloads, mostWorkloads, func(w *state.Workload) workload {
+			name := w.Namespace + "/" + w.Name
+			if w.Name == "" {
+				name = w.Namespace + " (no controller)"
+			}
+			return workload{name, w.Bound, w.Pending, w.Nodes, w.CPU, w.Memory, w.GPU}
+		})
+	})
+}
+
+// event is an event of the cluster.
+type event struct {
+	Time    time.Time `json:"time"`
+	Type    string    `json:"type"`
+	Reason  string    `json:"reason"`
+	Object  string    `json:"object"`
+	From    string    `json:"from"`
+	Message string    `json:"message"`
+	Count   int       `json:"count"`
+}
+
+// events answers with the cluster's newest events.
+func (s *server) events(w http.ResponseWriter, r *http.Request) {
+	s.ask(w, r, state.Ask{Events: true}, func(d state.Details) any {
+		out := listOf(d.Events, mostEvents, func(e *state.Event) event {
+			return event{e.Time.UTC(), e.Type, e.Reason, e.Object, e.From, e.Message, e.Count}
+		})
+		if d.EventsErr != nil {
+			out.Error = state.Printable(d.EventsErr.Error())
+		}
+		return out
+	})
+}
+
+// ask answers with details of the cluster, one request at a time: some need a walk over all pods.
+func (s *server) ask(w http.ResponseWriter, r *http.Request, what state.Ask, answer func(state.Details) any) {
+	src := s.source.Load()
+	if src == nil {
+		http.Error(w, "the cluster is not read yet", http.StatusServiceUnavailable)
+		return
+	}
+	select {
+	case s.asking <- struct{}{}:
+		defer func() { <-s.asking }()
+	case <-r.Context().Done():
+		return
+	}
+	respond(w, answer((*src).Details(what)))
+}
+
+// decision says in words why a pod got its node, as `gnnsched explain` does.
+func (s *server) decision(w http.ResponseWriter, r *http.Request) {
+	uid := r.URL.Query().Get("uid")
+	if s.config.Book == nil || uid == "" || len(uid) > maxName {
+		http.Error(w, "name a pod by its uid", http.StatusBadRequest)
+		return
+	}
+	select {
+	case s.asking <- struct{}{}:
+		defer func() { <-s.asking }()
+	case <-r.Context().Done():
+		return
+	}
+	found := s.config.Book.Last(record.Query{UID: uid})
+	at := slices.IndexFunc(found, func(d record.Record) bool { return d.Time.Format(time.RFC3339Nano) == r.URL.Query().Get("time") })
+	if at < 0 {
+		http.Error(w, "the scheduler does not keep this decision any more", http.StatusNotFound)
+		return
+	}
+	var why bytes.Buffer
+	if explain.Write(&why, found[at], s.config.Checkpoint) != nil { // the file has other weights by now
+		why.Reset()
+		if err := explain.Write(&why, found[at], ""); err != nil {
+			why.WriteString(state.Printable(err.Error()))
+		}
+	}
+	respond(w, struct {
+		Why string `json:"why"`
+	}{why.String()})
+}
+
+func respond(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // the client may have gone
+}

@@ -1,0 +1,83 @@
+package web
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	ucli "github.com/urfave/cli/v2"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	"gnnsched/cmd/internal/shadow"
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/decision/record"
+)
+
+// Flag is the name of the flag that the schedulers have.
+const Flag = "http"
+
+// Flags returns the flags of a scheduler that serves the page.
+func Flags() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.StringFlag{Name: Flag, Usage: "serve a page for a browser at `ADDRESS`, a port of loopback or 127.0.0.1:PORT; 0 for any free port. The address with its key is printed"},
+	}
+}
+
+// Check returns an error with exit code 2 if the flag's value is wrong.
+func Check(c *ucli.Context) error {
+	if !c.IsSet(Flag) {
+		return nil
+	}
+	if c.Bool(shadow.Flag) {
+		return exit.New(exit.Usage, fmt.Errorf("--%s and --%s exclude each other", shadow.Flag, Flag), "ktop shows the cluster beside a scheduler that places nothing")
+	}
+	_, err := addressOf(c.String(Flag))
+	return err
+}
+
+// Serve starts the page if the flag is set. stop ends it. title names the cluster; book may be nil.
+func Serve(c *ucli.Context, title string, client kubernetes.Interface, book *record.Book) (stop func(), err error) {
+	if !c.IsSet(Flag) {
+		return func() {}, nil
+	}
+	address, err := addressOf(c.String(Flag))
+	if err != nil {
+		return nil, err
+	}
+	return start(c.Context, config{
+		Address: address, Title: title, Client: client, Book: book, Checkpoint: c.String("checkpoint"),
+		Gather: legacyregistry.DefaultGatherer.Gather, Log: klog.Background(), Out: c.App.ErrWriter,
+	})
+}
+
+// addressOf returns HOST:PORT of the flag's value, in which the host may be missing. Other hosts than loopback are usage
+// errors.
+func addressOf(text string) (string, error) {
+	host, port := "", text
+	if strings.Contains(text, ":") {
+		var err error
+		if host, port, err = net.SplitHostPort(text); err != nil {
+			return "", exit.New(exit.Usage, fmt.Errorf("--%s %q is no address", Flag, text), "for example --http 8080 or --http 127.0.0.1:8080")
+		}
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return "", exit.New(exit.Usage, fmt.Errorf("--%s %q: the port must be 1 to 65535, or 0 for any", Flag, text), "for example --http 8080")
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	if !loopback(host) {
+		return "", exit.New(exit.Usage, fmt.Errorf("--%s serves on this machine only, and %q is not loopback", Flag, host),
+			fmt.Sprintf("serve on loopback, and reach it with `ssh -L %s:127.0.0.1:%s HOST` or `kubectl port-forward POD %s`", port, port, port))
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// loopback reports whether a host, without a port, is this machine's loopback interface.
+func loopback(host string) bool {
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}

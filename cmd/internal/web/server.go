@@ -1,0 +1,154 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"gnnsched/cmd/internal/top/state"
+	"gnnsched/cmd/internal/top/watch"
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/decision/record"
+)
+
+// config says what is served and where.
+type config struct {
+	Address    string // HOST:PORT, of addressOf
+	Title      string // names the cluster
+	Client     kubernetes.Interface
+	Book       *record.Book                          // the scheduler's decisions; nil if it keeps none
+	Checkpoint string                                // file with the weights that decide; empty: those that the program carries
+	Gather     func() ([]*dto.MetricFamily, error)   // the scheduler's metrics
+	Log        logr.Logger                           // client-go's messages; the zero value drops them
+	Out        io.Writer                             // gets the line with the address and its key
+	Clock      clock.WithTicker                      // nil means the real one
+	read       func(context.Context) (source, error) // nil means to watch Client
+	door       *door                                 // nil means a new key
+	patience   time.Duration                         // how long a client may take to read a message; 0 means 10 s
+}
+
+// source is the state of the cluster, as ktop has it. A *watch.Source is one.
+type source interface {
+	Frame(maxPending int) state.Frame
+	Details(state.Ask) state.Details
+	Stop()
+}
+
+// server is the page's server.
+type server struct {
+	config config
+	door   door
+	feed   *feed
+	course course
+	asking chan struct{} // holds a value while a question about details is answered
+	tasks  sync.WaitGroup
+	source atomic.Pointer[source] // nil until the cluster is read
+}
+
+// Times and sizes of the HTTP server.
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = time.Minute
+	maxHeader     = 16 << 10
+	stopWithin    = 5 * time.Second
+	// againAfter is the pause before the cluster is tried to be read again.
+	againAfter = 5 * time.Second
+)
+
+// start serves the page until ctx ends or stop is called. stop waits until everything that it began has ended. Errors have exit code 2.
+func start(ctx context.Context, c config) (stop func(), err error) {
+	s := newServer(c)
+	socket, err := net.Listen("tcp", c.Address)
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--%s: %w", Flag, err), "choose another port, or 0 for any that is free")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	h := &http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	s.tasks.Go(func() { s.readCluster(ctx) })
+	s.tasks.Go(func() { s.publish(ctx) })
+	s.tasks.Go(func() {
+		if err := h.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
+			s.config.Log.Error(err, "The page is not served any more")
+		}
+	})
+	s.tasks.Go(func() {
+		<-ctx.Done()
+		within, end := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+		defer end()
+		if h.Shutdown(within) != nil {
+			_ = h.Close() // what is left are connections, which close all the same
+		}
+	})
+	if c.Out != nil {
+		fmt.Fprintf(c.Out, "Open http://%s/?key=%s in a browser\n", socket.Addr(), s.door.key)
+	}
+	return func() { cancel(); s.tasks.Wait() }, nil
+}
+
+// newServer returns a server that does nothing yet.
+func newServer(c config) *server {
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if c.patience == 0 {
+		c.patience = 10 * time.Second
+	}
+	if c.read == nil {
+		c.read = func(ctx context.Context) (source, error) {
+			return watch.Start(ctx, watch.Config{Client: c.Client, Log: c.Log})
+		}
+	}
+	s := &server{config: c, feed: newFeed(), asking: make(chan struct{}, 1)}
+	if c.door != nil {
+		s.door = *c.door
+	} else {
+		s.door = newDoor()
+	}
+	return s
+}
+
+// readCluster reads the cluster until ctx ends, and begins again as long as the first list fails.
+func (s *server) readCluster(ctx context.Context) {
+	for {
+		src, err := s.config.read(ctx)
+		if err == nil {
+			s.source.Store(&src)
+			s.feed.kick()
+			<-ctx.Done()
+			src.Stop()
+			return
+		}
+		s.feed.publish(topicTrouble, trouble{Message: state.Printable(err.Error())})
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.config.Clock.After(againAfter):
+		}
+	}
+}
+
+// handler returns all paths behind the door.
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /", files())
+	mux.HandleFunc("GET /api/stream", s.stream)
+	mux.HandleFunc("GET /api/node", s.node)
+	mux.HandleFunc("GET /api/decision", s.decision)
+	mux.HandleFunc("GET /api/workloads", s.workloads)
+	mux.HandleFunc("GET /api/events", s.events)
+	return s.door.guard(mux)
+}

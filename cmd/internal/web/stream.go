@@ -1,0 +1,168 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"gnnsched/scheduler/decision/record"
+)
+
+const (
+	// maxClients is how many streams there may be at a time.
+	maxClients = 16
+	// heartbeat is the time between two lines that show that the stream is alive.
+	heartbeat = 15 * time.Second
+	// newestDecisions is how many decisions a message holds at most. A client that takes part later, or has been
+	// slower than the scheduler, gets the newest of them and the number of those that are left out.
+	newestDecisions = 200
+)
+
+// decisions are the decisions since the last message.
+type decisions struct {
+	Total   uint64            `json:"total"`   // of the scheduler since it began
+	Missed  uint64            `json:"missed"`  // left out since the last message
+	Records []json.RawMessage `json:"records"` // record.Record without readings, the newest first
+}
+
+// stream sends events until the client or the server is gone.
+func (s *server) stream(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet { // HEAD, which would never end
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	if !s.feed.enter() {
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, fmt.Sprintf("%d pages are open already", maxClients), http.StatusServiceUnavailable)
+		return
+	}
+	defer s.feed.leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	alive := s.config.Clock.NewTicker(heartbeat)
+	defer alive.Stop()
+	out, seen, heard := sink{w, http.NewResponseController(w), s.config.patience}, map[string]int{}, uint64(0)
+	text := []byte("retry: 3000\n\n")
+	for {
+		fresh, changed := s.feed.since(seen)
+		for _, topic := range slices.Sorted(maps.Keys(fresh)) {
+			text = appendEvent(text, topic, fresh[topic])
+		}
+		if d := s.decisionsAfter(heard); d != nil {
+			heard = d.Total
+			data, err := json.Marshal(d)
+			if err != nil {
+				panic(err) // its parts are JSON
+			}
+			text = appendEvent(text, eventDecisions, data)
+		}
+		if len(text) > 0 && out.send(text) != nil {
+			return
+		}
+		text = text[:0]
+		select {
+		case <-r.Context().Done(): // also when the server ends
+			return
+		case <-changed:
+		case <-alive.C():
+			text = append(text, ": alive\n\n"...)
+		}
+	}
+}
+
+// sink writes to a client.
+type sink struct {
+	w        http.ResponseWriter
+	control  *http.ResponseController
+	patience time.Duration
+}
+
+// send writes and flushes. It fails if the client does not read in time.
+func (s sink) send(text []byte) error {
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.patience)) // a recorder in a test has none
+	if _, err := s.w.Write(text); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
+
+// appendEvent appends an event whose data has no line feed.
+func appendEvent(text []byte, name string, data []byte) []byte {
+	if data == nil {
+		data = []byte("null")
+	}
+	return fmt.Appendf(text, "event: %s\ndata: %s\n\n", name, data)
+}
+
+// decisionsAfter returns the decisions after the first n of all; nil if there is none.
+func (s *server) decisionsAfter(n uint64) *decisions {
+	if s.config.Book == nil {
+		return nil
+	}
+	records, total := s.config.Book.After(n, newestDecisions)
+	if total == n {
+		return nil
+	}
+	return &decisions{Total: total, Missed: total - n - uint64(len(records)), Records: plain(records)}
+}
+
+// plain encodes records without what the policies read of nodes, which the page does not show in lists. It drops those
+// with scores that JSON cannot hold.
+func plain(records []record.Record) []json.RawMessage {
+	out := make([]json.RawMessage, 0, len(records))
+	for i := range records {
+		r := &records[i]
+		for k := range r.Best {
+			r.Best[k].Read = nil
+		}
+		if r.Default != nil {
+			r.Default.Read = nil
+		}
+		if text, err := json.Marshal(r); err == nil {
+			out = append(out, bytes.TrimSpace(text))
+		}
+	}
+	return out
+}
+
+const (
+	// tick is the time between two looks for new decisions.
+	tick = 250 * time.Millisecond
+	// The numbers of ticks between two states of the cluster, and of what was learned.
+	clusterTicks  = 8
+	learningTicks = 40
+)
+
+// publish publishes until ctx ends. Without a client it only notes the course of learning.
+func (s *server) publish(ctx context.Context) {
+	ticker := s.config.Clock.NewTicker(tick)
+	defer ticker.Stop()
+	var heard uint64
+	for n := 0; ; n++ {
+		if n%learningTicks == 0 {
+			s.publishLearning()
+		}
+		if s.feed.watched() {
+			if s.config.Book != nil {
+				if _, total := s.config.Book.Held(); total != heard {
+					heard = total
+					s.feed.news()
+				}
+			}
+			if n%clusterTicks == 0 {
+				s.publishCluster()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+		case <-s.feed.kicked:
+			s.publishCluster()
+		}
+	}
+}
