@@ -18,7 +18,7 @@ func soakCommand() *ucli.Command {
 		Usage: "run schedulers for long while pods come and go and everything fails, and count what became of each pod",
 		Description: "It starts a simulated cluster, schedulers with six profiles (one of them learning, if gnntrain is built)\n" +
 			"and kills them at random, loses nodes and swaps checkpoints. Afterwards it counts, from etcd's history: no pod\n" +
-			"may be lost or bound twice, no GPU device given twice, and the schedulers' memory may not grow. It touches no\n" +
+			"may be lost or bound twice, no GPU device given twice, by annotations or by claims, and the schedulers' memory may not grow. It touches no\n" +
 			"other cluster. Exit code 99: something happened that must not; the pods are listed. Ctrl-C prints the count so far.\n\n" +
 			"Examples:\n" +
 			"   gnnsched soak                          # ten minutes\n" +
@@ -28,7 +28,7 @@ func soakCommand() *ucli.Command {
 		Flags: []ucli.Flag{
 			&ucli.DurationFlag{Name: "for", Value: 10 * time.Minute, Usage: "let pods come and go for `TIME`; the count takes a minute or two more"},
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the pods and the faults"},
-			&ucli.IntFlag{Name: "nodes", Value: 20, Usage: "`NUMBER` of nodes; a quarter has eight GPUs each"},
+			&ucli.IntFlag{Name: "nodes", Value: 20, Usage: "`NUMBER` of nodes; a third has eight GPUs each"},
 			&ucli.IntFlag{Name: "pods", Value: 300, Usage: "`NUMBER` of pods that exist at the same time"},
 			&ucli.Float64Flag{Name: "rate", Usage: "create at most `PODS` a second; 0: as many as get bound"},
 			&ucli.DurationFlag{Name: "every", Value: 5 * time.Second, Usage: "mean `TIME` from the recovery from a fault to the next fault"},

@@ -22,6 +22,8 @@ const (
 	boundTwice    = "bound twice"
 	deviceTwice   = "device twice"
 	noDevice      = "no device"
+	claimElse     = "claim elsewhere" // of a bound pod, not allocated to it on its node
+	claimLeft     = "claim left"
 	overcommitted = "node overcommitted"
 	miscounted    = "miscounted" // etcd's history and the API server disagree
 	ended         = "ended by itself"
@@ -38,9 +40,10 @@ type violation struct {
 
 // book is the independent count: the states of all pods in the order in which etcd had them.
 type book struct {
-	capacity map[string]cluster.Resources // of the nodes by name; GPU is the number of devices
+	capacity map[string]machine // of the nodes by name
 
 	mu         sync.Mutex
+	claims     map[string]*claimRecord       // that exist, by name
 	live       map[string]*record            // pods that exist, or that the API server accepted, by name
 	on         map[string]map[string]*record // bound pods that have not ended, by node and name
 	gone       map[string]bool               // pods that left etcd before the API server answered that it accepted them
@@ -58,6 +61,7 @@ type totals struct {
 	deleted       int // by the soak
 	evicted       map[string]int
 	states        int // states of pods, deletions included, that etcd's history held
+	allocated     int // claims
 }
 
 // record is one pod.
@@ -66,6 +70,7 @@ type record struct {
 	uid           types.UID
 	requests      cluster.Resources
 	devices       cluster.DeviceSet
+	claims        []string
 	seen          bool   // etcd had it
 	accepted      bool   // the API server said so
 	deleting      bool   // the soak wants it gone
@@ -76,9 +81,9 @@ type record struct {
 	history       []string
 }
 
-func newBook(capacity map[string]cluster.Resources) *book {
+func newBook(capacity map[string]machine) *book {
 	return &book{
-		capacity: capacity, live: map[string]*record{}, on: map[string]map[string]*record{},
+		capacity: capacity, claims: map[string]*claimRecord{}, live: map[string]*record{}, on: map[string]map[string]*record{},
 		gone: map[string]bool{}, known: map[string]bool{}, totals: totals{evicted: map[string]int{}},
 	}
 }
@@ -158,6 +163,9 @@ func (b *book) place(r *record, revision int64, p *corev1.Pod) {
 	if err != nil {
 		b.report(violation{kind: miscounted, pods: []string{r.name}, detail: err.Error(), history: r.history})
 	}
+	if p.Status.ExtendedResourceClaimStatus != nil {
+		running.Requests.GPU = 0 // a claim has it
+	}
 	switch node := p.Spec.NodeName; {
 	case node == r.node && (node == "" || running.Devices == r.devices):
 	case r.node == "":
@@ -165,6 +173,7 @@ func (b *book) place(r *record, revision int64, p *corev1.Pod) {
 		r.note(revision, "bound to %s, devices %q", node, kube.FormatDevices(r.devices))
 		b.totals.bound++
 		b.occupy(r)
+		b.checkClaims(r, p)
 	case node != r.node:
 		r.note(revision, "bound to %q", node)
 		b.report(violation{kind: boundTwice, pods: []string{r.name}, detail: fmt.Sprintf("first to %s, then to %q", r.node, node), history: r.history})
@@ -206,8 +215,8 @@ func (b *book) check(r *record) {
 	}
 	if sum.MilliCPU > has.MilliCPU || sum.Memory > has.Memory || sum.Pods > has.Pods || sum.TotalGPUMilli() > has.TotalGPUMilli() {
 		b.report(violation{
-			kind: overcommitted, pods: append([]string{r.name}, others(b.on[r.node], r)...),
-			detail: fmt.Sprintf("pods on %s request %+v of %+v", r.node, sum, has), history: r.history,
+			kind: overcommitted, pods: append([]string{r.name}, others(slices.Collect(maps.Keys(b.on[r.node])), r.name)...),
+			detail: fmt.Sprintf("pods on %s request %+v of %+v", r.node, sum, has.Resources), history: r.history,
 		})
 	}
 	if r.requests.TotalGPUMilli() > 0 {
@@ -225,29 +234,39 @@ func (b *book) checkDevices(r *record, devices int) {
 			detail: fmt.Sprintf("it has devices %q of %d on %s and needs %d", kube.FormatDevices(r.devices), devices, r.node, want),
 		})
 	}
-	for i := range devices {
-		if !r.devices.Has(i) {
+	b.checkUse(r.node, r.devices, violation{kind: deviceTwice, pods: []string{r.name}, history: r.history})
+}
+
+// checkUse reports v for each of the devices of a node of which pods and claims take more than all.
+func (b *book) checkUse(node string, devices cluster.DeviceSet, v violation) {
+	for i := range cluster.MaxDevices {
+		if !devices.Has(i) {
 			continue
 		}
-		milli, with := int64(0), map[string]*record{}
-		for name, o := range b.on[r.node] {
+		milli, with := int64(0), []string(nil)
+		for name, o := range b.on[node] {
 			if o.devices.Has(i) {
 				milli += o.requests.GPUMilli + cluster.DeviceMilli*min(o.requests.GPU, 1)
-				with[name] = o
+				with = append(with, name)
+			}
+		}
+		for name, c := range b.claims {
+			if c.held.Pool == node && c.held.Devices.Has(i) {
+				milli += c.held.Milli
+				with = append(with, claimPrefix+name)
 			}
 		}
 		if milli > cluster.DeviceMilli {
-			b.report(violation{
-				kind: deviceTwice, pods: append([]string{r.name}, others(with, r)...), history: r.history,
-				detail: fmt.Sprintf("%d thousandths of device %d on %s", milli, i, r.node),
-			})
+			v.pods = append(v.pods[:1:1], others(with, v.pods[0])...)
+			v.detail = fmt.Sprintf("%d thousandths of device %d on %s", milli, i, node)
+			b.report(v)
 		}
 	}
 }
 
-// others returns the names of the pods except r, in order.
-func others(pods map[string]*record, r *record) []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(pods)), func(name string) bool { return name == r.name })
+// others returns the names except one, in order.
+func others(names []string, except string) []string {
+	return slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { return name == except })
 }
 
 // left counts that a pod left etcd.

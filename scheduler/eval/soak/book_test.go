@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"gnnsched/internal/cluster"
@@ -65,6 +67,48 @@ var (
 	small = cluster.Resources{MilliCPU: 100, Memory: 1 << 20, GPUMilli: 400}
 	whole = cluster.Resources{MilliCPU: 100, Memory: 1 << 20, GPU: 2}
 )
+
+func shared(milli int64) cluster.Resources {
+	r := small
+	r.GPUMilli = milli
+	return r
+}
+
+// byClaim lets a pod ask by a claim of a template.
+func byClaim(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		claim(p, "template")
+		p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu-0", ResourceClaimName: &name}}
+	}
+}
+
+// claimState is a claim for so many thousandths of a device, allocated on a node for pods unless the node is empty.
+func claimState(name, node, device string, milli int64, pods ...string) *resourceapi.ResourceClaim {
+	r := cluster.Resources{GPUMilli: milli}
+	if milli == cluster.DeviceMilli {
+		r = cluster.Resources{GPU: 1}
+	}
+	c := &resourceapi.ResourceClaim{Spec: kube.Claim(r, nil)}
+	c.Name = name
+	if node == "" {
+		return c
+	}
+	c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{
+		Request: "gpu", Driver: kube.GPUDriver, Pool: node, Device: device,
+		ConsumedCapacity: map[resourceapi.QualifiedName]resource.Quantity{kube.GPUSharesCapacity: *resource.NewQuantity(milli, resource.DecimalSI)},
+	}}}}
+	for _, p := range pods {
+		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: p})
+	}
+	return c
+}
+
+func (h *history) claims(states ...*resourceapi.ResourceClaim) {
+	for _, c := range states {
+		h.revision++
+		h.seeClaim(h.revision, c)
+	}
+}
 
 // Each history has the violations that it should, with their pods.
 func TestBook(t *testing.T) {
@@ -145,13 +189,71 @@ func TestBook(t *testing.T) {
 			}
 		}, want: []string{"node overcommitted p4 p0 p1 p2 p3"}},
 		"a node for no pods": {happens: func(h *history) { h.sees(pod("a", core, "control-plane", "")) }, want: []string{"node overcommitted a"}},
+		"shares by claims and an annotation": {happens: func(h *history) {
+			h.claims(claimState("c", "n", "gpu-0", 400, "a"), claimState("d", "n", "gpu-0", 300, "b"))
+			h.sees(pod("a", core, "n", "", byClaim("c")), pod("b", core, "n", "", byClaim("d")), pod("x", shared(300), "n", "0"))
+		}},
+		"claims over the capacity": {happens: func(h *history) {
+			h.claims(claimState("c", "n", "gpu-0", 600, "a"), claimState("d", "n", "gpu-0", 600, "b"))
+		}, want: []string{"device twice claim d claim c"}},
+		"an annotation on a device of a claim": {happens: func(h *history) {
+			h.claims(claimState("c", "n", "gpu-0", 600, "a"))
+			h.sees(pod("a", core, "n", "", byClaim("c")), pod("x", most, "n", "0"))
+		}, want: []string{"device twice x claim c"}},
+		"a device of a claim that is free again": {happens: func(h *history) {
+			h.claims(claimState("c", "n", "gpu-0", 1000, "a"), claimState("c", "", "", 1000), claimState("d", "n", "gpu-0", 1000, "b"))
+			h.leftClaim(9, "d")
+			h.sees(pod("x", most, "n", "0"))
+		}},
+		"a claim on another node": {happens: func(h *history) {
+			h.claims(claimState("c", "m", "gpu-0", 600, "a"))
+			h.sees(pod("a", core, "n", "", byClaim("c")))
+		}, want: []string{"claim elsewhere a"}},
+		"a claim of somebody else": {happens: func(h *history) {
+			h.claims(claimState("c", "n", "gpu-0", 600, "b"))
+			h.sees(pod("a", core, "n", "", byClaim("c")))
+		}, want: []string{"claim elsewhere a"}},
+		"a claim that was not allocated": {happens: func(h *history) {
+			h.claims(claimState("c", "", "", 600))
+			h.sees(pod("a", core, "n", "", byClaim("c")))
+		}, want: []string{"claim elsewhere a"}},
+		"a claim that does not exist": {happens: func(h *history) { h.sees(pod("a", core, "n", "", byClaim("c"))) }, want: []string{"claim elsewhere a"}},
+		"a pod without its claim": {happens: func(h *history) {
+			h.sees(pod("a", core, "n", "", byClaim("c"), func(p *corev1.Pod) { p.Status.ResourceClaimStatuses = nil }))
+		}, want: []string{"no device a"}},
+		"a claim that is freed while its pod runs": {happens: func(h *history) {
+			h.claims(claimState("c", "n", "gpu-0", 600, "a"))
+			h.sees(pod("a", core, "n", "", byClaim("c")))
+			h.claims(claimState("c", "", "", 600))
+		}, want: []string{"no device a"}},
+		"a claim that is freed after its pod": {happens: func(h *history) {
+			h.claims(claimState("c", "n", "gpu-0", 600, "a"))
+			h.sees(pod("a", core, "n", "", byClaim("c")), pod("a", core, "n", "", byClaim("c"), phase(corev1.PodFailed)))
+			h.leftClaim(9, "c")
+		}},
+		"a claim that moves": {happens: func(h *history) {
+			h.claims(claimState("c", "n", "gpu-0", 600, "a"), claimState("c", "n", "gpu-1", 600, "a"))
+		}, want: []string{"device twice claim c"}},
+		"a claim of a device that is not there": {happens: func(h *history) { h.claims(claimState("c", "n", "gpu-3", 600, "a")) }, want: []string{"no device claim c"}},
+		"less than the claim asks for": {happens: func(h *history) {
+			c := claimState("c", "n", "gpu-0", 600, "a")
+			c.Spec = kube.Claim(cluster.Resources{GPUMilli: 700}, nil)
+			h.claims(c)
+		}, want: []string{"no device claim c"}},
+		"an extended resource by a claim": {happens: func(h *history) {
+			h.claims(claimState("c", "n", "gpu-0", 1000, "a"))
+			h.sees(pod("a", core, "n", "", func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Requests[kube.GPUResource] = resource.MustParse("1")
+				p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "c"}
+			}), pod("b", most, "n", "0"))
+		}, want: []string{"device twice b claim c"}},
 		"another pod of the same name": {happens: func(h *history) {
 			h.sees(pod("a", core, "", ""), pod("a", core, "", "", func(p *corev1.Pod) { p.UID = "other" }))
 		}, want: []string{"miscounted a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			node := cluster.Resources{MilliCPU: 4000, Memory: 64 << 30, Pods: 10, GPU: 3}
-			h := &history{book: newBook(map[string]cluster.Resources{"n": node, "m": node})}
+			node := machine{cluster.Resources{MilliCPU: 4000, Memory: 64 << 30, Pods: 10, GPU: 3}, 3}
+			h := &history{book: newBook(map[string]machine{"n": node, "m": node})}
 			c.happens(h)
 			var got []string
 			for _, v := range h.all() {
@@ -166,7 +268,7 @@ func TestBook(t *testing.T) {
 
 // A violation is reported once, with the history of its pod.
 func TestViolationIsReportedOnce(t *testing.T) {
-	h := &history{book: newBook(map[string]cluster.Resources{"n": {MilliCPU: 4000, Memory: 64 << 30, Pods: 10}})}
+	h := &history{book: newBook(map[string]machine{"n": {Resources: cluster.Resources{MilliCPU: 4000, Memory: 64 << 30, Pods: 10}}})}
 	h.sees(pod("a", core, "n", ""), pod("a", core, "m", ""), pod("a", core, "n", ""))
 	all := h.all()
 	if at := slices.IndexFunc(all, func(v violation) bool { return v.kind == boundTwice }); at < 0 || !strings.Contains(all[at].String(), `revision 1: bound to n`) {

@@ -30,8 +30,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.For < 10*time.Second:
 		return exit.Usagef("a soak of %v: choose 10s or more", c.For)
-	case c.Nodes < 3 || c.Nodes > 5000:
-		return exit.Usagef("%d nodes: choose 3 to 5000", c.Nodes)
+	case c.Nodes < 4 || c.Nodes > 5000:
+		return exit.Usagef("%d nodes: choose 4 to 5000", c.Nodes)
 	case c.Pods < 10 || c.Pods > 100*c.Nodes:
 		return exit.Usagef("%d pods at the same time: choose 10 to %d for %d nodes", c.Pods, 100*c.Nodes, c.Nodes)
 	case c.Rate < 0:

@@ -2,14 +2,17 @@
 // schedulers, the cluster, the trainer and nodes fail, and counts afterwards what became of each pod.
 //
 // The programs are child processes, started as a user would start them. The count is independent of
-// them: it reads every state that a pod ever had from the cluster's etcd, whose history is complete and
-// in order, also across restarts of the cluster. The rules are in book.go:
+// them: it reads every state that a pod or a claim ever had from the cluster's etcd, whose history is complete and
+// in order, also across restarts of the cluster. The rules are in book.go and claims.go:
 //
 //   - lost: a pod that the API server accepted was never bound, although the cluster was empty at the
 //     end; or, if it fits on no node, was never reported as unschedulable
 //   - vanished: a pod is gone that nobody deleted and nothing evicted
 //   - bound twice: a pod had two different nodes
-//   - device twice: pods on a node took more than all of a GPU device, or a device that does not exist
+//   - device twice: pods and claims took more than all of a GPU device of a node
+//   - no device: a pod or a claim has other devices than it asks for, or the claim of a running pod lost them
+//   - claim elsewhere: a pod was bound, and a claim of it is not allocated to it on its node
+//   - claim left: a claim is there after all pods are gone
 //   - node overcommitted: pods on a node requested more than it has
 //
 // A run has three parts. In the first, everything fails. In the second, no scheduler and no cluster is

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -61,6 +62,10 @@ func (s *soak) loseNode(ctx context.Context, r *rand.Rand) bool {
 	name := names[r.IntN(len(names))]
 	nodes := s.client.CoreV1().Nodes()
 	n, err := nodes.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return false
+	}
+	published, err := s.slicesOf(ctx, name)
 	if err != nil || nodes.Delete(ctx, name, metav1.DeleteOptions{}) != nil {
 		return false
 	}
@@ -74,21 +79,24 @@ func (s *soak) loseNode(ctx context.Context, r *rand.Rand) bool {
 		case <-ctx.Done():
 			return
 		}
-		s.restoreNode(ctx, n)
+		s.restoreNode(ctx, n, published)
 	}()
 	return true
 }
 
-// restoreNode creates a node again as it was. kwokcluster may have done so when it was started again.
-func (s *soak) restoreNode(ctx context.Context, was *corev1.Node) {
+// restoreNode creates a node and its slices again as they were. kwokcluster may have done so when it was started again.
+func (s *soak) restoreNode(ctx context.Context, was *corev1.Node, published []resourceapi.ResourceSlice) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: was.Name, Labels: was.Labels, Annotations: was.Annotations}, Spec: was.Spec, Status: was.Status}
 	n.Spec.Taints = nil // the node lifecycle controller's
 	for ctx.Err() == nil {
 		_, err := s.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
 		if err == nil || apierrors.IsAlreadyExists(err) {
-			return
+			if is, err := s.client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{}); err == nil {
+				s.restoreSlices(ctx, is, published)
+				return
+			}
 		}
-		pause(ctx, 200*time.Millisecond)
+		pause(ctx, pollEvery)
 	}
 }
 
@@ -199,6 +207,9 @@ func (s *soak) waitBound(ctx context.Context, f fault, before int, start time.Ti
 		pause(ctx, 100*time.Millisecond)
 	}
 }
+
+// pollEvery is the time between two tries of a request.
+const pollEvery = 200 * time.Millisecond
 
 // pause waits for d or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {

@@ -6,12 +6,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -57,8 +59,9 @@ func TestObserver(t *testing.T) {
 	defer os.RemoveAll(dir)
 	stop, socket := startEtcd(t, dir)
 	encoder := scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), corev1.SchemeGroupVersion)
-	node := cluster.Resources{MilliCPU: 1e6, Memory: 1 << 50, Pods: 100}
-	b := newBook(map[string]cluster.Resources{"n": node, "m": node})
+	claimEncoder := scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), resourceapi.SchemeGroupVersion)
+	node := machine{cluster.Resources{MilliCPU: 1e6, Memory: 1 << 50, Pods: 100}, 8}
+	b := newBook(map[string]machine{"n": node, "m": node})
 	o, err := newObserver(b, socket, "soak")
 	if err != nil {
 		t.Fatal(err)
@@ -72,9 +75,20 @@ func TestObserver(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	putClaim := func(c *resourceapi.ResourceClaim) {
+		b, err := runtime.Encode(claimEncoder, c)
+		if err == nil {
+			_, err = o.client.Put(t.Context(), "/registry/resourceclaims/soak/"+c.Name, string(b))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	put("before", "n")
-	if _, err := o.client.Put(t.Context(), "/registry/pods/other/pod", "not read"); err != nil {
-		t.Fatal(err)
+	for _, key := range []string{"/registry/pods/other/pod", "/registry/podtemplates/soak/x", "/registry/resourceclaims/other/c", "/registry/resourceclaimtemplates/soak/x"} {
+		if _, err := o.client.Put(t.Context(), key, "not read"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -83,6 +97,9 @@ func TestObserver(t *testing.T) {
 	for i := range 2 {
 		stop()
 		stop, _ = startEtcd(t, dir)
+		putClaim(claimState("c", "n", "gpu-0", 600, "a"))
+		putClaim(claimState("d", "n", "gpu-0", 600, "b")) // each time too much, if only for a moment
+		putClaim(claimState("d", "", "", 600))
 		put(fmt.Sprint("after", i), "")
 		put(fmt.Sprint("after", i), "n")
 		put(fmt.Sprint("after", i), "m") // gone from etcd's latest state, but not from its history
@@ -92,6 +109,11 @@ func TestObserver(t *testing.T) {
 		}
 	}
 	eventually(t, "all states are seen", func() bool { return b.census().totals.states == 1+2*4 })
+	eventually(t, "all claims are seen", func() bool { return slices.Equal(b.claimNames(), []string{"c", "d"}) })
+	if _, err := o.client.Delete(t.Context(), "/registry/resourceclaims/soak/c"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the claim is gone", func() bool { return slices.Equal(b.claimNames(), []string{"d"}) })
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -99,14 +121,17 @@ func TestObserver(t *testing.T) {
 	if err := o.close(); err != nil {
 		t.Error(err)
 	}
-	twice := 0
+	twice, claims := 0, 0
 	for _, v := range b.all() {
-		if v.kind == boundTwice {
+		switch v.kind {
+		case boundTwice:
 			twice++
+		case deviceTwice:
+			claims++
 		}
 	}
-	if twice != 2 {
-		t.Errorf("%d pods bound twice, want 2: %v", twice, b.all())
+	if twice != 2 || claims != 1 || b.census().totals.allocated != 3 {
+		t.Errorf("%d pods bound twice, want 2; %d violations by claims, want 1 of claim d; %d allocated, want 3: %v", twice, claims, b.census().totals.allocated, b.all())
 	}
 	stop()
 }

@@ -28,15 +28,19 @@ type decoration func(p *corev1.Pod)
 
 // kinds are the kinds of pods that come and go. All but tooLarge fit on an empty node.
 var kinds = []kind{
-	{30, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 100, 1000), nil }},
+	{22, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 100, 1000), nil }},
 	{10, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 1000, 6000), nil }},
-	{15, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 100, 1000), spread }},
-	{15, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 100, 1000), preferZone }},
+	{12, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 100, 1000), spread }},
+	{12, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 100, 1000), preferZone }},
 	{6, func(r *rand.Rand) (cluster.Resources, decoration) { return cpu(r, 1000, 6000), important }},
 	{12, func(r *rand.Rand) (cluster.Resources, decoration) { return share(r), nil }},
 	{4, func(r *rand.Rand) (cluster.Resources, decoration) { return share(r), onA100 }},
 	{3, func(r *rand.Rand) (cluster.Resources, decoration) { return devices(r), nil }},
 	{4, func(r *rand.Rand) (cluster.Resources, decoration) { return share(r), important }},
+	{6, func(r *rand.Rand) (cluster.Resources, decoration) { return claimed(share(r)) }},
+	{3, func(r *rand.Rand) (cluster.Resources, decoration) { return claimed(devices(r)) }},
+	{2, claimedInTwo},
+	{3, extended},
 	{1, func(*rand.Rand) (cluster.Resources, decoration) {
 		return cluster.Resources{MilliCPU: 10_000_000}, tooLarge
 	}},
@@ -53,13 +57,21 @@ func cpu(r *rand.Rand, low, high int64) cluster.Resources {
 
 func share(r *rand.Rand) cluster.Resources {
 	out := cpu(r, 100, 1000)
-	out.GPUMilli = 50 * between(r, 2, 18)
+	out.GPUMilli = shareStep * between(r, leastShare, mostShare)
 	return out
 }
 
+// The shares of a device that pods request are multiples of shareStep thousandths, and the numbers of devices powers of two.
+const (
+	shareStep  = 50
+	leastShare = int64(2)
+	mostShare  = int64(18)
+	wholeSizes = 3
+)
+
 func devices(r *rand.Rand) cluster.Resources {
 	out := cpu(r, 500, 2000)
-	out.GPU = 1 << r.IntN(3)
+	out.GPU = 1 << r.IntN(wholeSizes)
 	return out
 }
 
@@ -118,25 +130,29 @@ func newPod(r *rand.Rand, number int, scheduler string) *corev1.Pod {
 	return p
 }
 
-// pools returns the node pools of the cluster: three quarters of the nodes without GPUs and the rest with
-// eight each, of two models.
+// pools returns the node pools of the cluster: about two thirds of the nodes without GPUs and the rest with eight each. The
+// A100 are for annotations, the V100 for claims, and the T4 for both.
 func pools(nodes int) (out []pool) {
-	gpus := max(nodes/4, 2)
+	gpus, claimed := max(nodes/4, 2), max(nodes/10, 1)
 	plain := cluster.Resources{MilliCPU: 32_000, Memory: 128 << 30, Pods: 110}
 	gpu := cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110, GPU: 8}
+	inSlices := gpu
+	inSlices.GPU = 0
 	return []pool{
-		{name: "cpu", count: max(nodes-gpus, 1), has: plain},
+		{name: "cpu", count: nodes - gpus - claimed, has: plain},
 		{name: "a100", count: (gpus + 1) / 2, has: gpu, model: "A100"},
-		{name: "t4", count: gpus / 2, has: gpu, model: "T4"},
+		{name: "t4", count: gpus / 2, has: gpu, model: "T4", slices: 8},
+		{name: "v100", count: claimed, has: inSlices, model: "V100", slices: 8},
 	}
 }
 
 // pool is a pool of equal nodes.
 type pool struct {
-	name  string
-	count int
-	has   cluster.Resources
-	model string // of its GPUs
+	name   string
+	count  int
+	has    cluster.Resources
+	model  string // of its GPUs
+	slices int    // GPUs of each node in ResourceSlices, in shares of a thousandth
 }
 
 // poolFile is the file of `kwokcluster up --pools`.
@@ -150,6 +166,13 @@ type poolEntry struct {
 	Capacity map[string]resource.Quantity `json:"capacity"`
 	Labels   map[string]string            `json:"labels,omitempty"`
 	Zones    []string                     `json:"zones"`
+	Devices  []deviceEntry                `json:"devices,omitempty"`
+}
+
+type deviceEntry struct {
+	Product string `json:"product"`
+	Count   int    `json:"count"`
+	Shares  int    `json:"shares"`
 }
 
 // entry returns the pool as it stands in the file.
@@ -161,15 +184,24 @@ func (p pool) entry() poolEntry {
 	if p.model != "" {
 		e.Labels = map[string]string{kube.GPUModelLabel: p.model}
 	}
+	if p.slices > 0 {
+		e.Devices = []deviceEntry{{Product: p.model, Count: p.slices, Shares: cluster.DeviceMilli}}
+	}
 	return e
 }
 
-// capacities returns what each node of the pools has.
-func capacities(pools []pool) map[string]cluster.Resources {
-	out := map[string]cluster.Resources{}
+// machine is what a node has.
+type machine struct {
+	cluster.Resources     // GPU: the number of devices for annotations
+	slices            int // devices in ResourceSlices
+}
+
+// machines returns what each node of the pools has.
+func machines(pools []pool) map[string]machine {
+	out := map[string]machine{}
 	for _, p := range pools {
 		for i := range p.count {
-			out[fmt.Sprintf("%s-%d", p.name, i)] = p.has
+			out[fmt.Sprintf("%s-%d", p.name, i)] = machine{p.has, p.slices}
 		}
 	}
 	return out

@@ -26,9 +26,20 @@ func TestPodsFit(t *testing.T) {
 		t.Errorf("the weights of the kinds are %d %%", total)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
-	shares, devices, urgentPods, large := 0, 0, 0, 0
+	shares, devices, urgentPods, large, claims, two := 0, 0, 0, 0, 0, 0
+	known := map[string]bool{}
+	for _, t := range templates() {
+		known[t.Name] = true
+	}
 	for i := range 5000 {
 		p := newPod(r, i, "gnn")
+		for _, c := range p.Spec.ResourceClaims {
+			if !known[*c.ResourceClaimTemplateName] {
+				t.Errorf("there is no template %s", *c.ResourceClaimTemplateName)
+			}
+		}
+		claims += min(len(p.Spec.ResourceClaims), 1)
+		two += len(p.Spec.ResourceClaims) / 2
 		if p.Spec.PriorityClassName != "" {
 			urgentPods++
 		}
@@ -39,7 +50,7 @@ func TestPodsFit(t *testing.T) {
 		want := running.Requests
 		want.Pods = 1
 		fits := false
-		for _, q := range pools(3) {
+		for _, q := range pools(4) {
 			model := p.Annotations[kube.GPUModelAnnotation]
 			fits = fits || want.Within(q.has) && (model == "" || model == q.model)
 		}
@@ -56,14 +67,14 @@ func TestPodsFit(t *testing.T) {
 			shares++
 		}
 	}
-	if shares == 0 || devices == 0 || urgentPods == 0 || large == 0 {
-		t.Errorf("%d shares, %d with whole devices, %d urgent, %d too large: all must come", shares, devices, urgentPods, large)
+	if shares == 0 || devices == 0 || urgentPods == 0 || large == 0 || claims == 0 || two == 0 {
+		t.Errorf("%d shares, %d with whole devices, %d urgent, %d too large, %d with claims, %d with two: all must come", shares, devices, urgentPods, large, claims, two)
 	}
 }
 
 // kwokcluster makes of the pools the nodes that the count expects.
 func TestPools(t *testing.T) {
-	for _, nodes := range []int{3, 4, 20, 77} {
+	for _, nodes := range []int{4, 5, 20, 77} {
 		var file poolFile
 		for _, p := range pools(nodes) {
 			file.Pools = append(file.Pools, p.entry())
@@ -76,13 +87,16 @@ func TestPools(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := capacities(pools(nodes))
+		want := machines(pools(nodes))
 		if n := nodepool.Nodes(parsed); n != nodes || len(want) != nodes {
 			t.Errorf("%d and %d nodes, want %d", n, len(want), nodes)
 		}
 		for _, p := range parsed {
 			a := kube.AmountsIn(p.Capacity)
-			got := cluster.Resources{MilliCPU: a.MilliCPU, Memory: a.Memory, Pods: a.Pods, GPU: a.GPUCount}
+			got := machine{Resources: cluster.Resources{MilliCPU: a.MilliCPU, Memory: a.Memory, Pods: a.Pods, GPU: a.GPUCount}}
+			for _, d := range p.Devices {
+				got.slices += d.Count
+			}
 			if has := want[p.Name+"-0"]; got != has {
 				t.Errorf("pool %s: %+v, want %+v", p.Name, got, has)
 			}
@@ -100,7 +114,7 @@ func TestValidate(t *testing.T) {
 	}
 	for want, change := range map[string]func(*Config){
 		"a soak of 1s":      func(c *Config) { c.For = time.Second },
-		"2 nodes":           func(c *Config) { c.Nodes = 2 },
+		"3 nodes":           func(c *Config) { c.Nodes = 3 },
 		"5000 pods":         func(c *Config) { c.Pods = 5000 },
 		"a rate of -1":      func(c *Config) { c.Rate = -1 },
 		"a pause of -1s":    func(c *Config) { c.Every = -time.Second },

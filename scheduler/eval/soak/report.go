@@ -49,6 +49,7 @@ func (s *soak) writeCount() {
 		fmt.Fprintf(out, ", %d evicted (%s)", t.evicted[reason], reason)
 	}
 	fmt.Fprintf(out, "; %d were unschedulable at some time\n", t.unschedulable)
+	fmt.Fprintf(out, "%d claims allocated\n", t.allocated)
 	fmt.Fprintf(out, "%d states of pods read from etcd in %s\n", t.states, clock(time.Since(s.started)))
 	for _, line := range s.recoveries.lines() {
 		fmt.Fprintln(out, line)
@@ -92,7 +93,7 @@ func (s *soak) writeViolations() {
 	for _, v := range all {
 		count[v.kind]++
 	}
-	for _, kind := range []string{lost, vanished, boundTwice, deviceTwice, noDevice, overcommitted, miscounted, ended, memoryGrew} {
+	for _, kind := range []string{lost, vanished, boundTwice, deviceTwice, noDevice, claimElse, claimLeft, overcommitted, miscounted, ended, memoryGrew} {
 		fmt.Fprintf(out, "%-18s %d\n", kind, count[kind])
 	}
 	for _, v := range all {

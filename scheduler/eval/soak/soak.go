@@ -60,7 +60,7 @@ func Run(ctx context.Context, c Config) (err error) {
 		}
 		fmt.Fprintf(c.Out, "logs and data: %s\n", dir)
 	}()
-	s := &soak{config: c, book: newBook(capacities(pools(c.Nodes))), heal: make(chan struct{}), started: time.Now()}
+	s := &soak{config: c, book: newBook(machines(pools(c.Nodes))), heal: make(chan struct{}), started: time.Now()}
 	if s.fleet, err = newFleet(c, dir); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *soak) clusterEnded(state *os.ProcessState) {
 	s.book.add(violation{kind: ended, detail: fmt.Sprintf("kwokcluster: %v: %s", state, s.fleet.cluster.lastLine())})
 }
 
-// prepare waits for the cluster and creates the namespace and the priority class.
+// prepare waits for the cluster and creates the namespace, the templates of claims and the priority class.
 func (s *soak) prepare(ctx context.Context) error {
 	s.say("starting the cluster")
 	if err := s.fleet.waitReady(ctx); err != nil {
@@ -103,6 +103,9 @@ func (s *soak) prepare(ctx context.Context) error {
 	s.client = client
 	if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create the namespace: %w", err)
+	}
+	if err := s.createTemplates(ctx); err != nil {
+		return err
 	}
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: urgent}, Value: 1000}
 	if _, err := client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
@@ -216,7 +219,7 @@ func (s *soak) drain(ctx context.Context) error {
 // more.
 const compareWithin = 2 * time.Minute
 
-// compare deletes all pods and waits until the API server lists the same pods as the count: none.
+// compare deletes all pods and waits until the API server lists the same pods as the count: none. Their claims must go, too.
 func (s *soak) compare(ctx context.Context) error {
 	start := time.Now()
 	for {
@@ -233,20 +236,23 @@ func (s *soak) compare(ctx context.Context) error {
 				names = append(names, p.Name)
 			}
 		}
-		d := s.book.differences(names)
-		if err == nil && len(d) == 0 && len(names) == 0 {
+		d, claims := s.book.differences(names), s.book.claimNames()
+		if err == nil && len(d) == 0 && len(names) == 0 && len(claims) == 0 {
 			return nil
 		}
 		if time.Since(start) > compareWithin {
 			for _, v := range d {
 				s.book.add(v)
 			}
+			if len(claims) > 0 {
+				s.book.add(violation{kind: claimLeft, detail: fmt.Sprintf("no pod exists, and these claims do: %v", claims)})
+			}
 			if len(d) == 0 && len(names) > 0 {
 				s.book.add(violation{kind: miscounted, pods: names, detail: "the API server accepted its deletion, and it still exists"})
 			}
 			return err
 		}
-		pause(ctx, 200*time.Millisecond)
+		pause(ctx, pollEvery)
 	}
 }
 

@@ -1,0 +1,131 @@
+package soak
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+)
+
+// claimPrefix begins the names of claims among those of pods.
+const claimPrefix = "claim "
+
+// claimRecord is one claim.
+type claimRecord struct {
+	held kube.Claimed // zero without an allocation
+	pods []string     // for which it is reserved
+}
+
+// seeClaim counts a state of a claim. revision is etcd's.
+func (b *book) seeClaim(revision int64, c *resourceapi.ResourceClaim) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was, known := b.claims[c.Name]
+	if !known {
+		was = &claimRecord{}
+		b.claims[c.Name] = was
+	}
+	was.pods = was.pods[:0]
+	for _, r := range c.Status.ReservedFor {
+		was.pods = append(was.pods, r.Name)
+	}
+	if c.Status.Allocation == nil {
+		b.freed(revision, c.Name, was)
+		was.held = kube.Claimed{}
+		return
+	}
+	now, err := kube.ReadClaimed(c)
+	v := violation{kind: noDevice, pods: []string{claimPrefix + c.Name}}
+	switch {
+	case err != nil:
+		v.detail = err.Error()
+		b.report(v)
+		return
+	case now == was.held:
+		return
+	case was.held != kube.Claimed{}:
+		b.report(violation{kind: deviceTwice, pods: v.pods, detail: fmt.Sprintf("its allocation changed from %+v to %+v", was.held, now)})
+	default:
+		b.totals.allocated++
+	}
+	was.held = now
+	if v.detail = b.wrong(c, now); v.detail != "" {
+		b.report(v)
+	}
+	b.checkUse(now.Pool, now.Devices, violation{kind: deviceTwice, pods: v.pods})
+}
+
+// wrong says what an allocation lacks of what its claim asks for; empty if nothing.
+func (b *book) wrong(c *resourceapi.ResourceClaim, held kube.Claimed) string {
+	devices, milli := int64(0), int64(cluster.DeviceMilli)
+	for _, r := range c.Spec.Devices.Requests {
+		if r.Exactly == nil {
+			return "it has alternatives, which no pod of the soak asks for"
+		}
+		devices += r.Exactly.Count
+		if r.Exactly.Capacity != nil {
+			q := r.Exactly.Capacity.Requests[kube.GPUSharesCapacity]
+			milli = q.Value()
+		}
+	}
+	if has := b.capacity[held.Pool].slices; int64(held.Devices.Len()) != devices || held.Milli != milli || held.Devices>>has != 0 {
+		return fmt.Sprintf("it has devices %q of %d on %s, %d thousandths of each, and asks for %d and %d thousandths",
+			kube.FormatDevices(held.Devices), has, held.Pool, held.Milli, devices, milli)
+	}
+	return ""
+}
+
+// leftClaim counts that a claim left etcd.
+func (b *book) leftClaim(revision int64, name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c := b.claims[name]; c != nil {
+		b.freed(revision, name, c)
+		delete(b.claims, name)
+	}
+}
+
+// freed reports the pods that run with the devices of a claim which has lost them.
+func (b *book) freed(revision int64, name string, c *claimRecord) {
+	for _, r := range b.on[c.held.Pool] {
+		if slices.Contains(r.claims, name) {
+			r.note(revision, "claim %s has no devices any more", name)
+			b.report(violation{kind: noDevice, pods: []string{r.name}, detail: fmt.Sprintf("claim %s lost its devices while it ran", name), history: r.history})
+		}
+	}
+}
+
+// checkClaims checks that all claims of a pod which was bound are allocated to it on its node.
+func (b *book) checkClaims(r *record, p *corev1.Pod) {
+	r.claims = kube.ClaimNames(p)
+	want := len(p.Spec.ResourceClaims)
+	if p.Status.ExtendedResourceClaimStatus != nil {
+		want++
+	}
+	if len(r.claims) != want {
+		b.report(violation{kind: noDevice, pods: []string{r.name}, history: r.history, detail: fmt.Sprintf("it asks by %d claims and has %v", want, r.claims)})
+	}
+	for _, name := range r.claims {
+		c := b.claims[name]
+		switch {
+		case c == nil:
+			b.report(violation{kind: claimElse, pods: []string{r.name}, history: r.history, detail: fmt.Sprintf("claim %s does not exist", name)})
+		case c.held.Pool != r.node || !slices.Contains(c.pods, r.name):
+			b.report(violation{kind: claimElse, pods: []string{r.name}, history: r.history, detail: fmt.Sprintf("claim %s is allocated on %q, for %v, and the pod is on %s", name, c.held.Pool, c.pods, r.node)})
+		default:
+			r.note(0, "claim %s: devices %q, %d thousandths", name, kube.FormatDevices(c.held.Devices), c.held.Milli)
+		}
+	}
+}
+
+// claimNames returns the claims that exist, in order.
+func (b *book) claimNames() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Sorted(maps.Keys(b.claims))
+}
