@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,65 @@ func job(name string, cores, second int64) record.Pod {
 		p.Arrived = t0 + second*1000
 		p.Bound, p.Ended, p.End = p.Arrived+1, p.Arrived+10_001, record.Succeeded
 	})
+}
+
+// span is a time, in seconds since t0.
+type span struct{ from, to int64 }
+
+// recorded writes a source down and reads it again, with gaps in which nobody watched. The record is of 100 seconds.
+func recorded(t *testing.T, s replay.Source, gaps ...span) replay.Source {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "x.record")
+	w, err := record.Create(dir, record.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range s.Nodes {
+		w.Node(n)
+	}
+	for _, p := range s.Pods {
+		w.Pod(p)
+	}
+	from := int64(0)
+	for i, g := range append(gaps, span{100, 100}) {
+		w.Run(record.Run{ID: fmt.Sprint(i), From: t0 + from*1000, To: t0 + g.from*1000})
+		from = g.to
+	}
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := record.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = replay.Read(r, replay.Window{}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Jobs that arrive while nobody watches may wait for any time, and so may the others then.
+func TestBoundLeavesOutGaps(t *testing.T) {
+	two := []record.Node{node("a"), node("b")}
+	for _, c := range []struct {
+		name  string
+		pods  []record.Pod
+		gap   span
+		bound int
+	}{
+		{"no gap", []record.Pod{job("j-1", 4, 10), job("j-2", 4, 10)}, span{90, 91}, 2},
+		{"both arrive in the gap", []record.Pod{job("j-1", 4, 10), job("j-2", 4, 10)}, span{5, 60}, 0},
+		{"one arrives in the gap", []record.Pod{job("j-1", 4, 5), job("j-2", 4, 10)}, span{8, 60}, 1},
+		{"both wait in the gap and after it", []record.Pod{job("j-1", 4, 10), job("j-2", 4, 10)}, span{12, 15}, 2},
+		{"both are there at the end", []record.Pod{pod("web-1", "a", 4), pod("web-2", "b", 4)}, span{5, 60}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := recorded(t, replay.Source{Nodes: two, Pods: c.pods}, c.gap)
+			if p := fewest(t, s, Target{Share: 1}).Profiles[0]; p.Bound != c.bound || len(p.Keep) != max(c.bound, 1) {
+				t.Errorf("%+v, want at least %d", p, c.bound)
+			}
+		})
+	}
 }
 
 // Records of nodes with four cores, whose fewest nodes can be reckoned by hand.
@@ -84,10 +144,10 @@ func TestFewest(t *testing.T) {
 	}
 }
 
-// No subset of the nodes with fewer nodes than the bound holds the work, whatever the times of the pods.
+// No subset of the nodes with fewer nodes than the bound holds the work, whatever the times of the pods and of the gaps.
 func TestBoundAgainstAllSubsets(t *testing.T) {
 	reached := 0
-	for seed := range uint64(12) {
+	for seed := range uint64(24) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		s := replay.Source{From: t0, To: t0 + 100_000}
 		for i := range 4 {
@@ -102,6 +162,14 @@ func TestBoundAgainstAllSubsets(t *testing.T) {
 				p.Ended, p.End = 0, ""
 			}
 			s.Pods = append(s.Pods, p)
+		}
+		if seed >= 12 {
+			var gaps []span
+			for at := 1 + r.Int64N(15); at < 60; at += 5 + r.Int64N(20) {
+				g := span{at, at + 1 + r.Int64N(15)}
+				gaps, at = append(gaps, g), g.to
+			}
+			s = recorded(t, s, gaps...)
 		}
 		target := Target{Wait: time.Duration(r.IntN(3)*5) * time.Second, Share: []float64{1, 0.8}[r.IntN(2)], Evaluations: 100}
 		p := fewest(t, s, target).Profiles[0]

@@ -53,6 +53,8 @@ func lives(s *replay.Source, counts func(*record.Pod) bool) (out []life) {
 // At the end, all pods that are there have nodes, except as many as the reference leaves without. And in each stretch of time of length L,
 // a pod that is there all the time and waits no longer than Wait in all is on a node for L-Wait. So the nodes offer on average what
 // these pods request, times (L-Wait)/L. As many pods may wait longer, or go without a node, as the target allows: the largest are left out.
+// Stretches are of the time in which somebody watched, as waits are: gaps are cut out of it, and pods that arrive in one may wait for any
+// time.
 func need(s *replay.Source, t Target, refs Outcome, counts func(*record.Pod) bool) (most amounts) {
 	all := lives(s, counts)
 	var last []amounts
@@ -67,8 +69,9 @@ func need(s *replay.Source, t Target, refs Outcome, counts func(*record.Pod) boo
 	if refs.pods > 0 {
 		late = refs.pods - 1 - int(t.Share*float64(refs.pods-1)+0.5)
 	}
-	wait := t.Wait.Milliseconds()
-	for length := max(2*wait, 1); length <= s.To-s.From; length *= 2 {
+	all = watched(s, all)
+	wait, total := t.Wait.Milliseconds(), s.Watched(s.From, s.To)
+	for length := max(2*wait, 1); length <= total; length *= 2 {
 		share := 1 - float64(wait)/float64(length)
 		for d := range most {
 			at := peak(all, length, d)
@@ -82,6 +85,16 @@ func need(s *replay.Source, t Target, refs Outcome, counts func(*record.Pod) boo
 		}
 	}
 	return most
+}
+
+// watched returns the lives of the pods whose wait counts, in milliseconds of watching since the beginning of the window.
+func watched(s *replay.Source, all []life) (out []life) {
+	for _, l := range all {
+		if s.Watched(l.from, l.from+1) > 0 {
+			out = append(out, life{s.Watched(s.From, l.from), s.Watched(s.From, l.to), l.asks})
+		}
+	}
+	return out
 }
 
 // less returns the sum of all but the n largest in each dimension.

@@ -62,7 +62,7 @@ func (m *meter) blockAt(t int64) int {
 func (m *meter) add(x span, s state) {
 	for i := m.blockAt(x.from); x.from < x.to && i < len(m.blocks); i++ {
 		part := span{x.from, min(x.to, m.starts(i+1))}
-		seconds := float64(m.source.watched(part)) / 1000
+		seconds := float64(m.source.Watched(part.from, part.to)) / 1000
 		b := &m.blocks[i]
 		b.Seconds += seconds
 		for k := range s {

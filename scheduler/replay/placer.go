@@ -112,7 +112,7 @@ func (p *course) leftNode(row int, node string) {
 
 func (p *course) stopWaiting(row int) {
 	if from, waits := p.since[row]; waits {
-		p.waits[row] += p.source.watched(span{from, p.now})
+		p.waits[row] += p.source.Watched(from, p.now)
 		delete(p.since, row)
 	}
 }

@@ -277,7 +277,7 @@ func (p *course) finish() Course {
 		p.stopWaiting(row)
 	}
 	for _, row := range slices.Sorted(maps.Keys(p.began)) {
-		if p.source.watched(span{p.began[row], p.began[row] + 1}) == 0 {
+		if p.source.Watched(p.began[row], p.began[row]+1) == 0 {
 			continue // nobody knows which other pods came and went then
 		}
 		seconds := float64(p.waits[row]) / 1000

@@ -205,11 +205,11 @@ func (s *Source) Bound() bool {
 	})
 }
 
-// watched returns how many milliseconds of a span somebody watched.
-func (s *Source) watched(x span) int64 {
-	out := x.to - x.from
+// Watched returns how many milliseconds from a time to another one somebody watched. Both are milliseconds since 1970.
+func (s *Source) Watched(from, to int64) int64 {
+	out := to - from
 	for _, g := range s.gaps {
-		out -= max(min(x.to, g.to)-max(x.from, g.from), 0)
+		out -= max(min(to, g.to)-max(from, g.from), 0)
 	}
 	return out
 }
