@@ -18,6 +18,7 @@ type Placements struct {
 	Waiting []*v1.Pod              // in the order in which they were tried first
 	Freed   bool                   // whether any waiting pod may fit now
 	round   []turn                 // the waiting pods that are still to be tried
+	wishes  map[template]*wish     // of the templates whose waiting pods have any
 
 	// Preempts lets pods that fit nowhere take the place of pods of lower priority, which wait then. Those of DaemonSets wait for their
 	// node.
@@ -44,7 +45,7 @@ func (nobody) Refused(*v1.Pod, error) {}
 
 // NewPlacements returns the placements of an empty cluster.
 func NewPlacements(c *Cluster) *Placements {
-	return &Placements{Cluster: c, Running: map[types.UID]*v1.Pod{}, Chosen: map[types.UID]struct{}{}, Follow: nobody{}}
+	return &Placements{Cluster: c, Running: map[types.UID]*v1.Pod{}, Chosen: map[types.UID]struct{}{}, wishes: map[template]*wish{}, Follow: nobody{}}
 }
 
 // Has reports whether the pod was seen: it counts on a node, or waits.
@@ -80,8 +81,7 @@ func (o *Placements) try(ctx context.Context, pod *v1.Pod) (placed bool, err err
 	if node == "" {
 		return false, nil
 	}
-	i := o.indexOf(pod.UID)
-	o.Waiting = slices.Delete(o.Waiting, i, i+1)
+	o.dequeue(o.indexOf(pod.UID))
 	bound := On(pod, node)
 	bound.Status.StartTime = &metav1.Time{Time: o.clock.Now()}
 	o.Fix(bound)
@@ -102,9 +102,9 @@ func (o *Placements) makeRoom(ctx context.Context, pod *v1.Pod) (node string, er
 		o.Remove(v.UID)
 		o.Follow.Preempted(v)
 		if daemon(v) {
-			o.Waiting = append(o.Waiting, forNode(v))
+			o.enqueue(forNode(v))
 		} else {
-			o.Waiting = append(o.Waiting, On(v, ""))
+			o.enqueue(On(v, ""))
 		}
 	}
 	return best.node, nil
@@ -120,7 +120,9 @@ func (o *Placements) Update(pod *v1.Pod) {
 		}
 		o.Running[pod.UID], o.Freed = now, true
 	} else if i := o.indexOf(pod.UID); i >= 0 {
+		o.unwish(o.Waiting[i])
 		o.Waiting[i] = pod
+		o.wish(pod)
 	}
 }
 
@@ -134,7 +136,7 @@ func (o *Placements) Remove(uid types.UID) {
 		delete(o.Chosen, uid)
 		o.Freed = true
 	} else if i := o.indexOf(uid); i >= 0 {
-		o.Waiting = slices.Delete(o.Waiting, i, i+1)
+		o.dequeue(i)
 	}
 }
 
@@ -153,6 +155,6 @@ func (o *Placements) Lose(node string) {
 	for _, p := range lost {
 		o.Remove(p.UID)
 		o.Follow.Lost(p)
-		o.Waiting = append(o.Waiting, On(p, ""))
+		o.enqueue(On(p, ""))
 	}
 }

@@ -1,0 +1,111 @@
+package memcluster
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// template identifies pods that share their containers, as those that were made from one template in memory do. They share all
+// else but the name. Pods of DaemonSets, which differ in their nodes, and pods without containers have their own.
+type template struct {
+	shared *v1.Container
+	own    types.UID
+}
+
+func templateOf(pod *v1.Pod) template {
+	if len(pod.Spec.Containers) == 0 || daemon(pod) {
+		return template{own: pod.UID}
+	}
+	return template{shared: &pod.Spec.Containers[0]}
+}
+
+// wish says which placed pods may let the waiting pods of a template fit.
+type wish struct {
+	pods      int // of the template that wait
+	namespace string
+	near      []labels.Selector // of required affinity
+	beside    []labels.Selector // of required spreading over topology domains
+}
+
+// wishOf compiles the selectors of a pod. It returns nil if there are none; one that cannot be compiled selects nothing.
+func wishOf(pod *v1.Pod) *wish {
+	w := &wish{namespace: pod.Namespace}
+	add := func(to *[]labels.Selector, selector *metav1.LabelSelector) {
+		if s, err := metav1.LabelSelectorAsSelector(selector); err == nil {
+			*to = append(*to, s)
+		}
+	}
+	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil {
+		for i := range a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+			add(&w.near, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[i].LabelSelector)
+		}
+	}
+	for i := range pod.Spec.TopologySpreadConstraints {
+		if s := &pod.Spec.TopologySpreadConstraints[i]; s.WhenUnsatisfiable == v1.DoNotSchedule {
+			add(&w.beside, s.LabelSelector)
+		}
+	}
+	if len(w.near)+len(w.beside) == 0 {
+		return nil
+	}
+	return w
+}
+
+// grants reports whether a required affinity or spreading of the wish counts the placed pod. Namespaces are compared for spreading
+// only; a try too many does no harm.
+func (w *wish) grants(placed *v1.Pod) bool {
+	matches := func(s labels.Selector) bool { return s.Matches(labels.Set(placed.Labels)) }
+	return slices.ContainsFunc(w.near, matches) || w.namespace == placed.Namespace && slices.ContainsFunc(w.beside, matches)
+}
+
+// enqueue lets a pod wait. Selectors are compiled for the first pod of a template.
+func (o *Placements) enqueue(pod *v1.Pod) {
+	o.Waiting = append(o.Waiting, pod)
+	o.wish(pod)
+}
+
+// dequeue takes a pod out of those that wait.
+func (o *Placements) dequeue(i int) {
+	o.unwish(o.Waiting[i])
+	o.Waiting = slices.Delete(o.Waiting, i, i+1)
+}
+
+// wish counts a pod that waits.
+func (o *Placements) wish(pod *v1.Pod) {
+	t := templateOf(pod)
+	w := o.wishes[t]
+	if w == nil {
+		if w = wishOf(pod); w == nil {
+			return
+		}
+		o.wishes[t] = w
+	}
+	w.pods++
+}
+
+// unwish forgets the wish of a template whose last pod waits no longer.
+func (o *Placements) unwish(pod *v1.Pod) {
+	t := templateOf(pod)
+	w := o.wishes[t]
+	if w == nil {
+		return
+	}
+	if w.pods--; w.pods == 0 {
+		delete(o.wishes, t)
+	}
+}
+
+// wakes reports whether a pod that got a node may let a waiting one fit: one that must be near it, or that spreads over
+// topology domains together with it.
+func (o *Placements) wakes(placed *v1.Pod) bool {
+	for _, w := range o.wishes {
+		if w.grants(placed) {
+			return true
+		}
+	}
+	return false
+}
