@@ -14,6 +14,7 @@ var may = map[string][]string{
 	"cmd/gnntrain":                {"cmd/internal", "gnn", "scheduler", "workload", "internal"},
 	"cmd/kwokcluster":             {"kwok", "workload/record", "workload/trace", "internal"},
 	"cmd/internal":                {"cmd/internal", "deploy", "gnn", "scheduler", "workload", "internal"},
+	"cmd/internal/plan":           {"cmd/internal", "kwok/nodepool", "scheduler", "workload/record", "internal"},
 	"deploy":                      {"internal/exit"},
 	"gnn/feature":                 {"internal/cluster"},
 	"gnn/graph":                   {"gnn/feature"},

@@ -77,8 +77,8 @@ func (p *Pool) spec(i int) spec {
 // NodeName returns the name of the pool's node number i, from 0.
 func (p *Pool) NodeName(i int) string { return p.Name + "-" + strconv.Itoa(i) }
 
-// node returns node number i for its creation. kwok sets its conditions, IP address and versions.
-func (p *Pool) node(i int) *corev1.Node {
+// Node returns node number i, from 0, for its creation. kwok sets its conditions, IP address and versions.
+func (p *Pool) Node(i int) *corev1.Node {
 	s := p.spec(i)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{

@@ -43,7 +43,7 @@ func Reconcile(ctx context.Context, cs kubernetes.Interface, pools []Pool) (Resu
 			switch {
 			case !ok:
 				res.Created++
-				g.Go(func() error { return create(gctx, cs, p.node(i)) })
+				g.Go(func() error { return create(gctx, cs, p.Node(i)) })
 			case old.Annotations[annotationSpec] == p.spec(i).json():
 				res.Unchanged++
 			default:

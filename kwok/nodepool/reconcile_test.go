@@ -77,7 +77,7 @@ func TestReconcileReachesThePools(t *testing.T) {
 				for i := range p.Count {
 					n := got[p.NodeName(i)]
 					delete(got, p.NodeName(i))
-					checkNode(t, p.node(i), n, foreignTaint)
+					checkNode(t, p.Node(i), n, foreignTaint)
 					// Others add a label and a taint.
 					n.Labels["others/label"] = "kept"
 					n.Spec.Taints = append(n.Spec.Taints, foreignTaint)[:len(n.Spec.Taints)+1]
@@ -188,7 +188,7 @@ func TestZonesTakeTurns(t *testing.T) {
 	p := Pool{Name: "n", Count: 5, Capacity: Default(1)[0].Capacity, Zones: []string{"a", "b"}}
 	got := ""
 	for i := range p.Count {
-		got += p.node(i).Labels[corev1.LabelTopologyZone]
+		got += p.Node(i).Labels[corev1.LabelTopologyZone]
 	}
 	if got != "ababa" {
 		t.Errorf("zones %s", got)

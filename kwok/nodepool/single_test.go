@@ -21,7 +21,7 @@ func TestSingle(t *testing.T) {
 	}
 	for i, p := range pools {
 		want := nodes[i]
-		n := p.node(0)
+		n := p.Node(0)
 		got := kube.Node(n)
 		if got.Allocatable != want.Allocatable || got.GPUModel != want.GPUModel || len(got.GPUs) != len(want.GPUs) {
 			t.Errorf("%s became %+v", want.Name, got)
@@ -44,7 +44,7 @@ func TestSingleOffers(t *testing.T) {
 		for _, s := range pools[0].resourceSlices("n-0") {
 			slices = append(slices, *s)
 		}
-		n := kube.Node(pools[0].node(0))
+		n := kube.Node(pools[0].Node(0))
 		if got := [2]int64{n.Allocatable.GPU, kube.GPUsInSlices(slices)["n-0"]}; got != want || pools[0].Labels[kube.GPUModelLabel] != "T4" {
 			t.Errorf("%s: %d GPUs in the capacity, %d in slices, labels %v", offer, got[0], got[1], pools[0].Labels)
 		}

@@ -216,7 +216,7 @@ func (p *course) node(r *record.Node) {
 		p.AddNode(p.Log(), n)
 	}
 	p.nodes[n.Name], p.Freed = n, true
-	perHour, known := p.config.Prices.of(r)
+	perHour, known := p.config.Prices.Of(r)
 	p.prices[n.Name] = perHour
 	if !known {
 		p.unknown[n.Name] = true

@@ -52,8 +52,8 @@ func ParsePrices(text []byte) (*Prices, error) {
 
 func price(x float64) bool { return x >= 0 && !math.IsInf(x, 0) }
 
-// of returns what a node costs an hour; known is false if nothing prices it.
-func (p *Prices) of(n *record.Node) (perHour float64, known bool) {
+// Of returns what a node costs an hour; known is false if nothing prices it.
+func (p *Prices) Of(n *record.Node) (perHour float64, known bool) {
 	if p == nil {
 		return 0, true
 	}

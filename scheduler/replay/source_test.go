@@ -140,10 +140,10 @@ func TestPrices(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, other := node("a", "node.kubernetes.io/instance-type", "m"), node("b")
-	if x, known := p.of(&m); x != 2 || !known {
+	if x, known := p.Of(&m); x != 2 || !known {
 		t.Errorf("%v", x)
 	}
-	if _, known := p.of(&other); known {
+	if _, known := p.Of(&other); known {
 		t.Error("nothing prices it")
 	}
 }

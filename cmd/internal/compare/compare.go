@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	ucli "github.com/urfave/cli/v2"
@@ -48,26 +47,11 @@ func flags() []ucli.Flag {
 		&ucli.StringSliceFlag{Name: "profile", Aliases: []string{"p"}, Value: ucli.NewStringSlice("gnn"), Usage: "`PROFILE` to compare with it; may be given several times"},
 		recording.CheckpointFlag(),
 		&ucli.StringFlag{Name: "objective", Value: "balance", Usage: "`OBJECTIVE` of the column cost, such as pack or balance=1,pack=0.5"},
-		&ucli.StringFlag{Name: "prices", Usage: "YAML `FILE` with what nodes cost an hour"},
+		recording.PricesFlag(),
 		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the draws among equal nodes and of the resampling"},
 		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: the verdict, all figures with intervals, and what the replay lacks"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: table, csv or json"},
 	}, recording.WindowFlags()...)
-}
-
-func readPrices(path string) (*replay.Prices, error) {
-	if path == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--prices: %w", err), "docs/compare.md shows such a file")
-	}
-	p, err := replay.ParsePrices(text)
-	if err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--prices %s: %w", path, err), "docs/compare.md shows such a file")
-	}
-	return p, nil
 }
 
 // blocks is the number of stretches of time before dependent ones are joined.
@@ -89,7 +73,7 @@ func run(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	prices, err := readPrices(c.String("prices"))
+	prices, err := recording.Prices(c)
 	if err != nil {
 		return err
 	}

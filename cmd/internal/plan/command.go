@@ -27,13 +27,15 @@ import (
 func Command() *ucli.Command {
 	return &ucli.Command{
 		Name:      "plan",
-		Usage:     "plan with a recorded cluster: empty nodes, lose some, or find the fewest",
+		Usage:     "plan with a recorded cluster: empty nodes, lose some, find the fewest, or buy the cheapest",
 		ArgsUsage: "RECORD",
 		Description: "RECORD is a folder that gnnsched record or gnnsched convert wrote. Nothing is moved, and no cluster is asked. All filters of\n" +
 			"kube-scheduler count. docs/plan.md describes the results.\n\n" +
 			"By default: which pods to move where so that most nodes become empty. The moves respect PodDisruptionBudgets.\n" +
 			"--without:  which pods get no node if the cluster loses nodes, and why not, under each --profile.\n" +
-			"--fewest:   the fewest of the recorded nodes that hold the recorded work, under each --profile.\n\n" +
+			"--fewest:   the fewest of the recorded nodes that hold the recorded work, under each --profile.\n" +
+			"--types:    the cheapest mix of types of nodes that holds the recorded work, under each --profile. FILE has node pools as for\n" +
+			"            kwokcluster up, of which count is the number of nodes that can be had. LIST names types of the record's own nodes.\n\n" +
 			"Examples:\n" +
 			"   gnnsched plan prod.record                            # at the end of the record, at most 20 moves\n" +
 			"   gnnsched plan --moves 100 --memory 64Gi prod.record  # moves may cost so much at most\n" +
@@ -41,7 +43,9 @@ func Command() *ucli.Command {
 			"   gnnsched plan -o json prod.record | jq .freed\n" +
 			"   gnnsched plan --without zone=a prod.record           # what if zone a fails?\n" +
 			"   gnnsched plan --without node=n1 --without node=n2 --without disk=hdd prod.record\n" +
-			"   gnnsched plan --fewest --wait 30s --percentile 99 prod.record",
+			"   gnnsched plan --fewest --wait 30s --percentile 99 prod.record\n" +
+			"   gnnsched plan --types types.yaml --prices prices.yaml --wait 30s prod.record\n" +
+			"   gnnsched plan --types m5.xlarge,m5.2xlarge --prices prices.yaml -o json prod.record | jq .profiles[].mix",
 		Flags:  slices.Concat(flags(), workFlags(), cli.LogFlags()),
 		Action: run,
 	}
@@ -71,6 +75,7 @@ var modes = map[string]struct {
 	"":        {[]string{"moves", "memory", "delete-emptydir-data", "at"}, runMoves},
 	"without": {[]string{"without", "profile", "checkpoint", "at"}, runWithout},
 	"fewest":  {append([]string{"fewest"}, work...), runFewest},
+	"types":   {append([]string{"types", "prices"}, work...), runTypes},
 }
 
 // modeOf returns the flag that says what to do; "" for moves. A flag that has no effect then is an error.

@@ -17,6 +17,8 @@ import (
 func workFlags() []ucli.Flag {
 	return append([]ucli.Flag{
 		&ucli.BoolFlag{Name: "fewest", Usage: "find the fewest of the recorded nodes that hold the recorded work"},
+		&ucli.StringFlag{Name: "types", Usage: "find the cheapest mix of the types of nodes in a `FILE|LIST` that holds the recorded work"},
+		recording.PricesFlag(),
 		&ucli.DurationFlag{Name: "wait", Value: 30 * time.Second, Usage: "pods may wait for this `TIME`"},
 		&ucli.Float64Flag{Name: "percentile", Value: 95, Usage: "as many `PERCENT` of the pods must not wait longer"},
 		&ucli.IntFlag{Name: "evaluations", Value: 100, Usage: "play the record at most `N` times for each profile"},

@@ -1,0 +1,8 @@
+// Package covering finds the cheapest whole numbers of things that together offer what is needed.
+//
+//	minimise   price · x
+//	such that  offers · x >= needs for each row, 0 <= x <= limit, x whole
+//
+// Branch and bound over linear programs. The bound of each program is reckoned from its dual variables, so that it holds whatever
+// the rounding errors of the simplex method were.
+package covering

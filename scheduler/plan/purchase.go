@@ -1,0 +1,218 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// errSpent ends a search that has made all its evaluations.
+var errSpent = errors.New("all evaluations are made")
+
+// holds plays the work on a mix, unless that was done. A mix that holds the work and is the cheapest so far becomes the best.
+func (b *purchase) holds(ctx context.Context, counts []int) (bool, error) {
+	key := fmt.Sprint(counts)
+	o, known := b.tried[key]
+	if !known {
+		if b.out.Evaluations >= b.target.Evaluations {
+			return false, errSpent
+		}
+		var err error
+		if o, err = judge(ctx, b.fleet.with(counts), b.profile, b.target); err != nil {
+			return false, err
+		}
+		b.tried[key] = o
+		b.count()
+	}
+	if !o.holds(b.target, b.out.Recorded) {
+		b.fails = append(b.fails, counts)
+		return false, nil
+	}
+	if b.best == nil || b.price(counts) < b.price(b.best) {
+		b.best, b.out.With = counts, o
+	}
+	return true, nil
+}
+
+const (
+	bisections = 5
+	maxLevel   = 300 // times the highest requests
+	// maxFleet is the number of nodes over which no mix is played.
+	maxFleet = 20_000
+)
+
+// grow looks for a mix that holds the work: the cheapest cover of what is needed at least, and then of more and more. Between the last
+// cover that fails and the first that holds the work, it bisects.
+func (b *purchase) grow(ctx context.Context) error {
+	low, high, more := -1.0, 0.0, 0.05
+	for {
+		counts, ok := b.cover(high)
+		if !ok {
+			counts = b.all()
+		}
+		if nodesIn(counts) > maxFleet {
+			b.out.Why = fmt.Sprintf("the work needs more than %d nodes", maxFleet)
+			return nil
+		}
+		holds, err := b.holds(ctx, counts)
+		if err != nil {
+			return err
+		}
+		if holds {
+			break
+		}
+		if !ok {
+			b.out.Why = "all nodes of the types together miss the target"
+			return nil
+		}
+		if low = high; high > maxLevel {
+			b.out.Why = fmt.Sprintf("nodes for %d times what the pods request miss the target", maxLevel)
+			return nil
+		}
+		if high < 1 {
+			high += 0.5
+		} else {
+			high, more = high+more, 2*more
+		}
+	}
+	for range bisections {
+		middle := (low + high) / 2
+		counts, ok := b.cover(middle)
+		if low < 0 || !ok {
+			return nil
+		}
+		holds, err := b.holds(ctx, counts)
+		if err != nil {
+			return err
+		}
+		if holds {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return nil
+}
+
+// cover returns the cheapest cover of a level; ok is false if there is none.
+func (b *purchase) cover(level float64) ([]int, bool) {
+	s, ok := b.problem(level).Solve()
+	return s.Counts, ok
+}
+
+func nodesIn(counts []int) (sum int) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+// all returns all nodes that can be had.
+func (b *purchase) all() (out []int) {
+	for _, t := range b.fleet.types {
+		out = append(out, t.Limit)
+	}
+	return out
+}
+
+// improve takes nodes away, or exchanges them for cheaper ones of another type, as long as the work is held. Of all such steps that are
+// cheaper, the cheapest is tried first.
+func (b *purchase) improve(ctx context.Context) error {
+	for better := true; better; {
+		better = false
+		for _, counts := range b.steps() {
+			if b.dominated(counts) {
+				continue
+			}
+			holds, err := b.holds(ctx, counts)
+			if err != nil {
+				return err
+			}
+			if holds {
+				better = true
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// steps returns the mixes that are one step from the best one, cheaper, and not too small by the bounds. The cheapest come first.
+func (b *purchase) steps() (out [][]int) {
+	add := func(from, n, to, m int) {
+		next := slices.Clone(b.best)
+		next[from] -= n
+		if to >= 0 {
+			next[to] = min(next[to]+m, b.fleet.types[to].Limit)
+		}
+		for _, r := range b.rows {
+			if !r.Met(next) {
+				return
+			}
+		}
+		if p := b.price(next); p < b.price(b.best)*(1-1e-9) && p >= b.out.Bound*(1-1e-9) {
+			out = append(out, next)
+		}
+	}
+	for from, have := range b.best {
+		for _, n := range b.batches(from, have) {
+			add(from, n, -1, 0)
+			for to := range b.best {
+				for _, m := range b.inPlace(from, n, to) {
+					add(from, n, to, m)
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, func(x, y []int) int { return cmp.Or(cmp.Compare(b.price(x), b.price(y)), slices.Compare(x, y)) })
+	return slices.CompactFunc(out, slices.Equal)
+}
+
+// batches returns how many of the nodes of a type a step takes away: powers of two, and as many as cost just more than one node of
+// another type.
+func (b *purchase) batches(from, have int) (out []int) {
+	for n := 1; n <= have; n *= 2 {
+		out = append(out, n)
+	}
+	price := b.fleet.types[from].Price
+	for to := range b.fleet.types {
+		if n := math.Floor(b.fleet.types[to].Price/price) + 1; price > 0 && to != from && n <= float64(have) {
+			out = append(out, int(n))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// inPlace returns how many nodes of another type come in the place of n: as many as are cheaper together, and half as many.
+func (b *purchase) inPlace(from, n, to int) []int {
+	if from == to {
+		return nil
+	}
+	most := b.fleet.types[to].Limit - b.best[to]
+	if price := b.fleet.types[to].Price; price > 0 {
+		most = int(math.Min(float64(most), math.Ceil(float64(n)*b.fleet.types[from].Price/price)-1))
+	}
+	switch {
+	case most <= 0:
+		return nil
+	case most == 1:
+		return []int{1}
+	}
+	return []int{most, (most + 1) / 2}
+}
+
+// dominated reports whether a mix that does not hold the work has as many nodes of each type.
+func (b *purchase) dominated(counts []int) bool {
+	return slices.ContainsFunc(b.fails, func(f []int) bool {
+		for k, n := range counts {
+			if n > f[k] {
+				return false
+			}
+		}
+		return true
+	})
+}
