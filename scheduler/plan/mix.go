@@ -120,14 +120,15 @@ type purchase struct {
 	target   Target
 	progress func(string, int)
 
-	rows  []covering.Row // what every mix that holds the work offers
-	peaks []float64      // what the pods of the same rows request when they request most
-	there []float64      // of that, what control-plane nodes offer
-	names []string       // of the rows
-	tried map[string]Outcome
-	fails [][]int // mixes that do not hold the work
-	best  []int   // nil: none yet
-	out   MixOf
+	rows   []covering.Row // what every mix that holds the work offers
+	peaks  []float64      // what the pods of the same rows request when they request most
+	there  []float64      // of that, what control-plane nodes offer
+	names  []string       // of the rows
+	tried  map[string]Outcome
+	played [][]int // the same mixes
+	fails  [][]int // mixes that do not hold the work
+	best   []int   // nil: none yet
+	out    MixOf
 }
 
 func (b *purchase) run(ctx context.Context, s replay.Source) error {
@@ -180,20 +181,23 @@ func (b *purchase) stop(ctx context.Context, err error) error {
 	return err
 }
 
-// bound finds out what every mix offers at least. Each row is an amount that the pods of a set need of the nodes on which they fit.
+// bound finds out what every mix offers at least. Each row is an amount that the pods of a set need of the nodes on which they fit. Of a
+// node counts what pods of their sizes can fill.
 func (b *purchase) bound(x *fitting) {
 	f := b.fleet
 	for i, set := range x.sets(len(f.types)) {
 		counts := x.counts(set)
 		least := need(&f.source, b.target, b.out.Recorded, counts)
 		peak := need(&f.source, Target{Share: 1}, Outcome{}, counts)
+		asked := sizesOf(&f.source, counts)
 		for d, name := range dimensions {
-			r := covering.Row{Offers: make([]float64, len(f.types)), Needs: least[d]}
+			rooms := make([]float64, len(f.types))
 			for k := range f.types {
 				if set.on[k] {
-					r.Offers[k] = f.offer(k)[d]
+					rooms[k] = f.offer(k)[d]
 				}
 			}
+			r := covering.Row{Offers: asked.filled(d, rooms), Needs: least[d]}
 			there := 0.0
 			for i := range f.control {
 				if set.control {

@@ -3,6 +3,7 @@ package plan
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -70,9 +71,6 @@ func TestMix(t *testing.T) {
 		}
 		return out
 	}
-	apart := func(p *record.Pod) {
-		p.Affinity = `{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{"matchLabels":{"app":"web"}},"topologyKey":"kubernetes.io/hostname"}]}}`
-	}
 	near := func(p *record.Pod) {
 		apart(p)
 		p.Affinity = strings.Replace(p.Affinity, "podAntiAffinity", "podAffinity", 1)
@@ -113,6 +111,11 @@ func TestMix(t *testing.T) {
 			}
 		})
 	}
+}
+
+// apart lets no two pods of the app web share a node.
+func apart(p *record.Pod) {
+	p.Affinity = `{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{"matchLabels":{"app":"web"}},"topologyKey":"kubernetes.io/hostname"}]}}`
 }
 
 // with returns changed nodes.
@@ -236,14 +239,16 @@ func TestNoMix(t *testing.T) {
 	if p := mix(t, s, Types{typeOf("small", 2, 1, 2)}, Target{Share: 1}); p.Found || p.Why != "all nodes of the types together offer too little CPU" {
 		t.Errorf("%+v", p)
 	}
-	s.Pods = []record.Pod{pod("web-1", "a", 2), pod("web-2", "b", 2), pod("web-3", "c", 2)}
-	if p := mix(t, s, Types{typeOf("odd", 3, 1, 2)}, Target{Share: 1}); p.Found || p.Why != "all nodes of the types together miss the target" || p.Bound != 2 {
+	for i := range s.Pods {
+		apart(&s.Pods[i])
+	}
+	if p := mix(t, s, Types{typeOf("big", 8, 1, 2)}, Target{Share: 1}); p.Found || p.Why != "all nodes of the types together miss the target" || p.Bound != 1 {
 		t.Errorf("%+v", p)
 	}
 	main := node("small-7")
 	main.Labels = `{"node-role.kubernetes.io/control-plane":""}`
 	s.Nodes = append(s.Nodes, main)
-	if _, err := mixes(t, s, Types{typeOf("small", 2, 1, 9)}, Target{Share: 1}); err == nil || !strings.Contains(err.Error(), "like the control-plane node small-7") {
+	if _, err := mixes(t, s, Types{typeOf("small", 2, 1, 9)}, Target{Share: 1}); !errors.Is(err, ErrNameTaken) || !strings.HasSuffix(err.Error(), "like the control-plane node small-7") {
 		t.Error(err)
 	}
 }
@@ -252,10 +257,10 @@ func TestNoMix(t *testing.T) {
 func TestMixEndsEarly(t *testing.T) {
 	s := replay.Source{From: t0, To: t0 + 100_000, Nodes: []record.Node{node("a"), node("b")}}
 	for i := range 12 {
-		s.Pods = append(s.Pods, pod(fmt.Sprintf("web-%d", i), "a", 3-2*int64(i%2)))
+		s.Pods = append(s.Pods, pod(fmt.Sprintf("web-%d", i), "a", 1+int64(i%3), func(p *record.Pod) { p.Memory = int64(1+i*5%7) << 30 }))
 	}
 	types := Types{typeOf("odd", 5, 2.6, 20), typeOf("small", 2, 1.2, 20), typeOf("big", 8, 4.5, 20)}
-	s.Nodes[0].MilliCPU = 64_000
+	s.Nodes[0].MilliCPU, s.Nodes[0].Memory = 64_000, 256<<30
 	for _, n := range []int{2, 3, 100} {
 		p := mix(t, s, types, Target{Share: 1, Evaluations: n})
 		if p.Evaluations > n || (p.Cut == "") != (n == 100) {
@@ -288,6 +293,11 @@ func TestMixEndsEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Check(t, "mixes.txt", b.String())
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "mixes.json", string(text)+"\n")
 }
 
 // The record's own types, by a label, with the zones in which they are.
@@ -324,5 +334,26 @@ func TestRecordedPrice(t *testing.T) {
 	}
 	if _, known := Recorded(&s, prices); known {
 		t.Error("nothing prices the nodes")
+	}
+}
+
+// What pods of some sizes fill of a room, against all sums.
+func TestFilled(t *testing.T) {
+	for _, c := range []struct {
+		sizes []int64
+		room  float64
+		want  float64
+	}{
+		{nil, 7, 7}, {[]int64{0}, 7, 7}, {[]int64{3}, 7, 6}, {[]int64{3, 5}, 7, 6}, {[]int64{3, 5}, 8, 8}, {[]int64{4, 6}, 11, 10}, {[]int64{9}, 7, 0},
+		{[]int64{250, 1000}, 1800, 1750}, {[]int64{1000, 3000}, 3800, 3000}, {[]int64{1, 1 << 30}, 7 << 30, 7 << 30}, {[]int64{2}, -3, -3},
+	} {
+		var z sizes
+		z[0] = map[int64]bool{}
+		for _, x := range c.sizes {
+			z[0][x] = true
+		}
+		if got := z.filled(0, []float64{c.room, 0}); got[0] != c.want || got[1] != 0 {
+			t.Errorf("%v in %v: %v, want %v", c.sizes, c.room, got, c.want)
+		}
 	}
 }

@@ -130,3 +130,62 @@ func peak(all []life, length int64, d int) int64 {
 	}
 	return best
 }
+
+// sizes are the different amounts that pods request, in each dimension.
+type sizes [len(amounts{})]map[int64]bool
+
+// sizesOf returns the sizes of the pods that counts selects.
+func sizesOf(s *replay.Source, counts func(*record.Pod) bool) (out sizes) {
+	for d := range out {
+		out[d] = map[int64]bool{}
+	}
+	for i := range s.Pods {
+		if p := &s.Pods[i]; !p.Daemon && counts(p) {
+			for d, x := range requested(p) {
+				out[d][int64(x)] = true
+			}
+		}
+	}
+	return out
+}
+
+// maxSteps is the number of sums that filled looks at. Of more, it takes the room itself.
+const maxSteps = 1 << 17
+
+// filled returns how much of each room the pods can fill at most, in a dimension: the largest sum of their sizes, each as often as
+// wanted, that is not larger.
+func (z sizes) filled(d int, rooms []float64) []float64 {
+	out := slices.Clone(rooms)
+	var unit, most int64
+	for x := range z[d] {
+		for a := x; a != 0; {
+			unit, a = a, unit%a
+		}
+	}
+	for _, r := range rooms {
+		most = max(most, int64(r))
+	}
+	if unit == 0 || most/unit > maxSteps || (most/unit)*int64(len(z[d])) > 100*maxSteps {
+		return out
+	}
+	best := make([]int64, most/unit+1) // by room: the largest sum
+	sums := make([]bool, len(best))
+	sums[0] = true
+	for at := range best {
+		for x := range z[d] {
+			if step := int(x / unit); x > 0 && step <= at && sums[at-step] {
+				sums[at] = true
+				break
+			}
+		}
+		if best[at] = int64(at); !sums[at] {
+			best[at] = best[at-1]
+		}
+	}
+	for i, r := range rooms {
+		if r > 0 {
+			out[i] = float64(best[int64(r)/unit] * unit)
+		}
+	}
+	return out
+}

@@ -24,11 +24,13 @@ func (b *purchase) holds(ctx context.Context, counts []int) (bool, error) {
 		if o, err = judge(ctx, b.fleet.with(counts), b.profile, b.target); err != nil {
 			return false, err
 		}
-		b.tried[key] = o
+		b.tried[key], b.played = o, append(b.played, counts)
 		b.count()
 	}
 	if !o.holds(b.target, b.out.Recorded) {
-		b.fails = append(b.fails, counts)
+		if !known {
+			b.fails = append(b.fails, counts)
+		}
 		return false, nil
 	}
 	if b.best == nil || b.price(counts) < b.price(b.best) {
@@ -119,25 +121,74 @@ func (b *purchase) all() (out []int) {
 }
 
 // improve takes nodes away, or exchanges them for cheaper ones of another type, as long as the work is held. Of all such steps that are
-// cheaper, the cheapest is tried first.
+// cheaper, the cheapest is tried first. When no step is left, it tries the mixes that differ little from the best one, the dearest first:
+// those most probably hold the work. Steps to fewer nodes than did not hold the work are left out. They may hold it all the same, where
+// a profile spreads pods over all nodes and leaves no room for large ones.
 func (b *purchase) improve(ctx context.Context) error {
-	for better := true; better; {
-		better = false
-		for _, counts := range b.steps() {
-			if b.dominated(counts) {
-				continue
-			}
-			holds, err := b.holds(ctx, counts)
-			if err != nil {
-				return err
-			}
-			if holds {
-				better = true
-				break
-			}
+	for {
+		better, err := b.try(ctx, slices.DeleteFunc(b.steps(), b.dominated))
+		if err == nil && !better {
+			better, err = b.try(ctx, b.near())
+		}
+		if err != nil || !better {
+			return err
 		}
 	}
-	return nil
+}
+
+// try plays mixes until one holds the work.
+func (b *purchase) try(ctx context.Context, mixes [][]int) (bool, error) {
+	for _, counts := range mixes {
+		if holds, err := b.holds(ctx, counts); holds || err != nil {
+			return holds, err
+		}
+	}
+	return false, nil
+}
+
+// worth reports whether a mix is cheaper than the best one, and not too small or too cheap by the bounds.
+func (b *purchase) worth(counts []int) bool {
+	for _, r := range b.rows {
+		if !r.Met(counts) {
+			return false
+		}
+	}
+	p := b.price(counts)
+	return p < b.price(b.best)*(1-1e-9) && p >= b.out.Bound*(1-1e-9)
+}
+
+// near returns the mixes that are worth a try and have up to two nodes more or less of each type than the best one. With many types it
+// is one, and of the types those that have been tried. The dearest come first.
+func (b *purchase) near() (out [][]int) {
+	var kinds []int
+	for k, t := range b.fleet.types {
+		used := slices.ContainsFunc(b.played, func(counts []int) bool { return counts[k] > 0 })
+		if t.Limit > 0 && (used || len(b.fleet.types) <= 5) && len(kinds) < 8 {
+			kinds = append(kinds, k)
+		}
+	}
+	reach := 2
+	if len(kinds) > 5 {
+		reach = 1
+	}
+	var visit func(int, []int)
+	visit = func(at int, counts []int) {
+		if at == len(kinds) {
+			if b.worth(counts) {
+				out = append(out, slices.Clone(counts))
+			}
+			return
+		}
+		k := kinds[at]
+		for n := max(b.best[k]-reach, 0); n <= min(b.best[k]+reach, b.fleet.types[k].Limit); n++ {
+			counts[k] = n
+			visit(at+1, counts)
+		}
+		counts[k] = b.best[k]
+	}
+	visit(0, slices.Clone(b.best))
+	slices.SortFunc(out, func(x, y []int) int { return cmp.Or(cmp.Compare(b.price(y), b.price(x)), slices.Compare(x, y)) })
+	return out
 }
 
 // steps returns the mixes that are one step from the best one, cheaper, and not too small by the bounds. The cheapest come first.
@@ -148,12 +199,7 @@ func (b *purchase) steps() (out [][]int) {
 		if to >= 0 {
 			next[to] = min(next[to]+m, b.fleet.types[to].Limit)
 		}
-		for _, r := range b.rows {
-			if !r.Met(next) {
-				return
-			}
-		}
-		if p := b.price(next); p < b.price(b.best)*(1-1e-9) && p >= b.out.Bound*(1-1e-9) {
+		if b.worth(next) {
 			out = append(out, next)
 		}
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,9 @@ import (
 	"gnnsched/scheduler/replay"
 	"gnnsched/workload/record"
 )
+
+// ErrNameTaken is the error of a type whose nodes would have the name of a control-plane node.
+var ErrNameTaken = errors.New("its nodes would be named like the control-plane node")
 
 // Type is a kind of node that can be had at a price.
 type Type struct {
@@ -106,7 +110,7 @@ func newFleet(s replay.Source, types []Type) (*fleet, error) {
 		stays[control[i].Name] = true
 		for _, t := range types {
 			if number, is := strings.CutPrefix(control[i].Name, t.Name+"-"); is && number != "" && strings.Trim(number, "0123456789") == "" {
-				return nil, fmt.Errorf("the nodes of type %s would be named like the control-plane node %s", t.Name, control[i].Name)
+				return nil, fmt.Errorf("type %s: %w %s", t.Name, ErrNameTaken, control[i].Name)
 			}
 		}
 	}

@@ -112,7 +112,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"--without", "a in b", dir}, "--without \"a in b\""},
 		{[]string{"--without", "", dir}, "it selects every node"},
 		{[]string{"--without", "node=a", "--moves", "3", dir}, "--moves has no effect with --without"},
-		{[]string{"--profile", "gnn", dir}, "--profile has no effect without --fewest or --without"},
+		{[]string{"--profile", "gnn", dir}, "--profile has no effect without --fewest or --types or --without"},
 		{[]string{"--without", "node=a", "--profile", "none", dir}, "there is no profile"},
 		{[]string{"--fewest", "--at", "2023-11-14T22:13:30Z", dir}, "--at has no effect with --fewest"},
 		{[]string{"--fewest", "--without", "node=a", dir}, "--fewest and --without ask for different plans"},

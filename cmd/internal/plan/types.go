@@ -50,12 +50,17 @@ func runTypes(c *ucli.Context, s *session) error {
 	if paid, known := plan.Recorded(&source, prices); known {
 		out.Paid = &paid
 	}
-	var misfit *plan.MisfitError
-	if errors.As(err, &misfit) {
-		s.bar.Close()
-		return exit.New(exit.Usage, fmt.Errorf("%s: %w", c.Args().First(), misfit), "add a type with what they need: more CPU, memory or GPUs, the labels that they select, or no taint that they do not tolerate")
+	hint := ""
+	switch misfit := (*plan.MisfitError)(nil); {
+	case errors.As(err, &misfit):
+		hint = "add a type with what they need: more CPU, memory or GPUs, the labels that they select, or no taint that they do not tolerate"
+	case errors.Is(err, plan.ErrNameTaken):
+		hint = "give the type another name"
+	default:
+		return s.finish(c, out, err)
 	}
-	return s.finish(c, out, err)
+	s.bar.Close()
+	return exit.New(exit.Usage, fmt.Errorf("%s: %w", c.Args().First(), err), hint)
 }
 
 // typesOf reads --types: a file with node pools, or names of types that the record has nodes of.
