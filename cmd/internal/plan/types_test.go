@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/plan"
+	"gnnsched/scheduler/replay"
 	"gnnsched/workload/record"
 )
 
@@ -51,6 +52,27 @@ func TestTypesOfFile(t *testing.T) {
 	}
 	if taints := list[2].Nodes[0].Taints; taints != `[{"key":"spot","effect":"NoSchedule"}]` {
 		t.Errorf("%s", taints)
+	}
+}
+
+// The files in docs/plan.md can be read, and the prices have all types.
+func TestDocs(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/plan.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(text), "```yaml\n")
+	if len(blocks) != 3 {
+		t.Fatalf("docs/plan.md has %d files", len(blocks)-1)
+	}
+	pools, _, _ := strings.Cut(blocks[1], "```")
+	priced, _, _ := strings.Cut(blocks[2], "```")
+	prices, err := replay.ParsePrices([]byte(priced))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := typesOf(file(t, "types.yaml", pools), &replay.Source{}, prices); err != nil || len(list) != 4 {
+		t.Errorf("%v: %+v", err, list)
 	}
 }
 
