@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/front"
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -54,7 +55,7 @@ func evalCommand() *ucli.Command {
 			"   gnnsched eval --live --scenario aaml                   # the simulator compared with a cluster\n" +
 			"   gnnsched eval -o json > r.json && gnnsched eval --from r.json -o verdicts   # play once, print twice\n" +
 			"   gnnsched eval -o json | jq '.[].policies[].mean'",
-		Flags: append([]ucli.Flag{
+		Flags: slices.Concat([]ucli.Flag{
 			&ucli.StringSliceFlag{Name: "scenario", Usage: "`NAMES`, patterns such as 'hetero*', all, or YAML files; default: " + strings.Join(eval.Default, ",")},
 			&ucli.StringFlag{Name: "print-scenario", Usage: "print the file of the scenario `NAME`"},
 			&ucli.IntFlag{Name: "seeds", Value: 10, Usage: "`NUMBER` of episodes for each policy"},
@@ -62,6 +63,7 @@ func evalCommand() *ucli.Command {
 			resampleFlag(),
 			&ucli.StringSliceFlag{Name: "policies", Usage: "`NAMES` of policies, the baseline first; default: " + strings.Join(contender.Names(), ",")},
 			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "add a network from a `FILE`, a table or linear weights from a .json file, or a KubeSchedulerConfiguration from a .yaml file; NAME=FILE sets its name in tables; repeatable"},
+			&ucli.StringFlag{Name: "objective", Usage: "judge by this `OBJECTIVE` instead of the scenarios', such as balance=1,energy=0.3; networks of many objectives serve it"},
 			&ucli.StringSliceFlag{Name: "threshold", Usage: "exit with code 99 unless the `CONDITION` holds; repeatable"},
 			&ucli.StringFlag{Name: "preferences", Usage: "how preferences and the spreading of replicas count, instead of what the scenarios say: `MODE` " + modeHelp()},
 			&ucli.StringFlag{Name: "plot", Usage: "draw a figure of each scenario into the `DIRECTORY`, as SVG; with -o verdicts one figure, verdicts.svg"},
@@ -71,7 +73,7 @@ func evalCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 			&ucli.BoolFlag{Name: "live", Usage: "repeat the episodes on simulated clusters with the real kube-scheduler, and show the difference"},
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
-		}, cli.LogFlags()...),
+		}, front.Flags(), cli.LogFlags()),
 		Action:      runEval,
 		Subcommands: []*ucli.Command{evalOpenBCommand()},
 	}
@@ -124,6 +126,9 @@ func runEval(c *ucli.Context) error {
 		}
 		_, err = c.App.Writer.Write(text)
 		return err
+	}
+	if c.IsSet(front.Flag) {
+		return runFront(c)
 	}
 	if c.Bool("live") {
 		return runLive(c)
@@ -178,6 +183,9 @@ func evaluationOf(c *ucli.Context) (e evaluation, err error) {
 		return e, err
 	}
 	if err = preferFlag(c, e.scenarios); err != nil {
+		return e, err
+	}
+	if err = e.aim(c.String("objective")); err != nil {
 		return e, err
 	}
 	e.thresholds, err = eval.ChooseThresholds(c.StringSlice("threshold"), e.scenarios, e.contenders)

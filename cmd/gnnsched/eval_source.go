@@ -9,14 +9,17 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/utils/clock"
 
+	"gnnsched/cmd/internal/front"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/runfolder"
+	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/runlog"
 	"gnnsched/scheduler/eval/testbed"
+	"gnnsched/scheduler/objective"
 )
 
 // Defaults of --live, which takes a hundred times as long as the simulator.
@@ -175,4 +178,52 @@ func comparisonsOf(path string) ([]*eval.Comparison, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return all, nil
+}
+
+// aim makes an objective that of all scenarios, unless it is empty. A network of many objectives must serve it.
+func (e *evaluation) aim(text string) error {
+	if text == "" {
+		return nil
+	}
+	m, err := objective.Parse(text)
+	if err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "docs/evaluation.md#objectives lists the terms")
+	}
+	for _, x := range e.contenders {
+		if x.Wish == nil {
+			continue
+		}
+		if _, err := x.Wish(m); err != nil {
+			return exit.New(exit.Usage, fmt.Errorf("--objective: %s: %w", x.Name, err), "leave the policy out, or choose another objective")
+		}
+	}
+	for i := range e.scenarios {
+		e.scenarios[i].Objective = m
+	}
+	return nil
+}
+
+// runFront is eval --front, on the one scenario of --scenario.
+func runFront(c *ucli.Context) error {
+	if n := c.Int("seeds"); n < 2 || n > 100_000 {
+		return exit.Usagef("--seeds %d is outside 2 to 100000", n)
+	}
+	if err := seeds.CheckEvaluation(c.Uint64("seed"), c.Int("seeds")); err != nil {
+		return exit.New(exit.Usage, err, "")
+	}
+	list := eval.Seeds(c.Uint64("seed"), c.Int("seeds"))
+	if !c.IsSet("scenario") {
+		return front.Run(c, nil, list)
+	}
+	found, err := scenarios(c, c.StringSlice("scenario")...)
+	if err != nil {
+		return err
+	}
+	if len(found) != 1 {
+		return exit.Usagef("--front takes one scenario, not %d", len(found))
+	}
+	if err := preferFlag(c, found); err != nil {
+		return err
+	}
+	return front.Run(c, &found[0], list)
 }

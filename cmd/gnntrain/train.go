@@ -134,6 +134,7 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State[run.Score], f fi
 	if err != nil {
 		return err
 	}
+	held.Wishing(job.Wishes)
 	baseline, err := held.Evaluate(heuristic.Kubernetes{}, true)
 	if err != nil {
 		return err

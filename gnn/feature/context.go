@@ -49,6 +49,7 @@ type Candidates struct {
 	Largest cluster.Resources // the most CPU and memory that one pod requests, running or pending
 	Now     float64           // time of the decision in seconds, as cluster.Snapshot.Now
 	Peers   []cluster.Peer    // of the pending pod, as cluster.Snapshot.Peers
+	Wishes  Wishes            // the objective
 
 	Shares []Share // of each candidate; Measure sets them
 

@@ -123,6 +123,8 @@ type Set struct {
 	Path []PathBlock
 	// Racks makes each rack a zone vertex of the graph, in place of the whole zone.
 	Racks bool
+	// Wishes tells that the features depend on the objective (Candidates.Wishes).
+	Wishes bool
 }
 
 // The registered sets by name.

@@ -38,7 +38,11 @@ type available struct {
 	cpu, memory, skew moments
 	mean              cluster.Resources // that a node offers
 	podSize           float64           // log2(pending pod's size / mean running pod's size)
+	empty             float64           // nodes that run no pod
 }
+
+// unused returns the share of the nodes that run no pod.
+func (a *available) unused() float32 { return float32(a.empty / max(a.cpu.n, 1)) }
 
 // all returns the statistics of all available nodes. They are computed once for each decision.
 func (c *Candidates) all() *available {
@@ -56,6 +60,9 @@ func (c *Candidates) all() *available {
 		a.cpu.add(float64(u.CPU))
 		a.memory.add(float64(u.Memory))
 		a.skew.add(float64(u.CPU - u.Memory))
+		if n.Requested.Pods == 0 {
+			a.empty++
+		}
 		offered, used = offered.Plus(n.Allocatable), used.Plus(n.Requested)
 	}
 	nodes := max(int64(a.cpu.n), 1)

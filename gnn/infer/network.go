@@ -13,6 +13,8 @@ type Network struct {
 	fingerprint uint64
 	layout      *feature.Layout
 	h           int // H
+	known       []checkpoint.Wish
+	wishes      feature.Wishes
 
 	node, group, nodeGroup, pod              dense
 	clusterX, clusterNode, clusterPod        dense
@@ -27,6 +29,12 @@ type Network struct {
 
 // Layout returns the features that the network reads.
 func (n *Network) Layout() *feature.Layout { return n.layout }
+
+// Known returns the terms of the objectives that the network serves; none for a network of one objective.
+func (n *Network) Known() []checkpoint.Wish { return n.known }
+
+// Wishes returns the objective that the network serves where no other is given; zero for a network of one objective.
+func (n *Network) Wishes() feature.Wishes { return n.wishes }
 
 // Head returns how the network was trained, which decides what its scores mean.
 func (n *Network) Head() checkpoint.Head { return n.arch.Head }
@@ -52,6 +60,7 @@ func New(c *checkpoint.Checkpoint) (*Network, error) {
 	mat := func(name string, in int, bias string) dense { return newDense(w(name+".weight"), w(bias), h, in) }
 	n := &Network{
 		arch: c.Manifest.Architecture, fingerprint: c.Fingerprint(), layout: layout, h: h,
+		known: c.Manifest.Wishes, wishes: c.Wishes(),
 		node: mat("node", widths.Node, "node.bias"), pod: mat("pod", widths.Pod, "pod.bias"),
 		clusterX: mat("cluster.features", widths.Cluster, "cluster.bias"),
 		candNode: mat("candidate.node", h, ""), candCluster: mat("candidate.cluster", h, ""), candPod: mat("candidate.pod", h, "candidate.bias"),

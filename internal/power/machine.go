@@ -33,3 +33,14 @@ func Full(n *cluster.Node) float64 {
 	m := Machine(n)
 	return m.Full + float64(n.Allocatable.GPU)*gpuOf(n).full
 }
+
+// Rise returns by how many watts a placement on the node raises what its machine draws, GPUs aside, if the pod uses so
+// many thousandths of a core. It wakes a machine that sleeps.
+func Rise(n *cluster.Node, milliCPU float64) float64 {
+	m, capacity, used := Machine(n), max(n.Capacity(cluster.UsedCPU), 1), n.Used(cluster.UsedCPU).Mean
+	before := m.At(used / capacity)
+	if m.Sleep != nil && n.Requested.Pods == 0 {
+		before = *m.Sleep
+	}
+	return m.At((used+milliCPU)/capacity) - before
+}

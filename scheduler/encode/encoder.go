@@ -43,6 +43,9 @@ func New(layout *feature.Layout) *Encoder {
 	return e
 }
 
+// Wish sets the objective that the features of later graphs depend on, in a layout with wishes.
+func (e *Encoder) Wish(w feature.Wishes) { e.candidates.Wishes = w }
+
 // Encode returns the graph for placing pod on one of the candidates, which are rows of s.Nodes. Row i
 // of the graph is s.Nodes[i]. The graph belongs to the encoder and is valid until the next call. A
 // node is encoded again when its Version changes.

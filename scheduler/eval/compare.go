@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"gnnsched/scheduler/eval/optimum"
+	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -29,6 +31,9 @@ type Contender struct {
 	// Observe returns who watches New's policy in the episode of a seed, or nil. It may be called from several
 	// goroutines at once; nil if nobody watches. What Play plays cannot be watched.
 	Observe func(seed uint64) Observer
+	// Wish returns the policy for another objective; nil for a policy that serves one objective only. An objective that it
+	// does not serve is an error, which says which ones it does.
+	Wish func(m objective.Mix) (Contender, error)
 	// Network reports that the policy is a neural network. The other policies are its baselines.
 	Network bool
 }
@@ -114,6 +119,7 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 		return nil, errors.New("nothing to compare: no policy or no seed")
 	}
 	c := &Comparison{Scenario: s, Seeds: seeds}
+	contenders = told(contenders, s.Objective)
 	for _, x := range contenders {
 		c.Results = append(c.Results, Result{Name: x.Name, Kind: x.kind(), Outcomes: make([]sim.Outcome, len(seeds))})
 	}
@@ -139,6 +145,20 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
 	return c, nil
+}
+
+// told returns the contenders, where those of many objectives serve the given one if they can.
+func told(contenders []Contender, m objective.Mix) []Contender {
+	out := slices.Clone(contenders)
+	for i, x := range out {
+		if x.Wish == nil {
+			continue
+		}
+		if serving, err := x.Wish(m); err == nil {
+			out[i] = serving
+		}
+	}
+	return out
 }
 
 // seed sets the outcomes of seed number i. It calls played after each episode.

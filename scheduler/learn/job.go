@@ -184,7 +184,12 @@ func (j Job) Validate() error {
 	if err := j.Environment.Validate(); err != nil {
 		return fmt.Errorf("environment: %w", err)
 	}
-	if j.Imitation.Taught() {
+	if j.GPU == nil {
+		if _, _, err := j.Wishing(j.Architecture(), j.Environment.Objective); err != nil {
+			return err
+		}
+	}
+	if j.Imitation.Taught() && len(j.Wishes) == 0 {
 		if _, err := run.TeacherByName(j.Imitation.Teacher); err != nil {
 			return err
 		}

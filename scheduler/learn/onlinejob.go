@@ -39,6 +39,9 @@ func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	if a.ReadsPeers() {
 		return Job{}, exit.New(exit.Usage, errors.New("a network that reads the peers of pods cannot learn from a running scheduler, whose steps do not hold them"), "run it without --learn")
 	}
+	if len(c.Manifest.Wishes) > 0 {
+		return Job{}, exit.New(exit.Usage, errors.New("a network of many objectives cannot learn from a running scheduler, whose steps do not hold the objective"), "run it without --learn")
+	}
 	j, err := NewJob(onlineVariant(a))
 	if err != nil {
 		return j, err

@@ -19,9 +19,11 @@ import (
 
 // ranked holds a good, a middling and a bad policy for each objective of the shipped networks.
 var ranked = map[string][3]string{
-	"balance":        {"linear", "random", "most-allocated"},
-	"pack":           {"linear-pack", "best-fit", "kube-scheduler"},
-	"pack=0.5,zones": {"linear-zones", "best-fit", "kube-scheduler"},
+	"balance": {"linear", "random", "most-allocated"},
+	"pack":    {"linear-pack", "best-fit", "kube-scheduler"},
+
+	"balance,energy=2.5": {"greedy:balance+energy=2.5", "random", "best-fit"},
+	"pack=0.5,zones":     {"linear-zones", "best-fit", "kube-scheduler"},
 }
 
 // signal says how the policies differ when they go on from the same states.

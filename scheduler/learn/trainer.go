@@ -27,6 +27,9 @@ func NewTrainer(j Job) (*run.Trainer, error) {
 		return nil, fmt.Errorf("encode the configuration: %w", err)
 	}
 	start.Manifest.Seed, start.Manifest.Objective = j.Seed, j.Environment.Objective.Name()
+	if _, start.Manifest.Wishes, err = j.Wishing(j.Architecture(), j.Environment.Objective); err != nil {
+		return nil, fmt.Errorf("training configuration: %w", err)
+	}
 	return &run.Trainer{Plan: run.Plan{
 		Settings: j.Settings, Selection: j.Selection, Method: j.Method().(run.Method), Environment: j.Environment, Start: start,
 	}}, nil

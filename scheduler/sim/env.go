@@ -87,6 +87,9 @@ func (e *Env) read() (err error) {
 	return err
 }
 
+// Aim makes m the objective of later episodes.
+func (e *Env) Aim(m objective.Mix) { e.cfg.Objective = m }
+
 // Config returns the configuration that the environment was made with.
 func (e *Env) Config() Config { return e.cfg }
 

@@ -9,15 +9,18 @@ import (
 	"strings"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/policy/tabular"
+	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/server/stockconfig"
 )
@@ -228,5 +231,21 @@ func network(name string, c *checkpoint.Checkpoint) (eval.Contender, error) {
 	if err != nil {
 		return damaged(err)
 	}
-	return eval.Contender{Name: name, Network: true, New: func(policy.Setting) policy.Policy { return neural.New(name, net) }}, nil
+	x := serving(name, net, net.Wishes())
+	if wish.Many(net.Known()) {
+		x.Wish = func(m objective.Mix) (eval.Contender, error) {
+			w, err := wish.Parse(m.Name(), net.Known())
+			return serving(name, net, w), err
+		}
+	}
+	return x, nil
+}
+
+// serving returns the policy of a network for one objective.
+func serving(name string, net *infer.Network, w feature.Wishes) eval.Contender {
+	return eval.Contender{Name: name, Network: true, New: func(policy.Setting) policy.Policy {
+		p := neural.New(name, net)
+		p.Wish(w)
+		return p
+	}}
 }

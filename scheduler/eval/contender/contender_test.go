@@ -2,6 +2,7 @@ package contender_test
 
 import (
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,11 +10,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
+	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/server"
@@ -153,5 +156,59 @@ func TestRunning(t *testing.T) {
 	want := server.Profile{SchedulerName: "running-gpu-gnn", Variant: "gpu-gnn"}
 	if d := cmp.Diff(want, with[0].Profile); d != "" || !with[0].Running {
 		t.Errorf("%v: %s", with[0].Running, d)
+	}
+}
+
+// A network of many objectives serves the objective of the scenario, or one that it is told, and refuses another.
+func TestNetworkOfManyObjectives(t *testing.T) {
+	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "wishes"}}
+	c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))
+	c.Manifest.Wishes = []checkpoint.Wish{{Term: "balance", Share: 0.5, Most: 1}, {Term: "energy", Share: 0.5, Most: 1}}
+	file := filepath.Join(t.TempDir(), "many.safetensors")
+	if err := c.Save(file); err != nil {
+		t.Fatal(err)
+	}
+	all, err := contender.List([]string{"acdqn"}, []string{file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all[0].Wish != nil || all[1].Wish == nil {
+		t.Fatal("the wrong network serves many objectives")
+	}
+	s, err := eval.Find("small8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	played := func(x eval.Contender, text string) float64 {
+		if s.Objective, err = objective.Parse(text); err != nil {
+			t.Fatal(err)
+		}
+		r, err := eval.Compare(t.Context(), s, []eval.Contender{x}, []uint64{1}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Results[0].Outcomes[0].Imbalance
+	}
+	energy, err := objective.Parse("energy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, err := all[1].Wish(energy)
+	if err != nil || told.Wish != nil {
+		t.Fatal("the told one", err)
+	}
+	followed, fixed, balance := played(all[1], "energy"), played(told, "balance"), played(all[1], "balance")
+	if followed != fixed || followed == balance {
+		t.Errorf("imbalance %v where the scenario is about energy, %v where energy was told, %v where the scenario is about balance", followed, fixed, balance)
+	}
+	if zones := played(all[1], "zones"); zones == followed || zones == balance {
+		t.Errorf("imbalance %v: with an objective that it does not know, it should serve its own", zones)
+	}
+	pack, err := objective.Parse("pack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := all[1].Wish(pack); err == nil || !strings.Contains(err.Error(), "it knows balance, energy") {
+		t.Error(err)
 	}
 }

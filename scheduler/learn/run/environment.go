@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/encode"
@@ -19,9 +20,10 @@ import (
 type Environment struct {
 	env      *sim.Env
 	settings Settings
-	teacher  policy.Policy // nil for none
-	groups   bool          // whether the network reads the groups of running pods
-	nextSeed func() uint64 // seed of the next episode
+	wishes   feature.Wishes // the objective of the episode
+	teacher  policy.Policy  // nil for none
+	groups   bool           // whether the network reads the groups of running pods
+	nextSeed func() uint64  // seed of the next episode
 	figures  *Figures
 
 	encoder *encode.Encoder
@@ -55,6 +57,9 @@ const emptyEpisodes = 100
 func (e *Environment) Begin() error {
 	for range emptyEpisodes {
 		e.progress = progress{Seed: e.nextSeed(), Actions: e.Actions[:0]}
+		if err := e.draw(); err != nil {
+			return err
+		}
 		if err := e.env.Reset(e.Seed); err != nil {
 			return fmt.Errorf("training episode %d: %w", e.Seed, err)
 		}
@@ -67,6 +72,10 @@ func (e *Environment) Begin() error {
 
 // restore repeats the placements of another environment's episode up to where that was.
 func (e *Environment) restore(p progress) error {
+	e.Seed = p.Seed
+	if err := e.draw(); err != nil {
+		return err
+	}
 	if err := e.env.Reset(p.Seed); err != nil {
 		return fmt.Errorf("training episode %d: %w", p.Seed, err)
 	}
@@ -87,6 +96,7 @@ func (e *Environment) restore(p progress) error {
 // on the episode and the weights, and a resumed run continues as the unbroken one.
 func (e *Environment) follow(net *infer.Network) {
 	e.encoder, e.session = encode.New(net.Layout()), net.NewSession()
+	e.encoder.Wish(e.wishes)
 	e.copied = nil
 }
 
@@ -178,6 +188,9 @@ func (e *Environment) TeacherScores() ([]float32, error) {
 
 // Cost returns what a rollout that begins with a candidate costs.
 func (e *Environment) Cost(r *rollout.Rollout, choice int) (float64, error) {
+	if p, reads := r.Policy.(wisher); reads {
+		p.Wish(e.wishes)
+	}
 	return r.Cost(e.env, e.candidate(choice))
 }
 

@@ -35,9 +35,13 @@ func NewEnvironments(s Settings, c sim.Config, l Layout, a checkpoint.Architectu
 	var teacher policy.Policy
 	if s.Imitation.Taught() {
 		var err error
-		if teacher, err = TeacherByName(s.Imitation.Teacher); err != nil {
+		if teacher, err = s.teacherOf(c.Objective); err != nil {
 			return nil, err
 		}
+	}
+	wishes, _, err := s.Wishing(a, c.Objective)
+	if err != nil {
+		return nil, err
 	}
 	e := &Environments{Figures: f, seed: s.Seed, source: rand.NewPCG(s.Seed, actingStream)}
 	e.Rand = rand.New(e.source)
@@ -50,7 +54,7 @@ func NewEnvironments(s Settings, c sim.Config, l Layout, a checkpoint.Architectu
 		if first := i - i%l.Group; first < i { // the others of a group follow its first
 			next = func() uint64 { return e.All[first].Seed }
 		}
-		e.All = append(e.All, &Environment{env: env, settings: s, teacher: teacher, groups: readsGroups(a), nextSeed: next, figures: f})
+		e.All = append(e.All, &Environment{env: env, settings: s, wishes: wishes, teacher: teacher, groups: readsGroups(a), nextSeed: next, figures: f})
 	}
 	return e, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/sim"
 )
 
@@ -16,6 +17,7 @@ type HeldOut struct {
 	env      *sim.Env
 	episodes int
 	first    uint64 // number of the first episode
+	wishes   []string
 }
 
 // Score is the result of an evaluation: means over the episodes. Less is better in all of them.
@@ -42,6 +44,9 @@ func NewHeldOut(c sim.Config, episodes int) (*HeldOut, error) {
 // After leaves out the first n episodes. A network that was chosen on them is judged without bias on those behind.
 func (h *HeldOut) After(n int) { h.first = uint64(n) }
 
+// Wishing makes each episode draw an objective of these terms, which networks of many wishes are told.
+func (h *HeldOut) Wishing(terms []string) { h.wishes = terms }
+
 // Episodes returns the configuration of the episodes and their number. Two evaluations that agree
 // in both, and leave out none, play the same episodes.
 func (h *HeldOut) Episodes() (sim.Config, int) { return h.env.Config(), h.episodes }
@@ -53,6 +58,13 @@ func (h *HeldOut) Evaluate(p policy.Policy, randomTies bool) (Score, error) {
 	var s Score
 	for i := range uint64(h.episodes) {
 		seed := heldOutSeed + h.first + i
+		if len(h.wishes) > 0 {
+			w := wish.Draw(seed, h.wishes)
+			h.env.Aim(wish.Mix(w))
+			if q, reads := p.(wisher); reads {
+				q.Wish(w)
+			}
+		}
 		o, err := eval.Play(h.env, seed, p, eval.Contender{RandomTies: randomTies}.Ties(seed))
 		if err != nil {
 			return s, err

@@ -17,6 +17,10 @@ type Settings struct {
 
 	Features []string `json:"features,omitempty"` // names of the network's feature sets; none for base
 
+	// Wishes names the terms of the objectives that the network is to serve. Each episode draws their shares
+	// (wish.Draw). Without them, the environment's objective is the only one.
+	Wishes []string `json:"wishes,omitempty"`
+
 	// ByRollouts chooses policy iteration with rollouts (package learn/rollouts) in place of the variant's own
 	// method. It needs the simulator.
 	ByRollouts bool `json:"byRollouts,omitempty" flag:"by-rollouts" usage:"learn from rollouts of several candidates at a decision, in place of rewards"`

@@ -14,7 +14,7 @@ import (
 // Features names the features of a candidate node, in the order of the weights. Each is of order one
 // whatever the cluster's size. A fraction is requested / allocatable of a node; a share is the
 // pod's request / allocatable of a node. All means and deviations are over the available nodes.
-var Features = append([]string{
+var Features = slices.Concat([]string{
 	"balance", // decrease of the sum of the CPU and memory fractions' standard deviations by the placement, times nodes
 	"used",    // mean of the CPU and memory fractions after placement
 	"skew",    // decrease of the standard deviation of CPU fraction - memory fraction by the placement, times nodes
@@ -25,12 +25,16 @@ var Features = append([]string{
 	"empty",   // 1 if the node runs no pod, else 0
 	"size",    // log2(node's size / mean node's size)
 	"zones",   // decrease of objective.Zones by the placement, times nodes
-}, UsageFeatures...)
+}, UsageFeatures, []string{Energy})
+
+// Energy names the feature that is the decrease of objective energy by the placement, times nodes, but for GPUs.
+const Energy = "energy"
 
 // The places of features that take time to compute, and are computed only if they have a weight.
 const (
 	zonesFeature      = 9
 	firstUsageFeature = 10
+	energyFeature     = 14
 )
 
 // UsageFeatures names those of Features that are about measured usage, or about requests where nothing was measured.
@@ -77,8 +81,11 @@ func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	if l.weights[zonesFeature] != 0 {
 		f.zones = newZoneView(s, pod.Requests)
 	}
-	if slices.ContainsFunc(l.weights[firstUsageFeature:], func(w float64) bool { return w != 0 }) {
+	if slices.ContainsFunc(l.weights[firstUsageFeature:energyFeature], func(w float64) bool { return w != 0 }) {
 		f.usage = newUsageView(s, pod)
+	}
+	if l.weights[energyFeature] != 0 {
+		f.energy = newEnergyView(s, pod)
 	}
 	l.last.Store(&f)
 	x := make([]float64, len(Features))
@@ -118,6 +125,7 @@ type view struct {
 	mean           cluster.Resources // mean resources that a node offers
 	zones          *zoneView         // nil if the feature zones has no weight
 	usage          *usageView        // nil if no feature of usage has a weight
+	energy         *energyView       // nil if the feature energy has no weight
 }
 
 func newView(s *cluster.Snapshot, pod *cluster.Pod) view {
@@ -165,7 +173,8 @@ func (f *view) features(n *cluster.Node, x []float64) {
 		x[7] = 1
 	}
 	x[zonesFeature] = f.zones.gainOf(n.Zone)
-	f.usage.features(n, x[firstUsageFeature:])
+	f.usage.features(n, x[firstUsageFeature:energyFeature])
+	x[energyFeature] = f.energy.gainOf(n)
 }
 
 // over returns the decrease of the squared excess of x over the mean when x grows by d, divided by

@@ -44,6 +44,34 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
+// The feature energy is minus the watts that a placement adds, relative to what a node draws at full load on average. A
+// machine that sleeps wakes.
+func TestEnergyFeature(t *testing.T) {
+	sleep := 5.0
+	full := cluster.Resources{MilliCPU: 10_000, Memory: 8 << 30, Pods: 10}
+	asleep := &cluster.Node{Allocatable: full, Power: &cluster.PowerModel{Idle: 20, Full: 100, Sleep: &sleep}}
+	awake := &cluster.Node{Allocatable: full, Power: &cluster.PowerModel{Idle: 100, Full: 300}}
+	awake.Add(cluster.Resources{MilliCPU: 1000, Pods: 1})
+	s := &cluster.Snapshot{Nodes: []*cluster.Node{asleep, awake}}
+	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}}
+	weights := make([]float64, len(Features))
+	weights[energyFeature] = 1
+	p, err := New("energy", weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scores := make([]float32, 2)
+	if err := p.Score(s, pod, []int32{0, 1}, scores); err != nil {
+		t.Fatal(err)
+	}
+	if want := []float32{-(28 - 5) / 200., -20 / 200.}; math.Abs(float64(scores[0]-want[0])) > 1e-6 || math.Abs(float64(scores[1]-want[1])) > 1e-6 {
+		t.Errorf("scores %v, want %v", scores, want)
+	}
+	if Features[energyFeature] != Energy || (*energyView)(nil).gainOf(asleep) != 0 {
+		t.Error("the feature is not where it should be")
+	}
+}
+
 // The features of usage are computed by hand. A network's use is a third of its capacity on the busy node, and CPU is
 // used less than requested.
 func TestUsageFeatures(t *testing.T) {

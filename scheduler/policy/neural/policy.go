@@ -1,6 +1,7 @@
 package neural
 
 import (
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
@@ -21,8 +22,13 @@ type Policy struct {
 
 // New returns a policy with the given name that runs net.
 func New(name string, net *infer.Network) *Policy {
-	return &Policy{name: name, encoder: encode.New(net.Layout()), session: net.NewSession()}
+	l := &Policy{name: name, encoder: encode.New(net.Layout()), session: net.NewSession()}
+	l.Wish(net.Wishes())
+	return l
 }
+
+// Wish makes w the objective of later decisions. It has an effect on networks that read the objective.
+func (l *Policy) Wish(w feature.Wishes) { l.encoder.Wish(w) }
 
 // Name implements policy.Policy.
 func (l *Policy) Name() string { return l.name }

@@ -1,0 +1,220 @@
+// Package front is gnnsched eval --front: the trade-off between two terms of the objective.
+package front
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/cmd/internal/progress"
+	"gnnsched/gnn/feature"
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/contender"
+	"gnnsched/scheduler/eval/figure"
+	"gnnsched/scheduler/eval/front"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/policy/wish"
+)
+
+// Flag is the name of the flag that asks for a front.
+const Flag = "front"
+
+const singleFlag = "single"
+
+// Flags returns --front and the flag that goes with it.
+func Flags() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.StringFlag{Name: Flag, Category: "with --front", Usage: "plot the trade-off between two `TERMS` of the objective, such as balance,energy: networks of many objectives at five mixes, policies made for one mix, and baselines. The scenario is family-power by default"},
+		&ucli.StringSliceFlag{Name: singleFlag, Category: "with --front", Usage: "add a policy made for one mix, as `MIX:FILE`, such as balance+energy=2.5:half.safetensors; others of the mix are compared with the first; repeatable"},
+	}
+}
+
+// shares are those of the second term in the five mixes.
+var shares = []float32{0, 0.25, 0.5, 0.75, 1}
+
+// baselines are the default of --policies.
+var baselines = []string{contender.Kubernetes, "best-fit"}
+
+// Run plays the front of the flags of gnnsched eval and writes it. scenario is nil for the default.
+func Run(c *ucli.Context, scenario *eval.Scenario, seeds []uint64) error {
+	if !slices.Contains(formats, c.String("output")) {
+		return exit.Usagef("--%s: --output %q is not one of %s", Flag, c.String("output"), strings.Join(formats, ", "))
+	}
+	for _, name := range []string{"threshold", "out", "from", "all", "live", "objective", "resample"} {
+		if c.IsSet(name) {
+			return exit.Usagef("--%s and --%s exclude each other", Flag, name)
+		}
+	}
+	p, err := plan(c, scenario)
+	if err != nil {
+		return err
+	}
+	p.Seeds = seeds
+	bar := show(c)
+	defer bar.Close()
+	f, err := front.Run(c.Context, p, func(done, total int) {
+		bar.Show(float64(done)/float64(total), Flag, fmt.Sprintf("%s: %d of %d episodes", p.Scenario.Name, done, total))
+	})
+	if err != nil {
+		return err
+	}
+	if err := draw(c, f); err != nil {
+		return err
+	}
+	if c.String("output") == "json" {
+		return f.WriteJSON(c.App.Writer)
+	}
+	return f.WriteTable(c.App.Writer, c.String("output") == "markdown")
+}
+
+// show returns the progress of the episodes.
+func show(c *ucli.Context) *progress.Bar {
+	log := zerolog.New(zerolog.ConsoleWriter{Out: c.App.ErrWriter, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}})
+	if progress.OnTerminal() {
+		log = zerolog.Nop()
+	}
+	return progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
+}
+
+var formats = []string{"table", "markdown", "json"}
+
+// plan reads the flags.
+func plan(c *ucli.Context, scenario *eval.Scenario) (p front.Plan, err error) {
+	if scenario != nil {
+		p.Scenario = *scenario
+	} else if p.Scenario, err = eval.Find("family-power"); err != nil {
+		return p, err
+	}
+	if p.Mixes, p.Terms, err = mixes(c.String(Flag)); err != nil {
+		return p, exit.New(exit.Usage, fmt.Errorf("--%s: %w", Flag, err), "for example --front balance,energy")
+	}
+	names := c.StringSlice("policies")
+	if len(names) == 0 {
+		names = baselines
+	}
+	others, err := contender.List(names, c.StringSlice("checkpoint"))
+	if err != nil {
+		return p, err
+	}
+	if p.Entrants, err = singles(c, &p); err != nil {
+		return p, err
+	}
+	more, err := entrants(p, others)
+	p.Entrants = append(more, p.Entrants...)
+	return p, err
+}
+
+// mixes returns the five mixes of two terms.
+func mixes(text string) (out []objective.Mix, terms [2]objective.Term, err error) {
+	m, err := objective.Parse(text)
+	if err != nil {
+		return nil, terms, err
+	}
+	if len(m) != 2 {
+		return nil, terms, fmt.Errorf("%q has %d terms, want two", text, len(m))
+	}
+	if _, err := wish.Of(m); err != nil {
+		return nil, terms, err
+	}
+	known := wish.Terms()
+	a, b := slices.Index(known, m[0].Term.Name()), slices.Index(known, m[1].Term.Name())
+	for _, s := range shares {
+		var w feature.Wishes
+		w[a], w[b] = 1-s, s
+		out = append(out, wish.Mix(w))
+	}
+	return out, [2]objective.Term{m[0].Term, m[1].Term}, nil
+}
+
+// singles returns the policies of --single, and a greedy policy for each mix.
+func singles(c *ucli.Context, p *front.Plan) (out []front.Entrant, err error) {
+	for _, argument := range c.StringSlice(singleFlag) {
+		text, file, given := strings.Cut(argument, ":")
+		m, err := objective.Parse(strings.ReplaceAll(text, "+", ","))
+		if err != nil || !given {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s %q: want MIX:FILE: %w", singleFlag, argument, errors.Join(err)), "for example --single balance+energy=2.5:half.safetensors")
+		}
+		if m, err = among(m, p.Mixes); err != nil {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s %q: %w", singleFlag, argument, err), "")
+		}
+		list, err := contender.List([]string{contender.Kubernetes}, []string{file})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, front.Entrant{Contender: list[1], Group: front.Single, Mix: m})
+	}
+	for _, m := range p.Mixes {
+		x, err := contender.Named("greedy:" + strings.ReplaceAll(m.Name(), ",", "+"))
+		if err != nil {
+			return nil, err
+		}
+		x.Name = "greedy"
+		out = append(out, front.Entrant{Contender: x, Group: front.Greedy, Mix: m})
+	}
+	return out, nil
+}
+
+// among returns the mix with the shares of m.
+func among(m objective.Mix, mixes []objective.Mix) (objective.Mix, error) {
+	want, err := wish.Of(m)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, x := range mixes {
+		have, err := wish.Of(x)
+		if err != nil {
+			return nil, err
+		}
+		if wish.Near(have, want) {
+			return x, nil
+		}
+		names = append(names, x.Name())
+	}
+	return nil, fmt.Errorf("%s is none of the mixes: %s", m.Name(), strings.Join(names, "; "))
+}
+
+// entrants returns a network of many objectives once for each mix, and other policies once.
+func entrants(p front.Plan, others []eval.Contender) (out []front.Entrant, err error) {
+	for _, x := range others {
+		if x.Wish == nil {
+			out = append(out, front.Entrant{Contender: x, Group: front.Baseline})
+			continue
+		}
+		for _, m := range p.Mixes {
+			told, err := x.Wish(m)
+			if err != nil {
+				return nil, exit.New(exit.Usage, fmt.Errorf("%s: %w", x.Name, err), "")
+			}
+			out = append(out, front.Entrant{Contender: told, Group: front.Conditioned, Mix: m})
+		}
+	}
+	return out, nil
+}
+
+// draw writes the figure of --plot.
+func draw(c *ucli.Context, f *front.Front) error {
+	dir := c.String("plot")
+	if dir == "" {
+		return nil
+	}
+	if err := cli.MakeDir(c.App.ErrWriter, dir, "--plot", 0o755); err != nil {
+		return err
+	}
+	svg, err := figure.Front(f)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "front.svg"), svg, 0o644); err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("--plot: %w", err), "choose a directory that you can write to")
+	}
+	return nil
+}

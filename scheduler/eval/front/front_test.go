@@ -1,0 +1,124 @@
+package front
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"testing"
+
+	"gnnsched/internal/golden"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/sim"
+)
+
+func mix(t *testing.T, text string) objective.Mix {
+	t.Helper()
+	m, err := objective.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func entrant(t *testing.T, name string, g Group, m objective.Mix) Entrant {
+	t.Helper()
+	h, err := heuristic.Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Entrant{eval.Contender{Name: h.Name, New: func(s policy.Setting) policy.Policy { return h.New(s) }, RandomTies: h.RandomTies}, g, m}
+}
+
+// The costs of both terms are those of the same placements: together they are the cost of the mix that the simulator
+// computes.
+func TestRunMeasuresBothTerms(t *testing.T) {
+	s, err := eval.Find("small8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := mix(t, "balance=2,pack=0.5")
+	p := Plan{
+		Scenario: s, Terms: [2]objective.Term{both[0].Term, both[1].Term}, Mixes: []objective.Mix{both}, Seeds: eval.Seeds(1, 3),
+		Entrants: []Entrant{entrant(t, "greedy:balance=2+pack=0.5", Greedy, both), entrant(t, "best-fit", Baseline, nil)},
+	}
+	done := 0
+	f, err := Run(context.Background(), p, func(d, total int) {
+		if done++; d != done || total != 12 {
+			t.Errorf("%d of %d episodes, want %d of 12", d, total, done)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Objective = both
+	c, err := eval.Compare(context.Background(), s, []eval.Contender{p.Entrants[0].Contender, p.Entrants[1].Contender}, p.Seeds, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range c.Results {
+		for k, want := range r.Values(overTime) {
+			if got := f.result(f.Points[i], both).Outcomes[k].MeanCost; math.Abs(got-want) > 1e-9 {
+				t.Errorf("%s on seed %d: %v, want %v", r.Name, k, got, want)
+			}
+		}
+	}
+}
+
+// points is a front with costs that make the tables easy to check.
+func points(t *testing.T) *Front {
+	t.Helper()
+	a, b := mix(t, "balance"), mix(t, "balance=0.5,energy=1.25")
+	f := &Front{Plan: Plan{
+		Scenario: eval.Scenario{Name: "example"}, Terms: [2]objective.Term{b[0].Term, b[1].Term}, Mixes: []objective.Mix{a, b}, Seeds: eval.Seeds(7, 4),
+	}}
+	add := func(name string, g Group, m string, balance, energy float64, unscheduled int) {
+		p := Point{Name: name, Group: g, Mix: m}
+		for i := range f.Plan.Seeds {
+			noise := 0.01 * float64(i)
+			p.Costs[0], p.Costs[1] = append(p.Costs[0], balance+noise), append(p.Costs[1], energy+noise*balance)
+			p.Outcomes = append(p.Outcomes, sim.Outcome{Unscheduled: unscheduled})
+		}
+		f.Points = append(f.Points, p)
+	}
+	add("net", Conditioned, a.Name(), 0.11, 0.60, 0)
+	add("net", Conditioned, b.Name(), 0.20, 0.50, 1)
+	add("one", Single, b.Name(), 0.18, 0.52, 2)
+	add("greedy", Greedy, a.Name(), 0.10, 0.60, 0)
+	add("greedy", Greedy, b.Name(), 0.25, 0.49, 0)
+	add("best-fit", Baseline, "", 0.30, 0.55, 3)
+	return f
+}
+
+// A point is compared with the policy that was made for its mix, or with the greedy one where there is none.
+func TestFrontTables(t *testing.T) {
+	f := points(t)
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"table.txt": func(b *bytes.Buffer) error { return f.WriteTable(b, false) },
+		"table.md":  func(b *bytes.Buffer) error { return f.WriteTable(b, true) },
+		"rows.json": func(b *bytes.Buffer) error { return f.WriteJSON(b) },
+	} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, name, b.String())
+	}
+	rows := f.Rows()
+	first := rows["balance"][0]
+	if first.reference != "greedy" || math.Abs(first.Difference.Mean-0.01) > 1e-9 || math.Abs(first.ofRange-0.01/0.2) > 1e-9 {
+		t.Errorf("the first row is %+v", first)
+	}
+	if second := rows["balance=0.5,energy=1.25"][0]; second.reference != "one" {
+		t.Errorf("compared with %s", second.reference)
+	}
+}
+
+func TestLines(t *testing.T) {
+	names, lines := points(t).Lines()
+	if len(names) != 4 || names[0] != "net" || len(lines["net"]) != 2 || len(lines["single"]) != 1 || len(lines["greedy"]) != 2 {
+		t.Errorf("%v, %v", names, lines)
+	}
+}

@@ -1,0 +1,120 @@
+package front
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"gonum.org/v1/gonum/stat"
+
+	"gnnsched/scheduler/eval"
+)
+
+// WriteTable writes a table for each mix, for a terminal or as Markdown.
+func (f *Front) WriteTable(w io.Writer, markdown bool) error {
+	var b bytes.Buffer
+	a, c := f.Plan.Terms[0].Name(), f.Plan.Terms[1].Name()
+	fmt.Fprintf(&b, "%s: %s against %s, means over time on %d paired seeds (%d to %d), less is better. The difference is in the mix's cost, from\n"+
+		"the first policy made for that mix, with its 95%% interval, in %% of that policy's cost, and in %% of the range of all policies' costs.\n"+
+		"p is of Wilcoxon's signed-rank test, adjusted by Holm for all differences.\n",
+		f.Plan.Scenario.Name, a, c, len(f.Plan.Seeds), f.Plan.Seeds[0], f.Plan.Seeds[len(f.Plan.Seeds)-1])
+	rows := f.Rows()
+	for _, m := range f.Plan.Mixes {
+		title := "\n%s\n\n"
+		if markdown {
+			title = "\n### %s\n\n"
+		}
+		fmt.Fprintf(&b, title, m.Name())
+		table := [][]string{{"policy", a, c, "mix", "difference", "95% interval", "relative", "of the range", "adjusted p", "unscheduled"}}
+		for _, r := range rows[m.Name()] {
+			table = append(table, r.cells())
+		}
+		if err := eval.Render(&b, table, markdown); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func (r Row) cells() []string {
+	name := r.Name
+	if r.Group == Conditioned || r.Group == Single {
+		name += " (" + string(r.Group) + ")"
+	}
+	out := []string{name, number(stat.Mean(r.Costs[0], nil)), number(stat.Mean(r.Costs[1], nil)), number(r.Cost), "", "", "", "", "", fmt.Sprintf("%.1f", r.Unscheduled())}
+	if r.reference == "" {
+		return out
+	}
+	d := r.Difference
+	out[4], out[5] = fmt.Sprintf("%+.4f", d.Mean), fmt.Sprintf("%+.4f to %+.4f", d.Low, d.High)
+	if d.Relative != nil {
+		out[6] = fmt.Sprintf("%+.1f%%", 100**d.Relative)
+	}
+	out[7], out[8] = fmt.Sprintf("%+.1f%%", 100*r.ofRange), eval.Significance(d.Adjusted)
+	return out
+}
+
+func number(v float64) string { return fmt.Sprintf("%.4f", v) }
+
+// row is a Row in JSON.
+type row struct {
+	Mix         string         `json:"mix"`
+	Policy      string         `json:"policy"`
+	Group       Group          `json:"group"`
+	Costs       [2][]float64   `json:"costs"` // of the terms, by seed
+	Means       [2]float64     `json:"means"`
+	Cost        float64        `json:"cost"`        // of the mix
+	Unscheduled float64        `json:"unscheduled"` // mean
+	Reference   string         `json:"reference,omitempty"`
+	Difference  *eval.Interval `json:"difference,omitempty"`
+	Relative    *float64       `json:"relative,omitempty"`
+	OfRange     float64        `json:"ofRange"`
+	AdjustedP   *float64       `json:"adjustedP,omitempty"`
+}
+
+// WriteJSON writes every row, with the costs of each seed.
+func (f *Front) WriteJSON(w io.Writer) error {
+	out := struct {
+		Scenario string    `json:"scenario"`
+		Terms    [2]string `json:"terms"`
+		Seeds    []uint64  `json:"seeds"`
+		Rows     []row     `json:"rows"`
+	}{Scenario: f.Plan.Scenario.Name, Terms: [2]string{f.Plan.Terms[0].Name(), f.Plan.Terms[1].Name()}, Seeds: f.Plan.Seeds}
+	rows := f.Rows()
+	for _, m := range f.Plan.Mixes {
+		for _, r := range rows[m.Name()] {
+			x := row{
+				Mix: m.Name(), Policy: r.Name, Group: r.Group, Costs: r.Costs, Cost: r.Cost, Unscheduled: r.Unscheduled(), Reference: r.reference, OfRange: r.ofRange,
+				Means: [2]float64{stat.Mean(r.Costs[0], nil), stat.Mean(r.Costs[1], nil)},
+			}
+			if r.reference != "" {
+				x.Difference, x.Relative, x.AdjustedP = &r.Difference.Interval, r.Difference.Relative, &r.Difference.Adjusted
+			}
+			out.Rows = append(out.Rows, x)
+		}
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(out)
+}
+
+// Lines returns the means of each group's points, for the figure.
+func (f *Front) Lines() (names []string, points map[string][]Point) {
+	points = map[string][]Point{}
+	for _, p := range f.Points {
+		name := string(p.Group)
+		if p.Group == Conditioned || p.Group == Single {
+			name = p.Name
+		}
+		if p.Group == Single {
+			name = string(Single)
+		}
+		if points[name] == nil {
+			names = append(names, name)
+		}
+		points[name] = append(points[name], p)
+	}
+	return names, points
+}
