@@ -24,7 +24,8 @@ func (s *Set) Taken(r *resourceapi.DeviceRequestAllocationResult) (card int, mil
 	if r.AdminAccess != nil && *r.AdminAccess {
 		return 0, 0
 	}
-	for _, d := range s.Devices {
+	for i := range s.Devices {
+		d := &s.Devices[i]
 		c := &s.Cards[d.Card]
 		if d.Name != r.Device || c.Driver != r.Driver || c.Pool != r.Pool {
 			continue
@@ -36,7 +37,7 @@ func (s *Set) Taken(r *resourceapi.DeviceRequestAllocationResult) (card int, mil
 			whole := d.Capacity[name].Value
 			milli = max(milli, Thousandths(q.AsApproximateFloat64(), whole.AsApproximateFloat64()))
 		}
-		return d.Card, milli
+		return d.Card, d.OfCard(milli)
 	}
 	return 0, 0
 }
@@ -51,13 +52,20 @@ func Counters(in map[string]resourceapi.Counter) map[string]int64 {
 }
 
 // Share returns which part of the whole the used counters are, in thousandths of a card, rounded up: the mean over the
-// whole's counters. The most used counter would not do, because a driver has a counter of 1 for each memory slice.
+// whole's counters, without those of which there are none. The most used counter would not do, because a driver has a counter of 1 for
+// each memory slice.
 func Share(used, whole map[string]int64) int64 {
-	sum := int64(0)
+	sum, n := int64(0), int64(0)
 	for name, w := range whole {
-		sum += Thousandths(float64(used[name]), float64(w))
+		if w > 0 {
+			sum += Thousandths(float64(used[name]), float64(w))
+			n++
+		}
 	}
-	return Thousandths(float64(sum), float64(cluster.DeviceMilli*len(whole)))
+	if n == 0 {
+		return 0
+	}
+	return Thousandths(float64(sum), float64(cluster.DeviceMilli*n))
 }
 
 // Thousandths returns used/whole in thousandths, rounded up, 0 to cluster.DeviceMilli.

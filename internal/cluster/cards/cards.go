@@ -19,8 +19,9 @@ import (
 // gpuDriver begins the names of drivers whose devices are GPUs.
 const gpuDriver = "gpu."
 
-// productAttribute is the attribute with a device's model, in its driver's domain.
-const productAttribute = "productName"
+// modelAttributes are the attributes with a device's model, in its driver's domain: NVIDIA and AMD publish the first,
+// Intel the second.
+var modelAttributes = []string{"productName", "model"}
 
 // Set is what the slices of one node say of its cards, which changes rarely.
 type Set struct {
@@ -35,7 +36,17 @@ type Device struct {
 	*resourceapi.Device
 	Driver string
 	Card   int   // in Set.Cards
-	Milli  int64 // thousandths of the card that the device takes if it is not shared
+	Milli  int64 // thousandths of the card that the whole device takes
+}
+
+// Shared reports whether several claims can have the device at the same time.
+func (d *Device) Shared() bool {
+	return d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations
+}
+
+// OfCard returns the thousandths of the card that a part of the device takes, which is in thousandths of the device.
+func (d *Device) OfCard(part int64) int64 {
+	return (part*d.Milli + cluster.DeviceMilli - 1) / cluster.DeviceMilli
 }
 
 // Card is a physical device: one that is given out whole or in shares, or one that partitions share.
@@ -160,7 +171,7 @@ func (s *Set) addPool(pool []*resourceapi.ResourceSlice) {
 }
 
 // number puts the cards in the order of their drivers, pools and names, with numbers in names by their
-// value: gpu-2 comes before gpu-10.
+// value: gpu-2-counter-set comes before gpu-10-counter-set.
 func (s *Set) number() {
 	order := make([]int, len(s.Cards))
 	for i := range order {
@@ -180,24 +191,54 @@ func (s *Set) number() {
 	}
 }
 
-// compareNatural compares names by their text, and numbers at their ends by value.
+// compareNatural compares names part by part: digits by their value, the rest as text.
 func compareNatural(a, b string) int {
-	x, y := strings.TrimRight(a, "0123456789"), strings.TrimRight(b, "0123456789")
-	m, n := strings.TrimLeft(a[len(x):], "0"), strings.TrimLeft(b[len(y):], "0")
-	return cmp.Or(strings.Compare(x, y), cmp.Compare(len(m), len(n)), strings.Compare(m, n), strings.Compare(a, b))
+	for x, y := a, b; x != "" && y != ""; {
+		var m, n string
+		m, x = firstRun(x)
+		n, y = firstRun(y)
+		if isDigit(m[0]) && isDigit(n[0]) {
+			m, n = strings.TrimLeft(m, "0"), strings.TrimLeft(n, "0")
+			if c := cmp.Compare(len(m), len(n)); c != 0 {
+				return c
+			}
+		}
+		if c := strings.Compare(m, n); c != 0 {
+			return c
+		}
+	}
+	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }
+
+// firstRun splits off the digits that s begins with, or the text before its first digit.
+func firstRun(s string) (run, rest string) {
+	n := 1
+	for n < len(s) && isDigit(s[n]) == isDigit(s[0]) {
+		n++
+	}
+	return s[:n], s[n:]
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // setProduct sets the cards' model.
 func (s *Set) setProduct() {
-	for i, d := range s.Devices {
-		a, has := d.Attributes[productAttribute]
-		if !has {
-			a = d.Attributes[resourceapi.QualifiedName(d.Driver+"/"+productAttribute)]
-		}
-		if a.StringValue == nil || i > 0 && *a.StringValue != s.Product {
+	for i := range s.Devices {
+		model := s.Devices[i].model()
+		if model == "" || i > 0 && model != s.Product {
 			s.Product = ""
 			return
 		}
-		s.Product = *a.StringValue
+		s.Product = model
 	}
+}
+
+// model returns the device's model; empty if the driver does not publish it.
+func (d *Device) model() string {
+	for _, name := range modelAttributes {
+		if a, has := d.attribute(name); has && a.StringValue != nil {
+			return *a.StringValue
+		}
+	}
+	return ""
 }

@@ -1,6 +1,8 @@
 package cards
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -36,5 +38,69 @@ func TestConsumed(t *testing.T) {
 		if got := Consumed(device(c.policy), r); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
+	}
+}
+
+// Numbers in names are compared by value wherever they are.
+func TestCompareNatural(t *testing.T) {
+	for _, sorted := range [][]string{
+		{"gpu-2", "gpu-10"},
+		{"gpu-2-counter-set", "gpu-10-counter-set"},
+		{"gpu-1-129", "gpu-2-130", "gpu-10-128"},
+		{"", "a", "a0", "a00", "a1", "b"},
+	} {
+		for i, a := range sorted {
+			for j, b := range sorted {
+				if got := compareNatural(a, b); got != cmp.Compare(i, j) {
+					t.Errorf("%q to %q: %d", a, b, got)
+				}
+			}
+		}
+	}
+}
+
+// Values are those that all devices of a card agree on.
+func TestValues(t *testing.T) {
+	device := func(card int, attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) Device {
+		return Device{Device: &resourceapi.Device{Attributes: attributes}, Driver: "gpu.example.com", Card: card}
+	}
+	numa := func(n int64) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+		return map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"numaNode": {IntValue: &n}}
+	}
+	s := &Set{Cards: make([]Card, 5), Devices: []Device{
+		device(0, numa(1)), device(0, nil), device(0, numa(1)),
+		device(1, numa(1)), device(1, numa(0)),
+		device(2, numa(-1)),
+		device(3, map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"gpu.example.com/numaNode": {IntValue: ptr.To(int64(3))}}),
+		device(4, map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"other.example.com/numaNode": {IntValue: ptr.To(int64(4))}}),
+	}}
+	if got := s.Values("numaNode"); !slices.Equal(got, []string{"1", "", "", "3", ""}) {
+		t.Errorf("in the driver's domain: %q", got)
+	}
+	if got := s.Values("other.example.com/numaNode"); !slices.Equal(got, []string{"", "", "", "", "4"}) {
+		t.Errorf("in another's: %q", got)
+	}
+	if got := s.Values("gpu.example.com/numaNode"); !slices.Equal(got, []string{"1", "", "", "3", ""}) {
+		t.Errorf("with the domain: %q", got)
+	}
+}
+
+// A card of which the driver counts no encoders is whole when all the rest is used.
+func TestShare(t *testing.T) {
+	whole := map[string]int64{"memory": 8000, "slices": 7000, "encoders": 0}
+	for _, c := range []struct {
+		used map[string]int64
+		want int64
+	}{
+		{map[string]int64{"memory": 8000, "slices": 7000, "encoders": 0}, 1000},
+		{map[string]int64{"memory": 4000, "slices": 3500}, 500},
+		{nil, 0},
+	} {
+		if got := Share(c.used, whole); got != c.want {
+			t.Errorf("%v: %d, want %d", c.used, got, c.want)
+		}
+	}
+	if got := Share(whole, map[string]int64{"encoders": 0}); got != 0 {
+		t.Errorf("of nothing: %d", got)
 	}
 }

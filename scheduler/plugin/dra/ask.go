@@ -24,11 +24,13 @@ type Ask struct {
 	wants  []want
 	cel    *cel.Cache
 	sizes  []int64 // of the devices that each want takes, in thousandths of a card
+	match  matching
 }
 
 // want is one request of a claim. A request with alternatives has a want for the first of them that some free device
 // in the cluster satisfies, else for the first that some device does.
 type want struct {
+	request     string                       // its name in the claim
 	selectors   []resourceapi.DeviceSelector // of the class and the request
 	tolerations []resourceapi.DeviceToleration
 	capacity    *resourceapi.CapacityRequirements
@@ -119,7 +121,7 @@ func (a *Ask) Closed(ctx context.Context, node string) (closed cluster.DeviceSet
 	for _, w := range a.wants {
 		for i, ok := range a.satisfying(ctx, n.shape, w) {
 			d := &n.shape.Devices[i]
-			if ok && closed.Has(d.Card) && n.room(i, sizeOf(d, w)) {
+			if ok && closed.Has(d.Card) && n.room(i, w) {
 				closed &^= cluster.Device(d.Card)
 			}
 		}
@@ -129,8 +131,8 @@ func (a *Ask) Closed(ctx context.Context, node string) (closed cluster.DeviceSet
 
 // sizeOf returns which part of its card the device gives to a want, in thousandths.
 func sizeOf(d *cards.Device, w want) int64 {
-	if d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations {
-		return cards.Consumed(d.Device, w.capacity)
+	if d.Shared() {
+		return d.OfCard(cards.Consumed(d.Device, w.capacity))
 	}
 	return d.Milli
 }
@@ -150,15 +152,18 @@ func newAsk(ctx context.Context, l *Ledger, view *View, celCache *cel.Cache, pod
 		if err != nil || owned && resourceclaim.IsForPod(pod, c, false) != nil || c.Status.Allocation != nil {
 			continue
 		}
+		before := len(a.wants)
 		for j := range c.Spec.Devices.Requests {
 			if !a.add(ctx, &c.Spec.Devices.Requests[j]) {
 				return nil
 			}
 		}
+		a.match.add(a.wants, before, c.Spec.Devices.Constraints)
 	}
 	if gpus := kube.Requests(pod).GPU; gpus > 0 && l.Serves(kube.GPUResource) {
 		class := l.manager.DeviceClassResolver().GetDeviceClass(kube.GPUResource)
 		a.try(ctx, class.Name, want{count: gpus})
+		a.match.add(a.wants, len(a.wants)-1, nil)
 	}
 	if !slices.ContainsFunc(a.sizes, func(size int64) bool { return size > 0 }) {
 		return nil
@@ -173,7 +178,7 @@ func (a *Ask) add(ctx context.Context, r *resourceapi.DeviceRequest) bool {
 			return false
 		}
 		if e.AdminAccess == nil || !*e.AdminAccess { // which takes nothing
-			a.try(ctx, e.DeviceClassName, want{selectors: e.Selectors, tolerations: e.Tolerations, capacity: e.Capacity, count: e.Count})
+			a.try(ctx, e.DeviceClassName, want{request: r.Name, selectors: e.Selectors, tolerations: e.Tolerations, capacity: e.Capacity, count: e.Count})
 		}
 		return true
 	}
@@ -182,7 +187,7 @@ func (a *Ask) add(ctx context.Context, r *resourceapi.DeviceRequest) bool {
 		if s.AllocationMode == resourceapi.DeviceAllocationModeAll {
 			return false
 		}
-		free := a.try(ctx, s.DeviceClassName, want{selectors: s.Selectors, tolerations: s.Tolerations, capacity: s.Capacity, count: s.Count})
+		free := a.try(ctx, s.DeviceClassName, want{request: r.Name + "/" + s.Name, selectors: s.Selectors, tolerations: s.Tolerations, capacity: s.Capacity, count: s.Count})
 		if last := len(a.wants) - 1; free && last > before { // in place of one that is not free
 			a.wants[before], a.sizes[before] = a.wants[last], a.sizes[last]
 		}
@@ -217,7 +222,7 @@ func (a *Ask) size(ctx context.Context, w want) (size int64, found, free bool) {
 				continue
 			}
 			s := sizeOf(&n.shape.Devices[i], w)
-			if n.room(i, s) {
+			if n.room(i, w) {
 				return s, true, true
 			}
 			if !found {

@@ -276,12 +276,57 @@ func TestPartitions(t *testing.T) {
 	state := noState()
 	state.AllocatedDevices.Insert(s.ids[1])
 	n := newNode(s, state)
-	for i, want := range []bool{false, false, true, true} {
-		if got := n.room(i, s.Devices[i].Milli); got != want {
+	for i, free := range []bool{false, false, true, true} {
+		if got := n.room(i, want{}); got != free {
 			t.Errorf("room for %s: %v", s.Devices[i].Name, got)
 		}
 	}
 	if n.used[0] != 500 {
 		t.Errorf("%d thousandths are used", n.used[0])
+	}
+}
+
+// Partitions that several claims can use, as AMD's and NVIDIA's drivers offer them: the first share takes the counters, so that other
+// partitions of the card are not to be had, and further shares take none.
+func TestSharedPartitions(t *testing.T) {
+	one := map[string]resourceapi.Counter{"partition-mode": {Value: resource.MustParse("1")}}
+	sets, devices := sliceOf("a", 2), sliceOf("b", 2, "eighths", "halves")
+	sets.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "gpu-0-mutex", Counters: one}}
+	for i, n := range []string{"8", "2"} {
+		d := &devices.Spec.Devices[i]
+		d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "gpu-0-mutex", Counters: one}}
+		d.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"shares": {
+			Value: resource.MustParse(n), RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: ptr.To(resource.MustParse("1"))},
+		}}
+	}
+	devices.Spec.Devices = append(devices.Spec.Devices, resourceapi.Device{Name: "whole", ConsumesCounters: devices.Spec.Devices[0].ConsumesCounters})
+	in := []*resourceapi.ResourceSlice{sets, devices}
+	s := newShape(in)
+	for _, c := range []struct {
+		shares string // in use, of eighths
+		used   int64  // of the card
+		free   []bool
+	}{
+		{"", 0, []bool{true, true, true}},
+		{"1", 125, []bool{true, false, false}},
+		{"8", 1000, []bool{false, false, false}},
+	} {
+		state := noState()
+		if c.shares != "" {
+			use(state, "eighths", c.shares)
+		}
+		n := newNode(s, state)
+		if n.used[0] != c.used {
+			t.Errorf("%q shares: %d thousandths are used, want %d", c.shares, n.used[0], c.used)
+		}
+		for i, free := range c.free {
+			if got := n.room(i, want{}); got != free {
+				t.Errorf("%q shares: room on %s: %v", c.shares, s.Devices[i].Name, got)
+			}
+		}
+	}
+	view := &View{nodes: map[string]*Node{"n": newNode(s, noState())}}
+	if out := hide(in, view, map[string][]int64{"n": {300}}); len(out[1].Spec.Devices) != 0 {
+		t.Errorf("pods with annotations use the card, and claims are offered %v", out[1].Spec.Devices)
 	}
 }

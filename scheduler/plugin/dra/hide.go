@@ -44,7 +44,7 @@ func (n *Node) without(s *resourceapi.ResourceSlice, used []int64) *resourceapi.
 		card, known := on[d.Name]
 		switch {
 		case !known || card >= len(used) || used[card] == 0:
-		case d.AllowMultipleAllocations == nil || !*d.AllowMultipleAllocations, used[card] >= cluster.DeviceMilli:
+		case d.AllowMultipleAllocations == nil || !*d.AllowMultipleAllocations, len(d.ConsumesCounters) > 0, used[card] >= cluster.DeviceMilli:
 			continue
 		default:
 			d.Capacity = lessened(d.Capacity, used[card])

@@ -118,7 +118,7 @@ func (l *Ledger) update(all []*resourceapi.ResourceSlice, state *structured.Allo
 		}
 		shapes[name] = s
 		n := newNode(s, state)
-		if before := old.Node(name); before != nil && before.shape == s && slices.Equal(before.busy, n.busy) && slices.Equal(before.used, n.used) {
+		if before := old.Node(name); before != nil && before.shape == s && before.equal(n) {
 			n = before
 		} else {
 			same = false

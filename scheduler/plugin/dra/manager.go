@@ -104,7 +104,7 @@ func (l lister) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error)
 	return c.choice.arrange(all), nil
 }
 
-// arrange returns the slices that the choice's node can use, with devices of the chosen cards before the others
+// arrange returns the slices that the choice's node can use, and those of other nodes in its pools, with devices of the chosen cards before the others
 // of their pool. Upstream's allocator goes through the slices of a pool by name and through the devices of a
 // slice in their order. So a slice with devices of both kinds becomes two, and names begin with 0 for those that
 // come first. It changes none of the slices passed.
@@ -115,13 +115,21 @@ func (c *choice) arrange(all []*resourceapi.ResourceSlice) (out []*resourceapi.R
 			first[card.Driver+"/"+card.Pool+"/"+d.Name] = true
 		}
 	}
+	here := map[pool]bool{}
+	for _, s := range all {
+		if s.Spec.NodeName != nil && *s.Spec.NodeName == c.name {
+			here[poolOf(s)] = true
+		}
+	}
 	added := map[pool]int64{} // slices
 	var ours []*resourceapi.ResourceSlice
 	for _, s := range all {
 		switch {
 		case s.Spec.NodeName == nil:
 			out = append(out, s)
-		case *s.Spec.NodeName != c.name:
+		case *s.Spec.NodeName != c.name && !here[poolOf(s)]:
+		case *s.Spec.NodeName != c.name: // upstream wants all slices of a pool
+			out = append(out, s)
 		case !cards.OfNode(s):
 			out = append(out, s)
 		default:

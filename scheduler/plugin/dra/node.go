@@ -1,6 +1,8 @@
 package dra
 
 import (
+	"slices"
+
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 
@@ -11,35 +13,44 @@ import (
 // Node is what claims use of a node's cards in one state of the cluster. It never changes: equal pointers mean
 // that nothing has changed.
 type Node struct {
-	shape *shape
-	used  []int64 // thousandths of each card
-	busy  []bool  // devices that are allocated and not shared
+	shape  *shape
+	used   []int64 // thousandths of each card
+	busy   []bool  // devices that are allocated: whole, or to at least one claim that shares them
+	shares []int64 // thousandths of each shared device that claims take
 }
 
 // newNode counts the allocations of state on the shape's cards.
 func newNode(s *shape, state *structured.AllocatedState) *Node {
-	n := &Node{shape: s, used: make([]int64, len(s.Cards)), busy: make([]bool, len(s.Devices))}
+	n := &Node{shape: s, used: make([]int64, len(s.Cards)), busy: make([]bool, len(s.Devices)), shares: make([]int64, len(s.Devices))}
 	var left []map[string]int64
-	for i, d := range s.Devices {
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		taken, shared := state.AggregatedCapacity[s.ids[i]]
 		switch {
-		case state.AllocatedDevices.Has(s.ids[i]):
+		case shared:
+			n.busy[i], n.shares[i] = true, sharesUsed(d.Device, taken)
+			n.used[d.Card] += d.OfCard(n.shares[i])
+		case !state.AllocatedDevices.Has(s.ids[i]):
+		case s.Cards[d.Card].Counters == nil:
 			n.busy[i] = true
-			if s.Cards[d.Card].Counters == nil {
-				n.used[d.Card] += d.Milli
-				continue
-			}
+			n.used[d.Card] += d.Milli
+		default:
+			n.busy[i] = true
 			if left == nil {
 				left = make([]map[string]int64, len(s.Cards))
 			}
 			left[d.Card] = plus(left[d.Card], cards.Counters(d.ConsumesCounters[0].Counters))
-		default:
-			n.used[d.Card] += sharesUsed(d.Device, state.AggregatedCapacity[s.ids[i]])
 		}
 	}
 	for i, taken := range left {
 		n.used[i] += cards.Share(taken, s.Cards[i].Counters)
 	}
 	return n
+}
+
+// equal reports whether the same is used of the same cards.
+func (n *Node) equal(other *Node) bool {
+	return slices.Equal(n.busy, other.busy) && slices.Equal(n.used, other.used) && slices.Equal(n.shares, other.shares)
 }
 
 // sharesUsed returns which part of a device its shares take, in thousandths.
@@ -75,16 +86,20 @@ func (n *Node) Others(used []int64) (out []int64) {
 	return out
 }
 
-// room reports whether a device that is not shared, or a share of the given size, can still be allocated.
-// Capacities other than that of which claims take most are not looked at.
-func (n *Node) room(i int, milli int64) bool {
+// room reports whether a want can still get a device of the node, or its share of it. Of a device's capacities, only the one of which
+// claims take most is looked at.
+func (n *Node) room(i int, w want) bool {
 	d := &n.shape.Devices[i]
-	if n.busy[i] {
+	if d.Shared() {
+		if n.shares[i]+cards.Consumed(d.Device, w.capacity) > cluster.DeviceMilli {
+			return false
+		}
+	} else if n.busy[i] {
 		return false
 	}
 	whole := n.shape.Cards[d.Card].Counters
-	if whole == nil {
-		return n.used[d.Card]+milli <= cluster.DeviceMilli
+	if whole == nil || n.busy[i] { // the first share of a partition took its counters
+		return true
 	}
 	taken := cards.Counters(d.ConsumesCounters[0].Counters)
 	for j, other := range n.shape.Devices {

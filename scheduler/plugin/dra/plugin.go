@@ -150,6 +150,8 @@ func (p *plugin) allocate(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
+	a := Asked(state)
+	c.on = a.together(ctx, c.node, c.on, func() []int64 { return p.manager.taken(a.view)[c.name] })
 	if _, status := p.preFilter(ctx, state, pod, []fwk.NodeInfo{info}, &cycle{choice: c}); !status.IsSuccess() {
 		return status
 	}
