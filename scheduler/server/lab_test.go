@@ -133,6 +133,12 @@ func (l *lab) runOn(ctx context.Context, t *testing.T, c Config, config string) 
 			c.Profiles[i].Deadline = patience
 		}
 	}
+	return l.start(ctx, t, c, config)
+}
+
+// start runs the scheduler with any configuration. stop ends it and checks that it ends without error.
+func (l *lab) start(ctx context.Context, t *testing.T, c Configuration, config string) (stop func()) {
+	t.Helper()
 	file, remove, err := WriteTemporary(c, kubeconfig.Target{Kubeconfig: config})
 	if err != nil {
 		t.Fatal(err)

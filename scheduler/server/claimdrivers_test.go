@@ -1,0 +1,108 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"gnnsched/internal/cluster/cards"
+)
+
+// driverCases are the slices of testdata/drivers, which have the form that published drivers give theirs, with pods that use
+// them one after another.
+var driverCases = []struct {
+	file, model string
+	pods        []string // TEMPLATE: OUTCOME
+	cards       string   // NAME:THOUSANDTHS in use of each card that policies know
+}{
+	{"nvidia-gpu", "NVIDIA H100 80GB HBM3", []string{"one: n-0 gpu=gpu-0", "pair: n-0 gpu=gpu-2 gpu=gpu-3"}, "gpu-0:1000 gpu-1:0 gpu-2:1000 gpu-3:1000"},
+	{"nvidia-mig", "NVIDIA A100-SXM4-40GB", []string{"half: n-0 mig=gpu-2-mig-3g20gb-9-0", "half: n-0 mig=gpu-2-mig-3g20gb-9-4", "one: n-0 gpu=gpu-10", "one: pending: cannot allocate all claims"}, "gpu-2-counter-set:886 gpu-10-counter-set:1000"},
+	{"nvidia-mig-static", "NVIDIA A100-SXM4-40GB", []string{"half: n-0 mig=gpu-0-mig-3g20gb-9-0", "half: n-0 mig=gpu-0-mig-3g20gb-9-4"}, "gpu-0-mig-3g20gb-9-0:1000 gpu-0-mig-3g20gb-9-4:1000"},
+	{"nvidia-shares", "Tesla T4", []string{"tenth: n-0 gpu=gpu-0", "six: n-0 gpu=gpu-0", "memory: n-0 gpu=gpu-1"}, "gpu-0:700 gpu-1:500"},
+	{"nvidia-compute-domain", "NVIDIA GB200", []string{"both: n-0 channel=channel-0 gpu=gpu-0", "both: pending: cannot allocate all claims"}, "gpu-0:1000 gpu-1:0"},
+	{"intel-gpu", "Data Center GPU Flex 170", []string{"one: n-0 gpu=0000-03-00-0-0x56c0", "one: n-0 gpu=0000-04-00-0-0x56c0"}, "0000-03-00-0-0x56c0:1000 0000-04-00-0-0x56c0:1000 0000-05-00-0-0x56c0:0"},
+	{"intel-gaudi", "", []string{"one: n-0 gaudi=0000-19-00-0-0x1020"}, ""},
+	{"amd-gpu", "AMD_Instinct_MI300X_OAM", []string{"pair: n-0 gpu=gpu-0-128 gpu=gpu-10-138"}, "gpu-0-128:1000 gpu-1-129:0 gpu-9-137:0 gpu-10-138:1000"},
+	{"amd-partitions", "AMD_Instinct_MI300X_OAM", []string{"eighth: n-0 gpu=gpu-0-cpx-nps1", "whole: n-0 gpu=gpu-1-spx-nps1", "eighth: n-0 gpu=gpu-0-cpx-nps1", "whole: pending: cannot allocate all claims"}, "gpu-0-mutex:250 gpu-1-mutex:1000"},
+	{"google-tpu", "", []string{"all: n-0 tpu=0 tpu=1 tpu=2 tpu=3", "all: pending: cannot allocate all claims"}, ""},
+	{"dranet", "NVIDIA H100 80GB HBM3", []string{"near: n-0 gpu=gpu-2 gpu=gpu-3 nic=pci-0000-4c-00-0"}, "gpu-0:0 gpu-1:0 gpu-2:1000 gpu-3:1000"},
+	{"example", "LATEST-GPU-MODEL", []string{"pair: n-0 a=gpu-0 b=gpu-1"}, "gpu-0:1000 gpu-1:1000 gpu-2:0 gpu-3:0"},
+	{"cpu", "", []string{"ten: n-0 cpu=cpudevnuma000", "ten: n-0 cpu=cpudevnuma000"}, ""},
+}
+
+// The slices of published drivers are read as what they are, and pods get their devices.
+func (l *lab) testDrivers(t *testing.T) {
+	files, err := filepath.Glob("testdata/drivers/*.yaml")
+	if err != nil || len(files) != len(driverCases) {
+		t.Errorf("%d files, %d cases, %v", len(files), len(driverCases), err)
+	}
+	for _, c := range driverCases {
+		t.Run(c.file, func(t *testing.T) {
+			claimNamespaces++
+			ns := l.namespace(t, fmt.Sprint("driver-", claimNamespaces))
+			t.Cleanup(func() { l.cleanCase(t, ns) })
+			text, err := os.ReadFile("testdata/drivers/" + c.file + ".yaml")
+			var all []unstructured.Unstructured
+			if err == nil {
+				err = yaml.UnmarshalStrict(text, &all)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.applyAll(t, ns, "best", all)
+			for i, pod := range c.pods {
+				template, want, _ := strings.Cut(pod, ": ")
+				p := claimPod(fmt.Sprint("p-", i), "best", template, "")
+				l.create(t, ns, p)
+				l.untilOutcome(t, ns, p.Name, want)
+			}
+			model, used := l.readCards(t, ns)
+			if model != c.model || used != c.cards {
+				t.Errorf("model %q, cards %q; want %q, %q", model, used, c.model, c.cards)
+			}
+		})
+	}
+}
+
+// readCards returns the model of a node's cards, and what the claims of a namespace use of each.
+func (l *lab) readCards(t *testing.T, ns string) (model, used string) {
+	t.Helper()
+	list, err := l.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, err := l.client.ResourceV1().ResourceClaims(ns).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in []*resourceapi.ResourceSlice
+	for i := range list.Items {
+		if cards.OfNode(&list.Items[i]) {
+			in = append(in, &list.Items[i])
+		}
+	}
+	slices.SortFunc(in, cards.Compare)
+	set := cards.Read(in)
+	if set == nil {
+		return "", ""
+	}
+	milli := make([]int64, len(set.Cards))
+	for _, c := range claims.Items {
+		if c.Status.Allocation != nil {
+			set.Count(milli, c.Status.Allocation.Devices.Results)
+		}
+	}
+	var out []string
+	for i, c := range set.Cards {
+		out = append(out, fmt.Sprintf("%s:%d", c.Name, milli[i]))
+	}
+	return set.Product, strings.Join(out, " ")
+}
