@@ -2,8 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
-	"path/filepath"
 
 	ucli "github.com/urfave/cli/v2"
 
@@ -45,35 +43,12 @@ func runDemo(c *ucli.Context) error {
 		return err
 	}
 	defer closer.Close()
-	program, err := kwokcluster(c.String("kwokcluster"))
+	program, err := testbed.FindProgram(c.String("kwokcluster"))
 	if err != nil {
 		return err
 	}
 	return demo.Run(c.Context, demo.Config{
 		Seeds: c.Int("seeds"), Seed: c.Uint64("seed"), Variant: c.String("variant"),
-		Draw: draw, Launcher: testbed.Program(program), LogDir: c.String("log-dir"), Log: log, Out: c.App.Writer, Err: c.App.ErrWriter,
+		Draw: draw, Launcher: program, LogDir: c.String("log-dir"), Log: log, Out: c.App.Writer, Err: c.App.ErrWriter,
 	})
-}
-
-// kwokcluster returns the path of the program: the given one, else the one in the directory of this
-// program, else the one in PATH.
-func kwokcluster(named string) (string, error) {
-	if named != "" {
-		return named, nil
-	}
-	if self, err := os.Executable(); err == nil {
-		if p := filepath.Join(filepath.Dir(self), "kwokcluster"); isFile(p) {
-			return p, nil
-		}
-	}
-	p, err := exec.LookPath("kwokcluster")
-	if err != nil {
-		return "", exit.New(exit.Usage, err, "build it with `make build`, or name it with --kwokcluster")
-	}
-	return p, nil
-}
-
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
 }

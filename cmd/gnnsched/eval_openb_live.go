@@ -178,7 +178,7 @@ func liveOpenBConfig(c *ucli.Context, format string) (tracerun.Config, error) {
 	if !c.Bool("steady") && slices.ContainsFunc(out.Contenders, func(x agreement.Contender) bool { return x.Running }) {
 		return out, exit.Usagef("--policies: running:POLICY works with --steady only; otherwise no pod leaves")
 	}
-	program, err := kwokcluster(c.String("kwokcluster"))
-	out.Launcher = testbed.Program(program)
+	program, err := testbed.FindProgram(c.String("kwokcluster"))
+	out.Launcher = program
 	return out, err
 }

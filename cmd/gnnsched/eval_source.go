@@ -48,7 +48,7 @@ func runLive(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	program, err := kwokcluster(c.String("kwokcluster"))
+	program, err := testbed.FindProgram(c.String("kwokcluster"))
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func runLive(c *ucli.Context) error {
 	var reports []*agreement.Report
 	for i, s := range e.scenarios {
 		r, err := agreement.Run(c.Context, agreement.Config{
-			Scenario: s, Seeds: e.seeds, Contenders: contenders, Launcher: testbed.Program(program), LogDir: c.String("log-dir"),
+			Scenario: s, Seeds: e.seeds, Contenders: contenders, Launcher: program, LogDir: c.String("log-dir"),
 			Progress: func(done float64, text string) {
 				view.Show((float64(i)+done)/float64(len(e.scenarios)), s.Name, text)
 			},

@@ -10,6 +10,7 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval/soak"
+	"gnnsched/scheduler/eval/testbed"
 )
 
 func soakCommand() *ucli.Command {
@@ -43,7 +44,7 @@ func runSoak(c *ucli.Context) error {
 	if c.NArg() > 0 {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
 	}
-	program, err := kwokcluster(c.String("kwokcluster"))
+	program, err := testbed.FindProgram(c.String("kwokcluster"))
 	if err != nil {
 		return err
 	}
@@ -58,6 +59,6 @@ func runSoak(c *ucli.Context) error {
 	klog.SetLogger(logr.Discard()) // etcd's client complains there whenever the cluster is killed
 	return soak.Run(c.Context, soak.Config{
 		For: c.Duration("for"), Seed: c.Uint64("seed"), Nodes: c.Int("nodes"), Pods: c.Int("pods"), Rate: c.Float64("rate"),
-		Every: c.Duration("every"), Schedulers: c.Int("schedulers"), Kwokcluster: program, Scheduler: self, Trainer: trainer, Out: c.App.Writer,
+		Every: c.Duration("every"), Schedulers: c.Int("schedulers"), Kwokcluster: string(program), Scheduler: self, Trainer: trainer, Out: c.App.Writer,
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,13 +18,12 @@ import (
 
 	"gnnsched/internal/background"
 	"gnnsched/internal/cli"
-	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
+	"gnnsched/kwok/nodepool/recorded"
 	"gnnsched/workload/record"
-	"gnnsched/workload/record/play"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -158,23 +156,12 @@ func pools(c *ucli.Context) ([]nodepool.Pool, error) {
 	if !ok {
 		return nodepool.Load(c.String("pools"))
 	}
-	machines, notes, err := play.Machines(moment)
+	out, notes, err := recorded.Pools(moment)
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--pools: %w", err), "docs/record.md describes the format")
 	}
 	for _, n := range notes {
 		fmt.Fprintf(c.App.ErrWriter, "%s: %s: %s\n", component, moment.Dir, n)
-	}
-	nodes := make([]*cluster.Node, len(machines))
-	for i, m := range machines {
-		nodes[i] = m.Node
-	}
-	out := nodepool.Single(nodes, nodepool.InCapacity)
-	for i, m := range machines {
-		maps.Copy(out[i].Capacity, m.Extended)
-	}
-	if err := nodepool.Validate(out); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--pools: %s has nodes that cannot be simulated: %w", moment.Dir, err), "")
 	}
 	return out, nil
 }

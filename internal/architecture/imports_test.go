@@ -23,6 +23,7 @@ var may = map[string][]string{
 	"gnn/torch":                   {"gnn/feature", "gnn/graph", "gnn/checkpoint"},
 	"internal":                    {"internal"},
 	"kwok":                        {"kwok", "internal"},
+	"kwok/nodepool/recorded":      {"kwok/nodepool", "workload/record", "internal/cluster"},
 	"kwok/usage":                  {"workload/usage", "internal"},
 	"scheduler/explain":           {"scheduler/decision", "scheduler/policy", "gnn/infer", "internal/cluster"},
 	"scheduler/encode":            {"gnn/feature", "gnn/graph", "internal/cluster", "internal/fragmentation"},
@@ -33,6 +34,7 @@ var may = map[string][]string{
 	"scheduler/eval/agreement":    {"scheduler/eval", "scheduler/policy", "scheduler/sim", "scheduler/server", "workload", "internal"},
 	"scheduler/eval/contender":    {"scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "scheduler/server", "gnn", "internal"},
 	"scheduler/eval/front":        {"scheduler/eval", "scheduler/objective", "scheduler/sim"},
+	"scheduler/eval/liverun":      {"scheduler/eval/testbed", "scheduler/plugin", "scheduler/replay", "scheduler/server", "workload", "internal"},
 	"scheduler/eval/runlog":       {"scheduler/eval", "scheduler/sim", "internal"},
 	"scheduler/eval/soak":         {"scheduler/plugin", "scheduler/server", "gnn/checkpoint", "internal"},
 	"scheduler/eval/testbed":      {"scheduler/server", "workload", "internal"},
@@ -62,7 +64,7 @@ var may = map[string][]string{
 	"workload/record/restore":     {"workload/record", "internal/cluster"},
 	"workload/record/history":     {"workload/record", "internal/cluster", "internal/promapi"},
 
-	"scheduler/eval/testbed/inprocess": {"scheduler/eval/testbed", "kwok", "workload/trace"},
+	"scheduler/eval/testbed/inprocess": {"scheduler/eval/testbed", "kwok", "workload/record", "workload/trace"},
 
 	"scheduler/learn/run":       {"scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "workload", "gnn", "internal/cluster", "internal/seeds"},
 	"scheduler/learn/online":    {"scheduler/learn/run", "scheduler/experience", "scheduler/policy", "gnn"},

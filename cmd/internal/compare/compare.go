@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/replay"
 	"gnnsched/scheduler/server"
@@ -21,6 +23,11 @@ import (
 
 // Command returns the command.
 func Command() *ucli.Command {
+	return command(func(path string) (testbed.Launcher, error) { return testbed.FindProgram(path) })
+}
+
+// command returns the command. launcher returns what starts the clusters of --live, by the value of --kwokcluster.
+func command(launcher func(path string) (testbed.Launcher, error)) *ucli.Command {
 	return &ucli.Command{
 		Name:      "compare",
 		Usage:     "replay a record under profiles, and compare them with what really happened",
@@ -35,9 +42,10 @@ func Command() *ucli.Command {
 			"   gnnsched compare --checkpoint mine=my.safetensors --checkpoint stock.yaml prod.record\n" +
 			"   gnnsched compare --prices prices.yaml prod.record                  # what the nodes in use cost\n" +
 			"   gnnsched compare --out run prod.record && gnnsched report run      # as a page\n" +
+			"   gnnsched compare --live --to 2026-06-01T01:00:00Z prod.record      # the same on simulated clusters with real schedulers\n" +
 			"   gnnsched compare --from 2026-06-01T00:00:00Z --to 2026-06-08T00:00:00Z -o json prod.record",
 		Flags:  append(flags(), cli.LogFlags()...),
-		Action: run,
+		Action: func(c *ucli.Context) error { return run(c, launcher) },
 	}
 }
 
@@ -50,6 +58,9 @@ func flags() []ucli.Flag {
 		recording.PricesFlag(),
 		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the draws among equal nodes and of the resampling"},
 		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: the verdict, all figures with intervals, and what the replay lacks"},
+		&ucli.BoolFlag{Name: "live", Usage: "also play the record on a simulated cluster, through the real scheduler of each profile, one after the other"},
+		&ucli.Float64Flag{Name: "speed", Usage: "`SECONDS` of the record that pass in a real second, for --live; by default so many that a profile takes two minutes"},
+		&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: table, csv or json"},
 	}, recording.WindowFlags()...)
 }
@@ -57,62 +68,73 @@ func flags() []ucli.Flag {
 // blocks is the number of stretches of time before dependent ones are joined.
 const blocks = 512
 
-func run(c *ucli.Context) error {
+func run(c *ucli.Context, launcher func(string) (testbed.Launcher, error)) error {
 	write, known := formats[c.String("output")]
 	if !known {
 		return exit.Usagef("--output %q: choose table, csv or json", c.String("output"))
 	}
+	p, err := playerOf(c)
+	if err != nil {
+		return err
+	}
+	if err := p.readLive(c, launcher); err != nil {
+		return err
+	}
+	log, closer, err := cli.Log(c, "compare", progress.OnTerminal() || p.live != nil) // messages of live schedulers go to the file only
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	p.bar, p.log = progress.New(c.App.ErrWriter, progress.OnTerminal(), log), log
+	defer p.bar.Close()
+	r, err := inFolder(c, func() (result, error) { return p.all(c.Context) })
+	if len(r.Rows) == 0 {
+		return err
+	}
+	p.bar.Close()
+	return errors.Join(write(c.App.Writer, r), err)
+}
+
+// playerOf reads the flags and the record.
+func playerOf(c *ucli.Context) (*player, error) {
 	term, err := objective.Parse(c.String("objective"))
 	if err == nil && slices.ContainsFunc(term, func(w objective.Weighted) bool { return objective.Measured(w.Term) }) {
 		err = errors.New("a replay cannot measure usage; choose terms about requests, such as balance or pack")
 	}
 	if err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "")
+		return nil, exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "")
 	}
 	chosen, err := recording.Profiles(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	prices, err := recording.Prices(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	source, err := recording.Source(c, recording.Window(c))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	log, closer, err := cli.Log(c, "compare", progress.OnTerminal())
-	if err != nil {
-		return err
-	}
-	defer closer.Close()
-	bar := progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
-	defer bar.Close()
-	p := player{source: source, config: replay.Config{Objective: term, Prices: prices, Blocks: blocks, Seed: c.Uint64("seed")}, bar: bar, parts: len(chosen) + 1}
-	r, err := inFolder(c, func() (result, error) {
-		out, err := p.all(c.Context, chosen)
-		out.Objective, out.priced = term.Name(), prices != nil
-		return out, err
-	})
-	if err != nil {
-		return err
-	}
-	bar.Close()
-	return write(c.App.Writer, r)
+	return &player{source: source, chosen: chosen, config: replay.Config{Objective: term, Prices: prices, Blocks: blocks, Seed: c.Uint64("seed")}, parts: len(chosen) + 1}, nil
 }
 
 // player plays one course after another.
 type player struct {
 	source replay.Source
+	chosen []server.Profile // the present one first
 	config replay.Config
+	live   *liveConfig // nil without --live
 	bar    *progress.Bar
+	log    zerolog.Logger
 	parts  int
 	done   int
 }
 
-// all plays what really happened and the profiles, the present one first.
-func (p *player) all(ctx context.Context, chosen []server.Profile) (result, error) {
-	decoded, err := server.Config{Profiles: chosen, QPS: 1}.Decode()
+// all plays what really happened and the profiles, the present one first, and then the live ones. After an error of a live one,
+// the result has what was played before.
+func (p *player) all(ctx context.Context) (result, error) {
+	decoded, err := server.Config{Profiles: p.chosen, QPS: 1}.Decode()
 	if err != nil {
 		return result{}, err
 	}
@@ -120,35 +142,43 @@ func (p *player) all(ctx context.Context, chosen []server.Profile) (result, erro
 	var names []string
 	var courses []replay.Course
 	if p.source.Bound() {
-		real, err := p.play(ctx, "what really happened", replay.Real)
+		real, err := p.play(ctx, "what really happened", p.source, replay.Real)
 		if err != nil {
 			return result{}, err
 		}
 		names, courses = append(names, reality), append(courses, real)
 	}
 	for i, profile := range decoded.Profiles {
-		name := chosen[i].SchedulerName
+		name := p.chosen[i].SchedulerName
 		p.config.Profile = profile
-		course, err := p.play(ctx, name, replay.Run)
+		course, err := p.play(ctx, name, p.source, replay.Run)
 		if err != nil {
 			return result{}, err
 		}
 		names, courses = append(names, name), append(courses, course)
 	}
-	return compare(&p.source, names, courses, p.config.Seed), nil
+	out := compare(&p.source, names, courses, p.config.Seed)
+	out.Objective, out.priced = p.config.Objective.Name(), p.config.Prices != nil
+	if p.live == nil {
+		return out, nil
+	}
+	return out, p.confirm(ctx, &out, courses[out.baseline():])
 }
 
 type play func(context.Context, replay.Source, replay.Config) (replay.Course, error)
 
-func (p *player) play(ctx context.Context, name string, play play) (replay.Course, error) {
+func (p *player) play(ctx context.Context, name string, source replay.Source, play play) (replay.Course, error) {
 	c := p.config
-	c.Progress = func(done float64) {
-		p.bar.Show((float64(p.done)+done)/float64(p.parts), name, fmt.Sprintf("%s: %.0f %%", name, 100*done))
-	}
-	out, err := play(ctx, p.source, c)
+	c.Progress = func(done float64) { p.show(name, done, fmt.Sprintf("%s: %.0f %%", name, 100*done)) }
+	out, err := play(ctx, source, c)
 	p.done++
 	if err != nil {
 		return out, fmt.Errorf("play %s: %w", name, err)
 	}
 	return out, nil
+}
+
+// show says how far a part is.
+func (p *player) show(name string, done float64, text string) {
+	p.bar.Show((float64(p.done)+done)/float64(p.parts), name, text)
 }

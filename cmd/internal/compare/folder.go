@@ -29,10 +29,11 @@ func inFolder(c *ucli.Context, play func() (result, error)) (out result, err err
 		return out, err
 	}
 	defer func() { err = errors.Join(err, w.Close(err)) }()
-	if out, err = play(); err != nil {
-		return out, err
+	out, err = play()
+	if len(out.Rows) > 0 {
+		err = errors.Join(err, w.Add(out.folder()...))
 	}
-	return out, w.Add(out.folder()...)
+	return out, err
 }
 
 // folder returns the rows of a run folder.
@@ -45,6 +46,7 @@ func (r result) folder() []runfolder.Row {
 		s.Metrics = append(s.Metrics, runfolder.Metric{Name: f.name, Title: f.title, Digits: digits})
 	}
 	rows := []runfolder.Row{s, runfolder.Verdict{Scenario: scenarioName, Contender: present.Name, State: runfolder.Note, Text: strings.TrimSuffix(r.accuracy(), ".")}}
+	rows = append(rows, r.liveRows()...)
 	var differences []runfolder.Row
 	for i, x := range r.Rows {
 		rows = append(rows, runfolder.Episode{Scenario: scenarioName, Contender: x.Name, Values: x.Figures})
@@ -63,6 +65,24 @@ func (r result) folder() []runfolder.Row {
 		}
 	}
 	return append(append(rows, differences...), r.counts(), r.lacking())
+}
+
+// liveRows are the rows about the live rows.
+func (r result) liveRows() (rows []runfolder.Row) {
+	for _, x := range r.Rows {
+		if x.Live != nil {
+			rows = append(rows, runfolder.Episode{Scenario: scenarioName, Contender: x.Name + liveSuffix, Values: x.Live.Figures},
+				runfolder.Verdict{Scenario: scenarioName, Contender: x.Name + liveSuffix, State: runfolder.Note, Text: fmt.Sprintf("%s live, less the simulated one: %s", x.Name, r.list(x.Live.Differences))})
+		}
+	}
+	if lines := r.confirmed(); len(lines) > 0 {
+		t := runfolder.Table{Scenario: scenarioName, Title: "Live and simulated", Columns: []string{""}}
+		for _, l := range lines {
+			t.Rows = append(t.Rows, []string{strings.TrimSpace(l)})
+		}
+		rows = append(rows, t)
+	}
+	return rows
 }
 
 func (r result) about() string { return fmt.Sprintf("a record of %s to %s", r.From, r.To) }
@@ -96,7 +116,7 @@ func (d difference) reversed() difference {
 
 func (r result) counts() runfolder.Table {
 	t := runfolder.Table{Scenario: scenarioName, Title: "Pods", Columns: []string{"", "pods", "p95 of waits in s", "unscheduled", "never ran", "preempted"}}
-	for _, x := range r.Rows {
+	for _, x := range r.withLive() {
 		t.Rows = append(t.Rows, []string{x.Name, strconv.Itoa(x.Pods), fmt.Sprintf("%.2f", x.P95), strconv.Itoa(x.Unscheduled), strconv.Itoa(x.NeverRan), strconv.Itoa(x.Preempted)})
 	}
 	return t

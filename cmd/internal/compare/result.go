@@ -25,6 +25,8 @@ type result struct {
 	Unrecorded string        `json:"unrecorded,omitempty"`
 	Lacks      []replay.Lack `json:"lacks"`
 	Notes      []string      `json:"notes,omitempty"`
+	// Speed is the number of seconds of the record in a real second of the live rows; 0 without --live.
+	Speed float64 `json:"speed,omitempty"`
 
 	priced bool
 }
@@ -42,6 +44,18 @@ type row struct {
 	Refused     int                `json:"refused,omitempty"`
 	// Differences are by figure. The present profile is compared with what really happened, and the others with the present profile.
 	Differences map[string]difference `json:"differences,omitempty"`
+	Live        *liveRow              `json:"live,omitempty"`
+}
+
+// rowOf returns the row of a course, without differences.
+func rowOf(name string, c replay.Course) row {
+	out := row{Name: name, Pods: c.Pods, Figures: map[string]float64{}, P95: c.WaitQuantile(0.95), Unscheduled: c.Unscheduled,
+		NeverRan: c.NeverRan, Preempted: c.Preempted, Fallbacks: c.Fallbacks, Refused: c.Refused}
+	whole := c.Whole()
+	for _, f := range figures {
+		out.Figures[f.name] = f.of(whole)
+	}
+	return out
 }
 
 // difference is a mean with a 95 % interval, which is nil if there are too few stretches of time.
@@ -92,15 +106,10 @@ func compare(s *replay.Source, names []string, courses []replay.Course, seed uin
 		out.Unrecorded = unrecorded
 	}
 	for i, c := range courses {
-		whole := c.Whole()
-		r := row{Name: names[i], Pods: c.Pods, Figures: map[string]float64{}, P95: c.WaitQuantile(0.95), Unscheduled: c.Unscheduled,
-			NeverRan: c.NeverRan, Preempted: c.Preempted, Fallbacks: c.Fallbacks, Refused: c.Refused}
+		r := rowOf(names[i], c)
 		if i > 0 {
 			r.Differences = map[string]difference{}
-		}
-		for _, f := range figures {
-			r.Figures[f.name] = f.of(whole)
-			if i > 0 {
+			for _, f := range figures {
 				r.Differences[f.name] = differ(courses[min(i-1, out.baseline())], c, f, rand.New(rand.NewPCG(seed, 1)))
 			}
 		}

@@ -28,7 +28,7 @@ func writeCSV(w io.Writer, r result) error {
 		head = append(head, f.name, f.name+"_difference", f.name+"_low", f.name+"_high")
 	}
 	lines := [][]string{head}
-	for _, x := range r.Rows {
+	for _, x := range r.withLive() {
 		line := []string{x.Name, strconv.Itoa(x.Pods), number(&x.P95), strconv.Itoa(x.Unscheduled), strconv.Itoa(x.NeverRan), strconv.Itoa(x.Preempted)}
 		for _, f := range figures {
 			value := x.Figures[f.name]
@@ -72,15 +72,14 @@ func (r result) accuracy() string {
 	if r.Unrecorded != "" {
 		return fmt.Sprintf("How far the simulated %s is from what really happened is not known: %s.", present.Name, r.Unrecorded)
 	}
-	var list []string
-	for _, f := range r.shown() {
-		list = append(list, f.title+" "+present.Differences[f.name].text(f))
-	}
-	return fmt.Sprintf("How far the simulated %s is from what really happened: %s", present.Name, strings.Join(list, ", "))
+	return fmt.Sprintf("How far the simulated %s is from what really happened: %s", present.Name, r.list(present.Differences))
 }
 
 func writeTable(w io.Writer, r result) error {
 	present := r.Rows[r.baseline()]
+	for _, line := range r.confirmed() {
+		fmt.Fprintln(w, line)
+	}
 	fmt.Fprintf(w, "%s\n\n%s to %s, %v; cost is %s\n", r.accuracy(), r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second), r.Objective)
 	if err := r.table(w, false); err != nil {
 		return err
@@ -104,7 +103,7 @@ func writeTable(w io.Writer, r result) error {
 // notes returns the notes and those about single rows.
 func (r result) notes() []string {
 	out := r.Notes
-	for _, x := range r.Rows {
+	for _, x := range r.withLive() {
 		if x.Fallbacks > 0 {
 			out = append(out, fmt.Sprintf("%s: upstream's scores decided %d times, because the profile failed", x.Name, x.Fallbacks))
 		}
@@ -117,7 +116,7 @@ func (r result) notes() []string {
 
 // table writes the rows, or the differences of the profiles after the present one.
 func (r result) table(w io.Writer, differences bool) error {
-	header, rows := []string{""}, r.Rows
+	header, rows := []string{""}, r.withLive()
 	for i, f := range r.shown() {
 		header = append(header, f.title)
 		if i == 0 && !differences {
@@ -125,7 +124,7 @@ func (r result) table(w io.Writer, differences bool) error {
 		}
 	}
 	if differences {
-		rows = rows[r.baseline()+1:]
+		rows = r.Rows[r.baseline()+1:]
 	} else {
 		header = append(header, "unscheduled", "never ran", "preempted")
 	}
@@ -147,9 +146,25 @@ func (r result) table(w io.Writer, differences bool) error {
 	return nil
 }
 
+// liveSuffix follows the names of live rows.
+const liveSuffix = " (live)"
+
+// withLive returns all rows, with each live row behind its simulated one.
+func (r result) withLive() (out []row) {
+	for _, x := range r.Rows {
+		out = append(out, x)
+		if x.Live != nil {
+			live := x.Live.row
+			live.Name += liveSuffix
+			out = append(out, live)
+		}
+	}
+	return out
+}
+
 func (r result) line(x row, differences bool) []string {
 	name := x.Name
-	if x.Name != reality {
+	if x.Name != reality && !strings.HasSuffix(name, liveSuffix) {
 		name += " (simulated)"
 	}
 	line := []string{name}

@@ -25,11 +25,13 @@ type Cluster interface {
 	Stop() error
 }
 
-// Nodes describes the nodes of a cluster. Give Pools, or List and Count, or Count alone.
+// Nodes describes the nodes of a cluster. Give Pools, Record, or List and Count, or Count alone.
 type Nodes struct {
 	Count int    // nodes of kwokcluster's default size, besides a control-plane node
 	Pools []byte // node pools in the YAML of `kwokcluster up --pools`
-	List  string // absolute path of an openb node list; the cluster has Count of its machines
+	// Record is the absolute path of a record whose nodes the cluster has, those at its end or those at the time in RECORD@TIME.
+	Record string
+	List   string // absolute path of an openb node list; the cluster has Count of its machines
 	// Slices lets the machines of List offer their GPUs in ResourceSlices, to claims, and not in their capacity.
 	Slices bool
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +20,24 @@ import (
 // Program is the path of the kwokcluster program. It launches clusters as child processes, since
 // a scheduler that people deploy contains no API server.
 type Program string
+
+// FindProgram returns the program with a path. If the path is empty, it is kwokcluster in the folder of this program, else in PATH.
+func FindProgram(path string) (Program, error) {
+	if path != "" {
+		return Program(path), nil
+	}
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), "kwokcluster")
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+			return Program(beside), nil
+		}
+	}
+	found, err := exec.LookPath("kwokcluster")
+	if err != nil {
+		return "", exit.New(exit.Usage, err, "build it with `make build`, or name it with --kwokcluster")
+	}
+	return Program(found), nil
+}
 
 // Launch implements Launcher.
 func (p Program) Launch(ctx context.Context, nodes Nodes, folder, log string) (Cluster, error) {
@@ -59,6 +78,8 @@ func (n Nodes) arguments(folder string) ([]string, error) {
 			return nil, fmt.Errorf("write the node pools: %w", err)
 		}
 		return []string{"--pools", file}, nil
+	case n.Record != "":
+		return []string{"--pools", n.Record}, nil
 	case n.List != "":
 		args := []string{"--nodes-file", n.List, "--nodes", count}
 		if n.Slices {

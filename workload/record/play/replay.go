@@ -1,10 +1,12 @@
 package play
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -53,15 +55,40 @@ func LoadReplay(dir string) (Replay, error) {
 	return out, nil
 }
 
+// replayOf plays the record from its beginning on. The first pod comes at once.
 func replayOf(pods []record.Pod, objects []record.Object, runs []record.Run) (Replay, error) {
+	out, err := Window{From: begin(pods, runs), To: math.MaxInt64}.Replay(pods, objects)
+	if err != nil {
+		return out, err
+	}
+	out.Trace = out.Trace.FromZero()
+	for _, r := range runs {
+		if r.Missing != "" {
+			out.Notes = append(out.Notes, "not recorded, and so not played: "+r.Missing)
+		}
+	}
+	return out, nil
+}
+
+// Window is a part of a record's time, in milliseconds since 1970.
+type Window struct {
+	From, To int64
+	// Lead is the time in the trace, in seconds of the record, from the creation of the pods that run at From to From itself. All
+	// other pods come no earlier than that.
+	Lead float64
+}
+
+// Replay returns what is played of the window. Pods that are there at To stay. The trace begins at 0, with the pods that
+// run at From.
+func (w Window) Replay(pods []record.Pod, objects []record.Object) (Replay, error) {
 	out := Replay{Parts: map[string]Part{}, Namespaces: map[string]map[string]string{}}
 	lacks, taken := map[string]int{}, map[string]bool{}
 	var reader restore.Reader
 	selected := map[string]bool{}
-	start := begin(pods, runs)
+	start := w.From
 	for i := range pods {
 		p := &pods[i]
-		if p.Ended != 0 && p.Ended <= start {
+		if p.Ended != 0 && p.Ended <= start || p.Arrived >= w.To {
 			continue
 		}
 		part := Part{Row: p}
@@ -83,9 +110,12 @@ func replayOf(pods []record.Pod, objects []record.Object, runs []record.Run) (Re
 		taken[name] = true
 		out.Parts[name] = part
 		at := max(p.Arrived, start)
-		a := workload.Arrival{At: float64(at-start) / 1000, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape}}
-		if p.Ended != 0 {
+		a := workload.Arrival{At: w.Lead + float64(at-start)/1000, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape}}
+		if p.Ended != 0 && p.Ended < w.To {
 			a.Lifetime = float64(max(p.Ended-at, 1)) / 1000
+		}
+		if at == start && part.Node != "" {
+			a.At, a.Lifetime = 0, a.Lifetime+w.Lead
 		}
 		out.Trace = append(out.Trace, a)
 		countUnplayed(p, lacks)
@@ -93,16 +123,11 @@ func replayOf(pods []record.Pod, objects []record.Object, runs []record.Run) (Re
 	if len(out.Trace) == 0 {
 		return out, errors.New("the record has no pods that can be played")
 	}
-	out.Trace = out.Trace.FromZero()
+	slices.SortStableFunc(out.Trace, func(a, b workload.Arrival) int { return cmp.Compare(a.At, b.At) })
 	out.addObjects(objects, selected, lacks)
 	out.Notes = reader.Notes()
 	if len(lacks) > 0 {
 		out.Notes = append(out.Notes, "not played: "+describe(lacks))
-	}
-	for _, r := range runs {
-		if r.Missing != "" {
-			out.Notes = append(out.Notes, "not recorded, and so not played: "+r.Missing)
-		}
 	}
 	return out, nil
 }

@@ -10,7 +10,9 @@ import (
 
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
+	"gnnsched/kwok/nodepool/recorded"
 	"gnnsched/scheduler/eval/testbed"
+	"gnnsched/workload/record"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -41,6 +43,13 @@ func poolsOf(n testbed.Nodes) ([]nodepool.Pool, error) {
 	switch {
 	case n.Pools != nil:
 		return nodepool.Parse("pools.yaml", n.Pools)
+	case n.Record != "":
+		moment, ok, err := record.ParseMoment(n.Record)
+		if err != nil || !ok {
+			return nil, fmt.Errorf("%s is no record: %w", n.Record, err)
+		}
+		pools, _, err := recorded.Pools(moment)
+		return pools, err
 	case n.List != "":
 		machines, err := openb.LoadNodes(n.List)
 		if err != nil {
