@@ -29,6 +29,7 @@ type Run struct {
 	Frames      []Frame
 	Waits       []Waits
 	Decisions   []Decision
+	Points      []Point
 	Tables      []Table
 	Scalars     []Scalar // of the file scalars.csv
 	Notes       []string // what was wrong with the files and could be left out
@@ -44,7 +45,7 @@ type Scalar struct {
 // rowFiles are the names of the files with rows.
 func rowFiles() []string {
 	var out []string
-	for _, r := range []Row{Scenario{}, Verdict{}, Episode{}, Difference{}, Frame{}, Waits{}, Decision{}, Table{}} {
+	for _, r := range []Row{Scenario{}, Verdict{}, Episode{}, Difference{}, Frame{}, Waits{}, Decision{}, Point{}, Table{}} {
 		out = append(out, r.file())
 	}
 	return out
@@ -63,6 +64,7 @@ func Read(dir string) (*Run, error) {
 		func() error { return rows(r, &r.Frames) },
 		func() error { return rows(r, &r.Waits) },
 		func() error { return rows(r, &r.Decisions) },
+		func() error { return rows(r, &r.Points) },
 		func() error { return rows(r, &r.Tables) },
 		r.readScalars,
 	} {

@@ -72,13 +72,15 @@ func difference(mean float64, e *Estimate, sign float64) string {
 	return fmt.Sprintf("%+.5f (%+.5f to %+.5f)", sign*e.Mean, min(low, high), max(low, high))
 }
 
+// says are the outcomes for people.
+var says = map[outcome]string{
+	same: "the same node", equal: "an equally good node", different: "another node", only: "only one node fits",
+	unschedulableForUs: "no node fits", infeasible: "a node that upstream's filters refuse",
+}
+
 func (r Report) writePods(w io.Writer) {
 	c := r.Counts
 	fmt.Fprintf(w, "\npods\n  bound by %s\t%d\n  compared\t%d\t%.1f %%\n", plain(strings.Join(r.Of, ", ")), c.Bound, c.Compared, 100*share(c.Compared, c.Bound))
-	says := map[outcome]string{
-		same: "the same node", equal: "an equally good node", different: "another node", only: "only one node fits",
-		unschedulableForUs: "no node fits", infeasible: "a node that upstream's filters refuse",
-	}
 	for _, o := range outcomes {
 		of := c.Compared
 		if o == same || o == equal || o == different {

@@ -72,7 +72,12 @@ func (b *builder) run(id string, r *runfolder.Run) run {
 		}
 	}
 	out.Decisions = b.chosen(id, r)
-	out.Curves, out.CurveRows = b.curves(r.Scalars)
+	out.Curves, out.CurveRows = b.curves(r.Scalars, "Learning in figures", "step")
+	over := make([]runfolder.Scalar, len(r.Points))
+	for i, p := range r.Points {
+		over[i] = runfolder.Scalar{Tag: p.Tag, Step: p.At, Value: p.Value}
+	}
+	out.Over, out.OverRows = b.curves(over, "Over time in figures", "second")
 	return out
 }
 

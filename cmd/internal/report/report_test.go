@@ -72,7 +72,11 @@ func runsOfTest() []*runfolder.Run {
 	for i := range 600 {
 		training.Scalars = append(training.Scalars, runfolder.Scalar{Tag: "losses/" + hostile, Step: float64(i), Value: 1 / float64(i+1)}, runfolder.Scalar{Tag: "eval/cost", Step: float64(i), Value: 0.2})
 	}
-	return []*runfolder.Run{r, training}
+	shadow := &runfolder.Run{Dir: "shadow", Manifest: runfolder.Manifest{Schema: 1, Kind: "shadow"}}
+	for i := range 5 {
+		shadow.Points = append(shadow.Points, runfolder.Point{Tag: "gain " + hostile, At: 60 * float64(i), Value: 0.01 * float64(i)})
+	}
+	return []*runfolder.Run{r, training, shadow}
 }
 
 func rendered(t testing.TB, runs []*runfolder.Run) []byte {

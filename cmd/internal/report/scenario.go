@@ -285,11 +285,11 @@ func (b *builder) waits(out *scenario, r *runfolder.Run) {
 	}
 }
 
-// mostCurves is the number of learning curves that are drawn.
+// mostCurves is the number of curves of a run that are drawn.
 const mostCurves = 24
 
-// curves draws the learning curves, evaluations first, and sums them up in a table.
-func (b *builder) curves(all []runfolder.Scalar) (out []chart, rows *table) {
+// curves draws curves, evaluations first, and sums them up in a table with a caption. across names the steps.
+func (b *builder) curves(all []runfolder.Scalar, caption, across string) (out []chart, rows *table) {
 	by := map[string][]runfolder.Scalar{}
 	for _, s := range all {
 		by[s.Tag] = append(by[s.Tag], s)
@@ -302,7 +302,7 @@ func (b *builder) curves(all []runfolder.Scalar) (out []chart, rows *table) {
 	if len(tags) == 0 {
 		return nil, nil
 	}
-	t := table{Caption: "Learning in figures", Columns: []string{"curve", "values", "first", "lowest", "highest", "last", "last step"}, Numeric: []bool{false, true, true, true, true, true, true}}
+	t := table{Caption: caption, Columns: []string{"curve", "values", "first", "lowest", "highest", "last", "last " + across}, Numeric: []bool{false, true, true, true, true, true, true}}
 	for i, tag := range tags {
 		points := by[tag]
 		first, last := points[0], points[len(points)-1]
@@ -315,7 +315,7 @@ func (b *builder) curves(all []runfolder.Scalar) (out []chart, rows *table) {
 			continue
 		}
 		line, each := smooth(points, b.points)
-		p := plot{title: tag, across: "step", curves: []curve{line}}.chart()
+		p := plot{title: tag, across: across, curves: []curve{line}}.chart()
 		if p.Caption = tag; each > 1 {
 			p.Caption += fmt.Sprintf(" (means of %d values)", each)
 		}

@@ -26,6 +26,9 @@ import (
 // Flag makes a scheduler's command watch another scheduler.
 const Flag = "shadow"
 
+// outFlag names the run folder.
+const outFlag = "out"
+
 // category is the heading of the flags in --help.
 const category = "with --shadow"
 
@@ -42,6 +45,7 @@ func more() []ucli.Flag {
 		&ucli.StringSliceFlag{Name: "shadow-of", Category: category, Value: ucli.NewStringSlice(server.DefaultProfile), Usage: "`NAME` of the scheduler to watch, as pods have it in schedulerName; may be given several times"},
 		&ucli.StringFlag{Name: "shadow-objective", Category: category, Value: "balance", Usage: "`OBJECTIVE` by which the clusters are compared, such as pack or balance=1,pack=0.5"},
 		&ucli.StringFlag{Name: "shadow-report", Category: category, Usage: "keep the report in this JSON `FILE`, written every minute and at the end; gnnsched shadow reads it"},
+		&ucli.StringFlag{Name: outFlag, Category: category, Usage: "leave a folder `DIR` for gnnsched report: the verdict, gain and agreement over time, refusals and latency"},
 		&ucli.DurationFlag{Name: "shadow-block", Category: category, Value: time.Minute, Usage: "`TIME` of a block; intervals come from the means of blocks, which are joined where they depend on each other"},
 		&ucli.IntFlag{Name: "shadow-pods", Category: category, Value: l.Pods, Usage: "`NUMBER` of pods that must be compared before the verdict is other than \"not yet\""},
 		&ucli.Float64Flag{Name: "shadow-failures", Category: category, Value: l.Failures, Usage: "`SHARE` of pods up to which failures are tolerated"},
@@ -109,42 +113,54 @@ func (s Scheduler) Run(c *ucli.Context, log zerolog.Logger) error {
 			return exit.New(exit.Usage, err, "choose a place that you can write to with --shadow-report")
 		}
 	}
+	out, err := openFolder(c, log, s)
+	if err != nil {
+		return err
+	}
+	r, err := s.watch(c, config, log, func(r shadow.Report) { keepReport(log, path, r); out.tell(r) })
+	if ended := out.end(r, err); ended != nil {
+		err = errors.Join(err, ended)
+	}
+	if err != nil {
+		return err
+	}
+	keepReport(log, path, r)
+	return r.WriteText(c.App.Writer)
+}
+
+// watch watches until the context ends, and tells now and then what was found.
+func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logger, tell func(shadow.Report)) (shadow.Report, error) {
+	var none shadow.Report
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
 	o, err := server.NewObserver(ctx, s.File, server.Endpoint{Address: c.String("bind-address"), Port: c.Int("port")})
 	if err != nil {
-		return err
+		return none, err
 	}
 	defer o.Close()
 	s.Remove()
 	if config.Profile, err = profileOf(o.Scheduler); err != nil {
-		return err
+		return none, err
 	}
 	config.Client, config.Name = o.Client, s.Name
 	if config.Dynamic, err = dynamic.NewForConfig(o.REST); err != nil {
-		return fmt.Errorf("make a client: %w", err)
+		return none, fmt.Errorf("make a client: %w", err)
 	}
-	keep := func(r shadow.Report) { keepReport(log, path, r) }
-	config.Tell = func(r shadow.Report) { say(log, r); keep(r) }
+	config.Tell = func(r shadow.Report) { say(log, r); tell(r) }
 	plugins, end := context.WithCancel(context.WithoutCancel(ctx)) // they are still asked when ctx has ended
 	defer end()
 	w, err := shadow.New(plugins, config)
 	if err != nil {
-		return exit.New(exit.Usage, err, "see --help")
+		return none, exit.New(exit.Usage, err, "see --help")
 	}
 	stop, err := o.Serve(w.Ready)
 	if err != nil {
-		return err
+		return none, err
 	}
 	defer stop()
 	log.Info().Str("profile", s.Name).Strs("of", config.Of).Str("cluster", o.REST.Host).Int("port", c.Int("port")).
 		Msg("watching, and placing nothing; Ctrl-C prints the report")
-	r, err := w.Run(ctx)
-	if err != nil {
-		return err
-	}
-	keep(r)
-	return r.WriteText(c.App.Writer)
+	return w.Run(ctx)
 }
 
 // profileOf returns the one profile that is to be watched for.

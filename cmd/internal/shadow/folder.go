@@ -1,0 +1,58 @@
+package shadow
+
+import (
+	"errors"
+
+	"github.com/rs/zerolog"
+	ucli "github.com/urfave/cli/v2"
+	"k8s.io/utils/clock"
+
+	"gnnsched/internal/cli"
+	"gnnsched/internal/runfolder"
+	"gnnsched/scheduler/shadow"
+)
+
+// folder is the run folder of --out. A nil one is none.
+type folder struct {
+	*runfolder.Writer
+	log    zerolog.Logger
+	failed bool
+}
+
+// openFolder makes the folder of --out, if there is one.
+func openFolder(c *ucli.Context, log zerolog.Logger, s Scheduler) (*folder, error) {
+	dir := c.String(outFlag)
+	if dir == "" {
+		return nil, nil
+	}
+	m := cli.Manifest(c, "shadow")
+	m.Title = s.Name + " in the shadow"
+	w, err := runfolder.Create(dir, m, clock.RealClock{})
+	if err != nil {
+		return nil, err
+	}
+	return &folder{Writer: w, log: log}, nil
+}
+
+// tell adds the points of now. The first failure is logged; watching goes on.
+func (f *folder) tell(r shadow.Report) {
+	if f == nil {
+		return
+	}
+	if err := f.Add(r.Points()...); err != nil && !f.failed {
+		f.failed = true
+		f.log.Error().Err(err).Msg("the run folder lacks what is found from now on")
+	}
+}
+
+// end adds what the whole time has shown, and closes the folder. failed is why the watch ended, or nil.
+func (f *folder) end(r shadow.Report, failed error) error {
+	if f == nil {
+		return nil
+	}
+	var err error
+	if failed == nil {
+		err = f.Add(append(r.Points(), r.Rows()...)...)
+	}
+	return errors.Join(err, f.Close(failed))
+}
