@@ -85,6 +85,26 @@ func fromTrace(path string, q record.Query) (newest *record.Record, err error) {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--trace: %w", err), "a scheduler writes the file with --decision-log")
 	}
 	defer f.Close()
+	take := func(r record.Record) {
+		if r.Namespace == q.Namespace && r.Pod == q.Pod && (newest == nil || !r.Time.Before(newest.Time)) {
+			newest = &r
+		}
+	}
+	if record.IsTable(f) {
+		if _, err := record.ReadTable(f, take); err != nil { // a file that is cut off has its whole row groups
+			return nil, exit.New(exit.Usage, fmt.Errorf("%s: %w", path, err), written)
+		}
+		return newest, nil
+	}
+	err = readLines(f, path, take)
+	return newest, err
+}
+
+// written says where a trace comes from.
+const written = "name a file that a scheduler wrote with --decision-log"
+
+// readLines calls take with the records of a file of JSON lines.
+func readLines(f *os.File, path string, take func(record.Record)) error {
 	lines, faulty := bufio.NewScanner(f), error(nil)
 	number, records := 0, 0
 	lines.Buffer(nil, 2<<20)
@@ -98,17 +118,15 @@ func fromTrace(path string, q record.Query) (newest *record.Record, err error) {
 			continue
 		}
 		records++
-		if r.Namespace == q.Namespace && r.Pod == q.Pod && (newest == nil || !r.Time.Before(newest.Time)) {
-			newest = &r
-		}
+		take(r)
 	}
 	if err := lines.Err(); err != nil { // what follows may be newer
-		return nil, exit.New(exit.Usage, fmt.Errorf("%s:%d: %w", path, number+1, err), "name a file that a scheduler wrote with --decision-log")
+		return exit.New(exit.Usage, fmt.Errorf("%s:%d: %w", path, number+1, err), written)
 	}
 	if records == 0 && faulty != nil {
-		return nil, exit.New(exit.Usage, faulty, "name a file that a scheduler wrote with --decision-log")
+		return exit.New(exit.Usage, faulty, written)
 	}
-	return newest, nil
+	return nil
 }
 
 // fromServer asks the running scheduler.

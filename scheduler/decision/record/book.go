@@ -18,7 +18,7 @@ const DefaultSize = 2048
 // Book keeps the last decisions in memory, and hands all of them to a Journal if it has one. It is safe for
 // concurrent use.
 type Book struct {
-	journal *Journal
+	journal Journal // nil for none
 
 	mu    sync.Mutex
 	ring  []decision.Decision // up to its capacity
@@ -31,7 +31,7 @@ var (
 )
 
 // NewBook returns a book of the last size decisions, at least one. journal may be nil.
-func NewBook(size int, journal *Journal) *Book {
+func NewBook(size int, journal Journal) *Book {
 	return &Book{journal: journal, ring: make([]decision.Decision, 0, max(size, 1))}
 }
 

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 
 	"gopkg.in/natefinch/lumberjack.v2"
+	"k8s.io/utils/clock"
 )
 
 // A journal of maxMegabytes is renamed, with its time in the name, and a new one begun. The oldest is deleted when
@@ -18,8 +20,25 @@ const (
 	maxBackups   = 4
 )
 
-// Journal writes records to a file, one JSON object a line. It is safe for concurrent use.
-type Journal struct {
+// Journal writes records to a file. It is safe for concurrent use.
+type Journal interface {
+	write(Record)
+	// Close closes the file. Later decisions open it again.
+	Close() error
+}
+
+// OpenJournal opens the file, which only its owner may read: it names pods. If its name ends in .parquet, it is a Parquet file,
+// else one JSON object a line. failed is called for the first record of several that cannot be written, for example because
+// the disk is full, and once more when writing works again, with a nil error and the number of lost ones.
+func OpenJournal(path string, failed func(err error, lost uint64)) (Journal, error) {
+	if strings.HasSuffix(path, ".parquet") {
+		return openTable(path, clock.RealClock{}, failed)
+	}
+	return openLines(path, failed)
+}
+
+// lines is a journal of one JSON object a line.
+type lines struct {
 	failed func(err error, lost uint64)
 
 	mu   sync.Mutex
@@ -29,10 +48,7 @@ type Journal struct {
 	torn bool   // whether the last write may have left a part of a line
 }
 
-// OpenJournal opens the file, which only its owner may read: it names pods. failed is called for the first record of
-// several that cannot be written, for example because the disk is full, and once more when writing works again,
-// with a nil error and the number of lost ones.
-func OpenJournal(path string, failed func(err error, lost uint64)) (*Journal, error) {
+func openLines(path string, failed func(err error, lost uint64)) (*lines, error) {
 	// lumberjack opens the file at the first line, which is too late for a usage error.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
@@ -42,7 +58,7 @@ func OpenJournal(path string, failed func(err error, lost uint64)) (*Journal, er
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	return &Journal{file: &lumberjack.Logger{Filename: path, MaxSize: maxMegabytes, MaxBackups: maxBackups}, failed: failed, torn: torn}, nil
+	return &lines{file: &lumberjack.Logger{Filename: path, MaxSize: maxMegabytes, MaxBackups: maxBackups}, failed: failed, torn: torn}, nil
 }
 
 // endsInside reports whether the file ends without a line feed: the process that wrote it was killed. It fails for
@@ -66,7 +82,7 @@ func endsInside(f *os.File) (bool, error) {
 }
 
 // write writes a record as a line.
-func (j *Journal) write(r Record) {
+func (j *lines) write(r Record) {
 	text, err := json.Marshal(r)
 	if err != nil { // a score that is not finite, which no policy may give
 		j.failed(fmt.Errorf("write a decision: %w", err), 1)
@@ -93,8 +109,8 @@ func (j *Journal) write(r Record) {
 	}
 }
 
-// Close closes the file. Later decisions open it again.
-func (j *Journal) Close() error {
+// Close implements Journal.
+func (j *lines) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.file.Close()

@@ -208,7 +208,7 @@ func (f *faulty) Close() error { return nil }
 func TestFullDisk(t *testing.T) {
 	disk := &faulty{}
 	var said []string
-	j := &Journal{file: disk, failed: func(err error, lost uint64) { said = append(said, fmt.Sprint(err, " ", lost)) }}
+	j := &lines{file: disk, failed: func(err error, lost uint64) { said = append(said, fmt.Sprint(err, " ", lost)) }}
 	b := NewBook(10, j)
 	for i, full := range []bool{false, true, true, true, false, false} {
 		disk.full = full

@@ -1,0 +1,242 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+	"k8s.io/utils/clock"
+)
+
+// A row group is written when it has groupRows rows, or when its first row is groupAge old: a crash loses so much at most.
+const (
+	groupRows = 1024
+	groupAge  = 5 * time.Minute
+	maxGroups = 512 // of a file; the footer, which is written with each group, lists them all
+)
+
+// versionKey is the metadata's key of schemaVersion.
+const versionKey = "gnnsched.decisions.schema"
+
+// table is a journal in Parquet. After each row group it writes a footer that lists all groups so far, and it never
+// overwrites: the file is complete after every group, and one that is cut off is complete up to its last whole footer. The
+// footers before the last one are dead bytes.
+type table struct {
+	path   string
+	clock  clock.WithDelayedExecution
+	failed func(err error, lost uint64)
+
+	mu      sync.Mutex
+	file    *os.File // nil until the next group
+	size    int64
+	meta    format.FileMetaData
+	pending []row
+	timer   clock.Timer // of the pending rows
+	lost    uint64
+	limit   int64 // of size, above which a new file begins
+}
+
+// openTable opens a file. What a killed process left behind the last whole group is cut off when the next group is written.
+func openTable(path string, c clock.WithDelayedExecution, failed func(err error, lost uint64)) (*table, error) {
+	t := &table{path: path, clock: c, failed: failed, limit: maxMegabytes << 20}
+	if err := t.open(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// open opens the file and reads its footer.
+func (t *table) open() (err error) {
+	f, err := os.OpenFile(t.path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", t.path)
+	}
+	t.size, t.meta = 0, format.FileMetaData{}
+	if info.Size() > 0 {
+		whole, meta, err := lastWhole(f, info.Size())
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.path, err)
+		}
+		if meta != nil {
+			t.size, t.meta = whole, *meta
+		}
+	}
+	t.file = f
+	return nil
+}
+
+// write implements Journal.
+func (t *table) write(r Record) {
+	out, err := rowOf(&r)
+	if err != nil { // a score that is not finite, which no policy may give
+		t.failed(fmt.Errorf("write a decision: %w", err), 1)
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pending = append(t.pending, out); len(t.pending) == 1 {
+		t.timer = t.clock.AfterFunc(groupAge, t.flush)
+	}
+	if len(t.pending) >= groupRows {
+		t.group()
+	}
+}
+
+// flush writes the pending rows.
+func (t *table) flush() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.group()
+}
+
+// group writes the pending rows as a row group. Rows that cannot be written are lost.
+func (t *table) group() {
+	if len(t.pending) == 0 {
+		return
+	}
+	t.timer.Stop()
+	n := uint64(len(t.pending))
+	err := t.append(t.pending)
+	t.pending = t.pending[:0]
+	if err != nil {
+		if t.lost == 0 {
+			t.failed(fmt.Errorf("write decisions: %w", err), n)
+		}
+		t.lost += n
+		return
+	}
+	if t.lost > 0 {
+		t.failed(nil, t.lost)
+		t.lost = 0
+	}
+}
+
+// append adds a row group and a footer to the file.
+func (t *table) append(rows []row) error {
+	if t.file == nil {
+		if err := t.open(); err != nil {
+			return err
+		}
+	}
+	if t.size >= t.limit || len(t.meta.RowGroups) >= maxGroups {
+		if err := t.rotate(); err != nil {
+			return err
+		}
+	}
+	text, meta, err := encode(rows, t.size, t.meta)
+	if err != nil {
+		return err
+	}
+	if err := t.file.Truncate(t.size); err != nil { // a part of a group that could not be written
+		return err
+	}
+	if _, err := t.file.WriteAt(text, t.size); err != nil {
+		return errors.Join(err, t.file.Truncate(t.size))
+	}
+	t.size, t.meta = t.size+int64(len(text)), meta
+	return nil
+}
+
+// encode returns what follows a file of a size: the rows, and a footer that lists them behind the groups of before.
+func encode(rows []row, size int64, before format.FileMetaData) ([]byte, format.FileMetaData, error) {
+	var out bytes.Buffer
+	w := parquet.NewGenericWriter[row](&out, parquet.Compression(&zstd.Codec{}), parquet.KeyValueMetadata(versionKey, strconv.Itoa(schemaVersion)), parquet.CreatedBy("gnnsched", strconv.Itoa(schemaVersion), ""))
+	_, err := w.Write(rows)
+	if err := errors.Join(err, w.Close()); err != nil {
+		return nil, before, err
+	}
+	alone, err := parquet.OpenFile(bytes.NewReader(out.Bytes()), int64(out.Len()), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return nil, before, err
+	}
+	meta := *alone.Metadata()
+	for g := range meta.RowGroups {
+		shift(&meta.RowGroups[g], size, int16(len(before.RowGroups)))
+	}
+	meta.RowGroups = append(slices.Clip(before.RowGroups), meta.RowGroups...)
+	meta.NumRows += before.NumRows
+	out.Truncate(out.Len() - tail - footerLength(out.Bytes()))
+	footer, err := thrift.Marshal(new(thrift.CompactProtocol), &meta)
+	if err != nil {
+		return nil, before, err
+	}
+	out.Write(footer)
+	out.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(footer))))
+	out.WriteString(magic)
+	return out.Bytes(), meta, nil
+}
+
+// shift moves a row group by some bytes and numbers it.
+func shift(g *format.RowGroup, by int64, number int16) {
+	g.FileOffset, g.Ordinal = g.FileOffset+by, number
+	for i := range g.Columns {
+		c := &g.Columns[i]
+		for _, offset := range []*int64{&c.FileOffset, &c.OffsetIndexOffset, &c.ColumnIndexOffset, &c.MetaData.DataPageOffset, &c.MetaData.IndexPageOffset, &c.MetaData.DictionaryPageOffset} {
+			if *offset != 0 {
+				*offset += by
+			}
+		}
+	}
+}
+
+// rotate renames the full file and deletes the oldest ones.
+func (t *table) rotate() error {
+	err := t.file.Close()
+	t.file = nil
+	stem := strings.TrimSuffix(t.path, ".parquet") + "-"
+	backup := stem + t.clock.Now().UTC().Format("2006-01-02T15-04-05.000000") + ".parquet"
+	if err := errors.Join(err, os.Rename(t.path, backup)); err != nil {
+		return err
+	}
+	old, err := filepath.Glob(escape(stem) + "[0-9][0-9][0-9][0-9]-*T*.parquet")
+	if err != nil {
+		return err
+	}
+	slices.Sort(old)
+	for _, path := range old[:max(len(old)-maxBackups, 0)] {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return errors.Join(err, t.open())
+}
+
+// escape makes a path a pattern of filepath.Glob that matches it alone.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// Close implements Journal.
+func (t *table) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.group()
+	if t.file == nil {
+		return nil
+	}
+	err := t.file.Close()
+	t.file = nil
+	return err
+}

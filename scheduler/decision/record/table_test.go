@@ -1,0 +1,326 @@
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/policy"
+)
+
+// tableOf opens a table that may not fail.
+func tableOf(t *testing.T, path string) (*table, *clocktesting.FakeClock) {
+	t.Helper()
+	c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	j, err := openTable(path, c, func(err error, lost uint64) { t.Errorf("%d decisions lost: %v", lost, err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j, c
+}
+
+// pods returns the pods' names in a file.
+func podsIn(t *testing.T, path string) (names []string, cut bool) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cut, err = ReadTable(f, func(r Record) { names = append(names, r.Pod) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names, cut
+}
+
+func closed(t *testing.T, j Journal) {
+	t.Helper()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// some are decisions of every kind.
+func some() []decision.Decision {
+	full := chosen(1)
+	full.Devices, full.Group, full.Fallback, full.Bound = cluster.DeviceSet(5), "canary", "deadline", true
+	full.Refused = []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 3}}
+	full.Best = []decision.Candidate{{Node: full.Node, Score: 0.5, Read: &policy.Reading{Kind: policy.ValueReading, Features: []float32{1, 2.5}}}, {Node: "b", Score: -1}}
+	full.Default = &decision.Default{Candidate: decision.Candidate{Node: "b", Score: -1}, Ties: 2, Preferred: true}
+	failed := decision.Decision{Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "huge", UID: "u"}, At: time.Unix(5, 123456789), Nodes: 7, Failure: "0/7 nodes", Nominated: "c"}
+	return []decision.Decision{chosen(0), full, failed}
+}
+
+// What is written as Parquet is read as it would be from JSON lines.
+func TestTableHasWhatLinesHave(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.parquet")
+	j, _ := tableOf(t, path)
+	b := NewBook(10, j)
+	var want []Record
+	for _, d := range some() {
+		b.Decided(d)
+		text, err := json.Marshal(Of(&d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, r)
+	}
+	closed(t, j)
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var got []Record
+	if cut, err := ReadTable(f, func(r Record) { got = append(got, r) }); err != nil || cut || !IsTable(f) {
+		t.Fatalf("cut %v, %v", cut, err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if info, err := f.Stat(); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// Groups are written by number and by age, and after each the file is complete: another process can read it, with any reader.
+func TestTableGroups(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.parquet")
+	j, c := tableOf(t, path)
+	b := NewBook(10, j)
+	for i := range groupRows - 1 {
+		b.Decided(chosen(i))
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() != 0 {
+		t.Errorf("%v, %v: written before the group is full", info, err)
+	}
+	b.Decided(chosen(groupRows - 1))
+	b.Decided(chosen(groupRows))
+	if names, cut := podsIn(t, path); len(names) != groupRows || cut {
+		t.Errorf("%d rows, cut %v", len(names), cut)
+	}
+	c.Step(groupAge)
+	names, cut := podsIn(t, path)
+	if len(names) != groupRows+1 || cut || names[groupRows] != fmt.Sprint("web-", groupRows) {
+		t.Errorf("%d rows, cut %v", len(names), cut)
+	}
+	rows, err := parquet.ReadFile[struct {
+		Pod  string    `parquet:"pod"`
+		Time time.Time `parquet:"time,timestamp(nanosecond)"`
+	}](path)
+	if err != nil || len(rows) != groupRows+1 || rows[5].Pod != "web-5" || !rows[5].Time.Equal(chosen(5).At) {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+	closed(t, j)
+}
+
+// A file that is cut off anywhere has the rows of its whole groups, and the next process goes on behind them.
+func TestTableCutOff(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "d.parquet")
+	var ends []int64
+	for i := range 4 {
+		j, _ := tableOf(t, path)
+		NewBook(1, j).Decided(chosen(i))
+		closed(t, j)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, info.Size())
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cuts []int64
+	for _, e := range ends {
+		cuts = append(cuts, e-5, e-1, e, e+1, e+4, e+100)
+	}
+	for _, size := range cuts {
+		if size > int64(len(text)) {
+			continue
+		}
+		whole := 0
+		for _, e := range ends {
+			if e <= size {
+				whole++
+			}
+		}
+		short := filepath.Join(dir, fmt.Sprint(size, ".parquet"))
+		if err := os.WriteFile(short, text[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		names, cut := podsIn(t, short)
+		if len(names) != whole || cut != !slices.Contains(ends, size) {
+			t.Errorf("cut at %d of %v: %v, cut %v", size, ends, names, cut)
+		}
+		j, _ := tableOf(t, short)
+		NewBook(1, j).Decided(chosen(9))
+		closed(t, j)
+		if names, cut := podsIn(t, short); cut || len(names) != whole+1 || names[whole] != "web-9" {
+			t.Errorf("after a cut at %d: %v, cut %v", size, names, cut)
+		}
+	}
+}
+
+// A full file is renamed, and the oldest are deleted; others in the folder stay.
+func TestTableRotates(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "d[1].parquet")
+	other := filepath.Join(dir, "d[1]-notes.parquet")
+	if err := os.WriteFile(other, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j, c := tableOf(t, path)
+	j.limit = 1
+	b := NewBook(1, j)
+	for i := range maxBackups + 3 {
+		b.Decided(chosen(i))
+		c.Step(groupAge)
+	}
+	closed(t, j)
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != maxBackups+2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	var all []string
+	for _, f := range files {
+		if f.Name() == filepath.Base(other) {
+			continue
+		}
+		names, cut := podsIn(t, filepath.Join(dir, f.Name()))
+		if cut || len(names) != 1 {
+			t.Errorf("%s: %v", f.Name(), names)
+		}
+		all = append(all, names...)
+	}
+	slices.Sort(all)
+	if want := []string{"web-2", "web-3", "web-4", "web-5", "web-6"}; !slices.Equal(all, want) {
+		t.Errorf("%v, want %v", all, want)
+	}
+}
+
+// A file that cannot be written is said once, and so is that writing works again.
+func TestTableThatFails(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	j, err := openTable(filepath.Join(dir, "d.parquet"), c, func(err error, lost uint64) { said = append(said, fmt.Sprint(err == nil, " ", lost)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := NewBook(1, j)
+	if err := j.file.Close(); err != nil { // as if the disk were gone
+		t.Fatal(err)
+	}
+	for range 2 {
+		b.Decided(chosen(1))
+		c.Step(groupAge)
+	}
+	j.file = nil // opened again
+	b.Decided(chosen(2))
+	c.Step(groupAge)
+	if want := []string{"false 1", "true 2"}; !slices.Equal(said, want) {
+		t.Errorf("%q, want %q", said, want)
+	}
+	closed(t, j)
+	if names, cut := podsIn(t, filepath.Join(dir, "d.parquet")); cut || !slices.Equal(names, []string{"web-2"}) {
+		t.Errorf("%v, cut %v", names, cut)
+	}
+	d := chosen(1)
+	d.Best = []decision.Candidate{{Node: "a", Score: float32(math.NaN())}}
+	said = nil
+	b.Decided(d)
+	if want := []string{"false 1"}; !slices.Equal(said, want) {
+		t.Errorf("%q, want %q", said, want)
+	}
+}
+
+// What is no file of decisions is refused and stays as it is.
+func TestTableRefuses(t *testing.T) {
+	dir := t.TempDir()
+	var other bytes.Buffer
+	w := parquet.NewGenericWriter[struct{ A int }](&other)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"text": "hello", "other": other.String()} {
+		path := filepath.Join(dir, name+".parquet")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenJournal(path, nil); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if after, err := os.ReadFile(path); err != nil || string(after) != text {
+			t.Errorf("%s was changed: %v", name, err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "folder.parquet"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenJournal(filepath.Join(dir, "folder.parquet"), nil); err == nil {
+		t.Error("a folder is no file")
+	}
+}
+
+// No file makes the reader panic or take much memory.
+func FuzzReadTable(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "d.parquet")
+	j, err := OpenJournal(path, func(error, uint64) {})
+	if err != nil {
+		f.Fatal(err)
+	}
+	b := NewBook(1, j)
+	for _, d := range some() {
+		b.Decided(d)
+	}
+	if err := j.Close(); err != nil {
+		f.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add(text[:len(text)-9])
+	f.Add([]byte("PAR1PAR1"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		path := filepath.Join(t.TempDir(), "d.parquet")
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		_, _ = ReadTable(file, func(r Record) {
+			if r.Outcome == "" || strings.ContainsAny(r.Pod, "\x1b\n") {
+				t.Errorf("%+v", r)
+			}
+		})
+	})
+}
