@@ -19,7 +19,9 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -55,12 +57,17 @@ func (s *site) start(t *testing.T, namespace string) *deployed {
 			out.scheduler = value
 		case "--leader-elect-resource-name":
 			out.lease = value
+		case "--bind-address":
+			if value != "0.0.0.0" { // kubectl port-forward talks to the pod's loopback, and probes to its address
+				t.Errorf("the scheduler listens on %s", value)
+			}
+			continue
 		case "--port", "--log-dir":
 			continue // replaced below
 		}
-		args = append(args, strings.ReplaceAll(a, "$(POD_IP)", "127.0.0.1"))
+		args = append(args, a)
 	}
-	args = append(args, "--port="+out.port, "--log-dir="+filepath.Dir(out.log), "--kubeconfig="+s.kubeconfig(t, namespace, out.pod.ServiceAccountName), "--deadline=1m")
+	args = append(args, "--bind-address=127.0.0.1", "--port="+out.port, "--log-dir="+filepath.Dir(out.log), "--kubeconfig="+s.kubeconfig(t, namespace, out.pod.ServiceAccountName), "--deadline=1m")
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
 	go func() { ended <- cli.RunContext(ctx, app("gnnsched"), args) }()
@@ -191,7 +198,50 @@ func (d *deployed) work(t *testing.T, namespace string) error {
 	if err := d.until(ctx, func() error { return d.placed(ctx, 10) }); err != nil {
 		return err
 	}
-	return errors.Join(d.preempts(ctx), d.measures(ctx), d.leads(ctx), d.refused())
+	return errors.Join(d.preempts(ctx), d.measures(ctx), d.leads(ctx), d.explains(t), d.refused())
+}
+
+// explains asks for a decision as docs/explain.md says, through the port that kubectl port-forward would open: with the token of
+// the account that the page creates, and with one that has no right.
+func (d *deployed) explains(t *testing.T) error {
+	t.Helper()
+	ctx, account := t.Context(), "decisions-"+d.namespace
+	if _, err := d.site.client.CoreV1().ServiceAccounts("kube-system").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	ask := func() (code int, out string) {
+		token, err := d.site.client.CoreV1().ServiceAccounts("kube-system").CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(file, []byte(token.Status.Token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var text bytes.Buffer
+		a := app("gnnsched")
+		a.Writer, a.ErrWriter = &text, &text
+		code = cli.RunContext(ctx, a, []string{"gnnsched", "explain", "--server=https://127.0.0.1:" + d.port, "--token-file=" + file, "-n", d.namespace, "pod/gpu"})
+		return code, text.String()
+	}
+	if code, out := ask(); code != exit.Usage || !strings.Contains(out, "refuses the token") {
+		return fmt.Errorf("without a right: code %d: %s", code, out)
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: account}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/debug/decisions"}}}}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: account}, Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "kube-system", Name: account}}}
+	_, err := d.site.client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
+	if err == nil {
+		_, err = d.site.client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return err
+	}
+	return d.until(ctx, func() error { // the scheduler asks the API server about a token every few seconds
+		if code, out := ask(); code != exit.OK || !strings.Contains(out, "shared-0 was the only feasible node") {
+			return fmt.Errorf("code %d: %s", code, out)
+		}
+		return nil
+	})
 }
 
 // placed checks that as many pods have a node, and that GPU pods have a device.

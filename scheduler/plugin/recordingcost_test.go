@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -14,59 +15,92 @@ import (
 	"gnnsched/scheduler/plugin/refusals"
 )
 
-// BenchmarkRecording compares the CPU time of scheduling attempts, from the filters to the end of binding without the
-// API server, with and without recording, in turns in one run. It reports the median ratio. A real attempt also talks
-// to the API server, so recording's share of it is smaller.
+// costModes are ways to record; the first one is not to.
+var costModes = []string{"off", "ring", "lines", "parquet"}
+
+// journalOf opens the file of a mode; nil if it has none.
+func journalOf(b *testing.B, mode string) record.Journal {
+	file := map[string]string{"lines": "d.jsonl", "parquet": "d.parquet"}[mode]
+	if file == "" {
+		return nil
+	}
+	j, err := record.OpenJournal(filepath.Join(b.TempDir(), file), func(err error, _ uint64) { b.Error(err) })
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return j
+}
+
+// attempts returns a function that makes the attempt of a number: the filters, the choice, and the end of binding.
+func attempts(b *testing.B, nodes int, mode string) func(i int) {
+	profile := fmt.Sprint("cost-", nodes, mode)
+	book := record.NewBook(record.DefaultSize, journalOf(b, mode))
+	var listeners []decision.Listener
+	if mode != costModes[0] {
+		listeners = append(listeners, book)
+	}
+	bed := newBedWith(b, fake.NewClientset(), profile, Args{Checkpoint: untrained(b, 1, nil), Deadline: duration(time.Hour)}, listeners...)
+	if mode != costModes[0] {
+		bed.recorder.asks.share = 0.01
+		refusals.Watch(bed.sched, book.Decided)
+	}
+	bed.alike(b, profile, nodes)
+	return func(i int) {
+		bound, state, err := bed.attempt(b, profile, benchPod(i, i, ""))
+		if err != nil {
+			b.Fatal(err)
+		}
+		bed.sched.Profiles[profile].RunPostBindPlugins(bed.ctx, state, bound, bound.Spec.NodeName)
+		if err := bed.sched.Cache.ForgetPod(bed.log, bound); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRecording compares the CPU time of scheduling attempts, from the filters to the end of binding without the API
+// server, with and without recording, in turns in one run. It reports the median ratio of each way to record, and the time of an
+// attempt without. A real attempt also talks to the API server, so recording's share of it is smaller: schedbench recording.
 func BenchmarkRecording(b *testing.B) {
 	for _, nodes := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint(nodes, " nodes"), func(b *testing.B) {
-			attempt := map[bool]func(int){}
-			for _, recorded := range []bool{false, true} {
-				profile := fmt.Sprint("cost-", nodes, recorded)
-				book := record.NewBook(record.DefaultSize, nil)
-				var listeners []decision.Listener
-				if recorded {
-					listeners = append(listeners, book)
-				}
-				bed := newBedWith(b, fake.NewClientset(), profile, Args{Checkpoint: untrained(b, 1, nil), Deadline: duration(time.Hour)}, listeners...)
-				if recorded {
-					bed.recorder.asks.share = 0.01
-					refusals.Watch(bed.sched, book.Decided)
-				}
-				bed.alike(b, profile, nodes)
-				attempt[recorded] = func(i int) {
-					bound, state, err := bed.attempt(b, profile, benchPod(i, i, ""))
-					if err != nil {
-						b.Fatal(err)
-					}
-					bed.sched.Profiles[profile].RunPostBindPlugins(bed.ctx, state, bound, bound.Spec.NodeName)
-					if err := bed.sched.Cache.ForgetPod(bed.log, bound); err != nil {
-						b.Fatal(err)
-					}
-				}
+			var attempt []func(int)
+			for _, mode := range costModes {
+				attempt = append(attempt, attempts(b, nodes, mode))
 			}
 			const block = 50
-			var ratios []float64
-			for n := 0; n < max(b.N, 20*block); n += block {
-				var spent [2]time.Duration
-				for k := range 2 {
-					recorded := (n/block+k)%2 == 1
+			ratios, alone := make([][]float64, len(costModes)), []float64{}
+			for n := 0; n < max(b.N, 40*block); n += block {
+				spent := make([]float64, len(costModes))
+				for k := range costModes {
+					mode := (n/block + k) % len(costModes)
 					before := cpuTime()
 					for i := range block {
-						attempt[recorded](n + i)
+						attempt[mode](n + i)
 					}
-					if recorded {
-						spent[1] = cpuTime() - before
-					} else {
-						spent[0] = cpuTime() - before
-					}
+					spent[mode] = (cpuTime() - before).Seconds()
 				}
-				ratios = append(ratios, float64(spent[1])/float64(spent[0]))
+				for mode := range costModes {
+					ratios[mode] = append(ratios[mode], spent[mode]/spent[0])
+				}
+				alone = append(alone, 1e6*spent[0]/block)
 			}
-			slices.Sort(ratios)
-			b.ReportMetric(ratios[len(ratios)/2], "cpu-ratio")
+			for mode, name := range costModes[1:] {
+				b.ReportMetric(middle(ratios[mode+1]), name+"-ratio")
+			}
+			b.ReportMetric(middle(alone), "µs/attempt")
 		})
 	}
+}
+
+// middle returns the median of an odd or long list.
+func middle(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
 }
 
 // cpuTime returns the CPU time of this process.

@@ -35,7 +35,7 @@ func app() *ucli.App {
 			"   go run ./scheduler/schedbench --only cluster --percentages 100 # score every node\n" +
 			"   go run ./scheduler/schedbench --profile-dir /tmp/pprof         # write CPU profiles",
 		HideHelpCommand: true,
-		Commands:        append([]*ucli.Command{upstreamCommand(), outageCommand()}, childCommands()...),
+		Commands:        append([]*ucli.Command{upstreamCommand(), outageCommand(), recordingCommand()}, childCommands()...),
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "only", Usage: "measure `WHAT`: cluster or loop (default: both)"},
 			&ucli.IntFlag{Name: "nodes", Value: 1000, Usage: "number of `NODES` of the cluster"},

@@ -7,7 +7,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +22,6 @@ import (
 	recordcommand "gnnsched/cmd/internal/record"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/scheduler/server"
@@ -53,8 +51,6 @@ func TestChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("live", func(t *testing.T) { checkLive(t, dir) })
-	t.Run("interrupted", func(t *testing.T) { checkInterrupted(t, dir) })
 }
 
 // kubeconfigOf remembers the kubeconfig of the cluster that it launches.
@@ -330,73 +326,5 @@ func (c *chain) checkWhole(h held) {
 	}
 	if d := math.Abs(present.Figures["nodes_in_use"] - real.Figures["nodes_in_use"]); d > math.Abs(late)+0.5 {
 		c.Errorf("%v nodes in use, really %v, with %v fewer pods that wait", present.Figures["nodes_in_use"], real.Figures["nodes_in_use"], late)
-	}
-}
-
-// executeLive runs the command with clusters in this process.
-func executeLive(ctx context.Context, l testbed.Launcher, args ...string) (code int, out, errs string) {
-	var o, e bytes.Buffer
-	live := command(func(string) (testbed.Launcher, error) { return l, nil })
-	app := &ucli.App{Name: "gnnsched", Writer: &o, ErrWriter: &e, Commands: []*ucli.Command{live}}
-	code = cli.RunContext(ctx, app, append([]string{"gnnsched", "compare", "--log-dir", "", "--live", "--profile", "most-allocated"}, args...))
-	return code, o.String(), e.String()
-}
-
-// checkLive plays the record on clusters. Where the constraints leave no choice, live and simulated rows agree.
-func checkLive(t *testing.T, dir string) {
-	folder := filepath.Join(t.TempDir(), "run")
-	code, out, errs := executeLive(t.Context(), inprocess.Launcher{}, "--speed", "1", "-o", "json", "--out", folder, dir)
-	var r result
-	if err := json.Unmarshal([]byte(out), &r); code != exit.OK || err != nil {
-		t.Fatalf("code %d, %v: %s", code, err, errs)
-	}
-	for _, x := range r.Rows[1:] {
-		l := x.Live
-		if l == nil {
-			t.Fatalf("%s has no live row", x.Name)
-		}
-		if l.Pods != x.Pods || l.Unscheduled != x.Unscheduled || l.NeverRan != x.NeverRan || l.Preempted != x.Preempted || l.Fallbacks != 0 {
-			t.Errorf("%s: live %+v, simulated %+v", x.Name, l, x)
-		}
-		waits := math.Abs(l.Figures["waiting_pods"] - x.Figures["waiting_pods"])
-		if d := math.Abs(l.Figures["nodes_in_use"] - x.Figures["nodes_in_use"]); d > waits+0.5+l.Late.Most {
-			t.Errorf("%s: %v nodes in use live, %v simulated", x.Name, l.Figures["nodes_in_use"], x.Figures["nodes_in_use"])
-		}
-		if d := l.Differences["nodes_in_use"].Mean; math.Abs(d-(l.Figures["nodes_in_use"]-x.Figures["nodes_in_use"])) > 1e-9 || len(l.Differs) < 3 {
-			t.Errorf("%s: difference %v, %q", x.Name, d, l.Differs)
-		}
-	}
-	run, err := runfolder.Read(folder)
-	if err != nil || len(run.Episodes) != 5 || len(run.Tables) != 3 {
-		t.Errorf("%+v, %+v, %v", run.Episodes, run.Tables, err)
-	}
-}
-
-// interrupting is a launcher that ends the context at the second cluster.
-type interrupting struct {
-	testbed.Launcher
-	left int
-	end  context.CancelFunc
-}
-
-func (i *interrupting) Launch(ctx context.Context, n testbed.Nodes, folder, log string) (testbed.Cluster, error) {
-	if i.left--; i.left < 0 {
-		i.end()
-	}
-	return i.Launcher.Launch(ctx, n, folder, log)
-}
-
-// After Ctrl-C in the second live profile, what was played before is printed.
-func checkInterrupted(t *testing.T, dir string) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	code, out, errs := executeLive(ctx, &interrupting{Launcher: inprocess.Launcher{}, left: 1, end: cancel}, "--speed", "4", dir)
-	if code != exit.Interrupted {
-		t.Errorf("code %d: %s", code, errs)
-	}
-	for _, want := range []string{"How far live is from simulated, at speed 4\n  default-scheduler: wait ", "  most-allocated: not played live to the end\nThey may differ because\n", "│ default-scheduler (live) ", "│ most-allocated (simulated) "} {
-		if !strings.Contains(out, want) {
-			t.Errorf("the output lacks %q:\n%s", want, out)
-		}
 	}
 }

@@ -70,6 +70,37 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// The newest decision in a Parquet file is explained, also if the file is cut off behind it.
+func TestParquetTrace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "decisions.parquet")
+	for i, node := range []string{"a", "b", "c"} {
+		j, err := record.OpenJournal(path, func(err error, _ uint64) { t.Error(err) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		record.NewBook(1, j).Decided(only(node, int64(1000+i)))
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := call("--trace", path, "-n", "shop", "pod/web-0"); err != nil || !strings.Contains(out, "c was the only feasible node") {
+		t.Errorf("%s: %v", out, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, info.Size()-1); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := call("--trace", path, "-n", "shop", "pod/web-0"); err != nil || !strings.Contains(out, "b was the only feasible node") {
+		t.Errorf("cut off: %s: %v", out, err)
+	}
+	if _, err := call("--trace", path, "pod/none"); err == nil || !strings.Contains(err.Error(), "there is no decision about pod") {
+		t.Error(err)
+	}
+}
+
 // A running scheduler's book is asked with the token. Neither is the token sent after a redirect, nor a huge or foreign
 // answer taken for a decision.
 func TestServer(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"gopkg.in/natefinch/lumberjack.v2"
-	"k8s.io/utils/clock"
 )
 
 // A journal of maxMegabytes is renamed, with its time in the name, and a new one begun. The oldest is deleted when
@@ -32,7 +31,7 @@ type Journal interface {
 // the disk is full, and once more when writing works again, with a nil error and the number of lost ones.
 func OpenJournal(path string, failed func(err error, lost uint64)) (Journal, error) {
 	if strings.HasSuffix(path, ".parquet") {
-		return openTable(path, clock.RealClock{}, failed)
+		return openTable(path, failed)
 	}
 	return openLines(path, failed)
 }

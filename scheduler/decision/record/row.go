@@ -19,6 +19,7 @@ type row struct {
 
 	Node    string `parquet:"node,optional,dict"`
 	Devices string `parquet:"devices,optional,dict"` // list
+	Claimed string `parquet:"claimed,optional"`      // list of ClaimedDevice
 
 	Group       string  `parquet:"group,optional,dict"`
 	Policy      string  `parquet:"policy,optional,dict"`
@@ -47,7 +48,7 @@ func rowOf(r *Record) (row, error) {
 		Node: r.Node, Group: r.Group, Policy: r.Policy, Fingerprint: r.Fingerprint, Fallback: r.Fallback, Latency: r.Latency,
 		Nodes: int64(r.Nodes), Feasible: int64(r.Feasible), Preferred: int64(r.Preferred), RunnerUp: r.RunnerUp, Margin: r.Margin, Failure: r.Failure, Nominated: r.Nominated,
 	}
-	var errs [4]error
+	var errs [5]error
 	if len(r.Devices) > 0 {
 		out.Devices, errs[0] = column(r.Devices)
 	}
@@ -59,6 +60,9 @@ func rowOf(r *Record) (row, error) {
 	}
 	if r.Default != nil {
 		out.Default, errs[3] = column(r.Default)
+	}
+	if len(r.Claimed) > 0 {
+		out.Claimed, errs[4] = column(r.Claimed)
 	}
 	return out, errors.Join(errs[:]...)
 }
@@ -78,7 +82,7 @@ func (w *row) record() (Record, error) {
 	for _, c := range []struct {
 		name, text string
 		into       any
-	}{{"devices", w.Devices, &r.Devices}, {"refused", w.Refused, &r.Refused}, {"best", w.Best, &r.Best}, {"default", w.Default, &r.Default}} {
+	}{{"devices", w.Devices, &r.Devices}, {"claimed", w.Claimed, &r.Claimed}, {"refused", w.Refused, &r.Refused}, {"best", w.Best, &r.Best}, {"default", w.Default, &r.Default}} {
 		switch {
 		case len(c.text) > maxRecordBytes:
 			return r, fmt.Errorf("column %s has more than %d bytes", c.name, maxRecordBytes)

@@ -17,7 +17,6 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
-	"k8s.io/utils/clock"
 )
 
 // A row group is written when it has groupRows rows, or when its first row is groupAge old: a crash loses so much at most.
@@ -35,7 +34,8 @@ const versionKey = "gnnsched.decisions.schema"
 // footers before the last one are dead bytes.
 type table struct {
 	path   string
-	clock  clock.WithDelayedExecution
+	now    func() time.Time
+	after  func(time.Duration, func()) (stop func() bool) // calls a function once in another goroutine
 	failed func(err error, lost uint64)
 
 	mu      sync.Mutex
@@ -43,14 +43,15 @@ type table struct {
 	size    int64
 	meta    format.FileMetaData
 	pending []row
-	timer   clock.Timer // of the pending rows
+	stop    func() bool // the timer of the pending rows
 	lost    uint64
 	limit   int64 // of size, above which a new file begins
 }
 
 // openTable opens a file. What a killed process left behind the last whole group is cut off when the next group is written.
-func openTable(path string, c clock.WithDelayedExecution, failed func(err error, lost uint64)) (*table, error) {
-	t := &table{path: path, clock: c, failed: failed, limit: maxMegabytes << 20}
+func openTable(path string, failed func(err error, lost uint64)) (*table, error) {
+	after := func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
+	t := &table{path: path, now: time.Now, after: after, failed: failed, limit: maxMegabytes << 20}
 	if err := t.open(); err != nil {
 		return nil, err
 	}
@@ -99,7 +100,7 @@ func (t *table) write(r Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.pending = append(t.pending, out); len(t.pending) == 1 {
-		t.timer = t.clock.AfterFunc(groupAge, t.flush)
+		t.stop = t.after(groupAge, t.flush)
 	}
 	if len(t.pending) >= groupRows {
 		t.group()
@@ -118,7 +119,7 @@ func (t *table) group() {
 	if len(t.pending) == 0 {
 		return
 	}
-	t.timer.Stop()
+	t.stop()
 	n := uint64(len(t.pending))
 	err := t.append(t.pending)
 	t.pending = t.pending[:0]
@@ -190,12 +191,13 @@ func encode(rows []row, size int64, before format.FileMetaData) ([]byte, format.
 	return out.Bytes(), meta, nil
 }
 
-// shift moves a row group by some bytes and numbers it.
+// shift moves a row group by some bytes and numbers it. It drops the page index: readers expect those of all groups in one place.
 func shift(g *format.RowGroup, by int64, number int16) {
 	g.FileOffset, g.Ordinal = g.FileOffset+by, number
 	for i := range g.Columns {
 		c := &g.Columns[i]
-		for _, offset := range []*int64{&c.FileOffset, &c.OffsetIndexOffset, &c.ColumnIndexOffset, &c.MetaData.DataPageOffset, &c.MetaData.IndexPageOffset, &c.MetaData.DictionaryPageOffset} {
+		c.OffsetIndexOffset, c.OffsetIndexLength, c.ColumnIndexOffset, c.ColumnIndexLength = 0, 0, 0, 0
+		for _, offset := range []*int64{&c.FileOffset, &c.MetaData.DataPageOffset, &c.MetaData.IndexPageOffset, &c.MetaData.DictionaryPageOffset} {
 			if *offset != 0 {
 				*offset += by
 			}
@@ -208,7 +210,7 @@ func (t *table) rotate() error {
 	err := t.file.Close()
 	t.file = nil
 	stem := strings.TrimSuffix(t.path, ".parquet") + "-"
-	backup := stem + t.clock.Now().UTC().Format("2006-01-02T15-04-05.000000") + ".parquet"
+	backup := stem + t.now().UTC().Format("2006-01-02T15-04-05.000000") + ".parquet"
 	if err := errors.Join(err, os.Rename(t.path, backup)); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,25 +15,49 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/policy"
 )
 
-// tableOf opens a table that may not fail.
-func tableOf(t *testing.T, path string) (*table, *clocktesting.FakeClock) {
+// hand is a clock that a test sets forward.
+type hand struct {
+	at   time.Time
+	due  time.Time
+	call func() // nil: no timer runs
+}
+
+func (h *hand) after(d time.Duration, f func()) func() bool {
+	h.due, h.call = h.at.Add(d), f
+	return func() bool { h.call = nil; return true }
+}
+
+func (h *hand) step(d time.Duration) {
+	if h.at = h.at.Add(d); h.call != nil && !h.at.Before(h.due) {
+		h.call()
+	}
+}
+
+// withHand opens a table whose clock a test sets forward.
+func withHand(t *testing.T, path string, failed func(error, uint64)) (*table, *hand) {
 	t.Helper()
-	c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
-	j, err := openTable(path, c, func(err error, lost uint64) { t.Errorf("%d decisions lost: %v", lost, err) })
+	h := &hand{at: time.Unix(1e9, 0)}
+	j, err := openTable(path, failed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return j, c
+	j.now, j.after = func() time.Time { return h.at }, h.after
+	return j, h
 }
 
-// pods returns the pods' names in a file.
+// tableOf opens a table that may not fail.
+func tableOf(t *testing.T, path string) (*table, *hand) {
+	t.Helper()
+	return withHand(t, path, func(err error, lost uint64) { t.Errorf("%d decisions lost: %v", lost, err) })
+}
+
+// podsIn returns the pods' names in a file, and whether it is cut off.
 func podsIn(t *testing.T, path string) (names []string, cut bool) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -58,6 +83,7 @@ func closed(t *testing.T, j Journal) {
 func some() []decision.Decision {
 	full := chosen(1)
 	full.Devices, full.Group, full.Fallback, full.Bound = cluster.DeviceSet(5), "canary", "deadline", true
+	full.Claimed = []decision.ClaimedDevice{{Claim: "gpu", Request: "one", Driver: "gpu.example.com", Pool: "node", Name: "gpu-0", Milli: 500}}
 	full.Refused = []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 3}}
 	full.Best = []decision.Candidate{{Node: full.Node, Score: 0.5, Read: &policy.Reading{Kind: policy.ValueReading, Features: []float32{1, 2.5}}}, {Node: "b", Score: -1}}
 	full.Default = &decision.Default{Candidate: decision.Candidate{Node: "b", Score: -1}, Ties: 2, Preferred: true}
@@ -84,6 +110,11 @@ func TestTableHasWhatLinesHave(t *testing.T) {
 		want = append(want, r)
 	}
 	closed(t, j)
+	for i := range reflect.TypeFor[Record]().NumField() {
+		if !slices.ContainsFunc(want, func(r Record) bool { return !reflect.ValueOf(r).Field(i).IsZero() }) {
+			t.Errorf("no decision of the test has a %s", reflect.TypeFor[Record]().Field(i).Name)
+		}
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +148,7 @@ func TestTableGroups(t *testing.T) {
 	if names, cut := podsIn(t, path); len(names) != groupRows || cut {
 		t.Errorf("%d rows, cut %v", len(names), cut)
 	}
-	c.Step(groupAge)
+	c.step(groupAge)
 	names, cut := podsIn(t, path)
 	if len(names) != groupRows+1 || cut || names[groupRows] != fmt.Sprint("web-", groupRows) {
 		t.Errorf("%d rows, cut %v", len(names), cut)
@@ -195,7 +226,7 @@ func TestTableRotates(t *testing.T) {
 	b := NewBook(1, j)
 	for i := range maxBackups + 3 {
 		b.Decided(chosen(i))
-		c.Step(groupAge)
+		c.step(groupAge)
 	}
 	closed(t, j)
 	files, err := os.ReadDir(dir)
@@ -226,22 +257,18 @@ func TestTableThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said []string
-	c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
-	j, err := openTable(filepath.Join(dir, "d.parquet"), c, func(err error, lost uint64) { said = append(said, fmt.Sprint(err == nil, " ", lost)) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	j, c := withHand(t, filepath.Join(dir, "d.parquet"), func(err error, lost uint64) { said = append(said, fmt.Sprint(err == nil, " ", lost)) })
 	b := NewBook(1, j)
 	if err := j.file.Close(); err != nil { // as if the disk were gone
 		t.Fatal(err)
 	}
 	for range 2 {
 		b.Decided(chosen(1))
-		c.Step(groupAge)
+		c.step(groupAge)
 	}
 	j.file = nil // opened again
 	b.Decided(chosen(2))
-	c.Step(groupAge)
+	c.step(groupAge)
 	if want := []string{"false 1", "true 2"}; !slices.Equal(said, want) {
 		t.Errorf("%q, want %q", said, want)
 	}
