@@ -43,7 +43,7 @@ func (o *options) measureCluster(ctx context.Context, add func(result, error) er
 // up.
 func (o *options) runCluster(ctx context.Context, b *testbed.Bed, profile string, s share) (r run, err error) {
 	defer func() { err = errors.Join(err, deletePods(context.WithoutCancel(ctx), b.Client)) }()
-	if err := createPods(ctx, b.Client, profile, s.pods); err != nil {
+	if err := createPods(ctx, b.Client, profile, 0, s.pods); err != nil {
 		return r, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -60,13 +60,13 @@ func (o *options) runCluster(ctx context.Context, b *testbed.Bed, profile string
 	return bound.wait(ctx)
 }
 
-// createPods creates the backlog.
-func createPods(ctx context.Context, client kubernetes.Interface, schedulerName string, pods int) error {
+// createPods creates a backlog: the pods with the numbers from first on.
+func createPods(ctx context.Context, client kubernetes.Interface, schedulerName string, first, pods int) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(creators)
 	for i := range pods {
 		g.Go(func() error {
-			p := pod(schedulerName, i)
+			p := pod(schedulerName, first+i)
 			_, err := client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
 			return err
 		})

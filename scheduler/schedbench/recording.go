@@ -65,6 +65,7 @@ type recordingCost struct {
 	gate                float64
 	out, progress       io.Writer
 	dir                 string // of the files
+	created             int    // pods so far
 }
 
 func (r *recordingCost) run(ctx context.Context) (err error) {
@@ -110,9 +111,10 @@ func (r *recordingCost) turns(once func(way int) (run, error)) ([][]run, error) 
 // once binds a backlog.
 func (r *recordingCost) once(ctx context.Context, b *testbed.Bed, way int) (out run, err error) {
 	defer func() { err = errors.Join(err, deletePods(context.WithoutCancel(ctx), b.Client)) }()
-	if err := createPods(ctx, b.Client, r.variant, r.pods); err != nil {
+	if err := createPods(ctx, b.Client, r.variant, r.created, r.pods); err != nil { // under new names: on a busy machine the API server may still be deleting old ones
 		return out, err
 	}
+	r.created += r.pods
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	bound := newMeter(r.pods)

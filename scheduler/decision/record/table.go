@@ -42,6 +42,8 @@ type table struct {
 	file    *os.File // nil until the next group
 	size    int64
 	meta    format.FileMetaData
+	writer  *parquet.GenericWriter[row] // nil until the first group
+	buffer  bytes.Buffer                // what writer writes to
 	pending []row
 	stop    func() bool // the timer of the pending rows
 	lost    uint64
@@ -148,7 +150,7 @@ func (t *table) append(rows []row) error {
 			return err
 		}
 	}
-	text, meta, err := encode(rows, t.size, t.meta)
+	text, meta, err := t.encode(rows)
 	if err != nil {
 		return err
 	}
@@ -162,12 +164,19 @@ func (t *table) append(rows []row) error {
 	return nil
 }
 
-// encode returns what follows a file of a size: the rows, and a footer that lists them behind the groups of before.
-func encode(rows []row, size int64, before format.FileMetaData) ([]byte, format.FileMetaData, error) {
-	var out bytes.Buffer
-	w := parquet.NewGenericWriter[row](&out, parquet.Compression(&zstd.Codec{}), parquet.KeyValueMetadata(versionKey, strconv.Itoa(schemaVersion)), parquet.CreatedBy("gnnsched", strconv.Itoa(schemaVersion), ""))
+// encode returns what follows the file: the rows, and a footer that lists them behind the groups of before. The bytes are valid until
+// the next call.
+func (t *table) encode(rows []row) ([]byte, format.FileMetaData, error) {
+	out, before := &t.buffer, t.meta
+	out.Reset()
+	if t.writer == nil {
+		t.writer = parquet.NewGenericWriter[row](out, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.KeyValueMetadata(versionKey, strconv.Itoa(schemaVersion)), parquet.CreatedBy("gnnsched", strconv.Itoa(schemaVersion), ""))
+	}
+	w := t.writer
+	w.Reset(out)
 	_, err := w.Write(rows)
 	if err := errors.Join(err, w.Close()); err != nil {
+		t.writer = nil
 		return nil, before, err
 	}
 	alone, err := parquet.OpenFile(bytes.NewReader(out.Bytes()), int64(out.Len()), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
@@ -176,7 +185,7 @@ func encode(rows []row, size int64, before format.FileMetaData) ([]byte, format.
 	}
 	meta := *alone.Metadata()
 	for g := range meta.RowGroups {
-		shift(&meta.RowGroups[g], size, int16(len(before.RowGroups)))
+		shift(&meta.RowGroups[g], t.size, int16(len(before.RowGroups)))
 	}
 	meta.RowGroups = append(slices.Clip(before.RowGroups), meta.RowGroups...)
 	meta.NumRows += before.NumRows
