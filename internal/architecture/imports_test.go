@@ -64,6 +64,8 @@ var may = map[string][]string{
 	"workload/record/restore":     {"workload/record", "internal/cluster"},
 	"workload/record/history":     {"workload/record", "internal/cluster", "internal/promapi"},
 
+	"workload/record/history/historytest": {},
+
 	"scheduler/eval/testbed/inprocess": {"scheduler/eval/testbed", "kwok", "workload/record", "workload/trace"},
 
 	"scheduler/learn/run":       {"scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "workload", "gnn", "internal/cluster", "internal/seeds"},

@@ -58,6 +58,8 @@ func loopback(host string) bool {
 type Client struct {
 	HTTP *http.Client
 	URL  string // without the path of the API
+	// Warn, if not nil, is called with each warning in an answer. What a server warns of may be missing from the answer.
+	Warn func(string)
 }
 
 // New returns a client of a valid server. It reads the certificates.
@@ -109,8 +111,8 @@ func (c *Client) Range(ctx context.Context, query string, from, to time.Time, st
 
 func stamp(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }
 
-// Refused is the error of a query that Prometheus got and did not answer, such as one over too many samples. To ask again
-// does not help.
+// Refused is the error of a query that Prometheus got and will never answer, such as one over too many samples. To ask
+// again does not help. A server that was too slow or not ready gives another error.
 type Refused struct{ Why string }
 
 func (r Refused) Error() string { return r.Why }
@@ -134,37 +136,58 @@ func (c *Client) ask(ctx context.Context, path, kind string, form url.Values, in
 	case len(text) > maxAnswer:
 		return Refused{fmt.Sprintf("the answer is longer than %d MB", maxAnswer>>20)}
 	}
-	err = parse(text, kind, into)
-	if err == nil || answer.StatusCode == http.StatusOK {
-		return err
+	warnings, err := parse(text, kind, answer.StatusCode, into)
+	if err != nil && answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %s: %w", answer.Status, err)
 	}
-	if s := answer.StatusCode; s != http.StatusBadRequest && s != http.StatusUnprocessableEntity { // a server that is busy, or starts
-		return fmt.Errorf("status %s: %s", answer.Status, err)
+	if err == nil && c.Warn != nil {
+		for _, w := range warnings {
+			c.Warn(w)
+		}
 	}
-	return fmt.Errorf("status %s: %w", answer.Status, err)
+	return err
 }
 
 // parse reads an answer, which must have the given type.
-func parse(text []byte, kind string, into any) error {
+func parse(text []byte, kind string, status int, into any) (warnings []string, err error) {
 	var a struct {
-		Status string `json:"status"`
-		Error  string `json:"error"`
-		Data   struct {
+		Status    string   `json:"status"`
+		ErrorType string   `json:"errorType"`
+		Error     string   `json:"error"`
+		Warnings  []string `json:"warnings"`
+		Data      struct {
 			Type   string          `json:"resultType"`
 			Result json.RawMessage `json:"result"`
 		} `json:"data"`
 	}
-	err := json.Unmarshal(text, &a)
+	err = json.Unmarshal(text, &a)
 	switch {
+	case a.Error != "" && final(a.Status, a.ErrorType, status):
+		return nil, Refused{fmt.Sprintf("Prometheus says %.200q", a.Error)}
 	case a.Error != "":
-		return Refused{fmt.Sprintf("Prometheus says %.200q", a.Error)}
+		return nil, fmt.Errorf("Prometheus says %.200q", a.Error)
 	case err != nil:
-		return fmt.Errorf("not an answer of Prometheus: %w", err)
+		return nil, fmt.Errorf("not an answer of Prometheus: %w", err)
 	case a.Status != "success" || a.Data.Type != kind:
-		return fmt.Errorf("not a %s: a query must give one value for each node or pod", kind)
+		return nil, fmt.Errorf("not a %s: a query must give one value for each node or pod", kind)
 	}
 	if err := json.Unmarshal(a.Data.Result, into); err != nil {
-		return fmt.Errorf("not an answer of Prometheus: %w", err)
+		return nil, fmt.Errorf("not an answer of Prometheus: %w", err)
 	}
-	return nil
+	return a.Warnings, nil
+}
+
+// final reports whether an error says that the query itself cannot be answered. The types are those of Prometheus' API; without
+// one, the HTTP status tells.
+func final(status, errorType string, code int) bool {
+	if status == "success" { // an answer that lacks something
+		return false
+	}
+	switch errorType {
+	case "bad_data", "execution", "not_found", "not_acceptable":
+		return true
+	case "":
+		return code == http.StatusBadRequest || code == http.StatusUnprocessableEntity
+	}
+	return false
 }

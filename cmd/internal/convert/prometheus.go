@@ -20,7 +20,7 @@ import (
 // prometheusFlags are the flags of a record of Prometheus' history.
 func prometheusFlags() []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.StringFlag{Name: "prometheus", Usage: "make a record of the history that the Prometheus server at `URL` has; needs --from and --out"},
+		&ucli.StringFlag{Name: "prometheus", Usage: "make a record of the history that the Prometheus server at `URL` has, or go on with one; needs --from and --out"},
 		&ucli.StringFlag{Name: "from", Usage: "with --prometheus, begin at `TIME`, such as 2026-03-01T00:00:00Z"},
 		&ucli.StringFlag{Name: "to", Usage: "with --prometheus, end at `TIME`; default: now"},
 		&ucli.DurationFlag{Name: "chunk", Value: time.Hour, Usage: "with --prometheus, `TIME` that one query covers"},
@@ -33,7 +33,7 @@ func prometheusFlags() []ucli.Flag {
 	}
 }
 
-// historyToRecord makes a new record of what Prometheus has kept.
+// historyToRecord makes a record of what Prometheus has kept, or goes on with one that an earlier call made.
 func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 	if c.NArg() > 0 {
 		return exit.Usagef("%s: --prometheus reads no files", c.Args().First())
@@ -51,24 +51,57 @@ func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 		return exit.New(exit.Usage, err, "")
 	}
 	defer client.HTTP.CloseIdleConnections()
+	warned := map[string]bool{}
+	client.Warn = func(w string) {
+		if !warned[w] && len(warned) < 20 { // the same for each chunk, mostly
+			warned[w] = true
+			log.Warn().Str("prometheus", w).Msg("Prometheus warns; the record may lack what it warns of")
+		}
+	}
 	out, err := record.Create(c.String("out"), record.Options{})
 	if err != nil {
 		return exit.New(exit.Usage, err, "name another folder with --out")
 	}
 	defer func() { err = errors.Join(err, closed(out)) }()
+	if record.Is(c.String("out")) {
+		if conf.Earlier, err = history.Resume(c.String("out")); err != nil {
+			return exit.New(exit.Usage, err, "name another folder with --out")
+		}
+		if until := conf.Earlier.Until; until.After(conf.From) {
+			conf.From = until
+		}
+		if !conf.To.After(conf.From) {
+			log.Info().Time("until", conf.Earlier.Until).Msg("the record is complete already")
+			return nil
+		}
+		log.Info().Time("from", conf.From).Msg("going on with the record")
+	}
 	view := progress.New(os.Stderr, progress.OnTerminal(), log)
 	defer view.Close()
 	conf.Ask, conf.Out = client, out
 	conf.Progress = func(done float64, pods int) { view.Show(done, "reading", fmt.Sprintf("read %d pods", pods)) }
 	got, err := history.Read(c.Context, conf)
-	if refused := (promapi.Refused{}); errors.As(err, &refused) {
-		return exit.New(exit.Unreachable, err, "a shorter --chunk asks for less at once; --from must lie within what Prometheus keeps")
-	}
 	if err != nil {
-		return exit.New(exit.Unreachable, fmt.Errorf("%s: %w", server.Address, err), "Prometheus must answer at this URL and scrape kube-state-metrics; docs/record.md names the series")
+		return historyError(c.Context, server.Address, err)
 	}
 	log.Info().Str("out", c.String("out")).Int("nodes", got.Nodes).Int("pods", got.Pods).Str("lacks", got.Missing).Msg("converted")
 	return nil
+}
+
+// historyError tells a Prometheus that does not answer from a disk that takes no rows.
+func historyError(ctx context.Context, address string, err error) error {
+	const again = "; the same command goes on where it ended"
+	var refused promapi.Refused
+	var unanswered history.Unanswered
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case errors.As(err, &refused):
+		return exit.New(exit.Unreachable, err, "a shorter --chunk asks for less at once; --from must lie within what Prometheus keeps"+again)
+	case errors.As(err, &unanswered):
+		return exit.New(exit.Unreachable, fmt.Errorf("%s: %w", address, err), "Prometheus must answer at this URL and scrape kube-state-metrics; docs/record.md names the series"+again)
+	}
+	return exit.New(exit.Internal, fmt.Errorf("write the record: %w", err), "make room on the disk of --out"+again)
 }
 
 // historyConfig reads the times.

@@ -18,7 +18,7 @@ import (
 // measuredFlags are the flags that have no effect on a record.
 var measuredFlags = []string{"format", "part", "step", "days", "limit", "request-percentile", "no-requests"}
 
-// toRecord makes a new record of kubectl's output or of a trace.
+// toRecord makes a record of Prometheus' history, or a new one of kubectl's output or of a trace.
 func toRecord(c *ucli.Context, log zerolog.Logger) error {
 	for _, f := range measuredFlags {
 		if c.IsSet(f) {
@@ -26,11 +26,11 @@ func toRecord(c *ucli.Context, log zerolog.Logger) error {
 		}
 	}
 	dir := c.String("out")
-	if record.Is(dir) {
-		return exit.New(exit.Usage, fmt.Errorf("%s is a record already", dir), "name another folder with --out")
-	}
 	if c.IsSet("prometheus") {
 		return historyToRecord(c, log)
+	}
+	if record.Is(dir) {
+		return exit.New(exit.Usage, fmt.Errorf("%s is a record already", dir), "name another folder with --out")
 	}
 	if isTraces(c.Args().Slice()) {
 		return traceToRecord(c, log)

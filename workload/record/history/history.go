@@ -2,7 +2,8 @@
 // Prometheus server has kept.
 //
 // Series are read in chunks of time, so that the memory and each query are bounded. Pods are known to the second, as
-// kube-state-metrics gives their times; nodes are looked at between chunks. The record says what it lacks.
+// kube-state-metrics gives their times; nodes are looked at between chunks. The record says what it lacks. After each chunk
+// it is complete until then, so a history that was cut off is usable, and Resume goes on with it.
 package history
 
 import (
@@ -46,6 +47,8 @@ type Config struct {
 	Usage    time.Duration // between two measurements; 0 for none
 	Program  string        // version of the program, for the record
 	Progress func(done float64, pods int)
+	// Earlier, if not nil, is what the record holds already. From must not be before its end.
+	Earlier *Earlier
 	// Patience limits the time of one try of a query; 0 for five minutes.
 	Patience time.Duration
 	// Pause waits before a query is asked again.
@@ -58,6 +61,14 @@ type Result struct {
 	Missing     string // what the record lacks
 }
 
+// Unanswered is the error of a history that Prometheus did not give. Other errors of Read are those of the Sink.
+type Unanswered struct{ Err error }
+
+func (u Unanswered) Error() string { return u.Err.Error() }
+
+// Unwrap returns Err, for errors.Is and errors.As.
+func (u Unanswered) Unwrap() error { return u.Err }
+
 // reader is the state of a history that is read.
 type reader struct {
 	Config
@@ -67,33 +78,52 @@ type reader struct {
 	out    Result
 	run    *record.Run // that goes on; nil in a gap
 	runs   int
-	window string // the chunk's length, as PromQL has it
+	window string        // the chunk's length, as PromQL has it
+	here   map[*pod]bool // pods that were there within the chunk
+	rows   batch         // of the chunk
 }
 
-// Read reads the history and flushes it to the sink.
+// batch holds rows until the whole chunk was read.
+type batch struct {
+	samples []record.Sample
+	nodes   []record.Node
+	pods    []record.Pod
+}
+
+// Read reads the history and flushes it to the sink after each chunk. An error says until when the record is complete.
 func Read(ctx context.Context, c Config) (Result, error) {
 	r := &reader{Config: c, pods: map[string]*pod{}, nodes: map[string]*record.Node{}, seen: map[string]bool{}}
-	if err := r.readNodes(ctx, c.From); err != nil {
-		return r.out, err
+	if c.Earlier != nil {
+		r.goOn(c.Earlier)
 	}
-	for from := c.From; from.Before(c.To); {
-		to := from.Add(c.Chunk)
-		if to.After(c.To) {
-			to = c.To
+	reached, err := r.read(ctx)
+	r.out.Missing = r.missing()
+	switch {
+	case err != nil && reached.After(c.From):
+		err = fmt.Errorf("%w; the record is complete until %s", err, text(reached))
+	case err == nil:
+		err = r.needed()
+	}
+	return r.out, err
+}
+
+// read reads chunk after chunk, and returns the end of the last one that the sink has flushed.
+func (r *reader) read(ctx context.Context) (reached time.Time, err error) {
+	if err := r.readNodes(ctx, r.From); err != nil {
+		return r.From, err
+	}
+	for from := r.From; from.Before(r.To); {
+		to := from.Add(r.Chunk)
+		if to.After(r.To) {
+			to = r.To
 		}
 		if err := r.chunk(ctx, from, to); err != nil {
-			return r.out, fmt.Errorf("%s to %s: %w", text(from), text(to), err)
+			return from, fmt.Errorf("%s to %s: %w", text(from), text(to), err)
 		}
-		c.Progress(float64(to.Sub(c.From))/float64(c.To.Sub(c.From)), r.out.Pods)
+		r.Progress(float64(to.Sub(r.From))/float64(r.To.Sub(r.From)), r.out.Pods)
 		from = to
 	}
-	r.out.Missing = r.missing()
-	if r.run != nil {
-		r.run.Missing = r.out.Missing
-		r.Out.Run(*r.run)
-	}
-	_, err := r.Out.Flush()
-	return r.out, errors.Join(err, r.needed())
+	return r.To, nil
 }
 
 func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -113,19 +143,46 @@ func (r *reader) chunk(ctx context.Context, from, to time.Time) error {
 			return err
 		}
 	}
-	switch {
-	case !found && r.run != nil:
-		r.run.Missing = r.missing()
-		r.Out.Run(*r.run)
+	if !found {
 		r.run = nil
-	case found && r.run == nil:
+	} else if r.run == nil {
 		r.runs++
-		r.run = &record.Run{ID: fmt.Sprint(r.runs), Source: "prometheus", From: from.UnixMilli(), Program: r.Program}
-		fallthrough
-	case found:
-		r.run.To = to.UnixMilli()
+		r.run = &record.Run{ID: fmt.Sprint(r.runs), Source: source, From: from.UnixMilli(), Program: r.Program}
 	}
-	_, err = r.Out.Flush()
+	return r.write(to)
+}
+
+// write hands the rows of a chunk to the sink. The row of the run comes with the last of them.
+func (r *reader) write(to time.Time) error {
+	n := 0
+	next := func() error {
+		if n++; n%100_000 != 0 { // a Writer holds 200,000 rows
+			return nil
+		}
+		_, err := r.Out.Flush()
+		return err
+	}
+	for _, s := range r.rows.samples {
+		r.Out.Sample(s)
+		if err := next(); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.rows.nodes {
+		r.Out.Node(s)
+	}
+	for _, p := range r.rows.pods {
+		r.Out.Pod(p)
+		if err := next(); err != nil {
+			return err
+		}
+	}
+	r.rows = batch{}
+	if r.run != nil {
+		r.run.To, r.run.Missing = to.UnixMilli(), r.missing()
+		r.Out.Run(*r.run)
+	}
+	_, err := r.Out.Flush()
 	return err
 }
 
@@ -133,7 +190,7 @@ func (r *reader) chunk(ctx context.Context, from, to time.Time) error {
 func (r *reader) needed() error {
 	for _, series := range []string{podInfo, requests, allocatable} {
 		if !r.seen[series] {
-			return fmt.Errorf("Prometheus has no series %s from %s to %s", series, text(r.From), text(r.To))
+			return Unanswered{fmt.Errorf("Prometheus has no series %s from %s to %s", series, text(r.From), text(r.To))}
 		}
 	}
 	return nil
@@ -148,6 +205,8 @@ func (r *reader) missing() string {
 		{tolerations, "tolerations (the series kube_pod_tolerations)"},
 		{created, "arrivals (the series kube_pod_created)"},
 		{scheduled, "bindings (the series kube_pod_status_scheduled_time)"},
+		{initInfo, "requests of native sidecars if there are any (the label restart_policy of kube_pod_init_container_info)"},
+		{cpuOverhead, "the overhead of pods if they have any (the series kube_pod_overhead_cpu_cores)"},
 		{cpuUsage, "usage"},
 	} {
 		if !r.seen[m.series] {
@@ -171,7 +230,7 @@ func (r *reader) again(ctx context.Context, series string, ask func(context.Cont
 		cancel()
 		if refused := (promapi.Refused{}); err == nil || n == tries || ctx.Err() != nil || errors.As(err, &refused) {
 			if err != nil {
-				err = fmt.Errorf("%s: %w", series, err)
+				err = Unanswered{fmt.Errorf("%s: %w", series, err)}
 			}
 			return err
 		}
@@ -179,21 +238,4 @@ func (r *reader) again(ctx context.Context, series string, ask func(context.Cont
 			return err
 		}
 	}
-}
-
-// query asks for a vector. It notes that the series is there.
-func (r *reader) query(ctx context.Context, series, query string, at time.Time) (out model.Vector, err error) {
-	err = r.again(ctx, series, func(ctx context.Context) error {
-		out, err = r.Ask.Query(ctx, query, at)
-		return err
-	})
-	if len(out) > 0 {
-		r.seen[series] = true
-	}
-	return out, err
-}
-
-// last asks for the last values of a series within the chunk, one for each of the labels.
-func (r *reader) last(ctx context.Context, series, by string, at time.Time) (model.Vector, error) {
-	return r.query(ctx, series, fmt.Sprintf("max by (%s) (last_over_time(%s[%s]))", by, series, r.window), at)
 }

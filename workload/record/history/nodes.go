@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -42,8 +43,8 @@ func (r *reader) readNodes(ctx context.Context, at time.Time) error {
 	if err := r.describe(ctx, now, at); err != nil {
 		return err
 	}
-	for name, n := range now {
-		old := r.nodes[name]
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		n, old := now[name], r.nodes[name]
 		if old == nil {
 			r.out.Nodes++
 		} else {
@@ -52,15 +53,15 @@ func (r *reader) readNodes(ctx context.Context, at time.Time) error {
 				continue
 			}
 			old.To, n.From = at.UnixMilli(), at.UnixMilli()
-			r.Out.Node(*old)
+			r.rows.nodes = append(r.rows.nodes, *old)
 		}
 		r.nodes[name] = n
-		r.Out.Node(*n)
+		r.rows.nodes = append(r.rows.nodes, *n)
 	}
-	for name, n := range r.nodes {
-		if now[name] == nil {
+	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
+		if n := r.nodes[name]; now[name] == nil {
 			n.To, n.Gone = at.UnixMilli(), true
-			r.Out.Node(*n)
+			r.rows.nodes = append(r.rows.nodes, *n)
 			delete(r.nodes, name)
 		}
 	}
@@ -74,16 +75,9 @@ func (r *reader) describe(ctx context.Context, nodes map[string]*record.Node, at
 		if err != nil {
 			return
 		}
-		query := series
-		if by != "" {
-			query = fmt.Sprintf("max by (%s) (%s)", by, series)
-		}
-		key := series
-		if by == "" {
-			key += " " // labels count only if there are some
-		}
+		query := fmt.Sprintf("max by (%s) (%s)", by, series)
 		var all model.Vector
-		if all, err = r.query(ctx, key, query, at); err != nil {
+		if all, err = r.query(ctx, series, query, at); err != nil {
 			return
 		}
 		for _, s := range all {
@@ -103,12 +97,14 @@ func (r *reader) describe(ctx context.Context, nodes map[string]*record.Node, at
 	each(taint, "node,key,value,effect", func(n *record.Node, s *model.Sample) {
 		taints[n.Name] = append(taints[n.Name], corev1.Taint{Key: string(s.Metric["key"]), Value: string(s.Metric["value"]), Effect: corev1.TaintEffect(s.Metric["effect"])})
 	})
-	each(nodeLabels, "", func(n *record.Node, s *model.Sample) {
-		if labels[n.Name] == nil {
-			labels[n.Name] = map[string]string{}
-		}
-		r.addLabels(labels[n.Name], s.Metric, nodeLabels)
-	})
+	if err != nil {
+		return err
+	}
+	all, err := r.ask(ctx, nodeLabels, "timestamp("+nodeLabels+")", at)
+	newestLast(all)
+	for _, s := range all {
+		labels[string(s.Metric["node"])] = r.labels(s.Metric, nodeLabels)
+	}
 	for name, n := range nodes {
 		slices.SortFunc(taints[name], func(a, b corev1.Taint) int { return strings.Compare(a.ToString(), b.ToString()) })
 		n.Labels, n.Taints, n.GPUModel = columnOf(labels[name]), columnOf(taints[name]), labels[name][kube.GPUModelLabel]
@@ -150,18 +146,6 @@ func (r *reader) readUsage(ctx context.Context, from, to time.Time) error {
 	return nil
 }
 
-// ranged asks for measurements within a chunk. A measurement at its end belongs to the next one.
-func (r *reader) ranged(ctx context.Context, series, query string, from, to time.Time) (out model.Matrix, err error) {
-	err = r.again(ctx, series, func(ctx context.Context) error {
-		out, err = r.Ask.Range(ctx, query, from, to.Add(-time.Millisecond), r.Usage)
-		return err
-	})
-	if len(out) > 0 {
-		r.seen[series] = true
-	}
-	return out, err
-}
-
 // samples joins measurements of CPU and memory. One without the other counts as 0.
 func (r *reader) samples(label model.LabelName, cpu, memory model.Matrix) {
 	type key struct {
@@ -192,12 +176,7 @@ func (r *reader) samples(label model.LabelName, cpu, memory model.Matrix) {
 	slices.SortFunc(out, func(a, b *record.Sample) int {
 		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	for i, s := range out {
-		r.Out.Sample(*s)
-		if i%100_000 == 99_999 { // a Writer holds 200,000 rows
-			if _, err := r.Out.Flush(); err != nil {
-				return // the flush of the chunk fails too
-			}
-		}
+	for _, s := range out {
+		r.rows.samples = append(r.rows.samples, *s)
 	}
 }

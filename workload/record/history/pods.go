@@ -3,8 +3,8 @@ package history
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/workload/record"
 )
@@ -24,9 +23,6 @@ const (
 	podInfo     = "kube_pod_info"
 	podOwner    = "kube_pod_owner"
 	podLabels   = "kube_pod_labels"
-	requests    = "kube_pod_container_resource_requests"
-	initial     = "kube_pod_init_container_resource_requests"
-	limits      = "kube_pod_container_resource_limits"
 	tolerations = "kube_pod_tolerations"
 	created     = "kube_pod_created"
 	scheduled   = "kube_pod_status_scheduled_time"
@@ -52,12 +48,14 @@ func id(m model.Metric) string {
 
 // readPods reads the pods of a chunk. found is false if kube-state-metrics had none.
 func (r *reader) readPods(ctx context.Context, from, to time.Time) (found bool, err error) {
-	info, err := r.last(ctx, podInfo, "namespace,pod,uid,node,created_by_kind,created_by_name,priority_class", to)
+	info, err := r.history(ctx, podInfo, podKey+",node,created_by_kind,created_by_name,priority_class", to)
 	if err != nil || len(info) == 0 {
 		return false, err
 	}
+	r.seen[podInfo] = true
+	r.here = map[*pod]bool{}
 	for _, s := range info {
-		r.info(s.Metric, from)
+		r.here[r.info(s, from)] = true
 	}
 	for _, read := range []func(context.Context, time.Time) error{r.times, r.owners, r.amounts, r.labelled, r.tolerated, r.ends} {
 		if err := read(ctx, to); err != nil {
@@ -72,7 +70,8 @@ func (r *reader) readPods(ctx context.Context, from, to time.Time) (found bool, 
 	for _, s := range here {
 		present[id(s.Metric)] = true
 	}
-	for uid, p := range r.pods {
+	for _, uid := range slices.Sorted(maps.Keys(r.pods)) {
+		p := r.pods[uid]
 		gone := len(here) > 0 && !present[uid] // else kube-state-metrics was away
 		if gone {
 			p.leave(to.UnixMilli())
@@ -80,7 +79,7 @@ func (r *reader) readPods(ctx context.Context, from, to time.Time) (found bool, 
 		p.finish()
 		if p.row != p.written {
 			p.written = p.row
-			r.Out.Pod(p.row)
+			r.rows.pods = append(r.rows.pods, p.row)
 		}
 		if gone {
 			delete(r.pods, uid)
@@ -89,22 +88,28 @@ func (r *reader) readPods(ctx context.Context, from, to time.Time) (found bool, 
 	return true, nil
 }
 
-// info notes a pod, which was there from the time at the latest.
-func (r *reader) info(m model.Metric, from time.Time) {
-	uid := id(m)
+// info notes a pod, which was there from the time at the latest, and when it was scraped last.
+func (r *reader) info(s *model.Sample, from time.Time) *pod {
+	m, uid := s.Metric, id(s.Metric)
 	p := r.pods[uid]
 	if p == nil {
 		p = &pod{row: record.Pod{UID: uid, Namespace: string(m["namespace"]), Name: string(m["pod"]), Arrived: from.UnixMilli()}, labels: map[string]string{}}
+		if r.Earlier != nil && r.Earlier.pods[uid].UID != "" {
+			p = known(r.Earlier.pods[uid])
+		} else {
+			r.out.Pods++
+		}
 		r.pods[uid] = p
-		r.out.Pods++
 	}
+	p.seen = max(p.seen, millis(s.Value))
 	p.row.Node = cmp.Or(string(m["node"]), p.row.Node)
-	p.row.OwnerKind, p.row.OwnerName = cmp.Or(known(m["created_by_kind"]), p.row.OwnerKind), cmp.Or(known(m["created_by_name"]), p.row.OwnerName)
-	p.row.PriorityClass = cmp.Or(string(m["priority_class"]), p.row.PriorityClass)
+	p.row.OwnerKind, p.row.OwnerName = named(m["created_by_kind"]), named(m["created_by_name"])
+	p.row.PriorityClass = string(m["priority_class"])
+	return p
 }
 
-// known returns a label's value, or "" for what kube-state-metrics writes if there is none.
-func known(v model.LabelValue) string {
+// named returns a label's value, or "" for what kube-state-metrics writes if there is none.
+func named(v model.LabelValue) string {
 	if v == "<none>" {
 		return ""
 	}
@@ -156,17 +161,23 @@ func (r *reader) times(ctx context.Context, at time.Time) error {
 			return err
 		}
 	}
-	seen, err := r.query(ctx, podInfo, fmt.Sprintf("max by (%s) (max_over_time(timestamp(%s)[%s:30s]))", podKey, podInfo, r.window), at)
-	r.apply(seen, func(p *pod, s *model.Sample) { p.seen = max(p.seen, millis(s.Value)) })
-	return err
+	return nil
 }
 
+// owners reads the controllers of pods. Of the owners of a pod that were scraped at one time, at most one is its controller.
 func (r *reader) owners(ctx context.Context, at time.Time) error {
-	return r.each(ctx, podOwner, podKey+",owner_kind,owner_name,owner_is_controller", at, func(p *pod, s *model.Sample) {
-		if s.Metric["owner_is_controller"] == "true" {
-			p.row.OwnerKind, p.row.OwnerName = known(s.Metric["owner_kind"]), known(s.Metric["owner_name"])
+	all, err := r.history(ctx, podOwner, podKey+",owner_kind,owner_name,owner_is_controller", at)
+	controlled := map[*pod]model.SampleValue{} // until when
+	r.apply(all, func(p *pod, s *model.Sample) {
+		switch {
+		case s.Metric["owner_is_controller"] == "true":
+			p.row.OwnerKind, p.row.OwnerName = named(s.Metric["owner_kind"]), named(s.Metric["owner_name"])
+			controlled[p] = s.Value
+		case s.Value > controlled[p]:
+			p.row.OwnerKind, p.row.OwnerName = "", ""
 		}
 	})
+	return err
 }
 
 // ends reads how pods finished.
@@ -179,114 +190,46 @@ func (r *reader) ends(ctx context.Context, at time.Time) error {
 	return err
 }
 
-// labelled reads the labels of pods.
+// labelled reads the labels of pods. A pod has those that were scraped last.
 func (r *reader) labelled(ctx context.Context, at time.Time) error {
-	all, err := r.query(ctx, podLabels+" ", fmt.Sprintf("last_over_time(%s[%s])", podLabels, r.window), at)
-	r.apply(all, func(p *pod, s *model.Sample) { r.addLabels(p.labels, s.Metric, podLabels) })
-	return err
+	all, err := r.history(ctx, podLabels, "", at)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	for p := range r.here {
+		p.labels = map[string]string{}
+	}
+	r.apply(all, func(p *pod, s *model.Sample) { p.labels = r.labels(s.Metric, podLabels) })
+	return nil
 }
 
-// addLabels adds what kube-state-metrics gives as label_app_kubernetes_io_name.
-func (r *reader) addLabels(to map[string]string, m model.Metric, series string) {
+// labels returns what kube-state-metrics gives as label_app_kubernetes_io_name.
+func (r *reader) labels(m model.Metric, series string) map[string]string {
+	out := map[string]string{}
 	for name, value := range m {
 		if key, ok := strings.CutPrefix(string(name), "label_"); ok && value != "" {
-			to[record.KeyOf(key)] = string(value)
+			out[record.KeyOf(key)] = string(value)
 			r.seen[series] = true
 		}
 	}
+	return out
 }
 
 func (r *reader) tolerated(ctx context.Context, at time.Time) error {
-	for _, p := range r.pods {
+	all, err := r.last(ctx, tolerations, podKey+",key,operator,value,effect,toleration_seconds", at)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	for p := range r.here {
 		p.tolerates = nil
 	}
-	return r.each(ctx, tolerations, podKey+",key,operator,value,effect,toleration_seconds", at, func(p *pod, s *model.Sample) {
+	r.apply(all, func(p *pod, s *model.Sample) {
 		t := corev1.Toleration{Key: string(s.Metric["key"]), Operator: corev1.TolerationOperator(s.Metric["operator"]), Value: string(s.Metric["value"]), Effect: corev1.TaintEffect(s.Metric["effect"])}
 		if s.Metric["toleration_seconds"] == "" { // those with a time are nearly all Kubernetes' own
 			p.tolerates = append(p.tolerates, t)
 		}
 	})
-}
-
-// amounts reads what pods request and are limited to.
-func (r *reader) amounts(ctx context.Context, at time.Time) error {
-	sum := "sum by (" + podKey + ",resource) (max by (" + podKey + ",container,resource) (last_over_time(%s[%s])))"
-	for _, x := range []struct {
-		series, query string
-		set           func(*record.Pod, string, float64)
-	}{
-		{requests, sum, request}, {initial, "max by (" + podKey + ",resource) (last_over_time(%s[%s]))", request}, {limits, sum, limit},
-	} {
-		all, err := r.query(ctx, x.series, fmt.Sprintf(x.query, x.series, r.window), at)
-		if err != nil {
-			return err
-		}
-		r.apply(all, func(p *pod, s *model.Sample) { x.set(&p.row, string(s.Metric["resource"]), float64(s.Value)) })
-	}
 	return nil
-}
-
-// amount returns a number as a whole one from 0 to most.
-func amount(v float64, most int64) int64 {
-	if !(v > 0) {
-		return 0
-	}
-	return int64(math.Round(min(v, float64(most))))
-}
-
-// request raises the amount that a pod requests: containers need their sum, and init containers the largest.
-func request(p *record.Pod, resource string, v float64) {
-	switch resource {
-	case "cpu":
-		p.MilliCPU = max(p.MilliCPU, amount(v*1000, cluster.MaxMilliCPU))
-	case "memory":
-		p.Memory = max(p.Memory, amount(v, cluster.MaxMemory))
-	case "nvidia_com_gpu":
-		p.GPU = max(p.GPU, amount(v, cluster.MaxDevices))
-	default:
-		p.Extended = withAmount(p.Extended, resource, v)
-	}
-}
-
-func limit(p *record.Pod, resource string, v float64) {
-	switch resource {
-	case "cpu":
-		p.CPULimit = amount(v*1000, cluster.MaxMilliCPU)
-	case "memory":
-		p.MemoryLimit = amount(v, cluster.MaxMemory)
-	}
-}
-
-// withAmount adds an amount to a JSON column of amounts by resource, or raises it.
-func withAmount(column, resource string, v float64) string {
-	all := map[string]string{}
-	if column != "" && json.Unmarshal([]byte(column), &all) != nil {
-		return column
-	}
-	all[resourceName(resource)] = fmt.Sprint(amount(v, math.MaxInt64/2))
-	return columnOf(all)
-}
-
-// columnOf returns JSON, or "" for what is empty.
-func columnOf[T map[string]string | []corev1.Toleration | []corev1.Taint](v T) string {
-	if len(v) == 0 {
-		return ""
-	}
-	out, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // cannot happen: texts and numbers only
-	}
-	return string(out)
-}
-
-// resourceName guesses the name of a resource in which kube-state-metrics has replaced all punctuation.
-func resourceName(s string) string {
-	for _, domain := range []string{"com", "io", "ai", "org", "net"} {
-		if before, after, ok := strings.Cut(s, "_"+domain+"_"); ok {
-			return strings.ReplaceAll(before, "_", ".") + "." + domain + "/" + after
-		}
-	}
-	return strings.ReplaceAll(s, "_", "-")
 }
 
 // leave ends a pod that was not there any more at a time. A completion counts only if the pod ended by itself: the series is there as

@@ -1,0 +1,178 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+	corev1 "k8s.io/api/core/v1"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/workload/record"
+)
+
+// The series of amounts.
+const (
+	requests       = "kube_pod_container_resource_requests"
+	initial        = "kube_pod_init_container_resource_requests"
+	limits         = "kube_pod_container_resource_limits"
+	initialLimits  = "kube_pod_init_container_resource_limits"
+	initInfo       = "kube_pod_init_container_info"
+	cpuOverhead    = "kube_pod_overhead_cpu_cores"
+	memoryOverhead = "kube_pod_overhead_memory_bytes"
+)
+
+// container names a container of a pod.
+type container struct {
+	of   *pod
+	name string
+}
+
+// need is how much of a resource the containers of a pod ask for.
+type need struct{ together, initial, overhead float64 }
+
+// total returns what the pod asks for: containers and sidecars run together, after each init container has run alone.
+func (n *need) total() float64 { return max(n.together, n.initial) + n.overhead }
+
+// needs are those of pods, by the resource.
+type needs map[*pod]map[string]*need
+
+func (all needs) of(p *pod, resource string) *need {
+	if all[p] == nil {
+		all[p] = map[string]*need{}
+	}
+	if all[p][resource] == nil {
+		all[p][resource] = &need{}
+	}
+	return all[p][resource]
+}
+
+// amounts reads what pods request and are limited to. What they do not request any more is forgotten.
+func (r *reader) amounts(ctx context.Context, at time.Time) error {
+	always, err := r.query(ctx, initInfo, fmt.Sprintf(`group by (%s,container) (last_over_time(%s{restart_policy="Always"}[%s]))`, podKey, initInfo, r.window), at)
+	if err != nil {
+		return err
+	}
+	sidecars := map[container]bool{}
+	r.apply(always, func(p *pod, s *model.Sample) { sidecars[container{p, string(s.Metric["container"])}] = true })
+	requested, err := r.needs(ctx, requests, initial, sidecars, at)
+	if err != nil {
+		return err
+	}
+	limited, err := r.needs(ctx, limits, initialLimits, sidecars, at)
+	if err != nil {
+		return err
+	}
+	for _, x := range []struct{ series, resource string }{{cpuOverhead, "cpu"}, {memoryOverhead, "memory"}} {
+		err := r.each(ctx, x.series, podKey, at, func(p *pod, s *model.Sample) {
+			requested.of(p, x.resource).overhead = float64(s.Value)
+			if limited[p][x.resource] != nil { // a pod without a limit gets none
+				limited[p][x.resource].overhead = float64(s.Value)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for p, all := range requested {
+		p.row.MilliCPU, p.row.Memory, p.row.GPU, p.row.Extended = 0, 0, 0, ""
+		for _, resource := range slices.Sorted(maps.Keys(all)) {
+			request(&p.row, resource, all[resource].total())
+		}
+	}
+	for p, all := range limited {
+		p.row.CPULimit, p.row.MemoryLimit = 0, 0
+		for resource, n := range all {
+			limit(&p.row, resource, n.total())
+		}
+	}
+	return nil
+}
+
+// needs adds up what containers and init containers ask for.
+func (r *reader) needs(ctx context.Context, main, initial string, sidecars map[container]bool, at time.Time) (needs, error) {
+	all := needs{}
+	if err := r.each(ctx, main, podKey+",container,resource", at, func(p *pod, s *model.Sample) {
+		all.of(p, string(s.Metric["resource"])).together += float64(s.Value)
+	}); err != nil {
+		return nil, err
+	}
+	err := r.each(ctx, initial, podKey+",container,resource", at, func(p *pod, s *model.Sample) {
+		n := all.of(p, string(s.Metric["resource"]))
+		if sidecars[container{p, string(s.Metric["container"])}] {
+			n.together += float64(s.Value)
+		} else {
+			n.initial = max(n.initial, float64(s.Value))
+		}
+	})
+	return all, err
+}
+
+// amount returns a number as a whole one from 0 to most.
+func amount(v float64, most int64) int64 {
+	if !(v > 0) {
+		return 0
+	}
+	return int64(math.Round(min(v, float64(most))))
+}
+
+// request sets the amount that a pod requests.
+func request(p *record.Pod, resource string, v float64) {
+	switch resource {
+	case "cpu":
+		p.MilliCPU = amount(v*1000, cluster.MaxMilliCPU)
+	case "memory":
+		p.Memory = amount(v, cluster.MaxMemory)
+	case "nvidia_com_gpu":
+		p.GPU = amount(v, cluster.MaxDevices)
+	default:
+		p.Extended = withAmount(p.Extended, resource, v)
+	}
+}
+
+func limit(p *record.Pod, resource string, v float64) {
+	switch resource {
+	case "cpu":
+		p.CPULimit = amount(v*1000, cluster.MaxMilliCPU)
+	case "memory":
+		p.MemoryLimit = amount(v, cluster.MaxMemory)
+	}
+}
+
+// withAmount adds an amount to a JSON column of amounts by resource, or raises it.
+func withAmount(column, resource string, v float64) string {
+	all := map[string]string{}
+	if column != "" && json.Unmarshal([]byte(column), &all) != nil {
+		return column
+	}
+	all[resourceName(resource)] = fmt.Sprint(amount(v, math.MaxInt64/2))
+	return columnOf(all)
+}
+
+// columnOf returns JSON, or "" for what is empty.
+func columnOf[T map[string]string | []corev1.Toleration | []corev1.Taint](v T) string {
+	if len(v) == 0 {
+		return ""
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // cannot happen: texts and numbers only
+	}
+	return string(out)
+}
+
+// resourceName guesses the name of a resource in which kube-state-metrics has replaced all punctuation.
+func resourceName(s string) string {
+	for _, domain := range []string{"com", "io", "ai", "org", "net"} {
+		if before, after, ok := strings.Cut(s, "_"+domain+"_"); ok {
+			return strings.ReplaceAll(before, "_", ".") + "." + domain + "/" + after
+		}
+	}
+	return strings.ReplaceAll(s, "_", "-")
+}

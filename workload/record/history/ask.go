@@ -1,0 +1,81 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/common/model"
+)
+
+// ask asks for a vector. series is for errors.
+func (r *reader) ask(ctx context.Context, series, query string, at time.Time) (out model.Vector, err error) {
+	err = r.again(ctx, series, func(ctx context.Context) error {
+		out, err = r.Ask.Query(ctx, query, at)
+		return err
+	})
+	return out, err
+}
+
+// query asks for a vector. It notes that the series is there.
+func (r *reader) query(ctx context.Context, series, query string, at time.Time) (model.Vector, error) {
+	out, err := r.ask(ctx, series, query, at)
+	if len(out) > 0 {
+		r.seen[series] = true
+	}
+	return out, err
+}
+
+// ranged asks for measurements within a chunk. A measurement at its end belongs to the next one.
+func (r *reader) ranged(ctx context.Context, series, query string, from, to time.Time) (out model.Matrix, err error) {
+	err = r.again(ctx, series, func(ctx context.Context) error {
+		out, err = r.Ask.Range(ctx, query, from, to.Add(-time.Millisecond), r.Usage)
+		return err
+	})
+	if len(out) > 0 {
+		r.seen[series] = true
+	}
+	return out, err
+}
+
+// last asks for the last values of a series within the chunk, one for each of the labels.
+func (r *reader) last(ctx context.Context, series, by string, at time.Time) (model.Vector, error) {
+	return r.query(ctx, series, fmt.Sprintf("max by (%s) (last_over_time(%s[%s]))", by, series, r.window), at)
+}
+
+// history asks which series there were within the chunk, one for each of the labels, or with all labels if by is empty. A value is when the
+// series was scraped last. Those that were scraped last come last, so that of several of one object the newest wins.
+func (r *reader) history(ctx context.Context, series, by string, at time.Time) (model.Vector, error) {
+	all, times := fmt.Sprintf("last_over_time(%s[%s])", series, r.window), fmt.Sprintf("max_over_time(timestamp(%s)[%s:30s])", series, r.window)
+	if by != "" {
+		all, times = fmt.Sprintf("max by (%s) (%s)", by, all), fmt.Sprintf("max by (%s) (%s)", by, times)
+	}
+	out, err := r.ask(ctx, series, all, at)
+	if err != nil || len(out) == 0 {
+		return nil, err
+	}
+	stamps, err := r.ask(ctx, series, times, at)
+	if err != nil {
+		return nil, err
+	}
+	// A series that was there for less than a step may have no time. It counts as older than those that have one.
+	scraped := make(map[string]model.SampleValue, len(stamps))
+	for _, s := range stamps {
+		scraped[s.Metric.String()] = s.Value
+	}
+	for _, s := range out {
+		delete(s.Metric, model.MetricNameLabel)
+		s.Value = scraped[s.Metric.String()]
+	}
+	newestLast(out)
+	return out, nil
+}
+
+// newestLast sorts by the values, which are times, and then by the labels.
+func newestLast(all model.Vector) {
+	slices.SortFunc(all, func(a, b *model.Sample) int {
+		return cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.Metric.String(), b.Metric.String()))
+	})
+}
