@@ -63,8 +63,9 @@ func replayOf(pods []record.Pod, objects []record.Object, runs []record.Run) (Re
 	}
 	out.Trace = out.Trace.FromZero()
 	for _, r := range runs {
-		if r.Missing != "" {
-			out.Notes = append(out.Notes, "not recorded, and so not played: "+r.Missing)
+		note := "not recorded, and so not played: " + r.Missing
+		if r.Missing != "" && !slices.Contains(out.Notes, note) { // runs of one source mostly lack the same
+			out.Notes = append(out.Notes, note)
 		}
 	}
 	return out, nil
