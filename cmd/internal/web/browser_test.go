@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"k8s.io/utils/clock"
 )
 
 // browser returns a tab of Debian's Chromium, of .cache/chromium or of PATH, and what its console said so far. Without
@@ -148,6 +150,49 @@ func TestInChromium(t *testing.T) {
 	}
 }
 
+// In a browser, the sandbox plays, steps with the keyboard, and says what other nodes, weights and objectives change.
+func TestSandboxInChromium(t *testing.T) {
+	ctx, said := browser(t)
+	s := newTestServer(t, config{Clock: clock.RealClock{}}, frozen{frameOf(3)})
+	act(t, ctx, chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"))
+	act(t, ctx, chromedp.Navigate(s.http.URL+"/#sandbox"))
+	const ended, verdict = `document.querySelectorAll("main .charts table tbody tr").length === 2`, `document.querySelector("main p[role=status]").textContent`
+	becomes(t, ctx, ended)
+	if got := evaluate[string](t, ctx, verdict); !strings.Contains(got, "kube-scheduler would choose otherwise in ") {
+		t.Errorf("the first run says %q", got)
+	}
+	about := `[...document.querySelectorAll("main > p")].find((p) => p.textContent.startsWith("Decision")).textContent`
+	first := evaluate[string](t, ctx, about)
+	act(t, ctx, chromedp.Focus(chromedp.CSS("input[type=range]")), chromedp.KeyEvent(kb.ArrowRight))
+	if second := evaluate[string](t, ctx, about); !strings.HasPrefix(first, "Decision 1 of ") || !strings.HasPrefix(second, "Decision 2 of ") || !strings.Contains(second, "gnn chooses node-") {
+		t.Errorf("%q, then %q", first, second)
+	}
+	set := func(name, value string) {
+		t.Helper()
+		act(t, ctx, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{
+			const e = document.querySelector("[name='%s']");
+			e.value = %q;
+			e.dispatchEvent(new Event(e.tagName === "SELECT" ? "change" : "input", {bubbles: true}));
+		}`, name, value)))
+	}
+	for _, c := range []struct{ name, value, says string }{
+		{"policy", "greedy", "pods went elsewhere than before the change"},
+		{"weight-pack", "5", "pods went elsewhere than before the change"},
+		{"policy", "own weights", "pods went elsewhere than before the change"},
+		{"weight-used", "5", "pods went elsewhere than before the change"},
+		{"nodes-large", "3", "before the change"},
+	} {
+		before := evaluate[string](t, ctx, verdict)
+		set(c.name, c.value)
+		becomes(t, ctx, fmt.Sprintf(`%s !== %q && %s && %s.includes(%q)`, verdict, before, ended, verdict, c.says))
+	}
+	set("nodes-small", "100")
+	becomes(t, ctx, `document.querySelector("[role=alert]").textContent.includes("nodes of one kind are not 0 to 64")`)
+	if lines := slices.DeleteFunc(said(), func(l string) bool { return strings.Contains(l, "400 (Bad Request)") }); len(lines) > 0 {
+		t.Errorf("the console says: %s", strings.Join(lines, "; "))
+	}
+}
+
 // TestScreenshots writes pictures of the pages into the folder WEB_SHOTS, for people to look at.
 func TestScreenshots(t *testing.T) {
 	to := os.Getenv("WEB_SHOTS")
@@ -157,7 +202,7 @@ func TestScreenshots(t *testing.T) {
 	for _, nodes := range []int{10, 300, 5000} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
 			ctx, _ := browser(t)
-			s := newTestServer(t, config{}, frozen{frameOf(nodes)})
+			s := newTestServer(t, config{Clock: clock.RealClock{}}, frozen{frameOf(nodes)})
 			for i := range 30 {
 				s.book.Decided(decided(i, fmt.Sprint("web-", i)))
 			}
@@ -166,9 +211,9 @@ func TestScreenshots(t *testing.T) {
 					_, err := cdp.Call(ctx, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 					return err
 				}), chromedp.EmulateViewport(1200, 800), chromedp.Navigate(s.http.URL+"/?key=sesame"))
-				for _, page := range []string{"cluster", "decisions"} {
+				for _, page := range []string{"cluster", "decisions", "sandbox"} {
 					act(t, ctx, chromedp.Navigate(s.http.URL+"/#"+page))
-					becomes(t, ctx, `document.querySelectorAll("main canvas, main tbody tr").length > 0 && document.getElementById("state").textContent === "live"`)
+					becomes(t, ctx, `document.querySelectorAll("main canvas[tabindex], main tbody tr").length > 0 && (location.hash !== "#sandbox" || document.querySelectorAll("main .charts table").length > 0) && document.getElementById("state").textContent === "live"`)
 					png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 					if err == nil {
 						err = os.WriteFile(filepath.Join(to, fmt.Sprintf("%s-%d-%s.png", page, nodes, scheme)), png, 0o600)

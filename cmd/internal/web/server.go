@@ -47,13 +47,14 @@ type source interface {
 
 // server is the page's server.
 type server struct {
-	config config
-	door   door
-	feed   *feed
-	course course
-	asking chan struct{} // holds a value while a question about details is answered
-	tasks  sync.WaitGroup
-	source atomic.Pointer[source] // nil until the cluster is read
+	config  config
+	door    door
+	feed    *feed
+	course  course
+	asking  chan struct{} // holds a value while a question about details is answered
+	tasks   sync.WaitGroup
+	playing chan struct{}          // holds a value while the sandbox runs
+	source  atomic.Pointer[source] // nil until the cluster is read
 }
 
 // Times and sizes of the HTTP server.
@@ -112,7 +113,7 @@ func newServer(c config) *server {
 			return watch.Start(ctx, watch.Config{Client: c.Client, Log: c.Log})
 		}
 	}
-	s := &server{config: c, feed: newFeed(), asking: make(chan struct{}, 1)}
+	s := &server{config: c, feed: newFeed(), asking: make(chan struct{}, 1), playing: make(chan struct{}, 1)}
 	if c.door != nil {
 		s.door = *c.door
 	} else {
@@ -150,5 +151,7 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/decision", s.decision)
 	mux.HandleFunc("GET /api/workloads", s.workloads)
 	mux.HandleFunc("GET /api/events", s.events)
+	mux.HandleFunc("GET /api/sandbox", s.sandboxOptions)
+	mux.HandleFunc("POST /api/sandbox", s.play)
 	return s.door.guard(mux)
 }

@@ -83,7 +83,7 @@ func decided(i int, name string) decision.Decision {
 	}
 }
 
-// testServer is a server of a source with a clock that the test moves.
+// testServer is a server of a source with a clock that the test moves, unless its configuration has one.
 type testServer struct {
 	*server
 	http  *httptest.Server
@@ -97,7 +97,10 @@ func newTestServer(t *testing.T, c config, src source) *testServer {
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 	out := &testServer{clock: clocktesting.NewFakeClock(noon), book: record.NewBook(1000, nil)}
 	d := doorWith("sesame")
-	c.Title, c.Clock, c.Book, c.door = "test", out.clock, out.book, &d
+	c.Title, c.Book, c.door = "test", out.book, &d
+	if c.Clock == nil {
+		c.Clock = out.clock
+	}
 	out.server = newServer(c)
 	if src != nil {
 		out.source.Store(&src)

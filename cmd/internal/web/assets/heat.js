@@ -18,11 +18,11 @@ export function scale() {
 }
 
 // heat makes a heat map. show(cells) draws cells {name, zone, value, ready, about}; value null: not known.
-// open(name) is called for a click and for Enter.
+// The node mark has a frame. open(name) is called for a click and for Enter.
 export function heat(label, open) {
   const canvas = h("canvas", {tabindex: "0", role: "application", "aria-label": label + "; arrow keys choose a node, Enter opens it"});
   const pointed = h("p", {class: "pointed", "aria-live": "polite"});
-  let cells = [], places = [], chosen = "", side = 12, columns = 1;
+  let cells = [], places = [], chosen = "", marked = "", side = 12, columns = 1;
 
   function layout(width) {
     const zones = new Map();
@@ -61,10 +61,11 @@ export function heat(label, open) {
         g.fillText(percent(cell.value), x + 3, y + side - gap - 5, side - 6);
         if (side >= 52) g.fillText(cell.name, x + 3, y + 14, side - 8);
       }
-      if (cell.name === chosen) { g.strokeStyle = select; g.lineWidth = 3; g.strokeRect(x + 1, y + 1, side - gap - 2, side - gap - 2); g.lineWidth = 1; }
+      if (cell.name === chosen || cell.name === marked) { g.strokeStyle = select; g.lineWidth = 3; g.strokeRect(x + 1, y + 1, side - gap - 2, side - gap - 2); g.lineWidth = 1; }
     }
     describe();
   }
+  // describe says what the chosen node is, for readers who do not see its colour.
   function describe() {
     const at = places.find((p) => p.cell.name === chosen);
     pointed.textContent = at ? at.cell.about : "";
@@ -88,7 +89,7 @@ export function heat(label, open) {
   scheme.addEventListener("change", draw);
   return {
     element: h("div", {}, pointed, canvas),
-    show(list) { cells = list; draw(); },
+    show(list, mark = "") { cells = list; marked = mark; draw(); },
     end() { observer.disconnect(); scheme.removeEventListener("change", draw); },
   };
 }

@@ -4,8 +4,9 @@ import {cluster, zones} from "./cluster.js";
 import {decisions, take} from "./decisions.js";
 import {events, node, workloads} from "./details.js";
 import {learning} from "./learning.js";
+import {sandbox} from "./sandbox.js";
 
-const pages = {cluster, decisions, learning, workloads, zones, events, node};
+const pages = {cluster, decisions, learning, workloads, zones, events, node, sandbox};
 const main = document.getElementById("main"), line = document.getElementById("state");
 
 // news is the newest message of each topic.

@@ -1,0 +1,82 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"gnnsched/cmd/internal/web/sandbox"
+)
+
+const (
+	// maxRequest bounds the bytes of a request to the sandbox.
+	maxRequest = 64 << 10
+	// sandboxWait is how long a request waits for the run before it, which ends soon after its client has left.
+	sandboxWait = 2 * time.Second
+	// chunk is the number of bytes of output that are sent together.
+	chunk = 32 << 10
+)
+
+// sandboxOptions answers with what a request to the sandbox may hold.
+func (s *server) sandboxOptions(w http.ResponseWriter, _ *http.Request) { respond(w, sandbox.List()) }
+
+// play answers with a run of the sandbox, a JSON object a line. There is one run at a time; it ends with its client.
+func (s *server) play(w http.ResponseWriter, r *http.Request) {
+	var request sandbox.Request
+	if status, err := readJSON(w, r, &request); err != nil {
+		http.Error(w, err.Error(), status)
+		return
+	}
+	if err := request.Validate(); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	select {
+	case s.playing <- struct{}{}:
+		defer func() { <-s.playing }()
+	case <-r.Context().Done():
+		return
+	case <-s.config.Clock.After(sandboxWait):
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "the sandbox is in use", http.StatusTooManyRequests)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out := sink{w, http.NewResponseController(w), s.config.patience}
+	var text bytes.Buffer
+	err := sandbox.Run(r.Context(), s.config.Clock, request, func(line sandbox.Line) error {
+		if err := json.NewEncoder(&text).Encode(line); err != nil {
+			return err
+		}
+		if text.Len() < chunk && line.Start == nil && line.End == nil {
+			return nil
+		}
+		defer text.Reset()
+		return out.send(text.Bytes())
+	})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // the client may have gone
+	}
+}
+
+// readJSON reads a request's body, and returns the status of an answer that refuses it.
+func readJSON(w http.ResponseWriter, r *http.Request, v any) (status int, err error) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return http.StatusUnsupportedMediaType, errors.New("the body must be JSON, with Content-Type: application/json")
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTimeout)) // a recorder in a test has none
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return http.StatusBadRequest, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return http.StatusBadRequest, errors.New("the body has more than one value")
+	}
+	return 0, http.NewResponseController(w).SetReadDeadline(time.Time{})
+}

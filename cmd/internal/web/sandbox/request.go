@@ -1,0 +1,217 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/contender"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/linear"
+	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/sim"
+	"gnnsched/workload"
+)
+
+// Limits of a request.
+const (
+	maxNodes     = 64
+	maxDecisions = 1000
+	maxGroups    = 8
+	maxCPU       = 256  // of a node
+	maxMemory    = 2048 // GiB of a node
+	maxGPUs      = 16   // of a node
+	maxZones     = 8
+	maxTurnover  = 3
+	maxWeight    = 1000
+)
+
+// Request says what is simulated.
+type Request struct {
+	Nodes    []Group `json:"nodes"`
+	Zones    int     `json:"zones"`    // the nodes are in; 0 for none
+	Pods     string  `json:"pods"`     // one of the kinds that List returns
+	Load     float64 `json:"load"`     // fraction of the CPU, memory or pod slots that the pods request, over 0 and at most 1
+	Turnover int     `json:"turnover"` // how many times as many pods come again while others leave
+	Spread   bool    `json:"spread"`   // replicas are spread first, as with --preferences first
+	Seed     uint64  `json:"seed"`
+
+	Objective map[string]float64 `json:"objective"` // weights of terms
+	Policy    string             `json:"policy"`    // decides
+	Other     string             `json:"other"`     // is asked beside it, and decides in a cluster of its own
+	Weights   map[string]float64 `json:"weights"`   // of the policy ownWeights, by feature; the rest is 0
+}
+
+// Group is a number of equal nodes.
+type Group struct {
+	Count  int `json:"count"`
+	CPU    int `json:"cpu"`    // cores
+	Memory int `json:"memory"` // GiB
+	GPUs   int `json:"gpus"`
+}
+
+// Policies that have no fixed weights.
+const (
+	ownWeights = "own weights" // a weighted sum of features, with the weights of the request
+	greedy     = "greedy"      // the node after which the objective of the request is lowest
+)
+
+// kind is a kind of pods.
+type kind struct {
+	name, about string
+	shapes      []workload.Shape
+}
+
+func shape(name string, weight float64, milliCPU, gib int64) workload.Shape {
+	return workload.Shape{Name: name, Weight: weight, Requests: cluster.Resources{MilliCPU: milliCPU, Memory: gib << 30, Pods: 1}}
+}
+
+func gpuShape(name string, weight float64, each cluster.Resources) workload.Shape {
+	each.Pods = 1
+	return workload.Shape{Name: name, Weight: weight, Requests: each}
+}
+
+var (
+	ordinary = []workload.Shape{shape("web", 4, 500, 1), shape("api", 3, 1000, 4), shape("cache", 2, 1000, 8), shape("batch", 2, 4000, 4), shape("big", 1, 8000, 32)}
+	onGPUs   = []workload.Shape{
+		gpuShape("share-65", 3, cluster.Resources{MilliCPU: 4000, Memory: 16 << 30, GPUMilli: 650}), gpuShape("share-32", 4, cluster.Resources{MilliCPU: 2000, Memory: 8 << 30, GPUMilli: 320}),
+		gpuShape("one", 4, cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, GPU: 1}), gpuShape("four", 1, cluster.Resources{MilliCPU: 24_000, Memory: 96 << 30, GPU: 4}),
+	}
+)
+
+var kinds = []kind{
+	{"mixed", "0.5 CPU and 1 GiB to 8 CPU and 32 GiB", ordinary},
+	{"small", "0.5 CPU and 1 GiB, or 1 CPU and 4 GiB", ordinary[:2]},
+	{"uneven", "much memory for its CPU, or much CPU for its memory", ordinary[2:4]},
+	{"gpu", "shares of a GPU, one GPU, or four", onGPUs},
+	{"gpu and mixed", "both", slices.Concat(ordinary, onGPUs)},
+}
+
+// terms are the terms of objectives that need no measurements.
+var terms = []string{"balance", "pack", "zones", "fragmentation", "gpu-idle", "ordinary"}
+
+// features are those of the linear policy that need no measurements.
+var features = linear.Features[:len(linear.Features)-len(linear.UsageFeatures)]
+
+// options are the values that a request may have.
+type options struct {
+	Policies    []string           `json:"policies"`
+	GPUPolicies []string           `json:"gpuPolicies"`
+	Pods        []Pods             `json:"pods"`
+	Terms       []string           `json:"terms"`
+	Weights     map[string]float64 `json:"weights"` // of the features: those that were tuned for balance
+	Features    []string           `json:"features"`
+	MaxNodes    int                `json:"maxNodes"`
+}
+
+// Pods is a kind of pods.
+type Pods struct {
+	Name  string `json:"name"`
+	About string `json:"about"`
+}
+
+// List returns the options. They take a second to find, because the networks are read.
+var List = sync.OnceValue(list)
+
+func list() options {
+	o := options{
+		Policies: append(contender.Names(), greedy, ownWeights), Terms: terms, Features: features, MaxNodes: maxNodes, Weights: map[string]float64{},
+		GPUPolicies: slices.Concat(heuristic.GPUNames(), checkpoint.ShippedFor(checkpoint.GPUGraph), checkpoint.ShippedFor(checkpoint.MixedGraph)),
+	}
+	for _, k := range kinds {
+		o.Pods = append(o.Pods, Pods{k.name, k.about})
+	}
+	tuned := linear.Tuned("linear").Weights()
+	for i, f := range features {
+		o.Weights[f] = tuned[i]
+	}
+	return o
+}
+
+// config returns the simulator's configuration. All faults of the request are in the error.
+func (r Request) config() (sim.Config, error) {
+	var errs []error
+	check := func(ok bool, format string, a ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, a...))
+		}
+	}
+	c := sim.Config{Replicas: sim.IntRange{Min: 1, Max: 4}, Load: sim.FloatRange{Min: r.Load, Max: r.Load}, Turnover: r.Turnover, Preferences: preference.Declared, Zones: sim.Exactly(r.Zones)}
+	if r.Spread {
+		c.Preferences = preference.First
+	}
+	total := 0
+	check(len(r.Nodes) <= maxGroups, "%d groups of nodes, more than %d", len(r.Nodes), maxGroups)
+	for _, g := range r.Nodes[:min(len(r.Nodes), maxGroups)] {
+		check(g.Count >= 0 && g.Count <= maxNodes, "%d nodes of one kind are not 0 to %d", g.Count, maxNodes)
+		check(g.CPU >= 1 && g.CPU <= maxCPU && g.Memory >= 1 && g.Memory <= maxMemory && g.GPUs >= 0 && g.GPUs <= maxGPUs, "a node has 1 to %d CPU, 1 to %d GiB and at most %d GPUs, not %d, %d and %d", maxCPU, maxMemory, maxGPUs, g.CPU, g.Memory, g.GPUs)
+		if total += g.Count; g.Count > 0 {
+			c.Pools = append(c.Pools, sim.NodePool{Count: sim.Exactly(g.Count), Allocatable: cluster.Resources{MilliCPU: 1000 * int64(g.CPU), Memory: int64(g.Memory) << 30, GPU: int64(g.GPUs), Pods: 110}})
+		}
+	}
+	check(total >= 1 && total <= maxNodes, "%d nodes are not 1 to %d", total, maxNodes)
+	check(r.Zones >= 0 && r.Zones <= maxZones, "%d zones are not 0 to %d", r.Zones, maxZones)
+	check(r.Load > 0 && r.Load <= 1, "the load %v is not over 0 and at most 1", r.Load)
+	check(r.Turnover >= 0 && r.Turnover <= maxTurnover, "the turnover %d is not 0 to %d", r.Turnover, maxTurnover)
+	at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == r.Pods })
+	check(at >= 0, "no kind of pods is called %.40q", r.Pods)
+	if at >= 0 {
+		c.Shapes = kinds[at].shapes
+	}
+	var err error
+	c.Objective, err = r.mix()
+	return c, errors.Join(append(errs, err)...)
+}
+
+// mix returns the objective.
+func (r Request) mix() (objective.Mix, error) {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(r.Objective)) {
+		w := r.Objective[name]
+		if !slices.Contains(terms, name) || !(w >= 0 && w <= maxWeight) {
+			return nil, fmt.Errorf("the objective has the terms %s with weights of 0 to %d, not %v of %.40q", strings.Join(terms, ", "), maxWeight, w, name)
+		}
+		if w > 0 {
+			parts = append(parts, fmt.Sprintf("%s=%v", name, w))
+		}
+	}
+	if len(parts) == 0 {
+		return nil, errors.New("the objective has no term with a weight over 0")
+	}
+	return objective.Parse(strings.Join(parts, ","))
+}
+
+// contender returns a policy by its name. Names of policies in files are not known here.
+func (r Request) contender(name string) (eval.Contender, error) {
+	switch name {
+	case greedy:
+		m, err := r.mix()
+		if err != nil {
+			return eval.Contender{}, err
+		}
+		return contender.Named("greedy:" + strings.ReplaceAll(m.Name(), ",", "+"))
+	case ownWeights:
+		weights := make([]float64, len(linear.Features))
+		for f, w := range r.Weights {
+			i := slices.Index(features, f)
+			if i < 0 || !(w >= -maxWeight && w <= maxWeight) {
+				return eval.Contender{}, fmt.Errorf("weights are of %s, and between -%d and %d, not %v of %.40q", strings.Join(features, ", "), maxWeight, maxWeight, w, f)
+			}
+			weights[i] = w
+		}
+		own, err := linear.New(ownWeights, weights)
+		return eval.Contender{Name: ownWeights, New: func(policy.Setting) policy.Policy { return own }}, err
+	}
+	if o := List(); !slices.Contains(o.Policies, name) && !slices.Contains(o.GPUPolicies, name) {
+		return eval.Contender{}, fmt.Errorf("no policy is called %.40q", name)
+	}
+	return contender.Named(name)
+}

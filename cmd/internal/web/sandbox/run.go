@@ -1,0 +1,286 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/sim"
+)
+
+// Line is a line of a run's output. One of its fields is set.
+type Line struct {
+	Start *Start `json:"start,omitempty"`
+	Step  *Step  `json:"step,omitempty"`
+	End   *End   `json:"end,omitempty"`
+}
+
+// Start has the nodes. Later lines name them by their place in it.
+type Start struct {
+	Nodes []Node `json:"nodes"`
+}
+
+// Node is a node of the simulated cluster.
+type Node struct {
+	Name   string `json:"name"`
+	Zone   string `json:"zone"`
+	CPU    int64  `json:"cpu"`    // millicores
+	Memory int64  `json:"memory"` // bytes
+	GPU    int64  `json:"gpu"`    // thousandths of devices
+}
+
+// Step is a decision.
+type Step struct {
+	Pod    string `json:"pod"`
+	Number int    `json:"number"` // of the arrival, from 0
+	CPU    int64  `json:"cpu"`
+	Memory int64  `json:"memory"`
+	GPU    int64  `json:"gpu"`
+
+	// Changed has the nodes whose requests changed since the last decision: node, CPU, memory and GPU.
+	Changed [][4]int64 `json:"changed"`
+	Waiting int        `json:"waiting"` // pods that fit nowhere now
+
+	Rows        []int32    `json:"rows"`        // the nodes on which the pod fits
+	Scores      []*float32 `json:"scores"`      // of them; null where preferences exclude one
+	OtherScores []*float32 `json:"otherScores"` // the other policy's in the same state
+	Node        int32      `json:"node"`        // the chosen one
+	Other       int32      `json:"other"`       // the other policy's choice in the same state
+	RunnerUp    int32      `json:"runnerUp"`    // the best that was not chosen; -1 for none
+	Margin      float64    `json:"margin"`      // how far the runner-up is behind
+
+	Cost      float64  `json:"cost"`      // of the objective after the decision
+	OtherCost *float64 `json:"otherCost"` // after as many decisions of the other policy in its own cluster; null if it had fewer
+}
+
+// End is how the run ended.
+type End struct {
+	Changed [][4]int64 `json:"changed"`
+	Policy  Result     `json:"policy"`
+	Other   Result     `json:"other"`         // of the other policy in its own cluster
+	Cut     string     `json:"cut,omitempty"` // why the run ended before all pods had arrived; empty if it did not
+}
+
+// Result is the part of a sim.Outcome that the page shows.
+type Result struct {
+	Name        string  `json:"name"`
+	Cost        float64 `json:"cost"`
+	Imbalance   float64 `json:"imbalance"`
+	NodesInUse  int     `json:"nodesInUse"`
+	Arrived     int     `json:"arrived"`
+	Unscheduled int     `json:"unscheduled"`
+	Waited      int     `json:"waited"`
+}
+
+// maxTime is the time that a run may take.
+const maxTime = 20 * time.Second
+
+// player plays a policy in its own cluster.
+type player struct {
+	contender eval.Contender
+	env       *sim.Env
+	decide    eval.Decide
+}
+
+// newPlayer returns a player at the beginning of the request's episode.
+func (r Request) newPlayer(config sim.Config, name string) (*player, error) {
+	c, err := r.contender(name)
+	if err != nil {
+		return nil, err
+	}
+	p := &player{contender: c}
+	if p.env, err = sim.New(config); err != nil {
+		return nil, err
+	}
+	if err := p.env.Reset(r.Seed); err != nil {
+		return nil, fmt.Errorf("the cluster has no room for the load: %w", err)
+	}
+	p.decide = p.decider(r.Seed)
+	return p, nil
+}
+
+// decider returns the policy's decisions, of a policy of its own.
+func (p *player) decider(seed uint64) eval.Decide {
+	return eval.Deciding(p.contender.New(policy.Setting{Seed: seed, Typical: p.env.Typical(), Running: p.env.TypicalRunning()}), p.contender.Ties(seed))
+}
+
+// run is a run of a request.
+type run struct {
+	own, other *player
+	opinion    eval.Decide         // the other policy's in own's cluster
+	known      []cluster.Resources // requests of the nodes as the lines before say
+}
+
+// Validate returns what is wrong with the request.
+func (r Request) Validate() error {
+	config, err := r.config()
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{r.Policy, r.Other} {
+		if _, err := r.contender(name); err != nil {
+			return err
+		}
+	}
+	return config.Validate()
+}
+
+// Run plays the request and calls emit with each line, until the episode, ctx, or what a run may take ends. It returns
+// the first error, also of emit.
+func Run(ctx context.Context, c clock.Clock, r Request, emit func(Line) error) error {
+	config, err := r.config()
+	if err != nil {
+		return err
+	}
+	x := run{}
+	if x.own, err = r.newPlayer(config, r.Policy); err != nil {
+		return err
+	}
+	if x.other, err = r.newPlayer(config, r.Other); err != nil {
+		return err
+	}
+	x.opinion = x.other.decider(r.Seed)
+	cut, pace := "", newPace(c)
+	if err := emit(Line{Start: x.start()}); err != nil {
+		return err
+	}
+	for n := 0; !x.own.env.Done(); n++ {
+		if n == maxDecisions {
+			cut = fmt.Sprintf("after %d decisions", maxDecisions)
+			break
+		}
+		if pace.elapsed() > maxTime {
+			cut = fmt.Sprintf("after %v", maxTime)
+			break
+		}
+		step, err := x.step()
+		if err != nil {
+			return err
+		}
+		if err := emit(Line{Step: step}); err != nil {
+			return err
+		}
+		if err := pace.rest(ctx); err != nil {
+			return err
+		}
+	}
+	return emit(Line{End: &End{Changed: x.changed(), Policy: x.own.result(), Other: x.other.result(), Cut: cut}})
+}
+
+func (x *run) start() *Start {
+	s := &Start{}
+	for _, n := range x.own.env.Snapshot().Nodes {
+		s.Nodes = append(s.Nodes, Node{n.Name, n.Zone, n.Allocatable.MilliCPU, n.Allocatable.Memory, n.Allocatable.TotalGPUMilli()})
+	}
+	x.known = make([]cluster.Resources, len(s.Nodes))
+	return s
+}
+
+// changed returns the nodes whose requests changed since the last call.
+func (x *run) changed() [][4]int64 {
+	out := [][4]int64{}
+	for i, n := range x.own.env.Snapshot().Nodes {
+		if n.Requested != x.known[i] {
+			x.known[i] = n.Requested
+			out = append(out, [4]int64{int64(i), n.Requested.MilliCPU, n.Requested.Memory, n.Requested.TotalGPUMilli()})
+		}
+	}
+	return out
+}
+
+// step makes a decision in both clusters.
+func (x *run) step() (*Step, error) {
+	env := x.own.env
+	pod, rows := env.Pending(), slices.Clone(env.Candidates())
+	s := &Step{
+		Pod: pod.Name, Number: env.Next(), CPU: pod.Requests.MilliCPU, Memory: pod.Requests.Memory, GPU: pod.Requests.TotalGPUMilli(),
+		Changed: x.changed(), Waiting: len(env.Waiting()), Rows: rows,
+	}
+	opinion, err := x.opinion(env)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", x.other.contender.Name, err)
+	}
+	choice, err := x.own.decide(env)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", x.own.contender.Name, err)
+	}
+	s.Node, s.Other = rows[choice.Candidate], rows[opinion.Candidate]
+	s.Scores, s.OtherScores = finite(choice.Scores), finite(opinion.Scores)
+	s.RunnerUp, s.Margin = runnerUp(rows, choice)
+	env.StepOn(choice.Candidate, choice.Devices)
+	s.Cost = env.Cost()
+	if other := x.other.env; !other.Done() {
+		theirs, err := x.other.decide(other)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", x.other.contender.Name, err)
+		}
+		other.StepOn(theirs.Candidate, theirs.Devices)
+		cost := other.Cost()
+		s.OtherCost = &cost
+	}
+	return s, nil
+}
+
+// finite returns the scores, nil where preferences exclude a node.
+func finite(scores []float32) []*float32 {
+	out := make([]*float32, len(scores))
+	for i, v := range scores {
+		if !math.IsInf(float64(v), 0) && !math.IsNaN(float64(v)) {
+			out[i] = &v
+		}
+	}
+	return out
+}
+
+// runnerUp returns the best node that was not chosen, and how far it is behind.
+func runnerUp(rows []int32, c eval.Choice) (row int32, margin float64) {
+	best := -1
+	for i, v := range c.Scores {
+		if i != c.Candidate && !math.IsInf(float64(v), -1) && (best < 0 || v > c.Scores[best]) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return -1, 0
+	}
+	return rows[best], float64(c.Scores[c.Candidate]) - float64(c.Scores[best])
+}
+
+func (p *player) result() Result {
+	o := p.env.Outcome()
+	return Result{p.contender.Name, o.Cost, o.Imbalance, o.NodesInUse, o.Arrived, o.Unscheduled, o.Waited}
+}
+
+// pace lets a run work half of the time.
+type pace struct {
+	clock         clock.Clock
+	begun, rested time.Time
+}
+
+// worked is how long a run works before it rests as long.
+const worked = 5 * time.Millisecond
+
+func newPace(c clock.Clock) *pace { return &pace{c, c.Now(), c.Now()} }
+
+func (p *pace) elapsed() time.Duration { return p.clock.Since(p.begun) }
+
+// rest waits as long as the run has worked since the last rest, if that was long enough. It returns ctx's error.
+func (p *pace) rest(ctx context.Context) error {
+	work := p.clock.Since(p.rested)
+	if work < worked {
+		return ctx.Err()
+	}
+	select {
+	case <-p.clock.After(work):
+		p.rested = p.clock.Now()
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,267 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"gnnsched/internal/golden"
+)
+
+// request is a small cluster.
+func request() Request {
+	return Request{
+		Nodes: []Group{{Count: 2, CPU: 8, Memory: 32}, {Count: 1, CPU: 16, Memory: 64}}, Pods: "small", Load: 0.5, Seed: 1,
+		Objective: map[string]float64{"balance": 1}, Policy: greedy, Other: "kube-scheduler",
+	}
+}
+
+// play returns the lines of a run.
+func play(t *testing.T, r Request) []Line {
+	t.Helper()
+	var lines []Line
+	if err := r.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	err := Run(t.Context(), clocktesting.NewFakeClock(time.Unix(0, 0)), r, func(l Line) error {
+		lines = append(lines, l)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+// steps returns the decisions of a run.
+func steps(lines []Line) (out []*Step) {
+	for _, l := range lines {
+		if l.Step != nil {
+			out = append(out, l.Step)
+		}
+	}
+	return out
+}
+
+// nodes returns the chosen nodes of a run.
+func nodes(lines []Line) (out []int32) {
+	for _, s := range steps(lines) {
+		out = append(out, s.Node)
+	}
+	return out
+}
+
+func TestRun(t *testing.T) {
+	r := request()
+	r.Load = 0.15
+	var text strings.Builder
+	for _, l := range play(t, r) {
+		line, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&text, "%s\n", line)
+	}
+	golden.Check(t, "run.jsonl", text.String())
+}
+
+// What the lines say of the nodes adds up to what the pods request.
+func TestChangedAddsUp(t *testing.T) {
+	lines := play(t, request())
+	last := lines[len(lines)-1].End
+	if last == nil || last.Cut != "" || last.Policy.Unscheduled != 0 {
+		t.Fatalf("the last line is %+v", lines[len(lines)-1])
+	}
+	state := map[int64][4]int64{}
+	var cpu, memory int64
+	for _, s := range steps(lines) {
+		for _, c := range s.Changed {
+			state[c[0]] = c
+		}
+		cpu, memory = cpu+s.CPU, memory+s.Memory
+		i := slices.Index(s.Rows, s.Node)
+		if i < 0 || s.Scores[i] == nil || len(s.Scores) != len(s.Rows) || len(s.OtherScores) != len(s.Rows) || !slices.Contains(s.Rows, s.Other) {
+			t.Errorf("%+v", s)
+		}
+	}
+	for _, c := range last.Changed {
+		state[c[0]] = c
+	}
+	for _, c := range state {
+		cpu, memory = cpu-c[1], memory-c[2]
+	}
+	if cpu != 0 || memory != 0 {
+		t.Errorf("%d millicores and %d bytes are missing", cpu, memory)
+	}
+}
+
+// A run repeats itself, and other weights, objectives and nodes lead to other decisions.
+func TestDecisionsChange(t *testing.T) {
+	r := request()
+	r.Policy, r.Weights = ownWeights, map[string]float64{"balance": 1}
+	even := nodes(play(t, r))
+	if !reflect.DeepEqual(even, nodes(play(t, r))) {
+		t.Error("the same request led to other decisions")
+	}
+	for name, change := range map[string]func(*Request){
+		"weights":            func(r *Request) { r.Weights = map[string]float64{"used": 1} },
+		"policy":             func(r *Request) { r.Policy = "most-allocated" },
+		"nodes":              func(r *Request) { r.Nodes[0].Count = 4 },
+		"greedy for packing": func(r *Request) { r.Policy, r.Objective = greedy, map[string]float64{"pack": 1} },
+	} {
+		other := request()
+		other.Policy, other.Weights = r.Policy, r.Weights
+		change(&other)
+		if reflect.DeepEqual(even, nodes(play(t, other))) {
+			t.Errorf("%s: the decisions are the same", name)
+		}
+	}
+	balance, pack := request(), request()
+	pack.Objective = map[string]float64{"pack": 1}
+	if reflect.DeepEqual(nodes(play(t, balance)), nodes(play(t, pack))) {
+		t.Error("the objective changes nothing for greedy")
+	}
+	packed, spread := play(t, pack), play(t, balance)
+	if p, s := packed[len(packed)-1].End.Policy, spread[len(spread)-1].End.Policy; p.NodesInUse >= s.NodesInUse {
+		t.Errorf("packing uses %d nodes, balancing %d", p.NodesInUse, s.NodesInUse)
+	}
+}
+
+// Every policy plays on a cluster with and without GPUs.
+func TestEveryPolicy(t *testing.T) {
+	o := List()
+	for _, name := range append(o.Policies, o.GPUPolicies...) {
+		r := request()
+		r.Policy, r.Other, r.Pods, r.Load, r.Zones, r.Turnover = name, name, "gpu and mixed", 0.3, 2, 1
+		r.Nodes = []Group{{Count: 1, CPU: 64, Memory: 256, GPUs: 4}, {Count: 2, CPU: 16, Memory: 64}}
+		r.Weights, r.Objective = o.Weights, map[string]float64{"gpu-idle": 1, "zones": 0.5, "fragmentation": 1, "pack": 0.25}
+		if got := steps(play(t, r)); len(got) < 5 {
+			t.Errorf("%s: %d decisions", name, len(got))
+		}
+		r.Nodes, r.Pods = r.Nodes[1:], "mixed"
+		if got := steps(play(t, r)); len(got) < 5 {
+			t.Errorf("%s without GPUs: %d decisions", name, len(got))
+		}
+	}
+}
+
+// With spread, preferences exclude nodes from the policy.
+func TestSpread(t *testing.T) {
+	r := request()
+	r.Spread, r.Load = true, 0.8
+	excluded := false
+	for _, s := range steps(play(t, r)) {
+		excluded = excluded || slices.Contains(s.Scores, nil)
+	}
+	if !excluded {
+		t.Error("no node was excluded")
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Request)
+		want   string
+	}{
+		"no nodes":              {func(r *Request) { r.Nodes = nil }, "0 nodes are not 1 to 64"},
+		"many nodes":            {func(r *Request) { r.Nodes[0].Count = 64 }, "65 nodes"},
+		"a billion nodes":       {func(r *Request) { r.Nodes[0].Count = 1 << 30 }, "nodes of one kind"},
+		"negative nodes":        {func(r *Request) { r.Nodes[0].Count = -1 }, "-1 nodes of one kind"},
+		"many groups":           {func(r *Request) { r.Nodes = make([]Group, 100) }, "100 groups"},
+		"a node of nothing":     {func(r *Request) { r.Nodes[0].CPU = 0 }, "a node has"},
+		"a huge node":           {func(r *Request) { r.Nodes[0].CPU = 1 << 40 }, "a node has"},
+		"too many GPUs":         {func(r *Request) { r.Nodes[0].GPUs = 17 }, "a node has"},
+		"zones":                 {func(r *Request) { r.Zones = 9 }, "9 zones"},
+		"no load":               {func(r *Request) { r.Load = 0 }, "the load 0"},
+		"overload":              {func(r *Request) { r.Load = 1.5 }, "the load 1.5"},
+		"turnover":              {func(r *Request) { r.Turnover = 1000 }, "the turnover 1000"},
+		"pods":                  {func(r *Request) { r.Pods = "<script>" }, `"<script>"`},
+		"no objective":          {func(r *Request) { r.Objective = nil }, "no term"},
+		"an unknown term":       {func(r *Request) { r.Objective = map[string]float64{"energy": 1} }, "energy"},
+		"a negative term":       {func(r *Request) { r.Objective = map[string]float64{"pack": -1} }, "-1"},
+		"an unknown policy":     {func(r *Request) { r.Policy = "none" }, `no policy is called "none"`},
+		"a file of weights":     {func(r *Request) { r.Policy = "linear:/etc/passwd" }, "no policy is called"},
+		"a file of a profile":   {func(r *Request) { r.Other = "stock:/etc/passwd" }, "no policy is called"},
+		"another objective":     {func(r *Request) { r.Policy = "greedy:energy" }, "no policy is called"},
+		"what knows the future": {func(r *Request) { r.Policy = "clairvoyant:gnn" }, "no policy is called"},
+		"an unknown feature":    {func(r *Request) { r.Policy, r.Weights = ownWeights, map[string]float64{"luck": 1} }, "luck"},
+		"a huge weight":         {func(r *Request) { r.Policy, r.Weights = ownWeights, map[string]float64{"used": 1e300} }, "1e+300"},
+	} {
+		r := request()
+		c.change(&r)
+		if err := r.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want an error with %q", name, err, c.want)
+		}
+	}
+}
+
+// A run is cut after a number of decisions, and ends with its context and with an error of the reader.
+func TestBounds(t *testing.T) {
+	r := request()
+	r.Nodes, r.Pods, r.Load, r.Policy = []Group{{Count: 40, CPU: 64, Memory: 256}}, "small", 1, "round-robin"
+	r.Other = r.Policy
+	lines := play(t, r)
+	if got := len(steps(lines)); got != maxDecisions || lines[len(lines)-1].End.Cut != "after 1000 decisions" {
+		t.Errorf("%d decisions, then %+v", got, lines[len(lines)-1].End)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	err := Run(ctx, clock.RealClock{}, r, func(Line) error {
+		if n++; n == 3 {
+			cancel()
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || n != 3 {
+		t.Errorf("%d lines, then %v", n, err)
+	}
+	gone := errors.New("gone")
+	if err := Run(t.Context(), clock.RealClock{}, r, func(Line) error { return gone }); !errors.Is(err, gone) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A run rests as long as it worked, and is cut when its time is over.
+func TestPace(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Unix(0, 0))
+	p := newPace(c)
+	if err := p.rest(t.Context()); err != nil || c.HasWaiters() {
+		t.Errorf("%v: it rests without work", err)
+	}
+	c.Step(7 * time.Millisecond)
+	done := make(chan error)
+	go func() { done <- p.rest(t.Context()) }()
+	for !c.HasWaiters() {
+		time.Sleep(time.Millisecond)
+	}
+	c.Step(6 * time.Millisecond)
+	select {
+	case <-done:
+		t.Fatal("it rests for less than it worked")
+	default:
+	}
+	c.Step(time.Millisecond)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	slow := clocktesting.NewFakeClock(time.Unix(0, 0))
+	var last Line
+	err := Run(t.Context(), slow, request(), func(l Line) error {
+		if last = l; l.Start != nil {
+			slow.Step(maxTime + time.Second)
+		}
+		return nil
+	})
+	if err != nil || last.End == nil || last.End.Cut != "after 20s" {
+		t.Errorf("%v, %+v", err, last.End)
+	}
+}

@@ -1,0 +1,88 @@
+package web
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+const smallRun = `{"nodes":[{"count":3,"cpu":8,"memory":32,"gpus":0}],"pods":"small","load":0.3,"seed":1,"objective":{"balance":1},"policy":"greedy","other":"kube-scheduler"}`
+
+// post returns a request to the sandbox.
+func (s *testServer) post(t *testing.T, body string) *http.Request {
+	t.Helper()
+	r := s.request(t, http.MethodPost, "/api/sandbox")
+	r.Header.Set("Content-Type", "application/json")
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	return r
+}
+
+func TestSandbox(t *testing.T) {
+	s := newTestServer(t, config{}, nil)
+	if resp, body := do(t, s.request(t, http.MethodGet, "/api/sandbox")); resp.StatusCode != http.StatusOK || !strings.Contains(body, `"gnn"`) || !strings.Contains(body, `"own weights"`) {
+		t.Errorf("the options are %s, %.300s", resp.Status, body)
+	}
+	resp, body := do(t, s.post(t, smallRun))
+	lines := strings.Split(strings.TrimSpace(body), "\n")
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/x-ndjson" || !strings.HasPrefix(lines[0], `{"start"`) || !strings.HasPrefix(lines[1], `{"step"`) || !strings.HasPrefix(lines[len(lines)-1], `{"end"`) {
+		t.Errorf("%s: %.500s", resp.Status, body)
+	}
+	for _, c := range []struct {
+		name, body string
+		change     func(*http.Request)
+		want       int
+	}{
+		{"no JSON", "{", nil, 400}, {"nothing", "", nil, 400}, {"unknown fields", `{"file":"/etc/passwd"}`, nil, 400}, {"two values", smallRun + "{}", nil, 400},
+		{"no nodes", `{}`, nil, 400}, {"a policy in a file", strings.Replace(smallRun, `"greedy"`, `"linear:/etc/passwd"`, 1), nil, 400},
+		{"a large body", `{"pods":"` + strings.Repeat("a", maxRequest) + `"}`, nil, 400},
+		{"a form", smallRun, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 415},
+		{"another page", smallRun, func(r *http.Request) { r.Header.Set("Origin", "http://localhost:1") }, 403},
+		{"no key", smallRun, func(r *http.Request) { r.Header.Del("Cookie") }, 401},
+	} {
+		r := s.post(t, c.body)
+		if c.change != nil {
+			c.change(r)
+		}
+		if resp, body := do(t, r); resp.StatusCode != c.want || strings.Contains(body, "<") {
+			t.Errorf("%s: %s, want %d: %s", c.name, resp.Status, c.want, body)
+		}
+	}
+}
+
+// A second run is refused while one goes on, and the first ends when its client leaves.
+func TestOneRunAtATime(t *testing.T) {
+	s := newTestServer(t, config{}, nil)
+	s.playing <- struct{}{} // a run goes on
+	answered := make(chan string)
+	go func() {
+		resp, _ := http.DefaultClient.Do(s.post(t, smallRun))
+		_ = resp.Body.Close()
+		answered <- resp.Status
+	}()
+	for {
+		s.clock.Step(sandboxWait)
+		select {
+		case status := <-answered:
+			if !strings.HasPrefix(status, "429") {
+				t.Errorf("a second run: %s", status)
+			}
+		default:
+			continue
+		}
+		break
+	}
+	<-s.playing
+	large := `{"nodes":[{"count":64,"cpu":256,"memory":1024}],"pods":"small","load":1,"turnover":3,"seed":1,"objective":{"balance":1},"policy":"gnn","other":"acgnn"}`
+	resp, err := http.DefaultClient.Do(s.post(t, large))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, `{"start"`) {
+		t.Errorf("%v: %.100s", err, line)
+	}
+	_ = resp.Body.Close()
+	s.playing <- struct{}{} // the run has ended
+	<-s.playing
+}
