@@ -85,8 +85,8 @@ func (s *server) publishCluster() {
 		return
 	}
 	f := (*src).Frame(shownPending)
-	s.feed.publish(topicTrouble, nil)
-	s.feed.publish(topicCluster, s.clusterOf(&f))
+	s.tell(topicTrouble, nil)
+	s.tell(topicCluster, s.clusterOf(&f))
 }
 
 func (s *server) clusterOf(f *state.Frame) clusterNow {

@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -15,7 +16,8 @@ import (
 // The rows of an answer are bounded, as the page shows them.
 const (
 	mostPods      = 1000
-	mostDecisions = 50 // of a node
+	mostDecisions = 50   // of a node
+	searched      = 3000 // decisions among which those of a node are looked for
 	mostWorkloads = 1000
 	mostEvents    = 500
 	maxName       = 253
@@ -59,7 +61,8 @@ func (s *server) node(w http.ResponseWriter, r *http.Request) {
 	s.ask(w, r, state.Ask{Node: name}, func(d state.Details) any {
 		var chosen []record.Record
 		if s.config.Book != nil {
-			for _, r := range s.config.Book.Last(record.Query{}) {
+			last, _ := s.config.Book.After(0, searched)
+			for _, r := range last {
 				if r.Node == name && len(chosen) < mostDecisions {
 					chosen = append(chosen, r)
 				}
@@ -137,13 +140,25 @@ func (s *server) ask(w http.ResponseWriter, r *http.Request, what state.Ask, ans
 		http.Error(w, "the cluster is not read yet", http.StatusServiceUnavailable)
 		return
 	}
+	s.answer(w, r, func() (any, error) { return answer((*src).Details(what)), nil })
+}
+
+// answer writes what work returns, one work at a time, or status 404 with its error. A client that reads slowly makes no other wait.
+func (s *server) answer(w http.ResponseWriter, r *http.Request, work func() (any, error)) {
 	select {
 	case s.asking <- struct{}{}:
-		defer func() { <-s.asking }()
 	case <-r.Context().Done():
 		return
 	}
-	respond(w, answer((*src).Details(what)))
+	v, err := func() (any, error) {
+		defer func() { <-s.asking }() // also if work panics
+		return work()
+	}()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	respond(w, v)
 }
 
 // decision says in words why a pod got its node, as `gnnsched explain` does.
@@ -153,28 +168,31 @@ func (s *server) decision(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "name a pod by its uid", http.StatusBadRequest)
 		return
 	}
-	select {
-	case s.asking <- struct{}{}:
-		defer func() { <-s.asking }()
-	case <-r.Context().Done():
-		return
-	}
-	found := s.config.Book.Last(record.Query{UID: uid})
-	at := slices.IndexFunc(found, func(d record.Record) bool { return d.Time.Format(time.RFC3339Nano) == r.URL.Query().Get("time") })
-	if at < 0 {
-		http.Error(w, "the scheduler does not keep this decision any more", http.StatusNotFound)
-		return
-	}
-	var why bytes.Buffer
-	if explain.Write(&why, found[at], s.config.Checkpoint) != nil { // the file has other weights by now
-		why.Reset()
-		if err := explain.Write(&why, found[at], ""); err != nil {
-			why.WriteString(state.Printable(err.Error()))
+	s.answer(w, r, func() (any, error) {
+		found := s.config.Book.Last(record.Query{UID: uid})
+		at := slices.IndexFunc(found, func(d record.Record) bool { return d.Time.Format(time.RFC3339Nano) == r.URL.Query().Get("time") })
+		if at < 0 {
+			return nil, errors.New("the scheduler does not keep this decision any more")
+		}
+		return reason{s.why(found[at])}, nil
+	})
+}
+
+// reason is the answer to why a pod got its node.
+type reason struct {
+	Why string `json:"why"`
+}
+
+// why explains a decision.
+func (s *server) why(r record.Record) string {
+	var text bytes.Buffer
+	if explain.Write(&text, r, s.config.Checkpoint) != nil { // the file has other weights by now
+		text.Reset()
+		if err := explain.Write(&text, r, ""); err != nil {
+			return state.Printable(err.Error())
 		}
 	}
-	respond(w, struct {
-		Why string `json:"why"`
-	}{why.String()})
+	return text.String()
 }
 
 func respond(w http.ResponseWriter, v any) {

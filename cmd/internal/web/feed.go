@@ -38,23 +38,23 @@ func newFeed() *feed {
 }
 
 // publish replaces the message of a topic, and wakes all who wait, unless it says the same as before. nil takes the
-// topic's message back.
-func (f *feed) publish(topic string, v any) {
+// topic's message back. It fails for numbers that JSON does not have.
+func (f *feed) publish(topic string, v any) error {
 	var data []byte
 	if v != nil {
 		var err error
 		if data, err = json.Marshal(v); err != nil {
-			panic(fmt.Errorf("web: a message of the topic %s: %w", topic, err)) // the types are this package's
+			return fmt.Errorf("encode the topic %s: %w", topic, err)
 		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last := f.messages[topic]
-	if bytes.Equal(last.data, data) {
-		return
+	if !bytes.Equal(last.data, data) {
+		f.messages[topic] = message{last.number + 1, data}
+		f.wake()
 	}
-	f.messages[topic] = message{last.number + 1, data}
-	f.wake()
+	return nil
 }
 
 // news wakes all who wait.

@@ -51,7 +51,7 @@ func (s *server) publishLearning() {
 	if len(c.samples) > mostSamples {
 		c.samples = slices.Delete(c.samples, 0, len(c.samples)-mostSamples)
 	}
-	s.feed.publish(topicLearning, c.samples)
+	s.tell(topicLearning, c.samples)
 }
 
 // learnedOf reads the metrics of the profiles that learn.

@@ -78,5 +78,6 @@ func readJSON(w http.ResponseWriter, r *http.Request, v any) (status int, err er
 	if _, err := d.Token(); err != io.EOF {
 		return http.StatusBadRequest, errors.New("the body has more than one value")
 	}
-	return 0, http.NewResponseController(w).SetReadDeadline(time.Time{})
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	return 0, nil
 }

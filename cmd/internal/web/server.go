@@ -51,6 +51,7 @@ type server struct {
 	door    door
 	feed    *feed
 	course  course
+	heard   uint64        // decisions of which the clients were told
 	asking  chan struct{} // holds a value while a question about details is answered
 	tasks   sync.WaitGroup
 	playing chan struct{}          // holds a value while the sandbox runs
@@ -61,6 +62,7 @@ type server struct {
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = time.Minute
+	writeTimeout  = 30 * time.Second // of an answer; streams set their own
 	maxHeader     = 16 << 10
 	stopWithin    = 5 * time.Second
 	// againAfter is the pause before the cluster is tried to be read again.
@@ -76,7 +78,7 @@ func start(ctx context.Context, c config) (stop func(), err error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	h := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, WriteTimeout: writeTimeout, MaxHeaderBytes: maxHeader,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	s.tasks.Go(func() { s.readCluster(ctx) })
@@ -133,7 +135,7 @@ func (s *server) readCluster(ctx context.Context) {
 			src.Stop()
 			return
 		}
-		s.feed.publish(topicTrouble, trouble{Message: state.Printable(err.Error())})
+		s.tell(topicTrouble, trouble{Message: state.Printable(err.Error())})
 		select {
 		case <-ctx.Done():
 			return

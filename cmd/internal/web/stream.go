@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -141,28 +142,50 @@ const (
 func (s *server) publish(ctx context.Context) {
 	ticker := s.config.Clock.NewTicker(tick)
 	defer ticker.Stop()
-	var heard uint64
 	for n := 0; ; n++ {
-		if n%learningTicks == 0 {
-			s.publishLearning()
-		}
-		if s.feed.watched() {
-			if s.config.Book != nil {
-				if _, total := s.config.Book.Held(); total != heard {
-					heard = total
-					s.feed.news()
-				}
-			}
-			if n%clusterTicks == 0 {
-				s.publishCluster()
-			}
-		}
+		s.safely(func() { s.publishTick(n) })
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
 		case <-s.feed.kicked:
-			s.publishCluster()
+			s.safely(s.publishCluster)
 		}
 	}
+}
+
+// publishTick publishes what is due at a tick.
+func (s *server) publishTick(n int) {
+	if n%learningTicks == 0 {
+		s.publishLearning()
+	}
+	if !s.feed.watched() {
+		return
+	}
+	if s.config.Book != nil {
+		if _, total := s.config.Book.Held(); total != s.heard {
+			s.heard = total
+			s.feed.news()
+		}
+	}
+	if n%clusterTicks == 0 {
+		s.publishCluster()
+	}
+}
+
+// tell publishes a message, and logs why it cannot be.
+func (s *server) tell(topic string, v any) {
+	if err := s.feed.publish(topic, v); err != nil {
+		s.config.Log.Error(err, "The page does not show everything")
+	}
+}
+
+// safely calls do, and logs a panic: a fault of the page must not end the scheduler.
+func (s *server) safely(do func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.config.Log.Error(fmt.Errorf("panic: %v", p), "The page does not show everything", "stack", string(debug.Stack()))
+		}
+	}()
+	do()
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -280,6 +281,32 @@ func waitUntil(t *testing.T, so func() bool) {
 			t.Fatal("it never was so")
 		}
 	}
+}
+
+// broken is a source with a bug.
+type broken struct{ frozen }
+
+func (broken) Frame(int) state.Frame { panic("a bug") }
+
+// A fault in what the page shows, or a number that JSON does not have, ends neither the stream nor the scheduler.
+func TestFaults(t *testing.T) {
+	s := newTestServer(t, config{}, broken{})
+	stream := s.open(t)
+	s.book.Decided(decided(1, "web-1"))
+	s.clock.Step(tick)
+	stream.next(eventDecisions)
+	endless := decided(2, "web-2")
+	endless.Best[0].Score = float32(math.Inf(1))
+	s.book.Decided(endless)
+	s.book.Decided(decided(3, "web-3"))
+	s.clock.Step(tick)
+	var got decisions
+	if err := json.Unmarshal([]byte(stream.next(eventDecisions)), &got); err != nil || !strings.Contains(string(got.Records[0]), "web-3") {
+		t.Errorf("%v, %+v", err, got)
+	}
+	frame := frameOf(1)
+	frame.CPUSpread.Std = math.NaN()
+	s.tell(topicCluster, s.clusterOf(&frame))
 }
 
 func TestDetails(t *testing.T) {

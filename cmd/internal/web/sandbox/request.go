@@ -105,15 +105,15 @@ var features = linear.Features[:len(linear.Features)-len(linear.UsageFeatures)]
 type options struct {
 	Policies    []string           `json:"policies"`
 	GPUPolicies []string           `json:"gpuPolicies"`
-	Pods        []Pods             `json:"pods"`
+	Pods        []podKind          `json:"pods"`
 	Terms       []string           `json:"terms"`
 	Weights     map[string]float64 `json:"weights"` // of the features: those that were tuned for balance
 	Features    []string           `json:"features"`
 	MaxNodes    int                `json:"maxNodes"`
 }
 
-// Pods is a kind of pods.
-type Pods struct {
+// podKind names a kind of pods.
+type podKind struct {
 	Name  string `json:"name"`
 	About string `json:"about"`
 }
@@ -127,7 +127,7 @@ func list() options {
 		GPUPolicies: slices.Concat(heuristic.GPUNames(), checkpoint.ShippedFor(checkpoint.GPUGraph), checkpoint.ShippedFor(checkpoint.MixedGraph)),
 	}
 	for _, k := range kinds {
-		o.Pods = append(o.Pods, Pods{k.name, k.about})
+		o.Pods = append(o.Pods, podKind{k.name, k.about})
 	}
 	tuned := linear.Tuned("linear").Weights()
 	for i, f := range features {
