@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/decision/record"
@@ -22,6 +23,8 @@ type comparison struct {
 	// infer.Network.Attribute.
 	parts []infer.Attribution // the largest first
 	flip  *flip               // nil if none was found
+	// changes says that the values of features are by how much the placement changes them.
+	changes bool
 }
 
 // flip is a change of one feature of the other node that makes its score as high as the chosen one's.
@@ -33,9 +36,14 @@ type flip struct {
 // errNoReading is the error of a comparison with nodes of which the record says only the scores.
 var errNoReading = errors.New("the record does not say what the policy read of both nodes")
 
-// compare compares two candidates of a record. net is the network of the record's fingerprint; nil if it is not at
-// hand.
-func compare(chosen, other record.Candidate, net *infer.Network) (*comparison, error) {
+// Weights are the network of a record's fingerprint. Both are nil if it is not at hand.
+type Weights struct {
+	Cluster *infer.Network    // on any cluster's graph
+	GPU     *infer.GPUNetwork // on the GPU graph
+}
+
+// compare compares two candidates of a record.
+func compare(chosen, other record.Candidate, net Weights) (*comparison, error) {
 	c := &comparison{chosen: chosen, other: other}
 	if chosen.Read == nil || other.Read == nil || chosen.Read.Kind != other.Read.Kind {
 		return nil, errNoReading
@@ -45,12 +53,12 @@ func compare(chosen, other record.Candidate, net *infer.Network) (*comparison, e
 	case policy.LinearReading:
 		err = c.linear()
 	case policy.NetworkReading:
-		if net == nil {
+		if net.Cluster == nil {
 			return nil, errors.New("the network with the record's fingerprint is not at hand; name its file with --checkpoint")
 		}
-		err = c.network(net)
+		err = c.network(net.Cluster)
 	case policy.ValueReading:
-		err = c.value()
+		err = c.value(net.GPU)
 	default:
 		err = fmt.Errorf("readings of kind %.20q are not known", chosen.Read.Kind)
 	}
@@ -143,11 +151,11 @@ func turn(net *infer.Network, reading []float32, j int, goal float64) (change fl
 	return 0, false
 }
 
-// value compares a value network's values.
-func (c *comparison) value() error {
+// value compares a value network's values, and what made them if the network is at hand and the record says what it read.
+func (c *comparison) value(net *infer.GPUNetwork) error {
 	for _, candidate := range []record.Candidate{c.chosen, c.other} {
 		x := candidate.Read.Features
-		if len(x) != 2 {
+		if len(x) < 2 {
 			return errors.New("the record has no values before and after the placement")
 		}
 		// A network for mixed clusters moves the scores of nodes that it passes over.
@@ -156,10 +164,64 @@ func (c *comparison) value() error {
 		}
 	}
 	a, b := c.chosen.Read.Features, c.other.Read.Features
+	c.consider(flip{"v(after)", float64(b[1]), float64(b[1]) - c.margin()})
+	if net != nil && len(a) > 2 && len(b) > 2 {
+		return c.steps(net)
+	}
 	c.parts = []infer.Attribution{
 		{Name: "v(before)", From: float64(b[0]), To: float64(a[0]), Part: float64(a[0]) - float64(b[0])},
 		{Name: "v(after)", From: float64(b[1]), To: float64(a[1]), Part: float64(b[1]) - float64(a[1])},
 	}
-	c.consider(flip{"v(after)", float64(b[1]), float64(b[1]) - c.margin()})
+	return nil
+}
+
+// reserveAndPower is the part of a value that is not the network's.
+const reserveAndPower = "reserve and power"
+
+// steps divides the difference by what the placement changes on the two nodes. A feature's values are its changes. Each changed
+// device of either node has a part of its own.
+func (c *comparison) steps(net *infer.GPUNetwork) error {
+	by := map[string]*infer.Attribution{}
+	var order []string
+	add := func(name string, change, part float64, chosen bool) {
+		p := by[name]
+		if p == nil {
+			p = &infer.Attribution{Name: name}
+			by[name], order = p, append(order, name)
+		}
+		if chosen {
+			p.To, p.Part = change, p.Part+part
+		} else {
+			p.From, p.Part = change, p.Part-part
+		}
+	}
+	for _, candidate := range []record.Candidate{c.chosen, c.other} {
+		x, chosen := candidate.Read.Features, candidate.Node == c.chosen.Node
+		parts, err := net.AttributeStep(x[2:])
+		if err != nil {
+			return err
+		}
+		score, err := net.StepScore(x[2:])
+		if err != nil {
+			return err
+		}
+		for _, p := range parts {
+			name := p.Name
+			if strings.HasPrefix(name, "device ") {
+				if p.From == p.To {
+					continue
+				}
+				name += " of " + candidate.Node
+			}
+			add(name, p.To-p.From, p.Part, chosen)
+		}
+		if rest := float64(x[0]) - float64(x[1]) - score; math.Abs(rest) > 1e-4*(1+math.Abs(score)) { // else it is rounding
+			add(reserveAndPower, 0, rest, chosen)
+		}
+	}
+	for _, name := range order {
+		c.parts = append(c.parts, *by[name])
+	}
+	c.changes = true
 	return nil
 }

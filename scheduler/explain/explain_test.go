@@ -10,12 +10,14 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/neural"
+	"gnnsched/scheduler/policy/policytest"
 )
 
 // snapshot has four nodes in two zones.
@@ -35,7 +37,13 @@ func snapshot() *cluster.Snapshot {
 // recorded lets a policy decide, and returns the record.
 func recorded(t *testing.T, p policy.Reader, fingerprint uint64) record.Record {
 	t.Helper()
-	s, pod, rows := snapshot(), &cluster.Pod{Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}}, []int32{0, 1, 2, 3}
+	return recordedOn(t, p, fingerprint, snapshot(), cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1})
+}
+
+// recordedOn is recorded for a pod with some requests that fits on the first four nodes.
+func recordedOn(t *testing.T, p policy.Reader, fingerprint uint64, s *cluster.Snapshot, requests cluster.Resources) record.Record {
+	t.Helper()
+	pod, rows := &cluster.Pod{Requests: requests}, []int32{0, 1, 2, 3}
 	scores := make([]float32, len(rows))
 	if err := p.Score(s, pod, rows, scores); err != nil {
 		t.Fatal(err)
@@ -58,7 +66,7 @@ func recorded(t *testing.T, p policy.Reader, fingerprint uint64) record.Record {
 	return record.Of(&d)
 }
 
-func text(t *testing.T, r record.Record, net *infer.Network) string {
+func text(t *testing.T, r record.Record, net Weights) string {
 	t.Helper()
 	var b strings.Builder
 	if err := Write(&b, r, net); err != nil {
@@ -81,20 +89,20 @@ func network(t *testing.T) (*infer.Network, *neural.Policy) {
 }
 
 func TestText(t *testing.T) {
-	golden.Check(t, "linear.txt", text(t, recorded(t, linear.Tuned("linear"), 0), nil))
+	golden.Check(t, "linear.txt", text(t, recorded(t, linear.Tuned("linear"), 0), Weights{}))
 	golden.Check(t, "unschedulable.txt", text(t, record.Of(&decision.Decision{
 		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0"}, At: time.Unix(1_700_000_000, 0), Nodes: 5,
 		Refused: []decision.Refusal{{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)", Nodes: 3}, {Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 2}},
 		Failure: "0/5 nodes are available", Nominated: "node-a",
-	}), nil))
+	}), Weights{}))
 	value := recorded(t, linear.Tuned("linear"), 0)
 	for i := range value.Best {
 		value.Best[i].Read = &record.Reading{Kind: policy.ValueReading, Features: record.Numbers{value.Best[i].Score + 2, 2}}
 	}
 	value.Default = nil
-	golden.Check(t, "value.txt", text(t, value, nil))
+	golden.Check(t, "value.txt", text(t, value, Weights{}))
 	net, p := network(t)
-	got := text(t, recorded(t, p, net.Fingerprint()), net)
+	got := text(t, recorded(t, p, net.Fingerprint()), Weights{Cluster: net})
 	for _, want := range []string{"Network gnn (weights ", "Why node-", "FEATURE", "candidate:", "only this feature"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
@@ -114,14 +122,78 @@ func TestClaimsText(t *testing.T) {
 		{Claim: "link", Request: "nic", Driver: "net.example.com", Pool: "rack-3", Name: "eth1"},
 		{Request: "container-0-request-0", Driver: "gpu.nvidia.com", Pool: "node-a", Name: "gpu-3", Milli: 1000},
 	}
-	got := text(t, r, nil)
+	got := text(t, r, Weights{})
 	golden.Check(t, "claims.txt", strings.Split(got, "\n\n")[0]+"\n")
 	r.Outcome = "not bound"
 	r.Best[1].Cards = nil
-	got = text(t, r, nil)
+	got = text(t, r, Weights{})
 	for want, is := range map[string]bool{"Its claims would have given the pod": true, "had not heard": true, "Of those": false} {
 		if strings.Contains(got, want) != is {
 			t.Errorf("%q is in it: %v\n%s", want, !is, got)
+		}
+	}
+}
+
+func gpuNetwork(t *testing.T) (*infer.GPUNetwork, *neural.GPUPolicy) {
+	t.Helper()
+	c, err := checkpoint.Shipped("gpu-gnn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := infer.NewGPU(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net, neural.NewGPU("gpu-gnn", net, fragmentation.NewTypical([]fragmentation.Demand{
+		{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Whole(1), Count: 2}, {Requests: policytest.Whole(4), Count: 1},
+	}))
+}
+
+// For a network for GPUs, the parts of features, of each changed device, and of the reserve add up to the difference of the scores. Without the
+// network, there are the two values.
+func TestGPUParts(t *testing.T) {
+	net, p := gpuNetwork(t)
+	for _, requests := range []cluster.Resources{policytest.Share(500), policytest.Whole(2)} {
+		s := &cluster.Snapshot{Nodes: []*cluster.Node{
+			policytest.GPUNode(64_000, 4, policytest.Share(500)), policytest.GPUNode(64_000, 8), policytest.GPUNode(32_000, 2), policytest.GPUNode(64_000, 4, policytest.Whole(1)),
+		}}
+		for i, n := range s.Nodes {
+			n.Name = "node-" + string(rune('a'+i))
+		}
+		r := recordedOn(t, p, net.Fingerprint(), s, requests)
+		for _, other := range r.Best[1:3] {
+			c, err := compare(r.Best[0], other, Weights{GPU: net})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum, devices := 0.0, 0
+			for _, part := range c.parts {
+				sum += part.Part
+				if strings.HasPrefix(part.Name, "device ") {
+					devices++
+					if part.From+part.To >= 0 {
+						t.Errorf("a placement frees %+v", part)
+					}
+				}
+			}
+			if math.Abs(sum-c.margin()) > 1e-3*(1+math.Abs(c.margin())) {
+				t.Errorf("%v, %s: the parts add up to %v, the margin is %v", requests, other.Node, sum, c.margin())
+			}
+			if want := 2 * int(max(requests.GPU, 1)); devices != want {
+				t.Errorf("%v, %s: %d devices change, want %d", requests, other.Node, devices, want)
+			}
+		}
+		if requests.GPU > 0 {
+			continue
+		}
+		got := text(t, r, Weights{GPU: net})
+		for _, want := range []string{"(under the nodes: by how much the placement changes the feature there)", " of " + r.Node + " ", "node:", "would have got the pod if only this feature had differed: v(after)"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%q is not in\n%s", want, got)
+			}
+		}
+		if got := text(t, r, Weights{}); !strings.Contains(got, "v(before)") || strings.Contains(got, "node:") {
+			t.Error(got)
 		}
 	}
 }
@@ -131,7 +203,7 @@ func TestPartsAddUp(t *testing.T) {
 	net, p := network(t)
 	for _, r := range []record.Record{recorded(t, linear.Tuned("linear"), 0), recorded(t, p, net.Fingerprint())} {
 		for _, other := range r.Best[1:] {
-			c, err := compare(r.Best[0], other, net)
+			c, err := compare(r.Best[0], other, Weights{Cluster: net})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,20 +248,21 @@ func TestPartsAddUp(t *testing.T) {
 func TestOtherWeights(t *testing.T) {
 	r := recorded(t, linear.Tuned("linear"), 0)
 	r.Best[0].Score++
-	if got := text(t, r, nil); !strings.Contains(got, "the weights are others") || strings.Contains(got, "FEATURE") {
+	if got := text(t, r, Weights{}); !strings.Contains(got, "the weights are others") || strings.Contains(got, "FEATURE") {
 		t.Error(got)
 	}
 	net, p := network(t)
 	r = recorded(t, p, net.Fingerprint())
-	if got := text(t, r, nil); !strings.Contains(got, "not at hand") {
+	if got := text(t, r, Weights{}); !strings.Contains(got, "not at hand") {
 		t.Error(got)
 	}
+	gpu, _ := gpuNetwork(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 { // readings of any length must not panic
 		for i := range r.Best {
 			r.Best[i].Read.Features = make(record.Numbers, random.IntN(300))
 			r.Best[i].Read.Kind = []policy.ReadingKind{policy.LinearReading, policy.NetworkReading, policy.ValueReading, "x"}[random.IntN(4)]
 		}
-		text(t, r, net)
+		text(t, r, Weights{net, gpu})
 	}
 }

@@ -8,14 +8,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/decision/record"
 )
 
-// Write writes why the pod of a record got its node, or none. net is the network of the record's fingerprint; nil if it is
-// not at hand.
-func Write(w io.Writer, r record.Record, net *infer.Network) error {
+// Write writes why the pod of a record got its node, or none.
+func Write(w io.Writer, r record.Record, net Weights) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Pod %s/%s, %s, scheduler %s.\n", r.Namespace, r.Pod, r.Time.UTC().Format("2006-01-02 15:04:05 UTC"), r.Profile)
 	if r.Outcome == record.Unschedulable {
@@ -194,7 +192,7 @@ func find(r record.Record, node string) (record.Candidate, bool) {
 }
 
 // differences writes the comparisons with the runner-up and with the default's choice.
-func differences(b *strings.Builder, r record.Record, chosen record.Candidate, net *infer.Network) {
+func differences(b *strings.Builder, r record.Record, chosen record.Candidate, net Weights) {
 	var others []string
 	if r.RunnerUp != "" {
 		others = append(others, r.RunnerUp)
@@ -227,6 +225,9 @@ func (c *comparison) write(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "the scores differ by %.4g, of which\n", c.margin())
+	if c.changes {
+		b.WriteString("(under the nodes: by how much the placement changes the feature there)\n")
+	}
 	t := table(b, "FEATURE", c.chosen.Node, c.other.Node, "PART")
 	rest, count := 0.0, 0
 	for i, p := range c.parts {
@@ -234,7 +235,7 @@ func (c *comparison) write(b *strings.Builder) {
 		case i >= shown && p.Part != 0:
 			rest, count = rest+p.Part, count+1
 		case p.Part == 0 && !strings.HasPrefix(p.Name, "v("):
-		case p.Name == "zone" || p.Name == "groups" || p.Name == "peers":
+		case p.Name == "zone" || p.Name == "groups" || p.Name == "peers" || p.Name == reserveAndPower:
 			fmt.Fprintf(t, "%s\t\t\t%+.4g\n", p.Name, p.Part)
 		default:
 			fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%+.4g\n", p.Name, p.To, p.From, p.Part)

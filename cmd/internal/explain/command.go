@@ -68,7 +68,7 @@ func run(c *ucli.Context) error {
 // Write writes why a record's pod got its node, or none. The weights that decided are looked for in the file, or among
 // those that the program carries if file is empty. It is an error if the file has others.
 func Write(w io.Writer, r record.Record, file string) error {
-	var net *infer.Network
+	var net explain.Weights
 	if r.Fingerprint != "" { // else upstream's scoring decided, or a policy without weights
 		var err error
 		if net, err = networkOf(file, r.Fingerprint); err != nil {
@@ -142,31 +142,34 @@ func fromServer(c *ucli.Context, q record.Query) (*record.Record, error) {
 	return &records[0], nil
 }
 
-// networkOf returns the network with the fingerprint on any cluster's graph, from a file or from those that the program
-// carries; nil if there is none.
-func networkOf(path, fingerprint string) (*infer.Network, error) {
+// networkOf returns the network with the fingerprint, from a file or from those that the program carries; none if there is none.
+func networkOf(path, fingerprint string) (explain.Weights, error) {
+	var none explain.Weights
 	if path != "" {
 		c, err := checkpoint.Load(path)
 		if err != nil {
-			return nil, exit.New(exit.Checkpoint, fmt.Errorf("--checkpoint: %w", err), "")
+			return none, exit.New(exit.Checkpoint, fmt.Errorf("--checkpoint: %w", err), "")
 		}
 		if got := fmt.Sprintf("%016x", c.Fingerprint()); got != fingerprint {
-			return nil, exit.New(exit.Checkpoint, fmt.Errorf("--checkpoint %s has the fingerprint %s, but %s decided", path, got, quote.Message(fingerprint, 40)), "name the file with the weights that decided")
+			return none, exit.New(exit.Checkpoint, fmt.Errorf("--checkpoint %s has the fingerprint %s, but %s decided", path, got, quote.Message(fingerprint, 40)), "name the file with the weights that decided")
 		}
-		return nodesOf(c)
+		return weightsOf(c)
 	}
 	for _, name := range checkpoint.ShippedNames() {
 		if c, err := checkpoint.Shipped(name); err == nil && fmt.Sprintf("%016x", c.Fingerprint()) == fingerprint {
-			return nodesOf(c)
+			return weightsOf(c)
 		}
 	}
-	return nil, nil
+	return none, nil
 }
 
-// nodesOf returns the network on any cluster's graph; nil for a network on the GPU graph, of which records hold values.
-func nodesOf(c *checkpoint.Checkpoint) (*infer.Network, error) {
-	if c.Manifest.Architecture.Graph != checkpoint.ClusterGraph {
-		return nil, nil
+// weightsOf returns the network of a checkpoint; none for one of mixed clusters, of which records hold values.
+func weightsOf(c *checkpoint.Checkpoint) (out explain.Weights, err error) {
+	switch c.Manifest.Architecture.Graph {
+	case checkpoint.ClusterGraph:
+		out.Cluster, err = infer.New(c)
+	case checkpoint.GPUGraph:
+		out.GPU, err = infer.NewGPU(c)
 	}
-	return infer.New(c)
+	return out, err
 }

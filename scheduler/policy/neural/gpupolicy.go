@@ -159,11 +159,17 @@ func (p *GPUPolicy) lowestAfter(x *placement) float32 {
 
 // Reading implements policy.Reader.
 func (p *GPUPolicy) Reading(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, i int) *policy.Reading {
+	n := s.Nodes[candidates[i]]
 	e := &p.placements.Column(pod.Requests, len(s.Nodes))[candidates[i]]
-	if !e.Valid(s.Nodes[candidates[i]]) {
+	if !e.Valid(n) {
 		return nil
 	}
-	return &policy.Reading{Kind: policy.ValueReading, Features: []float32{p.value(e.Value.before), p.lowestAfter(&e.Value)}}
+	on := n.ChooseDevices(pod.Requests)
+	if ways(n, pod.Requests) != 0 {
+		on = p.Devices(n, pod)
+	}
+	before, after := p.Vertex(n, cluster.Resources{}, 0), p.Vertex(n, pod.Requests, on)
+	return &policy.Reading{Kind: policy.ValueReading, Features: append([]float32{p.value(e.Value.before), p.lowestAfter(&e.Value)}, infer.StepReading(&before, &after, p.psi)...)}
 }
 
 // Devices implements policy.DeviceChooser, for the cluster of the last call of Score. Before the
