@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -45,7 +44,16 @@ type steadyRun struct {
 // days of warm-up (sim.Steady). Progress is told as by Run.
 func RunSteady(ctx context.Context, c Config, progress func(workload string, done, total int)) (Steady, error) {
 	out := Steady{warmUp: c.WarmUp, days: c.Days}
-	err := c.workloads(func(name string, nodes []openb.Node, pods []openb.Pod) error {
+	err := c.workloads(func(name string, _ []openb.Node, pods []openb.Pod) error { // before the first one is played
+		if err := openb.CheckLifetimes(pods); err != nil {
+			return exit.New(exit.Usage, fmt.Errorf("%s: %w", name, err), "choose other pod lists with --workload")
+		}
+		return nil
+	})
+	if err != nil {
+		return out, err
+	}
+	err = c.workloads(func(name string, nodes []openb.Node, pods []openb.Pod) error {
 		for i, load := range c.Loads {
 			s, err := scenario(name, "come and go", sim.OpenB{
 				Nodes: nodes, Pods: pods, InOrder: c.InOrder,
@@ -59,9 +67,6 @@ func RunSteady(ctx context.Context, c Config, progress func(workload string, don
 					progress(name, i*total+done, len(c.Loads)*total)
 				}
 			})
-			if errors.Is(err, openb.ErrNoLifetime) {
-				return exit.New(exit.Usage, err, "choose other pod lists with --workload")
-			}
 			if err != nil {
 				return err
 			}

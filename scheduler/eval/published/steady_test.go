@@ -17,7 +17,7 @@ import (
 )
 
 // madeSteady returns made-up outcomes. At 95% half as many GPU hours are waited with gnn as with fgd, and only pods of
-// eight GPUs wait; at 50% nothing waits with fgd.
+// eight GPUs wait; at 50% a pod waits for a minute with fgd.
 func madeSteady(seeds int) Steady {
 	out := Steady{warmUp: 1, days: 2}
 	for _, load := range []float64{0.5, 0.95} {
@@ -27,6 +27,7 @@ func madeSteady(seeds int) Steady {
 			for k := range c.Seeds {
 				o := &sim.SteadyOutcome{Allocation: load - 0.01 + 0.01*float64(i) + 0.001*float64(k*k), TurnedAway: k}
 				o.Classes[class("share")] = sim.Waits{Pods: 100, Mean: 0.5, GPUHours: 1}
+				o.GPUHours = 0.1
 				if i > 0 || load > 0.9 {
 					o.Waiting, o.GPUHours = 10.5, float64(100*(k+2)/(i+1))
 					o.Classes[class("8")] = sim.Waits{Pods: 20 + k, Waited: 10, Mean: 120.25, P95: 3600, GPUHours: o.GPUHours, Unfinished: 2}
@@ -105,8 +106,10 @@ func TestRunSteady(t *testing.T) {
 			}
 		}
 	}
-	c.Workloads = []string{"timeless"}
-	if _, err := RunSteady(context.Background(), c, nil); err == nil || !strings.Contains(err.Error(), "lifetimes are not known") {
+	// A list without times is refused before another one is played.
+	c.Workloads = []string{"default", "timeless"}
+	_, err = RunSteady(context.Background(), c, func(name string, done, _ int) { t.Errorf("%s: %d episodes were played", name, done) })
+	if err == nil || !strings.Contains(err.Error(), "timeless: the pods have no creation_time and deletion_time, so their lifetimes are not known") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -111,11 +111,12 @@ func (x steadyRun) points(r eval.Result) string {
 	return interval(x.Difference(r, steadyAllocation).Interval, steadyAllocation.Digits, x.Samples())
 }
 
-// relative returns the difference of the GPU hours from those of the first policy, in per cent of their mean.
+// relative returns the difference of the GPU hours from those of the first policy, in per cent of their mean. It is empty
+// where hardly anything waits with the first policy: there is nothing to measure in per cent of.
 func (x steadyRun) relative(r eval.Result) string {
 	base := x.Results[0].Mean(steadyGPUHours)
-	if base == 0 {
-		return "" // nothing waits with the first policy
+	if base < 1 {
+		return ""
 	}
 	of := r.Values(steadyGPUHours)
 	floats.Sub(of, x.Results[0].Values(steadyGPUHours))

@@ -26,6 +26,16 @@ type SteadyPod struct {
 // ErrNoLifetime is DrawSteady's error for a list without times.
 var ErrNoLifetime = errors.New("the pods have no creation_time and deletion_time, so their lifetimes are not known")
 
+// CheckLifetimes returns ErrNoLifetime if a pod has no times.
+func CheckLifetimes(pods []Pod) error {
+	for _, p := range pods {
+		if p.Created == NoTime || p.Deleted == NoTime {
+			return ErrNoLifetime
+		}
+	}
+	return nil
+}
+
 // DrawSteady draws a workload in which the pods request load times the capacity on average: for so many
 // seconds pods arrive as a Poisson process at the rate of
 //
@@ -47,10 +57,10 @@ func DrawSteady(pods []Pod, load float64, capacity int64, seconds float64, seed 
 	lifetimes, gpuSeconds := make([]float64, len(pods)), 0.0
 	ends := make([]float64, len(pods)) // cumulative lifetimes
 	sum := 0.0
+	if err := CheckLifetimes(pods); err != nil {
+		return Steady{}, err
+	}
 	for i, p := range pods {
-		if p.Created == NoTime || p.Deleted == NoTime {
-			return Steady{}, ErrNoLifetime
-		}
 		lifetimes[i] = p.Lifetime()
 		gpuSeconds += lifetimes[i] * float64(p.Requests().TotalGPUMilli())
 		sum += lifetimes[i]
