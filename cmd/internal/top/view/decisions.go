@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -196,56 +195,20 @@ func (s *decisionsScreen) summary(c *canvas) string {
 	if err := c.details.DecisionsErr; err != nil {
 		return c.st.warn.Render(c.st.fit(state.Printable(err.Error()), c.width))
 	}
-	type sum struct {
-		profile                    string
-		all, asked, same, no, fell int
-		latencies                  []float64
-	}
-	sums := map[string]*sum{}
-	for i := range s.shown {
-		r := &s.shown[i]
-		p := sums[r.Profile]
-		if p == nil {
-			p = &sum{profile: r.Profile}
-			sums[r.Profile] = p
-		}
-		p.all++
-		if r.Latency > 0 {
-			p.latencies = append(p.latencies, r.Latency)
-		}
-		if r.Default != nil {
-			p.asked++
-			if r.Default.Node == r.Node {
-				p.same++
-			}
-		}
-		if r.Outcome == record.Unschedulable {
-			p.no++
-		}
-		if r.Fallback != "" {
-			p.fell++
-		}
-	}
-	var all []*sum
-	for _, p := range sums {
-		all = append(all, p)
-	}
-	slices.SortFunc(all, func(a, b *sum) int { return cmp.Or(cmp.Compare(b.all, a.all), strings.Compare(a.profile, b.profile)) })
 	var parts []string
-	for _, p := range all {
-		parts = append(parts, c.st.bold.Render(p.profile)+" "+fmt.Sprint(p.all))
+	for _, p := range tallies(s.shown) {
+		parts = append(parts, c.st.bold.Render(p.profile)+" "+fmt.Sprint(len(p.list)))
 		if p.asked > 0 {
 			parts = append(parts, fmt.Sprintf("as default %d of %d", p.same, p.asked))
 		}
-		if p.no > 0 {
-			parts = append(parts, c.st.warn.Render(fmt.Sprintf("no node %d", p.no)))
+		if p.none > 0 {
+			parts = append(parts, c.st.warn.Render(fmt.Sprintf("no node %d", p.none)))
 		}
 		if p.fell > 0 {
 			parts = append(parts, c.st.warn.Render(fmt.Sprintf("fallback %d", p.fell)))
 		}
-		if n := len(p.latencies); n > 0 {
-			slices.Sort(p.latencies)
-			parts = append(parts, "median "+c.st.latency(p.latencies[n/2]))
+		if len(p.latencies) > 0 {
+			parts = append(parts, "median "+c.st.latency(median(p.latencies)))
 		}
 	}
 	return c.st.fit(c.st.join(parts, c.width), c.width)

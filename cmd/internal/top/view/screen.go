@@ -43,6 +43,7 @@ func newScreens(cfg Config) []screen {
 		&eventsScreen{},
 		&gpuScreen{},
 		&usedScreen{},
+		&versusScreen{},
 		&helpScreen{},
 	}
 }
