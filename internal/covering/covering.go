@@ -13,6 +13,7 @@ type Problem struct {
 	Limits []int     // of each kind; 0 or more
 	Rows   []Row
 	unit   float64 // that prices are scaled by
+	work   int     // numbers of tables that were changed
 }
 
 // Row is one need.
@@ -39,8 +40,12 @@ type Solution struct {
 	Row int
 }
 
-// maxBoxes is the number of linear programs after which the search is cut.
-const maxBoxes = 4000
+const (
+	// maxBoxes is the number of linear programs after which the search is cut.
+	maxBoxes = 4000
+	// maxWork cuts it earlier if the programs are large: after about a second.
+	maxWork = 1_000_000_000
+)
 
 // Solve returns the cheapest solution that it finds. ok is false if even the limits do not meet the needs; Row is then one that is
 // not met.
@@ -61,7 +66,7 @@ func (p Problem) Solve() (out Solution, ok bool) {
 	}
 	open := &boxes{root}
 	for range maxBoxes {
-		if open.Len() == 0 || (*open)[0].bound >= out.Price*(1-tiny) {
+		if open.Len() == 0 || p.work > maxWork || (*open)[0].bound >= out.Price*(1-tiny) {
 			break
 		}
 		p.branch(heap.Pop(open).(*box), open, &out)

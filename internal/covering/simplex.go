@@ -11,8 +11,8 @@ type box struct {
 	duals       []float64 // of the rows, scaled so that they add up to the price
 }
 
-// relax solves the linear program of a box: the dual one by the simplex method with Bland's rule, which begins feasible because no
-// price is negative. It has a row for each column of the problem, and the variables are the duals of the rows, those of the limits, and
+// relax solves the linear program of a box: the dual one by the simplex method, which begins feasible because no price is
+// negative. It has a row for each column of the problem, and the variables are the duals of the rows, those of the limits, and
 // the slacks.
 func (p *Problem) relax(b *box) {
 	n, m := len(p.Prices), len(p.Rows)
@@ -40,8 +40,8 @@ func (p *Problem) relax(b *box) {
 	for j := range n {
 		table[n][m+j] = -float64(b.most[j] - b.least[j])
 	}
-	for range 50 * (width + 1) {
-		if !pivot(table, basis) {
+	for i := range 50 * (width + 1) {
+		if p.work += n * width; !pivot(table, basis, i > width) {
 			break
 		}
 	}
@@ -61,15 +61,17 @@ func (p *Problem) relax(b *box) {
 	}
 }
 
-// pivot makes one step; it returns false at the optimum.
-func pivot(table [][]float64, basis []int) bool {
+// pivot makes one step; it returns false at the optimum. careful chooses by Bland's rule, which never comes back to a table, instead of
+// the steepest rise.
+func pivot(table [][]float64, basis []int, careful bool) bool {
 	n := len(basis)
 	width := len(table[n]) - 1
 	enters := -1
-	for k := range width {
-		if table[n][k] > tiny {
-			enters = k
-			break
+	for k, rise := range table[n][:width] {
+		if rise > tiny && (enters < 0 || rise > table[n][enters]) {
+			if enters = k; careful {
+				break
+			}
 		}
 	}
 	if enters < 0 {

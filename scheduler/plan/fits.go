@@ -58,23 +58,18 @@ type shape struct {
 	record.Pod
 }
 
-// shapeOf leaves out what does not matter on an empty node: required affinity to other pods too, for these may come.
+// shapeOf leaves out what does not matter on an empty node. Affinity to other pods and what spreads with them are as without other pods.
 func shapeOf(p *record.Pod) shape {
 	s := record.Pod{
 		MilliCPU: p.MilliCPU, Memory: p.Memory, GPU: p.GPU, GPUMilli: p.GPUMilli, GPUModels: p.GPUModels, Extended: p.Extended,
 		NodeSelector: p.NodeSelector, Affinity: p.Affinity, Spread: p.Spread, Tolerations: p.Tolerations, HostPorts: p.HostPorts,
+		Namespace: "gnnsched-plan", // in which no DaemonSet is
 	}
-	if p.Affinity != "" {
-		var a v1.Affinity
-		if json.Unmarshal([]byte(p.Affinity), &a) == nil && a.PodAffinity != nil {
-			a.PodAffinity = nil
-			if text, err := json.Marshal(a); err == nil {
-				s.Affinity = string(text)
-			}
+	var a v1.Affinity
+	if p.Affinity != "" && json.Unmarshal([]byte(p.Affinity), &a) == nil {
+		if text, err := json.Marshal(v1.Affinity{NodeAffinity: a.NodeAffinity}); err == nil {
+			s.Affinity = string(text)
 		}
-	}
-	if s.Affinity != "" || s.Spread != "" {
-		s.Namespace, s.Labels = p.Namespace, p.Labels
 	}
 	return shape{s}
 }
@@ -154,7 +149,7 @@ func (f *fleet) classify(ctx context.Context, p Profile) (*fitting, error) {
 		at, is := out.of[sh]
 		if !is {
 			pod := sh.Pod
-			pod.UID, pod.Name, pod.Namespace = r.UID, r.Name, r.Namespace
+			pod.UID, pod.Name = r.UID, r.Name
 			refused, err := f.refused(ctx, cluster, replay.Pod(&pod))
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)

@@ -226,7 +226,7 @@ func (f *fleet) offer(k int) (most amounts) {
 			}
 		}
 		for d := range one {
-			most[d] = max(most[d], one[d])
+			most[d] = max(most[d], one[d]) // not below 0
 		}
 	}
 	return most

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"gnnsched/internal/covering"
 )
 
 // errSpent ends a search that has made all its evaluations.
@@ -148,13 +150,13 @@ func (b *purchase) try(ctx context.Context, mixes [][]int) (bool, error) {
 
 // worth reports whether a mix is cheaper than the best one, and not too small or too cheap by the bounds.
 func (b *purchase) worth(counts []int) bool {
-	for _, r := range b.rows {
-		if !r.Met(counts) {
-			return false
-		}
-	}
 	p := b.price(counts)
-	return p < b.price(b.best)*(1-1e-9) && p >= b.out.Bound*(1-1e-9)
+	return b.saves(p) && !slices.ContainsFunc(b.rows, func(r covering.Row) bool { return !r.Met(counts) })
+}
+
+// saves reports whether a price is lower than that of the best mix, and not lower than the bound.
+func (b *purchase) saves(price float64) bool {
+	return price < b.price(b.best)*(1-1e-9) && price >= b.out.Bound*(1-1e-9)
 }
 
 // near returns the mixes that are worth a try and have up to two nodes more or less of each type than the best one. With many types it
@@ -191,13 +193,20 @@ func (b *purchase) near() (out [][]int) {
 	return out
 }
 
-// steps returns the mixes that are one step from the best one, cheaper, and not too small by the bounds. The cheapest come first.
+// steps returns the mixes that are one step from the best one and worth a try. The cheapest come first.
 func (b *purchase) steps() (out [][]int) {
+	types, price := b.fleet.types, b.price(b.best)
 	add := func(from, n, to, m int) {
-		next := slices.Clone(b.best)
-		next[from] -= n
+		change := -float64(n) * types[from].Price
 		if to >= 0 {
-			next[to] = min(next[to]+m, b.fleet.types[to].Limit)
+			change += float64(m) * types[to].Price
+		}
+		if !b.saves(price + change) {
+			return // most are dearer
+		}
+		next := slices.Clone(b.best)
+		if next[from] -= n; to >= 0 {
+			next[to] += m
 		}
 		if b.worth(next) {
 			out = append(out, next)
