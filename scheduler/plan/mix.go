@@ -166,7 +166,7 @@ func (b *purchase) run(ctx context.Context, s replay.Source) error {
 	if b.best == nil {
 		return nil
 	}
-	return b.stop(ctx, b.improve(ctx))
+	return b.stop(ctx, b.search(ctx))
 }
 
 // stop notes that the search ended early.

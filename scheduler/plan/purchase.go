@@ -122,13 +122,27 @@ func (b *purchase) all() (out []int) {
 	return out
 }
 
-// improve takes nodes away, or exchanges them for cheaper ones of another type, as long as the work is held. Of all such steps that are
-// cheaper, the cheapest is tried first. When no step is left, it tries the mixes that differ little from the best one, the dearest first:
+// search improves the mix that was grown, and then the same one again with another order of the steps. The cheaper result counts.
+func (b *purchase) search(ctx context.Context) error {
+	grown, with := b.best, b.out.With
+	if err := b.improve(ctx, halving); err != nil {
+		return err
+	}
+	first, outcome := b.best, b.out.With
+	b.best, b.out.With = grown, with
+	err := b.improve(ctx, func(sorted [][]int) [][]int { return sorted })
+	if b.price(first) <= b.price(b.best) {
+		b.best, b.out.With = first, outcome
+	}
+	return err
+}
+
+// improve takes nodes away, or exchanges them for cheaper ones of another type, as long as the work is held. When no step is left, it tries the mixes that differ little from the best one, the dearest first:
 // those most probably hold the work. Steps to fewer nodes than did not hold the work are left out. They may hold it all the same, where
 // a profile spreads pods over all nodes and leaves no room for large ones.
-func (b *purchase) improve(ctx context.Context) error {
+func (b *purchase) improve(ctx context.Context, order func(sorted [][]int) [][]int) error {
 	for {
-		better, err := b.try(ctx, slices.DeleteFunc(b.steps(), b.dominated))
+		better, err := b.try(ctx, slices.DeleteFunc(order(b.steps()), b.dominated))
 		if err == nil && !better {
 			better, err = b.try(ctx, b.near())
 		}
@@ -224,6 +238,23 @@ func (b *purchase) steps() (out [][]int) {
 	}
 	slices.SortFunc(out, func(x, y []int) int { return cmp.Or(cmp.Compare(b.price(x), b.price(y)), slices.Compare(x, y)) })
 	return slices.CompactFunc(out, slices.Equal)
+}
+
+// halving takes the mixes from the cheapest to the dearest and puts first one with half of them before it, then with half of the rest
+// before it too, and so on. So a mix that holds the work is found soon, and is not always the dearest. The others come last, the dearest
+// first.
+func halving(sorted [][]int) (out [][]int) {
+	first := make([]bool, len(sorted))
+	for left := len(sorted) / 2; left > 0; left /= 2 {
+		at := len(sorted) - 1 - left
+		out, first[at] = append(out, sorted[at]), true
+	}
+	for i := len(sorted) - 1; i >= 0; i-- {
+		if !first[i] {
+			out = append(out, sorted[i])
+		}
+	}
+	return out
 }
 
 // batches returns how many of the nodes of a type a step takes away: powers of two, and as many as cost just more than one node of
