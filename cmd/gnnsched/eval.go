@@ -14,6 +14,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/front"
+	"gnnsched/cmd/internal/mig"
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -75,7 +76,7 @@ func evalCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
 		}, front.Flags(), cli.LogFlags()),
 		Action:      runEval,
-		Subcommands: []*ucli.Command{evalOpenBCommand()},
+		Subcommands: []*ucli.Command{evalOpenBCommand(), mig.Command()},
 	}
 }
 

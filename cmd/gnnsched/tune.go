@@ -6,6 +6,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/mig"
 	"gnnsched/cmd/internal/tunestock"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -22,6 +23,7 @@ import (
 const (
 	linearMethod  = "linear"
 	tabularMethod = "tabular-q"
+	migMethod     = "mig"
 )
 
 func tuneCommand() *ucli.Command {
@@ -44,9 +46,10 @@ func tuneCommand() *ucli.Command {
 			"   gnnsched tune --stock --trace prod.record           # for your own cluster\n" +
 			"   gnnsched eval --policies kube-scheduler,stock:stock.yaml --scenario my.yaml\n" +
 			"   gnntrain --teacher my.json                          # train a network to imitate them\n" +
-			"   gnnsched tune --method tabular-q --out q.json       # seconds",
+			"   gnnsched tune --method tabular-q --out q.json       # seconds\n" +
+			"   gnnsched tune --method mig --out mig.json           # for MIG partitions: gnnsched eval mig",
 		Flags: []ucli.Flag{
-			&ucli.StringFlag{Name: "method", Value: linearMethod, Usage: "`METHOD`: " + linearMethod + " (the cross-entropy method), or " + tabularMethod + " (a tabular Q agent, the historical baseline)"},
+			&ucli.StringFlag{Name: "method", Value: linearMethod, Usage: "`METHOD`: " + linearMethod + " (the cross-entropy method), " + tabularMethod + " (a tabular Q agent, the historical baseline), or " + migMethod + " (the cost of the states of a GPU with MIG)"},
 			&ucli.StringFlag{Name: "scenario", Value: "family", Usage: "`NAME` or YAML file of the workloads to tune on"},
 			&ucli.StringFlag{Name: "trace", Usage: "tune on the nodes and pods of a `RECORD` (gnnsched record) instead, and judge on the last fifth of its time"},
 			resampleFlag(),
@@ -72,9 +75,18 @@ func tuneCommand() *ucli.Command {
 	}
 }
 
+// notMIG are the flags that have no effect with the method mig, which has workloads of its own.
+var notMIG = []string{"scenario", "trace", "resample", "objective", "stock", "strategies", "free-preferences", "from", "features", "name", "stop-after", "spread", "wait-weight", "steps", "held-out"}
+
 func runTune(c *ucli.Context) error {
 	if c.NArg() > 0 {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
+	}
+	if c.String("method") == migMethod {
+		if err := refuseFlags(c, "with --method "+migMethod, notMIG); err != nil {
+			return err
+		}
+		return mig.Tune(c)
 	}
 	s, err := tuningScenarios(c)
 	if err != nil {
@@ -92,7 +104,7 @@ func runTune(c *ucli.Context) error {
 	case tabularMethod:
 		return tuneTabular(c, s.learn)
 	default:
-		return exit.Usagef("--method %s is not known: choose %s or %s", m, linearMethod, tabularMethod)
+		return exit.Usagef("--method %s is not known: choose %s, %s or %s", m, linearMethod, tabularMethod, migMethod)
 	}
 }
 

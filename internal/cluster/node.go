@@ -1,6 +1,10 @@
 package cluster
 
-import "slices"
+import (
+	"slices"
+
+	"gnnsched/internal/cluster/mig"
+)
 
 // Group is a number of running pods on one node with equal requests.
 type Group struct {
@@ -27,6 +31,9 @@ type Node struct {
 
 	GPUModel string  // empty without GPUs, or if the model is unknown
 	GPUs     []int64 // used thousandths of each device; nil if devices are not known one by one
+	// Slices are the used memory slices of each device that can be partitioned by MIG; those of another device are all used. It is nil if
+	// no device can. AddOn and Remove leave it alone.
+	Slices []mig.Slices
 
 	Power *PowerModel // what the machine draws; nil: not known
 	Usage *NodeUsage  // what was measured; nil if nothing was, or too long ago. Version does not cover it

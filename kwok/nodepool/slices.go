@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/cluster/mig"
 )
 
 // The attributes of devices, as NVIDIA's driver names them, and the number of the device on its node.
@@ -107,15 +109,15 @@ func (d *Devices) publish(specs []resourceapi.ResourceSliceSpec, i int) []resour
 	whole.ConsumesCounters = consumes(set, allCounters())
 	devices := []resourceapi.Device{whole}
 	for _, name := range d.MIG {
-		shape, err := d.profile(name)
+		profile, err := d.profile(name)
 		if err != nil {
 			panic("nodepool: a pool that Validate refuses: " + err.Error())
 		}
-		for _, start := range shape.starts {
-			part := d.device(fmt.Sprintf("gpu-%d-mig-%dg%dgb-%d", i, shape.compute, d.gigabytes()*shape.memory/memorySlices, start), i, typePartition)
+		for _, start := range profile.Starts() {
+			part := d.device(fmt.Sprintf("gpu-%d-mig-%s-%d", i, strings.Replace(name, ".", "", 1), start), i, typePartition)
 			part.Attributes[attributeProfile] = resourceapi.DeviceAttribute{StringValue: ptr.To(name)}
-			part.Capacity["memory"] = resourceapi.DeviceCapacity{Value: *resource.NewQuantity(d.Memory.Value()*int64(shape.memory)/memorySlices, resource.BinarySI)}
-			part.ConsumesCounters = consumes(set, shape.counters(start))
+			part.Capacity["memory"] = resourceapi.DeviceCapacity{Value: *resource.NewQuantity(d.Memory.Value()*int64(profile.Memory())/mig.Memory, resource.BinarySI)}
+			part.ConsumesCounters = consumes(set, counters(profile, start))
 			devices = append(devices, part)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/policy"
@@ -350,4 +351,18 @@ func (p *learnedScore) devices(ctx context.Context, q deviceQuestion) (on cluste
 		return 0
 	}
 	return on
+}
+
+// partition returns the memory slices on which the active decider puts a MIG partition on a card with some slices in use; none if it does not fit.
+func (p *learnedScore) partition(used mig.Slices, profile mig.Profile) mig.Slices {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	start := profile.BestStart(used)
+	if h, is := p.active.load().(*heuristicDecider); is && h.made != nil {
+		start = policy.Start(h.made, used, profile)
+	}
+	if start < 0 {
+		return 0
+	}
+	return profile.On(start)
 }

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	fwkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/canary"
@@ -42,14 +44,18 @@ type host struct{}
 var _ dra.Host = host{}
 
 // Choose implements dra.Host: the policy of LearnedScore, if the profile has it and it decides about the pod, chooses.
-func (host) Choose(ctx context.Context, h fwk.Handle, state fwk.CycleState, pod *v1.Pod, node string) cluster.DeviceSet {
-	p, has := deciders.Load(h)
-	if !has || p.(*learnedScore).groupOf(pod) == canary.Rest {
-		return 0
+func (host) Choose(ctx context.Context, h fwk.Handle, state fwk.CycleState, pod *v1.Pod, node string) (on cluster.DeviceSet, at mig.Slices) {
+	loaded, has := deciders.Load(h)
+	if !has || loaded.(*learnedScore).groupOf(pod) == canary.Rest {
+		return 0, 0
 	}
-	asked, waiting := dra.Asked(state), convertPod(pod)
+	p, asked, waiting := loaded.(*learnedScore), dra.Asked(state), convertPod(pod)
 	asked.Apply(&waiting)
-	return p.(*learnedScore).devices(ctx, deviceQuestion{pod: &waiting, uid: pod.UID, node: node, cycle: readScores(state), claims: asked})
+	on = p.devices(ctx, deviceQuestion{pod: &waiting, uid: pod.UID, node: node, cycle: readScores(state), claims: asked})
+	if waiting.Partition != mig.None && on.Len() == 1 {
+		at = p.partition(asked.Slices(node, bits.TrailingZeros64(uint64(on))), waiting.Partition)
+	}
+	return on, at
 }
 
 // Attempted tells the canary of h's profile, if it has one, how long an attempt to find a node for a pod took.

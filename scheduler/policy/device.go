@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/policy/preference"
 )
 
@@ -25,8 +26,24 @@ func Devices(p Policy, n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
 	return n.ChooseDevices(pod.Requests)
 }
 
+// StartChooser is a policy that also chooses where on a device a MIG partition lies.
+type StartChooser interface {
+	Policy
+	// Start returns the memory slice at which a partition starts on a device with some slices in use; -1 if it does not fit.
+	Start(used mig.Slices, p mig.Profile) int
+}
+
+// Start returns where p lets a partition start on a device with some slices in use; -1 if it does not fit. For policies that do not
+// choose, it is where most placements stay free.
+func Start(p Policy, used mig.Slices, profile mig.Profile) int {
+	if c, chooses := p.(StartChooser); chooses {
+		return c.Start(used, profile)
+	}
+	return profile.BestStart(used)
+}
+
 // FirstFit returns a policy that chooses nodes as p does, and the devices with the lowest numbers that have room, as upstream's
-// allocator of claims does.
+// allocator of claims does. A partition starts as low as it can.
 func FirstFit(p Policy) Policy {
 	f := firstFit{p}
 	if u, is := p.(Upstream); is {
@@ -47,6 +64,14 @@ func (firstFit) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
 		}
 	}
 	return n.ChooseDevices(pod.Requests) // whole devices come in the order of their numbers
+}
+
+// Start implements StartChooser.
+func (firstFit) Start(used mig.Slices, p mig.Profile) int {
+	for s := range p.Free(used) {
+		return s
+	}
+	return -1
 }
 
 // upstreamFirstFit is firstFit of an Upstream.

@@ -24,7 +24,7 @@ var driverCases = []struct {
 	cards       string   // NAME:THOUSANDTHS in use of each card that policies know
 }{
 	{"nvidia-gpu", "NVIDIA H100 80GB HBM3", []string{"one: n-0 gpu=gpu-0", "pair: n-0 gpu=gpu-2 gpu=gpu-3"}, "gpu-0:1000 gpu-1:0 gpu-2:1000 gpu-3:1000"},
-	{"nvidia-mig", "NVIDIA A100-SXM4-40GB", []string{"half: n-0 mig=gpu-2-mig-3g20gb-9-0", "half: n-0 mig=gpu-2-mig-3g20gb-9-4", "one: n-0 gpu=gpu-10", "one: pending: cannot allocate all claims"}, "gpu-2-counter-set:886 gpu-10-counter-set:1000"},
+	{"nvidia-mig", "NVIDIA A100-SXM4-40GB", []string{"half: n-0 mig=gpu-2-mig-3g20gb-9-4", "half: n-0 mig=gpu-2-mig-3g20gb-9-0", "one: n-0 gpu=gpu-10", "one: pending: cannot allocate all claims"}, "gpu-2-counter-set:984 gpu-10-counter-set:1000"},
 	{"nvidia-mig-static", "NVIDIA A100-SXM4-40GB", []string{"half: n-0 mig=gpu-0-mig-3g20gb-9-0", "half: n-0 mig=gpu-0-mig-3g20gb-9-4"}, "gpu-0-mig-3g20gb-9-0:1000 gpu-0-mig-3g20gb-9-4:1000"},
 	{"nvidia-shares", "Tesla T4", []string{"tenth: n-0 gpu=gpu-0", "six: n-0 gpu=gpu-0", "memory: n-0 gpu=gpu-1"}, "gpu-0:700 gpu-1:500"},
 	{"nvidia-compute-domain", "NVIDIA GB200", []string{"both: n-0 channel=channel-0 gpu=gpu-0", "both: pending: cannot allocate all claims"}, "gpu-0:1000 gpu-1:0"},

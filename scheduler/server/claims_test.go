@@ -112,8 +112,8 @@ func TestClaims(t *testing.T) {
 		{"two requests with a constraint", []*corev1.Pod{claimPod("a", "net", "not-gpu-0", "whole"), claimPod("b", "net", "pair", "whole")}, "whole-0/gpu-1 whole-0/gpu-0+gpu-2"},
 		{"extended resource", []*corev1.Pod{claimPod("a", "best", "not-gpu-0", "whole"), claimPod("b", "best", "", "whole"), claimPod("c", DefaultProfile, "", "whole")}, "whole-0/gpu-1 whole-0/gpu-0 whole-0/gpu-2"},
 		{"first fit breaks a GPU", []*corev1.Pod{claimPod("a", DefaultProfile, "half-of-gpu-1", ""), claimPod("b", DefaultProfile, "half", "")}, "mig-0/gpu-1-mig-3g20gb-0 mig-0/gpu-0-mig-3g20gb-0"},
-		{"partitions, best fit", []*corev1.Pod{claimPod("a", "best", "half-of-gpu-1", ""), claimPod("b", "best", "half", ""), claimPod("c", "best", "half", "")}, "mig-0/gpu-1-mig-3g20gb-0 mig-0/gpu-1-mig-3g20gb-4 mig-0/gpu-0-mig-3g20gb-0"},
-		{"alternatives", []*corev1.Pod{claimPod("a", "best", "half-of-gpu-1", ""), claimPod("b", "best", "whole-or-half", ""), claimPod("c", "best", "whole-or-half", "")}, "mig-0/gpu-1-mig-3g20gb-0 mig-0/gpu-0 mig-0/gpu-1-mig-3g20gb-4"},
+		{"partitions, best fit", []*corev1.Pod{claimPod("a", "best", "half-of-gpu-1", ""), claimPod("b", "best", "half", ""), claimPod("c", "best", "half", "")}, "mig-0/gpu-1-mig-3g20gb-4 mig-0/gpu-1-mig-3g20gb-0 mig-0/gpu-0-mig-3g20gb-4"},
+		{"alternatives", []*corev1.Pod{claimPod("a", "best", "half-of-gpu-1", ""), claimPod("b", "best", "whole-or-half", ""), claimPod("c", "best", "whole-or-half", "")}, "mig-0/gpu-1-mig-3g20gb-4 mig-0/gpu-0 mig-0/gpu-1-mig-3g20gb-0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ns := l.claimNamespace(t)

@@ -68,6 +68,18 @@ func Share(used, whole map[string]int64) int64 {
 	return Thousandths(float64(sum), float64(cluster.DeviceMilli*n))
 }
 
+// size returns what Share does, rounded down, and 1 at least: a partition that fits beside others then also fits by thousandths.
+func size(used, whole map[string]int64) int64 {
+	sum, n := int64(0), int64(0)
+	for name, w := range whole {
+		if w > 0 {
+			sum += cluster.DeviceMilli * min(used[name], w) / w
+			n++
+		}
+	}
+	return max(sum/max(n, 1), 1)
+}
+
 // Thousandths returns used/whole in thousandths, rounded up, 0 to cluster.DeviceMilli.
 func Thousandths(used, whole float64) int64 {
 	switch {

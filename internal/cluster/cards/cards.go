@@ -14,6 +14,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/mig"
 )
 
 // gpuDriver begins the names of drivers whose devices are GPUs.
@@ -36,7 +37,11 @@ type Device struct {
 	*resourceapi.Device
 	Driver string
 	Card   int   // in Set.Cards
-	Milli  int64 // thousandths of the card that the whole device takes
+	Milli  int64 // thousandths of the card that the whole device takes; those of a partition are rounded down
+
+	// Slices and Profile are those of a device on a card with MIG. A device without a known profile has none.
+	Slices  mig.Slices
+	Profile mig.Profile
 }
 
 // Shared reports whether several claims can have the device at the same time.
@@ -54,6 +59,7 @@ type Card struct {
 	Driver, Pool string
 	Name         string           // of the device, or of the counter set
 	Counters     map[string]int64 // in thousandths; nil for a device without counters
+	MIG          bool             // its counters are the memory slices of a GPU with MIG, among others
 }
 
 // OfNode reports whether a slice has GPUs of one node.
@@ -147,7 +153,8 @@ func (s *Set) addPool(pool []*resourceapi.ResourceSlice) {
 	for _, slice := range pool {
 		for _, set := range slice.Spec.SharedCounters {
 			sets[set.Name] = len(s.Cards)
-			s.Cards = append(s.Cards, Card{Driver: driver, Pool: name, Name: set.Name, Counters: Counters(set.Counters)})
+			counters := Counters(set.Counters)
+			s.Cards = append(s.Cards, Card{Driver: driver, Pool: name, Name: set.Name, Counters: counters, MIG: isMIG(counters)})
 		}
 	}
 	for _, slice := range pool {
@@ -163,7 +170,10 @@ func (s *Set) addPool(pool []*resourceapi.ResourceSlice) {
 			} else {
 				use := d.ConsumesCounters[0] // further sets, of links for example, do not make a card
 				out.Card = sets[use.CounterSet]
-				out.Milli = Share(Counters(use.Counters), s.Cards[out.Card].Counters)
+				taken := Counters(use.Counters)
+				if out.Milli = size(taken, s.Cards[out.Card].Counters); s.Cards[out.Card].MIG {
+					out.setMIG(taken)
+				}
 			}
 			s.Devices = append(s.Devices, out)
 		}

@@ -15,6 +15,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/cards"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/cluster/mig"
 )
 
 // Ask is what the claims and extended resources of one pending pod ask of the cards, in one scheduling cycle.
@@ -25,6 +26,8 @@ type Ask struct {
 	cel    *cel.Cache
 	sizes  []int64 // of the devices that each want takes, in thousandths of a card
 	match  matching
+
+	partition mig.Profile
 }
 
 // want is one request of a claim. A request with alternatives has a want for the first of them that some free device
@@ -71,6 +74,36 @@ func (a *Ask) Apply(pod *cluster.Pod) {
 		t.add(w.count, a.sizes[i])
 	}
 	t.set(&pod.Requests)
+	pod.Partition = a.partition
+}
+
+// Slices returns the used memory slices of a card of a node.
+func (a *Ask) Slices(node string, card int) mig.Slices {
+	if n := a.view.Node(node); n != nil && card < len(n.slices) {
+		return n.slices[card]
+	}
+	return mig.All
+}
+
+// setPartition sets the profile that the pod requests.
+func (a *Ask) setPartition(ctx context.Context) {
+	if len(a.wants) != 1 || a.wants[0].count != 1 || !a.view.hasMIG() {
+		return
+	}
+	found := mig.None
+	for _, n := range a.view.nodes {
+		for i, ok := range a.satisfying(ctx, n.shape, a.wants[0]) {
+			p := n.shape.Devices[i].Profile
+			if !ok || p == found {
+				continue
+			}
+			if p == mig.None || found != mig.None {
+				return // devices of several kinds will do
+			}
+			found = p
+		}
+	}
+	a.partition = found
 }
 
 // takes sums up what claims take.
@@ -168,6 +201,7 @@ func newAsk(ctx context.Context, l *Ledger, view *View, celCache *cel.Cache, pod
 	if !slices.ContainsFunc(a.sizes, func(size int64) bool { return size > 0 }) {
 		return nil
 	}
+	a.setPartition(ctx)
 	return a
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/cards"
+	"gnnsched/internal/cluster/mig"
 )
 
 const driver = "gpu.example.com"
@@ -115,6 +116,32 @@ func TestChoiceComesFirst(t *testing.T) {
 			t.Fatalf("took %v where the chosen ones are full", got)
 		}
 	})
+}
+
+// The chosen partition comes first, then the others of its card, and then those of other cards.
+func TestPartitionComesFirst(t *testing.T) {
+	shape := &shape{Set: &cards.Set{Cards: []cards.Card{{Driver: driver, Pool: "n", Name: "gpu-0", MIG: true}, {Driver: driver, Pool: "n", Name: "gpu-1", MIG: true}}}}
+	in := sliceOf("a", 1)
+	for card := range 2 {
+		for _, start := range []int{0, 2, 4} {
+			d := resourceapi.Device{Name: fmt.Sprintf("gpu-%d-%d", card, start)}
+			in.Spec.Devices = append(in.Spec.Devices, d)
+			shape.Devices = append(shape.Devices, cards.Device{Device: &d, Driver: driver, Card: card, Profile: mig.Two, Slices: mig.Two.On(start)})
+		}
+	}
+	c := &choice{node: &Node{shape: shape}, name: "n", on: cluster.Device(1), at: mig.Two.On(4)}
+	var got []string
+	for _, s := range c.arrange([]*resourceapi.ResourceSlice{in}) {
+		for _, d := range s.Spec.Devices {
+			got = append(got, d.Name)
+		}
+		if s.Spec.Pool.ResourceSliceCount != 3 {
+			t.Errorf("the pool has %d slices", s.Spec.Pool.ResourceSliceCount)
+		}
+	}
+	if want := []string{"gpu-1-4", "gpu-1-0", "gpu-1-2", "gpu-0-0", "gpu-0-2", "gpu-0-4"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }
 
 // failer is a test, or one of rapid.

@@ -59,6 +59,16 @@ func (v *View) Node(name string) *Node {
 	return v.nodes[name]
 }
 
+// hasMIG reports whether some node has cards with MIG.
+func (v *View) hasMIG() bool {
+	for _, n := range v.nodes {
+		if n.slices != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Nodes returns the names of the nodes with devices of slices.
 func (v *View) Nodes() iter.Seq[string] {
 	if v == nil {

@@ -2,6 +2,7 @@ package dra
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -12,6 +13,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/cards"
+	"gnnsched/internal/cluster/mig"
 )
 
 // handle is the framework's with another DRA manager. Upstream's plugin takes the manager from it once, when
@@ -48,6 +50,7 @@ type choice struct {
 	node *Node
 	name string
 	on   cluster.DeviceSet
+	at   mig.Slices // of the partition that the pod should get on its one card; 0: any partition
 }
 
 // ResourceClaims implements fwk.SharedDRAManager.
@@ -104,16 +107,14 @@ func (l lister) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error)
 	return c.choice.arrange(all), nil
 }
 
-// arrange returns the slices that the choice's node can use, and those of other nodes in its pools, with devices of the chosen cards before the others
-// of their pool. Upstream's allocator goes through the slices of a pool by name and through the devices of a
-// slice in their order. So a slice with devices of both kinds becomes two, and names begin with 0 for those that
-// come first. It changes none of the slices passed.
+// arrange returns the slices that the choice's node can use, and those of other nodes in its pools, with the chosen partition first, then the other
+// devices of the chosen cards, then the rest of their pool. Upstream's allocator goes through the slices of a pool by name and through the devices of a
+// slice in their order. So a slice with devices of several ranks becomes several, whose names begin with the rank. It changes none of the slices passed.
 func (c *choice) arrange(all []*resourceapi.ResourceSlice) (out []*resourceapi.ResourceSlice) {
-	first := map[string]bool{} // the chosen devices, by driver, pool and name
+	ranks := map[string]int{} // of the devices, by driver, pool and name
 	for _, d := range c.node.shape.Devices {
-		if card := c.node.shape.Cards[d.Card]; c.on.Has(d.Card) {
-			first[card.Driver+"/"+card.Pool+"/"+d.Name] = true
-		}
+		card := c.node.shape.Cards[d.Card]
+		ranks[card.Driver+"/"+card.Pool+"/"+d.Name] = c.rank(&d)
 	}
 	here := map[pool]bool{}
 	for _, s := range all {
@@ -133,7 +134,12 @@ func (c *choice) arrange(all []*resourceapi.ResourceSlice) (out []*resourceapi.R
 		case !cards.OfNode(s):
 			out = append(out, s)
 		default:
-			parts := split(s, func(d string) bool { return first[s.Spec.Driver+"/"+s.Spec.Pool.Name+"/"+d] })
+			parts := split(s, func(d string) int {
+				if r, known := ranks[s.Spec.Driver+"/"+s.Spec.Pool.Name+"/"+d]; known {
+					return r
+				}
+				return lastRank
+			})
 			added[poolOf(s)] += int64(len(parts) - 1)
 			ours = append(ours, parts...)
 		}
@@ -143,6 +149,24 @@ func (c *choice) arrange(all []*resourceapi.ResourceSlice) (out []*resourceapi.R
 	}
 	slices.SortFunc(ours, func(a, b *resourceapi.ResourceSlice) int { return strings.Compare(a.Name, b.Name) })
 	return append(out, ours...)
+}
+
+// The ranks of devices: the chosen partition, the chosen cards, and others.
+const (
+	firstRank = iota
+	cardRank
+	lastRank
+)
+
+// rank returns the rank of a device of the choice's node.
+func (c *choice) rank(d *cards.Device) int {
+	switch {
+	case !c.on.Has(d.Card):
+		return lastRank
+	case c.at != 0 && d.Slices != c.at:
+		return cardRank
+	}
+	return firstRank
 }
 
 // pool identifies a pool in one generation.
@@ -155,26 +179,19 @@ func poolOf(s *resourceapi.ResourceSlice) pool {
 	return pool{s.Spec.Driver, s.Spec.Pool.Name, s.Spec.Pool.Generation}
 }
 
-// split returns copies of a slice: with the devices that come first and with the others, as far as there are any.
-func split(s *resourceapi.ResourceSlice, first func(device string) bool) (parts []*resourceapi.ResourceSlice) {
-	part := func(prefix string, devices []resourceapi.Device) {
-		c := *s
-		c.Name, c.Spec.Devices = prefix+s.Name, devices
-		parts = append(parts, &c)
-	}
-	var chosen, others []resourceapi.Device
+// split returns copies of a slice with the devices of each rank, as far as there are any.
+func split(s *resourceapi.ResourceSlice, rank func(device string) int) (parts []*resourceapi.ResourceSlice) {
+	var by [lastRank + 1][]resourceapi.Device
 	for _, d := range s.Spec.Devices {
-		if first(d.Name) {
-			chosen = append(chosen, d)
-		} else {
-			others = append(others, d)
+		r := rank(d.Name)
+		by[r] = append(by[r], d)
+	}
+	for r, devices := range by {
+		if len(devices) > 0 || r == lastRank && len(parts) == 0 {
+			c := *s
+			c.Name, c.Spec.Devices = strconv.Itoa(r)+"-"+s.Name, devices
+			parts = append(parts, &c)
 		}
-	}
-	if len(chosen) > 0 {
-		part("0-", chosen)
-	}
-	if len(others) > 0 || len(chosen) == 0 {
-		part("1-", others)
 	}
 	return parts
 }

@@ -8,6 +8,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/cards"
+	"gnnsched/internal/cluster/mig"
 )
 
 // Node is what claims use of a node's cards in one state of the cluster. It never changes: equal pointers mean
@@ -17,6 +18,8 @@ type Node struct {
 	used   []int64 // thousandths of each card
 	busy   []bool  // devices that are allocated: whole, or to at least one claim that shares them
 	shares []int64 // thousandths of each shared device that claims take
+
+	slices []mig.Slices // used memory slices of each card, as in cluster.Node
 }
 
 // newNode counts the allocations of state on the shape's cards.
@@ -45,12 +48,42 @@ func newNode(s *shape, state *structured.AllocatedState) *Node {
 	for i, taken := range left {
 		n.used[i] += cards.Share(taken, s.Cards[i].Counters)
 	}
+	n.setSlices()
 	return n
 }
 
 // equal reports whether the same is used of the same cards.
 func (n *Node) equal(other *Node) bool {
 	return slices.Equal(n.busy, other.busy) && slices.Equal(n.used, other.used) && slices.Equal(n.shares, other.shares)
+}
+
+// setSlices sets the used memory slices, if some card has MIG. What partitions with known profiles use of a card is the same with any driver's
+// counters.
+func (n *Node) setSlices() {
+	if !slices.ContainsFunc(n.shape.Cards, func(c cards.Card) bool { return c.MIG }) {
+		return
+	}
+	n.slices = make([]mig.Slices, len(n.shape.Cards))
+	compute, other := make([]int, len(n.slices)), make([]bool, len(n.slices))
+	for i, c := range n.shape.Cards {
+		if !c.MIG {
+			n.slices[i], other[i] = mig.All, true
+		}
+	}
+	for i := range n.shape.Devices {
+		d := &n.shape.Devices[i]
+		if !n.busy[i] || !n.shape.Cards[d.Card].MIG {
+			continue
+		}
+		n.slices[d.Card] |= d.Slices
+		compute[d.Card] += d.Profile.Compute()
+		other[d.Card] = other[d.Card] || d.Profile == mig.None || d.Shared()
+	}
+	for i := range n.used {
+		if !other[i] {
+			n.used[i] = mig.Used(compute[i], n.slices[i].Len())
+		}
+	}
 }
 
 // sharesUsed returns which part of a device its shares take, in thousandths.

@@ -17,6 +17,7 @@ import (
 	fwkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/plugin/userconfig"
 )
 
@@ -27,8 +28,9 @@ const Name = userconfig.LearnedDevices
 // Host is the rest of the profiles, each of which h stands for.
 type Host interface {
 	// Choose returns the cards that the profile's policy chooses for the pod of a scheduling cycle on a node;
-	// none if it has no opinion.
-	Choose(ctx context.Context, h fwk.Handle, state fwk.CycleState, pod *v1.Pod, node string) cluster.DeviceSet
+	// none if it has no opinion. For a pod that requests one MIG partition it also returns the memory slices of the partition;
+	// none if any will do.
+	Choose(ctx context.Context, h fwk.Handle, state fwk.CycleState, pod *v1.Pod, node string) (cluster.DeviceSet, mig.Slices)
 	// Taken returns what pods without claims use of the cards of nodes that offer them to such pods, too, by
 	// node and in thousandths. Nodes of which they use nothing are left out.
 	Taken(h fwk.Handle, view *View) map[string][]int64
@@ -143,7 +145,7 @@ func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 
 // allocate replaces the node's allocation in the cycle's state, if the policy chooses devices.
 func (p *plugin) allocate(ctx context.Context, state fwk.CycleState, pod *v1.Pod, c *choice) *fwk.Status {
-	if c.on = p.host.Choose(ctx, p.handle, state, pod, c.name); c.on == 0 {
+	if c.on, c.at = p.host.Choose(ctx, p.handle, state, pod, c.name); c.on == 0 {
 		return nil
 	}
 	info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(c.name)

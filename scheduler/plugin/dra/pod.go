@@ -31,6 +31,7 @@ func (v *View) Placer(n *cluster.Node) *Placer {
 	if n.GPUModel == "" {
 		n.GPUModel = d.shape.Product
 	}
+	n.Slices = d.slices
 	return p
 }
 

@@ -1,0 +1,243 @@
+package migrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"gnnsched/internal/cluster/mig"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/testbed"
+	"gnnsched/scheduler/eval/testbed/inprocess"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/server"
+)
+
+// pools returns the machines as node pools of kwokcluster, a pool for each model.
+func (m Machines) pools() []byte {
+	var b strings.Builder
+	b.WriteString("pools:\n")
+	for _, model := range m.Models {
+		var profiles []string
+		for _, p := range mig.Profiles() {
+			profiles = append(profiles, p.Name(model.gigabytes))
+		}
+		slices := m.GPUs * mig.Compute
+		fmt.Fprintf(&b, "  - name: %s\n    count: %d\n    capacity: {cpu: %dm, memory: %d}\n    devices:\n      - {product: %s, count: %d, memory: %dGi, mig: [%s]}\n",
+			strings.ToLower(model.Name), m.Each, slices*sliceMilliCPU, int64(slices)*sliceMemory, model.Name, m.GPUs, model.gigabytes, strings.Join(profiles, ", "))
+	}
+	return []byte(b.String())
+}
+
+// live creates the pods of arrivals one after another.
+type live struct {
+	client   kubernetes.Interface
+	machines Machines
+	profile  string // of the scheduler
+}
+
+func (l live) claim(name string, a arrival) *resourceapi.ResourceClaim {
+	model := l.machines.Models[a.model]
+	expression := fmt.Sprintf(`device.attributes["gpu.nvidia.com"].profile == %q && device.attributes["gpu.nvidia.com"].productName == %q`, a.profile.Name(model.gigabytes), model.Name)
+	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
+		DeviceClassName: "mig.nvidia.com", Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}},
+	}}}
+	return c
+}
+
+func (l live) pod(name string, a arrival) *corev1.Pod {
+	r := l.machines.pod(a).Requests
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
+		SchedulerName: l.profile, TerminationGracePeriodSeconds: new(int64),
+		Containers:     []corev1.Container{{Name: "main", Image: "registry.k8s.io/pause:3.10"}},
+		ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To(name)}},
+	}}
+	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+		corev1.ResourceCPU: *resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(r.Memory, resource.BinarySI),
+	}
+	p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
+	return p
+}
+
+// place creates a pod and its claim, waits until the scheduler has decided, and returns where the partition lies.
+func (l live) place(ctx context.Context, number int, a arrival) (at place, ok bool, err error) {
+	name := fmt.Sprintf("%s-%d", strings.ReplaceAll(l.profile, ":", "-"), number)
+	ns := corev1.NamespaceDefault
+	if _, err := l.client.ResourceV1().ResourceClaims(ns).Create(ctx, l.claim(name, a), metav1.CreateOptions{}); err != nil {
+		return at, false, err
+	}
+	if _, err := l.client.CoreV1().Pods(ns).Create(ctx, l.pod(name, a), metav1.CreateOptions{}); err != nil {
+		return at, false, err
+	}
+	err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		p, err := l.client.CoreV1().Pods(ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		ok = p.Spec.NodeName != ""
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
+				return true, nil
+			}
+		}
+		return ok, nil
+	})
+	if err != nil || !ok {
+		// It must not get a node later.
+		return at, false, errors.Join(err, l.client.CoreV1().Pods(ns).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	}
+	c, err := l.client.ResourceV1().ResourceClaims(ns).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return at, false, err
+	}
+	at, err = l.read(c, a.profile)
+	return at, true, err
+}
+
+// read returns where the partition of an allocated claim lies.
+func (l live) read(c *resourceapi.ResourceClaim, want mig.Profile) (at place, err error) {
+	if c.Status.Allocation == nil || len(c.Status.Allocation.Devices.Results) != 1 {
+		return at, fmt.Errorf("claim %s has no single device", c.Name)
+	}
+	r := c.Status.Allocation.Devices.Results[0]
+	model, number, _ := strings.Cut(r.Pool, "-")
+	for i, m := range l.machines.Models {
+		if strings.ToLower(m.Name) != model {
+			continue
+		}
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			return at, err
+		}
+		at.node = i*l.machines.Each + n
+		format := "gpu-%d-mig-" + strings.Replace(want.Name(m.gigabytes), ".", "", 1) + "-%d"
+		if _, err := fmt.Sscanf(r.Device, format, &at.gpu, &at.start); err != nil {
+			return at, fmt.Errorf("claim %s for %s has device %s: %w", c.Name, want.Name(m.gigabytes), r.Device, err)
+		}
+	}
+	return at, nil
+}
+
+// Policies put every partition on the node, the GPU and the start of the simulator, and upstream's allocator the first that fits on the node that kube-scheduler
+// chose. No two partitions overlap with any profile.
+func TestClusterAgreesWithSimulator(t *testing.T) {
+	m, x := machines(2, 2, Models...), Mixes[1]
+	c := testbed.Config{
+		Name: "migrun", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Pools: m.pools()},
+		Scheduler: server.Config{PercentageOfNodesToScore: 100},
+	}
+	names := []string{"mig:best-fit", "mig:placements", "gpu-best-fit", "mig:value", "kube-scheduler"}
+	for _, name := range names {
+		p := server.Profile{SchedulerName: strings.ReplaceAll(name, ":", "-"), Policy: name, Preferences: preference.Off}
+		if name == "kube-scheduler" {
+			p.Policy, p.Variant = "", server.DefaultProfile
+		}
+		c.Scheduler.Profiles = append(c.Scheduler.Profiles, p)
+	}
+	err := testbed.Run(t.Context(), c, func(ctx context.Context, b *testbed.Bed) error {
+		for _, name := range names {
+			l := live{b.Client, m, strings.ReplaceAll(name, ":", "-")}
+			if err := l.agree(ctx, t, x, name); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// agree plays arrivals on the empty cluster and in the simulator, which follows the cluster where they differ, and empties the cluster.
+func (l live) agree(ctx context.Context, t *testing.T, x Mix, name string) error {
+	m := l.machines
+	var of eval.Contender
+	if name == "kube-scheduler" {
+		of = upstream(t)
+	} else {
+		of = contender(t, name)
+	}
+	p := of.New(policy.Setting{Seed: 1, Typical: m.typical(x)})
+	onCluster, simulated := newState(m, p, nil), newState(m, p, nil)
+	nodes, devices, placed, left := 0, 0, 0, 0
+	for i, a := range m.filling(x, 1.3, 42) {
+		at, ok, err := l.place(ctx, i, a)
+		if err != nil {
+			return err
+		}
+		want, fits, err := simulated.place(a)
+		if err != nil {
+			return err
+		}
+		if ok != fits {
+			return fmt.Errorf("pod %d has a place: %v, in the simulator: %v", i, ok, fits)
+		}
+		if !ok {
+			left++
+			continue
+		}
+		placed++
+		if onCluster.nodes[at.node].Slices[at.gpu]&a.profile.On(at.start) != 0 {
+			return fmt.Errorf("pod %d overlaps another: %+v", i, at)
+		}
+		onCluster.add(at, a.profile)
+		if at.node == want.node {
+			nodes++
+		} else { // which GPU and start would the simulator take there?
+			simulated.remove(want, a.profile)
+			pod := m.pod(a)
+			if want, err = simulated.on(at.node, &pod); err != nil {
+				return err
+			}
+			simulated.add(want, a.profile)
+		}
+		if at == want {
+			devices++
+		} else {
+			simulated.remove(want, a.profile)
+			simulated.add(at, a.profile)
+		}
+	}
+	t.Logf("%s: %d pods placed, %d left out; %d on the node and %d on the devices of the simulator", name, placed, left, nodes, devices)
+	if placed < 20 || left == 0 {
+		t.Errorf("%s: %d pods placed and %d left out prove nothing", name, placed, left)
+	}
+	// The scheduler's mig:value counts pods as they arrive, and the simulator knows the mix. kube-scheduler draws among equal nodes.
+	if name != "mig:value" && devices != placed || name != "mig:value" && name != "kube-scheduler" && nodes != placed {
+		t.Errorf("%s: of %d pods, %d are on the node and %d on the devices of the simulator", name, placed, nodes, devices)
+	}
+	return empty(ctx, l.client)
+}
+
+// empty deletes all pods and claims and waits until they are gone.
+func empty(ctx context.Context, client kubernetes.Interface) error {
+	ns, now := corev1.NamespaceDefault, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+	if err := client.CoreV1().Pods(ns).DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
+		return err
+	}
+	if err := client.ResourceV1().ResourceClaims(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return err
+	}
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		pods, err := client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		claims, err := client.ResourceV1().ResourceClaims(ns).List(ctx, metav1.ListOptions{})
+		return err == nil && len(pods.Items)+len(claims.Items) == 0, err
+	})
+}

@@ -1,0 +1,148 @@
+package migrun
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/fragmentation"
+)
+
+// Model is a kind of GPU.
+type Model struct {
+	Name      string
+	gigabytes int // of memory, which is in the names of profiles
+}
+
+// Models are the GPUs that machines can have.
+var Models = []Model{{"A100", 40}, {"H100", 80}}
+
+// FindModel returns a model by its name.
+func FindModel(name string) (Model, error) {
+	for _, m := range Models {
+		if m.Name == name {
+			return m, nil
+		}
+	}
+	return Model{}, fmt.Errorf("there is no GPU model %q; there are A100 and H100", name)
+}
+
+// Machines describes a cluster: so many machines of each model. A pod requests a profile of one model, all equally often.
+type Machines struct {
+	Models []Model
+	Each   int // machines of each model
+	GPUs   int // of each machine
+}
+
+// compute returns the number of compute slices of the cluster.
+func (m Machines) compute() int { return len(m.Models) * m.Each * m.GPUs * mig.Compute }
+
+// What a machine has for each compute slice of its GPUs, and a pod requests for each of its partition. So GPUs run out first.
+const (
+	sliceMilliCPU = 2000
+	sliceMemory   = 16 << 30
+)
+
+// nodes returns the idle machines.
+func (m Machines) nodes() (out []*cluster.Node) {
+	slices := int64(m.GPUs * mig.Compute)
+	for _, model := range m.Models {
+		for i := range m.Each {
+			out = append(out, &cluster.Node{
+				Name: fmt.Sprintf("%s-%d", strings.ToLower(model.Name), i), GPUModel: model.Name, Version: cluster.NextVersion(),
+				Allocatable: cluster.Resources{MilliCPU: slices * sliceMilliCPU, Memory: slices * sliceMemory, GPU: int64(m.GPUs), Pods: slices},
+				GPUs:        make([]int64, m.GPUs), Slices: make([]mig.Slices, m.GPUs),
+			})
+		}
+	}
+	return out
+}
+
+// arrival is a pod of a workload. Times are in mean lifetimes.
+type arrival struct {
+	model    int // in Machines.Models
+	profile  mig.Profile
+	at, life float64
+}
+
+// pod returns the pod of an arrival.
+func (m Machines) pod(a arrival) cluster.Pod {
+	out := cluster.Pod{Requests: requests(a.profile), Partition: a.profile}
+	if len(m.Models) > 1 {
+		out.GPUModels = []string{m.Models[a.model].Name}
+	}
+	return out
+}
+
+// requests returns what a pod with a partition requests.
+func requests(p mig.Profile) cluster.Resources {
+	r := cluster.Resources{MilliCPU: int64(p.Compute()) * sliceMilliCPU, Memory: int64(p.Compute()) * sliceMemory, Pods: 1}
+	if milli := p.Milli(); milli < cluster.DeviceMilli {
+		r.GPUMilli = milli
+	} else {
+		r.GPU = 1
+	}
+	return r
+}
+
+// typical returns the typical pods of a mix.
+func (m Machines) typical(x Mix) *fragmentation.Typical {
+	var all []fragmentation.Demand
+	for model := range m.Models {
+		for _, p := range mig.Profiles() {
+			if x.Weights[p] > 0 {
+				pod := m.pod(arrival{model: model, profile: p})
+				all = append(all, fragmentation.Demand{Requests: pod.Requests, Models: pod.GPUModels, Count: x.Weights[p]})
+			}
+		}
+	}
+	return fragmentation.NewTypical(all)
+}
+
+// Streams of random numbers that are drawn from a seed.
+const (
+	fillStream   = 0x66696c6c
+	steadyStream = 0x73746479
+)
+
+// draw draws the model and the profile of a pod.
+func (m Machines) draw(x Mix, rng *rand.Rand) arrival {
+	a := arrival{model: rng.IntN(len(m.Models))}
+	u := rng.Float64()
+	for p, share := range x.Shares() {
+		if share == 0 {
+			continue
+		}
+		a.profile = mig.Profile(p) // the last one, should u be lost to rounding
+		if u -= share; u < 0 {
+			break
+		}
+	}
+	return a
+}
+
+// filling returns the arrivals until they have requested a multiple of the compute slices.
+func (m Machines) filling(x Mix, load float64, seed uint64) (out []arrival) {
+	rng := rand.New(rand.NewPCG(seed, fillStream))
+	for asked := 0; float64(asked) < load*float64(m.compute()); {
+		a := m.draw(x, rng)
+		asked += a.profile.Compute()
+		out = append(out, a)
+	}
+	return out
+}
+
+// steady returns the arrivals until a time: a Poisson process of pods with exponential lifetimes, which hold a multiple of the compute slices
+// on average if none waits.
+func (m Machines) steady(x Mix, load, until float64, seed uint64) (out []arrival) {
+	rng := rand.New(rand.NewPCG(seed, steadyStream))
+	rate := load * float64(m.compute()) / x.compute()
+	for at := rng.ExpFloat64() / rate; at < until; at += rng.ExpFloat64() / rate {
+		a := m.draw(x, rng)
+		a.at, a.life = at, rng.ExpFloat64()
+		out = append(out, a)
+	}
+	return out
+}
