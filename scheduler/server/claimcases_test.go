@@ -101,6 +101,7 @@ func TestClaimCases(t *testing.T) {
 		}
 	}
 	t.Run("drivers", l.testDrivers)
+	t.Run("slices change", l.testChangingSlices)
 	for _, profile := range []string{"best", "net"} {
 		if got := l.choices(t, profile); !strings.Contains(got, `"taken"`) {
 			t.Errorf("choices of %s: %s", profile, got)

@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster/cards"
@@ -105,4 +106,58 @@ func (l *lab) readCards(t *testing.T, ns string) (model, used string) {
 		out = append(out, fmt.Sprintf("%s:%d", c.Name, milli[i]))
 	}
 	return set.Product, strings.Join(out, " ")
+}
+
+// A driver publishes its slice again and again, with its devices in another order, and takes it away now and then, while pods come through
+// both allocators. In the end each pod has a device, and no device has two.
+func (l *lab) testChangingSlices(t *testing.T) {
+	claimNamespaces++
+	ns := l.namespace(t, fmt.Sprint("changing-", claimNamespaces))
+	t.Cleanup(func() { l.cleanCase(t, ns) })
+	l.applyAll(t, ns, "best", readBase(t))
+	const devices = 8
+	s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "changing"}, Spec: resourceapi.ResourceSliceSpec{
+		Driver: "gpu.example.com", NodeName: ptr.To("n-0"), Pool: resourceapi.ResourcePool{Name: "n-0", Generation: 1, ResourceSliceCount: 1},
+	}}
+	for i := range devices {
+		s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{Name: fmt.Sprint("gpu-", i)})
+	}
+	api := l.client.ResourceV1().ResourceSlices()
+	publish := func() {
+		made, err := api.Create(t.Context(), s, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = made
+	}
+	publish()
+	for i := range devices {
+		l.create(t, ns, claimPod(fmt.Sprint("p-", i), []string{"best", upstreamProfile, "net"}[i%3], "one", ""))
+		s.Spec.Pool.Generation++
+		slices.Reverse(s.Spec.Devices)
+		if i%3 < 2 {
+			made, err := api.Update(t.Context(), s, metav1.UpdateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s = made
+			continue
+		}
+		if err := api.Delete(t.Context(), s.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		s.ResourceVersion, s.UID = "", ""
+		publish()
+	}
+	l.bound(t, ns, devices)
+	on := map[string]string{}
+	for pod, device := range l.allocated(t, ns) {
+		if other, has := on[device]; has {
+			t.Errorf("%s and %s both have %s", pod, other, device)
+		}
+		on[device] = pod
+	}
+	if len(on) != devices {
+		t.Errorf("devices: %v", on)
+	}
 }
