@@ -15,6 +15,7 @@ import (
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/usage"
 )
 
@@ -47,6 +48,12 @@ type Args struct {
 	// Policy names a heuristic that decides instead of a network, as heuristic.Find reads it. It
 	// excludes Variant and Checkpoint. Deadline and ReloadInterval are then ignored.
 	Policy string `json:"policy,omitempty"`
+	// Objective is what a network of many objectives serves, such as balance=1,energy=0.3. By default it serves that of
+	// its training.
+	Objective string `json:"objective,omitempty"`
+	// ObjectiveLimits are the shares within which annotations of pods and namespaces may choose another objective, as
+	// wish.ParseLimits reads them. By default annotations have no effect.
+	ObjectiveLimits string `json:"objectiveLimits,omitempty"`
 	// Workload is a pod list in the openb format, from which policies and networks for GPUs learn
 	// what pods typically request. Without it they count the pods that arrive; a network begins with
 	// the pods of its training.
@@ -121,7 +128,15 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 // chooseDecider checks that the arguments name exactly one decider: a heuristic, a checkpoint file,
 // or a shipped checkpoint. It fills in the default variant.
 func (a *Args) chooseDecider(profile string) error {
+	if a.ObjectiveLimits != "" {
+		if _, err := wish.ParseLimits(a.ObjectiveLimits); err != nil {
+			return fmt.Errorf("objectiveLimits: %w", err)
+		}
+	}
 	if a.Policy != "" {
+		if a.Objective != "" || a.ObjectiveLimits != "" {
+			return fmt.Errorf("policy %q excludes objective and objectiveLimits, which are for networks of many objectives", a.Policy)
+		}
 		if a.Variant != "" || a.Checkpoint != "" {
 			return fmt.Errorf("policy %q excludes variant and checkpoint, which select a network; keep one of them", a.Policy)
 		}

@@ -8,13 +8,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/plugin/annotated"
 	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -67,6 +70,7 @@ type view struct {
 	rows     []int32                // of the candidates, in the snapshot's nodes
 	typical  *fragmentation.Typical // the workload's typical pods; nil unless the decider needs them and there are any
 	began    time.Time
+	manifest *v1.Pod // the pod as it was created; nil in tests
 }
 
 // activeDecider holds the decider in use. Any goroutine may store another one at any time; a
@@ -172,6 +176,9 @@ type networkDecider struct {
 	deadline time.Duration
 	net      *infer.Network
 	made     *neural.Policy // nil until the first decision
+
+	objective feature.Wishes    // that it serves
+	annotated *annotated.Reader // of annotations that choose another; nil for none
 }
 
 func (n *networkDecider) label() string { return networkLabel }
@@ -202,6 +209,7 @@ func (n *networkDecider) policy(v view) *neural.Policy {
 		n.made = neural.New(n.name, n.net)
 	}
 	n.made.Until(v.after(n.deadline))
+	n.made.Wish(n.annotated.Of(v.manifest, n.net.Known(), n.objective))
 	return n.made
 }
 

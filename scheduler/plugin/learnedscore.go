@@ -122,7 +122,11 @@ func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error)
 			return err
 		}
 		p.demand.beginWith(ctx, args)
-		m := openModel(ctx, args, p.profile, &p.active)
+		a, err := annotationsOf(ctx, args, p.profile, p.handle)
+		if err != nil {
+			return err
+		}
+		m := openModel(ctx, args, p.profile, &p.active, a)
 		go m.watch(ctx, args.ReloadInterval.Duration)
 		return nil
 	}
@@ -297,7 +301,7 @@ func (p *learnedScore) decide(ctx context.Context, state fwk.CycleState, s *scor
 	}
 	waiting := convertPod(s.pod)
 	asked.Apply(&waiting)
-	s.view.pod = &waiting
+	s.view.pod, s.view.manifest = &waiting, s.pod
 	if s.decider.typicalPods() != noPods {
 		p.demand.countRunning(infos)
 		if !s.question {

@@ -7,8 +7,13 @@ import (
 	"os"
 	"time"
 
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
+	"gnnsched/scheduler/plugin/annotated"
+	"gnnsched/scheduler/policy/wish"
 )
 
 // model loads a profile's network and makes it the active decider, again whenever its file changes.
@@ -19,13 +24,16 @@ type model struct {
 	file     string      // empty for a shipped checkpoint, which never changes
 	seen     os.FileInfo // of the file when it was last read; nil if it never was
 	missing  bool        // whether the file was not there when it was last looked for
+
+	objective string            // that a network of many serves; empty for that of its training
+	annotated *annotated.Reader // of annotations that choose another; nil for none
 }
 
 // openModel loads the checkpoint that args name and stores its decider in active. A checkpoint that
 // is missing or invalid is not an error: the profile starts with upstream's scoring, and the file
 // may come later.
-func openModel(ctx context.Context, args Args, profile string, active *activeDecider) *model {
-	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint}
+func openModel(ctx context.Context, args Args, profile string, active *activeDecider, a *annotated.Reader) *model {
+	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint, objective: args.Objective, annotated: a}
 	active.store(noDecider{})
 	if m.file != "" {
 		m.reload(ctx)
@@ -38,6 +46,14 @@ func openModel(ctx context.Context, args Args, profile string, active *activeDec
 	}
 	m.swap(ctx, c, err)
 	return m
+}
+
+// annotationsOf returns the reader of annotations with objectives; nil without limits.
+func annotationsOf(ctx context.Context, args Args, profile string, h fwk.Handle) (*annotated.Reader, error) {
+	if args.ObjectiveLimits == "" {
+		return nil, nil
+	}
+	return annotated.New(ctx, profile, args.ObjectiveLimits, h.SharedInformerFactory().Core().V1().Namespaces().Lister(), clock.RealClock{})
 }
 
 // watch looks for a changed file until ctx ends.
@@ -99,6 +115,11 @@ func (m *model) swap(ctx context.Context, c *checkpoint.Checkpoint, err error) {
 
 // use makes the checkpoint's network decide.
 func (m *model) use(c *checkpoint.Checkpoint) error {
+	if m.objective != "" {
+		if err := wish.Serves(c, m.objective); err != nil {
+			return err
+		}
+	}
 	switch c.Manifest.Architecture.Graph {
 	case checkpoint.GPUGraph:
 		n, err := infer.NewGPU(c)
@@ -114,10 +135,17 @@ func (m *model) use(c *checkpoint.Checkpoint) error {
 		return err
 	}
 	n, err := infer.New(c)
-	if err == nil {
-		m.active.store(&networkDecider{name: m.profile, deadline: m.deadline, net: n})
+	if err != nil {
+		return err
 	}
-	return err
+	d := &networkDecider{name: m.profile, deadline: m.deadline, net: n, objective: n.Wishes(), annotated: m.annotated}
+	if m.objective != "" {
+		if d.objective, err = wish.Parse(m.objective, n.Known()); err != nil {
+			return err
+		}
+	}
+	m.active.store(d)
+	return nil
 }
 
 func (m *model) complain(ctx context.Context, err error) {

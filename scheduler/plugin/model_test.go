@@ -5,17 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics/testutil"
+	"k8s.io/utils/clock"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
+	"gnnsched/scheduler/plugin/annotated"
 )
 
 func loads(t *testing.T, profile, result string) float64 {
@@ -67,7 +73,7 @@ func TestModelFollowsItsFile(t *testing.T) {
 	registerMetrics()
 	const profile = "reload"
 	file := filepath.Join(t.TempDir(), "net.safetensors")
-	m := openModel(context.Background(), Args{Checkpoint: file}, profile, new(activeDecider))
+	m := openModel(context.Background(), Args{Checkpoint: file}, profile, new(activeDecider), nil)
 	var last *infer.Network
 	expect := func(step string, fresh bool, ok, failed float64) {
 		t.Helper()
@@ -117,7 +123,7 @@ func TestModelSeesAFileOfTheSameTimeAndSize(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := openModel(context.Background(), Args{Checkpoint: file}, "same-time", new(activeDecider))
+	m := openModel(context.Background(), Args{Checkpoint: file}, "same-time", new(activeDecider), nil)
 	first := current(m)
 	rename(t, other, file)
 	m.reload(context.Background())
@@ -132,7 +138,7 @@ func TestWatch(t *testing.T) {
 	registerMetrics()
 	file := filepath.Join(t.TempDir(), "net.safetensors")
 	ctx, cancel := context.WithCancel(context.Background())
-	m := openModel(ctx, Args{Checkpoint: file}, "watch", new(activeDecider))
+	m := openModel(ctx, Args{Checkpoint: file}, "watch", new(activeDecider), nil)
 	done := make(chan struct{})
 	go func() { defer close(done); m.watch(ctx, time.Millisecond) }()
 	rename(t, untrained(t, 1, nil), file)
@@ -146,7 +152,7 @@ func TestWatch(t *testing.T) {
 // A shipped checkpoint never changes, so watch ends at once.
 func TestWatchOfAShippedCheckpointEnds(t *testing.T) {
 	registerMetrics()
-	m := openModel(context.Background(), Args{Variant: "gnn"}, "shipped", new(activeDecider))
+	m := openModel(context.Background(), Args{Variant: "gnn"}, "shipped", new(activeDecider), nil)
 	m.watch(context.Background(), time.Millisecond)
 }
 
@@ -154,7 +160,7 @@ func TestWatchOfAShippedCheckpointEnds(t *testing.T) {
 func TestModelChangesTheKindOfNetwork(t *testing.T) {
 	registerMetrics()
 	file := filepath.Join(t.TempDir(), "net.safetensors")
-	m := openModel(context.Background(), Args{Checkpoint: file, Deadline: duration(time.Minute)}, "kinds", new(activeDecider))
+	m := openModel(context.Background(), Args{Checkpoint: file, Deadline: duration(time.Minute)}, "kinds", new(activeDecider), nil)
 	for i, want := range []string{"*plugin.networkDecider", "*plugin.gpuNetworkDecider", "*plugin.gpuNetworkDecider", "*plugin.networkDecider"} {
 		written := untrained(t, uint64(i), nil)
 		switch i {
@@ -174,5 +180,44 @@ func TestModelChangesTheKindOfNetwork(t *testing.T) {
 		if got := fmt.Sprintf("%T", d); got != want || d.fingerprint() != c.Fingerprint() || d.policyName() != "kinds" {
 			t.Errorf("file %d: %s of %x, want %s of %x", i, got, d.fingerprint(), want, c.Fingerprint())
 		}
+	}
+}
+
+// A profile serves its objective if its network knows it. Where it does not, upstream's scoring decides.
+func TestModelServesAnObjective(t *testing.T) {
+	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 32, Features: []string{"base", "wishes"}}
+	c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))
+	c.Manifest.Wishes = []checkpoint.Wish{{Term: "balance", Share: 0.5, Most: 1}, {Term: "energy", Share: 0.5, Most: 1}}
+	file := filepath.Join(t.TempDir(), "many.safetensors")
+	if err := c.Save(file); err != nil {
+		t.Fatal(err)
+	}
+	annotations, err := annotated.New(t.Context(), "many", "balance=0:1,energy=0:1", nil, clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asking := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"gnnsched.io/objective": "energy"}}}
+	scoredFor := func(objective string, pod *v1.Pod, a *annotated.Reader) []float32 {
+		m := openModel(t.Context(), Args{Checkpoint: file, Objective: objective, Deadline: duration(time.Minute)}, "many", new(activeDecider), a)
+		v, scores := testView(nil), make([]float32, 2)
+		v.manifest = pod
+		if err := m.active.load().score(v, scores); err != nil {
+			return nil
+		}
+		return scores
+	}
+	scored := func(objective string) []float32 { return scoredFor(objective, asking, nil) } // without limits annotations have no effect
+	usual, energy := scored(""), scored("energy")
+	if got := scoredFor("", asking, annotations); !slices.Equal(got, energy) {
+		t.Errorf("scores %v for a pod that asks for energy, want %v", got, energy)
+	}
+	if usual == nil || energy == nil || slices.Equal(usual, energy) {
+		t.Errorf("scores %v, for energy %v", usual, energy)
+	}
+	if half := scored("balance=2,energy=5"); !slices.Equal(half, usual) {
+		t.Errorf("scores %v, for the same objective in words %v", usual, half)
+	}
+	if other := scored("pack"); other != nil {
+		t.Error("an objective that the network does not know is served")
 	}
 }

@@ -13,12 +13,14 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/policy/stock"
+	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/server/stockconfig"
 	"gnnsched/scheduler/usage"
 )
@@ -36,6 +38,8 @@ type Profile struct {
 	Policy        string        // a heuristic's name, as heuristic.Find reads it; empty for a network
 	Checkpoint    string        // file with the network's weights; empty for the shipped ones
 	Deadline      time.Duration // of one pass of the network; 0 for the plugin's default
+	// Objective and ObjectiveLimits are those of plugin.Args, for a network of many objectives.
+	Objective, ObjectiveLimits string
 	// Workload is a pod list in the openb format, from which policies and networks for GPUs learn
 	// what pods typically request. If it is empty, they count the pods that arrive.
 	Workload string
@@ -111,6 +115,9 @@ func (p Profile) validate() error {
 	if len(p.Blend) > 0 && p.preferences() != preference.Blend {
 		return fmt.Errorf("preferences %s and weights to blend exclude each other; choose preferences %s or leave the weights out", p.Preferences, preference.Blend)
 	}
+	if err := p.validateObjective(); err != nil {
+		return err
+	}
 	if p.Stock != nil {
 		if p.Variant != DefaultProfile || p.Policy != "" {
 			return fmt.Errorf("only %s scores by upstream's score plugins", DefaultProfile)
@@ -136,6 +143,38 @@ func (p Profile) validate() error {
 	}
 	_, err := heuristic.Find(p.Policy)
 	return err
+}
+
+// validateObjective checks a profile with an objective, or with limits of those that annotations may choose: its
+// network must serve them.
+func (p Profile) validateObjective() error {
+	if p.Objective == "" && p.ObjectiveLimits == "" {
+		return nil
+	}
+	if p.Policy != "" || p.Variant == DefaultProfile || p.Learn != nil {
+		return fmt.Errorf("objectives are for a network of many that does not learn")
+	}
+	if p.ObjectiveLimits != "" {
+		if _, err := wish.ParseLimits(p.ObjectiveLimits); err != nil {
+			return err
+		}
+	}
+	c, err := p.network()
+	if err != nil {
+		return err
+	}
+	if p.Objective == "" {
+		return wish.Serves(c, c.Manifest.Objective)
+	}
+	return wish.Serves(c, p.Objective)
+}
+
+// network reads the checkpoint of the profile.
+func (p Profile) network() (*checkpoint.Checkpoint, error) {
+	if p.Checkpoint != "" {
+		return LoadCheckpoint(p.Checkpoint)
+	}
+	return checkpoint.Shipped(p.Variant)
 }
 
 // validateLearn checks a profile that learns.
@@ -172,7 +211,7 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 		}
 		return out, stockconfig.AddTo(&out, *p.Stock)
 	}
-	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Preferences: p.preferences(), Usage: p.Usage, Learn: p.Learn, Share: p.Share}
+	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Preferences: p.preferences(), Usage: p.Usage, Learn: p.Learn, Share: p.Share, Objective: p.Objective, ObjectiveLimits: p.ObjectiveLimits}
 	if p.Policy == "" { // heuristics ignore the deadline
 		args.Deadline.Duration = p.Deadline
 	}

@@ -134,6 +134,12 @@ func Parse(text string, known []checkpoint.Wish) (w feature.Wishes, err error) {
 	return w, nil
 }
 
+// Serves returns an error unless the network of a checkpoint serves an objective.
+func Serves(c *checkpoint.Checkpoint, text string) error {
+	_, err := Parse(text, c.Manifest.Wishes)
+	return err
+}
+
 // names lists the terms that a network knows.
 func names(known []checkpoint.Wish) string {
 	out := make([]string, len(known))

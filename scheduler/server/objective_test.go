@@ -1,0 +1,44 @@
+package server
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/plugin"
+)
+
+// An objective is for a network that knows it. The error of another lists what it knows.
+func TestProfileWithAnObjective(t *testing.T) {
+	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "wishes"}}, rand.New(rand.NewPCG(1, 2)))
+	c.Manifest.Wishes = []checkpoint.Wish{{Term: "balance", Share: 0.5, Most: 1}, {Term: "energy", Share: 0.5, Most: 1}}
+	c.Manifest.Objective = "balance,energy=2.5"
+	many := filepath.Join(t.TempDir(), "many.safetensors")
+	if err := c.Save(many); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		p    Profile
+		want string
+	}{
+		{Profile{Variant: "gnn", Checkpoint: many, Objective: "balance=1,energy=0.3", ObjectiveLimits: "balance=0:1,energy=0:0.5"}, ""},
+		{Profile{Variant: "gnn", Checkpoint: many, ObjectiveLimits: "energy=0:1"}, ""},
+		{Profile{Variant: "gnn", Checkpoint: many, Objective: "pack"}, "it knows balance, energy"},
+		{Profile{Variant: "gnn", Checkpoint: many, ObjectiveLimits: "energy"}, "no range of shares"},
+		{Profile{Variant: "gnn", Objective: "energy"}, "was trained for one objective"},
+		{Profile{Variant: "gnn", ObjectiveLimits: "energy=0:1"}, "was trained for one objective"},
+		{Profile{Variant: "gpu-gnn", Objective: "energy"}, "was trained for one objective"},
+		{Profile{Policy: "best-fit", Objective: "energy"}, "objectives are for a network of many"},
+		{Profile{Variant: DefaultProfile, Objective: "energy"}, "objectives are for a network of many"},
+		{Profile{Variant: "gnn", Checkpoint: many, Objective: "energy", Learn: &plugin.LearnArgs{}}, "that does not learn"},
+		{Profile{Variant: "gnn", Checkpoint: many + ".none", Objective: "energy"}, "no such file"},
+	} {
+		x.p.SchedulerName = "many"
+		err := Config{QPS: 1, Profiles: []Profile{x.p}}.Validate()
+		if x.want == "" && err != nil || x.want != "" && (err == nil || !strings.Contains(err.Error(), x.want)) {
+			t.Errorf("%+v: %v, want %q", x.p, err, x.want)
+		}
+	}
+}
