@@ -148,7 +148,7 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
 
 // A client that does not read is dropped, and the scheduler's book never waits for it.
 func TestSlowClient(t *testing.T) {
-	s := newTestServer(t, config{patience: 50 * time.Millisecond}, frozen{frameOf(100)})
+	s := newTestServer(t, config{patience: time.Second}, frozen{frameOf(100)})
 	there, here := net.Pipe()
 	p := pipes{make(chan net.Conn, 1)}
 	p.connections <- there
@@ -158,7 +158,9 @@ func TestSlowClient(t *testing.T) {
 	if _, err := io.WriteString(here, "GET /api/stream HTTP/1.1\r\nHost: localhost\r\nCookie: "+s.door.cookie+"=sesame\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, s.feed.watched)
+	if _, err := io.ReadFull(here, make([]byte, 1)); err != nil || !s.feed.watched() { // the rest waits for a reader
+		t.Fatalf("no stream: %v", err)
+	}
 	for i := range 5000 {
 		s.book.Decided(decided(i, "web"))
 	}
