@@ -93,14 +93,14 @@ func runEvalOpenB(c *ucli.Context) error {
 		return exit.Usagef("unexpected argument %q", c.Args().First())
 	}
 	format := c.String("output")
+	if err := oneRequest(c); err != nil {
+		return err
+	}
 	if c.Bool("live") && c.Bool("steady") {
 		return runSteadyLive(c, format)
 	}
 	if c.IsSet("speed") {
 		return exit.Usagef("--speed works with --steady --live only; the simulator needs no clock")
-	}
-	if err := oneRequest(c); err != nil {
-		return err
 	}
 	if c.Bool("live") {
 		return runOpenBLive(c, format)

@@ -56,7 +56,7 @@ func TestEvalOpenB(t *testing.T) {
 		{[]string{"--data", dir, "--live", "--policies", "running:gpu-gnn"}, exit.Usage, []string{"running:POLICY works with --steady only"}},
 		{[]string{"--data", dir, "--steady", "--live", "--policies", "running:fgd"}, exit.Usage, []string{"for networks only"}},
 		{[]string{"--data", dir, "--live", "--claims", "--policies", "first-fit:fgd"}, exit.Usage, []string{"first-fit:fgd has no profile on a cluster"}},
-		{[]string{"--data", dir, "--steady", "--live", "--claims"}, exit.Usage, []string{"--claims does not work with --steady --live"}},
+		{[]string{"--data", dir, "--steady", "--live", "--claims", "--extended-resources"}, exit.Usage, []string{"two ways"}},
 		{[]string{"--data", dir, "--claims"}, exit.Usage, []string{"--claims works with --live only"}},
 		{[]string{"--data", dir, "--seeds", "1", "--curve", "--policies", "fgd,first-fit:fgd"}, exit.OK, []string{"first-fit:fgd"}},
 		{[]string{"--data", dir, "--steady", "--warm-up", "-1"}, exit.Usage, []string{"--warm-up -1"}},

@@ -44,8 +44,13 @@ func (r *runner) create(ctx context.Context, d workload.Deployment) (here bool, 
 	return true, nil
 }
 
+// CreateClaims creates the claims that CreatePods' pods use, if they use any. They must exist before a scheduler sees the pods.
+func (c *Config) CreateClaims(ctx context.Context, d workload.Deployment) error {
+	return c.createClaims(ctx, d, 1)
+}
+
 // CreatePods creates the pods of a Deployment without the Deployment itself, as Run does with Bare. It needs Client, Namespace,
-// SchedulerName, RunID and Image.
+// SchedulerName, RunID and Image, and GPUs if the pods request them in another way than by annotations.
 func (c *Config) CreatePods(ctx context.Context, d workload.Deployment) error {
 	return c.createPods(ctx, d, 1)
 }

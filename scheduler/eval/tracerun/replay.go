@@ -3,6 +3,7 @@ package tracerun
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -27,6 +28,7 @@ type replay struct {
 	profile  string // name of the scheduler
 	pods     []openb.Pod
 	drawn    openb.Steady
+	gpus     driver.GPURequests
 	speed    float64 // seconds of the trace in one second
 	prefix   string  // of the pods' names
 	progress func(done float64, text string)
@@ -54,13 +56,36 @@ func (p *replay) of(i int) openb.SteadyPod {
 
 // create creates a pod.
 func (p *replay) create(ctx context.Context, i int) error {
-	c := driver.Config{Client: p.client, SchedulerName: p.profile, Namespace: steadyNamespace, RunID: strings.TrimSuffix(p.prefix, "-"), Image: driver.DefaultImage}
-	return c.CreatePods(ctx, workload.Deployment{Name: p.name(i), Replicas: 1, Shape: p.pods[p.of(i).Pod].Shape()})
+	c, d := p.deployment(i)
+	return c.CreatePods(ctx, d)
 }
 
-// fill places the pods that run at the start, one after another. Those that fit nowhere are turned away.
-func (p *replay) fill(ctx context.Context) error {
+// deployment is a pod as the driver creates it.
+func (p *replay) deployment(i int) (driver.Config, workload.Deployment) {
+	c := driver.Config{Client: p.client, SchedulerName: p.profile, Namespace: steadyNamespace, RunID: strings.TrimSuffix(p.prefix, "-"), Image: driver.DefaultImage, GPUs: p.gpus}
+	return c, workload.Deployment{Name: p.name(i), Replicas: 1, Shape: p.pods[p.of(i).Pod].Shape()}
+}
+
+// createClaims creates the claims of all pods. A scheduler that saw a pod before its claim would take later pods first.
+func (p *replay) createClaims(ctx context.Context) error {
+	for i := range p.total() {
+		c, d := p.deployment(i)
+		if err := c.CreateClaims(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// total is the number of pods.
+func (p *replay) total() int { return len(p.drawn.Running) + len(p.drawn.Arriving) }
+
+// fill places the pods that run at the start, one after another, and calls placed. Those that fit nowhere are turned away.
+func (p *replay) fill(ctx context.Context, placed func() error) error {
 	p.progress(0, "placing the pods that run at the start")
+	if err := p.createClaims(ctx); err != nil {
+		return err
+	}
 	for i := range p.drawn.Running {
 		if err := p.create(ctx, i); err != nil {
 			return err
@@ -71,6 +96,9 @@ func (p *replay) fill(ctx context.Context) error {
 		return seen == len(p.drawn.Running) && pending == 0, seen - pending
 	})
 	if err != nil {
+		return err
+	}
+	if err := placed(); err != nil {
 		return err
 	}
 	if err := p.remove(ctx, "spec.nodeName="); err != nil {
@@ -196,10 +224,29 @@ func (p *replay) clear(ctx context.Context) error {
 		_, existing, _ := p.log.counts()
 		return existing == 0, -existing
 	})
-	if err == nil {
-		p.log.reset()
+	if err != nil {
+		return err
 	}
-	return err
+	p.log.reset()
+	return p.clearClaims(ctx)
+}
+
+// clearClaims deletes all claims, and waits until they have freed their devices.
+func (p *replay) clearClaims(ctx context.Context) error {
+	api := p.client.ResourceV1().ResourceClaims(steadyNamespace)
+	if err := api.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("delete the resource claims: %w", err)
+	}
+	var failed error
+	err := p.wait(ctx, "the resource claims do not leave", func() (bool, int) {
+		list, err := api.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			failed = err
+			return true, 0
+		}
+		return len(list.Items) == 0, -len(list.Items)
+	})
+	return errors.Join(err, failed)
 }
 
 // wait waits until done, at most for patience without progress.

@@ -67,15 +67,8 @@ var columns = []struct {
 // Write writes the report for a terminal, or as Markdown.
 func (r *Report) Write(w io.Writer, markdown bool) error {
 	var b bytes.Buffer
-	requests := ""
-	switch r.GPURequests {
-	case driver.Claimed:
-		requests = ", GPUs by claims"
-	case driver.Extended:
-		requests = ", whole GPUs by extended resources and shares by claims"
-	}
 	fmt.Fprintf(&b, "%s%s on a simulated cluster of %d nodes with %d GPUs and the real kube-scheduler, until %.0f%% of the GPUs\nwere asked for; means over %s:\n\n",
-		filepath.Base(r.PodsFile), requests, r.Nodes, r.GPUs, 100*r.Factor, r.seeds())
+		filepath.Base(r.PodsFile), requestsText(r.GPURequests), r.Nodes, r.GPUs, 100*r.Factor, r.seeds())
 	if err := eval.Render(&b, r.rows(), markdown); err != nil {
 		return err
 	}
@@ -93,6 +86,17 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// requestsText says how pods request GPUs, if not by annotations.
+func requestsText(g driver.GPURequests) string {
+	switch g {
+	case driver.Claimed:
+		return ", GPUs by claims"
+	case driver.Extended:
+		return ", whole GPUs by extended resources and shares by claims"
+	}
+	return ""
 }
 
 // writeDifferences writes by how much the GPU allocation of the first profile exceeds that of each

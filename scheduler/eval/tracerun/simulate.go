@@ -15,26 +15,32 @@ import (
 // order and the same arrivals as on the cluster. at are the places of the arrivals by their numbers;
 // arrivals without a node are not in it.
 func (r *comparison) simulate(x agreement.Contender, seed uint64) (o *sim.GPUOutcome, at map[int]place, err error) {
+	all, at, err := r.episode(x, seed, &sim.OpenB{Nodes: r.nodes, Pods: r.pods, Factor: r.Factor, InOrder: true})
+	return all.GPU, at, err
+}
+
+// episode plays a contender's episode of a seed in the simulator. at are the places of the pods that got one.
+func (r *comparison) episode(x agreement.Contender, seed uint64, of *sim.OpenB) (o sim.Outcome, at map[int]place, err error) {
 	pack, err := objective.Parse("pack") // the simulator needs an objective; nobody reads its cost
 	if err != nil {
-		return nil, nil, err
+		return o, nil, err
 	}
-	env, err := sim.New(sim.Config{Objective: pack, OpenB: &sim.OpenB{Nodes: r.nodes, Pods: r.pods, Factor: r.Factor, InOrder: true}})
+	env, err := sim.New(sim.Config{Objective: pack, OpenB: of})
 	if err != nil {
-		return nil, nil, err
+		return o, nil, err
 	}
 	at = map[int]place{}
-	p := x.New(policy.Setting{Seed: seed, Typical: env.Typical()})
+	p := x.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning()})
 	if r.GPUs != driver.Annotated && x.Profile.Variant == server.DefaultProfile { // no policy chooses devices
 		p = policy.FirstFit(p)
 	}
 	decide := eval.Deciding(p, x.Ties(seed))
-	all, err := eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
+	o, err = eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
 		c, err := decide(env)
 		if err == nil {
 			at[env.Next()] = place{testbed.NodeName(env.Snapshot().Nodes[env.Candidates()[c.Candidate]].Name), c.Devices}
 		}
 		return c, err
 	})
-	return all.GPU, at, err
+	return o, at, err
 }

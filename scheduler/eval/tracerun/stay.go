@@ -27,8 +27,10 @@ func (p *replay) stays() (out []stay) {
 		}
 		return p.time(t)
 	}
-	for i := range len(p.drawn.Running) + len(p.drawn.Arriving) {
+	for i := range p.total() {
 		if s := p.log.seenOf(p.name(i)); s != nil {
+			asked := p.pods[p.of(i).Pod].Shape().Requests // what claims ask for is not in the pod
+			s.pod.Requests.GPU, s.pod.Requests.GPUMilli = asked.GPU, asked.GPUMilli
 			out = append(out, stay{s.pod, i < len(p.drawn.Running), at(s.appeared), at(s.bound), at(s.left), s.refused})
 		}
 	}

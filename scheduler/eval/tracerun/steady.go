@@ -10,13 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/eval/testbed"
-	"gnnsched/scheduler/objective"
-	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
+	"gnnsched/workload/driver"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -43,14 +41,14 @@ func RunSteady(ctx context.Context, c SteadyConfig) (*SteadyReport, error) {
 		return nil, err
 	}
 	r := &steadyComparison{comparison: base, steady: c}
-	r.out = &SteadyReport{PodsFile: c.PodsFile, Load: c.Factor, Nodes: base.report.Nodes, GPUs: base.report.GPUs, Speed: c.Speed, WarmUp: c.WarmUp, Duration: c.Duration}
+	r.out = &SteadyReport{PodsFile: c.PodsFile, GPURequests: c.GPUs, Load: c.Factor, Nodes: base.report.Nodes, GPUs: base.report.GPUs, Speed: c.Speed, WarmUp: c.WarmUp, Duration: c.Duration}
 	if _, err := r.draw(c.Seeds[0]); err != nil { // before a cluster starts
 		return nil, err
 	}
 	r.Progress(0, fmt.Sprintf("starting a cluster of %d nodes", len(r.nodes)))
 	err = testbed.Run(ctx, testbed.Config{
 		Name: "steady", Launcher: c.Launcher, LogDir: c.LogDir,
-		Nodes: testbed.Nodes{List: c.NodesFile, Count: c.Nodes}, Scheduler: c.scheduler(),
+		Nodes: testbed.Nodes{List: c.NodesFile, Count: c.Nodes, Slices: c.GPUs != driver.Annotated}, Scheduler: c.scheduler(),
 	}, func(ctx context.Context, b *testbed.Bed) error {
 		r.bed = b
 		if err := r.warmUp(ctx); err != nil {
@@ -111,22 +109,34 @@ func (r *steadyComparison) round(ctx context.Context, x agreement.Contender, see
 		return err
 	}
 	p := &replay{
-		client: r.bed.Client, log: r.log, profile: x.Profile.SchedulerName, pods: r.pods, drawn: drawn, speed: r.steady.Speed,
+		client: r.bed.Client, log: r.log, profile: x.Profile.SchedulerName, pods: r.pods, drawn: drawn, gpus: r.GPUs, speed: r.steady.Speed,
 		prefix: fmt.Sprintf("round-%d-", r.done+1),
 		progress: func(done float64, text string) {
 			rounds := float64(len(r.Seeds) * len(r.Contenders))
 			r.Progress((float64(r.done)+done)/rounds, fmt.Sprintf("%s, seed %d: %s", x.Name, seed, text))
 		},
 	}
-	if err := p.fill(ctx); err != nil {
+	var started map[string]place
+	err = p.fill(ctx, func() (err error) {
+		started, err = checkDevices(ctx, r.bed.Client, steadyNamespace)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	end, played := p.play(ctx, r.steady.WarmUp+r.steady.Duration)
 	if end > r.steady.WarmUp {
 		t := SteadyTrial{Policy: x.Name, Seed: seed, Measured: end - r.steady.WarmUp, timing: p.timing(r.steady.WarmUp)}
 		t.Cluster = outcomeOf(p.stays(), r.steady.WarmUp, end, openb.GPUMilli(r.nodes))
-		if t.Simulated, err = r.simulateSteady(x, seed, t.Measured); err != nil {
+		var simulated map[int]place
+		if t.Simulated, simulated, err = r.simulateSteady(x, seed, t.Measured); err != nil {
 			return errors.Join(played, fmt.Errorf("in the simulator: %w", err))
+		}
+		for i := range drawn.Running {
+			t.Started++
+			if started[p.name(i)] == simulated[i] {
+				t.SameStart++
+			}
 		}
 		after, err := server.Fallbacks(x.Profile.SchedulerName)
 		if err != nil {
@@ -145,22 +155,13 @@ func (r *steadyComparison) round(ctx context.Context, x agreement.Contender, see
 }
 
 // simulateSteady plays a contender's episode of a seed in the simulator, with the machines in the order of the cluster
-// and the same arrivals, for so many seconds after the warm-up.
-func (r *steadyComparison) simulateSteady(x agreement.Contender, seed uint64, duration float64) (*sim.SteadyOutcome, error) {
-	pack, err := objective.Parse("pack") // the simulator needs an objective; nobody reads its cost
-	if err != nil {
-		return nil, err
-	}
-	env, err := sim.New(sim.Config{Objective: pack, OpenB: &sim.OpenB{
+// and the same arrivals, for so many seconds after the warm-up. at are the first places of the pods by their numbers.
+func (r *steadyComparison) simulateSteady(x agreement.Contender, seed uint64, duration float64) (o *sim.SteadyOutcome, at map[int]place, err error) {
+	all, at, err := r.episode(x, seed, &sim.OpenB{
 		Nodes: r.nodes, Pods: r.pods, InOrder: true,
 		Steady: &sim.Steady{Load: r.Factor, WarmUp: r.steady.WarmUp, Duration: duration},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	p := x.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning()})
-	o, err := eval.Play(env, seed, p, x.Ties(seed))
-	return o.Steady, err
+	})
+	return all.Steady, at, err
 }
 
 // seconds returns a number of seconds as a duration.

@@ -23,6 +23,7 @@ import (
 	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
+	"gnnsched/workload/driver"
 )
 
 // The figures count from the end of the warm-up to the end.
@@ -114,7 +115,7 @@ func madeSteadyReport() *SteadyReport {
 			o.Classes[4] = sim.Waits{Pods: 9, Waited: 4, Mean: 300, P95: 900, GPUHours: o.GPUHours, Unfinished: 2}
 			s := *o
 			s.Allocation += 0.01
-			r.Trials = append(r.Trials, SteadyTrial{Policy: policy, Seed: seed, Measured: 43_200, Cluster: o, Simulated: &s, timing: timing{0.025, 0.5}})
+			r.Trials = append(r.Trials, SteadyTrial{Policy: policy, Seed: seed, Measured: 43_200, Cluster: o, Simulated: &s, Started: 40, SameStart: 40 - 10*i, timing: timing{0.025, 0.5}})
 		}
 	}
 	r.Trials[5].Measured = 21_600
@@ -161,6 +162,12 @@ func TestRunSteady(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it lets pods come and go for half a minute")
 	}
+	for name, how := range map[string]driver.GPURequests{"annotations": driver.Annotated, "claims": driver.Claimed} {
+		t.Run(name, func(t *testing.T) { runSteady(t, how) })
+	}
+}
+
+func runSteady(t *testing.T, how driver.GPURequests) {
 	pods := &strings.Builder{}
 	fmt.Fprintln(pods, "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time")
 	for i := range 20 {
@@ -171,7 +178,7 @@ func TestRunSteady(t *testing.T) {
 	defer cancel()
 	c := SteadyConfig{WarmUp: 200, Duration: 800, Speed: 100, Config: Config{
 		NodesFile: write(t, "nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nnode-0,64000,65536,4,T4\nnode-1,64000,65536,2,G2\nnode-2,64000,65536,4,A10\n"),
-		PodsFile:  write(t, "pods.csv", pods.String()), Nodes: 3, Factor: 1.2, Seeds: []uint64{42},
+		PodsFile:  write(t, "pods.csv", pods.String()), Nodes: 3, GPUs: how, Factor: 1.2, Seeds: []uint64{42},
 		Contenders: []agreement.Contender{
 			contender(t, "fgd", server.Profile{Policy: "fgd"}),
 			contender(t, "kube-scheduler", server.Profile{Variant: server.DefaultProfile}),
@@ -190,6 +197,9 @@ func TestRunSteady(t *testing.T) {
 	for _, x := range r.Trials {
 		if x.Fallbacks != 0 || x.AtOnce <= 0 {
 			t.Errorf("%s: %+v", x.Policy, x)
+		}
+		if x.Started == 0 || x.Policy == "fgd" && x.SameStart != x.Started {
+			t.Errorf("%s: %d of the %d pods of the start are on the devices of the simulator", x.Policy, x.SameStart, x.Started)
 		}
 		if x.Cluster.TurnedAway != x.Simulated.TurnedAway {
 			t.Errorf("%s: %d pods are turned away, in the simulator %d", x.Policy, x.Cluster.TurnedAway, x.Simulated.TurnedAway)

@@ -11,18 +11,21 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/published"
 	"gnnsched/scheduler/sim"
+	"gnnsched/workload/driver"
 )
 
 // SteadyReport is the result of RunSteady. Times are in seconds of the trace.
 type SteadyReport struct {
-	PodsFile string        `json:"podList"`
-	Load     float64       `json:"load"`
-	Nodes    int           `json:"nodes"`
-	GPUs     int64         `json:"gpus"`
-	Speed    float64       `json:"speed"` // seconds of the trace in one second
-	WarmUp   float64       `json:"warmUp"`
-	Duration float64       `json:"duration"`
-	Trials   []SteadyTrial `json:"trials"` // in the order in which they ran
+	PodsFile string `json:"podList"`
+	// GPURequests says how pods request GPUs.
+	GPURequests driver.GPURequests `json:"gpuRequests,omitempty"`
+	Load        float64            `json:"load"`
+	Nodes       int                `json:"nodes"`
+	GPUs        int64              `json:"gpus"`
+	Speed       float64            `json:"speed"` // seconds of the trace in one second
+	WarmUp      float64            `json:"warmUp"`
+	Duration    float64            `json:"duration"`
+	Trials      []SteadyTrial      `json:"trials"` // in the order in which they ran
 
 	// All makes Write show every class of pods, as in published.Steady.
 	All bool `json:"-"`
@@ -35,6 +38,8 @@ type SteadyTrial struct {
 	Measured  float64            `json:"measured"` // seconds after the warm-up; less than Duration if it was interrupted
 	Cluster   *sim.SteadyOutcome `json:"cluster"`
 	Simulated *sim.SteadyOutcome `json:"simulated"` // of the same episode
+	Started   int                `json:"started"`   // pods that were to run at the start
+	SameStart int                `json:"sameStart"` // those of them on the node and the devices that they have in the simulator, or turned away in both
 	Fallbacks int                `json:"fallbacks"` // decisions taken by upstream's scoring instead of the policy
 	timing
 }
@@ -67,7 +72,7 @@ func (r *SteadyReport) tables() published.Steady {
 		}
 		return c
 	}
-	machines := fmt.Sprintf("%d machines of the trace with %d GPUs", r.Nodes, r.GPUs)
+	machines := fmt.Sprintf("%d machines of the trace with %d GPUs%s", r.Nodes, r.GPUs, requestsText(r.GPURequests))
 	s := published.MeasuredSteady(r.WarmUp/secondsADay, r.Duration/secondsADay, r.Load,
 		on("on a simulated cluster", fmt.Sprintf("%s and the real kube-scheduler; %.4g seconds of the trace pass in one", machines, r.Speed), func(t SteadyTrial) *sim.SteadyOutcome { return t.Cluster }),
 		on("in the simulator", machines+", the same pods", func(t SteadyTrial) *sim.SteadyOutcome { return t.Simulated }))
@@ -86,11 +91,11 @@ func (r *SteadyReport) Write(w io.Writer, markdown bool) error {
 		return err
 	}
 	b.WriteString("\nHow fast the cluster was. At once: mean time to a node of the pods that the scheduler never refused; it is part of\nevery wait on the cluster, and none in the simulator. Late: 95th percentile of the time by which pods came too late.\n\n")
-	rows := [][]string{{"seed", "policy", "at once s", "in seconds of the trace", "late s", "fallbacks", "days measured"}}
+	rows := [][]string{{"seed", "policy", "at once s", "in seconds of the trace", "late s", "fallbacks", "days measured", "same devices at the start %"}}
 	for _, t := range r.Trials {
 		rows = append(rows, []string{
 			fmt.Sprint(t.Seed), t.Policy, fmt.Sprintf("%.3f", t.AtOnce), fmt.Sprintf("%.0f", t.AtOnce*r.Speed), fmt.Sprintf("%.3f", t.Late),
-			fmt.Sprint(t.Fallbacks), fmt.Sprintf("%.3g", t.Measured/secondsADay),
+			fmt.Sprint(t.Fallbacks), fmt.Sprintf("%.3g", t.Measured/secondsADay), fmt.Sprintf("%.1f", 100*float64(t.SameStart)/float64(max(t.Started, 1))),
 		})
 	}
 	if err := eval.Render(&b, rows, markdown); err != nil {
