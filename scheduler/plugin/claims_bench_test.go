@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -59,7 +60,7 @@ func claimObjects() (out []runtime.Object) {
 // claimOf returns a claim for a share, allocated unless the node is empty.
 func claimOf(name, node, device string) *resourceapi.ResourceClaim {
 	shares := map[resourceapi.QualifiedName]resource.Quantity{"shares": resource.MustParse("460")}
-	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)}}
+	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), ResourceVersion: "1"}}
 	c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
 		DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1, Capacity: &resourceapi.CapacityRequirements{Requests: shares},
 	}}}
@@ -76,19 +77,8 @@ func claimOf(name, node, device string) *resourceapi.ResourceClaim {
 // the figures are processor time in milliseconds and its ratio to upstream's.
 func BenchmarkClaims(b *testing.B) {
 	profiles := []string{defaultProfile, "devices", "gpu-gnn"}
-	bed := claimBed(b, profiles)
-	pod := st.MakePod().Name("p").Namespace("default").UID("p").Req(map[v1.ResourceName]string{"cpu": "1"}).Obj()
-	pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("pending")}}
-	for try := 0; ; try++ { // the scheduler's caches follow the informers in goroutines of their own
-		r, err := bed.decide(defaultProfile, pod)
-		if err == nil && r.FeasibleNodes == claimNodes {
-			break
-		}
-		if try == 1000 {
-			b.Fatal(r, err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	bed := claimBed(b, fake.NewClientset(claimObjects()...), profiles)
+	pod := pendingPod(b, bed)
 	took := map[string][]time.Duration{}
 	for b.Loop() {
 		for _, profile := range profiles {
@@ -108,6 +98,23 @@ func BenchmarkClaims(b *testing.B) {
 	}
 }
 
+// pendingPod returns a pod with the pending claim, once it fits on all nodes.
+func pendingPod(b testing.TB, bed *bed) *v1.Pod {
+	b.Helper()
+	pod := st.MakePod().Name("p").Namespace("default").UID("p").Req(map[v1.ResourceName]string{"cpu": "1"}).Obj()
+	pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("pending")}}
+	for try := 0; ; try++ { // the scheduler's caches follow the informers in goroutines of their own
+		r, err := bed.decide(defaultProfile, pod)
+		if err == nil && r.FeasibleNodes == claimNodes {
+			return pod
+		}
+		if try == 1000 {
+			b.Fatal(r, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 func median(all []time.Duration) float64 {
 	slices.Sort(all)
 	return all[len(all)/2].Seconds()
@@ -123,8 +130,8 @@ func processorTime(b *testing.B) time.Duration {
 }
 
 // claimBed returns a scheduler of the nodes with upstream's profile, one with LearnedDevices, and one with a network, too.
-func claimBed(b *testing.B, profiles []string) *bed {
-	client := fake.NewClientset(claimObjects()...)
+func claimBed(b testing.TB, client kubernetes.Interface, profiles []string) *bed {
+	b.Helper()
 	informers := scheduler.NewInformerFactory(client, 0)
 	out := &bed{ctx: b.Context(), log: klog.Background().V(10)}
 	all := []config.KubeSchedulerProfile{upstreamProfile(b), upstreamProfile(b), learnedProfile(b, profiles[2], Args{Variant: profiles[2], Deadline: duration(time.Hour)}, false)}

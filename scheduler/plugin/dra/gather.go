@@ -1,9 +1,11 @@
 package dra
 
 import (
+	"maps"
 	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
@@ -14,6 +16,7 @@ import (
 type shares struct {
 	mu    sync.Mutex
 	known map[structured.SharedDeviceID]structured.ConsumedCapacity // never changed; nil if the share consumes nothing
+	last  sums                                                      // of the last state whose shares were all known
 }
 
 // learn notes the shares of an allocation, which may be nil.
@@ -42,15 +45,78 @@ func (s *shares) learn(a *resourceapi.AllocationResult) {
 // extraShares is how many shares are remembered besides twice those in use.
 const extraShares = 100
 
+// sums are what the shares with some IDs consume of each device. They never change.
+type sums struct {
+	ids sets.Set[structured.SharedDeviceID]
+	of  structured.ConsumedCapacityCollection
+}
+
 // sum returns what the shares of a state consume of each device, and whether it knows all of them. A device with a
-// share that is not known has the state's own sum. Nobody may change the sums.
+// share that is not known has the state's own sum. A device whose shares are those of the last call has the same map.
+// Nobody may change the sums.
 func (s *shares) sum(state *structured.AllocatedState) (out structured.ConsumedCapacityCollection, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out = make(structured.ConsumedCapacityCollection, len(state.AggregatedCapacity))
-	var unknown []structured.DeviceID
-	for id := range state.AllocatedSharedDeviceIDs {
+	ids := state.AllocatedSharedDeviceIDs
+	changed := s.last.changed(ids)
+	if len(changed) == 0 && s.last.of != nil {
+		return s.last.of, true
+	}
+	out = maps.Clone(s.last.of)
+	if out == nil {
+		out = make(structured.ConsumedCapacityCollection, len(state.AggregatedCapacity))
+	}
+	for device := range changed {
+		delete(out, device)
+	}
+	unknown := s.add(out, ids, changed)
+	for _, device := range unknown {
+		if consumed, has := state.AggregatedCapacity[device]; has {
+			out[device] = consumed
+		}
+	}
+	if len(s.known) > 2*len(ids)+extraShares {
+		for id := range s.known {
+			if !ids.Has(id) {
+				delete(s.known, id)
+			}
+		}
+	}
+	s.last = sums{}
+	if len(unknown) == 0 {
+		s.last = sums{ids, out}
+	}
+	return out, len(unknown) == 0
+}
+
+// changed returns the devices with other shares than in the sums.
+func (s sums) changed(ids sets.Set[structured.SharedDeviceID]) map[structured.DeviceID]bool {
+	out := map[structured.DeviceID]bool{}
+	kept := len(ids)
+	for id := range ids {
+		if !s.ids.Has(id) {
+			out[id.GetDeviceID()] = true
+			kept--
+		}
+	}
+	if kept == len(s.ids) {
+		return out
+	}
+	for id := range s.ids {
+		if !ids.Has(id) {
+			out[id.GetDeviceID()] = true
+		}
+	}
+	return out
+}
+
+// add adds to out what the shares of some devices consume. It returns the devices of those that are not known.
+func (s *shares) add(out structured.ConsumedCapacityCollection, ids sets.Set[structured.SharedDeviceID], of map[structured.DeviceID]bool) (unknown []structured.DeviceID) {
+	for id := range ids {
 		device := id.GetDeviceID()
+		if !of[device] {
+			continue
+		}
 		consumed, known := s.known[id]
 		before, several := out[device]
 		switch {
@@ -64,26 +130,17 @@ func (s *shares) sum(state *structured.AllocatedState) (out structured.ConsumedC
 			out[device] = consumed
 		}
 	}
-	for _, device := range unknown {
-		if consumed, has := state.AggregatedCapacity[device]; has {
-			out[device] = consumed
-		}
-	}
-	if len(s.known) > 2*len(state.AllocatedSharedDeviceIDs)+extraShares {
-		for id := range s.known {
-			if !state.AllocatedSharedDeviceIDs.Has(id) {
-				delete(s.known, id)
-			}
-		}
-	}
-	return out, len(unknown) == 0
+	return unknown
 }
 
-// gather returns what claims have allocated, those in flight included, each share once. The error is upstream's, which
+// gather returns what claims have allocated, those in flight and those that may have been written included, each share once. The error is upstream's, which
 // asks for another try if claims changed meanwhile.
 func (l *Ledger) gather() (*structured.AllocatedState, error) {
 	tracker := l.manager.ResourceClaims()
 	state, err := tracker.GatherAllocatedState()
+	if err == nil {
+		l.addHeld(state)
+	}
 	if err != nil || len(state.AllocatedSharedDeviceIDs) == 0 {
 		return state, err
 	}

@@ -24,6 +24,9 @@ type Ledger struct {
 	manager fwk.SharedDRAManager
 	shares  shares
 
+	holding sync.Mutex
+	held    map[*resourceapi.AllocationResult]int // how many pods being bound have it
+
 	mu     sync.Mutex
 	shapes map[string]*shape // by node
 	last   *View
@@ -127,11 +130,15 @@ func (l *Ledger) update(all []*resourceapi.ResourceSlice, state *structured.Allo
 			}
 		}
 		shapes[name] = s
-		n := newNode(s, state)
-		if before := old.Node(name); before != nil && before.shape == s && before.equal(n) {
-			n = before
-		} else {
-			same = false
+		n := old.Node(name)
+		if n == nil || n.shape != s || !n.holds(state) {
+			before := n
+			n = newNode(s, state)
+			if before != nil && before.shape == s && before.equal(n) {
+				before.made, n = n.made, before
+			} else {
+				same = false
+			}
 		}
 		view.nodes[name] = n
 	}

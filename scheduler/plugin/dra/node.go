@@ -1,6 +1,7 @@
 package dra
 
 import (
+	"reflect"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -20,20 +21,49 @@ type Node struct {
 	shares []int64 // thousandths of each shared device that claims take
 
 	slices []mig.Slices // used memory slices of each card, as in cluster.Node
+
+	made []allocated // what the node was made of, by device; the ledger's lock guards it
+}
+
+// allocated is what a state has of a device.
+type allocated struct {
+	whole, shared bool
+	shares        structured.ConsumedCapacity // sums of shares never change
+}
+
+func allocatedOf(state *structured.AllocatedState, id structured.DeviceID) allocated {
+	taken, shared := state.AggregatedCapacity[id]
+	return allocated{whole: state.AllocatedDevices.Has(id), shared: shared, shares: taken}
+}
+
+// same reports whether both are the same without counting.
+func (a allocated) same(b allocated) bool {
+	return a.whole == b.whole && a.shared == b.shared && reflect.ValueOf(a.shares).UnsafePointer() == reflect.ValueOf(b.shares).UnsafePointer()
+}
+
+// holds reports whether the node was made of the same allocations as state has.
+func (n *Node) holds(state *structured.AllocatedState) bool {
+	for i, id := range n.shape.ids {
+		if !n.made[i].same(allocatedOf(state, id)) {
+			return false
+		}
+	}
+	return true
 }
 
 // newNode counts the allocations of state on the shape's cards.
 func newNode(s *shape, state *structured.AllocatedState) *Node {
-	n := &Node{shape: s, used: make([]int64, len(s.Cards)), busy: make([]bool, len(s.Devices)), shares: make([]int64, len(s.Devices))}
+	n := &Node{shape: s, used: make([]int64, len(s.Cards)), busy: make([]bool, len(s.Devices)), shares: make([]int64, len(s.Devices)), made: make([]allocated, len(s.Devices))}
 	var left []map[string]int64
 	for i := range s.Devices {
 		d := &s.Devices[i]
-		taken, shared := state.AggregatedCapacity[s.ids[i]]
+		has := allocatedOf(state, s.ids[i])
+		n.made[i] = has
 		switch {
-		case shared:
-			n.busy[i], n.shares[i] = true, sharesUsed(d.Device, taken)
+		case has.shared:
+			n.busy[i], n.shares[i] = true, sharesUsed(d.Device, has.shares)
 			n.used[d.Card] += d.OfCard(n.shares[i])
-		case !state.AllocatedDevices.Has(s.ids[i]):
+		case !has.whole:
 		case s.Cards[d.Card].Counters == nil:
 			n.busy[i] = true
 			n.used[d.Card] += d.Milli

@@ -48,6 +48,7 @@ type plugin struct {
 var (
 	_ fwk.PreFilterPlugin = &plugin{}
 	_ fwk.ReservePlugin   = &plugin{}
+	_ fwk.PreBindPlugin   = &plugin{}
 )
 
 // maxExpressions is how many compiled selectors are kept.

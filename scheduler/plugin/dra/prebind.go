@@ -1,0 +1,111 @@
+package dra
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// PreBind implements fwk.PreBindPlugin: upstream's, which writes the allocations. If that fails, the API server may have
+// written them all the same, when it was killed before it answered for example. Upstream takes the devices for free at once. Here they
+// stay in use until it is known, and then the claim is in the cache.
+func (p *plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	claims := reservedIn(state).claims
+	defer p.manager.ledger.hold(claims)()
+	status := p.DynamicResources.PreBind(ctx, state, pod, node)
+	if !status.IsSuccess() {
+		for _, c := range claims {
+			p.confirm(ctx, pod, c)
+		}
+	}
+	return status
+}
+
+// hold makes the allocations of claims count until release is called.
+func (l *Ledger) hold(claims []*resourceapi.ResourceClaim) (release func()) {
+	l.holding.Lock()
+	defer l.holding.Unlock()
+	if l.held == nil {
+		l.held = map[*resourceapi.AllocationResult]int{}
+	}
+	for _, c := range claims {
+		l.held[c.Status.Allocation]++
+	}
+	return func() {
+		l.holding.Lock()
+		defer l.holding.Unlock()
+		for _, c := range claims {
+			if l.held[c.Status.Allocation]--; l.held[c.Status.Allocation] == 0 {
+				delete(l.held, c.Status.Allocation)
+			}
+		}
+	}
+}
+
+// addHeld adds the held allocations to a state.
+func (l *Ledger) addHeld(state *structured.AllocatedState) {
+	l.holding.Lock()
+	defer l.holding.Unlock()
+	for a := range l.held {
+		for i := range a.Devices.Results {
+			r := &a.Devices.Results[i]
+			id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
+			switch {
+			case r.AdminAccess != nil && *r.AdminAccess:
+			case r.ShareID != nil:
+				state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, r.ShareID))
+			default:
+				state.AllocatedDevices.Insert(id)
+			}
+		}
+	}
+}
+
+// confirmEvery is the time between two questions about a claim.
+const confirmEvery = 200 * time.Millisecond
+
+// confirm waits until the API server has answered whether the claim is allocated, and the cache of claims shows it if it is.
+func (p *plugin) confirm(ctx context.Context, pod *v1.Pod, c *resourceapi.ResourceClaim) {
+	_ = wait.PollUntilContextCancel(ctx, confirmEvery, true, func(ctx context.Context) (bool, error) { // the end of the scheduler ends it
+		is, err := p.written(ctx, pod, c)
+		switch {
+		case apierrors.IsForbidden(err):
+			return true, nil // no question will be answered
+		case err != nil:
+			return false, nil
+		case is == nil || is.Status.Allocation == nil:
+			return true, nil
+		}
+		cached, err := p.manager.ResourceClaims().Get(is.Namespace, is.Name)
+		return err == nil && cached.Status.Allocation != nil, nil
+	})
+}
+
+// written returns the API server's claim; nil if it has none. That of extended resources had no name when it was reserved.
+func (p *plugin) written(ctx context.Context, pod *v1.Pod, c *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) {
+	api := p.handle.ClientSet().ResourceV1().ResourceClaims(c.Namespace)
+	if c.ResourceVersion != "" {
+		is, err := api.Get(ctx, c.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && is.UID != c.UID {
+			return nil, nil
+		}
+		return is, err
+	}
+	list, err := api.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if o := metav1.GetControllerOf(&list.Items[i]); o != nil && o.UID == pod.UID && list.Items[i].Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" {
+			return &list.Items[i], nil
+		}
+	}
+	return nil, nil
+}
