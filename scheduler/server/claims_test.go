@@ -77,20 +77,23 @@ func (l *lab) allocated(t *testing.T, namespace string) map[string]string {
 	return out
 }
 
-// choices returns the metric of a profile's choices.
-func (l *lab) choices(t *testing.T, profile string) string {
+// choices returns the metric of a profile's choices, by choice. It counts for the process, so also what other tests chose.
+func (l *lab) choices(t *testing.T, profile string) map[string]int {
 	t.Helper()
 	status, body := l.get(t, "/metrics", l.cluster.REST().BearerToken)
 	if status != 200 {
 		t.Fatalf("metrics: %d", status)
 	}
-	var out []string
+	out := map[string]int{}
 	for line := range strings.Lines(body) {
-		if rest, ok := strings.CutPrefix(line, "gnnsched_claim_choices_total{choice="); ok && strings.Contains(line, `profile="`+profile+`"`) {
-			out = append(out, strings.TrimSpace(strings.ReplaceAll(rest, `,profile="`+profile+`"}`, "")))
+		var choice, of string
+		var n int
+		line = strings.NewReplacer(`{choice="`, " ", `",profile="`, " ", `"}`, "").Replace(line)
+		if k, _ := fmt.Sscanf(line, "gnnsched_claim_choices_total %s %s %d", &choice, &of, &n); k == 3 && of == profile {
+			out[choice] = n
 		}
 	}
-	return strings.Join(out, ", ")
+	return out
 }
 
 // Claims of every kind are filtered by upstream and placed by the profile's policy, and the devices that
@@ -101,6 +104,11 @@ func TestClaims(t *testing.T) {
 	stop := l.schedule(t, Profile{SchedulerName: DefaultProfile, Variant: DefaultProfile}, Profile{SchedulerName: "best", Policy: "gpu-best-fit"},
 		Profile{SchedulerName: "net", Variant: "gpu-gnn"})
 	defer stop()
+	profiles := []string{"best", "net"}
+	before := map[string]map[string]int{}
+	for _, profile := range profiles {
+		before[profile] = l.choices(t, profile)
+	}
 	for _, c := range []struct {
 		name string
 		pods []*corev1.Pod // created one after another
@@ -136,10 +144,11 @@ func TestClaims(t *testing.T) {
 	t.Run("nobody can serve", l.testImpossibleClaim)
 	t.Run("one ledger", l.testOneLedger)
 	t.Run("slices", l.testHostileSlices)
-	for _, profile := range []string{"best", "net"} {
-		got, chose := l.choices(t, profile), slices.Contains(l.claimed, profile) // with -run, some subtests only
-		if strings.Contains(got, `"other"`) || strings.Contains(got, `"taken"`) != chose {
-			t.Errorf("choices of %s: %s; it gave pods with claims a node: %v", profile, got, chose)
+	for _, profile := range profiles {
+		was, is := before[profile], l.choices(t, profile)
+		chose := slices.Contains(l.claimed, profile) // with -run, some subtests only
+		if is["other"] > was["other"] || is["taken"] > was["taken"] != chose {
+			t.Errorf("choices of %s: %v, before %v; it gave pods with claims a node: %v", profile, is, was, chose)
 		}
 	}
 }
