@@ -7,7 +7,7 @@ import (
 
 // partitionFamily places MIG partitions. Pods that request none are placed as by gpu-best-fit.
 var partitionFamily = family{"mig:", "RULE", func(name string) (Heuristic, error) {
-	make, mix, err := partition.Find(name)
+	build, mix, err := partition.Find(name)
 	if err != nil {
 		return Heuristic{}, err
 	}
@@ -16,7 +16,7 @@ var partitionFamily = family{"mig:", "RULE", func(name string) (Heuristic, error
 		Name:  name,
 		About: "for MIG partitions: the node, the GPU and the start by a rule",
 		New: func(s policy.Setting) policy.Policy {
-			return make(name, partition.MixOf(s.Typical), gpuBestFit.New(s))
+			return build(name, partition.MixOf(s.Typical), gpuBestFit.New(s))
 		},
 		GPU: true, TypicalPods: mix, NotImitable: needsGPUs,
 	}, nil
