@@ -25,15 +25,16 @@ func (m *Manifest) wishes() (w feature.Wishes, err error) {
 		return w, fmt.Errorf("%w: it names wishes, but its features do not depend on the objective", ErrSchema)
 	}
 	var sum float64
+	var seen [len(feature.WishTerms)]bool
 	for _, k := range m.Wishes {
 		i := slices.IndexFunc(feature.WishTerms[:], func(t feature.WishTerm) bool { return t.Name == k.Term })
-		if i < 0 || w[i] != 0 {
+		if i < 0 || seen[i] {
 			return w, fmt.Errorf("%w: the wish %q is not known, or named twice", ErrSchema, k.Term)
 		}
 		if !(0 <= k.Least && k.Least <= k.Share && k.Share <= k.Most && k.Most <= 1) {
 			return w, fmt.Errorf("%w: wish %s: a share of %v is not in %v to %v", ErrSchema, k.Term, k.Share, k.Least, k.Most)
 		}
-		w[i] = float32(k.Share)
+		w[i], seen[i] = float32(k.Share), true
 		sum += k.Share
 	}
 	if math.Abs(sum-1) > 1e-6 {

@@ -4,5 +4,5 @@
 //	such that  offers · x >= needs for each row, 0 <= x <= limit, x whole
 //
 // Branch and bound over linear programs. The bound of each program is reckoned from its dual variables, so that it holds whatever
-// the rounding errors of the simplex method were.
+// the rounding errors of the simplex method were. gonum's lp.Simplex returns no dual variables.
 package covering

@@ -74,7 +74,7 @@ func shapeOf(p *record.Pod) shape {
 	return shape{s}
 }
 
-// settleAgents finds out which DaemonSets run on which nodes: those whose pods an empty node takes.
+// settleAgents finds out which DaemonSets run on which nodes of the types: those whose pods an empty node takes.
 func (f *fleet) settleAgents(ctx context.Context, p Profile) error {
 	clear(f.agents)
 	cluster, err := f.empty(ctx, p)
@@ -86,7 +86,7 @@ func (f *fleet) settleAgents(ctx context.Context, p Profile) error {
 		if err != nil {
 			return err
 		}
-		for k, why := range refused {
+		for k, why := range refused[:len(f.agents)] {
 			if why == "" {
 				f.agents[k] = append(f.agents[k], f.sets[i])
 			}

@@ -54,6 +54,14 @@ func agents(cores int64) []record.Pod {
 	return []record.Pod{pod("agent-1", "a", cores, of), pod("agent-2", "b", cores, of)}
 }
 
+// everywhere returns pods that tolerate all taints.
+func everywhere(pods []record.Pod) []record.Pod {
+	for i := range pods {
+		pods[i].Tolerations = `[{"operator":"Exists"}]`
+	}
+	return pods
+}
+
 // Records whose cheapest mix can be reckoned by hand. The recorded nodes have four cores.
 func TestMix(t *testing.T) {
 	three := []record.Node{node("a"), node("b"), node("c")}
@@ -101,6 +109,7 @@ func TestMix(t *testing.T) {
 		{"jobs may wait for one", jobs, three, Types{small, big}, Target{Share: 1, Wait: 10 * time.Second}, map[string]int{"small": 2}, 0, ""},
 		{"jobs may wait for two", jobs, three, Types{small, big}, Target{Share: 1, Wait: 20 * time.Second}, map[string]int{"small": 1}, 0, ""},
 		{"DaemonSets take room", append(web(1, 2), agents(1)...), three, Types{small, big}, Target{Share: 1}, map[string]int{"big": 1}, 3, ""},
+		{"DaemonSets run on the control plane too", append(web(1, 2), everywhere(agents(1))...), append(three[:3:3], main), Types{small, big}, Target{Share: 1}, map[string]int{"big": 1}, 3, ""},
 		{"the control plane stays", web(4, 2), append(three[:3:3], main), Types{small, big}, Target{Share: 1}, map[string]int{"big": 1}, 3, "CPU"},
 		{"nothing costs nothing", web(4, 2), three, Types{typeOf("free", 8, 0, 5)}, Target{Share: 1}, map[string]int{"free": 1}, 0, ""},
 	} {

@@ -192,7 +192,9 @@ func (n *networkDecider) typicalPods() countedPods { return noPods }
 func (n *networkDecider) randomTies() bool { return false }
 
 func (n *networkDecider) score(v view, scores []float32) error {
-	return inTime(n.policy(v).Score(v.snapshot, v.pod, v.rows, scores), n.deadline)
+	p := n.policy(v)
+	p.Wish(n.annotated.Of(v.manifest, n.net.Known(), n.objective))
+	return inTime(p.Score(v.snapshot, v.pod, v.rows, scores), n.deadline)
 }
 
 func (n *networkDecider) devices(v view, scored bool) (cluster.DeviceSet, error) {
@@ -207,9 +209,9 @@ func (n *networkDecider) forget() { n.made = nil }
 func (n *networkDecider) policy(v view) *neural.Policy {
 	if n.made == nil {
 		n.made = neural.New(n.name, n.net)
+		n.made.Wish(n.objective)
 	}
 	n.made.Until(v.after(n.deadline))
-	n.made.Wish(n.annotated.Of(v.manifest, n.net.Known(), n.objective))
 	return n.made
 }
 

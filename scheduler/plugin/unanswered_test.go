@@ -39,7 +39,7 @@ func (u *unanswered) get(clienttesting.Action) (bool, runtime.Object, error) {
 	if u.away {
 		return true, nil, errors.New("connection refused")
 	}
-	return u.written != nil, u.written, nil
+	return u.written != nil, u.written.DeepCopy(), nil
 }
 
 // An allocation whose write was not answered takes its device until the cache of claims shows what was written. The pod waits so long,
@@ -94,8 +94,9 @@ func TestUnansweredAllocation(t *testing.T) {
 	server.away = false
 	server.mu.Unlock()
 	stays("before the cache shows the claim")
-	server.written.ResourceVersion = "2" // the cache takes newer versions only
-	if err := client.Tracker().Update(resourceapi.SchemeGroupVersion.WithResource("resourceclaims"), server.written, "default"); err != nil {
+	newer := server.written.DeepCopy()
+	newer.ResourceVersion = "2" // the cache takes newer versions only
+	if err := client.Tracker().Update(resourceapi.SchemeGroupVersion.WithResource("resourceclaims"), newer, "default"); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -114,7 +115,7 @@ func TestUnansweredAllocation(t *testing.T) {
 
 func until(t *testing.T, is func() bool) {
 	t.Helper()
-	for range 1000 {
+	for range 6000 { // a minute
 		if is() {
 			return
 		}

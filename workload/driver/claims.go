@@ -97,7 +97,7 @@ func (c *Config) createClaims(ctx context.Context, d workload.Deployment, fill i
 			ObjectMeta: metav1.ObjectMeta{Name: podName(d, i), Namespace: c.Namespace, Labels: c.deployment(d, fill).Labels},
 			Spec:       kube.Claim(d.Shape.Requests, d.Shape.GPUModels),
 		}
-		err := createWithRetry(ctx, func(call context.Context) error {
+		err := withRetry(ctx, func(call context.Context) error {
 			_, err := c.Client.ResourceV1().ResourceClaims(c.Namespace).Create(call, claim, metav1.CreateOptions{})
 			return err
 		})

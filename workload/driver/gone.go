@@ -19,7 +19,10 @@ func (r *runner) noteGone(ctx context.Context) error {
 		if !r.Bare || !planned {
 			continue
 		}
-		_, err := r.Client.CoreV1().Pods(p.namespace).Get(ctx, p.name, metav1.GetOptions{})
+		err := withRetry(ctx, func(call context.Context) error {
+			_, err := r.Client.CoreV1().Pods(p.namespace).Get(call, p.name, metav1.GetOptions{})
+			return err
+		})
 		if err == nil { // one that came later, under the same name
 			continue
 		}

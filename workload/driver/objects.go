@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,7 +33,7 @@ func (r *runner) create(ctx context.Context, d workload.Deployment) (here bool, 
 		}
 	default:
 		want := r.deployment(d, fill)
-		err := createWithRetry(ctx, func(call context.Context) error {
+		err := withRetry(ctx, func(call context.Context) error {
 			_, err := r.Client.AppsV1().Deployments(r.Namespace).Create(call, want, metav1.CreateOptions{})
 			return err
 		})
@@ -57,7 +58,7 @@ func (c *Config) CreatePods(ctx context.Context, d workload.Deployment) error {
 
 func (c *Config) createPods(ctx context.Context, d workload.Deployment, fill int) error {
 	for _, p := range c.pods(d, fill) {
-		err := createWithRetry(ctx, func(call context.Context) error {
+		err := withRetry(ctx, func(call context.Context) error {
 			_, err := c.Client.CoreV1().Pods(c.Namespace).Create(call, p, metav1.CreateOptions{})
 			return err
 		})
@@ -68,14 +69,14 @@ func (c *Config) createPods(ctx context.Context, d workload.Deployment, fill int
 	return nil
 }
 
-// createWithRetry calls create, again after errors that may pass.
-func createWithRetry(ctx context.Context, create func(context.Context) error) error {
+// withRetry calls ask, again after errors that may pass. That what it creates is there already is no error from the second time on.
+func withRetry(ctx context.Context, ask func(context.Context) error) error {
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	backoff := wait.Backoff{Steps: 5, Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1}
 	tries := 0
 	return retry.OnError(backoff, func(err error) bool { return ctx.Err() == nil && temporary(err) }, func() error {
-		err := create(call)
+		err := ask(call)
 		if tries++; apierrors.IsAlreadyExists(err) && tries > 1 {
 			return nil // an earlier try succeeded, but its answer was lost
 		}
@@ -85,7 +86,9 @@ func createWithRetry(ctx context.Context, create func(context.Context) error) er
 
 // temporary reports whether a request may succeed if it is repeated.
 func temporary(err error) bool {
-	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err) ||
+	// An API server refuses pods of a new class until its cache has the class.
+	unknownClass := apierrors.IsForbidden(err) && strings.Contains(err.Error(), "no PriorityClass with name")
+	return unknownClass || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err) ||
 		apierrors.IsServiceUnavailable(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
 }
 

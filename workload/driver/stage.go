@@ -150,7 +150,7 @@ func (s *stage) createSpaces(ctx context.Context) error {
 	})
 	for _, name := range names {
 		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.space(name), Labels: s.spaceLabels(name)}}
-		err := createWithRetry(ctx, func(call context.Context) error {
+		err := withRetry(ctx, func(call context.Context) error {
 			_, err := s.Client.CoreV1().Namespaces().Create(call, n, metav1.CreateOptions{})
 			return err
 		})
@@ -188,7 +188,7 @@ const firstRefusals = 20
 
 // submit creates a pod. A pod that the API server does not accept is counted.
 func (s *stage) submit(ctx context.Context, p *corev1.Pod) (here bool, err error) {
-	err = createWithRetry(ctx, func(call context.Context) error {
+	err = withRetry(ctx, func(call context.Context) error {
 		_, err := s.Client.CoreV1().Pods(p.Namespace).Create(call, p, metav1.CreateOptions{})
 		return err
 	})

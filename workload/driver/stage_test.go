@@ -122,6 +122,22 @@ func TestReplayCountsRefusals(t *testing.T) {
 	}
 }
 
+// An API server that does not know a new class yet refuses its pods for a moment only.
+func TestReplayWaitsForClasses(t *testing.T) {
+	c := fakecluster.New()
+	late := 2
+	refuse(c, func(p *corev1.Pod) error {
+		if late--; late < 0 {
+			return nil
+		}
+		return apierrors.NewForbidden(podResource, p.Name, errors.New("no PriorityClass with name gnnsched-test-1 was found"))
+	})
+	sum, err := Run(context.Background(), replayOf(t, c, named("first")))
+	if f := sum.Fills[0]; err != nil || f.Placed != 1 || len(f.Refused) > 0 {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
 // A replay whose first pods are all refused ends. So does one whose namespaces are deleted.
 func TestReplayEndsWithRefusals(t *testing.T) {
 	forbidden := apierrors.NewForbidden(podResource, "", errors.New(`User "x" cannot create resource "pods"`))

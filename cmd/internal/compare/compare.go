@@ -162,7 +162,8 @@ func (p *player) all(ctx context.Context) (result, error) {
 	if p.live == nil {
 		return out, nil
 	}
-	return out, p.confirm(ctx, &out, courses[out.baseline():])
+	err = p.confirm(ctx, &out, courses[out.baseline():])
+	return out, err
 }
 
 type play func(context.Context, replay.Source, replay.Config) (replay.Course, error)

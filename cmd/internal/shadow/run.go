@@ -118,14 +118,12 @@ func (s Scheduler) Run(c *ucli.Context, log zerolog.Logger) error {
 		return err
 	}
 	r, err := s.watch(c, config, log, func(r shadow.Report) { keepReport(log, path, r); out.tell(r) })
-	if ended := out.end(r, err); ended != nil {
-		err = errors.Join(err, ended)
-	}
+	ended := out.end(r, err)
 	if err != nil {
-		return err
+		return errors.Join(err, ended)
 	}
-	keepReport(log, path, r)
-	return r.WriteText(c.App.Writer)
+	keepReport(log, path, r) // whatever became of the folder
+	return errors.Join(r.WriteText(c.App.Writer), ended)
 }
 
 // watch watches until the context ends, and tells now and then what was found.

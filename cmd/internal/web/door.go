@@ -65,11 +65,12 @@ func (d door) knows(r *http.Request) bool {
 	return err == nil && d.is(c.Value)
 }
 
-// foreign reports whether the browser says that another page asks for something other than to be led here. Pages at
-// other ports of this machine get the cookie too.
+// foreign reports whether the browser says that another page asks, for more than a link to this page. Pages at other
+// ports of this machine get the cookie too.
 func foreign(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
-	return site != "" && site != "same-origin" && site != "none" && r.Header.Get("Sec-Fetch-Mode") != "navigate"
+	link := r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate"
+	return site != "" && site != "same-origin" && site != "none" && !link
 }
 
 func hostOf(r *http.Request) string {

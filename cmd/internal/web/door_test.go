@@ -148,7 +148,7 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
 
 // A client that does not read is dropped, and the scheduler's book never waits for it.
 func TestSlowClient(t *testing.T) {
-	s := newTestServer(t, config{patience: time.Second}, frozen{frameOf(100)})
+	s := newTestServer(t, config{patience: 5 * time.Second}, frozen{frameOf(100)})
 	there, here := net.Pipe()
 	p := pipes{make(chan net.Conn, 1)}
 	p.connections <- there

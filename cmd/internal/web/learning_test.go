@@ -2,11 +2,13 @@ package web
 
 import (
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/proto"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // metric returns a metric with labels given as name, value.
@@ -25,9 +27,9 @@ func metric(value float64, gauge bool, labels ...string) *dto.Metric {
 
 // The course of learning is sampled from the metrics, for profiles that learn, and bounded.
 func TestLearning(t *testing.T) {
-	sent := 0.0
+	var sent atomic.Int64 // the server reads it in a goroutine of its own
 	gather := func() ([]*dto.MetricFamily, error) {
-		sent += 10
+		sent := float64(sent.Add(10))
 		return []*dto.MetricFamily{
 			{Name: proto.String("gnnsched_epsilon"), Metric: []*dto.Metric{metric(0.25, true, "profile", "gnn")}},
 			{Name: proto.String("gnnsched_learning_steps_total"), Metric: []*dto.Metric{metric(sent, false, "profile", "gnn", "result", "sent"), metric(2, false, "profile", "gnn", "result", "dropped")}},
@@ -49,10 +51,11 @@ func TestLearning(t *testing.T) {
 	if len(got) != 1 || len(got[0].Profiles) != 1 || p.Sent != 10 || p.Dropped != 2 || p.Loads != 5 || p.Epsilon == nil || *p.Epsilon != 0.25 || !got[0].Time.Equal(noon) {
 		t.Errorf("%+v", got)
 	}
-	other := newServer(config{Gather: gather, Clock: s.clock})
+	clock := clocktesting.NewFakeClock(noon)
+	other := newServer(config{Gather: gather, Clock: clock})
 	for range mostSamples + 5 {
 		other.publishLearning()
-		s.clock.Step(time.Second)
+		clock.Step(time.Second)
 	}
 	if n := len(other.course.samples); n != mostSamples {
 		t.Errorf("%d samples are kept", n)

@@ -20,14 +20,13 @@ const (
 	// heartbeat is the time between two lines that show that the stream is alive.
 	heartbeat = 15 * time.Second
 	// newestDecisions is how many decisions a message holds at most. A client that takes part later, or has been
-	// slower than the scheduler, gets the newest of them and the number of those that are left out.
+	// slower than the scheduler, gets the newest of them.
 	newestDecisions = 200
 )
 
 // decisions are the decisions since the last message.
 type decisions struct {
 	Total   uint64            `json:"total"`   // of the scheduler since it began
-	Missed  uint64            `json:"missed"`  // left out since the last message
 	Records []json.RawMessage `json:"records"` // record.Record without readings, the newest first
 }
 
@@ -108,7 +107,7 @@ func (s *server) decisionsAfter(n uint64) *decisions {
 	if total == n {
 		return nil
 	}
-	return &decisions{Total: total, Missed: total - n - uint64(len(records)), Records: plain(records)}
+	return &decisions{Total: total, Records: plain(records)}
 }
 
 // plain encodes records without what the policies read of nodes, which the page does not show in lists. It drops those
@@ -142,12 +141,13 @@ const (
 func (s *server) publish(ctx context.Context) {
 	ticker := s.config.Clock.NewTicker(tick)
 	defer ticker.Stop()
-	for n := 0; ; n++ {
+	for n := 0; ; {
 		s.safely(func() { s.publishTick(n) })
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
+			n++
 		case <-s.feed.kicked:
 			s.safely(s.publishCluster)
 		}

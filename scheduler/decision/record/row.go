@@ -41,6 +41,9 @@ type row struct {
 	Nominated string `parquet:"nominated,optional,dict"`
 }
 
+// longColumns have no least and greatest value in the footer, which every later footer of the file would repeat.
+var longColumns = []string{"devices", "claimed", "refused", "best", "default", "failure"}
+
 // rowOf fails for a number that is not finite.
 func rowOf(r *Record) (row, error) {
 	out := row{

@@ -170,7 +170,11 @@ func (t *table) encode(rows []row) ([]byte, format.FileMetaData, error) {
 	out, before := &t.buffer, t.meta
 	out.Reset()
 	if t.writer == nil {
-		t.writer = parquet.NewGenericWriter[row](out, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.KeyValueMetadata(versionKey, strconv.Itoa(schemaVersion)), parquet.CreatedBy("gnnsched", strconv.Itoa(schemaVersion), ""))
+		options := []parquet.WriterOption{parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.KeyValueMetadata(versionKey, strconv.Itoa(schemaVersion)), parquet.CreatedBy("gnnsched", strconv.Itoa(schemaVersion), "")}
+		for _, c := range longColumns {
+			options = append(options, parquet.SkipPageBounds(c))
+		}
+		t.writer = parquet.NewGenericWriter[row](out, options...)
 	}
 	w := t.writer
 	w.Reset(out)

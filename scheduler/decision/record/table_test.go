@@ -351,3 +351,29 @@ func FuzzReadTable(f *testing.F) {
 		})
 	})
 }
+
+// The footers, of which each lists all groups, stay small: long values are not repeated in them.
+func TestTableFooters(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.parquet")
+	j, h := tableOf(t, path)
+	b := NewBook(10, j)
+	d := some()[1]
+	for i := range 200 { // some 20 kB of JSON
+		d.Best = append(d.Best, decision.Candidate{Node: fmt.Sprintf("node-%d", i), Score: float32(i), Read: d.Best[0].Read})
+	}
+	const groups = 100
+	for range groups {
+		b.Decided(d)
+		h.step(groupAge)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if each := info.Size() / (groups * groups / 2); each > 2300 {
+		t.Errorf("%d groups of a decision take %d bytes, %d for each group that a footer lists", groups, info.Size(), each)
+	} else {
+		t.Logf("%d bytes, %d for each group that a footer lists", info.Size(), each)
+	}
+	closed(t, j)
+}

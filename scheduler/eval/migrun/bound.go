@@ -82,9 +82,14 @@ var errTooLarge = errors.New("too many placements to try")
 // optimum returns the most compute slices that pods can get on so many idle GPUs: the optimum of the integer program that chooses a
 // configuration of partitions for each GPU. It knows all arrivals and may leave out any pod. Branch and bound finds it.
 func optimum(pods [mig.Count]int, gpus int) (int, error) {
-	s := search{known: map[node]int{}}
+	return optimumWithin(pods, gpus, maxStates)
+}
+
+// optimumWithin is optimum with a limit on the states that are kept.
+func optimumWithin(pods [mig.Count]int, gpus, limit int) (int, error) {
+	s := search{map[node]int{}, limit}
 	most := s.most(node{pods, gpus})
-	if len(s.known) >= maxStates {
+	if len(s.known) >= limit {
 		return 0, fmt.Errorf("%d GPUs: %w", gpus, errTooLarge)
 	}
 	return most, nil
@@ -96,12 +101,15 @@ type node struct {
 	gpus int
 }
 
-type search struct{ known map[node]int }
+type search struct {
+	known map[node]int
+	limit int // of what is known
+}
 
 // most returns the most compute slices that can be allocated from a node on.
 func (s *search) most(n node) (best int) {
 	bound := min(n.gpus*mig.Compute, n.left.compute())
-	if bound == 0 || len(s.known) >= maxStates {
+	if bound == 0 || len(s.known) >= s.limit {
 		return 0
 	}
 	if v, has := s.known[n]; has {

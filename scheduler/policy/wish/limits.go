@@ -41,7 +41,7 @@ func ParseLimits(text string) (l Limits, err error) {
 // Check returns an error for the first share outside of the limits.
 func (l Limits) Check(w feature.Wishes) error {
 	for i, share := range w {
-		if share < l[i].least-slack || share > l[i].most+slack {
+		if !(share >= l[i].least-slack && share <= l[i].most+slack) {
 			return fmt.Errorf("the share of %s is %.3g, and the operator allows %g to %g", feature.WishTerms[i].Name, share, l[i].least, l[i].most)
 		}
 	}

@@ -1,6 +1,7 @@
 package wish
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -18,6 +19,10 @@ func TestLimits(t *testing.T) {
 		if err := l.Check(w); (err == nil) != allowed {
 			t.Errorf("%v: %v", w, err)
 		}
+	}
+	nan := float32(math.NaN())
+	if l.Check(feature.Wishes{nan, nan, nan}) == nil {
+		t.Error("shares that are no numbers are within the limits")
 	}
 	for text, want := range map[string]string{
 		"": "no term", "luck=0:1": `"luck" is no term`, "balance=0:1,balance=0:1": "named twice", "balance": "no range", "balance=1": "no range",

@@ -7,6 +7,7 @@ package wish
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -32,6 +33,9 @@ func Of(m objective.Mix) (w feature.Wishes, err error) {
 		}
 		parts[i] = t.Weight / feature.WishTerms[i].Unit
 		most = max(most, parts[i])
+	}
+	if !(most > 0) || math.IsInf(most, 1) { // a weight at the end of what a number can be
+		return w, fmt.Errorf("the weights of %s are too small or too large", m.Name())
 	}
 	for i := range parts {
 		parts[i] /= most // so that the sum is finite
@@ -125,9 +129,9 @@ func Parse(text string, known []checkpoint.Wish) (w feature.Wishes, err error) {
 	for i, share := range w {
 		at := slices.IndexFunc(known, func(k checkpoint.Wish) bool { return k.Term == feature.WishTerms[i].Name })
 		switch {
-		case at < 0 && share > 0:
+		case at < 0 && !(share <= 0):
 			return w, fmt.Errorf("objective %q: the network does not know %s; it knows %s", text, feature.WishTerms[i].Name, names(known))
-		case at >= 0 && (float64(share) < known[at].Least-slack || float64(share) > known[at].Most+slack):
+		case at >= 0 && !(float64(share) >= known[at].Least-slack && float64(share) <= known[at].Most+slack):
 			return w, fmt.Errorf("objective %q: the share of %s is %.3g, and the network was trained on %g to %g", text, known[at].Term, share, known[at].Least, known[at].Most)
 		}
 	}

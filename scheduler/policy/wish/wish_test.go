@@ -44,6 +44,8 @@ func TestParse(t *testing.T) {
 		{"zones", both, "networks cannot read the term zones; there are balance, energy, pack; the network knows balance, energy"},
 		{"nonsense", both, `no term is called "nonsense"`},
 		{"balance=-1", both, "must be a finite number over 0"},
+		{"pack=1e308", both, "too small or too large"},
+		{"energy=0x1p-1074", both, "too small or too large"},
 		{"balance", nil, "was trained for one objective"},
 		{"balance", []checkpoint.Wish{{Term: "balance", Share: 1, Least: 1, Most: 1}}, "was trained for one objective"},
 		{"balance,energy=7.5", some, "the share of balance is 0.25, and the network was trained on 0.5 to 1"},
@@ -98,7 +100,7 @@ func packTerm() int { return indexOf("pack") }
 
 // Whatever the text, the shares are finite, 0 or more, of known terms, and add up to 1.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"balance=1,energy=0.3", "energy", "", ",", "balance=NaN", "balance=1e-320,energy=1e308", "balance=0x1p-1074", "\x00=1", "energy=+Inf"} {
+	for _, text := range []string{"balance=1,energy=0.3", "energy", "", ",", "balance=NaN", "balance=1e-320,energy=1e308", "balance=0x1p-1074", "\x00=1", "energy=+Inf", "pack=1e308", "energy=0x1p-1074"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

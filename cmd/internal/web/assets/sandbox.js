@@ -72,7 +72,7 @@ export function sandbox(main) {
   const verdict = h("p", {role: "status"}), trouble = h("p", {class: "bad", role: "alert"}), about = h("p"), list = h("div"), results = h("div", {class: "charts"});
   const slider = h("input", {type: "range", min: 0, max: 0, value: 0, "aria-label": "decision", input: () => { stop(); show(); }});
   const map = heat("Heat map of the simulated nodes", () => {});
-  let now = empty(), before = null, abort = null, timer = 0, pending = 0, controls = null, drawn = 0;
+  let now = empty(), before = null, abort = null, timer = 0, pending = 0, controls = null, drawn = 0, ended = false;
 
   const stop = () => { clearInterval(timer); timer = 0; playing.textContent = "Play"; playing.setAttribute("aria-pressed", "false"); };
   const go = (by) => { slider.value = Number(slider.value) + by; show(); };
@@ -168,9 +168,10 @@ export function sandbox(main) {
   const changed = () => { stop(); clearTimeout(pending); pending = setTimeout(run, 300); };
 
   get("api/sandbox").then((options) => {
+    if (ended) return;
     controls = form(options, changed);
     place.append(controls.element);
     run();
   }).catch((e) => { trouble.textContent = e.message; });
-  return {end() { stop(); clearTimeout(pending); abort?.abort(); map.end(); }};
+  return {end() { ended = true; stop(); clearTimeout(pending); abort?.abort(); map.end(); }};
 }
