@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,6 +152,11 @@ func (t *table) append(rows []row) error {
 		}
 	}
 	text, meta, err := t.encode(rows)
+	if errors.Is(err, errColumns) {
+		if err = t.rotate(); err == nil {
+			text, meta, err = t.encode(rows)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -163,6 +169,9 @@ func (t *table) append(rows []row) error {
 	t.size, t.meta = t.size+int64(len(text)), meta
 	return nil
 }
+
+// errColumns means that the file has other columns than the rows: another release of the program wrote it.
+var errColumns = errors.New("the file has other columns")
 
 // encode returns what follows the file: the rows, and a footer that lists them behind the groups of before. The bytes are valid until
 // the next call.
@@ -188,6 +197,9 @@ func (t *table) encode(rows []row) ([]byte, format.FileMetaData, error) {
 		return nil, before, err
 	}
 	meta := *alone.Metadata()
+	if len(before.RowGroups) > 0 && !reflect.DeepEqual(before.Schema, meta.Schema) {
+		return nil, before, errColumns
+	}
 	for g := range meta.RowGroups {
 		shift(&meta.RowGroups[g], t.size, int16(len(before.RowGroups)))
 	}

@@ -3,12 +3,14 @@ package record
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -247,6 +249,53 @@ func TestTableRotates(t *testing.T) {
 	slices.Sort(all)
 	if want := []string{"web-2", "web-3", "web-4", "web-5", "web-6"}; !slices.Equal(all, want) {
 		t.Errorf("%v, want %v", all, want)
+	}
+}
+
+// A file of a release with other columns is kept as it is, and a new one begins.
+func TestTableOfAnotherRelease(t *testing.T) {
+	type older struct {
+		Time    int64  `parquet:"time,timestamp(nanosecond)"`
+		Profile string `parquet:"profile,dict"`
+		Number  uint64 `parquet:"number"`
+		Pod     string `parquet:"pod"`
+		Outcome string `parquet:"outcome,dict"`
+		Node    string `parquet:"node,optional,dict"`
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "d.parquet")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := parquet.NewGenericWriter[older](f, parquet.KeyValueMetadata(versionKey, strconv.Itoa(schemaVersion)))
+	if _, err := w.Write([]older{{Profile: "gnn", Pod: "before", Outcome: Bound, Node: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	j, c := tableOf(t, path)
+	b := NewBook(1, j)
+	for i := range 2 {
+		b.Decided(chosen(i))
+		c.step(groupAge)
+	}
+	closed(t, j)
+	files, err := filepath.Glob(filepath.Join(dir, "d*.parquet"))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	var got []string
+	for _, file := range files {
+		names, cut := podsIn(t, file)
+		if cut {
+			t.Errorf("%s is cut off", file)
+		}
+		got = append(got, names...)
+	}
+	if want := []string{"before", "web-0", "web-1"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 
