@@ -192,7 +192,10 @@ func (l live) agree(ctx context.Context, t *testing.T, x Mix, name string) error
 		} else { // which GPU and start would the simulator take there?
 			simulated.remove(want, a.profile)
 			pod := m.pod(a)
-			if want, err = simulated.on(at.node, &pod); err != nil {
+			simulated.rows = []int32{int32(at.node)}
+			undo := simulated.show(a.profile)
+			want, err = simulated.on(at.node, &pod)
+			if undo(); err != nil {
 				return err
 			}
 			simulated.add(want, a.profile)

@@ -181,7 +181,7 @@ func TestNoPolicyExceedsTheBounds(t *testing.T) {
 // Too many placements are an error, not hours of work.
 func TestOptimumTooLarge(t *testing.T) {
 	pods := [mig.Count]int{0, 5, 5, 5, 5, 5, 5}
-	if _, err := optimumWithin(pods, 8, 20); !errors.Is(err, errTooLarge) {
+	if _, err := optimumWithin(pods, 8, 5); !errors.Is(err, errTooLarge) {
 		t.Errorf("with few states: %v", err)
 	}
 	if n, err := optimum(pods, 8); err != nil || n < 8*mig.Compute-1 {
