@@ -141,13 +141,15 @@ const (
 func (s *server) publish(ctx context.Context) {
 	ticker := s.config.Clock.NewTicker(tick)
 	defer ticker.Stop()
-	for n := 0; ; {
-		s.safely(func() { s.publishTick(n) })
+	n := 0
+	next := func() { n++; s.publishTick(n - 1) }
+	s.safely(next)
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
-			n++
+			s.safely(next)
 		case <-s.feed.kicked:
 			s.safely(s.publishCluster)
 		}
