@@ -244,7 +244,7 @@ const (
 	chainPreempted = 1 // filler
 )
 
-// held is what the API server says about a time in which nothing changed, and until when it lasted.
+// held has the API server's figures for a stretch of time in which nothing changed, and when it ended.
 type held struct {
 	from, to            time.Time
 	waiting, nodesInUse int

@@ -23,7 +23,7 @@ type liveConfig struct {
 	speed    float64
 }
 
-// liveRow is what a profile's real scheduler did on a simulated cluster.
+// liveRow has the figures of a profile's real scheduler on a simulated cluster.
 type liveRow struct {
 	row                  // with its differences from the simulated row
 	Late    liverun.Late `json:"late"`    // how much later than in the record pods came

@@ -20,7 +20,7 @@ type result struct {
 	From      time.Time `json:"from"`
 	To        time.Time `json:"to"`
 	Objective string    `json:"objective"`
-	// Rows are what really happened, the present profile, the others. The first is missing if Unrecorded says why.
+	// The rows are in this order: what really happened, the present profile, the others. If the first is missing, Unrecorded says why.
 	Rows       []row         `json:"rows"`
 	Unrecorded string        `json:"unrecorded,omitempty"`
 	Lacks      []replay.Lack `json:"lacks"`

@@ -67,7 +67,8 @@ func flags() []ucli.Flag {
 // work are the flags of plans that play all the work of a record.
 var work = []string{"wait", "percentile", "evaluations", "seed", "from", "to", "profile", "checkpoint"}
 
-// modes are what the command does, by the flag that asks for it, with the flags that each takes. Those of "" need none.
+// modes are the questions that the command answers, by the flag that asks, with the other flags that each takes. The key "" is the
+// question that no flag asks.
 var modes = map[string]struct {
 	flags []string
 	run   func(*ucli.Context, *session) error

@@ -11,7 +11,7 @@ import (
 // mostSamples is how many samples of learning are kept: two hours.
 const mostSamples = 720
 
-// learned is what a profile has learned so far, by the scheduler's metrics.
+// learned has a profile's progress so far, from the scheduler's metrics.
 type learned struct {
 	Sent      float64  `json:"sent"`      // placements that the trainer got
 	Dropped   float64  `json:"dropped"`   // that it was too slow for
@@ -24,7 +24,7 @@ type learned struct {
 	Restarts  float64  `json:"restarts"` // of the trainer
 }
 
-// sample is what all profiles that learn had learned at a time.
+// sample has the progress of all profiles that learn at one time.
 type sample struct {
 	Time     time.Time          `json:"time"`
 	Profiles map[string]learned `json:"profiles"`

@@ -27,7 +27,7 @@ import (
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// hostile is what the owner of a pod may write where nobody checks it.
+// hostile is text that the owner of a pod may write where nobody checks it.
 const hostile = `<script>window.pwned=true</script><img src=x onerror="window.pwned=true">`
 
 // frozen is a source that never changes.
