@@ -13,7 +13,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/cluster/cards"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/cluster/mig"
 )
@@ -36,7 +35,7 @@ type want struct {
 	request     string                       // its name in the claim
 	selectors   []resourceapi.DeviceSelector // of the class and the request
 	tolerations []resourceapi.DeviceToleration
-	capacity    *resourceapi.CapacityRequirements
+	capacity    capacity
 	count       int64
 }
 
@@ -152,22 +151,15 @@ func (a *Ask) Closed(ctx context.Context, node string) (closed cluster.DeviceSet
 		}
 	}
 	for _, w := range a.wants {
+		parts := n.shape.partsOf(w.capacity)
 		for i, ok := range a.satisfying(ctx, n.shape, w) {
 			d := &n.shape.Devices[i]
-			if ok && closed.Has(d.Card) && n.room(i, w) {
+			if ok && closed.Has(d.Card) && n.room(i, parts.at(i)) {
 				closed &^= cluster.Device(d.Card)
 			}
 		}
 	}
 	return closed
-}
-
-// sizeOf returns which part of its card the device gives to a want, in thousandths.
-func sizeOf(d *cards.Device, w want) int64 {
-	if d.Shared() {
-		return d.OfCard(cards.Consumed(d.Device, w.capacity))
-	}
-	return d.Milli
 }
 
 // newAsk returns what the pod asks; nil if that is nothing that a policy can choose.
@@ -212,7 +204,7 @@ func (a *Ask) add(ctx context.Context, r *resourceapi.DeviceRequest) bool {
 			return false
 		}
 		if e.AdminAccess == nil || !*e.AdminAccess { // which takes nothing
-			a.try(ctx, e.DeviceClassName, want{request: r.Name, selectors: e.Selectors, tolerations: e.Tolerations, capacity: e.Capacity, count: e.Count})
+			a.try(ctx, e.DeviceClassName, want{request: r.Name, selectors: e.Selectors, tolerations: e.Tolerations, capacity: capacityOf(e.Capacity), count: e.Count})
 		}
 		return true
 	}
@@ -221,7 +213,7 @@ func (a *Ask) add(ctx context.Context, r *resourceapi.DeviceRequest) bool {
 		if s.AllocationMode == resourceapi.DeviceAllocationModeAll {
 			return false
 		}
-		free := a.try(ctx, s.DeviceClassName, want{request: r.Name + "/" + s.Name, selectors: s.Selectors, tolerations: s.Tolerations, capacity: s.Capacity, count: s.Count})
+		free := a.try(ctx, s.DeviceClassName, want{request: r.Name + "/" + s.Name, selectors: s.Selectors, tolerations: s.Tolerations, capacity: capacityOf(s.Capacity), count: s.Count})
 		if last := len(a.wants) - 1; free && last > before { // in place of one that is not free
 			a.wants[before], a.sizes[before] = a.wants[last], a.sizes[last]
 		}
@@ -251,12 +243,13 @@ func (a *Ask) try(ctx context.Context, class string, w want) (free bool) {
 func (a *Ask) size(ctx context.Context, w want) (size int64, found, free bool) {
 	for _, name := range slices.SortedFunc(maps.Keys(a.view.nodes), cmp.Compare[string]) {
 		n := a.view.nodes[name]
+		parts := n.shape.partsOf(w.capacity)
 		for i, ok := range a.satisfying(ctx, n.shape, w) {
 			if !ok {
 				continue
 			}
-			s := sizeOf(&n.shape.Devices[i], w)
-			if n.room(i, w) {
+			s := sizeOf(&n.shape.Devices[i], parts.at(i))
+			if n.room(i, parts.at(i)) {
 				return s, true, true
 			}
 			if !found {

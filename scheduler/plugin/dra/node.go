@@ -3,6 +3,7 @@ package dra
 import (
 	"reflect"
 	"slices"
+	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
@@ -23,6 +24,9 @@ type Node struct {
 	slices []mig.Slices // used memory slices of each card, as in cluster.Node
 
 	made []allocated // what the node was made of, by device; the ledger's lock guards it
+
+	countOnce sync.Once
+	fits      []bool // see countFits; nil if no card has counters
 }
 
 // allocated is what a state has of a device.
@@ -149,27 +153,44 @@ func (n *Node) Others(used []int64) (out []int64) {
 	return out
 }
 
-// room reports whether a want can still get a device of the node, or its share of it. Of a device's capacities, only the one of which
+// room reports whether a want that takes a part of device i, in thousandths of it, can still get it. Of a device's capacities, only the one of which
 // claims take most is looked at.
-func (n *Node) room(i int, w want) bool {
-	d := &n.shape.Devices[i]
-	if d.Shared() {
-		if n.shares[i]+cards.Consumed(d.Device, w.capacity) > cluster.DeviceMilli {
+func (n *Node) room(i int, part int64) bool {
+	if n.shape.Devices[i].Shared() {
+		if n.shares[i]+part > cluster.DeviceMilli {
 			return false
 		}
 	} else if n.busy[i] {
 		return false
 	}
-	whole := n.shape.Cards[d.Card].Counters
-	if whole == nil || n.busy[i] { // the first share of a partition took its counters
+	if n.busy[i] { // the first share of a partition took its counters
 		return true
 	}
-	taken := cards.Counters(d.ConsumesCounters[0].Counters)
-	for j, other := range n.shape.Devices {
-		if other.Card == d.Card && n.busy[j] {
-			taken = plus(taken, cards.Counters(other.ConsumesCounters[0].Counters))
+	n.countOnce.Do(n.countFits)
+	return n.fits == nil || n.fits[i]
+}
+
+// countFits sets which devices fit beside those that are busy, by the counters of their cards. Cards without counters have no such limit.
+func (n *Node) countFits() {
+	if !slices.ContainsFunc(n.shape.Cards, func(c cards.Card) bool { return c.Counters != nil }) {
+		return
+	}
+	n.fits = make([]bool, len(n.shape.Devices))
+	taken := make([]map[string]int64, len(n.shape.Cards))
+	for i := range n.shape.Devices {
+		if d := &n.shape.Devices[i]; n.busy[i] && n.shape.Cards[d.Card].Counters != nil {
+			taken[d.Card] = plus(taken[d.Card], cards.Counters(d.ConsumesCounters[0].Counters))
 		}
 	}
+	for i := range n.shape.Devices {
+		d := &n.shape.Devices[i]
+		whole := n.shape.Cards[d.Card].Counters
+		n.fits[i] = whole == nil || within(plus(cards.Counters(d.ConsumesCounters[0].Counters), taken[d.Card]), whole)
+	}
+}
+
+// within reports whether no counter is above that of the whole.
+func within(taken, whole map[string]int64) bool {
 	for name, t := range taken {
 		if t > whole[name] {
 			return false

@@ -108,8 +108,9 @@ func (a *Ask) alternatives(ctx context.Context, n *Node, on cluster.DeviceSet) (
 	}
 	for _, w := range a.wants {
 		offers := cluster.DeviceSet(0)
+		parts := n.shape.partsOf(w.capacity)
 		for i, ok := range a.satisfying(ctx, n.shape, w) {
-			if d := &n.shape.Devices[i]; ok && n.room(i, w) && sizeOf(d, w) >= cluster.DeviceMilli {
+			if d := &n.shape.Devices[i]; ok && n.room(i, parts.at(i)) && sizeOf(d, parts.at(i)) >= cluster.DeviceMilli {
 				offers |= cluster.Device(d.Card)
 			}
 		}

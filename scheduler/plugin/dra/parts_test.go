@@ -1,0 +1,180 @@
+package dra
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/cards"
+)
+
+// roomDirectly computes whether a request can still get device i of a node: from the slices and the allocations alone, with nothing remembered.
+func roomDirectly(n *Node, i int, asked *resourceapi.CapacityRequirements) bool {
+	d := &n.shape.Devices[i]
+	if d.Shared() {
+		if n.shares[i]+cards.Consumed(d.Device, asked) > cluster.DeviceMilli {
+			return false
+		}
+	} else if n.busy[i] {
+		return false
+	}
+	whole := n.shape.Cards[d.Card].Counters
+	if whole == nil || n.busy[i] {
+		return true
+	}
+	taken := cards.Counters(d.ConsumesCounters[0].Counters)
+	for j, other := range n.shape.Devices {
+		if other.Card == d.Card && n.busy[j] {
+			for name, c := range other.ConsumesCounters[0].Counters {
+				taken[name] += c.Value.MilliValue()
+			}
+		}
+	}
+	for name, t := range taken {
+		if t > whole[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// sizeDirectly computes which part of its card a device gives to a request.
+func sizeDirectly(d *cards.Device, asked *resourceapi.CapacityRequirements) int64 {
+	if d.Shared() {
+		return d.OfCard(cards.Consumed(d.Device, asked))
+	}
+	return d.Milli
+}
+
+func drawQuantity(t *rapid.T, label string) resource.Quantity {
+	amount := strconv.Itoa(rapid.IntRange(0, 1200).Draw(t, label))
+	return resource.MustParse(amount + rapid.SampledFrom([]string{"", "", "m", "k", "Ki", "Mi"}).Draw(t, label+" unit"))
+}
+
+func drawPolicy(t *rapid.T) *resourceapi.CapacityRequestPolicy {
+	switch rapid.IntRange(0, 3).Draw(t, "policy") {
+	case 1:
+		return &resourceapi.CapacityRequestPolicy{Default: ptr.To(drawQuantity(t, "default"))}
+	case 2:
+		return &resourceapi.CapacityRequestPolicy{Default: ptr.To(drawQuantity(t, "default")), ValidValues: []resource.Quantity{resource.MustParse("100"), drawQuantity(t, "valid")}}
+	case 3:
+		return &resourceapi.CapacityRequestPolicy{ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: ptr.To(drawQuantity(t, "least")), Step: ptr.To(resource.MustParse("50"))}}
+	}
+	return nil
+}
+
+// drawSlices draws a pool of whole devices, shared devices, partitions and partitions that are shared.
+func drawSlices(t *rapid.T) []*resourceapi.ResourceSlice {
+	sets, devices := sliceOf("a", 2), sliceOf("b", 2)
+	counters := func(label string, most int) map[string]resourceapi.Counter {
+		out := map[string]resourceapi.Counter{}
+		for _, name := range []string{"memory", "links"} {
+			out[name] = resourceapi.Counter{Value: *resource.NewQuantity(int64(rapid.IntRange(0, most).Draw(t, label)), resource.DecimalSI)}
+		}
+		return out
+	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "sets") {
+		sets.Spec.SharedCounters = append(sets.Spec.SharedCounters, resourceapi.CounterSet{Name: fmt.Sprint("set-", i), Counters: counters("whole", 9)})
+	}
+	for i := range rapid.IntRange(1, 9).Draw(t, "devices") {
+		d := resourceapi.Device{Name: fmt.Sprint("gpu-", i)}
+		if n := len(sets.Spec.SharedCounters); n > 0 && rapid.Bool().Draw(t, "partition") {
+			set := sets.Spec.SharedCounters[rapid.IntRange(0, n-1).Draw(t, "set")].Name
+			d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: set, Counters: counters("takes", 5)}}
+		}
+		if rapid.Bool().Draw(t, "shared") {
+			d.AllowMultipleAllocations = ptr.To(true)
+			d.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{}
+			for _, name := range []resourceapi.QualifiedName{"shares", "memory"}[:rapid.IntRange(1, 2).Draw(t, "capacities")] {
+				d.Capacity[name] = resourceapi.DeviceCapacity{Value: drawQuantity(t, "capacity"), RequestPolicy: drawPolicy(t)}
+			}
+		}
+		devices.Spec.Devices = append(devices.Spec.Devices, d)
+	}
+	return []*resourceapi.ResourceSlice{sets, devices}
+}
+
+func drawAsked(t *rapid.T) *resourceapi.CapacityRequirements {
+	if rapid.IntRange(0, 4).Draw(t, "asked") == 0 {
+		return nil
+	}
+	r := &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{}}
+	for _, name := range []resourceapi.QualifiedName{"shares", "memory", "other"} {
+		if rapid.Bool().Draw(t, "asks") {
+			r.Requests[name] = drawQuantity(t, string(name))
+		}
+	}
+	return r
+}
+
+// However claims and allocations follow each other on the same slices, what a shape and its nodes remember is what they would compute.
+func TestRememberedRoom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newShape(drawSlices(t))
+		if s == nil {
+			t.Skip("no cards")
+		}
+		var asked []*resourceapi.CapacityRequirements
+		for range rapid.IntRange(1, 5).Draw(t, "requests") {
+			asked = append(asked, drawAsked(t))
+		}
+		for range rapid.IntRange(1, 4).Draw(t, "states") {
+			n := newNode(s, drawState(t, s))
+			for range rapid.IntRange(1, 6).Draw(t, "pods") {
+				r := rapid.SampledFrom(asked).Draw(t, "request")
+				parts := s.partsOf(capacityOf(r))
+				for i := range s.Devices {
+					if got, want := n.room(i, parts.at(i)), roomDirectly(n, i, r); got != want {
+						t.Fatalf("room for %+v on %s: %v, want %v", r, s.Devices[i].Name, got, want)
+					}
+					if got, want := sizeOf(&s.Devices[i], parts.at(i)), sizeDirectly(&s.Devices[i], r); got != want {
+						t.Fatalf("%+v takes %d of %s, want %d", r, got, s.Devices[i].Name, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// drawState draws allocations of the devices: whole, or shares of them.
+func drawState(t *rapid.T, s *shape) *structured.AllocatedState {
+	state := noState()
+	for i := range s.Devices {
+		switch {
+		case !rapid.Bool().Draw(t, "busy"):
+		case s.Devices[i].Shared():
+			use(state, s.Devices[i].Name, fmt.Sprint(rapid.IntRange(0, 1000).Draw(t, "used")))
+		default:
+			state.AllocatedDevices.Insert(s.ids[i])
+		}
+	}
+	return state
+}
+
+// Requests with the same amounts have one key, and others have others. A shape remembers a bounded number of them, and stays right.
+func TestManyCapacities(t *testing.T) {
+	s := newShape([]*resourceapi.ResourceSlice{sliceOf("a", 1, "gpu-0", "gpu-1")})
+	asked := func(amount int) *resourceapi.CapacityRequirements {
+		return &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"shares": *resource.NewQuantity(int64(amount), resource.DecimalSI)}}
+	}
+	if a, b := capacityOf(asked(7)), capacityOf(asked(7)); a.key != b.key || a.key == capacityOf(asked(8)).key || a.key == capacityOf(nil).key {
+		t.Errorf("keys %q and %q", a.key, b.key)
+	}
+	for i := range 3 * maxSizes {
+		amount := i%(2*maxSizes) + 1
+		if got := s.partsOf(capacityOf(asked(amount))); !slices.Equal(got, partSizes{int16(amount), int16(amount)}) {
+			t.Fatalf("%d shares take %v", amount, got)
+		}
+		if len(s.sizes) > maxSizes {
+			t.Fatalf("%d capacities are remembered", len(s.sizes))
+		}
+	}
+}
