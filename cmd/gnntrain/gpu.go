@@ -38,6 +38,7 @@ func gpuCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "data", Usage: "`DIR`ectory of the trace: openb_node_list_gpu_node.csv and all openb_pod_list_*.csv"},
 			&ucli.StringFlag{Name: "nodes", Usage: "CSV `FILE` of the nodes, instead of the one in --data"},
 			&ucli.StringSliceFlag{Name: "pods", Usage: "CSV `FILE` of pods, instead of those in --data; may be repeated"},
+			&ucli.StringFlag{Name: "start", Usage: "checkpoint `FILE` of a network to begin with, of the same encoder and head, instead of random weights"},
 			&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with the hyperparameters; flags take precedence"},
 			&ucli.BoolFlag{Name: "typical-only", Usage: "write only the typical pods of the files beside --out, for a network that was trained on them"},
 			&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
@@ -61,7 +62,7 @@ func trainGPU(c *ucli.Context) (err error) {
 	t := value.Trainer{Config: cfg}
 	if c.Bool("resume") {
 		// --encoder and --head are part of the file's default name.
-		if t.Resume, err = loadState[value.Score](c, filesOf(c, gpuVariant(cfg)).state, []string{"config", "iterations", "seed"}); err != nil {
+		if t.Resume, err = loadState[value.Score](c, filesOf(c, gpuVariant(cfg)).state, []string{"config", "iterations", "seed", "start"}); err != nil {
 			return err
 		}
 		if t.Config, err = resumedGPU(c, t.Resume, cfg); err != nil {
@@ -77,6 +78,11 @@ func trainGPU(c *ucli.Context) (err error) {
 	}
 	if t.Nodes, t.Family, err = gpuFamily(c); err != nil {
 		return err
+	}
+	if start := c.String("start"); start != "" {
+		if t.Start, err = checkpoint.Load(start); err != nil {
+			return exit.New(exit.Checkpoint, err, "name a network that gnntrain gpu wrote")
+		}
 	}
 	f := filesOf(c, gpuVariant(t.Config))
 	if err := cli.Writable(f.out); err != nil {
@@ -214,6 +220,9 @@ func gpuFigures(s value.Score) string {
 	gains := ""
 	for _, g := range s.Gains {
 		gains += fmt.Sprintf(" %+.2f", 100*g)
+	}
+	if s.Leaving != 0 {
+		gains += fmt.Sprintf(", waiting %+.3f where pods leave", s.Leaving)
 	}
 	return fmt.Sprintf("GPU allocation %.2f%%, %+.2f points against FGD over all loads, %+.2f at worst, by load%s", 100*s.Allocation, 100*s.Gain, 100*s.Worst, gains)
 }

@@ -85,7 +85,8 @@ func (a *agent) Round(i, _ int) (int, error) {
 // then on.
 func (a *agent) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64, error) {
 	rng := a.config.rng(playing, i, e)
-	env, err := a.player.env(a.player.draw(rng, a.family[rng.IntN(len(a.family))]))
+	w := a.player.draw(rng, a.family[rng.IntN(len(a.family))])
+	env, err := a.player.start(w, a.config.Leaving.draw(rng, w))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -93,7 +94,7 @@ func (a *agent) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64, e
 	r.teacher = i < a.config.Imitation
 	switch {
 	case !r.teacher:
-		r.policy = neural.NewGPU("learning", net, env.Typical())
+		r.policy = neural.NewGPU("learning", net, setting(env).Typical)
 		if rng.Float64() < a.config.Disturbed {
 			r.random, r.until = rng.Float64(), 0.2+0.6*rng.Float64()
 		}

@@ -52,6 +52,8 @@ type Config struct {
 	Fewest         float64 `json:"fewest"`         // the same at the earliest end that counts, up to 1
 	Below          float64 `json:"below"`          // share of the ends under 1; see ends
 
+	Leaving *Leaving `json:"leaving,omitempty"` // episodes in which pods leave; nil: none
+
 	EvaluateEvery     int `json:"evaluateEvery"`     // iterations between evaluations
 	EvaluateWorkloads int `json:"evaluateWorkloads"` // held-out workloads in an evaluation
 }
@@ -129,7 +131,7 @@ func (c Config) Validate() error {
 		name string
 		n    int
 	}{
-		{"iterations", c.Iterations}, {"episodes", c.Episodes}, {"updates", c.Updates}, {"remember", c.Remember}, {"imitation", c.Imitation},
+		{"iterations", c.Iterations}, {"episodes", c.Episodes}, {"updates", c.Updates}, {"remember", c.Remember},
 		{"snapshotEvery", c.SnapshotEvery}, {"snapshotNodes", c.SnapshotNodes}, {"placements", c.Placements},
 		{"batchSnapshots", c.BatchSnapshots}, {"batchNodes", c.BatchNodes}, {"evaluateEvery", c.EvaluateEvery}, {"evaluateWorkloads", c.EvaluateWorkloads},
 	} {
@@ -151,6 +153,12 @@ func (c Config) Validate() error {
 	}
 	if c.Factor < 1 || !(c.Fewest > 0 && c.Fewest <= 1) || !(c.Below >= 0 && c.Below <= 1) {
 		bad("factor: %v must be 1 or more, fewest: %v and below: %v must be 0 to 1", c.Factor, c.Fewest, c.Below)
+	}
+	if err := c.Leaving.validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Imitation < 0 {
+		bad("imitation: %d must be 0 or more", c.Imitation)
 	}
 	if !(c.Disturbed >= 0 && c.Disturbed <= 1) {
 		bad("disturbed: %v is no share from 0 to 1", c.Disturbed)

@@ -33,14 +33,20 @@ type player struct {
 	nodes  []openb.Node
 }
 
-// env returns a simulator of a workload.
-func (p *player) env(w Workload) (*sim.Env, error) {
+// env returns a simulator of a workload in which no pod leaves.
+func (p *player) env(w Workload) (*sim.Env, error) { return p.newEnv(w, nil) }
+
+func (p *player) newEnv(w Workload, steady *sim.Steady) (*sim.Env, error) {
 	nodes := p.nodes
 	if w.Nodes != nil {
 		nodes = w.Nodes
 	}
+	o := &sim.OpenB{Nodes: nodes, Pods: w.Pods, Steady: steady}
+	if steady == nil {
+		o.Factor, o.Loads = p.config.Factor, p.config.loads()
+	}
 	env, err := sim.New(sim.Config{
-		OpenB:     &sim.OpenB{Nodes: nodes, Pods: w.Pods, Factor: p.config.Factor, Loads: p.config.loads()},
+		OpenB:     o,
 		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, // its reward is not used
 	})
 	if err != nil {
@@ -65,12 +71,17 @@ type recorder struct {
 	count   int // decisions
 	taken   []snapshot
 	states  []state // of each snapshot
+	leaving *ledger // nil if no pod leaves
 }
 
 // newRecorder returns a recorder whose policy is p and places no pod at random.
 func newRecorder(c Config, env *sim.Env, rng *rand.Rand, p policy.Policy) *recorder {
-	e := encode.NewGPUNodeEncoder(c.layout(), env.Typical())
-	return &recorder{config: c, env: env, rng: rng, policy: p, encoder: e, cluster: encode.NewGPUClusterEncoder(e)}
+	e := encode.NewGPUNodeEncoder(c.layout(), setting(env).Typical)
+	r := &recorder{config: c, env: env, rng: rng, policy: p, encoder: e, cluster: encode.NewGPUClusterEncoder(e)}
+	if env.TypicalRunning() != nil {
+		r.leaving = &ledger{halfLife: c.Leaving.HalfLife * secondsAnHour}
+	}
+	return r
 }
 
 // decide implements eval.Decide.
@@ -81,12 +92,18 @@ func (r *recorder) decide(env *sim.Env) (eval.Choice, error) {
 		return eval.Choice{}, err
 	}
 	choice := policy.Best(r.scores)
+	if r.leaving != nil {
+		r.leaving.see(env)
+	}
 	disturbed := r.until > 0 && r.load() < r.until
 	if !disturbed {
 		r.record(choice)
 	}
 	if (disturbed || r.until == 0) && r.random > 0 && r.rng.Float64() < r.random {
 		choice = r.rng.IntN(len(rows))
+	}
+	if r.leaving != nil {
+		r.leaving.serve(env, rows[choice])
 	}
 	return eval.Choice{Candidate: choice, Devices: policy.Devices(r.policy, nodes[rows[choice]], env.Pending())}, nil
 }
@@ -102,14 +119,17 @@ func (r *recorder) load() float64 {
 
 // record takes a snapshot at every SnapshotEvery-th decision. choice is the policy's candidate.
 func (r *recorder) record(choice int) {
+	if r.leaving != nil && !r.leaving.due(r.env) {
+		return
+	}
 	if r.count++; (r.count-1)%r.config.SnapshotEvery != 0 {
 		return
 	}
 	nodes := r.env.Snapshot().Nodes
 	s := snapshot{Cluster: append([]float32(nil), r.cluster.Features(nodes)...), Teacher: -1}
-	at := state{arrival: r.env.Next()}
-	for _, n := range nodes {
-		at.all += idle(n)
+	at := state{arrival: r.env.Next(), at: r.env.Now(), all: allIdle(r.env)}
+	if r.leaving != nil {
+		at.services = len(r.leaving.services)
 	}
 	for range min(r.config.SnapshotNodes, len(nodes)) {
 		row := r.rng.IntN(len(nodes))
@@ -179,10 +199,19 @@ func idle(n *cluster.Node) float64 { return float64(n.IdleGPUMilli()) / cluster.
 
 // end returns the snapshots after the episode, with their targets.
 func (r *recorder) end() []snapshot {
-	for i, t := range targets(r.env, r.config.ends(), r.states) {
-		r.taken[i].Targets = t
+	if r.leaving == nil {
+		for i, t := range targets(r.env, r.config.ends(), r.states) {
+			r.taken[i].Targets = t
+		}
+		return r.taken
 	}
-	return r.taken
+	var out []snapshot
+	for i, t := range r.leaving.targets(r.states, r.env.Now()) {
+		if r.taken[i].Targets = t; len(t) > 0 {
+			out = append(out, r.taken[i])
+		}
+	}
+	return out
 }
 
 // actor reports whether the policy is a network of its own.

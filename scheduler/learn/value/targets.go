@@ -98,10 +98,12 @@ func asMuch(a, b *cluster.Pod) bool {
 
 // state is what targets needs to know of a cluster at a decision.
 type state struct {
-	arrival int       // index of the pending pod
-	all     float64   // idle devices of all nodes
-	rows    []int32   // some of the nodes
-	idle    []float64 // idle devices of each of them
+	arrival  int       // index of the pending pod
+	at       float64   // time
+	services int       // placements before it, where pods leave
+	all      float64   // idle devices of all nodes
+	rows     []int32   // some of the nodes
+	idle     []float64 // idle devices of each of them
 }
 
 // targets returns the target of each node of each state, in devices. The states have the order of their decisions.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -35,11 +36,12 @@ type Score struct {
 	Gain       float64   // mean over workloads and loads of the allocation minus FGD's on the same arrivals
 	Worst      float64   // the smallest gain on a workload at a load
 	Gains      []float64 // mean over the workloads at each of Config.loads
+	Leaving    float64   // of the workloads in which pods leave: mean of what FGD's pods wait longer, -1 to 1; see compareWaiting
 }
 
 // total is the number by which networks are chosen; less is better. The mean gain counts as much as the
 // worst one, so that a gain on average is not bought with a loss on one workload.
-func (s Score) total() float64 { return -(s.Gain + s.Worst) }
+func (s Score) total() float64 { return -(s.Gain + s.Worst + s.Leaving) }
 
 // The tags of the figures that a run reports.
 const (
@@ -55,7 +57,8 @@ const (
 type Trainer struct {
 	Config Config
 	Nodes  []openb.Node
-	Family []Workload // from which workloads are drawn
+	Family []Workload             // from which workloads are drawn
+	Start  *checkpoint.Checkpoint // whose weights the network begins with, of the configuration's architecture; nil: random ones
 	run.Options[Score]
 	Progress func(Progress) // called after each iteration; may be nil
 
@@ -69,6 +72,8 @@ type held struct {
 	workload Workload
 	seed     uint64
 	fgd      []float64 // at each of the loads
+	load     float64   // offered load, if pods leave in it; else 0
+	waited   float64   // GPU hours that pods waited with FGD, if pods leave
 }
 
 // Train runs until the iterations are done or ctx ends, and returns the network that is best on the
@@ -104,13 +109,28 @@ func (t *Trainer) prepare() (*checkpoint.Checkpoint, error) {
 		t.Config.Family = append(t.Config.Family, w.Name)
 	}
 	t.player = player{t.Config, t.Nodes}
-	c := checkpoint.Random(t.Config.architecture(), rand.New(rand.NewPCG(t.Config.Seed, 0x6c6561726e)))
-	var err error
+	c, err := t.first()
+	if err != nil {
+		return nil, err
+	}
 	if c.Manifest.Config, err = json.Marshal(t.Config); err != nil {
 		return nil, fmt.Errorf("encode the configuration: %w", err)
 	}
 	c.Manifest.Seed, c.Manifest.Objective = t.Config.Seed, "gpu-allocation"
 	return c, t.holdOut()
+}
+
+// first returns the network that learns, before it does.
+func (t *Trainer) first() (*checkpoint.Checkpoint, error) {
+	c := checkpoint.Random(t.Config.architecture(), rand.New(rand.NewPCG(t.Config.Seed, 0x6c6561726e)))
+	if t.Start == nil {
+		return c, nil
+	}
+	if !reflect.DeepEqual(t.Start.Manifest.Architecture, c.Manifest.Architecture) {
+		return nil, fmt.Errorf("the network to begin with has the architecture %+v, and the configuration %+v", t.Start.Manifest.Architecture, c.Manifest.Architecture)
+	}
+	c.Weights = t.Start.Weights
+	return c, nil
 }
 
 // Resumed returns the configuration of a stored run.
@@ -129,11 +149,19 @@ func (t *Trainer) holdOut() error {
 	same.Seed = heldOutSeed
 	return parallel(len(t.held), func(i int) error {
 		w := t.player.draw(same.rng(holding, 0, i), t.Family[i%len(t.Family)])
-		env, err := t.player.env(w)
+		h := held{workload: w, seed: heldOutSeeds + uint64(i)}
+		if l := t.Config.Leaving; l != nil && openb.CheckLifetimes(w.Pods) == nil {
+			h.load = l.Least + (l.Most-l.Least)*(float64(i)+0.5)/float64(len(t.held))
+		}
+		t.held[i] = h
+		env, err := t.player.start(w, h.load)
 		if err != nil {
 			return err
 		}
-		t.held[i] = held{workload: w, seed: heldOutSeeds + uint64(i)}
+		if h.load > 0 {
+			t.held[i].waited, err = waited(env, h.seed, heuristic.NewFGD(env.Typical()))
+			return err
+		}
 		t.held[i].fgd, err = allocations(env, t.held[i].seed, heuristic.NewFGD(env.Typical()))
 		return err
 	})
@@ -157,11 +185,15 @@ func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (Score, error) {
 	if err != nil {
 		return Score{}, err
 	}
-	reached := make([][]float64, len(t.held))
+	reached, waits := make([][]float64, len(t.held)), make([]float64, len(t.held))
 	if err := parallel(len(t.held), func(i int) error {
 		h := t.held[i]
-		env, err := t.player.env(h.workload)
+		env, err := t.player.start(h.workload, h.load)
 		if err != nil {
+			return err
+		}
+		if h.load > 0 {
+			waits[i], err = waited(env, h.seed, neural.NewGPU("learning", net, setting(env).Typical))
 			return err
 		}
 		reached[i], err = allocations(env, h.seed, neural.NewGPU("learning", net, env.Typical()))
@@ -169,14 +201,25 @@ func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (Score, error) {
 	}); err != nil {
 		return Score{}, err
 	}
-	return t.compare(reached), nil
+	s := t.compare(reached)
+	s.Leaving = t.compareWaiting(waits)
+	return s, nil
 }
 
 // compare returns the score of allocations on the held-out workloads.
 func (t *Trainer) compare(reached [][]float64) Score {
-	n := float64(len(reached))
-	s := Score{Worst: 1, Gains: make([]float64, len(t.held[0].fgd))}
+	n := 0.0
+	for _, at := range reached {
+		n += float64(min(len(at), 1))
+	}
+	if n == 0 {
+		return Score{}
+	}
+	s := Score{Worst: 1, Gains: make([]float64, len(t.Config.loads()))}
 	for i, at := range reached {
+		if at == nil {
+			continue
+		}
 		for k, a := range at {
 			gain := a - t.held[i].fgd[k]
 			s.Gains[k] += gain / n
@@ -188,11 +231,40 @@ func (t *Trainer) compare(reached [][]float64) Score {
 	return s
 }
 
+// waited returns the GPU hours that pods wait in a seed's episode in which pods leave.
+func waited(env *sim.Env, seed uint64, p policy.Policy) (float64, error) {
+	o, err := eval.Play(env, seed, p, nil)
+	if err != nil {
+		return 0, err
+	}
+	return o.Steady.GPUHours, nil
+}
+
+// compareWaiting returns the mean of (FGD's GPU hours - the network's) / (the sum of both) over the held-out workloads in
+// which pods leave. A thousandth of the GPU hours that there are is added to the sum, so that a wait of minutes counts nothing.
+func (t *Trainer) compareWaiting(waits []float64) (mean float64) {
+	n, few := 0, 0.0
+	for _, x := range t.Nodes {
+		few += float64(x.GPUs)
+	}
+	for i, h := range t.held {
+		if h.load > 0 {
+			n++
+			mean += (h.waited - waits[i]) / (h.waited + waits[i] + few*t.Config.Leaving.Hours/1000)
+		}
+	}
+	return mean / float64(max(n, 1))
+}
+
 // describe returns the figures of a network for its manifest.
 func describe(iteration int, s Score) map[string]float64 {
-	return map[string]float64{
+	out := map[string]float64{
 		"iteration": float64(iteration), "heldOutAllocation": s.Allocation, "heldOutGain": s.Gain, "heldOutWorstGain": s.Worst,
 	}
+	if s.Leaving != 0 {
+		out["heldOutLeaving"] = s.Leaving
+	}
+	return out
 }
 
 func (t *Trainer) evaluated(iteration int, s Score) {
