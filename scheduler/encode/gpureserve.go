@@ -185,12 +185,26 @@ func (r *Reserve) Worth(h *Held) (worth float64) {
 	return worth + r.host*h.hosts
 }
 
-// ample is how many times as long as the idle devices something must last to have no price.
-const ample = 2
+// keeping says when something is scarce: how many times as long as the idle devices it must last to have no price, and
+// up to which it has its full price.
+type keeping struct{ ample, full float64 }
+
+var (
+	// untilGone is for pods that stay. What is gone before the idle devices are has its full price.
+	untilGone = keeping{ample: 2, full: 1}
+	// safety is for pods that leave. The idle devices are not used up then, but their number and the pods that come vary, so more
+	// must be kept than their mean share.
+	safety = keeping{ample: 4, full: 2}
+)
 
 // scarcity returns the price of a device in a slot, or of a model, that lasts for so many times the time of the
-// idle devices: 1, a whole device, if it is gone before them, and less up to ample.
-func scarcity(lasts float64) float64 { return max(min((ample-lasts)/(ample-1), 1), 0) }
+// idle devices: 1, a whole device, up to full, and less up to ample.
+func (k keeping) scarcity(lasts float64) float64 {
+	return max(min((k.ample-lasts)/(k.ample-k.full), 1), 0)
+}
+
+// KeepLonger makes the Reserve price things from twice the time on, for clusters that pods leave.
+func (c *GPUClusterEncoder) KeepLonger() { c.keeping = safety }
 
 // dearestHost is the price of room for a pod with one device, in devices, if CPU is gone before the idle devices. The network's
 // value has the device already. The price falls to 0 where CPU lasts ampleCPU times as long as they do.
@@ -217,7 +231,7 @@ func (c *GPUClusterEncoder) Reserve() *Reserve {
 	}
 	for i := range e.coming.shapes {
 		size := float64(e.coming.shapes[i].Devices)
-		if s := scarcity(float64(c.slots[i]) * size / e.coming.harder[i] / idle); s > 0 {
+		if s := c.keeping.scarcity(float64(c.slots[i]) * size / e.coming.harder[i] / idle); s > 0 {
 			r.slots = append(r.slots, price{i, s * size})
 		}
 	}
@@ -225,7 +239,7 @@ func (c *GPUClusterEncoder) Reserve() *Reserve {
 		r.host = hostPrice(float64(c.sums.CPU) / e.coming.cpu / idle)
 	}
 	for _, model := range e.coming.names {
-		if s := scarcity(float64(c.idle[model]) / cluster.DeviceMilli / e.coming.models[model] / idle); s > 0 {
+		if s := c.keeping.scarcity(float64(c.idle[model]) / cluster.DeviceMilli / e.coming.models[model] / idle); s > 0 {
 			r.models[model] = s
 		}
 	}
@@ -256,7 +270,7 @@ func (c *GPUClusterEncoder) pricePools(idle float64) {
 				wanted += share
 			}
 		}
-		s := scarcity(open / wanted / idle)
+		s := c.keeping.scarcity(open / wanted / idle)
 		for a := range c.open {
 			if a&kind != 0 && s > c.reserve.pools[a] {
 				c.reserve.pools[a] = s

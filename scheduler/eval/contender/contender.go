@@ -78,6 +78,8 @@ func Named(name string) (eval.Contender, error) {
 		return boundOf(prefix, of)
 	} else if ok && prefix == running {
 		return ofRunning(of)
+	} else if ok && prefix == leaving {
+		return ofLeaving(of)
 	} else if ok && prefix == firstFit {
 		return ofFirstFit(of)
 	} else if ok && prefix == stockPrefix {
@@ -120,6 +122,30 @@ func ofRunning(name string) (eval.Contender, error) {
 			s.Typical = s.Running
 		}
 		return of(s)
+	}
+	return x, nil
+}
+
+// leaving is the prefix of a network for clusters that pods leave.
+const leaving = "leaving"
+
+// ofLeaving returns the contender leaving:NETWORK: running:NETWORK with a reserve that keeps twice as much.
+func ofLeaving(name string) (eval.Contender, error) {
+	if !slices.Contains(checkpoint.ShippedFor(checkpoint.GPUGraph), name) {
+		return eval.Contender{}, exit.Usagef("--policies: %s:%s: %q is no network for GPU clusters; there are %s", leaving, name, name, strings.Join(checkpoint.ShippedFor(checkpoint.GPUGraph), ", "))
+	}
+	x, err := ofRunning(name)
+	if err != nil {
+		return x, err
+	}
+	of := x.New
+	x.Name = leaving + ":" + name
+	x.New = func(s policy.Setting) policy.Policy {
+		p := of(s)
+		if g, ok := p.(*neural.GPUPolicy); ok {
+			g.KeepLonger()
+		}
+		return p
 	}
 	return x, nil
 }

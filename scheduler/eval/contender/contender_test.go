@@ -159,6 +159,50 @@ func TestRunning(t *testing.T) {
 	}
 }
 
+// leaving:NETWORK keeps an idle node for pods of several devices where running:NETWORK takes it.
+func TestLeaving(t *testing.T) {
+	demand := func(gpus int64, count float64) fragmentation.Demand {
+		return fragmentation.Demand{Requests: cluster.Resources{MilliCPU: 1000, GPU: gpus}, Count: count}
+	}
+	// One in seven GPUs is requested by fours. The slots for them last three times as long as the idle devices.
+	typical := fragmentation.NewTypical([]fragmentation.Demand{demand(1, 24), demand(4, 1)})
+	var nodes []*cluster.Node
+	for i := range 11 {
+		n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 64000, Memory: 1, GPU: 4, Pods: 9}, GPUs: make([]int64, 4), Version: cluster.NextVersion()}
+		if i > 2 {
+			n.GPUs[0], n.GPUs[1] = 1000, 1000
+		}
+		nodes = append(nodes, n)
+	}
+	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, GPU: 1, Pods: 1}}
+	lead := func(name string) float32 { // of a node in use before an idle one
+		x, err := contender.Named(name)
+		if err != nil || x.Name != name {
+			t.Fatalf("%+v, %v", x, err)
+		}
+		scores := make([]float32, 2)
+		if err := x.New(policy.Setting{Typical: typical, Running: typical}).Score(&cluster.Snapshot{Nodes: nodes}, pod, []int32{0, 3}, scores); err != nil {
+			t.Fatal(err)
+		}
+		return scores[1] - scores[0]
+	}
+	if a, b := lead("running:gpu-gnn"), lead("leaving:gpu-gnn"); b < a+1 {
+		t.Errorf("a node in use is ahead by %v, with a reserve that lasts longer by %v", a, b)
+	}
+	x, err := contender.Named("leaving:gpu-gnn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := contender.WithProfiles([]eval.Contender{x}, nil); err == nil || !strings.Contains(err.Error(), "no profile on a cluster") {
+		t.Errorf("got %v", err)
+	}
+	for _, name := range []string{"leaving:fgd", "leaving:acgnn", "leaving:nothing"} {
+		if _, err := contender.Named(name); exit.Code(err) != exit.Usage {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A network of many objectives serves the objective of the scenario, or one that it is told, and refuses another.
 func TestNetworkOfManyObjectives(t *testing.T) {
 	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "wishes"}}

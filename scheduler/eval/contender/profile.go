@@ -38,6 +38,8 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 		switch {
 		case strings.HasPrefix(x.Name, firstFit+":"):
 			return nil, exit.Usagef("%s has no profile on a cluster; with --claims, %s takes the first devices that fit", x.Name, Kubernetes)
+		case strings.HasPrefix(x.Name, leaving+":"):
+			return nil, exit.Usagef("%s has no profile on a cluster", x.Name)
 		case isFile:
 			var err error
 			if p, err = stockProfile(x.Name, file); err != nil {

@@ -5,7 +5,9 @@ package value
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
@@ -124,6 +126,36 @@ func TestWorkloadWithoutGPU(t *testing.T) {
 	}
 	trainer := Trainer{Config: small(), Nodes: nodes, Family: []Workload{w}}
 	if _, _, err := trainer.Train(context.Background()); !errors.Is(err, openb.ErrNoGPU) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A run whose pods leave begins with the weights that it is given, and is judged by how long pods wait. Weights of another
+// architecture are refused.
+func TestTrainLeaving(t *testing.T) {
+	nodes, w := leavingEights()
+	c := small()
+	c.Leaving, c.Imitation, c.Iterations, c.EvaluateEvery = &Leaving{Share: 1, Least: 0.85, Most: 0.95, Hours: 6, HalfLife: 2}, 0, 2, 1
+	c.LearningRate = 1e-9 // so that the best network is the one to begin with
+	start := checkpoint.Random(c.architecture(), rand.New(rand.NewPCG(7, 8)))
+	trainer := Trainer{Config: c, Nodes: nodes, Family: []Workload{w}, Start: start}
+	best, score, err := trainer.Train(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if score.Leaving == 0 || score.Leaving < -1 || score.Leaving > 1 || score.Gain != 0 || best.Manifest.Training["heldOutLeaving"] != score.Leaving {
+		t.Errorf("score %+v, manifest %v", score, best.Manifest.Training)
+	}
+	for name, x := range best.Weights {
+		for i, v := range x.Data {
+			if math.Abs(float64(v-start.Weights[name].Data[i])) > 1e-4 {
+				t.Fatalf("%s[%d] began with %v and is %v", name, i, start.Weights[name].Data[i], v)
+			}
+		}
+	}
+	c.Encoder = checkpoint.MLP
+	trainer = Trainer{Config: c, Nodes: nodes, Family: []Workload{w}, Start: start}
+	if _, _, err := trainer.Train(context.Background()); err == nil || !strings.Contains(err.Error(), "architecture") {
 		t.Errorf("%v", err)
 	}
 }

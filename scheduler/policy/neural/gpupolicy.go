@@ -78,6 +78,12 @@ func (p *GPUPolicy) SavePower(weight float64) *GPUPolicy {
 	return p
 }
 
+// KeepLonger makes the reserve keep twice as much for pods that only some nodes can serve, for clusters that pods leave.
+func (p *GPUPolicy) KeepLonger() *GPUPolicy {
+	p.cluster.KeepLonger()
+	return p
+}
+
 // Name implements policy.Policy.
 func (p *GPUPolicy) Name() string { return p.name }
 
