@@ -14,7 +14,8 @@ import (
 //  1. The devices' network says what its placement takes from the GPUs: CPU that GPU pods will need. It takes
 //     nothing on a node without GPUs.
 //  2. Among the candidates where it takes at most the tolerance more than on the best one, the nodes'
-//     network decides. If all of them have GPUs, the devices' network does.
+//     network decides. It sees these and the nodes without GPUs, for only they are to be even. If all of the
+//     candidates have GPUs, the devices' network decides.
 //
 // It is not safe for concurrent use.
 type MixedPolicy struct {
@@ -26,7 +27,12 @@ type MixedPolicy struct {
 	spared []int32 // candidates among which the nodes' network decides
 	at     []int32 // their indices
 	scores []float32
+	view   cluster.Snapshot // what the nodes' network sees
+	place  []int32          // of each node of the snapshot: its row in the view, or hidden
+	rows   []int32          // of the spared candidates in the view
 }
+
+const hidden = -1 // a node that is not in the view
 
 // NewMixed returns the policy of a network. typical is the workload's typical pods, nil if they are not known.
 func NewMixed(name string, net *infer.MixedNetwork, typical *fragmentation.Typical) *MixedPolicy {
@@ -61,7 +67,8 @@ func (m *MixedPolicy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []
 	if !slices.ContainsFunc(m.spared, func(row int32) bool { return s.Nodes[row].Allocatable.GPU == 0 }) {
 		return nil
 	}
-	if err := m.nodes.Score(s, pod, m.spared, m.scores); err != nil {
+	m.look(s)
+	if err := m.nodes.Score(&m.view, pod, m.rows, m.scores); err != nil {
 		return err
 	}
 	below := slices.Min(m.scores) - 1 // the others lie below them, in the order of the devices' network
@@ -85,4 +92,37 @@ func (m *MixedPolicy) spare(candidates []int32, scores []float32) {
 	}
 	m.scores = slices.Grow(m.scores[:0], len(m.spared))[:len(m.spared)]
 	clear(m.scores)
+}
+
+// look makes the view of the nodes' network: the nodes without GPUs, the spared candidates, and the nodes with pods that
+// the pending one talks to, all in their order.
+func (m *MixedPolicy) look(s *cluster.Snapshot) {
+	m.place = slices.Grow(m.place[:0], len(s.Nodes))[:len(s.Nodes)]
+	for i, n := range s.Nodes {
+		m.place[i] = hidden
+		if n.Allocatable.GPU == 0 {
+			m.place[i] = 0
+		}
+	}
+	for _, row := range m.spared {
+		m.place[row] = 0
+	}
+	for _, peer := range s.Peers {
+		m.place[peer.Row] = 0
+	}
+	m.view.Nodes, m.view.Now = m.view.Nodes[:0], s.Now
+	for i, n := range s.Nodes {
+		if m.place[i] != hidden {
+			m.place[i] = int32(len(m.view.Nodes))
+			m.view.Nodes = append(m.view.Nodes, n)
+		}
+	}
+	m.rows = m.rows[:0]
+	for _, row := range m.spared {
+		m.rows = append(m.rows, m.place[row])
+	}
+	m.view.Peers = slices.Clone(s.Peers) // nil if they are not known, which is not the same as none
+	for i := range m.view.Peers {
+		m.view.Peers[i].Row = m.place[m.view.Peers[i].Row]
+	}
 }

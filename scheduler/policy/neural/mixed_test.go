@@ -75,7 +75,18 @@ func TestMixedPolicy(t *testing.T) {
 				policytest.Near(t, got, takes)
 				return
 			}
-			want := policytest.Scores(t, New("nodes", net.Nodes), s, pod, spared)
+			view, place := &cluster.Snapshot{}, map[int32]int32{}
+			for i, n := range s.Nodes {
+				if n.Allocatable.GPU == 0 || slices.Contains(spared, int32(i)) {
+					place[int32(i)] = int32(len(view.Nodes))
+					view.Nodes = append(view.Nodes, n)
+				}
+			}
+			var at []int32
+			for _, row := range spared {
+				at = append(at, place[row])
+			}
+			want := policytest.Scores(t, New("nodes", net.Nodes), view, pod, at)
 			var scores []float32
 			for i, v := range rows {
 				if slices.Contains(spared, v) {
@@ -114,5 +125,34 @@ func TestMixedPolicyGivesUp(t *testing.T) {
 	p.Until(func() bool { return true })
 	if err := p.Score(s, &cluster.Pod{Requests: policytest.Whole(1)}, rows, make([]float32, len(rows))); !errors.Is(err, infer.ErrDeadline) {
 		t.Errorf("%v, want the deadline missed", err)
+	}
+}
+
+// The nodes' network sees no node with GPUs that is neither spared nor has peers of the pod, in whatever order the candidates
+// come; and peers that are not known stay unknown.
+func TestMixedView(t *testing.T) {
+	s := &cluster.Snapshot{Now: 7}
+	for _, devices := range []int64{0, 2, 2, 0, 2} {
+		s.Nodes = append(s.Nodes, policytest.GPUNode(64_000, devices))
+	}
+	m := NewMixed("x", mixedNetwork(t, 0.1), nil)
+	m.spared = []int32{4, 3, 0}
+	for _, c := range []struct {
+		peers, seen []cluster.Peer
+		nodes       []*cluster.Node
+		rows        []int32
+	}{
+		{peers: []cluster.Peer{}, seen: []cluster.Peer{}, nodes: []*cluster.Node{s.Nodes[0], s.Nodes[3], s.Nodes[4]}, rows: []int32{2, 1, 0}},
+		{peers: []cluster.Peer{{Row: 2, Rate: 5}}, seen: []cluster.Peer{{Row: 1, Rate: 5}}, nodes: []*cluster.Node{s.Nodes[0], s.Nodes[2], s.Nodes[3], s.Nodes[4]}, rows: []int32{3, 2, 0}},
+		{nodes: []*cluster.Node{s.Nodes[0], s.Nodes[3], s.Nodes[4]}, rows: []int32{2, 1, 0}},
+	} {
+		s.Peers = c.peers
+		m.look(s)
+		if !slices.Equal(m.view.Nodes, c.nodes) || !slices.Equal(m.rows, c.rows) || m.view.Now != 7 {
+			t.Errorf("with peers %v: %d nodes, rows %v", c.peers, len(m.view.Nodes), m.rows)
+		}
+		if !slices.Equal(m.view.Peers, c.seen) || (m.view.Peers == nil) != (c.seen == nil) {
+			t.Errorf("with peers %v: sees %v, want %v", c.peers, m.view.Peers, c.seen)
+		}
 	}
 }
