@@ -100,6 +100,30 @@ func TestCourse(t *testing.T) {
 	}
 }
 
+// A pod of the beginning that is preempted ends, and comes again as another one that waits. It did not run since before the
+// beginning.
+func TestPreemptedFromTheBeginning(t *testing.T) {
+	s := replay.Source{From: 100_000, To: 200_000}
+	pods := []record.Pod{{UID: "1", Name: "old", OwnerKind: "ReplicaSet", MilliCPU: 100, Arrived: 50_000, Bound: 60_000, Node: "n"}}
+	played, err := play.Window{From: s.From, To: s.To, Lead: 20}.Replay(pods, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rows{pods: map[string]record.Pod{}, nodes: map[string]record.Node{}}
+	r.Pod(record.Pod{UID: "z", Name: "old", Arrived: 991_000, Bound: 991_000, Ended: 1_002_000, End: record.Preempted, Node: "n-0"})
+	r.Pod(record.Pod{UID: "a", Name: "old", Arrived: 1_002_100, Bound: 1_005_000, Node: "n-1"})
+	got, _ := r.course(s, played, pace{from: s.From, start: time.UnixMilli(1_000_000), speed: 10})
+	if len(got.Pods) != 2 {
+		t.Fatalf("%+v", got.Pods)
+	}
+	if p := got.Pods[0]; p.UID != "z" || p.Arrived != 50_000 || p.Bound != 60_000 || p.Ended != 120_000 || p.End != record.Preempted || p.Node != "n-0" {
+		t.Errorf("%+v", p)
+	}
+	if p := got.Pods[1]; p.UID != "a" || p.Arrived != 121_000 || p.Bound != 150_000 || p.Ended != 0 || p.Node != "n-1" {
+		t.Errorf("%+v", p)
+	}
+}
+
 // The cluster has the nodes that the recorder found at first, and says what it does not play.
 func TestNodesFrom(t *testing.T) {
 	s := &replay.Source{From: 1000, To: 100_000, Nodes: []record.Node{{Name: "a", From: 1200}, {Name: "b", From: 1900, To: 50_000, Gone: true}, {Name: "c", From: 60_000}}}

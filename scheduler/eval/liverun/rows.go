@@ -75,7 +75,12 @@ type Late struct {
 func (r *rows) course(s replay.Source, played play.Replay, p pace) (replay.Source, Late) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	first := map[string]int64{} // when a pod of a name came first: the driver creates evicted ones again
+	first := map[string]record.Pod{} // the first pod of a name: the driver creates preempted ones again
+	for _, own := range r.pods {
+		if f, seen := first[own.Name]; !seen || cmp.Or(cmp.Compare(own.Arrived, f.Arrived), cmp.Compare(own.UID, f.UID)) < 0 {
+			first[own.Name] = own
+		}
+	}
 	s.Pods, s.Nodes, s.Objects, s.Notes = nil, nil, nil, nil
 	for _, n := range r.nodes {
 		n.From, n.To, n.Gone = s.From, 0, false
@@ -89,14 +94,11 @@ func (r *rows) course(s replay.Source, played play.Replay, p pace) (replay.Sourc
 		row := *part.Row
 		row.UID, row.Node, row.End = own.UID, own.Node, own.End
 		row.Arrived, row.Bound, row.Ended = p.at(own.Arrived), p.at(own.Bound), p.at(own.Ended)
-		if part.Node != "" && !row.Daemon { // it ran at the beginning
+		if part.Node != "" && !row.Daemon && first[own.Name].UID == own.UID { // it ran at the beginning; one that was preempted waits anew
 			row.Arrived, row.Bound = part.Row.Arrived, part.Row.Bound
 		}
 		if row.Ended >= s.To { // the end of the run
 			row.Ended, row.End = 0, ""
-		}
-		if before, seen := first[own.Name]; !seen || row.Arrived < before {
-			first[own.Name] = row.Arrived
 		}
 		s.Pods = append(s.Pods, row)
 	}
@@ -104,9 +106,9 @@ func (r *rows) course(s replay.Source, played play.Replay, p pace) (replay.Sourc
 	slices.SortFunc(s.Pods, func(a, b record.Pod) int { return cmp.Or(cmp.Compare(a.Arrived, b.Arrived), cmp.Compare(a.UID, b.UID)) })
 	var late Late
 	n := 0.0
-	for name, at := range first {
-		if planned := played.Parts[name].Row; planned.Arrived > s.From {
-			d := max(float64(at-planned.Arrived)/1000, 0)
+	for name, own := range first {
+		if part, ok := played.Parts[name]; ok && part.Row.Arrived > s.From {
+			d := max(float64(p.at(own.Arrived)-part.Row.Arrived)/1000, 0)
 			late.Mean, late.Most, n = late.Mean+d, max(late.Most, d), n+1
 		}
 	}
