@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/component-base/metrics/legacyregistry"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/internal/cluster"
@@ -76,8 +77,25 @@ func TestUnansweredAllocation(t *testing.T) {
 	done := make(chan *fwk.Status, 1)
 	go func() { done <- f.RunPreBindPlugins(t.Context(), state, pod, node) }()
 	until(t, func() bool { server.mu.Lock(); defer server.mu.Unlock(); return server.away })
+	waiting := func() float64 {
+		families, err := legacyregistry.DefaultGatherer.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, m := range f.Metric {
+				if f.GetName() == "gnnsched_claims_unconfirmed" && m.Label[0].GetValue() == profile {
+					return m.GetGauge().GetValue()
+				}
+			}
+		}
+		return -1
+	}
 	stays := func(when string) {
 		t.Helper()
+		if n := waiting(); n != 1 {
+			t.Errorf("%s, %v claims are unconfirmed by the metric", when, n)
+		}
 		for range 50 {
 			select {
 			case s := <-done:
@@ -89,6 +107,7 @@ func TestUnansweredAllocation(t *testing.T) {
 			}
 		}
 	}
+	until(t, func() bool { return waiting() == 1 })
 	stays("while the API server is away")
 	server.mu.Lock()
 	server.away = false
@@ -101,8 +120,8 @@ func TestUnansweredAllocation(t *testing.T) {
 	}
 	select {
 	case s := <-done:
-		if s.IsSuccess() || used() != 460 {
-			t.Errorf("%v, %d thousandths are used", s, used())
+		if s.IsSuccess() || used() != 460 || waiting() != 0 {
+			t.Errorf("%v, %d thousandths are used, %v claims are unconfirmed", s, used(), waiting())
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("the pod waits although the cache shows the claim")

@@ -15,7 +15,13 @@ var choices = metrics.NewCounterVec(&metrics.CounterOpts{
 	Help: "Pods with claims that got a node. choice is taken if they got the devices that the profile's policy chose, other if the allocator could not give them, and none if the policy had no opinion.",
 }, []string{"profile", "choice"})
 
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(choices) })
+// unconfirmed counts the claims whose allocations are neither known to be written nor known not to be.
+var unconfirmed = metrics.NewGaugeVec(&metrics.GaugeOpts{
+	Namespace: "gnnsched", Name: "claims_unconfirmed", StabilityLevel: metrics.ALPHA,
+	Help: "Claims whose allocation could not be written for certain. Their pods and devices wait until the API server says whether it was.",
+}, []string{"profile"})
+
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(choices, unconfirmed) })
 
 // countChoice counts a pod that got some cards, given those that the policy chose.
 func countChoice(profile string, chosen, got cluster.DeviceSet) {

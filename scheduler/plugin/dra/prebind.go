@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -22,7 +23,7 @@ func (p *plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	status := p.DynamicResources.PreBind(ctx, state, pod, node)
 	if !status.IsSuccess() {
 		for _, c := range claims {
-			p.confirm(ctx, pod, c)
+			p.confirm(ctx, pod, c, status.AsError())
 		}
 	}
 	return status
@@ -71,21 +72,39 @@ func (l *Ledger) addHeld(state *structured.AllocatedState) {
 // confirmEvery is the time between two questions about a claim.
 const confirmEvery = 200 * time.Millisecond
 
-// confirm waits until the API server has answered whether the claim is allocated, and the cache of claims shows it if it is.
-func (p *plugin) confirm(ctx context.Context, pod *v1.Pod, c *resourceapi.ResourceClaim) {
-	_ = wait.PollUntilContextCancel(ctx, confirmEvery, true, func(ctx context.Context) (bool, error) { // the end of the scheduler ends it
-		is, err := p.written(ctx, pod, c)
-		switch {
-		case apierrors.IsForbidden(err):
-			return true, nil // no question will be answered
-		case err != nil:
-			return false, nil
-		case is == nil || is.Status.Allocation == nil:
-			return true, nil
+// confirm waits until the API server has answered whether the claim is allocated, and the cache of claims shows it if it is. failed
+// is why its allocation may not have been written. If the first answer does not end the wait, it is logged, and so is its end.
+func (p *plugin) confirm(ctx context.Context, pod *v1.Pod, c *resourceapi.ResourceClaim, failed error) {
+	waiting := unconfirmed.WithLabelValues(p.handle.ProfileName())
+	waiting.Inc()
+	defer waiting.Dec()
+	log := klog.FromContext(ctx).WithValues("pod", klog.KObj(pod), "claim", klog.KObj(c))
+	told, begun := false, time.Now()
+	_ = wait.PollUntilContextCancel(ctx, confirmEvery, true, func(ctx context.Context) (done bool, err error) { // the end of the scheduler ends it
+		if done, err = p.confirmed(ctx, pod, c); !done && !told {
+			told = true
+			log.Error(failed, "Whether a claim's allocation is written is not known: the pod and its devices wait for the API server to say, and for the cache of claims to show it")
 		}
-		cached, err := p.manager.ResourceClaims().Get(is.Namespace, is.Name)
-		return err == nil && cached.Status.Allocation != nil, nil
+		return done, err
 	})
+	if told {
+		log.Info("The wait for a claim's allocation has ended", "took", time.Since(begun))
+	}
+}
+
+// confirmed asks once.
+func (p *plugin) confirmed(ctx context.Context, pod *v1.Pod, c *resourceapi.ResourceClaim) (bool, error) {
+	is, err := p.written(ctx, pod, c)
+	switch {
+	case apierrors.IsForbidden(err):
+		return true, nil // no question will be answered
+	case err != nil:
+		return false, nil
+	case is == nil || is.Status.Allocation == nil:
+		return true, nil
+	}
+	cached, err := p.manager.ResourceClaims().Get(is.Namespace, is.Name)
+	return err == nil && cached.Status.Allocation != nil, nil
 }
 
 // written returns the API server's claim; nil if it has none. That of extended resources had no name when it was reserved.
