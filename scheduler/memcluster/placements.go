@@ -13,12 +13,12 @@ import (
 // Placements are the pods of a cluster, placed by its profile or fixed on nodes, and those that wait.
 type Placements struct {
 	*Cluster
-	Running map[types.UID]*v1.Pod  // the pods that count, with their nodes here
-	Chosen  map[types.UID]struct{} // of these, the ones that the profile placed
-	Waiting []*v1.Pod              // in the order in which they were tried first
-	Freed   bool                   // whether any waiting pod may fit now
-	round   []turn                 // the waiting pods that are still to be tried
-	wishes  map[template]*wish     // of the templates whose waiting pods have any
+	Running  map[types.UID]*v1.Pod  // the pods that count, with their nodes here
+	Chosen   map[types.UID]struct{} // of these, the ones that the profile placed
+	Waiting  []*v1.Pod              // in the order in which they were tried first
+	Freed    bool                   // whether any waiting pod may fit now
+	round    []turn                 // the waiting pods that are still to be tried
+	triggers map[template]*trigger  // of the templates whose waiting pods have any
 
 	// Preempts lets pods that fit nowhere take the place of pods of lower priority, which wait then. Those of DaemonSets wait for their
 	// node.
@@ -45,7 +45,7 @@ func (nobody) Refused(*v1.Pod, error) {}
 
 // NewPlacements returns the placements of an empty cluster.
 func NewPlacements(c *Cluster) *Placements {
-	return &Placements{Cluster: c, Running: map[types.UID]*v1.Pod{}, Chosen: map[types.UID]struct{}{}, wishes: map[template]*wish{}, Follow: nobody{}}
+	return &Placements{Cluster: c, Running: map[types.UID]*v1.Pod{}, Chosen: map[types.UID]struct{}{}, triggers: map[template]*trigger{}, Follow: nobody{}}
 }
 
 // Has reports whether the pod was seen: it counts on a node, or waits.
@@ -120,9 +120,9 @@ func (o *Placements) Update(pod *v1.Pod) {
 		}
 		o.Running[pod.UID], o.Freed = now, true
 	} else if i := o.indexOf(pod.UID); i >= 0 {
-		o.unwish(o.Waiting[i])
+		o.dropTrigger(o.Waiting[i])
 		o.Waiting[i] = pod
-		o.wish(pod)
+		o.addTrigger(pod)
 	}
 }
 

@@ -90,8 +90,8 @@ func TestRefused(t *testing.T) {
 	o.Wait(pod("good", 1).Obj())
 	settle(t, o)
 	equal(t, "told", f.told, []string{"refused odd ", "placed good a"})
-	if len(o.Waiting) != 0 || o.Has("odd") || len(o.wishes) != 0 {
-		t.Errorf("%q wait, %d wishes", names(o.Waiting), len(o.wishes))
+	if len(o.Waiting) != 0 || o.Has("odd") || len(o.triggers) != 0 {
+		t.Errorf("%q wait, %d triggers", names(o.Waiting), len(o.triggers))
 	}
 }
 
@@ -132,7 +132,7 @@ func TestWakes(t *testing.T) {
 		wakes  bool
 	}{
 		{"nobody waits", nil, web(), false},
-		{"no wish", pod("x", 9), web(), false},
+		{"no trigger", pod("x", 9), web(), false},
 		{"affinity", pod("x", 9).PodAffinity(v1.LabelHostname, labelled("web"), st.PodAffinityWithRequiredReq), web(), true},
 		{"affinity in another namespace", pod("x", 9).Namespace("other").PodAffinity(v1.LabelHostname, labelled("web"), st.PodAffinityWithRequiredReq), web(), true},
 		{"affinity to others", pod("x", 9).PodAffinity(v1.LabelHostname, labelled("db"), st.PodAffinityWithRequiredReq), web(), false},
@@ -156,19 +156,19 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// Replicas share one wish, whatever way they come to wait. It goes with the last of them.
+// Replicas share one trigger, whatever way they come to wait. It goes with the last of them.
 func TestWishes(t *testing.T) {
 	o, _ := placements(t, "a")
 	near := pod("near", 1).PodAffinity(v1.LabelHostname, labelled("web"), st.PodAffinityWithRequiredReq).Obj()
 	pods := replicas(near, "near-1", "near-2", "near-3")
-	count := func(step string, wishes, waiting int) {
+	count := func(step string, triggers, waiting int) {
 		t.Helper()
 		pods := 0
-		for _, w := range o.wishes {
+		for _, w := range o.triggers {
 			pods += w.pods
 		}
-		if len(o.wishes) != wishes || pods != waiting {
-			t.Errorf("%s: %d wishes of %d pods, want %d of %d", step, len(o.wishes), pods, wishes, waiting)
+		if len(o.triggers) != triggers || pods != waiting {
+			t.Errorf("%s: %d triggers of %d pods, want %d of %d", step, len(o.triggers), pods, triggers, waiting)
 		}
 	}
 	for _, p := range pods {
@@ -200,7 +200,7 @@ func TestWishes(t *testing.T) {
 	count("end", 0, 0)
 }
 
-// Pods without containers and those of DaemonSets have wishes of their own.
+// Pods without containers and those of DaemonSets have triggers of their own.
 func TestOwnWishes(t *testing.T) {
 	o, _ := placements(t, "a")
 	bare := func(name string) *v1.Pod {
@@ -213,12 +213,12 @@ func TestOwnWishes(t *testing.T) {
 	for _, p := range replicas(daemonOf("agent", 1).PodAffinity(v1.LabelHostname, labelled("web"), st.PodAffinityWithRequiredReq).Obj(), "agent-1", "agent-2") {
 		o.Wait(p)
 	}
-	if len(o.wishes) != 4 {
-		t.Errorf("%d wishes", len(o.wishes))
+	if len(o.triggers) != 4 {
+		t.Errorf("%d triggers", len(o.triggers))
 	}
 	o.Remove("one")
-	if len(o.wishes) != 3 || !slices.Equal(names(o.Waiting), []string{"two", "agent-1", "agent-2"}) {
-		t.Errorf("%d wishes, %q", len(o.wishes), names(o.Waiting))
+	if len(o.triggers) != 3 || !slices.Equal(names(o.Waiting), []string{"two", "agent-1", "agent-2"}) {
+		t.Errorf("%d triggers, %q", len(o.triggers), names(o.Waiting))
 	}
 }
 

@@ -46,6 +46,7 @@ type stage struct {
 	planned  int            // pods to create
 	accepted int            // pods that the API server took
 	refused  map[string]int // pods that it did not accept, by the reason
+	rejected int            // their sum
 }
 
 // prepareStage creates the namespaces and priority classes that the pods of the plan need.
@@ -200,14 +201,11 @@ func (s *stage) submit(ctx context.Context, p *corev1.Pod) (here bool, err error
 		return false, fmt.Errorf("create pod %s: %w", p.Name, err)
 	}
 	s.refused[refusalReason(err, p.Name)]++
-	n := 0
-	for _, pods := range s.refused {
-		n += pods
-	}
-	if n == 1 {
+	s.rejected++
+	if s.rejected == 1 {
 		s.Log.Warn().Err(err).Str("pod", p.Name).Msg("the API server refuses a pod of the record; it is left out, as are others that it refuses")
 	}
-	if s.accepted == 0 && n >= min(firstRefusals, s.planned) {
+	if n := s.rejected; s.accepted == 0 && n >= min(firstRefusals, s.planned) {
 		return false, fmt.Errorf("the API server refused each of the first %d pods of the record, the last one with: %w", n, err)
 	}
 	return false, nil

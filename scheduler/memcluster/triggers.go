@@ -23,17 +23,17 @@ func templateOf(pod *v1.Pod) template {
 	return template{shared: &pod.Spec.Containers[0]}
 }
 
-// wish says which placed pods may let the waiting pods of a template fit.
-type wish struct {
+// trigger says which placed pods may let the waiting pods of a template fit.
+type trigger struct {
 	pods      int // of the template that wait
 	namespace string
 	near      []labels.Selector // of required affinity
 	beside    []labels.Selector // of required spreading over topology domains
 }
 
-// wishOf compiles the selectors of a pod. It returns nil if there are none; one that cannot be compiled selects nothing.
-func wishOf(pod *v1.Pod) *wish {
-	w := &wish{namespace: pod.Namespace}
+// triggerOf compiles the selectors of a pod. It returns nil if there are none; one that cannot be compiled selects nothing.
+func triggerOf(pod *v1.Pod) *trigger {
+	w := &trigger{namespace: pod.Namespace}
 	add := func(to *[]labels.Selector, selector *metav1.LabelSelector) {
 		if s, err := metav1.LabelSelectorAsSelector(selector); err == nil {
 			*to = append(*to, s)
@@ -55,9 +55,9 @@ func wishOf(pod *v1.Pod) *wish {
 	return w
 }
 
-// grants reports whether a required affinity or spreading of the wish counts the placed pod. Namespaces are compared for spreading
+// firesOn reports whether a required affinity or spreading of the trigger counts the placed pod. Namespaces are compared for spreading
 // only; a try too many does no harm.
-func (w *wish) grants(placed *v1.Pod) bool {
+func (w *trigger) firesOn(placed *v1.Pod) bool {
 	matches := func(s labels.Selector) bool { return s.Matches(labels.Set(placed.Labels)) }
 	return slices.ContainsFunc(w.near, matches) || w.namespace == placed.Namespace && slices.ContainsFunc(w.beside, matches)
 }
@@ -65,45 +65,45 @@ func (w *wish) grants(placed *v1.Pod) bool {
 // enqueue lets a pod wait. Selectors are compiled for the first pod of a template.
 func (o *Placements) enqueue(pod *v1.Pod) {
 	o.Waiting = append(o.Waiting, pod)
-	o.wish(pod)
+	o.addTrigger(pod)
 }
 
 // dequeue takes a pod out of those that wait.
 func (o *Placements) dequeue(i int) {
-	o.unwish(o.Waiting[i])
+	o.dropTrigger(o.Waiting[i])
 	o.Waiting = slices.Delete(o.Waiting, i, i+1)
 }
 
-// wish counts a pod that waits.
-func (o *Placements) wish(pod *v1.Pod) {
+// addTrigger counts a pod that waits.
+func (o *Placements) addTrigger(pod *v1.Pod) {
 	t := templateOf(pod)
-	w := o.wishes[t]
+	w := o.triggers[t]
 	if w == nil {
-		if w = wishOf(pod); w == nil {
+		if w = triggerOf(pod); w == nil {
 			return
 		}
-		o.wishes[t] = w
+		o.triggers[t] = w
 	}
 	w.pods++
 }
 
-// unwish forgets the wish of a template whose last pod waits no longer.
-func (o *Placements) unwish(pod *v1.Pod) {
+// dropTrigger forgets the trigger of a template whose last pod waits no longer.
+func (o *Placements) dropTrigger(pod *v1.Pod) {
 	t := templateOf(pod)
-	w := o.wishes[t]
+	w := o.triggers[t]
 	if w == nil {
 		return
 	}
 	if w.pods--; w.pods == 0 {
-		delete(o.wishes, t)
+		delete(o.triggers, t)
 	}
 }
 
 // wakes reports whether a pod that got a node may let a waiting one fit: one that must be near it, or that spreads over
 // topology domains together with it.
 func (o *Placements) wakes(placed *v1.Pod) bool {
-	for _, w := range o.wishes {
-		if w.grants(placed) {
+	for _, w := range o.triggers {
+		if w.firesOn(placed) {
 			return true
 		}
 	}
