@@ -156,11 +156,7 @@ func runMoves(c *ucli.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	at, err := stateOf(c.String("at"))
-	if err != nil {
-		return err
-	}
-	source, err := recording.Source(c, at)
+	source, err := sourceAt(c)
 	if err != nil {
 		return err
 	}
@@ -207,6 +203,15 @@ func limitsOf(c *ucli.Context) (plan.Limits, error) {
 		l.Memory = q.Value()
 	}
 	return l, nil
+}
+
+// sourceAt reads the record's state at the time of --at.
+func sourceAt(c *ucli.Context) (s replay.Source, err error) {
+	at, err := stateOf(c.String("at"))
+	if err != nil {
+		return s, err
+	}
+	return recording.Source(c, at)
 }
 
 // stateOf returns the window of --at; "" is the end of the record.

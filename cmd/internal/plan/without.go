@@ -74,11 +74,7 @@ func runWithout(c *ucli.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	at, err := stateOf(c.String("at"))
-	if err != nil {
-		return err
-	}
-	source, err := recording.Source(c, at)
+	source, err := sourceAt(c)
 	if err != nil {
 		return err
 	}
