@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -362,7 +363,7 @@ func TestTableRefuses(t *testing.T) {
 	}
 }
 
-// No file makes the reader panic or take much memory.
+// No file makes the reader panic, or allocate more than checkGroups lets a file of its size unpack to.
 func FuzzReadTable(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "d.parquet")
 	j, err := OpenJournal(path, func(error, uint64) {})
@@ -393,11 +394,17 @@ func FuzzReadTable(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer file.Close()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		_, _ = ReadTable(file, func(r Record) {
 			if r.Outcome == "" || strings.ContainsAny(r.Pod, "\x1b\n") {
 				t.Errorf("%+v", r)
 			}
 		})
+		runtime.ReadMemStats(&after)
+		if most := uint64(64<<20 + 20_000*len(text)); after.TotalAlloc-before.TotalAlloc > most {
+			t.Errorf("a file of %d bytes takes %d bytes, and %d are the most", len(text), after.TotalAlloc-before.TotalAlloc, most)
+		}
 	})
 }
 
