@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/tensorboard"
+	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/learn/online"
@@ -145,7 +147,7 @@ func guardExam(c *ucli.Context, job learn.Job, start *checkpoint.Checkpoint) (on
 	return online.HeldOut{HeldOut: held, Unscheduled: job.Unscheduled}, nil
 }
 
-// onlineReport reports online learning: a line on stderr, and TensorBoard's scalars.
+// onlineReport reports online learning: a line on stderr, one on stdout that the scheduler reads, and TensorBoard's scalars.
 type onlineReport struct {
 	before int              // steps of the network's earlier online learning
 	run    *tensorboard.Run // nil for none
@@ -154,6 +156,7 @@ type onlineReport struct {
 func (r *onlineReport) progress(p online.Progress) {
 	fmt.Fprintf(os.Stderr, "learned from %d placements (%d are missing, %d another network's, %d overruled) in %d updates: reward %.3f, loss %.4f, held-out score %.4f, %d networks kept back\n",
 		p.Steps, p.Lost, p.Stale, p.Overruled, p.Updates, p.Reward, p.Loss, p.Score, p.KeptBack)
+	fmt.Fprintln(os.Stdout, reportOf(p).Line())
 	if r.run == nil {
 		return
 	}
@@ -162,13 +165,32 @@ func (r *onlineReport) progress(p online.Progress) {
 		tag   string
 		value float64
 	}{
-		{"reward", p.Reward}, {"loss", p.Loss}, {"gradient_norm", p.Norm}, {"missing_steps", float64(p.Lost)}, {"stale_steps", float64(p.Stale)},
+		{"reward", p.Reward}, {"cost", p.Cost}, {"loss", p.Loss}, {"gradient_norm", p.Norm}, {"missing_steps", float64(p.Lost)}, {"stale_steps", float64(p.Stale)},
 		{"overruled_steps", float64(p.Overruled)},
-		{"kept_back", float64(p.KeptBack)}, {"eval_total", p.Score},
+		{"passed", float64(p.Passed)}, {"kept_back", float64(p.KeptBack)}, {"eval_total", p.Score}, {"eval_limit", p.Limit},
 	} {
 		r.run.Scalar("online/"+s.tag, step, s.value)
 	}
 	for tag, v := range p.Figures {
 		r.run.Scalar("online/"+tag, step, v)
 	}
+}
+
+// reportOf returns what the scheduler gets to know: the counts, and the figures that there are by now.
+func reportOf(p online.Progress) experience.Report {
+	r := experience.Report{
+		Read: uint64(p.Steps), Missing: uint64(p.Lost), Stale: uint64(p.Stale), Updates: uint64(p.Updates), Passed: uint64(p.Passed), Refused: uint64(p.KeptBack),
+		Figures: map[string]float64{},
+	}
+	if p.Steps > 1 { // a step's reward is known when the next one comes
+		r.Figures["reward"], r.Figures["cost"] = p.Reward, p.Cost
+	}
+	if p.Updates > 0 {
+		r.Figures["loss"], r.Figures["gradient_norm"] = p.Loss, p.Norm
+		maps.Copy(r.Figures, p.Figures)
+	}
+	if p.Score != 0 { // it is 0 without episodes, and of a network that is not finite
+		r.Figures["score"], r.Figures["score_limit"] = p.Score, p.Limit
+	}
+	return r
 }

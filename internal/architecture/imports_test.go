@@ -46,6 +46,7 @@ var may = map[string][]string{
 	"scheduler/plugin":            {"scheduler/decision", "scheduler/usage", "scheduler/experience", "scheduler/policy", "scheduler/objective", "gnn", "workload/trace", "internal"},
 	"scheduler/plugin/dra":        {"scheduler/plugin/userconfig", "internal/cluster"},
 	"scheduler/plugin/annotated":  {"scheduler/policy/wish", "gnn/feature", "gnn/checkpoint", "internal/quote"},
+	"scheduler/plugin/course":     {},
 	"scheduler/plugin/canary":     {"scheduler/plugin/userconfig", "internal/cluster/kube"},
 	"scheduler/plugin/userconfig": {"internal"},
 	"scheduler/schedbench":        {"scheduler/decision", "scheduler/eval/testbed", "scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "gnn/checkpoint", "internal"},

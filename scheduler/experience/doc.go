@@ -7,5 +7,6 @@
 //
 // Scheduling never waits for learning: a sink without room drops the step, and a Pipe starts a
 // trainer again after it ended. The trained network does not come back this way, but through a
-// checkpoint file that the scheduler watches.
+// checkpoint file that the scheduler watches. How learning goes comes back as a Report, a line that the
+// trainer prints.
 package experience

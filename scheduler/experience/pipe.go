@@ -18,8 +18,9 @@ type PipeConfig struct {
 
 	// Each function is called from one goroutine at a time.
 
-	Sent   func()            // called after each step that was written to the trainer
-	Output func(line string) // called with each line that the trainer prints
+	Sent     func()            // called after each step that was written to the trainer
+	Output   func(line string) // called with each line that the trainer prints, but for reports
+	Reported func(Report)      // called with each report of the trainer; nil drops them
 	// Ended is called when the trainer ended or could not be started. The pipe starts it again
 	// after the given wait.
 	Ended func(err error, wait time.Duration)
@@ -120,7 +121,7 @@ func (p *Pipe) pause(ctx context.Context, wait time.Duration) bool {
 
 // serve runs one trainer until it ends or ctx does, and returns why it ended.
 func (p *Pipe) serve(ctx context.Context) error {
-	trainer, err := start(p.config.Command, p.config.Output)
+	trainer, err := start(p.config.Command, p.hear)
 	if err != nil {
 		return err
 	}
@@ -138,6 +139,17 @@ func (p *Pipe) serve(ctx context.Context) error {
 		return trainer.err
 	}
 	return err
+}
+
+// hear takes a line that the trainer printed.
+func (p *Pipe) hear(line string) {
+	r, ok := parseReport(line)
+	switch {
+	case !ok:
+		p.config.Output(line)
+	case p.config.Reported != nil:
+		p.config.Reported(r)
+	}
 }
 
 // send writes steps until the trainer ends or ctx does.

@@ -54,6 +54,7 @@ func fakeTrainer(kind string) int {
 		if _, err = r.Next(); err == nil {
 			n++
 			fmt.Printf("step %d\n", n)
+			fmt.Println(Report{Read: uint64(n)}.Line())
 			if kind == "dies after one" {
 				return 3
 			}
@@ -85,15 +86,16 @@ type harness struct {
 	ended chan error
 	again chan time.Duration
 	sent  chan struct{}
+	heard chan Report
 }
 
 func startPipe(t *testing.T, kind string, queue int, c clock.Clock) *harness {
 	t.Helper()
 	t.Setenv(trainerEnv, kind)
-	h := &harness{lines: make(chan string, 1000), ended: make(chan error, 100), again: make(chan time.Duration, 100), sent: make(chan struct{}, 1000)}
+	h := &harness{lines: make(chan string, 1000), ended: make(chan error, 100), again: make(chan time.Duration, 100), sent: make(chan struct{}, 1000), heard: make(chan Report, 1000)}
 	h.pipe = StartPipe(context.Background(), PipeConfig{
 		Command: []string{os.Args[0]}, Queue: queue, Clock: c,
-		Sent: func() { h.sent <- struct{}{} }, Output: func(l string) { h.lines <- l },
+		Sent: func() { h.sent <- struct{}{} }, Output: func(l string) { h.lines <- l }, Reported: func(r Report) { h.heard <- r },
 		Ended: func(err error, again time.Duration) { h.ended <- err; h.again <- again },
 	})
 	return h
@@ -119,6 +121,9 @@ func TestPipe(t *testing.T) {
 			t.Errorf("line %q", l)
 		}
 		<-h.sent
+		if r := <-h.heard; r.Read != uint64(i+1) { // no line of the log
+			t.Errorf("report %+v", r)
+		}
 	}
 	h.pipe.Close()
 	if l := <-h.lines; l != "5 steps, then EOF" {

@@ -32,7 +32,7 @@ type learner struct {
 	rng     *rand.Rand
 	term    objective.Term
 	sink    experience.Sink
-	learned learnMetrics
+	learned *learnMetrics
 	actor   string // of the steps: this profile on this host
 	epoch   uint64 // of the steps: when this learner started
 	number  uint64 // of the last step
@@ -65,10 +65,11 @@ func newLearner(ctx context.Context, p *learnedScore, args LearnArgs, active <-c
 	log := logger(ctx).WithValues("profile", p.profile)
 	l.sink = experience.StartPipe(ctx, experience.PipeConfig{
 		Command: args.Trainer, Queue: queued, Clock: clock.RealClock{}, Begin: active,
-		Sent:   l.learned.sent.Inc,
-		Output: func(line string) { log.Info("Trainer: " + line) },
+		Sent:     l.learned.sent.Inc,
+		Output:   func(line string) { log.Info("Trainer: " + line) },
+		Reported: l.learned.reported,
 		Ended: func(err error, again time.Duration) {
-			l.learned.restarts.Inc()
+			l.learned.restarted()
 			log.Error(err, "The trainer ended; scheduling goes on, and it is started again", "in", again)
 		},
 	})

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/checkpoint"
@@ -248,5 +250,36 @@ func TestDecodeLearnArgs(t *testing.T) {
 	}
 	if err := good.validateLearn(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a trainer reports becomes metrics. A trainer that is started again counts from 0, and the metrics go on.
+func TestReportsBecomeMetrics(t *testing.T) {
+	m := learnMetricsOf("reports")
+	m.reported(experience.Report{Read: 100, Missing: 2, Updates: 20, Passed: 1, Figures: map[string]float64{"loss": 0.5}})
+	m.reported(experience.Report{Read: 180, Missing: 2, Updates: 36, Passed: 1, Refused: 1, Figures: map[string]float64{"loss": 0.25, "cost": 3}})
+	m.restarted()
+	m.reported(experience.Report{Read: 7, Stale: 1, Updates: 1, Figures: map[string]float64{"loss": 0.75}})
+	for name, c := range map[string]struct {
+		metric metrics.CounterMetric
+		want   float64
+	}{
+		"read": {trainerPlacements.WithLabelValues("reports", "read"), 187}, "missing": {trainerPlacements.WithLabelValues("reports", "missing"), 2}, "stale": {trainerPlacements.WithLabelValues("reports", "stale"), 1},
+		"updates": {trainerUpdates.WithLabelValues("reports"), 37}, "passed": {trainerNetworks.WithLabelValues("reports", "passed"), 1}, "refused": {trainerNetworks.WithLabelValues("reports", "refused"), 1},
+		"restarts": {trainerRestarts.WithLabelValues("reports"), 1},
+	} {
+		if got := counter(t, c.metric); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	course := NewCourse(clocktesting.NewFakeClock(time.Unix(1000, 0)))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	course.Run(ctx) // takes one sample
+	s := course.Samples()
+	for name, want := range map[string]float64{"loss": 0.75, "cost": 3, "updates": 37, "refused": 1, "sent": 0} {
+		if got, known := s.Last("reports", name); !known || got != want {
+			t.Errorf("the course has %s %v, %v, want %v", name, got, known, want)
+		}
 	}
 }

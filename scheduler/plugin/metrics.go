@@ -3,11 +3,16 @@ package plugin
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/utils/clock"
+
+	"gnnsched/scheduler/experience"
+	"gnnsched/scheduler/plugin/course"
 )
 
 // The plugin's metrics. kube-scheduler serves them beside its own.
@@ -136,26 +141,88 @@ var (
 		Help:           "Number of times that the trainer ended or did not start, and was started again.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile"})
+	trainerPlacements = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: "gnnsched", Name: "trainer_placements_total",
+		Help:           "Placements as the trainer counts them, by result: read, missing between those that it read, stale because another network made them than the one that learns.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile", "result"})
+	trainerUpdates = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: "gnnsched", Name: "trainer_updates_total",
+		Help:           "Updates of the network that learns.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile"})
+	trainerNetworks = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: "gnnsched", Name: "trainer_networks_total",
+		Help:           "Networks that the guard judged, by result: passed, refused.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile", "result"})
+	trainerFigures = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Subsystem: "gnnsched", Name: "trainer_figure",
+		Help:           "Figures of learning as the trainer reported them last, by name: cost, reward, loss, gradient_norm and others are means since the report before, score and score_limit are of the last network that the guard judged.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile", "figure"})
 )
 
 var registerLearnOnce sync.Once
+
+// learning tells that a profile of this process learns.
+var learning atomic.Bool
+
+// NewCourse returns a course of the profiles of this process that learn. Without any it takes no samples, and costs nothing.
+func NewCourse(c clock.WithTicker) *course.Course {
+	return course.New(func() ([]*dto.MetricFamily, error) {
+		if !learning.Load() {
+			return nil, nil
+		}
+		return legacyregistry.DefaultGatherer.Gather()
+	}, c)
+}
 
 // learnMetrics are the metrics of one profile that learns.
 type learnMetrics struct {
 	sent, dropped, unbound, overruled metrics.CounterMetric
 	explored, waited, restarts        metrics.CounterMetric
 	epsilon                           metrics.GaugeMetric
+	profile                           string
+	last                              experience.Report // of the trainer that runs
 }
 
 // learnMetricsOf registers the metrics if need be.
-func learnMetricsOf(profile string) learnMetrics {
+func learnMetricsOf(profile string) *learnMetrics {
 	registerLearnOnce.Do(func() {
-		legacyregistry.MustRegister(learningSteps, exploredTotal, waitedTotal, epsilonNow, trainerRestarts)
+		learning.Store(true)
+		legacyregistry.MustRegister(learningSteps, exploredTotal, waitedTotal, epsilonNow, trainerRestarts, trainerPlacements, trainerUpdates, trainerNetworks, trainerFigures)
 	})
-	return learnMetrics{
-		sent: learningSteps.WithLabelValues(profile, "sent"), dropped: learningSteps.WithLabelValues(profile, "dropped"),
+	return &learnMetrics{
+		profile: profile,
+		sent:    learningSteps.WithLabelValues(profile, "sent"), dropped: learningSteps.WithLabelValues(profile, "dropped"),
 		unbound: learningSteps.WithLabelValues(profile, "unbound"), overruled: learningSteps.WithLabelValues(profile, "overruled"),
 		explored: exploredTotal.WithLabelValues(profile), waited: waitedTotal.WithLabelValues(profile),
 		restarts: trainerRestarts.WithLabelValues(profile), epsilon: epsilonNow.WithLabelValues(profile),
 	}
+}
+
+// reported adds what the trainer did since its last report.
+func (m *learnMetrics) reported(r experience.Report) {
+	add := func(c metrics.CounterMetric, now, before uint64) {
+		if now > before {
+			c.Add(float64(now - before))
+		}
+	}
+	add(trainerPlacements.WithLabelValues(m.profile, "read"), r.Read, m.last.Read)
+	add(trainerPlacements.WithLabelValues(m.profile, "missing"), r.Missing, m.last.Missing)
+	add(trainerPlacements.WithLabelValues(m.profile, "stale"), r.Stale, m.last.Stale)
+	add(trainerUpdates.WithLabelValues(m.profile), r.Updates, m.last.Updates)
+	add(trainerNetworks.WithLabelValues(m.profile, "passed"), r.Passed, m.last.Passed)
+	add(trainerNetworks.WithLabelValues(m.profile, "refused"), r.Refused, m.last.Refused)
+	for name, v := range r.Figures {
+		trainerFigures.WithLabelValues(m.profile, name).Set(v)
+	}
+	m.last = r
+}
+
+// restarted notes that the trainer ended. The next one counts from 0.
+func (m *learnMetrics) restarted() {
+	m.restarts.Inc()
+	m.last = experience.Report{}
 }

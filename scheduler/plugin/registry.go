@@ -19,6 +19,7 @@ import (
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/canary"
+	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/plugin/dra"
 )
 
@@ -99,6 +100,8 @@ type Recording struct {
 	// have chosen. Decisions beyond it lack that.
 	DefaultShare float64
 	Events       bool // each pod that gets a node gets an event that says why
+	// Course takes samples of how learning goes; nil: nobody does.
+	Course *course.Course
 }
 
 // listen makes the book, and the events, hear of r's decisions.

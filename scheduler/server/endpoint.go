@@ -29,6 +29,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics/resources"
 
 	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/plugin/course"
 )
 
 // componentName is the name of kube-scheduler in its endpoint's answers.
@@ -118,6 +119,7 @@ func (p *process) paths(ctx context.Context) http.Handler {
 	if p.records.Book != nil {
 		m.Handle(record.Path, p.records.Book)
 	}
+	m.Handle(course.Path, p.records.Course) // a nil one answers that nothing learns
 	slis.SLIMetricsWithReset{}.Install(m)
 	if k := p.config.ComponentConfig; k.EnableProfiling {
 		routes.Profiling{}.Install(m)

@@ -148,6 +148,7 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	defer p.sampleLearning(ctx)()
 	for {
 		i := p.current.Load()
 		if !p.config.ComponentConfig.DelayCacheUntilActive || p.config.LeaderElection == nil {
@@ -165,6 +166,17 @@ func (p *process) run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// sampleLearning takes samples of how learning goes until ctx ends or stop is called, which waits for the end.
+func (p *process) sampleLearning(ctx context.Context) (stop func()) {
+	if p.records.Course == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var sampling sync.WaitGroup
+	sampling.Go(func() { p.records.Course.Run(ctx) })
+	return func() { cancel(); sampling.Wait() }
 }
 
 // schedule schedules until ctx ends. Meanwhile the process keeps its marks.

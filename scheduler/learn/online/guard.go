@@ -139,12 +139,15 @@ func (g *Guard) judge(c, kept *checkpoint.Checkpoint, recent []experience.Step) 
 	if err != nil {
 		return 0, nil, err
 	}
-	if most := g.Best + g.Tolerance*g.Default; !(total <= most) {
+	if most := g.limit(); !(total <= most) {
 		return total, fmt.Errorf("its score on held-out episodes is %.4f, over %.4f (the best so far has %.4f, the default scoring %.4f)", total, most, g.Best, g.Default), nil
 	}
 	g.Best = min(g.Best, total)
 	return total, nil, nil
 }
+
+// limit returns the total over which a network is refused; 0 without episodes.
+func (g *Guard) limit() float64 { return g.Best + g.Tolerance*g.Default }
 
 // finite returns an error if a weight is not finite, or a score on one of the steps' states.
 func finite(c *checkpoint.Checkpoint, recent []experience.Step) error {

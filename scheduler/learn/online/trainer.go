@@ -51,11 +51,14 @@ type Progress struct {
 	Lost           int     // steps that are missing in the stream
 	Stale          int     // steps that PPO left out, since another network made them
 	Overruled      int     // steps whose node other scores chose; PPO leaves them out
-	KeptBack       int     // networks that the guard refused
-	Score          float64 // of the last network on the guard's episodes; 0 without episodes
-	Loss           float64 // mean since the last report, like the next two
+	Passed         int     // networks that the guard let pass
+	KeptBack       int     // networks that it refused
+	Score          float64 // of the last network on the guard's episodes, less is better; 0 without episodes
+	Limit          float64 // over which the guard would have refused it; 0 without episodes
+	Loss           float64 // mean since the last report, like the next three
 	Norm           float64 // of the gradient
 	Reward         float64
+	Cost           float64            // of the objective when the pods came
 	Figures        map[string]float64 // more means of PPO, by the last part of their tags
 }
 
@@ -66,7 +69,11 @@ const recentStates = 32
 // forgets no more than these.
 const stateEvery = 1024
 
-const tagReward = "online/reward"
+// The tags of figures that every learner has.
+const (
+	tagReward = "online/reward"
+	tagCost   = "online/cost"
+)
 
 // learnerStream separates a learner's random numbers from the others that its seed gives.
 const learnerStream = 0x6f6e6c696e65
@@ -140,6 +147,7 @@ func (t *Trainer) take(s experience.Step) error {
 	}
 	t.last[s.Actor] = s
 	t.count.Steps++
+	t.figures.Add(tagCost, s.Before)
 	if s.Overruled {
 		t.count.Overruled++
 	}
@@ -193,11 +201,12 @@ func (t *Trainer) judge() error {
 	if err != nil {
 		return fmt.Errorf("judge the network: %w", err)
 	}
-	t.count.Score = score
+	t.count.Score, t.count.Limit = score, t.Guard.limit()
 	if fault != nil {
 		err = t.refuse(fault)
 	} else if err = t.learner.Keep(c); err == nil {
 		t.kept, t.refused = c, 0
+		t.count.Passed++
 		err = t.Save(c)
 		if err == nil && t.count.Steps-t.stored >= stateEvery {
 			err = t.store()
@@ -246,7 +255,7 @@ func (t *Trainer) report() {
 	p.Stale = t.learner.Stale()
 	t.figures.Report(p.Steps, nil)
 	p.Loss, p.Norm = t.figures.Last(t.learner.LossTag()), t.figures.Last(run.TagNorm)
-	p.Reward = t.figures.Last(tagReward)
+	p.Reward, p.Cost = t.figures.Last(tagReward), t.figures.Last(tagCost)
 	for _, tag := range t.learner.FigureTags() {
 		if p.Figures == nil {
 			p.Figures = map[string]float64{}
