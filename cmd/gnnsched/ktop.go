@@ -19,6 +19,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/plugin/course"
 )
 
 const ktopExamples = `ktop                            the live view; ? shows the keys, q quits
@@ -34,8 +35,8 @@ func ktopCommand() *ucli.Command {
 		Name:  "ktop",
 		Usage: "show the nodes, what pods request of them, pending pods, and how fast schedulers bind",
 		Description: "It shows what pods request, not what they use, so it needs no metrics-server. m draws a heat map, Enter\n" +
-			"opens a node, l shows the decisions of the scheduler on this machine. If stdout is not a terminal, ktop\n" +
-			"prints the table once.\n\nExamples:\n   " + ktopExamples,
+			"opens a node, l shows the decisions of the scheduler on this machine, t how it learns. If stdout is not a\n" +
+			"terminal, ktop prints the table once.\n\nExamples:\n   " + ktopExamples,
 		Flags: slices.Concat(cli.ClusterFlags(), []ucli.Flag{
 			&ucli.BoolFlag{Name: "once", Usage: "print the table once and exit"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print as `FORMAT` instead of drawing: table, wide, json or yaml"},
@@ -141,3 +142,6 @@ type noAsker struct{ err error }
 
 // Last implements watch.Asker.
 func (a noAsker) Last(context.Context, record.Query) ([]record.Record, error) { return nil, a.err }
+
+// Learning implements watch.Asker.
+func (a noAsker) Learning(context.Context) (course.Samples, error) { return course.Samples{}, a.err }

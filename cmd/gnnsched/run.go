@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
+	"k8s.io/utils/clock"
 
 	"gnnsched/cmd/internal/explain"
 	"gnnsched/cmd/internal/shadow"
@@ -21,6 +22,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/learn/flags"
+	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
@@ -142,7 +144,8 @@ func runScheduler(c *ucli.Context, variant string) error {
 		return err
 	}
 	defer done()
-	stop, err := web.Serve(c, cmp.Or(r.target.Name(), strings.TrimPrefix(rest.Host, "https://")), client, endpoint.Recording.Book)
+	endpoint.Recording.Course = plugin.NewCourse(clock.RealClock{})
+	stop, err := web.Serve(c, cmp.Or(r.target.Name(), strings.TrimPrefix(rest.Host, "https://")), client, endpoint.Recording)
 	if err != nil {
 		return err
 	}

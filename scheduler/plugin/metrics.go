@@ -165,13 +165,13 @@ var (
 
 var registerLearnOnce sync.Once
 
-// learning tells that a profile of this process learns.
-var learning atomic.Bool
+// anyLearns tells that a profile of this process learns.
+var anyLearns atomic.Bool
 
 // NewCourse returns a course of the profiles of this process that learn. Without any it takes no samples, and costs nothing.
 func NewCourse(c clock.WithTicker) *course.Course {
 	return course.New(func() ([]*dto.MetricFamily, error) {
-		if !learning.Load() {
+		if !anyLearns.Load() {
 			return nil, nil
 		}
 		return legacyregistry.DefaultGatherer.Gather()
@@ -190,7 +190,7 @@ type learnMetrics struct {
 // learnMetricsOf registers the metrics if need be.
 func learnMetricsOf(profile string) *learnMetrics {
 	registerLearnOnce.Do(func() {
-		learning.Store(true)
+		anyLearns.Store(true)
 		legacyregistry.MustRegister(learningSteps, exploredTotal, waitedTotal, epsilonNow, trainerRestarts, trainerPlacements, trainerUpdates, trainerNetworks, trainerFigures)
 	})
 	return &learnMetrics{

@@ -1,4 +1,4 @@
-// Package decisions asks a running scheduler for its last decisions. It holds the flags that say which scheduler and
+// Package decisions asks a running scheduler for its last decisions, and for how its learning goes. It holds the flags that say which scheduler and
 // with what token, so that every command that asks has the same.
 package decisions
 
@@ -24,6 +24,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/quote"
 	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/plugin/course"
 )
 
 // Flags returns the flags that [New] reads, besides those of the cluster.
@@ -65,8 +66,6 @@ func New(c *ucli.Context) (*Client, error) {
 // Last returns the scheduler's last decisions that the query matches, the newest first. Without a limit these are as
 // many as the scheduler likes. Texts in them are safe to print. Errors have exit codes.
 func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, error) {
-	within, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	values := url.Values{}
 	if q.Pod != "" {
 		values.Set("pod", q.Namespace+"/"+q.Pod)
@@ -74,7 +73,41 @@ func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, err
 	if q.Limit > 0 {
 		values.Set("limit", strconv.Itoa(q.Limit))
 	}
-	req, err := http.NewRequestWithContext(within, http.MethodGet, c.server+record.Path+"?"+values.Encode(), nil)
+	body, err := c.get(ctx, record.Path, values)
+	if errors.Is(err, errNotFound) {
+		return nil, exit.New(exit.Usage, errors.New("the scheduler records no decisions"), "it was started with --decisions 0, or is an older version")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parse(body, q.Limit)
+}
+
+// Learning returns samples of how the scheduler's learning goes; they are empty if no profile learns. Errors are as
+// those of Last.
+func (c *Client) Learning(ctx context.Context) (course.Samples, error) {
+	body, err := c.get(ctx, course.Path, nil)
+	if errors.Is(err, errNotFound) {
+		return course.Samples{}, exit.New(exit.Usage, errors.New("the scheduler does not say how its learning goes"), "it is an older version, or places nothing (--shadow)")
+	}
+	if err != nil {
+		return course.Samples{}, err
+	}
+	s, err := course.Parse(body)
+	if err != nil {
+		return s, exit.New(exit.Unreachable, fmt.Errorf("the answer is no course of learning: %w", err), "are both programs of the same version?")
+	}
+	return s, nil
+}
+
+// errNotFound says that the scheduler does not know a path.
+var errNotFound = errors.New("not found")
+
+// get returns what the scheduler answers at a path. Errors have exit codes, but for errNotFound.
+func (c *Client) get(ctx context.Context, path string, values url.Values) ([]byte, error) {
+	within, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(within, http.MethodGet, c.server+path+"?"+values.Encode(), nil)
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--server: %w", err), "for example https://127.0.0.1:10259")
 	}
@@ -102,13 +135,13 @@ func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, err
 	switch resp.StatusCode {
 	case http.StatusOK:
 	case http.StatusNotFound:
-		return nil, exit.New(exit.Usage, errors.New("the scheduler records no decisions"), "it was started with --decisions 0, or is an older version")
+		return nil, errNotFound
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, exit.New(exit.Usage, fmt.Errorf("the scheduler refuses the token: %s", resp.Status), "the user of the token needs the verb get on the path "+record.Path)
+		return nil, exit.New(exit.Usage, fmt.Errorf("the scheduler refuses the token: %s", resp.Status), "the user of the token needs the verb get on the path "+path)
 	default:
 		return nil, exit.New(exit.Unreachable, fmt.Errorf("the scheduler answers %s: %s", resp.Status, quote.Message(string(body), 200)), "")
 	}
-	return parse(body, q.Limit)
+	return body, nil
 }
 
 // parse reads an answer, and at most limit records of it, or all if limit is 0.

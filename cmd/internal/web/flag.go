@@ -8,12 +8,11 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
 	"gnnsched/cmd/internal/shadow"
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/plugin"
 )
 
 // Flag is the name of the flag that the schedulers have.
@@ -38,8 +37,8 @@ func Check(c *ucli.Context) error {
 	return err
 }
 
-// Serve starts the page if the flag is set. stop ends it. title names the cluster; book may be nil.
-func Serve(c *ucli.Context, title string, client kubernetes.Interface, book *record.Book) (stop func(), err error) {
+// Serve starts the page if the flag is set. stop ends it. title names the cluster; of may hold nothing.
+func Serve(c *ucli.Context, title string, client kubernetes.Interface, of plugin.Recording) (stop func(), err error) {
 	if !c.IsSet(Flag) {
 		return func() {}, nil
 	}
@@ -48,8 +47,8 @@ func Serve(c *ucli.Context, title string, client kubernetes.Interface, book *rec
 		return nil, err
 	}
 	return start(c.Context, config{
-		Address: address, Title: title, Client: client, Book: book, Checkpoint: c.String("checkpoint"),
-		Gather: legacyregistry.DefaultGatherer.Gather, Log: klog.Background(), Out: c.App.ErrWriter,
+		Address: address, Title: title, Client: client, Book: of.Book, Course: of.Course, Checkpoint: c.String("checkpoint"),
+		Log: klog.Background(), Out: c.App.ErrWriter,
 	})
 }
 

@@ -1,72 +1,82 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/proto"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"gnnsched/scheduler/plugin/course"
 )
 
-// metric returns a metric with labels given as name, value.
-func metric(value float64, gauge bool, labels ...string) *dto.Metric {
-	m := &dto.Metric{}
-	for i := 0; i < len(labels); i += 2 {
-		m.Label = append(m.Label, &dto.LabelPair{Name: proto.String(labels[i]), Value: proto.String(labels[i+1])})
+// metrics are those of a scheduler that learns, which has sent so many steps.
+func metrics(sent float64) []*dto.MetricFamily {
+	label := func(pairs ...string) (out []*dto.LabelPair) {
+		for i := 0; i < len(pairs); i += 2 {
+			out = append(out, &dto.LabelPair{Name: proto.String(pairs[i]), Value: proto.String(pairs[i+1])})
+		}
+		return out
 	}
-	if gauge {
-		m.Gauge = &dto.Gauge{Value: proto.Float64(value)}
-	} else {
-		m.Counter = &dto.Counter{Value: proto.Float64(value)}
+	return []*dto.MetricFamily{
+		{Name: proto.String("gnnsched_learning_steps_total"), Metric: []*dto.Metric{{Label: label("profile", "gnn", "result", "sent"), Counter: &dto.Counter{Value: proto.Float64(sent)}}}},
+		{Name: proto.String("gnnsched_trainer_placements_total"), Metric: []*dto.Metric{{Label: label("profile", "gnn", "result", "read"), Counter: &dto.Counter{Value: proto.Float64(sent)}}}},
+		{Name: proto.String("gnnsched_trainer_figure"), Metric: []*dto.Metric{
+			{Label: label("profile", "gnn", "figure", "loss"), Gauge: &dto.Gauge{Value: proto.Float64(1 / sent)}},
+			{Label: label("profile", "gnn", "figure", "score"), Gauge: &dto.Gauge{Value: proto.Float64(1.25)}},
+			{Label: label("profile", "gnn", "figure", "score_limit"), Gauge: &dto.Gauge{Value: proto.Float64(1.5)}},
+			{Label: label("profile", "gnn", "figure", hostile), Gauge: &dto.Gauge{Value: proto.Float64(1)}},
+		}},
 	}
-	return m
 }
 
-// The course of learning is sampled from the metrics, for profiles that learn, and bounded.
-func TestLearning(t *testing.T) {
-	var sent atomic.Int64 // the server reads it in a goroutine of its own
-	gather := func() ([]*dto.MetricFamily, error) {
-		sent := float64(sent.Add(10))
-		return []*dto.MetricFamily{
-			{Name: proto.String("gnnsched_epsilon"), Metric: []*dto.Metric{metric(0.25, true, "profile", "gnn")}},
-			{Name: proto.String("gnnsched_learning_steps_total"), Metric: []*dto.Metric{metric(sent, false, "profile", "gnn", "result", "sent"), metric(2, false, "profile", "gnn", "result", "dropped")}},
-			{Name: proto.String("gnnsched_checkpoint_loads_total"), Metric: []*dto.Metric{
-				metric(5, false, "profile", "gnn", "result", "ok"), metric(7, false, "profile", "gnn", "result", "error"), metric(9, false, "profile", "default", "result", "ok"),
-			}},
-			{Name: proto.String("process_cpu_seconds_total"), Metric: []*dto.Metric{metric(1, false)}},
-		}, nil
-	}
-	s := newTestServer(t, config{Gather: gather}, nil)
-	var got []sample
-	read := func() {
-		if err := json.Unmarshal([]byte(s.open(t).next(topicLearning)), &got); err != nil {
-			t.Fatal(err)
+// taught is a course with n samples; each sent ten steps more.
+func taught(t *testing.T, n int) *course.Course {
+	t.Helper()
+	clock := clocktesting.NewFakeClock(noon)
+	sent := 0.0
+	c := course.New(func() ([]*dto.MetricFamily, error) { sent += 10; return metrics(sent), nil }, clock)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { c.Run(ctx) })
+	for i := range n {
+		waitUntil(t, func() bool { return len(c.Samples().Times) == i+1 && clock.HasWaiters() })
+		if i < n-1 {
+			clock.Step(10 * time.Second)
 		}
 	}
-	read()
-	p := got[0].Profiles["gnn"]
-	if len(got) != 1 || len(got[0].Profiles) != 1 || p.Sent != 10 || p.Dropped != 2 || p.Loads != 5 || p.Epsilon == nil || *p.Epsilon != 0.25 || !got[0].Time.Equal(noon) {
-		t.Errorf("%+v", got)
+	cancel()
+	running.Wait()
+	return c
+}
+
+// A page gets the curves of a profile that learns as soon as it comes.
+func TestLearning(t *testing.T) {
+	s := newTestServer(t, config{Course: taught(t, 3)}, nil)
+	var got learning
+	if err := json.Unmarshal([]byte(s.open(t).next(topicLearning)), &got); err != nil {
+		t.Fatal(err)
 	}
-	clock := clocktesting.NewFakeClock(noon)
-	other := newServer(config{Gather: gather, Clock: clock})
-	for range mostSamples + 5 {
-		other.publishLearning()
-		clock.Step(time.Second)
+	if len(got.Times) != 3 || got.Times[2] != noon.Unix()+20 || len(got.Profiles) != 1 {
+		t.Fatalf("%+v", got)
 	}
-	if n := len(other.course.samples); n != mostSamples {
-		t.Errorf("%d samples are kept", n)
+	p := got.Profiles[0]
+	if p.Name != "gnn" || p.Now["sent"] != 30 || p.Now["score_limit"] != 1.5 || len(p.Curves) != 5 || p.Curves[0].Name != "loss" || p.Curves[0].Values[1] != 0.05 {
+		t.Errorf("%+v", p)
 	}
 }
 
 // A scheduler that does not learn says nothing of it.
 func TestNotLearning(t *testing.T) {
-	s := newServer(config{Gather: func() ([]*dto.MetricFamily, error) { return nil, nil }})
-	s.publishLearning()
-	if fresh, _ := s.feed.since(map[string]int{}); len(fresh) != 0 {
-		t.Errorf("%q", fresh)
+	for name, c := range map[string]*course.Course{"none": nil, "without samples": course.New(nil, nil)} {
+		s := newServer(config{Course: c})
+		s.publishLearning()
+		if fresh, _ := s.feed.since(map[string]int{}); len(fresh) != 0 {
+			t.Errorf("%s: %q", name, fresh)
+		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	dto "github.com/prometheus/client_model/go"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
@@ -20,6 +19,7 @@ import (
 	"gnnsched/cmd/internal/top/watch"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/plugin/course"
 )
 
 // config says what is served and where.
@@ -29,7 +29,7 @@ type config struct {
 	Client     kubernetes.Interface
 	Book       *record.Book                          // the scheduler's decisions; nil if it keeps none
 	Checkpoint string                                // file with the weights that decide; empty: those that the program carries
-	Gather     func() ([]*dto.MetricFamily, error)   // the scheduler's metrics
+	Course     *course.Course                        // of the scheduler's learning; nil if it has none
 	Log        logr.Logger                           // client-go's messages; the zero value drops them
 	Out        io.Writer                             // gets the line with the address and its key
 	Clock      clock.WithTicker                      // nil means the real one
@@ -50,7 +50,6 @@ type server struct {
 	config  config
 	door    door
 	feed    *feed
-	course  course
 	heard   uint64        // decisions of which the clients were told
 	asking  chan struct{} // holds a value while a question about details is answered
 	tasks   sync.WaitGroup

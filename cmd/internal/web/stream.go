@@ -137,7 +137,7 @@ const (
 	learningTicks = 40
 )
 
-// publish publishes until ctx ends. Without a client it only notes the course of learning.
+// publish publishes until ctx ends, to clients if there are any.
 func (s *server) publish(ctx context.Context) {
 	ticker := s.config.Clock.NewTicker(tick)
 	defer ticker.Stop()
@@ -151,18 +151,18 @@ func (s *server) publish(ctx context.Context) {
 		case <-ticker.C():
 			s.safely(next)
 		case <-s.feed.kicked:
-			s.safely(s.publishCluster)
+			s.safely(func() { s.publishCluster(); s.publishLearning() })
 		}
 	}
 }
 
 // publishTick publishes what is due at a tick.
 func (s *server) publishTick(n int) {
-	if n%learningTicks == 0 {
-		s.publishLearning()
-	}
 	if !s.feed.watched() {
 		return
+	}
+	if n%learningTicks == 0 {
+		s.publishLearning()
 	}
 	if s.config.Book != nil {
 		if _, total := s.config.Book.Held(); total != s.heard {

@@ -8,6 +8,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/plugin/course"
 )
 
 // Ask says which details a screen shows. The zero value asks for none.
@@ -16,6 +17,7 @@ type Ask struct {
 	Workloads bool
 	Decisions bool // of the scheduler
 	Events    bool
+	Learning  bool // of the scheduler
 }
 
 // Details is the part of the cluster that few screens show. It holds only what was asked for.
@@ -29,6 +31,9 @@ type Details struct {
 
 	Events    []Event // the newest first
 	EventsErr error
+
+	Learning    course.Samples // no times: no profile of the scheduler learns
+	LearningErr error          // why there are none, or no newer ones
 }
 
 // BoundPod is a pod on a node with its requests.

@@ -44,6 +44,7 @@ func newScreens(cfg Config) []screen {
 		&gpuScreen{},
 		&usedScreen{},
 		&versusScreen{},
+		&learningScreen{},
 		&helpScreen{},
 	}
 }
@@ -72,6 +73,11 @@ type headed interface {
 // clicker is a screen that wants to know in which cell of the window a row was clicked.
 type clicker interface {
 	click(c *canvas, x int)
+}
+
+// tall is a screen whose rows may have several lines.
+type tall interface {
+	rowHeight(c *canvas) (lines int)
 }
 
 // nodeList is the rows of a screen that lists nodes.

@@ -7,11 +7,15 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/plugin/course"
 )
 
-// Asker asks a scheduler for its last decisions, the newest first.
+// Asker asks a scheduler.
 type Asker interface {
+	// Last returns the last decisions, the newest first.
 	Last(ctx context.Context, q record.Query) ([]record.Record, error)
+	// Learning returns samples of how its learning goes.
+	Learning(ctx context.Context) (course.Samples, error)
 }
 
 // Details returns what was asked for. It waits for the scheduler and the API server if the details come from there, but
@@ -30,6 +34,9 @@ func (s *Source) Details(ask state.Ask) state.Details {
 	if ask.Events {
 		out.Events, out.EventsErr = s.events.last(s.ctx)
 	}
+	if ask.Learning {
+		out.Learning, out.LearningErr = s.learning.last(s.ctx)
+	}
 	return out
 }
 
@@ -39,7 +46,39 @@ const (
 	// askedDecisions is how many decisions one answer holds at most, and keptDecisions how many are kept of several.
 	askedDecisions = 300
 	keptDecisions  = 3000
+	// learningInterval is the shortest time between two questions about learning. The scheduler takes a sample every 10 s.
+	learningInterval = 5 * time.Second
 )
+
+// learningLog holds the last samples of a scheduler's learning.
+type learningLog struct {
+	asker Asker // nil if there is no scheduler to ask
+	now   func() time.Time
+
+	mu      sync.Mutex
+	asked   time.Time
+	samples course.Samples
+	err     error
+}
+
+// last returns the samples, asked for anew if the last ones are old. After an error these are the old ones.
+func (l *learningLog) last(ctx context.Context) (course.Samples, error) {
+	if l.asker == nil {
+		return course.Samples{}, errNoScheduler
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.now(); l.asked.IsZero() || now.Sub(l.asked) >= learningInterval {
+		ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
+		defer cancel()
+		samples, err := l.asker.Learning(ctx)
+		l.asked, l.err = now, err
+		if err == nil {
+			l.samples = samples // a new value, because frames hold the old one
+		}
+	}
+	return l.samples, l.err
+}
 
 // decisionLog keeps the decisions of a scheduler since the first question, as far as the scheduler still had them.
 type decisionLog struct {

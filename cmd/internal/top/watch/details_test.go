@@ -5,18 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/kubernetes/fake"
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/plugin/course"
 )
 
 // bookAsker answers from a book, as a scheduler does, or with an error.
 type bookAsker struct {
-	book *record.Book
-	err  error
+	book  *record.Book
+	err   error
+	asked int // how often about learning
 }
 
 func (a *bookAsker) Last(_ context.Context, q record.Query) ([]record.Record, error) {
@@ -24,6 +27,34 @@ func (a *bookAsker) Last(_ context.Context, q record.Query) ([]record.Record, er
 		return nil, a.err
 	}
 	return a.book.Last(q), nil
+}
+
+func (a *bookAsker) Learning(context.Context) (course.Samples, error) {
+	a.asked++
+	return course.Samples{Times: []int64{int64(a.asked)}}, a.err
+}
+
+// Samples of learning are asked for every 5 s at most, and the last ones stay during an outage.
+func TestLearningIsKept(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	asker := &bookAsker{}
+	l := learningLog{asker: asker, now: func() time.Time { return now }}
+	for i, c := range []struct {
+		after time.Duration
+		err   error
+		want  int64 // the time of the sample
+	}{
+		{0, nil, 1}, {time.Second, nil, 1}, {4 * time.Second, nil, 2}, {5 * time.Second, errors.New("away"), 2}, {time.Second, errors.New("away"), 2}, {4 * time.Second, nil, 4},
+	} {
+		now, asker.err = now.Add(c.after), c.err
+		s, err := l.last(t.Context())
+		if len(s.Times) != 1 || s.Times[0] != c.want || (err == nil) != (c.err == nil) {
+			t.Errorf("question %d: %v, %v, want %d", i, s.Times, err, c.want)
+		}
+	}
+	if _, err := (&learningLog{}).last(t.Context()); !errors.Is(err, errNoScheduler) {
+		t.Errorf("without a scheduler: %v", err)
+	}
 }
 
 // TestDecisionsAreKept: every decision is kept once, newest first, over several answers and an outage, up to a limit.

@@ -27,7 +27,7 @@ import (
 const runningPods = "status.phase!=Succeeded,status.phase!=Failed"
 
 // errNoScheduler says that the program does not ask a scheduler.
-var errNoScheduler = errors.New("there is no scheduler to ask for its decisions")
+var errNoScheduler = errors.New("there is no scheduler to ask")
 
 // Config says what to watch. Client is needed; the rest has defaults.
 type Config struct {
@@ -79,6 +79,7 @@ type Source struct {
 
 	decisions decisionLog
 	events    eventLog
+	learning  learningLog
 }
 
 // Start lists the cluster, follows its changes, and returns once the first list is complete.
@@ -91,7 +92,7 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, cfg.Log))
-	s := &Source{cluster: state.New(), link: newLink(cfg.Now), now: cfg.Now, ctx: ctx, stop: stop, decisions: decisionLog{asker: cfg.Asker}, events: eventLog{client: cfg.Client, now: cfg.Now}}
+	s := &Source{cluster: state.New(), link: newLink(cfg.Now), now: cfg.Now, ctx: ctx, stop: stop, decisions: decisionLog{asker: cfg.Asker}, events: eventLog{client: cfg.Client, now: cfg.Now}, learning: learningLog{asker: cfg.Asker, now: cfg.Now}}
 	nodes := &nodeStore{newFeed(s.cluster)}
 	pods := &podStore{feed: newFeed(s.cluster), now: cfg.Now}
 	slices, claims := &sliceStore{newFeed(s.cluster)}, &claimStore{newFeed(s.cluster)}

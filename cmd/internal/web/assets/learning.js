@@ -2,31 +2,31 @@
 import {h, table} from "./ui.js";
 import {chart} from "./chart.js";
 
+// totals are the counts since the scheduler began.
+const totals = [
+  ["To the trainer", "sent"], ["Dropped", "dropped"], ["Not bound", "unbound"], ["Overruled", "overruled"], ["Explored", "explored"], ["Pods that waited", "waited"],
+  ["Updates", "updates"], ["Networks passed", "passed"], ["Networks refused", "refused"], ["Weights read", "loads"], ["Trainer restarts", "restarts"],
+].map(([title, name]) => ({title, right: true, text: (now) => now[name] ?? "-"}));
+
 export function learning(main, news) {
   const body = h("div");
   main.append(h("h2", {}, "Learning"), body);
   function draw() {
-    const samples = news.learning;
-    if (!samples?.length) {
+    const all = news.learning;
+    if (!all) {
       body.replaceChildren(h("p", {}, "No profile of this scheduler learns. With ", h("code", {}, "--learn"), " it explores, and learns from every placement."));
       return;
     }
-    const parts = [], now = samples.at(-1).profiles;
-    for (const name of Object.keys(now).sort()) {
-      const own = samples.filter((x) => x.profiles[name]).map((x) => [Date.parse(x.time), x.profiles[name]]);
-      const rate = (field) => own.slice(1).map(([t, v], i) => [t, Math.max(0, (v[field] - own[i][1][field]) / Math.max(t - own[i][0], 1) * 60000)]);
-      const level = (field) => own.filter(([, v]) => v[field] !== undefined).map(([t, v]) => [t, v[field]]);
-      const p = now[name], time = (t) => new Date(t).toLocaleTimeString("en-GB");
-      const charts = [
-        chart("Placements a minute", [{name: "to the trainer", values: rate("sent")}, {name: "dropped", values: rate("dropped")}, {name: "not bound", values: rate("unbound")}], time),
-        chart("Random decisions a minute", [{name: "explored", values: rate("explored")}], time),
-        chart("Weights read from the trainer", [{name: "in all", values: level("loads")}], time),
-      ];
-      if (p.epsilon !== undefined) charts.push(chart("Probability of a random decision", [{name: "epsilon", values: level("epsilon")}], time));
-      parts.push(h("h3", {}, name), table("Since the scheduler began", [
-        {title: "To the trainer", right: true, text: (v) => v.sent}, {title: "Dropped", right: true, text: (v) => v.dropped}, {title: "Not bound", right: true, text: (v) => v.unbound}, {title: "Overruled", right: true, text: (v) => v.overruled},
-        {title: "Explored", right: true, text: (v) => v.explored}, {title: "Pods that waited", right: true, text: (v) => v.waited}, {title: "Weights read", right: true, text: (v) => v.loads}, {title: "Trainer restarts", right: true, text: (v) => v.restarts},
-      ], [p]), h("div", {class: "charts"}, ...charts));
+    const parts = [], time = (t) => new Date(t * 1000).toLocaleTimeString("en-GB");
+    for (const p of all.profiles) {
+      const charts = new Map();
+      for (const c of p.curves) {
+        const values = c.values.map((v, i) => [all.times[i], v]).filter(([, v]) => v !== null);
+        charts.set(c.chart, [...charts.get(c.chart) || [], {name: c.name, about: c.about, values}]);
+      }
+      parts.push(h("h3", {}, p.name), table("Since the scheduler began", totals, [p.now]));
+      if (p.now.read === undefined) parts.push(h("p", {class: "muted"}, "The trainer has reported nothing yet."));
+      parts.push(h("div", {class: "charts"}, ...[...charts].map(([title, series]) => chart(title, series, time, true))));
     }
     body.replaceChildren(...parts);
   }
