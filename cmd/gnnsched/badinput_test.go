@@ -155,7 +155,7 @@ func TestBadInput(t *testing.T) {
 		{"shadow of a cluster that does not answer", []string{"rungnn", "--shadow", "--kubeconfig", dead}, exit.Unreachable, "does not answer"},
 		{"a page for other machines", []string{"rungnn", "--http", "0.0.0.0:8080"}, exit.Usage, "is not loopback"},
 		{"a page at no port", []string{"rungnn", "--http", "web"}, exit.Usage, "the port must be 1 to 65535"},
-		{"a page of a shadow", []string{"rungnn", "--http", "0", "--shadow"}, exit.Usage, "--shadow and --http exclude each other"},
+		{"a page of a shadow for other machines", []string{"rungnn", "--http", "0.0.0.0:8080", "--shadow"}, exit.Usage, "is not loopback"},
 		{"report of a shadow missing", []string{"gnnsched", "shadow", "none.json"}, exit.Usage, "none.json: no such file"},
 		{"report of a shadow in another form", []string{"gnnsched", "shadow", write(t, "r.json", []byte("{}"))}, exit.Usage, "its version is"},
 		{"report of a shadow not named", []string{"gnnsched", "shadow"}, exit.Usage, "--shadow-report"},

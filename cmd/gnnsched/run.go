@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
 	"gnnsched/cmd/internal/explain"
@@ -27,6 +29,7 @@ import (
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
+	watcher "gnnsched/scheduler/shadow"
 	usageflags "gnnsched/scheduler/usage/flags"
 	"gnnsched/workload/trace/openb"
 )
@@ -125,7 +128,7 @@ func runScheduler(c *ucli.Context, variant string) error {
 		return err
 	}
 	if c.Bool(shadow.Flag) {
-		return watch(c, r, log)
+		return watch(c, r, r.title(rest.Host), log)
 	}
 	if r.initial != nil {
 		if err := r.initial.save(); err != nil {
@@ -145,7 +148,7 @@ func runScheduler(c *ucli.Context, variant string) error {
 	}
 	defer done()
 	endpoint.Recording.Course = plugin.NewCourse(clock.RealClock{})
-	stop, err := web.Serve(c, cmp.Or(r.target.Name(), strings.TrimPrefix(rest.Host, "https://")), client, endpoint.Recording)
+	stop, err := web.Serve(c, web.Shown{Title: r.title(rest.Host), Client: client, Recording: endpoint.Recording})
 	if err != nil {
 		return err
 	}
@@ -161,14 +164,17 @@ func runScheduler(c *ucli.Context, variant string) error {
 	return err
 }
 
-// watch watches what another scheduler places.
-func watch(c *ucli.Context, r request, log zerolog.Logger) error {
+// watch watches what another scheduler of the cluster places. title names the cluster.
+func watch(c *ucli.Context, r request, title string, log zerolog.Logger) error {
 	file, remove, err := server.WriteTemporary(r.config, r.target)
 	if err != nil {
 		return err
 	}
 	defer remove()
-	return shadow.Scheduler{Name: r.name, File: file, Remove: remove}.Run(c, log)
+	page := func(client kubernetes.Interface, live func(context.Context) (watcher.Live, error)) (func(), error) {
+		return web.Serve(c, web.Shown{Title: title, Client: client, Shadow: live})
+	}
+	return shadow.Scheduler{Name: r.name, File: file, Remove: remove, Page: page}.Run(c, log)
 }
 
 // request holds the parsed flags of a scheduler run.
@@ -185,6 +191,11 @@ func (r request) warn(log zerolog.Logger) {
 	for _, v := range r.withoutWeights {
 		log.Warn().Str("profile", v).Msg("no checkpoint is shipped for this variant: upstream's scores decide; train one with gnntrain, name it with --checkpoint")
 	}
+}
+
+// title names the cluster, whose API server is at host.
+func (r request) title(host string) string {
+	return cmp.Or(r.target.Name(), strings.TrimPrefix(host, "https://"))
 }
 
 // begins says what the scheduler does first.

@@ -222,6 +222,7 @@ func (w *Watcher) compare(ctx context.Context, p *v1.Pod) error {
 	decisions.WithLabelValues(string(j.outcome)).Inc()
 	duration.Observe(j.Took.Seconds())
 	w.times.add(j.Took)
+	defer func() { w.note(p, j) }() // with the reason that is added below
 	if j.Fallback {
 		w.counts.Fallbacks++
 	}

@@ -75,6 +75,7 @@ type Watcher struct {
 	theirs *memcluster.Cluster
 	ours   *memcluster.Placements
 	synced atomic.Bool
+	asked  chan chan<- Live
 	log    klog.Logger
 
 	// The rest belongs to Run.
@@ -83,6 +84,7 @@ type Watcher struct {
 	blocks      timeline
 	counts      Counts
 	failures    []Failure
+	recent      []Comparison // the last ones, the oldest first
 	times       durations
 	gains       gains
 }
@@ -94,7 +96,7 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 	}
 	registerMetrics()
 	w := &Watcher{
-		config: c, queue: newQueue(c.Clock), log: klog.FromContext(ctx).WithName(logging.ProjectLogger),
+		config: c, queue: newQueue(c.Clock), asked: make(chan chan<- Live), log: klog.FromContext(ctx).WithName(logging.ProjectLogger),
 		shared:  scheduler.NewInformerFactory(c.Client, 0),
 		waiting: sets.New[types.UID](), blocks: timeline{length: c.Block.Seconds()},
 		counts: Counts{Results: map[outcome]int{}, NotCompared: map[string]int{}},
@@ -159,6 +161,9 @@ func (w *Watcher) Run(ctx context.Context) (Report, error) {
 		case <-ctx.Done():
 			w.advance(w.config.Clock.Now())
 			return w.Report(), nil
+		case reply := <-w.asked:
+			reply <- w.live() // it has room for one
+			continue
 		case <-w.queue.more:
 		case <-steps.C():
 		}

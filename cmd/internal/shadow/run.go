@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/clock"
 
@@ -99,6 +100,8 @@ type Scheduler struct {
 	Name   string // of the profile, for the report
 	File   string // its configuration, which names the kubeconfig
 	Remove func() // called once File was read
+	// Page starts a page that shows the cluster, and what live says; stop ends it.
+	Page func(client kubernetes.Interface, live func(context.Context) (shadow.Live, error)) (stop func(), err error)
 }
 
 // Run watches until the context ends, and then prints the report.
@@ -156,6 +159,11 @@ func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logg
 		return none, err
 	}
 	defer stop()
+	away, err := s.Page(o.Client, w.Live)
+	if err != nil {
+		return none, err
+	}
+	defer away()
 	log.Info().Str("profile", s.Name).Strs("of", config.Of).Str("cluster", o.REST.Host).Int("port", c.Int("port")).
 		Msg("watching, and placing nothing; Ctrl-C prints the report")
 	return w.Run(ctx)

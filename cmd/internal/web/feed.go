@@ -12,6 +12,7 @@ import (
 const (
 	topicCluster  = "cluster"
 	topicLearning = "learning"
+	topicShadow   = "shadow"
 	topicTrouble  = "trouble"
 
 	eventDecisions = "decisions"

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"strconv"
@@ -10,9 +11,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"gnnsched/cmd/internal/shadow"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/shadow"
 )
 
 // Flag is the name of the flag that the schedulers have.
@@ -30,15 +31,21 @@ func Check(c *ucli.Context) error {
 	if !c.IsSet(Flag) {
 		return nil
 	}
-	if c.Bool(shadow.Flag) {
-		return exit.New(exit.Usage, fmt.Errorf("--%s and --%s exclude each other", shadow.Flag, Flag), "ktop shows the cluster beside a scheduler that places nothing")
-	}
 	_, err := addressOf(c.String(Flag))
 	return err
 }
 
-// Serve starts the page if the flag is set. stop ends it. title names the cluster; of may hold nothing.
-func Serve(c *ucli.Context, title string, client kubernetes.Interface, of plugin.Recording) (stop func(), err error) {
+// Shown is what the page shows.
+type Shown struct {
+	Title     string // names the cluster
+	Client    kubernetes.Interface
+	Recording plugin.Recording // of the scheduler; may hold nothing
+	// Shadow returns what a scheduler in the shadow has found so far; nil for one that places pods.
+	Shadow func(context.Context) (shadow.Live, error)
+}
+
+// Serve starts the page if the flag is set. stop ends it.
+func Serve(c *ucli.Context, of Shown) (stop func(), err error) {
 	if !c.IsSet(Flag) {
 		return func() {}, nil
 	}
@@ -47,7 +54,7 @@ func Serve(c *ucli.Context, title string, client kubernetes.Interface, of plugin
 		return nil, err
 	}
 	return start(c.Context, config{
-		Address: address, Title: title, Client: client, Book: of.Book, Course: of.Course, Checkpoint: c.String("checkpoint"),
+		Address: address, Title: of.Title, Client: of.Client, Book: of.Recording.Book, Course: of.Recording.Course, Shadow: of.Shadow, Checkpoint: c.String("checkpoint"),
 		Log: klog.Background(), Out: c.App.ErrWriter,
 	})
 }

@@ -28,6 +28,7 @@ type config struct {
 	Title      string // names the cluster
 	Client     kubernetes.Interface
 	Book       *record.Book                          // the scheduler's decisions; nil if it keeps none
+	Shadow     inShadow                              // nil for a scheduler that places pods
 	Checkpoint string                                // file with the weights that decide; empty: those that the program carries
 	Course     *course.Course                        // of the scheduler's learning; nil if it has none
 	Log        logr.Logger                           // client-go's messages; the zero value drops them

@@ -132,7 +132,7 @@ func plain(records []record.Record) []json.RawMessage {
 const (
 	// tick is the time between two looks for new decisions.
 	tick = 250 * time.Millisecond
-	// The numbers of ticks between two states of the cluster, and of what was learned.
+	// The numbers of ticks between two states of the cluster or of the shadow, and of what was learned.
 	clusterTicks  = 8
 	learningTicks = 40
 )
@@ -142,7 +142,7 @@ func (s *server) publish(ctx context.Context) {
 	ticker := s.config.Clock.NewTicker(tick)
 	defer ticker.Stop()
 	n := 0
-	next := func() { n++; s.publishTick(n - 1) }
+	next := func() { n++; s.publishTick(ctx, n-1) }
 	s.safely(next)
 	for {
 		select {
@@ -151,13 +151,13 @@ func (s *server) publish(ctx context.Context) {
 		case <-ticker.C():
 			s.safely(next)
 		case <-s.feed.kicked:
-			s.safely(func() { s.publishCluster(); s.publishLearning() })
+			s.safely(func() { s.publishCluster(); s.publishLearning(); s.publishShadow(ctx) })
 		}
 	}
 }
 
 // publishTick publishes what is due at a tick.
-func (s *server) publishTick(n int) {
+func (s *server) publishTick(ctx context.Context, n int) {
 	if !s.feed.watched() {
 		return
 	}
@@ -172,6 +172,7 @@ func (s *server) publishTick(n int) {
 	}
 	if n%clusterTicks == 0 {
 		s.publishCluster()
+		s.publishShadow(ctx)
 	}
 }
 

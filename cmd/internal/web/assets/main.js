@@ -5,12 +5,13 @@ import {decisions, take} from "./decisions.js";
 import {events, node, workloads} from "./details.js";
 import {learning} from "./learning.js";
 import {sandbox} from "./sandbox.js";
+import {shadow} from "./shadow.js";
 
-const pages = {cluster, decisions, learning, workloads, zones, events, node, sandbox};
+const pages = {cluster, decisions, learning, shadow, workloads, zones, events, node, sandbox};
 const main = document.getElementById("main"), line = document.getElementById("state");
 
 // news is the newest message of each topic.
-const news = {cluster: null, learning: null, trouble: null, decisions: null};
+const news = {cluster: null, learning: null, shadow: null, trouble: null, decisions: null};
 let page = {}, live = false;
 
 function status() {
@@ -23,6 +24,14 @@ function status() {
   line.className = texts.length && (c || !live || news.trouble) ? "bad" : "";
   line.textContent = texts.length ? texts.join("; ") : "live";
   document.getElementById("title").textContent = c ? c.title : "";
+}
+
+// menu shows the links to the pages of this scheduler: one in the shadow decides nothing and does not learn.
+function menu() {
+  for (const a of document.querySelectorAll("nav a")) {
+    if (a.hash === "#shadow") a.parentElement.hidden = !news.shadow;
+    if (a.hash === "#decisions" || a.hash === "#learning") a.parentElement.hidden = Boolean(news.shadow);
+  }
 }
 
 function show() {
@@ -54,11 +63,12 @@ function open() {
     const answer = await fetch("icon.svg", {method: "HEAD"}).catch(() => null);
     if (answer?.status === 401) line.textContent = "the scheduler was started again: open the address that it printed";
   };
-  for (const topic of ["cluster", "learning", "trouble", "decisions"]) {
+  for (const topic of ["cluster", "learning", "shadow", "trouble", "decisions"]) {
     source.addEventListener(topic, (e) => {
       const message = JSON.parse(e.data);
       news[topic] = topic === "decisions" ? take(news.decisions, message) : message;
       status();
+      menu();
       page[topic]?.(news[topic]);
     });
   }
