@@ -32,10 +32,6 @@ func (s *server) play(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	if err := request.Validate(); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
 	select {
 	case s.playing <- struct{}{}:
 		defer func() { <-s.playing }()
@@ -44,6 +40,10 @@ func (s *server) play(w http.ResponseWriter, r *http.Request) {
 	case <-s.config.Clock.After(sandboxWait):
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "the sandbox is in use", http.StatusTooManyRequests)
+		return
+	}
+	if err := request.Validate(); err != nil { // it makes the policies, so it counts as a part of the run
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")

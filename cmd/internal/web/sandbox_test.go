@@ -1,11 +1,15 @@
 package web
 
 import (
-	"bufio"
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 const smallRun = `{"nodes":[{"count":3,"cpu":8,"memory":32,"gpus":0}],"pods":"small","load":0.3,"seed":1,"objective":{"balance":1},"policy":"greedy","other":"kube-scheduler"}`
@@ -74,15 +78,41 @@ func TestOneRunAtATime(t *testing.T) {
 		break
 	}
 	<-s.playing
-	large := `{"nodes":[{"count":64,"cpu":256,"memory":1024}],"pods":"small","load":1,"turnover":3,"seed":1,"objective":{"balance":1},"policy":"gnn","other":"acgnn"}`
-	resp, err := http.DefaultClient.Do(s.post(t, large))
-	if err != nil {
-		t.Fatal(err)
+}
+
+// resting is a clock on which every run of the sandbox works long, and then rests for ever.
+type resting struct {
+	*clocktesting.FakeClock
+	rests chan struct{} // gets a value when a run begins to rest
+}
+
+func (c resting) Since(time.Time) time.Duration { return time.Second }
+
+func (c resting) After(d time.Duration) <-chan time.Time {
+	if d == time.Second {
+		c.rests <- struct{}{}
+		return nil
 	}
-	if line, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, `{"start"`) {
-		t.Errorf("%v: %.100s", err, line)
+	return c.FakeClock.After(d)
+}
+
+// A run ends when its client leaves, while it rests too.
+func TestRunEndsWithItsClient(t *testing.T) {
+	c := resting{clocktesting.NewFakeClock(noon), make(chan struct{}, 1)}
+	s := newTestServer(t, config{Clock: c}, nil)
+	ctx, leave := context.WithCancel(t.Context())
+	answered := make(chan error)
+	go func() {
+		_, err := http.DefaultClient.Do(s.post(t, smallRun).WithContext(ctx)) //nolint:bodyclose // there is no answer
+		answered <- err
+	}()
+	<-c.rests
+	if len(s.playing) != 1 {
+		t.Error("no run goes on")
 	}
-	_ = resp.Body.Close()
-	s.playing <- struct{}{} // the run has ended
-	<-s.playing
+	leave()
+	if err := <-answered; !errors.Is(err, context.Canceled) {
+		t.Errorf("the client got %v", err)
+	}
+	waitUntil(t, func() bool { return len(s.playing) == 0 })
 }

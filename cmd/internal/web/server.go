@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ type config struct {
 	read       func(context.Context) (source, error) // nil means to watch Client
 	door       *door                                 // nil means a new key
 	patience   time.Duration                         // how long a client may take to read a message; 0 means 10 s
+	grace      time.Duration                         // how long requests may take after the end; then their connections are closed; 0 means 5 s
 }
 
 // source is the state of the cluster, as ktop has it. A *watch.Source is one.
@@ -56,6 +58,8 @@ type server struct {
 	tasks   sync.WaitGroup
 	playing chan struct{}          // holds a value while the sandbox runs
 	source  atomic.Pointer[source] // nil until the cluster is read
+
+	requests requests // that are being answered
 }
 
 // Times and sizes of the HTTP server.
@@ -64,7 +68,6 @@ const (
 	idleTimeout   = time.Minute
 	writeTimeout  = 30 * time.Second // of an answer; streams set their own
 	maxHeader     = 16 << 10
-	stopWithin    = 5 * time.Second
 	// againAfter is the pause before the cluster is tried to be read again.
 	againAfter = 5 * time.Second
 )
@@ -90,7 +93,7 @@ func start(ctx context.Context, c config) (stop func(), err error) {
 	})
 	s.tasks.Go(func() {
 		<-ctx.Done()
-		within, end := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+		within, end := context.WithTimeout(context.WithoutCancel(ctx), s.config.grace)
 		defer end()
 		if h.Shutdown(within) != nil {
 			_ = h.Close() // what is left are connections, which close all the same
@@ -99,7 +102,7 @@ func start(ctx context.Context, c config) (stop func(), err error) {
 	if c.Out != nil {
 		fmt.Fprintf(c.Out, "Open http://%s/?key=%s in a browser\n", socket.Addr(), s.door.key)
 	}
-	return func() { cancel(); s.tasks.Wait() }, nil
+	return func() { cancel(); s.tasks.Wait(); s.requests.end() }, nil
 }
 
 // newServer returns a server that does nothing yet.
@@ -107,9 +110,7 @@ func newServer(c config) *server {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
-	if c.patience == 0 {
-		c.patience = 10 * time.Second
-	}
+	c.patience, c.grace = cmp.Or(c.patience, 10*time.Second), cmp.Or(c.grace, 5*time.Second)
 	if c.read == nil {
 		c.read = func(ctx context.Context) (source, error) {
 			return watch.Start(ctx, watch.Config{Client: c.Client, Log: c.Log})
@@ -155,5 +156,41 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/events", s.events)
 	mux.HandleFunc("GET /api/sandbox", s.sandboxOptions)
 	mux.HandleFunc("POST /api/sandbox", s.play)
-	return s.door.guard(mux)
+	return s.requests.counted(s.door.guard(mux))
+}
+
+// requests counts the requests that are being answered. Closing an HTTP server does not wait for them.
+type requests struct {
+	mu    sync.Mutex
+	ended bool
+	open  sync.WaitGroup
+}
+
+// counted counts the requests to next. After the end there are none.
+func (q *requests) counted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !q.begin() {
+			http.Error(w, "the scheduler stops", http.StatusServiceUnavailable)
+			return
+		}
+		defer q.open.Done()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (q *requests) begin() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.ended {
+		q.open.Add(1)
+	}
+	return !q.ended
+}
+
+// end refuses requests from now on, and waits for those that are being answered.
+func (q *requests) end() {
+	q.mu.Lock()
+	q.ended = true
+	q.mu.Unlock()
+	q.open.Wait()
 }

@@ -333,6 +333,66 @@ func TestDetails(t *testing.T) {
 	}
 }
 
+// slow is a source that answers once it is let.
+type slow struct {
+	frozen
+	asked, answer chan struct{}
+}
+
+func (s slow) Details(state.Ask) state.Details {
+	close(s.asked)
+	<-s.answer
+	return state.Details{}
+}
+
+// Stopping waits for a request that is being answered, also if its connection was closed before the answer. No goroutine
+// is left.
+func TestStopWaitsForRequests(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	src, d := slow{frozen{frameOf(1)}, make(chan struct{}), make(chan struct{})}, doorWith("sesame")
+	var out bytes.Buffer
+	ready := make(chan struct{})
+	stop, err := start(t.Context(), config{
+		Address: "127.0.0.1:0", Out: &out, door: &d, grace: time.Nanosecond,
+		read: func(context.Context) (source, error) { close(ready); return src, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-ready
+	address, _, _ := strings.Cut(strings.TrimPrefix(out.String(), "Open "), "?")
+	failed := make(chan error)
+	go func() {
+		client := &http.Client{Transport: &http.Transport{}}
+		defer client.CloseIdleConnections()
+		for {
+			r, err := http.NewRequest(http.MethodGet, address+"api/workloads", nil)
+			if err != nil {
+				failed <- err
+				return
+			}
+			r.AddCookie(&http.Cookie{Name: d.cookie, Value: d.key})
+			resp, err := client.Do(r)
+			if err != nil {
+				failed <- err
+				return
+			}
+			_ = resp.Body.Close() // the cluster is not stored yet
+		}
+	}()
+	<-src.asked
+	stopped := make(chan struct{})
+	go func() { stop(); close(stopped) }()
+	<-failed // the connection was closed
+	select {
+	case <-stopped:
+		t.Error("it did not wait for the request")
+	case <-time.After(200 * time.Millisecond): // long enough for one that does not wait
+	}
+	close(src.answer)
+	<-stopped
+}
+
 // The cluster is read again until it answers; meanwhile the page says why there is none.
 func TestClusterAfterTrouble(t *testing.T) {
 	tries := 0

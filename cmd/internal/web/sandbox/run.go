@@ -135,19 +135,11 @@ func (r Request) Validate() error {
 // Run plays the request and calls emit with each line, until the episode, ctx, or what a run may take ends. It returns
 // the first error, also of emit.
 func Run(ctx context.Context, c clock.Clock, r Request, emit func(Line) error) error {
-	config, err := r.config()
+	cut, pace := "", newPace(c)
+	x, err := r.begin(ctx, pace)
 	if err != nil {
 		return err
 	}
-	x := run{}
-	if x.own, err = r.newPlayer(config, r.Policy); err != nil {
-		return err
-	}
-	if x.other, err = r.newPlayer(config, r.Other); err != nil {
-		return err
-	}
-	x.opinion = x.other.decider(r.Seed)
-	cut, pace := "", newPace(c)
 	if err := emit(Line{Start: x.start()}); err != nil {
 		return err
 	}
@@ -172,6 +164,26 @@ func Run(ctx context.Context, c clock.Clock, r Request, emit func(Line) error) e
 		}
 	}
 	return emit(Line{End: &End{Changed: x.changed(), Policy: x.own.result(), Other: x.other.result(), Cut: cut}})
+}
+
+// begin makes the policies with their clusters, at the pace of the run.
+func (r Request) begin(ctx context.Context, p *pace) (*run, error) {
+	config, err := r.config()
+	if err != nil {
+		return nil, err
+	}
+	x := &run{}
+	if x.own, err = r.newPlayer(config, r.Policy); err == nil {
+		err = p.rest(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if x.other, err = r.newPlayer(config, r.Other); err != nil {
+		return nil, err
+	}
+	x.opinion = x.other.decider(r.Seed)
+	return x, p.rest(ctx)
 }
 
 func (x *run) start() *Start {

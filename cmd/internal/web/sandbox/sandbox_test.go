@@ -230,38 +230,66 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A run rests as long as it worked, and is cut when its time is over.
+// tired is a clock on which each look takes a while of work, and a rest lasts as long as it was asked for.
+type tired struct {
+	clock.Clock
+	now          time.Time
+	look         time.Duration
+	work, rest   time.Duration
+	longest      time.Duration // stretch of work without a rest
+	since        time.Duration // of work since the last rest
+	restsOfStart int           // rests before the first line
+	started      bool
+}
+
+func (c *tired) Now() time.Time {
+	c.now = c.now.Add(c.look)
+	c.work += c.look
+	c.since += c.look
+	c.longest = max(c.longest, c.since)
+	return c.now
+}
+
+func (c *tired) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+func (c *tired) After(d time.Duration) <-chan time.Time {
+	c.now = c.now.Add(d)
+	c.rest += d
+	c.since = 0
+	if !c.started {
+		c.restsOfStart++
+	}
+	done := make(chan time.Time, 1)
+	done <- c.now
+	return done
+}
+
+// However long its parts take, a run rests as long as it works, while it makes the policies too, and is cut when its time is
+// over.
 func TestPace(t *testing.T) {
-	c := clocktesting.NewFakeClock(time.Unix(0, 0))
-	p := newPace(c)
-	if err := p.rest(t.Context()); err != nil || c.HasWaiters() {
-		t.Errorf("%v: it rests without work", err)
-	}
-	c.Step(7 * time.Millisecond)
-	done := make(chan error)
-	go func() { done <- p.rest(t.Context()) }()
-	for !c.HasWaiters() {
-		time.Sleep(time.Millisecond)
-	}
-	c.Step(6 * time.Millisecond)
-	select {
-	case <-done:
-		t.Fatal("it rests for less than it worked")
-	default:
-	}
-	c.Step(time.Millisecond)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	slow := clocktesting.NewFakeClock(time.Unix(0, 0))
-	var last Line
-	err := Run(t.Context(), slow, request(), func(l Line) error {
-		if last = l; l.Start != nil {
-			slow.Step(maxTime + time.Second)
+	for _, look := range []time.Duration{100 * time.Microsecond, time.Millisecond, 4 * time.Millisecond, 7 * time.Millisecond, 300 * time.Millisecond} {
+		c := &tired{now: time.Unix(0, 0), look: look}
+		var last Line
+		err := Run(t.Context(), c, request(), func(l Line) error {
+			c.started = true
+			last = l
+			return nil
+		})
+		if err != nil || last.End == nil {
+			t.Fatalf("%v: %v, %+v", look, err, last)
 		}
-		return nil
-	})
-	if err != nil || last.End == nil || last.End.Cut != "after 20s" {
-		t.Errorf("%v, %+v", err, last.End)
+		// Only the look after each rest, with which the next stretch begins, is work that no rest answers.
+		if unanswered := c.work - c.rest; unanswered > worked+4*look+c.work/3 || c.rest > c.work {
+			t.Errorf("a look of %v: %v of work, %v of rest", look, c.work, c.rest)
+		}
+		if most := worked + 4*look; c.longest > most {
+			t.Errorf("a look of %v: %v of work without a rest, want %v at most", look, c.longest, most)
+		}
+		if look >= worked && c.restsOfStart == 0 {
+			t.Errorf("a look of %v: no rest before the first line", look)
+		}
+		if cut := last.End.Cut == "after 20s"; cut != (c.now.Sub(time.Unix(0, 0)) > maxTime) {
+			t.Errorf("a look of %v: cut %q after %v", look, last.End.Cut, c.now.Sub(time.Unix(0, 0)))
+		}
 	}
 }
