@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+
+	"gnnsched/scheduler/plugin/course"
 )
 
 // doors are the paths of the endpoint: everybody may read the health, a token opens the rest, and the
@@ -24,6 +26,7 @@ var doors = []struct {
 	{method: http.MethodGet, path: "/configz"},
 	{method: http.MethodGet, path: "/flagz"},
 	{method: http.MethodGet, path: "/statusz"},
+	{method: http.MethodGet, path: course.Path},
 	{method: http.MethodGet, path: "/debug/pprof/", profiling: true},
 	{method: http.MethodGet, path: "/debug/pprof/heap", profiling: true},
 	{method: http.MethodPut, path: "/debug/flags/v", profiling: true},

@@ -43,6 +43,7 @@ func fakeTrainer(path string) int {
 			break
 		}
 		fmt.Printf("step %d of number %d\n", n, s.Number)
+		fmt.Println(experience.Report{Read: uint64(n), Updates: uint64(n / 3), Figures: map[string]float64{"loss": 0.5}}.Line())
 		a := c.Manifest.Architecture
 		known[c.Fingerprint()] = true
 		strange := !known[s.Network] || (s.Log < 0) != (a.Head == checkpoint.ActorCritic)
@@ -84,6 +85,10 @@ func (l *lab) testVariantLearns(t *testing.T, variant string) {
 		waited := m.sum("gnnsched_waited_total", "profile", name)
 		if sent != 9 || loads < 2 || waited != 1 {
 			return fmt.Errorf("%v steps sent, %v networks loaded, %v pods waited", sent, loads, waited)
+		}
+		read, updates, loss := m.sum("gnnsched_trainer_placements_total", "profile", name, "result", "read"), m.sum("gnnsched_trainer_updates_total", "profile", name), m.sum("gnnsched_trainer_figure", "profile", name, "figure", "loss")
+		if read != 9 || updates != 3 || loss != 0.5 {
+			return fmt.Errorf("the trainer reported %v steps, %v updates, a loss of %v", read, updates, loss)
 		}
 		return nil
 	})

@@ -246,7 +246,7 @@ func TestRedrawsFollowTheClock(t *testing.T) {
 // never larger than the window.
 func TestFitsEveryWindow(t *testing.T) {
 	clusters := []*state.Cluster{state.New(), sample(3, false), sample(40, true)}
-	key := rapid.SampledFrom([]string{"j", "k", "pgup", "pgdown", "home", "end", "g", "G", "ctrl+d", "C", "M", "m", "l", "w", "z", "e", "tab", "left", "right", "N", "O", "r", ":", "click", "wheel", "<", ">", "p", "d", "?", "/", "esc", "enter", "x", "!", "backspace", "%", "世"})
+	key := rapid.SampledFrom([]string{"j", "k", "pgup", "pgdown", "home", "end", "g", "G", "ctrl+d", "C", "M", "m", "l", "w", "z", "e", "tab", "left", "right", "N", "O", "r", ":", "click", "wheel", "<", ">", "p", "d", "t", "u", "v", "?", "/", "esc", "enter", "x", "!", "backspace", "%", "世"})
 	rapid.Check(t, func(rt *rapid.T) {
 		c := rapid.SampledFrom(clusters).Draw(rt, "cluster")
 		look := Look{Color: rapid.Bool().Draw(rt, "color"), Unicode: rapid.Bool().Draw(rt, "unicode")}
