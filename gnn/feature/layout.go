@@ -24,6 +24,7 @@ type Layout struct {
 	Racks     bool // each rack is a zone vertex
 	Wishes    bool // some features depend on the objective
 	Widths    Widths
+	Split     *SplitLayout // of a split graph; nil if no block of Candidate can be split
 	hash      string
 }
 
@@ -44,6 +45,7 @@ func NewLayout(names []string) (*Layout, error) {
 		schema = s.appendSchema(schema)
 	}
 	l.Widths = Widths{len(List(l.Node)), len(List(l.Group)), len(List(l.Pod)), len(List(l.Cluster)), len(List(l.Candidate)), len(List(l.Path))}
+	l.Split = splitOf(l.Candidate)
 	for _, width := range []int{l.Widths.Node, l.Widths.Group, l.Widths.Pod, l.Widths.Cluster, l.Widths.Candidate} {
 		if width == 0 {
 			return nil, fmt.Errorf("feature sets %s: nodes, groups, pods, clusters and candidates need at least one feature each", strings.Join(names, ", "))

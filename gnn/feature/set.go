@@ -65,6 +65,7 @@ type (
 type CandidateBlock struct {
 	Features []Feature
 	Fill     func(c *Candidates, out Rows) // writes len(Features) numbers for each candidate
+	Split    *Split                        // nil: what Fill writes cannot be divided
 }
 
 func (b CandidateBlock) list() []Feature { return b.Features }

@@ -15,7 +15,7 @@ var usage = &Set{
 	Doc:       "Measured usage of CPU, memory, network and disk, or requests where nothing was measured.",
 	Version:   1,
 	Cluster:   []ClusterBlock{{Features: usedFeatures(), Fill: fillUsed}},
-	Candidate: []CandidateBlock{{Features: usageFeatures(), Fill: fillUsage}},
+	Candidate: []CandidateBlock{{Features: usageFeatures(), Fill: fillUsage, Split: &Split{Adds: usageAdds(), Kept: keptUsage, Fill: fillMoving}}},
 }
 
 // oldest is the age in seconds of a measurement at which its feature reaches 1.
@@ -32,6 +32,21 @@ const (
 	usageMeasured = usageAge + 1
 	usageColumns  = usageMeasured + 1
 )
+
+// The moving numbers of a candidate: what the pod adds in each dimension, then those of all.
+const (
+	movingRise = cluster.Dimensions + iota
+	movingAge
+	movingColumns
+)
+
+// usageAdds returns the features that each moving number is added to.
+func usageAdds() (out [][]int) {
+	for d := range cluster.Dimensions {
+		out = append(out, []int{usageAfter + d, usageMax + d})
+	}
+	return append(out, []int{usageRise}, []int{usageAge})
+}
 
 // usageFeatures describe a candidate once the pod is placed there.
 func usageFeatures() (out []Feature) {
@@ -69,6 +84,7 @@ type perDimension = [cluster.Dimensions]float32
 type used struct {
 	known    bool                        // whether before and added are those of the decision
 	rows     []usedRow                   // of all nodes, kept between decisions
+	kept     []Kept                      // of rows
 	expected perDimension                // what the pod uses
 	before   [cluster.Dimensions]moments // of the candidates' usage / capacity
 	added    perDimension                // mean over the candidates of the pod's usage / capacity
@@ -76,10 +92,10 @@ type used struct {
 
 // usedRow holds the features of a node's usage, as shares of its capacity. It depends on nothing but the two versions.
 type usedRow struct {
-	node, usage                         cluster.Version
-	at                                  float64      // of the measurement; -Inf without one
-	measured                            float32      // see used_known
-	before, deviation, most, trend, per perDimension // per is 1 / capacity, or 0
+	node, usage cluster.Version
+	at          float64               // of the measurement; -Inf without one
+	per         perDimension          // 1 / capacity, or 0
+	kept        [usageColumns]float32 // the features without the pod: rise and age are 0
 }
 
 // used returns what the candidates use. It is computed once for each decision.
@@ -89,17 +105,18 @@ func (c *Candidates) used() *used {
 		return u
 	}
 	u.known = true
-	if missing := len(c.Nodes) - len(u.rows); missing > 0 {
-		u.rows = append(u.rows, make([]usedRow, missing)...)
-	}
+	u.grow(len(c.Nodes))
 	for d := range u.expected {
 		u.expected[d] = float32(c.Pod.Expected(cluster.Dimension(d)))
 	}
 	var sum, squares, per perDimension
 	for _, v := range c.Rows {
-		r := &u.rows[v]
-		r.sync(c.Nodes[v])
-		for d, x := range &r.before {
+		r, n := &u.rows[v], c.Nodes[v]
+		if !r.current(n) {
+			r.set(n)
+			u.kept[v].Stamp = uint64(cluster.NextVersion())
+		}
+		for d, x := range r.before() {
 			sum[d] += x
 			squares[d] += x * x
 			per[d] += r.per[d]
@@ -115,18 +132,35 @@ func (c *Candidates) used() *used {
 	return u
 }
 
-// sync brings the row up to date with its node.
-func (r *usedRow) sync(n *cluster.Node) {
-	var version cluster.Version
-	if n.Usage != nil {
-		version = n.Usage.Version
+// grow makes room for n nodes.
+func (u *used) grow(n int) {
+	if missing := n - len(u.rows); missing > 0 {
+		u.rows, u.kept = append(u.rows, make([]usedRow, missing)...), append(u.kept, make([]Kept, missing)...)
+		for i := range u.rows { // which may have moved
+			u.kept[i].X = u.rows[i].kept[:]
+		}
 	}
-	if n.Unchanged(r.node) && version == r.usage && (version != 0 || n.Usage == nil) {
-		return
+}
+
+// current reports whether the row is that of the node's state.
+func (r *usedRow) current(n *cluster.Node) bool {
+	if !n.Unchanged(r.node) {
+		return false
 	}
-	*r = usedRow{node: n.Version, usage: version, at: math.Inf(-1)}
+	if n.Usage == nil {
+		return r.usage == 0
+	}
+	return r.usage == n.Usage.Version && r.usage != 0
+}
+
+// set computes the row.
+func (r *usedRow) set(n *cluster.Node) {
+	*r = usedRow{node: n.Version, at: math.Inf(-1)}
 	if n.Usage != nil {
-		r.at, r.measured = n.Usage.At, shareOf(&n.Usage.Known)
+		r.usage, r.at, r.kept[usageMeasured] = n.Usage.Version, n.Usage.At, shareOf(&n.Usage.Known)
+	}
+	if n.Usage != nil && n.Usage.Version == 0 {
+		r.node = 0 // what has no version is never kept
 	}
 	for d := range r.per {
 		capacity := n.Capacity(cluster.Dimension(d))
@@ -134,10 +168,14 @@ func (r *usedRow) sync(n *cluster.Node) {
 			continue
 		}
 		s, per := n.Used(cluster.Dimension(d)), 1/capacity
-		r.per[d], r.before[d], r.deviation[d] = float32(per), within(s.Mean*per, 0), within(s.Deviation*per, 0)
-		r.most[d], r.trend[d] = within(s.HourMax*per, 0), within(s.Trend*per, -limit)
+		r.per[d] = float32(per)
+		r.kept[usageAfter+d], r.kept[usageDeviation+d] = within(s.Mean*per, 0), within(s.Deviation*per, 0)
+		r.kept[usageMax+d], r.kept[usageTrend+d] = within(s.HourMax*per, 0), within(s.Trend*per, -limit)
 	}
 }
+
+// before returns the mean usage / capacity of each dimension.
+func (r *usedRow) before() *perDimension { return (*perDimension)(r.kept[usageAfter:]) }
 
 // within bounds x by low and limit; 0 for what is not a number.
 func within(x, low float64) float32 {
@@ -150,23 +188,57 @@ func within(x, low float64) float32 {
 // fillUsage writes the features of every candidate.
 func fillUsage(c *Candidates, out Rows) {
 	u := c.used()
-	var mean, scale perDimension
-	for d := range mean {
-		mean[d], scale[d] = float32(u.before[d].mean()), 1/(float32(u.before[d].std())+u.added[d]+0.01)
-	}
+	added := u.adding()
 	for i, v := range c.Rows {
 		r, row := &u.rows[v], (*[usageColumns]float32)(out.Row(i))
-		var rise float32
-		for d, per := range &r.per {
-			add := per * u.expected[d]
-			after := r.before[d] + add
-			row[usageAfter+d], row[usageMax+d] = after, r.most[d]+add
-			rise += (after - mean[d]) * scale[d] * add
+		*row = r.kept
+		var add perDimension
+		row[usageRise], row[usageAge] = added.by(r, &add), r.age(c.Now)
+		for d, x := range &add {
+			row[usageAfter+d] += x
+			row[usageMax+d] += x
 		}
-		*(*perDimension)(row[usageDeviation:]) = r.deviation
-		*(*perDimension)(row[usageTrend:]) = r.trend
-		row[usageRise], row[usageAge], row[usageMeasured] = clamp(limit*rise), r.age(c.Now), r.measured
 	}
+}
+
+// fillMoving writes the moving numbers of every candidate.
+func fillMoving(c *Candidates, out Rows) {
+	u := c.used()
+	added := u.adding()
+	for i, v := range c.Rows {
+		r, row := &u.rows[v], (*[movingColumns]float32)(out.Row(i))
+		row[movingRise] = added.by(r, (*perDimension)(row[:]))
+		row[movingAge] = r.age(c.Now)
+	}
+}
+
+// keptUsage returns the features of the nodes without the pod.
+func keptUsage(c *Candidates) []Kept { return c.used().kept[:len(c.Nodes)] }
+
+// adding computes what the pod adds to a candidate.
+type adding struct{ expected, mean, scale perDimension }
+
+func (u *used) adding() adding {
+	a := adding{expected: u.expected}
+	for d := range a.mean {
+		a.mean[d], a.scale[d] = float32(u.before[d].mean()), 1/(float32(u.before[d].std())+u.added[d]+0.01)
+	}
+	return a
+}
+
+// by sets add to the shares of the node's capacity that the pod adds, and returns the feature used_rise.
+func (a *adding) by(r *usedRow, add *perDimension) float32 {
+	var rise float32
+	before := r.before()
+	for d, expected := range &a.expected {
+		if expected == 0 { // as network and disk of most pods, because nobody requests them
+			add[d] = 0
+			continue
+		}
+		add[d] = r.per[d] * expected
+		rise += (before[d] + add[d] - a.mean[d]) * a.scale[d] * add[d]
+	}
+	return clamp(limit * rise)
 }
 
 // age returns the age of the measurement as its feature.

@@ -28,7 +28,11 @@ type Graph struct {
 	ClusterX []float32 // Widths.Cluster
 
 	Candidates []int32   // C: rows of the nodes on which the pod may be placed
-	CandidateX []float32 // C × Widths.Candidate
+	CandidateX []float32 // C × Widths.Candidate; empty in a split graph
+
+	// A split graph has SplitX and Kept in place of CandidateX; see feature.Split. It is for a session, not for learners.
+	SplitX []float32      // C × Layout.Split.Width()
+	Kept   []feature.Kept // N: of candidates; those of other nodes are not valid. nil in a whole graph
 
 	// The nodes on which peers of the pending pod run, P of them. P is 0 unless Widths.Path is over 0.
 	Peers      []int32   // P: rows
@@ -127,7 +131,11 @@ func (g *Graph) Validate() error {
 	if len(g.NodeX) != n*w.Node || len(g.Groups) != n || len(g.Stamp) != n {
 		return fmt.Errorf("graph: %d nodes have zones, but there are %d node values, %d groups and %d stamps", n, len(g.NodeX), len(g.Groups), len(g.Stamp))
 	}
-	if len(g.PodX) != w.Pod || len(g.ClusterX) != w.Cluster || len(g.CandidateX) != len(g.Candidates)*w.Candidate {
+	whole := len(g.Candidates)
+	if g.Kept != nil {
+		whole = 0
+	}
+	if len(g.PodX) != w.Pod || len(g.ClusterX) != w.Cluster || len(g.CandidateX) != whole*w.Candidate {
 		return fmt.Errorf("graph: %d pod values, %d cluster values, %d values for %d candidates", len(g.PodX), len(g.ClusterX), len(g.CandidateX), len(g.Candidates))
 	}
 	for i, z := range g.Zone {

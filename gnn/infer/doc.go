@@ -27,6 +27,9 @@
 // node and the zones' sums, and computes again only the nodes whose stamp changed. So the cost of a
 // decision depends on the change and on the number of candidates, not on the cluster's pods.
 //
+// The features e_i of a split graph are numbers of the node plus a few numbers of the decision (feature.Split). A
+// Session then keeps A h_v plus E times the numbers of the node, and multiplies only the others for each candidate.
+//
 // A GPUNetwork reads the other kind of graph, nodes with their GPU devices; its equations are in its
 // comment.
 //

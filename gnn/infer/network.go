@@ -23,6 +23,8 @@ type Network struct {
 	valueHidden                              dense
 	peerNode, peerPath, candPeer             dense // without inputs unless the layout has paths
 	scorer                                   scorer
+	split                                    scorer // of split graphs
+	kept                                     dense  // of the kept numbers in split graphs; without inputs if there are none
 	normW, normB, valueW                     []float32
 	valueB                                   float32
 }
@@ -68,6 +70,10 @@ func New(c *checkpoint.Checkpoint) (*Network, error) {
 		normW:       w("norm.weight"), normB: w("norm.bias"),
 		scorer: newScorer(w("candidate.features.weight"), w("score.weight"), h, widths.Candidate),
 		valueW: w("value.out.weight"), valueB: w("value.out.bias")[0],
+	}
+	if s := layout.Split; s != nil {
+		e := w("candidate.features.weight")
+		n.split, n.kept = newScorer(splitWeights(e, s, h, widths.Candidate), w("score.weight"), h, s.Width()), newDense(columns(e, s.At, s.Len, widths.Candidate), nil, h, s.Len)
 	}
 	if n.messages() {
 		n.group, n.nodeGroup = mat("group", widths.Group, "group.bias"), mat("node.group", h, "")

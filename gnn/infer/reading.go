@@ -15,8 +15,8 @@ import (
 // peers (H). See Network.ScoreOf.
 func (s *Session) Reading(g *graph.Graph, i int) []float32 {
 	n, v := s.net, int(g.Candidates[i])
-	h, width := n.h, n.layout.Widths.Candidate
-	out := slices.Concat(g.NodeRow(v), g.CandidateX[i*width:(i+1)*width], s.base[int(g.Zone[v])*h:][:h])
+	h := n.h
+	out := slices.Concat(g.NodeRow(v), s.candidateRow(g, i), s.base[int(g.Zone[v])*h:][:h])
 	if !n.messages() {
 		return out
 	}

@@ -35,6 +35,8 @@ type Session struct {
 	partial   []float32   // N × H: A h_v
 	zoneSum   [][]float64 // Z: sum of h_v over the zone, in float64 so that it does not drift
 	zoneCount []int
+	keptRows  []keptRow // N, with keptParts: see keepParts
+	keptParts []float32 // N × H
 
 	// scratch, grown as needed
 	groups, message, row, scores      []float32
@@ -63,7 +65,7 @@ func (s *Session) Score(g *graph.Graph, expired func() bool) (Output, error) {
 	if expired == nil {
 		expired = func() bool { return false }
 	}
-	if !g.Has(s.net.layout.Widths) {
+	if !g.Has(s.net.layout.Widths) || g.Kept != nil && s.net.layout.Split == nil {
 		return Output{}, errWidths
 	}
 	if err := s.refresh(g, expired); err != nil {
@@ -207,6 +209,12 @@ func (s *Session) zones(count int) {
 func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error) {
 	n, c := s.net, len(g.Candidates)
 	h, width := n.h, n.layout.Widths.Candidate
+	x, scorer, parts := g.CandidateX, &n.scorer, s.partial
+	if g.Kept != nil {
+		s.keepParts(g)
+		width = n.layout.Split.Width()
+		x, scorer, parts = g.SplitX, &n.split, s.keptParts
+	}
 	s.scores = grow(s.scores, c)
 	clear(s.mean) // holds the sum over the candidates from here on
 	if n.paths() {
@@ -216,11 +224,11 @@ func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error
 		if (i+1)%checkEvery == 0 && expired() {
 			return Output{}, ErrDeadline
 		}
-		part := s.partial[int(v)*h : (int(v)+1)*h]
+		part := parts[int(v)*h : (int(v)+1)*h]
 		if len(g.Peers) > 0 && n.paths() {
 			part = s.peerPart(g, i, part)
 		}
-		s.scores[i] = n.scorer.candidate(part, s.base[int(g.Zone[v])*h:], g.CandidateX[i*width:(i+1)*width], s.mean)
+		s.scores[i] = scorer.candidate(part, s.base[int(g.Zone[v])*h:], x[i*width:(i+1)*width], s.mean)
 	}
 	out := Output{Scores: s.scores[:c]}
 	if c > 0 {

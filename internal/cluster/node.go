@@ -24,6 +24,7 @@ type Node struct {
 	// Version identifies the node's state; see Version. Add, AddOn and Remove change it. Code
 	// that sets other fields of a node that is in use must set it to NextVersion().
 	Version Version
+	Usage   *NodeUsage // what was measured; nil if nothing was, or too long ago. Version does not cover it. Each decision reads both
 
 	Allocatable Resources // what the node offers to pods
 	Requested   Resources // sum of the requests of its pods; Pods is their number
@@ -35,10 +36,8 @@ type Node struct {
 	// no device can. AddOn and Remove leave it alone.
 	Slices []mig.Slices
 
-	Power *PowerModel // what the machine draws; nil: not known
-	Usage *NodeUsage  // what was measured; nil if nothing was, or too long ago. Version does not cover it
-
-	Traffic *Traffic // of the whole cluster; nil if it is not known. Version does not cover it
+	Power   *PowerModel // what the machine draws; nil: not known
+	Traffic *Traffic    // of the whole cluster; nil if it is not known. Version does not cover it
 }
 
 // Free returns what is left of the allocatable resources. It is negative where the node is

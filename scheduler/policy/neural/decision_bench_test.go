@@ -43,6 +43,15 @@ func shape(i int) *cluster.Pod {
 	return &cluster.Pod{Requests: cluster.Resources{MilliCPU: int64(1+i) * 100, Memory: int64(1+i%3) << 30, Pods: 1}}
 }
 
+// known returns the pod with a history of its workload in all dimensions.
+func known(p *cluster.Pod) *cluster.Pod {
+	p.Usage = &cluster.PodUsage{}
+	for d := range p.Usage.Known {
+		p.Usage.Known[d], p.Usage.Measured[d].Mean = true, 1000*float64(1+d)
+	}
+	return p
+}
+
 // BenchmarkDecision measures a decision as the scheduler makes it: one node has changed since the
 // last decision, every node is a candidate, the graph is built and the network runs.
 func BenchmarkDecision(b *testing.B) {
@@ -86,10 +95,21 @@ func BenchmarkDecision(b *testing.B) {
 // BenchmarkUsageCost measures a decision at 1,000 nodes with the set usage against one without it, turn by turn in
 // one run. It reports the ratio of the fastest turns. One node changes before each decision. Every tenth turn begins
 // with a new measurement of all nodes: twenty decisions for each measurement are far fewer than on a busy cluster.
+// The usage of the pods is known in all dimensions, or their workload is new.
 func BenchmarkUsageCost(b *testing.B) {
 	const nodes, decisions, measureEvery = 1000, 20, 10
-	for _, sets := range [][]string{{"base"}, {"base", "whole"}} {
-		b.Run(strings.Join(sets, "+"), func(b *testing.B) {
+	for _, c := range []struct {
+		sets []string
+		pod  string
+	}{{[]string{"base"}, "known"}, {[]string{"base"}, "new"}, {[]string{"base", "whole"}, "known"}, {[]string{"base", "whole"}, "new"}} {
+		sets := c.sets
+		b.Run(strings.Join(sets, "+")+"/pod="+c.pod, func(b *testing.B) {
+			var pods [5]*cluster.Pod
+			for i := range pods {
+				if pods[i] = shape(i); c.pod == "known" {
+					known(pods[i])
+				}
+			}
 			policies := [2]*Policy{New("without", network(b, checkpoint.GNN, sets...)), New("with", network(b, checkpoint.GNN, append(sets, "usage")...))}
 			s, rng, fastest := busy(nodes), rand.New(rand.NewPCG(2, 3)), [2]time.Duration{time.Hour, time.Hour}
 			candidates, out := make([]int32, nodes), make([]float32, nodes)
@@ -105,7 +125,7 @@ func BenchmarkUsageCost(b *testing.B) {
 				for i, p := range policies {
 					began := time.Now()
 					for j := range decisions {
-						if err := p.Score(s, shape(j%5), candidates, out); err != nil {
+						if err := p.Score(s, pods[j%5], candidates, out); err != nil {
 							b.Fatal(err)
 						}
 						changed := s.Nodes[rng.IntN(nodes)]

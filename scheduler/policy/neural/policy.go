@@ -40,7 +40,7 @@ func (l *Policy) Until(expired func() bool) { l.expired = expired }
 // Score implements policy.Policy. It fails with infer.ErrDeadline or infer.ErrNaN. After ErrNaN or a
 // panic the policy must not be used again.
 func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	l.last = l.encoder.Encode(s, pod, candidates)
+	l.last = l.encoder.EncodeSplit(s, pod, candidates)
 	out, err := l.session.Score(l.last, l.expired)
 	if err != nil {
 		return err

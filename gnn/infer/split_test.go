@@ -1,0 +1,84 @@
+package infer
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
+	"gnnsched/gnn/graph"
+)
+
+// A split graph has the scores of the whole graph. What a session keeps over changes of nodes, of kept numbers and of
+// candidates is to the bit what a new session computes.
+func TestSplitGraph(t *testing.T) {
+	for _, a := range []checkpoint.Architecture{
+		{Encoder: checkpoint.GNN, Hidden: 8, Features: []string{"base", "usage"}},
+		{Encoder: checkpoint.MLP, Hidden: 11, Features: []string{"usage", "base", "whole"}},
+		{Encoder: checkpoint.GNN, Hidden: 16, Features: []string{"base", "usage", "traffic"}}, // has paths
+	} {
+		a.Head = checkpoint.DQN
+		net, c := networkOf(t, a)
+		rapid.Check(t, func(t *rapid.T) {
+			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+			g, old := randomGraphOf(r, net.Layout().Widths, 1+r.IntN(8)), net.NewSession()
+			g.Kept = make([]feature.Kept, g.Nodes())
+			for i := range g.Kept {
+				g.Kept[i] = randomKept(r, net)
+			}
+			for range 3 {
+				whole := splitRandomly(r, net, g)
+				out, err := old.Score(g, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sameAsReference(t, c, whole, out)
+				fresh := net.NewSession()
+				if _, err := fresh.Score(g, nil); err != nil {
+					t.Fatal(err)
+				}
+				for i, v := range g.Candidates {
+					from, to := int(v)*net.h, int(v+1)*net.h
+					if !slices.Equal(old.keptParts[from:to], fresh.keptParts[from:to]) {
+						t.Fatalf("what is kept of node %d is %v, computed anew %v", v, old.keptParts[from:to], fresh.keptParts[from:to])
+					}
+					if got := old.candidateRow(g, i); !slices.Equal(got, whole.CandidateRow(i)) {
+						t.Fatalf("the features of candidate %d are read as %v, want %v", i, got, whole.CandidateRow(i))
+					}
+				}
+				if r.IntN(2) == 0 {
+					redraw(r, g, r.IntN(g.Nodes())) // a pod was bound
+				}
+				if r.IntN(2) == 0 {
+					g.Kept[r.IntN(g.Nodes())] = randomKept(r, net) // a scrape
+				}
+			}
+		})
+	}
+	plain, _ := network(t, checkpoint.GNN, 8)
+	g := randomGraph(rand.New(rand.NewPCG(1, 1)), 3)
+	g.Kept = make([]feature.Kept, 3)
+	if _, err := plain.NewSession().Score(g, nil); err == nil {
+		t.Error("a network whose features cannot be split scored a split graph")
+	}
+}
+
+func randomKept(r *rand.Rand, net *Network) feature.Kept {
+	return feature.Kept{X: uniform(r, net.Layout().Split.Len), Stamp: graph.NextStamp()}
+}
+
+// splitRandomly draws new candidates and their numbers. It returns the whole graph.
+func splitRandomly(r *rand.Rand, net *Network, g *graph.Graph) *graph.Graph {
+	choose(r, g)
+	split := net.Layout().Split
+	whole := *g
+	whole.Kept, whole.CandidateX = nil, nil
+	g.SplitX, g.CandidateX = uniform(r, len(g.Candidates)*split.Width()), nil
+	for i, v := range g.Candidates {
+		whole.CandidateX = append(whole.CandidateX, split.Whole(g.SplitX[i*split.Width():(i+1)*split.Width()], g.Kept[v].X)...)
+	}
+	return &whole
+}
