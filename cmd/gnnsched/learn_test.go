@@ -124,6 +124,12 @@ func TestLearnRefuses(t *testing.T) {
 	file := saved(t, gnn, "balance")
 	gnn.Head = checkpoint.ActorCritic
 	critic := saved(t, gnn, "balance")
+	many := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: []string{"base", "wishes"}}, rand.New(rand.NewPCG(1, 1)))
+	many.Manifest.Objective, many.Manifest.Wishes = "balance,energy=2.5", []checkpoint.Wish{{Term: "balance", Share: 0.5, Most: 1}, {Term: "energy", Share: 0.5, Most: 1}}
+	wishes := filepath.Join(t.TempDir(), "many.safetensors")
+	if err := many.Save(wishes); err != nil {
+		t.Fatal(err)
+	}
 	gpu := saved(t, checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, "gpu-allocation")
 	for _, c := range []struct {
 		command string
@@ -131,6 +137,7 @@ func TestLearnRefuses(t *testing.T) {
 		want    string
 	}{
 		{"rungnn --learn", exit.Usage, "make trainer"},
+		{"rungnn --learn --checkpoint " + wishes, exit.Usage, "a network of many objectives cannot learn"},
 		{"runacgnn --learn", exit.Usage, "make trainer"},
 		{"runacdqn --actor_learning_rate 0.002", exit.Usage, "add --learn"},
 		{"runacgnn --learn --init_epsi 1", exit.Usage, "--entropy"},
