@@ -172,7 +172,19 @@ func (a *Args) validateLearn() error {
 	case a.Checkpoint == "":
 		return errors.New("learn: checkpoint is missing, the file that the trainer writes and the profile reads")
 	}
-	return a.Learn.Validate()
+	if err := a.Learn.Validate(); err != nil {
+		return err
+	}
+	terms, err := objective.Parse(a.Learn.Objective)
+	for _, w := range terms {
+		switch name := w.Term.Name(); {
+		case name == (objective.Throttled{}).Name():
+			return fmt.Errorf("learn: no source measures what the objective %s is about, so every reward would be 0", name)
+		case objective.Measured(w.Term) && a.Usage == nil:
+			return fmt.Errorf("learn: the objective %s is about measured usage; add usage with a source", name)
+		}
+	}
+	return err
 }
 
 // LearnArgs make a profile learn while it schedules. It explores and sends its placements to a

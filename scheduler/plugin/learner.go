@@ -224,7 +224,8 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	l.mirror.sync(infos, false) // not a try, see above
+	l.mirror.sync(infos, false)                                    // not a try, see above
+	l.usage.Attach(&l.mirror.snapshot, infos, pod, &cluster.Pod{}) // rows that were converted again lack it
 	if n.step.GPU == nil {
 		n.step.Action = action
 	}
@@ -297,6 +298,7 @@ func (l *learner) costs(row int32, pod types.UID, r cluster.Resources) (before, 
 	nodes := l.mirror.snapshot.Nodes
 	was := nodes[row]
 	nodes[row] = l.mirror.convert(l.mirror.infos[row], pod)
+	nodes[row].Usage = was.Usage // else the terms about measured usage would leave out the chosen node
 	before = l.term.Cost(nodes)
 	nodes[row].Add(r)
 	after = l.term.Cost(nodes)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -25,6 +26,7 @@ import (
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/usage"
 )
 
 // streamEnv makes the test binary act as a trainer that writes the stream to the named file.
@@ -60,11 +62,11 @@ func drawing(t testing.TB) Args {
 
 // newLearningBed is newBed with a trainer and a fixed random seed. finish ends the trainer and returns
 // the steps that it got.
-func newLearningBed(t *testing.T, profile string, args Args) (b *bed, finish func() []experience.Step) {
+func newLearningBed(t *testing.T, profile string, args Args, objects ...runtime.Object) (b *bed, finish func() []experience.Step) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "stream")
 	t.Setenv(streamEnv, path)
-	b = newBed(t, profile, args)
+	b = newBed(t, profile, args, objects...)
 	b.learner.rng = rand.New(rand.NewPCG(1, 2))
 	return b, func() []experience.Step {
 		if err := b.sched.Profiles.Close(); err != nil {
@@ -234,6 +236,8 @@ func TestDecodeLearnArgs(t *testing.T) {
 	for name, spoil := range map[string]func(*Args){
 		"trainer":   func(a *Args) { a.Learn.Trainer = nil },
 		"objective": func(a *Args) { a.Learn.Objective = "fun" },
+		"no source": func(a *Args) { a.Learn.Objective = "balance=0.5,hot" },
+		"throttled": func(a *Args) { a.Learn.Objective, a.Usage = "throttled", &usage.Config{} },
 		"epsilon":   func(a *Args) { a.Learn.InitEpsilon = 1.1 },
 		"final":     func(a *Args) { a.Learn.FinalEpsilon = 0.2 },
 		"decay":     func(a *Args) { a.Learn.EpsilonDecay = math.NaN() },
@@ -250,6 +254,10 @@ func TestDecodeLearnArgs(t *testing.T) {
 	}
 	if err := good.validateLearn(); err != nil {
 		t.Error(err)
+	}
+	good.Learn.Objective, good.Usage = "balance=0.5,hot", &usage.Config{}
+	if err := good.validateLearn(); err != nil {
+		t.Errorf("measured usage with a source: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,8 +17,9 @@ import (
 	"gnnsched/scheduler/usage"
 )
 
-// A profile with a source scores by what it measures. Requests say the opposite.
-func TestProfileScoresByUsage(t *testing.T) {
+// idleAndHot returns a Prometheus that measures two nodes of 4 CPUs, one of which uses little and the other much.
+func idleAndHot(t *testing.T) (source *usage.Config, idle, hot *v1.Node) {
+	t.Helper()
 	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := ""
 		switch q := r.FormValue("query"); {
@@ -28,15 +30,57 @@ func TestProfileScoresByUsage(t *testing.T) {
 		}
 		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[%s]}}`, answer)
 	}))
-	defer prometheus.Close()
+	t.Cleanup(prometheus.Close)
 	node := func(name string) *v1.Node {
 		return st.MakeNode().Name(name).Capacity(map[v1.ResourceName]string{"cpu": "4", "memory": "8Gi", "pods": "110"}).Obj()
 	}
-	idle, hot := node("idle"), node("hot")
+	return &usage.Config{Source: usage.PrometheusSource, Address: prometheus.URL, Queries: map[string]string{"node_cpu": "cpu"}}, node("idle"), node("hot")
+}
+
+// The costs of a step count the chosen node, too, where they are about measured usage: a placement changes neither.
+func TestStepsCostMeasuredUsage(t *testing.T) {
+	source, idle, hot := idleAndHot(t)
+	const profile = "learns-usage"
+	args := learning(t, 0)
+	args.Learn.Objective, args.Usage = "usage-balance", source
+	b, finish := newLearningBed(t, profile, args, idle, hot)
+	for _, n := range []*v1.Node{idle, hot} {
+		b.sched.Cache.AddNode(b.log, n)
+	}
+	measured := func() (n int) {
+		for _, v := range b.learner.mirror.snapshot.Nodes {
+			if v.Usage != nil {
+				n++
+			}
+		}
+		return n
+	}
+	pod := st.MakePod().Name("waiting").UID("waiting").SchedulerName(profile).Req(map[v1.ResourceName]string{"cpu": "500m"}).Obj()
+	for range 1000 { // the first measurement is on its way
+		cycle, node, ok := b.cycle(t, profile, pod)
+		if !ok {
+			t.Fatal("no node")
+		}
+		if measured() == 2 {
+			b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, cycle, pod, node)
+			waitSent(t, profile, 1)
+			break
+		}
+		b.sched.Profiles[profile].RunReservePluginsUnreserve(b.ctx, cycle, pod, node)
+		time.Sleep(10 * time.Millisecond)
+	}
+	steps := finish()
+	// The CPU is used by 0.025 and 0.6, the memory alike: the mean of the standard deviations 0.2875 and 0.
+	if len(steps) != 1 || math.Abs(steps[0].Before-0.14375) > 1e-6 || steps[0].Before != steps[0].After {
+		t.Errorf("%d steps: %+v, want one with the costs 0.14375", len(steps), steps)
+	}
+}
+
+// A profile with a source scores by what it measures. Requests say the opposite.
+func TestProfileScoresByUsage(t *testing.T) {
+	source, idle, hot := idleAndHot(t)
 	big := st.MakePod().Name("big").UID("big").Node("idle").Req(map[v1.ResourceName]string{"cpu": "3"}).Obj()
-	args := Args{Policy: "koordinator-load-aware", Preferences: preference.Off, Usage: &usage.Config{
-		Source: usage.PrometheusSource, Address: prometheus.URL, Queries: map[string]string{"node_cpu": "cpu"},
-	}}
+	args := Args{Policy: "koordinator-load-aware", Preferences: preference.Off, Usage: source}
 	b := newBed(t, "by-usage", args, idle, hot)
 	b.sched.Cache.AddNode(b.log, idle)
 	b.sched.Cache.AddNode(b.log, hot)
