@@ -66,6 +66,7 @@ func evalOpenBCommand() *ucli.Command {
 			&ucli.IntFlag{Name: "nodes", Value: 200, Usage: "for --live, `NUMBER` of machines at least: a sample of the list that keeps the shares of the kinds"},
 			&ucli.BoolFlag{Name: "claims", Usage: "for --live, let the pods ask for GPUs by ResourceClaims, and the machines offer them in ResourceSlices"},
 			&ucli.BoolFlag{Name: "extended-resources", Usage: "like --claims, but ask for whole GPUs as nvidia.com/gpu, which a DeviceClass serves"},
+			&ucli.BoolFlag{Name: "mixed", Usage: "for --live, let some pods ask by claims, some as nvidia.com/gpu and some by annotations, and count what they have of each device. Every other machine offers its GPUs in ResourceSlices only, the others to all"},
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 		}, cli.LogFlags()...),
@@ -105,7 +106,7 @@ func runEvalOpenB(c *ucli.Context) error {
 	if c.Bool("live") {
 		return runOpenBLive(c, format)
 	}
-	for _, flag := range []string{"nodes", "kwokcluster", "claims", "extended-resources"} {
+	for _, flag := range []string{"nodes", "kwokcluster", "claims", "extended-resources", "mixed"} {
 		if c.IsSet(flag) {
 			return exit.Usagef("--%s works with --live only; the simulator has all machines and their devices", flag)
 		}

@@ -262,8 +262,15 @@ func printPlan(c *ucli.Context, p workload.Plan, room driver.Room) error {
 
 // oneRequest refuses two ways of requesting GPUs.
 func oneRequest(c *ucli.Context) error {
-	if c.Bool("claims") && c.Bool("extended-resources") {
-		return exit.Usagef("--claims and --extended-resources are two ways of requesting GPUs: leave one of them out")
+	first := ""
+	for _, flag := range []string{"claims", "extended-resources", "mixed"} {
+		switch {
+		case !c.Bool(flag):
+		case first != "":
+			return exit.Usagef("--%s and --%s are two ways of requesting GPUs: leave one of them out", first, flag)
+		default:
+			first = flag
+		}
 	}
 	return nil
 }
@@ -271,6 +278,8 @@ func oneRequest(c *ucli.Context) error {
 // gpuRequests returns how the pods of a trace request GPUs.
 func gpuRequests(c *ucli.Context) driver.GPURequests {
 	switch {
+	case c.Bool("mixed"):
+		return driver.Mixed
 	case c.Bool("extended-resources"):
 		return driver.Extended
 	case c.Bool("claims"):

@@ -86,7 +86,7 @@ func TestWrongUseIsReported(t *testing.T) {
 		{"number", []string{"up", "--nodes", "many"}, "many"},
 		{"negative", []string{"up", "--dir", fresh, "--nodes", "-1"}, "--nodes -1 is not between"},
 		{"nodes and pools", []string{"up", "--nodes", "1", "--pools", pools}, "exclude each other"},
-		{"way to offer GPUs", []string{"up", "--nodes-file", pools, "--gpus", "claims"}, `--gpus "claims" is not one of capacity, slices and both`},
+		{"way to offer GPUs", []string{"up", "--nodes-file", pools, "--gpus", "claims"}, `--gpus "claims" is not one of capacity, slices, both and turns`},
 		{"GPUs of pools", []string{"up", "--pools", pools, "--gpus", "slices"}, "--gpus works with --nodes-file only"},
 		{"no pool file", []string{"up", "--pools", filepath.Join(tmp, "none.yaml")}, "none.yaml: no such file"},
 		{"malformed pool file", []string{"up", "--pools", pools}, "pools.yaml:3: pools[0].cout: unknown field"},

@@ -54,7 +54,7 @@ func upCommand(args []string) *ucli.Command {
 			&ucli.IntFlag{Name: "nodes", Aliases: []string{"n"}, DefaultText: "10, or those of the previous start", Usage: "`NUMBER` of nodes besides the control-plane node"},
 			&ucli.StringFlag{Name: "pools", Aliases: []string{"f"}, Usage: "YAML `FILE` with the node pools, or a record: its nodes at its end, or at a time with RECORD@TIME"},
 			&ucli.StringFlag{Name: "nodes-file", Usage: "node list `FILE` of the openb trace; with --nodes a sample of at least that many nodes, with every kind of machine in proportion"},
-			&ucli.StringFlag{Name: "gpus", Value: string(nodepool.InCapacity), Usage: "how the nodes of --nodes-file offer their GPUs, a `WAY`: capacity (to pods with annotations), slices (to claims) or both"},
+			&ucli.StringFlag{Name: "gpus", Value: string(nodepool.InCapacity), Usage: "how the nodes of --nodes-file offer their GPUs, a `WAY`: capacity (to pods with annotations), slices (to claims), both, or turns (by turns both and slices)"},
 			&ucli.IntFlag{Name: "port", DefaultText: "the port of the previous start, or a free one", Usage: "`PORT` of the API server"},
 			&ucli.BoolFlag{Name: "wait", Value: true, Usage: "wait until every node is ready"},
 			&ucli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "start it in the background and return when it is ready"},
@@ -130,7 +130,7 @@ func configFrom(c *ucli.Context) (kwok.Config, error) {
 	case c.IsSet("gpus") && !c.IsSet("nodes-file"):
 		return cfg, exit.New(exit.Usage, errors.New("--gpus works with --nodes-file only"), "with --pools, the field devices of a pool offers GPUs to claims")
 	case !slices.Contains(nodepool.Offers, nodepool.Offer(c.String("gpus"))):
-		return cfg, exit.Usagef("--gpus %q is not one of capacity, slices and both", c.String("gpus"))
+		return cfg, exit.Usagef("--gpus %q is not one of capacity, slices, both and turns", c.String("gpus"))
 	case c.IsSet("pools"):
 		cfg.Pools, err = pools(c)
 	case c.IsSet("nodes-file"):

@@ -16,10 +16,11 @@ const (
 	InCapacity Offer = "capacity" // as resources of the node, to pods with annotations
 	InSlices   Offer = "slices"   // in ResourceSlices, to claims
 	InBoth     Offer = "both"     // the same GPUs in both ways
+	InTurns    Offer = "turns"    // by turns: the first node with GPUs in both ways, the next one in slices
 )
 
 // Offers are all ways to offer GPUs.
-var Offers = []Offer{InCapacity, InSlices, InBoth}
+var Offers = []Offer{InCapacity, InSlices, InBoth, InTurns}
 
 // sharesOfDevice is the number of shares of a device in a slice: claims count in thousandths, as annotations do.
 const sharesOfDevice = cluster.DeviceMilli
@@ -29,13 +30,22 @@ const sharesOfDevice = cluster.DeviceMilli
 // keeps their order by name.
 func Single(nodes []*cluster.Node, gpus Offer) []Pool {
 	pools := make([]Pool, len(nodes))
+	turn := InBoth
 	for i, n := range nodes {
+		offer := gpus
+		if gpus == InTurns && n.Allocatable.GPU > 0 {
+			if offer = turn; turn == InBoth {
+				turn = InSlices
+			} else {
+				turn = InBoth
+			}
+		}
 		offered := n.Allocatable
-		if gpus == InSlices {
+		if offer == InSlices {
 			offered.GPU = 0
 		}
 		p := Pool{Name: n.Name, Count: 1, Capacity: kube.Capacity(offered)}
-		if gpus != InCapacity && n.Allocatable.GPU > 0 {
+		if offer != InCapacity && n.Allocatable.GPU > 0 {
 			p.Devices = []Devices{{Product: n.GPUModel, Count: int(n.Allocatable.GPU), Shares: sharesOfDevice}}
 		}
 		if len(n.Labels) > 0 || n.Allocatable.GPU > 0 {

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -25,12 +26,28 @@ const (
 	Claimed GPURequests = "claims"
 	// Extended pods request whole GPUs as kube.GPUResource, which a DeviceClass serves, and shares by claims.
 	Extended GPURequests = "extended"
+	// Mixed pods request GPUs in one of the other ways each, by their names. Only whole GPUs are extended resources.
+	Mixed GPURequests = "mixed"
 )
+
+// Of returns the way in which the pods of a Deployment request GPUs: g, or one of the others if g is Mixed.
+func (g GPURequests) Of(d workload.Deployment) GPURequests {
+	if g != Mixed {
+		return g
+	}
+	ways := []GPURequests{Claimed, Annotated, Extended}
+	if d.Shape.Requests.GPU == 0 {
+		ways = ways[:2]
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(d.Name)) // never fails
+	return ways[h.Sum32()%uint32(len(ways))]
+}
 
 // Count returns how many claims the pods of a plan get.
 func (g GPURequests) Count(p workload.Plan) (n int) {
 	for _, s := range p.Steps {
-		if s.Action == workload.Add && g.claims(s.Deployment.Shape) {
+		if s.Action == workload.Add && g.Of(s.Deployment).claims(s.Deployment.Shape) {
 			n += s.Deployment.Replicas
 		}
 	}
@@ -89,7 +106,7 @@ func (c *Config) checkClass(ctx context.Context) error {
 
 // createClaims creates the claims of a Deployment's pods, if they have some.
 func (c *Config) createClaims(ctx context.Context, d workload.Deployment, fill int) error {
-	if !c.GPUs.claims(d.Shape) {
+	if !c.GPUs.Of(d).claims(d.Shape) {
 		return nil
 	}
 	for i := range d.Replicas {
@@ -128,7 +145,7 @@ func (r *runner) createAllClaims(ctx context.Context) error {
 
 // removeClaims deletes the claims of a Deployment's pods. Those in use go after their pods.
 func (c *Config) removeClaims(ctx context.Context, d workload.Deployment) error {
-	if !c.GPUs.claims(d.Shape) {
+	if !c.GPUs.Of(d).claims(d.Shape) {
 		return nil
 	}
 	for i := range d.Replicas {

@@ -107,6 +107,31 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// A pod with mixed requests always has the same way, each way is taken by many pods, and only whole GPUs are extended resources. The other
+// ways are those of all pods.
+func TestMixed(t *testing.T) {
+	const pods = 300
+	for gpus := range int64(2) {
+		count := map[GPURequests]int{}
+		for i := range pods {
+			d := workload.Deployment{Name: fmt.Sprint("pod-", i), Shape: workload.Shape{Requests: cluster.Resources{GPU: gpus, GPUMilli: 500 * (1 - gpus)}}}
+			way := Mixed.Of(d)
+			count[way]++
+			if again := Mixed.Of(d); again != way {
+				t.Errorf("%s has %q and %q", d.Name, way, again)
+			}
+			for _, g := range []GPURequests{Annotated, Claimed, Extended} {
+				if got := g.Of(d); got != g {
+					t.Errorf("%q became %q", g, got)
+				}
+			}
+		}
+		if count[Claimed] < pods/5 || count[Annotated] < pods/5 || (count[Extended] >= pods/5) != (gpus > 0) || len(count) != 2+int(gpus) {
+			t.Errorf("%d whole GPUs: %v", gpus, count)
+		}
+	}
+}
+
 // Claims are refused where no class serves them, before anything is created.
 func TestClaimsNeedAClass(t *testing.T) {
 	c := fakecluster.New()

@@ -33,7 +33,7 @@ func (c *Config) deployment(d workload.Deployment, fill int) *appsv1.Deployment 
 			Replicas: ptr.To(int32(d.Replicas)),
 			// The name alone could also match pods of somebody else.
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{workload.LabelName: d.Name, workload.LabelRun: c.RunID}},
-			Template: c.template(d.Shape, all),
+			Template: c.template(d, all),
 		},
 	}
 }
@@ -42,11 +42,11 @@ func (c *Config) deployment(d workload.Deployment, fill int) *appsv1.Deployment 
 // Deployment's name; several have numbers behind it.
 func (c *Config) pods(d workload.Deployment, fill int) []*corev1.Pod {
 	out := make([]*corev1.Pod, d.Replicas)
-	template := c.template(d.Shape, c.deployment(d, fill).Labels)
+	template := c.template(d, c.deployment(d, fill).Labels)
 	for i := range out {
 		out[i] = &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 		out[i].Name, out[i].Namespace = podName(d, i), c.Namespace
-		c.GPUs.refer(out[i], d.Shape)
+		c.GPUs.Of(d).refer(out[i], d.Shape)
 	}
 	return out
 }
@@ -58,8 +58,9 @@ func podName(d workload.Deployment, i int) string {
 	return d.Name + "-" + strconv.Itoa(i)
 }
 
-// template returns the pod template of a shape. run has the labels that every pod gets.
-func (c *Config) template(s workload.Shape, run map[string]string) corev1.PodTemplateSpec {
+// template returns the template of a Deployment's pods. run has the labels that every pod gets.
+func (c *Config) template(d workload.Deployment, run map[string]string) corev1.PodTemplateSpec {
+	s := d.Shape
 	labels := maps.Clone(run)
 	maps.Copy(labels, s.Labels)
 	limits := s.Limits
@@ -78,7 +79,7 @@ func (c *Config) template(s workload.Shape, run map[string]string) corev1.PodTem
 			}},
 		},
 	}
-	c.GPUs.request(&t, s)
+	c.GPUs.Of(d).request(&t, s)
 	return t
 }
 

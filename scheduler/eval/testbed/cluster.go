@@ -32,8 +32,7 @@ type Nodes struct {
 	// Record is the absolute path of a record whose nodes the cluster has, those at its end or those at the time in RECORD@TIME.
 	Record string
 	List   string // absolute path of an openb node list; the cluster has Count of its machines
-	// Slices lets the machines of List offer their GPUs in ResourceSlices, to claims, and not in their capacity.
-	Slices bool
+	GPUs   string // how the machines of List offer their GPUs, as kwokcluster's --gpus; default: capacity
 }
 
 // onlyNode is the suffix that kwokcluster appends to the name of a pool's first node.

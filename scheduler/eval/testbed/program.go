@@ -82,8 +82,8 @@ func (n Nodes) arguments(folder string) ([]string, error) {
 		return []string{"--pools", n.Record}, nil
 	case n.List != "":
 		args := []string{"--nodes-file", n.List, "--nodes", count}
-		if n.Slices {
-			args = append(args, "--gpus", "slices")
+		if n.GPUs != "" {
+			args = append(args, "--gpus", n.GPUs)
 		}
 		return args, nil
 	}

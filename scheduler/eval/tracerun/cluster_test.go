@@ -1,6 +1,7 @@
 package tracerun
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,23 +47,42 @@ func TestClusterAgreesWithSimulator(t *testing.T) {
 	}
 }
 
-func agrees(t *testing.T, how driver.GPURequests) {
-	pods := &strings.Builder{}
-	fmt.Fprintln(pods, "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec")
-	for i := range 60 {
-		ask := []string{"1,1000,", "1,300,", "1,460,A10|T4", "2,1000,T4", "0,0,"}[i%5]
-		fmt.Fprintf(pods, "pod-%d,%d,%d,%s\n", i, 500+100*(i%7), 1024, ask)
-	}
-	c := Config{
-		NodesFile: write(t, "nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nnode-0,16000,65536,4,T4\nnode-1,8000,32768,2,G2\nnode-2,12000,65536,4,A10\n"),
-		PodsFile:  write(t, "pods.csv", pods.String()), Nodes: 3, GPUs: how, Factor: 1.3, Seeds: []uint64{42}, Settle: 3 * time.Second,
-		Contenders: []agreement.Contender{
-			contender(t, "fgd", server.Profile{Policy: "fgd"}),
-			contender(t, "kube-scheduler", server.Profile{Variant: server.DefaultProfile}),
-		},
-		Launcher: inprocess.Launcher{}, Log: zerolog.Nop(), Progress: func(float64, string) {},
-	}
+// Pods with claims, with extended resources and with annotations compete for the GPUs of one cluster, with fgd also for those of one machine;
+// where upstream's scores put them is drawn. With each profile, no device is given twice and each pod has its devices named, else Run returns an
+// error.
+func TestMixedRequests(t *testing.T) {
+	c := config(t, driver.Mixed)
+	c.Nodes, c.NodesFile = 6, write(t, "nodes.csv", `sn,cpu_milli,memory_mib,gpu,model
+node-0,64000,262144,8,T4
+node-1,64000,262144,8,G2
+node-2,64000,262144,8,A10
+node-3,64000,262144,8,T4
+node-4,64000,262144,8,G2
+node-5,64000,262144,8,A10
+`)
 	r, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range r.Trials {
+		if got.Fallbacks != 0 || got.Bound == got.Pods || got.GPU.Allocation() > 1 || got.Policy == "fgd" && got.Tally.Shared == 0 {
+			t.Errorf("%s: %+v, %+v", got.Policy, got, *got.Tally)
+		}
+		for _, k := range []kind{got.Tally.Claims, got.Tally.Extended, got.Tally.Annotations} {
+			if k.Bound == 0 || k.Bound > k.Pods {
+				t.Errorf("%s: %+v", got.Policy, *got.Tally)
+			}
+		}
+		t.Logf("%s: %+v, %.1f %% of the GPUs", got.Policy, *got.Tally, 100*got.GPU.Allocation())
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b, false); err != nil || !strings.Contains(b.String(), "machines with all three") {
+		t.Errorf("%v: %s", err, b.String())
+	}
+}
+
+func agrees(t *testing.T, how driver.GPURequests) {
+	r, err := Run(t.Context(), config(t, how))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,5 +93,24 @@ func agrees(t *testing.T, how driver.GPURequests) {
 		if got.Policy == "fgd" && (got.SameDevices != got.Pods || got.GPU.Allocation() != got.Simulated.Allocation || got.GPU.AllocationAtFull() != got.Simulated.AllocationAtFull) {
 			t.Errorf("%d of %d pods are on the nodes and %d on the devices of the simulator: %+v, simulated %+v", got.Same, got.Pods, got.SameDevices, got.GPU, *got.Simulated)
 		}
+	}
+}
+
+// config returns a comparison of FGD and upstream's profile on three machines with ten GPUs.
+func config(t *testing.T, how driver.GPURequests) Config {
+	pods := &strings.Builder{}
+	fmt.Fprintln(pods, "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec")
+	for i := range 60 {
+		ask := []string{"1,1000,", "1,300,", "1,460,A10|T4", "2,1000,T4", "0,0,"}[i%5]
+		fmt.Fprintf(pods, "pod-%d,%d,%d,%s\n", i, 500+100*(i%7), 1024, ask)
+	}
+	return Config{
+		NodesFile: write(t, "nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nnode-0,16000,65536,4,T4\nnode-1,8000,32768,2,G2\nnode-2,12000,65536,4,A10\n"),
+		PodsFile:  write(t, "pods.csv", pods.String()), Nodes: 3, GPUs: how, Factor: 1.3, Seeds: []uint64{42}, Settle: 3 * time.Second,
+		Contenders: []agreement.Contender{
+			contender(t, "fgd", server.Profile{Policy: "fgd"}),
+			contender(t, "kube-scheduler", server.Profile{Variant: server.DefaultProfile}),
+		},
+		Launcher: inprocess.Launcher{}, Log: zerolog.Nop(), Progress: func(float64, string) {},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -42,18 +43,26 @@ type Trial struct {
 	Same int `json:"same"`
 	// SameDevices is the number of those of them that also got the same devices.
 	SameDevices int `json:"sameDevices"`
+
+	Tally *tally `json:"tally,omitempty"` // with driver.Mixed, in place of the simulator's figures
 }
 
-// columns of the table: means over the seeds, some with the standard deviation. The report compares
-// the profiles by the first two.
-var columns = []struct {
+// column is a column of the table: the mean over the seeds, some with the standard deviation.
+type column struct {
 	title  string
 	of     func(Trial) float64
 	form   string
 	spread bool // also show the standard deviation
-}{
+}
+
+// allocations are the columns by which the report compares the profiles.
+var allocations = []column{
 	{"GPU allocation %", func(t Trial) float64 { return 100 * t.GPU.Allocation() }, "%.2f", true},
 	{"when 100% asked %", func(t Trial) float64 { return 100 * t.GPU.AllocationAtFull() }, "%.2f", true},
+}
+
+// columns follow the allocations.
+var columns = []column{
 	{"simulator %", func(t Trial) float64 { return 100 * t.Simulated.Allocation }, "%.2f", false},
 	{"same node %", func(t Trial) float64 { return 100 * float64(t.Same) / float64(max(t.Pods, 1)) }, "%.1f", false},
 	{"same devices %", func(t Trial) float64 { return 100 * float64(t.SameDevices) / float64(max(t.Pods, 1)) }, "%.1f", false},
@@ -95,6 +104,8 @@ func requestsText(g driver.GPURequests) string {
 		return ", GPUs by claims"
 	case driver.Extended:
 		return ", whole GPUs by extended resources and shares by claims"
+	case driver.Mixed:
+		return ", GPUs by claims, extended resources and annotations"
 	}
 	return ""
 }
@@ -108,7 +119,7 @@ func (r *Report) writeDifferences(b *bytes.Buffer) {
 	var lines []string
 	var ps []float64
 	for _, p := range r.Policies[1:] {
-		for _, c := range columns[:2] {
+		for _, c := range allocations {
 			first, other := r.values(r.Policies[0], c.of), r.values(p, c.of)
 			for i := range first {
 				first[i] -= other[i]
@@ -144,14 +155,18 @@ func (r *Report) seeds() string {
 
 // rows returns the rows of the table.
 func (r *Report) rows() [][]string {
+	all := slices.Concat(allocations, columns)
+	if r.GPURequests == driver.Mixed {
+		all = slices.Concat(allocations, tallyColumns)
+	}
 	header := []string{"profile"}
-	for _, c := range columns {
+	for _, c := range all {
 		header = append(header, c.title)
 	}
 	rows := [][]string{header}
 	for _, p := range r.Policies {
 		row := []string{p}
-		for _, c := range columns {
+		for _, c := range all {
 			values := r.values(p, c.of)
 			cell := fmt.Sprintf(c.form, stat.Mean(values, nil))
 			if c.spread && len(r.Seeds) > 1 {

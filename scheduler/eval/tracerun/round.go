@@ -59,8 +59,10 @@ func (r *comparison) rounds(ctx context.Context) error {
 func (r *comparison) round(ctx context.Context, x agreement.Contender, seed uint64) (t Trial, err error) {
 	t = Trial{Policy: x.Name, Seed: seed}
 	var simulated map[int]place
-	if t.Simulated, simulated, err = r.simulate(x, seed); err != nil {
-		return t, fmt.Errorf("in the simulator: %w", err)
+	if r.GPUs != driver.Mixed {
+		if t.Simulated, simulated, err = r.simulate(x, seed); err != nil {
+			return t, fmt.Errorf("in the simulator: %w", err)
+		}
 	}
 	arrivals, err := openb.Inflate(r.pods, r.Factor, openb.GPUMilli(r.nodes), seed)
 	if err != nil {
@@ -79,7 +81,11 @@ func (r *comparison) round(ctx context.Context, x agreement.Contender, seed uint
 		t.Pods, t.Bound = f.Pods, f.Bound
 		t.GPU, t.Binding = *f.GPU, f.Binding
 		at, err := checkDevices(ctx, r.bed.Client, driver.DefaultNamespace)
-		t.Same, t.SameDevices = same(arrivals, at, simulated)
+		if r.GPUs == driver.Mixed {
+			t.Tally = tallyOf(arrivals, at)
+		} else {
+			t.Same, t.SameDevices = same(arrivals, at, simulated)
+		}
 		return err
 	})
 	if err != nil {

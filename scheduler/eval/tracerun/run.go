@@ -24,7 +24,8 @@ type Config struct {
 	Factor    float64 // the arrivals ask for this multiple of the cluster's GPUs
 	Seeds     []uint64
 
-	// GPUs says how pods request GPUs. With claims, the nodes offer their GPUs in ResourceSlices only.
+	// GPUs says how pods request GPUs. With claims, the nodes offer their GPUs in ResourceSlices only. With Mixed, every other machine also
+	// offers them in its capacity, and there is no comparison with the simulator, where all machines are alike.
 	GPUs driver.GPURequests
 
 	Contenders []agreement.Contender // the others are compared with the first
@@ -56,7 +57,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	c.Progress(0, fmt.Sprintf("starting a cluster of %d nodes", len(r.nodes)))
 	err = testbed.Run(ctx, testbed.Config{
 		Name: "tracerun", Launcher: c.Launcher, LogDir: c.LogDir,
-		Nodes: testbed.Nodes{List: c.NodesFile, Count: c.Nodes, Slices: c.GPUs != driver.Annotated}, Scheduler: c.scheduler(),
+		Nodes: testbed.Nodes{List: c.NodesFile, Count: c.Nodes, GPUs: offerTo(c.GPUs)}, Scheduler: c.scheduler(),
 	}, func(ctx context.Context, b *testbed.Bed) error {
 		r.bed = b
 		if err := r.warmUp(ctx); err != nil {
@@ -65,6 +66,17 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		return r.rounds(ctx)
 	})
 	return r.report, err
+}
+
+// offerTo returns how the nodes offer their GPUs, as testbed.Nodes.GPUs.
+func offerTo(g driver.GPURequests) string {
+	switch g {
+	case driver.Annotated:
+		return ""
+	case driver.Mixed:
+		return "turns"
+	}
+	return "slices"
 }
 
 // scheduler is one process with a profile for each contender. It scores every node, as the

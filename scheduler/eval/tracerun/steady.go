@@ -14,7 +14,6 @@ import (
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
-	"gnnsched/workload/driver"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -48,7 +47,7 @@ func RunSteady(ctx context.Context, c SteadyConfig) (*SteadyReport, error) {
 	r.Progress(0, fmt.Sprintf("starting a cluster of %d nodes", len(r.nodes)))
 	err = testbed.Run(ctx, testbed.Config{
 		Name: "steady", Launcher: c.Launcher, LogDir: c.LogDir,
-		Nodes: testbed.Nodes{List: c.NodesFile, Count: c.Nodes, Slices: c.GPUs != driver.Annotated}, Scheduler: c.scheduler(),
+		Nodes: testbed.Nodes{List: c.NodesFile, Count: c.Nodes, GPUs: offerTo(c.GPUs)}, Scheduler: c.scheduler(),
 	}, func(ctx context.Context, b *testbed.Bed) error {
 		r.bed = b
 		if err := r.warmUp(ctx); err != nil {

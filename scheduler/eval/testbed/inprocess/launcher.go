@@ -3,6 +3,7 @@
 package inprocess
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -55,11 +56,7 @@ func poolsOf(n testbed.Nodes) ([]nodepool.Pool, error) {
 		if err != nil {
 			return nil, err
 		}
-		gpus := nodepool.InCapacity
-		if n.Slices {
-			gpus = nodepool.InSlices
-		}
-		return nodepool.Single(openb.ClusterNodes(openb.Sample(machines, n.Count)), gpus), nil
+		return nodepool.Single(openb.ClusterNodes(openb.Sample(machines, n.Count)), cmp.Or(nodepool.Offer(n.GPUs), nodepool.InCapacity)), nil
 	}
 	return nodepool.Default(n.Count), nil
 }
