@@ -73,9 +73,6 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeigh
 	if err != nil {
 		return nil, err
 	}
-	if len(start.Manifest.Wishes) > 0 {
-		return nil, exit.New(exit.Usage, errors.New("--learn: a network of many objectives cannot learn from a running scheduler, whose steps do not hold the objective"), "run it without --learn, or name a network of one objective")
-	}
 	objective := start.Manifest.Objective
 	if start.Manifest.Architecture.Graph == checkpoint.GPUGraph {
 		objective = "gpu-idle"

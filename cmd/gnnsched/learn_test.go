@@ -130,6 +130,7 @@ func TestLearnRefuses(t *testing.T) {
 	if err := many.Save(wishes); err != nil {
 		t.Fatal(err)
 	}
+	peers := saved(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "traffic"}}, "balance")
 	gpu := saved(t, checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, "gpu-allocation")
 	for _, c := range []struct {
 		command string
@@ -138,6 +139,7 @@ func TestLearnRefuses(t *testing.T) {
 	}{
 		{"rungnn --learn", exit.Usage, "make trainer"},
 		{"rungnn --learn --checkpoint " + wishes, exit.Usage, "a network of many objectives cannot learn"},
+		{"runacgnn --learn --checkpoint " + peers, exit.Usage, "reads the peers of pods cannot learn"},
 		{"runacgnn --learn", exit.Usage, "make trainer"},
 		{"runacdqn --actor_learning_rate 0.002", exit.Usage, "add --learn"},
 		{"runacgnn --learn --init_epsi 1", exit.Usage, "--entropy"},

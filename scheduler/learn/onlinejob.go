@@ -2,7 +2,6 @@ package learn
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"gnnsched/gnn/checkpoint"
@@ -27,20 +26,14 @@ const onlineHalfLife = 30
 // judged before the scheduler gets it.
 //
 // A network for GPU clusters has the job's GPU; see value.ContinuedBy. Its half-life is 0, which stands for as many placements as the
-// cluster has devices. A network for mixed clusters and one that reads the peers of pods are errors.
+// cluster has devices. A network that checkpoint.Checkpoint.CheckOnline refuses is an error.
 func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	a := c.Manifest.Architecture
-	switch a.Graph {
-	case checkpoint.GPUGraph:
+	if err := c.CheckOnline(); err != nil {
+		return Job{}, exit.New(exit.Usage, err, "run it without --learn")
+	}
+	if a.Graph == checkpoint.GPUGraph {
 		return onlineGPUJob(c)
-	case checkpoint.MixedGraph:
-		return Job{}, fmt.Errorf("a network that reads the graph %q cannot learn from a running scheduler; its parts can, each by itself", a.Graph)
-	}
-	if a.ReadsPeers() {
-		return Job{}, exit.New(exit.Usage, errors.New("a network that reads the peers of pods cannot learn from a running scheduler, whose steps do not hold them"), "run it without --learn")
-	}
-	if len(c.Manifest.Wishes) > 0 {
-		return Job{}, exit.New(exit.Usage, errors.New("a network of many objectives cannot learn from a running scheduler, whose steps do not hold the objective"), "run it without --learn")
 	}
 	j, err := NewJob(onlineVariant(a))
 	if err != nil {

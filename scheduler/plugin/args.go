@@ -184,7 +184,17 @@ func (a *Args) validateLearn() error {
 			return fmt.Errorf("learn: the objective %s is about measured usage; add usage with a source", name)
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	c, err := checkpoint.Load(a.Checkpoint)
+	if err != nil {
+		return nil // the file may come later, as without learn
+	}
+	if err := c.CheckOnline(); err != nil { // else the trainer would refuse it at every start
+		return fmt.Errorf("learn: %s: %w", a.Checkpoint, err)
+	}
+	return nil
 }
 
 // LearnArgs make a profile learn while it schedules. It explores and sends its placements to a

@@ -243,6 +243,9 @@ func TestDecodeLearnArgs(t *testing.T) {
 		"decay":     func(a *Args) { a.Learn.EpsilonDecay = math.NaN() },
 		"file":      func(a *Args) { a.Checkpoint = "" },
 		"heuristic": func(a *Args) { a.Checkpoint, a.Policy = "", "best-fit" },
+		"peers": func(a *Args) {
+			a.Checkpoint = untrainedOf(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "traffic"}}, 1, nil)
+		},
 	} {
 		bad, learn := good, *good.Learn
 		bad.Learn = &learn
@@ -254,6 +257,10 @@ func TestDecodeLearnArgs(t *testing.T) {
 	}
 	if err := good.validateLearn(); err != nil {
 		t.Error(err)
+	}
+	later := good
+	if later.Checkpoint += ".later"; later.validateLearn() != nil {
+		t.Error("a file that comes later is refused")
 	}
 	good.Learn.Objective, good.Usage = "balance=0.5,hot", &usage.Config{}
 	if err := good.validateLearn(); err != nil {

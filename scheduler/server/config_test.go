@@ -167,6 +167,7 @@ func TestRunRefuses(t *testing.T) {
 		"unknown argument":      {ours("{deadlin: 1ms}"), 0, "deadlin"},
 		"unknown variant":       {ours("{variant: transformer}"), 0, "transformer"},
 		"unknown policy":        {ours("{policy: worst-fit}"), 0, "worst-fit"},
+		"learning of many":      {ours("{checkpoint: " + manyObjectives(t) + ", learn: {trainer: [gnntrain], objective: balance, initEpsilon: 0.1, epsilonDecay: 1}}"), 0, "a network of many objectives cannot learn"},
 		"policy and variant":    {ours("{policy: best-fit, variant: gnn}"), 0, "excludes"},
 		"missing kubeconfig":    {header + "clientConnection: {kubeconfig: /does/not/exist}\n", 0, "/does/not/exist"},
 		"malformed":             {"{", 0, "config.yaml"},

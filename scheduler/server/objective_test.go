@@ -10,15 +10,22 @@ import (
 	"gnnsched/scheduler/plugin"
 )
 
-// An objective is for a network that knows it. The error of another lists what it knows.
-func TestProfileWithAnObjective(t *testing.T) {
+// manyObjectives saves a network of random weights for balance and energy, and returns its file.
+func manyObjectives(t *testing.T) string {
+	t.Helper()
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "wishes"}}, rand.New(rand.NewPCG(1, 2)))
 	c.Manifest.Wishes = []checkpoint.Wish{{Term: "balance", Share: 0.5, Most: 1}, {Term: "energy", Share: 0.5, Most: 1}}
 	c.Manifest.Objective = "balance,energy=2.5"
-	many := filepath.Join(t.TempDir(), "many.safetensors")
-	if err := c.Save(many); err != nil {
+	file := filepath.Join(t.TempDir(), "many.safetensors")
+	if err := c.Save(file); err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+// An objective is for a network that knows it. The error of another lists what it knows.
+func TestProfileWithAnObjective(t *testing.T) {
+	many := manyObjectives(t)
 	for _, x := range []struct {
 		p    Profile
 		want string

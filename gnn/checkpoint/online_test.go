@@ -1,0 +1,34 @@
+package checkpoint
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCheckOnline(t *testing.T) {
+	mixed, err := Shipped("mixed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(graph Graph, features ...string) *Checkpoint {
+		return &Checkpoint{Manifest: Manifest{Architecture: Architecture{Graph: graph, Encoder: GNN, Head: DQN, Hidden: 8, Features: features}}}
+	}
+	many := of(ClusterGraph, "base", "wishes")
+	many.Manifest.Wishes = []Wish{{Term: "balance", Share: 0.5, Most: 1}, {Term: "energy", Share: 0.5, Most: 1}}
+	for _, c := range []struct {
+		network *Checkpoint
+		refused string // a part of the reason; empty for a network that can learn
+	}{
+		{of(ClusterGraph), ""},
+		{of(ClusterGraph, "base", "whole"), ""},
+		{of(GPUGraph), ""},
+		{of(ClusterGraph, "base", "traffic"), "peers"},
+		{many, "many objectives"},
+		{mixed, `graph "mixed"`},
+	} {
+		err := c.network.CheckOnline()
+		if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+			t.Errorf("%v: %v, want %q", c.network.Manifest.Architecture, err, c.refused)
+		}
+	}
+}
