@@ -38,7 +38,7 @@ func gpuCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "data", Usage: "`DIR`ectory of the trace: openb_node_list_gpu_node.csv and all openb_pod_list_*.csv"},
 			&ucli.StringFlag{Name: "nodes", Usage: "CSV `FILE` of the nodes, instead of the one in --data"},
 			&ucli.StringSliceFlag{Name: "pods", Usage: "CSV `FILE` of pods, instead of those in --data; may be repeated"},
-			&ucli.StringFlag{Name: "start", Usage: "checkpoint `FILE` of a network to begin with, of the same encoder and head, instead of random weights"},
+			&ucli.StringFlag{Name: "start", Usage: "checkpoint `FILE` of a network to begin with, of the same architecture (graph, encoder, head, hidden and features), instead of random weights"},
 			&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with the hyperparameters; flags take precedence"},
 			&ucli.BoolFlag{Name: "typical-only", Usage: "write only the typical pods of the files beside --out, for a network that was trained on them"},
 			&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
@@ -82,6 +82,9 @@ func trainGPU(c *ucli.Context) (err error) {
 	if start := c.String("start"); start != "" {
 		if t.Start, err = checkpoint.Load(start); err != nil {
 			return exit.New(exit.Checkpoint, err, "name a network that gnntrain gpu wrote")
+		}
+		if err := t.CheckStart(); err != nil { // before anything is written
+			return exit.New(exit.Usage, fmt.Errorf("--start %s: %w", start, err), "name a network of the same architecture, or choose its encoder, head, hidden and features with flags and --config")
 		}
 	}
 	f := filesOf(c, gpuVariant(t.Config))

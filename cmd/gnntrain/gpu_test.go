@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,6 +108,28 @@ func TestTrainGPUAndResume(t *testing.T) {
 	}
 	if _, err := os.Stat("gpu-dqn.safetensors.state"); !os.IsNotExist(err) {
 		t.Errorf("the state of a run that is over: %v", err)
+	}
+}
+
+// A network of another architecture is refused before the run writes anything.
+func TestTrainGPUStart(t *testing.T) {
+	t.Chdir(t.TempDir())
+	file := filepath.Join(t.TempDir(), "start.safetensors")
+	for _, a := range []checkpoint.Architecture{
+		{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8},
+		{Graph: checkpoint.GPUGraph, Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 24},
+		{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 24},
+	} {
+		if err := checkpoint.Random(a, rand.New(rand.NewPCG(1, 1))).Save(file); err != nil {
+			t.Fatal(err)
+		}
+		code, _, errs := gnntrain(t, context.Background(), "gpu", "--data", gpuTrace(t), "--start", file, "--out", "out.safetensors")
+		if code != exit.Usage || !strings.Contains(errs, "has the architecture") || !strings.Contains(errs, "hidden and features") {
+			t.Errorf("%v: code %d, %s", a, code, errs)
+		}
+	}
+	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+		t.Errorf("it left %v (%v)", left, err)
 	}
 }
 

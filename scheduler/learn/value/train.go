@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -126,11 +125,19 @@ func (t *Trainer) first() (*checkpoint.Checkpoint, error) {
 	if t.Start == nil {
 		return c, nil
 	}
-	if !reflect.DeepEqual(t.Start.Manifest.Architecture, c.Manifest.Architecture) {
-		return nil, fmt.Errorf("the network to begin with has the architecture %+v, and the configuration %+v", t.Start.Manifest.Architecture, c.Manifest.Architecture)
-	}
 	c.Weights = t.Start.Weights
-	return c, nil
+	return c, t.CheckStart()
+}
+
+// CheckStart returns an error if Start does not have the configuration's architecture. Train checks it too.
+func (t *Trainer) CheckStart() error {
+	if t.Start == nil {
+		return nil
+	}
+	if has, want := t.Start.Manifest.Architecture, t.Config.architecture(); !has.Equal(want) {
+		return fmt.Errorf("the network to begin with has the architecture %+v, and the configuration %+v", has, want)
+	}
+	return nil
 }
 
 // Resumed returns the configuration of a stored run.
