@@ -175,7 +175,19 @@ func (s *learningScreen) span(c *canvas, room int) string {
 		return ""
 	}
 	d := time.Duration(times[len(times)-1]-times[0]) * time.Second
-	return c.st.fitRight("LAST "+strings.TrimSuffix(d.Round(time.Second).String(), "m0s"), room)
+	return c.st.fitRight("LAST "+short(d), room)
+}
+
+// short writes a duration in seconds without its zeros at the end: 10m instead of 10m0s, 1h instead of 1h0m0s.
+func short(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // number writes a figure in few characters.

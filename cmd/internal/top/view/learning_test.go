@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -198,6 +199,18 @@ func TestBinned(t *testing.T) {
 		}
 		if !same {
 			t.Errorf("%v in %d: %v from %v to %v, want %v", c.values, c.n, got, low, high, c.want)
+		}
+	}
+}
+
+// The time that curves cover has no zeros at its end, and keeps its units.
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 50 * time.Second: "50s", time.Minute: "1m", 90 * time.Second: "1m30s", 10 * time.Minute: "10m", 24*time.Minute + 50*time.Second: "24m50s",
+		time.Hour: "1h", 100 * time.Minute: "1h40m", time.Hour + 10*time.Second: "1h0m10s", 2 * time.Hour: "2h", 10 * time.Hour: "10h",
+	} {
+		if got := short(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}
 }
