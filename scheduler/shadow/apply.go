@@ -222,7 +222,6 @@ func (w *Watcher) compare(ctx context.Context, p *v1.Pod) error {
 	decisions.WithLabelValues(string(j.outcome)).Inc()
 	duration.Observe(j.Took.Seconds())
 	w.times.add(j.Took)
-	defer func() { w.note(p, j) }() // with the reason that is added below
 	if j.Fallback {
 		w.counts.Fallbacks++
 	}
@@ -238,6 +237,7 @@ func (w *Watcher) compare(ctx context.Context, p *v1.Pod) error {
 	case same, equal, different:
 		w.gains.add(j)
 	}
+	w.note(p, j)
 	return nil
 }
 

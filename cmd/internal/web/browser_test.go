@@ -106,7 +106,7 @@ func TestShadowInChromium(t *testing.T) {
 	tab.Becomes(`document.querySelectorAll("main table").length === 3`)
 	text := chromiumtest.Value[string](tab, `document.querySelector("main").innerText.replaceAll("\t", "|")`)
 	for _, want := range []string{
-		"NOT WORTH IT · gnn in the shadow of default-scheduler since", "the cost would be higher", "cost|0.2|0.25|+0.05 (+0.01 to +0.09)", "another node|30|75%", "1 pods wait now with gnn",
+		"NOT WORTH IT · gnn in the shadow of default-scheduler since", "the cost would be higher", "cost|0.2|0.25|+0.05 (+0.01 to +0.09)", "another node|30|75%", "waiting now with gnn: 1.",
 		"|shop/" + hostile + "|node-1|node-2|another node|-0.0125|1.5", "|node-1|none|no node fits: 3 Insufficient cpu||0.5",
 	} {
 		if !strings.Contains(text, want) {

@@ -36,7 +36,7 @@ export function shadow(main, news) {
         {title: r.profile + " would choose", text: (x) => x[1]}, {title: "Pods", right: true, text: (x) => c.results[x[0]] || 0}, {title: "Share", right: true, text: (x) => compared ? percent((c.results[x[0]] || 0) / compared) : "-"},
       ], results),
       h("p", {class: "muted"}, `One step from the real state: better ${r.oneStep.better}, equal ${r.oneStep.equal}, worse ${r.oneStep.worse}. A decision takes ${short(r.time.median * 1000)} ms, 99 % within ${short(r.time.p99 * 1000)} ms. ` +
-        `${c.fallbacks} were made by upstream's scores after a failure; ${c.waitingOurs} pods wait now with ${r.profile}.`),
+        `${c.fallbacks} were made by upstream's scores after a failure; waiting now with ${r.profile}: ${c.waitingOurs}.`),
       h("div", {class: "charts"},
         chart("Cost", [{name: "real", values: course.map(([x, b]) => [x, b.theirs])}, {name: "with " + r.profile, values: course.map(([x, b]) => [x, b.ours])}], time, true),
         chart("Pods waiting", [{name: "real", values: course.map(([x, b]) => [x, b.theirsWaiting])}, {name: "with " + r.profile, values: course.map(([x, b]) => [x, b.oursWaiting])}], time)),
