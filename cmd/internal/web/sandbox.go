@@ -42,7 +42,7 @@ func (s *server) play(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the sandbox is in use", http.StatusTooManyRequests)
 		return
 	}
-	if err := request.Validate(); err != nil { // it makes the policies, so it counts as a part of the run
+	if err := request.Validate(); err != nil { // it makes the policies, without rests, so there is one at a time as of the runs
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
