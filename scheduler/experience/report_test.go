@@ -26,11 +26,19 @@ func TestReport(t *testing.T) {
 func TestNoReport(t *testing.T) {
 	for _, line := range []string{
 		"", "learned from 300 placements", `{"read":1}`, reportPrefix, reportPrefix + "{", reportPrefix + `{"read":-1}`, reportPrefix + `{"figures":{"loss":"high"}}`,
-		" " + reportPrefix + "{}", reportPrefix + `{"figures":{` + strings.TrimSuffix(strings.Repeat(`"a":1,`, 1), ",") + strings.Join(many(maxFigures), "") + `}}`,
+		" " + reportPrefix + "{}", reportPrefix + `{"figures":{"a":1` + strings.Join(many(maxFigures), "") + `}}`,
 	} {
 		if r, ok := parseReport(line); ok {
 			t.Errorf("%.80q is the report %+v", line, r)
 		}
+	}
+}
+
+// A report may have as many figures as the limit says.
+func TestMostFigures(t *testing.T) {
+	r, ok := parseReport(reportPrefix + `{"figures":{"a":1` + strings.Join(many(maxFigures-1), "") + `}}`)
+	if !ok || len(r.Figures) != maxFigures {
+		t.Errorf("%v, %d figures, want %d", ok, len(r.Figures), maxFigures)
 	}
 }
 

@@ -57,6 +57,7 @@ func newBed(t testing.TB, profile string, args Args, objects ...runtime.Object) 
 // newBedWith is newBed with a given client, and listeners to our profile's decisions.
 func newBedWith(t testing.TB, client kubernetes.Interface, profile string, args Args, listeners ...decision.Listener) *bed {
 	t.Helper()
+	countFromZero()
 	log := logr.Discard() // the tests cause hundreds of error lines
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), log))
 	t.Cleanup(cancel)

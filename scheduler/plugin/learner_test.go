@@ -9,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -160,6 +162,16 @@ func TestBindingsBecomeSteps(t *testing.T) {
 	}
 }
 
+// countFromZero forgets what the process has counted, since it may have run the same test before.
+func countFromZero() {
+	for _, m := range []interface{ Reset() }{
+		decisionDuration, preferencesFailed, fallbacks, decisionsDropped, reloads,
+		learningSteps, exploredTotal, waitedTotal, trainerRestarts, trainerPlacements, trainerUpdates, trainerNetworks, trainerFigures,
+	} {
+		m.Reset()
+	}
+}
+
 func counter(t *testing.T, c metrics.CounterMetric) float64 {
 	t.Helper()
 	v, err := testutil.GetCounterMetricValue(c)
@@ -268,13 +280,46 @@ func TestDecodeLearnArgs(t *testing.T) {
 	}
 }
 
-// What a trainer reports becomes metrics. A trainer that is started again counts from 0, and the metrics go on.
+// figuresReported returns the number of a profile's figures that are served as metrics.
+func figuresReported(t *testing.T, profile string) (n int) {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "gnnsched_trainer_figure" {
+			continue
+		}
+		for _, m := range f.Metric {
+			for _, l := range m.Label {
+				if l.GetName() == "profile" && l.GetValue() == profile {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// What a trainer reports becomes metrics. Figures that it reports no longer go. A trainer that is started again counts from 0, and the metrics go on.
 func TestReportsBecomeMetrics(t *testing.T) {
+	countFromZero()
 	m := learnMetricsOf("reports")
 	m.reported(experience.Report{Read: 100, Missing: 2, Updates: 20, Passed: 1, Figures: map[string]float64{"loss": 0.5}})
 	m.reported(experience.Report{Read: 180, Missing: 2, Updates: 36, Passed: 1, Refused: 1, Figures: map[string]float64{"loss": 0.25, "cost": 3}})
 	m.restarted()
+	if n := figuresReported(t, "reports"); n != 0 {
+		t.Errorf("%d figures of a trainer that ended", n)
+	}
 	m.reported(experience.Report{Read: 7, Stale: 1, Updates: 1, Figures: map[string]float64{"loss": 0.75}})
+	for i := range 20 { // each report has another figure
+		m.reported(experience.Report{Read: 7, Stale: 1, Updates: 1, Figures: map[string]float64{"loss": 0.75, strings.Repeat("a", i+1): 1}})
+		if n := figuresReported(t, "reports"); n != 2 {
+			t.Fatalf("%d figures, want those of the last report", n)
+		}
+	}
+	m.reported(experience.Report{Read: 7, Stale: 1, Updates: 1, Figures: map[string]float64{"loss": 0.75, "cost": 3}})
 	for name, c := range map[string]struct {
 		metric metrics.CounterMetric
 		want   float64

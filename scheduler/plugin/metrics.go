@@ -215,14 +215,27 @@ func (m *learnMetrics) reported(r experience.Report) {
 	add(trainerUpdates.WithLabelValues(m.profile), r.Updates, m.last.Updates)
 	add(trainerNetworks.WithLabelValues(m.profile, "passed"), r.Passed, m.last.Passed)
 	add(trainerNetworks.WithLabelValues(m.profile, "refused"), r.Refused, m.last.Refused)
+	for name := range m.last.Figures {
+		if _, still := r.Figures[name]; !still {
+			m.forget(name)
+		}
+	}
 	for name, v := range r.Figures {
 		trainerFigures.WithLabelValues(m.profile, name).Set(v)
 	}
 	m.last = r
 }
 
-// restarted notes that the trainer ended. The next one counts from 0.
+// forget drops a figure that is no longer reported, so that there are never more figures than one report may have.
+func (m *learnMetrics) forget(figure string) {
+	trainerFigures.Delete(map[string]string{"profile": m.profile, "figure": figure})
+}
+
+// restarted notes that the trainer ended. The next one counts from 0 and knows no figure yet.
 func (m *learnMetrics) restarted() {
 	m.restarts.Inc()
+	for name := range m.last.Figures {
+		m.forget(name)
+	}
 	m.last = experience.Report{}
 }

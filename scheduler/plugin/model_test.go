@@ -71,6 +71,7 @@ func rename(t *testing.T, from, to string) {
 // be loaded decides all the time.
 func TestModelFollowsItsFile(t *testing.T) {
 	registerMetrics()
+	countFromZero()
 	const profile = "reload"
 	file := filepath.Join(t.TempDir(), "net.safetensors")
 	m := openModel(context.Background(), Args{Checkpoint: file}, profile, new(activeDecider), nil)

@@ -28,6 +28,7 @@ type Guard struct {
 	Patience int
 
 	standing
+	most float64 // total over which the network judged last was refused; 0 without episodes
 }
 
 // errNotFinite is the reason for refusing a network that no update mends.
@@ -115,9 +116,10 @@ func (g *Guard) begin(c *checkpoint.Checkpoint, latest *experience.Step) (ready 
 	return true, nil
 }
 
-// judge returns a network's total on the held-out episodes, and the reason why it must not pass;
+// judge sets most, and returns a network's total on the held-out episodes, and the reason why it must not pass;
 // nil if it may. kept is the network that the schedulers have, recent are their latest steps.
 func (g *Guard) judge(c, kept *checkpoint.Checkpoint, recent []experience.Step) (total float64, fault, err error) {
+	g.most = 0
 	if fault := finite(c, recent); fault != nil {
 		return 0, fault, nil
 	}
@@ -132,6 +134,7 @@ func (g *Guard) judge(c, kept *checkpoint.Checkpoint, recent []experience.Step) 
 		_, fault := g.Exam.Key()
 		return 0, fault, err
 	}
+	g.most = g.limit()
 	total, err = g.Exam.Total(c)
 	if errors.Is(err, infer.ErrNaN) {
 		return 0, fmt.Errorf("a score is %w on held-out episodes: %w", errNotFinite, err), nil
@@ -139,14 +142,14 @@ func (g *Guard) judge(c, kept *checkpoint.Checkpoint, recent []experience.Step) 
 	if err != nil {
 		return 0, nil, err
 	}
-	if most := g.limit(); !(total <= most) {
-		return total, fmt.Errorf("its score on held-out episodes is %.4f, over %.4f (the best so far has %.4f, the default scoring %.4f)", total, most, g.Best, g.Default), nil
+	if !(total <= g.most) {
+		return total, fmt.Errorf("its score on held-out episodes is %.4f, over %.4f (the best so far has %.4f, the default scoring %.4f)", total, g.most, g.Best, g.Default), nil
 	}
 	g.Best = min(g.Best, total)
 	return total, nil, nil
 }
 
-// limit returns the total over which a network is refused; 0 without episodes.
+// limit returns the total over which a network is refused.
 func (g *Guard) limit() float64 { return g.Best + g.Tolerance*g.Default }
 
 // finite returns an error if a weight is not finite, or a score on one of the steps' states.

@@ -67,9 +67,13 @@ func TestGuardComparesWithTheBest(t *testing.T) {
 	for i, c := range []struct {
 		network *checkpoint.Checkpoint
 		passes  bool
-	}{{worse, true}, {better, true}, {worse, false}, {better, true}} {
+		best    float64 // before it is judged
+	}{{worse, true, high}, {better, true, high}, {worse, false, low}, {better, true, low}} {
 		if _, fault, err := strict.judge(c.network, worse, nil); err != nil || (fault == nil) != c.passes {
 			t.Errorf("%d: fault %v, error %v; to pass: %v", i, fault, err, c.passes)
+		}
+		if want := c.best + 0.01*strict.Default; strict.most != want {
+			t.Errorf("%d: judged by the limit %v, want %v", i, strict.most, want)
 		}
 	}
 	loose := guard(t, (high-low)/strict.Default+0.01)

@@ -201,7 +201,7 @@ func (t *Trainer) judge() error {
 	if err != nil {
 		return fmt.Errorf("judge the network: %w", err)
 	}
-	t.count.Score, t.count.Limit = score, t.Guard.limit()
+	t.count.Score, t.count.Limit = score, t.Guard.most
 	if fault != nil {
 		err = t.refuse(fault)
 	} else if err = t.learner.Keep(c); err == nil {

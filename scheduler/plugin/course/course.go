@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -105,7 +106,8 @@ func (c *Course) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(c.Samples()) // the caller may have gone
 }
 
-// add appends a sample, and drops the oldest one if there are too many.
+// add appends a sample, and drops the oldest one if there are too many. If the clock was set back, the sample gets the time of
+// the one before: Parse wants times in order.
 func (s *Samples) add(now int64, figures map[string]map[string]float64) {
 	if s.Profiles == nil {
 		s.Profiles = map[string]map[string]Column{}
@@ -119,6 +121,9 @@ func (s *Samples) add(now int64, figures map[string]map[string]float64) {
 				s.Profiles[profile][name] = unknown(len(s.Times))
 			}
 		}
+	}
+	if n := len(s.Times); n > 0 {
+		now = max(now, s.Times[n-1])
 	}
 	s.Times = append(s.Times, now)
 	for profile, columns := range s.Profiles {
@@ -136,6 +141,19 @@ func (s *Samples) add(now int64, figures map[string]map[string]float64) {
 			for name, column := range columns {
 				columns[name] = slices.Delete(column, 0, 1)
 			}
+		}
+		s.prune()
+	}
+}
+
+// prune drops the figures that none of the samples knows any longer.
+func (s *Samples) prune() {
+	for profile, columns := range s.Profiles {
+		maps.DeleteFunc(columns, func(_ string, column Column) bool {
+			return !slices.ContainsFunc(column, func(v float64) bool { return !math.IsNaN(v) })
+		})
+		if len(columns) == 0 {
+			delete(s.Profiles, profile)
 		}
 	}
 }

@@ -116,6 +116,27 @@ func TestCourse(t *testing.T) {
 	}
 }
 
+// Samples of a clock that is set back are served in order, and a figure that no sample knows any longer is dropped.
+func TestClockSetBack(t *testing.T) {
+	c := New(nil, nil)
+	c.samples.add(100, map[string]map[string]float64{"gnn": {"sent": 1, "once": 1}, "gone": {"sent": 1}})
+	c.samples.add(40, map[string]map[string]float64{"gnn": {"sent": 2}})
+	c.samples.add(101, map[string]map[string]float64{"gnn": {"sent": 3}})
+	text, err := json.Marshal(c.Samples())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Parse(text); err != nil || !slices.Equal(s.Times, []int64{100, 100, 101}) || len(s.Profiles["gnn"]) != 2 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for i := range int64(most - 2) {
+		c.samples.add(102+i, map[string]map[string]float64{"gnn": {"sent": 4}})
+	}
+	if s := c.Samples(); len(s.Times) != most || len(s.Profiles) != 1 || len(s.Profiles["gnn"]) != 1 || s.Profiles["gnn"]["sent"][0] != 2 {
+		t.Errorf("%d samples of %d profiles, %d figures", len(s.Times), len(s.Profiles), len(s.Profiles["gnn"]))
+	}
+}
+
 // What a scheduler serves is read as it was; one that does not learn serves nothing, and what is no course is refused.
 func TestServe(t *testing.T) {
 	c := New(nil, nil)

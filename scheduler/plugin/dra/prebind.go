@@ -73,7 +73,8 @@ func (l *Ledger) addHeld(state *structured.AllocatedState) {
 const confirmEvery = 200 * time.Millisecond
 
 // confirm waits until the API server has answered whether the claim is allocated, and the cache of claims shows it if it is. failed
-// is why its allocation may not have been written. If the first answer does not end the wait, it is logged, and so is its end.
+// is why its allocation may not have been written. If the first answer does not end the wait, it is logged, and so is
+// its end, unless the scheduler itself ends.
 func (p *plugin) confirm(ctx context.Context, pod *v1.Pod, c *resourceapi.ResourceClaim, failed error) {
 	waiting := unconfirmed.WithLabelValues(p.handle.ProfileName())
 	waiting.Inc()
@@ -81,13 +82,13 @@ func (p *plugin) confirm(ctx context.Context, pod *v1.Pod, c *resourceapi.Resour
 	log := klog.FromContext(ctx).WithValues("pod", klog.KObj(pod), "claim", klog.KObj(c))
 	told, begun := false, time.Now()
 	_ = wait.PollUntilContextCancel(ctx, confirmEvery, true, func(ctx context.Context) (done bool, err error) { // the end of the scheduler ends it
-		if done, err = p.confirmed(ctx, pod, c); !done && !told {
+		if done, err = p.confirmed(ctx, pod, c); !done && !told && ctx.Err() == nil {
 			told = true
 			log.Error(failed, "Whether a claim's allocation is written is not known: the pod and its devices wait for the API server to say, and for the cache of claims to show it")
 		}
 		return done, err
 	})
-	if told {
+	if told && ctx.Err() == nil {
 		log.Info("The wait for a claim's allocation has ended", "took", time.Since(begun))
 	}
 }
