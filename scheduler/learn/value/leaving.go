@@ -14,7 +14,7 @@ import (
 // Leaving configures episodes in which pods come and go (sim.Steady), with the lifetimes that they had in the
 // trace. Workloads without lifetimes are played as usual. All fields are required.
 type Leaving struct {
-	Share    float64 `json:"share"`    // of the episodes; over 0, at most 1
+	Share    float64 `json:"share"`    // of the episodes and of the held-out workloads; over 0, at most 1
 	Least    float64 `json:"least"`    // smallest offered load, over the cluster's GPUs
 	Most     float64 `json:"most"`     // largest one; an episode's is drawn between both
 	Hours    float64 `json:"hours"`    // length of an episode, after the pods that run at first are placed
@@ -41,6 +41,22 @@ func (l *Leaving) draw(rng *rand.Rand, w Workload) float64 {
 		return 0
 	}
 	return l.Least + (l.Most-l.Least)*rng.Float64()
+}
+
+// heldOut returns the offered load of held-out workload i of n, 0 if no pod leaves in it. Loads are spread evenly. The last
+// workloads stay, as many as Share leaves out: one at least if it leaves out any.
+func (l *Leaving) heldOut(i, n int) float64 {
+	if l == nil {
+		return 0
+	}
+	leave := n
+	if l.Share < 1 {
+		leave = min(max(int(math.Round(l.Share*float64(n))), 1), n-1)
+	}
+	if i >= leave {
+		return 0
+	}
+	return l.Least + (l.Most-l.Least)*(float64(i)+0.5)/float64(leave)
 }
 
 // ledger holds what happens in an episode in which pods leave.
@@ -195,11 +211,15 @@ func (l *ledger) targets(states []state, end float64) [][]float32 {
 			cost += m.waiting * (weight(m.at) - weight(until))
 			until = m.at
 		}
-		if all+cost == 0 {
+		waits := cost   // after the state
+		if moment > 0 { // the moment before the state lasts until the next one
+			waits += l.moments[moment-1].waiting * (weight(s.at) - weight(until))
+		}
+		if all+waits == 0 {
 			continue
 		}
 		left := weight(s.at) - weight(end)
-		k := (cost + all) / left / max(s.all, 1e-9)
+		k := (waits + all) / left / max(s.all, 1e-9)
 		for j, row := range s.rows {
 			out[i] = append(out[i], float32(k*s.idle[j]-served[row]/left))
 		}

@@ -130,15 +130,15 @@ func TestLeavingTargetsAddUp(t *testing.T) {
 		}
 		var cost, weights float64
 		for k, m := range l.moments {
-			if m.at < states[i].at {
-				continue
-			}
-			until := end
+			from, until := max(m.at, states[i].at), end
 			if k+1 < len(l.moments) {
 				until = l.moments[k+1].at
 			}
+			if until <= from {
+				continue
+			}
 			// the integral of 2^(-age/halfLife), but for a constant
-			cost += m.waiting * (math.Exp2(-(m.at-states[i].at)/l.halfLife) - math.Exp2(-(until-states[i].at)/l.halfLife))
+			cost += m.waiting * (math.Exp2(-(from-states[i].at)/l.halfLife) - math.Exp2(-(until-states[i].at)/l.halfLife))
 		}
 		weights = 1 - math.Exp2(-(end-states[i].at)/l.halfLife)
 		if want := cost / weights; math.Abs(sum-want) > 1e-3*max(want, 1) {
@@ -178,8 +178,7 @@ func TestLeavingTargetsPriceWholeNodes(t *testing.T) {
 	}
 }
 
-// A recorder's snapshots of an episode in which pods leave come after the start, have finite targets, and see the typical pods
-// that run.
+// A recorder's snapshots of an episode in which pods leave come after the start, have finite targets.
 func TestRecordLeaving(t *testing.T) {
 	nodes, w := leavingEights()
 	c := small()
@@ -219,6 +218,21 @@ func TestDrawLeaving(t *testing.T) {
 		if load := half.draw(rng, with); load != 0 {
 			if left++; load < 0.9 || load > 1.1 {
 				t.Fatalf("load %v", load)
+			}
+		}
+	}
+	for _, c := range []struct {
+		share     float64
+		n, leaves int
+	}{{1, 4, 4}, {0.5, 4, 2}, {0.9, 4, 3}, {0.01, 4, 1}, {0.5, 1, 0}} {
+		l := Leaving{Share: c.share, Least: 0.9, Most: 1.1}
+		for i := range c.n {
+			want := 0.0
+			if i < c.leaves {
+				want = 0.9 + 0.2*(float64(i)+0.5)/float64(c.leaves)
+			}
+			if load := l.heldOut(i, c.n); math.Abs(load-want) > 1e-9 {
+				t.Errorf("a share of %v of %d held-out workloads: number %d has the load %v, want %v", c.share, c.n, i, load, want)
 			}
 		}
 	}

@@ -157,8 +157,8 @@ func (t *Trainer) holdOut() error {
 	return parallel(len(t.held), func(i int) error {
 		w := t.player.draw(same.rng(holding, 0, i), t.Family[i%len(t.Family)])
 		h := held{workload: w, seed: heldOutSeeds + uint64(i)}
-		if l := t.Config.Leaving; l != nil && openb.CheckLifetimes(w.Pods) == nil {
-			h.load = l.Least + (l.Most-l.Least)*(float64(i)+0.5)/float64(len(t.held))
+		if openb.CheckLifetimes(w.Pods) == nil {
+			h.load = t.Config.Leaving.heldOut(i, len(t.held))
 		}
 		t.held[i] = h
 		env, err := t.player.start(w, h.load)
