@@ -117,10 +117,14 @@ func (g *Graph) Clone() *Graph {
 		NodeX:  slices.Clone(g.NodeX), Zone: slices.Clone(g.Zone), Groups: make([]Groups, len(g.Groups)), Zones: g.Zones,
 		Stamp: slices.Clone(g.Stamp), PodX: slices.Clone(g.PodX), ClusterX: slices.Clone(g.ClusterX),
 		Candidates: slices.Clone(g.Candidates), CandidateX: slices.Clone(g.CandidateX),
+		SplitX: slices.Clone(g.SplitX), Kept: slices.Clone(g.Kept),
 		Peers: slices.Clone(g.Peers), PeerWeight: slices.Clone(g.PeerWeight), PathX: slices.Clone(g.PathX),
 	}
 	for i, gr := range g.Groups {
 		c.Groups[i] = Groups{X: slices.Clone(gr.X), Weight: slices.Clone(gr.Weight)}
+	}
+	for i, k := range g.Kept {
+		c.Kept[i].X = slices.Clone(k.X)
 	}
 	return c
 }
@@ -134,6 +138,10 @@ func (g *Graph) Validate() error {
 	whole := len(g.Candidates)
 	if g.Kept != nil {
 		whole = 0
+		// The width of a split row is the layout's, which a graph does not know.
+		if len(g.Kept) != n || len(g.SplitX)%max(len(g.Candidates), 1) != 0 || len(g.Candidates) == 0 && len(g.SplitX) > 0 {
+			return fmt.Errorf("graph: %d nodes have %d kept rows, and %d candidates %d split values", n, len(g.Kept), len(g.Candidates), len(g.SplitX))
+		}
 	}
 	if len(g.PodX) != w.Pod || len(g.ClusterX) != w.Cluster || len(g.CandidateX) != whole*w.Candidate {
 		return fmt.Errorf("graph: %d pod values, %d cluster values, %d values for %d candidates", len(g.PodX), len(g.ClusterX), len(g.CandidateX), len(g.Candidates))

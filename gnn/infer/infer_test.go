@@ -191,7 +191,7 @@ func rectified(x []float64) []float64 {
 	return x
 }
 
-func sameAsReference(t *rapid.T, c *checkpoint.Checkpoint, g *graph.Graph, out Output) {
+func sameAsReference(t rapid.TB, c *checkpoint.Checkpoint, g *graph.Graph, out Output) {
 	scores, value := reference(c, g)
 	for i, want := range scores {
 		if math.Abs(float64(out.Scores[i])-want) > 1e-5 {

@@ -211,7 +211,9 @@ func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error
 	h, width := n.h, n.layout.Widths.Candidate
 	x, scorer, parts := g.CandidateX, &n.scorer, s.partial
 	if g.Kept != nil {
-		s.keepParts(g)
+		if err := s.keepParts(g, expired); err != nil {
+			return Output{}, err
+		}
 		width = n.layout.Split.Width()
 		x, scorer, parts = g.SplitX, &n.split, s.keptParts
 	}

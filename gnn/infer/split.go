@@ -36,20 +36,25 @@ type keptRow struct {
 }
 
 // keepParts brings the kept parts of the candidates in a split graph up to date: A h_v plus what the kept numbers of
-// row v give.
-func (s *Session) keepParts(g *graph.Graph) {
+// row v give. What is done when it gives up with ErrDeadline stays.
+func (s *Session) keepParts(g *graph.Graph, expired func() bool) error {
 	h := s.net.h
 	s.keptRows, s.keptParts = grow(s.keptRows, g.Nodes()), grow(s.keptParts, g.Nodes()*h)
+	done := 0
 	for _, v := range g.Candidates {
 		state := keptRow{s.stamp[v], g.Kept[v].Stamp}
 		if s.keptRows[v] == state {
 			continue
+		}
+		if done++; done%checkEvery == 0 && expired() {
+			return ErrDeadline
 		}
 		out := s.keptParts[int(v)*h : (int(v)+1)*h]
 		copy(out, s.partial[int(v)*h:(int(v)+1)*h])
 		s.net.kept.addProduct(out, g.Kept[v].X, 1)
 		s.keptRows[v] = state
 	}
+	return nil
 }
 
 // candidateRow returns the features of candidate i.

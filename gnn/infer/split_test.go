@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -78,7 +79,69 @@ func splitRandomly(r *rand.Rand, net *Network, g *graph.Graph) *graph.Graph {
 	whole.Kept, whole.CandidateX = nil, nil
 	g.SplitX, g.CandidateX = uniform(r, len(g.Candidates)*split.Width()), nil
 	for i, v := range g.Candidates {
-		whole.CandidateX = append(whole.CandidateX, split.Whole(g.SplitX[i*split.Width():(i+1)*split.Width()], g.Kept[v].X)...)
+		whole.CandidateX = append(whole.CandidateX, wholeRow(split, g.SplitX[i*split.Width():(i+1)*split.Width()], g.Kept[v].X)...)
 	}
 	return &whole
+}
+
+// wholeRow returns the features of a split row by the definition of a split: those of other blocks as they are, and of the block
+// that is split the kept numbers plus the moving ones that are added to them.
+func wholeRow(split *feature.SplitLayout, row, kept []float32) []float32 {
+	moving := len(split.Adds)
+	block := slices.Clone(kept)
+	for m, adds := range split.Adds {
+		for _, f := range adds {
+			block[f] += row[split.At+m]
+		}
+	}
+	return slices.Concat(row[:split.At], block, row[split.At+moving:])
+}
+
+// A session that gives up while it keeps what nodes have computes the rest the next time.
+func TestSplitDeadline(t *testing.T) {
+	net, c := networkOf(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: []string{"base", "usage"}})
+	r := rand.New(rand.NewPCG(5, 6))
+	g, s := randomGraphOf(r, net.Layout().Widths, 3*checkEvery), net.NewSession()
+	g.Kept = make([]feature.Kept, g.Nodes())
+	for i := range g.Kept {
+		g.Kept[i] = randomKept(r, net)
+	}
+	splitRandomly(r, net, g)
+	g.Candidates = g.Candidates[:0]
+	for v := range g.Nodes() {
+		g.Candidates = append(g.Candidates, int32(v))
+	}
+	g.SplitX = uniform(r, g.Nodes()*net.Layout().Split.Width())
+	if err := s.refresh(g, func() bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	for after := range 2 { // the rows of the cluster are up to date: looks after the context, then in keepParts
+		calls := 0
+		if _, err := s.Score(g, func() bool { calls++; return calls > 1+after }); !errors.Is(err, ErrDeadline) {
+			t.Fatalf("after %d looks: %v", 1+after, err)
+		}
+		if done, want := kept(s, g), checkEvery*(after+1)-1; after == 0 && done != want {
+			t.Fatalf("%d rows are kept, want %d", done, want)
+		}
+	}
+	out, err := s.Score(g, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, split := *g, net.Layout().Split
+	whole.Kept, whole.SplitX, whole.CandidateX = nil, nil, nil
+	for i, v := range g.Candidates {
+		whole.CandidateX = append(whole.CandidateX, wholeRow(split, g.SplitX[i*split.Width():(i+1)*split.Width()], g.Kept[v].X)...)
+	}
+	sameAsReference(t, c, &whole, out)
+}
+
+// kept returns the number of rows whose kept part is up to date.
+func kept(s *Session, g *graph.Graph) (n int) {
+	for i := range g.Nodes() {
+		if s.keptRows[i].numbers == g.Kept[i].Stamp {
+			n++
+		}
+	}
+	return n
 }
