@@ -203,7 +203,8 @@ func (k keeping) scarcity(lasts float64) float64 {
 	return max(min((k.ample-lasts)/(k.ample-k.full), 1), 0)
 }
 
-// KeepLonger makes the Reserve price things from twice the time on, for clusters that pods leave.
+// KeepLonger makes the Reserve price slots, models and pools from twice the time on, for clusters that pods leave. The price of
+// host CPU stays the same.
 func (c *GPUClusterEncoder) KeepLonger() { c.keeping = safety }
 
 // dearestHost is the price of room for a pod with one device, in devices, if CPU is gone before the idle devices. The network's

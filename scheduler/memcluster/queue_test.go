@@ -157,15 +157,15 @@ func TestWakes(t *testing.T) {
 }
 
 // Replicas share one trigger, whatever way they come to wait. It goes with the last of them.
-func TestWishes(t *testing.T) {
+func TestTriggers(t *testing.T) {
 	o, _ := placements(t, "a")
 	near := pod("near", 1).PodAffinity(v1.LabelHostname, labelled("web"), st.PodAffinityWithRequiredReq).Obj()
 	pods := replicas(near, "near-1", "near-2", "near-3")
 	count := func(step string, triggers, waiting int) {
 		t.Helper()
 		pods := 0
-		for _, w := range o.triggers {
-			pods += w.pods
+		for _, t := range o.triggers {
+			pods += t.pods
 		}
 		if len(o.triggers) != triggers || pods != waiting {
 			t.Errorf("%s: %d triggers of %d pods, want %d of %d", step, len(o.triggers), pods, triggers, waiting)
@@ -201,7 +201,7 @@ func TestWishes(t *testing.T) {
 }
 
 // Pods without containers and those of DaemonSets have triggers of their own.
-func TestOwnWishes(t *testing.T) {
+func TestOwnTriggers(t *testing.T) {
 	o, _ := placements(t, "a")
 	bare := func(name string) *v1.Pod {
 		p := pod(name, 1).PodAffinity(v1.LabelHostname, labelled("web"), st.PodAffinityWithRequiredReq).Obj()

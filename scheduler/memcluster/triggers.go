@@ -33,7 +33,7 @@ type trigger struct {
 
 // triggerOf compiles the selectors of a pod. It returns nil if there are none; one that cannot be compiled selects nothing.
 func triggerOf(pod *v1.Pod) *trigger {
-	w := &trigger{namespace: pod.Namespace}
+	t := &trigger{namespace: pod.Namespace}
 	add := func(to *[]labels.Selector, selector *metav1.LabelSelector) {
 		if s, err := metav1.LabelSelectorAsSelector(selector); err == nil {
 			*to = append(*to, s)
@@ -41,25 +41,25 @@ func triggerOf(pod *v1.Pod) *trigger {
 	}
 	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil {
 		for i := range a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-			add(&w.near, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[i].LabelSelector)
+			add(&t.near, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[i].LabelSelector)
 		}
 	}
 	for i := range pod.Spec.TopologySpreadConstraints {
 		if s := &pod.Spec.TopologySpreadConstraints[i]; s.WhenUnsatisfiable == v1.DoNotSchedule {
-			add(&w.beside, s.LabelSelector)
+			add(&t.beside, s.LabelSelector)
 		}
 	}
-	if len(w.near)+len(w.beside) == 0 {
+	if len(t.near)+len(t.beside) == 0 {
 		return nil
 	}
-	return w
+	return t
 }
 
 // firesOn reports whether a required affinity or spreading of the trigger counts the placed pod. Namespaces are compared for spreading
 // only; a try too many does no harm.
-func (w *trigger) firesOn(placed *v1.Pod) bool {
+func (t *trigger) firesOn(placed *v1.Pod) bool {
 	matches := func(s labels.Selector) bool { return s.Matches(labels.Set(placed.Labels)) }
-	return slices.ContainsFunc(w.near, matches) || w.namespace == placed.Namespace && slices.ContainsFunc(w.beside, matches)
+	return slices.ContainsFunc(t.near, matches) || t.namespace == placed.Namespace && slices.ContainsFunc(t.beside, matches)
 }
 
 // enqueue lets a pod wait. Selectors are compiled for the first pod of a template.
@@ -76,34 +76,34 @@ func (o *Placements) dequeue(i int) {
 
 // addTrigger counts a pod that waits.
 func (o *Placements) addTrigger(pod *v1.Pod) {
-	t := templateOf(pod)
-	w := o.triggers[t]
-	if w == nil {
-		if w = triggerOf(pod); w == nil {
+	of := templateOf(pod)
+	t := o.triggers[of]
+	if t == nil {
+		if t = triggerOf(pod); t == nil {
 			return
 		}
-		o.triggers[t] = w
+		o.triggers[of] = t
 	}
-	w.pods++
+	t.pods++
 }
 
 // dropTrigger forgets the trigger of a template whose last pod waits no longer.
 func (o *Placements) dropTrigger(pod *v1.Pod) {
-	t := templateOf(pod)
-	w := o.triggers[t]
-	if w == nil {
+	of := templateOf(pod)
+	t := o.triggers[of]
+	if t == nil {
 		return
 	}
-	if w.pods--; w.pods == 0 {
-		delete(o.triggers, t)
+	if t.pods--; t.pods == 0 {
+		delete(o.triggers, of)
 	}
 }
 
 // wakes reports whether a pod that got a node may let a waiting one fit: one that must be near it, or that spreads over
 // topology domains together with it.
 func (o *Placements) wakes(placed *v1.Pod) bool {
-	for _, w := range o.triggers {
-		if w.firesOn(placed) {
+	for _, t := range o.triggers {
+		if t.firesOn(placed) {
 			return true
 		}
 	}

@@ -138,15 +138,17 @@ func ofLeaving(name string) (eval.Contender, error) {
 	if err != nil {
 		return x, err
 	}
-	of := x.New
 	x.Name = leaving + ":" + name
-	x.New = func(s policy.Setting) policy.Policy {
-		p := of(s)
-		if g, ok := p.(*neural.GPUPolicy); ok {
-			g.KeepLonger()
-		}
-		return p
+	return keepLonger(x)
+}
+
+// keepLonger makes the reserve of a contender's policy keep twice as much. A policy without a reserve is an error.
+func keepLonger(x eval.Contender) (eval.Contender, error) {
+	of := x.New
+	if _, ok := of(policy.Setting{}).(*neural.GPUPolicy); !ok {
+		return x, exit.Usagef("--policies: %s: this policy has no reserve", x.Name)
 	}
+	x.New = func(s policy.Setting) policy.Policy { return of(s).(*neural.GPUPolicy).KeepLonger() }
 	return x, nil
 }
 

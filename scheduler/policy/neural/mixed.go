@@ -14,8 +14,8 @@ import (
 //  1. The devices' network says what its placement takes from the GPUs: CPU that GPU pods will need. It takes
 //     nothing on a node without GPUs.
 //  2. Among the candidates where it takes at most the tolerance more than on the best one, the nodes'
-//     network decides. It sees these and the nodes without GPUs, for only they are to be even. If all of the
-//     candidates have GPUs, the devices' network decides.
+//     network decides. It sees these and the nodes without GPUs, for only they are to be even, and the nodes
+//     on which peers of the pod run. If all of the candidates have GPUs, the devices' network decides.
 //
 // It is not safe for concurrent use.
 type MixedPolicy struct {
