@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -28,6 +30,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/policy/preference"
 )
 
@@ -51,6 +54,9 @@ func newBed(t testing.TB, profile string, args Args, objects ...runtime.Object) 
 		args.Deadline = duration(time.Hour) // a loaded machine must not make upstream's scoring decide
 	}
 	t.Helper()
+	if args.Share != nil { // the process has made its lease before it schedules
+		objects = append(objects, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: userconfig.MarkOf(profile)}})
+	}
 	return newBedWith(t, fake.NewClientset(objects...), profile, args)
 }
 

@@ -173,7 +173,7 @@ func TestShareStops(t *testing.T) {
 func TestEndOfTheSchedulerStopsNothing(t *testing.T) {
 	const profile = "sharing-ends"
 	b := newBed(t, profile, sharing(Args{Policy: "gpu-best-fit"}, 0.5))
-	learned, _ := b.begun(t)
+	learned, rest := b.begun(t)
 	b.load(t, clusterState{nodes: []*v1.Node{gpuNode("a", "T4", 4), gpuNode("b", "T4", 2)}})
 	ended, end := context.WithCancel(b.ctx)
 	end()
@@ -181,19 +181,27 @@ func TestEndOfTheSchedulerStopsNothing(t *testing.T) {
 	fail := func(ctx context.Context, times int) {
 		for range times {
 			made++
-			pod := gpuPod(fmt.Sprint("p", made), cluster.Resources{Pods: 1})
-			pod.Namespace = learned
-			_, cycle, err := b.attempt(t, profile, pod)
-			if err != nil {
-				t.Fatal(err)
+			for _, namespace := range []string{rest, learned} {
+				name := fmt.Sprint(namespace, made)
+				pod := gpuPod(name, cluster.Resources{Pods: 1})
+				pod.Namespace, pod.UID = namespace, types.UID(name)
+				bound, cycle, err := b.attempt(t, profile, pod)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if namespace == rest {
+					b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, cycle, bound, bound.Spec.NodeName)
+				} else {
+					b.sched.Profiles[profile].RunReservePluginsUnreserve(ctx, cycle, pod, "a")
+				}
 			}
-			b.sched.Profiles[profile].RunReservePluginsUnreserve(ctx, cycle, pod, "a")
 		}
 	}
-	if fail(ended, 20); b.plugin.groupOf(inNamespace(learned)) != canary.Learned {
+	const many = 20
+	if fail(ended, many); b.plugin.groupOf(inNamespace(learned)) != canary.Learned {
 		t.Error("the end of the scheduler stops the share")
 	}
-	if fail(b.ctx, 20); b.plugin.groupOf(inNamespace(learned)) != canary.Rest {
+	if fail(b.ctx, many); b.plugin.groupOf(inNamespace(learned)) != canary.Rest {
 		t.Error("bindings that fail do not stop the share")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/internal/cluster"
@@ -239,20 +238,20 @@ func podOf(p *v1.Pod) decision.Pod {
 }
 
 // Unreserve implements fwk.ReservePlugin: the pod did not get the node.
-func (r *recorder) Unreserve(ctx context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
-	r.settle(ctx, state, false)
+func (r *recorder) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
+	r.settle(ctx, state, pod, false)
 }
 
 // PostBind implements fwk.PostBindPlugin: the pod got the node.
-func (r *recorder) PostBind(ctx context.Context, state fwk.CycleState, _ *v1.Pod, _ string) {
-	r.settle(ctx, state, true)
+func (r *recorder) PostBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
+	r.settle(ctx, state, pod, true)
 }
 
-func (r *recorder) settle(ctx context.Context, state fwk.CycleState, bound bool) {
+func (r *recorder) settle(ctx context.Context, state fwk.CycleState, pod *v1.Pod, bound bool) {
 	if p := readPending(state); p != nil && p.entry != nil {
 		if r.canary != nil && (bound || ctx.Err() == nil) { // the end of the scheduler cancels bindings: no failure of a node
 			r.canary.Settled(canary.Placement{
-				Pod: types.UID(p.decision.Pod.UID), Group: canary.Group(p.decision.Group), Result: resultOf(p.decision, bound), Chosen: len(p.decision.Best) > 0,
+				Pod: pod, Group: canary.Group(p.decision.Group), Result: resultOf(p.decision, bound), Chosen: len(p.decision.Best) > 0,
 			})
 		}
 		r.ledger.settle(p.entry, given{reservedDevices(state), claimedDevices(state)}, bound)

@@ -125,10 +125,10 @@ func TestShareIsStoppedByEvictions(t *testing.T) {
 	if n := l.metrics(t).sum("gnnsched_share_pods_total", "result", "lost"); n != 0 {
 		t.Errorf("%v pods of another process count as lost", n)
 	}
-	l.evict(t, "new-0", 8) // five of twenty are no proof yet
+	l.evict(t, "new-0", 10) // seven of twenty are no proof yet
 	l.untilShare(t, 0)
 	stop()
-	if why := l.stoppedBecause(t); !strings.Contains(why, "failures: 6 of the last 20 pods of the canary failed") {
+	if why := l.stoppedBecause(t); !strings.Contains(why, "failures: 8 of the last 20 pods of the canary failed") {
 		t.Errorf("the annotation says %q", why)
 	}
 }

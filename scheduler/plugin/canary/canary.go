@@ -2,6 +2,7 @@ package canary
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -10,20 +11,13 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/lru"
 
 	"gnnsched/scheduler/plugin/userconfig"
 )
-
-// StoppedAnnotation is the annotation of the lease of userconfig.MarkOf that says since when and why the canary is
-// stopped.
-const StoppedAnnotation = "gnnsched.io/share-stopped"
 
 // Reasons of a stop: the values of the metric's label.
 const (
@@ -42,6 +36,8 @@ type Split struct {
 	log     klog.Logger
 	share   atomic.Uint64 // the bits of the current share; 0 until the canary begins, and after it stopped
 	ended   chan string   // what to keep in the cluster, once the canary has stopped
+	running string        // value of runningAnnotation while this process runs the canary
+	waited  time.Time     // since when the mark of another process is in the way
 	close   context.CancelFunc
 	done    sync.WaitGroup // the canary's goroutines
 
@@ -49,7 +45,7 @@ type Split struct {
 	seen comparison
 
 	lostMu sync.Mutex // held while a pod is looked up in one of these, and added to the other
-	placed *lru.Cache // the Group of pods by UID, of both groups, so that it forgets both alike
+	placed *lru.Cache // the member of pods by UID, of both groups, so that it forgets both alike
 	early  *lru.Cache // UIDs of pods that the kubelet refused or evicted, and that were not in placed
 }
 
@@ -68,6 +64,7 @@ func New(ctx context.Context, args Args, h fwk.Handle, active <-chan struct{}, l
 	for _, reason := range []string{reasonFailures, reasonLatency, reasonEarlier} {
 		stopped.WithLabelValues(c.profile, reason).Set(0)
 	}
+	c.running = time.Now().UTC().Format(time.RFC3339) + " " + rand.Text()
 	ctx, c.close = context.WithCancel(ctx)
 	c.done.Go(func() { c.run(ctx, active) })
 	return c
@@ -92,28 +89,36 @@ func (c *Split) GroupOf(pod *v1.Pod) Group {
 func (c *Split) Attempted(pod *v1.Pod, took time.Duration) {
 	g := c.GroupOf(pod)
 	attempts.WithLabelValues(c.profile, string(g)).Observe(took.Seconds())
-	c.count(reasonLatency, func() string { return c.seen.attempted(g, took) })
+	owner := ownerKey(pod)
+	c.count(reasonLatency, func() string { return c.seen.attempted(g, owner, took) })
 }
 
 // Placement is the result of a placement that was decided.
 type Placement struct {
-	Pod    types.UID
+	Pod    *v1.Pod
 	Group  Group
 	Result Result
 	Chosen bool // by scores: more than one node was feasible
 }
 
+// member is where a pod counts.
+type member struct {
+	group Group
+	owner uint64 // ownerKey
+}
+
 // Settled takes the result of a placement.
 func (c *Split) Settled(p Placement) {
-	c.settled(p.Group, p.Result)
-	if p.Result == Bound && p.Chosen && c.lostAlready(p) {
-		c.settled(p.Group, lost)
+	m := member{p.Group, ownerKey(p.Pod)}
+	c.settled(m, p.Result)
+	if p.Result == Bound && p.Chosen && c.lostAlready(p.Pod.UID, m) {
+		c.settled(m, lost)
 	}
 }
 
-func (c *Split) settled(g Group, r Result) {
-	pods.WithLabelValues(c.profile, string(g), string(r)).Inc()
-	c.count(reasonFailures, func() string { return c.seen.settled(g, r) })
+func (c *Split) settled(m member, r Result) {
+	pods.WithLabelValues(c.profile, string(m.group), string(r)).Inc()
+	c.count(reasonFailures, func() string { return c.seen.settled(m.group, m.owner, r) })
 }
 
 // count counts something while the canary runs, and stops it if so is found.
@@ -161,8 +166,8 @@ func (c *Split) run(ctx context.Context, active <-chan struct{}) {
 	}
 	c.done.Go(func() { c.watchLost(ctx) })
 	earlier := ""
-	read := func(ctx context.Context) (err error) { earlier, err = c.read(ctx); return err }
-	if !c.retry(ctx, "read whether the share was stopped", read) {
+	if !c.retry(ctx, "write that the share begins", func(ctx context.Context) (err error) { earlier, err = c.claim(ctx); return err }) {
+		c.release(ctx) // a claim whose answer did not come
 		return
 	}
 	c.begin(earlier)
@@ -177,14 +182,16 @@ func (c *Split) run(ctx context.Context, active <-chan struct{}) {
 			case why := <-c.ended:
 				c.keep(ctx, why)
 			default:
+				c.release(ctx)
 			}
 			return
 		case <-time.After(lookEach):
-			if limited(ctx, read) == nil && earlier != "" {
+			if limited(ctx, func(ctx context.Context) (err error) { earlier, err = c.read(ctx); return err }) == nil && earlier != "" {
 				c.stopEarlier(earlier)
 			}
 		}
 	}
+	c.release(ctx)
 }
 
 // begin begins the canary, unless it was stopped earlier.
@@ -245,43 +252,4 @@ func (c *Split) retry(ctx context.Context, what string, do func(context.Context)
 		case <-time.After(retryEach):
 		}
 	}
-}
-
-// keep keeps in the cluster why the canary is stopped. After ctx has ended it tries for lateTime.
-func (c *Split) keep(ctx context.Context, why string) {
-	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lateTime, cancel) })
-	defer stop()
-	if !c.retry(late, "keep that the share is stopped", func(ctx context.Context) error { return c.write(ctx, why) }) {
-		// The command is quoted for a shell, and the log quotes it again: why has no quotes and no backslashes.
-		c.log.Error(nil, "The stop of the share is not kept in the cluster: the next process begins the share again, unless you write the annotation first", "annotate",
-			fmt.Sprintf("kubectl -n %s annotate lease %s '%s=%s'", metav1.NamespaceSystem, c.lease, StoppedAnnotation, why))
-	}
-}
-
-// read returns why the canary was stopped earlier; empty if it was not.
-func (c *Split) read(ctx context.Context) (string, error) {
-	lease, err := c.handle.ClientSet().CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, c.lease, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) { // the process has not made its mark yet
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	return lease.Annotations[StoppedAnnotation], nil
-}
-
-// write keeps in the cluster why the canary is stopped. An earlier stop stays as it is.
-func (c *Split) write(ctx context.Context, why string) error {
-	leases := c.handle.ClientSet().CoordinationV1().Leases(metav1.NamespaceSystem)
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the lease is renewed every second
-		lease, err := leases.Get(ctx, c.lease, metav1.GetOptions{})
-		if err != nil || lease.Annotations[StoppedAnnotation] != "" {
-			return err
-		}
-		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, StoppedAnnotation, why)
-		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
-		return err
-	})
 }

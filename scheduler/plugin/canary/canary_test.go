@@ -117,6 +117,14 @@ func comparisonOf(of float64) *comparison {
 	return &comparison{args: a}
 }
 
+// next lets a pod of an owner with no other pods settle.
+func (c *comparison) next(g Group, r Result) string {
+	lastOwner++
+	return c.settled(g, lastOwner, r)
+}
+
+var lastOwner uint64 // of next
+
 // settle lets pods of both groups settle, 19 of the rest for each of the canary. Every canaryEach-th pod of the canary
 // and every restEach-th of the rest fails; 0 for none.
 func settle(c *comparison, pods, canaryEach, restEach int) (stoppedAt int, why string) {
@@ -127,13 +135,13 @@ func settle(c *comparison, pods, canaryEach, restEach int) (stoppedAt int, why s
 			if rest++; restEach > 0 && rest%restEach == 0 {
 				r = NotBound
 			}
-			c.settled(Rest, r)
+			c.next(Rest, r)
 		}
 		r := Bound
 		if canaryEach > 0 && i%canaryEach == 0 {
-			r = Fallback
+			r = NotBound
 		}
-		if why := c.settled(Learned, r); why != "" {
+		if why := c.next(Learned, r); why != "" {
 			return i, why
 		}
 	}
@@ -150,7 +158,7 @@ func TestFailures(t *testing.T) {
 		{"both fail alike", 20, 20, 0, 0},
 		{"the rest fails", 0, 3, 0, 0},
 		{"a few fail", 200, 0, 0, 0},
-		{"all fail", 1, 0, leastFailures, leastFailures},
+		{"all fail", 1, 0, leastFailures + 1, leastFailures + 5},
 		{"every tenth fails", 10, 0, 50, 150},
 		{"every fifth fails, and every twentieth of the rest", 5, 20, 20, 200},
 	} {
@@ -173,12 +181,37 @@ func TestFailuresAfterGoodPods(t *testing.T) {
 	}
 }
 
+// Pods without scores are compared with the limit alone, at every share: the rest needs no scores, and has none of these
+// failures. The owner of one of the failures does not count.
+func TestFallbacks(t *testing.T) {
+	for _, of := range append(shares, 1) {
+		for _, f := range []struct{ each, first, last int }{
+			{0, 0, 0}, {200, 0, 0}, {100, 0, 0}, {1, leastFailures + 1, leastFailures + 1}, {10, 50, 150}, {20, 100, 500},
+		} {
+			x, at := comparisonOf(of), 0
+			for i := 1; i <= 5000 && at == 0; i++ {
+				x.next(Rest, NotBound)
+				r := Bound
+				if f.each > 0 && i%f.each == 0 {
+					r = Fallback
+				}
+				if x.next(Learned, r) != "" {
+					at = i
+				}
+			}
+			if at < f.first || at > f.last {
+				t.Errorf("share %v, every %d-th pod has no scores: it stops after %d pods, want %d to %d", of, f.each, at, f.first, f.last)
+			}
+		}
+	}
+}
+
 // With all pods in the share there is nothing to compare with, and the limit alone counts.
 func TestFailuresOfAll(t *testing.T) {
 	c := comparisonOf(1)
 	for i := range 100 {
-		if why := c.settled(Learned, Fallback); why != "" {
-			if i+1 != leastFailures {
+		if why := c.next(Learned, NotBound); why != "" {
+			if i+1 != leastFailures+1 { // the owner of one of them does not count
 				t.Errorf("it stops after %d", i+1)
 			}
 			return
@@ -191,26 +224,26 @@ func TestFailuresOfAll(t *testing.T) {
 func TestChance(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	stops := 0
-	for i := range 100 {
-		c, p := comparisonOf(0.05), float64(i)/500
+	for i := range 20 {
+		c, p := comparisonOf(0.05), float64(i)/100
 		draw := func() Result {
 			if random.Float64() < p {
 				return NotBound
 			}
 			return Bound
 		}
-		for range 2000 {
+		for range 1000 {
 			for range 19 {
-				c.settled(Rest, draw())
+				c.next(Rest, draw())
 			}
-			if c.settled(Learned, draw()) != "" {
+			if c.next(Learned, draw()) != "" {
 				stops++
 				break
 			}
 		}
 	}
-	if stops > 2 {
-		t.Errorf("%d of 100 are stopped by chance", stops)
+	if stops > 0 {
+		t.Errorf("%d of 20 are stopped by chance", stops)
 	}
 }
 
@@ -243,12 +276,12 @@ func TestLatency(t *testing.T) {
 	} {
 		x, stopped := comparisonOf(0.05), ""
 		for i := 1; i <= 3000 && stopped == ""; i++ {
-			x.attempted(Rest, c.rest)
+			x.attempted(Rest, uint64(1+i%50), c.rest)
 			took := c.canary
 			if c.slow > 0 && i%c.slow == 0 {
 				took = c.slowest
 			}
-			if stopped = x.attempted(Learned, took); stopped != "" && i < leastTimes {
+			if stopped = x.attempted(Learned, uint64(1+i%50), took); stopped != "" && i < leastTimes {
 				t.Errorf("%s: it stops after %d", c.name, i)
 			}
 		}

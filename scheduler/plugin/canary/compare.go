@@ -2,9 +2,8 @@ package canary
 
 import (
 	"fmt"
+	"math"
 	"time"
-
-	"gonum.org/v1/gonum/mathext"
 )
 
 // Result says how the placement of a pod ended.
@@ -19,39 +18,32 @@ const (
 )
 
 const (
-	// The windows have two halves, which are of the same time for both groups. A new half begins when the canary has
-	// halfWindow pods, or attempts, in the current one.
-	halfWindow = 500
-	// chance limits the probability that a canary that is as good as it must be stops at one look. Each failure is a
-	// look, and a canary runs for weeks, so it is small.
+	// chance limits the expected number of false stops for each pod of a canary that is as good as it must be: a look
+	// stops it with at most this probability. A look makes a comparison for each span, and they share it.
 	chance        = 1e-6
-	leastFailures = 5    // fewer never stop the canary
-	leastRest     = 10   // the rest's failures are divided by so many pods at least
-	leastTimes    = 200  // fewer attempts of the canary never stop it
+	leastFailures = 5    // fewer never stop the canary, without those of the owner that has the most
+	alone         = 50   // pods after which the only owner of the canary counts as the canary
+	leastTimes    = 200  // a span with fewer attempts of the canary never stops it
+	looksOf       = 100  // the failures are compared again when one in so many is new
 	timesEach     = 20   // the times are compared after so many attempts of the canary
 	slower        = 2    // an attempt is slow if it takes so many times the rest's 99th percentile,
 	slowShare     = 0.01 // and so many attempts may be slow
 )
 
-// tally counts pods, and those whose placement failed. Scaled ones are no whole numbers.
-type tally struct{ pods, failures float64 }
+// The levels of marks in comparison.settling.
+const (
+	levelFailed = iota
+	levelFallback
+)
 
-func (t tally) plus(o tally) tally { return tally{t.pods + o.pods, t.failures + o.failures} }
-
-// atMost scales a tally down to a number of pods, unless it has fewer.
-func (t tally) atMost(pods float64) tally {
-	if t.pods <= pods {
-		return t
-	}
-	return tally{pods, t.failures * pods / t.pods}
-}
-
-// comparison holds what is compared. In its arrays the canary has index 0, and the rest 1. The caller holds a lock.
+// comparison holds what is compared. The caller holds a lock.
 type comparison struct {
-	args               Args
-	pods, podsBefore   [2]tally     // in this half of the window, and in the half before it
-	times, timesBefore [2]durations // likewise
-	looked             int          // attempts of the canary since the times were compared
+	args     Args
+	settling history // pods; their marks are failures
+	trying   history // attempts; their marks are the buckets of times of at least half of args.Latency
+	looked   int     // attempts of the canary since the times were compared
+	failures int     // of the canary in the longest span, when the failures were compared
+	unseen   int     // failures of the canary since then
 }
 
 func index(g Group) int {
@@ -62,85 +54,153 @@ func index(g Group) int {
 }
 
 // settled counts a result. It returns why the canary must stop; empty if it may go on.
-func (c *comparison) settled(g Group, r Result) string {
-	if c.pods[0].pods >= halfWindow {
-		if lacks := halfWindow - c.pods[1].pods; lacks > 0 { // a few pods say little about the rest: its earlier ones fill in
-			c.pods[1] = c.pods[1].plus(c.podsBefore[1].atMost(lacks))
-		}
-		c.podsBefore, c.pods = c.pods, [2]tally{}
-	}
-	t := &c.pods[index(g)]
+func (c *comparison) settled(g Group, owner uint64, r Result) (why string) {
 	if r != lost { // the pod was counted when it was bound
-		t.pods++
+		c.settling.pod(index(g), owner)
 	}
 	if r == Bound {
 		return ""
 	}
-	t.failures++
+	m := mark{owner: owner, level: levelFailed}
+	if r == Fallback {
+		m.level = levelFallback
+	}
+	c.settling.newest()[index(g)].mark(m, 1)
 	if g == Rest {
 		return ""
 	}
-	return c.tooMany(c.podsBefore[0].plus(c.pods[0]), c.podsBefore[1].plus(c.pods[1]))
-}
-
-// tooMany compares the failures. The canary must stop if so many failures would have at most the probability chance,
-// were each of its pods to fail with the tolerated probability.
-func (c *comparison) tooMany(canary, rest tally) string {
-	if canary.failures < leastFailures {
+	if c.unseen++; c.unseen*looksOf < c.failures { // a look at many failures takes long, and one more changes little
 		return ""
 	}
-	canary.pods = max(canary.pods, canary.failures) // lost pods may have been bound before this window
-	limit := c.tolerated(rest)
-	if tail(canary.pods, canary.failures, limit) > chance {
+	c.unseen = 0
+	c.settling.spans(func(s *span) bool {
+		c.failures = int(s.sample(0, failed).hits)
+		if why = c.tooManyFallbacks(s); why == "" {
+			why = c.tooMany(s)
+		}
+		return why == ""
+	})
+	return why
+}
+
+func failed(int) bool         { return true }
+func fellBack(level int) bool { return level == levelFallback }
+
+// rare reports whether a probability is too small to be chance, in one of the comparisons of a look: two for each span.
+func rare(probability float64) bool { return probability <= chance/(2*mostSpans) }
+
+// rareAgainst reports whether so many hits of the canary are rare, as exceeds says.
+func rareAgainst(canary, rest sample, allowed func(p float64) float64) bool {
+	// The confidence distribution has at least half of its mass above the rest's own share, so this is a lower limit of
+	// what exceeds returns after much more work.
+	if rest.n > 0 && !rare(tail(canary.n, canary.hits, allowed(rest.hits/rest.n))/2) {
+		return false
+	}
+	return rare(exceeds(canary, rest, allowed))
+}
+
+// tooManyFallbacks compares the pods for which the decider failed with what the arguments allow. The rest has no decider
+// that could fail, so it says nothing about them.
+func (c *comparison) tooManyFallbacks(s *span) string {
+	canary := s.withoutWorst(0, fellBack)
+	if canary.hits < leastFailures || !rare(tail(canary.n, canary.hits, c.args.Failures)) {
 		return ""
 	}
-	return fmt.Sprintf("%.0f of the last %.0f pods of the canary failed, and %.0f of %.0f of the rest; up to %.2f %% are tolerated",
-		canary.failures, canary.pods, rest.failures, rest.pods, 100*limit)
+	all := s.sample(0, fellBack)
+	return fmt.Sprintf("%.0f of the last %.0f pods of the canary failed because it gave no scores; up to %.2f %% are tolerated", all.hits, all.n, 100*c.args.Failures)
 }
 
-// tolerated returns the probability with which a pod of the canary may fail: the rest's share of failures, and beyond
-// that what the arguments allow. The rest counts half a failure more, because a few pods without a failure do not show
-// that none fails, and at least leastRest pods, so that a rest of one or two pods excuses nothing.
-func (c *comparison) tolerated(rest tally) float64 {
-	if c.args.Of == 1 { // there is no rest
-		return c.args.Failures
+// tooMany compares the failures. The owner with the most failures is left out of each group, so that no owner stops the
+// canary, or excuses it, by itself.
+func (c *comparison) tooMany(s *span) string {
+	canary := s.withoutWorst(0, failed)
+	if canary.hits < leastFailures || !rare(tail(canary.n, canary.hits, c.args.Failures)) {
+		return "" // not even a rest without failures could stop it
 	}
-	return min((rest.failures+0.5)/(max(rest.pods, leastRest)+1)+c.args.Failures, 1)
-}
-
-// tail returns the probability that at least k of n independent events happen, each with probability p.
-func tail(n, k, p float64) float64 {
-	if k <= 0 || p >= 1 {
-		return 1
+	rest, all := sample{}, s.sample(0, failed)
+	if c.args.Of < 1 {
+		rest = s.withoutWorst(1, failed)
+		if !rareAgainst(canary, rest, func(p float64) float64 { return min(p+c.args.Failures, 1) }) {
+			return ""
+		}
 	}
-	return mathext.RegIncBeta(k, n-k+1, p)
+	of := s.sample(1, failed)
+	return fmt.Sprintf("%.0f of the last %.0f pods of the canary failed, and %.0f of %.0f of the rest; up to %.2f %% more than of the rest are tolerated",
+		all.hits, all.n, of.hits, of.n, 100*c.args.Failures)
 }
 
 // attempted counts the time of an attempt. It returns why the canary must stop; empty if it may go on.
-func (c *comparison) attempted(g Group, took time.Duration) string {
-	if c.times[0].n >= halfWindow {
-		c.timesBefore, c.times = c.times, [2]durations{}
+func (c *comparison) attempted(g Group, owner uint64, took time.Duration) (why string) {
+	c.trying.pod(index(g), owner)
+	if b := bucketOf(took); b >= bucketOf(c.args.Latency.Duration/slower) {
+		c.trying.newest()[index(g)].mark(mark{owner: owner, level: b}, 1)
 	}
-	c.times[index(g)].add(took)
 	if g == Rest {
 		return ""
 	}
-	if c.looked++; c.looked < timesEach || c.timesBefore[0].n+c.times[0].n < leastTimes {
+	if c.looked++; c.looked < timesEach {
 		return ""
 	}
 	c.looked = 0
-	return c.tooSlow(c.timesBefore[0].plus(c.times[0]), c.timesBefore[1].plus(c.times[1]))
+	c.trying.spans(func(s *span) bool {
+		if s.pods[0] >= leastTimes {
+			why = c.tooSlow(s)
+		}
+		return why == ""
+	})
+	return why
 }
 
-// tooSlow compares the times. The canary must stop if so many slow attempts would have at most the probability chance,
-// were each of its attempts slow with the probability slowShare.
-func (c *comparison) tooSlow(canary, rest durations) string {
-	common := rest.quantile(1 - slowShare)
-	limit := max(c.args.Latency.Duration, slower*common)
-	slow := canary.above(limit)
-	if tail(float64(canary.n), float64(slow), slowShare) > chance {
+// tooSlow compares the share of slow attempts with the rest's share of attempts that take more than half as long, or
+// slowShare if that is more.
+func (c *comparison) tooSlow(s *span) string {
+	common := s.quantile(1, 1-slowShare)
+	limit := max(bucketOf(c.args.Latency.Duration), common+slowerBuckets)
+	slow := func(level int) bool { return level > limit }
+	canary := s.withoutWorst(0, slow)
+	if !rare(tail(canary.n, canary.hits, slowShare)) {
 		return ""
 	}
-	return fmt.Sprintf("%d of the last %d attempts of the canary took more than %v; 99 of 100 of the rest took up to %v, and the limit is %v",
-		slow, canary.n, limit.Round(time.Microsecond), common.Round(time.Microsecond), c.args.Latency.Duration)
+	if c.args.Of < 1 {
+		rest := s.sample(1, func(level int) bool { return level > limit-slowerBuckets })
+		if !rareAgainst(canary, rest, func(p float64) float64 { return max(p, slowShare) }) {
+			return ""
+		}
+	}
+	all := s.sample(0, slow)
+	return fmt.Sprintf("%.0f of the last %.0f attempts of the canary took more than %v; 99 of 100 of the rest took up to %v, and the limit is %v",
+		all.hits, all.n, timeOf(limit), timeOf(limit-slowerBuckets), c.args.Latency.Duration)
+}
+
+// bucketGrowth is the ratio of the bounds of a bucket of times. Bucket i has the times from bucketGrowth^i to
+// bucketGrowth^(i+1) nanoseconds.
+const bucketGrowth = 1.02
+
+// slowerBuckets is how many buckets a time of slower times as long is further up.
+var slowerBuckets = int(math.Log(slower) / math.Log(bucketGrowth))
+
+func bucketOf(d time.Duration) int {
+	return int(math.Log(float64(max(d, 1))) / math.Log(bucketGrowth))
+}
+
+// timeOf returns the upper bound of a bucket.
+func timeOf(bucket int) time.Duration {
+	return time.Duration(math.Pow(bucketGrowth, float64(bucket+1))).Round(time.Microsecond)
+}
+
+// quantile returns the lowest bucket of times within which a share of a group's attempts ended; 0 if that has no
+// mark, and without attempts.
+func (s *span) quantile(group int, share float64) (bucket int) {
+	beyond := s.pods[group] - int(math.Ceil(share*float64(s.pods[group]))) // so many may take longer
+	by, highest := map[int]int{}, 0
+	for m, n := range s.marks[group] {
+		by[m.level] += n
+		highest = max(highest, m.level)
+	}
+	for level := highest; level > 0; level-- {
+		if beyond -= by[level]; beyond < 0 {
+			return level
+		}
+	}
+	return 0
 }

@@ -3,6 +3,7 @@ package canary
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"hash/maphash"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,4 +38,11 @@ func owner(pod *v1.Pod) string {
 		return string(pod.UID)
 	}
 	return kube.Workload(pod)
+}
+
+var ownerSeed = maphash.MakeSeed()
+
+// ownerKey returns a number of a pod's owner that differs between processes, and is never others.
+func ownerKey(pod *v1.Pod) uint64 {
+	return maphash.String(ownerSeed, pod.Namespace+"/"+owner(pod)) | 1
 }

@@ -48,34 +48,34 @@ func (c *Split) failed(object any) {
 	if !is || p.Status.Phase != v1.PodFailed || !nodeFailed(p.Status.Reason) {
 		return
 	}
-	if g, has := c.takePlaced(p.UID); has {
-		c.settled(g, lost)
+	if m, has := c.takePlaced(p.UID); has {
+		c.settled(m, lost)
 	}
 }
 
-// takePlaced returns the group of a pod that was placed, and forgets the pod. It remembers any other pod, whose PostBind
+// takePlaced returns the member of a pod that was placed, and forgets the pod. It remembers any other pod, whose PostBind
 // may follow: the API has the binding before, and a kubelet can refuse the pod at once.
-func (c *Split) takePlaced(pod types.UID) (g Group, has bool) {
+func (c *Split) takePlaced(pod types.UID) (m member, has bool) {
 	c.lostMu.Lock()
 	defer c.lostMu.Unlock()
 	at, has := c.placed.Get(pod)
 	if !has {
 		c.early.Add(pod, nil)
-		return "", false
+		return member{}, false
 	}
 	c.placed.Remove(pod)
-	return at.(Group), true
+	return at.(member), true
 }
 
-// lostAlready reports whether a pod failed before its PostBind. It remembers the group of any other pod.
-func (c *Split) lostAlready(p Placement) bool {
+// lostAlready reports whether a pod failed before its PostBind. It remembers the member of any other pod.
+func (c *Split) lostAlready(pod types.UID, m member) bool {
 	c.lostMu.Lock()
 	defer c.lostMu.Unlock()
-	if _, has := c.early.Get(p.Pod); has {
-		c.early.Remove(p.Pod)
+	if _, has := c.early.Get(pod); has {
+		c.early.Remove(pod)
 		return true
 	}
-	c.placed.Add(p.Pod, p.Group)
+	c.placed.Add(pod, m)
 	return false
 }
 

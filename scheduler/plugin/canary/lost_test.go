@@ -5,7 +5,6 @@ import (
 	"sync"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/component-base/metrics/testutil"
 )
@@ -38,7 +37,7 @@ func TestWhoseLosses(t *testing.T) {
 	for i := range 2 * leastFailures {
 		uid := fmt.Sprint("unchosen-", i)
 		s.failed(fail(uid, "Evicted"))
-		s.Settled(Placement{Pod: types.UID(uid), Group: Learned, Result: Bound})
+		s.Settled(Placement{Pod: pod("a", "", "", uid), Group: Learned, Result: Bound})
 		s.failed(fail(uid, "Evicted"))
 		uid = fmt.Sprint("ended-", i)
 		place(s, uid)
@@ -49,7 +48,7 @@ func TestWhoseLosses(t *testing.T) {
 	place(s, "one")
 	s.failed(fail("one", "Evicted"))
 	s.failed(fail("one", "Evicted"))
-	s.Settled(Placement{Pod: "two", Group: Rest, Result: Bound, Chosen: true})
+	s.Settled(Placement{Pod: pod("a", "", "", "two"), Group: Rest, Result: Bound, Chosen: true})
 	s.failed(fail("two", "Evicted"))
 	after := lostPods(t)
 	if learned, rest := after[0]-before[0], after[1]-before[1]; learned != 1 || rest != 1 {

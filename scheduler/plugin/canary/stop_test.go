@@ -115,16 +115,16 @@ func fail(uid, reason string) *v1.Pod {
 
 // place lets a pod be placed among several nodes.
 func place(s *Split, uid string) {
-	s.Settled(Placement{Pod: types.UID(uid), Group: Learned, Result: Bound, Chosen: true})
+	s.Settled(Placement{Pod: pod("a", "", "", uid), Group: Learned, Result: Bound, Chosen: true})
 }
 
 // Pods that the kubelet evicts or refuses stop the share. The stop has an event, and is kept in the cluster though the
 // first tries to do so fail.
 func TestStopIsKept(t *testing.T) {
 	h := newHandle("")
-	failing := 1
+	failing := atomic.Int32{}
 	h.client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-		if failing--; failing >= 0 {
+		if failing.Add(-1) >= 0 {
 			return true, nil, errors.New("away")
 		}
 		return false, nil, nil
@@ -132,7 +132,8 @@ func TestStopIsKept(t *testing.T) {
 	s := newSplit(t, h, nil)
 	p := pod("a", "Job", "b", "c")
 	until(t, "the share to begin", func() bool { return s.GroupOf(p) == Learned })
-	for i := range leastFailures {
+	failing.Store(1)
+	for i := range leastFailures + 1 {
 		if s.GroupOf(p) != Learned {
 			t.Fatalf("it is stopped after %d", i)
 		}
@@ -146,10 +147,10 @@ func TestStopIsKept(t *testing.T) {
 	until(t, "the stop", func() bool { return s.GroupOf(p) == Rest && stoppedBy(t, reasonFailures) })
 	until(t, "the annotation", func() bool { return annotation(t, h) != "" })
 	event := <-h.events.Events
-	if a := annotation(t, h); !strings.Contains(a, "failures: 5 of the last 5 pods of the canary failed") || !strings.Contains(event, "ShareStopped 5 of the last 5") {
+	if a := annotation(t, h); !strings.Contains(a, "failures: 6 of the last 6 pods of the canary failed") || !strings.Contains(event, "ShareStopped 6 of the last 6") {
 		t.Errorf("annotation %q, event %q", a, event)
 	}
-	s.Settled(Placement{Group: Learned, Result: Fallback}) // a pod that was decided before: it stops nothing twice
+	s.Settled(Placement{Pod: pod("a", "", "", "x"), Group: Learned, Result: Fallback}) // a pod that was decided before: it stops nothing twice
 }
 
 func known(s *Split, uid string) bool {
@@ -179,8 +180,8 @@ func slowDown(s *Split) {
 
 // breakDown lets so many pods of the canary fail that it stops.
 func breakDown(s *Split) {
-	for range leastFailures {
-		s.Settled(Placement{Group: Learned, Result: Fallback})
+	for i := range leastFailures + 1 {
+		s.Settled(Placement{Pod: pod("a", "", "", fmt.Sprint(i)), Group: Learned, Result: Fallback})
 	}
 }
 
@@ -189,7 +190,7 @@ func breakDown(s *Split) {
 func TestCloseKeepsTheStop(t *testing.T) {
 	for _, away := range []int{0, 1, 5} {
 		synctest.Test(t, func(t *testing.T) {
-			h, failing := newHandle(""), away
+			h, failing := newHandle(""), 0
 			h.client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 				if failing--; failing >= 0 {
 					return true, nil, errors.New("away")
@@ -203,10 +204,11 @@ func TestCloseKeepsTheStop(t *testing.T) {
 			}
 			s := New(ctx, args, h, nil, logr.Discard())
 			synctest.Wait()
+			failing = away
 			breakDown(s)
 			cancel() // as the process does, before it closes the plugins
 			s.Close()
-			if a := annotation(t, h); !strings.Contains(a, "failures: 5 of the last 5 pods of the canary") {
+			if a := annotation(t, h); !strings.Contains(a, "failures: 6 of the last 6 pods of the canary") {
 				t.Errorf("the server fails %d times: the annotation is %q", away, a)
 			}
 		})
@@ -234,7 +236,7 @@ func TestCloseKeepsTheStopThatItSeesLate(t *testing.T) {
 			looks.Store(false)
 			close(hold)
 			s.Close()
-			if a := annotation(t, h); !strings.Contains(a, "failures: 5 of the last 5 pods of the canary") {
+			if a := annotation(t, h); !strings.Contains(a, "failures: 6 of the last 6 pods of the canary") {
 				t.Fatalf("the annotation is %q", a)
 			}
 		})
@@ -259,14 +261,14 @@ func TestNothingStopsAfterClose(t *testing.T) {
 // the command as the log shows it.
 func TestCloseEnds(t *testing.T) {
 	for reason, end := range map[string]func(*Split){
-		"failures: 5 of the last 5 pods of the canary failed, and ": breakDown,
-		"latency: 200 of the last 200 attempts of the canary took ": slowDown,
+		"failures: 6 of the last 6 pods of the canary failed because ": breakDown,
+		"latency: 200 of the last 200 attempts of the canary took ":    slowDown,
 	} {
 		log := &strings.Builder{}
 		synctest.Test(t, func(t *testing.T) {
-			h := newHandle("")
+			h, away := newHandle(""), false
 			h.client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-				return true, nil, errors.New("away")
+				return away, nil, errors.New("away")
 			})
 			args := Args{Of: 1}
 			if err := args.Default(); err != nil {
@@ -274,6 +276,7 @@ func TestCloseEnds(t *testing.T) {
 			}
 			s := New(t.Context(), args, h, nil, funcr.New(func(_, line string) { fmt.Fprintln(log, line) }, funcr.Options{}))
 			synctest.Wait()
+			away = true
 			end(s)
 			begun := time.Now()
 			s.Close()
@@ -294,40 +297,94 @@ func TestCloseEnds(t *testing.T) {
 	}
 }
 
-// Of two processes that both run the share, because one took over before the other had kept its stop, the second stops
-// too, and keeps what the first says.
-func TestTwoProcesses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// A process that takes over waits until the one before has ended, and keeps what that says.
+func TestTakeover(t *testing.T) {
+	p := pod("a", "Job", "b", "c")
+	synctest.Test(t, func(t *testing.T) { // the first ends cleanly, a while after it lost the lease
 		h := newHandle("")
-		first, second := newSplit(t, h, nil), newSplit(t, h, nil)
+		first := newSplit(t, h, nil)
 		synctest.Wait()
-		p := pod("a", "Job", "b", "c")
-		if first.GroupOf(p) != Learned || second.GroupOf(p) != Learned {
-			t.Fatal("they do not begin")
+		second := newSplit(t, h, nil)
+		time.Sleep(lateTime)
+		if first.GroupOf(p) != Learned || second.GroupOf(p) != Rest {
+			t.Fatal("both run the share, or none does")
 		}
+		first.Close()
+		if time.Sleep(2 * retryEach); second.GroupOf(p) != Learned || annotation(t, h) != "" {
+			t.Errorf("the second does not run the share: %q", annotation(t, h))
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // the first stops the share then
+		h := newHandle("")
+		first := newSplit(t, h, nil)
+		synctest.Wait()
+		second := newSplit(t, h, nil)
+		synctest.Wait()
 		breakDown(first)
 		synctest.Wait()
 		said := annotation(t, h)
-		breakDown(second)
-		synctest.Wait()
-		if now := annotation(t, h); now != said || said == "" {
-			t.Errorf("the annotation was %q and is %q", said, now)
+		if time.Sleep(2 * otherTime); second.GroupOf(p) != Rest || annotation(t, h) != said || !strings.Contains(said, "failures: ") {
+			t.Errorf("the annotation was %q and is %q", said, annotation(t, h))
 		}
 	})
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the first does not end: nobody runs the share
 		h := newHandle("")
-		first, second := newSplit(t, h, nil), newSplit(t, h, nil)
+		first := newSplit(t, h, nil)
 		synctest.Wait()
-		p := pod("a", "Job", "b", "c")
-		breakDown(first)
-		if time.Sleep(2 * lookEach); second.GroupOf(p) != Rest || !stoppedBy(t, reasonEarlier) {
-			t.Error("the second does not notice the stop")
-		}
-		said := annotation(t, h)
-		if breakDown(second); annotation(t, h) != said {
-			t.Error("the stop changes")
+		second := newSplit(t, h, nil)
+		time.Sleep(otherTime + 2*lookEach)
+		if first.GroupOf(p) != Rest || second.GroupOf(p) != Rest || !strings.Contains(annotation(t, h), " unclean: ") {
+			t.Errorf("the share runs on: %q", annotation(t, h))
 		}
 	})
+}
+
+// A process is killed after it stopped the share, before the cluster has the stop; or at any other time. The next one
+// cannot tell, and does not begin. Once a person has removed the annotation, it does.
+func TestKilled(t *testing.T) {
+	for what, before := range map[string]func(*Split){"after the stop": breakDown, "while the share runs": func(*Split) {}} {
+		synctest.Test(t, func(t *testing.T) {
+			h, killed := newHandle(""), false
+			h.client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return killed, nil, errors.New("the process is dead")
+			})
+			first := newSplit(t, h, nil)
+			synctest.Wait()
+			p := pod("a", "Job", "b", "c")
+			if first.GroupOf(p) != Learned {
+				t.Fatal("the share does not begin")
+			}
+			killed = true
+			before(first)
+			synctest.Wait()
+			leases := func(h handle) *coordinationv1.Lease {
+				lease, err := h.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), userconfig.MarkOf(profile), metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return lease
+			}
+			later := handle{client: fake.NewClientset(leases(h)), events: events.NewFakeRecorder(10)}
+			second := newSplit(t, later, nil)
+			for range 4 * int(otherTime/time.Second) {
+				if second.GroupOf(p) != Rest {
+					t.Fatalf("%s: the next process begins the share", what)
+				}
+				time.Sleep(time.Second)
+			}
+			if a := annotation(t, later); !strings.Contains(a, " unclean: ") || leases(later).Annotations[runningAnnotation] != "" {
+				t.Errorf("%s: the annotations are %q", what, leases(later).Annotations)
+			}
+			second.Close()
+			lease := leases(later)
+			lease.Annotations = nil
+			again := handle{client: fake.NewClientset(lease), events: events.NewFakeRecorder(10)}
+			third := newSplit(t, again, nil)
+			if synctest.Wait(); third.GroupOf(p) != Learned {
+				t.Errorf("%s: the share does not begin again", what)
+			}
+		})
+	}
 }
 
 // stoppedBy reports whether the metric says so.
