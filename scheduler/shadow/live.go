@@ -24,7 +24,7 @@ type Comparison struct {
 	Why    string    `json:"why,omitempty"`  // of a failure
 }
 
-// Live is what a Watcher that runs has found so far. Its report has no batches.
+// Live is what a running Watcher has found so far. Its report has no batches.
 type Live struct {
 	Report
 	Recent []Comparison `json:"recent"` // the last ones, the newest first

@@ -35,7 +35,7 @@ func Check(c *ucli.Context) error {
 	return err
 }
 
-// Shown is what the page shows.
+// Shown is the cluster and the scheduler that the page shows.
 type Shown struct {
 	Title     string // names the cluster
 	Client    kubernetes.Interface

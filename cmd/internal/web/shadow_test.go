@@ -10,7 +10,7 @@ import (
 	"gnnsched/scheduler/shadow"
 )
 
-// watched is what a scheduler in the shadow has found.
+// watched returns the findings of a scheduler in the shadow.
 func watched(context.Context) (shadow.Live, error) {
 	var l shadow.Live
 	err := json.Unmarshal([]byte(`{

@@ -75,7 +75,7 @@ type service struct {
 	from, till float64
 }
 
-// moment is what waits at a decision.
+// moment is the pods that wait at a decision.
 type moment struct {
 	at      float64
 	waiting float64        // devices that waiting pods request, at most those that are idle
