@@ -110,6 +110,7 @@ func TestBadInput(t *testing.T) {
 		{"policy and profiles", []string{"rungnn", "--policy", "best-fit", "--profiles", "gnn"}, exit.Usage, "--profiles"},
 		{"policy and configuration", []string{"rungnn", "--policy", "best-fit", "--config", "x"}, exit.Usage, "--policy"},
 		{"profile twice", []string{"rungnn", "--profiles", "gnn,gnn"}, exit.Usage, "twice"},
+		{"pods that leave without a reserve", []string{"rungnn", "--profiles", "gnn", "--pods-leave"}, exit.Usage, "--pods-leave is for networks for GPU clusters"},
 		{"blend without weight", []string{"rungnn", "--blend", "NodeAffinity"}, exit.Usage, "NAME=WEIGHT"},
 		{"unknown preferences", []string{"rungnn", "--preferences", "last"}, exit.Usage, "first, declared, blend, off"},
 		{"preferences first and blended", []string{"rungnn", "--preferences", "first", "--blend", "NodeAffinity=2"}, exit.Usage, "leave the weights out"},

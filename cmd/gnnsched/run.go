@@ -87,6 +87,7 @@ func runFlags(variant string) []ucli.Flag {
 		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: those built into the program. A file that changes is loaded again"},
 		&ucli.StringFlag{Name: "objective", Usage: "`OBJECTIVE` that a network of many objectives serves, such as balance=1,energy=0.3; default: that of its training"},
 		&ucli.StringFlag{Name: "objective-limits", Usage: "let the annotation gnnsched.io/objective of pods and namespaces choose an objective within these `LIMITS` of the terms' shares, such as balance=0.5:1,energy=0:0.5; default: annotations have no effect"},
+		&ucli.BoolFlag{Name: "pods-leave", Usage: "let networks for GPU clusters keep twice as much for pods that only some nodes can serve, which pays where pods come and go and the cluster is not overloaded"},
 		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` in openb format with the typical pods, which policies for GPUs need; default: the pods seen so far"},
 		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond, Usage: "`TIME` that one pass of the network may take; after it, upstream's scores decide"},
 		&ucli.StringFlag{Name: "preferences", Usage: "how preferences of manifests count, `MODE` " + preferenceModes() + "; default: first, or blend with --blend"},
@@ -207,7 +208,7 @@ func (r request) begins() string {
 }
 
 // configFlags have a counterpart in the file of --config, and cannot be given together with it.
-var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "objective", "objective-limits", "workload", "deadline", "preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling"}, slices.Concat(usageflags.Names(), share.Names(), flags.SchedulerNames())...)
+var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "objective", "objective-limits", "pods-leave", "workload", "deadline", "preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling"}, slices.Concat(usageflags.Names(), share.Names(), flags.SchedulerNames())...)
 
 func readRequest(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}
@@ -278,12 +279,16 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 		cfg.Profiles[i].Usage = measured
 		cfg.Profiles[i].Deadline = c.Duration("deadline")
 		cfg.Profiles[i].Objective, cfg.Profiles[i].ObjectiveLimits = c.String("objective"), c.String("objective-limits")
+		cfg.Profiles[i].PodsLeave = c.Bool("pods-leave") && cfg.Profiles[i].HasReserve()
 		cfg.Profiles[i].Preferences, cfg.Profiles[i].Blend = preference.Mode(c.String("preferences")), blend
 		if file := c.String("workload"); file != "" && cfg.Profiles[i].Variant != server.DefaultProfile {
 			if cfg.Profiles[i].Workload, err = workloadPath(file); err != nil {
 				return cfg, err
 			}
 		}
+	}
+	if c.Bool("pods-leave") && !slices.ContainsFunc(cfg.Profiles, func(p server.Profile) bool { return p.PodsLeave }) {
+		return cfg, exit.Usagef("--pods-leave is for networks for GPU clusters and mixed ones; choose one with --profiles, such as gpu-gnn")
 	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, exit.New(exit.Usage, err, "see --help")

@@ -25,6 +25,7 @@ type model struct {
 	seen     os.FileInfo // of the file when it was last read; nil if it never was
 	missing  bool        // whether the file was not there when it was last looked for
 
+	podsLeave bool              // the reserve of a network for GPU clusters keeps twice as much
 	objective string            // that a network of many serves; empty for that of its training
 	annotated *annotated.Reader // of annotations that choose another; nil for none
 }
@@ -33,7 +34,7 @@ type model struct {
 // is missing or invalid is not an error: the profile starts with upstream's scoring, and the file
 // may come later.
 func openModel(ctx context.Context, args Args, profile string, active *activeDecider, a *annotated.Reader) *model {
-	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint, objective: args.Objective, annotated: a}
+	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint, podsLeave: args.PodsLeave, objective: args.Objective, annotated: a}
 	active.store(noDecider{})
 	if m.file != "" {
 		m.reload(ctx)
@@ -124,13 +125,13 @@ func (m *model) use(c *checkpoint.Checkpoint) error {
 	case checkpoint.GPUGraph:
 		n, err := infer.NewGPU(c)
 		if err == nil {
-			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: devicesNetwork{n}})
+			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: devicesNetwork{n}, podsLeave: m.podsLeave})
 		}
 		return err
 	case checkpoint.MixedGraph:
 		n, err := infer.NewMixed(c)
 		if err == nil {
-			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: mixedNetwork{n}})
+			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: mixedNetwork{n}, podsLeave: m.podsLeave})
 		}
 		return err
 	}

@@ -40,6 +40,8 @@ type Profile struct {
 	Deadline      time.Duration // of one pass of the network; 0 for the plugin's default
 	// Objective and ObjectiveLimits are those of plugin.Args, for a network of many objectives.
 	Objective, ObjectiveLimits string
+	// PodsLeave is that of plugin.Args, for networks for GPU clusters.
+	PodsLeave bool
 	// Workload is a pod list in the openb format, from which policies and networks for GPUs learn
 	// what pods typically request. If it is empty, they count the pods that arrive.
 	Workload string
@@ -132,6 +134,9 @@ func (p Profile) validate() error {
 	if p.Learn != nil {
 		return p.validateLearn()
 	}
+	if p.PodsLeave && !p.HasReserve() {
+		return fmt.Errorf("podsLeave is for networks for GPU clusters and mixed ones, one of %s", strings.Join(withReserve(), ", "))
+	}
 	if p.Policy == "" {
 		if p.Variant != DefaultProfile && !slices.Contains(plugin.Networks(), p.Variant) {
 			return fmt.Errorf("unknown variant %q; choose one of %s, %s", p.Variant, strings.Join(plugin.Networks(), ", "), DefaultProfile)
@@ -167,6 +172,17 @@ func (p Profile) validateObjective() error {
 		return wish.Serves(c, c.Manifest.Objective)
 	}
 	return wish.Serves(c, p.Objective)
+}
+
+// HasReserve reports whether the profile's network keeps room for pods that only some nodes can serve: those for GPU
+// clusters and mixed ones do. A file is not read: it may have such a network.
+func (p Profile) HasReserve() bool {
+	return p.Policy == "" && (p.Checkpoint != "" || slices.Contains(withReserve(), p.Variant))
+}
+
+// withReserve returns the names of the shipped networks with a reserve.
+func withReserve() []string {
+	return slices.Concat(checkpoint.ShippedFor(checkpoint.GPUGraph), checkpoint.ShippedFor(checkpoint.MixedGraph))
 }
 
 // network reads the checkpoint of the profile.
@@ -211,7 +227,7 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 		}
 		return out, stockconfig.AddTo(&out, *p.Stock)
 	}
-	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Preferences: p.preferences(), Usage: p.Usage, Learn: p.Learn, Share: p.Share, Objective: p.Objective, ObjectiveLimits: p.ObjectiveLimits}
+	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Preferences: p.preferences(), Usage: p.Usage, Learn: p.Learn, Share: p.Share, Objective: p.Objective, ObjectiveLimits: p.ObjectiveLimits, PodsLeave: p.PodsLeave}
 	if p.Policy == "" { // heuristics ignore the deadline
 		args.Deadline.Duration = p.Deadline
 	}

@@ -148,7 +148,11 @@ func keepLonger(x eval.Contender) (eval.Contender, error) {
 	if _, ok := of(policy.Setting{}).(*neural.GPUPolicy); !ok {
 		return x, exit.Usagef("--policies: %s: this policy has no reserve", x.Name)
 	}
-	x.New = func(s policy.Setting) policy.Policy { return of(s).(*neural.GPUPolicy).KeepLonger() }
+	x.New = func(s policy.Setting) policy.Policy {
+		p := of(s).(*neural.GPUPolicy)
+		p.KeepLonger()
+		return p
+	}
 	return x, nil
 }
 

@@ -193,8 +193,12 @@ func TestLeaving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := contender.WithProfiles([]eval.Contender{x}, nil); err == nil || !strings.Contains(err.Error(), "no profile on a cluster") {
-		t.Errorf("got %v", err)
+	with, err := contender.WithProfiles([]eval.Contender{x}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := with[0].Profile; !with[0].Running || p.SchedulerName != "leaving-gpu-gnn" || p.Variant != "gpu-gnn" || !p.PodsLeave {
+		t.Errorf("got %+v", with[0])
 	}
 	for _, name := range []string{"leaving:fgd", "leaving:acgnn", "leaving:nothing"} {
 		if _, err := contender.Named(name); exit.Code(err) != exit.Usage {

@@ -28,18 +28,18 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 		if x.Play != nil {
 			return nil, exit.Usagef("%s uses what no scheduler has, so it has no profile on a cluster", x.Name)
 		}
-		name, ofRunning := strings.CutPrefix(x.Name, running+":")
-		p := server.Profile{SchedulerName: x.Name}
+		name, keepsLonger := strings.CutPrefix(x.Name, leaving+":")
+		name, ofRunning := strings.CutPrefix(name, running+":")
+		ofRunning = ofRunning || keepsLonger
+		p := server.Profile{SchedulerName: x.Name, PodsLeave: keepsLonger}
 		if ofRunning {
-			p.SchedulerName = running + "-" + name
+			p.SchedulerName = strings.Replace(x.Name, ":", "-", 1)
 		}
 		file, isFile := strings.CutPrefix(name, stockPrefix+":")
 		_, notHeuristic := heuristic.Find(name)
 		switch {
 		case strings.HasPrefix(x.Name, firstFit+":"):
 			return nil, exit.Usagef("%s has no profile on a cluster; with --claims, %s takes the first devices that fit", x.Name, Kubernetes)
-		case strings.HasPrefix(x.Name, leaving+":"):
-			return nil, exit.Usagef("%s has no profile on a cluster", x.Name)
 		case isFile:
 			var err error
 			if p, err = stockProfile(x.Name, file); err != nil {

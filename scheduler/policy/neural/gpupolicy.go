@@ -79,10 +79,7 @@ func (p *GPUPolicy) SavePower(weight float64) *GPUPolicy {
 }
 
 // KeepLonger makes the reserve keep twice as much for pods that only some nodes can serve, for clusters that pods leave.
-func (p *GPUPolicy) KeepLonger() *GPUPolicy {
-	p.cluster.KeepLonger()
-	return p
-}
+func (p *GPUPolicy) KeepLonger() { p.cluster.KeepLonger() }
 
 // Name implements policy.Policy.
 func (p *GPUPolicy) Name() string { return p.name }

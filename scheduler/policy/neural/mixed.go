@@ -49,6 +49,9 @@ func (m *MixedPolicy) Until(expired func() bool) {
 	m.devices.Until(expired)
 }
 
+// KeepLonger is KeepLonger of the network for GPUs.
+func (m *MixedPolicy) KeepLonger() { m.devices.KeepLonger() }
+
 // Devices implements policy.DeviceChooser.
 func (m *MixedPolicy) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
 	return m.devices.Devices(n, pod)
