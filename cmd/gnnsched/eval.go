@@ -157,7 +157,7 @@ func playedOf(c *ucli.Context) (evaluation, []*eval.Comparison, error) {
 	if err != nil {
 		return e, nil, err
 	}
-	comparisons, err := e.inFolder(c, func(log *runlog.Log) ([]*eval.Comparison, error) { return e.compare(c, log) })
+	comparisons, err := inFolder(c, e, func(log *runlog.Log) ([]*eval.Comparison, error) { return e.compare(c, log) })
 	return e, comparisons, err
 }
 

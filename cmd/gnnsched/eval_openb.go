@@ -12,10 +12,12 @@ import (
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
+	"k8s.io/utils/clock"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
 	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
@@ -68,6 +70,7 @@ func evalOpenBCommand() *ucli.Command {
 			&ucli.BoolFlag{Name: "extended-resources", Usage: "like --claims, but ask for whole GPUs as nvidia.com/gpu, which a DeviceClass serves"},
 			&ucli.BoolFlag{Name: "mixed", Usage: "for --live, let some pods ask by claims, some as nvidia.com/gpu and some by annotations, and count what they have of each device. Every other machine offers its GPUs in ResourceSlices only, the others to all"},
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
+			&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report, with every episode's metrics"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 		}, cli.LogFlags()...),
 		Action: runEvalOpenB,
@@ -124,9 +127,13 @@ func runEvalOpenB(c *ucli.Context) error {
 	case c.Bool("steady"):
 		return reportSteady(c, cfg)
 	case c.Bool("curve"):
-		return reported(c, cfg, published.RunCurve)
+		curve, err := openBFolder(c, cfg.Seeds, func() (published.Curve, error) { return compared(c, cfg, published.RunCurve) })
+		if err != nil {
+			return err
+		}
+		return writeOpenB(c.App.Writer, curve, format)
 	}
-	report, err := compared(c, cfg, published.Run)
+	report, err := openBFolder(c, cfg.Seeds, func() (published.Report, error) { return compared(c, cfg, published.Run) })
 	if err != nil {
 		return err
 	}
@@ -237,7 +244,7 @@ func checkPower(c *ucli.Context) error {
 
 // reportPower compares power and allocation, and draws the figures of --plot.
 func reportPower(c *ucli.Context, cfg published.Config) error {
-	p, err := compared(c, cfg, published.RunPower)
+	p, err := openBFolder(c, cfg.Seeds, func() (published.Power, error) { return compared(c, cfg, published.RunPower) })
 	if err != nil {
 		return err
 	}
@@ -260,7 +267,7 @@ func reportPower(c *ucli.Context, cfg published.Config) error {
 
 // reportSteady compares policies where pods come and go.
 func reportSteady(c *ucli.Context, cfg published.Config) error {
-	s, err := compared(c, cfg, published.RunSteady)
+	s, err := openBFolder(c, cfg.Seeds, func() (published.Steady, error) { return compared(c, cfg, published.RunSteady) })
 	if err != nil {
 		return err
 	}
@@ -283,13 +290,22 @@ func setLoads(c *ucli.Context, cfg *published.Config) {
 	}
 }
 
-// reported runs a comparison and writes its report.
-func reported[R openBReport](c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, func(string, int, int)) (R, error)) error {
-	report, err := compared(c, cfg, run)
-	if err != nil {
-		return err
+// openBFolder calls run, and writes its report into the folder of --out, if there is one. A report of an interrupted run is
+// written too.
+func openBFolder[R interface{ Folder() []runfolder.Row }](c *ucli.Context, seeds []uint64, run func() (R, error)) (report R, err error) {
+	dir := c.String("out")
+	if dir == "" {
+		return run()
 	}
-	return writeOpenB(c.App.Writer, report, c.String("output"))
+	m := cli.Manifest(c, "eval")
+	m.Seeds = seeds
+	w, err := runfolder.Create(dir, m, clock.RealClock{})
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, w.Close(err)) }()
+	report, err = run()
+	return report, errors.Join(err, w.Add(report.Folder()...))
 }
 
 // compared runs a comparison and shows its progress.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
@@ -32,7 +33,7 @@ const liveSeeds = 2
 
 // runLive repeats the episodes of scenarios on simulated clusters.
 func runLive(c *ucli.Context) error {
-	for _, flag := range []string{"plot", "threshold", "all", "from", "out"} {
+	for _, flag := range []string{"plot", "threshold", "all", "from"} {
 		if c.IsSet(flag) {
 			return exit.Usagef("--%s works in the simulator only; leave it or --live out", flag)
 		}
@@ -60,18 +61,28 @@ func runLive(c *ucli.Context) error {
 	log.Info().Strs("scenarios", c.StringSlice("scenario")).Msg("repeating on clusters")
 	view := evalProgress(c)
 	defer view.Close()
-	var reports []*agreement.Report
-	for i, s := range e.scenarios {
-		r, err := agreement.Run(c.Context, agreement.Config{
-			Scenario: s, Seeds: e.seeds, Contenders: contenders, Launcher: program, LogDir: c.String("log-dir"),
-			Progress: func(done float64, text string) {
-				view.Show((float64(i)+done)/float64(len(e.scenarios)), s.Name, text)
-			},
-		})
-		if err != nil {
-			return err
+	reports, err := inFolder(c, e, func(out *runlog.Log) (reports []*agreement.Report, err error) {
+		for i, s := range e.scenarios {
+			r, err := agreement.Run(c.Context, agreement.Config{
+				Scenario: s, Seeds: e.seeds, Contenders: watchedOnCluster(out, s, contenders, e.seeds[0]), Launcher: program, LogDir: c.String("log-dir"),
+				Progress: func(done float64, text string) {
+					view.Show((float64(i)+done)/float64(len(e.scenarios)), s.Name, text)
+				},
+			})
+			if err != nil {
+				return nil, err
+			}
+			if out != nil {
+				if err := out.WriteRows(agreement.OnCluster(s), r.Policies(), r.Folder()...); err != nil {
+					return nil, err
+				}
+			}
+			reports = append(reports, r)
 		}
-		reports = append(reports, r)
+		return reports, nil
+	})
+	if err != nil {
+		return err
 	}
 	view.Close()
 	if e.format == "json" {
@@ -83,6 +94,19 @@ func runLive(c *ucli.Context) error {
 		}
 	}
 	return nil
+}
+
+// watchedOnCluster returns the contenders with the log as observer of their episodes on the cluster, unless it is nil.
+func watchedOnCluster(log *runlog.Log, s eval.Scenario, contenders []agreement.Contender, first uint64) []agreement.Contender {
+	if log == nil {
+		return contenders
+	}
+	s.Name = agreement.OnCluster(s)
+	out := slices.Clone(contenders)
+	for i := range out {
+		out[i].Contender = log.Watched(s, []eval.Contender{out[i].Contender}, first)[0]
+	}
+	return out
 }
 
 // liveEvaluation reads the flags that work in the simulator too, with other defaults.
@@ -130,7 +154,7 @@ func readOf(c *ucli.Context) (evaluation, []*eval.Comparison, error) {
 			return e, nil, exit.New(exit.Usage, err, "")
 		}
 	}
-	all, err = e.inFolder(c, func(log *runlog.Log) ([]*eval.Comparison, error) {
+	all, err = inFolder(c, e, func(log *runlog.Log) ([]*eval.Comparison, error) {
 		for _, r := range all {
 			if log == nil {
 				break
@@ -145,7 +169,7 @@ func readOf(c *ucli.Context) (evaluation, []*eval.Comparison, error) {
 }
 
 // inFolder calls play with a log that writes into the folder of --out, or with nil if there is none.
-func (e evaluation) inFolder(c *ucli.Context, play func(*runlog.Log) ([]*eval.Comparison, error)) (out []*eval.Comparison, err error) {
+func inFolder[T any](c *ucli.Context, e evaluation, play func(*runlog.Log) (T, error)) (out T, err error) {
 	dir := c.String("out")
 	if dir == "" {
 		return play(nil)
@@ -156,7 +180,7 @@ func (e evaluation) inFolder(c *ucli.Context, play func(*runlog.Log) ([]*eval.Co
 	}
 	w, err := runfolder.Create(dir, m, clock.RealClock{})
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	defer func() {
 		if closed := w.Close(err); closed != nil {

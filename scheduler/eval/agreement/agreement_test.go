@@ -2,18 +2,23 @@ package agreement
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	clocktest "k8s.io/utils/clock/testing"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
+	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/runlog"
 	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
@@ -80,10 +85,66 @@ func contender(t *testing.T, name string, p server.Profile) Contender {
 // The real scheduler agrees with the simulator: a heuristic in our plugin gives every pod the same
 // node, and upstream's profile takes decisions that have the best score in our copy of its scoring.
 func TestClusterAgreesWithSimulator(t *testing.T) {
-	agrees(t, Config{Scenario: scenario(), Contenders: []Contender{
+	c := Config{Scenario: scenario(), Contenders: []Contender{
 		contender(t, "best-fit", server.Profile{Policy: "best-fit"}),
 		contender(t, "kube-scheduler", server.Profile{Variant: server.DefaultProfile}),
-	}})
+	}}
+	dir := filepath.Join(t.TempDir(), "run")
+	w, err := runfolder.Create(dir, runfolder.Manifest{Kind: "eval"}, clocktest.NewFakePassiveClock(time.Unix(0, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := runlog.New(w, 1, len(c.Contenders))
+	watched := c.Scenario
+	watched.Name = OnCluster(c.Scenario)
+	for i := range c.Contenders {
+		c.Contenders[i].Contender = log.Watched(watched, []eval.Contender{c.Contenders[i].Contender}, seed)[0]
+	}
+	r := &Report{Scenario: c.Scenario, Seeds: []uint64{seed}, Trials: agrees(t, c)}
+	if err := errors.Join(log.WriteRows(watched.Name, r.Policies(), r.Folder()...), w.Close(nil)); err != nil {
+		t.Fatal(err)
+	}
+	inFolder(t, dir, r)
+}
+
+// inFolder checks that a folder has what a report of one seed says: the metrics of cluster and simulator, and how the cluster looked, which
+// nodes the scheduler chose and how long pods waited.
+func inFolder(t *testing.T, dir string, want *Report) {
+	t.Helper()
+	got, err := runfolder.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Scenarios) != 2 || len(got.Verdicts) != 2 || len(got.Tables) != 2 || len(got.Episodes) != 4 {
+		t.Fatalf("%d scenarios, %d verdicts, %d tables, %d episodes", len(got.Scenarios), len(got.Verdicts), len(got.Tables), len(got.Episodes))
+	}
+	for _, x := range want.Trials {
+		var frames []runfolder.Frame
+		for _, f := range got.Frames {
+			if f.Contender == x.Policy {
+				frames = append(frames, f)
+			}
+		}
+		pods, never, decisions := 0, 0, 0
+		for _, w := range got.Waits {
+			if w.Contender == x.Policy {
+				pods, never = pods+w.Pods, never+w.Never
+			}
+		}
+		for _, d := range got.Decisions {
+			if d.Contender == x.Policy && d.Node != "" && d.Feasible > 0 {
+				decisions++
+			}
+		}
+		if len(frames) < 2 || frames[len(frames)-1].Waiting != x.Cluster.Unscheduled || decisions == 0 || pods != x.Cluster.Arrived || never != x.Cluster.Unscheduled {
+			t.Errorf("%s: %d frames, %d decisions, %d pods, %d without a node; the trial has %+v", x.Policy, len(frames), decisions, pods, never, x.Cluster)
+		}
+		for _, e := range got.Episodes {
+			if e.Contender == x.Policy && e.Scenario == "test on a cluster" && e.Values["cost"] != x.Cluster.Cost {
+				t.Errorf("%+v, want the cost %v", e, x.Cluster.Cost)
+			}
+		}
+	}
 }
 
 // The same with GPU devices, which the policy chooses and the pods' annotations record.

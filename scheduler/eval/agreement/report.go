@@ -14,6 +14,16 @@ import (
 // metrics names the metrics that can be measured on a cluster at the end of an episode.
 var metrics = []string{"cost", "cpuStd", "memoryStd", "unscheduled", "nodesInUse", "gpuIdle"}
 
+// metrics returns the metrics of the report.
+func (r *Report) metrics() (out []eval.Metric) {
+	for _, name := range metrics {
+		if m, known := eval.FindMetric(name); known && (name != "gpuIdle" || r.gpus()) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
 // gpus tells whether the nodes have GPUs.
 func (r *Report) gpus() bool { return r.Trials[0].Simulated.GPU != nil }
 
@@ -54,8 +64,8 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 	}{r.Scenario.Name, r.Scenario.About, r.Trials})
 }
 
-// policies returns the names of the contenders in their order.
-func (r *Report) policies() []string {
+// Policies returns the names of the contenders in their order.
+func (r *Report) Policies() []string {
 	var names []string
 	for _, t := range r.Trials[:len(r.Trials)/len(r.Seeds)] {
 		names = append(names, t.Policy)
@@ -66,7 +76,7 @@ func (r *Report) policies() []string {
 // placements returns the rows of the first table.
 func (r *Report) placements() [][]string {
 	rows := [][]string{{"policy", "pods", "same node", "same decision"}}
-	for _, name := range r.policies() {
+	for _, name := range r.Policies() {
 		var placed, same, best int
 		for _, t := range r.Trials {
 			if t.Policy == name {
@@ -88,12 +98,8 @@ func share(n, of int) string {
 // means returns the rows of the second table.
 func (r *Report) means() [][]string {
 	rows := [][]string{{"metric", "policy", "simulator", "cluster", "difference", "relative"}}
-	for _, name := range metrics {
-		if name == "gpuIdle" && !r.gpus() {
-			continue
-		}
-		m, _ := eval.FindMetric(name)
-		for _, p := range r.policies() {
+	for _, m := range r.metrics() {
+		for _, p := range r.Policies() {
 			simulated := r.mean(p, m, func(t Trial) sim.Outcome { return t.Simulated })
 			cluster := r.mean(p, m, func(t Trial) sim.Outcome { return t.Cluster })
 			row := []string{m.Title, p, decimal(simulated, m), decimal(cluster, m), fmt.Sprintf("%+.*f", m.Digits, cluster-simulated), ""}

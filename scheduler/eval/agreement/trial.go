@@ -12,7 +12,8 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Contender is a policy and the scheduler profile that should decide the same on a cluster.
+// Contender is a policy and the scheduler profile that should decide the same on a cluster. Its observer watches the
+// cluster's decisions, with the policy's scores.
 type Contender struct {
 	eval.Contender
 	Profile server.Profile
@@ -58,12 +59,18 @@ func (c Config) trial(ctx context.Context, client kubernetes.Interface, i, k int
 	}
 	defer f.close()
 	e := episode{follower: f, trial: &t, policy: judge{policy: x.New(setting)}, simulated: nodes}
+	if x.Observe != nil {
+		e.observer = x.Observe(seed)
+	}
 	for !env.Done() {
 		if err := e.step(ctx); err != nil {
 			return t, err
 		}
 		done := float64(t.Placed) / float64(max(t.Simulated.Placed, 1))
 		c.Progress(c.done(i, k, done), fmt.Sprintf("%s, seed %d: %s has placed %.0f%% of the pods", c.Scenario.Name, seed, x.Name, 100*done))
+	}
+	if e.observer != nil {
+		e.observer.Ended(env)
 	}
 	t.Cluster, err = f.outcome(ctx)
 	return t, err
@@ -75,6 +82,7 @@ type episode struct {
 	trial     *Trial
 	policy    judge
 	simulated map[int][]string // nodes of the simulator's own episode by arrival, without those already compared
+	observer  eval.Observer    // of the cluster's decisions, or nil
 }
 
 // step places the next pod on the cluster, compares its node with the simulator's, and applies the
@@ -97,6 +105,10 @@ func (e *episode) step(ctx context.Context) error {
 	}
 	if e.policy.best(choice.Candidate) {
 		t.Best++
+	}
+	if e.observer != nil {
+		choice.Scores = e.policy.scores
+		e.observer.Decided(env, choice)
 	}
 	env.StepOn(choice.Candidate, choice.Devices)
 	if err := e.follower.lose(ctx); err != nil {

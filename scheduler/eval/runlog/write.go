@@ -29,23 +29,14 @@ func (l *Log) Write(c *eval.Comparison) error {
 			rows = append(rows, e)
 		}
 	}
-	for _, d := range differences(c) {
+	for _, d := range differences(c, judgedMetrics()) {
 		rows = append(rows, d)
 	}
+	var names []string
 	for _, r := range c.Results {
-		l.mu.Lock()
-		all := l.waits[key{c.Scenario.Name, r.Name}]
-		l.mu.Unlock()
-		for _, x := range classes(all) {
-			w := runfolder.Waits{Scenario: c.Scenario.Name, Contender: r.Name, Class: x.name}
-			w.Summarise(x.atOnce, x.times, x.never)
-			rows = append(rows, w)
-		}
+		names = append(names, r.Name)
 	}
-	l.add(rows...)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.failed
+	return l.WriteRows(c.Scenario.Name, names, rows...)
 }
 
 func scenarioOf(c *eval.Comparison) runfolder.Scenario {
@@ -68,14 +59,18 @@ func scenarioOf(c *eval.Comparison) runfolder.Scenario {
 	return s
 }
 
-// differences returns the rows of the judged metrics, with p adjusted for all of them.
-func differences(c *eval.Comparison) (out []runfolder.Difference) {
-	var metrics []eval.Metric
+// judgedMetrics returns the metrics whose differences Write writes.
+func judgedMetrics() (out []eval.Metric) {
 	for _, name := range judged {
 		if m, known := eval.FindMetric(name); known {
-			metrics = append(metrics, m)
+			out = append(out, m)
 		}
 	}
+	return out
+}
+
+// differences returns the rows of the differences of some metrics, with p adjusted for all of them.
+func differences(c *eval.Comparison, metrics []eval.Metric) (out []runfolder.Difference) {
 	for i, all := range c.Differences(metrics) {
 		for k, d := range all {
 			row := runfolder.Difference{Scenario: c.Scenario.Name, Contender: c.Results[k+1].Name, Metric: metrics[i].Name, Mean: d.Mean, Relative: d.Relative}

@@ -2,6 +2,8 @@ package tracerun
 
 import (
 	"bytes"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/golden"
+	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/policy/heuristic"
@@ -48,6 +51,54 @@ func TestReport(t *testing.T) {
 	var b bytes.Buffer
 	if err := report(3).Write(&b, false); err != nil || !strings.Contains(b.String(), "In 6 decisions upstream's scoring stood in for fgd") {
 		t.Errorf("%v: %s", err, b.String())
+	}
+}
+
+// A run folder has the cluster's figures of the seeds that were played with every policy.
+func TestReportFolder(t *testing.T) {
+	r := report(0)
+	for trials, seeds := range map[int]int{4: 2, 3: 1, 1: 0} {
+		part := *r
+		part.Trials = r.Trials[:trials]
+		var episodes []runfolder.Episode
+		var differences []runfolder.Difference
+		for _, row := range part.Folder() {
+			switch x := row.(type) {
+			case runfolder.Episode:
+				episodes = append(episodes, x)
+			case runfolder.Difference:
+				differences = append(differences, x)
+			}
+		}
+		if len(episodes) != 2*seeds {
+			t.Errorf("%d episodes of %d seeds", len(episodes), seeds)
+		}
+		if seeds == 2 && (len(differences) != 3 || math.Abs(differences[0].Mean+4) > 1e-9 || episodes[1].Values["gpuAllocation"] != 96 || episodes[1].Seed != 43) {
+			t.Errorf("%+v, %+v", episodes[1], differences)
+		}
+	}
+	if rows := (*Report)(nil).Folder(); rows != nil {
+		t.Errorf("%v", rows)
+	}
+}
+
+// The folder of a steady run has the cluster and the simulator.
+func TestSteadyFolder(t *testing.T) {
+	var names []string
+	episodes := 0
+	for _, row := range madeSteadyReport().Folder() {
+		switch x := row.(type) {
+		case runfolder.Scenario:
+			names = append(names, x.Name)
+		case runfolder.Episode:
+			episodes++
+		}
+	}
+	if want := []string{"openb_pod_list_default.csv on a simulated cluster at 95%", "openb_pod_list_default.csv in the simulator at 95%"}; !slices.Equal(names, want) || episodes != 12 {
+		t.Errorf("%q, %d episodes", names, episodes)
+	}
+	if rows := (&SteadyReport{}).Folder(); rows != nil {
+		t.Errorf("%v", rows)
 	}
 }
 

@@ -91,14 +91,7 @@ func (r *SteadyReport) Write(w io.Writer, markdown bool) error {
 		return err
 	}
 	b.WriteString("\nHow fast the cluster was. At once: mean time to a node of the pods that the scheduler never refused; it is part of\nevery wait on the cluster, and none in the simulator. Late: 95th percentile of the time by which pods came too late.\n\n")
-	rows := [][]string{{"seed", "policy", "at once s", "in seconds of the trace", "late s", "fallbacks", "days measured", "same devices at the start %"}}
-	for _, t := range r.Trials {
-		rows = append(rows, []string{
-			fmt.Sprint(t.Seed), t.Policy, fmt.Sprintf("%.3f", t.AtOnce), fmt.Sprintf("%.0f", t.AtOnce*r.Speed), fmt.Sprintf("%.3f", t.Late),
-			fmt.Sprint(t.Fallbacks), fmt.Sprintf("%.3g", t.Measured/secondsADay), fmt.Sprintf("%.1f", 100*float64(t.SameStart)/float64(max(t.Started, 1))),
-		})
-	}
-	if err := eval.Render(&b, rows, markdown); err != nil {
+	if err := eval.Render(&b, r.speeds(), markdown); err != nil {
 		return err
 	}
 	if t := r.Trials[len(r.Trials)-1]; t.Measured < r.Duration {
@@ -107,6 +100,18 @@ func (r *SteadyReport) Write(w io.Writer, markdown bool) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// speeds returns the rows of the last table.
+func (r *SteadyReport) speeds() [][]string {
+	rows := [][]string{{"seed", "policy", "at once s", "in seconds of the trace", "late s", "fallbacks", "days measured", "same devices at the start %"}}
+	for _, t := range r.Trials {
+		rows = append(rows, []string{
+			fmt.Sprint(t.Seed), t.Policy, fmt.Sprintf("%.3f", t.AtOnce), fmt.Sprintf("%.0f", t.AtOnce*r.Speed), fmt.Sprintf("%.3f", t.Late),
+			fmt.Sprint(t.Fallbacks), fmt.Sprintf("%.3g", t.Measured/secondsADay), fmt.Sprintf("%.1f", 100*float64(t.SameStart)/float64(max(t.Started, 1))),
+		})
+	}
+	return rows
 }
 
 // WriteCSV writes the rows of published.Steady.WriteCSV, those of the cluster and those of the simulator.
