@@ -8,11 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/workload"
@@ -41,8 +43,8 @@ func Load(dir string) (workload.Trace, []string, error) {
 }
 
 // arrivals returns the pods of a record as a trace, and how many of them have something that a trace has no place for, by
-// its name. Each pod arrives alone, with its requests, limits, node selector, tolerations and GPU models. It runs as
-// long as it did; a pod that had not ended stays. A pod that never ran stays as long as it waited.
+// its name. Each pod arrives alone, with its requests, limits, node selector, tolerations and GPU models, and with the node
+// affinity that a node selector can say. It runs as long as it did; a pod that had not ended stays. A pod that never ran stays as long as it waited.
 func arrivals(pods []record.Pod) (workload.Trace, map[string]int, error) {
 	var out workload.Trace
 	lacks, taken := map[string]int{}, map[string]bool{}
@@ -58,6 +60,7 @@ func arrivals(pods []record.Pod) (workload.Trace, map[string]int, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
+		shape.NodeSelector, _ = withAffinity(shape.NodeSelector, p)
 		name := workload.FreeName(label(p.Name, "pod"), taken)
 		taken[name] = true
 		out = append(out, workload.Arrival{At: float64(p.Arrived) / 1000, Lifetime: lifetime(p), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape}})
@@ -135,8 +138,11 @@ func count(p *record.Pod, lacks map[string]int) {
 	if decode("affinity", p.Affinity, &affinity) != nil {
 		lacks["affinity that cannot be read"]++
 	}
+	var selector map[string]string
+	_ = decode("node_selector", p.NodeSelector, &selector) // shapeOf returns the error
+	_, whole := withAffinity(selector, p)
 	for what, has := range map[string]bool{
-		"node affinity": affinity.NodeAffinity != nil, "pod affinity": affinity.PodAffinity != nil, "pod anti-affinity": affinity.PodAntiAffinity != nil,
+		"node affinity": affinity.NodeAffinity != nil && !whole, "pod affinity": affinity.PodAffinity != nil, "pod anti-affinity": affinity.PodAntiAffinity != nil,
 		"topology spread": p.Spread != "", "host ports": p.HostPorts != "", "volume claims": p.Claims != "", "extended resources": p.Extended != "",
 		"priority": p.Priority != 0, "another scheduler": p.Scheduler != "" && p.Scheduler != corev1.DefaultSchedulerName,
 	} {
@@ -144,6 +150,39 @@ func count(p *record.Pod, lacks map[string]int) {
 			lacks[what]++
 		}
 	}
+}
+
+// withAffinity returns a node selector with what a pod's required node affinity demands, if a node selector can say it: one
+// term that names one value for each label. whole tells whether this is all of the pod's node affinity. The selector itself is
+// not changed.
+func withAffinity(selector map[string]string, p *record.Pod) (out map[string]string, whole bool) {
+	var affinity corev1.Affinity
+	if decode("affinity", p.Affinity, &affinity) != nil || affinity.NodeAffinity == nil {
+		return selector, true
+	}
+	required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	whole = len(affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0
+	if required == nil {
+		return selector, whole
+	}
+	if len(required.NodeSelectorTerms) != 1 || len(required.NodeSelectorTerms[0].MatchFields) > 0 || len(required.NodeSelectorTerms[0].MatchExpressions) == 0 {
+		return selector, false
+	}
+	out = maps.Clone(selector)
+	if out == nil {
+		out = map[string]string{}
+	}
+	for _, r := range required.NodeSelectorTerms[0].MatchExpressions {
+		one := r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 && len(validation.IsQualifiedName(r.Key)) == 0 && len(validation.IsValidLabelValue(r.Values[0])) == 0
+		if !one {
+			return selector, false
+		}
+		if value, selected := out[r.Key]; selected && value != r.Values[0] {
+			return selector, false
+		}
+		out[r.Key] = r.Values[0]
+	}
+	return out, whole
 }
 
 // describe describes what a trace lacks, for people: "pod anti-affinity (12 pods), priority (3 pods)".

@@ -48,3 +48,35 @@ func TestArrivals(t *testing.T) {
 		}
 	}
 }
+
+// A required node affinity becomes part of the node selector if a selector can say it; else the pod counts as played without it.
+func TestArrivalsWithAffinity(t *testing.T) {
+	required := func(terms string) string {
+		return `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[` + terms + `]}}}`
+	}
+	zone := `{"key":"zone","operator":"In","values":["a"]}`
+	for _, c := range []struct {
+		affinity string
+		want     map[string]string
+		lacks    int
+	}{
+		{required(`{"matchExpressions":[` + zone + `]}`), map[string]string{"disk": "ssd", "zone": "a"}, 0},
+		{required(`{"matchExpressions":[` + zone + `,{"key":"disk","operator":"In","values":["ssd"]}]}`), map[string]string{"disk": "ssd", "zone": "a"}, 0},
+		{required(`{"matchExpressions":[` + zone + `,{"key":"disk","operator":"In","values":["hdd"]}]}`), map[string]string{"disk": "ssd"}, 1},
+		{required(`{"matchExpressions":[{"key":"zone","operator":"In","values":["a","b"]}]}`), map[string]string{"disk": "ssd"}, 1},
+		{required(`{"matchExpressions":[{"key":"zone","operator":"NotIn","values":["a"]}]}`), map[string]string{"disk": "ssd"}, 1},
+		{required(`{"matchExpressions":[{"key":"zone","operator":"In","values":["<script>"]}]}`), map[string]string{"disk": "ssd"}, 1},
+		{required(`{"matchExpressions":[` + zone + `]},{"matchExpressions":[` + zone + `]}`), map[string]string{"disk": "ssd"}, 1},
+		{required(`{"matchExpressions":[` + zone + `],"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}`), map[string]string{"disk": "ssd"}, 1},
+		{required(`{}`), map[string]string{"disk": "ssd"}, 1},
+		{`{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{"matchExpressions":[` + zone + `]}}]}}`, map[string]string{"disk": "ssd"}, 1},
+	} {
+		got, lacks, err := arrivals([]record.Pod{{UID: "1", Name: "web", NodeSelector: `{"disk":"ssd"}`, Affinity: c.affinity}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(c.want, got[0].Deployment.Shape.NodeSelector); d != "" || lacks["node affinity"] != c.lacks {
+			t.Errorf("%s: lacks %v: %s", c.affinity, lacks, d)
+		}
+	}
+}
