@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"gnnsched/cmd/internal/front"
+	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/runfolder"
@@ -61,26 +62,8 @@ func runLive(c *ucli.Context) error {
 	log.Info().Strs("scenarios", c.StringSlice("scenario")).Msg("repeating on clusters")
 	view := evalProgress(c)
 	defer view.Close()
-	reports, err := inFolder(c, e, func(out *runlog.Log) (reports []*agreement.Report, err error) {
-		for i, s := range e.scenarios {
-			r, err := agreement.Run(c.Context, agreement.Config{
-				Scenario: s, Seeds: e.seeds, Contenders: watchedOnCluster(out, s, contenders, e.seeds[0]), Launcher: program, LogDir: c.String("log-dir"),
-				Progress: func(done float64, text string) {
-					view.Show((float64(i)+done)/float64(len(e.scenarios)), s.Name, text)
-				},
-			})
-			if err != nil {
-				return nil, err
-			}
-			if out != nil {
-				if err := out.WriteRows(agreement.OnCluster(s), r.Policies(), r.Folder()...); err != nil {
-					return nil, err
-				}
-			}
-			reports = append(reports, r)
-		}
-		return reports, nil
-	})
+	played := agreement.Config{Seeds: e.seeds, Contenders: contenders, Launcher: program, LogDir: c.String("log-dir")}
+	reports, err := inFolder(c, e, func(out *runlog.Log) ([]*agreement.Report, error) { return e.onClusters(c, played, out, view) })
 	if err != nil {
 		return err
 	}
@@ -94,6 +77,28 @@ func runLive(c *ucli.Context) error {
 		}
 	}
 	return nil
+}
+
+// onClusters repeats the episodes of all scenarios. Each goes to the log, unless that is nil.
+func (e evaluation) onClusters(c *ucli.Context, cfg agreement.Config, log *runlog.Log, view *progress.Bar) (reports []*agreement.Report, err error) {
+	contenders := cfg.Contenders
+	for i, s := range e.scenarios {
+		cfg.Scenario, cfg.Contenders = s, watchedOnCluster(log, s, contenders, e.seeds[0])
+		cfg.Progress = func(done float64, text string) {
+			view.Show((float64(i)+done)/float64(len(e.scenarios)), s.Name, text)
+		}
+		r, err := agreement.Run(c.Context, cfg)
+		if err != nil {
+			return nil, err
+		}
+		if log != nil {
+			if err := log.WriteRows(agreement.OnCluster(s), r.Policies(), r.Folder()...); err != nil {
+				return nil, err
+			}
+		}
+		reports = append(reports, r)
+	}
+	return reports, nil
 }
 
 // watchedOnCluster returns the contenders with the log as observer of their episodes on the cluster, unless it is nil.
