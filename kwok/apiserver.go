@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -16,12 +17,19 @@ import (
 	apiserverapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	apiserveroptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
+	"gnnsched/internal/exit"
 	"gnnsched/kwok/usage"
 )
 
-// featureGates are the feature gates of all components, which share them in one process. The
-// replica set controller's staleness check is off because it floods the log under load.
-const featureGates = "--feature-gates=StaleControllerConsistencyReplicaSet=false"
+// ownGate switches the replica set controller's staleness check off, because it floods the log under load.
+const ownGate = "StaleControllerConsistencyReplicaSet=false"
+
+// featureGates returns the flag with the feature gates of all components, which share them in one process.
+func (cl *Cluster) featureGates() string {
+	return "--feature-gates=" + strings.Join(append([]string{ownGate}, cl.config.FeatureGates...), ",")
+}
+
+const flagHint = "check --feature-gates and --runtime-config; each of their values is NAME=true or NAME=false"
 
 // apiServerArgs returns the flags of kube-apiserver.
 func (cl *Cluster) apiServerArgs(etcdSocket string) []string {
@@ -48,7 +56,8 @@ func (cl *Cluster) apiServerArgs(etcdSocket string) []string {
 		"--event-ttl=10m",
 		"--delete-collection-workers=16",
 		"--profiling=false",
-		featureGates,
+		"--runtime-config=" + strings.Join(cl.config.RuntimeConfig, ","),
+		cl.featureGates(),
 	}
 }
 
@@ -62,18 +71,18 @@ func runAPIServer(ctx context.Context, listener net.Listener, args []string, sam
 		flags.AddFlagSet(f)
 	}
 	if err := flags.Parse(args); err != nil {
-		return fmt.Errorf("flags: %w", err)
+		return exit.New(exit.Usage, fmt.Errorf("kube-apiserver's flags: %w", err), flagHint)
 	}
 	s.SecureServing.Listener = listener
 	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
-		return fmt.Errorf("feature gates: %w", err)
+		return exit.New(exit.Usage, fmt.Errorf("feature gates: %w", err), flagHint)
 	}
 	completed, err := s.Complete(ctx)
 	if err != nil {
 		return err
 	}
 	if errs := completed.Validate(); len(errs) > 0 {
-		return errors.Join(errs...)
+		return exit.New(exit.Usage, errors.Join(errs...), flagHint) // only what the caller set can be wrong
 	}
 	return serve(ctx, completed, sampler)
 }

@@ -36,7 +36,7 @@ func (cl *Cluster) controllerManagerArgs() []string {
 		"--kube-api-qps=5000", "--kube-api-burst=10000",
 		"--concurrent-deployment-syncs=20", "--concurrent-replicaset-syncs=20", "--concurrent-job-syncs=20",
 		"--node-monitor-grace-period=" + nodeGrace.String(),
-		featureGates,
+		cl.featureGates(),
 	}
 }
 

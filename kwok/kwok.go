@@ -54,6 +54,11 @@ type Config struct {
 	NoWait bool
 	// UsageInterval is the time between two samples of what the pods use. Default: 10 s.
 	UsageInterval time.Duration
+	// FeatureGates are feature gates of Kubernetes to set, each as NAME=BOOL, besides the cluster's own. All components
+	// of the process share them. An unknown one makes Start fail.
+	FeatureGates []string
+	// RuntimeConfig says which versions of APIs are served besides the usual ones, each as GROUP/VERSION=BOOL, as kube-apiserver's flag does.
+	RuntimeConfig []string
 	// Log receives warnings and errors of all components. The zero value drops them.
 	Log zerolog.Logger
 	// Progress, if not nil, is called from one goroutine with a short sentence for each step of

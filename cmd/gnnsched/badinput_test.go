@@ -228,7 +228,7 @@ func TestOpenBHelpListsPolicies(t *testing.T) {
 // that no flag is ignored silently.
 func TestConfigExcludesFlags(t *testing.T) {
 	file := write(t, "config.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"))
-	beside := []string{"config", "print-config", "bind-address", "port"}
+	beside := []string{"config", "print-config", "bind-address", "port", "feature-gates"}
 	for _, variant := range server.Variants {
 		for _, f := range slices.Concat(runFlags(variant), flags.Scheduler(variant)) {
 			name := f.Names()[0]

@@ -102,6 +102,7 @@ func runFlags(variant string) []ucli.Flag {
 		&ucli.StringFlag{Name: "config", Usage: "KubeSchedulerConfiguration `FILE`; it replaces the flags that choose profiles, policy, network and deadline"},
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the KubeSchedulerConfiguration and exit"},
 	}
+		&ucli.StringSliceFlag{Name: "feature-gates", Usage: "feature gates of Kubernetes to set, as `NAME=BOOL`; may be repeated. The cluster's components should have the same"},
 }
 
 func runScheduler(c *ucli.Context, variant string) error {
@@ -142,7 +143,7 @@ func runScheduler(c *ucli.Context, variant string) error {
 	}
 	defer remove()
 	r.warn(log)
-	endpoint := server.Endpoint{Address: c.String("bind-address"), Port: c.Int("port")}
+	endpoint := server.Endpoint{Address: c.String("bind-address"), Port: c.Int("port"), FeatureGates: c.StringSlice("feature-gates")}
 	var done func()
 	if endpoint.Recording, done, err = explain.Recording(c, log); err != nil {
 		return err

@@ -65,6 +65,8 @@ func upCommand(args []string) *ucli.Command {
 			&ucli.StringFlag{Name: "advertise-host", Usage: "`HOST` name under which others reach the cluster, for the certificate and the kubeconfig"},
 			&ucli.BoolFlag{Name: "fsync", Usage: "wait for the disk at each write, so that data survives a crash of the machine"},
 			&ucli.DurationFlag{Name: "usage-interval", Value: kwok.DefaultUsageInterval, Usage: "time between two samples of what pods use, for kubectl top and Prometheus"},
+			&ucli.StringSliceFlag{Name: "feature-gates", Usage: "feature gates of Kubernetes to set, as `NAME=BOOL`; may be repeated. rungnn has the same flag"},
+			&ucli.StringSliceFlag{Name: "runtime-config", Usage: "versions of APIs to serve besides the usual ones, as `GROUP/VERSION=BOOL`, for example resource.k8s.io/v1beta2=true"},
 			&ucli.StringFlag{Name: "log-dir", Usage: "`DIR`ectory of the log file; default: the data directory"},
 			&ucli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
 		},
@@ -115,7 +117,7 @@ func configFrom(c *ucli.Context) (kwok.Config, error) {
 	cfg := kwok.Config{
 		Dir: dir(c), Port: c.Int("port"), BindAddress: c.String("bind-address"), AdvertiseHost: c.String("advertise-host"),
 		Context: c.String("context"), KubeconfigCopies: c.StringSlice("kubeconfig-out"), Fsync: c.Bool("fsync"), NoWait: !c.Bool("wait"),
-		UsageInterval: c.Duration("usage-interval"),
+		UsageInterval: c.Duration("usage-interval"), FeatureGates: c.StringSlice("feature-gates"), RuntimeConfig: c.StringSlice("runtime-config"),
 	}
 	mode, err := strconv.ParseUint(c.String("kubeconfig-mode"), 8, 32)
 	if err != nil {

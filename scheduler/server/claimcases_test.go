@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	resourcebeta "k8s.io/api/resource/v1beta2"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,7 +127,7 @@ func readCases(t *testing.T, file string) (out []claimCase) {
 }
 
 // caseKinds are the kinds of a case's objects. True: they have no namespace.
-var caseKinds = map[string]bool{"Pod": false, "ResourceClaim": false, "ResourceClaimTemplate": false, "ResourceSlice": true, "DeviceClass": true}
+var caseKinds = map[string]bool{"Pod": false, "ResourceClaim": false, "ResourceClaimTemplate": false, "ResourceSlice": true, "DeviceClass": true, "DeviceTaintRule": true}
 
 // objects returns the client for a kind.
 func (l *lab) objects(t *testing.T, kind, namespace string) dynamic.ResourceInterface {
@@ -143,8 +144,11 @@ func (l *lab) objects(t *testing.T, kind, namespace string) dynamic.ResourceInte
 }
 
 func versionOf(kind string) schema.GroupVersionKind {
-	if kind == "Pod" {
+	switch kind {
+	case "Pod":
 		return corev1.SchemeGroupVersion.WithKind(kind)
+	case "DeviceTaintRule":
+		return resourcebeta.SchemeGroupVersion.WithKind(kind)
 	}
 	return resourceapi.SchemeGroupVersion.WithKind(kind)
 }

@@ -46,6 +46,7 @@ type lab struct {
 	port    int
 
 	recording plugin.Recording // of the next scheduler
+	gates     []string         // feature gates of the next scheduler
 	claimed   []string         // schedulers that gave a node to a pod with a claim, in namespaces that are gone
 }
 
@@ -86,8 +87,15 @@ func newLab(t *testing.T) *lab {
 // newLabOn is newLab with other nodes.
 func newLabOn(t *testing.T, pools []nodepool.Pool) *lab {
 	t.Helper()
+	return newLabWith(t, kwok.Config{Pools: pools})
+}
+
+// newLabWith is newLab on another cluster.
+func newLabWith(t *testing.T, c kwok.Config) *lab {
+	t.Helper()
+	c.Dir = t.TempDir()
 	// The test's own context would end before the clean-up.
-	cluster, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), Pools: pools})
+	cluster, err := kwok.Start(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +155,7 @@ func (l *lab) start(ctx context.Context, t *testing.T, c Configuration, config s
 	ended := make(chan error, 1)
 	ready := make(chan struct{})
 	go func() {
-		ended <- Run(ctx, file, Endpoint{Address: "127.0.0.1", Port: l.port, Recording: l.recording}, func() { remove(); close(ready) })
+		ended <- Run(ctx, file, Endpoint{Address: "127.0.0.1", Port: l.port, Recording: l.recording, FeatureGates: l.gates}, func() { remove(); close(ready) })
 	}()
 	stop = func() {
 		cancel()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // as kube-scheduler: requests, work queues, the lease
@@ -26,6 +27,8 @@ type Endpoint struct {
 	Address   string
 	Port      int // 0 for no endpoint
 	Recording plugin.Recording
+	// FeatureGates are feature gates of Kubernetes to set, each as NAME=BOOL, as kube-scheduler's flag does. They hold for the process.
+	FeatureGates []string
 }
 
 // Run runs kube-scheduler with the configuration file until ctx ends; then it returns nil. It calls
@@ -84,15 +87,18 @@ func (e Endpoint) options(configFile string) (*options.Options, error) {
 		// Do not look up the cluster's CA for client certificates: clusters without one, such as
 		// ours, would fill the log with errors.
 		"--authentication-skip-lookup",
+		"--feature-gates=" + strings.Join(e.FeatureGates, ","),
 	}); err != nil {
-		return nil, fmt.Errorf("kube-scheduler options: %w", err)
+		return nil, exit.New(exit.Usage, fmt.Errorf("kube-scheduler's options: %w", err), gateHint)
 	}
 	if err := o.ComponentGlobalsRegistry.Set(); err != nil {
-		return nil, fmt.Errorf("kube-scheduler feature gates: %w", err)
+		return nil, exit.New(exit.Usage, fmt.Errorf("kube-scheduler's feature gates: %w", err), gateHint)
 	}
 	o.Metrics = nil // we set none of these options, which logs a warning at each start
 	return o, nil
 }
+
+const gateHint = "check --feature-gates; each is NAME=true or NAME=false, and kube-scheduler --help lists the names"
 
 // check validates the port and returns a helpful error if it is in use.
 func (e Endpoint) check() error {

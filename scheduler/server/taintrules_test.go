@@ -1,0 +1,41 @@
+package server
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/kubernetes/pkg/features"
+
+	"gnnsched/kwok"
+)
+
+// With the gate that Kubernetes has off by default, rules taint devices alike for upstream's plugins and for ours.
+func TestDeviceTaintRules(t *testing.T) {
+	// The process has one set of gates, and keeps the flags of every start: without the clean-up, the next scheduler or
+	// cluster of this test binary would set this one again and wait for rules that no API server has.
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.DRADeviceTaintRules, true)
+	t.Cleanup(func() {
+		if _, err := (Endpoint{FeatureGates: []string{string(features.DRADeviceTaintRules) + "=false"}}).options(""); err != nil {
+			t.Error(err)
+		}
+	})
+	gates := []string{string(features.DRADeviceTaintRules) + "=true"}
+	l := newLabWith(t, kwok.Config{Pools: casePools(), FeatureGates: gates, RuntimeConfig: []string{"resource.k8s.io/v1beta2=true"}})
+	l.gates = gates
+	config := Config{QPS: 1000, Profiles: []Profile{{SchedulerName: DefaultProfile, Variant: DefaultProfile}, {SchedulerName: "best", Policy: "gpu-best-fit"}}}
+	defer l.start(context.Background(), t, withUpstream{config}, l.cluster.Kubeconfig())()
+	for _, c := range readCases(t, "testdata/taintrules.yaml") {
+		for _, profile := range []string{upstreamProfile, "best"} {
+			t.Run(c.Name+"/"+profile, func(t *testing.T) {
+				l.testCase(t, c, profile)
+				rules := l.objects(t, "DeviceTaintRule", "")
+				if err := rules.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
