@@ -76,7 +76,7 @@ func trainGPU(c *ucli.Context) (err error) {
 		}
 		return err
 	}
-	if t.Nodes, t.Family, err = gpuFamily(c); err != nil {
+	if t.Nodes, t.Family, err = gpuFamily(c, t.Config); err != nil {
 		return err
 	}
 	if start := c.String("start"); start != "" {
@@ -156,8 +156,14 @@ func gpuConfig(c *ucli.Context) (value.Config, error) {
 	return cfg, nil
 }
 
-// gpuFamily reads the nodes and the workloads that the flags name.
-func gpuFamily(c *ucli.Context) (nodes []openb.Node, family []value.Workload, err error) {
+// gpuFamily reads the nodes and the workloads that the flags name. A configuration with partitions alone needs none.
+func gpuFamily(c *ucli.Context, cfg value.Config) (nodes []openb.Node, family []value.Workload, err error) {
+	if p := cfg.Partitions; p != nil && p.Share == 1 {
+		if c.String("data") != "" || c.String("nodes") != "" || len(c.StringSlice("pods")) > 0 {
+			return nil, nil, exit.Usagef("with partitions in all episodes no trace is read: leave out --data, --nodes and --pods")
+		}
+		return nil, []value.Workload{value.PartitionPods()}, nil
+	}
 	const hint = "name the trace's directory with --data, or files with --nodes and --pods; docs/gpu.md tells where to get the trace"
 	nodesFile, podFiles := c.String("nodes"), c.StringSlice("pods")
 	if dir := c.String("data"); dir != "" {

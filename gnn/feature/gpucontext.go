@@ -1,6 +1,9 @@
 package feature
 
-import "gnnsched/internal/cluster"
+import (
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/mig"
+)
 
 // GPUNode is the context of the features of a node with GPUs, as it is or as it will be after a
 // placement. A unit is Workload.Unit of CPU.
@@ -15,6 +18,10 @@ type GPUNode struct {
 	Idle     float64 // free part of all devices together, in devices
 	Unusable float64 // thousandths of devices that are free but that typical pods cannot use
 	Hosts    Hosts
+	Slices   []mig.Slices // used memory slices of each device, as in cluster.Node; only in a layout with Partitions
+
+	Unused cluster.DeviceSet // devices that nobody uses; only in a layout with Topology
+	Taken  cluster.DeviceSet // those that the placement takes; none for the node as it is
 }
 
 // Hosts is how much of the workload fits on a node. Of a kind of pod that the workload lacks, all
@@ -34,6 +41,8 @@ type Workload struct {
 	Multi      float64 // GPUs requested by pods of several / pods
 	Named      float64 // share of the pods that name GPU models
 	ShareSize  float64 // mean part of a device that sharing pods request
+
+	Partitions [mig.Count]float64 // share of each profile in the requests for partitions; see fragmentation.Typical.Partitions
 }
 
 // GPUCluster is the context of the features of a cluster with GPUs: sums over the nodes that
@@ -46,6 +55,8 @@ type GPUCluster struct {
 	Idle, Unusable    int64 // free thousandths, and those that typical pods cannot use
 	CPU, Memory       int64 // free, in thousandths of a core and bytes
 	AllCPU, AllMemory int64 // allocatable
+
+	Partitions PartitionCounts // only in a layout with Partitions
 }
 
 // Add adds times the sums of o to those of c.
@@ -59,6 +70,7 @@ func (c *GPUCluster) Add(o *GPUCluster, times int64) {
 	c.Memory += times * o.Memory
 	c.AllCPU += times * o.AllCPU
 	c.AllMemory += times * o.AllMemory
+	c.Partitions.add(&o.Partitions, times)
 }
 
 // deviceCount returns the number of devices, at least 1.

@@ -13,14 +13,21 @@ type GPUSet struct {
 
 	Node    []Block[GPUNode]
 	Cluster []Block[GPUCluster]
+
+	// Partitions tells that the features depend on the used memory slices of GPUs with MIG (GPUNode.Slices).
+	Partitions bool
+	// Topology tells that they depend on where the devices are (GPUNode.Unused and GPUNode.Taken).
+	Topology bool
 }
 
 // GPULayout is Layout for the GPU graph.
 type GPULayout struct {
-	Node    []Block[GPUNode]
-	Cluster []Block[GPUCluster]
-	Widths  GPUWidths
-	hash    string
+	Node       []Block[GPUNode]
+	Cluster    []Block[GPUCluster]
+	Partitions bool // some features depend on the used memory slices of GPUs with MIG
+	Topology   bool // some features depend on where the devices are
+	Widths     GPUWidths
+	hash       string
 }
 
 // GPUWidths are the lengths of the feature vectors of the GPU graph.
@@ -39,6 +46,7 @@ func NewGPULayout(names []string) (*GPULayout, error) {
 	l, schema := &GPULayout{}, []byte{}
 	for _, s := range chosen {
 		l.Node, l.Cluster = append(l.Node, s.Node...), append(l.Cluster, s.Cluster...)
+		l.Partitions, l.Topology = l.Partitions || s.Partitions, l.Topology || s.Topology
 		schema = s.appendSchema(schema)
 	}
 	l.Widths = GPUWidths{len(List(l.Node)), len(List(l.Cluster))}

@@ -36,6 +36,8 @@ type Node struct {
 	// no device can. AddOn and Remove leave it alone.
 	Slices []mig.Slices
 
+	Topology *Topology // nil: not known
+
 	Power   *PowerModel // what the machine draws; nil: not known
 	Traffic *Traffic    // of the whole cluster; nil if it is not known. Version does not cover it
 }

@@ -21,6 +21,7 @@ type GPUNodeEncoder struct {
 	node   feature.GPUNode           // context of the features
 	access fragmentation.Access      // of the node
 	rooms  [cluster.MaxDevices]int64 // scratch: free thousandths of each device
+	placed placed                    // scratch
 }
 
 // usualUnit is the unit of CPU if no typical pod requests both GPU and CPU: what the pods of the
@@ -32,6 +33,7 @@ const usualUnit = 10_900
 func NewGPUNodeEncoder(layout *feature.GPULayout, typical *fragmentation.Typical) *GPUNodeEncoder {
 	e := &GPUNodeEncoder{layout: layout, typical: typical, pods: typical.Pods()}
 	e.workload = workloadOf(e.pods)
+	e.workload.Partitions = typical.Partitions()
 	e.coming = comingOf(typical.Shapes())
 	return e
 }
@@ -71,6 +73,7 @@ func workloadOf(pods []fragmentation.Pod) (w feature.Workload) {
 // Node encodes the node as it will be once a pod that requests r runs there on the given devices, or
 // as it is if r and on are zero. It writes to g.
 func (e *GPUNodeEncoder) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) {
+	n, r, on = e.Placed(n, r, on)
 	free := n.Free().Minus(r)
 	e.access = e.Access(n)
 	c := &e.node
@@ -79,6 +82,12 @@ func (e *GPUNodeEncoder) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resou
 	c.Whole, c.Shared, c.Idle = e.devices(n, r, on)
 	c.Unusable = e.typical.After(n, r, on)
 	c.Hosts = e.hosts(n, free.MilliCPU)
+	if e.layout.Partitions {
+		c.Slices = n.Slices
+	}
+	if e.layout.Topology {
+		c.Unused, c.Taken = e.idle(len(n.GPUs)), on
+	}
 	g.X = feature.Fill(e.layout.Node, c, resize(g.X, e.layout.Widths.Node))
 	g.Free = g.Free[:0]
 	for i := range n.GPUs {
@@ -111,6 +120,16 @@ func (e *GPUNodeEncoder) devices(n *cluster.Node, r cluster.Resources, on cluste
 		}
 	}
 	return whole, shared, idle
+}
+
+// idle returns which of the node's devices nobody uses, by rooms.
+func (e *GPUNodeEncoder) idle(devices int) (on cluster.DeviceSet) {
+	for i, room := range e.rooms[:devices] {
+		if room == cluster.DeviceMilli {
+			on |= cluster.Device(i)
+		}
+	}
+	return on
 }
 
 // hosts returns how many of the typical pods fit on n with so much free CPU and the devices' rooms. Pods

@@ -166,7 +166,13 @@ type Held struct {
 // Held returns what the node that Node has encoded last holds.
 func (e *GPUNodeEncoder) Held() Held {
 	c := &e.node
-	return Held{e.coming.slots(c.State, e.access, c.MilliCPU, int(c.Whole)), c.State.GPUModel, e.access, c.Idle, e.coming.hosts(c.State, e.access, c.MilliCPU, int(c.Whole))}
+	whole := int(c.Whole)
+	for _, used := range c.Slices { // of GPUs with MIG the network sees what fits
+		if used == 0 {
+			whole--
+		}
+	}
+	return Held{e.coming.slots(c.State, e.access, c.MilliCPU, int(c.Whole)), c.State.GPUModel, e.access, c.Idle, e.coming.hosts(c.State, e.access, c.MilliCPU, whole)}
 }
 
 // Worth returns what a node is worth to the pods that need what is scarce, in devices: for pods with several

@@ -99,7 +99,7 @@ func DeviceWays(n *cluster.Node, r cluster.Resources) (ways []cluster.DeviceSet)
 }
 
 // DistinctDevices returns the devices of n with room for a share of the given thousandths of a
-// device. Of devices with the same room only the first is in the set.
+// device. Of devices with the same room, and the same used memory slices, only the first is in the set.
 func DistinctDevices(n *cluster.Node, milli int64) (on cluster.DeviceSet) {
 	for i, used := range n.GPUs {
 		if used+milli > cluster.DeviceMilli {
@@ -107,7 +107,7 @@ func DistinctDevices(n *cluster.Node, milli int64) (on cluster.DeviceSet) {
 		}
 		first := true
 		for j := 0; j < i && first; j++ {
-			first = n.GPUs[j] != used
+			first = n.GPUs[j] != used || i < len(n.Slices) && n.Slices[j] != n.Slices[i]
 		}
 		if first {
 			on |= cluster.Device(i)

@@ -11,6 +11,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/cli"
+	migslices "gnnsched/internal/cluster/mig"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
@@ -188,7 +189,7 @@ func Tune(c *ucli.Context) error {
 	if err := os.WriteFile(out, b, 0o644); err != nil {
 		return exit.New(exit.Usage, err, "choose a place that you can write to with --out")
 	}
-	for i, f := range partition.Features {
+	for i, f := range migslices.Features {
 		fmt.Fprintf(c.App.Writer, "%-10s %8.4f  %s\n", f.Name, weights[i], f.About)
 	}
 	fmt.Fprintf(c.App.Writer, "wrote %s; gnnsched eval mig --policies mig:fgd,mig:value,mig:%s judges it\n", out, out)

@@ -76,9 +76,12 @@ func (m Machines) pod(a arrival) cluster.Pod {
 	return out
 }
 
+// MilliCPU returns the thousandths of a core that a pod with a partition requests.
+func MilliCPU(p mig.Profile) int64 { return int64(p.Compute()) * sliceMilliCPU }
+
 // requests returns what a pod with a partition requests.
 func requests(p mig.Profile) cluster.Resources {
-	r := cluster.Resources{MilliCPU: int64(p.Compute()) * sliceMilliCPU, Memory: int64(p.Compute()) * sliceMemory, Pods: 1}
+	r := cluster.Resources{MilliCPU: MilliCPU(p), Memory: int64(p.Compute()) * sliceMemory, Pods: 1}
 	if milli := p.Milli(); milli < cluster.DeviceMilli {
 		r.GPUMilli = milli
 	} else {

@@ -50,7 +50,7 @@ func Train(ctx context.Context, c Config, told func(cem.Generation)) (*partition
 	if err := seeds.CheckTraining(c.Seed); err != nil {
 		return nil, nil, err
 	}
-	start := make([]float64, len(partition.Features))
+	start := make([]float64, len(mig.Features))
 	start[0] = 1
 	p := cem.Problem{Start: start, Spread: 0.5, Population: c.Population, Generations: c.Generations, Seed: c.Seed, Losses: c.losses}
 	weights, err := p.Minimise(ctx, told)

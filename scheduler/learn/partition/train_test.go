@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/eval/migrun"
 	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/policy/partition"
@@ -35,7 +36,7 @@ func TestTrain(t *testing.T) {
 		t.Errorf("another seed gives the same weights: %v", err)
 	}
 	var ours, fgd float64
-	first := make([]float64, len(partition.Features))
+	first := make([]float64, len(mig.Features))
 	first[0] = 1 // FGD
 	for seed := uint64(1 << 40); seed < 1<<40+60; seed++ {
 		for values, sum := range map[*partition.Values]*float64{v: &ours, partition.Weighted(first): &fgd} {

@@ -13,6 +13,12 @@ import (
 	"gnnsched/internal/seeds"
 )
 
+// What the value of a node predicts where pods stay.
+const (
+	targetServed = "served" // what the cluster would lose without it, over ends that are drawn; see targets
+	targetIdle   = "idle"   // its devices that are idle at the end, when Factor times the GPUs have been requested
+)
+
 // Config holds every hyperparameter of training a network for GPU clusters. The zero value is not valid;
 // start from Defaults. Its JSON form is stored in the checkpoint, and is the form of a YAML file.
 type Config struct {
@@ -48,11 +54,14 @@ type Config struct {
 	SpreadMultiple float64 `json:"spreadMultiple"` // the same for pods with several devices, whose number varies more between traces
 	Mixes          float64 `json:"mixes"`          // share of the workloads with other mixes; see draw
 	Taints         float64 `json:"taints"`         // share of the workloads in which machines are tainted and some pods tolerate it; see player.draw
+	Target         string  `json:"target"`         // what a node's value predicts: targetServed or targetIdle
 	Factor         float64 `json:"factor"`         // GPUs that an episode's pods request, over the cluster's
 	Fewest         float64 `json:"fewest"`         // the same at the earliest end that counts, up to 1
 	Below          float64 `json:"below"`          // share of the ends under 1; see ends
 
 	Leaving *Leaving `json:"leaving,omitempty"` // episodes in which pods leave; nil: none
+
+	Partitions *Partitions `json:"partitions,omitempty"` // episodes with MIG partitions; nil: none
 
 	EvaluateEvery     int `json:"evaluateEvery"`     // iterations between evaluations
 	EvaluateWorkloads int `json:"evaluateWorkloads"` // held-out workloads in an evaluation
@@ -66,7 +75,7 @@ func Defaults() Config {
 		Imitation: 3, Exploration: 0.3, Disturbed: 0.15,
 		SnapshotEvery: 80, SnapshotNodes: 200, Placements: 32,
 		BatchSnapshots: 4, BatchNodes: 96, LearningRate: 1e-3, Averaging: 0.005, ClipNorm: 10, Temperature: 0.01,
-		Spread: 0.5, SpreadMultiple: 1, Mixes: 0.5, Taints: 0.2, Factor: 1.3, Fewest: 0.6, Below: 0.3,
+		Spread: 0.5, SpreadMultiple: 1, Mixes: 0.5, Taints: 0.2, Target: targetServed, Factor: 1.3, Fewest: 0.6, Below: 0.3,
 		EvaluateEvery: 5, EvaluateWorkloads: 12,
 	}
 }
@@ -154,9 +163,7 @@ func (c Config) Validate() error {
 	if c.Factor < 1 || !(c.Fewest > 0 && c.Fewest <= 1) || !(c.Below >= 0 && c.Below <= 1) {
 		bad("factor: %v must be 1 or more, fewest: %v and below: %v must be 0 to 1", c.Factor, c.Fewest, c.Below)
 	}
-	if err := c.Leaving.validate(); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, c.Leaving.validate(), c.Partitions.validate(c), c.validateTarget())
 	if c.Imitation < 0 {
 		bad("imitation: %d must be 0 or more", c.Imitation)
 	}
@@ -176,4 +183,14 @@ func (c Config) Validate() error {
 		bad("spread: %v and spreadMultiple: %v must be 0 to 3", c.Spread, c.SpreadMultiple)
 	}
 	return errors.Join(errs...)
+}
+
+func (c Config) validateTarget() error {
+	switch {
+	case c.Target != targetServed && c.Target != targetIdle:
+		return fmt.Errorf("target: %q is not known: write %s or %s", c.Target, targetServed, targetIdle)
+	case c.Target == targetIdle && (c.Leaving != nil || c.Partitions != nil):
+		return fmt.Errorf("target: %s is for pods that stay and have no partitions: remove it, or leaving and partitions", targetIdle)
+	}
+	return nil
 }

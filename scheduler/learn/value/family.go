@@ -13,6 +13,8 @@ type Workload struct {
 	Name  string
 	Pods  []openb.Pod
 	Nodes []openb.Node // those of the trace with taints; nil for those without
+
+	partitions *partitioned // instead of pods, if they request MIG partitions
 }
 
 // within is the standard deviation of the logarithms of the factors on single shapes, beyond those on their
@@ -54,8 +56,11 @@ func (c Config) draw(rng *rand.Rand, w Workload) Workload {
 
 // draw makes another workload out of w, as Config.draw does. In a Taints-th of the workloads the machines of
 // some GPU models, up to all, are tainted, and of the pods with GPUs a fifth to all tolerate it, and with them
-// the others in half of the workloads.
+// the others in half of the workloads. Of Partitions it draws a share.
 func (p *player) draw(rng *rand.Rand, w Workload) Workload {
+	if p.config.Partitions.draws(rng) {
+		return p.config.Partitions.draw(rng)
+	}
 	w = p.config.draw(rng, w)
 	if p.config.Taints == 0 || rng.Float64() >= p.config.Taints {
 		return w

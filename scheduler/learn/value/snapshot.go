@@ -200,7 +200,11 @@ func idle(n *cluster.Node) float64 { return float64(n.IdleGPUMilli()) / cluster.
 // end returns the snapshots after the episode, with their targets.
 func (r *recorder) end() []snapshot {
 	if r.leaving == nil {
-		for i, t := range targets(r.env, r.config.ends(), r.states) {
+		learned := targets(eventsOf(r.env), len(r.env.Snapshot().Nodes), r.config.ends(), r.states)
+		if r.config.Target == targetIdle {
+			learned = idleTargets(r.env.Snapshot().Nodes, r.states)
+		}
+		for i, t := range learned {
 			r.taken[i].Targets = t
 		}
 		return r.taken

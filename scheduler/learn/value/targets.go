@@ -36,35 +36,51 @@ type arrival struct {
 	kind int   // index of its price
 }
 
+// event is what became of an arrival.
+type event struct {
+	pod  *cluster.Pod
+	load float64 // what has been requested with it, over the cluster's GPUs
+	gpus float64
+	row  int32 // of its node; -1: it was lost
+}
+
+// eventsOf returns the events of an episode that is over.
+func eventsOf(env *sim.Env) (out []event) {
+	var devices int64
+	for _, n := range env.Snapshot().Nodes {
+		devices += int64(len(n.GPUs))
+	}
+	var requested int64
+	for i, a := range env.Plan() {
+		asked := a.Pod.Requests.TotalGPUMilli()
+		requested += asked
+		out = append(out, event{a.Pod, cluster.Fraction(requested, devices*cluster.DeviceMilli), float64(asked) / cluster.DeviceMilli, env.Row(i)})
+	}
+	return out
+}
+
 // episodeOf returns the arrivals of an episode that is over, and the price of each kind of pod.
 //
 // The price of a kind is the share of the ends at which a pod of this kind would find no node. For
 // no pod leaves: a request that fits nowhere never fits again, and none that asks for at least as
 // much. So the price is the share of the ends after the first loss of such a pod. At the other
 // ends another node would have served the pod as well.
-func episodeOf(env *sim.Env, e ends) (pods []arrival, prices []float64) {
-	var devices int64
-	for _, n := range env.Snapshot().Nodes {
-		devices += int64(len(n.GPUs))
-	}
+func episodeOf(events []event, e ends) (pods []arrival, prices []float64) {
 	var kinds []*cluster.Pod
 	var lost []float64 // load at the first loss of the kind
 	known := map[*cluster.Pod]int{}
-	var requested int64
-	for i, a := range env.Plan() {
-		asked := a.Pod.Requests.TotalGPUMilli()
-		requested += asked
-		p := arrival{load: cluster.Fraction(requested, devices*cluster.DeviceMilli), gpus: float64(asked) / cluster.DeviceMilli, row: env.Row(i)}
-		kind, found := known[a.Pod]
+	for _, a := range events {
+		p := arrival{load: a.load, gpus: a.gpus, row: a.row}
+		kind, found := known[a.pod]
 		if !found {
-			kind = slices.IndexFunc(kinds, func(k *cluster.Pod) bool { return asMuch(k, a.Pod) && asMuch(a.Pod, k) })
+			kind = slices.IndexFunc(kinds, func(k *cluster.Pod) bool { return asMuch(k, a.pod) && asMuch(a.pod, k) })
 			if kind < 0 {
 				kind = len(kinds)
-				kinds, lost = append(kinds, a.Pod), append(lost, never)
+				kinds, lost = append(kinds, a.pod), append(lost, never)
 			}
-			known[a.Pod] = kind
+			known[a.pod] = kind
 		}
-		if p.kind = kind; p.row < 0 && asked > 0 {
+		if p.kind = kind; p.row < 0 && p.gpus > 0 {
 			lost[kind] = min(lost[kind], p.load)
 		}
 		pods = append(pods, p)
@@ -118,10 +134,10 @@ type state struct {
 // So a node counts with what the cluster would lose without it. With a share of the cost it would
 // count too little: a pod of eight devices is lost to the last node that could have hosted it,
 // however many others have a device left.
-func targets(env *sim.Env, e ends, states []state) [][]float32 {
-	pods, prices := episodeOf(env, e)
-	served := make([]float64, len(env.Snapshot().Nodes)) // after the state, at its price
-	var all, full, lost float64                          // all that is served, at its price and at the share of the ends over 1; the cost below 1
+func targets(events []event, nodes int, e ends, states []state) [][]float32 {
+	pods, prices := episodeOf(events, e)
+	served := make([]float64, nodes) // after the state, at its price
+	var all, full, lost float64      // all that is served, at its price and at the share of the ends over 1; the cost below 1
 	out := make([][]float32, len(states))
 	next := len(pods)
 	for i := len(states) - 1; i >= 0; i-- {
@@ -146,6 +162,17 @@ func targets(env *sim.Env, e ends, states []state) [][]float32 {
 		left := max(e.after(load), 1e-9)
 		for j, row := range s.rows {
 			out[i] = append(out[i], float32((k*s.idle[j]-served[row])/left))
+		}
+	}
+	return out
+}
+
+// idleTargets returns each node's idle devices at the episode's last end, the same for every state in which the node was seen.
+func idleTargets(atEnd []*cluster.Node, states []state) [][]float32 {
+	out := make([][]float32, len(states))
+	for i, s := range states {
+		for _, row := range s.rows {
+			out[i] = append(out[i], float32(idle(atEnd[row])))
 		}
 	}
 	return out

@@ -111,7 +111,7 @@ func TestLearningSignal(t *testing.T) {
 			for _, p := range x.policies {
 				env, states := played(t, seed, p, 0)
 				reported = append(reported, -mean(env, x.loads))
-				learned = append(learned, sum(targets(env, Defaults().ends(), states)[0]))
+				learned = append(learned, sum(targets(eventsOf(env), len(env.Snapshot().Nodes), Defaults().ends(), states)[0]))
 				idleAtEnd = append(idleAtEnd, -mean(env, []float64{Defaults().Factor}))
 			}
 			if !slices.IsSorted(reported) {
@@ -154,7 +154,7 @@ func TestTargetsOfWholeNodes(t *testing.T) {
 	for seed := range uint64(3) {
 		env, states := played(t, seed, find("random"), 12)
 		s := &states[0]
-		of := targets(env, first, states)[0]
+		of := targets(eventsOf(env), len(env.Snapshot().Nodes), first, states)[0]
 		var whole, used, wholes, useds float64 // targets by idle device
 		for i, row := range s.rows {
 			if len(env.Snapshot().Nodes[row].GPUs) < 8 || s.idle[i] == 0 {
@@ -212,7 +212,7 @@ func TestTargetsAddUp(t *testing.T) {
 			return
 		}
 		want := cost / weight
-		if got := sum(targets(env, e, states)[0]); math.Abs(got-want) > 0.05*want+0.2 {
+		if got := sum(targets(eventsOf(env), len(env.Snapshot().Nodes), e, states)[0]); math.Abs(got-want) > 0.05*want+0.2 {
 			rt.Fatalf("%v from arrival %d on: %v, want %v", e, at, got, want)
 		}
 	})
@@ -252,5 +252,33 @@ func TestAsMuch(t *testing.T) {
 		if got := asMuch(x.a, x.b); got != x.want {
 			t.Errorf("%+v asks for as much as %+v: %v", x.a, x.b, got)
 		}
+	}
+}
+
+// The target of a node's idle devices is what is idle there after the last arrival, whenever the node was seen, and a
+// recorder whose configuration asks for it takes it.
+func TestIdleTargets(t *testing.T) {
+	env, states := played(t, 3, fgd, 0, 60, 150)
+	if len(states) != 3 {
+		t.Fatalf("%d states, want 3", len(states))
+	}
+	c := Defaults()
+	c.Target = targetIdle
+	r := newRecorder(c, env, nil, nil)
+	r.states, r.taken = states, make([]snapshot, len(states))
+	changed := 0
+	for i, s := range r.end() {
+		for j, row := range states[i].rows {
+			n := env.Snapshot().Nodes[row]
+			if want := float32(n.IdleGPUMilli()) / 1000; s.Targets[j] != want {
+				t.Fatalf("state %d, node %d: target %v, want %v", i, row, s.Targets[j], want)
+			}
+			if i == 0 && states[0].idle[j] != float64(s.Targets[j]) {
+				changed++
+			}
+		}
+	}
+	if changed == 0 {
+		t.Error("no node's idle devices changed from the first state to the end: the test shows nothing")
 	}
 }

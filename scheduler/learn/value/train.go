@@ -157,6 +157,12 @@ func (t *Trainer) holdOut() error {
 	return parallel(len(t.held), func(i int) error {
 		w := t.player.draw(same.rng(holding, 0, i), t.Family[i%len(t.Family)])
 		h := held{workload: w, seed: heldOutSeeds + uint64(i)}
+		if w.partitions != nil {
+			var err error
+			h.fgd, err = w.partitions.allocations(h.seed, t.Config.loads(), partitionFGD)
+			t.held[i] = h
+			return err
+		}
 		if openb.CheckLifetimes(w.Pods) == nil {
 			h.load = t.Config.Leaving.heldOut(i, len(t.held))
 		}
@@ -195,6 +201,11 @@ func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (Score, error) {
 	reached, waits := make([][]float64, len(t.held)), make([]float64, len(t.held))
 	if err := parallel(len(t.held), func(i int) error {
 		h := t.held[i]
+		if p := h.workload.partitions; p != nil {
+			var err error
+			reached[i], err = p.allocations(h.seed, t.Config.loads(), learningPolicy(net))
+			return err
+		}
 		env, err := t.player.start(h.workload, h.load)
 		if err != nil {
 			return err

@@ -159,3 +159,22 @@ func TestTrainLeaving(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A network learns from partitions alone, without a trace, and alike on every run.
+func TestTrainOnPartitions(t *testing.T) {
+	run := func() (*checkpoint.Checkpoint, Score) {
+		tr := Trainer{Config: withPartitions(), Family: []Workload{PartitionPods()}}
+		c, s, err := tr.Train(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c, s
+	}
+	c, s := run()
+	if s.Allocation < 0.7 || s.Allocation > 1 || !c.Manifest.Architecture.Equal(withPartitions().architecture()) {
+		t.Errorf("%+v, %+v", s, c.Manifest.Architecture)
+	}
+	if again, _ := run(); again.Fingerprint() != c.Fingerprint() {
+		t.Error("the same configuration gives other weights")
+	}
+}

@@ -72,6 +72,8 @@ func TestRead(t *testing.T) {
 		"exploration: 2":               "exploration: 2 is no share",
 		"spread: -1":                   "spread: -1 and spreadMultiple",
 		"iterations: 1\niterations: 2": "already set",
+		"target: end":                  `target: "end" is not known: write served or idle`,
+		"target: idle\nleaving: {share: 1, least: 1, most: 1, hours: 6, halfLife: 2}": "target: idle is for pods that stay",
 	} {
 		if _, err := Read("a.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), say) || !strings.HasPrefix(err.Error(), "a.yaml: ") {
 			t.Errorf("%q: %v, want %q", text, err, say)

@@ -31,7 +31,7 @@ func (v *View) Placer(n *cluster.Node) *Placer {
 	if n.GPUModel == "" {
 		n.GPUModel = d.shape.Product
 	}
-	n.Slices = d.slices
+	n.Slices, n.Topology = d.slices, d.shape.topology
 	return p
 }
 

@@ -1,18 +1,23 @@
 package dra
 
 import (
+	"slices"
+	"strconv"
 	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"k8s.io/dynamic-resource-allocation/structured"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/cards"
 )
 
 // shape holds the cards of a node. It is immutable but for what it remembers of wants.
 type shape struct {
 	*cards.Set
-	ids []structured.DeviceID // of Devices
+	ids      []structured.DeviceID // of Devices
+	topology *cluster.Topology     // nil if the driver does not say where its devices are
 
 	mu      sync.Mutex
 	matched map[string][]bool    // which devices an expression selects; see selects
@@ -29,5 +34,33 @@ func newShape(in []*resourceapi.ResourceSlice) *shape {
 	for _, d := range set.Devices {
 		s.ids = append(s.ids, structured.MakeDeviceID(d.Driver, set.Cards[d.Card].Pool, d.Name))
 	}
+	s.topology = topologyOf(set)
 	return s
+}
+
+// topologyOf returns where the cards are. Of NVIDIA's partitionN (NVLink domains of its fabric manager) it takes the numbers that its GPUs have.
+func topologyOf(set *cards.Set) *cluster.Topology {
+	known := func(names ...string) []string {
+		for _, name := range names {
+			values := set.Values(name)
+			if slices.ContainsFunc(values, func(v string) bool { return v != "" }) {
+				return values
+			}
+		}
+		return nil
+	}
+	t := cluster.Topology{
+		NUMA:   known(deviceattribute.StandardDeviceAttributePrefix+"numaNode", "numaNode"),
+		Roots:  known(string(deviceattribute.StandardDeviceAttributePCIeRoot)),
+		Linked: map[int][]string{},
+	}
+	for k := 2; k <= len(set.Cards); k++ {
+		if values := known("partition" + strconv.Itoa(k)); values != nil {
+			t.Linked[k] = values
+		}
+	}
+	if t.NUMA == nil && t.Roots == nil && len(t.Linked) == 0 {
+		return nil
+	}
+	return &t
 }

@@ -1,15 +1,12 @@
 package dra
 
 import (
-	"cmp"
 	"context"
 	"math/bits"
 	"slices"
-	"strconv"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/deviceattribute"
 
 	"gnnsched/internal/cluster"
 )
@@ -69,7 +66,7 @@ func (a *Ask) together(ctx context.Context, n *Node, on cluster.DeviceSet, taken
 	if from.Len() < k || len(a.match.attributes) == 0 && on&^from != 0 {
 		return on
 	}
-	best, spans := pick(levels, from, k, on)
+	best, spans := cluster.Nearest(levels, from, k, on)
 	for _, groups := range spans[:len(a.match.attributes)] {
 		if groups != 1 {
 			return on // upstream finds out whether there are other devices that match
@@ -119,100 +116,11 @@ func (a *Ask) alternatives(ctx context.Context, n *Node, on cluster.DeviceSet) (
 	return from
 }
 
-// levels returns the values of the attributes that say where the cards are, by card: first those that must be equal, then
-// from the widest to the narrowest. Attributes that no card has are left out, but for those that must be equal.
+// levels returns the values of the attributes that say where the cards are, by card: first those that must be equal, then those of the
+// topology for k cards.
 func (s *shape) levels(must []string, k int) (out [][]string) {
 	for _, name := range must {
 		out = append(out, s.Values(name))
 	}
-	add := func(names ...string) {
-		for _, name := range names {
-			values := s.Values(name)
-			if slices.ContainsFunc(values, func(v string) bool { return v != "" }) {
-				out = append(out, values)
-				return
-			}
-		}
-	}
-	add("partition" + strconv.Itoa(k)) // of NVIDIA's fabric manager: the GPUs that k at a time reach each other by NVLink
-	add(deviceattribute.StandardDeviceAttributePrefix+"numaNode", "numaNode")
-	add(string(deviceattribute.StandardDeviceAttributePCIeRoot))
-	return out
-}
-
-// pick returns k of the given cards that lie in as few groups as possible at the first level, then at the next, and so on, and
-// the number of groups at each level. Of equally good groups it takes those with the fewest cards, so that larger ones stay whole, and
-// then those with more of the cards of keep. from has k cards or more.
-func pick(levels [][]string, from cluster.DeviceSet, k int, keep cluster.DeviceSet) (on cluster.DeviceSet, spans []int) {
-	if len(levels) == 0 {
-		return lowest(from&^keep, k-min(k, (from&keep).Len())) | lowest(from&keep, k), nil
-	}
-	rest := groups(levels[0], from)
-	spans = make([]int, len(levels))
-	for k > 0 {
-		best := 0
-		var first part
-		for i, group := range rest {
-			next := part{size: group.Len(), fits: group.Len() >= k}
-			next.on, next.spans = pick(levels[1:], group, min(k, next.size), keep)
-			next.kept = (next.on & keep).Len()
-			if i == 0 || next.before(first) {
-				best, first = i, next
-			}
-		}
-		on |= first.on
-		k -= first.on.Len()
-		spans[0]++
-		for i, n := range first.spans {
-			spans[i+1] += n
-		}
-		rest = slices.Delete(rest, best, best+1)
-	}
-	return on, spans
-}
-
-// part is what one group gives to a pod.
-type part struct {
-	on    cluster.DeviceSet
-	spans []int // groups at each further level
-	size  int   // cards of the group
-	fits  bool  // the group has as many cards as are still needed
-	kept  int   // cards of on that were chosen before
-}
-
-// before reports whether p is a better part than q.
-func (p part) before(q part) bool {
-	if p.fits != q.fits {
-		return p.fits
-	}
-	size := cmp.Compare(p.size, q.size)
-	if !p.fits { // the largest groups make for the fewest
-		return cmp.Or(-size, slices.Compare(p.spans, q.spans), cmp.Compare(q.kept, p.kept)) < 0
-	}
-	return cmp.Or(slices.Compare(p.spans, q.spans), size, cmp.Compare(q.kept, p.kept)) < 0
-}
-
-// groups returns the cards of from with equal values, in the order of the first card of each.
-func groups(values []string, from cluster.DeviceSet) (out []cluster.DeviceSet) {
-	at := map[string]int{}
-	for rest := from; rest != 0; rest &= rest - 1 {
-		i := bits.TrailingZeros64(uint64(rest))
-		g, known := at[values[i]]
-		if !known {
-			g = len(out)
-			at[values[i]] = g
-			out = append(out, 0)
-		}
-		out[g] |= cluster.Device(i)
-	}
-	return out
-}
-
-// lowest returns the n first cards of a set, or all if there are fewer.
-func lowest(from cluster.DeviceSet, n int) (on cluster.DeviceSet) {
-	for ; n > 0 && from != 0; n-- {
-		on |= from & -from
-		from &= from - 1
-	}
-	return on
+	return append(out, s.topology.Levels(k)...)
 }

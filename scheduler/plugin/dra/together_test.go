@@ -10,7 +10,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/utils/ptr"
-	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
 )
@@ -112,29 +111,6 @@ func TestNoAlternative(t *testing.T) {
 	}
 }
 
-// pick finds as few groups as there are, for every set of cards.
-func TestPickIsLeast(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 8).Draw(t, "cards")
-		values := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), n, n).Draw(t, "values")
-		from := cluster.DeviceSet(rapid.Uint64Range(1, 1<<n-1).Draw(t, "from"))
-		k := rapid.IntRange(1, from.Len()).Draw(t, "count")
-		on, spans := pick([][]string{values}, from, k, 0)
-		if on.Len() != k || on&^from != 0 {
-			t.Fatalf("%b of %b", on, from)
-		}
-		least := n
-		for set := cluster.DeviceSet(1); set < 1<<n; set++ {
-			if set.Len() == k && set&^from == 0 {
-				least = min(least, len(groups(values, set)))
-			}
-		}
-		if got := len(groups(values, on)); got != least || spans[0] != least {
-			t.Fatalf("%d groups (%v), but %d do", got, spans, least)
-		}
-	})
-}
-
 // The attribute with the partitions of NVIDIA's fabric manager of the size comes first.
 func TestLevels(t *testing.T) {
 	in := placed("0a", "0b", "1c", "1d")
@@ -148,5 +124,11 @@ func TestLevels(t *testing.T) {
 	}
 	if got := s.Values("numaNode"); !slices.Equal(got, []string{"0", "0", "1", "1"}) {
 		t.Errorf("NUMA nodes %q", got)
+	}
+	if got := s.topology; !slices.Equal(got.NUMA, s.Values("numaNode")) || len(got.Roots) != 4 || len(got.Linked) != 1 || got.Linked[2][0] != got.Linked[2][2] {
+		t.Errorf("topology %+v", got)
+	}
+	if got := newShape([]*resourceapi.ResourceSlice{placed("-", "-")}).topology; got != nil {
+		t.Errorf("topology %+v of devices that are anywhere", got)
 	}
 }

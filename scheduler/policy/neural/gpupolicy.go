@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
@@ -36,6 +37,8 @@ type GPUPolicy struct {
 	expired func() bool // whether the decision's deadline has passed; nil: there is none
 	now     int64       // number of the decision, from 1
 
+	sees *feature.GPULayout // what the network sees
+
 	states     gpuStates
 	placements cache.Cache[placement]
 	after      []int32 // states after placements
@@ -56,7 +59,7 @@ const (
 // NewGPU returns a policy with the given name that runs net for a workload with the given typical
 // pods.
 func NewGPU(name string, net *infer.GPUNetwork, typical *fragmentation.Typical) *GPUPolicy {
-	p := &GPUPolicy{name: name, encoder: encode.NewGPUNodeEncoder(net.Layout(), typical), session: net.Actor(), psi: make([]float32, net.Width())}
+	p := &GPUPolicy{name: name, encoder: encode.NewGPUNodeEncoder(net.Layout(), typical), session: net.Actor(), psi: make([]float32, net.Width()), sees: net.Layout()}
 	p.cluster = encode.NewGPUClusterEncoder(p.encoder)
 	p.states.width = net.Width()
 	p.forget()
@@ -142,7 +145,7 @@ func (p *GPUPolicy) begin(s *cluster.Snapshot) {
 func (p *GPUPolicy) place(n *cluster.Node, r cluster.Resources) placement {
 	x := placement{before: p.state(n, cluster.Resources{}, 0), from: int32(len(p.after))}
 	for rest := ways(n, r); rest != 0; rest &= rest - 1 {
-		p.after = append(p.after, p.state(n, r, firstWay(n, r, rest)))
+		p.after = append(p.after, p.state(n, r, p.firstWay(n, r, rest)))
 	}
 	if int32(len(p.after)) == x.from { // another pod took the room
 		p.after = append(p.after, p.state(n, r, n.ChooseDevices(r)))
@@ -183,7 +186,7 @@ func (p *GPUPolicy) Devices(n *cluster.Node, pod *cluster.Pod) (on cluster.Devic
 	}
 	best := float32(math.Inf(1))
 	for rest := ways(n, pod.Requests); rest != 0; rest &= rest - 1 {
-		devices := firstWay(n, pod.Requests, rest)
+		devices := p.firstWay(n, pod.Requests, rest)
 		if v := p.value(p.state(n, pod.Requests, devices)); v < best {
 			best, on = v, devices
 		}
@@ -199,10 +202,13 @@ func ways(n *cluster.Node, r cluster.Resources) cluster.DeviceSet {
 	return 1
 }
 
-// firstWay returns the devices of the first of the ways.
-func firstWay(n *cluster.Node, r cluster.Resources, ways cluster.DeviceSet) cluster.DeviceSet {
+// firstWay returns the devices of the first of the ways, which are near each other if the network sees where they are.
+func (p *GPUPolicy) firstWay(n *cluster.Node, r cluster.Resources, ways cluster.DeviceSet) cluster.DeviceSet {
 	if r.GPUMilli > 0 && n.HasDevices() {
 		return policy.FirstDevice(ways)
+	}
+	if p.sees.Topology {
+		return n.NearDevices(r)
 	}
 	return n.ChooseDevices(r)
 }
@@ -210,11 +216,12 @@ func firstWay(n *cluster.Node, r cluster.Resources, ways cluster.DeviceSet) clus
 // state returns the number of the state of n after a pod that requests r is placed on the devices.
 // It embeds a state that is new.
 func (p *GPUPolicy) state(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) int32 {
-	state := stateOf(n, r, on)
+	seen, rest, at := p.encoder.Placed(n, r, on)
+	state := stateOf(seen, rest, at, p.sees)
 	state.access = p.encoder.Access(n)
 	id, embedding := p.states.find(state)
 	if embedding != nil {
-		p.encoder.Node(&p.node, n, r, on)
+		p.encoder.Node(&p.node, seen, rest, at)
 		p.session.Node(embedding, &p.node)
 		p.states.held[id] = p.encoder.Held()
 		p.states.watts[id] = float32(power.After(n, r, on))

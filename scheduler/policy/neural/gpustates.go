@@ -3,8 +3,10 @@ package neural
 import (
 	"slices"
 
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/encode"
 )
@@ -15,22 +17,39 @@ type gpuState struct {
 	model             string
 	access            fragmentation.Access
 	rooms             [cluster.MaxDevices]int16 // thousandths that are left of each device, descending
+
+	// Where the network sees it: which devices are where, which of them are idle, and which the placement takes.
+	topology    *cluster.Topology
+	idle, taken cluster.DeviceSet
+
+	slices [cluster.MaxDevices]mig.Slices // used memory slices of each, if the network sees them
 }
 
-// stateOf returns the state of n after a pod that requests r is placed on the devices, without its access.
-func stateOf(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) gpuState {
+// stateOf returns the state of n after a pod that requests r is placed on the devices, without its access. It has what a network with the
+// layout sees; with partitions the used memory slices of n, which the pod must not change.
+func stateOf(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet, sees *feature.GPULayout) gpuState {
 	s := gpuState{free: n.Free().Minus(r), allocatable: n.Allocatable, model: n.GPUModel}
 	s.free.Pods, s.free.GPU, s.free.GPUMilli = 0, 0, 0 // rooms describes the GPUs
+	if sees.Topology && n.Topology != nil {
+		s.topology, s.taken = n.Topology, on
+	}
 	_, milli := fragmentation.Devices(r)
 	for i, used := range n.GPUs {
 		if on.Has(i) {
 			used += milli
 		}
 		room, j := int16(max(cluster.DeviceMilli-used, 0)), i
-		for ; j > 0 && s.rooms[j-1] < room; j-- {
-			s.rooms[j] = s.rooms[j-1]
+		if s.topology != nil && room == cluster.DeviceMilli {
+			s.idle |= cluster.Device(i)
 		}
-		s.rooms[j] = room
+		var in mig.Slices
+		if sees.Partitions && i < len(n.Slices) {
+			in = n.Slices[i]
+		}
+		for ; j > 0 && (s.rooms[j-1] < room || s.rooms[j-1] == room && s.slices[j-1] < in); j-- {
+			s.rooms[j], s.slices[j] = s.rooms[j-1], s.slices[j-1]
+		}
+		s.rooms[j], s.slices[j] = room, in
 	}
 	return s
 }

@@ -20,34 +20,8 @@ const states = int(mig.All) + 1
 // Mix is the share of each profile in a workload's requests for partitions. The shares add up to 1.
 type Mix [mig.Count]float64
 
-// uniform is the mix of a workload that is not known.
-func uniform() (m Mix) {
-	for _, p := range mig.Profiles() {
-		m[p] = 1 / float64(len(mig.Profiles()))
-	}
-	return m
-}
-
-// MixOf returns the mix of a workload's pods, whose thousandths of a GPU tell their profiles. It is uniform if none of them
-// requests a partition.
-func MixOf(t *fragmentation.Typical) (m Mix) {
-	sum := 0.0
-	if t != nil {
-		for _, s := range t.Shapes() {
-			if p := mig.OfMilli(s.Milli); p != mig.None && s.Devices == 1 {
-				m[p] += s.Frequency
-				sum += s.Frequency
-			}
-		}
-	}
-	if sum == 0 {
-		return uniform()
-	}
-	for p := range m {
-		m[p] /= sum
-	}
-	return m
-}
+// MixOf returns the mix of a workload.
+func MixOf(t *fragmentation.Typical) Mix { return t.Partitions() }
 
 // loss is what a placement costs that takes a GPU from one state to another.
 type loss func(before, after mig.Slices) float64

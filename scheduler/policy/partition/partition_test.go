@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
-	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/policytest"
 )
@@ -48,15 +46,15 @@ func TestRules(t *testing.T) {
 		profile    mig.Profile
 		gpu, start int
 	}{
-		{"first-fit", uniform(), []mig.Slices{mig.All, 0, lower}, mig.Three, 1, 0},
-		{"best-fit", uniform(), []mig.Slices{0, 0, upper}, mig.Two, 2, 0},
-		{"best-fit", uniform(), []mig.Slices{0, 0}, mig.Three, 0, 4},
-		{"placements", uniform(), []mig.Slices{0, 0b1}, mig.One, 1, 1},
-		{"blocked", uniform(), []mig.Slices{0, 0b11_1111}, mig.OneWide, 1, 6},
+		{"first-fit", MixOf(nil), []mig.Slices{mig.All, 0, lower}, mig.Three, 1, 0},
+		{"best-fit", MixOf(nil), []mig.Slices{0, 0, upper}, mig.Two, 2, 0},
+		{"best-fit", MixOf(nil), []mig.Slices{0, 0}, mig.Three, 0, 4},
+		{"placements", MixOf(nil), []mig.Slices{0, 0b1}, mig.One, 1, 1},
+		{"blocked", MixOf(nil), []mig.Slices{0, 0b11_1111}, mig.OneWide, 1, 6},
 		{"fgd", only(mig.Four), []mig.Slices{upper, lower}, mig.One, 1, 4},  // 4g fits on the first GPU only
 		{"fgd", only(mig.Three), []mig.Slices{upper, lower}, mig.One, 0, 0}, // one 3g loses its place either way
-		{"value", uniform(), []mig.Slices{0, lower}, mig.Three, 1, 4},
-		{"value", uniform(), []mig.Slices{0}, mig.Three, 0, 4}, // a 4g still fits
+		{"value", MixOf(nil), []mig.Slices{0, lower}, mig.Three, 1, 4},
+		{"value", MixOf(nil), []mig.Slices{0}, mig.Three, 0, 4}, // a 4g still fits
 	} {
 		p, n := named(t, c.rule, c.mix), gpus(c.used...)
 		pod := &cluster.Pod{Partition: c.profile, Requests: cluster.Resources{GPUMilli: c.profile.Milli()}}
@@ -74,7 +72,7 @@ func TestRules(t *testing.T) {
 // A GPU that is shown as full is never chosen, and a node on which nothing fits scores less than any other.
 func TestScores(t *testing.T) {
 	for _, r := range rules {
-		p := named(t, r.name, uniform())
+		p := named(t, r.name, MixOf(nil))
 		closed, open := gpus(0, mig.All), gpus(mig.All, 0b1)
 		closed.GPUs[0] = cluster.DeviceMilli
 		s := &cluster.Snapshot{Nodes: []*cluster.Node{closed, open}}
@@ -90,32 +88,13 @@ func TestScores(t *testing.T) {
 
 // With a weight on the first feature alone, the values make the same choices as FGD.
 func TestFragmentation(t *testing.T) {
-	w := make([]float64, len(Features))
+	w := make([]float64, len(mig.Features))
 	w[0] = 1
-	for _, m := range []Mix{uniform(), only(mig.Two), {mig.One: 0.3, mig.Three: 0.7}} {
+	for _, m := range []Mix{MixOf(nil), only(mig.Two), {mig.One: 0.3, mig.Three: 0.7}} {
 		want, got := named(t, "fgd", m), Weighted(w).Policy(m)
 		if want.best != got.best {
 			t.Errorf("%v: the choices differ", m)
 		}
-	}
-}
-
-// The mix of a workload is read from the thousandths of its pods.
-func TestMixOf(t *testing.T) {
-	demand := func(r cluster.Resources, n float64) fragmentation.Demand {
-		return fragmentation.Demand{Requests: r, Count: n}
-	}
-	got := MixOf(fragmentation.NewTypical([]fragmentation.Demand{
-		demand(cluster.Resources{GPUMilli: mig.Two.Milli()}, 3), demand(cluster.Resources{GPU: 1}, 1),
-		demand(cluster.Resources{GPUMilli: 460}, 50), demand(cluster.Resources{GPU: 2}, 50), demand(cluster.Resources{MilliCPU: 1}, 50),
-	}))
-	for p, want := range (Mix{mig.Two: 0.75, mig.Seven: 0.25}) {
-		if math.Abs(got[p]-want) > 1e-9 {
-			t.Errorf("profile %d: %v, want %v", p, got[p], want)
-		}
-	}
-	if MixOf(nil) != uniform() || MixOf(fragmentation.NewTypical([]fragmentation.Demand{demand(cluster.Resources{GPUMilli: 460}, 1)})) != uniform() {
-		t.Error("without partitions the mix is not uniform")
 	}
 }
 
@@ -129,7 +108,7 @@ func TestFile(t *testing.T) {
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := named(t, path, uniform()), named(t, "value", uniform()); got.best != want.best {
+	if got, want := named(t, path, MixOf(nil)), named(t, "value", MixOf(nil)); got.best != want.best {
 		t.Error("the choices differ")
 	}
 	for name, want := range map[string]string{"worst-fit": "there are first-fit", path + ".json": "no such file"} {
@@ -148,7 +127,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		p := v.Policy(uniform())
+		p := v.Policy(MixOf(nil))
 		for s := range states {
 			if start := p.Start(mig.Slices(s), mig.Two); (start >= 0) != mig.Two.Fits(mig.Slices(s)) {
 				t.Fatalf("2g on %08b starts at %d", s, start)

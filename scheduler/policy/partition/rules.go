@@ -89,19 +89,7 @@ func blocked(used mig.Slices) (sum float64) {
 // fragmentation is the part of the free memory slices that the pods of the mix cannot use, as FGD counts it (Weng et al., USENIX ATC 2023).
 func (m Mix) fragmentation(used mig.Slices) (sum float64) {
 	for _, p := range mig.Profiles() {
-		sum += m[p] * wasted(used, p)
+		sum += m[p] * float64(mig.Wasted(used, p))
 	}
 	return sum
-}
-
-// wasted returns how many free memory slices partitions of a profile cannot use.
-func wasted(used mig.Slices, p mig.Profile) float64 {
-	free := mig.Memory - used.Len()
-	for s := range p.Free(used) { // starts are as far apart as partitions are wide, or further, so the lowest one never blocks two
-		if used&p.On(s) == 0 {
-			used |= p.On(s)
-			free -= p.Memory()
-		}
-	}
-	return float64(free)
 }

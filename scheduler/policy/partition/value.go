@@ -24,6 +24,19 @@ func (v *Values) potential(m Mix) func(mig.Slices) float64 {
 	}
 }
 
+// Weighted returns the values that are a weighted sum of mig.Features.
+func Weighted(weights []float64) *Values {
+	var v Values
+	for _, p := range mig.Profiles() {
+		for s := range states {
+			for k, f := range mig.Features {
+				v[p][s] += weights[k] * f.Of(mig.Slices(s), p)
+			}
+		}
+	}
+	return &v
+}
+
 // Policy returns the policy of the values under a mix.
 func (v *Values) Policy(m Mix) *Policy { return newPolicy("mig:value", growth(v.potential(m)), nil) }
 
