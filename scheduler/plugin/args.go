@@ -56,7 +56,7 @@ type Args struct {
 	ObjectiveLimits string `json:"objectiveLimits,omitempty"`
 	// Workload is a pod list in the openb format, from which policies and networks for GPUs learn
 	// what pods typically request. Without it they count the pods that arrive; a network begins with
-	// the pods of its training.
+	// the pods of its training. With PodsLeave, pods count by their lifetimes if all have one.
 	Workload string `json:"workload,omitempty"`
 	// Deadline is the time limit of one network pass. If a pass takes longer, upstream's scoring
 	// decides. The default is 100ms.

@@ -197,7 +197,7 @@ func TestLeaving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := with[0].Profile; !with[0].Running || p.SchedulerName != "leaving-gpu-gnn" || p.Variant != "gpu-gnn" || !p.PodsLeave {
+	if p := with[0].Profile; with[0].Running || p.SchedulerName != "leaving-gpu-gnn" || p.Variant != "gpu-gnn" || !p.PodsLeave {
 		t.Errorf("got %+v", with[0])
 	}
 	for _, name := range []string{"leaving:fgd", "leaving:acgnn", "leaving:nothing"} {

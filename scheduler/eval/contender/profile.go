@@ -54,7 +54,7 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 		case slices.Contains(checkpoint.ShippedNames(), name):
 			p.Variant = name
 		}
-		out = append(out, agreement.Contender{Contender: x, Profile: p, Running: ofRunning})
+		out = append(out, agreement.Contender{Contender: x, Profile: p, Running: ofRunning && !keepsLonger}) // with PodsLeave, the pod list counts by lifetime
 	}
 	for _, f := range files {
 		p, err := FileProfile(f)

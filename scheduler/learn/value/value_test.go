@@ -174,11 +174,13 @@ func TestRivals(t *testing.T) {
 func TestTypicalPods(t *testing.T) {
 	pods := func(n int, p openb.Pod) (out []openb.Pod) { return append(out, slices.Repeat([]openb.Pod{p}, n)...) }
 	got := TypicalPods([]Workload{
-		{Name: "large", Pods: slices.Concat(pods(300, openb.Pod{MilliCPU: 500, GPUs: 1, GPUMilli: 300, Models: []string{"T4"}}), pods(100, openb.Pod{MilliCPU: 900}))},
-		{Name: "small", Pods: pods(2, openb.Pod{GPUs: 2, GPUMilli: 1000})},
+		{Name: "large", Pods: slices.Concat(pods(300, openb.Pod{MilliCPU: 500, GPUs: 1, GPUMilli: 300, Models: []string{"T4"}, Deleted: 10}), pods(100, openb.Pod{MilliCPU: 900, Deleted: 90}))},
+		{Name: "small", Pods: pods(2, openb.Pod{GPUs: 2, GPUMilli: 1000, Created: openb.NoTime, Deleted: openb.NoTime})},
 	})
 	want := &checkpoint.TypicalPods{Family: []string{"large", "small"}, Pods: []checkpoint.TypicalPod{
 		{GPU: 2, Frequency: 0.5}, {MilliCPU: 500, GPUMilli: 300, GPUModels: []string{"T4"}, Frequency: 0.375}, {MilliCPU: 900, Frequency: 0.125},
+	}, Running: []checkpoint.TypicalPod{ // of the workload that has lifetimes
+		{MilliCPU: 900, Frequency: 0.75}, {MilliCPU: 500, GPUMilli: 300, GPUModels: []string{"T4"}, Frequency: 0.25},
 	}}
 	if d := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); d != "" {
 		t.Error(d)
