@@ -52,7 +52,7 @@ compare --curve --seeds 4 --workload default,default+tainted,default+pools --pol
 say '' '## Power' '' \
 	'[gpu.md](gpu.md#power) explains it; `--plot docs` drew the figure.'
 compare --power --workload default --plot docs
-compare --power --seeds 4 --workload gpuspec10,multigpu20 --policies fgd,pwr+fgd:0.05,pwr+fgd:0.2,pwr,power+gpu-gnn:1,power+gpu-gnn:4
+compare --power --seeds 4 --workload cpu100,gpushare40,gpuspec10,multigpu20 --policies fgd,pwr+fgd:0.05,pwr+fgd:0.1,pwr+fgd:0.2,pwr,power+gpu-gnn:1,power+gpu-gnn:4,power+gpu-gnn:64,power+gpu-gnn:1e9
 
 say '' '## Ties' '' 'Ties between equal scores are broken at random, as kube-scheduler does.'
 compare --workload default --ties random --policies fgd,gpu-gnn

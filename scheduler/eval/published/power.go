@@ -26,7 +26,7 @@ var PowerLoads = []float64{0.2, 0.4, 0.6, 0.8, 1, PowerFactor}
 // several prices on power.
 var PowerPolicies = []string{
 	"fgd", "pwr+fgd:0.05", "pwr+fgd:0.1", "pwr+fgd:0.2", "pwr",
-	"gpu-gnn", "power+gpu-gnn:0.5", "power+gpu-gnn:1", "power+gpu-gnn:2", "power+gpu-gnn:4", "power+gpu-gnn:16", "power+gpu-gnn:64", "power+gpu-gnn:256",
+	"gpu-gnn", "power+gpu-gnn:0.5", "power+gpu-gnn:1", "power+gpu-gnn:2", "power+gpu-gnn:4", "power+gpu-gnn:16", "power+gpu-gnn:64", "power+gpu-gnn:256", "power+gpu-gnn:1e9",
 }
 
 // publishedSavings holds the published savings of the mixes of PWR and FGD, by the list of pods: the range of
