@@ -24,6 +24,7 @@ import (
 	"gnnsched/scheduler/learn/online"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/learn/value"
+	"gnnsched/scheduler/plugin/course"
 )
 
 // onlineFlags returns the flags with which a scheduler that learns (rungnn --learn) starts its trainer.
@@ -165,9 +166,9 @@ func (r *onlineReport) progress(p online.Progress) {
 		tag   string
 		value float64
 	}{
-		{"reward", p.Reward}, {"cost", p.Cost}, {"loss", p.Loss}, {"gradient_norm", p.Norm}, {"missing_steps", float64(p.Lost)}, {"stale_steps", float64(p.Stale)},
+		{course.Reward, p.Reward}, {course.Cost, p.Cost}, {course.Loss, p.Loss}, {course.GradientNorm, p.Norm}, {"missing_steps", float64(p.Lost)}, {"stale_steps", float64(p.Stale)},
 		{"overruled_steps", float64(p.Overruled)},
-		{"passed", float64(p.Passed)}, {"kept_back", float64(p.KeptBack)}, {"eval_total", p.Score}, {"eval_limit", p.Limit},
+		{course.Passed, float64(p.Passed)}, {"kept_back", float64(p.KeptBack)}, {"eval_total", p.Score}, {"eval_limit", p.Limit},
 	} {
 		r.run.Scalar("online/"+s.tag, step, s.value)
 	}
@@ -183,14 +184,14 @@ func reportOf(p online.Progress) experience.Report {
 		Figures: map[string]float64{},
 	}
 	if p.Steps > 1 { // a step's reward is known when the next one comes
-		r.Figures["reward"], r.Figures["cost"] = p.Reward, p.Cost
+		r.Figures[course.Reward], r.Figures[course.Cost] = p.Reward, p.Cost
 	}
 	if p.Updates > 0 {
-		r.Figures["loss"], r.Figures["gradient_norm"] = p.Loss, p.Norm
+		r.Figures[course.Loss], r.Figures[course.GradientNorm] = p.Loss, p.Norm
 		maps.Copy(r.Figures, p.Figures)
 	}
 	if p.Score != 0 { // it is 0 without episodes, and of a network that is not finite
-		r.Figures["score"], r.Figures["score_limit"] = p.Score, p.Limit
+		r.Figures[course.Score], r.Figures[course.ScoreLimit] = p.Score, p.Limit
 	}
 	return r
 }

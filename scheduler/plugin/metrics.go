@@ -195,8 +195,8 @@ func learnMetricsOf(profile string) *learnMetrics {
 	})
 	return &learnMetrics{
 		profile: profile,
-		sent:    learningSteps.WithLabelValues(profile, "sent"), dropped: learningSteps.WithLabelValues(profile, "dropped"),
-		unbound: learningSteps.WithLabelValues(profile, "unbound"), overruled: learningSteps.WithLabelValues(profile, "overruled"),
+		sent:    learningSteps.WithLabelValues(profile, course.Sent), dropped: learningSteps.WithLabelValues(profile, course.Dropped),
+		unbound: learningSteps.WithLabelValues(profile, course.Unbound), overruled: learningSteps.WithLabelValues(profile, course.Overruled),
 		explored: exploredTotal.WithLabelValues(profile), waited: waitedTotal.WithLabelValues(profile),
 		restarts: trainerRestarts.WithLabelValues(profile), epsilon: epsilonNow.WithLabelValues(profile),
 	}
@@ -209,12 +209,12 @@ func (m *learnMetrics) reported(r experience.Report) {
 			c.Add(float64(now - before))
 		}
 	}
-	add(trainerPlacements.WithLabelValues(m.profile, "read"), r.Read, m.last.Read)
-	add(trainerPlacements.WithLabelValues(m.profile, "missing"), r.Missing, m.last.Missing)
-	add(trainerPlacements.WithLabelValues(m.profile, "stale"), r.Stale, m.last.Stale)
+	add(trainerPlacements.WithLabelValues(m.profile, course.Read), r.Read, m.last.Read)
+	add(trainerPlacements.WithLabelValues(m.profile, course.Missing), r.Missing, m.last.Missing)
+	add(trainerPlacements.WithLabelValues(m.profile, course.Stale), r.Stale, m.last.Stale)
 	add(trainerUpdates.WithLabelValues(m.profile), r.Updates, m.last.Updates)
-	add(trainerNetworks.WithLabelValues(m.profile, "passed"), r.Passed, m.last.Passed)
-	add(trainerNetworks.WithLabelValues(m.profile, "refused"), r.Refused, m.last.Refused)
+	add(trainerNetworks.WithLabelValues(m.profile, course.Passed), r.Passed, m.last.Passed)
+	add(trainerNetworks.WithLabelValues(m.profile, course.Refused), r.Refused, m.last.Refused)
 	for name := range m.last.Figures {
 		if _, still := r.Figures[name]; !still {
 			m.forget(name)

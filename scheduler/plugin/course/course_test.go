@@ -218,6 +218,9 @@ func TestCurves(t *testing.T) {
 	if v, known := s.Last("gnn", "zeta"); v != 3 || !known {
 		t.Errorf("the last known value is %v, %v", v, known)
 	}
+	if got := s.Totals("gnn"); len(got) != len(totals) || got[0].Title != "To the trainer" || *got[0].Count != 85 || got[1].Count != nil || !s.Reported("gnn") || s.Reported("other") {
+		t.Errorf("totals %+v", got)
+	}
 	if _, known := s.Last("gnn", "nothing"); known {
 		t.Error("a figure that is not there is known")
 	}

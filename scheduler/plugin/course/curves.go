@@ -23,33 +23,33 @@ type figure struct {
 
 // figures are the known figures in the order in which they are shown. Others of the trainer follow them.
 var figures = []figure{
-	{"cost", false, Curve{Name: "cost", Chart: "Cost of the cluster", About: "the objective's cost when pods came, mean between two reports; learning lowers it"}},
-	{"reward", false, Curve{Name: "reward", Chart: "Reward", About: "reward of a placement, mean between two reports of the trainer"}},
-	{"loss", false, Curve{Name: "loss", Chart: "Loss", About: "loss of the updates, mean between two reports; of an actor-critic, the policy's"}},
-	{"score", false, Curve{Name: "held-out score", Chart: "Score on held-out episodes", About: "of the last network that the guard judged, less is better"}},
-	{"score_limit", false, Curve{Name: "limit of the score", Chart: "Score on held-out episodes", About: "the guard refuses a network with a score over this"}},
-	{"passed", false, Curve{Name: "networks passed", Chart: "Networks that the guard judged", About: "networks that the guard let pass; the scheduler loads each of them"}},
-	{"refused", false, Curve{Name: "networks refused", Chart: "Networks that the guard judged", About: "networks that the guard refused; the scheduler keeps the last one that passed"}},
-	{"updates", true, Curve{Name: "updates/min", Chart: "Updates a minute", About: "updates of the network that learns, a minute"}},
-	{"sent", true, Curve{Name: "placements/min", Chart: "Placements a minute", About: "placements that were sent to the trainer, a minute"}},
-	{"dropped", true, Curve{Name: "dropped/min", Chart: "Placements a minute", About: "placements that the trainer was too slow for, a minute"}},
-	{"unbound", true, Curve{Name: "not bound/min", Chart: "Placements a minute", About: "placements whose pod did not get its node, a minute"}},
-	{"overruled", true, Curve{Name: "overruled/min", Chart: "Placements a minute", About: "placements in which other scores chose another node than the network, a minute"}},
-	{"stale", true, Curve{Name: "stale/min", Chart: "Placements that are not learned from, a minute", About: "placements by another network than the one that learns, a minute"}},
-	{"missing", true, Curve{Name: "missing/min", Chart: "Placements that are not learned from, a minute", About: "placements that are missing between those that the trainer read, a minute"}},
-	{"explored", true, Curve{Name: "explored/min", Chart: "Random decisions a minute", About: "random decisions a minute; of an actor-critic, nodes that were drawn and not the most likely"}},
-	{"epsilon", false, Curve{Name: "epsilon", Chart: "Probability of a random decision", About: "the probability with which the last decision was random; an actor-critic has none"}},
-	{"waited", true, Curve{Name: "pods that wait/min", Chart: "Pods that found no node at first, a minute", About: "pods that found no node at their first attempt, a minute"}},
-	{"gradient_norm", false, Curve{Name: "gradient norm", Chart: "Norm of the gradient", About: "norm of the gradient before clipping, mean between two reports"}},
-	{"loads", false, Curve{Name: "weights read", Chart: "Weights read, restarts of the trainer", About: "how many times the scheduler has read weights since it began"}},
-	{"restarts", false, Curve{Name: "trainer restarts", Chart: "Weights read, restarts of the trainer", About: "how many times the trainer ended and was started again"}},
+	{Cost, false, Curve{Name: "cost", Chart: "Cost of the cluster", About: "the objective's cost when pods came, mean between two reports; learning lowers it"}},
+	{Reward, false, Curve{Name: "reward", Chart: "Reward", About: "reward of a placement, mean between two reports of the trainer"}},
+	{Loss, false, Curve{Name: "loss", Chart: "Loss", About: "loss of the updates, mean between two reports; of an actor-critic, the policy's"}},
+	{Score, false, Curve{Name: "held-out score", Chart: "Score on held-out episodes", About: "of the last network that the guard judged, less is better"}},
+	{ScoreLimit, false, Curve{Name: "limit of the score", Chart: "Score on held-out episodes", About: "the guard refuses a network with a score over this"}},
+	{Passed, false, Curve{Name: "networks passed", Chart: "Networks that the guard judged", About: "networks that the guard let pass; the scheduler loads each of them"}},
+	{Refused, false, Curve{Name: "networks refused", Chart: "Networks that the guard judged", About: "networks that the guard refused; the scheduler keeps the last one that passed"}},
+	{Updates, true, Curve{Name: "updates/min", Chart: "Updates a minute", About: "updates of the network that learns, a minute"}},
+	{Sent, true, Curve{Name: "placements/min", Chart: "Placements a minute", About: "placements that were sent to the trainer, a minute"}},
+	{Dropped, true, Curve{Name: "dropped/min", Chart: "Placements a minute", About: "placements that the trainer was too slow for, a minute"}},
+	{Unbound, true, Curve{Name: "not bound/min", Chart: "Placements a minute", About: "placements whose pod did not get its node, a minute"}},
+	{Overruled, true, Curve{Name: "overruled/min", Chart: "Placements a minute", About: "placements in which other scores chose another node than the network, a minute"}},
+	{Stale, true, Curve{Name: "stale/min", Chart: "Placements that are not learned from, a minute", About: "placements by another network than the one that learns, a minute"}},
+	{Missing, true, Curve{Name: "missing/min", Chart: "Placements that are not learned from, a minute", About: "placements that are missing between those that the trainer read, a minute"}},
+	{explored, true, Curve{Name: "explored/min", Chart: "Random decisions a minute", About: "random decisions a minute; of an actor-critic, nodes that were drawn and not the most likely"}},
+	{epsilon, false, Curve{Name: "epsilon", Chart: "Probability of a random decision", About: "the probability with which the last decision was random; an actor-critic has none"}},
+	{waited, true, Curve{Name: "pods that wait/min", Chart: "Pods that found no node at first, a minute", About: "pods that found no node at their first attempt, a minute"}},
+	{GradientNorm, false, Curve{Name: "gradient norm", Chart: "Norm of the gradient", About: "norm of the gradient before clipping, mean between two reports"}},
+	{loads, false, Curve{Name: "weights read", Chart: "Weights read, restarts of the trainer", About: "how many times the scheduler has read weights since it began"}},
+	{Restarts, false, Curve{Name: "trainer restarts", Chart: "Weights read, restarts of the trainer", About: "how many times the trainer ended and was started again"}},
 }
 
 // Curves returns the curves of a profile, the most telling first.
 func (s Samples) Curves(profile string) []Curve {
 	columns := s.Profiles[profile]
 	var out []Curve
-	known := map[string]bool{"read": true} // sent says the same of the scheduler's side
+	known := map[string]bool{Read: true} // sent says the same of the scheduler's side
 	for _, f := range figures {
 		known[f.name] = true
 		column, has := columns[f.name]

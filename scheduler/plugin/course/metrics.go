@@ -4,14 +4,14 @@ import dto "github.com/prometheus/client_model/go"
 
 // counters are the names of figures that are counts, by the metric and the value of its label result.
 var counters = map[string]map[string]string{
-	"gnnsched_learning_steps_total":     {"sent": "sent", "dropped": "dropped", "unbound": "unbound", "overruled": "overruled"},
-	"gnnsched_explored_total":           {"": "explored"},
-	"gnnsched_waited_total":             {"": "waited"},
-	"gnnsched_checkpoint_loads_total":   {"ok": "loads"},
-	"gnnsched_trainer_restarts_total":   {"": "restarts"},
-	"gnnsched_trainer_placements_total": {"read": "read", "missing": "missing", "stale": "stale"},
-	"gnnsched_trainer_updates_total":    {"": "updates"},
-	"gnnsched_trainer_networks_total":   {"passed": "passed", "refused": "refused"},
+	"gnnsched_learning_steps_total":     {Sent: Sent, Dropped: Dropped, Unbound: Unbound, Overruled: Overruled},
+	"gnnsched_explored_total":           {"": explored},
+	"gnnsched_waited_total":             {"": waited},
+	"gnnsched_checkpoint_loads_total":   {"ok": loads},
+	"gnnsched_trainer_restarts_total":   {"": Restarts},
+	"gnnsched_trainer_placements_total": {Read: Read, Missing: Missing, Stale: Stale},
+	"gnnsched_trainer_updates_total":    {"": Updates},
+	"gnnsched_trainer_networks_total":   {Passed: Passed, Refused: Refused},
 }
 
 // learns is the metric that every profile that learns has, and no other.
@@ -28,7 +28,7 @@ func figuresOf(families []*dto.MetricFamily) map[string]map[string]float64 {
 	}
 	// The trainer's come first, so that none of them takes the place of a count.
 	each(families, "gnnsched_trainer_figure", func(labels map[string]string, v float64) { set(labels["profile"], labels["figure"], v) })
-	each(families, "gnnsched_epsilon", func(labels map[string]string, v float64) { set(labels["profile"], "epsilon", v) })
+	each(families, "gnnsched_epsilon", func(labels map[string]string, v float64) { set(labels["profile"], epsilon, v) })
 	for name, results := range counters {
 		each(families, name, func(labels map[string]string, v float64) { set(labels["profile"], results[labels["result"]], v) })
 	}
