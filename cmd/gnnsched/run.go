@@ -25,6 +25,7 @@ import (
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
@@ -57,6 +58,7 @@ func runCommands() []*ucli.Command {
 				"   run" + v + " --preferences declared                    # only what manifests declare comes first; for packing\n" +
 				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add scores of upstream plugins\n" +
 				"   run" + v + " --policy crane-dynamic --usage metrics.k8s.io # score by measured usage\n" +
+				"   run" + v + " --policy greedy:traffic --traffic network.yaml # near the pods that a pod talks to\n" +
 				"   run" + v + " --shadow                                  # place nothing; say what it would do beside the default scheduler\n" +
 				"   run" + v + " --share 0.05                              # place 5 % of default-scheduler's pods, the rest as it would; stop if they fare worse\n" +
 				"   run" + v + " --http 8080                               # show the cluster and the decisions in a browser\n" +
@@ -89,6 +91,7 @@ func runFlags(variant string) []ucli.Flag {
 		&ucli.StringFlag{Name: "objective-limits", Usage: "let the annotation gnnsched.io/objective of pods and namespaces choose an objective within these `LIMITS` of the terms' shares, such as balance=0.5:1,energy=0:0.5; default: annotations have no effect"},
 		&ucli.BoolFlag{Name: "pods-leave", Usage: "let networks for GPU clusters keep twice as much for pods that only some nodes can serve, which pays where pods come and go and the cluster is not overloaded"},
 		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` in openb format with the typical pods, which policies for GPUs need; default: the pods seen so far"},
+		&ucli.StringFlag{Name: "traffic", Usage: "YAML `FILE` with the network between nodes, with which traffic between pods counts; see docs/scheduler.md"},
 		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond, Usage: "`TIME` that one pass of the network may take; after it, upstream's scores decide"},
 		&ucli.StringFlag{Name: "preferences", Usage: "how preferences of manifests count, `MODE` " + preferenceModes() + "; default: first, or blend with --blend"},
 		&ucli.StringSliceFlag{Name: "blend", Usage: "add the scores of upstream plugins, as `NAME=WEIGHT`; the network or policy has weight 1. Implies --preferences blend"},
@@ -99,10 +102,10 @@ func runFlags(variant string) []ucli.Flag {
 		&ucli.BoolFlag{Name: "profiling", Usage: "serve /debug/pprof and /debug/flags/v on the port too, to callers with a token"},
 		&ucli.BoolFlag{Name: "leader-elect", Usage: "schedule only while holding the lease, so that several replicas can run"},
 		&ucli.StringFlag{Name: "leader-elect-resource-name", Usage: "`NAME` of the lease in kube-system; kube-scheduler, to take turns with upstream's. Implies --leader-elect. Default: gnnsched"},
+		&ucli.StringSliceFlag{Name: "feature-gates", Usage: "feature gates of Kubernetes to set, as `NAME=BOOL`; may be repeated. The cluster's components should have the same"},
 		&ucli.StringFlag{Name: "config", Usage: "KubeSchedulerConfiguration `FILE`; it replaces the flags that choose profiles, policy, network and deadline"},
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the KubeSchedulerConfiguration and exit"},
 	}
-		&ucli.StringSliceFlag{Name: "feature-gates", Usage: "feature gates of Kubernetes to set, as `NAME=BOOL`; may be repeated. The cluster's components should have the same"},
 }
 
 func runScheduler(c *ucli.Context, variant string) error {
@@ -209,7 +212,7 @@ func (r request) begins() string {
 }
 
 // configFlags have a counterpart in the file of --config, and cannot be given together with it.
-var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "objective", "objective-limits", "pods-leave", "workload", "deadline", "preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling"}, slices.Concat(usageflags.Names(), share.Names(), flags.SchedulerNames())...)
+var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "objective", "objective-limits", "pods-leave", "workload", "traffic", "deadline", "preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling"}, slices.Concat(usageflags.Names(), share.Names(), flags.SchedulerNames())...)
 
 func readRequest(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}
@@ -276,8 +279,12 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
+	network, err := traffic.Load(c.String("traffic"))
+	if err != nil {
+		return cfg, exit.New(exit.Usage, fmt.Errorf("--traffic: %w", err), "docs/scheduler.md describes the file")
+	}
 	for i := range cfg.Profiles {
-		cfg.Profiles[i].Usage = measured
+		cfg.Profiles[i].Usage, cfg.Profiles[i].Traffic = measured, network
 		cfg.Profiles[i].Deadline = c.Duration("deadline")
 		cfg.Profiles[i].Objective, cfg.Profiles[i].ObjectiveLimits = c.String("objective"), c.String("objective-limits")
 		cfg.Profiles[i].PodsLeave = c.Bool("pods-leave") && cfg.Profiles[i].HasReserve()

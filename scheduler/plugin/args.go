@@ -13,6 +13,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin/canary"
+	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/policy/wish"
@@ -72,6 +73,9 @@ type Args struct {
 	// Usage says where measured usage comes from. By default it is nil, and networks and policies that
 	// look at usage see requests.
 	Usage *usage.Config `json:"usage,omitempty"`
+	// Traffic describes the network between the nodes, and makes the traffic count that annotations of pods or a Prometheus
+	// tell of. By default it is nil, and networks and policies that look at traffic see none.
+	Traffic *traffic.Config `json:"traffic,omitempty"`
 	// Learn makes the profile explore and learn; it needs a Checkpoint. By default it is nil, and
 	// the profile does neither.
 	Learn *LearnArgs `json:"learn,omitempty"`
@@ -104,6 +108,11 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 	}
 	if a.Usage != nil {
 		if err := a.Usage.Default(); err != nil {
+			return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
+		}
+	}
+	if a.Traffic != nil {
+		if err := a.Traffic.Default(); err != nil {
 			return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
 		}
 	}
@@ -188,6 +197,8 @@ func (a *Args) validateLearn() error {
 			return fmt.Errorf("learn: no source measures what the objective %s is about, so every reward would be 0", name)
 		case objective.Measured(w.Term) && a.Usage == nil:
 			return fmt.Errorf("learn: the objective %s is about measured usage; add usage with a source", name)
+		case objective.Talks(w.Term) && a.Traffic == nil:
+			return fmt.Errorf("learn: the objective %s is about traffic; add traffic with a network", name)
 		}
 	}
 	if err != nil {

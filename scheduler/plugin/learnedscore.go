@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -12,10 +11,10 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"gnnsched/gnn/infer"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
+	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/usage"
@@ -45,6 +44,7 @@ type learnedScore struct {
 	mirror     mirror
 	ledger     *dra.Ledger
 	usage      *usage.View
+	traffic    *traffic.View
 	rows       []int32              // of the current decision's candidates, in the mirror
 	raw        []float32            // reused
 	scored     uint64               // pods whose nodes were scored
@@ -101,6 +101,9 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle) (*learnedScor
 		complained: map[string]time.Time{},
 	}
 	if p.usage, err = usage.Start(ctx, args.Usage, h, logger(ctx)); err != nil {
+		return nil, err
+	}
+	if p.traffic, err = traffic.Start(ctx, args.Traffic, h, logger(ctx)); err != nil {
 		return nil, err
 	}
 	if p.preferences, err = newPreferences(ctx, args.Preferences, up, h); err != nil {
@@ -319,6 +322,7 @@ func (p *learnedScore) decide(ctx context.Context, state fwk.CycleState, s *scor
 	defer p.mirror.closeCards(ctx, p.rows, asked)()
 	s.view.snapshot, s.view.rows = &p.mirror.snapshot, p.rows
 	p.usage.Attach(&p.mirror.snapshot, infos, s.pod, &waiting)
+	p.traffic.Attach(&p.mirror.snapshot, infos, s.pod)
 	if err := s.decider.score(s.view, raw); err != nil {
 		s.reason = reasonOf(err)
 		if s.reason == reasonNotFinite {
@@ -336,22 +340,12 @@ func (p *learnedScore) decide(ctx context.Context, state fwk.CycleState, s *scor
 	return took, nil
 }
 
-// reasonOf is the value of the metric's label for the error of a decider.
-func reasonOf(err error) string {
-	switch {
-	case errors.Is(err, errNoNetwork):
-		return reasonNoModel
-	case errors.Is(err, infer.ErrDeadline):
-		return reasonDeadline
-	}
-	return reasonNotFinite
-}
-
-// forget drops what the decider and the mirror keep between decisions, so that the next decision
+// forget drops what the decider, the mirror and the view of the traffic keep between decisions, so that the next decision
 // starts afresh.
 func (p *learnedScore) forget(d decider) {
 	d.forget()
 	p.mirror = mirror{reserved: p.mirror.reserved}
+	p.traffic.Forget()
 }
 
 // logAgain is how long a reason is not logged again: a thousand pods a second may have it.

@@ -226,6 +226,7 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	}
 	l.mirror.sync(infos, false)                                    // not a try, see above
 	l.usage.Attach(&l.mirror.snapshot, infos, pod, &cluster.Pod{}) // rows that were converted again lack it
+	l.traffic.Attach(&l.mirror.snapshot, infos, pod)
 	if n.step.GPU == nil {
 		n.step.Action = action
 	}
@@ -299,8 +300,17 @@ func (l *learner) costs(row int32, pod types.UID, r cluster.Resources) (before, 
 	was := nodes[row]
 	nodes[row] = l.mirror.convert(l.mirror.infos[row], pod)
 	nodes[row].Usage = was.Usage // else the terms about measured usage would leave out the chosen node
+	nodes[row].Traffic = was.Traffic
 	before = l.term.Cost(nodes)
 	nodes[row].Add(r)
+	if t := was.Traffic; t != nil {
+		flows := t.Flows
+		t.Place(row, l.mirror.snapshot.Peers)
+		defer func() {
+			t.Remove(row, l.mirror.snapshot.Peers)
+			t.Flows = flows // without rounding errors
+		}()
+	}
 	after = l.term.Cost(nodes)
 	nodes[row] = was
 	return before, after

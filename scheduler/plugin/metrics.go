@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/clock"
 
+	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/plugin/course"
 )
@@ -76,6 +78,17 @@ const (
 	reasonPanic     = "panic"
 	reasonSnapshot  = "snapshot"
 )
+
+// reasonOf is the value of the metric's label for the error of a decider.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, errNoNetwork):
+		return reasonNoModel
+	case errors.Is(err, infer.ErrDeadline):
+		return reasonDeadline
+	}
+	return reasonNotFinite
+}
 
 var registerOnce sync.Once
 

@@ -17,6 +17,7 @@ import (
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
+	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/policy/stock"
@@ -56,6 +57,8 @@ type Profile struct {
 	Stock *stock.Profile
 	// Usage says where measured usage comes from; nil for nowhere.
 	Usage *usage.Config
+	// Traffic describes the network between the nodes; nil for none, and traffic does not count.
+	Traffic *traffic.Config
 	// Learn makes the profile explore and learn; it needs a Checkpoint. If it is nil, the profile
 	// does neither.
 	Learn *plugin.LearnArgs
@@ -227,7 +230,7 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 		}
 		return out, stockconfig.AddTo(&out, *p.Stock)
 	}
-	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Preferences: p.preferences(), Usage: p.Usage, Learn: p.Learn, Share: p.Share, Objective: p.Objective, ObjectiveLimits: p.ObjectiveLimits, PodsLeave: p.PodsLeave}
+	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Preferences: p.preferences(), Usage: p.Usage, Traffic: p.Traffic, Learn: p.Learn, Share: p.Share, Objective: p.Objective, ObjectiveLimits: p.ObjectiveLimits, PodsLeave: p.PodsLeave}
 	if p.Policy == "" { // heuristics ignore the deadline
 		args.Deadline.Duration = p.Deadline
 	}

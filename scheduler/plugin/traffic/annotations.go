@@ -1,0 +1,82 @@
+package traffic
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"gnnsched/internal/cluster/kube"
+)
+
+const (
+	maxKnown = 1024 // texts whose flows are kept
+	logAgain = time.Minute
+)
+
+var refused = metrics.NewCounterVec(&metrics.CounterOpts{
+	Subsystem: "gnnsched", Name: "traffic_annotations_refused_total",
+	Help:           "Annotations of pods with traffic that are malformed or too large, and count as none. The same text counts once while it is remembered.",
+	StabilityLevel: metrics.ALPHA,
+}, []string{"profile"})
+
+var polls = metrics.NewCounterVec(&metrics.CounterOpts{
+	Subsystem: "gnnsched", Name: "traffic_polls_total",
+	Help:           "Measurements of traffic between workloads, by result: ok or error.",
+	StabilityLevel: metrics.ALPHA,
+}, []string{"result"})
+
+var registerOnce sync.Once
+
+// annotations parses annotations for one profile. Whoever may create a pod can write any text there.
+type annotations struct {
+	profile string
+	log     klog.Logger
+	clock   clock.PassiveClock
+	known   map[string][]kube.Flow // by the beginning of the text; nil for an invalid one
+	logged  time.Time              // when an invalid one was last logged
+}
+
+// read returns the annotation of a pod and its flows; "" and nil if there is no valid one.
+func (a *annotations) read(p *v1.Pod) (string, []kube.Flow) {
+	text, has := p.Annotations[kube.TrafficAnnotation]
+	if !has {
+		return "", nil
+	}
+	begin := text[:min(len(text), kube.MaxTraffic+1)] // a text that is too long is not kept whole
+	flows, known := a.known[begin]
+	if !known {
+		var err error
+		if flows, err = kube.Traffic(text); err != nil {
+			a.refuse(p, err)
+		}
+		if len(a.known) >= maxKnown {
+			clear(a.known)
+		}
+		a.known[strings.Clone(begin)] = flows
+	}
+	if flows == nil {
+		return "", nil
+	}
+	return text, flows
+}
+
+func (a *annotations) refuse(p *v1.Pod, err error) {
+	refused.WithLabelValues(a.profile).Inc()
+	if now := a.clock.Now(); a.logged.IsZero() || now.Sub(a.logged) >= logAgain {
+		a.logged = now
+		a.log.Info("An annotation with traffic is ignored", "profile", a.profile, "pod", klog.KObj(p), "reason", err.Error())
+	}
+}
+
+// forget forgets all texts.
+func (a *annotations) forget() { a.known = map[string][]kube.Flow{} }
+
+func registerMetrics() {
+	registerOnce.Do(func() { legacyregistry.MustRegister(refused, polls) })
+}

@@ -1,0 +1,173 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/common/model"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"gnnsched/internal/promapi"
+)
+
+// defaultQuery gives what workloads send each other by Istio's metrics, requests and answers together.
+const defaultQuery = `sum by (source_workload, source_workload_namespace, destination_workload, destination_workload_namespace) (` +
+	`label_replace(rate(istio_request_bytes_sum{reporter="source"}[2m]), "kind", "request", "", "")` +
+	` or label_replace(rate(istio_response_bytes_sum{reporter="source"}[2m]), "kind", "response", "", "")` +
+	` or label_replace(rate(istio_tcp_sent_bytes_total{reporter="source"}[2m]), "kind", "sent", "", "")` +
+	` or label_replace(rate(istio_tcp_received_bytes_total{reporter="source"}[2m]), "kind", "received", "", ""))`
+
+// Measured says where it is measured what workloads send each other.
+type Measured struct {
+	// Address is the URL of Prometheus, such as https://prometheus:9090. User and password may not stand in it.
+	Address string `json:"address"`
+	// The files, in PEM, as those of usage.Config.
+	CAFile     string `json:"caFile,omitempty"`
+	CertFile   string `json:"certFile,omitempty"`
+	KeyFile    string `json:"keyFile,omitempty"`
+	TokenFile  string `json:"tokenFile,omitempty"`
+	ServerName string `json:"serverName,omitempty"`
+	// Query gives bytes a second by two workloads, defaultQuery by default.
+	Query string `json:"query,omitempty"`
+	// Labels are those of the query with the source, its namespace, the destination and its namespace.
+	Labels []string `json:"labels,omitempty"`
+	// Interval is the time between two measurements, 30s by default. One is given up after Timeout, 10s by default, and not
+	// used any more once it is older than MaxAge, 5m by default.
+	Interval metav1.Duration `json:"interval,omitempty"`
+	Timeout  metav1.Duration `json:"timeout,omitempty"`
+	MaxAge   metav1.Duration `json:"maxAge,omitempty"`
+}
+
+var defaultLabels = []string{"source_workload", "source_workload_namespace", "destination_workload", "destination_workload_namespace"}
+
+func (c *Measured) server() promapi.Server {
+	return promapi.Server{Address: c.Address, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, TokenFile: c.TokenFile, ServerName: c.ServerName}
+}
+
+// complete fills in what is left out, and returns what is wrong.
+func (c *Measured) complete() error {
+	for _, d := range []struct {
+		to    *metav1.Duration
+		value time.Duration
+	}{{&c.Interval, 30 * time.Second}, {&c.Timeout, 10 * time.Second}, {&c.MaxAge, 5 * time.Minute}} {
+		if d.to.Duration == 0 {
+			d.to.Duration = d.value
+		}
+	}
+	if c.Query == "" {
+		c.Query = defaultQuery
+	}
+	if c.Labels == nil {
+		c.Labels = defaultLabels
+	}
+	switch {
+	case len(c.Labels) != len(defaultLabels):
+		return fmt.Errorf("labels: there are %d, want 4: source, its namespace, destination, its namespace", len(c.Labels))
+	case c.Interval.Duration < 5*time.Second || c.Interval.Duration > 10*time.Minute:
+		return fmt.Errorf("interval is %v, want a time from 5s to 10m", c.Interval.Duration)
+	case c.Timeout.Duration < 0 || c.MaxAge.Duration < c.Interval.Duration:
+		return fmt.Errorf("timeout must be positive, and maxAge at least interval (%v)", c.Interval.Duration)
+	}
+	return c.server().Validate()
+}
+
+// The bounds of a measurement.
+const (
+	maxPairs    = 20_000
+	maxMeasured = 1e13 // bytes a second of two workloads
+)
+
+// poller measures again and again. latest may be called while it does.
+type poller struct {
+	config  Measured
+	client  *promapi.Client
+	clock   clock.WithTicker
+	failing bool
+
+	mu   sync.Mutex
+	last *measurement // nil before the first
+}
+
+// measurement is an answer of Prometheus. Nobody changes it.
+type measurement struct {
+	rates map[pair]float64
+	at    time.Time
+}
+
+// run measures at once and then at every interval, until ctx is done.
+func (p *poller) run(ctx context.Context, log klog.Logger) {
+	ticker := p.clock.NewTicker(p.config.Interval.Duration)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		p.poll(ctx, log)
+		select {
+		case <-ticker.C():
+		case <-ctx.Done():
+		}
+	}
+}
+
+// poll measures once. The log says when it begins to fail and when it works again.
+func (p *poller) poll(ctx context.Context, log klog.Logger) {
+	within, cancel := context.WithTimeout(ctx, p.config.Timeout.Duration)
+	defer cancel()
+	samples, err := p.client.Query(within, p.config.Query, time.Time{})
+	var rates map[pair]float64
+	if err == nil {
+		rates, err = p.read(samples)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	polls.WithLabelValues(result).Inc()
+	switch {
+	case err != nil && !p.failing:
+		log.Error(err, "Measuring traffic failed; annotations count once the last measurement is too old", "again", p.config.Interval.Duration)
+	case err == nil && p.failing:
+		log.Info("Measuring traffic works again", "pairs", len(rates))
+	}
+	if p.failing = err != nil; !p.failing {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.last = &measurement{rates, p.clock.Now()}
+	}
+}
+
+// read returns the rates of an answer. What lies about a value or lacks a name is left out.
+func (p *poller) read(samples model.Vector) (map[pair]float64, error) {
+	if len(samples) > maxPairs {
+		return nil, fmt.Errorf("the query gives %d pairs of workloads, more than %d", len(samples), maxPairs)
+	}
+	rates := map[pair]float64{}
+	for _, s := range samples {
+		label := func(i int) string { return string(s.Metric[model.LabelName(p.config.Labels[i])]) }
+		x := pair{key{label(1), label(0)}, key{label(3), label(2)}}
+		rate := float64(s.Value)
+		if s.Histogram == nil && label(0) != "" && label(1) != "" && label(2) != "" && label(3) != "" && rate >= 1 && rates[x]+rate <= maxMeasured { // not NaN
+			rates[x] += rate
+		}
+	}
+	if len(samples) > 0 && len(rates) == 0 {
+		return nil, errors.New("no sample has the labels of two workloads and a rate of at least 1 byte a second")
+	}
+	return rates, nil
+}
+
+// latest returns the last measurement; nil if there is none, or if it is too old.
+func (p *poller) latest() *measurement {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last == nil || p.clock.Since(p.last.at) > p.config.MaxAge.Duration {
+		return nil
+	}
+	return p.last
+}

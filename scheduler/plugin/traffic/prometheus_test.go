@@ -1,0 +1,115 @@
+package traffic
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2/textlogger"
+	testclock "k8s.io/utils/clock/testing"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/promapi"
+)
+
+// sample is an answer's line about two workloads of the namespace shop.
+func sample(from, to, value string) string {
+	return fmt.Sprintf(`{"metric":{"source_workload":%q,"source_workload_namespace":"shop","destination_workload":%q,"destination_workload_namespace":"shop"},"value":[1,%q]}`, from, to, value)
+}
+
+// What a Prometheus measures counts instead of the annotations between the same workloads. When it fails, the last answer
+// counts until it is too old, and then annotations do.
+func TestMeasuredTraffic(t *testing.T) {
+	answer, status := strings.Join([]string{sample("web", "api", "900"), sample("api", "db", "NaN"), sample("db", "api", "-5"), sample("", "api", "7"), sample("web", "elsewhere", "10")}, ","), http.StatusOK
+	asked := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.FormValue("query")
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[%s]}}`, answer)
+	}))
+	defer server.Close()
+	var log bytes.Buffer
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
+	w := newWorld(t, logger, 3)
+	c := Config{Network: links, Measured: &Measured{Address: server.URL}}
+	if err := c.Default(); err != nil {
+		t.Fatal(err)
+	}
+	client, err := promapi.New(c.Measured.server())
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := testclock.NewFakeClock(time.Unix(1e9, 0))
+	p := &poller{config: *c.Measured, client: client, clock: clock}
+	w.view.poller = p
+	for i, x := range []struct{ owner, text string }{{"web", "api=60,db=8"}, {"api", ""}, {"db", ""}} {
+		w.create(w.pod("shop", x.owner, x.text))
+		w.update(i, w.nodes[i].Name, x.text)
+	}
+	check := func(when string, toAPI float64) {
+		t.Helper()
+		pending := w.pod("shop", "web", "api=60,db=8")
+		if d := cmp.Diff([]cluster.Peer{{Row: 1, Pods: 1, Rate: toAPI}, {Row: 2, Pods: 1, Rate: 8}}, w.attach(pending).Peers); d != "" {
+			t.Errorf("%s: %s", when, d)
+		}
+	}
+	check("before the first measurement", 60)
+	p.poll(t.Context(), logger)
+	if asked != defaultQuery {
+		t.Errorf("asked %q", asked)
+	}
+	check("measured", 450) // 900 of two pods
+	answer = sample("web", "api", "940")
+	p.poll(t.Context(), logger)
+	check("about as before", 450)
+	answer = sample("web", "api", "2000")
+	p.poll(t.Context(), logger)
+	check("more", 1000)
+	for _, broken := range []string{`{}`, sample("web", "api", "0"), "nonsense"} {
+		answer = broken
+		p.poll(t.Context(), logger)
+		check("a useless answer", 1000)
+	}
+	status = http.StatusInternalServerError
+	p.poll(t.Context(), logger)
+	check("failed", 1000)
+	clock.Step(c.Measured.MaxAge.Duration + time.Second)
+	check("too old", 60)
+	status, answer = http.StatusOK, ""
+	p.poll(t.Context(), logger)
+	check("an answer without samples", 60)
+	for text, times := range map[string]int{"Measuring traffic failed": 1, "too old; annotations count": 1, "works again": 1} {
+		if n := strings.Count(log.String(), text); n != times {
+			t.Errorf("the log says %d times %q, want %d:\n%s", n, text, times, log.String())
+		}
+	}
+}
+
+func duration(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
+
+func TestMeasuredConfig(t *testing.T) {
+	for _, c := range []struct {
+		measured Measured
+		err      string
+	}{
+		{Measured{Address: "https://prometheus:9090"}, ""},
+		{Measured{Address: "http://127.0.0.1:9090", TokenFile: "t", Labels: []string{"a", "b", "c", "d"}, Query: "q"}, ""},
+		{Measured{}, "traffic: measured: address must be a URL"},
+		{Measured{Address: "http://prometheus:9090", TokenFile: "t"}, "a token is only sent over https"},
+		{Measured{Address: "https://p", Labels: []string{"a", "b"}}, "labels: there are 2, want 4"},
+		{Measured{Address: "https://p", Interval: duration(time.Second)}, "interval is 1s, want a time from 5s to 10m"},
+		{Measured{Address: "https://p", MaxAge: duration(time.Second)}, "maxAge at least interval (30s)"},
+		{Measured{Address: "https://p", Timeout: duration(-1)}, "timeout must be positive"},
+	} {
+		config := Config{Network: links, Measured: &c.measured}
+		if err := config.Default(); (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%+v: error %v, want %q", c.measured, err, c.err)
+		}
+	}
+}

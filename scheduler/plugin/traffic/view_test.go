@@ -1,0 +1,450 @@
+package traffic
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics/testutil"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	testclock "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+)
+
+var links = cluster.Links{
+	Node: cluster.Hop{Latency: 0.1, Bandwidth: 100}, Rack: cluster.Hop{Latency: 0.3, Bandwidth: 200}, Zone: cluster.Hop{Latency: 1, Bandwidth: 300, Price: 0.01},
+	Between: []cluster.Between{{Zones: [2]string{"a", "b"}, Latency: 2}},
+}
+
+// world is a cluster as the scheduler and the API server have it.
+type world struct {
+	view  *View
+	nodes []*cluster.Node
+	pods  []*v1.Pod // those without a node wait
+	made  int
+	late  map[types.UID]bool // of which the API server has not told yet
+
+	measured map[pair]float64
+}
+
+func newWorld(t testing.TB, log klog.Logger, nodes int) *world {
+	t.Helper()
+	c := Config{Network: links}
+	if err := c.Default(); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{late: map[types.UID]bool{}, view: newView(c, newSizes(), &annotations{profile: t.Name(), log: log, clock: testclock.NewFakePassiveClock(time.Unix(1e9, 0))})}
+	for range nodes {
+		w.join(string("abc"[len(w.nodes)%3]), fmt.Sprint("rack-", len(w.nodes)/3%2))
+	}
+	return w
+}
+
+func (w *world) join(zone, rack string) {
+	w.made++
+	w.nodes = append(w.nodes, &cluster.Node{Name: fmt.Sprint("node-", w.made), Zone: zone, Labels: map[string]string{defaultRackLabel: rack}})
+}
+
+// touch makes a node that of a later snapshot.
+func (w *world) touch(name string) {
+	for i, n := range w.nodes {
+		if n.Name == name {
+			w.nodes[i] = &cluster.Node{Name: n.Name, Zone: n.Zone, Labels: n.Labels}
+		}
+	}
+}
+
+// pod returns a pod of a Deployment. An empty text is no annotation.
+func (w *world) pod(namespace, owner, text string) *v1.Pod {
+	w.made++
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(owner, "-5d4f-", w.made), UID: types.UID(fmt.Sprint(w.made))}}
+	yes := true
+	p.Labels = map[string]string{"pod-template-hash": "5d4f"}
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: owner + "-5d4f", Controller: &yes}}
+	if text != "" {
+		p.Annotations = map[string]string{kube.TrafficAnnotation: text}
+	}
+	return p
+}
+
+// create makes the API server have a pod.
+func (w *world) create(p *v1.Pod) *v1.Pod {
+	w.pods = append(w.pods, p)
+	w.view.sizes.OnAdd(p, false)
+	return p
+}
+
+// update replaces a pod; node is where it runs, or empty.
+func (w *world) update(i int, node string, text string) {
+	old := w.pods[i]
+	p := old.DeepCopy()
+	p.Spec.NodeName = node
+	delete(p.Annotations, kube.TrafficAnnotation)
+	if text != "" {
+		p.Annotations = map[string]string{kube.TrafficAnnotation: text}
+	}
+	w.pods[i] = p
+	if !w.late[p.UID] {
+		w.view.sizes.OnUpdate(old, p)
+	}
+	w.touch(old.Spec.NodeName)
+	w.touch(node)
+}
+
+// remove deletes a pod; the API server tells of some of them late.
+func (w *world) remove(i int, tombstone bool) {
+	p := w.pods[i]
+	w.pods = slices.Delete(w.pods, i, i+1)
+	w.touch(p.Spec.NodeName)
+	if w.late[p.UID] {
+		return
+	}
+	if tombstone {
+		w.view.sizes.OnDelete(cache.DeletedFinalStateUnknown{Obj: p})
+	} else {
+		w.view.sizes.OnDelete(p)
+	}
+}
+
+func (w *world) infos() (out []fwk.NodeInfo) {
+	for _, n := range w.nodes {
+		info := framework.NewNodeInfo()
+		for _, p := range w.pods {
+			if p.Spec.NodeName == n.Name {
+				info.AddPod(p)
+			}
+		}
+		out = append(out, info)
+	}
+	return out
+}
+
+func (w *world) attach(pending *v1.Pod) cluster.Snapshot {
+	s := cluster.Snapshot{Nodes: w.nodes}
+	w.view.Attach(&s, w.infos(), pending)
+	return s
+}
+
+// size returns among how many pods the flows of a workload are divided, where so many more of its pods come.
+func (w *world) size(of *v1.Pod, more int) float64 {
+	running, exist := more, 0
+	for _, x := range w.pods {
+		if keyOf(x) == keyOf(of) {
+			if !w.late[x.UID] {
+				exist++
+			}
+			if x.Spec.NodeName != "" {
+				running++
+			}
+		}
+	}
+	return float64(max(running, exist))
+}
+
+// rate returns what p sends q as measured, or exchanges with it by p's annotation. ofP and ofQ are how many pods of their
+// workloads come.
+func (w *world) rate(p, q *v1.Pod, ofP, ofQ int) float64 {
+	there, back := w.measured[pair{keyOf(p), keyOf(q)}], w.measured[pair{keyOf(q), keyOf(p)}]
+	if there+back > 0 {
+		return math.Round(there / w.size(p, ofP) / w.size(q, ofQ))
+	}
+	flows, _ := kube.Traffic(p.Annotations[kube.TrafficAnnotation])
+	for _, f := range flows {
+		if (key{p.Namespace, f.To}) == keyOf(q) {
+			return math.Round(f.Rate / w.size(q, ofQ))
+		}
+	}
+	return 0
+}
+
+func (w *world) row(p *v1.Pod) int32 {
+	return int32(slices.IndexFunc(w.nodes, func(n *cluster.Node) bool { return n.Name == p.Spec.NodeName }))
+}
+
+// count counts what the view should say, pair by pair.
+func (w *world) count(pending *v1.Pod) (peers []cluster.Peer, all *cluster.Traffic) {
+	all = cluster.NewTraffic(cluster.NewNetwork(links, w.nodes))
+	peers = []cluster.Peer{}
+	for _, q := range w.pods {
+		if q.Spec.NodeName == "" {
+			continue
+		}
+		own := 0
+		if keyOf(q) == keyOf(pending) {
+			own = 1
+		}
+		if to, from := w.rate(pending, q, 1, own), w.rate(q, pending, own, 1); to+from > 0 {
+			peers = cluster.AddPeer(peers, cluster.Peer{Row: w.row(q), Pods: 1, Rate: to + from})
+		}
+		for _, p := range w.pods {
+			if p != q && p.Spec.NodeName != "" {
+				all.Place(w.row(p), []cluster.Peer{{Row: w.row(q), Pods: 1, Rate: w.rate(p, q, 0, 0)}})
+			}
+		}
+	}
+	return peers, all
+}
+
+// check compares a snapshot with a naive recount.
+func (w *world) check(t rapid.TB, s cluster.Snapshot, pending *v1.Pod) {
+	peers, all := w.count(pending)
+	if d := cmp.Diff(peers, s.Peers); d != "" {
+		t.Fatalf("peers: %s", d)
+	}
+	got := cluster.TrafficOf(s.Nodes)
+	if d := cmp.Diff(all.Flows, got.Flows, cmpopts.EquateApprox(0, 1e-6)); d != "" {
+		t.Fatalf("flows: %s", d)
+	}
+	for i, n := range s.Nodes {
+		row := int32(i)
+		if n.Traffic != got || n.Rack != n.Labels[defaultRackLabel] {
+			t.Fatalf("node %s has rack %q and the traffic %p, want %p", n.Name, n.Rack, n.Traffic, got)
+		}
+		for _, link := range []int{i, all.Network.RackLink(row), all.Network.ZoneLink(row)} {
+			if a, b := all.Use(link, 0), got.Use(link, 0); math.Abs(a-b) > 1e-9 {
+				t.Fatalf("link %d carries %v of its bandwidth, want %v", link, b, a)
+			}
+		}
+	}
+}
+
+func anyPair(t *rapid.T) pair {
+	end := func(name string) key {
+		return key{rapid.SampledFrom([]string{"x", "y"}).Draw(t, name+" namespace"), rapid.SampledFrom([]string{"web", "api", "db"}).Draw(t, name)}
+	}
+	return pair{end("from"), end("to")}
+}
+
+// Pods and nodes come, go and change in any order: peers, flows and loads are those of a naive recount, and nothing is
+// kept of pods that are gone.
+func TestViewCountsAsARecount(t *testing.T) {
+	texts := []string{"", "", "web=60,db=7", "db=1000", "api=120,web=12", "api=90", "nobody=5", "api=-1", "db=3,db=4"}
+	rapid.Check(t, func(r *rapid.T) {
+		w := newWorld(t, klog.Logger{}, rapid.IntRange(1, 7).Draw(r, "nodes"))
+		someNode := func() string { return rapid.SampledFrom(w.nodes).Draw(r, "node").Name }
+		newPod := func() *v1.Pod {
+			return w.pod(rapid.SampledFrom([]string{"x", "x", "y"}).Draw(r, "namespace"), rapid.SampledFrom([]string{"web", "api", "db"}).Draw(r, "owner"), rapid.SampledFrom(texts).Draw(r, "text"))
+		}
+		for range rapid.IntRange(1, 25).Draw(r, "steps") {
+			switch step := rapid.IntRange(0, 10).Draw(r, "step"); {
+			case step == 10:
+				w.measured = rapid.MapOfN(rapid.Custom(anyPair), rapid.SampledFrom([]float64{1, 500, 1e4, 3e5}), 0, 4).Draw(r, "measured")
+				w.view.measure(w.measured)
+			case step <= 3 || len(w.pods) == 0: // a pod comes, which waits or runs at once
+				if p := newPod(); rapid.IntRange(0, 3).Draw(r, "late") > 0 {
+					w.create(p)
+				} else { // the scheduler has assumed it
+					w.pods = append(w.pods, p)
+					w.late[p.UID] = true
+				}
+				if step > 0 {
+					w.update(len(w.pods)-1, someNode(), w.pods[len(w.pods)-1].Annotations[kube.TrafficAnnotation])
+				}
+			case step <= 5:
+				w.remove(rapid.IntRange(0, len(w.pods)-1).Draw(r, "pod"), step == 5)
+			case step == 6: // another annotation, and perhaps bound
+				i := rapid.IntRange(0, len(w.pods)-1).Draw(r, "pod")
+				node := w.pods[i].Spec.NodeName
+				if node == "" {
+					node = someNode()
+				}
+				w.update(i, node, rapid.SampledFrom(texts).Draw(r, "text"))
+			case step == 7:
+				w.join(rapid.SampledFrom([]string{"a", "b"}).Draw(r, "zone"), "rack-1")
+			case step == 8: // a node moves
+				n := rapid.SampledFrom(w.nodes).Draw(r, "mover")
+				w.touch(n.Name)
+				for _, now := range w.nodes {
+					if now.Name == n.Name {
+						now.Labels = map[string]string{defaultRackLabel: "rack-9"}
+					}
+				}
+			case len(w.nodes) > 1: // a node leaves with its pods
+				gone := rapid.SampledFrom(w.nodes).Draw(r, "leaver")
+				for i := len(w.pods) - 1; i >= 0; i-- {
+					if w.pods[i].Spec.NodeName == gone.Name {
+						w.remove(i, false)
+					}
+				}
+				w.nodes = slices.DeleteFunc(slices.Clone(w.nodes), func(n *cluster.Node) bool { return n.Name == gone.Name })
+			}
+			if rapid.IntRange(0, 5).Draw(r, "decides") > 0 {
+				pending := newPod()
+				w.check(r, w.attach(pending), pending)
+			}
+		}
+		w.view.measure(nil)
+		w.measured = nil
+		for len(w.pods) > 0 {
+			w.remove(0, false)
+		}
+		pending := newPod()
+		s := w.attach(pending)
+		if v := w.view; len(v.workloads) > 0 || len(v.classes) > 0 || len(v.sizes.pods) > 0 || len(s.Peers) > 0 || s.Nodes[0].Traffic.Flows != (cluster.Flows{}) {
+			r.Fatalf("left over: %d workloads, %d classes, %d sizes, peers %v, %+v", len(v.workloads), len(v.classes), len(v.sizes.pods), s.Peers, s.Nodes[0].Traffic.Flows)
+		}
+	})
+}
+
+// Both ends know of an annotation, and each pod of the other end has a part of its rate, whether it runs yet or waits.
+func TestBothEndsCount(t *testing.T) {
+	w := newWorld(t, klog.Logger{}, 3)
+	for range 2 {
+		w.create(w.pod("shop", "api", ""))
+	}
+	w.create(w.pod("other", "api", ""))
+	w.create(w.pod("shop", "web", "api=60"))
+	w.update(0, "node-1", "")
+	w.update(2, "node-2", "")
+	w.update(3, "node-3", "api=60")
+	for _, c := range []struct {
+		who  string
+		pod  *v1.Pod
+		want []cluster.Peer
+	}{
+		{"one more web", w.pod("shop", "web", "api=60"), []cluster.Peer{{Row: 0, Pods: 1, Rate: 30}}},
+		{"the api that waits", w.pods[1], []cluster.Peer{{Row: 2, Pods: 1, Rate: 30}}},
+		{"an api of another namespace", w.pod("other", "api", ""), []cluster.Peer{}},
+		{"a pod without a workload", &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "one", UID: "one", Annotations: map[string]string{kube.TrafficAnnotation: "web=5,api=60"}}},
+			[]cluster.Peer{{Row: 0, Pods: 1, Rate: 30}, {Row: 2, Pods: 1, Rate: 5}}},
+	} {
+		if d := cmp.Diff(c.want, w.attach(c.pod).Peers); d != "" {
+			t.Errorf("%s: %s", c.who, d)
+		}
+	}
+	if rate := w.nodes[0].Traffic.Rate; rate != 30 {
+		t.Errorf("the running pods exchange %v, want 30", rate)
+	}
+}
+
+// Annotations that nobody could have meant count as none. They are counted, and the log has at most one a minute.
+func TestHostileAnnotations(t *testing.T) {
+	var log bytes.Buffer
+	w := newWorld(t, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))), 3)
+	w.create(w.pod("shop", "api", ""))
+	w.update(0, "node-1", "")
+	clock := w.view.annotations.clock.(*testclock.FakePassiveClock)
+	texts := []string{"api=1e300", "api=\x1b[31m", strings.Repeat("api=1,", 50_000), "api=NaN", "api"}
+	for range 3 {
+		for _, text := range texts {
+			if peers := w.attach(w.pod("shop", "web", text)).Peers; len(peers) > 0 {
+				t.Errorf("%.20q: peers %v", text, peers)
+			}
+		}
+	}
+	clock.SetTime(clock.Now().Add(2 * time.Minute))
+	w.attach(w.pod("shop", "web", "api=0"))
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 2 || len(log.String()) > 1000 || strings.Contains(log.String(), "\x1b") {
+		t.Errorf("the log has %d lines:\n%.2000s", len(lines), log.String())
+	}
+	if got, err := testutil.GetCounterMetricValue(refused.WithLabelValues(t.Name())); err != nil || got != float64(len(texts)+1) {
+		t.Errorf("%v are counted, want %d; %v", got, len(texts)+1, err)
+	}
+	for i := range 3 * maxKnown { // no bound is the number of texts that were ever seen
+		w.attach(w.pod("shop", "web", fmt.Sprint("api=-", i)))
+	}
+	v := w.view
+	if len(v.annotations.known) > maxKnown || len(v.classes) != 1 || len(v.workloads) != 1 {
+		t.Errorf("%d texts, %d classes and %d workloads are kept", len(v.annotations.known), len(v.classes), len(v.workloads))
+	}
+}
+
+// Labels that put every node into a rack of its own do not make the network large.
+func TestTooManyRacks(t *testing.T) {
+	var log bytes.Buffer
+	w := newWorld(t, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))), 0)
+	for i := range maxRacks + 1 {
+		w.join("a", fmt.Sprint("rack-", i))
+	}
+	for range 2 {
+		w.attach(w.pod("shop", "web", ""))
+		w.join("a", "one-more")
+	}
+	if w.nodes[0].Rack != "" || w.nodes[5].Traffic.Network.Rack(5) != 0 {
+		t.Errorf("node 0 is in rack %q, node 5 in number %d", w.nodes[0].Rack, w.nodes[5].Traffic.Network.Rack(5))
+	}
+	if strings.Count(log.String(), "Racks do not count") != 1 {
+		t.Errorf("log %q", log.String())
+	}
+}
+
+// A profile that decides nothing does not remember every workload that ever was, and hears of all when it decides again.
+func TestManyChangesBetweenDecisions(t *testing.T) {
+	w := newWorld(t, klog.Logger{}, 3)
+	w.create(w.pod("shop", "api", ""))
+	w.update(0, "node-1", "")
+	w.create(w.pod("shop", "web", "api=60"))
+	w.update(1, "node-2", "api=60")
+	w.attach(w.pod("shop", "web", "api=60"))
+	w.create(w.pod("shop", "api", ""))
+	for i := range maxChanged + 1 {
+		p := w.pod("jobs", fmt.Sprint("job-", i), "")
+		w.view.sizes.OnAdd(p, false)
+		w.view.sizes.OnDelete(p)
+	}
+	if n := len(w.view.sizes.changed); n > maxChanged {
+		t.Errorf("%d changes are kept", n)
+	}
+	w.attach(w.pod("shop", "web", "api=60"))
+	if rate := w.nodes[0].Traffic.Rate; rate != 30 {
+		t.Errorf("the running pods exchange %v, want 30 of the 60: one of two pods of api waits", rate)
+	}
+}
+
+// BenchmarkAttach measures what the traffic adds to a decision: 1,000 nodes with 30 pods each, of 300 workloads that each
+// talk to two others.
+func BenchmarkAttach(b *testing.B) {
+	w := newWorld(b, klog.Logger{}, 1000)
+	infos := make([]fwk.NodeInfo, len(w.nodes))
+	for i, n := range w.nodes {
+		infos[i] = framework.NewNodeInfo()
+		for range 30 {
+			k := w.made % 300
+			p := w.pod("shop", fmt.Sprint("w", k), fmt.Sprintf("w%d=3e6,w%d=1e6", (k+1)%300, (k+7)%300))
+			p.Spec.NodeName = n.Name
+			w.view.sizes.OnAdd(p, false)
+			infos[i].AddPodInfo(&framework.PodInfo{Pod: p})
+		}
+	}
+	s := cluster.Snapshot{Nodes: w.nodes}
+	quiet, talking := w.pod("shop", "quiet", ""), w.pod("shop", "w5", "w6=3e6,w12=1e6")
+	w.view.Attach(&s, infos, quiet)
+	b.Run("pod without traffic", func(b *testing.B) {
+		for range b.N {
+			w.view.Attach(&s, infos, quiet)
+		}
+	})
+	b.Run("pod with traffic", func(b *testing.B) {
+		for range b.N {
+			w.view.Attach(&s, infos, talking)
+		}
+	})
+	b.Run("pod with traffic, after one was bound", func(b *testing.B) {
+		with := infos[7].Snapshot()
+		with.AddPodInfo(&framework.PodInfo{Pod: talking})
+		w.view.sizes.OnAdd(talking, false)
+		states := []fwk.NodeInfo{with, infos[7]}
+		for i := range b.N {
+			w.touch(w.nodes[7].Name)
+			infos[7] = states[i%2]
+			w.view.Attach(&s, infos, talking)
+		}
+	})
+}

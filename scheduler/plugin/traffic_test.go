@@ -1,0 +1,205 @@
+package plugin
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/plugin/traffic"
+	"gnnsched/scheduler/policy/preference"
+)
+
+// network is one of racks in zones, with little bandwidth.
+var network = cluster.Links{
+	Node: cluster.Hop{Latency: 0.1, Bandwidth: 50}, Rack: cluster.Hop{Latency: 0.3, Bandwidth: 60}, Zone: cluster.Hop{Latency: 1, Bandwidth: 70},
+	Between: []cluster.Between{{Zones: [2]string{"a", "c"}, Latency: 2}},
+}
+
+// racked returns nodes of 4 CPUs in three zones with two racks each, of which the last has no label.
+func racked(count int) (nodes []*v1.Node) {
+	for i := range count {
+		labels := map[string]string{v1.LabelTopologyZone: string("abc"[i%3])}
+		if i/3%2 == 0 {
+			labels["example.org/rack"] = "one"
+		}
+		n := st.MakeNode().Name(fmt.Sprint("n", i)).Capacity(map[v1.ResourceName]string{"cpu": "4", "memory": "8Gi", "pods": "110"}).Obj()
+		n.Labels = labels
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// talker returns a pod of a StatefulSet, with an annotation unless the text is empty.
+func talker(profile, owner string, i int, text string) *v1.Pod {
+	p := st.MakePod().Namespace("shop").Name(fmt.Sprint(owner, "-", i)).UID(fmt.Sprint(owner, "-", i)).SchedulerName(profile).Req(map[v1.ResourceName]string{"cpu": "1"}).Obj()
+	yes := true
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: owner, UID: types.UID(owner), Controller: &yes}}
+	if text != "" {
+		p.Annotations = map[string]string{kube.TrafficAnnotation: text}
+	}
+	return p
+}
+
+// recounted returns the nodes as the simulator would see them with these pods on them, where each web pod exchanges 60
+// bytes a second with all api pods, and each api pod 40 with all db pods. All pods exist.
+func recounted(nodes []*v1.Node, pods []*v1.Pod) (out []*cluster.Node) {
+	for _, n := range nodes {
+		out = append(out, &cluster.Node{Name: n.Name, Zone: n.Labels[v1.LabelTopologyZone], Rack: n.Labels["example.org/rack"]})
+	}
+	t := cluster.NewTraffic(cluster.NewNetwork(network, out))
+	on := func(p *v1.Pod) int32 {
+		return int32(slices.IndexFunc(nodes, func(n *v1.Node) bool { return n.Name == p.Spec.NodeName }))
+	}
+	rates := map[[2]string]float64{{"web", "api"}: 60. / 6, {"api", "db"}: 40. / 2}
+	for _, p := range pods {
+		for _, q := range pods {
+			if r := rates[[2]string{p.OwnerReferences[0].Name, q.OwnerReferences[0].Name}]; r > 0 {
+				t.Place(on(p), []cluster.Peer{{Row: on(q), Pods: 1, Rate: r}})
+			}
+		}
+	}
+	for _, n := range out {
+		n.Traffic = t
+	}
+	return out
+}
+
+// A profile greedy for traffic puts every pod where the objective of the simulator is lowest, from annotations and labels of
+// nodes alone.
+func TestGreedyForTrafficIsTheSimulators(t *testing.T) {
+	const profile, name = "by-traffic", "traffic+overload"
+	term, err := objective.Parse(strings.ReplaceAll(name, "+", ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting, objects := []*v1.Pod{}, []runtime.Object{}
+	for i := range 6 {
+		waiting = append(waiting, talker(profile, "api", i, "db=40"), talker(profile, "web", i, "api=60"))
+		if i < 2 {
+			waiting = append(waiting, talker(profile, "db", i, ""))
+		}
+	}
+	for _, p := range waiting {
+		objects = append(objects, p)
+	}
+	nodes := racked(7)
+	args := Args{Policy: "greedy:" + name, Preferences: preference.Off, Traffic: &traffic.Config{Network: network, RackLabel: "example.org/rack"}}
+	b := newBed(t, profile, args, objects...)
+	for _, n := range nodes {
+		b.sched.Cache.AddNode(b.log, n)
+	}
+	var placed []*v1.Pod
+	matters := 0 // decisions in which nodes differ
+	for _, p := range waiting {
+		if _, err := b.decide(profile, p); err != nil {
+			t.Fatal(err)
+		}
+		b.countedAll(t, placed, p, profile)
+		costs := map[string]float64{}
+		for _, s := range b.totals(t, profile, p) {
+			on := p.DeepCopy()
+			on.Spec.NodeName = s.Name
+			costs[s.Name] = term.Cost(recounted(nodes, append(slices.Clone(placed), on)))
+		}
+		low, high := costs[b.totals(t, profile, p)[0].Name], 0.
+		for _, c := range costs {
+			low, high = min(low, c), max(high, c)
+		}
+		if high > low+1e-6 {
+			matters++
+		}
+		on := p.DeepCopy()
+		for _, s := range b.totals(t, profile, p) {
+			if best := costs[s.Name] < low+1e-6; best != (s.TotalScore == 100) {
+				t.Errorf("%s on %s: cost %v, score %d; the lowest cost is %v", p.Name, s.Name, costs[s.Name], s.TotalScore, low)
+			}
+			if s.TotalScore == 100 {
+				on.Spec.NodeName = s.Name
+			}
+		}
+		placed = append(placed, on)
+		if err := b.sched.Cache.AddPod(b.log, on); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if matters < 10 {
+		t.Errorf("the node matters in %d of %d decisions", matters, len(waiting))
+	}
+}
+
+// countedAll waits until the profile has heard of all pods, on which the rates depend.
+func (b *bed) countedAll(t *testing.T, placed []*v1.Pod, pending *v1.Pod, profile string) {
+	t.Helper()
+	for {
+		nodes := b.plugin.mirror.snapshot.Nodes
+		want := recounted(racked(len(nodes)), placed)
+		if d := cmp.Diff(cluster.TrafficOf(want).Rate, cluster.TrafficOf(nodes).Rate); d == "" {
+			return
+		}
+		if _, err := b.decide(profile, pending); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The costs of a step have the traffic with the pod on the chosen node.
+func TestStepsCostTraffic(t *testing.T) {
+	const profile = "learns-traffic"
+	args := learning(t, 0)
+	args.Learn.Objective, args.Traffic = "traffic", &traffic.Config{Network: network}
+	nodes := racked(2)
+	b, finish := newLearningBed(t, profile, args)
+	for _, n := range nodes {
+		b.sched.Cache.AddNode(b.log, n)
+	}
+	for i, p := range []*v1.Pod{talker(profile, "web", 0, "api=30"), talker(profile, "api", 0, "")} {
+		p.Spec.NodeName = nodes[i].Name // in zones a and b, which are half as far apart as a and c
+		if err := b.sched.Cache.AddPod(b.log, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pod := talker(profile, "web", 1, "api=90")
+	cycle, node, ok := b.cycle(t, profile, pod)
+	if !ok {
+		t.Fatal("no node")
+	}
+	b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, cycle, pod, node)
+	waitSent(t, profile, 1)
+	after := map[string]float64{"n0": 0.5, "n1": 0.125}[node] // of 120 bytes a second, or of 30 of them
+	if steps := finish(); len(steps) != 1 || steps[0].Before != 0.5 || steps[0].After != after {
+		t.Errorf("steps %+v, want one with the costs 0.5 and %v on %s", steps, after, node)
+	}
+	if got := b.learner.mirror.snapshot.Nodes[0].Traffic.Rate; got != 30 {
+		t.Errorf("the running pods exchange %v, want 30", got)
+	}
+}
+
+func TestArgsOfTraffic(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": -1}}}}`:                                                  "in profile x: traffic: network: zone.latency: -1 is not 0 to",
+		`{"policy": "greedy:traffic", "traffic": {"net": {}}}`:                                                                             `unknown field "net"`,
+		`{"checkpoint": "f", "variant": "gnn", "learn": {"trainer": ["t"], "objective": "traffic"}}`:                                       "the objective traffic is about traffic; add traffic with a network",
+		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}}, "rackLabel": "a b"}}`:                               `rackLabel "a b" is not the key`,
+		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1, "bandwidth": 1e99}}}}`:                                "zone.bandwidth: 1e+99 is not",
+		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}, "between": [{"zones": ["a", "a"], "latency": 1}]}}}`: `"a" is named twice`,
+	} {
+		if _, err := DecodeArgs(&runtime.Unknown{Raw: []byte(raw)}, "x"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", raw, err, want)
+		}
+	}
+	a, err := DecodeArgs(&runtime.Unknown{Raw: []byte(`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}}}}`)}, "x")
+	if err != nil || a.Traffic.RackLabel != "topology.kubernetes.io/rack" {
+		t.Errorf("arguments %+v, error %v", a.Traffic, err)
+	}
+}
