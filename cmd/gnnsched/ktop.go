@@ -20,6 +20,7 @@ import (
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/shadow"
 )
 
 const ktopExamples = `ktop                            the live view; ? shows the keys, q quits
@@ -35,8 +36,8 @@ func ktopCommand() *ucli.Command {
 		Name:  "ktop",
 		Usage: "show the nodes, what pods request of them, pending pods, and how fast schedulers bind",
 		Description: "It shows what pods request, not what they use, so it needs no metrics-server. m draws a heat map, Enter\n" +
-			"opens a node, l shows the decisions of the scheduler on this machine, t how it learns. If stdout is not a\n" +
-			"terminal, ktop prints the table once.\n\nExamples:\n   " + ktopExamples,
+			"opens a node, l shows the decisions of the scheduler on this machine, t how it learns, s what it finds in the\n" +
+			"shadow of another one. If stdout is not a terminal, ktop prints the table once.\n\nExamples:\n   " + ktopExamples,
 		Flags: slices.Concat(cli.ClusterFlags(), []ucli.Flag{
 			&ucli.BoolFlag{Name: "once", Usage: "print the table once and exit"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print as `FORMAT` instead of drawing: table, wide, json or yaml"},
@@ -145,3 +146,6 @@ func (a noAsker) Last(context.Context, record.Query) ([]record.Record, error) { 
 
 // Learning implements watch.Asker.
 func (a noAsker) Learning(context.Context) (course.Samples, error) { return course.Samples{}, a.err }
+
+// Shadow implements watch.Asker.
+func (a noAsker) Shadow(context.Context) (shadow.Live, error) { return shadow.Live{}, a.err }

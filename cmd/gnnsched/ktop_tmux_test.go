@@ -18,6 +18,7 @@ import (
 
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/shadow"
 )
 
 // TestMain makes the test's binary the program if it is called ktop.
@@ -139,7 +140,14 @@ func TestKtopInTmux(t *testing.T) {
 		Number: 1, Profile: "gnn", Policy: "linear", Pod: decision.Pod{Namespace: "shop", Name: "web-1", UID: "u"}, At: time.Unix(1000, 0), Node: "node-2", Bound: true,
 		Nodes: 6, Feasible: 6, Preferred: 6, Best: []decision.Candidate{{Node: "node-2", Score: 3}, {Node: "node-5", Score: 1}},
 	})
-	scheduler := httptest.NewTLSServer(book)
+	doors := http.NewServeMux()
+	doors.Handle(record.Path, book)
+	doors.HandleFunc(shadow.Path, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"version": "gnnsched.shadow/v1", "profile": "gnn", "of": ["default-scheduler"], "verdict": {"answer": "not worth it", "why": ["the cost would change by +2 %"]},
+			"results": [{"what": "different", "text": "another node"}], "failures": [{"pod": "shop/big", "what": "unschedulable", "theirs": "node-4", "why": "6 Insufficient cpu"}],
+			"recent": [{"pod": "shop/web-7", "what": "different", "theirs": "node-3", "node": "node-5", "gained": -0.25}]}`)
+	})
+	scheduler := httptest.NewTLSServer(doors)
 	defer scheduler.Close()
 	self, err := os.Executable()
 	if err != nil {
@@ -170,6 +178,8 @@ func TestKtopInTmux(t *testing.T) {
 	p.after([]string{"w"}, "shop (no controller)", "BOUND")
 	p.after([]string{"z"}, "zone-a", "6/6")
 	p.after([]string{"e"}, "assigned web-0")
+	p.after([]string{":", "s", "h", "a", "d", "o", "w", "Enter"}, "NOT WORTH IT · gnn", "the cost would change by +2 %", "shop/web-7", "-0.25", "another node")
+	p.after([]string{"f"}, "shop/big", "6 Insufficient cpu")
 	p.after([]string{":", "p", "e", "n", "Enter"}, "no pod is pending")
 	p.after([]string{"/", "x", "Enter"}, "filter x")
 	p.after([]string{"Escape"}, "? help") // a letter right behind Escape would be Alt and the letter

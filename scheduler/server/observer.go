@@ -54,13 +54,15 @@ func NewObserver(ctx context.Context, configFile string, e Endpoint) (*Observer,
 	return &Observer{REST: c.KubeConfig, Client: c.Client, Scheduler: &c.ComponentConfig, config: c}, nil
 }
 
-// Serve serves health and metrics at the endpoint until stop is called. ready tells whether /readyz succeeds.
-func (o *Observer) Serve(ready func() error) (stop func(), err error) {
+// Serve serves health, metrics and, at path, the found figures at the endpoint until stop is called. ready tells whether
+// /readyz succeeds.
+func (o *Observer) Serve(ready func() error, path string, found http.Handler) (stop func(), err error) {
 	m := mux.NewPathRecorderMux(componentName)
 	healthz.InstallHandler(m)
 	healthz.InstallLivezHandler(m)
 	healthz.InstallReadyzHandler(m, healthz.NamedCheck("synced", func(*http.Request) error { return ready() }))
 	m.Handle("/metrics", legacyregistry.HandlerWithReset())
+	m.Handle(path, found)
 	return serveOn(o.config, m)
 }
 

@@ -17,7 +17,7 @@ func (r Report) Points() []runfolder.Row {
 	c, at := r.Counts, r.To.Sub(r.From).Seconds()
 	values := map[string]float64{
 		"cost, real": r.Whole.Theirs, "cost, with the profile": r.Whole.Ours, "pods waiting, real": r.Whole.TheirsWaiting, "pods waiting, with the profile": r.Whole.OursWaiting,
-		"compared": float64(c.Compared), "agreement": share(c.Results[same]+c.Results[equal], c.chosen()), "failures": float64(c.failures()),
+		"compared": float64(c.Compared), "agreement": c.agreement(), "failures": float64(c.failures()),
 		"99 % of decisions, ms": 1000 * r.Time.P99,
 	}
 	if r.Gain != nil {

@@ -161,7 +161,7 @@ func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end, err := o.Serve(w.Ready)
+	end, err := o.Serve(w.Ready, Path, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,8 +186,10 @@ func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 		}
 		return nil
 	})
-	if resp, err := insecure.Get(fmt.Sprintf("https://127.0.0.1:%d/metrics", port)); err != nil || resp.StatusCode != http.StatusUnauthorized {
-		t.Errorf("metrics without a token: %v, %v", resp, err)
+	for _, path := range []string{"/metrics", Path} {
+		if resp, err := insecure.Get(fmt.Sprintf("https://127.0.0.1:%d%s", port, path)); err != nil || resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s without a token: %v, %v", path, resp, err)
+		}
 	}
 	return w, func() Report {
 		cancel()

@@ -2,13 +2,16 @@ package shadow
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"gnnsched/internal/blocks"
+	"gnnsched/internal/exit"
 	"gnnsched/scheduler/advise"
 )
 
@@ -27,9 +30,14 @@ type Comparison struct {
 // Live is what a running Watcher has found so far. Its report has no batches.
 type Live struct {
 	Report
-	Recent []Comparison `json:"recent"` // the last ones, the newest first
-	Course []Block      `json:"course"` // the time so far, in blocks of equal length
+	Results   []Result     `json:"results"`
+	Agreement float64      `json:"agreement"` // the share of the same and equally good nodes among the pods with a choice
+	Recent    []Comparison `json:"recent"`    // the last ones, the newest first
+	Course    []Block      `json:"course"`    // the time so far, in blocks of equal length
 }
+
+// Path is where a scheduler in the shadow serves its Live.
+const Path = "/debug/shadow"
 
 const (
 	// keptComparisons is how many comparisons are kept for Live.
@@ -55,13 +63,52 @@ func (w *Watcher) Live(ctx context.Context) (Live, error) {
 
 // live answers Live.
 func (w *Watcher) live() Live {
-	l := Live{Report: w.Report(), Recent: append([]Comparison{}, w.recent...), Course: append([]Block{}, w.blocks.full...)} // lists in JSON, also without elements
+	r := w.Report()
+	l := Live{Report: r, Results: r.results(), Agreement: r.Counts.agreement(), Recent: append([]Comparison{}, w.recent...), Course: append([]Block{}, w.blocks.full...)} // lists in JSON, also without elements
 	slices.Reverse(l.Recent)
 	l.Batches = nil
 	for len(l.Course) > mostCourse {
 		l.Course = blocks.Pairs(l.Course)
 	}
 	return l
+}
+
+// ServeHTTP implements http.Handler. It answers GET with what was found so far.
+func (w *Watcher) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		out.Header().Set("Allow", "GET, HEAD")
+		http.Error(out, "only GET is answered", http.StatusMethodNotAllowed)
+		return
+	}
+	if err := w.Ready(); err != nil {
+		http.Error(out, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	found, err := w.Live(r.Context())
+	if err != nil {
+		http.Error(out, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	text, err := json.Marshal(found)
+	if err != nil { // a cost that is not a number
+		http.Error(out, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	out.Header().Set("Content-Type", "application/json")
+	out.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = out.Write(text) // the caller may have gone
+}
+
+// ParseLive reads what a Watcher serves. Its errors are those of Parse.
+func ParseLive(text []byte) (Live, error) {
+	if _, err := Parse(text); err != nil {
+		return Live{}, err
+	}
+	var l Live
+	if err := json.Unmarshal(text, &l); err != nil {
+		return Live{}, exit.New(exit.Usage, fmt.Errorf("it does not say what a scheduler in the shadow has found: %w", err), "are both programs of the same version?")
+	}
+	return l, nil
 }
 
 // note keeps a comparison for Live.

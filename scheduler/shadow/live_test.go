@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -73,5 +75,57 @@ func TestLiveAsks(t *testing.T) {
 	leave()
 	if _, err := b.Live(gone); !errors.Is(err, context.Canceled) {
 		t.Errorf("nobody answers: %v", err)
+	}
+}
+
+// A watcher that runs serves what it has found, with the words for each result; one that has not read the cluster says so.
+func TestServe(t *testing.T) {
+	b := newBench(t, "most-allocated", "a", "b")
+	ask := func(method string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		b.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, Path, nil))
+		return w
+	}
+	if w := ask(http.MethodGet); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "not been read yet") {
+		t.Errorf("before it has read the cluster: %d, %s", w.Code, w.Body)
+	}
+	b.binds(pod("1").Obj(), "a")
+	b.binds(pod("2").Obj(), "b")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := b.Run(ctx)
+		ended <- err
+	}()
+	if _, err := b.Live(t.Context()); err != nil { // it runs
+		t.Fatal(err)
+	}
+	if w := ask(http.MethodPost); w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", w.Code)
+	}
+	w := ask(http.MethodGet)
+	l, err := ParseLive(w.Body.Bytes())
+	if err != nil || w.Code != http.StatusOK || len(l.Recent) != 2 || len(l.Results) != len(outcomes) {
+		t.Fatalf("%d, %+v, %v", w.Code, l, err)
+	}
+	if x := l.Results[2]; x.What != different || x.Text != "another node" || x.Fails || x.Pods != 1 {
+		t.Errorf("%+v", x)
+	}
+	if got := l.Results[0].Share + l.Results[1].Share; l.Agreement != got || l.Counts.Compared != 2 {
+		t.Errorf("the agreement is %v of %+v", l.Agreement, l.Results)
+	}
+	for _, x := range l.Results {
+		if x.Text == "" || x.Fails != (x.What == unschedulableForUs || x.What == infeasible) {
+			t.Errorf("%+v", x)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	for _, text := range []string{``, `[]`, `{"version":"other"}`, `{"version":"` + version + `","recent":3}`} {
+		if l, err := ParseLive([]byte(text)); err == nil {
+			t.Errorf("%s is %+v", text, l)
+		}
 	}
 }

@@ -61,6 +61,9 @@ type Counts struct {
 // chosen returns the number of comparisons in which there was something to choose.
 func (c Counts) chosen() int { return c.Results[same] + c.Results[equal] + c.Results[different] }
 
+// agreement returns the share of the same and equally good nodes among the pods with a choice.
+func (c Counts) agreement() float64 { return share(c.Results[same]+c.Results[equal], c.chosen()) }
+
 // OneStep compares the costs right after the single choices, each from the real state. They do not add up: every choice
 // begins again from what the other scheduler made.
 type OneStep struct {

@@ -17,8 +17,7 @@ import (
 // characters.
 func (r Report) WriteText(w io.Writer) error {
 	var b bytes.Buffer
-	length := r.To.Sub(r.From).Round(time.Second)
-	fmt.Fprintf(&b, "%s (%s) in the shadow of %s for %v, by %s\n\n", plain(r.Profile), plain(r.decider()), plain(strings.Join(r.Of, ", ")), length, plain(r.Objective))
+	fmt.Fprintf(&b, "%s\n\n", r.Title())
 	fmt.Fprintf(&b, "%s\n", strings.ToUpper(plain(string(r.Verdict.Answer))))
 	for _, why := range r.Verdict.Why {
 		fmt.Fprintf(&b, "  %s\n", plain(why))
@@ -44,6 +43,12 @@ func (r Report) WriteText(w io.Writer) error {
 
 func plain(text string) string { return advise.Shorten(text, 2*maxText) }
 
+// Title says in a line what was compared, for how long and by which objective.
+func (r Report) Title() string {
+	length := r.To.Sub(r.From).Round(time.Second)
+	return fmt.Sprintf("%s (%s) in the shadow of %s for %v, by %s", plain(r.Profile), plain(r.decider()), plain(strings.Join(r.Of, ", ")), length, plain(r.Objective))
+}
+
 // decider names what decides.
 func (r Report) decider() string {
 	if r.Fingerprint == "0" || r.Fingerprint == "" {
@@ -54,13 +59,30 @@ func (r Report) decider() string {
 
 func (r Report) writeCosts(w io.Writer) {
 	fmt.Fprintf(w, "\nmean over the time\treal\twith %s\tdifference\n", plain(r.Profile))
-	fmt.Fprintf(w, "  cost\t%.5f\t%.5f\t%s\n", r.Whole.Theirs, r.Whole.Ours, difference(-gained(r.Whole), r.Gain, -1))
-	fmt.Fprintf(w, "  pods waiting\t%.2f\t%.2f\t%s\n", r.Whole.TheirsWaiting, r.Whole.OursWaiting, difference(waitedLonger(r.Whole), r.MoreWaiting, 1))
+	for _, m := range r.Means() {
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", m.Of, m.Real, m.Ours, m.Difference)
+	}
 	if n := len(r.Batches); n > 0 {
 		each := time.Duration(r.Batches[0].Seconds * float64(time.Second)).Round(time.Second)
 		fmt.Fprintf(w, "  95 %% intervals from %d stretches of %v, correlation of neighbours %.2f\n", n, each, r.Correlation)
 	}
 	fmt.Fprintf(w, "  %.0f %% of the pods that run with %s were placed by it\n", 100*r.Placed, plain(r.Profile))
+}
+
+// Mean compares a figure's mean over the time in the two clusters, in texts.
+type Mean struct {
+	Of         string // the figure: cost or pods waiting
+	Real, Ours string
+	Difference string // ours minus real, with the 95 % interval once there is one
+}
+
+// Means compares the objective's cost and the number of pods that wait.
+func (r Report) Means() []Mean {
+	b := r.Whole
+	return []Mean{
+		{"cost", fmt.Sprintf("%.5f", b.Theirs), fmt.Sprintf("%.5f", b.Ours), difference(-gained(b), r.Gain, -1)},
+		{"pods waiting", fmt.Sprintf("%.2f", b.TheirsWaiting), fmt.Sprintf("%.2f", b.OursWaiting), difference(waitedLonger(b), r.MoreWaiting, 1)},
+	}
 }
 
 // difference renders a mean with the interval of an estimate, if there is one, times sign.
@@ -78,15 +100,34 @@ var says = map[outcome]string{
 	unschedulableForUs: "no node fits", infeasible: "a node that upstream's filters refuse",
 }
 
+// Result counts the comparisons with one outcome.
+type Result struct {
+	What  outcome `json:"what"`
+	Text  string  `json:"text"`            // What for people
+	Fails bool    `json:"fails,omitempty"` // the pod would have failed
+	Pods  int     `json:"pods"`
+	Share float64 `json:"share"` // of the pods with a choice for the same, an equal and another node; else of all that were compared
+}
+
+// results counts the comparisons by outcome, in the order in which they are shown.
+func (r Report) results() []Result {
+	out := make([]Result, len(outcomes))
+	for i, o := range outcomes {
+		of := r.Counts.Compared
+		if o == same || o == equal || o == different {
+			of = r.Counts.chosen()
+		}
+		n := r.Counts.Results[o]
+		out[i] = Result{What: o, Text: says[o], Fails: o == unschedulableForUs || o == infeasible, Pods: n, Share: share(n, of)}
+	}
+	return out
+}
+
 func (r Report) writePods(w io.Writer) {
 	c := r.Counts
 	fmt.Fprintf(w, "\npods\n  bound by %s\t%d\n  compared\t%d\t%.1f %%\n", plain(strings.Join(r.Of, ", ")), c.Bound, c.Compared, 100*share(c.Compared, c.Bound))
-	for _, o := range outcomes {
-		of := c.Compared
-		if o == same || o == equal || o == different {
-			of = c.chosen()
-		}
-		fmt.Fprintf(w, "    %s\t%d\t%.1f %%\n", says[o], c.Results[o], 100*share(c.Results[o], of))
+	for _, x := range r.results() {
+		fmt.Fprintf(w, "    %s\t%d\t%.1f %%\n", x.Text, x.Pods, 100*x.Share)
 	}
 	fmt.Fprintf(w, "    decided by upstream's scores after a failure\t%d\t%.1f %%\n", c.Fallbacks, 100*share(c.Fallbacks, c.Compared))
 	fmt.Fprintf(w, "    their node is refused by our filters\t%d\t%.1f %%\n", c.Skewed, 100*share(c.Skewed, c.Compared))

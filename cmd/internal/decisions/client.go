@@ -25,6 +25,7 @@ import (
 	"gnnsched/internal/quote"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/shadow"
 )
 
 // Flags returns the flags that [New] reads, besides those of the cluster.
@@ -98,6 +99,18 @@ func (c *Client) Learning(ctx context.Context) (course.Samples, error) {
 		return s, exit.New(exit.Unreachable, fmt.Errorf("the answer is no course of learning: %w", err), "are both programs of the same version?")
 	}
 	return s, nil
+}
+
+// Shadow returns what a scheduler in the shadow of another one has found so far. Errors are as those of Last.
+func (c *Client) Shadow(ctx context.Context) (shadow.Live, error) {
+	body, err := c.get(ctx, shadow.Path, nil)
+	if errors.Is(err, errNotFound) {
+		return shadow.Live{}, exit.New(exit.Usage, errors.New("the scheduler is in the shadow of no other one"), "rungnn --shadow is; --server names a scheduler on another port")
+	}
+	if err != nil {
+		return shadow.Live{}, err
+	}
+	return shadow.ParseLive(body)
 }
 
 // errNotFound says that the scheduler does not know a path.

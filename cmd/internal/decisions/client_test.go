@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/shadow"
 )
 
 // last asks a server with the flags of a command line.
@@ -108,5 +110,44 @@ func TestHostileAnswerAndNewToken(t *testing.T) {
 	}
 	if len(got) != 2 || got[0] != "Bearer first" || got[1] != "Bearer second" {
 		t.Errorf("tokens %v", got)
+	}
+}
+
+// A scheduler in the shadow is asked for what it has found; of another one, and of an answer that is something else, the error says
+// so.
+func TestShadow(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	answer := `{"version": "gnnsched.shadow/v1", "profile": "gnn", "agreement": 0.5, "recent": [{"pod": "shop/p"}]}`
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != shadow.Path || r.Header.Get("Authorization") != "Bearer secret" || answer == "" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, answer)
+	}))
+	defer s.Close()
+	ask := func() (found shadow.Live, err error) {
+		app := &ucli.App{Flags: Flags(), ExitErrHandler: func(*ucli.Context, error) {}, Action: func(c *ucli.Context) error {
+			client, err := New(c)
+			if err == nil {
+				found, err = client.Shadow(c.Context)
+			}
+			return err
+		}}
+		return found, app.Run([]string{"test", "--server", s.URL, "--token-file", token})
+	}
+	if l, err := ask(); err != nil || l.Profile != "gnn" || l.Agreement != 0.5 || len(l.Recent) != 1 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	for _, c := range []struct{ answer, says string }{
+		{"", "in the shadow of no other one"}, {`{"version": "gnnsched.shadow/v9"}`, "gnnsched.shadow/v9"}, {"x", "not a report"},
+	} {
+		answer = c.answer
+		if _, err := ask(); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q: %v", c.answer, err)
+		}
 	}
 }

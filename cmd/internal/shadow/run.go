@@ -154,7 +154,7 @@ func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logg
 	if err != nil {
 		return none, exit.New(exit.Usage, err, "see --help")
 	}
-	stop, err := o.Serve(w.Ready)
+	stop, err := o.Serve(w.Ready, shadow.Path, w)
 	if err != nil {
 		return none, err
 	}

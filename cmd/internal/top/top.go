@@ -17,6 +17,7 @@ import (
 	"gnnsched/cmd/internal/top/report"
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/cmd/internal/top/view"
+	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/cmd/internal/top/watch"
 	"gnnsched/internal/exit"
 )
@@ -173,7 +174,7 @@ func Snapshot(ctx context.Context, client kubernetes.Interface) (state.Frame, er
 
 // lookOf tells from the environment what the terminal can show. A non-empty NO_COLOR turns
 // colours off; a locale other than UTF-8 means ASCII.
-func lookOf(env []string) view.Look {
+func lookOf(env []string) paint.Look {
 	get := func(name string) string {
 		for i := len(env) - 1; i >= 0; i-- { // the last one wins, as in os/exec
 			if v, ok := strings.CutPrefix(env[i], name+"="); ok {
@@ -182,7 +183,7 @@ func lookOf(env []string) view.Look {
 		}
 		return ""
 	}
-	look := view.Look{Color: get("NO_COLOR") == ""}
+	look := paint.Look{Color: get("NO_COLOR") == ""}
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := strings.ToUpper(get(name)); v != "" {
 			look.Unicode = strings.Contains(v, "UTF-8") || strings.Contains(v, "UTF8")

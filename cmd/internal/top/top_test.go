@@ -27,6 +27,7 @@ import (
 	"gnnsched/cmd/internal/top/report"
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/cmd/internal/top/view"
+	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
@@ -208,15 +209,15 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on 
 func TestLookOf(t *testing.T) {
 	for _, c := range []struct {
 		env  []string
-		want view.Look
+		want paint.Look
 	}{
-		{nil, view.Look{Color: true}},
-		{[]string{"LANG=en_US.UTF-8"}, view.Look{Color: true, Unicode: true}},
-		{[]string{"LANG=C.utf8", "NO_COLOR=1"}, view.Look{Unicode: true}},
-		{[]string{"LANG=en_US.UTF-8", "LC_ALL=C"}, view.Look{Color: true}},
-		{[]string{"LANG=C", "LC_CTYPE=C.UTF-8"}, view.Look{Color: true, Unicode: true}},
-		{[]string{"LANG=C", "LC_ALL=", "LANG=C.UTF-8"}, view.Look{Color: true, Unicode: true}},
-		{[]string{"NO_COLOR=", "LC_ALL=POSIX"}, view.Look{Color: true}},
+		{nil, paint.Look{Color: true}},
+		{[]string{"LANG=en_US.UTF-8"}, paint.Look{Color: true, Unicode: true}},
+		{[]string{"LANG=C.utf8", "NO_COLOR=1"}, paint.Look{Unicode: true}},
+		{[]string{"LANG=en_US.UTF-8", "LC_ALL=C"}, paint.Look{Color: true}},
+		{[]string{"LANG=C", "LC_CTYPE=C.UTF-8"}, paint.Look{Color: true, Unicode: true}},
+		{[]string{"LANG=C", "LC_ALL=", "LANG=C.UTF-8"}, paint.Look{Color: true, Unicode: true}},
+		{[]string{"NO_COLOR=", "LC_ALL=POSIX"}, paint.Look{Color: true}},
 	} {
 		if got := lookOf(c.env); got != c.want {
 			t.Errorf("%v: %+v, want %+v", c.env, got, c.want)

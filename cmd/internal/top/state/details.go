@@ -9,6 +9,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/shadow"
 )
 
 // Ask says which details a screen shows. The zero value asks for none.
@@ -18,12 +19,14 @@ type Ask struct {
 	Decisions bool // of the scheduler
 	Events    bool
 	Learning  bool // of the scheduler
+	Shadow    bool // what the scheduler has found in the shadow of another one
 }
 
 // Details is the part of the cluster that few screens show. It holds only what was asked for.
 type Details struct {
 	Node      string // whose Pods these are
 	Pods      []BoundPod
+	Cards     []Card
 	Workloads []Workload
 
 	Decisions    []record.Record // the newest first
@@ -34,6 +37,9 @@ type Details struct {
 
 	Learning    course.Samples // no times: no profile of the scheduler learns
 	LearningErr error          // why there are none, or no newer ones
+
+	Shadow    shadow.Live // no version: nothing is known
+	ShadowErr error       // why nothing is known, or nothing newer
 }
 
 // BoundPod is a pod on a node with its requests.

@@ -143,12 +143,12 @@ func (c nodeColumns) usageColumn(u usageLayout, r resource) column {
 	}
 	cell := func(n *state.Node, _ int) string {
 		if r.usage(n) == (state.Usage{}) { // the node has none of the resource
-			return c.st.dim.Render(c.st.fit(strings.Repeat(" ", u.bar)+c.st.fitRight("-", percentWidth), width))
+			return c.st.Dim.Render(c.st.Fit(strings.Repeat(" ", u.bar)+c.st.FitRight("-", percentWidth), width))
 		}
 		f, faint := r.usage(n).Fraction(), !n.Worker
-		s := c.st.bar(u.bar, f, faint) + c.st.alarm(f).Faint(faint).Render(c.st.fitRight(state.Percent(f), percentWidth))
+		s := c.st.Bar(u.bar, f, faint) + c.st.Alarm(f).Faint(faint).Render(c.st.FitRight(state.Percent(f), percentWidth))
 		if u.amounts {
-			s += " " + c.st.dim.Render(c.st.fitRight(r.text(n), r.widest))
+			s += " " + c.st.Dim.Render(c.st.FitRight(r.text(n), r.widest))
 		}
 		return s
 	}
@@ -207,33 +207,33 @@ func shortStatus(n *state.Node) string {
 }
 
 func (c nodeColumns) nameCell(n *state.Node, width int) string {
-	text := c.st.fit(n.Name, width)
+	text := c.st.Fit(n.Name, width)
 	if !n.Worker {
-		return c.st.dim.Render(text)
+		return c.st.Dim.Render(text)
 	}
 	return text
 }
 
 func (c nodeColumns) statusCell(n *state.Node, width int) string {
-	text := c.st.fit(shortStatus(n), width)
+	text := c.st.Fit(shortStatus(n), width)
 	switch {
 	case !n.Ready:
-		return c.st.bad.Render(text)
+		return c.st.Bad.Render(text)
 	case n.Cordoned:
-		return c.st.warn.Render(text)
+		return c.st.Warn.Render(text)
 	}
-	return c.st.plain.Faint(!n.Worker).Render(text)
+	return c.st.Plain.Faint(!n.Worker).Render(text)
 }
 
 func (c nodeColumns) plainCell(text func(*state.Node) string) func(*state.Node, int) string {
-	return func(n *state.Node, width int) string { return c.st.dim.Render(c.st.fit(text(n), width)) }
+	return func(n *state.Node, width int) string { return c.st.Dim.Render(c.st.Fit(text(n), width)) }
 }
 
 func (c nodeColumns) rightCell(text func(*state.Node) string) func(*state.Node, int) string {
 	return func(n *state.Node, width int) string {
-		s := c.st.fitRight(text(n), width)
+		s := c.st.FitRight(text(n), width)
 		if !n.Worker {
-			return c.st.dim.Render(s)
+			return c.st.Dim.Render(s)
 		}
 		return s
 	}
@@ -291,13 +291,13 @@ func (c *canvas) textTable(cols []textColumn, rows, from, to int) []string {
 	place := func(i int, text string) string {
 		switch {
 		case cols[i].right:
-			return c.st.fitRight(text, wide[i])
+			return c.st.FitRight(text, wide[i])
 		case cols[i].middle:
-			return c.st.fitMiddle(text, wide[i])
+			return c.st.FitMiddle(text, wide[i])
 		}
-		return c.st.fit(text, wide[i])
+		return c.st.Fit(text, wide[i])
 	}
-	lines := []string{c.st.dim.Render(line(func(i int) string { return place(i, cols[i].title) }))}
+	lines := []string{c.st.Dim.Render(line(func(i int) string { return place(i, cols[i].title) }))}
 	for row := from; row < to; row++ {
 		lines = append(lines, line(func(i int) string {
 			text := place(i, state.Printable(cols[i].cell(row)))

@@ -78,15 +78,15 @@ func decisionColumns(c *canvas, list []record.Record, node bool) []textColumn {
 	}
 	failed := func(row int) lipgloss.Style {
 		if list[row].Outcome != record.Bound {
-			return c.st.warn
+			return c.st.Warn
 		}
-		return c.st.plain
+		return c.st.Plain
 	}
 	differs := func(row int) lipgloss.Style {
 		if d := list[row].Default; d != nil && d.Node != list[row].Node {
-			return c.st.accent
+			return c.st.Accent
 		}
-		return c.st.dim
+		return c.st.Dim
 	}
 	cols := []textColumn{
 		{title: "TIME", cell: of(func(r *record.Record) string { return r.Time.In(c.frame.Time.Location()).Format(time.TimeOnly) })},
@@ -102,7 +102,7 @@ func decisionColumns(c *canvas, list []record.Record, node bool) []textColumn {
 		textColumn{title: "MARGIN", right: true, cell: of(marginText)},
 		textColumn{title: "RUNNER-UP", cell: of(func(r *record.Record) string { return orDash(r.RunnerUp) })},
 		textColumn{title: "DEFAULT", cell: of(defaultText), style: differs},
-		textColumn{title: "LATENCY", right: true, cell: of(func(r *record.Record) string { return c.st.latency(r.Latency) })},
+		textColumn{title: "LATENCY", right: true, cell: of(func(r *record.Record) string { return c.st.Latency(r.Latency) })},
 		textColumn{title: "POLICY", extra: true, cell: of(policyText)},
 		textColumn{title: "FITS", extra: true, right: true, cell: of(func(r *record.Record) string { return fmt.Sprintf("%d/%d", r.Feasible, r.Nodes) })},
 		textColumn{title: "PROFILE", extra: true, cell: of(func(r *record.Record) string { return r.Profile })},
@@ -177,41 +177,28 @@ func failureText(r *record.Record) string {
 	return r.Failure
 }
 
-// latency writes microseconds.
-func (st *styles) latency(micro float64) string {
-	switch {
-	case micro <= 0:
-		return "-"
-	case micro >= 1e4:
-		return fmt.Sprintf("%.0fms", micro/1000)
-	case micro >= 1000:
-		return fmt.Sprintf("%.1fms", micro/1000)
-	}
-	return fmt.Sprintf("%.0f%ss", micro, st.micro)
-}
-
 // summary sums up the decisions of each profile, or says why there are no newer ones.
 func (s *decisionsScreen) summary(c *canvas) string {
 	if err := c.details.DecisionsErr; err != nil {
-		return c.st.warn.Render(c.st.fit(state.Printable(err.Error()), c.width))
+		return c.st.Warn.Render(c.st.Fit(state.Printable(err.Error()), c.width))
 	}
 	var parts []string
 	for _, p := range tallies(s.shown) {
-		parts = append(parts, c.st.bold.Render(p.profile)+" "+fmt.Sprint(len(p.list)))
+		parts = append(parts, c.st.Bold.Render(p.profile)+" "+fmt.Sprint(len(p.list)))
 		if p.asked > 0 {
 			parts = append(parts, fmt.Sprintf("as default %d of %d", p.same, p.asked))
 		}
 		if p.none > 0 {
-			parts = append(parts, c.st.warn.Render(fmt.Sprintf("no node %d", p.none)))
+			parts = append(parts, c.st.Warn.Render(fmt.Sprintf("no node %d", p.none)))
 		}
 		if p.fell > 0 {
-			parts = append(parts, c.st.warn.Render(fmt.Sprintf("fallback %d", p.fell)))
+			parts = append(parts, c.st.Warn.Render(fmt.Sprintf("fallback %d", p.fell)))
 		}
 		if len(p.latencies) > 0 {
-			parts = append(parts, "median "+c.st.latency(median(p.latencies)))
+			parts = append(parts, "median "+c.st.Latency(median(p.latencies)))
 		}
 	}
-	return c.st.fit(c.st.join(parts, c.width), c.width)
+	return c.st.Fit(c.st.Join(parts, c.width), c.width)
 }
 
 // hintOf is what an error says that the reader can do.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/decision"
@@ -91,7 +92,7 @@ func TestGoldenDecisions(t *testing.T) {
 		name          string
 		list          []record.Record
 		err           error
-		look          Look
+		look          paint.Look
 		width, height int
 		keys          []string
 	}{

@@ -48,9 +48,9 @@ func (s *eventsScreen) draw(c *canvas, from, to int) []string {
 	}
 	warns := func(row int) lipgloss.Style {
 		if s.shown[row].Type != "Normal" {
-			return c.st.warn
+			return c.st.Warn
 		}
-		return c.st.plain
+		return c.st.Plain
 	}
 	return c.textTable([]textColumn{
 		{title: "AGE", right: true, cell: of(func(e *state.Event) string { return state.Age(c.frame.Time, e.Time) })},

@@ -39,7 +39,7 @@ func (s *gpuScreen) size(*canvas) (shown, total int) { return len(s.shown), s.to
 func (s *gpuScreen) draw(c *canvas, from, to int) []string {
 	w := s.columns(c)
 	heading := w.row(c, "NODE", "MODEL", "GIVEN") + c.gap() + "% OF EACH DEVICE"
-	lines := []string{s.models(c), c.st.dim.Render(c.st.fit(heading, c.width))}
+	lines := []string{s.models(c), c.st.Dim.Render(c.st.Fit(heading, c.width))}
 	for i := range s.shown[from:to] {
 		n := &s.shown[from+i]
 		lines = append(lines, w.row(c, n.Name, orDash(n.GPUModel), gpuText(n))+c.gap()+w.cells(c, n.Devices))
@@ -75,9 +75,9 @@ func (s *gpuScreen) models(c *canvas) string {
 	})
 	var parts []string
 	for _, m := range all {
-		parts = append(parts, fmt.Sprintf("%s %s", orDash(m.name), c.st.bold.Render(state.Devices(m.use.Requested)+"/"+state.Devices(m.use.Allocatable))))
+		parts = append(parts, fmt.Sprintf("%s %s", orDash(m.name), c.st.Bold.Render(state.Devices(m.use.Requested)+"/"+state.Devices(m.use.Allocatable))))
 	}
-	return c.st.join(parts, c.width)
+	return c.st.Join(parts, c.width)
 }
 
 func orDash(s string) string {
@@ -112,11 +112,11 @@ func (s *gpuScreen) columns(c *canvas) gpuColumns {
 }
 
 func (w gpuColumns) row(c *canvas, name, model, given string) string {
-	s := c.st.fit(name, w.name)
+	s := c.st.Fit(name, w.name)
 	if w.model > 0 {
-		s += c.gap() + c.st.fit(model, w.model)
+		s += c.gap() + c.st.Fit(model, w.model)
 	}
-	return s + c.gap() + c.st.fitRight(given, w.given)
+	return s + c.gap() + c.st.FitRight(given, w.given)
 }
 
 // cells draws as many devices as there is room for, and the number of the others.
@@ -125,14 +125,14 @@ func (w gpuColumns) cells(c *canvas, devices []int64) string {
 	rest := ""
 	if len(devices) > room {
 		room = max(room-1, 0)
-		rest = c.st.dim.Render(c.st.fitRight(fmt.Sprintf("+%d", len(devices)-room), deviceWidth))
+		rest = c.st.Dim.Render(c.st.FitRight(fmt.Sprintf("+%d", len(devices)-room), deviceWidth))
 	}
 	var b strings.Builder
 	for _, used := range devices[:min(room, len(devices))] {
 		if used == 0 {
-			b.WriteString(c.st.dim.Render(c.st.fitRight(c.st.idle, deviceWidth)))
+			b.WriteString(c.st.Dim.Render(c.st.FitRight(c.st.Idle, deviceWidth)))
 		} else {
-			b.WriteString(c.st.fitRight(state.DevicePercent(used), deviceWidth))
+			b.WriteString(c.st.FitRight(state.DevicePercent(used), deviceWidth))
 		}
 	}
 	return b.String() + rest

@@ -33,11 +33,15 @@ func (m *Model) buildHeader() []string {
 		}
 		all = append(all, headerLine{m.schedulersLine(), 3})
 		if m.cfg.Status != nil {
-			all = append(all, headerLine{m.st.fit(m.status, m.width), 7})
+			all = append(all, headerLine{m.st.Fit(m.status, m.width), 7})
 		}
 	}
 	all = append(all, headerLine{"", 0})
-	budget := max(m.height-2-minRows, 0)
+	return mostImportant(all, max(m.height-2-minRows, 0))
+}
+
+// mostImportant returns as many lines as fit into the budget, in their order, without the least important ones.
+func mostImportant(all []headerLine, budget int) []string {
 	for len(all) > budget {
 		least := 0
 		for i, l := range all {
@@ -57,71 +61,49 @@ func (m *Model) buildHeader() []string {
 // titleLine shows the cluster, the order of the rows, the interval and the time.
 func (m *Model) titleLine() string {
 	st := &m.st
-	left := st.accent.Render("ktop")
+	left := st.Accent.Render("ktop")
 	if m.cfg.Title != "" {
-		left += st.dim.Render(st.dot) + st.bold.Render(m.cfg.Title)
+		left += st.Dim.Render(st.Dot) + st.Bold.Render(m.cfg.Title)
 	}
 	if !m.loaded {
-		return st.fit(left, m.width)
+		return st.Fit(left, m.width)
 	}
 	clock := m.frame.Time.Format(time.TimeOnly)
-	order := m.page().order(&m.canvas) + st.dot
-	every := "every " + m.cfg.Interval.String() + st.dot
-	for _, right := range []string{st.dim.Render(order+every) + clock, st.dim.Render(order) + clock, clock} {
+	order := m.page().order(&m.canvas) + st.Dot
+	every := "every " + m.cfg.Interval.String() + st.Dot
+	for _, right := range []string{st.Dim.Render(order+every) + clock, st.Dim.Render(order) + clock, clock} {
 		if ansi.StringWidth(left)+ansi.StringWidth(right)+2 <= m.width {
-			return st.sides(left, right, m.width)
+			return st.Sides(left, right, m.width)
 		}
 	}
-	return st.fit(left, m.width)
+	return st.Fit(left, m.width)
 }
 
 // bannerLine says that the API server does not answer.
 func (m *Model) bannerLine(l *state.Lost) string {
 	text := fmt.Sprintf(" disconnected since %s (%s), trying again: %s",
 		l.Since.Format(time.TimeOnly), state.Age(m.frame.Time, l.Since), state.Printable(l.Reason))
-	return m.st.banner.Render(m.st.fit(text, m.width))
+	return m.st.Banner.Render(m.st.Fit(text, m.width))
 }
 
 // countsLine counts the nodes, those that are not ready, the pending pods and the running pods.
 func (m *Model) countsLine() string {
 	t, st := &m.frame.Totals, &m.st
-	parts := []string{st.count(t.Nodes, "node")}
+	parts := []string{st.Count(t.Nodes, "node")}
 	if bad := t.Nodes - t.Ready; bad > 0 {
-		parts = append(parts, st.bad.Render(fmt.Sprintf("%d not ready", bad)))
+		parts = append(parts, st.Bad.Render(fmt.Sprintf("%d not ready", bad)))
 	} else if t.Nodes > 0 && m.width >= 60 { // a narrow window shows only what is wrong
-		parts = append(parts, st.good.Render("all ready"))
+		parts = append(parts, st.Good.Render("all ready"))
 	}
 	if t.Cordoned > 0 && m.width >= 60 {
-		parts = append(parts, st.warn.Render(fmt.Sprintf("%d cordoned", t.Cordoned)))
+		parts = append(parts, st.Warn.Render(fmt.Sprintf("%d cordoned", t.Cordoned)))
 	}
-	pending := st.bold.Render("0") + st.dim.Render(" pending")
+	pending := st.Bold.Render("0") + st.Dim.Render(" pending")
 	if m.frame.PendingCount > 0 {
-		pending = st.warn.Bold(true).Render(fmt.Sprint(m.frame.PendingCount)) + st.warn.Render(" pending")
+		pending = st.Warn.Bold(true).Render(fmt.Sprint(m.frame.PendingCount)) + st.Warn.Render(" pending")
 	}
-	parts = append(parts, pending, st.bold.Render(fmt.Sprintf("%d/%d", t.Pods.Requested, t.Pods.Allocatable))+st.dim.Render(" pods"))
-	return st.join(parts, m.width)
-}
-
-func (st *styles) count(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return st.bold.Render(fmt.Sprint(n)) + st.dim.Render(" "+noun)
-}
-
-// join puts as many whole parts on a line as fit.
-func (st *styles) join(parts []string, width int) string {
-	out := ""
-	for i, p := range parts {
-		if i > 0 {
-			p = st.dim.Render(st.dot) + p
-		}
-		if i > 0 && ansi.StringWidth(out)+ansi.StringWidth(p) > width {
-			break
-		}
-		out += p
-	}
-	return out
+	parts = append(parts, pending, st.Bold.Render(fmt.Sprintf("%d/%d", t.Pods.Requested, t.Pods.Allocatable))+st.Dim.Render(" pods"))
+	return st.Join(parts, m.width)
 }
 
 // gaugeLines draws the usage of CPU and memory side by side, and that of GPUs beside or below
@@ -152,7 +134,7 @@ func (m *Model) gaugeLines() []string {
 	for from := 0; from < len(gauges); from += perLine {
 		var cells []string
 		for i := from; i < min(from+perLine, len(gauges)); i++ {
-			amounts := m.st.fit(texts[i], widest)
+			amounts := m.st.Fit(texts[i], widest)
 			cells = append(cells, m.gauge(gauges[i].label, gauges[i].use.Fraction(), amounts, width))
 		}
 		lines = append(lines, strings.Join(cells, strings.Repeat(" ", gap)))
@@ -164,16 +146,16 @@ func (m *Model) gaugeLines() []string {
 // do not fit, and then the bar.
 func (m *Model) gauge(label string, fraction float64, amounts string, width int) string {
 	st := &m.st
-	tail := st.alarm(fraction).Render(st.fitRight(state.Percent(fraction), percentWidth))
-	left := st.bold.Render(label) + " "
+	tail := st.Alarm(fraction).Render(st.FitRight(state.Percent(fraction), percentWidth))
+	left := st.Bold.Render(label) + " "
 	bar := width - ansi.StringWidth(left) - percentWidth
 	if rest := bar - 2 - ansi.StringWidth(amounts); rest >= smallBar {
-		bar, tail = rest, tail+"  "+st.dim.Render(amounts)
+		bar, tail = rest, tail+"  "+st.Dim.Render(amounts)
 	}
 	if bar < 3 {
-		return st.fit(left+st.alarm(fraction).Render(state.Percent(fraction)), width)
+		return st.Fit(left+st.Alarm(fraction).Render(state.Percent(fraction)), width)
 	}
-	return left + st.bar(bar, fraction, false) + tail
+	return left + st.Bar(bar, fraction, false) + tail
 }
 
 // schedulersLine shows how many pods each scheduler binds per second, and how evenly CPU is
@@ -181,30 +163,30 @@ func (m *Model) gauge(label string, fraction float64, amounts string, width int)
 func (m *Model) schedulersLine() string {
 	st := &m.st
 	narrow := m.width < 60
-	label, unit := st.dim.Render("bound/s  "), ""
-	before := st.dim.Render("CPU spread ")
+	label, unit := st.Dim.Render("bound/s  "), ""
+	before := st.Dim.Render("CPU spread ")
 	if narrow {
 		label, unit = "", "/s"
-		before = st.dim.Render("std ")
+		before = st.Dim.Render("std ")
 	}
-	right := before + st.bold.Render(fmt.Sprintf("%.3f", m.frame.CPUSpread.Std))
+	right := before + st.Bold.Render(fmt.Sprintf("%.3f", m.frame.CPUSpread.Std))
 	if !narrow {
-		right += st.dim.Render(" std")
+		right += st.Dim.Render(" std")
 	}
 	if len(m.frame.Schedulers) == 0 {
-		return st.sides(st.dim.Render("no pod bound yet"), right, m.width)
+		return st.Sides(st.Dim.Render("no pod bound yet"), right, m.width)
 	}
 	parts := []string{}
 	for _, sc := range m.frame.Schedulers {
-		rate := st.dim.Render(state.Rate(sc.Rate) + unit)
+		rate := st.Dim.Render(state.Rate(sc.Rate) + unit)
 		if sc.Rate > 0 {
-			rate = st.good.Bold(true).Render(state.Rate(sc.Rate) + unit)
+			rate = st.Good.Bold(true).Render(state.Rate(sc.Rate) + unit)
 		}
 		parts = append(parts, state.Printable(sc.Name)+" "+rate)
 	}
 	room := m.width - ansi.StringWidth(label)
-	if left := label + st.join(parts, room); ansi.StringWidth(left)+ansi.StringWidth(right)+2 <= m.width || narrow {
-		return st.sides(left, right, m.width)
+	if left := label + st.Join(parts, room); ansi.StringWidth(left)+ansi.StringWidth(right)+2 <= m.width || narrow {
+		return st.Sides(left, right, m.width)
 	}
-	return st.sides(label+st.join(parts, room-ansi.StringWidth(right)-2), right, m.width)
+	return st.Sides(label+st.Join(parts, room-ansi.StringWidth(right)-2), right, m.width)
 }

@@ -153,14 +153,14 @@ func (s *heatScreen) draw(c *canvas, from, to int) []string {
 			if row == 0 || l.lines[row-1].zone != line.zone || row == from {
 				label = orDash(line.zone)
 			}
-			text = c.st.dim.Render(c.st.fit(label, l.label-1)) + " "
+			text = c.st.Dim.Render(c.st.Fit(label, l.label-1)) + " "
 		}
 		for i := range l.cells(line) {
 			cell := s.cellOf(l.cell(line, i))
 			drawn := s.drawCell(c, l, cell)
 			if row == c.cursor && i == s.at(l, row) {
-				drawn = c.st.chosen.Render(ansi.Strip(drawn))
-				lines[1] = c.st.fit(s.words(c, cell), c.width)
+				drawn = c.st.Chosen.Render(ansi.Strip(drawn))
+				lines[1] = c.st.Fit(s.words(c, cell), c.width)
 			}
 			text += drawn
 		}
@@ -171,20 +171,20 @@ func (s *heatScreen) draw(c *canvas, from, to int) []string {
 
 // drawCell draws a cell in the width of the layout.
 func (s *heatScreen) drawCell(c *canvas, l heatLayout, cell heatCell) string {
-	sign, percent, style := c.st.heatSign(cell.mean), state.Percent(cell.mean), c.st.level(cell.mean)
+	sign, percent, style := c.st.HeatSign(cell.mean), state.Percent(cell.mean), c.st.Level(cell.mean)
 	switch {
 	case cell.broken == len(cell.nodes):
-		sign, percent, style = "x", "x", c.st.bad
+		sign, percent, style = "x", "x", c.st.Bad
 	case !cell.known:
-		sign, percent, style = "?", "?", c.st.dim
+		sign, percent, style = "?", "?", c.st.Dim
 	case cell.mean == 0:
-		style = c.st.dim
+		style = c.st.Dim
 	}
 	switch l.form {
 	case heatNames:
-		return style.Render(strings.Repeat(sign, 2)) + " " + c.st.fit(cell.nodes[0].Name, l.width-9) + style.Render(c.st.fitRight(percent, 5)) + " "
+		return style.Render(strings.Repeat(sign, 2)) + " " + c.st.Fit(cell.nodes[0].Name, l.width-9) + style.Render(c.st.FitRight(percent, 5)) + " "
 	case heatFigures:
-		return style.Render(sign+c.st.fitRight(percent, 4)) + " "
+		return style.Render(sign+c.st.FitRight(percent, 4)) + " "
 	}
 	return style.Render(strings.Repeat(sign, l.width))
 }
@@ -192,15 +192,15 @@ func (s *heatScreen) drawCell(c *canvas, l heatLayout, cell heatCell) string {
 // legend explains the signs, and says how many nodes a cell has.
 func (s *heatScreen) legend(c *canvas, l heatLayout) string {
 	scale := ""
-	for f := 0.5; f < float64(len(c.st.heat)); f++ {
-		f := f / float64(len(c.st.heat))
-		scale += c.st.level(f).Render(c.st.heatSign(f))
+	for f := 0.5; f < float64(len(c.st.Heat)); f++ {
+		f := f / float64(len(c.st.Heat))
+		scale += c.st.Level(f).Render(c.st.HeatSign(f))
 	}
-	parts := []string{c.st.bold.Render(heats[s.by].name), "0% " + c.st.idle, "to 100% " + scale, c.st.bad.Render(c.st.over) + " more", c.st.bad.Render("x") + " not ready", "? unknown"}
+	parts := []string{c.st.Bold.Render(heats[s.by].name), "0% " + c.st.Idle, "to 100% " + scale, c.st.Bad.Render(c.st.Over) + " more", c.st.Bad.Render("x") + " not ready", "? unknown"}
 	if l.each > 1 {
 		parts = slices.Insert(parts, 1, fmt.Sprintf("cell: mean of %d nodes", l.each))
 	}
-	return c.st.fit(c.st.join(parts, c.width), c.width)
+	return c.st.Fit(c.st.Join(parts, c.width), c.width)
 }
 
 // words describes the chosen cell.
@@ -208,20 +208,20 @@ func (s *heatScreen) words(c *canvas, cell heatCell) string {
 	n := cell.fullest
 	if len(cell.nodes) > 1 {
 		f, _ := heats[s.by].of(n)
-		parts := []string{c.st.bold.Render(cell.nodes[0].Name + c.st.ellipsis + cell.nodes[len(cell.nodes)-1].Name), "mean " + state.Percent(cell.mean), fmt.Sprintf("fullest %s %s", n.Name, state.Percent(f))}
+		parts := []string{c.st.Bold.Render(cell.nodes[0].Name + c.st.Ellipsis + cell.nodes[len(cell.nodes)-1].Name), "mean " + state.Percent(cell.mean), fmt.Sprintf("fullest %s %s", n.Name, state.Percent(f))}
 		if cell.broken > 0 {
 			parts = append(parts, fmt.Sprintf("%d not ready", cell.broken))
 		}
-		return c.st.join(parts, c.width)
+		return c.st.Join(parts, c.width)
 	}
-	parts := []string{c.st.bold.Render(n.Name), shortStatus(n), "CPU " + state.Percent(n.CPU.Fraction()), "memory " + state.Percent(n.Memory.Fraction())}
+	parts := []string{c.st.Bold.Render(n.Name), shortStatus(n), "CPU " + state.Percent(n.CPU.Fraction()), "memory " + state.Percent(n.Memory.Fraction())}
 	if n.GPU != (state.Usage{}) {
 		parts = append(parts, "GPU "+gpuText(n))
 	}
 	if f := usedCPU(n); f >= 0 {
 		parts = append(parts, "CPU used "+state.Percent(f))
 	}
-	return c.st.join(append(parts, podsText(n)+" pods", orDash(n.Zone)), c.width)
+	return c.st.Join(append(parts, podsText(n)+" pods", orDash(n.Zone)), c.width)
 }
 
 // heatForm is how much a cell of the map says.

@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/internal/golden"
 )
 
@@ -36,7 +37,7 @@ func TestGoldenHeatMap(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		cluster       *state.Cluster
-		look          Look
+		look          paint.Look
 		width, height int
 		keys          []string
 	}{

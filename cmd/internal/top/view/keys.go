@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"gnnsched/cmd/internal/top/query"
+	"gnnsched/cmd/internal/top/view/paint"
 )
 
 // keyMap holds the keys that work on every screen.
@@ -43,7 +44,7 @@ func bind(label, text string, keys ...string) key.Binding {
 // arrows are the labels of the arrow keys.
 type arrows struct{ up, down, left, right string }
 
-func arrowsOf(l Look) arrows {
+func arrowsOf(l paint.Look) arrows {
 	if l.Unicode {
 		return arrows{"↑", "↓", "←", "→"}
 	}
@@ -295,10 +296,10 @@ func helpLines(c *canvas) []string {
 		own = append(own, p.about.keys...)
 	}
 	general = append(general, k.quit)
-	lines := append([]string{st.bold.Render("Keys")}, keyLines(c, general, own)...)
+	lines := append([]string{st.Bold.Render("Keys")}, keyLines(c, general, own)...)
 	for _, p := range c.pages {
 		for _, n := range p.about.notes {
-			lines = append(lines, "", st.bold.Render(n.title)+n.text)
+			lines = append(lines, "", st.Bold.Render(n.title)+n.text)
 			lines = append(lines, n.lines...)
 		}
 	}
@@ -309,7 +310,7 @@ func helpLines(c *canvas) []string {
 func keyLines(c *canvas, left, right []key.Binding) []string {
 	st := &c.st
 	line := func(b key.Binding) string {
-		return "  " + st.bold.Render(st.fit(b.Help().Key, 9)) + b.Help().Desc
+		return "  " + st.Bold.Render(st.Fit(b.Help().Key, 9)) + b.Help().Desc
 	}
 	var lines []string
 	half := c.width / 2
@@ -327,7 +328,7 @@ func keyLines(c *canvas, left, right []key.Binding) []string {
 		if i < len(right) {
 			r = line(right[i])
 		}
-		lines = append(lines, st.fit(l, half)+r)
+		lines = append(lines, st.Fit(l, half)+r)
 	}
 	return lines
 }

@@ -13,6 +13,7 @@ import (
 
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/cmd/internal/top/view/paint"
 )
 
 // colour matches the codes that set a foreground or background: 30-49, 90-107, 38;… and 48;….
@@ -21,7 +22,7 @@ var colour = regexp.MustCompile(`\x1b\[(?:[0-9]+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-
 func withoutColour(s string) string { return colour.ReplaceAllString(s, "") }
 
 func TestNoColorHasNoColours(t *testing.T) {
-	for _, look := range []Look{plain, ascii} {
+	for _, look := range []paint.Look{plain, ascii} {
 		m := model(t, sample(12, true), terminal{look, 100, 30}, func(_ *Config, f *state.Frame) { f.Lost = &state.Lost{Since: noon, Reason: "x"} })
 		for _, keys := range [][]string{nil, {"p"}, {"?"}, {"?", "p", "/", "x", "!", "esc", "m", "tab", ":"}} {
 			press(m, keys...)
@@ -249,7 +250,7 @@ func TestFitsEveryWindow(t *testing.T) {
 	key := rapid.SampledFrom([]string{"j", "k", "pgup", "pgdown", "home", "end", "g", "G", "ctrl+d", "C", "M", "m", "l", "w", "z", "e", "tab", "left", "right", "N", "O", "r", ":", "click", "wheel", "<", ">", "p", "d", "t", "u", "v", "?", "/", "esc", "enter", "x", "!", "backspace", "%", "世"})
 	rapid.Check(t, func(rt *rapid.T) {
 		c := rapid.SampledFrom(clusters).Draw(rt, "cluster")
-		look := Look{Color: rapid.Bool().Draw(rt, "color"), Unicode: rapid.Bool().Draw(rt, "unicode")}
+		look := paint.Look{Color: rapid.Bool().Draw(rt, "color"), Unicode: rapid.Bool().Draw(rt, "unicode")}
 		m := model(t, c, terminal{look, 80, 24}, func(cfg *Config, f *state.Frame) {
 			cfg.Title = rapid.StringN(0, 30, -1).Draw(rt, "title")
 			if rapid.Bool().Draw(rt, "status") {
@@ -272,36 +273,6 @@ func TestFitsEveryWindow(t *testing.T) {
 					rt.Fatalf("line %d has %d cells in a window of %dx%d: %q", i, got, w, h, l)
 				}
 			}
-		}
-	})
-}
-
-// TestBar: a bar has the given width and grows with the fraction; only 0 looks empty, and only 1 or
-// more looks full.
-func TestBar(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		st := newStyles(Look{Color: rapid.Bool().Draw(t, "color"), Unicode: rapid.Bool().Draw(t, "unicode")})
-		width := rapid.IntRange(1, 50).Draw(t, "width")
-		a, b := rapid.Float64Range(0, 1.5).Draw(t, "a"), rapid.Float64Range(0, 1.5).Draw(t, "b")
-		if a > b {
-			a, b = b, a
-		}
-		length := func(f float64) float64 {
-			s := ansi.Strip(st.bar(width, f, false))
-			if ansi.StringWidth(s) != width {
-				t.Fatalf("%q is not %d wide", s, width)
-			}
-			n := float64(strings.Count(s, st.full))
-			if st.half != "" {
-				n += float64(strings.Count(s, st.half)) / 2
-			}
-			if (n == 0) != (f == 0) && width > 1 || (n == float64(width)) != (f >= 1) && width > 1 {
-				t.Fatalf("%v is drawn as %q", f, s)
-			}
-			return n
-		}
-		if length(a) > length(b) {
-			t.Fatalf("%v is longer than %v", a, b)
 		}
 	})
 }

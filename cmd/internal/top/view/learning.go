@@ -1,8 +1,6 @@
 package view
 
 import (
-	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +10,7 @@ import (
 
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/scheduler/plugin/course"
 )
 
@@ -103,27 +102,27 @@ func (s *learningScreen) draw(c *canvas, from, to int) []string {
 		numbers = 1
 	}
 	room := max(c.width-name-numbers*(numberWidth+len(c.gap()))-len(c.gap()), 1)
-	heading := []string{c.st.fit("FIGURE", name)}
+	heading := []string{c.st.Fit("FIGURE", name)}
 	for _, title := range []string{"NOW", "LOW", "HIGH"}[:numbers] {
-		heading = append(heading, c.st.fitRight(title, numberWidth))
+		heading = append(heading, c.st.FitRight(title, numberWidth))
 	}
-	lines := []string{s.summary(c), s.about(c), c.st.dim.Render(row(append(heading, s.span(c, room))...))}
+	lines := []string{s.summary(c), s.about(c), c.st.Dim.Render(row(append(heading, s.span(c, room))...))}
 	if len(s.shown) == 0 {
 		lines[2] = ""
 	}
 	height := s.rowHeight(c)
 	for i := range s.shown[from:to] {
 		l := &s.shown[from+i]
-		points, low, high := binned(l.Values, room)
+		points, low, high := paint.Binned(l.Values, room)
 		now, known := l.Values.Last()
-		cells := []string{c.st.fit(l.name(), name), c.st.bold.Render(c.st.fitRight(number(now, known), numberWidth))}
+		cells := []string{c.st.Fit(l.name(), name), c.st.Bold.Render(c.st.FitRight(paint.Number(now, known), numberWidth))}
 		if numbers > 1 {
-			cells = append(cells, c.st.dim.Render(c.st.fitRight(number(low, known), numberWidth)), c.st.dim.Render(c.st.fitRight(number(high, known), numberWidth)))
+			cells = append(cells, c.st.Dim.Render(c.st.FitRight(paint.Number(low, known), numberWidth)), c.st.Dim.Render(c.st.FitRight(paint.Number(high, known), numberWidth)))
 		}
 		if from+i == c.cursor {
-			cells[0] = c.st.chosen.Render(cells[0])
+			cells[0] = c.st.Chosen.Render(cells[0])
 		}
-		curve := c.st.curve(points, low, high, height)
+		curve := c.st.Curve(points, low, high, height)
 		lines = append(lines, row(append(cells, strings.Repeat(" ", room-len(points))+curve[0])...))
 		for _, below := range curve[1:] {
 			lines = append(lines, strings.Repeat(" ", c.width-len(points))+below)
@@ -135,7 +134,7 @@ func (s *learningScreen) draw(c *canvas, from, to int) []string {
 // summary counts what every profile has learned from, or says why nothing newer is known.
 func (s *learningScreen) summary(c *canvas) string {
 	if err := c.details.LearningErr; err != nil {
-		return c.st.warn.Render(c.st.fit(state.Printable(err.Error()), c.width))
+		return c.st.Warn.Render(c.st.Fit(state.Printable(err.Error()), c.width))
 	}
 	var parts []string
 	samples := &c.details.Learning
@@ -144,19 +143,19 @@ func (s *learningScreen) summary(c *canvas) string {
 			v, _ := samples.Last(profile, name)
 			return strconv.FormatFloat(v, 'f', 0, 64)
 		}
-		parts = append(parts, c.st.bold.Render(state.Printable(profile))+" "+count("sent")+" placements")
-		if _, reported := samples.Last(profile, "read"); reported {
-			parts = append(parts, count("updates")+" updates", "guard passed "+count("passed")+", refused "+count("refused"))
+		parts = append(parts, c.st.Bold.Render(state.Printable(profile))+" "+count(course.Sent)+" placements")
+		if samples.Reported(profile) {
+			parts = append(parts, count(course.Updates)+" updates", "guard passed "+count(course.Passed)+", refused "+count(course.Refused))
 		} else {
 			parts = append(parts, "no report of the trainer yet")
 		}
-		for _, bad := range []struct{ name, says string }{{"dropped", "dropped "}, {"restarts", "trainer restarts "}} {
+		for _, bad := range []struct{ name, says string }{{course.Dropped, "dropped "}, {course.Restarts, "trainer restarts "}} {
 			if v, _ := samples.Last(profile, bad.name); v > 0 {
-				parts = append(parts, c.st.warn.Render(bad.says+count(bad.name)))
+				parts = append(parts, c.st.Warn.Render(bad.says+count(bad.name)))
 			}
 		}
 	}
-	return c.st.fit(c.st.join(parts, c.width), c.width)
+	return c.st.Fit(c.st.Join(parts, c.width), c.width)
 }
 
 // about says what the chosen figure is.
@@ -165,7 +164,7 @@ func (s *learningScreen) about(c *canvas) string {
 	if !ok {
 		return ""
 	}
-	return c.st.dim.Render(c.st.fit(l.name()+": "+l.About, c.width))
+	return c.st.Dim.Render(c.st.Fit(l.name()+": "+l.About, c.width))
 }
 
 // span says how much time the curves cover.
@@ -175,88 +174,5 @@ func (s *learningScreen) span(c *canvas, room int) string {
 		return ""
 	}
 	d := time.Duration(times[len(times)-1]-times[0]) * time.Second
-	return c.st.fitRight("LAST "+short(d), room)
-}
-
-// short writes a duration in seconds without its zeros at the end: 10m instead of 10m0s, 1h instead of 1h0m0s.
-func short(d time.Duration) string {
-	text := d.Round(time.Second).String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
-
-// number writes a figure in few characters.
-func number(v float64, known bool) string {
-	switch a := math.Abs(v); {
-	case !known:
-		return "-"
-	case a >= 1e6 || a > 0 && a < 1e-3:
-		return strconv.FormatFloat(v, 'e', 1, 64)
-	case a >= 100 || v == math.Trunc(v):
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	return fmt.Sprintf("%.3g", v)
-}
-
-// binned puts the values into at most n cells, each with the mean of its values or NaN if none is known, and returns the
-// range of these means.
-func binned(values course.Column, n int) (cells []float64, low, high float64) {
-	per := max((len(values)+n-1)/n, 1)
-	low, high = math.Inf(1), math.Inf(-1)
-	first := len(values) % per // the oldest cell may have fewer, so that the others keep their values when one is added
-	for at := first - per; at < len(values); at += per {
-		sum, count := 0.0, 0
-		for _, v := range values[max(at, 0):max(at+per, 0)] {
-			if !math.IsNaN(v) {
-				sum, count = sum+v, count+1
-			}
-		}
-		if at < 0 && first == 0 {
-			continue
-		}
-		mean := math.NaN()
-		if count > 0 {
-			mean = sum / float64(count)
-			low, high = min(low, mean), max(high, mean)
-		}
-		cells = append(cells, mean)
-	}
-	return cells, low, high
-}
-
-// curve draws values from low to high as columns of signs, height lines from the top. A value that is not known is
-// a space; low is the lowest sign.
-func (st *styles) curve(values []float64, low, high float64, height int) []string {
-	signs := st.heat
-	if height > 1 && !st.look.Unicode {
-		signs = []string{".", ":", "#"} // digits above each other could not be read
-	}
-	lines := make([]strings.Builder, height)
-	for _, v := range values {
-		steps := 0 // in which the column is drawn, from the bottom
-		if !math.IsNaN(v) {
-			steps = 1
-			if high > low {
-				steps += int((v-low)/(high-low)*float64(height*len(signs)-1) + 0.5)
-			}
-		}
-		for i := range lines {
-			of := min(max(steps-(height-1-i)*len(signs), 0), len(signs))
-			if of == 0 {
-				lines[i].WriteByte(' ')
-			} else {
-				lines[i].WriteString(signs[of-1])
-			}
-		}
-	}
-	out := make([]string, height)
-	for i := range lines {
-		out[i] = st.good.Render(lines[i].String())
-	}
-	return out
+	return c.st.FitRight("LAST "+paint.Short(d), room)
 }

@@ -4,12 +4,12 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/plugin/course"
 )
@@ -73,7 +73,7 @@ func TestGoldenLearning(t *testing.T) {
 		name          string
 		samples       course.Samples
 		err           error
-		look          Look
+		look          paint.Look
 		width, height int
 		keys          []string
 	}{
@@ -134,83 +134,5 @@ func TestLearningFits(t *testing.T) {
 	}
 	if about := ansi.Strip(m.View().Content); !strings.Contains(about, "loss: loss of the updates") {
 		t.Errorf("the click chose another figure:\n%s", about)
-	}
-}
-
-// The curve of a value that grows never falls, its ends are the lowest and the highest sign, and what is not known is a
-// space.
-func TestCurve(t *testing.T) {
-	for _, look := range []Look{full, ascii} {
-		st := newStyles(look)
-		for height := 1; height <= highestCurve; height++ {
-			values := []float64{math.NaN()}
-			for i := range 40 {
-				values = append(values, float64(i))
-			}
-			lines := st.curve(values, 0, 39, height)
-			last := 0
-			for x := range values {
-				steps := 0
-				for _, l := range lines {
-					cell := []rune(ansi.Strip(l))[x]
-					if cell != ' ' {
-						signs := strings.Join(st.heat, "")
-						if height > 1 && !look.Unicode {
-							signs = ".:#"
-						}
-						steps += 1 + len([]rune(signs[:strings.IndexRune(signs, cell)]))
-					}
-				}
-				if x == 0 && steps != 0 || x == 1 && steps != 1 || steps < last {
-					t.Errorf("%+v, height %d: %d steps at %d after %d", look, height, steps, x, last)
-				}
-				last = steps
-			}
-			if full := height * len(st.heat); look.Unicode && last != full {
-				t.Errorf("height %d: the highest value has %d steps of %d", height, last, full)
-			}
-		}
-	}
-	flat := newStyles(plain)
-	if got := flat.curve([]float64{5, 5}, 5, 5, 1); ansi.Strip(got[0]) != "▁▁" {
-		t.Errorf("a value that does not change is %q", got)
-	}
-}
-
-// The cells of a curve hold the mean of their values; the oldest may have fewer.
-func TestBinned(t *testing.T) {
-	nan := math.NaN()
-	for _, c := range []struct {
-		values    course.Column
-		n         int
-		want      []float64
-		low, high float64
-	}{
-		{course.Column{1, 2, 3}, 3, []float64{1, 2, 3}, 1, 3},
-		{course.Column{1, 2, 3}, 9, []float64{1, 2, 3}, 1, 3},
-		{course.Column{1, 2, 3, 4}, 2, []float64{1.5, 3.5}, 1.5, 3.5},
-		{course.Column{9, 1, 2, 3, 5}, 3, []float64{9, 1.5, 4}, 1.5, 9},
-		{course.Column{nan, nan, 3, nan}, 2, []float64{nan, 3}, 3, 3},
-	} {
-		got, low, high := binned(c.values, c.n)
-		same := len(got) == len(c.want) && low == c.low && high == c.high
-		for i := range got {
-			same = same && (got[i] == c.want[i] || math.IsNaN(got[i]) && math.IsNaN(c.want[i]))
-		}
-		if !same {
-			t.Errorf("%v in %d: %v from %v to %v, want %v", c.values, c.n, got, low, high, c.want)
-		}
-	}
-}
-
-// The time that curves cover has no zeros at its end, and keeps its units.
-func TestShort(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0s", 50 * time.Second: "50s", time.Minute: "1m", 90 * time.Second: "1m30s", 10 * time.Minute: "10m", 24*time.Minute + 50*time.Second: "24m50s",
-		time.Hour: "1h", 100 * time.Minute: "1h40m", time.Hour + 10*time.Second: "1h0m10s", 2 * time.Hour: "2h", 10 * time.Hour: "10h",
-	} {
-		if got := short(d); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
-		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/cmd/internal/top/view/paint"
 )
 
 // MinInterval is the shortest time between two frames, so that redraws cost little CPU.
@@ -21,7 +22,7 @@ type Config struct {
 	Title    string        // name of the cluster
 	Interval time.Duration // between two frames; 0 means two seconds
 	Sort     query.Sort
-	Look     Look
+	Look     paint.Look
 
 	// Read returns the cluster now, with the maxPending oldest pending pods. It is called from
 	// other goroutines; at most one call at a time is for a regular frame.
@@ -79,7 +80,7 @@ func New(cfg Config) (*Model, error) {
 		cfg.Sort = query.By(query.Name)
 	}
 	cfg.Title = state.Printable(cfg.Title)
-	m := &Model{cfg: cfg, canvas: canvas{st: newStyles(cfg.Look), keys: newKeyMap(arrowsOf(cfg.Look)), width: 80, height: 24}}
+	m := &Model{cfg: cfg, canvas: canvas{st: paint.New(cfg.Look), keys: newKeyMap(arrowsOf(cfg.Look)), width: 80, height: 24}}
 	for _, s := range newScreens(cfg) {
 		m.pages = append(m.pages, &page{screen: s, about: s.describe()})
 	}

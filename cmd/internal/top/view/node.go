@@ -153,23 +153,23 @@ func (s *nodeScreen) noDecisions(c *canvas) string {
 	case c.details.Node != s.node:
 		text = ""
 	}
-	return c.st.dim.Render(c.st.fit(text, c.width))
+	return c.st.Dim.Render(c.st.Fit(text, c.width))
 }
 
 // figures sums up the node.
 func (s *nodeScreen) figures(c *canvas) string {
 	if s.here == nil {
-		return c.st.warn.Render(c.st.fit(state.Printable(s.node)+" is not in the cluster any more", c.width))
+		return c.st.Warn.Render(c.st.Fit(state.Printable(s.node)+" is not in the cluster any more", c.width))
 	}
 	n := s.here
-	status := c.st.good.Render(shortStatus(n))
+	status := c.st.Good.Render(shortStatus(n))
 	if !n.Ready || n.Cordoned {
-		status = c.st.warn.Render(shortStatus(n))
+		status = c.st.Warn.Render(shortStatus(n))
 	}
 	amount := func(name string, u state.Usage, text string) string {
-		return name + " " + c.st.alarm(u.Fraction()).Render(state.Percent(u.Fraction())) + c.st.dim.Render(" "+text)
+		return name + " " + c.st.Alarm(u.Fraction()).Render(state.Percent(u.Fraction())) + c.st.Dim.Render(" "+text)
 	}
-	parts := []string{c.st.bold.Render(n.Name), status, amount("CPU", n.CPU, cpuText(n)), amount("memory", n.Memory, memoryText(n))}
+	parts := []string{c.st.Bold.Render(n.Name), status, amount("CPU", n.CPU, cpuText(n)), amount("memory", n.Memory, memoryText(n))}
 	if n.GPU != (state.Usage{}) {
 		parts = append(parts, amount("GPU", n.GPU, gpuText(n)+" "+n.GPUModel))
 	}
@@ -178,7 +178,7 @@ func (s *nodeScreen) figures(c *canvas) string {
 	}
 	parts = append(parts, podsText(n)+" pods", orDash(n.Zone), n.Role(), n.Version, state.Age(c.frame.Time, n.Created))
 	for _, t := range n.Taints {
-		parts = append(parts, c.st.dim.Render(t))
+		parts = append(parts, c.st.Dim.Render(t))
 	}
-	return c.st.fit(c.st.join(parts, c.width), c.width)
+	return c.st.Fit(c.st.Join(parts, c.width), c.width)
 }

@@ -129,9 +129,9 @@ func (s *nodesScreen) order(c *canvas) string {
 // arrow is the sign for the direction of the order.
 func (s *nodesScreen) arrow(c *canvas) string {
 	if s.sort.Desc {
-		return c.st.down
+		return c.st.Down
 	}
-	return c.st.up
+	return c.st.Up
 }
 
 func (s *nodesScreen) size(c *canvas) (shown, total int) { return len(s.shown), len(c.frame.Nodes) }
@@ -160,14 +160,14 @@ func (s *nodesScreen) draw(c *canvas, from, to int) []string {
 func (s *nodesScreen) heading(c *canvas, cols []column) string {
 	cells := make([]string, len(cols))
 	for i, col := range cols {
-		title, style := col.title, c.st.dim
+		title, style := col.title, c.st.Dim
 		if col.by == s.sort.Column {
-			title, style = title+s.arrow(c), c.st.bold
+			title, style = title+s.arrow(c), c.st.Bold
 		}
 		if col.right {
-			cells[i] = style.Render(c.st.fitRight(title, col.width))
+			cells[i] = style.Render(c.st.FitRight(title, col.width))
 		} else {
-			cells[i] = style.Render(c.st.fit(title, col.width))
+			cells[i] = style.Render(c.st.Fit(title, col.width))
 		}
 	}
 	return strings.Join(cells, c.gap())

@@ -47,7 +47,7 @@ func (*pendingScreen) empty(c *canvas) string {
 
 func (s *pendingScreen) draw(c *canvas, from, to int) []string {
 	w := s.columns(c)
-	lines := []string{c.st.dim.Render(w.row(c, "POD", "SCHEDULER", "AGE", "WHY"))}
+	lines := []string{c.st.Dim.Render(w.row(c, "POD", "SCHEDULER", "AGE", "WHY"))}
 	for i := range s.shown[from:to] {
 		p := &s.shown[from+i]
 		lines = append(lines, w.row(c, p.Namespace+"/"+p.Name, p.Scheduler, state.Age(c.frame.Time, p.Created), explanation(p)))
@@ -76,11 +76,11 @@ func (s *pendingScreen) columns(c *canvas) pendingColumns {
 }
 
 func (w pendingColumns) row(c *canvas, pod, scheduler, age, why string) string {
-	s := c.st.fit(pod, w.pod)
+	s := c.st.Fit(pod, w.pod)
 	if w.scheduler > 0 {
-		s += c.gap() + c.st.fit(scheduler, w.scheduler)
+		s += c.gap() + c.st.Fit(scheduler, w.scheduler)
 	}
-	return s + c.gap() + c.st.fitRight(age, w.age) + c.gap() + c.st.fit(why, w.why)
+	return s + c.gap() + c.st.FitRight(age, w.age) + c.gap() + c.st.Fit(why, w.why)
 }
 
 // explanation says on one line why a pod waits. It keeps from kube-scheduler's message what

@@ -6,6 +6,7 @@ import (
 
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/cmd/internal/top/view/paint"
 )
 
 // screen is one list of the view, such as the nodes or the pending pods. The view draws the
@@ -45,6 +46,7 @@ func newScreens(cfg Config) []screen {
 		&usedScreen{},
 		&versusScreen{},
 		&learningScreen{},
+		newShadowScreen(),
 		&helpScreen{},
 	}
 }
@@ -114,7 +116,7 @@ type canvas struct {
 	asked         state.Ask
 	details       state.Details // what asked asked for
 	width, height int           // of the window, in cells
-	st            styles
+	st            paint.Styles
 	space         int     // rows that fit below the heading
 	cursor        int     // index of the chosen row of the screen that is shown
 	keys          keyMap  // of the view, for the help

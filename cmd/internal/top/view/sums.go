@@ -68,9 +68,9 @@ func (s *workloadsScreen) draw(c *canvas, from, to int) []string {
 	}
 	waits := func(row int) lipgloss.Style {
 		if s.shown[row].Pending > 0 {
-			return c.st.warn
+			return c.st.Warn
 		}
-		return c.st.dim
+		return c.st.Dim
 	}
 	cols := []textColumn{
 		{title: "WORKLOAD", middle: true, cell: of(workloadName)},
@@ -168,9 +168,9 @@ func (s *zonesScreen) draw(c *canvas, from, to int) []string {
 			title: title,
 			cell: of(func(z *zoneSum) string {
 				f := u(z).Fraction()
-				return ansi.Strip(c.st.bar(bar, f, false)) + c.st.fitRight(state.Percent(f), percentWidth)
+				return ansi.Strip(c.st.Bar(bar, f, false)) + c.st.FitRight(state.Percent(f), percentWidth)
 			}),
-			style: func(row int) lipgloss.Style { return c.st.level(u(&s.shown[row]).Fraction()) },
+			style: func(row int) lipgloss.Style { return c.st.Level(u(&s.shown[row]).Fraction()) },
 		}
 	}
 	percent := func(title string, f func(z *zoneSum) float64) textColumn {

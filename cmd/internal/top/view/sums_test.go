@@ -8,6 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/internal/golden"
 )
 
@@ -44,7 +45,7 @@ func TestGoldenSums(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		cluster       *state.Cluster
-		look          Look
+		look          paint.Look
 		width, height int
 		keys          []string
 	}{

@@ -56,25 +56,25 @@ func (s *usedScreen) draw(c *canvas, from, to int) []string {
 	name = min(name, max(c.width/4, 8))
 	width := max((c.width-name)/4-len(c.gap()), percentWidth)
 	row := func(cells ...string) string { return strings.Join(cells, c.gap()) }
-	heading := []string{c.st.fit("NODE", name)}
+	heading := []string{c.st.Fit("NODE", name)}
 	for _, title := range []string{"CPU REQ", "CPU USED", "MEM REQ", "MEM USED"} {
 		if width < len(title) {
 			title = strings.ReplaceAll(strings.ReplaceAll(title, "CPU ", "C."), "MEM ", "M.")
 		}
-		heading = append(heading, c.st.fitRight(title, width))
+		heading = append(heading, c.st.FitRight(title, width))
 	}
-	lines := []string{s.sum(c), c.st.dim.Render(row(heading...))}
+	lines := []string{s.sum(c), c.st.Dim.Render(row(heading...))}
 	for i := range s.shown[from:to] {
 		n := &s.shown[from+i]
 		cpu, memory := "", ""
 		if n.Used == nil {
-			cpu = c.st.dim.Render(c.st.fitRight("-", width))
+			cpu = c.st.Dim.Render(c.st.FitRight("-", width))
 			memory = cpu
 		} else {
 			cpu = s.cell(c, state.Usage{Requested: n.Used.CPU, Allocatable: n.CPU.Allocatable}, width)
 			memory = s.cell(c, state.Usage{Requested: n.Used.Memory, Allocatable: n.Memory.Allocatable}, width)
 		}
-		lines = append(lines, row(c.st.fit(n.Name, name), s.cell(c, n.CPU, width), cpu, s.cell(c, n.Memory, width), memory))
+		lines = append(lines, row(c.st.Fit(n.Name, name), s.cell(c, n.CPU, width), cpu, s.cell(c, n.Memory, width), memory))
 	}
 	return lines
 }
@@ -86,22 +86,22 @@ func (s *usedScreen) cell(c *canvas, u state.Usage, width int) string {
 		bar = 0
 	}
 	f := u.Fraction()
-	return c.st.bar(bar, f, false) + c.st.alarm(f).Render(c.st.fitRight(state.Percent(f), width-bar))
+	return c.st.Bar(bar, f, false) + c.st.Alarm(f).Render(c.st.FitRight(state.Percent(f), width-bar))
 }
 
 // sum says what all workers use, or that nothing is measured.
 func (s *usedScreen) sum(c *canvas) string {
 	t := &c.frame.Totals
 	if t.Used == nil {
-		return c.st.dim.Render(c.st.fit("no node is measured: metrics.k8s.io does not answer", c.width))
+		return c.st.Dim.Render(c.st.Fit("no node is measured: metrics.k8s.io does not answer", c.width))
 	}
 	part := func(label string, used int64, u state.Usage, write func(int64) string) string {
 		u.Requested = used
-		return fmt.Sprintf("%s %s", label, c.st.bold.Render(state.Percent(u.Fraction()))) + c.st.dim.Render(" "+write(used)+"/"+write(u.Allocatable))
+		return fmt.Sprintf("%s %s", label, c.st.Bold.Render(state.Percent(u.Fraction()))) + c.st.Dim.Render(" "+write(used)+"/"+write(u.Allocatable))
 	}
 	parts := []string{part("used CPU", t.Used.CPU, t.CPU, state.Cores), part("memory", t.Used.Memory, t.Memory, state.Bytes)}
 	if t.Measured < t.Workers {
-		parts = append(parts, c.st.warn.Render(fmt.Sprintf("%d of %d nodes measured", t.Measured, t.Workers)))
+		parts = append(parts, c.st.Warn.Render(fmt.Sprintf("%d of %d nodes measured", t.Measured, t.Workers)))
 	}
-	return c.st.join(parts, c.width)
+	return c.st.Join(parts, c.width)
 }

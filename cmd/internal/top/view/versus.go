@@ -36,7 +36,7 @@ var measures = []struct {
 	{"nodes used", func(_ *canvas, t *tally) string { return strconv.Itoa(len(t.nodes)) }},
 	{"most on a node", func(_ *canvas, t *tally) string { return strconv.Itoa(t.most()) }},
 	{"median margin", func(_ *canvas, t *tally) string { return medianText(t.margins) }},
-	{"median latency", func(c *canvas, t *tally) string { return c.st.latency(median(t.latencies)) }},
+	{"median latency", func(c *canvas, t *tally) string { return c.st.Latency(median(t.latencies)) }},
 }
 
 func (*versusScreen) describe() description {
@@ -101,9 +101,9 @@ func (s *versusScreen) draw(c *canvas, from, to int) []string {
 	}
 	half := max((c.width-name-2*len(c.gap()))/2, 1)
 	line := func(first string, cell func(t *tally) string) string {
-		return c.st.fit(first, name) + c.gap() + c.st.fit(cell(&s.sides[0]), half) + c.gap() + c.st.fit(cell(&s.sides[1]), half)
+		return c.st.Fit(first, name) + c.gap() + c.st.Fit(cell(&s.sides[0]), half) + c.gap() + c.st.Fit(cell(&s.sides[1]), half)
 	}
-	lines := []string{c.st.bold.Render(line(first, func(t *tally) string { return orDash(t.profile) }))}
+	lines := []string{c.st.Bold.Render(line(first, func(t *tally) string { return orDash(t.profile) }))}
 	for _, m := range measures[:c.measuresShown()] {
 		lines = append(lines, line(m.name, func(t *tally) string {
 			if t.profile == "" {
@@ -128,9 +128,9 @@ func (s *versusScreen) columns(c *canvas, side int) []textColumn {
 	}
 	failed := func(row int) lipgloss.Style {
 		if row < len(list) && list[row].Outcome != record.Bound {
-			return c.st.warn
+			return c.st.Warn
 		}
-		return c.st.plain
+		return c.st.Plain
 	}
 	return []textColumn{
 		{title: "TIME", cell: of(func(r *record.Record) string { return r.Time.In(c.frame.Time.Location()).Format(time.TimeOnly) })},

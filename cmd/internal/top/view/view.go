@@ -48,7 +48,7 @@ func (m *Model) lines() []string {
 	if m.loaded || m.page().about.overlay {
 		lines = append(lines, m.body()...)
 	} else if len(lines) < m.height-1 {
-		lines = append(lines, m.st.dim.Render("reading the cluster"+m.st.ellipsis))
+		lines = append(lines, m.st.Dim.Render("reading the cluster"+m.st.Ellipsis))
 	}
 	for len(lines) < m.height-1 {
 		lines = append(lines, "")
@@ -69,14 +69,14 @@ func (m *Model) body() []string {
 	to := min(p.offset+rows, shown)
 	lines := p.draw(&m.canvas, min(p.offset, to), to)
 	if at := p.about.heading + p.cursor - p.offset; !p.about.overlay && !p.about.grid && at >= 0 && at < len(lines) && shown > 0 {
-		lines[at] = m.st.chosen.Render(m.st.fit(ansi.Strip(lines[at]), m.width))
+		lines[at] = m.st.Chosen.Render(m.st.Fit(ansi.Strip(lines[at]), m.width))
 	}
 	if shown == 0 && rows > 0 {
 		text := p.empty(&m.canvas)
 		if s, ok := p.screen.(asker); ok && s.asks() != m.asked {
-			text = "reading" + m.st.ellipsis
+			text = "reading" + m.st.Ellipsis
 		}
-		lines = append(lines, m.st.dim.Render(text))
+		lines = append(lines, m.st.Dim.Render(text))
 	}
 	return lines
 }
@@ -93,20 +93,20 @@ func (m *Model) footer() string {
 	if m.typing != nothing {
 		right := m.position()
 		if err := m.page().err; err != nil && m.typing == filter {
-			right = st.bad.Render(st.fit(err.Error(), min(ansi.StringWidth(err.Error()), m.width*2/3)))
+			right = st.Bad.Render(st.Fit(err.Error(), min(ansi.StringWidth(err.Error()), m.width*2/3)))
 		}
-		return st.sides(m.input.View(), right, m.width)
+		return st.Sides(m.input.View(), right, m.width)
 	}
 	left := m.hints()
 	if m.notice != "" {
-		left = st.bad.Render(m.notice)
+		left = st.Bad.Render(m.notice)
 	} else if text := m.page().text; text != "" {
-		left = st.dim.Render("filter ") + st.accent.Render(text) + st.dim.Render("  Esc clears")
+		left = st.Dim.Render("filter ") + st.Accent.Render(text) + st.Dim.Render("  Esc clears")
 		if m.page().err != nil {
-			left = st.bad.Render("not applied: ") + text + st.dim.Render("  Esc clears")
+			left = st.Bad.Render("not applied: ") + text + st.Dim.Render("  Esc clears")
 		}
 	}
-	return st.sides(left, m.position(), m.width)
+	return st.Sides(left, m.position(), m.width)
 }
 
 // position says which rows are shown: "1–17 of 1000".
@@ -117,13 +117,13 @@ func (m *Model) position() string {
 	case (p.about.overlay || p.about.grid) && n <= rows, !m.loaded:
 		return ""
 	case n == 0:
-		return m.st.dim.Render("0 of " + fmt.Sprint(all))
+		return m.st.Dim.Render("0 of " + fmt.Sprint(all))
 	}
-	s := fmt.Sprintf("%d%s%d of %d", p.offset+1, m.st.dash, min(p.offset+rows, n), n)
+	s := fmt.Sprintf("%d%s%d of %d", p.offset+1, m.st.Dash, min(p.offset+rows, n), n)
 	if all != n {
 		s += fmt.Sprintf(" (%d in all)", all)
 	}
-	return m.st.dim.Render(s)
+	return m.st.Dim.Render(s)
 }
 
 // hints shows as many keys as fit, the most important first.
@@ -132,7 +132,7 @@ func (m *Model) hints() string {
 	room := m.width - ansi.StringWidth(m.position()) - 2
 	var out string
 	for _, b := range m.hintKeys() {
-		next := st.bold.Render(b[0]) + " " + st.dim.Render(b[1])
+		next := st.Bold.Render(b[0]) + " " + st.Dim.Render(b[1])
 		if out != "" {
 			next = out + "  " + next
 		}

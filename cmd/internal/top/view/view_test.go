@@ -14,6 +14,7 @@ import (
 
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/golden"
 )
@@ -88,7 +89,7 @@ func measured(workers int) *state.Cluster {
 
 // terminal holds the size and look of the terminal that a test draws on.
 type terminal struct {
-	look          Look
+	look          paint.Look
 	width, height int
 }
 
@@ -149,9 +150,9 @@ func typed(m *Model, text string) {
 }
 
 var (
-	full  = Look{Color: true, Unicode: true}
-	plain = Look{Unicode: true}
-	ascii = Look{}
+	full  = paint.Look{Color: true, Unicode: true}
+	plain = paint.Look{Unicode: true}
+	ascii = paint.Look{}
 )
 
 // TestGolden compares the output with the files in testdata. Colours are removed from all files but
@@ -160,7 +161,7 @@ func TestGolden(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		cluster       *state.Cluster
-		look          Look
+		look          paint.Look
 		width, height int
 		change        func(*Config, *state.Frame)
 		do            func(*Model)

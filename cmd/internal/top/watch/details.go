@@ -8,6 +8,7 @@ import (
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/shadow"
 )
 
 // Asker asks a scheduler.
@@ -16,6 +17,8 @@ type Asker interface {
 	Last(ctx context.Context, q record.Query) ([]record.Record, error)
 	// Learning returns samples of how its learning goes.
 	Learning(ctx context.Context) (course.Samples, error)
+	// Shadow returns what it has found in the shadow of another scheduler.
+	Shadow(ctx context.Context) (shadow.Live, error)
 }
 
 // Details returns what was asked for. It waits for the scheduler and the API server if the details come from there, but
@@ -23,7 +26,7 @@ type Asker interface {
 func (s *Source) Details(ask state.Ask) state.Details {
 	out := state.Details{Node: ask.Node}
 	if ask.Node != "" {
-		out.Pods = s.cluster.PodsOn(ask.Node)
+		out.Pods, out.Cards = s.cluster.PodsOn(ask.Node), s.cluster.CardsOf(ask.Node)
 	}
 	if ask.Workloads {
 		out.Workloads = s.cluster.Workloads()
@@ -37,6 +40,9 @@ func (s *Source) Details(ask state.Ask) state.Details {
 	if ask.Learning {
 		out.Learning, out.LearningErr = s.learning.last(s.ctx)
 	}
+	if ask.Shadow {
+		out.Shadow, out.ShadowErr = s.shadow.last(s.ctx)
+	}
 	return out
 }
 
@@ -46,38 +52,41 @@ const (
 	// askedDecisions is how many decisions one answer holds at most, and keptDecisions how many are kept of several.
 	askedDecisions = 300
 	keptDecisions  = 3000
-	// learningInterval is the shortest time between two questions about learning. The scheduler takes a sample every 10 s.
+	// learningInterval and shadowInterval are the shortest times between two questions. The scheduler takes a sample of its
+	// learning every 10 s, and one in the shadow accounts for time every second.
 	learningInterval = 5 * time.Second
+	shadowInterval   = 2 * time.Second
 )
 
-// learningLog holds the last samples of a scheduler's learning.
-type learningLog struct {
-	asker Asker // nil if there is no scheduler to ask
+// answer holds the last answer of a scheduler to a question.
+type answer[T any] struct {
+	ask   func(context.Context) (T, error) // nil if there is no scheduler to ask
+	every time.Duration                    // the shortest time between two questions
 	now   func() time.Time
 
-	mu      sync.Mutex
-	asked   time.Time
-	samples course.Samples
-	err     error
+	mu    sync.Mutex
+	asked time.Time
+	known T
+	err   error
 }
 
-// last returns the samples, asked for anew if the last ones are old. After an error these are the old ones.
-func (l *learningLog) last(ctx context.Context) (course.Samples, error) {
-	if l.asker == nil {
-		return course.Samples{}, errNoScheduler
+// last returns the answer, asked for anew if the last one is old. After an error it is the old one.
+func (a *answer[T]) last(ctx context.Context) (T, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ask == nil {
+		return a.known, errNoScheduler
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := l.now(); l.asked.IsZero() || now.Sub(l.asked) >= learningInterval {
+	if now := a.now(); a.asked.IsZero() || now.Sub(a.asked) >= a.every {
 		ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
 		defer cancel()
-		samples, err := l.asker.Learning(ctx)
-		l.asked, l.err = now, err
+		fresh, err := a.ask(ctx)
+		a.asked, a.err = now, err
 		if err == nil {
-			l.samples = samples // a new value, because frames hold the old one
+			a.known = fresh // a new value, because frames hold the old one
 		}
 	}
-	return l.samples, l.err
+	return a.known, a.err
 }
 
 // decisionLog keeps the decisions of a scheduler since the first question, as far as the scheduler still had them.

@@ -13,6 +13,7 @@ import (
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/shadow"
 )
 
 // bookAsker answers from a book, as a scheduler does, or with an error.
@@ -34,11 +35,15 @@ func (a *bookAsker) Learning(context.Context) (course.Samples, error) {
 	return course.Samples{Times: []int64{int64(a.asked)}}, a.err
 }
 
-// Samples of learning are asked for every 5 s at most, and the last ones stay during an outage.
-func TestLearningIsKept(t *testing.T) {
+func (a *bookAsker) Shadow(context.Context) (shadow.Live, error) {
+	return shadow.Live{Agreement: 0.5}, a.err
+}
+
+// An answer is asked for anew after its interval, and the last one stays during an outage.
+func TestAnswerIsKept(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	asker := &bookAsker{}
-	l := learningLog{asker: asker, now: func() time.Time { return now }}
+	l := answer[course.Samples]{ask: asker.Learning, every: learningInterval, now: func() time.Time { return now }}
 	for i, c := range []struct {
 		after time.Duration
 		err   error
@@ -52,7 +57,7 @@ func TestLearningIsKept(t *testing.T) {
 			t.Errorf("question %d: %v, %v, want %d", i, s.Times, err, c.want)
 		}
 	}
-	if _, err := (&learningLog{}).last(t.Context()); !errors.Is(err, errNoScheduler) {
+	if _, err := (&answer[course.Samples]{}).last(t.Context()); !errors.Is(err, errNoScheduler) {
 		t.Errorf("without a scheduler: %v", err)
 	}
 }
@@ -99,6 +104,21 @@ func TestDecisionsAreKept(t *testing.T) {
 	}
 }
 
+// What a scheduler in the shadow has found is asked for only by the screen that shows it.
+func TestShadowDetails(t *testing.T) {
+	s, err := Start(t.Context(), Config{Client: fake.NewClientset(node("a", nil)), Asker: &bookAsker{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	if d := s.Details(state.Ask{Shadow: true}); d.Shadow.Agreement != 0.5 || d.ShadowErr != nil || d.Learning.Times != nil {
+		t.Errorf("%+v", d)
+	}
+	if d := s.Details(state.Ask{Learning: true}); d.Shadow.Agreement != 0 || len(d.Learning.Times) != 1 {
+		t.Errorf("%+v", d)
+	}
+}
+
 func TestDetailsOfTheCluster(t *testing.T) {
 	s, err := Start(t.Context(), Config{Client: fake.NewClientset(node("a", nil), pod("p", "a"), pod("q", "b"))})
 	if err != nil {
@@ -111,6 +131,9 @@ func TestDetailsOfTheCluster(t *testing.T) {
 	}
 	if !errors.Is(d.DecisionsErr, errNoScheduler) {
 		t.Errorf("without a scheduler: %v", d.DecisionsErr)
+	}
+	if d := s.Details(state.Ask{Learning: true, Shadow: true}); !errors.Is(d.LearningErr, errNoScheduler) || !errors.Is(d.ShadowErr, errNoScheduler) {
+		t.Errorf("without a scheduler: %v, %v", d.LearningErr, d.ShadowErr)
 	}
 	if d := s.Details(state.Ask{}); d.Pods != nil || d.Workloads != nil || d.DecisionsErr != nil {
 		t.Errorf("nothing asked: %+v", d)

@@ -21,6 +21,8 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/shadow"
 )
 
 // runningPods selects the pods that hold resources or wait for them.
@@ -79,7 +81,8 @@ type Source struct {
 
 	decisions decisionLog
 	events    eventLog
-	learning  learningLog
+	learning  answer[course.Samples]
+	shadow    answer[shadow.Live]
 }
 
 // Start lists the cluster, follows its changes, and returns once the first list is complete.
@@ -92,7 +95,14 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, cfg.Log))
-	s := &Source{cluster: state.New(), link: newLink(cfg.Now), now: cfg.Now, ctx: ctx, stop: stop, decisions: decisionLog{asker: cfg.Asker}, events: eventLog{client: cfg.Client, now: cfg.Now}, learning: learningLog{asker: cfg.Asker, now: cfg.Now}}
+	s := &Source{
+		cluster: state.New(), link: newLink(cfg.Now), now: cfg.Now, ctx: ctx, stop: stop,
+		decisions: decisionLog{asker: cfg.Asker}, events: eventLog{client: cfg.Client, now: cfg.Now},
+		learning: answer[course.Samples]{every: learningInterval, now: cfg.Now}, shadow: answer[shadow.Live]{every: shadowInterval, now: cfg.Now},
+	}
+	if cfg.Asker != nil {
+		s.learning.ask, s.shadow.ask = cfg.Asker.Learning, cfg.Asker.Shadow
+	}
 	nodes := &nodeStore{newFeed(s.cluster)}
 	pods := &podStore{feed: newFeed(s.cluster), now: cfg.Now}
 	slices, claims := &sliceStore{newFeed(s.cluster)}, &claimStore{newFeed(s.cluster)}

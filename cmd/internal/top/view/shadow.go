@@ -1,0 +1,325 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"gnnsched/cmd/internal/top/query"
+	"gnnsched/cmd/internal/top/state"
+	"gnnsched/cmd/internal/top/view/paint"
+	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/shadow"
+)
+
+// shadowScreen shows what a scheduler in the shadow of another one has found: the verdict, what it goes by, and below that the
+// last bindings or the pods that would have failed.
+type shadowScreen struct {
+	shown   []shadow.Comparison // those that pass the filter
+	total   int
+	failing bool // only pods that would have failed are listed
+	fails   key.Binding
+}
+
+func newShadowScreen() *shadowScreen {
+	return &shadowScreen{fails: bind("f", "shadow: only what would fail, or all", "f")}
+}
+
+func (s *shadowScreen) describe() description {
+	return description{
+		name: "shadow", open: bind("s", "in the shadow of another scheduler", "s"),
+		keys: []key.Binding{s.fails}, hints: [][2]string{{"f", "failures"}},
+		notes: []note{{title: "Shadow", lines: []string{
+			"  what a scheduler with --shadow would do in place of the one that it watches",
+			"  GAIN        of a pod: cost after their choice minus cost after ours",
+			"  agreement   the same or an equally good node, of the pods with a choice",
+		}}},
+	}
+}
+
+func (*shadowScreen) asks() state.Ask { return state.Ask{Shadow: true} }
+
+func (s *shadowScreen) update(c *canvas, f query.Filter) {
+	found := &c.details.Shadow
+	all := found.Recent
+	if s.failing {
+		all = nil
+		for _, x := range slices.Backward(found.Failures) { // the newest first
+			all = append(all, shadow.Comparison{Pod: x.Pod, What: x.What, Theirs: x.Theirs, Node: x.Node, Why: x.Why})
+		}
+	}
+	s.total = len(all)
+	s.shown = query.Select(f, all, func(x *shadow.Comparison) query.Row {
+		return query.Row{Texts: []string{x.Pod, x.Theirs, x.Node, resultOf(found, x).Text, x.Why}}
+	})
+}
+
+// resultOf returns the result that a comparison counts for.
+func resultOf(found *shadow.Live, x *shadow.Comparison) shadow.Result {
+	for _, r := range found.Results {
+		if r.What == x.What {
+			return r
+		}
+	}
+	return shadow.Result{Text: string(x.What)}
+}
+
+func (s *shadowScreen) press(_ *canvas, k tea.KeyPressMsg) {
+	if key.Matches(k, s.fails) {
+		s.failing = !s.failing
+	}
+}
+
+func (s *shadowScreen) order(*canvas) string {
+	if s.failing {
+		return "failures, newest first"
+	}
+	return "newest first"
+}
+
+func (s *shadowScreen) size(*canvas) (shown, total int) { return len(s.shown), s.total }
+
+func (s *shadowScreen) opens(_ *canvas, row int) string { return s.shown[row].Theirs }
+func (s *shadowScreen) name(row int) string {
+	return s.shown[row].Pod + s.shown[row].Time.String()
+}
+
+func (s *shadowScreen) empty(c *canvas) string {
+	switch {
+	case s.total > 0:
+		return "no pod passes the filter"
+	case !known(c):
+		return state.Printable(hintOf(c.details.ShadowErr))
+	case s.failing:
+		return "no pod would have failed"
+	}
+	return "no pod was bound yet"
+}
+
+// known reports whether the scheduler has said what it has found.
+func known(c *canvas) bool { return c.details.Shadow.Version != "" }
+
+// headingLines is how many lines of figures, and the titles of the columns, leave room for some rows.
+func (s *shadowScreen) headingLines(c *canvas) int { return len(s.figures(c)) + 1 }
+
+func (s *shadowScreen) draw(c *canvas, from, to int) []string {
+	lines := s.figures(c)
+	if len(s.shown) == 0 {
+		return append(lines, "")
+	}
+	return append(lines, c.textTable(s.columns(c), len(s.shown), from, to)...)
+}
+
+// figures are the lines above the list, without the least important ones in a low window.
+func (s *shadowScreen) figures(c *canvas) []string {
+	var all []headerLine
+	add := func(importance int, style lipgloss.Style, texts ...string) {
+		for _, text := range texts {
+			all = append(all, headerLine{style.Render(c.st.Fit(state.Printable(text), c.width)), importance})
+		}
+	}
+	if err := c.details.ShadowErr; err != nil {
+		add(9, c.st.Warn, err.Error())
+	}
+	if !known(c) {
+		return c.fitting(all)
+	}
+	found := &c.details.Shadow
+	answer := c.st.Warn
+	if found.Verdict.Answer == shadow.Safe {
+		answer = c.st.Good
+	}
+	all = append(all, headerLine{c.st.Fit(answer.Bold(true).Render(strings.ToUpper(state.Printable(string(found.Verdict.Answer))))+c.st.Dim.Render(c.st.Dot)+state.Printable(found.Title()), c.width), 10})
+	for _, why := range found.Verdict.Why {
+		add(8, c.st.Plain, "  "+why)
+	}
+	for _, note := range found.Verdict.Notes {
+		add(3, c.st.Dim, "  note: "+note)
+	}
+	for i, line := range s.means(c) {
+		all = append(all, headerLine{line, 6 - i/2}) // pods waiting last
+	}
+	for _, line := range []headerLine{{s.agreement(c), 7}, {s.failures(c), 7}, {s.latency(c), 5}} {
+		all = append(all, headerLine{c.st.Fit(line.text, c.width), line.importance})
+	}
+	for _, line := range s.curves(c) {
+		all = append(all, headerLine{c.st.Fit(line, c.width), 2})
+	}
+	return c.fitting(all)
+}
+
+// fitting leaves room for header and footer of the view, titles and some rows.
+func (c *canvas) fitting(all []headerLine) []string {
+	const others = 12
+	return mostImportant(all, max(1, c.height-others))
+}
+
+// means compares the mean costs and waiting pods, a line each below the titles.
+func (s *shadowScreen) means(c *canvas) []string {
+	found := &c.details.Shadow
+	list := found.Means()
+	rows := append([]shadow.Mean{{Of: "MEAN", Real: "REAL", Ours: "WITH " + found.Profile, Difference: "DIFFERENCE, 95% INTERVAL"}}, list...)
+	var wide [3]int
+	for _, m := range rows {
+		for i, text := range []string{m.Of, m.Real, m.Ours} {
+			wide[i] = min(max(wide[i], ansi.StringWidth(text)), max(c.width/4, 1))
+		}
+	}
+	var lines []string
+	for i, m := range rows {
+		line := strings.Join([]string{c.st.Fit(m.Of, wide[0]), c.st.FitRight(m.Real, wide[1]), c.st.FitRight(state.Printable(m.Ours), wide[2]), m.Difference}, c.gap())
+		style := c.st.Plain
+		if i == 0 {
+			style = c.st.Dim
+		}
+		lines = append(lines, style.Render(c.st.Fit(line, c.width)))
+	}
+	return lines
+}
+
+// agreement says how often the profile would choose as the other scheduler did.
+func (s *shadowScreen) agreement(c *canvas) string {
+	found := &c.details.Shadow
+	parts := []string{c.st.Bold.Render("agreement " + state.Percent(found.Agreement))}
+	for _, r := range found.Results {
+		if !r.Fails {
+			parts = append(parts, fmt.Sprintf("%s %d", label(c, r), r.Pods))
+		}
+	}
+	return c.st.Join(append(parts, fmt.Sprintf("compared %d of %d", found.Counts.Compared, found.Counts.Bound)), c.width)
+}
+
+// label names a result, in a word unless the window is wide.
+func label(c *canvas, r shadow.Result) string {
+	if c.width < 120 {
+		return state.Printable(string(r.What))
+	}
+	return state.Printable(r.Text)
+}
+
+// failures counts what would have failed.
+func (s *shadowScreen) failures(c *canvas) string {
+	found := &c.details.Shadow
+	count := func(text string, n int) string {
+		style := c.st.Plain
+		if n > 0 {
+			style = c.st.Warn
+		}
+		return style.Render(fmt.Sprintf("%s %d", text, n))
+	}
+	parts := []string{c.st.Bold.Render("would have failed")}
+	for _, r := range found.Results {
+		if r.Fails {
+			parts = append(parts, count(label(c, r), r.Pods))
+		}
+	}
+	parts = append(parts, count("fallbacks", found.Counts.Fallbacks), count("wait now", found.Counts.WaitingOurs))
+	return c.st.Join(parts, c.width)
+}
+
+// latency says how long a decision takes, and what single choices would have changed.
+func (s *shadowScreen) latency(c *canvas) string {
+	found := &c.details.Shadow
+	micro := func(seconds float64) string { return c.st.Latency(1e6 * seconds) }
+	p99 := "99% " + micro(found.Time.P99)
+	if found.Time.P99 > found.Limits.P99 {
+		p99 = c.st.Warn.Render(p99)
+	}
+	step := found.OneStep
+	return c.st.Join([]string{c.st.Bold.Render("latency") + " median " + micro(found.Time.Median), p99, "most " + micro(found.Time.Max),
+		fmt.Sprintf("one step better %d, equal %d, worse %d", step.Better, step.Equal, step.Worse)}, c.width)
+}
+
+// curves draws the gain over time, and both costs if the window is not low.
+func (s *shadowScreen) curves(c *canvas) []string {
+	found := &c.details.Shadow
+	if len(found.Course) == 0 {
+		return nil
+	}
+	var gain, theirs, ours course.Column
+	seconds := 0.0
+	for _, b := range found.Course {
+		gain, theirs, ours, seconds = append(gain, b.Theirs-b.Ours), append(theirs, b.Theirs), append(ours, b.Ours), seconds+b.Seconds
+	}
+	names := []string{"gain", "cost, real", "cost, " + state.Printable(found.Profile)}
+	name := 0
+	for _, n := range names {
+		name = min(max(name, ansi.StringWidth(n)), max(c.width/4, 1))
+	}
+	room := max(c.width-name-3*(numberWidth+len(c.gap()))-len(c.gap()), 1)
+	_, least, most := paint.Binned(slices.Concat(theirs, ours), 2*len(theirs)) // one scale for both costs
+	height := 1
+	if c.height >= 40 {
+		height = 3
+	}
+	span := c.st.FitRight("LAST "+paint.Short(time.Duration(seconds)*time.Second), room)
+	titles := []string{c.st.Fit("OVER TIME", name), c.st.FitRight("NOW", numberWidth), c.st.FitRight("LOW", numberWidth), c.st.FitRight("HIGH", numberWidth), span}
+	lines := []string{c.st.Dim.Render(strings.Join(titles, c.gap()))}
+	all := []course.Column{gain, theirs, ours}
+	if c.height < 30 {
+		all = all[:1]
+	}
+	for i, values := range all {
+		cells, low, high := paint.Binned(values, room)
+		if i > 0 {
+			low, high = least, most
+		}
+		now, has := values.Last()
+		drawn := c.st.Curve(cells, low, high, height)
+		row := []string{c.st.Fit(names[i], name), c.st.Bold.Render(c.st.FitRight(paint.Number(now, has), numberWidth)), c.st.FitRight(paint.Number(low, has), numberWidth), c.st.FitRight(paint.Number(high, has), numberWidth)}
+		lines = append(lines, strings.Join(append(row, strings.Repeat(" ", room-len(cells))+drawn[0]), c.gap()))
+		for _, below := range drawn[1:] {
+			lines = append(lines, strings.Repeat(" ", max(c.width-len(cells), 0))+below)
+		}
+	}
+	return lines
+}
+
+// columns are those of the list.
+func (s *shadowScreen) columns(c *canvas) []textColumn {
+	found := &c.details.Shadow
+	of := func(cell func(x *shadow.Comparison) string) func(int) string {
+		return func(row int) string { return cell(&s.shown[row]) }
+	}
+	style := func(row int) lipgloss.Style {
+		if resultOf(found, &s.shown[row]).Fails {
+			return c.st.Warn
+		}
+		return c.st.Plain
+	}
+	cols := []textColumn{
+		{title: "POD", middle: true, cell: of(func(x *shadow.Comparison) string { return x.Pod }), style: style},
+		{title: "REALLY ON", middle: true, cell: of(func(x *shadow.Comparison) string { return x.Theirs })},
+		{title: "WOULD GO TO", middle: true, cell: of(func(x *shadow.Comparison) string {
+			if x.Node == "" {
+				return "none"
+			}
+			return x.Node
+		}), style: style},
+	}
+	result := textColumn{title: "RESULT", cell: of(func(x *shadow.Comparison) string { return resultOf(found, x).Text })}
+	why := textColumn{title: "WHY", extra: true, cell: of(func(x *shadow.Comparison) string { return x.Why })}
+	if s.failing {
+		why.extra = false
+		return append(cols, why, result)
+	}
+	cols = append([]textColumn{{title: "TIME", cell: of(func(x *shadow.Comparison) string { return x.Time.In(c.frame.Time.Location()).Format(time.TimeOnly) })}}, cols...)
+	return append(cols,
+		textColumn{title: "GAIN", right: true, cell: of(func(x *shadow.Comparison) string { return gainText(found, x) })},
+		textColumn{title: "TOOK", right: true, cell: of(func(x *shadow.Comparison) string { return c.st.Latency(1e6 * x.Took) })},
+		result, why)
+}
+
+// gainText is what a choice other than theirs would have saved.
+func gainText(found *shadow.Live, x *shadow.Comparison) string {
+	if x.Gained == 0 || resultOf(found, x).Fails {
+		return "-"
+	}
+	return fmt.Sprintf("%+.2g", x.Gained)
+}

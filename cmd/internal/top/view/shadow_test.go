@@ -1,0 +1,151 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"gnnsched/cmd/internal/top/state"
+	"gnnsched/cmd/internal/top/view/paint"
+	"gnnsched/internal/golden"
+	"gnnsched/scheduler/shadow"
+)
+
+// found is what a scheduler in the shadow says after an hour, with n of the last bindings.
+func found(t testing.TB, n int) shadow.Live {
+	t.Helper()
+	l, err := shadow.ParseLive([]byte(`{"version": "gnnsched.shadow/v1", "profile": "gnn", "policy": "gnn", "fingerprint": "74ddf5c6d924fe74", "of": ["default-scheduler"], "objective": "balance",
+		"from": "2026-03-01T11:00:00Z", "to": "2026-03-01T12:00:00Z", "limits": {"pods": 1000, "failures": 0.001, "p99": 0.1, "matters": 0.01},
+		"counts": {"bound": 3434, "compared": 3400, "results": {"same": 1059, "equal": 243, "different": 2090, "unschedulable": 8}, "waitingOurs": 2, "fallbacks": 0},
+		"results": [{"what": "same", "text": "the same node", "pods": 1059, "share": 0.31}, {"what": "equal", "text": "an equally good node", "pods": 243, "share": 0.07}, {"what": "different", "text": "another node", "pods": 2090, "share": 0.62},
+			{"what": "only", "text": "only one node fits", "pods": 0, "share": 0}, {"what": "unschedulable", "text": "no node fits", "fails": true, "pods": 8, "share": 0.002}, {"what": "infeasible", "text": "a node that upstream's filters refuse", "fails": true, "pods": 0, "share": 0}],
+		"agreement": 0.384, "oneStep": {"better": 1254, "equal": 1364, "worse": 782, "mean": 0.000168}, "time": {"median": 0.00031, "p99": 0.01405, "max": 0.29129},
+		"failures": [{"pod": "shop/older", "what": "unschedulable", "theirs": "node-2", "why": "3 node(s) had untolerated taint(s)"}, {"pod": "shop/big", "what": "unschedulable", "theirs": "node-1", "why": "9 Insufficient cpu, 3 Insufficient memory"}],
+		"placed": 0.41, "whole": {"seconds": 3600, "theirs": 0.00765, "ours": 0.00621, "theirsWaiting": 0, "oursWaiting": 0.4},
+		"gain": {"mean": 0.00144, "low": 0.00063, "high": 0.00226}, "moreWaiting": {"mean": 0.4, "low": -0.1, "high": 0.9},
+		"verdict": {"answer": "not yet", "why": ["8 of 3400 pods would find no node, though they got one (limit 0.1 %)"], "notes": ["only 41 % of the pods that run were placed since the start; the effect is not complete"]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		theirs := 0.0076 + 0.001*float64(i%7)/7
+		l.Course = append(l.Course, shadow.Block{Seconds: 60, Theirs: theirs, Ours: theirs - 0.00004*float64(min(i, 40))})
+	}
+	for i := range n {
+		x := shadow.Comparison{Time: noon.Add(-time.Duration(i) * time.Second), Pod: fmt.Sprintf("shop/web-%d", 40-i), What: "different", Theirs: fmt.Sprint("node-", i%4), Node: fmt.Sprint("node-", 4+i%5), Gained: 0.0004 - 0.0001*float64(i%6), Took: 0.0003 + 0.0001*float64(i%9)}
+		switch i % 5 {
+		case 1:
+			x.What, x.Node, x.Gained = "same", x.Theirs, 0
+		case 3:
+			x.What, x.Gained = "equal", 0
+		}
+		if i == 2 {
+			x.Pod, x.What, x.Node, x.Gained, x.Why = "shop/big", "unschedulable", "", 0, "9 Insufficient cpu, 3 Insufficient memory"
+		}
+		l.Recent = append(l.Recent, x)
+	}
+	return l
+}
+
+// shadowing gives a view what a scheduler in the shadow says.
+func shadowing(l shadow.Live, err error) func(*Config, *state.Frame) {
+	return func(cfg *Config, _ *state.Frame) {
+		cfg.Details = func(state.Ask) state.Details { return state.Details{Shadow: l, ShadowErr: err} }
+	}
+}
+
+func TestGoldenShadow(t *testing.T) {
+	small, all := sample(12, false), found(t, 40)
+	begun := found(t, 0)
+	begun.Course, begun.Gain, begun.MoreWaiting, begun.Failures = nil, nil, nil, nil
+	for _, c := range []struct {
+		name          string
+		found         shadow.Live
+		err           error
+		look          paint.Look
+		width, height int
+		keys          string
+	}{
+		{"shadow.txt", all, nil, full, 80, 24, "s"},
+		{"shadow-200x50.txt", all, nil, full, 200, 50, ": s h enter j"},
+		{"shadow-failures.txt", all, nil, full, 80, 24, "s f"},
+		{"shadow-failures-200x50.txt", all, nil, full, 200, 50, "s f"},
+		{"shadow-filtered.txt", all, nil, full, 80, 24, "s / n o d e - 7 enter"},
+		{"shadow-ascii.txt", all, nil, ascii, 80, 24, "s"},
+		{"shadow-narrow.txt", all, nil, full, 40, 12, "s"},
+		{"shadow-begun.txt", begun, nil, full, 80, 24, "s"},
+		{"shadow-no-failures.txt", begun, nil, full, 80, 24, "s f"},
+		{"shadow-old.txt", all, errAway, full, 80, 24, "s"},
+		{"shadow-away.txt", shadow.Live{}, errAway, full, 80, 24, "s"},
+	} {
+		m := model(t, small, terminal{c.look, c.width, c.height}, shadowing(c.found, c.err))
+		press(m, strings.Fields(c.keys)...)
+		text := ansi.Strip(m.View().Content)
+		golden.Check(t, c.name, trimmed(text))
+		if c.look == ascii {
+			if i := strings.IndexFunc(text, func(r rune) bool { return r > 126 }); i >= 0 {
+				t.Errorf("%s: %q is not ASCII", c.name, text[i:i+4])
+			}
+		}
+	}
+}
+
+// Nothing that a scheduler sends can hold a sequence for the terminal.
+func TestShadowIsPrintable(t *testing.T) {
+	const evil = "x\x1b[2Jy\a"
+	l := found(t, 10)
+	l.Profile, l.Policy, l.Fingerprint, l.Objective, l.Of[0], l.Verdict.Answer, l.Verdict.Why[0], l.Verdict.Notes[0] = evil, evil, evil, evil, evil, evil, evil, evil
+	for i := range l.Results {
+		l.Results[i].Text = evil
+	}
+	for i := range l.Recent {
+		x := &l.Recent[i]
+		x.Pod, x.Theirs, x.Node, x.What, x.Why = evil, evil, evil, evil, evil
+	}
+	l.Failures[0].Pod, l.Failures[0].What, l.Failures[0].Why = evil, evil, evil
+	for _, keys := range [][]string{{"s"}, {"s", "f"}} {
+		for _, size := range []terminal{{plain, 80, 24}, {plain, 200, 50}} {
+			m := model(t, sample(3, false), size, shadowing(l, fmt.Errorf("%s", evil)))
+			press(m, keys...)
+			if text := m.View().Content; strings.Contains(text, "\x1b[2J") || strings.ContainsAny(text, "\a") || !strings.Contains(text, "[2Jy") {
+				t.Errorf("%v: %q", keys, text)
+			}
+		}
+	}
+}
+
+// Whatever the window, each line fits, and the heading has as many lines as it says.
+func TestShadowFits(t *testing.T) {
+	l := found(t, 40)
+	for width := 1; width <= 200; width += 7 {
+		for height := 1; height <= 90; height += 3 {
+			m := model(t, sample(3, false), terminal{full, width, height}, shadowing(l, errAway))
+			press(m, "s")
+			lines := m.lines()
+			if len(lines) != height {
+				t.Fatalf("%d×%d: %d lines", width, height, len(lines))
+			}
+			for _, line := range m.body() {
+				if w := ansi.StringWidth(line); w > width {
+					t.Fatalf("%d×%d: a line is %d wide: %q", width, height, w, line)
+				}
+			}
+			p := m.page()
+			if n := len(p.draw(&m.canvas, 0, 0)); n != p.about.heading {
+				t.Fatalf("%d×%d: the heading has %d lines, not %d", width, height, n, p.about.heading)
+			}
+		}
+	}
+}
+
+// Enter opens the node that a pod really got.
+func TestShadowOpensNode(t *testing.T) {
+	m := model(t, sample(12, false), terminal{plain, 80, 24}, shadowing(found(t, 40), nil))
+	press(m, "s", "j", "enter")
+	if text := ansi.Strip(m.View().Content); !strings.Contains(text, "node-1 · ") {
+		t.Errorf("another page is open:\n%s", text)
+	}
+}
