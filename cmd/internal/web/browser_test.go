@@ -1,17 +1,22 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"k8s.io/utils/clock"
 
+	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/chromiumtest"
+	"gnnsched/scheduler/shadow"
 )
 
 // In a browser the page shows the cluster and each decision as it is made, the keyboard opens a node, and no name runs
@@ -36,6 +41,9 @@ func TestInChromium(t *testing.T) {
 	}
 	tab.Do(chromedp.KeyEvent(kb.Enter))
 	tab.Becomes(`location.hash === "#node/node-3" && document.querySelector("h2")?.textContent === "Node node-3" && document.body.innerText.includes("Pods: 1")`)
+	if cards := chromiumtest.Value[string](tab, `[...document.querySelector("main table").tBodies[0].rows].map((r) => [...r.cells].map((c) => c.innerText.trim()).join("|")).join("\n")`); cards != "0|100%|-|pods that name no device · 100%\n1|50%|-|shop/"+hostile+" · 50%\n2|0%|-|-\ngpu-3|75%|yes|ml/tune · 50% · partition gpu-3-mig-3g20gb-4 · claim ml/tune-gpu\nno pod on this node · 25% · partition gpu-3-mig-1g10gb-0 · claim ml/left" {
+		t.Errorf("the GPUs are\n%s", cards)
+	}
 
 	tab.Do(chromedp.Navigate(u.String() + "/#decisions"))
 	tab.Becomes(`document.querySelectorAll("tbody tr").length === 1`)
@@ -52,7 +60,7 @@ func TestInChromium(t *testing.T) {
 	tab.Becomes(`document.querySelector("tr.why pre")?.textContent.includes("The runner-up is node-2, 0.25 behind.") === true`)
 	tab.Do(chromedp.SendKeys(chromedp.CSS("input[type=search]"), "script"))
 	tab.Becomes(`document.querySelectorAll("tbody tr").length === 1 && document.querySelector("tbody td.name").textContent.includes("<script>")`)
-	for _, page := range []string{"learning", "shadow", "workloads", "zones", "events"} {
+	for _, page := range []string{"used", "learning", "shadow", "workloads", "zones", "events"} {
 		tab.Do(chromedp.Navigate(u.String() + "/#" + page))
 		tab.Becomes(fmt.Sprintf(`document.querySelector("h2")?.textContent.toLowerCase().includes(%q) && document.querySelector("main div")?.childNodes.length > 0`, page))
 	}
@@ -63,6 +71,102 @@ func TestInChromium(t *testing.T) {
 	tab.Becomes(`document.querySelector(".figures") !== null`)
 	if wide := chromiumtest.Value[int](tab, `document.documentElement.scrollWidth`); wide > 360 {
 		t.Errorf("the page is %d wide on a phone of 360", wide)
+	}
+	if lines := tab.Said(); len(lines) > 0 {
+		t.Errorf("the console says: %s", strings.Join(lines, "; "))
+	}
+}
+
+// In a browser, two profiles stand side by side, each with its decisions, and the reader can choose others.
+func TestVersusInChromium(t *testing.T) {
+	tab := chromiumtest.Open(t)
+	s := newTestServer(t, config{}, frozen{frameOf(3)})
+	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"))
+	tab.Do(chromedp.Navigate(s.http.URL + "/#versus"))
+	tab.Becomes(`document.querySelector("main").innerText.includes("decided nothing yet")`)
+	decide := func(from, n int, profile string) {
+		for i := range n {
+			d := decided(from+i, fmt.Sprint(profile, "-", from+i))
+			d.Profile = profile
+			s.book.Decided(d)
+		}
+	}
+	decide(0, 5, "gnn")
+	decide(10, 3, hostile)
+	decide(20, 1, "seldom")
+	s.clock.Step(tick)
+	const measures = `[...document.querySelector("main table").querySelectorAll("tr")].map((r) => [...r.cells].map((c) => c.textContent).join("|")).join(" ")`
+	tab.Becomes(`document.querySelectorAll("main table").length === 3 && document.querySelector("main").innerText.includes("gnn-4")`)
+	// Names are in order, so the hostile one comes first.
+	if got := chromiumtest.Value[string](tab, measures); got != "|"+hostile+"|gnn decisions|3|5 bound/s now|0.0|3.1 pending now|0|1 no node|0|0 as the default|0 of 3|0 of 5 fallbacks|0|0 nodes used|1|1 most on a node|3|5 median margin|0.25|0.25 median latency|12 µs|12 µs" {
+		t.Errorf("the measures are %s", got)
+	}
+	const first = `[...document.querySelectorAll("main .charts table")].map((t) => t.querySelector("tbody tr td.name").textContent).join(" ")`
+	if got := chromiumtest.Value[string](tab, first); got != "shop/"+hostile+"-12 shop/gnn-4" {
+		t.Errorf("the newest decisions are %s", got)
+	}
+	tab.Do(chromedp.Evaluate[chromedp.Void](`window.kept = document.querySelector("main .charts tbody tr")`), chromedp.Focus(chromedp.CSS("main input")))
+	decide(30, 2, hostile)
+	s.clock.Step(tick)
+	tab.Becomes(`document.querySelector("main table tbody tr").innerText.includes("5\t5")`)
+	if kept := chromiumtest.Value[bool](tab, `window.kept.isConnected && window.kept.rowIndex === 3 && document.activeElement.tagName === "INPUT"`); !kept {
+		t.Error("new decisions replace what is there")
+	}
+	tab.Do(chromedp.Evaluate[chromedp.Void](`{
+		const select = document.querySelectorAll("main select")[1];
+		select.value = "seldom";
+		select.dispatchEvent(new Event("change", {bubbles: true}));
+	}`))
+	tab.Becomes(`document.querySelectorAll("main .charts table")[1].innerText.includes("seldom: 1")`)
+	tab.Do(chromedp.SendKeys(chromedp.CSS("main input"), "gnn-3"))
+	tab.Becomes(`[...document.querySelectorAll("main table")].map((t) => t.tBodies[0].rows.length).join() === "10,1,0" && document.querySelectorAll("main select")[0].value === "gnn"`)
+	clean(t, tab)
+}
+
+// In a browser, the page of usage has bars of what is requested and used, and sorts as the reader likes.
+func TestUsedInChromium(t *testing.T) {
+	tab := chromiumtest.Open(t)
+	frame := frameOf(250)
+	frame.Totals.Memory.Allocatable = 250 * 256 << 30
+	for i := range frame.Nodes {
+		if i != 7 {
+			frame.Nodes[i].Used = &state.Measured{CPU: int64(i) * 320, Memory: 64 << 30}
+		}
+	}
+	frame.Nodes[5].Name = hostile
+	s := newTestServer(t, config{}, frozen{frame})
+	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"))
+	tab.Do(chromedp.Navigate(s.http.URL + "/#used"))
+	tab.Becomes(`document.querySelectorAll("main tbody tr").length === 100`)
+	const row = `document.querySelector("main tbody tr").innerText.split("\t").map((t) => t.trim()).join("|")`
+	for expression, want := range map[string]string{
+		`document.querySelector("main p").textContent`: "Used CPU 62% 9958/16000 · memory 25% 15.6Ti/62.5Ti · 249 of 250 nodes measured",
+		row: "node-249|84%|125%|97%|25%",
+		`String(document.querySelectorAll("main tbody meter")[1].value)`:   "1",
+		`document.querySelector("main thead th:nth-child(3)").textContent`: "CPU used ▼",
+		`document.querySelector("main .controls:last-child").textContent`:  "Previous1 to 100 of 250Next",
+	} {
+		if got := chromiumtest.Value[string](tab, expression); got != want {
+			t.Errorf("%s is %q, want %q", expression, got, want)
+		}
+	}
+	tab.Do(chromedp.Click(chromedp.CSS("main thead th:nth-child(3) button")))
+	tab.Becomes(row + ` === "node-7|11%|-|3%|-"`)
+	if focused := chromiumtest.Value[bool](tab, `document.activeElement.textContent === "CPU used ▲"`); !focused {
+		t.Error("the button that was pressed is another one now")
+	}
+	tab.Do(chromedp.Click(chromedp.CSS("main .controls:last-child button:last-child")))
+	tab.Becomes(`document.querySelector("main").innerText.includes("101 to 200 of 250")`)
+	tab.Do(chromedp.SendKeys(chromedp.CSS("main input"), "script"))
+	tab.Becomes(`document.querySelectorAll("main tbody tr").length === 1 && document.querySelector("main tbody td").textContent.startsWith("<script>")`)
+	clean(t, tab)
+}
+
+// clean checks that no name became markup, and that the console is silent.
+func clean(t *testing.T, tab *chromiumtest.Tab) {
+	t.Helper()
+	if chromiumtest.Value[bool](tab, `window.pwned === true || document.querySelector("main script, main img") !== null`) {
+		t.Error("a name became markup")
 	}
 	if lines := tab.Said(); len(lines) > 0 {
 		t.Errorf("the console says: %s", strings.Join(lines, "; "))
@@ -101,12 +205,12 @@ func TestShadowInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	s := newTestServer(t, config{Shadow: watched}, frozen{frameOf(3)})
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"))
-	tab.Becomes(`[...document.querySelectorAll("nav a")].filter((a) => !a.parentElement.hidden).map((a) => a.hash).join(" ") === "#cluster #shadow #workloads #zones #events #sandbox"`)
+	tab.Becomes(`[...document.querySelectorAll("nav a")].filter((a) => !a.parentElement.hidden).map((a) => a.hash).join(" ") === "#cluster #used #shadow #workloads #zones #events #sandbox"`)
 	tab.Do(chromedp.Navigate(s.http.URL + "/#shadow"))
 	tab.Becomes(`document.querySelectorAll("main table").length === 3`)
 	text := chromiumtest.Value[string](tab, `document.querySelector("main").innerText.replaceAll("\t", "|")`)
 	for _, want := range []string{
-		"NOT WORTH IT · gnn in the shadow of default-scheduler since", "the cost would be higher", "cost|0.2|0.25|+0.05 (+0.01 to +0.09)", "another node|30|75%", "waiting now with gnn: 1.",
+		"NOT WORTH IT · gnn in the shadow of default-scheduler since", "the cost would be higher", "cost|0.2|0.25|+0.05 (+0.01 to +0.09)", "41 bound by default-scheduler, 40 compared; agreement 23%", "another node|30|77%", "waiting now with gnn: 1.",
 		"|shop/" + hostile + "|node-1|node-2|another node|-0.0125|1.5", "|node-1|none|no node fits: 3 Insufficient cpu||0.5",
 	} {
 		if !strings.Contains(text, want) {
@@ -115,6 +219,50 @@ func TestShadowInChromium(t *testing.T) {
 	}
 	if evil := chromiumtest.Value[bool](tab, `window.pwned === true || document.querySelector("main script, main img") !== null`); evil {
 		t.Error("a name became markup")
+	}
+	if lines := tab.Said(); len(lines) > 0 {
+		t.Errorf("the console says: %s", strings.Join(lines, "; "))
+	}
+}
+
+// In a browser, news of the shadow change what is there: the reader keeps the focus on a link, and the row that it is in.
+func TestShadowStaysInChromium(t *testing.T) {
+	tab := chromiumtest.Open(t)
+	var later atomic.Bool
+	s := newTestServer(t, config{Shadow: func(ctx context.Context) (shadow.Live, error) {
+		l, err := watched(ctx)
+		if later.Load() {
+			l.Counts.Compared, l.Verdict.Why, l.Gain = 41, append(l.Verdict.Why, "<b>one more</b>"), nil
+			l.Recent = append([]shadow.Comparison{{Time: noon.Add(time.Second), Pod: "shop/new", What: "same", Theirs: "node-2", Node: "node-2"}}, l.Recent[:1]...)
+			l.Course = append(l.Course, shadow.Block{Seconds: 60, Theirs: 0.3, Ours: 0.2})
+		}
+		return l, err
+	}}, frozen{frameOf(3)})
+	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"))
+	tab.Do(chromedp.Navigate(s.http.URL + "/#shadow"))
+	tab.Becomes(`document.querySelectorAll("main table").length === 3`)
+	tab.Do(chromedp.Evaluate[chromedp.Void](`{
+		const row = [...document.querySelectorAll("main tr")].find((r) => r.innerText.includes("<script>"));
+		row.querySelector("a").focus();
+		window.kept = [row, document.querySelector("main svg"), document.querySelector("main table")];
+	}`))
+	later.Store(true)
+	s.open(t) // a client that comes is told the newest state, and so are the others
+	tab.Becomes(`document.querySelector("main").innerText.includes("41 compared")`)
+	for expression, want := range map[string]string{
+		`String(window.kept.every((e) => e.isConnected))`:                                                                "true",
+		`String(window.kept[0].contains(document.activeElement))`:                                                        "true",
+		`[...document.querySelectorAll("main table")].at(-1).querySelectorAll("tbody tr")[0].cells[1].textContent`:       "shop/new",
+		`String([...document.querySelectorAll("main table")].at(-1).querySelectorAll("tbody tr")[1] === window.kept[0])`: "true",
+		`String([...document.querySelectorAll("main table")].at(-1).querySelectorAll("tbody tr").length)`:                "2",
+		`[...document.querySelectorAll("main li")].map((e) => e.textContent).join("; ")`:                                 "the cost would be higher; <b>one more</b>",
+		`document.querySelector("main table tbody tr").innerText.split("\t")[3]`:                                         "not yet known",
+		`String(document.querySelector("main svg polyline").getAttribute("points").split(" ").length)`:                   "3",
+		`String(window.pwned === true || document.querySelector("main script, main img, main li b") !== null)`:           "false",
+	} {
+		if got := chromiumtest.Value[string](tab, expression); got != want {
+			t.Errorf("%s is %q, want %q", expression, got, want)
+		}
 	}
 	if lines := tab.Said(); len(lines) > 0 {
 		t.Errorf("the console says: %s", strings.Join(lines, "; "))
@@ -169,17 +317,23 @@ func TestLooks(t *testing.T) {
 	for _, nodes := range []int{10, 5000} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
 			tab := chromiumtest.Open(t)
-			s := newTestServer(t, config{Clock: clock.RealClock{}, Course: taught(t, 30), Shadow: watched}, frozen{frameOf(nodes)})
+			frame := frameOf(nodes)
+			for i := range frame.Nodes {
+				frame.Nodes[i].Used = &state.Measured{CPU: int64(i%65) * 700, Memory: int64(i%257) << 29}
+			}
+			s := newTestServer(t, config{Clock: clock.RealClock{}, Course: taught(t, 30), Shadow: watched}, frozen{frame})
 			for i := range 30 {
-				s.book.Decided(decided(i, fmt.Sprint("web-", i)))
+				d := decided(i, fmt.Sprint("web-", i))
+				d.Profile = []string{"gnn", "default-scheduler"}[i%2]
+				s.book.Decided(d)
 			}
 			for _, scheme := range []string{"light", "dark"} {
 				tab.Scheme(scheme)
 				tab.Do(chromedp.EmulateViewport(1200, 800), chromedp.Navigate(s.http.URL+"/?key=sesame"))
-				for _, page := range []string{"cluster", "decisions", "learning", "shadow", "sandbox"} {
+				for _, page := range []string{"cluster", "node/node-1", "used", "decisions", "versus", "learning", "shadow", "sandbox"} {
 					tab.Do(chromedp.Navigate(s.http.URL + "/#" + page))
 					tab.Becomes(`document.querySelectorAll("main canvas[tabindex], main tbody tr").length > 0 && (location.hash !== "#sandbox" || document.querySelectorAll("main .charts table").length > 0) && document.getElementById("state").textContent === "live"`)
-					bright, colours := tab.Picture(fmt.Sprintf("%s-%d-%s", page, nodes, scheme))
+					bright, colours := tab.Picture(fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(page, "/", "-"), nodes, scheme))
 					if (scheme == "light") != (bright > 0.5) || colours < 20 {
 						t.Errorf("%s, %s: the brightness is %.2f, with %d colours", page, scheme, bright, colours)
 					}

@@ -56,18 +56,17 @@ type scheduler struct {
 }
 
 type node struct {
-	Name     string  `json:"name"`
-	Zone     string  `json:"zone"`
-	Status   string  `json:"status"`
-	Ready    bool    `json:"ready"`
-	Worker   bool    `json:"worker"`
-	GPUModel string  `json:"gpuModel,omitempty"`
-	CPU      usage   `json:"cpu"`
-	Memory   usage   `json:"memory"`
-	GPU      usage   `json:"gpu"`
-	Pods     usage   `json:"pods"`
-	Used     *usage  `json:"used,omitempty"`    // measured millicores and bytes
-	Devices  []int64 `json:"devices,omitempty"` // requested thousandths of each GPU
+	Name     string `json:"name"`
+	Zone     string `json:"zone"`
+	Status   string `json:"status"`
+	Ready    bool   `json:"ready"`
+	Worker   bool   `json:"worker"`
+	GPUModel string `json:"gpuModel,omitempty"`
+	CPU      usage  `json:"cpu"`
+	Memory   usage  `json:"memory"`
+	GPU      usage  `json:"gpu"`
+	Pods     usage  `json:"pods"`
+	Used     *usage `json:"used,omitempty"` // measured millicores and bytes
 }
 
 type pending struct {
@@ -116,7 +115,7 @@ func (s *server) clusterOf(f *state.Frame) clusterNow {
 
 func nodeOf(n *state.Node) node {
 	out := node{
-		Name: n.Name, Zone: n.Zone, Status: n.Status, Ready: n.Ready, Worker: n.Worker, GPUModel: n.GPUModel, Devices: n.Devices,
+		Name: n.Name, Zone: n.Zone, Status: n.Status, Ready: n.Ready, Worker: n.Worker, GPUModel: n.GPUModel,
 		CPU: usageOf(n.CPU), Memory: usageOf(n.Memory), GPU: usageOf(n.GPU), Pods: usageOf(n.Pods),
 	}
 	if n.Used != nil {

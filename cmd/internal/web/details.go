@@ -51,6 +51,23 @@ type pod struct {
 	Created   time.Time `json:"created"`
 }
 
+// card is a GPU of a node.
+type card struct {
+	Name       string `json:"name"`
+	Partitions bool   `json:"partitions,omitempty"`
+	Requested  int64  `json:"requested"`         // thousandths
+	Unnamed    int64  `json:"unnamed,omitempty"` // of these, by pods that name no device
+	Parts      []part `json:"parts"`
+}
+
+// part is what a pod or a claim has of a GPU.
+type part struct {
+	Pod    string `json:"pod,omitempty"`
+	Claim  string `json:"claim,omitempty"`
+	Device string `json:"device,omitempty"`
+	GPU    int64  `json:"gpu"` // thousandths
+}
+
 // node answers with a node's pods and the last decisions for it.
 func (s *server) node(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("name")
@@ -71,8 +88,20 @@ func (s *server) node(w http.ResponseWriter, r *http.Request) {
 		return struct {
 			Pods      list[pod]         `json:"pods"`
 			Decisions []json.RawMessage `json:"decisions"`
-		}{listOf(d.Pods, mostPods, podOf), plain(chosen)}
+			Cards     []card            `json:"cards"`
+		}{listOf(d.Pods, mostPods, podOf), plain(chosen), cardsOf(d.Cards)}
 	})
+}
+
+func cardsOf(all []state.Card) []card {
+	out := make([]card, len(all))
+	for i, c := range all {
+		out[i] = card{Name: c.Name, Partitions: c.Partitions, Requested: c.Milli, Unnamed: c.Unnamed, Parts: []part{}}
+		for _, p := range c.Parts[:min(len(c.Parts), mostPods)] {
+			out[i].Parts = append(out[i].Parts, part{p.Pod, p.Claim, p.Device, p.Milli})
+		}
+	}
+	return out
 }
 
 func podOf(p *state.BoundPod) pod {

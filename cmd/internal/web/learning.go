@@ -10,9 +10,10 @@ type learning struct {
 
 // learned is how a profile learns.
 type learned struct {
-	Name   string             `json:"name"`
-	Now    map[string]float64 `json:"now"` // the last value of each figure
-	Curves []course.Curve     `json:"curves"`
+	Name     string         `json:"name"`
+	Reported bool           `json:"reported"` // by the trainer
+	Totals   []course.Total `json:"totals"`   // since the scheduler began
+	Curves   []course.Curve `json:"curves"`
 }
 
 // publishLearning publishes how the profiles learn, if one does.
@@ -23,13 +24,7 @@ func (s *server) publishLearning() {
 	}
 	out := learning{Times: samples.Times}
 	for _, name := range samples.Names() {
-		p := learned{Name: name, Now: map[string]float64{}, Curves: samples.Curves(name)}
-		for figure, column := range samples.Profiles[name] {
-			if v, known := column.Last(); known {
-				p.Now[figure] = v
-			}
-		}
-		out.Profiles = append(out.Profiles, p)
+		out.Profiles = append(out.Profiles, learned{name, samples.Reported(name), samples.Totals(name), samples.Curves(name)})
 	}
 	s.tell(topicLearning, out)
 }

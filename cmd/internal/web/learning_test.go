@@ -65,7 +65,7 @@ func TestLearning(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	p := got.Profiles[0]
-	if p.Name != "gnn" || p.Now["sent"] != 30 || p.Now["score_limit"] != 1.5 || len(p.Curves) != 5 || p.Curves[0].Name != "loss" || p.Curves[0].Values[1] != 0.05 {
+	if p.Name != "gnn" || !p.Reported || p.Totals[0].Title != "To the trainer" || *p.Totals[0].Count != 30 || p.Totals[1].Count != nil || len(p.Curves) != 5 || p.Curves[0].Name != "loss" || p.Curves[0].Values[1] != 0.05 {
 		t.Errorf("%+v", p)
 	}
 }

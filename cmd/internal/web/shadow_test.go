@@ -15,6 +15,7 @@ func watched(context.Context) (shadow.Live, error) {
 	var l shadow.Live
 	err := json.Unmarshal([]byte(`{
 		"profile": "gnn", "of": ["default-scheduler"], "objective": "balance", "from": "2026-11-23T11:00:00Z", "to": "2026-11-23T12:00:00Z",
+		"results": [{"what": "same", "text": "the same node", "pods": 9, "share": 0.23}, {"what": "different", "text": "another node", "pods": 30, "share": 0.77}, {"what": "unschedulable", "text": "no node fits", "fails": true, "pods": 1, "share": 0.025}], "agreement": 0.23,
 		"counts": {"bound": 41, "compared": 40, "results": {"same": 9, "different": 30, "unschedulable": 1}, "waitingOurs": 1}, "oneStep": {"better": 5, "equal": 20, "worse": 5},
 		"time": {"median": 0.0005, "p99": 0.0021, "max": 0.1}, "whole": {"seconds": 3600, "theirs": 0.2, "ours": 0.25}, "gain": {"mean": -0.05, "low": -0.09, "high": -0.01},
 		"verdict": {"answer": "not worth it", "why": ["the cost would be higher"]}, "course": [{"seconds": 60, "theirs": 0.1, "ours": 0.1}, {"seconds": 60, "theirs": 0.2, "ours": 0.3}]}`), &l)

@@ -45,6 +45,10 @@ func (f frozen) Details(ask state.Ask) state.Details {
 	var d state.Details
 	if ask.Node != "" {
 		d.Node, d.Pods = ask.Node, []state.BoundPod{{Namespace: "shop", Name: hostile, Workload: "Deployment/web", Scheduler: "gnn", CPU: 500, Memory: 1 << 30, GPU: 500, Devices: 0b10, Created: noon}}
+		d.Cards = []state.Card{
+			{Milli: 1000, Unnamed: 1000}, {Milli: 500, Parts: []state.Part{{Pod: "shop/" + hostile, Milli: 500}}}, {},
+			{Name: "gpu-3", Partitions: true, Milli: 750, Parts: []state.Part{{Pod: "ml/tune", Claim: "ml/tune-gpu", Device: "gpu-3-mig-3g20gb-4", Milli: 500}, {Claim: "ml/left", Device: "gpu-3-mig-1g10gb-0", Milli: 250}}},
+		}
 	}
 	if ask.Workloads {
 		d.Workloads = []state.Workload{{Namespace: "shop", Name: "Deployment/web", Bound: 3, Pending: 1, Nodes: 2, CPU: 2000, Memory: 4 << 30}, {Namespace: "default", Bound: 1, Nodes: 1, CPU: 1000, Memory: 1 << 30}}
@@ -205,7 +209,7 @@ func indented(t *testing.T, text string) string {
 // markup in it.
 func TestStream(t *testing.T) {
 	frame := frameOf(2)
-	frame.Nodes[1].Used, frame.Nodes[1].Devices = &state.Measured{CPU: 5000, Memory: 1 << 30}, []int64{500, 0}
+	frame.Nodes[1].Used = &state.Measured{CPU: 5000, Memory: 1 << 30}
 	frame.Lost = &state.Lost{Since: noon, Reason: "connection refused"}
 	s := newTestServer(t, config{}, frozen{frame})
 	s.book.Decided(decided(1, hostile))

@@ -1,5 +1,6 @@
 // The pages of the cluster and of its zones.
-import {bytes, cores, devices, fraction, h, natural, nodeLink, percent, table, age} from "./ui.js";
+import {bytes, cores, devices, fraction, h, natural, percent, table, age, update} from "./ui.js";
+import {nodeColumn, nodeTable} from "./nodes.js";
 import {heat, scale} from "./heat.js";
 
 const kinds = {
@@ -26,38 +27,18 @@ function figures(c) {
   return h("ul", {class: "figures"}, ...list.map(([name, value]) => h("li", {}, name + " ", h("b", {}, value))));
 }
 
-const perPage = 100;
-
-// nodeTable lists nodes, a part at a time.
-function nodeTable() {
-  const element = h("div");
-  let sort = "name", down = false, from = 0, nodes = [];
-  const keys = {name: null, zone: null, status: null, pods: (n) => n.pods[0], cpu: (n) => fraction(n.cpu), memory: (n) => fraction(n.memory), gpu: (n) => fraction(n.gpu)};
-  function draw() {
-    const key = keys[sort], sign = down ? -1 : 1;
-    const all = nodes.toSorted((a, b) => sign * (key ? key(a) - key(b) : natural(a[sort], b[sort])) || natural(a.name, b.name));
-    from = Math.min(from, Math.max(0, Math.floor((all.length - 1) / perPage) * perPage));
-    const head = (name, title) => h("button", {type: "button", click: () => { down = sort === name ? !down : Boolean(keys[name]); sort = name; draw(); }}, title + (sort === name ? down ? " ▼" : " ▲" : ""));
-    const columns = [
-      {title: "Node", name: true, head: head("name", "Node"), node: (n) => nodeLink(n.name)},
-      {title: "Zone", head: head("zone", "Zone"), text: (n) => n.zone || "-"},
-      {title: "Status", head: head("status", "Status"), text: (n) => n.status},
-      {title: "Pods", right: true, head: head("pods", "Pods"), text: (n) => n.pods[0] + "/" + n.pods[1]},
-      {title: "CPU", right: true, head: head("cpu", "CPU"), text: (n) => part(n.cpu, cores)},
-      {title: "Memory", right: true, head: head("memory", "Memory"), text: (n) => part(n.memory, bytes)},
-      {title: "GPU", right: true, head: head("gpu", "GPU"), text: (n) => n.gpu[1] > 0 ? part(n.gpu, devices) : "-"},
-    ];
-    const step = (by, text, off) => h("button", {type: "button", disabled: off, click: () => { from += by; draw(); }}, text);
-    element.replaceChildren(table("Nodes", columns, all.slice(from, from + perPage)), h("div", {class: "controls"},
-      step(-perPage, "Previous", from === 0), (all.length ? from + 1 : 0) + " to " + Math.min(from + perPage, all.length) + " of " + all.length, step(perPage, "Next", from + perPage >= all.length)));
-  }
-  return {element, show(list) { nodes = list; draw(); }};
-}
+const columns = [
+  nodeColumn, {id: "zone", title: "Zone", text: (n) => n.zone || "-", name: (n) => n.zone}, {id: "status", title: "Status", text: (n) => n.status, name: (n) => n.status},
+  {id: "pods", title: "Pods", right: true, text: (n) => n.pods[0] + "/" + n.pods[1], value: (n) => n.pods[0]},
+  {id: "cpu", title: "CPU", right: true, text: (n) => part(n.cpu, cores), value: (n) => fraction(n.cpu)},
+  {id: "memory", title: "Memory", right: true, text: (n) => part(n.memory, bytes), value: (n) => fraction(n.memory)},
+  {id: "gpu", title: "GPU", right: true, text: (n) => n.gpu[1] > 0 ? part(n.gpu, devices) : "-", value: (n) => fraction(n.gpu)},
+];
 
 export function cluster(main, news) {
   const top = h("div"), waiting = h("div"), state = {kind: "cpu", table: false, filter: ""};
   const map = heat("Heat map of the nodes", (name) => { location.hash = "#node/" + encodeURIComponent(name); });
-  const list = nodeTable();
+  const list = nodeTable("Nodes", columns, "name");
   const select = h("select", {change: () => { state.kind = select.value; draw(); }}, ...Object.entries(kinds).map(([id, k]) => h("option", {value: id}, k.title)));
   const filter = h("input", {type: "search", size: "18", input: () => { state.filter = filter.value.toLowerCase(); draw(); }});
   const asTable = h("button", {type: "button", "aria-pressed": "false", click: () => { state.table = !state.table; draw(); }}, "As a table");
@@ -71,14 +52,14 @@ export function cluster(main, news) {
     if (!c) return;
     asTable.setAttribute("aria-pressed", String(state.table));
     map.element.hidden = state.table; list.element.hidden = !state.table;
-    top.replaceChildren(figures(c));
+    update(top, figures(c));
     const workers = c.nodes.some((n) => n.worker) ? c.nodes.filter((n) => n.worker) : c.nodes;
     if (state.table) list.show(c.nodes.filter(fits));
     else map.show(workers.filter(fits).map((n) => ({name: n.name, zone: n.zone, ready: n.ready, value: kinds[state.kind].value(n), about: about(n)})));
-    waiting.replaceChildren(...(c.pending.length ? [table("Pending pods, the oldest first: " + c.pending.length + " of " + c.totals.pending, [
+    update(waiting, ...(c.pending.length ? [table("Pending pods, the oldest first: " + c.pending.length + " of " + c.totals.pending, [
       {title: "Pod", name: true, text: (p) => p.pod}, {title: "Age", right: true, text: (p) => age(p.created)}, {title: "Scheduler", text: (p) => p.scheduler},
       {title: "Reason", text: (p) => p.reason || "-"}, {title: "Message", text: (p) => p.message || "-"},
-    ], c.pending)] : []));
+    ], c.pending, (p) => p.pod)] : []));
   }
   draw();
   return {cluster: draw, end: map.end};
@@ -97,11 +78,11 @@ export function zones(main, news) {
       z.low = Math.min(z.low, fraction(n.cpu)); z.high = Math.max(z.high, fraction(n.cpu));
       for (const k of ["cpu", "memory", "gpu"]) { z[k][0] += n[k][0]; z[k][1] += n[k][1]; }
     }
-    body.replaceChildren(table("Sums over the workers. Low and high: CPU of the emptiest and the fullest of them", [
+    update(body, table("Sums over the workers. Low and high: CPU of the emptiest and the fullest of them", [
       {title: "Zone", name: true, text: (z) => z.zone || "-"}, {title: "Ready", right: true, text: (z) => z.ready + "/" + z.nodes}, {title: "CPU", right: true, text: (z) => part(z.cpu, cores)},
       {title: "Low", right: true, text: (z) => percent(z.low)}, {title: "High", right: true, text: (z) => percent(z.high)}, {title: "Memory", right: true, text: (z) => part(z.memory, bytes)},
       {title: "GPU", right: true, text: (z) => z.gpu[1] ? part(z.gpu, devices) : "-"}, {title: "Pods", right: true, text: (z) => z.pods},
-    ], [...all.values()].sort((a, b) => natural(a.zone, b.zone))));
+    ], [...all.values()].sort((a, b) => natural(a.zone, b.zone)), (z) => z.zone));
   }
   draw();
   return {cluster: draw};

@@ -1,5 +1,6 @@
 // The stream of decisions.
 import {clock, get, h, micro, nodeLink, table, tableRow} from "./ui.js";
+import {median, passes, tallies} from "./tally.js";
 
 const kept = 1000, shown = 200;
 
@@ -48,20 +49,8 @@ export function decisionColumns(withNode) {
 }
 
 // summary sums up the decisions of each profile.
-function summary(records) {
-  const sums = new Map();
-  for (const r of records) {
-    const s = sums.get(r.profile) || {all: 0, asked: 0, same: 0, none: 0, fell: 0, times: []};
-    sums.set(r.profile, s);
-    s.all++;
-    if (r.latencyMicroseconds > 0) s.times.push(r.latencyMicroseconds);
-    if (r.default) { s.asked++; if (r.default.node === r.node) s.same++; }
-    if (r.outcome === "unschedulable") s.none++;
-    if (r.fallback) s.fell++;
-  }
-  return [...sums].sort((a, b) => b[1].all - a[1].all).map(([name, s]) => [name + " " + s.all, s.asked ? "as default " + s.same + " of " + s.asked : "", s.none ? "no node " + s.none : "", s.fell ? "fallback " + s.fell : "",
-    s.times.length ? "median " + micro(s.times.sort((a, b) => a - b)[Math.floor(s.times.length / 2)]) : ""].filter(Boolean).join(" · ")).join("; ");
-}
+const summary = (records) => tallies(records).map((t) => [t.profile + " " + t.list.length, t.asked ? "as default " + t.same + " of " + t.asked : "", t.none ? "no node " + t.none : "", t.fell ? "fallback " + t.fell : "",
+  t.latencies.length ? "median " + micro(median(t.latencies)) : ""].filter(Boolean).join(" · ")).join("; ");
 
 export function decisions(main, news) {
   const columns = decisionColumns(true), sum = h("p", {class: "muted"}), body = h("div");
@@ -70,14 +59,14 @@ export function decisions(main, news) {
   const pause = h("button", {type: "button", "aria-pressed": "false", click: () => { paused = !paused; pause.setAttribute("aria-pressed", String(paused)); if (!paused) rebuild(); }}, "Pause");
   main.append(h("h2", {}, "Decisions"), h("p", {class: "muted"}, "The newest first. Margin: how far the best node that was not chosen is behind, in the policy's scores. Default: what kube-scheduler's default profile would have chosen; a dash: it was not asked."),
     h("div", {class: "controls"}, h("label", {}, "Filter ", filter), pause), sum, body);
-  const fits = (r) => filter.value.toLowerCase().split(/\s+/).every((term) => [r.namespace + "/" + r.pod, r.node, r.runnerUp, r.profile, r.policy, r.outcome, r.failure].some((t) => (t || "").toLowerCase().includes(term)));
+  const fits = () => passes(filter.value);
   function note() {
     const all = news.decisions?.records || [];
-    sum.textContent = all.length ? summary(all.filter(fits)) || "no decision passes the filter" :
+    sum.textContent = all.length ? summary(all.filter(fits())) || "no decision passes the filter" :
       news.cluster && !news.cluster.decides ? "the scheduler was started with --decisions 0, and keeps none" : "the scheduler has decided nothing yet";
   }
   function rebuild() {
-    const all = (news.decisions?.records || []).filter(fits).slice(0, shown);
+    const all = (news.decisions?.records || []).filter(fits()).slice(0, shown);
     const t = table("Decisions of the scheduler", columns, all);
     rows = t.querySelector("tbody");
     body.replaceChildren(t);
@@ -89,7 +78,7 @@ export function decisions(main, news) {
     decisions({fresh, begun}) {
       if (paused) return;
       if (begun) return rebuild();
-      rows.prepend(...fresh.filter(fits).slice(0, shown).map((r) => tableRow(columns, r)));
+      rows.prepend(...fresh.filter(fits()).slice(0, shown).map((r) => tableRow(columns, r)));
       while (rows.rows.length > shown) rows.lastElementChild.remove();
       note();
     },

@@ -1,19 +1,34 @@
 // The pages that ask the server every few seconds: a node, the workloads and the events.
-import {age, bytes, clock, cores, devices, every, get, h, table} from "./ui.js";
+import {age, bytes, clock, cores, devices, every, get, h, percent, share, table, update} from "./ui.js";
 import {decisionColumns} from "./decisions.js";
 
+// rebuild is update for what holds rows that the reader has opened: it waits while the reader is in it.
+const rebuild = (body, ...children) => { if (!body.querySelector(":focus")) body.replaceChildren(...children); };
+
 // asking fills body with what draw makes of the answer of path, again and again.
-function asking(body, path, draw) {
+function asking(body, path, draw, put = update) {
   const abort = new AbortController();
   const end = every(5000, async () => {
     try {
-      const answer = await get(path, abort.signal);
-      if (!body.querySelector(":focus")) body.replaceChildren(...draw(answer)); // else the reader is in it
+      put(body, ...draw(await get(path, abort.signal)));
     } catch (e) {
       if (!abort.signal.aborted) body.replaceChildren(h("p", {class: "bad"}, e.message));
     }
   });
   return {end() { end(); abort.abort(); }};
+}
+
+// cards lists the GPUs of a node and who has them: whole, in shares, or in partitions.
+const cards = (list) => table("GPUs: " + list.length, [
+  {title: "GPU", node: (c) => c.name || String(list.indexOf(c))}, {title: "Requested", right: true, node: (c) => share(c.requested / 1000)}, {title: "In partitions", text: (c) => c.partitions ? "yes" : "-"},
+  {title: "By", node: (c) => holders(c)},
+], list);
+
+// holders says what has how much of a GPU, a line each.
+function holders(c) {
+  const lines = c.parts.map((p) => [p.pod || "no pod on this node", percent(p.gpu / 1000), ...(p.device && p.device !== c.name ? ["partition " + p.device] : []), ...(p.claim ? ["claim " + p.claim] : [])].join(" · "));
+  if (c.unnamed > 0) lines.push("pods that name no device · " + percent(c.unnamed / 1000));
+  return lines.length ? h("ul", {class: "lines"}, ...lines.map((l) => h("li", {}, l))) : "-";
 }
 
 const part = (rows, total) => rows.length < total ? rows.length + " of " + total : String(total);
@@ -25,18 +40,19 @@ export function node(main, news, name) {
     const n = news.cluster?.nodes.find((x) => x.name === name);
     if (!news.cluster) return;
     figures.textContent = !n ? "There is no such node now." : [n.status, "CPU " + cores(n.cpu[0]) + "/" + cores(n.cpu[1]), "memory " + bytes(n.memory[0]) + "/" + bytes(n.memory[1]),
-      n.gpu[1] ? "GPU " + devices(n.gpu[0]) + "/" + devices(n.gpu[1]) + (n.gpuModel ? " " + n.gpuModel : "") + (n.devices ? ", of each device " + n.devices.map((d) => Math.round(d / 10) + "%").join(" ") : "") : "",
+      n.gpu[1] ? "GPU " + devices(n.gpu[0]) + "/" + devices(n.gpu[1]) + (n.gpuModel ? " " + n.gpuModel : "") : "",
       n.pods[0] + "/" + n.pods[1] + " pods", n.zone ? "zone " + n.zone : ""].filter(Boolean).join(" · ");
   }
   cluster();
   const asked = asking(body, "api/node?" + new URLSearchParams({name}), (d) => [
+    ...(d.cards.length ? [cards(d.cards), h("p")] : []),
     table("Last decisions for this node", decisionColumns(false), d.decisions),
     h("p"),
     table("Pods: " + part(d.pods.rows, d.pods.total), [
       {title: "Pod", name: true, text: (p) => p.pod}, {title: "Workload", text: (p) => p.workload || "-"}, {title: "CPU", right: true, text: (p) => cores(p.cpu)}, {title: "Memory", right: true, text: (p) => bytes(p.memory)},
       {title: "GPU", right: true, text: (p) => p.gpu ? devices(p.gpu) + (p.devices ? " on " + p.devices.join(",") : "") : "-"}, {title: "Age", right: true, text: (p) => age(p.created)}, {title: "Scheduler", text: (p) => p.scheduler},
     ], d.pods.rows),
-  ]);
+  ], rebuild);
   return {cluster, end: asked.end};
 }
 
@@ -46,7 +62,7 @@ export function workloads(main) {
   return asking(body, "api/workloads", (d) => [table("Pods by controller, the one with the most pods first: " + part(d.rows, d.total), [
     {title: "Workload", name: true, text: (w) => w.workload}, {title: "Bound", right: true, text: (w) => w.bound}, {title: "Pending", right: true, text: (w) => w.pending}, {title: "Nodes", right: true, text: (w) => w.nodes},
     {title: "CPU", right: true, text: (w) => cores(w.cpu)}, {title: "Memory", right: true, text: (w) => bytes(w.memory)}, {title: "GPU", right: true, text: (w) => w.gpu ? devices(w.gpu) : "-"},
-  ], d.rows)]);
+  ], d.rows, (w) => w.workload)]);
 }
 
 export function events(main) {

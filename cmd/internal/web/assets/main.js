@@ -4,10 +4,12 @@ import {cluster, zones} from "./cluster.js";
 import {decisions, take} from "./decisions.js";
 import {events, node, workloads} from "./details.js";
 import {learning} from "./learning.js";
+import {usage} from "./nodes.js";
 import {sandbox} from "./sandbox.js";
 import {shadow} from "./shadow.js";
+import {versus} from "./versus.js";
 
-const pages = {cluster, decisions, learning, shadow, workloads, zones, events, node, sandbox};
+const pages = {cluster, used: usage, decisions, versus, learning, shadow, workloads, zones, events, node, sandbox};
 const main = document.getElementById("main"), line = document.getElementById("state");
 
 // news is the newest message of each topic.
@@ -30,7 +32,7 @@ function status() {
 function menu() {
   for (const a of document.querySelectorAll("nav a")) {
     if (a.hash === "#shadow") a.parentElement.hidden = !news.shadow;
-    if (a.hash === "#decisions" || a.hash === "#learning") a.parentElement.hidden = Boolean(news.shadow);
+    if (a.hash === "#decisions" || a.hash === "#versus" || a.hash === "#learning") a.parentElement.hidden = Boolean(news.shadow);
   }
 }
 

@@ -1,12 +1,7 @@
 // What a scheduler in the shadow of another one has found.
 import {chart} from "./chart.js";
-import {clock, h, nodeLink, percent, short, table} from "./ui.js";
+import {clock, h, nodeLink, percent, short, table, update} from "./ui.js";
 
-const results = [
-  ["same", "the same node"], ["equal", "an equally good node"], ["different", "another node"], ["only", "only one node fits"],
-  ["unschedulable", "no node fits"], ["infeasible", "a node that upstream's filters refuse"],
-];
-const named = Object.fromEntries(results);
 const signed = (v) => (v > 0 ? "+" : "") + Number(v.toPrecision(3));
 const interval = (e, sign) => e ? `${signed(sign * e.mean)} (${signed(Math.min(sign * e.low, sign * e.high))} to ${signed(Math.max(sign * e.low, sign * e.high))})` : "not yet known";
 
@@ -16,25 +11,25 @@ export function shadow(main, news) {
   function draw() {
     const r = news.shadow;
     if (!r) {
-      body.replaceChildren(h("p", {}, "This scheduler places pods itself. With ", h("code", {}, "--shadow"), " it places nothing, and says what it would do."));
+      update(body, h("p", {}, "This scheduler places pods itself. With ", h("code", {}, "--shadow"), " it places nothing, and says what it would do."));
       return;
     }
-    const c = r.counts, compared = c.compared, whole = r.whole;
+    const c = r.counts, whole = r.whole, named = Object.fromEntries(r.results.map((x) => [x.what, x]));
     let t = Date.parse(r.from);
     const course = r.course.map((b) => [t += b.seconds * 1000, b]), time = (x) => new Date(x).toLocaleTimeString("en-GB");
     const costs = [
       ["cost", whole.theirs, whole.ours, interval(r.gain, -1)],
       ["pods waiting", whole.theirsWaiting, whole.oursWaiting, interval(r.moreWaiting, 1)],
     ];
-    body.replaceChildren(
+    update(body,
       h("p", {}, h("strong", {class: r.verdict.answer === "safe to switch" ? "good" : "warn"}, r.verdict.answer.toUpperCase()), ` · ${r.profile} in the shadow of ${r.of.join(", ")} since ${clock(r.from)}, by ${r.objective}`),
       h("ul", {}, ...[...r.verdict.why || [], ...r.verdict.notes || []].map((line) => h("li", {}, line))),
       table("Mean over the time, with the 95 % interval of the difference", [
         {title: "", text: (x) => x[0]}, {title: "Real", right: true, text: (x) => Number(x[1].toPrecision(4))}, {title: "With " + r.profile, right: true, text: (x) => Number(x[2].toPrecision(4))}, {title: "Difference", right: true, text: (x) => x[3]},
       ], costs),
-      table(`Pods: ${c.bound} bound by ${r.of.join(", ")}, ${compared} compared`, [
-        {title: r.profile + " would choose", text: (x) => x[1]}, {title: "Pods", right: true, text: (x) => c.results[x[0]] || 0}, {title: "Share", right: true, text: (x) => compared ? percent((c.results[x[0]] || 0) / compared) : "-"},
-      ], results),
+      table(`Pods: ${c.bound} bound by ${r.of.join(", ")}, ${c.compared} compared; agreement ${percent(r.agreement)}`, [
+        {title: r.profile + " would choose", text: (x) => x.text}, {title: "Pods", right: true, text: (x) => x.pods}, {title: "Share", right: true, text: (x) => c.compared ? percent(x.share) : "-"},
+      ], r.results),
       h("p", {class: "muted"}, `One step from the real state: better ${r.oneStep.better}, equal ${r.oneStep.equal}, worse ${r.oneStep.worse}. A decision takes ${short(r.time.median * 1000)} ms, 99 % within ${short(r.time.p99 * 1000)} ms. ` +
         `${c.fallbacks} were made by upstream's scores after a failure; waiting now with ${r.profile}: ${c.waitingOurs}.`),
       h("div", {class: "charts"},
@@ -42,9 +37,9 @@ export function shadow(main, news) {
         chart("Pods waiting", [{name: "real", values: course.map(([x, b]) => [x, b.theirsWaiting])}, {name: "with " + r.profile, values: course.map(([x, b]) => [x, b.oursWaiting])}], time)),
       table("The last bindings", [
         {title: "Time", text: (x) => clock(x.time)}, {title: "Pod", name: true, text: (x) => x.pod}, {title: "Node", node: (x) => nodeLink(x.theirs)}, {title: r.profile + " would choose", node: (x) => x.node ? nodeLink(x.node) : h("span", {class: "warn"}, "none")},
-        {title: "Result", node: (x) => h("span", {class: x.what === "unschedulable" || x.what === "infeasible" ? "bad" : null}, (named[x.what] || x.what) + (x.why ? ": " + x.why : ""))},
+        {title: "Result", node: (x) => h("span", {class: named[x.what]?.fails ? "bad" : null}, (named[x.what]?.text || x.what) + (x.why ? ": " + x.why : ""))},
         {title: "Cost saved", right: true, text: (x) => x.what === "different" ? signed(x.gained) : ""}, {title: "ms", right: true, text: (x) => short(x.took * 1000)},
-      ], r.recent),
+      ], r.recent, (x) => x.pod + " " + x.time),
     );
   }
   draw();
