@@ -4,7 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/kubernetes/pkg/features"
@@ -18,7 +20,9 @@ func TestDeviceTaintRules(t *testing.T) {
 	// cluster of this test binary would set this one again and wait for rules that no API server has.
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.DRADeviceTaintRules, true)
 	t.Cleanup(func() {
-		if _, err := (Endpoint{FeatureGates: []string{string(features.DRADeviceTaintRules) + "=false"}}).options(""); err != nil {
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		compatibility.DefaultComponentGlobalsRegistry.AddFlags(flags)
+		if err := flags.Parse([]string{"--feature-gates=" + string(features.DRADeviceTaintRules) + "=false"}); err != nil {
 			t.Error(err)
 		}
 	})
