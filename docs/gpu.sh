@@ -30,7 +30,7 @@ compare --curve --seeds 4 --policies fgd,gpu-linear
 
 say '' '## Several training runs' ''
 runs=()
-for f in $(compgen -G '.cache/train/gpu-*-[0-9]*.safetensors'); do runs+=(--checkpoint "$(basename "$f" .safetensors)=$f"); done
+for f in $(compgen -G '.cache/train/gpu-*-[0-9]*.safetensors' | grep -v /gpu-mig-); do runs+=(--checkpoint "$(basename "$f" .safetensors)=$f"); done
 if [ ${#runs[@]} -gt 0 ]; then
 	say 'All runs of `make train-gpu`, with the seed behind the name. The best on the held-out workloads is shipped.'
 	compare --curve --seeds 4 --policies fgd "${runs[@]}"

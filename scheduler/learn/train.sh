@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Trains networks from each of SEEDS, JOBS runs at a time, and ships the best run of each network.
-# `make train` and `make train-gpu` call it with the networks' names; those for GPU clusters begin with gpu- and
-# need OPENB, the folder of the openb trace, and FAMILY, the names of the pod lists to learn from. With RESUME=1, runs that ended are kept and the others continue.
+# `make train` and `make train-gpu` call it with the networks' names; those of `make train-gpu` begin with gpu- and need
+# OPENB, the folder of the openb trace, and FAMILY, the names of the pod lists to learn from. With RESUME=1, runs that
+# ended are kept and the others continue.
 # logs/NAME-SEED has a run's log and events.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -16,6 +17,7 @@ run() { # a network's name and a seed
 		return
 	fi
 	case $name in
+	gpu-mig) args=(gpu --config "scheduler/learn/value/runs/$name.yaml") ;;
 	gpu-*)
 		args=(gpu --data "$OPENB" --config "scheduler/learn/value/runs/$name.yaml")
 		for w in $FAMILY; do args+=(--pods "$OPENB/openb_pod_list_$w.csv"); done
