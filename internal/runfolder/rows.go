@@ -20,6 +20,7 @@ type Scenario struct {
 	Baseline  string   `json:"baseline,omitempty"` // the contender that the others are compared with
 	Samples   int      `json:"samples,omitempty"`  // independent samples; differences of fewer than 2 have no interval
 	TimeUnit  string   `json:"timeUnit,omitempty"` // of Frame.At, Decision.At and waiting times
+	Soon      float64  `json:"soon,omitempty"`     // a pod that got its node within this time has not waited in Waits.Waited
 	Metrics   []Metric `json:"metrics,omitempty"`  // in the order in which they are shown, the objective first
 }
 
@@ -97,7 +98,7 @@ type Waits struct {
 	Contender string    `json:"contender"`
 	Class     string    `json:"class"`
 	Pods      int       `json:"pods"`                // all pods of the class
-	Waited    int       `json:"waited"`              // those that did not get a node at once
+	Waited    int       `json:"waited"`              // those that did not get a node at once, or within Scenario.Soon
 	Never     int       `json:"never"`               // of these, those without a node at the end; not in Quantiles
 	Mean      float64   `json:"mean"`                // of the pods with a node
 	Quantiles []float64 `json:"quantiles,omitempty"` // of the pods with a node, as Quantiles lists them
@@ -136,7 +137,7 @@ type Decision struct {
 	Pod       string  `json:"pod"` // namespace/name, or the name
 	Class     string  `json:"class,omitempty"`
 	Waited    float64 `json:"waited"`
-	Feasible  int     `json:"feasible"` // nodes that the pod fitted on
+	Feasible  int     `json:"feasible"` // nodes that the pod fitted on; 0 if that is not known
 	Node      string  `json:"node"`
 	Score     float64 `json:"score"` // higher is better; comparable within a decision
 	// RunnerUp is the best other node; empty if there is none, or its score is not comparable.

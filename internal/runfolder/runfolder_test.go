@@ -15,6 +15,7 @@ import (
 	clocktest "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 )
 
@@ -198,6 +199,32 @@ func TestSummarise(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A tally has a class for each request, or a few if there are many, and counts only those that did not get a node soon as
+// having waited.
+func TestTally(t *testing.T) {
+	core := func(n int64) cluster.Resources { return cluster.Resources{MilliCPU: 1000 * n, Memory: n << 30} }
+	tally := Tally{Soon: 1}
+	for _, wait := range []float64{0, 0.5, 1, 2} {
+		tally.Add("a", core(1), wait, true)
+	}
+	tally.Add("a", core(2), 9, false)
+	tally.Add("b", core(1), 3, true)
+	rows := tally.Rows("s", "a", "b", "c")
+	if len(rows) != 3 {
+		t.Fatalf("%+v", rows)
+	}
+	first, second, third := rows[0].(Waits), rows[1].(Waits), rows[2].(Waits)
+	if first.Class != "1 CPU, 1 GiB" || first.Pods != 4 || first.Waited != 1 || first.Mean != 0.875 || first.Quantiles[4] != 2 || second.Never != 1 || second.Waited != 1 || third.Contender != "b" || third.Waited != 1 {
+		t.Errorf("%+v", rows)
+	}
+	for n := range int64(12) {
+		tally.Add("b", core(n+2), 0, true)
+	}
+	if got := tally.Rows("s", "a")[0].(Waits).Class; got != "under 4 CPU" {
+		t.Errorf("of 13 requests the class is %q", got)
+	}
 }
 
 // FuzzRead reads any folder without a panic, and what it reads can be written.

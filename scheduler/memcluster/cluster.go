@@ -138,6 +138,12 @@ type Choice struct {
 	Refused  map[string]string // the reasons of the others by name
 	Fallback bool              // upstream's scoring decided instead of the profile's
 	Took     time.Duration     // for filtering and scoring
+
+	// Score is the total of the profile's plugins for Node, and RunnerUp the best other node with its score. They are empty if fewer
+	// than two nodes fit.
+	Score         int64
+	RunnerUp      string
+	RunnerUpScore int64
 }
 
 // Choose lets the profile filter and score all nodes for a pod that counts on none of them.
@@ -147,6 +153,7 @@ func (c *Cluster) Choose(ctx context.Context, pod *v1.Pod) (Choice, error) {
 	}
 	pod = On(pod, "")
 	began, state := c.clock.Now(), framework.NewCycleState()
+	var scores []fwk.NodePluginScores
 	feasible, refused, err := advise.Filter(ctx, c.profile, state, pod)
 	if err != nil {
 		return Choice{}, err
@@ -161,7 +168,7 @@ func (c *Cluster) Choose(ctx context.Context, pod *v1.Pod) (Choice, error) {
 		if err != nil {
 			return Choice{}, err
 		}
-		if out.Best, err = c.best(ctx, state, pod, feasible); err != nil {
+		if out.Best, scores, err = c.best(ctx, state, pod, feasible); err != nil {
 			return Choice{}, err
 		}
 		after, err := plugin.Fallbacks(c.profile.ProfileName())
@@ -174,17 +181,30 @@ func (c *Cluster) Choose(ctx context.Context, pod *v1.Pod) (Choice, error) {
 	if len(out.Best) > 0 {
 		out.Node = out.Best[c.draw.IntN(len(out.Best))]
 	}
+	out.rank(scores)
 	return out, nil
 }
 
-// best returns the nodes with the highest total score.
-func (c *Cluster) best(ctx context.Context, state fwk.CycleState, pod *v1.Pod, feasible []fwk.NodeInfo) ([]string, error) {
+// rank sets the score of the node and the runner-up.
+func (c *Choice) rank(scores []fwk.NodePluginScores) {
+	for _, s := range scores {
+		switch {
+		case s.Name == c.Node:
+			c.Score = s.TotalScore
+		case c.RunnerUp == "" || s.TotalScore > c.RunnerUpScore:
+			c.RunnerUp, c.RunnerUpScore = s.Name, s.TotalScore
+		}
+	}
+}
+
+// best returns the nodes with the highest total score, and all scores.
+func (c *Cluster) best(ctx context.Context, state fwk.CycleState, pod *v1.Pod, feasible []fwk.NodeInfo) ([]string, []fwk.NodePluginScores, error) {
 	if st := c.profile.RunPreScorePlugins(ctx, state, pod, feasible); !st.IsSuccess() {
-		return nil, fmt.Errorf("score the nodes: %w", st.AsError())
+		return nil, nil, fmt.Errorf("score the nodes: %w", st.AsError())
 	}
 	scores, st := c.profile.RunScorePlugins(ctx, state, pod, feasible)
 	if !st.IsSuccess() {
-		return nil, fmt.Errorf("score the nodes: %w", st.AsError())
+		return nil, nil, fmt.Errorf("score the nodes: %w", st.AsError())
 	}
 	var best []string
 	var most int64
@@ -197,9 +217,9 @@ func (c *Cluster) best(ctx context.Context, state fwk.CycleState, pod *v1.Pod, f
 		}
 	}
 	if len(best) == 0 {
-		return nil, errors.New("no node was scored")
+		return nil, nil, errors.New("no node was scored")
 	}
-	return best, nil
+	return best, scores, nil
 }
 
 // After returns the cost if the pod ran on a node; known is false if there is no such node.

@@ -63,7 +63,7 @@ func placements(t testing.TB, nodes ...string) (*Placements, *follower) {
 // follower writes down what it is told.
 type follower struct{ told []string }
 
-func (f *follower) Placed(p *v1.Pod)           { f.note("placed", p) }
+func (f *follower) Placed(p *v1.Pod, _ Choice) { f.note("placed", p) }
 func (f *follower) Preempted(p *v1.Pod)        { f.note("preempted", p) }
 func (f *follower) Lost(p *v1.Pod)             { f.note("lost", p) }
 func (f *follower) Refused(p *v1.Pod, _ error) { f.note("refused", p) }

@@ -29,7 +29,9 @@ type Placements struct {
 
 // Follower is told which pods come and go other than by their owners.
 type Follower interface {
-	Placed(pod *v1.Pod)    // the profile chose the node that the pod names
+	// Placed is told of a pod that the profile placed on the node that the pod names. If that was not the node of the choice, which has
+	// none, other pods were preempted.
+	Placed(pod *v1.Pod, by Choice)
 	Preempted(pod *v1.Pod) // the pod, which names its node, made room for another one
 	Lost(pod *v1.Pod)      // the node that the pod names is gone
 	// Refused is told of a pod that the plugins cannot handle. It no longer waits.
@@ -38,7 +40,7 @@ type Follower interface {
 
 type nobody struct{}
 
-func (nobody) Placed(*v1.Pod)         {}
+func (nobody) Placed(*v1.Pod, Choice) {}
 func (nobody) Preempted(*v1.Pod)      {}
 func (nobody) Lost(*v1.Pod)           {}
 func (nobody) Refused(*v1.Pod, error) {}
@@ -88,7 +90,7 @@ func (o *Placements) try(ctx context.Context, pod *v1.Pod) (placed bool, err err
 	if !daemon(bound) {
 		o.Chosen[pod.UID] = struct{}{}
 	}
-	o.Follow.Placed(bound)
+	o.Follow.Placed(bound, ch)
 	return true, nil
 }
 

@@ -183,6 +183,9 @@ func TestChoose(t *testing.T) {
 	if now, err := o.Cost(); err != nil || now != then {
 		t.Errorf("the cost is %v, and After said %v (%v)", now, then, err)
 	}
+	if two, err := o.Choose(t.Context(), pod("small", 1).Obj()); err != nil || two.Feasible != 2 || two.RunnerUp == "" || two.RunnerUp == two.Node || two.Score < two.RunnerUpScore || ch.RunnerUp != "" {
+		t.Errorf("%+v, %v", two, err)
+	}
 	if o.Alike("a", "b") {
 		t.Error("nodes with different requests are alike")
 	}

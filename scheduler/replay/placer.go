@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gnnsched/scheduler/memcluster"
 	"gnnsched/workload/record"
 )
 
@@ -44,8 +45,9 @@ func (profiled) settle(ctx context.Context, p *course) error {
 }
 
 // Placed implements memcluster.Follower.
-func (p *course) Placed(pod *v1.Pod) {
+func (p *course) Placed(pod *v1.Pod, by memcluster.Choice) {
 	row := p.rows[pod.UID]
+	p.watchPlacement(row, pod.Spec.NodeName, &by)
 	p.gotNode(row, pod.Spec.NodeName)
 	if r := &p.source.Pods[row]; p.runsItsTime(row) {
 		p.ends[row] = p.now + max(r.Ended-r.Bound, 1)

@@ -32,6 +32,8 @@ type Config struct {
 	Seed      uint64  // of the draws among equal nodes
 	// Progress is told the share of the window that is played; nil for nobody.
 	Progress func(done float64)
+	Watch    Watcher // nil: nobody
+	Frames   int     // how often Watch sees the cluster, at equal distances; at least 2, or 0 for never
 }
 
 // Real returns what really happened.
@@ -64,6 +66,7 @@ type course struct {
 	now     int64
 	state   state
 	changed bool
+	frames  int // that Watch has seen
 	out     Course
 }
 
@@ -165,6 +168,9 @@ func (p *course) advance(now int64) error {
 		}
 		p.state[Waiting] = float64(len(p.since))
 	}
+	if err := p.film(now); err != nil {
+		return err
+	}
 	p.meter.add(span{p.now, now}, p.state)
 	p.now, p.clock.now = now, time.UnixMilli(now)
 	if p.config.Progress != nil {
@@ -243,6 +249,9 @@ func (p *course) fix(row int) {
 	pod := memcluster.On(p.objects.pod(r), r.Node)
 	pod.Status.StartTime = startOf(r.Bound)
 	p.Fix(pod)
+	if !r.Daemon && r.Bound > p.source.From {
+		p.watchPlacement(row, r.Node, nil)
+	}
 	p.gotNode(row, r.Node)
 }
 
@@ -272,7 +281,8 @@ func (p *course) runsItsTime(row int) bool {
 
 // finish returns the course. Pods that wait have waited until now.
 func (p *course) finish() Course {
-	for row := range maps.Clone(p.since) {
+	waits := maps.Clone(p.since)
+	for row := range waits {
 		p.out.Unscheduled++
 		p.stopWaiting(row)
 	}
@@ -283,6 +293,9 @@ func (p *course) finish() Course {
 		seconds := float64(p.waits[row]) / 1000
 		p.meter.waited(p.began[row], seconds)
 		p.out.Waits = append(p.out.Waits, seconds)
+		if _, still := waits[row]; p.config.Watch != nil {
+			p.config.Watch.Waited(&p.source.Pods[row], seconds, p.ran[row] && !still)
+		}
 	}
 	p.out.Pods = len(p.out.Waits)
 	p.out.Blocks = p.meter.blocks

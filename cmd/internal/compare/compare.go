@@ -57,7 +57,7 @@ func flags() []ucli.Flag {
 		&ucli.StringFlag{Name: "objective", Value: "balance", Usage: "`OBJECTIVE` of the column cost, such as pack or balance=1,pack=0.5"},
 		recording.PricesFlag(),
 		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the draws among equal nodes and of the resampling"},
-		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: the verdict, all figures with intervals, and what the replay lacks"},
+		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: the verdict, all figures with intervals, the cluster over time, waits by class, placements, and what the replay lacks"},
 		&ucli.BoolFlag{Name: "live", Usage: "also play the record on a simulated cluster, through the real scheduler of each profile, one after the other"},
 		&ucli.Float64Flag{Name: "speed", Usage: "`SECONDS` of the record that pass in a real second, for --live; by default so many that a profile takes two minutes"},
 		&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
@@ -87,7 +87,10 @@ func run(c *ucli.Context, launcher func(string) (testbed.Launcher, error)) error
 	defer closer.Close()
 	p.bar, p.log = progress.New(c.App.ErrWriter, progress.OnTerminal(), log), log
 	defer p.bar.Close()
-	r, err := inFolder(c, func() (result, error) { return p.all(c.Context) })
+	r, err := inFolder(c, func(j *journal) (result, error) {
+		p.journal = j
+		return p.all(c.Context)
+	})
 	if len(r.Rows) == 0 {
 		return err
 	}
@@ -121,14 +124,15 @@ func playerOf(c *ucli.Context) (*player, error) {
 
 // player plays one course after another.
 type player struct {
-	source replay.Source
-	chosen []server.Profile // the present one first
-	config replay.Config
-	live   *liveConfig // nil without --live
-	bar    *progress.Bar
-	log    zerolog.Logger
-	parts  int
-	done   int
+	source  replay.Source
+	chosen  []server.Profile // the present one first
+	config  replay.Config
+	live    *liveConfig // nil without --live
+	journal *journal    // nil without --out
+	bar     *progress.Bar
+	log     zerolog.Logger
+	parts   int // courses
+	done    int
 }
 
 // all plays what really happened and the profiles, the present one first, and then the live ones. After an error of a live one,
@@ -142,7 +146,7 @@ func (p *player) all(ctx context.Context) (result, error) {
 	var names []string
 	var courses []replay.Course
 	if p.source.Bound() {
-		real, err := p.play(ctx, "what really happened", p.source, replay.Real)
+		real, err := p.play(ctx, reality, replay.Real)
 		if err != nil {
 			return result{}, err
 		}
@@ -151,7 +155,7 @@ func (p *player) all(ctx context.Context) (result, error) {
 	for i, profile := range decoded.Profiles {
 		name := p.chosen[i].SchedulerName
 		p.config.Profile = profile
-		course, err := p.play(ctx, name, p.source, replay.Run)
+		course, err := p.play(ctx, name, replay.Run)
 		if err != nil {
 			return result{}, err
 		}
@@ -168,10 +172,15 @@ func (p *player) all(ctx context.Context) (result, error) {
 
 type play func(context.Context, replay.Source, replay.Config) (replay.Course, error)
 
-func (p *player) play(ctx context.Context, name string, source replay.Source, play play) (replay.Course, error) {
-	c := p.config
+// play plays the course of a profile, or of what really happened.
+func (p *player) play(ctx context.Context, contender string, play play) (replay.Course, error) {
+	c, name := p.config, contender
+	if contender == reality {
+		name = "what really happened"
+	}
 	c.Progress = func(done float64) { p.show(name, done, fmt.Sprintf("%s: %.0f %%", name, 100*done)) }
-	out, err := play(ctx, source, c)
+	p.journal.follow(&c, contender, &p.source, p.parts)
+	out, err := play(ctx, p.source, c)
 	p.done++
 	if err != nil {
 		return out, fmt.Errorf("play %s: %w", name, err)

@@ -168,8 +168,48 @@ func TestFolder(t *testing.T) {
 	if len(run.Differences) != 12 {
 		t.Errorf("%d differences, want six figures of two rows", len(run.Differences))
 	}
+	checkOverTime(t, run)
 	if code, _, errs := execute(t, "--out", out, dir); code != exit.Usage || !strings.Contains(errs, "holds the run of an earlier command") {
 		t.Errorf("code %d: %s", code, errs)
+	}
+}
+
+// checkOverTime checks the frames, placements and waits of the record of recorded.
+func checkOverTime(t *testing.T, run *runfolder.Run) {
+	t.Helper()
+	for _, name := range []string{reality, "default-scheduler", "most-allocated"} {
+		var frames []runfolder.Frame
+		busy := 0
+		for _, f := range run.Frames {
+			if f.Contender == name {
+				frames = append(frames, f)
+				for _, n := range f.Nodes {
+					if n.Pods > 0 {
+						busy++
+					}
+				}
+			}
+		}
+		if len(frames) != 96 || frames[0].At != 0 || frames[95].At != 600 || len(frames[5].Nodes) != 3 || (name == "most-allocated") != (busy < 100) {
+			t.Errorf("%s: %d frames, in which %d nodes have pods", name, len(frames), busy)
+		}
+		var chosen []runfolder.Decision
+		for _, d := range run.Decisions {
+			if d.Contender == name {
+				chosen = append(chosen, d)
+			}
+		}
+		if len(chosen) != 60 || chosen[7].Pod != "shop/web-7" || chosen[7].Class != "1 CPU, 1 GiB" || (name == reality) != (chosen[7].Feasible == 0 && chosen[7].Waited == 0.5) || (name == reality) != (chosen[7].RunnerUp == "") {
+			t.Errorf("%s: %d placements, such as %+v", name, len(chosen), chosen[7])
+		}
+		for _, w := range run.Waits {
+			if w.Contender == name && (w.Class != "1 CPU, 1 GiB" || w.Pods != 60 || w.Waited != 0 || w.Never != 0 || (name == reality) != (w.Mean > 0.49)) {
+				t.Errorf("%+v", w)
+			}
+		}
+	}
+	if len(run.Waits) != 3 || run.Scenarios[0].Soon != soon {
+		t.Errorf("%+v", run.Waits)
 	}
 }
 

@@ -3,8 +3,10 @@ package compare
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/utils/clock"
@@ -16,22 +18,23 @@ import (
 // scenarioName names the record in a run folder.
 const scenarioName = "record"
 
-// inFolder calls play, and writes its result into the folder of --out, if there is one.
-func inFolder(c *ucli.Context, play func() (result, error)) (out result, err error) {
+// inFolder calls play with a journal in the folder of --out, or with nil if there is none, and writes the result there.
+func inFolder(c *ucli.Context, play func(*journal) (result, error)) (out result, err error) {
 	dir := c.String("out")
 	if dir == "" {
-		return play()
+		return play(nil)
 	}
 	m := cli.Manifest(c, "compare")
-	m.Seeds = []uint64{c.Uint64("seed")}
+	m.Seeds, m.Title = []uint64{c.Uint64("seed")}, "compare on "+filepath.Base(c.Args().First())
 	w, err := runfolder.Create(dir, m, clock.RealClock{})
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, w.Close(err)) }()
-	out, err = play()
+	j := newJournal(w)
+	out, err = play(j)
 	if len(out.Rows) > 0 {
-		err = errors.Join(err, w.Add(out.folder()...))
+		err = errors.Join(err, j.failed, w.Add(append(out.folder(), j.rows()...)...))
 	}
 	return out, err
 }
@@ -39,7 +42,7 @@ func inFolder(c *ucli.Context, play func() (result, error)) (out result, err err
 // folder returns the rows of a run folder.
 func (r result) folder() []runfolder.Row {
 	present := r.Rows[r.baseline()]
-	s := runfolder.Scenario{Name: scenarioName, About: r.about(), Objective: r.Objective, Baseline: present.Name, Samples: 1, TimeUnit: "seconds"}
+	s := runfolder.Scenario{Name: scenarioName, About: r.about(), Objective: r.Objective, Baseline: present.Name, Samples: 1, TimeUnit: "seconds", Soon: soon}
 	for i := range r.shown() { // the objective first
 		f := r.shown()[(i+len(r.shown())-1)%len(r.shown())]
 		digits, _ := strconv.Atoi(strings.Trim(f.format, "%.f"))
@@ -49,7 +52,7 @@ func (r result) folder() []runfolder.Row {
 	rows = append(rows, r.liveRows()...)
 	var differences []runfolder.Row
 	for i, x := range r.Rows {
-		rows = append(rows, runfolder.Episode{Scenario: scenarioName, Contender: x.Name, Values: x.Figures})
+		rows = append(rows, runfolder.Episode{Scenario: scenarioName, Contender: x.Name, Values: r.values(x)})
 		for _, f := range r.shown() {
 			d, has := x.Differences[f.name]
 			switch {
@@ -67,11 +70,20 @@ func (r result) folder() []runfolder.Row {
 	return append(append(rows, differences...), r.counts(), r.lacking())
 }
 
+// values returns the figures of a row that are shown.
+func (r result) values(x row) map[string]float64 {
+	out := map[string]float64{}
+	for _, f := range r.shown() {
+		out[f.name] = x.Figures[f.name]
+	}
+	return out
+}
+
 // liveRows are the rows about the live rows.
 func (r result) liveRows() (rows []runfolder.Row) {
 	for _, x := range r.Rows {
 		if x.Live != nil {
-			rows = append(rows, runfolder.Episode{Scenario: scenarioName, Contender: x.Name + liveSuffix, Values: x.Live.Figures},
+			rows = append(rows, runfolder.Episode{Scenario: scenarioName, Contender: x.Name + liveSuffix, Values: r.values(x.Live.row)},
 				runfolder.Verdict{Scenario: scenarioName, Contender: x.Name + liveSuffix, State: runfolder.Note, Text: fmt.Sprintf("%s live, less the simulated one: %s", x.Name, r.list(x.Live.Differences))})
 		}
 	}
@@ -85,7 +97,9 @@ func (r result) liveRows() (rows []runfolder.Row) {
 	return rows
 }
 
-func (r result) about() string { return fmt.Sprintf("a record of %s to %s", r.From, r.To) }
+func (r result) about() string {
+	return fmt.Sprintf("a record of %s to %s", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
+}
 
 // verdict says whether a profile's cost is another one than that of the present profile.
 func (r result) verdict(x row) runfolder.Verdict {

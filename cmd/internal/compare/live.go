@@ -70,7 +70,9 @@ func (p *player) confirm(ctx context.Context, r *result, simulated []replay.Cour
 		if err != nil {
 			return fmt.Errorf("play %s live: %w", name, err)
 		}
-		course, err := replay.Real(ctx, out.Source, p.config)
+		config := p.config
+		p.journal.follow(&config, name+liveSuffix, &out.Source, p.parts)
+		course, err := replay.Real(ctx, out.Source, config)
 		if err != nil {
 			return fmt.Errorf("sum up %s live: %w", name, err)
 		}

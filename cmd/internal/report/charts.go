@@ -186,8 +186,8 @@ func (p plot) chart() chart {
 	return chart{d.html(p.title + ": " + strings.Join(said, "; ")), upper(p.title) + "."}
 }
 
-// waitBars draws, for each class and contender, the pods that waited and those that got no node, as parts of all.
-func waitBars(classes, names []string, of map[[2]string]runfolder.Waits) chart {
+// waitBars draws, for each class and contender, the pods that waited, as who names them, and those that got no node, as parts of all.
+func waitBars(who string, classes, names []string, of map[[2]string]runfolder.Waits) chart {
 	const gap = 12.0
 	const bar = 13.0
 	d := newDrawing(chartWidth, axisHeight+float64(len(classes))*(float64(len(names))*bar+gap))
@@ -195,13 +195,13 @@ func waitBars(classes, names []string, of map[[2]string]runfolder.Waits) chart {
 	for _, w := range of {
 		most = math.Max(most, part(w.Waited, w.Pods))
 	}
-	x := axis{0, most * 1.05, labelWidth + 84, chartWidth - rightMargin - 40}
+	x := axis{0, most * 1.05, labelWidth + 104, chartWidth - rightMargin - 40}
 	bottom := d.height - axisHeight + 6
 	for _, v := range ticks(x.low, x.high, 5) {
 		d.line("grid", x.at(v), 0, x.at(v), bottom)
 		d.text("tick middle", x.at(v), bottom+13, short(100*v)+" %")
 	}
-	d.text("axis middle", (x.from+x.to)/2, bottom+29, "pods that got no node at once")
+	d.text("axis middle", (x.from+x.to)/2, bottom+29, who)
 	y := gap / 2
 	for _, c := range classes {
 		d.text("class", 0, y+bar*float64(len(names))/2+4, clip(c, 19))
@@ -220,7 +220,7 @@ func waitBars(classes, names []string, of map[[2]string]runfolder.Waits) chart {
 		}
 		y += gap
 	}
-	caption := "Pods that got no node at once, by class. The dark part got none until the end."
+	caption := upper(who) + ", by class. The dark part got none until the end."
 	return chart{d.html(caption + " The table below has the figures."), caption}
 }
 

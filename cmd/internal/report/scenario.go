@@ -25,7 +25,9 @@ func (b *builder) scenario(id, name string, r *runfolder.Run) scenario {
 	}
 	b.differences(&out, r)
 	for _, m := range judgedFirst(out.Metrics, r.Differences)[:min(mostSpread, len(out.Metrics))] {
-		out.Spread = append(out.Spread, strips(m, names, values[m.Name]))
+		if slices.ContainsFunc(names, func(n string) bool { return len(values[m.Name][n]) > 1 }) { // one episode has no distribution
+			out.Spread = append(out.Spread, strips(m, names, values[m.Name]))
+		}
 	}
 	b.frames(&out, r)
 	b.waits(&out, r)
@@ -280,9 +282,21 @@ func (b *builder) waits(out *scenario, r *runfolder.Run) {
 	out.WaitRows = &t
 	const most = 160 // bars
 	if len(classes)*len(names) <= most {
-		bars := waitBars(classes, names, of)
+		bars := waitBars(late(out.Scenario), classes, names, of)
 		out.Waits = &bars
 	}
+}
+
+// late names the pods that waited.
+func late(s runfolder.Scenario) string {
+	if s.Soon == 0 {
+		return "pods that got no node at once"
+	}
+	unit := orElse(s.TimeUnit, "seconds")
+	if s.Soon == 1 {
+		unit = strings.TrimSuffix(unit, "s")
+	}
+	return "pods that waited more than " + short(s.Soon) + " " + unit
 }
 
 // mostCurves is the number of curves of a run that are drawn.

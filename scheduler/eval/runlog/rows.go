@@ -41,23 +41,13 @@ func Rows(c *eval.Comparison, metrics []Metric, judged ...eval.Metric) []runfold
 // returns the first error of all writes so far.
 func (l *Log) WriteRows(scenario string, contenders []string, rows ...runfolder.Row) error {
 	l.add(rows...)
-	for _, name := range contenders {
-		l.add(l.waitsOf(key{scenario, name})...)
+	l.mu.Lock()
+	tally := l.waits[scenario]
+	l.mu.Unlock()
+	if tally != nil {
+		l.add(tally.Rows(scenario, contenders...)...)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failed
-}
-
-// waitsOf returns the rows of a contender's waiting times.
-func (l *Log) waitsOf(k key) (rows []runfolder.Row) {
-	l.mu.Lock()
-	all := l.waits[k]
-	l.mu.Unlock()
-	for _, x := range classes(all) {
-		w := runfolder.Waits{Scenario: k.scenario, Contender: k.contender, Class: x.name}
-		w.Summarise(x.atOnce, x.times, x.never)
-		rows = append(rows, w)
-	}
-	return rows
 }

@@ -6,22 +6,9 @@ import (
 	"slices"
 	"sync"
 
-	"gnnsched/internal/cluster"
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/sim"
-)
-
-// Bounds of what is kept of all scenarios and contenders together. A contender's share is between the least and
-// the most.
-const (
-	nodesOfFrames  = 400_000 // nodes in all frames
-	mostNodes      = 48_000  // of them in one contender's episode
-	mostFrames     = 96      // of an episode
-	leastFrames    = 6
-	allDecisions   = 3000
-	mostDecisions  = 300
-	leastDecisions = 20
 )
 
 // Log collects what is watched during episodes, and writes comparisons. It is safe for concurrent use.
@@ -30,22 +17,16 @@ type Log struct {
 	shares int // scenarios times contenders
 
 	mu     sync.Mutex
-	waits  map[key]map[cluster.Resources]*waits
-	failed error // the first error of a write while an episode ran
+	waits  map[string]*runfolder.Tally // by scenario
+	failed error                       // the first error of a write while an episode ran
 }
 
 // key names a contender in a scenario.
 type key struct{ scenario, contender string }
 
-// waits are the waiting times of the pods with equal requests.
-type waits struct {
-	atOnce, never int
-	times         []float64
-}
-
 // New returns a log for a number of scenarios with a number of contenders each.
 func New(w *runfolder.Writer, scenarios, contenders int) *Log {
-	return &Log{w: w, shares: max(scenarios*contenders, 1), waits: map[key]map[cluster.Resources]*waits{}}
+	return &Log{w: w, shares: max(scenarios*contenders, 1), waits: map[string]*runfolder.Tally{}}
 }
 
 // Watched returns the contenders with the log as their observer. The log keeps frames and decisions of the
@@ -101,9 +82,8 @@ func (w *watch) begin(env *sim.Env) {
 	for _, n := range env.Snapshot().Nodes {
 		w.closed[n.Name] = !n.Available() && !slices.ContainsFunc(w.plan, func(a sim.Arrival) bool { return n.Admits(a.Pod.Tolerations) })
 	}
-	nodes := max(len(env.Snapshot().Nodes), 1)
-	frames := min(max(min(nodesOfFrames/w.log.shares, mostNodes)/nodes, leastFrames), mostFrames)
-	decisions := min(max(allDecisions/w.log.shares, leastDecisions), mostDecisions)
+	frames := runfolder.Frames(len(env.Snapshot().Nodes), w.log.shares)
+	decisions := runfolder.Decisions(w.log.shares)
 	w.everyDecision = max((len(w.plan)+decisions-1)/decisions, 1)
 	w.frameDecisions = max((len(w.plan)+frames-1)/frames, 1)
 	if n := len(w.plan); n > 0 {
@@ -146,7 +126,7 @@ func (w *watch) frameIfDue(env *sim.Env) {
 
 // frame returns the state of the cluster. The pending pod waits too.
 func (w *watch) frame(env *sim.Env, at float64) runfolder.Frame {
-	f := runfolder.Frame{Scenario: w.scenario, Contender: w.contender, Seed: w.seed, At: round(at), Waiting: len(env.Waiting())}
+	f := runfolder.Frame{Scenario: w.scenario, Contender: w.contender, Seed: w.seed, At: runfolder.Round(at), Waiting: len(env.Waiting())}
 	if !env.Done() {
 		f.Waiting++
 	}
@@ -154,12 +134,7 @@ func (w *watch) frame(env *sim.Env, at float64) runfolder.Frame {
 		if w.closed[n.Name] {
 			continue
 		}
-		f.Nodes = append(f.Nodes, runfolder.Node{
-			Name: n.Name, Pods: n.Requested.Pods,
-			CPU:    round(cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU)),
-			Memory: round(cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)),
-			GPU:    round(cluster.Fraction(n.Requested.TotalGPUMilli(), n.Allocatable.TotalGPUMilli())),
-		})
+		f.Nodes = append(f.Nodes, runfolder.NodeOf(n))
 	}
 	return f
 }
@@ -168,8 +143,8 @@ func (w *watch) frame(env *sim.Env, at float64) runfolder.Frame {
 func (w *watch) decision(env *sim.Env, c eval.Choice) runfolder.Decision {
 	nodes, rows, pod := env.Snapshot().Nodes, env.Candidates(), env.Next()
 	d := runfolder.Decision{
-		Scenario: w.scenario, Contender: w.contender, Seed: w.seed, At: round(env.Now()), Waited: round(w.waited[pod]),
-		Pod: fmt.Sprintf("%s-%d", env.Pending().Name, pod), Class: classOf(env.Pending().Requests),
+		Scenario: w.scenario, Contender: w.contender, Seed: w.seed, At: runfolder.Round(env.Now()), Waited: runfolder.Round(w.waited[pod]),
+		Pod: fmt.Sprintf("%s-%d", env.Pending().Name, pod), Class: runfolder.ClassOf(env.Pending().Requests),
 		Feasible: len(rows), Node: nodes[rows[c.Candidate]].Name,
 	}
 	if c.Scores == nil {
@@ -208,27 +183,13 @@ func (w *watch) Ended(env *sim.Env) {
 	}
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()
-	classes := w.log.waits[w.key]
-	if classes == nil {
-		classes = map[cluster.Resources]*waits{}
-		w.log.waits[w.key] = classes
+	tally := w.log.waits[w.scenario]
+	if tally == nil {
+		tally = &runfolder.Tally{}
+		w.log.waits[w.scenario] = tally
 	}
 	for i, a := range w.plan {
-		c := classes[a.Pod.Requests]
-		if c == nil {
-			c = &waits{}
-			classes[a.Pod.Requests] = c
-		}
-		switch t := w.waited[i]; {
-		case never[i] || math.IsNaN(t):
-			c.never++
-		case t > 0:
-			c.times = append(c.times, t)
-		default:
-			c.atOnce++
-		}
+		t := w.waited[i]
+		tally.Add(w.contender, a.Pod.Requests, t, !never[i] && !math.IsNaN(t))
 	}
 }
-
-// round keeps four digits after the point, which halves the files.
-func round(v float64) float64 { return math.Round(v*1e4) / 1e4 }

@@ -1,0 +1,101 @@
+package compare
+
+import (
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/runfolder"
+	"gnnsched/scheduler/replay"
+	"gnnsched/workload/record"
+)
+
+// soon is the number of seconds up to which a wait counts as none in the counts by class: real schedulers take some time for
+// every pod, and a record may have whole seconds only.
+const soon = 1
+
+// journal writes the courses into the folder of --out: the cluster over time, a sample of the placements, and the waits by class.
+// A nil one writes nothing.
+type journal struct {
+	w          *runfolder.Writer
+	waits      runfolder.Tally
+	contenders []string
+	failed     error // the first error of a write
+}
+
+func newJournal(w *runfolder.Writer) *journal {
+	return &journal{w: w, waits: runfolder.Tally{Soon: soon}}
+}
+
+// follow makes the journal the watcher of a contender's course on a source. courses is the number of all courses.
+func (j *journal) follow(c *replay.Config, contender string, s *replay.Source, courses int) {
+	if j == nil {
+		return
+	}
+	j.contenders = append(j.contenders, contender)
+	names := map[string]bool{}
+	for i := range s.Nodes {
+		names[s.Nodes[i].Name] = true
+	}
+	arrivals := 0
+	for i := range s.Pods {
+		if p := &s.Pods[i]; !p.Daemon && p.Arrived < s.To && (p.Bound == 0 || p.Bound > s.From) && (p.Ended == 0 || p.Ended > s.From) {
+			arrivals++
+		}
+	}
+	sample := runfolder.Decisions(courses)
+	c.Watch, c.Frames = &watch{journal: j, contender: contender, every: max((arrivals+sample-1)/sample, 1)}, runfolder.Frames(len(names), courses)
+}
+
+// rows returns the waits by class.
+func (j *journal) rows() []runfolder.Row { return j.waits.Rows(scenarioName, j.contenders...) }
+
+func (j *journal) add(r runfolder.Row) {
+	if err := j.w.Add(r); err != nil && j.failed == nil {
+		j.failed = err
+	}
+}
+
+// watch writes one course.
+type watch struct {
+	*journal
+	contender string
+	every     int // one placement in so many is kept
+	placed    int
+}
+
+// Frame implements replay.Watcher.
+func (w *watch) Frame(at float64, nodes []*cluster.Node, waiting int) {
+	f := runfolder.Frame{Scenario: scenarioName, Contender: w.contender, At: runfolder.Round(at), Waiting: waiting, Nodes: []runfolder.Node{}}
+	for _, n := range nodes {
+		f.Nodes = append(f.Nodes, runfolder.NodeOf(n))
+	}
+	w.add(f)
+}
+
+// Placed implements replay.Watcher. What really happened has no scores.
+func (w *watch) Placed(p replay.Placement) {
+	if w.placed++; (w.placed-1)%w.every != 0 {
+		return
+	}
+	d := runfolder.Decision{
+		Scenario: scenarioName, Contender: w.contender, At: runfolder.Round(p.At), Pod: p.Pod.Namespace + "/" + p.Pod.Name,
+		Class: runfolder.ClassOf(requests(p.Pod)), Waited: runfolder.Round(p.Waited), Node: p.Node,
+	}
+	if c := p.By; c != nil {
+		d.Feasible, d.Score, d.RunnerUp, d.RunnerUpScore = c.Feasible, float64(c.Score), c.RunnerUp, float64(c.RunnerUpScore)
+		switch {
+		case c.Feasible == 0:
+			d.Note = "others were preempted"
+		case c.Fallback:
+			d.Note = "upstream's scores decided"
+		}
+	}
+	w.add(d)
+}
+
+// Waited implements replay.Watcher.
+func (w *watch) Waited(pod *record.Pod, seconds float64, placed bool) {
+	w.waits.Add(w.contender, requests(pod), seconds, placed)
+}
+
+func requests(p *record.Pod) cluster.Resources {
+	return cluster.Resources{MilliCPU: p.MilliCPU, Memory: p.Memory, GPU: p.GPU, GPUMilli: p.GPUMilli, Pods: 1}
+}

@@ -1,0 +1,57 @@
+package runfolder
+
+import (
+	"math"
+	"time"
+
+	"gnnsched/internal/cluster"
+)
+
+// Bounds of what a run keeps of all contenders in all scenarios together. A contender's share is between the least and the
+// most.
+const (
+	nodesOfFrames  = 400_000 // nodes in all frames
+	mostNodes      = 48_000  // of them in one contender's episode
+	mostFrames     = 96      // of an episode
+	leastFrames    = 6
+	allDecisions   = 3000
+	mostDecisions  = 300
+	leastDecisions = 20
+)
+
+// Frames returns how many frames of a number of nodes one of so many contenders keeps.
+func Frames(nodes, contenders int) int {
+	return min(max(min(nodesOfFrames/max(contenders, 1), mostNodes)/max(nodes, 1), leastFrames), mostFrames)
+}
+
+// Decisions returns how many decisions one of so many contenders keeps.
+func Decisions(contenders int) int {
+	return min(max(allDecisions/max(contenders, 1), leastDecisions), mostDecisions)
+}
+
+// Frames of a running cluster come each second at first. Later the pause is this part of the time so far, or more if frames are
+// large: a run of a day has about 800 frames of 500 nodes, or 55 of 10,000, and fits into its file.
+const (
+	firstPause   = time.Second
+	leastPart    = 0.01
+	nodesForPart = 50_000 // nodes in the frames of one time for which the pause would be as long as the time so far
+)
+
+// Pause returns the time until the next frames of a running cluster. nodes is the number in the frames of one time together.
+func Pause(soFar time.Duration, nodes int) time.Duration {
+	part := max(leastPart, float64(nodes)/nodesForPart)
+	return max(firstPause, time.Duration(part*float64(soFar)))
+}
+
+// NodeOf returns the load of a node.
+func NodeOf(n *cluster.Node) Node {
+	return Node{
+		Name: n.Name, Pods: n.Requested.Pods,
+		CPU:    Round(cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU)),
+		Memory: Round(cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)),
+		GPU:    Round(cluster.Fraction(n.Requested.TotalGPUMilli(), n.Allocatable.TotalGPUMilli())),
+	}
+}
+
+// Round keeps four digits after the point, which halves the files.
+func Round(v float64) float64 { return math.Round(v*1e4) / 1e4 }

@@ -1,0 +1,141 @@
+package runfolder
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gnnsched/internal/cluster"
+)
+
+// mostClasses is the number of different requests up to which each is a class of its own.
+const mostClasses = 12
+
+// Tally collects how long the pods of a scenario waited, for rows of Waits by class. It is not safe for concurrent use.
+type Tally struct {
+	Soon float64 // as in Scenario
+	of   map[string]map[cluster.Resources]*waiting
+}
+
+// waiting holds the waits of the pods with equal requests.
+type waiting struct {
+	atOnce, never int
+	times         []float64
+}
+
+// Add counts a pod of a contender that waited for a time, and whether it got a node in the end.
+func (t *Tally) Add(contender string, requests cluster.Resources, wait float64, placed bool) {
+	if t.of == nil {
+		t.of = map[string]map[cluster.Resources]*waiting{}
+	}
+	of := t.of[contender]
+	if of == nil {
+		of = map[cluster.Resources]*waiting{}
+		t.of[contender] = of
+	}
+	w := of[requests]
+	if w == nil {
+		w = &waiting{}
+		of[requests] = w
+	}
+	switch {
+	case !placed:
+		w.never++
+	case wait > 0:
+		w.times = append(w.times, wait)
+	default:
+		w.atOnce++
+	}
+}
+
+// Rows returns the rows of contenders. If there are too many different requests, pods are classed by their GPUs, or
+// without any by their CPUs.
+func (t *Tally) Rows(scenario string, contenders ...string) (rows []Row) {
+	all := map[cluster.Resources]bool{}
+	for _, of := range t.of {
+		for r := range of {
+			all[r] = true
+		}
+	}
+	name := ClassOf
+	if len(all) > mostClasses {
+		name = coarse
+	}
+	for _, c := range contenders {
+		for _, x := range classes(t.of[c], name) {
+			w := Waits{Scenario: scenario, Contender: c, Class: x.name}
+			w.Summarise(x.atOnce, x.times, x.never)
+			for _, wait := range x.times {
+				if wait <= t.Soon {
+					w.Waited--
+				}
+			}
+			rows = append(rows, w)
+		}
+	}
+	return rows
+}
+
+// class is the waits of a class of pods.
+type class struct {
+	name string
+	waiting
+}
+
+// classes returns the classes of pods by name, small ones first.
+func classes(all map[cluster.Resources]*waiting, name func(cluster.Resources) string) (out []class) {
+	at := map[string]int{}
+	for _, r := range slices.SortedFunc(maps.Keys(all), func(a, b cluster.Resources) int {
+		return cmp.Or(cmp.Compare(a.TotalGPUMilli(), b.TotalGPUMilli()), cmp.Compare(a.MilliCPU, b.MilliCPU), cmp.Compare(a.Memory, b.Memory), cmp.Compare(a.GPU, b.GPU))
+	}) {
+		i, known := at[name(r)]
+		if !known {
+			i = len(out)
+			at[name(r)] = i
+			out = append(out, class{name: name(r)})
+		}
+		out[i].atOnce += all[r].atOnce
+		out[i].never += all[r].never
+		out[i].times = append(out[i].times, all[r].times...)
+	}
+	return out
+}
+
+// ClassOf names requests, as "500m CPU, 1 GiB".
+func ClassOf(r cluster.Resources) string {
+	var parts []string
+	if r.MilliCPU%1000 == 0 {
+		parts = append(parts, fmt.Sprintf("%d CPU", r.MilliCPU/1000))
+	} else {
+		parts = append(parts, fmt.Sprintf("%dm CPU", r.MilliCPU))
+	}
+	parts = append(parts, strconv.FormatFloat(float64(r.Memory)/(1<<30), 'g', 3, 64)+" GiB")
+	switch {
+	case r.GPU > 0:
+		parts = append(parts, fmt.Sprintf("%d GPU", r.GPU))
+	case r.GPUMilli > 0:
+		parts = append(parts, fmt.Sprintf("%dm GPU", r.GPUMilli))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// coarse names a range of requests.
+func coarse(r cluster.Resources) string {
+	switch gpu := r.TotalGPUMilli(); {
+	case gpu >= 2000:
+		return "several GPUs"
+	case gpu >= 1000:
+		return "one GPU"
+	case gpu > 0:
+		return "a share of a GPU"
+	}
+	for _, limit := range []int64{1, 4, 16, 64} {
+		if r.MilliCPU < 1000*limit {
+			return fmt.Sprintf("under %d CPU", limit)
+		}
+	}
+	return "64 CPU or more"
+}
