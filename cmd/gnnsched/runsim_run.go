@@ -14,6 +14,7 @@ import (
 
 	"gnnsched/cmd/internal/film"
 	"gnnsched/cmd/internal/progress"
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/runfolder"
 	"gnnsched/workload/cleanup"
@@ -129,6 +130,10 @@ func (s *simulation) after(ctx context.Context, sum driver.Summary) error {
 	return err
 }
 
+// soon is the number of seconds up to which a wait counts as none in the waits by class: every pod of a real cluster waits for
+// its scheduler a little.
+const soon = 1
+
 // leaveFolder makes the folder of --out and films the cluster into it. finish writes how the run ended, adds its
 // own errors to the run's, and must be called.
 func (s *simulation) leaveFolder(ctx context.Context) (finish func(driver.Summary, error) error, err error) {
@@ -143,12 +148,17 @@ func (s *simulation) leaveFolder(ctx context.Context) (finish func(driver.Summar
 	if err != nil {
 		return nil, err
 	}
-	cluster, err := film.Start(context.WithoutCancel(ctx), s.config.Client, w, s.config.RunID, s.config.SchedulerName)
+	filmed, err := film.Start(context.WithoutCancel(ctx), s.config.Client, w, s.config.RunID, s.config.SchedulerName)
 	if err != nil {
 		return nil, errors.Join(err, w.Close(err))
 	}
+	waits := runfolder.Tally{Soon: soon}
+	s.config.Waited = func(requests cluster.Resources, wait time.Duration, placed bool) {
+		waits.Add(s.config.SchedulerName, requests, runfolder.Round(wait.Seconds()), placed)
+	}
 	return func(sum driver.Summary, err error) error {
-		own := errors.Join(cluster.End(), w.Add(fillRows(sum)...), w.Close(err))
+		rows := append(fillRows(sum), waits.Rows(sum.RunID, sum.Scheduler)...)
+		own := errors.Join(filmed.End(), w.Add(rows...), w.Close(err))
 		if own == nil {
 			return err
 		}
@@ -176,7 +186,7 @@ func fillRows(sum driver.Summary) []runfolder.Row {
 		}
 	}
 	rows := []runfolder.Row{
-		runfolder.Scenario{Name: sum.RunID, About: "pods that runsim deployed to namespace " + sum.Namespace, TimeUnit: "seconds"},
+		runfolder.Scenario{Name: sum.RunID, About: "pods that runsim deployed to namespace " + sum.Namespace, TimeUnit: "seconds", Soon: soon},
 		runfolder.Verdict{Scenario: sum.RunID, Contender: sum.Scheduler, State: runfolder.Note, Text: fmt.Sprintf("%s placed %d of %d pods in %s", sum.Scheduler, placed, arrived, sum.Elapsed.Round(time.Second))},
 		fills,
 	}

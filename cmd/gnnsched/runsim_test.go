@@ -224,6 +224,16 @@ func TestSimulationLeavesFolder(t *testing.T) {
 	if len(r.Frames) < 2 || len(r.Frames[0].Nodes) == 0 || len(r.Verdicts) != 1 || len(r.Tables) != 1 || len(r.Tables[0].Rows) == 0 || r.Manifest.Ended == nil || r.Manifest.Error != "" {
 		t.Fatalf("%+v", r)
 	}
+	pods, never := 0, 0
+	for _, w := range r.Waits {
+		pods, never = pods+w.Pods, never+w.Never
+		if w.Scenario != "r" || w.Contender != "gnn" || w.Class == "" {
+			t.Errorf("%+v", w)
+		}
+	}
+	if pods != 5 || never != 0 || r.Scenarios[0].Soon != soon {
+		t.Errorf("%d pods waited, %d for ever: %+v", pods, never, r.Waits)
+	}
 	again, _ := fakeSimulation(t, fakecluster.New())
 	again.folder = s.folder
 	if err := again.run(context.Background()); exit.Code(err) != exit.Usage {

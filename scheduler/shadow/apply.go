@@ -238,6 +238,7 @@ func (w *Watcher) compare(ctx context.Context, p *v1.Pod) error {
 		w.gains.add(j)
 	}
 	w.note(p, j)
+	w.keepDecision(p, j)
 	return nil
 }
 

@@ -12,6 +12,10 @@ import (
 // folderScenario names the watched cluster in a run folder.
 const folderScenario = "shadow"
 
+// theirName and ourName are the names of the real cluster and of the one with the profile's choices in a run folder.
+func theirName(of []string) string  { return plain(strings.Join(of, ", ")) }
+func ourName(profile string) string { return plain(profile) + " (in the shadow)" }
+
 // Points returns what is known now, for the curves over time of a run folder. The gain has three curves as soon as it has an interval.
 func (r Report) Points() []runfolder.Row {
 	c, at := r.Counts, r.To.Sub(r.From).Seconds()
@@ -38,8 +42,7 @@ func (c Counts) failures() int {
 // Rows returns the rows of a run folder about the whole time: the verdict, both costs and their difference, agreement, refusals
 // and latency.
 func (r Report) Rows() []runfolder.Row {
-	theirs := plain(strings.Join(r.Of, ", "))
-	ours := plain(r.Profile) + " (in the shadow)"
+	theirs, ours := theirName(r.Of), ourName(r.Profile)
 	out := []runfolder.Row{
 		runfolder.Scenario{
 			Name: folderScenario, About: fmt.Sprintf("%s in the shadow of %s, by %s; costs are means over %s to %s", plain(r.Profile), theirs, plain(r.Objective), r.From, r.To),

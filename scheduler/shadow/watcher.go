@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"gnnsched/internal/logging"
+	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin"
@@ -45,6 +46,8 @@ type Config struct {
 	Clock     clock.WithTicker
 	// Tell is called every minute with the report so far.
 	Tell func(Report)
+	// Keep, if not nil, is called with rows for a run folder: frames of both clusters, and a sample of the profile's choices.
+	Keep func(...runfolder.Row)
 }
 
 // Validate returns an error for the first invalid value.
@@ -87,6 +90,7 @@ type Watcher struct {
 	recent      []Comparison // the last ones, the oldest first
 	times       durations
 	gains       gains
+	film        film
 }
 
 // New makes a Watcher. ctx ends its plugins; it must end after the context of Run, whose last report asks them.
@@ -160,6 +164,7 @@ func (w *Watcher) Run(ctx context.Context) (Report, error) {
 		select {
 		case <-ctx.Done():
 			w.advance(w.config.Clock.Now())
+			w.frame(w.last, true)
 			return w.Report(), nil
 		case reply := <-w.asked:
 			reply <- w.live() // it has room for one
@@ -168,7 +173,9 @@ func (w *Watcher) Run(ctx context.Context) (Report, error) {
 		case <-steps.C():
 		}
 		w.work(context.WithoutCancel(ctx), w.queue.take())
-		if now := w.config.Clock.Now(); now.Sub(told) >= tell {
+		now := w.config.Clock.Now()
+		w.frame(now, false)
+		if now.Sub(told) >= tell {
 			told = now
 			w.tell()
 		}
@@ -188,6 +195,7 @@ func (w *Watcher) start(ctx context.Context) {
 	w.begun = w.config.Clock.Now()
 	w.last = w.begun
 	w.work(ctx, w.queue.take())
+	w.frame(w.begun, true)
 	w.log.V(1).Info("Watching", "schedulers", w.config.Of, "pods", len(w.ours.Running))
 }
 

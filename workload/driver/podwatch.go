@@ -26,6 +26,7 @@ type podWatch struct {
 	had      map[string]bool   // who ever had a node, by pod.who
 	unplaced map[string]pod    // pods that were deleted before they had a node, by pod.who
 	gone     []pod             // pods that the API server has deleted, until somebody takes them
+	waits    *podWaits         // nil: nobody asks
 	changes  int               // of the pods that exist, and of those that have a node
 }
 
@@ -49,6 +50,9 @@ func newPodWatch(bare bool) *podWatch {
 // watchPods starts the watch and waits until it has seen every pod of the run.
 func watchPods(ctx context.Context, c *Config) (*podWatch, error) {
 	w := newPodWatch(c.Replay != nil)
+	if c.Waited != nil {
+		w.waits = newPodWaits(c.Clock)
+	}
 	namespace := c.Namespace
 	if c.Replay != nil { // it has several
 		namespace = metav1.NamespaceAll
@@ -121,6 +125,7 @@ func (w *podWatch) set(p *corev1.Pod) {
 	if known && old == now {
 		return
 	}
+	w.waits.see(now, now.bound)
 	t := w.byName[now.deployment]
 	if t == nil {
 		t = &tally{}
@@ -165,6 +170,7 @@ func (w *podWatch) drop(p *corev1.Pod) {
 		t.bound--
 	case p.Spec.NodeName != "": // bound since the last event
 		w.had[old.who] = true
+		w.waits.see(old, true)
 	default:
 		w.unplaced[old.who] = old
 	}

@@ -132,6 +132,7 @@ func (r *runner) end() {
 	if r.stage != nil {
 		r.fill.Refused = sortedReasons(r.stage.refused)
 	}
+	r.tellWaits()
 	r.fill.LeftUnplaced = sortedReasons(r.pods.leftUnplaced(r.left))
 	r.fill.Load = r.load()
 	r.fill.GPU = r.gpuSummary()

@@ -14,13 +14,6 @@ import (
 	"gnnsched/internal/runfolder"
 )
 
-// Frames come each second at first. Later the pause is this part of the time so far, so that a run of a day has
-// about a thousand frames.
-const (
-	first = time.Second
-	part  = 0.01
-)
-
 // Film is a cluster that is being filmed.
 type Film struct {
 	writer    *runfolder.Writer
@@ -32,6 +25,7 @@ type Film struct {
 	still     context.CancelFunc // ends the frames
 	stop      func()             // ends the watch
 	done      sync.WaitGroup
+	nodes     int   // in the last frame
 	err       error // the first error of a write
 }
 
@@ -57,7 +51,7 @@ func (f *Film) run(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-f.clock.After(max(first, time.Duration(part*float64(f.clock.Since(f.begin))))):
+			case <-f.clock.After(runfolder.Pause(f.clock.Since(f.begin), f.nodes)):
 				f.take()
 			}
 		}
@@ -82,6 +76,7 @@ func (f *Film) take() {
 			out.Nodes = append(out.Nodes, runfolder.Node{Name: n.Name, CPU: n.CPU.Fraction(), Memory: n.Memory.Fraction(), GPU: n.GPU.Fraction(), Pods: n.Pods.Requested})
 		}
 	}
+	f.nodes = len(out.Nodes)
 	if err := f.writer.Add(out); err != nil && f.err == nil {
 		f.err = err
 	}

@@ -34,12 +34,16 @@ func openFolder(c *ucli.Context, log zerolog.Logger, s Scheduler) (*folder, erro
 	return &folder{Writer: w, log: log}, nil
 }
 
-// tell adds the points of now. The first failure is logged; watching goes on.
+// tell adds the points of now.
 func (f *folder) tell(r shadow.Report) {
-	if f == nil {
-		return
+	if f != nil {
+		f.keep(r.Points()...)
 	}
-	if err := f.Add(r.Points()...); err != nil && !f.failed {
+}
+
+// keep adds rows. The first failure is logged; watching goes on.
+func (f *folder) keep(rows ...runfolder.Row) {
+	if err := f.Add(rows...); err != nil && !f.failed {
 		f.failed = true
 		f.log.Error().Err(err).Msg("the run folder lacks what is found from now on")
 	}

@@ -46,7 +46,7 @@ func more() []ucli.Flag {
 		&ucli.StringSliceFlag{Name: "shadow-of", Category: category, Value: ucli.NewStringSlice(server.DefaultProfile), Usage: "`NAME` of the scheduler to watch, as pods have it in schedulerName; may be given several times"},
 		&ucli.StringFlag{Name: "shadow-objective", Category: category, Value: "balance", Usage: "`OBJECTIVE` by which the clusters are compared, such as pack or balance=1,pack=0.5"},
 		&ucli.StringFlag{Name: "shadow-report", Category: category, Usage: "keep the report in this JSON `FILE`, written every minute and at the end; gnnsched shadow reads it"},
-		&ucli.StringFlag{Name: outFlag, Category: category, Usage: "leave a folder `DIR` for gnnsched report: the verdict, gain and agreement over time, refusals and latency"},
+		&ucli.StringFlag{Name: outFlag, Category: category, Usage: "leave a folder `DIR` for gnnsched report: the verdict, gain and agreement over time, both clusters over time, choices, refusals and latency"},
 		&ucli.DurationFlag{Name: "shadow-block", Category: category, Value: time.Minute, Usage: "`TIME` of a block; intervals come from the means of blocks, which are joined where they depend on each other"},
 		&ucli.IntFlag{Name: "shadow-pods", Category: category, Value: l.Pods, Usage: "`NUMBER` of pods that must be compared before the verdict is other than \"not yet\""},
 		&ucli.Float64Flag{Name: "shadow-failures", Category: category, Value: l.Failures, Usage: "`SHARE` of pods up to which failures are tolerated"},
@@ -119,6 +119,9 @@ func (s Scheduler) Run(c *ucli.Context, log zerolog.Logger) error {
 	out, err := openFolder(c, log, s)
 	if err != nil {
 		return err
+	}
+	if out != nil {
+		config.Keep = out.keep
 	}
 	r, err := s.watch(c, config, log, func(r shadow.Report) { keepReport(log, path, r); out.tell(r) })
 	ended := out.end(r, err)
