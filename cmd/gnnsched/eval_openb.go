@@ -12,12 +12,10 @@ import (
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
-	"k8s.io/utils/clock"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
 	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
@@ -127,13 +125,13 @@ func runEvalOpenB(c *ucli.Context) error {
 	case c.Bool("steady"):
 		return reportSteady(c, cfg)
 	case c.Bool("curve"):
-		curve, err := openBFolder(c, cfg.Seeds, func() (published.Curve, error) { return compared(c, cfg, published.RunCurve) })
+		curve, err := cli.InFolder(c, "eval", cfg.Seeds, func() (published.Curve, error) { return compared(c, cfg, published.RunCurve) })
 		if err != nil {
 			return err
 		}
 		return writeOpenB(c.App.Writer, curve, format)
 	}
-	report, err := openBFolder(c, cfg.Seeds, func() (published.Report, error) { return compared(c, cfg, published.Run) })
+	report, err := cli.InFolder(c, "eval", cfg.Seeds, func() (published.Report, error) { return compared(c, cfg, published.Run) })
 	if err != nil {
 		return err
 	}
@@ -244,7 +242,7 @@ func checkPower(c *ucli.Context) error {
 
 // reportPower compares power and allocation, and draws the figures of --plot.
 func reportPower(c *ucli.Context, cfg published.Config) error {
-	p, err := openBFolder(c, cfg.Seeds, func() (published.Power, error) { return compared(c, cfg, published.RunPower) })
+	p, err := cli.InFolder(c, "eval", cfg.Seeds, func() (published.Power, error) { return compared(c, cfg, published.RunPower) })
 	if err != nil {
 		return err
 	}
@@ -267,7 +265,7 @@ func reportPower(c *ucli.Context, cfg published.Config) error {
 
 // reportSteady compares policies where pods come and go.
 func reportSteady(c *ucli.Context, cfg published.Config) error {
-	s, err := openBFolder(c, cfg.Seeds, func() (published.Steady, error) { return compared(c, cfg, published.RunSteady) })
+	s, err := cli.InFolder(c, "eval", cfg.Seeds, func() (published.Steady, error) { return compared(c, cfg, published.RunSteady) })
 	if err != nil {
 		return err
 	}
@@ -288,24 +286,6 @@ func setLoads(c *ucli.Context, cfg *published.Config) {
 			cfg.Loads = []float64{cfg.Factor}
 		}
 	}
-}
-
-// openBFolder calls run, and writes its report into the folder of --out, if there is one. A report of an interrupted run is
-// written too.
-func openBFolder[R interface{ Folder() []runfolder.Row }](c *ucli.Context, seeds []uint64, run func() (R, error)) (report R, err error) {
-	dir := c.String("out")
-	if dir == "" {
-		return run()
-	}
-	m := cli.Manifest(c, "eval")
-	m.Seeds = seeds
-	w, err := runfolder.Create(dir, m, clock.RealClock{})
-	if err != nil {
-		return report, err
-	}
-	defer func() { err = errors.Join(err, w.Close(err)) }()
-	report, err = run()
-	return report, errors.Join(err, w.Add(report.Folder()...))
 }
 
 // compared runs a comparison and shows its progress.

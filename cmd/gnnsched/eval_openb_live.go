@@ -52,7 +52,7 @@ func runOpenBLive(c *ucli.Context, format string) error {
 		return err
 	}
 	defer finish()
-	report, err := openBFolder(c, cfg.Seeds, func() (*tracerun.Report, error) { return tracerun.Run(c.Context, cfg) })
+	report, err := cli.InFolder(c, "eval", cfg.Seeds, func() (*tracerun.Report, error) { return tracerun.Run(c.Context, cfg) })
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func runSteadyLive(c *ucli.Context, format string) error {
 	defer finish()
 	const day = 86400
 	cfg := tracerun.SteadyConfig{Config: base, WarmUp: day * c.Float64("warm-up"), Duration: day * c.Float64("days"), Speed: c.Float64("speed")}
-	report, err := openBFolder(c, cfg.Seeds, func() (*tracerun.SteadyReport, error) { return tracerun.RunSteady(c.Context, cfg) })
+	report, err := cli.InFolder(c, "eval", cfg.Seeds, func() (*tracerun.SteadyReport, error) { return tracerun.RunSteady(c.Context, cfg) })
 	finish()
 	switch {
 	case errors.Is(err, openb.ErrNoLifetime):

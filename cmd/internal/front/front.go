@@ -48,7 +48,7 @@ func Run(c *ucli.Context, scenario *eval.Scenario, seeds []uint64) error {
 	if !slices.Contains(formats, c.String("output")) {
 		return exit.Usagef("--%s: --output %q is not one of %s", Flag, c.String("output"), strings.Join(formats, ", "))
 	}
-	for _, name := range []string{"threshold", "out", "from", "all", "live", "objective", "resample"} {
+	for _, name := range []string{"threshold", "from", "all", "live", "objective", "resample"} {
 		if c.IsSet(name) {
 			return exit.Usagef("--%s and --%s exclude each other", Flag, name)
 		}
@@ -58,11 +58,7 @@ func Run(c *ucli.Context, scenario *eval.Scenario, seeds []uint64) error {
 		return err
 	}
 	p.Seeds = seeds
-	bar := show(c)
-	defer bar.Close()
-	f, err := front.Run(c.Context, p, func(done, total int) {
-		bar.Show(float64(done)/float64(total), Flag, fmt.Sprintf("%s: %d of %d episodes", p.Scenario.Name, done, total))
-	})
+	f, err := cli.InFolder(c, "eval", seeds, func() (*front.Front, error) { return played(c, p) })
 	if err != nil {
 		return err
 	}
@@ -73,6 +69,15 @@ func Run(c *ucli.Context, scenario *eval.Scenario, seeds []uint64) error {
 		return f.WriteJSON(c.App.Writer)
 	}
 	return f.WriteTable(c.App.Writer, c.String("output") == "markdown")
+}
+
+// played plays the front and shows its progress.
+func played(c *ucli.Context, p front.Plan) (*front.Front, error) {
+	bar := show(c)
+	defer bar.Close()
+	return front.Run(c.Context, p, func(done, total int) {
+		bar.Show(float64(done)/float64(total), Flag, fmt.Sprintf("%s: %d of %d episodes", p.Scenario.Name, done, total))
+	})
 }
 
 // show returns the progress of the episodes.

@@ -47,7 +47,8 @@ func Command() *ucli.Command {
 			"   gnnsched eval mig                                     # all mixes, seconds\n" +
 			"   gnnsched eval mig --mix uniform --steady\n" +
 			"   gnnsched eval mig --machines 1 --gpus 4 --seeds 30    # with the optimum\n" +
-			"   gnnsched eval mig --models A100,H100 -o markdown",
+			"   gnnsched eval mig --models A100,H100 -o markdown\n" +
+			"   gnnsched eval mig --out run && gnnsched report run    # as a page",
 		Flags: []ucli.Flag{
 			&ucli.StringSliceFlag{Name: "mix", Usage: "`NAMES` of mixes; default: all"},
 			&ucli.StringSliceFlag{Name: "policies", Aliases: []string{"policy"}, Value: ucli.NewStringSlice(strings.Split(policies, ",")...), Usage: "`NAMES` of policies, the baseline first"},
@@ -59,6 +60,7 @@ func Command() *ucli.Command {
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the first episode; the others follow it"},
 			&ucli.BoolFlag{Name: "steady", Usage: "let pods come and go, and show allocation and waiting"},
 			&ucli.Float64SliceFlag{Name: "load", Usage: "`LOADS` over the compute slices, such as 0.95; default: 0.6 to 1.3, with --steady 0.8 to 1.05"},
+			&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: the figures of each episode, the differences and the tables"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(formats, ", ")},
 		},
 		Action: run,
@@ -77,7 +79,7 @@ func run(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := migrun.Run(c.Context, cfg)
+	r, err := cli.InFolder(c, "eval", cfg.Seeds, func() (*migrun.Report, error) { return migrun.Run(c.Context, cfg) })
 	if err != nil {
 		return err
 	}

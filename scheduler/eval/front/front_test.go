@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/golden"
+	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
@@ -120,5 +121,44 @@ func TestLines(t *testing.T) {
 	names, lines := points(t).Lines()
 	if len(names) != 4 || names[0] != "net" || len(lines["net"]) != 2 || len(lines["single"]) != 1 || len(lines["greedy"]) != 2 {
 		t.Errorf("%v, %v", names, lines)
+	}
+}
+
+// The run folder has a scenario for each mix, with the costs of each seed and the differences of the tables.
+func TestFolder(t *testing.T) {
+	f := points(t)
+	var scenarios []runfolder.Scenario
+	var episodes []runfolder.Episode
+	var differences []runfolder.Difference
+	var verdicts []runfolder.Verdict
+	tables := 0
+	for _, r := range f.Folder() {
+		switch r := r.(type) {
+		case runfolder.Scenario:
+			scenarios = append(scenarios, r)
+		case runfolder.Episode:
+			episodes = append(episodes, r)
+		case runfolder.Difference:
+			differences = append(differences, r)
+		case runfolder.Verdict:
+			verdicts = append(verdicts, r)
+		case runfolder.Table:
+			tables++
+		}
+	}
+	if len(scenarios) != 2 || scenarios[0].Name != "example, balance" || scenarios[0].Baseline != "greedy" || scenarios[1].Baseline != "one (single)" || tables != 2 || len(episodes) != 4*(3+4) {
+		t.Errorf("%+v, %d tables, %d episodes", scenarios, tables, len(episodes))
+	}
+	if e := episodes[1]; e.Contender != "net (one network)" || e.Seed != 8 || math.Abs(e.Values["cost"]-0.12) > 1e-9 || math.Abs(e.Values["second"]-0.6011) > 1e-9 {
+		t.Errorf("%+v", e)
+	}
+	if d := differences; len(d) != 2+3 || d[0].Scenario != "example, balance" || math.Abs(d[0].Mean-0.01) > 1e-9 || d[0].Low == nil || *d[0].P != f.Rows()["balance"][0].Difference.Adjusted {
+		t.Errorf("%+v", d)
+	}
+	if v := verdicts; len(v) != 5 || v[0].State != runfolder.Level || v[0].Text != "net (one network) is level with greedy: cost +0.0100 (+0.0100 to +0.0100), +5.0 % of the range of all policies" {
+		t.Errorf("%+v", v)
+	}
+	if rows := (*Front)(nil).Folder(); rows != nil {
+		t.Errorf("nothing was played, and there are %d rows", len(rows))
 	}
 }

@@ -26,7 +26,7 @@ func (f *Front) WriteTable(w io.Writer, markdown bool) error {
 			title = "\n### %s\n\n"
 		}
 		fmt.Fprintf(&b, title, m.Name())
-		table := [][]string{{"policy", a, c, "mix", "difference", "95% interval", "relative", "of the range", "adjusted p", "unscheduled"}}
+		table := [][]string{f.columns()}
 		for _, r := range rows[m.Name()] {
 			table = append(table, r.cells())
 		}
@@ -38,12 +38,13 @@ func (f *Front) WriteTable(w io.Writer, markdown bool) error {
 	return err
 }
 
+// columns returns the header of the table of a mix.
+func (f *Front) columns() []string {
+	return []string{"policy", f.Plan.Terms[0].Name(), f.Plan.Terms[1].Name(), "mix", "difference", "95% interval", "relative", "of the range", "adjusted p", "unscheduled"}
+}
+
 func (r Row) cells() []string {
-	name := r.Name
-	if r.Group == Conditioned || r.Group == Single {
-		name += " (" + string(r.Group) + ")"
-	}
-	out := []string{name, number(stat.Mean(r.Costs[0], nil)), number(stat.Mean(r.Costs[1], nil)), number(r.Cost), "", "", "", "", "", fmt.Sprintf("%.1f", r.Unscheduled())}
+	out := []string{r.label(), number(stat.Mean(r.Costs[0], nil)), number(stat.Mean(r.Costs[1], nil)), number(r.Cost), "", "", "", "", "", fmt.Sprintf("%.1f", r.Unscheduled())}
 	if r.reference == "" {
 		return out
 	}

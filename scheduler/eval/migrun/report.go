@@ -36,25 +36,25 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 	return err
 }
 
-// table is a table with the text before it.
+// table is a table with its title in a run folder and the text before it.
 type table struct {
-	text string
-	rows [][]string
+	title, text string
+	rows        [][]string
 }
 
 func (r *Report) tables(c Comparison) []table {
 	base := c.Policies[0].Name
 	if c.Policies[0].Queued != nil {
 		return []table{
-			{fmt.Sprintf("Pods come and go; means over %s. In brackets: pods without a node at the end. Waits are in mean lifetimes.\nDifferences from %s have 95%% intervals.\n\n", r.seeds(), base), r.queued(c)},
-			{"\nMean wait by profile, and in brackets the pods without a node at the end:\n\n", r.waits(c)},
+			{"Allocation and waiting", fmt.Sprintf("Pods come and go; means over %s. In brackets: pods without a node at the end. Waits are in mean lifetimes.\nDifferences from %s have 95%% intervals.\n\n", r.seeds(), base), r.queued(c)},
+			{"Mean wait by profile", "\nMean wait by profile, and in brackets the pods without a node at the end:\n\n", r.waits(c)},
 		}
 	}
-	out := []table{{fmt.Sprintf("Compute slices allocated in %%, means over %s, by what was requested. In brackets: pods without a node.\n\n", r.seeds()), r.allocations(c)}}
+	out := []table{{"Compute slices allocated", fmt.Sprintf("Compute slices allocated in %%, means over %s, by what was requested. In brackets: pods without a node.\n\n", r.seeds()), r.allocations(c)}}
 	if len(c.Policies) > 1 {
-		out = append(out, table{fmt.Sprintf("\nDifference from %s in points, with 95%% intervals:\n\n", base), r.differences(c)})
+		out = append(out, table{"Difference in points", fmt.Sprintf("\nDifference from %s in points, with 95%% intervals:\n\n", base), r.differences(c)})
 	}
-	return append(out, table{"\nPods without a node, by profile:\n\n", r.left(c)})
+	return append(out, table{"Pods without a node by profile", "\nPods without a node, by profile:\n\n", r.left(c)})
 }
 
 func (r *Report) seeds() string {

@@ -49,10 +49,11 @@ type Result struct {
 	Queued [][]Queued `json:"queued,omitempty"`
 }
 
-// Run plays every mix with every contender and seed, as many seeds at a time as there are processors.
+// Run plays every mix with every contender and seed, as many seeds at a time as there are processors. After an error, the report has the
+// mixes that were played to the end.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	if len(c.Contenders) == 0 || len(c.Seeds) == 0 || len(c.Loads) == 0 || len(c.Mixes) == 0 {
-		return nil, errors.New("nothing to compare: no policy, no seed, no load or no mix")
+		return &Report{}, errors.New("nothing to compare: no policy, no seed, no load or no mix")
 	}
 	out := &Report{Machines: c.Machines, Seeds: c.Seeds, Loads: c.Loads, Profiles: make([]string, mig.Count)}
 	for _, p := range mig.Profiles() {
@@ -61,7 +62,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	for _, x := range c.Mixes {
 		r, err := c.compare(ctx, x)
 		if err != nil {
-			return nil, fmt.Errorf("mix %s: %w", x.Name, err)
+			return out, fmt.Errorf("mix %s: %w", x.Name, err)
 		}
 		out.Mixes = append(out.Mixes, r)
 	}
