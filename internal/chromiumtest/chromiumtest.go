@@ -5,6 +5,7 @@ package chromiumtest
 import (
 	"bytes"
 	"context"
+	_ "embed" // the check of Accessible
 	"fmt"
 	"image/color"
 	"image/png"
@@ -47,7 +48,8 @@ func Open(t *testing.T) *Tab {
 			t.Skip("no Chromium; make chromium unpacks Debian's")
 		}
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU)
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("enable-blink-features", "ComputedAccessibilityInfo")) // for Accessible
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = context.WithTimeout(ctx, longest)
@@ -149,6 +151,22 @@ func (b *Tab) Picture(name string) (brightness float64, colours int) {
 		}
 	}
 	return sum / float64(max(n, 1)), len(seen)
+}
+
+//go:embed access.js
+var access string
+
+// Accessible fails the test for each control or picture of the page that has no accessible name, and for text whose contrast is below
+// 4.5, in light and in dark. Parts that the page does not show now are not checked.
+func (b *Tab) Accessible() {
+	b.t.Helper()
+	for _, scheme := range []string{"light", "dark"} {
+		b.Scheme(scheme)
+		at := Value[string](b, `location.hash`)
+		for _, fault := range Value[[]string](b, access) {
+			b.t.Errorf("%s%s: %s", scheme, at, fault)
+		}
+	}
 }
 
 // Scheme makes the browser prefer light or dark pages.

@@ -61,6 +61,18 @@ func TestInChromium(t *testing.T) {
 	}
 }
 
+// Every control and picture of the page has a name, and text stands out in light and in dark, with all that one can open.
+func TestAccessible(t *testing.T) {
+	tab := chromiumtest.Open(t)
+	text, err := render(config{version: "v1", command: "gnnsched report"}, runsOfTest())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(address(t, text)), chromedp.WaitVisible(chromedp.CSS(".controls")))
+	tab.Do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true; })`))
+	tab.Accessible()
+}
+
 // The browser refuses a script that is not the page's own: the policy works, and the test above would see it.
 func TestPolicyInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)

@@ -312,27 +312,36 @@ func TestSandboxInChromium(t *testing.T) {
 	}
 }
 
-// Every page looks as the reader prefers, light or dark, with few nodes and with many. The sandbox has an episode to show.
+// lively returns a server with nodes that are used, decisions of two profiles, learning, a shadow, and a sandbox that has an episode.
+func lively(t *testing.T, nodes int) *testServer {
+	t.Helper()
+	frame := frameOf(nodes)
+	for i := range frame.Nodes {
+		frame.Nodes[i].Used = &state.Measured{CPU: int64(i%65) * 700, Memory: int64(i%257) << 29}
+	}
+	s := newTestServer(t, config{Clock: clock.RealClock{}, Course: taught(t, 30), Shadow: watched}, frozen{frame})
+	for i := range 30 {
+		d := decided(i, fmt.Sprint("web-", i))
+		d.Profile = []string{"gnn", "default-scheduler"}[i%2]
+		s.book.Decided(d)
+	}
+	return s
+}
+
+// drawn is true when a page of lively is there.
+const drawn = `document.querySelectorAll("main canvas[tabindex], main tbody tr").length > 0 && (location.hash !== "#sandbox" || document.querySelectorAll("main .charts table").length > 0) && document.getElementById("state").textContent === "live"`
+
+// Every page looks as the reader prefers, light or dark, with few nodes and with many.
 func TestLooks(t *testing.T) {
 	for _, nodes := range []int{10, 5000} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
-			tab := chromiumtest.Open(t)
-			frame := frameOf(nodes)
-			for i := range frame.Nodes {
-				frame.Nodes[i].Used = &state.Measured{CPU: int64(i%65) * 700, Memory: int64(i%257) << 29}
-			}
-			s := newTestServer(t, config{Clock: clock.RealClock{}, Course: taught(t, 30), Shadow: watched}, frozen{frame})
-			for i := range 30 {
-				d := decided(i, fmt.Sprint("web-", i))
-				d.Profile = []string{"gnn", "default-scheduler"}[i%2]
-				s.book.Decided(d)
-			}
+			tab, s := chromiumtest.Open(t), lively(t, nodes)
 			for _, scheme := range []string{"light", "dark"} {
 				tab.Scheme(scheme)
 				tab.Do(chromedp.EmulateViewport(1200, 800), chromedp.Navigate(s.http.URL+"/?key=sesame"))
 				for _, page := range []string{"cluster", "node/node-1", "used", "decisions", "versus", "learning", "shadow", "sandbox"} {
 					tab.Do(chromedp.Navigate(s.http.URL + "/#" + page))
-					tab.Becomes(`document.querySelectorAll("main canvas[tabindex], main tbody tr").length > 0 && (location.hash !== "#sandbox" || document.querySelectorAll("main .charts table").length > 0) && document.getElementById("state").textContent === "live"`)
+					tab.Becomes(drawn)
 					bright, colours := tab.Picture(fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(page, "/", "-"), nodes, scheme))
 					if (scheme == "light") != (bright > 0.5) || colours < 20 {
 						t.Errorf("%s, %s: the brightness is %.2f, with %d colours", page, scheme, bright, colours)
@@ -341,4 +350,24 @@ func TestLooks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// On every page, each control and picture has a name, and text stands out in light and in dark.
+func TestAccessible(t *testing.T) {
+	tab, s := chromiumtest.Open(t), lively(t, 10)
+	tab.Do(chromedp.EmulateViewport(1200, 800), chromedp.Navigate(s.http.URL+"/?key=sesame"))
+	for _, page := range []string{"cluster", "node/node-1", "used", "decisions", "versus", "learning", "shadow", "sandbox", "workloads", "zones", "events"} {
+		tab.Do(chromedp.Navigate(s.http.URL + "/#" + page))
+		if page == "events" || page == "workloads" || page == "zones" { // they may have no rows
+			tab.Becomes(fmt.Sprintf(`document.querySelector("h2")?.textContent.toLowerCase().includes(%q) && document.querySelector("main div")?.childNodes.length > 0`, page))
+		} else {
+			tab.Becomes(drawn)
+		}
+		tab.Accessible()
+	}
+	tab.Do(chromedp.Navigate(s.http.URL + "/#decisions"))
+	tab.Becomes(`document.querySelectorAll("tbody tr button").length > 0`)
+	tab.Do(chromedp.Click(chromedp.CSS("tbody tr button")))
+	tab.Becomes(`document.querySelector("tr.why pre") !== null`)
+	tab.Accessible()
 }
