@@ -20,6 +20,16 @@ type Taint struct {
 	Effect Effect `json:"effect"`
 }
 
+// ControlPlane reports whether the taint marks a control plane on which ordinary pods cannot run. Some control planes have no such
+// taint (k3s, minikube): they are workers too.
+func (t Taint) ControlPlane() bool {
+	switch t.Key {
+	case "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master":
+		return t.Effect == NoSchedule || t.Effect == NoExecute
+	}
+	return false
+}
+
 // Toleration lets a pod run on nodes with matching taints. An empty Key matches every key and an
 // empty Effect every effect. With Exists, Value is ignored.
 type Toleration struct {

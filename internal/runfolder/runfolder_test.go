@@ -227,6 +227,20 @@ func TestTally(t *testing.T) {
 	}
 }
 
+// A frame has no control plane, unless there is nothing else.
+func TestWorkers(t *testing.T) {
+	node := func(name string, taints ...cluster.Taint) *cluster.Node {
+		return &cluster.Node{Name: name, Taints: taints, Allocatable: cluster.Resources{MilliCPU: 3000, Memory: 4}, Requested: cluster.Resources{MilliCPU: 1000, Memory: 1, Pods: 2}}
+	}
+	control := node("c", cluster.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: cluster.NoSchedule})
+	if got := Workers([]*cluster.Node{control, node("a", cluster.Taint{Key: "gpu", Effect: cluster.NoSchedule})}); len(got) != 1 || got[0] != (Node{Name: "a", CPU: 0.3333, Memory: 0.25, Pods: 2}) {
+		t.Errorf("%+v", got)
+	}
+	if got := Workers([]*cluster.Node{control}); len(got) != 1 || got[0].Name != "c" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // FuzzRead reads any folder without a panic, and what it reads can be written.
 func FuzzRead(f *testing.F) {
 	f.Add(`{"schema":1}`, `{"contender":"a","pod":"p"}`+"\n", "step,tag,value\n1,a,2\n")

@@ -2,6 +2,7 @@ package runfolder
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"gnnsched/internal/cluster"
@@ -51,6 +52,23 @@ func NodeOf(n *cluster.Node) Node {
 		Memory: Round(cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)),
 		GPU:    Round(cluster.Fraction(n.Requested.TotalGPUMilli(), n.Allocatable.TotalGPUMilli())),
 	}
+}
+
+// Workers returns the loads of the nodes that are no control plane; those of all nodes if there are no others.
+func Workers(nodes []*cluster.Node) []Node {
+	out := []Node{}
+	for _, n := range nodes {
+		if !slices.ContainsFunc(n.Taints, cluster.Taint.ControlPlane) {
+			out = append(out, NodeOf(n))
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, n := range nodes {
+		out = append(out, NodeOf(n))
+	}
+	return out
 }
 
 // Round keeps four digits after the point, which halves the files.

@@ -36,11 +36,7 @@ func (w *Watcher) frame(now time.Time, anyway bool) {
 }
 
 func frameOf(contender string, at time.Duration, nodes []*cluster.Node, waiting int) runfolder.Frame {
-	f := runfolder.Frame{Scenario: folderScenario, Contender: contender, At: runfolder.Round(at.Seconds()), Waiting: waiting, Nodes: []runfolder.Node{}}
-	for _, n := range nodes {
-		f.Nodes = append(f.Nodes, runfolder.NodeOf(n))
-	}
-	return f
+	return runfolder.Frame{Scenario: folderScenario, Contender: contender, At: runfolder.Round(at.Seconds()), Waiting: waiting, Nodes: runfolder.Workers(nodes)}
 }
 
 // keepDecision keeps a comparison: the first hundred, and then one in ever more.

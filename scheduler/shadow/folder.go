@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"gnnsched/internal/runfolder"
 )
@@ -45,7 +46,7 @@ func (r Report) Rows() []runfolder.Row {
 	theirs, ours := theirName(r.Of), ourName(r.Profile)
 	out := []runfolder.Row{
 		runfolder.Scenario{
-			Name: folderScenario, About: fmt.Sprintf("%s in the shadow of %s, by %s; costs are means over %s to %s", plain(r.Profile), theirs, plain(r.Objective), r.From, r.To),
+			Name: folderScenario, About: fmt.Sprintf("%s in the shadow of %s, by %s; costs are means over %s to %s", plain(r.Profile), theirs, plain(r.Objective), r.From.UTC().Format(time.RFC3339), r.To.UTC().Format(time.RFC3339)),
 			Objective: plain(r.Objective), Baseline: theirs, Samples: len(r.Batches), TimeUnit: "seconds",
 			Metrics: []runfolder.Metric{{Name: "cost", Title: "cost", Digits: 5}, {Name: "waiting", Title: "pods waiting", Digits: 2}},
 		},
@@ -61,7 +62,11 @@ func (r Report) Rows() []runfolder.Row {
 		out = append(out, runfolder.Difference{Scenario: folderScenario, Contender: ours, Metric: "cost", Mean: -r.Gain.Mean, Low: &low, High: &high},
 			runfolder.Difference{Scenario: folderScenario, Contender: ours, Metric: "waiting", Mean: r.MoreWaiting.Mean, Low: &r.MoreWaiting.Low, High: &r.MoreWaiting.High})
 	}
-	return append(out, r.agreement(), r.refusals(), r.latency(), r.lastFailures())
+	out = append(out, r.agreement(), r.refusals(), r.latency())
+	if len(r.Failures) > 0 {
+		out = append(out, r.lastFailures())
+	}
+	return out
 }
 
 // state is the verdict in the words of a run folder.

@@ -63,11 +63,7 @@ type watch struct {
 
 // Frame implements replay.Watcher.
 func (w *watch) Frame(at float64, nodes []*cluster.Node, waiting int) {
-	f := runfolder.Frame{Scenario: scenarioName, Contender: w.contender, At: runfolder.Round(at), Waiting: waiting, Nodes: []runfolder.Node{}}
-	for _, n := range nodes {
-		f.Nodes = append(f.Nodes, runfolder.NodeOf(n))
-	}
-	w.add(f)
+	w.add(runfolder.Frame{Scenario: scenarioName, Contender: w.contender, At: runfolder.Round(at), Waiting: waiting, Nodes: runfolder.Workers(nodes)})
 }
 
 // Placed implements replay.Watcher. What really happened has no scores.

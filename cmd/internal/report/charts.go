@@ -51,19 +51,34 @@ func effects(m runfolder.Metric, baseline string, rows []runfolder.Difference) c
 	if m.More {
 		better = "Right of the line is better."
 	}
-	caption := fmt.Sprintf("Difference from %s in %s: mean with its 95 %% interval. %s Coloured where p < 0.05.", baseline, m.Title, better)
+	limit := "p < 0.05"
+	if !slices.ContainsFunc(rows, func(d runfolder.Difference) bool { return d.P != nil }) {
+		limit = "the interval leaves out 0"
+	}
+	caption := fmt.Sprintf("Difference from %s in %s: mean with its 95 %% interval. %s Coloured where %s.", baseline, m.Title, better, limit)
 	return chart{d.html(caption + " " + strings.Join(said, "; ")), caption}
 }
 
 // tone is the class of a difference: good, bad or unclear.
 func tone(d runfolder.Difference, m runfolder.Metric) string {
 	switch {
-	case d.P == nil || !(*d.P < 0.05) || d.Mean == 0:
+	case !beyondChance(d) || d.Mean == 0:
 		return "unclear"
 	case (d.Mean > 0) == m.More:
 		return "good"
 	}
 	return "bad"
+}
+
+// beyondChance tells whether a difference is more than chance: by its p, or by its interval if it has no p.
+func beyondChance(d runfolder.Difference) bool {
+	switch {
+	case d.P != nil:
+		return *d.P < 0.05
+	case d.Low != nil && d.High != nil:
+		return *d.Low > 0 || *d.High < 0
+	}
+	return false
 }
 
 // scale draws the horizontal axis with its ticks and title.

@@ -239,3 +239,23 @@ func TestAnyFolder(t *testing.T) {
 		}
 	})
 }
+
+// A difference is coloured by its p, or by its interval if it has no p.
+func TestTone(t *testing.T) {
+	for _, c := range []struct {
+		d    runfolder.Difference
+		more bool
+		want string
+	}{
+		{runfolder.Difference{Mean: -1, P: ptr(0.01)}, false, "good"},
+		{runfolder.Difference{Mean: -1, Low: ptr(-2), High: ptr(-0.5), P: ptr(0.2)}, false, "unclear"},
+		{runfolder.Difference{Mean: -1, Low: ptr(-2), High: ptr(-0.5)}, false, "good"},
+		{runfolder.Difference{Mean: -1, Low: ptr(-2), High: ptr(-0.5)}, true, "bad"},
+		{runfolder.Difference{Mean: -1, Low: ptr(-2), High: ptr(0.5)}, false, "unclear"},
+		{runfolder.Difference{Mean: -1}, false, "unclear"},
+	} {
+		if got := tone(c.d, runfolder.Metric{More: c.more}); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.d, got, c.want)
+		}
+	}
+}

@@ -52,7 +52,7 @@ func NodeOf(n *v1.Node) Node {
 	for i := range n.Spec.Taints {
 		t := &n.Spec.Taints[i]
 		out.Taints = append(out.Taints, t.ToString())
-		if keepsPodsOff(t) {
+		if (cluster.Taint{Key: t.Key, Effect: cluster.Effect(t.Effect)}).ControlPlane() {
 			out.Worker = false
 		}
 	}
@@ -68,16 +68,6 @@ func readiness(s v1.ConditionStatus) (status string, ready bool) {
 		return "NotReady", false
 	}
 	return "Unknown", false
-}
-
-// keepsPodsOff tells whether the taint marks a control plane on which ordinary pods cannot run.
-// Some control planes have no such taint (k3s, minikube): they are workers too.
-func keepsPodsOff(t *v1.Taint) bool {
-	switch t.Key {
-	case "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master":
-		return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
-	}
-	return false
 }
 
 func roles(labels map[string]string) []string {
