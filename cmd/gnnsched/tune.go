@@ -147,7 +147,7 @@ func tuningOnRecord(c *ucli.Context, dir string, o objective.Mix) (tuning, error
 	if o == nil {
 		o = objective.Mix{{Term: objective.Balance{}, Weight: 1}}
 	}
-	r, err := eval.OfRecord(dir, o)
+	r, err := eval.OfRecord(dir, o, eval.TwoParts)
 	if err != nil {
 		return tuning{}, exit.New(exit.Usage, fmt.Errorf("--trace: %w", err), "docs/training.md#your-own-cluster")
 	}

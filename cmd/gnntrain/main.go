@@ -51,7 +51,7 @@ func runFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with hyperparameters, clusters and workloads; flags take precedence"},
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
 		&ucli.StringFlag{Name: "scenario", Usage: "learn on the clusters and workloads of the scenario of this `NAME`"},
-		&ucli.StringFlag{Name: "trace", Usage: "learn on the nodes and pods of a `RECORD` (gnnsched record); the last fifth of its time is kept to choose the best network"},
+		&ucli.StringFlag{Name: "trace", Usage: "learn on the nodes and pods of a `RECORD` (gnnsched record); the last two fifths of its time are kept, one to choose the best network and one to judge it"},
 	}, fileFlags("VARIANT.safetensors", "the name of --out with .state, or .online with --online")...)
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -139,12 +140,11 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State[run.Score], f fi
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "default scoring on the held-out workloads: %s\n", figuresOf(baseline))
+	fmt.Fprintf(os.Stderr, "default scoring on the held-out workloads: %v\n", baseline)
 	r := newReporter(c, "step", job.Steps)
 	save := func(k *checkpoint.Checkpoint) error {
 		k.Manifest.Commit = commit
-		m := k.Manifest.Training
-		m["defaultCost"], m["defaultMeanCost"], m["defaultUnscheduled"] = baseline.Cost, baseline.MeanCost, baseline.Unscheduled
+		maps.Copy(k.Manifest.Training, baseline.Figures("default"))
 		return k.Save(f.out)
 	}
 	t, err := learn.NewTrainer(job)
@@ -156,19 +156,32 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State[run.Score], f fi
 	t.Progress = func(p run.Progress) {
 		r.progress(p.Pace, fmt.Sprintf("%s, return %.2f, loss %.4f, epsilon %.2f", p.Phase, p.Return, p.Loss, p.Epsilon), fmt.Sprintf("%.5f", p.Best))
 	}
-	t.Evaluated = func(_ int, s run.Score) { r.evaluated(figuresOf(s)) }
+	t.Evaluated = func(_ int, s run.Score) { r.evaluated(s.String()) }
 	t.Improved = save
 	best, score, err := t.Train(c.Context)
 	r.end()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
+	result := fmt.Sprintf("held-out %v (default scoring: %v)", score, baseline)
+	figures.manifest.Notes = []string{result}
+	judged := ""
+	if err == nil && job.Judge != nil {
+		j, err := job.Judgement(best)
+		if err != nil {
+			return err
+		}
+		maps.Copy(best.Manifest.Training, j.Figures())
+		judged = fmt.Sprintf("judged on episodes that neither trained nor chose it: %v", j)
+		figures.manifest.Notes = append(figures.manifest.Notes, judged)
+	}
 	if err := save(best); err != nil { // an earlier process may have found it
 		return err
 	}
-	result := fmt.Sprintf("held-out %s (default scoring: %s)", figuresOf(score), figuresOf(baseline))
-	figures.manifest.Notes = []string{result}
 	fmt.Fprintf(c.App.Writer, "wrote %s: %s, after %s\n", f.out, result, r.last.Elapsed.Round(time.Second))
+	if judged != "" {
+		fmt.Fprintln(c.App.Writer, judged)
+	}
 	return f.end(err)
 }
 
@@ -178,9 +191,4 @@ func (f files) end(interrupted error) error {
 		return exit.New(exit.Interrupted, errors.New("interrupted"), "continue with --resume")
 	}
 	return os.Remove(f.state)
-}
-
-// figuresOf returns a score in words.
-func figuresOf(s run.Score) string {
-	return fmt.Sprintf("cost %.5f, over time %.5f, %.1f unscheduled", s.Cost, s.MeanCost, s.Unscheduled)
 }

@@ -110,8 +110,8 @@ func TestTrainOnRecord(t *testing.T) {
 	}
 	out, events := filepath.Join(t.TempDir(), "my.safetensors"), filepath.Join(t.TempDir(), "events")
 	args := []string{"--variant", "acdqn", "--steps", "200", "--evaluate-every", "100", "--hidden-layers", "8", "--trace", dir, "--out", out, "--events", events}
-	code, _, errs := gnntrain(t, context.Background(), args...)
-	if code != exit.OK || !strings.Contains(errs, "episodes are drawn from 8 blocks of 1m0s; 2 later ones are for judging") {
+	code, stdout, errs := gnntrain(t, context.Background(), args...)
+	if code != exit.OK || !strings.Contains(errs, "episodes are drawn from 6 blocks of 1m0s; the next 2 are for choosing, 2 later ones are for judging") {
 		t.Fatalf("code %d: %s", code, errs)
 	}
 	c, err := checkpoint.Load(out)
@@ -120,6 +120,28 @@ func TestTrainOnRecord(t *testing.T) {
 	}
 	if text := string(c.Manifest.Config); !strings.Contains(text, dir) {
 		t.Errorf("the checkpoint does not name the record: %s", text)
+	}
+	j, err := learn.ReadJob(out, c.Manifest.Config, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if to := j.Environment.Trace.To; to != 360 || j.HeldOut.Trace.From != to || j.HeldOut.Trace.To != 480 || j.Judge.Trace.From != 480 || j.Judge.Trace.To != 0 {
+		t.Errorf("learns until %v, is chosen on %+v, judged on %+v", to, j.HeldOut.Trace, j.Judge.Trace)
+	}
+	again, err := j.Judgement(c)
+	if err != nil || again.TeacherName == "" {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	if !strings.HasSuffix(stdout, "judged on episodes that neither trained nor chose it: "+again.String()+"\n") {
+		t.Errorf("printed %s, judged again %v", stdout, again)
+	}
+	for name, want := range again.Figures() {
+		if got, there := c.Manifest.Training[name]; !there || got != want {
+			t.Errorf("%s is %v in the manifest, want %v", name, got, want)
+		}
+	}
+	if r, err := runfolder.Read(events); err != nil || len(r.Manifest.Notes) != 2 || !strings.Contains(r.Manifest.Notes[1], again.String()) {
+		t.Errorf("the folder for reports: %+v, %v", r, err)
 	}
 	if code, _, errs := gnntrain(t, context.Background(), append(args, "--scenario", "mixed")...); code != exit.Usage || !strings.Contains(errs, "exclude each other") {
 		t.Errorf("code %d: %s", code, errs)

@@ -14,22 +14,39 @@ import (
 	"gnnsched/workload/trace"
 )
 
-// Recorded holds two scenarios of one record: one to learn on, and one to judge on, whose pods arrived later.
+// Recorded holds scenarios of one record: one to learn on, and one to judge on, whose pods arrived later.
 type Recorded struct {
 	Learn, Judge Scenario
+	// Choose is the scenario on which the best of several networks is chosen. Its pods arrived after those of Learn and before those of
+	// Judge. It is nil if the record was divided into two parts, or is too short for three.
+	Choose *Scenario
 	// Block is the length in seconds of the blocks of time that episodes are drawn from: 86,400 for days.
 	Block float64
-	// learnBlocks and judgeBlocks are the numbers of blocks in the two scenarios.
-	learnBlocks, judgeBlocks int
-	notes                    []string // about what the scenarios lack
+	// learnBlocks, chooseBlocks and judgeBlocks are the numbers of blocks in the scenarios.
+	learnBlocks, chooseBlocks, judgeBlocks int
+	notes                                  []string // about what the scenarios lack
 }
 
 // String says how the record is divided, and what the scenarios lack, in one line each.
 func (r Recorded) String() string {
-	line := fmt.Sprintf("%s: episodes are drawn from %d blocks of %v; %d later ones are for judging",
-		r.Learn.NodesFile, r.learnBlocks, time.Duration(r.Block)*time.Second, r.judgeBlocks)
+	choose := ""
+	if r.Choose != nil {
+		choose = fmt.Sprintf("the next %d are for choosing, ", r.chooseBlocks)
+	}
+	line := fmt.Sprintf("%s: episodes are drawn from %d blocks of %v; %s%d later ones are for judging",
+		r.Learn.NodesFile, r.learnBlocks, time.Duration(r.Block)*time.Second, choose, r.judgeBlocks)
 	return strings.Join(append([]string{line}, r.notes...), "\nnote: ")
 }
+
+// Parts is the number of parts that OfRecord divides a record into.
+type Parts int
+
+const (
+	// TwoParts are one to learn on and one to judge on.
+	TwoParts Parts = 2
+	// ThreeParts are those two and, between them, one on which the best of several networks is chosen.
+	ThreeParts Parts = 3
+)
 
 // blockLengths are the lengths that a block may have, in seconds. The longest one of which a record has minBlocks is taken.
 var blockLengths = []float64{24 * 3600, 6 * 3600, 3600, 600, 60, 10}
@@ -37,14 +54,17 @@ var blockLengths = []float64{24 * 3600, 6 * 3600, 3600, 600, 60, 10}
 const (
 	// minBlocks is the least number of blocks in a record. The last fifth of them is for judging.
 	minBlocks = 5
+	// minLearnBlocks is the least number of blocks to learn on. A record that has fewer of them when it is divided into three parts is divided
+	// into two.
+	minLearnBlocks = minBlocks - 1
 	// episodePods limits the number of pods that arrive in an episode, so that a long record does not make long episodes.
 	episodePods = 2000
 )
 
 // OfRecord makes scenarios of the record in a folder, with an objective. The nodes are those at the record's end. The pods that arrived in the
-// last fifth of the blocks of time are for judging, the others for learning. The pods that ran when a part begins come first
-// in each of its episodes.
-func OfRecord(dir string, o objective.Mix) (Recorded, error) {
+// last fifth of the blocks of time are for judging. With ThreeParts, those of the fifth before it are for choosing. The others are for
+// learning. The pods that ran when a part begins come first in each of its episodes.
+func OfRecord(dir string, o objective.Mix, parts Parts) (Recorded, error) {
 	if !record.Is(dir) {
 		return Recorded{}, fmt.Errorf("%s is not the folder of a record; gnnsched record --out writes one, and gnnsched convert --out makes one of a trace", dir)
 	}
@@ -67,6 +87,11 @@ func OfRecord(dir string, o objective.Mix) (Recorded, error) {
 	out.learnBlocks = blocks - out.judgeBlocks
 	cut := start + float64(out.learnBlocks)*out.Block
 	part := sim.Trace{File: dir, From: start, To: cut, Resampling: sim.Resampling{Resample: new(true), BlockSeconds: out.Block}}
+	if parts == ThreeParts {
+		if part.To, err = out.choosing(part, pods, o); err != nil {
+			return out, err
+		}
+	}
 	if out.Learn, err = ofPart("record", part, pods, o); err != nil {
 		return out, err
 	}
@@ -78,6 +103,29 @@ func OfRecord(dir string, o objective.Mix) (Recorded, error) {
 		}
 	}
 	return out, err
+}
+
+// choosing takes the last blocks of a part, as many as there are for judging, for the scenario to choose on. It returns the new end of the part.
+// If too little would be left, it leaves the part as it is and notes that one scenario has to do for both.
+func (r *Recorded) choosing(part sim.Trace, pods workload.Trace, o objective.Mix) (end float64, err error) {
+	last := part
+	last.From = part.To - float64(r.judgeBlocks)*r.Block
+	learn := part
+	learn.To = last.From
+	why := ""
+	switch {
+	case r.learnBlocks-r.judgeBlocks < minLearnBlocks:
+		why = fmt.Sprintf("%d blocks are too few to divide into three parts", r.learnBlocks+r.judgeBlocks)
+	case arrived(last, pods) == 0 || arrived(learn, pods) == 0:
+		why = "no pod arrives in one of three parts"
+	default:
+		s, err := ofPart("record-choosing", last, pods, o)
+		r.Choose, r.chooseBlocks = &s, r.judgeBlocks
+		r.learnBlocks -= r.judgeBlocks
+		return learn.To, err
+	}
+	r.notes = append(r.notes, why+": the same blocks choose the best network and judge it, which flatters it; record longer")
+	return part.To, nil
 }
 
 // recordedFrom returns when the record begins, in seconds of the trace that its pods are.
@@ -121,18 +169,23 @@ func blockLength(span float64) float64 {
 
 // ofPart returns the scenario of a part of a record, whose arrivals are given.
 func ofPart(name string, part sim.Trace, pods workload.Trace, o objective.Mix) (Scenario, error) {
-	for _, a := range pods {
-		if a.At >= part.From && (a.At < part.To || part.To == 0) {
-			part.Pods += a.Deployment.Replicas
-		}
-	}
+	part.Pods = min(arrived(part, pods), episodePods)
 	if part.Pods == 0 {
-		return Scenario{}, fmt.Errorf("%s: no pod arrives in one of its two parts, %s; record longer", part.File, name)
+		return Scenario{}, fmt.Errorf("%s: no pod arrives in one of its parts, %s; record longer", part.File, name)
 	}
-	part.Pods = min(part.Pods, episodePods)
 	s := Scenario{Name: name, About: "a part of " + part.File, NodesFile: part.File, Config: sim.Config{Trace: &part, Objective: o}}
 	if err := s.addNodes(); err != nil {
 		return s, err
 	}
 	return s, s.Validate()
+}
+
+// arrived returns how many of the pods arrive in a part.
+func arrived(part sim.Trace, pods workload.Trace) (n int) {
+	for _, a := range pods {
+		if a.At >= part.From && (a.At < part.To || part.To == 0) {
+			n += a.Deployment.Replicas
+		}
+	}
+	return n
 }

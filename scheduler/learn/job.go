@@ -9,6 +9,7 @@ import (
 	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/learn/value"
@@ -27,6 +28,7 @@ type Job struct {
 	Config
 	Environment sim.Config  `json:"environment"`       // clusters and workloads to learn on
 	HeldOut     *sim.Config `json:"heldOut,omitempty"` // those to evaluate on, with other seeds; nil for the same
+	Judge       *sim.Config `json:"judge,omitempty"`   // those to judge the chosen network on, once at the end; nil for none
 
 	// GPU is the configuration of a network for GPU clusters that learns online. Of Config, only learning rate, half-life, clip norm, seed
 	// and, of DQN, replay bytes and update frequency count then. It is nil for other networks.
@@ -80,6 +82,7 @@ func readJob(data []byte, variant string) (Job, error) {
 		*Config
 		Environment json.RawMessage `json:"environment"`
 		HeldOut     json.RawMessage `json:"heldOut"`
+		Judge       json.RawMessage `json:"judge"`
 	}{Config: &j.Config}
 	if err := strict(asJSON, &file); err != nil {
 		return j, err
@@ -89,14 +92,23 @@ func readJob(data []byte, variant string) (Job, error) {
 			return j, fmt.Errorf("environment: %w", err)
 		}
 	}
-	if len(file.HeldOut) > 0 {
-		held, err := readEnvironment(file.HeldOut)
-		if err != nil {
-			return j, fmt.Errorf("heldOut: %w", err)
-		}
-		j.HeldOut = &held
+	if j.HeldOut, err = readOther("heldOut", file.HeldOut); err != nil {
+		return j, err
 	}
-	return j, nil
+	j.Judge, err = readOther("judge", file.Judge)
+	return j, err
+}
+
+// readOther decodes the environment of a field, or returns nil if the file lacks it.
+func readOther(field string, data []byte) (*sim.Config, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	c, err := readEnvironment(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	return &c, nil
 }
 
 // readEnvironment decodes a sim.Config, over that of a scenario if it names one.
@@ -152,14 +164,17 @@ func EnvironmentByName(name string) (sim.Config, error) {
 	return s.Config, nil
 }
 
-// OnRecord returns the job with the nodes and pods of the record in a folder, and the job's objective. The network is judged on pods that arrived
-// after those that it learns from.
+// OnRecord returns the job with the nodes and pods of the record in a folder, and the job's objective. The best network is chosen on pods
+// that arrived after those that it learns from, and judged on still later ones, if the record is long enough for both.
 func (j Job) OnRecord(dir string) (Job, eval.Recorded, error) {
-	r, err := eval.OfRecord(dir, j.Environment.Objective)
+	r, err := eval.OfRecord(dir, j.Environment.Objective, eval.ThreeParts)
 	if err != nil {
 		return j, r, err
 	}
-	j.Environment, j.HeldOut = r.Learn.Config, &r.Judge.Config
+	j.Environment, j.HeldOut, j.Judge = r.Learn.Config, &r.Judge.Config, nil
+	if r.Choose != nil {
+		j.HeldOut, j.Judge = &r.Choose.Config, &r.Judge.Config
+	}
 	return j, r, j.Validate()
 }
 
@@ -194,11 +209,16 @@ func (j Job) Validate() error {
 			return err
 		}
 	}
-	if j.HeldOut == nil {
+	return errors.Join(validateOther("heldOut", j.HeldOut), validateOther("judge", j.Judge))
+}
+
+// validateOther reports the first fault of the environment of a field, which may lack.
+func validateOther(field string, c *sim.Config) error {
+	if c == nil {
 		return nil
 	}
-	if err := j.HeldOut.Validate(); err != nil {
-		return fmt.Errorf("heldOut: %w", err)
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("%s: %w", field, err)
 	}
 	return nil
 }
@@ -209,6 +229,17 @@ func (j Job) Evaluation() sim.Config {
 		return *j.HeldOut
 	}
 	return j.Environment
+}
+
+// Judgement plays the job's episodes for judging with the network that the run chose. The job must have Judge.
+func (j Job) Judgement(c *checkpoint.Checkpoint) (run.Judgement, error) {
+	held, err := run.NewHeldOut(*j.Judge, j.EvaluateSeeds)
+	if err != nil {
+		return run.Judgement{}, fmt.Errorf("judge: %w", err)
+	}
+	held.After(j.EvaluateSeeds) // Judge may have the clusters and workloads on which the network was chosen
+	held.Wishing(j.Wishes)
+	return held.Judge(c, j.Imitation, j.Unscheduled)
 }
 
 // YAML returns the job as a file that ReadJob reads.

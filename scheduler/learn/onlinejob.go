@@ -51,6 +51,7 @@ func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	j.Variant = variant
 	j.Hidden, j.Features = a.Hidden, a.Features
 	j.Imitation = run.Imitation{}
+	j.Judge = nil        // a stream has no end at which to judge
 	j.ByRollouts = false // there are none on a cluster
 	if j.HalfLife == 0 || j.Reward.Kind == run.ShapedReward {
 		j.Reward.Kind, j.HalfLife = run.StepReward, onlineHalfLife

@@ -32,6 +32,16 @@ type Score struct {
 // over time, plus the fraction of pods left over times a weight.
 func (s Score) Total(weight float64) float64 { return (s.Cost+s.MeanCost)/2 + weight*s.LeftOver }
 
+// Figures returns the score for a manifest, under names that begin with a prefix.
+func (s Score) Figures(prefix string) map[string]float64 {
+	return map[string]float64{prefix + "Cost": s.Cost, prefix + "MeanCost": s.MeanCost, prefix + "Unscheduled": s.Unscheduled}
+}
+
+// String returns the score in words.
+func (s Score) String() string {
+	return fmt.Sprintf("cost %.5f, over time %.5f, %.1f unscheduled", s.Cost, s.MeanCost, s.Unscheduled)
+}
+
 // NewHeldOut returns an evaluation over a number of episodes of a configuration.
 func NewHeldOut(c sim.Config, episodes int) (*HeldOut, error) {
 	env, err := sim.New(c)

@@ -77,7 +77,9 @@ func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (Score, error) {
 
 // describe returns the figures of a network for its manifest.
 func describe(step int, s Score) map[string]float64 {
-	return map[string]float64{"step": float64(step), "heldOutCost": s.Cost, "heldOutMeanCost": s.MeanCost, "heldOutUnscheduled": s.Unscheduled}
+	out := s.Figures("heldOut")
+	out["step"] = float64(step)
+	return out
 }
 
 func (t *Trainer) evaluated(step int, s Score) {
