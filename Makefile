@@ -160,7 +160,7 @@ test-compose: build trainer ## Start the services of Docker Compose and check th
 	@compose/test.sh
 
 .PHONY: tutorial
-tutorial: build trainer ## Run every command of docs/tutorial.md, from an empty folder to the manifests of a scheduler (five minutes)
+tutorial: build trainer ## Run every command of docs/tutorial.md, from an empty folder to a deployed scheduler (five minutes)
 	@docs/tutorial.sh
 
 .PHONY: test-upstream

@@ -22,7 +22,7 @@ import (
 // The commands whose needs are checked. Without arguments, what an optional one lacks is no failure.
 var (
 	expected = []string{"rungnn", "ktop", "runsim", "cleancluster"}
-	optional = []string{"usage", "kwokcluster", "gnntrain", "compose"}
+	optional = []string{"usage", "kwokcluster", "gnntrain", "deploy", "compose"}
 )
 
 // Command returns the command.
@@ -33,7 +33,7 @@ func Command() *ucli.Command {
 		ArgsUsage: "[COMMAND...]",
 		Description: "It only looks: at the kubeconfig, the cluster and the user's rights there, at weights, ports, disk and programs.\n" +
 			"The commands are " + strings.Join(slices.Concat(expected, optional), ", ") + ".\n" +
-			"Without arguments it checks all; the last four may lack something without a failure. The exit code is that of the\n" +
+			"Without arguments it checks all; the last five may lack something without a failure. The exit code is that of the\n" +
 			"first failure.\n\n" +
 			"Examples:\n" +
 			"   gnnsched doctor                                      # everything\n" +
@@ -183,6 +183,10 @@ func (x *examination) local(ctx context.Context) {
 	}
 	if x.asked("gnntrain") {
 		x.program(ctx, "gnntrain", "run `make toolchain` for libtorch, and `make trainer`", "gnntrain", "--version")
+	}
+	if x.asked("deploy") {
+		x.program(ctx, "deploy", "install kubectl (https://kubernetes.io/docs/tasks/tools); gnnsched deploy --print does without, and kubectl applies its manifests",
+			"kubectl", "version", "--client")
 	}
 	if x.asked("compose") {
 		x.program(ctx, "compose", "install Docker Engine 20.10 or later, and start it", "docker", "version", "--format", "{{.Server.Version}}")
