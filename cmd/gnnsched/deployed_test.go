@@ -168,17 +168,17 @@ func TestDeployed(t *testing.T) {
 		}
 	})
 	t.Run("replacement", func(t *testing.T) {
-		s.deploy(t, "replacement", "mode=replacement", "")
+		s.deploy(t, "replacement", "mode=replacement,args={--policy=gpu-best-fit}", "")
 		s.admitted(t, "replacement")
 		d := s.start(t, "replacement")
-		if err := d.work(t, "work-replacement"); err != nil {
+		if err := errors.Join(d.work(t, "work-replacement"), d.chose(t.Context())); err != nil {
 			t.Error(err)
 		}
 		s.placesItself(t, d, "replacement")
 	})
 	t.Run("switch", s.testSwitch)
 	// Without one of these the test above fails.
-	for _, gone := range []string{"apps/replicasets", "/pods/binding", "metrics.k8s.io/pods", "coordination.k8s.io/leases"} {
+	for _, gone := range []string{"apps/replicasets", "/pods/binding", "metrics.k8s.io/pods", "coordination.k8s.io/leases", "resource.k8s.io/resourceclaims"} {
 		t.Run("without "+gone, func(t *testing.T) {
 			s.deploy(t, "missing", measured, gone)
 			name := "work-" + strings.NewReplacer("/", "-", ".", "-").Replace(gone)

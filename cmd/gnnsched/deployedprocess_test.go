@@ -195,7 +195,7 @@ func (d *deployed) work(t *testing.T, namespace string) error {
 	if err := d.site.apply(ctx, text, namespace); err != nil {
 		return err
 	}
-	if err := d.until(ctx, func() error { return d.placed(ctx, 10) }); err != nil {
+	if err := d.until(ctx, func() error { return d.placed(ctx, 11) }); err != nil {
 		return err
 	}
 	return errors.Join(d.preempts(ctx), d.measures(ctx), d.leads(ctx), d.explains(t), d.refused())
@@ -258,7 +258,8 @@ func (d *deployed) placed(ctx context.Context, want int) error {
 		case p.Spec.NodeName == "":
 			waiting = append(waiting, p.Name)
 			continue
-		case p.Name == "gpu" && kube.Devices(p.Annotations).Len() != 1, p.Name == "volume" && p.Spec.NodeName != "plain-1", p.Name == "device" && p.Spec.NodeName != "plain-0":
+		case p.Name == "gpu" && kube.Devices(p.Annotations).Len() != 1, p.Name == "volume" && p.Spec.NodeName != "plain-1", p.Name == "device" && p.Spec.NodeName != "plain-0",
+			p.Name == "extended" && (p.Spec.NodeName != "plain-0" || p.Status.ExtendedResourceClaimStatus == nil):
 			return fmt.Errorf("%s is on %s with %v", p.Name, p.Spec.NodeName, p.Annotations)
 		case p.Labels["app"] == "spread-"+d.namespace:
 			spread[p.Spec.NodeName] = true
@@ -269,6 +270,17 @@ func (d *deployed) placed(ctx context.Context, want int) error {
 		return fmt.Errorf("%d pods have a node, want %d; spread is on %v; waiting: %v", n, want, spread, waiting)
 	}
 	return nil
+}
+
+var devicesTaken = regexp.MustCompile(`gnnsched_claim_choices_total\{choice="taken",profile="([^"]*)"\} 2\n`)
+
+// chose checks that the policy chose the devices of both pods with claims, and that they got them.
+func (d *deployed) chose(ctx context.Context) error {
+	text, err := d.get(ctx, "/metrics", d.site.cluster.REST().BearerToken)
+	if found := devicesTaken.FindStringSubmatch(text); err == nil && (found == nil || found[1] != d.scheduler) {
+		err = fmt.Errorf("the policy did not choose the devices of two pods: %v", regexp.MustCompile(`gnnsched_claim_choices_total.*`).FindAllString(text, -1))
+	}
+	return err
 }
 
 // preempts checks that a pod of a higher priority takes the place of another.

@@ -33,6 +33,8 @@ type claimCase struct {
 	Name            string            `json:"name"`
 	Restates        string            `json:"restates"` // upstream's tests with the same subject
 	NamespaceLabels map[string]string `json:"namespaceLabels"`
+	// Other says why the allocator gives a pod other devices than the policy of ours chose; empty if it gives all pods those.
+	Other string `json:"other"`
 	Steps           []claimStep       `json:"steps"`
 }
 
@@ -100,6 +102,7 @@ func TestClaimCases(t *testing.T) {
 			for _, profile := range profiles {
 				t.Run(fmt.Sprintf("%s/%s/%s", strings.TrimSuffix(filepath.Base(file), ".yaml"), c.Name, profile), func(t *testing.T) {
 					played[profile] = true
+					defer l.checkOther(t, profile, c.Other)()
 					l.testCase(t, c, profile)
 				})
 			}
@@ -110,6 +113,21 @@ func TestClaimCases(t *testing.T) {
 	for profile, was := range before {
 		if got := l.choices(t, profile); got["taken"] == was["taken"] && played[profile] {
 			t.Errorf("choices of %s: %v, before %v", profile, got, was)
+		}
+	}
+}
+
+// checkOther returns a check that since then pods of a profile got other devices than were chosen if, and only if, there is a reason.
+func (l *lab) checkOther(t *testing.T, profile, reason string) func() {
+	t.Helper()
+	if profile == upstreamProfile { // it chooses none
+		return func() {}
+	}
+	was := l.choices(t, profile)["other"]
+	return func() {
+		t.Helper()
+		if n := l.choices(t, profile)["other"] - was; (n > 0) != (reason != "") {
+			t.Errorf("%d pods got other devices than were chosen; the reason for them is %q", n, reason)
 		}
 	}
 }

@@ -23,20 +23,21 @@ var driverCases = []struct {
 	file, model string
 	pods        []string // TEMPLATE: OUTCOME
 	cards       string   // NAME:THOUSANDTHS in use of each card that policies know
+	other       string   // as in claimCase
 }{
-	{"nvidia-gpu", "NVIDIA H100 80GB HBM3", []string{"one: n-0 gpu=gpu-0", "pair: n-0 gpu=gpu-2 gpu=gpu-3"}, "gpu-0:1000 gpu-1:0 gpu-2:1000 gpu-3:1000"},
-	{"nvidia-mig", "NVIDIA A100-SXM4-40GB", []string{"half: n-0 mig=gpu-2-mig-3g20gb-9-4", "half: n-0 mig=gpu-2-mig-3g20gb-9-0", "one: n-0 gpu=gpu-10", "one: pending: cannot allocate all claims"}, "gpu-2-counter-set:984 gpu-10-counter-set:1000"},
-	{"nvidia-mig-static", "NVIDIA A100-SXM4-40GB", []string{"half: n-0 mig=gpu-0-mig-3g20gb-9-0", "half: n-0 mig=gpu-0-mig-3g20gb-9-4"}, "gpu-0-mig-3g20gb-9-0:1000 gpu-0-mig-3g20gb-9-4:1000"},
-	{"nvidia-shares", "Tesla T4", []string{"tenth: n-0 gpu=gpu-0", "six: n-0 gpu=gpu-0", "memory: n-0 gpu=gpu-1"}, "gpu-0:700 gpu-1:500"},
-	{"nvidia-compute-domain", "NVIDIA GB200", []string{"both: n-0 channel=channel-0 gpu=gpu-0", "both: pending: cannot allocate all claims"}, "gpu-0:1000 gpu-1:0"},
-	{"intel-gpu", "Data Center GPU Flex 170", []string{"one: n-0 gpu=0000-03-00-0-0x56c0", "one: n-0 gpu=0000-04-00-0-0x56c0"}, "0000-03-00-0-0x56c0:1000 0000-04-00-0-0x56c0:1000 0000-05-00-0-0x56c0:0"},
-	{"intel-gaudi", "", []string{"one: n-0 gaudi=0000-19-00-0-0x1020"}, ""},
-	{"amd-gpu", "AMD_Instinct_MI300X_OAM", []string{"pair: n-0 gpu=gpu-0-128 gpu=gpu-10-138"}, "gpu-0-128:1000 gpu-1-129:0 gpu-9-137:0 gpu-10-138:1000"},
-	{"amd-partitions", "AMD_Instinct_MI300X_OAM", []string{"eighth: n-0 gpu=gpu-0-cpx-nps1", "whole: n-0 gpu=gpu-1-spx-nps1", "eighth: n-0 gpu=gpu-0-cpx-nps1", "whole: pending: cannot allocate all claims"}, "gpu-0-mutex:250 gpu-1-mutex:1000"},
-	{"google-tpu", "", []string{"all: n-0 tpu=0 tpu=1 tpu=2 tpu=3", "all: pending: cannot allocate all claims"}, ""},
-	{"dranet", "NVIDIA H100 80GB HBM3", []string{"near: n-0 gpu=gpu-2 gpu=gpu-3 nic=pci-0000-4c-00-0"}, "gpu-0:0 gpu-1:0 gpu-2:1000 gpu-3:1000"},
-	{"example", "LATEST-GPU-MODEL", []string{"pair: n-0 a=gpu-0 b=gpu-1"}, "gpu-0:1000 gpu-1:1000 gpu-2:0 gpu-3:0"},
-	{"cpu", "", []string{"ten: n-0 cpu=cpudevnuma000", "ten: n-0 cpu=cpudevnuma000"}, ""},
+	{"nvidia-gpu", "NVIDIA H100 80GB HBM3", []string{"one: n-0 gpu=gpu-0", "pair: n-0 gpu=gpu-2 gpu=gpu-3"}, "gpu-0:1000 gpu-1:0 gpu-2:1000 gpu-3:1000", ""},
+	{"nvidia-mig", "NVIDIA A100-SXM4-40GB", []string{"half: n-0 mig=gpu-2-mig-3g20gb-9-4", "half: n-0 mig=gpu-2-mig-3g20gb-9-0", "one: n-0 gpu=gpu-10", "one: pending: cannot allocate all claims"}, "gpu-2-counter-set:984 gpu-10-counter-set:1000", ""},
+	{"nvidia-mig-static", "NVIDIA A100-SXM4-40GB", []string{"half: n-0 mig=gpu-0-mig-3g20gb-9-0", "half: n-0 mig=gpu-0-mig-3g20gb-9-4"}, "gpu-0-mig-3g20gb-9-0:1000 gpu-0-mig-3g20gb-9-4:1000", ""},
+	{"nvidia-shares", "Tesla T4", []string{"tenth: n-0 gpu=gpu-0", "six: n-0 gpu=gpu-0", "memory: n-0 gpu=gpu-1"}, "gpu-0:700 gpu-1:500", ""},
+	{"nvidia-compute-domain", "NVIDIA GB200", []string{"both: n-0 channel=channel-0 gpu=gpu-0", "both: pending: cannot allocate all claims"}, "gpu-0:1000 gpu-1:0", ""},
+	{"intel-gpu", "Data Center GPU Flex 170", []string{"one: n-0 gpu=0000-03-00-0-0x56c0", "one: n-0 gpu=0000-04-00-0-0x56c0"}, "0000-03-00-0-0x56c0:1000 0000-04-00-0-0x56c0:1000 0000-05-00-0-0x56c0:0", ""},
+	{"intel-gaudi", "", []string{"one: n-0 gaudi=0000-19-00-0-0x1020"}, "", ""},
+	{"amd-gpu", "AMD_Instinct_MI300X_OAM", []string{"pair: n-0 gpu=gpu-0-128 gpu=gpu-10-138"}, "gpu-0-128:1000 gpu-1-129:0 gpu-9-137:0 gpu-10-138:1000", ""},
+	{"amd-partitions", "AMD_Instinct_MI300X_OAM", []string{"eighth: n-0 gpu=gpu-0-cpx-nps1", "whole: n-0 gpu=gpu-1-spx-nps1", "eighth: n-0 gpu=gpu-0-cpx-nps1", "whole: pending: cannot allocate all claims"}, "gpu-0-mutex:250 gpu-1-mutex:1000", ""},
+	{"google-tpu", "", []string{"all: n-0 tpu=0 tpu=1 tpu=2 tpu=3", "all: pending: cannot allocate all claims"}, "", ""},
+	{"dranet", "NVIDIA H100 80GB HBM3", []string{"near: n-0 gpu=gpu-2 gpu=gpu-3 nic=pci-0000-4c-00-0"}, "gpu-0:0 gpu-1:0 gpu-2:1000 gpu-3:1000", "the network card must be at the same root"},
+	{"example", "LATEST-GPU-MODEL", []string{"pair: n-0 a=gpu-0 b=gpu-1"}, "gpu-0:1000 gpu-1:1000 gpu-2:0 gpu-3:0", ""},
+	{"cpu", "", []string{"ten: n-0 cpu=cpudevnuma000", "ten: n-0 cpu=cpudevnuma000"}, "", ""},
 }
 
 // The slices of published drivers are read as what they are, and pods get their devices.
@@ -58,6 +59,7 @@ func (l *lab) testDrivers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer l.checkOther(t, "best", c.other)()
 			l.applyAll(t, ns, "best", all)
 			for i, pod := range c.pods {
 				template, want, _ := strings.Cut(pod, ": ")

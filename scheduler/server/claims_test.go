@@ -271,7 +271,7 @@ func (l *lab) testHostileSlices(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.create(t, ns, claimPod("contradicted", "best", "whole", "whole"))
-	l.until(t, "the pod to be refused", func() error { return l.refusal(t, ns, "contradicted") })
+	l.refused(t, ns, "contradicted", "cannot allocate all claims")
 	have, err := slicesAPI.Get(t.Context(), "whole-0-gpu.nvidia.com-0", metav1.GetOptions{})
 	if err == nil {
 		err = errors.Join(slicesAPI.Delete(t.Context(), "hostile", metav1.DeleteOptions{}), slicesAPI.Delete(t.Context(), have.Name, metav1.DeleteOptions{}))
@@ -280,7 +280,7 @@ func (l *lab) testHostileSlices(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.create(t, ns, claimPod("vanished", "net", "whole", "whole"))
-	l.until(t, "the pod to be refused", func() error { return l.refusal(t, ns, "vanished") })
+	l.refused(t, ns, "vanished", "cannot allocate all claims")
 
 	have.ResourceVersion, have.UID = "", ""
 	have.Spec.Pool.Generation++
@@ -299,12 +299,4 @@ func (l *lab) testHostileSlices(t *testing.T) {
 	if len(on) != 3 || on["whole-0/gpu-1"] != "before" {
 		t.Errorf("devices: %v", on)
 	}
-}
-
-// refusal returns nil if the scheduler has refused a pod.
-func (l *lab) refusal(t *testing.T, namespace, pod string) error {
-	if len(l.events(t, namespace, pod, "FailedScheduling")) == 0 {
-		return errors.New("there is no event")
-	}
-	return nil
 }

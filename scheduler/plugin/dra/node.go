@@ -160,7 +160,7 @@ func (n *Node) room(i int, part int64) bool {
 		if n.shares[i]+part > cluster.DeviceMilli {
 			return false
 		}
-	} else if n.busy[i] {
+	} else if n.busy[i] || part > cluster.DeviceMilli {
 		return false
 	}
 	if n.busy[i] { // the first share of a partition took its counters

@@ -7,6 +7,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/cards"
 )
 
@@ -29,9 +30,12 @@ func capacityOf(r *resourceapi.CapacityRequirements) capacity {
 	return capacity{asked: r, key: key.String()}
 }
 
-// partSizes are the parts of a shape's devices that a want takes, in thousandths of each device: nil if no device is shared. Those of devices
-// that are not shared are 0.
+// partSizes are the parts of a shape's devices that a want takes, in thousandths of each device: nil if all are 0. Those of devices
+// that are not shared are 0, or tooMuch.
 type partSizes []int16
+
+// tooMuch is the part of a device that has less than the want asks for.
+const tooMuch = cluster.DeviceMilli + 1
 
 // at returns the part of device i.
 func (p partSizes) at(i int) int64 {
@@ -62,16 +66,40 @@ func (s *shape) partsOf(c capacity) partSizes {
 // countParts computes what partsOf returns.
 func (s *shape) countParts(asked *resourceapi.CapacityRequirements) (out partSizes) {
 	for i := range s.Devices {
-		d := &s.Devices[i]
-		if !d.Shared() {
+		part := partOf(&s.Devices[i], asked)
+		if part == 0 {
 			continue
 		}
 		if out == nil {
 			out = make(partSizes, len(s.Devices))
 		}
-		out[i] = int16(cards.Consumed(d.Device, asked))
+		out[i] = int16(part)
 	}
 	return out
+}
+
+// partOf returns the part of one device, as in partSizes.
+func partOf(d *cards.Device, asked *resourceapi.CapacityRequirements) int64 {
+	switch {
+	case d.Shared():
+		return cards.Consumed(d.Device, asked)
+	case !offers(d.Device, asked):
+		return tooMuch
+	}
+	return 0
+}
+
+// offers reports whether a device has the capacities that a request asks for. asked may be nil.
+func offers(d *resourceapi.Device, asked *resourceapi.CapacityRequirements) bool {
+	if asked == nil {
+		return true
+	}
+	for name, amount := range asked.Requests {
+		if has, known := d.Capacity[name]; !known || has.Value.Cmp(amount) < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // sizeOf returns which part of its card the device gives to a want that takes a part of it, in thousandths.

@@ -23,7 +23,7 @@ func roomDirectly(n *Node, i int, asked *resourceapi.CapacityRequirements) bool 
 		if n.shares[i]+cards.Consumed(d.Device, asked) > cluster.DeviceMilli {
 			return false
 		}
-	} else if n.busy[i] {
+	} else if n.busy[i] || lacks(d.Device, asked) {
 		return false
 	}
 	whole := n.shape.Cards[d.Card].Counters
@@ -44,6 +44,21 @@ func roomDirectly(n *Node, i int, asked *resourceapi.CapacityRequirements) bool 
 		}
 	}
 	return true
+}
+
+// lacks reports whether a device that is not shared has less than a request asks for.
+func lacks(d *resourceapi.Device, asked *resourceapi.CapacityRequirements) bool {
+	for _, name := range []resourceapi.QualifiedName{"shares", "memory", "other"} {
+		if asked == nil {
+			return false
+		}
+		amount, asks := asked.Requests[name]
+		capacity, has := d.Capacity[name]
+		if asks && (!has || amount.Cmp(capacity.Value) > 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // sizeDirectly computes which part of its card a device gives to a request.
@@ -90,8 +105,11 @@ func drawSlices(t *rapid.T) []*resourceapi.ResourceSlice {
 			set := sets.Spec.SharedCounters[rapid.IntRange(0, n-1).Draw(t, "set")].Name
 			d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: set, Counters: counters("takes", 5)}}
 		}
-		if rapid.Bool().Draw(t, "shared") {
+		shared := rapid.Bool().Draw(t, "shared")
+		if shared {
 			d.AllowMultipleAllocations = ptr.To(true)
+		}
+		if shared || rapid.Bool().Draw(t, "has capacities") {
 			d.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{}
 			for _, name := range []resourceapi.QualifiedName{"shares", "memory"}[:rapid.IntRange(1, 2).Draw(t, "capacities")] {
 				d.Capacity[name] = resourceapi.DeviceCapacity{Value: drawQuantity(t, "capacity"), RequestPolicy: drawPolicy(t)}
