@@ -2,11 +2,9 @@ package plugin
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -14,6 +12,7 @@ import (
 
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/experience"
+	"gnnsched/scheduler/plugin/counted"
 	"gnnsched/scheduler/plugin/course"
 )
 
@@ -101,19 +100,15 @@ func registerMetrics() {
 // Fallbacks returns how many decisions of a profile upstream's scoring has made since this process
 // started.
 func Fallbacks(profile string) (int, error) {
-	var sum float64
+	sum := 0
 	for _, reason := range []string{reasonNoModel, reasonDeadline, reasonNotFinite, reasonPanic, reasonSnapshot} {
-		m, registered := fallbacks.WithLabelValues(profile, reason).(prometheus.Metric)
-		if !registered {
-			return 0, nil // no profile was ever made
+		n, err := counted.Value(fallbacks.WithLabelValues(profile, reason))
+		if err != nil {
+			return 0, err
 		}
-		var value dto.Metric
-		if err := m.Write(&value); err != nil {
-			return 0, fmt.Errorf("read the metric: %w", err)
-		}
-		sum += value.GetCounter().GetValue()
+		sum += n
 	}
-	return int(sum), nil
+	return sum, nil
 }
 
 // profileMetrics are the metrics that every decision of a profile observes, looked up once.

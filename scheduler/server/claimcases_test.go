@@ -34,8 +34,8 @@ type claimCase struct {
 	Restates        string            `json:"restates"` // upstream's tests with the same subject
 	NamespaceLabels map[string]string `json:"namespaceLabels"`
 	// Other says why the allocator gives a pod other devices than the policy of ours chose; empty if it gives all pods those.
-	Other string `json:"other"`
-	Steps           []claimStep       `json:"steps"`
+	Other string      `json:"other"`
+	Steps []claimStep `json:"steps"`
 }
 
 // claimStep deletes, then applies. Pods come one after another: each waits for the outcome of the one before.

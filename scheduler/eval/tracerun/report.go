@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/driver"
 )
@@ -38,7 +39,9 @@ type Trial struct {
 	GPU       driver.GPUSummary `json:"gpu"`
 	Binding   time.Duration     `json:"bindingNanoseconds"` // from the first pod to the last one that got a node
 	Fallbacks int               `json:"fallbacks"`          // decisions taken by upstream's scoring instead of the policy
-	Simulated *sim.GPUOutcome   `json:"simulated"`          // of the same episode
+	// Choices are those of devices for the pods with claims that were reserved.
+	Choices   server.ClaimChoices `json:"claimChoices"`
+	Simulated *sim.GPUOutcome     `json:"simulated"` // of the same episode
 	// Same is the number of pods that got the same node as in the simulator, or no node in both.
 	Same int `json:"same"`
 	// SameDevices is the number of those of them that also got the same devices.
@@ -83,11 +86,14 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 	}
 	r.writeDifferences(&b)
 	for _, p := range r.Policies {
-		fallbacks := 0
+		fallbacks, choices := 0, server.ClaimChoices{}
 		for _, t := range r.Trials {
 			if t.Policy == p {
-				fallbacks += t.Fallbacks
+				fallbacks, choices = fallbacks+t.Fallbacks, choices.Plus(t.Choices)
 			}
+		}
+		if choices != (server.ClaimChoices{}) {
+			fmt.Fprintf(&b, "\nDevices for claims, %s: %d pods got those that the policy chose, %d others, and for %d it chose none.\n", p, choices.Taken, choices.Other, choices.None)
 		}
 		if fallbacks > 0 {
 			fmt.Fprintf(&b, "\nIn %d decisions upstream's scoring stood in for %s; the log says why.\n", fallbacks, p)

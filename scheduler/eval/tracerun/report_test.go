@@ -48,8 +48,13 @@ func TestReport(t *testing.T) {
 		}
 		golden.Check(t, name, b.String())
 	}
+	r := report(3)
+	for i := range r.Trials {
+		r.Trials[i].Choices = server.ClaimChoices{Taken: 40, Other: 2, None: i % 2}
+	}
 	var b bytes.Buffer
-	if err := report(3).Write(&b, false); err != nil || !strings.Contains(b.String(), "In 6 decisions upstream's scoring stood in for fgd") {
+	if err := r.Write(&b, false); err != nil || !strings.Contains(b.String(), "In 6 decisions upstream's scoring stood in for fgd") ||
+		!strings.Contains(b.String(), "Devices for claims, kube-scheduler: 80 pods got those that the policy chose, 4 others, and for 1 it chose none.") {
 		t.Errorf("%v: %s", err, b.String())
 	}
 }

@@ -68,7 +68,7 @@ func (r *comparison) round(ctx context.Context, x agreement.Contender, seed uint
 	if err != nil {
 		return t, err
 	}
-	before, err := server.Fallbacks(x.Profile.SchedulerName)
+	before, err := countsOf(x)
 	if err != nil {
 		return t, err
 	}
@@ -91,9 +91,23 @@ func (r *comparison) round(ctx context.Context, x agreement.Contender, seed uint
 	if err != nil {
 		return t, err
 	}
-	after, err := server.Fallbacks(x.Profile.SchedulerName)
-	t.Fallbacks = after - before
+	after, err := countsOf(x)
+	t.Fallbacks, t.Choices = after.fallbacks-before.fallbacks, after.choices.Since(before.choices)
 	return t, err
+}
+
+// counts are what a profile has counted since this process started.
+type counts struct {
+	fallbacks int
+	choices   server.ClaimChoices
+}
+
+func countsOf(x agreement.Contender) (c counts, err error) {
+	if c.fallbacks, err = server.Fallbacks(x.Profile.SchedulerName); err != nil {
+		return c, err
+	}
+	c.choices, err = server.ClaimChoicesOf(x.Profile.SchedulerName)
+	return c, err
 }
 
 // same counts the arrivals that got the same node on the cluster as in the simulator, or no node in both, and those of
