@@ -77,7 +77,8 @@ SEEDS    ?= 1 2 3
 train: trainer ## Train the shipped networks again, from each of SEEDS (1 2 3), JOBS (2) at a time; RESUME=1 continues
 	@SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' scheduler/learn/train.sh $(NETWORKS)
 
-# The pod lists that the networks learn from. The trace's other lists are kept for the evaluation.
+# The pod lists that the networks learn from. The evaluation plays the same lists, with other arrivals (seeds) and in other mixes, so none
+# is kept apart from training.
 GPU_FAMILY   := cpu100 default gpushare40 gpuspec10 multigpu20
 GPU_NETWORKS := gpu-gnn gpu-acgnn gpu-dqn gpu-linear
 

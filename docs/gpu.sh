@@ -24,7 +24,7 @@ compare --policies fgd,gpu-best-fit,gpu-packing,gpu-clustering,gpu-dot-product,r
 
 say '' '## Every load' '' \
 	'A run goes to 150 % of the GPUs, and its state is noted on the way.'
-compare --curve --policies fgd,gpu-best-fit,gpu-gnn
+compare --curve --policies fgd,gpu-best-fit,gpu-packing,gpu-clustering,gpu-dot-product,gpu-gnn
 compare --curve --seeds 4 --policies fgd,gpu-best-fit,gpu-acgnn,gpu-dqn
 compare --curve --seeds 4 --policies fgd,gpu-linear
 

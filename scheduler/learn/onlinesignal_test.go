@@ -4,48 +4,72 @@ package learn
 
 import (
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/online"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/sim"
 )
 
 // The returns of the online learner tell a good policy from a middling and a bad one as the cost over time
-// does, for every variant from random weights and for every shipped network. With the shaped reward, with which
-// the shipped networks were trained, they do not: its returns telescope, and a stream has no end.
+// does, for every variant from random weights and for every shipped network that learns online, with its objective. With the shaped
+// reward they do not: its returns telescope, and a stream has no end.
 func TestOnlineReturnsTellPoliciesApart(t *testing.T) {
-	streams := rankedStreams(t)
+	networks := map[string]*checkpoint.Checkpoint{}
 	for _, variant := range Variants() {
-		shipped, err := checkpoint.Shipped(variant)
+		networks["random "+variant] = learntest.Weights(Architecture(variant, 8), 1)
+	}
+	for _, name := range checkpoint.ShippedFor(checkpoint.ClusterGraph) {
+		c, err := checkpoint.Shipped(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, start := range map[string]*checkpoint.Checkpoint{
-			"random": learntest.Weights(Architecture(variant, 8), 1), "shipped": shipped,
-		} {
-			j, err := OnlineJob(start)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s := streams.signal(t, j); !s.tells() {
-				t.Errorf("%s, %s: %+v", variant, name, s)
-			}
-			j.Reward.Kind = run.ShapedReward
-			if s := streams.signal(t, j); s.tells() {
-				t.Errorf("%s, %s, shaped: %+v", variant, name, s)
+		if c.CheckOnline() == nil {
+			networks[name] = c
+		}
+	}
+	played := map[string]streams{}
+	for name, start := range networks {
+		j, err := OnlineJob(start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objective, err := j.Environment.Objective.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		on := string(objective)
+		if _, found := played[on]; !found {
+			played[on] = rankedStreams(t, on)
+		}
+		if s := played[on].signal(t, j); !s.tells() {
+			t.Errorf("%s: %+v", name, s)
+		}
+		j.Reward.Kind = run.ShapedReward
+		if s := played[on].signal(t, j); s.tells() {
+			t.Errorf("%s, shaped, half-life %v: %+v", name, j.HalfLife, s)
+		}
+		for _, gamma := range shapedDiscounts {
+			j.HalfLife, j.Gamma = 0, gamma
+			if s := played[on].signal(t, j); s.tells() {
+				t.Errorf("%s, shaped, discount %v: %+v", name, gamma, s)
 			}
 		}
+	}
+	if want := []string{"balance", "pack", "pack=0.5,zones"}; !slices.Equal(slices.Sorted(maps.Keys(played)), want) {
+		t.Errorf("networks learn online for %v, want %v", slices.Sorted(maps.Keys(played)), want)
 	}
 }
 
@@ -55,79 +79,59 @@ type streams struct {
 	cost  [3]float64
 }
 
-// rankedStreams plays a good, a middling and a bad policy on paired episodes.
-func rankedStreams(t *testing.T) (out streams) {
+// streamScenario names the scenario in which policies for an objective play.
+var streamScenario = map[string]string{"balance": "mixed", "pack": "family-pack", "pack=0.5,zones": "family-zones"}
+
+// rankedStreams plays the ranked policies of an objective on paired episodes.
+func rankedStreams(t *testing.T, objective string) (out streams) {
 	t.Helper()
-	mixed, err := eval.Find("mixed")
+	scenario, err := eval.Find(streamScenario[objective])
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := mixed.Config
-	c.Nodes = sim.IntRange{Min: 12, Max: 12}
+	c := scenario.Config
+	c.Nodes = sim.IntRange{Min: 32, Max: 32} // so that streams are long and their end has no weight
+	if objective != "balance" {
+		c.Preferences = preference.Declared // as in measured
+	}
 	for seed := range uint64(6) {
 		filled := learntest.Started(t, c, seed)
-		good := contenderPolicy(t, "linear", seed)
+		good := named(t, ranked[objective][0], policy.Setting{Seed: seed})
 		for !filled.Filled() {
-			filled.Step(chosen(t, filled, good))
+			filled.Step(choice(t, filled, good))
 		}
-		for i, name := range []string{"linear", "random", "most-allocated"} {
+		for i, name := range ranked[objective] {
 			var env sim.Env
 			filled.CopyTo(&env)
-			p, encoder := contenderPolicy(t, name, seed), encode.New(feature.Default())
-			var steps []experience.Step
-			for number := uint64(1); !env.Done(); number++ {
-				choice := chosen(t, &env, p)
-				s := experience.Step{
-					Number: number, Features: feature.Default().Hash(), Action: choice, Before: env.Cost(),
-					State: encoder.Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone(),
-				}
-				s.After = s.Before - env.Step(choice)
-				if number%97 > 0 { // a step is lost now and then
-					steps = append(steps, s)
-				}
-			}
-			out.steps[i] = append(out.steps[i], steps)
+			out.steps[i] = append(out.steps[i], stepsOf(t, &env, named(t, name, policy.Setting{Seed: seed})))
 			out.cost[i] += env.Outcome().MeanCost
 		}
 	}
 	return out
 }
 
-func contenderPolicy(t *testing.T, name string, seed uint64) policy.Policy {
+// stepsOf plays an episode to its end and returns the steps of a scheduler, of which one is lost now and then.
+func stepsOf(t *testing.T, env *sim.Env, p policy.Policy) (steps []experience.Step) {
 	t.Helper()
-	c, err := contender.Named(name)
-	if err != nil {
-		t.Fatal(err)
+	encoder := encode.New(feature.Default())
+	for number := uint64(1); !env.Done(); number++ {
+		at := choice(t, env, p)
+		s := experience.Step{
+			Number: number, Features: feature.Default().Hash(), Action: at, Before: env.Cost(),
+			State: encoder.Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone(),
+		}
+		s.After = s.Before - env.Step(at)
+		if number%97 > 0 {
+			steps = append(steps, s)
+		}
 	}
-	return c.New(policy.Setting{Seed: seed})
-}
-
-func chosen(t *testing.T, env *sim.Env, p policy.Policy) int {
-	t.Helper()
-	scores, err := eval.Scores(env, p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return policy.Best(scores)
-}
-
-// onlineSignal says how the returns of three policies differ.
-type onlineSignal struct {
-	cost, returns [3]float64
-	reward        float64 // mean size of a single one
-}
-
-// tells reports whether the returns rank the policies as the cost over time does, and lie apart by more than ten
-// rewards. Smaller differences are lost in the noise of what arrives.
-func (s onlineSignal) tells() bool {
-	return s.cost[0] < s.cost[1] && s.cost[1] < s.cost[2] &&
-		s.returns[0] > s.returns[1] && s.returns[1] > s.returns[2] && s.returns[0]-s.returns[2] > 10*s.reward
+	return steps
 }
 
 // signal returns the returns of the states after the fill under each policy, over all episodes.
-func (in streams) signal(t *testing.T, j Job) onlineSignal {
+func (in streams) signal(t *testing.T, j Job) signal {
 	t.Helper()
-	s := onlineSignal{cost: in.cost}
+	s := signal{cost: in.cost}
 	for i, episodes := range in.steps {
 		for _, steps := range episodes {
 			got := rewarded(t, j, steps)

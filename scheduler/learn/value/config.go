@@ -67,7 +67,8 @@ type Config struct {
 	EvaluateWorkloads int `json:"evaluateWorkloads"` // held-out workloads in an evaluation
 }
 
-// Defaults returns the values that the shipped networks are trained with.
+// Defaults returns the values of fields that a configuration leaves out. The networks that ship have others for Target, Mixes, Taints and
+// Disturbed: those of the files in runs (docs/adr/0018-the-target-of-networks-for-gpus.md).
 func Defaults() Config {
 	return Config{
 		Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 64, Seed: 1,

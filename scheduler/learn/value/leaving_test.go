@@ -89,9 +89,9 @@ func TestLeavingTargetsTellPoliciesApart(t *testing.T) {
 		func(env *sim.Env) policy.Policy { return heuristic.NewFGD(env.Typical()) },
 		func(env *sim.Env) policy.Policy {
 			fgd := heuristic.NewFGD(env.Typical())
-			return sometimes{breaker{fgd}, fgd, 0.02, rand.New(rand.NewPCG(1, 2))}
+			return sometimes{breaker{fgd, always}, fgd, 0.02, rand.New(rand.NewPCG(1, 2))}
 		},
-		func(env *sim.Env) policy.Policy { return breaker{heuristic.NewFGD(env.Typical())} },
+		func(env *sim.Env) policy.Policy { return breaker{heuristic.NewFGD(env.Typical()), always} },
 	}
 	var costs, hours [3]float64
 	for i, choose := range policies {
@@ -118,7 +118,7 @@ func TestLeavingTargetsTellPoliciesApart(t *testing.T) {
 
 // The targets of all nodes add up to the discounted mean of the devices that pods wait for while they are idle.
 func TestLeavingTargetsAddUp(t *testing.T) {
-	l, states, env := leavingPlayed(t, 3, func(env *sim.Env) policy.Policy { return breaker{heuristic.NewFGD(env.Typical())} })
+	l, states, env := leavingPlayed(t, 3, func(env *sim.Env) policy.Policy { return breaker{heuristic.NewFGD(env.Typical()), always} })
 	end, checked := env.Now(), 0
 	for i, targets := range l.targets(states, end) {
 		if targets == nil {
@@ -188,7 +188,7 @@ func TestRecordLeaving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRecorder(c, env, rand.New(rand.NewPCG(1, 2)), breaker{heuristic.NewFGD(env.Typical())})
+	r := newRecorder(c, env, rand.New(rand.NewPCG(1, 2)), breaker{heuristic.NewFGD(env.Typical()), always})
 	if _, err := eval.Episode(env, 5, r.decide); err != nil {
 		t.Fatal(err)
 	}

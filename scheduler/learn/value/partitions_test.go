@@ -61,9 +61,26 @@ func TestDrawPartitions(t *testing.T) {
 }
 
 // The targets of the nodes add up to a cost that ranks policies as the allocation does: learned values, FGD, and random placements.
+// So they do with each configuration in runs that has partitions.
 func TestPartitionTargetsTellPoliciesApart(t *testing.T) {
-	c := withPartitions()
-	c.SnapshotNodes = 8
+	small := withPartitions()
+	small.SnapshotNodes = 8
+	all := map[string]Config{"small": small}
+	for name, c := range configurations(t) {
+		if c.Partitions != nil {
+			all[name] = c
+		}
+	}
+	if len(all) < 2 {
+		t.Error("no configuration in runs has partitions")
+	}
+	for name, c := range all {
+		t.Run(name, func(t *testing.T) { partitionTargetsTell(t, c) })
+	}
+}
+
+func partitionTargetsTell(t *testing.T, c Config) {
+	t.Helper()
 	rule := func(name string) func(policy.Setting) policy.Policy {
 		find, _, err := partition.Find(name)
 		if err != nil {

@@ -40,8 +40,14 @@ func eights() ([]openb.Node, Workload) {
 	return nodes, w
 }
 
-// breaker takes the nodes whose devices are all free first, and leaves none for pods with many. Then it does as FGD.
-type breaker struct{ policy.Policy }
+// breaker is a policy that scores the nodes whose devices are all free higher, and so leaves fewer for pods with many.
+type breaker struct {
+	policy.Policy
+	by float32
+}
+
+// always is by how much breaker scores them higher if it takes them first, whatever else the policy says.
+const always = 1e6
 
 func (b breaker) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
 	if err := b.Policy.Score(s, pod, candidates, scores); err != nil {
@@ -49,17 +55,16 @@ func (b breaker) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	}
 	for i, row := range candidates {
 		if n := s.Nodes[row]; len(n.GPUs) == 8 && n.IdleGPUMilli() == 8000 {
-			scores[i] += 1e6
+			scores[i] += b.by
 		}
 	}
 	return nil
 }
 
 // played returns the environment after a policy's episode, and its states: one at each of some arrivals, with all nodes.
-func played(t testing.TB, seed uint64, choose func(*sim.Env) policy.Policy, at ...int) (*sim.Env, []state) {
+func played(t testing.TB, c Config, seed uint64, choose func(*sim.Env) policy.Policy, at ...int) (*sim.Env, []state) {
 	t.Helper()
 	nodes, w := eights()
-	c := Defaults()
 	env, err := (&player{c, nodes}).env(w)
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +86,13 @@ func played(t testing.TB, seed uint64, choose func(*sim.Env) policy.Policy, at .
 	return env, states
 }
 
+// learned returns the snapshots of an episode that is over, with the targets that a configuration learns.
+func learned(c Config, env *sim.Env, states []state) []snapshot {
+	r := newRecorder(c, env, nil, nil)
+	r.states, r.taken = states, make([]snapshot, len(states))
+	return r.end()
+}
+
 func fgd(env *sim.Env) policy.Policy { return heuristic.NewFGD(env.Typical()) }
 
 func find(name string) func(*sim.Env) policy.Policy {
@@ -90,43 +102,6 @@ func find(name string) func(*sim.Env) policy.Policy {
 			panic(err)
 		}
 		return h.New(policy.Setting{Seed: 1, Typical: env.Typical()})
-	}
-}
-
-// What a network learns ranks policies as the reported figures do, at low and at high loads, on every seed. The
-// devices that are idle at the end, at 130 %, do not: they rank a policy that breaks all empty nodes
-// like FGD, though it loses pods of eight devices with half of the cluster empty.
-func TestLearningSignal(t *testing.T) {
-	low, high := []float64{0.7, 0.8, 0.9, 0.95}, []float64{1, 1.1, 1.3}
-	for name, x := range map[string]struct {
-		loads    []float64
-		policies []func(*sim.Env) policy.Policy // the best first
-	}{
-		"low":  {low, []func(*sim.Env) policy.Policy{fgd, find("random"), func(env *sim.Env) policy.Policy { return breaker{fgd(env)} }}},
-		"high": {high, []func(*sim.Env) policy.Policy{fgd, find("gpu-clustering"), find("random")}},
-	} {
-		atEnd := 0 // seeds on which the idle devices at the end rank the policies the same
-		for seed := range uint64(6) {
-			var reported, learned, idleAtEnd []float64 // costs
-			for _, p := range x.policies {
-				env, states := played(t, seed, p, 0)
-				reported = append(reported, -mean(env, x.loads))
-				learned = append(learned, sum(targets(eventsOf(env), len(env.Snapshot().Nodes), Defaults().ends(), states)[0]))
-				idleAtEnd = append(idleAtEnd, -mean(env, []float64{Defaults().Factor}))
-			}
-			if !slices.IsSorted(reported) {
-				t.Fatalf("%s loads, seed %d: the policies are not what they should be: %v", name, seed, reported)
-			}
-			if !slices.IsSorted(learned) || learned[2] < 1.5*learned[0] {
-				t.Errorf("%s loads, seed %d: costs of good, middling and bad policies are %v to the learner", name, seed, learned)
-			}
-			if slices.IsSorted(idleAtEnd) {
-				atEnd++
-			}
-		}
-		if low := name == "low"; low && atEnd > 0 {
-			t.Errorf("the idle devices at the end tell on %d seeds of 6 what happens at low loads; this test has lost its point", atEnd)
-		}
 	}
 }
 
@@ -152,7 +127,7 @@ func sum(of []float32) (sum float64) {
 func TestTargetsOfWholeNodes(t *testing.T) {
 	first := ends{0.6, 1, 1}
 	for seed := range uint64(3) {
-		env, states := played(t, seed, find("random"), 12)
+		env, states := played(t, Defaults(), seed, find("random"), 12)
 		s := &states[0]
 		of := targets(eventsOf(env), len(env.Snapshot().Nodes), first, states)[0]
 		var whole, used, wholes, useds float64 // targets by idle device
@@ -181,7 +156,7 @@ func TestTargetsAddUp(t *testing.T) {
 			e.below = 0
 		}
 		at := rapid.IntRange(0, 150).Draw(rt, "at")
-		env, states := played(t, rapid.Uint64Range(1, 20).Draw(rt, "seed"), find(rapid.SampledFrom([]string{"random", "fgd"}).Draw(rt, "policy")), at)
+		env, states := played(t, Defaults(), rapid.Uint64Range(1, 20).Draw(rt, "seed"), find(rapid.SampledFrom([]string{"random", "fgd"}).Draw(rt, "policy")), at)
 		if len(states) == 0 {
 			return
 		}
@@ -258,16 +233,14 @@ func TestAsMuch(t *testing.T) {
 // The target of a node's idle devices is what is idle there after the last arrival, whenever the node was seen, and a
 // recorder whose configuration asks for it takes it.
 func TestIdleTargets(t *testing.T) {
-	env, states := played(t, 3, fgd, 0, 60, 150)
+	c := Defaults()
+	c.Target = targetIdle
+	env, states := played(t, c, 3, fgd, 0, 60, 150)
 	if len(states) != 3 {
 		t.Fatalf("%d states, want 3", len(states))
 	}
-	c := Defaults()
-	c.Target = targetIdle
-	r := newRecorder(c, env, nil, nil)
-	r.states, r.taken = states, make([]snapshot, len(states))
 	changed := 0
-	for i, s := range r.end() {
+	for i, s := range learned(c, env, states) {
 		for j, row := range states[i].rows {
 			n := env.Snapshot().Nodes[row]
 			if want := float32(n.IdleGPUMilli()) / 1000; s.Targets[j] != want {

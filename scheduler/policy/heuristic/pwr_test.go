@@ -105,3 +105,49 @@ func TestNetworkWithPower(t *testing.T) {
 		}
 	}
 }
+
+// From a weight of a million on, the node that draws least more wins, and among equals the one that the network prefers. Its differences
+// survive beside the price of watts, in units of 0.03 devices times the idle share.
+func TestPowerFirst(t *testing.T) {
+	using := func(milli int64) *cluster.Node {
+		n := policytest.GPUNode(32_000, 2, policytest.Share(milli))
+		n.GPUModel = "T4"
+		return n
+	}
+	idle := policytest.GPUNode(32_000, 2)
+	idle.GPUModel = "T4"
+	s := &cluster.Snapshot{Nodes: []*cluster.Node{idle, using(100), using(300), using(600)}} // 205 W more on the first, else 60
+	for range 40 { // full, and no candidates
+		n := policytest.GPUNode(32_000, 2, policytest.Whole(2))
+		n.GPUModel = "T4"
+		s.Nodes = append(s.Nodes, n)
+	}
+	setting := policy.Setting{Typical: fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Share(400), Count: 1}, {Requests: policytest.Whole(1), Count: 1}})}
+	pod := &cluster.Pod{Requests: policytest.Whole(1)}
+	scores := func(name string) []float32 {
+		h, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Clone(policytest.Scores(t, h.New(setting), s, pod, policytest.Rows(4)))
+	}
+	network := scores("power+gpu-gnn:0")
+	const unit = 0.03 * 7.0 / 88 // 7 of 88 devices are idle
+	if spread := slices.Max(network[1:]) - slices.Min(network[1:]); spread < 1.5*unit {
+		t.Fatalf("the network's scores %v differ by so little that the test shows nothing", network[1:])
+	}
+	for _, name := range []string{"power+gpu-gnn:1e6", "power+gpu-gnn:1e9"} {
+		first := scores(name)
+		if first[0] > -1e8 {
+			t.Errorf("%s: the node that draws 145 W more than the others has the score %v", name, first[0])
+		}
+		for i := 2; i < 4; i++ {
+			if got, want := first[i]-first[1], network[i]-network[1]; got < want-unit-1e-3 || got > want+unit+1e-3 {
+				t.Errorf("%s: node %d is %v above node 1, by the network %v", name, i, got, want)
+			}
+		}
+		if slices.Max(first) != 0 {
+			t.Errorf("%s: the best score is %v, want 0", name, slices.Max(first))
+		}
+	}
+}

@@ -37,6 +37,9 @@ type GPUPolicy struct {
 	expired func() bool // whether the decision's deadline has passed; nil: there is none
 	now     int64       // number of the decision, from 1
 
+	powerFirst bool      // power decides, and the network breaks ties
+	exact      []float64 // scores of the candidates then
+
 	sees *feature.GPULayout // what the network sees
 
 	states     gpuStates
@@ -75,11 +78,22 @@ func (p *GPUPolicy) forget() {
 
 // SavePower makes power cost the given number of devices for each kilowatt that a placement adds, by the model
 // of package power, times the idle share of the cluster's devices. A device that is switched on late draws
-// power for a short time only, and once all are in use no choice saves any.
+// power for a short time only, and once all are in use no choice saves any. From powerFirstWeight on, the least additional power decides, and
+// the network breaks ties.
 func (p *GPUPolicy) SavePower(weight float64) *GPUPolicy {
-	p.perWatt = weight / 1000
+	p.perWatt, p.powerFirst = weight/1000, weight >= powerFirstWeight
 	return p
 }
+
+// powerFirstWeight is the weight from which on the least additional power decides, however much is idle.
+const powerFirstWeight = 1e6
+
+// powerFirstWatt is the price of a watt then, in devices: more than scores of a network differ by.
+const powerFirstWatt = 1e6
+
+// powerTie is the unit to which the network's scores are rounded then, in devices, if all devices are idle. The first of tied nodes
+// is taken, so that fewer nodes are awake. docs/gpu.md has what other units come to.
+const powerTie = 0.03
 
 // KeepLonger makes the reserve keep twice as much for pods that only some nodes can serve, for clusters that pods leave.
 func (p *GPUPolicy) KeepLonger() { p.cluster.KeepLonger() }
@@ -122,12 +136,31 @@ func (p *GPUPolicy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []in
 		if !e.Valid(n) {
 			e.Set(n, p.place(n, pod.Requests))
 		}
-		scores[i] = p.value(e.Value.before) - p.lowestAfter(&e.Value)
-		if math.IsNaN(float64(scores[i])) || math.IsInf(float64(scores[i]), 0) {
-			return fmt.Errorf("%w: score %v of %s", infer.ErrNaN, scores[i], n.Name)
+		won := p.value(e.Value.before) - p.lowestAfter(&e.Value)
+		if math.IsNaN(won) || math.IsInf(won, 0) {
+			return fmt.Errorf("%w: score %v of %s", infer.ErrNaN, won, n.Name)
+		}
+		if scores[i] = float32(won); p.powerFirst {
+			p.exact = append(p.exact[:i], won)
 		}
 	}
+	if p.powerFirst && len(candidates) > 0 {
+		p.rank(scores)
+	}
 	return nil
+}
+
+// rank writes scores by the exact ones, rounded. They are relative to the highest: a float32 that holds the price of watts as well holds
+// no differences of the network.
+func (p *GPUPolicy) rank(scores []float32) {
+	unit := max(powerTie*p.cluster.IdleShare(), 1e-6)
+	for i, v := range p.exact {
+		p.exact[i] = math.Round(v/unit) * unit
+	}
+	most := slices.Max(p.exact)
+	for i, v := range p.exact {
+		scores[i] = float32(v - most)
+	}
 }
 
 // begin embeds the cluster for a new decision.
@@ -155,7 +188,7 @@ func (p *GPUPolicy) place(n *cluster.Node, r cluster.Resources) placement {
 }
 
 // lowestAfter returns the lowest value that the node may have after the placement.
-func (p *GPUPolicy) lowestAfter(x *placement) float32 {
+func (p *GPUPolicy) lowestAfter(x *placement) float64 {
 	best := p.value(p.after[x.from])
 	for _, id := range p.after[x.from+1 : x.to] {
 		best = min(best, p.value(id))
@@ -175,7 +208,7 @@ func (p *GPUPolicy) Reading(s *cluster.Snapshot, pod *cluster.Pod, candidates []
 		on = p.Devices(n, pod)
 	}
 	before, after := p.Vertex(n, cluster.Resources{}, 0), p.Vertex(n, pod.Requests, on)
-	return &policy.Reading{Kind: policy.ValueReading, Features: append([]float32{p.value(e.Value.before), p.lowestAfter(&e.Value)}, infer.StepReading(&before, &after, p.psi)...)}
+	return &policy.Reading{Kind: policy.ValueReading, Features: append([]float32{float32(p.value(e.Value.before)), float32(p.lowestAfter(&e.Value))}, infer.StepReading(&before, &after, p.psi)...)}
 }
 
 // Devices implements policy.DeviceChooser, for the cluster of the last call of Score. Before the
@@ -184,7 +217,7 @@ func (p *GPUPolicy) Devices(n *cluster.Node, pod *cluster.Pod) (on cluster.Devic
 	if p.now == 0 {
 		return n.ChooseDevices(pod.Requests)
 	}
-	best := float32(math.Inf(1))
+	best := math.Inf(1)
 	for rest := ways(n, pod.Requests); rest != 0; rest &= rest - 1 {
 		devices := p.firstWay(n, pod.Requests, rest)
 		if v := p.value(p.state(n, pod.Requests, devices)); v < best {
@@ -230,6 +263,10 @@ func (p *GPUPolicy) state(n *cluster.Node, r cluster.Resources, on cluster.Devic
 }
 
 // value returns the network's value of a state within the present cluster, and what its power costs.
-func (p *GPUPolicy) value(id int32) float32 {
-	return p.states.value(id, p.now, p.psi, p.reserve) + p.watt*p.states.watts[id]
+func (p *GPUPolicy) value(id int32) float64 {
+	v := p.states.value(id, p.now, p.psi, p.reserve)
+	if p.powerFirst {
+		return float64(v) + powerFirstWatt*float64(p.states.watts[id])
+	}
+	return float64(v + p.watt*p.states.watts[id])
 }
