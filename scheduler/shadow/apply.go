@@ -238,6 +238,7 @@ func (w *Watcher) compare(ctx context.Context, p *v1.Pod) error {
 		w.gains.add(j)
 	}
 	w.note(p, j)
+	w.record(p, j.Decision)
 	return nil
 }
 
