@@ -147,6 +147,7 @@ func TestBadInput(t *testing.T) {
 		{"a share of what", []string{"rungnn", "--share", "0.05", "--share-by", "pod"}, exit.Usage, "choose one of owner, namespace"},
 		{"a share that never fails", []string{"rungnn", "--share", "0.05", "--share-failures", "1"}, exit.Usage, "failures is 1"},
 		{"limits of a share without one", []string{"rungnn", "--share-latency", "1s"}, exit.Usage, "has no effect without --share"},
+		{"events of decisions in the shadow", []string{"rungnn", "--shadow", "--decision-events"}, exit.Usage, "--decision-events has no effect with --shadow"},
 		{"learn in the shadow", []string{"rungnn", "--shadow", "--learn"}, exit.Usage, "--learn and --shadow exclude each other"},
 		{"several profiles in the shadow", []string{"rungnn", "--shadow", "--profiles", "gnn,dqn"}, exit.Usage, "one can be in the shadow"},
 		{"shadow by what nobody can measure", []string{"rungnn", "--shadow", "--shadow-objective", "hot"}, exit.Usage, "measured usage"},

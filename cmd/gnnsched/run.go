@@ -176,10 +176,15 @@ func watch(c *ucli.Context, r request, title string, log zerolog.Logger) error {
 		return err
 	}
 	defer remove()
-	page := func(client kubernetes.Interface, live func(context.Context) (watcher.Live, error)) (func(), error) {
-		return web.Serve(c, web.Shown{Title: title, Client: client, Shadow: live})
+	recording, done, err := explain.Recording(c, log)
+	if err != nil {
+		return err
 	}
-	return shadow.Scheduler{Name: r.name, File: file, Remove: remove, Page: page}.Run(c, log)
+	defer done()
+	page := func(client kubernetes.Interface, live func(context.Context) (watcher.Live, error)) (func(), error) {
+		return web.Serve(c, web.Shown{Title: title, Client: client, Recording: recording, Shadow: live})
+	}
+	return shadow.Scheduler{Name: r.name, File: file, Remove: remove, Recording: recording, Page: page}.Run(c, log)
 }
 
 // request holds the parsed flags of a scheduler run.

@@ -14,7 +14,7 @@ import (
 // 1, and Policy, Fingerprint, Latency and Best are empty.
 //
 // A pod for which no node was found leaves a Decision without a Node. It has no Number, and only its
-// Profile, Pod, At, Nodes, Refused, Failure and Nominated are set.
+// Profile, Pod, At, Nodes, Refused, Failure, Nominated and Really are set.
 type Decision struct {
 	// Number counts the profile's choices of a node from 1, in the order in which the scheduler made them.
 	// A gap means that decisions were dropped because the listener was too slow.
@@ -52,6 +52,10 @@ type Decision struct {
 	Devices cluster.DeviceSet // GPU devices chosen on Node; empty if the scheduler chose none
 	Claimed []ClaimedDevice   // what the pod got on Node by its ResourceClaims, in their order
 	Bound   bool              // whether the pod was bound to Node, as far as the scheduler has heard
+	// Really is the node to which another scheduler bound the pod, for a profile in its shadow: the decision places
+	// nothing. It is empty for a scheduler that places pods. If the policy scored Really and it is not among the MaxBest,
+	// it has the last place in Best.
+	Really string
 
 	Failure   string // why no node was found; empty if one was
 	Nominated string // the node on which preemption makes room for the pod; empty for none

@@ -95,6 +95,19 @@ func TestText(t *testing.T) {
 		Refused: []decision.Refusal{{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)", Nodes: 3}, {Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 2}},
 		Failure: "0/5 nodes are available", Nominated: "node-a",
 	}), Weights{}))
+	watched := recorded(t, linear.Tuned("linear"), 0)
+	watched.Outcome, watched.Really = record.Shadow, watched.Best[3].Node
+	golden.Check(t, "shadow.txt", text(t, watched, Weights{}))
+	for really, want := range map[string]string{watched.Node: "would go to " + watched.Node + ", where it really is.", "node-z": "and is really on node-z."} {
+		watched.Really = really
+		if got := text(t, watched, Weights{}); !strings.Contains(got, want) || strings.Contains(got, "had not heard") {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	golden.Check(t, "shadow-unschedulable.txt", text(t, record.Of(&decision.Decision{
+		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0"}, At: time.Unix(1_700_000_000, 0), Nodes: 5,
+		Refused: []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 5}}, Failure: "0/5 nodes are available", Really: "node-b",
+	}), Weights{}))
 	value := recorded(t, linear.Tuned("linear"), 0)
 	for i := range value.Best {
 		value.Best[i].Read = &record.Reading{Kind: policy.ValueReading, Features: record.Numbers{value.Best[i].Score + 2, 2}}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -12,12 +13,12 @@ import (
 	"gnnsched/scheduler/decision/record"
 )
 
-// Write writes why the pod of a record got its node, or none.
+// Write writes why the pod of a record got its node, or none. Of a decision in the shadow it writes where the pod would go.
 func Write(w io.Writer, r record.Record, net Weights) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Pod %s/%s, %s, scheduler %s.\n", r.Namespace, r.Pod, r.Time.UTC().Format("2006-01-02 15:04:05 UTC"), r.Profile)
-	if r.Outcome == record.Unschedulable {
-		fmt.Fprintf(&b, "It found no node: %s.\n", r.Failure)
+	fmt.Fprintf(&b, "Pod %s/%s, %s, scheduler %s%s.\n", r.Namespace, r.Pod, r.Time.UTC().Format("2006-01-02 15:04:05 UTC"), r.Profile, inShadow(r))
+	if r.Node == "" {
+		fmt.Fprintf(&b, "It %s no node: %s.\n", tense(r, "found", "would find"), r.Failure)
 		if r.Nominated != "" {
 			fmt.Fprintf(&b, "Preemption makes room for it on %s.\n", r.Nominated)
 		}
@@ -33,12 +34,33 @@ func Write(w io.Writer, r record.Record, net Weights) error {
 	return err
 }
 
+// tense returns what to say of a decision, or would if it was made in the shadow of another scheduler.
+func tense(r record.Record, did, would string) string {
+	if r.Outcome == record.Shadow {
+		return would
+	}
+	return did
+}
+
+// inShadow says of a decision in the shadow that it placed nothing.
+func inShadow(r record.Record) string {
+	switch {
+	case r.Outcome != record.Shadow:
+		return ""
+	case r.Node == "":
+		return " in the shadow: it places nothing. The pod is really on " + r.Really
+	case r.Node == r.Really:
+		return " in the shadow: it places nothing. The pod would go to " + r.Node + ", where it really is"
+	}
+	return " in the shadow: it places nothing. The pod would go to " + r.Node + ", and is really on " + r.Really
+}
+
 // choice writes what was chosen, and how clearly.
 func choice(b *strings.Builder, r record.Record) {
 	if len(r.Best) == 0 {
-		fmt.Fprintf(b, "%s was the only feasible node, so nothing was scored.\n", r.Node)
+		fmt.Fprintf(b, "%s %s the only feasible node, so nothing %s scored.\n", r.Node, tense(r, "was", "would be"), tense(r, "was", "would be"))
 	} else {
-		fmt.Fprintf(b, "%s chose %s among %d feasible nodes in %.0f µs.\n", by(r), r.Node, r.Feasible, r.Latency)
+		fmt.Fprintf(b, "%s %s %s among %d feasible nodes in %.0f µs.\n", by(r), tense(r, "chose", "would choose"), r.Node, r.Feasible, r.Latency)
 	}
 	if r.Preferred < r.Feasible {
 		fmt.Fprintf(b, "Preferences of manifests left %d of them.\n", r.Preferred)
@@ -62,7 +84,7 @@ func choice(b *strings.Builder, r record.Record) {
 		fmt.Fprintf(b, "The default profile would have chosen %s%s.\n", d.Node, ties(d.Ties))
 	}
 	devices(b, r)
-	if r.Outcome != record.Bound {
+	if r.Outcome != record.Bound && r.Outcome != record.Shadow {
 		b.WriteString("The scheduler had not heard that the pod was bound.\n")
 	}
 }
@@ -73,10 +95,10 @@ func devices(b *strings.Builder, r record.Record) {
 		fmt.Fprintf(b, "The pod has the GPU devices %s.\n", strings.Trim(fmt.Sprint(r.Devices), "[]"))
 	}
 	if chosen, known := find(r, r.Node); known && len(chosen.Cards) > 0 {
-		fmt.Fprintf(b, "Of the GPUs of %s the policy chose %s.\n", r.Node, listOf(chosen.Cards))
+		fmt.Fprintf(b, "Of the GPUs of %s the policy %s %s.\n", r.Node, tense(r, "chose", "would choose"), listOf(chosen.Cards))
 	}
 	if up, known := find(r, r.RunnerUp); known && len(up.Cards) > 0 {
-		fmt.Fprintf(b, "Of those of %s it would have chosen %s.\n", up.Node, listOf(up.Cards))
+		fmt.Fprintf(b, "Of those of %s it %s %s.\n", up.Node, tense(r, "would have chosen", "would choose"), listOf(up.Cards))
 	}
 	if len(r.Claimed) == 0 {
 		return
@@ -160,12 +182,15 @@ func candidates(b *strings.Builder, r record.Record) {
 	for _, c := range r.Best {
 		mark := ""
 		if c.Node == r.Node {
-			mark = "chosen"
+			mark = tense(r, "chosen", "would be chosen")
 		} else if c.Node == r.RunnerUp {
 			mark = "runner-up"
 		}
 		if r.Default != nil && r.Default.Node == c.Node {
 			mark = strings.TrimPrefix(mark+", default's choice", ", ")
+		}
+		if r.Really == c.Node {
+			mark = strings.TrimPrefix(mark+", really", ", ")
 		}
 		fmt.Fprintln(t, strings.TrimSuffix(fmt.Sprintf("%s\t%.5g\t%s", c.Node, c.Score, mark), "\t"))
 	}
@@ -199,6 +224,9 @@ func differences(b *strings.Builder, r record.Record, chosen record.Candidate, n
 	}
 	if d := r.Default; d != nil && d.Node != r.Node && d.Node != r.RunnerUp {
 		others = append(others, d.Node)
+	}
+	if _, known := find(r, r.Really); known && r.Really != r.Node && !slices.Contains(others, r.Really) {
+		others = append(others, r.Really)
 	}
 	for _, name := range others {
 		fmt.Fprintf(b, "\nWhy %s and not %s: ", r.Node, name)

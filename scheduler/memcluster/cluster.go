@@ -24,8 +24,10 @@ import (
 
 	values "gnnsched/internal/cluster"
 	"gnnsched/scheduler/advise"
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/plugin/refusals"
 )
 
 // Config describes a Cluster.
@@ -39,6 +41,7 @@ type Config struct {
 	Objective objective.Term
 	Clock     clock.PassiveClock // measures how long choices take, and says when pods start
 	Seed      uint64             // of the draws among equal nodes
+	Recording plugin.Recording   // if it has a book, choices have their decisions; the owner hands them to it
 }
 
 // Cluster is the state of one cluster, with a profile that decides and upstream's own. Its owner tells it what changes, with the
@@ -47,6 +50,7 @@ type Cluster struct {
 	cache.Cache
 	snapshot *cache.Snapshot
 	profile  framework.Framework // decides
+	filters  framework.Framework // the profile, with filters that count refusals if decisions are recorded
 	stock    framework.Framework // upstream's default profile; only its filters are used
 	// preemption chooses the victims of a node.
 	preemption *defaultpreemption.DefaultPreemption
@@ -70,7 +74,7 @@ func New(ctx context.Context, c Config) (*Cluster, error) {
 	sched, err := scheduler.New(ctx, c.Client, c.Shared, c.Dynamic,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }, // it has nothing to report
 		scheduler.WithProfiles([]config.KubeSchedulerProfile{c.Profile, stock.Profiles[0]}...),
-		scheduler.WithFrameworkOutOfTreeRegistry(plugin.Registry(nil)),
+		scheduler.WithFrameworkOutOfTreeRegistry(plugin.RecordingRegistry(nil, c.Recording)),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("set up the plugins: %w", err)
@@ -84,9 +88,13 @@ func New(ctx context.Context, c Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	filters := profile
+	if c.Recording.Book != nil {
+		filters = refusals.Counting(profile)
+	}
 	// The scheduler's own cache follows the informers. This one follows the events in their order.
 	return &Cluster{
-		Cache: cache.New(ctx, nil, false), snapshot: snapshot, profile: profile, stock: sched.Profiles[stockName], preemption: preemption,
+		Cache: cache.New(ctx, nil, false), snapshot: snapshot, profile: profile, filters: filters, stock: sched.Profiles[stockName], preemption: preemption,
 		ledger: &ledger{term: c.Objective}, log: klog.FromContext(ctx), clock: c.Clock, draw: rand.New(rand.NewPCG(c.Seed, c.Seed)),
 		wait: sched.WaitForHandlersSync,
 	}, nil
@@ -144,6 +152,9 @@ type Choice struct {
 	Score         int64
 	RunnerUp      string
 	RunnerUpScore int64
+
+	// Decision is what a record of the choice says; nil if nobody records the decisions, or the profile has no LearnedScore.
+	Decision *decision.Decision
 }
 
 // Choose lets the profile filter and score all nodes for a pod that counts on none of them.
@@ -151,10 +162,12 @@ func (c *Cluster) Choose(ctx context.Context, pod *v1.Pod) (Choice, error) {
 	if err := c.sync(); err != nil {
 		return Choice{}, err
 	}
+	really := pod.Spec.NodeName
 	pod = On(pod, "")
 	began, state := c.clock.Now(), framework.NewCycleState()
 	var scores []fwk.NodePluginScores
-	feasible, refused, err := advise.Filter(ctx, c.profile, state, pod)
+	plugin.CompareWith(state, really)
+	feasible, refused, err := advise.Filter(ctx, c.filters, state, pod)
 	if err != nil {
 		return Choice{}, err
 	}
@@ -182,6 +195,9 @@ func (c *Cluster) Choose(ctx context.Context, pod *v1.Pod) (Choice, error) {
 		out.Node = out.Best[c.draw.IntN(len(out.Best))]
 	}
 	out.rank(scores)
+	if c.filters != c.profile {
+		out.Decision = c.decision(state, pod, out)
+	}
 	return out, nil
 }
 
@@ -195,6 +211,28 @@ func (c *Choice) rank(scores []fwk.NodePluginScores) {
 			c.RunnerUp, c.RunnerUpScore = s.Name, s.TotalScore
 		}
 	}
+}
+
+// decision returns what a record of a choice says.
+func (c *Cluster) decision(state fwk.CycleState, pod *v1.Pod, ch Choice) *decision.Decision {
+	d, scored := plugin.Considered(state)
+	if !scored && ch.Feasible > 1 {
+		return nil
+	}
+	if !scored {
+		d = decision.Decision{
+			Profile: c.profile.ProfileName(), Pod: decision.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
+			Refused: refusals.Of(state), Feasible: ch.Feasible, Preferred: ch.Feasible,
+		}
+	}
+	d.Node, d.Nodes = ch.Node, ch.Feasible+len(ch.Refused)
+	if ch.Node == "" {
+		d.Failure = fmt.Sprintf(framework.NoNodeAvailableMsg, d.Nodes)
+		if len(d.Refused) == 0 {
+			d.Refused = refusals.ByReason(ch.Refused)
+		}
+	}
+	return &d
 }
 
 // best returns the nodes with the highest total score, and all scores.

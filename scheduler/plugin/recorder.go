@@ -127,6 +127,9 @@ func (r *recorder) record(state fwk.CycleState, s *scoring, d *decision.Decision
 		i := slices.IndexFunc(s.nodes, func(n fwk.NodeInfo) bool { return n.Node().Name == c.Node })
 		c.Read, c.Cards = r.reading(s, i), r.cards(s, i, asked)
 	}
+	if other, err := state.Read(comparedKey); err == nil {
+		r.compareWith(s, string(other.(compared)), asked, d)
+	}
 	if s.reason != "" || s.group == canary.Rest { // the scores are the default profile's
 		return
 	}
@@ -153,6 +156,46 @@ func (r *recorder) record(state fwk.CycleState, s *scoring, d *decision.Decision
 	} else {
 		d.Default.Read, d.Default.Cards = r.reading(s, i), r.cards(s, i, asked)
 	}
+}
+
+// compareWith adds what the policy read of another node to a decision's best ones. If it is not among them, it gets the last
+// place.
+func (r *recorder) compareWith(s *scoring, node string, asked *dra.Ask, d *decision.Decision) {
+	i := slices.IndexFunc(s.nodes, func(n fwk.NodeInfo) bool { return n.Node().Name == node })
+	if i < 0 {
+		return
+	}
+	at := slices.IndexFunc(d.Best, func(c decision.Candidate) bool { return c.Node == node })
+	if at < 0 {
+		at = min(len(d.Best), decision.MaxBest-1)
+		d.Best = append(d.Best[:at], decision.Candidate{Node: node, Score: s.raw[i]})
+	}
+	if c := &d.Best[at]; c.Read == nil {
+		c.Read, c.Cards = r.reading(s, i), r.cards(s, i, asked)
+	}
+}
+
+// comparedKey holds the other node of a decision in the shadow.
+const comparedKey = fwk.StateKey("gnnsched/" + Name + "/compared")
+
+// compared is the name of that node.
+type compared string
+
+// Clone implements fwk.StateData.
+func (c compared) Clone() fwk.StateData { return c }
+
+// CompareWith makes the decision of a cycle that was not scored yet tell what the policy reads of a node that another scheduler
+// chose.
+func CompareWith(state fwk.CycleState, node string) { state.Write(comparedKey, compared(node)) }
+
+// Considered returns the decision of a cycle whose nodes were scored, before a node is reserved. It has no node yet. ok is
+// false if nothing was scored, or nobody records the profile's decisions.
+func Considered(state fwk.CycleState) (d decision.Decision, ok bool) {
+	p := readPending(state)
+	if p == nil {
+		return d, false
+	}
+	return p.decision, true
 }
 
 // allowance is a share of the time, which asking the default profile may take.

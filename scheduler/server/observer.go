@@ -54,15 +54,17 @@ func NewObserver(ctx context.Context, configFile string, e Endpoint) (*Observer,
 	return &Observer{REST: c.KubeConfig, Client: c.Client, Scheduler: &c.ComponentConfig, config: c}, nil
 }
 
-// Serve serves health, metrics and, at path, the found figures at the endpoint until stop is called. ready tells whether
+// Serve serves health, metrics and handlers at paths of their own at the endpoint until stop is called. ready tells whether
 // /readyz succeeds.
-func (o *Observer) Serve(ready func() error, path string, found http.Handler) (stop func(), err error) {
+func (o *Observer) Serve(ready func() error, at map[string]http.Handler) (stop func(), err error) {
 	m := mux.NewPathRecorderMux(componentName)
 	healthz.InstallHandler(m)
 	healthz.InstallLivezHandler(m)
 	healthz.InstallReadyzHandler(m, healthz.NamedCheck("synced", func(*http.Request) error { return ready() }))
 	m.Handle("/metrics", legacyregistry.HandlerWithReset())
-	m.Handle(path, found)
+	for path, handler := range at {
+		m.Handle(path, handler)
+	}
 	return serveOn(o.config, m)
 }
 

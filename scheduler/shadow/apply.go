@@ -239,6 +239,7 @@ func (w *Watcher) compare(ctx context.Context, p *v1.Pod) error {
 	}
 	w.note(p, j)
 	w.keepDecision(p, j)
+	w.record(p, j.Decision)
 	return nil
 }
 

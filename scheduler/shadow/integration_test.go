@@ -39,7 +39,9 @@ import (
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
+	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/serve"
 	"gnnsched/scheduler/server"
@@ -89,6 +91,14 @@ func TestBesideTheDefaultScheduler(t *testing.T) {
 		}
 		return nil
 	})
+	for _, d := range w.config.Recording.Book.Last(record.Query{}) {
+		if d.Outcome != record.Shadow || d.Policy != "acgnn-pack" || d.Fingerprint == "" || d.Really == "" {
+			t.Errorf("%+v", d)
+		}
+	}
+	if held, _ := w.config.Recording.Book.Held(); held != pods {
+		t.Errorf("%d decisions are kept, of %d pods", held, pods)
+	}
 	r := stop()
 	if c := r.Counts; c.Bound != pods || c.Compared != pods || c.Errors != 0 || c.Skewed != 0 || c.Fallbacks != 0 || c.Results[unschedulableForUs]+c.Results[infeasible] != 0 {
 		t.Errorf("%+v", c)
@@ -154,14 +164,15 @@ func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	book := record.NewBook(record.DefaultSize, nil)
 	w, err = New(plugins, Config{
 		Client: o.Client, Dynamic: dynamic.NewForConfigOrDie(o.REST), Profile: o.Scheduler.Profiles[0], Name: "acgnn-pack",
-		Of: []string{server.DefaultProfile}, Objective: pack, Block: time.Second, Limits: DefaultLimits, Clock: clock.RealClock{},
+		Of: []string{server.DefaultProfile}, Objective: pack, Block: time.Second, Limits: DefaultLimits, Clock: clock.RealClock{}, Recording: plugin.Recording{Book: book},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	end, err := o.Serve(w.Ready, Path, w)
+	end, err := o.Serve(w.Ready, map[string]http.Handler{Path: w, record.Path: book})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +197,7 @@ func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 		}
 		return nil
 	})
-	for _, path := range []string{"/metrics", Path} {
+	for _, path := range []string{"/metrics", Path, record.Path} {
 		if resp, err := insecure.Get(fmt.Sprintf("https://127.0.0.1:%d%s", port, path)); err != nil || resp.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s without a token: %v, %v", path, resp, err)
 		}

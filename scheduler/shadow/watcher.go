@@ -22,6 +22,7 @@ import (
 
 	"gnnsched/internal/logging"
 	"gnnsched/internal/runfolder"
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin"
@@ -44,6 +45,8 @@ type Config struct {
 	Limits    Limits
 	Seed      uint64 // of the draws among equal nodes
 	Clock     clock.WithTicker
+	// Recording, if it has a book, gets the decisions about the pods that are compared.
+	Recording plugin.Recording
 	// Tell is called every minute with the report so far.
 	Tell func(Report)
 	// Keep, if not nil, is called with rows for a run folder: frames of both clusters, and a sample of the profile's choices.
@@ -91,6 +94,7 @@ type Watcher struct {
 	times       durations
 	gains       gains
 	film        film
+	decided     uint64 // decisions with a node that were recorded
 }
 
 // New makes a Watcher. ctx ends its plugins; it must end after the context of Run, whose last report asks them.
@@ -108,12 +112,13 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 	if c.Dynamic != nil {
 		w.named = dynamicinformer.NewDynamicSharedInformerFactory(c.Dynamic, 0)
 	}
-	of := memcluster.Config{Client: c.Client, Shared: w.shared, Dynamic: w.named, Profile: c.Profile, Objective: c.Objective, Clock: c.Clock, Seed: c.Seed}
+	of := memcluster.Config{Client: c.Client, Shared: w.shared, Dynamic: w.named, Profile: c.Profile, Objective: c.Objective, Clock: c.Clock, Seed: c.Seed, Recording: c.Recording}
 	var err error
 	if w.theirs, err = memcluster.New(ctx, of); err != nil {
 		return nil, err
 	}
 	of.Seed++
+	of.Recording = plugin.Recording{} // the choices of the second cluster are about a state that nobody sees
 	second, err := memcluster.New(ctx, of)
 	if err != nil {
 		return nil, err
@@ -240,8 +245,32 @@ func (w *Watcher) watched(p *v1.Pod) bool { return slices.Contains(w.config.Of, 
 // network returns what decides now.
 func (w *Watcher) network() plugin.Network {
 	n, err := plugin.ActiveNetwork(w.theirs.Profile())
-	if err != nil || n.Fingerprint != 0 { // upstream's own profile has none, and a network has the name of its profile
-		n.Policy = w.config.Name
+	if err != nil {
+		n.Policy = w.config.Name // upstream's own profile has none
+	} else {
+		n.Policy = w.policy(n.Policy, n.Fingerprint)
 	}
 	return n
+}
+
+// policy names what decides. A network has the name of its profile, which is that of the watched scheduler.
+func (w *Watcher) policy(name string, fingerprint uint64) string {
+	if fingerprint != 0 {
+		return w.config.Name
+	}
+	return name
+}
+
+// record hands the book the decision about a pod that another scheduler bound.
+func (w *Watcher) record(p *v1.Pod, d *decision.Decision) {
+	if d == nil {
+		return
+	}
+	if d.Node != "" {
+		w.decided++
+		d.Number = w.decided
+	}
+	d.At, d.Really = w.config.Clock.Now(), p.Spec.NodeName
+	d.Profile, d.Policy = w.config.Name, w.policy(d.Policy, d.Fingerprint)
+	w.config.Recording.Book.Decided(*d)
 }

@@ -19,6 +19,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/server"
 )
 
@@ -37,6 +38,11 @@ type bench struct {
 
 // newBench watches the default scheduler for a policy of ours, on the given nodes.
 func newBench(t testing.TB, policy string, nodes ...string) *bench {
+	return recordingBench(t, plugin.Recording{}, policy, nodes...)
+}
+
+// recordingBench is newBench with a book of decisions.
+func recordingBench(t testing.TB, recording plugin.Recording, policy string, nodes ...string) *bench {
 	t.Helper()
 	p := server.Profile{SchedulerName: server.DefaultProfile, Policy: policy}
 	decoded, err := server.Config{Profiles: []server.Profile{p}, QPS: 1}.Decode()
@@ -48,7 +54,7 @@ func newBench(t testing.TB, policy string, nodes ...string) *bench {
 	b := &bench{t: t, clock: testclock.NewFakeClock(time.Unix(1e9, 0))}
 	b.Watcher, err = New(ctx, Config{
 		Client: fake.NewClientset(), Profile: decoded.Profiles[0], Name: policy, Of: []string{server.DefaultProfile},
-		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, Block: time.Minute, Limits: DefaultLimits, Clock: b.clock,
+		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, Block: time.Minute, Limits: DefaultLimits, Clock: b.clock, Recording: recording,
 	})
 	if err != nil {
 		t.Fatal(err)

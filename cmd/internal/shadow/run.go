@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -19,7 +20,9 @@ import (
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/shadow"
 )
@@ -63,9 +66,9 @@ func Check(c *ucli.Context) error {
 				return exit.New(exit.Usage, fmt.Errorf("--%s and --%s exclude each other", name, Flag), "nothing is placed in the shadow, so nothing can be learned from it, and several may run")
 			}
 		}
-		for _, name := range []string{"decisions", "decision-log", "decision-default", "decision-events", "leader-elect-resource-name"} {
+		for _, name := range []string{"decision-events", "leader-elect-resource-name"} {
 			if c.IsSet(name) {
-				return exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --%s", name, Flag), "leave it out; --shadow-report keeps what was compared")
+				return exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --%s", name, Flag), "leave it out; --decision-log keeps the decisions, and --shadow-report what was compared")
 			}
 		}
 		_, err := configOf(c)
@@ -100,6 +103,8 @@ type Scheduler struct {
 	Name   string // of the profile, for the report
 	File   string // its configuration, which names the kubeconfig
 	Remove func() // called once File was read
+	// Recording, if it has a book, gets the decisions.
+	Recording plugin.Recording
 	// Page starts a page that shows the cluster, and what live says; stop ends it.
 	Page func(client kubernetes.Interface, live func(context.Context) (shadow.Live, error)) (stop func(), err error)
 }
@@ -147,6 +152,7 @@ func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logg
 		return none, err
 	}
 	config.Client, config.Name = o.Client, s.Name
+	config.Recording = s.Recording
 	if config.Dynamic, err = dynamic.NewForConfig(o.REST); err != nil {
 		return none, fmt.Errorf("make a client: %w", err)
 	}
@@ -157,7 +163,11 @@ func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logg
 	if err != nil {
 		return none, exit.New(exit.Usage, err, "see --help")
 	}
-	stop, err := o.Serve(w.Ready, shadow.Path, w)
+	paths := map[string]http.Handler{shadow.Path: w}
+	if s.Recording.Book != nil {
+		paths[record.Path] = s.Recording.Book
+	}
+	stop, err := o.Serve(w.Ready, paths)
 	if err != nil {
 		return none, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/chromiumtest"
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/shadow"
 )
 
@@ -205,7 +206,7 @@ func TestShadowInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	s := newTestServer(t, config{Shadow: watched}, frozen{frameOf(3)})
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"))
-	tab.Becomes(`[...document.querySelectorAll("nav a")].filter((a) => !a.parentElement.hidden).map((a) => a.hash).join(" ") === "#cluster #used #shadow #workloads #zones #events #sandbox"`)
+	tab.Becomes(`[...document.querySelectorAll("nav a")].filter((a) => !a.parentElement.hidden).map((a) => a.hash).join(" ") === "#cluster #used #decisions #shadow #workloads #zones #events #sandbox"`)
 	tab.Do(chromedp.Navigate(s.http.URL + "/#shadow"))
 	tab.Becomes(`document.querySelectorAll("main table").length === 3`)
 	text := chromiumtest.Value[string](tab, `document.querySelector("main").innerText.replaceAll("\t", "|")`)
@@ -220,6 +221,26 @@ func TestShadowInChromium(t *testing.T) {
 	if evil := chromiumtest.Value[bool](tab, `window.pwned === true || document.querySelector("main script, main img") !== null`); evil {
 		t.Error("a name became markup")
 	}
+	if lines := tab.Said(); len(lines) > 0 {
+		t.Errorf("the console says: %s", strings.Join(lines, "; "))
+	}
+}
+
+// In a browser, the decisions in the shadow say where pods would go, where they really are, and why.
+func TestShadowDecisionsInChromium(t *testing.T) {
+	tab := chromiumtest.Open(t)
+	s := newTestServer(t, config{Shadow: watched}, frozen{frameOf(3)})
+	s.book.Decided(decision.Decision{
+		Number: 1, Profile: "gnn", Policy: "best-fit", Pod: decision.Pod{Namespace: "shop", Name: "web-1", UID: "u"}, At: noon, Node: "node-2", Really: "node-1",
+		Nodes: 3, Feasible: 3, Preferred: 3, Best: []decision.Candidate{{Node: "node-2", Score: 3}, {Node: "node-1", Score: 1}},
+	})
+	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"), chromedp.Navigate(s.http.URL+"/#decisions"))
+	tab.Becomes(`document.querySelector("main").innerText.replaceAll("\t", "|").includes("|shop/web-1|node-2|node-1|2|")`)
+	if titles := chromiumtest.Value[string](tab, `[...document.querySelectorAll("main th")].slice(1, 4).map((h) => h.innerText).join()`); titles != "Pod,Would go to,Really on" {
+		t.Error(titles)
+	}
+	tab.Do(chromedp.Click("main td button"))
+	tab.Becomes(`document.querySelector("main pre")?.innerText.includes("The pod would go to node-2, and is really on node-1.") === true`)
 	if lines := tab.Said(); len(lines) > 0 {
 		t.Errorf("the console says: %s", strings.Join(lines, "; "))
 	}

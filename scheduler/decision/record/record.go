@@ -25,6 +25,7 @@ const (
 	Bound         = "bound"
 	notBound      = "not bound" // reserving or binding failed, or had not ended when 64 later pods had a node
 	Unschedulable = "unschedulable"
+	Shadow        = "shadow" // made in the shadow of another scheduler: it places nothing; without a node if none fits
 )
 
 // Record is a decision in the form in which it is served and written.
@@ -36,7 +37,7 @@ type Record struct {
 	Namespace string    `json:"namespace"`
 	Pod       string    `json:"pod"`
 	UID       string    `json:"uid"`
-	Outcome   string    `json:"outcome"` // Bound, notBound or Unschedulable
+	Outcome   string    `json:"outcome"` // Bound, notBound, Unschedulable or Shadow
 
 	Node    string `json:"node,omitempty"`
 	Devices []int  `json:"devices,omitempty"` // indices of the chosen GPU devices
@@ -61,6 +62,8 @@ type Record struct {
 
 	Failure   string `json:"failure,omitempty"`
 	Nominated string `json:"nominated,omitempty"`
+
+	Really string `json:"really,omitempty"` // decision.Decision.Really; set if Outcome is Shadow
 }
 
 // ClaimedDevice is a decision.ClaimedDevice.
@@ -140,7 +143,7 @@ func Of(d *decision.Decision) Record {
 		Schema: schemaVersion, Time: d.At.UTC(), Profile: d.Profile, Number: d.Number,
 		Namespace: d.Pod.Namespace, Pod: d.Pod.Name, UID: d.Pod.UID, Outcome: outcome(d),
 		Node: d.Node, Group: d.Group, Policy: d.Policy, Fallback: d.Fallback, Latency: float64(d.Latency.Nanoseconds()) / 1000,
-		Nodes: d.Nodes, Feasible: d.Feasible, Preferred: d.Preferred, Failure: d.Failure, Nominated: d.Nominated,
+		Nodes: d.Nodes, Feasible: d.Feasible, Preferred: d.Preferred, Failure: d.Failure, Nominated: d.Nominated, Really: d.Really,
 	}
 	if d.Fingerprint != 0 {
 		r.Fingerprint = fmt.Sprintf("%016x", d.Fingerprint)
@@ -174,6 +177,8 @@ func Of(d *decision.Decision) Record {
 
 func outcome(d *decision.Decision) string {
 	switch {
+	case d.Really != "":
+		return Shadow
 	case d.Node == "":
 		return Unschedulable
 	case d.Bound:
@@ -203,7 +208,7 @@ const (
 func bound(d decision.Decision) decision.Decision {
 	d.Profile, d.Policy = short(d.Profile, maxName), short(d.Policy, maxName)
 	d.Pod = decision.Pod{Namespace: short(d.Pod.Namespace, maxName), Name: short(d.Pod.Name, maxName), UID: short(d.Pod.UID, maxName)}
-	d.Node, d.Nominated = short(d.Node, maxName), short(d.Nominated, maxName)
+	d.Node, d.Nominated, d.Really = short(d.Node, maxName), short(d.Nominated, maxName), short(d.Really, maxName)
 	d.Failure = short(d.Failure, maxFailure)
 	var refused []decision.Refusal
 	for i, r := range d.Refused {
@@ -274,14 +279,16 @@ func (r *Record) check() error {
 		return errors.New("no record of a decision: it has no schema")
 	case r.Schema != schemaVersion:
 		return fmt.Errorf("a record of schema %d, but this version reads schema %d", r.Schema, schemaVersion)
-	case r.Outcome != Bound && r.Outcome != notBound && r.Outcome != Unschedulable:
+	case r.Outcome != Bound && r.Outcome != notBound && r.Outcome != Unschedulable && r.Outcome != Shadow:
 		return fmt.Errorf("outcome %s is not known", strconv.QuoteToASCII(short(r.Outcome, maxReason)))
-	case (r.Outcome == Unschedulable) != (r.Node == ""):
+	case (r.Outcome == Shadow) != (r.Really != ""):
+		return fmt.Errorf("outcome %s does not go with a pod that is really on %q", r.Outcome, short(r.Really, maxName))
+	case r.Outcome != Shadow && (r.Outcome == Unschedulable) != (r.Node == ""):
 		return fmt.Errorf("outcome %s does not go with node %q", r.Outcome, short(r.Node, maxName))
 	case len(r.Best) > decision.MaxBest || len(r.Refused) > maxReasons || len(r.Devices) > 64 || len(r.Claimed) > maxClaimed:
 		return errors.New("a list in the record is too long")
 	}
-	for _, s := range []*string{&r.Profile, &r.Namespace, &r.Pod, &r.UID, &r.Node, &r.Group, &r.Policy, &r.Fingerprint, &r.Fallback, &r.RunnerUp, &r.Nominated} {
+	for _, s := range []*string{&r.Profile, &r.Namespace, &r.Pod, &r.UID, &r.Node, &r.Group, &r.Policy, &r.Fingerprint, &r.Fallback, &r.RunnerUp, &r.Nominated, &r.Really} {
 		*s = short(*s, maxName)
 	}
 	r.Failure = short(r.Failure, maxFailure)

@@ -38,7 +38,12 @@ func TestRoundTrip(t *testing.T) {
 	d := chosen(1)
 	lost := chosen(2)
 	lost.Bound = false
-	for _, d := range []decision.Decision{d, lost, {Pod: d.Pod, At: d.At, Nodes: 2, Failure: "0/2 nodes are available", Nominated: "a"}} {
+	watched := chosen(3)
+	watched.Bound, watched.Really = false, "b"
+	if r := Of(&watched); r.Outcome != Shadow {
+		t.Errorf("a decision in the shadow is %q", r.Outcome)
+	}
+	for _, d := range []decision.Decision{d, lost, watched, {Pod: d.Pod, At: d.At, Nodes: 2, Failure: "0/2 nodes are available", Really: "b"}, {Pod: d.Pod, At: d.At, Nodes: 2, Failure: "0/2 nodes are available", Nominated: "a"}} {
 		want := Of(&d)
 		text, err := json.Marshal(want)
 		if err != nil {
@@ -265,6 +270,8 @@ func TestParseRefuses(t *testing.T) {
 		`{"schema":2}`:                   "schema 2",
 		`{"schema":1,"outcome":"maybe"}`: "not known",
 		`{"schema":1,"outcome":"bound"}`: "does not go with",
+		`{"schema":1,"outcome":"shadow","node":"a"}`:                                                     "really on",
+		`{"schema":1,"outcome":"bound","node":"a","really":"b"}`:                                         "really on",
 		`{"schema":1,"outcome":"unschedulable","best":[{"read":{"features":"AAA="}}]}`:                   "no vector",
 		`{"schema":1,"outcome":"unschedulable","best":[{"read":{"features":"AADAfw=="}}]}`:               "not finite",
 		`{"schema":1,"outcome":"unschedulable","best":[{},{},{},{},{},{}]}`:                              "too long",

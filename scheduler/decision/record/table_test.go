@@ -91,7 +91,9 @@ func some() []decision.Decision {
 	full.Best = []decision.Candidate{{Node: full.Node, Score: 0.5, Read: &policy.Reading{Kind: policy.ValueReading, Features: []float32{1, 2.5}}}, {Node: "b", Score: -1}}
 	full.Default = &decision.Default{Candidate: decision.Candidate{Node: "b", Score: -1}, Ties: 2, Preferred: true}
 	failed := decision.Decision{Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "huge", UID: "u"}, At: time.Unix(5, 123456789), Nodes: 7, Failure: "0/7 nodes", Nominated: "c"}
-	return []decision.Decision{chosen(0), full, failed}
+	watched := chosen(2)
+	watched.Really = "b"
+	return []decision.Decision{chosen(0), full, failed, watched}
 }
 
 // What is written as Parquet is read as it would be from JSON lines.

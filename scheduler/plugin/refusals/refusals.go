@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -35,6 +36,19 @@ func Watch(s *scheduler.Scheduler, failed func(decision.Decision)) {
 		}
 		inner(ctx, f, pod, status, nominating, start)
 	}
+}
+
+// Counting returns the profile with filters that count refusals in the state of each cycle, for callers that run no
+// scheduler.
+func Counting(profile framework.Framework) framework.Framework { return &watched{profile} }
+
+// ByReason groups the reasons of nodes by their names, where PreFilter plugins refused all nodes and Of has nothing.
+func ByReason(refused map[string]string) []decision.Refusal {
+	var g groups
+	for _, node := range slices.Sorted(maps.Keys(refused)) {
+		g.add(decision.Refusal{Reason: refused[node], Nodes: 1})
+	}
+	return g.sorted()
 }
 
 // watched is a profile whose filters are watched.

@@ -41,7 +41,7 @@ func (s *decisionsScreen) update(c *canvas, f query.Filter) {
 
 // decisionRow lets the filter read the fields of a decision.
 func decisionRow(r *record.Record) query.Row {
-	return query.Row{Texts: []string{r.Namespace + "/" + r.Pod, r.Node, r.RunnerUp, r.Profile, r.Policy, r.Outcome, r.Fallback, r.Failure}}
+	return query.Row{Texts: []string{r.Namespace + "/" + r.Pod, r.Node, r.RunnerUp, r.Profile, r.Policy, r.Outcome, r.Really, r.Fallback, r.Failure}}
 }
 
 func (*decisionsScreen) press(*canvas, tea.KeyPressMsg) {}
@@ -76,31 +76,34 @@ func decisionColumns(c *canvas, list []record.Record, node bool) []textColumn {
 	of := func(cell func(r *record.Record) string) func(int) string {
 		return func(row int) string { return cell(&list[row]) }
 	}
-	failed := func(row int) lipgloss.Style {
-		if list[row].Outcome != record.Bound {
-			return c.st.Warn
-		}
-		return c.st.Plain
-	}
+	failed := func(row int) lipgloss.Style { return decidedStyle(c, &list[row]) }
+	shadow := slices.ContainsFunc(list, func(r record.Record) bool { return r.Outcome == record.Shadow })
 	differs := func(row int) lipgloss.Style {
 		if d := list[row].Default; d != nil && d.Node != list[row].Node {
 			return c.st.Accent
 		}
 		return c.st.Dim
 	}
+	pod := "POD"
+	if shadow && !node {
+		pod = "WOULD COME"
+	}
 	cols := []textColumn{
 		{title: "TIME", cell: of(func(r *record.Record) string { return r.Time.In(c.frame.Time.Location()).Format(time.TimeOnly) })},
-		{title: "POD", middle: true, cell: of(func(r *record.Record) string { return r.Namespace + "/" + r.Pod }), style: failed},
+		{title: pod, middle: true, cell: of(func(r *record.Record) string { return r.Namespace + "/" + r.Pod }), style: failed},
 	}
 	if node {
-		cols = append(cols, textColumn{title: "NODE", cell: of(decidedNode), style: failed})
+		cols = append(cols, textColumn{title: nodeTitle(shadow), cell: of(decidedNode), style: failed})
+	}
+	if shadow {
+		cols = append(cols, textColumn{title: "REALLY ON", cell: of(func(r *record.Record) string { return orDash(r.Really) })})
 	}
 	if slices.ContainsFunc(list, func(r record.Record) bool { return len(r.Claimed) > 0 || len(r.Devices) > 0 }) {
 		cols = append(cols, textColumn{title: "DEVICE", extra: true, cell: of(decidedDevices)})
 	}
 	return append(cols,
 		textColumn{title: "MARGIN", right: true, cell: of(marginText)},
-		textColumn{title: "RUNNER-UP", cell: of(func(r *record.Record) string { return orDash(r.RunnerUp) })},
+		textColumn{title: "RUNNER-UP", extra: shadow, cell: of(func(r *record.Record) string { return orDash(r.RunnerUp) })},
 		textColumn{title: "DEFAULT", cell: of(defaultText), style: differs},
 		textColumn{title: "LATENCY", right: true, cell: of(func(r *record.Record) string { return c.st.Latency(r.Latency) })},
 		textColumn{title: "POLICY", extra: true, cell: of(policyText)},
@@ -110,12 +113,29 @@ func decisionColumns(c *canvas, list []record.Record, node bool) []textColumn {
 	)
 }
 
-// decidedNode is the chosen node, or the outcome if the pod is not bound to it.
+// nodeTitle is the title of the column of chosen nodes.
+func nodeTitle(shadow bool) string {
+	if shadow {
+		return "WOULD GO TO"
+	}
+	return "NODE"
+}
+
+// decidedStyle warns of decisions that gave the pod no node, or in the shadow would not have.
+func decidedStyle(c *canvas, r *record.Record) lipgloss.Style {
+	if r.Outcome == record.Bound || r.Outcome == record.Shadow && r.Node != "" {
+		return c.st.Plain
+	}
+	return c.st.Warn
+}
+
+// decidedNode is the chosen node, or the outcome if the pod is not bound to it. Of a decision in the shadow it is the node to
+// which the pod would go; the column says so.
 func decidedNode(r *record.Record) string {
 	switch {
-	case r.Outcome == record.Unschedulable:
+	case r.Node == "":
 		return "none"
-	case r.Outcome != record.Bound:
+	case r.Outcome != record.Bound && r.Outcome != record.Shadow:
 		return r.Node + " (" + r.Outcome + ")"
 	}
 	return r.Node
@@ -168,7 +188,7 @@ func policyText(r *record.Record) string {
 
 // failureText is the reason that refused most nodes, or what went wrong.
 func failureText(r *record.Record) string {
-	if r.Outcome != record.Unschedulable {
+	if r.Node != "" {
 		return ""
 	}
 	if len(r.Refused) > 0 {
@@ -184,7 +204,7 @@ func (s *decisionsScreen) summary(c *canvas) string {
 	}
 	var parts []string
 	for _, p := range tallies(s.shown) {
-		parts = append(parts, c.st.Bold.Render(p.profile)+" "+fmt.Sprint(len(p.list)))
+		parts = append(parts, c.st.Bold.Render(p.title())+" "+fmt.Sprint(len(p.list)))
 		if p.asked > 0 {
 			parts = append(parts, fmt.Sprintf("as default %d of %d", p.same, p.asked))
 		}

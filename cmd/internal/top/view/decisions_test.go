@@ -49,6 +49,14 @@ func decided(n int) (out []record.Record) {
 	return out
 }
 
+// inShadow makes the decisions those of one profile that only watches.
+func inShadow(list []record.Record) []record.Record {
+	for i := range list {
+		list[i].Profile, list[i].Outcome, list[i].Really = "gnn", record.Shadow, fmt.Sprintf("node-%d", i*5%12+i%2)
+	}
+	return list
+}
+
 // withDevices gives some of the decisions devices, by claims and by numbers.
 func withDevices(list []record.Record) []record.Record {
 	for i := range list {
@@ -101,6 +109,9 @@ func TestGoldenDecisions(t *testing.T) {
 		{"decisions-200x50.txt", decided(100), nil, full, 200, 50, []string{"l"}},
 		{"decisions-devices.txt", withDevices(decided(12)), nil, full, 200, 20, []string{"l"}},
 		{"decisions-narrow.txt", decided(40), nil, full, 40, 12, []string{"l"}},
+		{"decisions-shadow.txt", inShadow(decided(40)), nil, full, 80, 24, []string{"l"}},
+		{"versus-shadow.txt", inShadow(decided(40)), nil, full, 80, 24, []string{"v"}},
+		{"node-shadow.txt", inShadow(decided(40)), nil, full, 80, 24, []string{"j", "j", "enter"}},
 		{"versus.txt", decided(40), nil, full, 80, 24, []string{"v"}},
 		{"versus-200x50.txt", decided(100), nil, full, 200, 50, []string{"v"}},
 		{"versus-low.txt", decided(40), nil, full, 40, 15, []string{"v"}},

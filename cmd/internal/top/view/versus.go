@@ -103,7 +103,7 @@ func (s *versusScreen) draw(c *canvas, from, to int) []string {
 	line := func(first string, cell func(t *tally) string) string {
 		return c.st.Fit(first, name) + c.gap() + c.st.Fit(cell(&s.sides[0]), half) + c.gap() + c.st.Fit(cell(&s.sides[1]), half)
 	}
-	lines := []string{c.st.Bold.Render(line(first, func(t *tally) string { return orDash(t.profile) }))}
+	lines := []string{c.st.Bold.Render(line(first, func(t *tally) string { return orDash(t.title()) }))}
 	for _, m := range measures[:c.measuresShown()] {
 		lines = append(lines, line(m.name, func(t *tally) string {
 			if t.profile == "" {
@@ -127,15 +127,15 @@ func (s *versusScreen) columns(c *canvas, side int) []textColumn {
 		}
 	}
 	failed := func(row int) lipgloss.Style {
-		if row < len(list) && list[row].Outcome != record.Bound {
-			return c.st.Warn
+		if row < len(list) {
+			return decidedStyle(c, list[row])
 		}
 		return c.st.Plain
 	}
 	return []textColumn{
 		{title: "TIME", cell: of(func(r *record.Record) string { return r.Time.In(c.frame.Time.Location()).Format(time.TimeOnly) })},
 		{title: "POD", middle: true, cell: of(func(r *record.Record) string { return r.Namespace + "/" + r.Pod }), style: failed},
-		{title: "NODE", cell: of(decidedNode), style: failed},
+		{title: nodeTitle(s.sides[side].shadow), cell: of(decidedNode), style: failed},
 		{title: "MARGIN", right: true, extra: true, cell: of(marginText)},
 		{title: "DEFAULT", extra: true, cell: of(defaultText)},
 	}
@@ -148,7 +148,16 @@ type tally struct {
 	asked, same        int // the default profile's choice is known; it is the same
 	none, fell         int
 	latencies, margins []float64      // of those that have one
-	nodes              map[string]int // pods bound to each
+	nodes              map[string]int // pods bound to each, or in the shadow those that would be
+	shadow             bool           // the profile only watches
+}
+
+// title names the profile.
+func (t *tally) title() string {
+	if t.shadow {
+		return t.profile + " (in the shadow)"
+	}
+	return t.profile
 }
 
 // tallies returns the sums of all profiles, the one with the most decisions first.
@@ -187,10 +196,11 @@ func (t *tally) add(r *record.Record) {
 	if r.Fallback != "" {
 		t.fell++
 	}
-	switch r.Outcome {
-	case record.Unschedulable:
+	t.shadow = t.shadow || r.Outcome == record.Shadow
+	switch {
+	case r.Node == "":
 		t.none++
-	case record.Bound:
+	case r.Outcome == record.Bound || r.Outcome == record.Shadow:
 		t.nodes[r.Node]++
 	}
 }

@@ -11,10 +11,10 @@ export function take(known, message) {
   return {total: message.total, fresh, begun, records: fresh.concat(begun ? [] : known.records).slice(0, kept)};
 }
 
-const chosen = (r) => r.outcome === "unschedulable" ? "none" : r.outcome === "bound" ? nodeLink(r.node) : h("span", {class: "warn"}, r.node + " (" + r.outcome + ")");
+const chosen = (r) => !r.node ? "none" : r.outcome === "bound" || r.outcome === "shadow" ? nodeLink(r.node) : h("span", {class: "warn"}, r.node + " (" + r.outcome + ")");
 const byDefault = (r) => !r.default ? "-" : r.default.node === r.node ? "same" : r.default.node;
 const policy = (r) => r.fallback ? "fallback: " + r.fallback : !r.policy && r.feasible === 1 ? "only node" : r.policy || "-";
-const refused = (r) => r.outcome !== "unschedulable" ? "" : r.refused?.length ? r.refused[0].nodes + " " + r.refused[0].reason : r.failure || "";
+const refused = (r) => r.node ? "" : r.refused?.length ? r.refused[0].nodes + " " + r.refused[0].reason : r.failure || "";
 
 // why is a button that opens the decision's explanation below its row.
 function why(r) {
@@ -27,16 +27,18 @@ function why(r) {
     button.setAttribute("aria-expanded", "true");
     let text;
     try { text = (await get("api/decision?" + new URLSearchParams({uid: r.uid, time: r.time}))).why; } catch (e) { text = e.message; }
-    if (button.getAttribute("aria-expanded") === "true") row.after(h("tr", {class: "why"}, h("td", {colspan: "11"}, h("pre", {}, text))));
+    if (button.getAttribute("aria-expanded") === "true") row.after(h("tr", {class: "why"}, h("td", {colspan: "12"}, h("pre", {}, text))));
   }}, "why");
   return button;
 }
 
-export function decisionColumns(withNode) {
+// decisionColumns are those of decisions. Of those in the shadow of another scheduler they say where the pods would go, and where they really are.
+export function decisionColumns(withNode, inShadow) {
   return [
     {title: "Time", text: (r) => clock(r.time)},
     {title: "Pod", name: true, text: (r) => r.namespace + "/" + r.pod},
-    ...(withNode ? [{title: "Node", name: true, node: chosen}] : []),
+    ...(withNode ? [{title: inShadow ? "Would go to" : "Node", name: true, node: chosen}] : []),
+    ...(inShadow ? [{title: "Really on", name: true, node: (r) => r.really ? nodeLink(r.really) : "-"}] : []),
     {title: "Margin", right: true, text: (r) => r.margin === undefined ? "-" : Number(r.margin.toPrecision(3))},
     {title: "Runner-up", text: (r) => r.runnerUp || "-"},
     {title: "Default", node: (r) => h("span", {class: r.default && r.default.node !== r.node ? "warn" : "muted"}, byDefault(r))},
@@ -53,8 +55,8 @@ const summary = (records) => tallies(records).map((t) => [t.profile + " " + t.li
   t.latencies.length ? "median " + micro(median(t.latencies)) : ""].filter(Boolean).join(" · ")).join("; ");
 
 export function decisions(main, news) {
-  const columns = decisionColumns(true), sum = h("p", {class: "muted"}), body = h("div");
-  let paused = false, rows = null;
+  const sum = h("p", {class: "muted"}), body = h("div");
+  let paused = false, rows = null, columns;
   const filter = h("input", {type: "search", size: "24", input: () => rebuild()});
   const pause = h("button", {type: "button", "aria-pressed": "false", click: () => { paused = !paused; pause.setAttribute("aria-pressed", String(paused)); if (!paused) rebuild(); }}, "Pause");
   main.append(h("h2", {}, "Decisions"), h("p", {class: "muted"}, "The newest first. Margin: how far the best node that was not chosen is behind, in the policy's scores. Default: what kube-scheduler's default profile would have chosen; a dash: it was not asked."),
@@ -67,6 +69,7 @@ export function decisions(main, news) {
   }
   function rebuild() {
     const all = (news.decisions?.records || []).filter(fits()).slice(0, shown);
+    columns = decisionColumns(true, Boolean(news.shadow));
     const t = table("Decisions of the scheduler", columns, all);
     rows = t.querySelector("tbody");
     body.replaceChildren(t);
@@ -75,6 +78,7 @@ export function decisions(main, news) {
   rebuild();
   return {
     cluster: note,
+    shadow() { if (!columns.some((c) => c.title === "Would go to")) rebuild(); },
     decisions({fresh, begun}) {
       if (paused) return;
       if (begun) return rebuild();

@@ -46,7 +46,7 @@ export function node(main, news, name) {
   cluster();
   const asked = asking(body, "api/node?" + new URLSearchParams({name}), (d) => [
     ...(d.cards.length ? [cards(d.cards), h("p")] : []),
-    table("Last decisions for this node", decisionColumns(false), d.decisions),
+    table(news.shadow ? "Last pods that would go to this node" : "Last decisions for this node", decisionColumns(false, Boolean(news.shadow)), d.decisions),
     h("p"),
     table("Pods: " + part(d.pods.rows, d.pods.total), [
       {title: "Pod", name: true, text: (p) => p.pod}, {title: "Workload", text: (p) => p.workload || "-"}, {title: "CPU", right: true, text: (p) => cores(p.cpu)}, {title: "Memory", right: true, text: (p) => bytes(p.memory)},

@@ -28,11 +28,11 @@ function status() {
   document.getElementById("title").textContent = c ? c.title : "";
 }
 
-// menu shows the links to the pages of this scheduler: one in the shadow decides nothing and does not learn.
+// menu shows the links to the pages of this scheduler: one in the shadow has one profile, and does not learn.
 function menu() {
   for (const a of document.querySelectorAll("nav a")) {
     if (a.hash === "#shadow") a.parentElement.hidden = !news.shadow;
-    if (a.hash === "#decisions" || a.hash === "#versus" || a.hash === "#learning") a.parentElement.hidden = Boolean(news.shadow);
+    if (a.hash === "#versus" || a.hash === "#learning") a.parentElement.hidden = Boolean(news.shadow);
   }
 }
 

@@ -3,7 +3,7 @@
 // passes makes a filter of decisions: each word of the text must occur in one of the fields.
 export const passes = (text) => {
   const terms = text.toLowerCase().split(/\s+/);
-  return (r) => terms.every((term) => [r.namespace + "/" + r.pod, r.node, r.runnerUp, r.profile, r.policy, r.outcome, r.failure].some((t) => (t || "").toLowerCase().includes(term)));
+  return (r) => terms.every((term) => [r.namespace + "/" + r.pod, r.node, r.runnerUp, r.profile, r.policy, r.outcome, r.really, r.failure].some((t) => (t || "").toLowerCase().includes(term)));
 };
 
 // median is the upper one of two; undefined for none.
@@ -24,8 +24,8 @@ export function tallies(records) {
     if (r.margin !== undefined) t.margins.push(r.margin);
     if (r.default) { t.asked++; if (r.default.node === r.node) t.same++; }
     if (r.fallback) t.fell++;
-    if (r.outcome === "unschedulable") t.none++;
-    if (r.outcome === "bound") t.nodes.set(r.node, (t.nodes.get(r.node) || 0) + 1);
+    if (!r.node) t.none++;
+    if (r.outcome === "bound" || r.outcome === "shadow") t.nodes.set(r.node, (t.nodes.get(r.node) || 0) + 1);
   }
   return [...all.values()].sort((a, b) => b.list.length - a.list.length || (a.profile < b.profile ? -1 : 1));
 }
