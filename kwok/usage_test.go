@@ -202,13 +202,14 @@ func checkPrometheus(t *testing.T, cl *Cluster) {
 	}()
 	query := func(q string) ([]float64, error) { return instantQuery(client, address, q) }
 	for q, want := range map[string]float64{
-		`count(up == 1)`: 6, // three nodes, two pages
-		`round(rate(container_network_receive_bytes_total{pod="model"}[10s]))`:     1000,
-		`round(rate(node_cpu_usage_seconds_total{instance="node-0"}[10s]), 0.01)`:  0.3,
-		`round(rate(container_cpu_usage_seconds_total{pod="plain"}[10s]), 0.01)`:   1,
-		`count(node:cpu:utilisation > 0)`:                                          3,
-		`pod_memory_working_set_bytes{namespace="default", pod="model", node!=""}`: 128 << 20,
-		`count(container_fs_writes_bytes_total{pod="model"})`:                      1,
+		`count(up == 1)`: 9, // three nodes, three pages
+		`round(sum(rate(kepler_node_cpu_joules_total{node_name="node-0", zone="package"}[10s])))`: 43, // 211 W at full load, a fifth of that idle
+		`round(rate(container_network_receive_bytes_total{pod="model"}[10s]))`:                    1000,
+		`round(rate(node_cpu_usage_seconds_total{instance="node-0"}[10s]), 0.01)`:                 0.3,
+		`round(rate(container_cpu_usage_seconds_total{pod="plain"}[10s]), 0.01)`:                  1,
+		`count(node:cpu:utilisation > 0)`:                                                         3,
+		`pod_memory_working_set_bytes{namespace="default", pod="model", node!=""}`:                128 << 20,
+		`count(container_fs_writes_bytes_total{pod="model"})`:                                     1,
 	} {
 		eventually(t, q, func() error {
 			got, err := query(q)

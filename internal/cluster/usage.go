@@ -46,6 +46,9 @@ type NodeUsage struct {
 	Missing [Dimensions]float64
 	Recent  []RecentPod // pods that were bound after At - UsageWindow, in the order in which they were bound
 
+	// Power is what the machine draws by measured watts; nil: Node.Power counts.
+	Power *PowerModel
+
 	Wanted    float64 // thousandths of a core that services on the node wanted at the measurement; 0 if not known
 	Throttled float64 // of them, those that the services did not get
 }

@@ -9,8 +9,12 @@ const (
 	idleOfFull   = 0.2
 )
 
-// Machine returns the model of a node without its GPUs: its own, or the default for its CPU.
+// Machine returns the model of a node without its GPUs: the one by measured watts, else its own, else the default for its
+// CPU.
 func Machine(n *cluster.Node) cluster.PowerModel {
+	if n.Usage != nil && n.Usage.Power != nil {
+		return *n.Usage.Power
+	}
 	if n.Power != nil {
 		return *n.Power
 	}

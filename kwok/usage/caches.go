@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/workload/usage"
 )
 
@@ -53,16 +54,20 @@ func (c *caches) shutdown() {
 	}
 }
 
-// stripNode keeps a node's name, labels and amounts.
+// stripNode keeps a node's name, labels, amounts and power.
 func stripNode(obj any) (any, error) {
 	n, ok := obj.(*corev1.Node)
 	if !ok {
 		return obj, nil // the note about a deleted one
 	}
-	return &corev1.Node{
+	out := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: n.Labels},
 		Status:     corev1.NodeStatus{Capacity: amounts(n.Status.Capacity), Allocatable: amounts(n.Status.Allocatable)},
-	}, nil
+	}
+	if text, has := n.Annotations[kube.PowerAnnotation]; has {
+		out.Annotations = map[string]string{kube.PowerAnnotation: text}
+	}
+	return out, nil
 }
 
 func amounts(l corev1.ResourceList) corev1.ResourceList {

@@ -7,7 +7,8 @@
 //
 //   - the API group metrics.k8s.io, which `kubectl top` reads ([Sampler.APIGroup], [Register])
 //   - the kubelets' pages for Prometheus, /metrics/resource and /metrics/cadvisor of each node, at the path
-//     at which an API server passes requests on to kubelets ([Sampler.Intercept])
+//     at which an API server passes requests on to kubelets, and what its machine draws, as Kepler and
+//     node-exporter's RAPL collector say it ([Sampler.Intercept])
 //
 // What a pod uses at a tick holds until the next one. Counters are the exact integral of that: a scrape
 // between two ticks sees them grow, and they never fall while the process runs. As with a kubelet, they begin

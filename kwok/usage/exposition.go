@@ -1,6 +1,8 @@
 package usage
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"gnnsched/workload/usage"
@@ -44,6 +46,19 @@ var (
 	}
 )
 
+// The pages of the exporters of power, with the names and labels that Kepler and node-exporter use. The whole machine counts
+// as one package.
+var (
+	keplerPage = page{
+		{"kepler_node_cpu_joules_total", "counter", "Energy consumption of cpu at node level in joules", []lines{energy(keplerZone...)}},
+		{"kepler_node_cpu_watts", "gauge", "Power consumption of cpu at node level in watts", []lines{watts(keplerZone...)}},
+	}
+	nodeExporterPage = page{
+		{"node_rapl_package_joules_total", "counter", "Current RAPL package value in joules", []lines{energy("index", "0", "path", "/sys/class/powercap/intel-rapl:0")}},
+	}
+	keplerZone = []string{"node_name", "", "path", "/sys/class/powercap/intel-rapl:0", "zone", "package"}
+)
+
 // Labels that cAdvisor gives the whole node, and the network of a pod.
 var (
 	root          = []string{"id", "/"}
@@ -66,6 +81,23 @@ func nothing(*sample, float64) float64 { return 0 }
 
 func ofNode(v value, labels ...string) lines {
 	return func(w *writer, n *nodeSample) { w.line(v(&n.sample, w.since), labels...) }
+}
+
+func energy(labels ...string) lines {
+	return func(w *writer, n *nodeSample) { w.line(n.joules+n.watts*w.since, named(labels, n)...) }
+}
+
+func watts(labels ...string) lines {
+	return func(w *writer, n *nodeSample) { w.line(n.watts, named(labels, n)...) }
+}
+
+// named returns labels with the node's name as the value of node_name.
+func named(labels []string, n *nodeSample) []string {
+	if labels[0] == "node_name" {
+		labels = slices.Clone(labels)
+		labels[1] = n.node.Name
+	}
+	return labels
 }
 
 func ofMachine(r corev1.ResourceName) lines {

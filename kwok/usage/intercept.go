@@ -7,19 +7,23 @@ import (
 	"sync"
 )
 
-// kubeletPort is the port by which requests may name a kubelet.
-const kubeletPort = "10250"
+// The ports by which requests may name a kubelet, Kepler or node-exporter.
+const (
+	kubeletPort      = "10250"
+	keplerPort       = "28282"
+	nodeExporterPort = "9100"
+)
 
 // discoveryPath is where Prometheus finds the nodes, in the format of its http_sd_configs. It is the path of
 // kwok's own server.
 const discoveryPath = "/discovery/prometheus"
 
-// Intercept answers requests for the metrics of a kubelet of the simulated cluster, and for the list of the
-// nodes. It passes all other requests on to next. It belongs behind the API server's authentication and authorization, in front of what
+// Intercept answers requests for the metrics of a kubelet of the simulated cluster and of the exporters of power beside it, and
+// for the list of the nodes. It passes all other requests on to next. It belongs behind the API server's authentication and authorization, in front of what
 // would connect to the kubelet: simulated nodes have none.
 func (s *Sampler) Intercept(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		node, p := kubeletPage(r.URL.Path)
+		node, p := nodePage(r.URL.Path)
 		listed := r.URL.Path == discoveryPath
 		if p == nil && !listed || r.Method != http.MethodGet {
 			next.ServeHTTP(w, r)
@@ -67,21 +71,29 @@ func (r reading) discovery(w http.ResponseWriter, host string) {
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// kubeletPage returns the node and the page that a path names, such as
+// pages holds the pages of a node by port and path.
+var pages = map[string]page{
+	" proxy/metrics/resource":               resourcePage,
+	" proxy/metrics/cadvisor":               cadvisorPage,
+	kubeletPort + " proxy/metrics/resource": resourcePage,
+	kubeletPort + " proxy/metrics/cadvisor": cadvisorPage,
+	keplerPort + " proxy/metrics":           keplerPage,
+	nodeExporterPort + " proxy/metrics":     nodeExporterPage,
+}
+
+// nodePage returns the node and the page that a path names, such as
 // /api/v1/nodes/node-0/proxy/metrics/resource, or nil for every other path.
-func kubeletPage(path string) (node string, p page) {
+func nodePage(path string) (node string, p page) {
 	rest, ok := strings.CutPrefix(path, "/api/v1/nodes/")
 	if !ok {
 		return "", nil
 	}
 	node, rest, _ = strings.Cut(rest, "/")
 	node = strings.TrimPrefix(node, "https:")
-	node = strings.TrimSuffix(node, ":"+kubeletPort)
-	switch rest {
-	case "proxy/metrics/resource":
-		return node, resourcePage
-	case "proxy/metrics/cadvisor":
-		return node, cadvisorPage
+	node, port, _ := strings.Cut(node, ":")
+	page, has := pages[port+" "+rest]
+	if !has {
+		return "", nil
 	}
-	return "", nil
+	return node, page
 }

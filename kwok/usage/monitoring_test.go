@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	metric   = regexp.MustCompile(`\b(?:container|node|pod|machine|cluster|namespace)[_:][a-z_:]+\b`)
+	metric   = regexp.MustCompile(`\b(?:container|kepler|node|pod|machine|cluster|namespace)[_:][a-z_:]+\b`)
 	recorded = regexp.MustCompile(`(?m)^  - record: (\S+)$`)
 	query    = regexp.MustCompile(`(?m)^\s*"?expr"?: (.*)$`)
 )
@@ -22,7 +22,7 @@ func TestMonitoringKnowsTheMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := map[string]bool{}
-	for _, p := range []page{resourcePage, cadvisorPage} {
+	for _, p := range []page{resourcePage, cadvisorPage, keplerPage, nodeExporterPage} {
 		for _, f := range p {
 			known[f.name] = true
 		}

@@ -8,6 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/power"
 	"gnnsched/workload/usage"
 )
 
@@ -61,8 +64,11 @@ type podSample struct {
 // when a pod ends.
 type nodeSample struct {
 	sample
-	node *corev1.Node
-	pods []podSample // by namespace and name
+	node   *corev1.Node
+	pods   []podSample  // by namespace and name
+	plain  cluster.Node // what its power follows from
+	watts  float64      // that its machine draws
+	joules float64      // integral of watts over time
 }
 
 // idle is what a node uses without pods. It is not zero, because kubectl top and metrics-server take a node
@@ -90,9 +96,10 @@ func (b *builder) build(nodes []*corev1.Node, pods []*corev1.Pod, now time.Time)
 		out.index[n.Name] = i
 		out.nodes[i] = nodeSample{node: n}
 		if was := b.old.node(n.Name); was != nil && was.node.UID == n.UID {
-			out.nodes[i].sample = was.sample
+			out.nodes[i].sample, out.nodes[i].joules = was.sample, was.joules+was.watts*passed
 			out.nodes[i].advance(passed)
 		}
+		out.nodes[i].plain = b.plain(n)
 	}
 	for _, p := range pods {
 		if n := out.node(p.Spec.NodeName); n != nil && p.Status.Phase == corev1.PodRunning {
@@ -107,6 +114,16 @@ func (b *builder) build(nodes []*corev1.Node, pods []*corev1.Pod, now time.Time)
 		}
 	}
 	return out
+}
+
+// plain returns what the power of a node's machine follows from: its CPUs and its annotation. A faulty annotation counts as
+// none.
+func (b *builder) plain(n *corev1.Node) cluster.Node {
+	if was := b.old.node(n.Name); was != nil && was.node == n {
+		return was.plain
+	}
+	model, _ := kube.Power(n)
+	return cluster.Node{Power: model, Allocatable: cluster.Resources{MilliCPU: n.Status.Allocatable.Cpu().MilliValue()}}
 }
 
 // passed returns the seconds since the last snapshot. A clock that was set back counts as one that stands.
@@ -142,6 +159,8 @@ func (b *builder) measure(n *nodeSample, now time.Time) {
 		n.rate = plus(n.rate, p.rate)
 		n.throttled += p.throttled
 	}
+	n.plain.Requested.Pods = int64(len(n.pods))
+	n.watts = power.Draw(&n.plain, 1000*n.rate[usage.CPU]/float64(max(n.plain.Allocatable.MilliCPU, 1)))
 }
 
 // begin counts what a pod has used that started after the last snapshot.

@@ -24,6 +24,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/golden"
 	"gnnsched/workload/usage"
 )
@@ -100,7 +101,7 @@ func (c *testCluster) get(path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestPages compares the kubelet's two pages with the files in testdata, 4 s after a sample.
+// TestPages compares a node's pages with the files in testdata, 4 s after a sample.
 func TestPages(t *testing.T) {
 	c := newCluster()
 	c.addNode("node-0", "4")
@@ -112,8 +113,11 @@ func TestPages(t *testing.T) {
 	c.tick(t, 0)
 	c.tick(t, 10*time.Second)
 	c.clock.Step(4 * time.Second)
-	for _, page := range []string{"resource", "cadvisor"} {
-		w := c.get("/api/v1/nodes/node-0/proxy/metrics/" + page)
+	for page, path := range map[string]string{
+		"resource": "node-0/proxy/metrics/resource", "cadvisor": "node-0/proxy/metrics/cadvisor",
+		"kepler": "node-0:28282/proxy/metrics", "node-exporter": "node-0:9100/proxy/metrics",
+	} {
+		w := c.get("/api/v1/nodes/" + path)
 		if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain; version=0.0.4") {
 			t.Errorf("%s: %d, %v", page, w.Code, w.Header())
 		}
@@ -137,6 +141,10 @@ func TestInterceptPassesOn(t *testing.T) {
 		"/api/v1/nodes/https:node-0:10250/proxy/metrics/cadvisor": true,
 		"/api/v1/nodes/node-1/proxy/metrics/resource":             false,
 		"/api/v1/nodes/node-0/proxy/metrics/probes":               false,
+		"/api/v1/nodes/node-0:28282/proxy/metrics":                true,
+		"/api/v1/nodes/node-0:9100/proxy/metrics":                 true,
+		"/api/v1/nodes/node-0:9100/proxy/metrics/resource":        false,
+		"/api/v1/nodes/node-0/proxy/metrics":                      false,
 		"/api/v1/nodes/node-0/proxy/metrics/resource/x":           false,
 		"/api/v1/nodes/node-0":                                    false,
 		"/api/v1/nodes/":                                          false,
@@ -150,6 +158,33 @@ func TestInterceptPassesOn(t *testing.T) {
 	c.Intercept(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("POST", "/api/v1/nodes/node-0/proxy/metrics/resource", nil))
 	if w.Code != http.StatusNotFound {
 		t.Errorf("POST: %d", w.Code)
+	}
+}
+
+// TestPower: a node draws what its annotation says for its use, also while it sleeps, and its energy is the integral of that.
+func TestPower(t *testing.T) {
+	c := newCluster()
+	for name, model := range map[string]string{
+		"default": "", "line": `{"idle": 60, "full": 240}`, "sleeps": `{"idle": 60, "full": 240, "sleep": 5}`, "wrong": `{"idle": -1}`,
+	} {
+		c.addNode(name, "4")
+		if model != "" {
+			n, _, _ := c.nodes.GetByKey(name)
+			n.(*corev1.Node).Annotations = map[string]string{kube.PowerAnnotation: model}
+		}
+	}
+	c.tick(t, 0)
+	c.add(c.podOf("one", "line", `{"cpu": 1.95}`))
+	c.add(c.podOf("two", "default", `{"cpu": 1.95}`))
+	c.tick(t, 10*time.Second)
+	c.tick(t, 10*time.Second)
+	now, _ := c.read()
+	for name, want := range map[string]struct{ before, watts float64 }{
+		"line": {62.25, 150}, "sleeps": {5, 5}, "default": {2.772, 7.92}, "wrong": {2.772, 2.772},
+	} {
+		n := now.node(name)
+		near(t, "watts of "+name, n.watts, want.watts)
+		near(t, "joules of "+name, n.joules, 10*(want.before+want.watts))
 	}
 }
 

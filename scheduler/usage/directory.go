@@ -44,7 +44,8 @@ func (l listers) Nodes() map[string]nodeInfo {
 }
 
 func infoOf(n *v1.Node) nodeInfo {
-	return nodeInfo{Name: n.Name, Allocatable: kube.Node(n).Allocatable}
+	model, _ := kube.Power(n) // the scheduler's mirror logs a faulty annotation
+	return nodeInfo{Name: n.Name, Allocatable: kube.Node(n).Allocatable, Power: model}
 }
 
 // Workload implements objects.

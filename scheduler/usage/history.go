@@ -40,6 +40,9 @@ func (s *series) add(at, value float64) {
 	record(s.day.slots[:], &s.day.last, at, dayLength/daySlots, value)
 }
 
+// last returns the newest sample. There must be one.
+func (s *series) last() float64 { return s.values[(s.begin+s.count-1)%ringSize] }
+
 // record raises the maximum of the slot of a time and clears the slots that were skipped.
 func record(slots []float64, last *int64, at, length, value float64) {
 	now := int64(math.Floor(at / length))

@@ -115,6 +115,11 @@ func (o *outcome) log(log klog.Logger) {
 			log.Info("Nodes without measured usage are scored by requests", "reason", reason, "nodes", len(nodes), "some", some(nodes))
 		}
 	}
+	for _, state := range powerStates {
+		if nodes := o.Power.Lost[state]; len(nodes) > 0 {
+			log.Info("The power of nodes is no longer measured; their annotation or the default counts", "reason", state, "nodes", len(nodes), "some", some(nodes))
+		}
+	}
 	if nodes := o.Changed[""]; len(nodes) > 0 {
 		log.Info("Nodes are scored by measured usage", "nodes", len(nodes), "some", some(nodes))
 	}

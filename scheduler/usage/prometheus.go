@@ -76,6 +76,8 @@ func (m *measurement) add(name string, samples model.Vector) {
 		case s.Histogram != nil:
 		case name == ageQuery:
 			m.Ages = append(m.Ages, nodeAge{nodeNames(s.Metric), float64(s.Timestamp)/1000 - value})
+		case name == wattsQuery:
+			m.Watts = append(m.Watts, wattsSample{nodeNames(s.Metric), value})
 		case kind == "node":
 			d := dimensionNamed(dimension)
 			m.Nodes = append(m.Nodes, nodeSample{nodeNames(s.Metric), d, value * factors[d]})
@@ -98,7 +100,7 @@ func dimensionNamed(name string) cluster.Dimension {
 
 // nodeNames returns the names of the node that a sample may be of, the best first.
 func nodeNames(m model.Metric) (names []string) {
-	for _, label := range []model.LabelName{"node", "kubernetes_node", "nodename", "instance"} {
+	for _, label := range []model.LabelName{"node", "node_name", "kubernetes_node", "nodename", "exported_instance", "instance"} {
 		value := string(m[label])
 		if value == "" {
 			continue

@@ -5,9 +5,12 @@ import "gnnsched/internal/cluster"
 // ageQuery is the name of the query for the time of the samples.
 const ageQuery = "node_time"
 
+// wattsQuery is the name of the query for what machines draw.
+const wattsQuery = "node_watts"
+
 // defaultQueries holds the queries in PromQL by name. The result of a node_ query has one of the labels node,
-// kubernetes_node, nodename and instance, that of a pod_ query the labels namespace and pod. Units are cores, bytes and bytes
-// a second; node_time is the Unix time of the newest sample. They read the kubelet's resource metrics, node-exporter
+// node_name, kubernetes_node, nodename, exported_instance and instance, that of a pod_ query the labels namespace and pod. Units
+// are cores, bytes, bytes a second and watts; node_time is the Unix time of the newest sample. They read the kubelet's resource metrics, node-exporter
 // and cAdvisor, whichever is there. If several have a node, the largest value counts.
 var defaultQueries = map[string]string{
 	ageQuery: `max by (node, instance) (timestamp(node_cpu_usage_seconds_total))` +
@@ -28,6 +31,13 @@ var defaultQueries = map[string]string{
 	"node_disk_write": `sum by (node, instance) (rate(node_disk_written_bytes_total[2m]))` +
 		` or sum by (node, instance) (rate(container_fs_writes_bytes_total{id="/"}[2m]))`,
 
+	// Kepler: the whole machine, else its CPU packages; the same before release 0.10; node-exporter: the packages.
+	wattsQuery: `sum by (` + machineLabels + `) (avg_over_time(kepler_platform_watts[2m]))` +
+		` or sum by (` + machineLabels + `) (rate(kepler_node_cpu_joules_total{zone="package"}[2m]))` +
+		` or sum by (` + machineLabels + `) (rate(kepler_node_platform_joules_total[2m]))` +
+		` or sum by (` + machineLabels + `) (rate(kepler_node_package_joules_total[2m]))` +
+		` or sum by (` + machineLabels + `) (rate(node_rapl_package_joules_total[2m]))`,
+
 	"pod_cpu": `sum by (namespace, pod) (rate(container_cpu_usage_seconds_total{pod!="",container!=""}[2m]))` +
 		` or sum by (namespace, pod) (rate(pod_cpu_usage_seconds_total[2m]))`,
 	"pod_memory": `sum by (namespace, pod) (container_memory_working_set_bytes{pod!="",container!=""})` +
@@ -37,6 +47,9 @@ var defaultQueries = map[string]string{
 	"pod_disk_read":   `sum by (namespace, pod) (rate(container_fs_reads_bytes_total{pod!=""}[2m]))`,
 	"pod_disk_write":  `sum by (namespace, pod) (rate(container_fs_writes_bytes_total{pod!=""}[2m]))`,
 }
+
+// machineLabels name a node in Kepler's metrics: node_name today, exported_instance before release 0.10.
+const machineLabels = "node, node_name, exported_instance, instance"
 
 // The interfaces that carry a node's traffic once.
 const (

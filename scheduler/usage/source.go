@@ -16,6 +16,7 @@ type source interface {
 type measurement struct {
 	Nodes []nodeSample
 	Pods  []podSample
+	Watts []wattsSample
 	Ages  []nodeAge
 }
 
@@ -51,4 +52,5 @@ type objects interface {
 type nodeInfo struct {
 	Name        string
 	Allocatable cluster.Resources
+	Power       *cluster.PowerModel // of its annotation; nil: the default
 }

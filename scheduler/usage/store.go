@@ -48,6 +48,7 @@ type nodeHistory struct {
 	series   [cluster.Dimensions]*series // nil for a dimension that was never measured
 	measured [cluster.Dimensions]float64 // when
 	at       float64                     // time of the last measurement
+	power    powerHistory
 	usage    *cluster.NodeUsage
 	degraded degradation // empty while it is measured
 }
@@ -74,14 +75,16 @@ type outcome struct {
 	Changed  map[degradation][]string // nodes that got this reason now, or with the empty reason are measured again
 	Rejected int                      // values that are NaN, infinite, negative or absurdly large
 	Unknown  int                      // values of nodes and pods that the cluster does not have
+	Power    powerOutcome
 }
 
 // Observe takes in a measurement of the given time, in seconds. failed says that the source gave an error.
 func (s *store) Observe(m measurement, failed bool, now float64, directory objects) outcome {
-	out := outcome{Degraded: map[degradation]int{}, Changed: map[degradation][]string{}}
+	out := outcome{Degraded: map[degradation]int{}, Changed: map[degradation][]string{}, Power: powerOutcome{Nodes: map[powerState]int{}, Lost: map[powerState][]string{}}}
 	known := directory.Nodes()
 	invalid := map[string]bool{}
 	fresh := s.observeNodes(&m, now, known, invalid, &out)
+	powerless := s.observeWatts(&m, now, known, &out)
 	s.observePods(&m, now, directory, &out)
 	present := map[string]bool{}
 	for _, n := range known {
@@ -89,18 +92,12 @@ func (s *store) Observe(m measurement, failed bool, now float64, directory objec
 			continue
 		}
 		present[n.Name] = true
+		s.judgePower(n, now, whyNot(powerless[n.Name], failed), &out.Power)
 		h := s.node(n.Name)
 		if fresh[n.Name] {
 			h.usage = s.usageOf(h, now)
 		}
-		otherwise := degradation("")
-		switch {
-		case invalid[n.Name]:
-			otherwise = usageInvalid
-		case failed:
-			otherwise = usageFailed
-		}
-		s.judge(n.Name, now, otherwise, &out)
+		s.judge(n.Name, now, whyNot(invalid[n.Name], failed), &out)
 	}
 	for name := range s.nodes {
 		if !present[name] {
@@ -109,6 +106,17 @@ func (s *store) Observe(m measurement, failed bool, now float64, directory objec
 	}
 	s.publish()
 	return out
+}
+
+// whyNot returns the reason if the source gave no value of a node that can be used; empty if it simply gave none.
+func whyNot(invalid, failed bool) degradation {
+	switch {
+	case invalid:
+		return usageInvalid
+	case failed:
+		return usageFailed
+	}
+	return ""
 }
 
 func (s *store) node(name string) *nodeHistory {
@@ -243,7 +251,7 @@ func (s *store) forgetWorkloads() {
 
 // usageOf returns the usage of a node with new samples. A dimension whose last sample is too old is not known.
 func (s *store) usageOf(h *nodeHistory, now float64) *cluster.NodeUsage {
-	u := &cluster.NodeUsage{Version: cluster.NextVersion(), At: h.at}
+	u := &cluster.NodeUsage{Version: cluster.NextVersion(), At: h.at, Power: h.power.model}
 	network, disk := s.config.NetworkCapacity.AsApproximateFloat64(), s.config.DiskCapacity.AsApproximateFloat64()
 	u.Capacity = [cluster.Dimensions]float64{
 		cluster.NetworkIn: network, cluster.NetworkOut: network, cluster.DiskRead: disk, cluster.DiskWrite: disk,

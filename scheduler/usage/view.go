@@ -28,8 +28,9 @@ func newView(s *store, clk clock.PassiveClock) *View { return &View{store: s, cl
 
 // viewRow is the usage of one row of the snapshot.
 type viewRow struct {
-	node     *cluster.Node      // that the row had at the last decision
-	measured *cluster.NodeUsage // from the table
+	node     *cluster.Node       // that the row had at the last decision
+	measured *cluster.NodeUsage  // from the table
+	power    *cluster.PowerModel // calibrated, at the last decision
 	recent   []recentPod
 }
 
@@ -65,6 +66,7 @@ func (v *View) Attach(s *cluster.Snapshot, infos []fwk.NodeInfo, pending *v1.Pod
 		if n.Usage != nil && s.Now-n.Usage.At > v.store.config.MaxAge.Seconds() {
 			n.Usage = nil
 		}
+		r.followPower(n)
 	}
 	if key, belongs := workloadOf(pending); belongs {
 		pod.Usage = table.Workloads[key]
@@ -91,6 +93,18 @@ func (v *View) follow(r *viewRow, n *cluster.Node, info fwk.NodeInfo, now float6
 		}
 	}
 	slices.SortStableFunc(r.recent, func(a, b recentPod) int { return cmp.Compare(a.At, b.At) })
+}
+
+// followPower gives a node a new version if its machine's calibrated model is another than at the last decision. Caches go
+// by the version.
+func (r *viewRow) followPower(n *cluster.Node) {
+	var now *cluster.PowerModel
+	if n.Usage != nil {
+		now = n.Usage.Power
+	}
+	if now != r.power {
+		r.power, n.Version = now, cluster.NextVersion()
+	}
 }
 
 // boundAt returns when a pod was bound: what its condition says, or now if it has none yet. The condition's time is of
