@@ -136,7 +136,7 @@ func (d *deployed) refused() error {
 		return nil //nolint:nilerr // not written yet
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(strings.ToLower(line), "forbidden") || strings.Contains(line, "cannot write leases") {
+		if strings.Contains(strings.ToLower(line), "forbidden") || strings.Contains(line, "May not ") || strings.Contains(line, "cannot write leases") {
 			return errors.New(strings.TrimSpace(line))
 		}
 	}

@@ -166,12 +166,9 @@ func (t Target) Connect(ctx context.Context) (*kubernetes.Clientset, *rest.Confi
 	if err != nil {
 		return nil, nil, err
 	}
-	typed := rest.CopyConfig(c)
-	typed.ContentType = "application/vnd.kubernetes.protobuf"
-	typed.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	cs, err := kubernetes.NewForConfig(typed)
+	cs, err := Typed(c)
 	if err != nil {
-		return nil, nil, exit.New(exit.Kubeconfig, fmt.Errorf("make a client: %w", err), "check the kubeconfig")
+		return nil, nil, err
 	}
 	probe, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -185,6 +182,18 @@ func (t Target) Connect(ctx context.Context) (*kubernetes.Clientset, *rest.Confi
 		return nil, nil, exit.New(exit.Unreachable, fmt.Errorf("the cluster at %s does not answer: %w", c.Host, err), "is it up? `kwokcluster status` tells; "+noClusterHint)
 	}
 	return cs, c, nil
+}
+
+// Typed returns a client of a configuration that speaks protobuf.
+func Typed(c *rest.Config) (*kubernetes.Clientset, error) {
+	c = rest.CopyConfig(c)
+	c.ContentType = "application/vnd.kubernetes.protobuf"
+	c.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	cs, err := kubernetes.NewForConfig(c)
+	if err != nil {
+		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("make a client: %w", err), "check the kubeconfig")
+	}
+	return cs, nil
 }
 
 func fileExists(p string) bool {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -67,6 +68,9 @@ var reads = []rbacv1.PolicyRule{
 func rule(group string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list", "watch"}}
 }
+
+// Rules returns the rights to read what an Advisor watches.
+func Rules() []rbacv1.PolicyRule { return slices.Clone(reads) }
 
 // RoleName is the usual name of the server's role, its binding and its service account.
 const RoleName = "gnnsched-serve"

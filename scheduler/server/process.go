@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 
 	"gnnsched/internal/logging"
+	"gnnsched/internal/refusal"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/server/eventsink"
 	"gnnsched/scheduler/server/outage"
@@ -31,6 +32,7 @@ import (
 type process struct {
 	config  *schedulerserver.Config
 	gate    *outage.Gate
+	refused *refusal.Observer
 	lease   *announcedLock // nil without leader election
 	marks   *marks
 	records plugin.Recording
@@ -62,7 +64,7 @@ func newProcess(ctx context.Context, o *options.Options, records plugin.Recordin
 	}
 	p := &process{records: records}
 	// The broadcaster of events lives until close: an election has an event when it ends.
-	if p.config, err = o.Config(quiet(context.WithoutCancel(ctx), p.away)); err != nil {
+	if p.config, err = o.Config(logging.Quiet(context.WithoutCancel(ctx), p.away)); err != nil {
 		return nil, err
 	}
 	if err := p.setUp(ctx); err != nil {
@@ -116,7 +118,8 @@ func (p *process) survive(ctx context.Context) error {
 	if p.gate, err = outage.New(p.config.KubeConfig, log, unreachable.Add); err != nil {
 		return err
 	}
-	gated := rest.CopyConfig(p.config.KubeConfig)
+	p.refused = tellRefusals(log)
+	gated := p.refused.Config(p.config.KubeConfig)
 	gated.Wrap(p.gate.Wrap)
 	p.config.KubeConfig = gated
 	if p.config.Client, err = kubernetes.NewForConfig(rest.AddUserAgent(gated, "scheduler")); err != nil {
@@ -130,9 +133,24 @@ func (p *process) survive(ctx context.Context) error {
 	return nil
 }
 
+// tellRefusals logs what the scheduler may not read. It waits for the right, as upstream's does: roles may be bound later, and a
+// scheduler that works has no reason to end because one of them is changed.
+func tellRefusals(log klog.Logger) *refusal.Observer {
+	return &refusal.Observer{
+		Refused: func(r refusal.Request, never bool) {
+			message := "May not " + r.String() + ", and tries again: bind the roles of `gnnsched deploy --print`"
+			if never {
+				message += "; scheduling begins when everything that the plugins watch can be read"
+			}
+			log.Error(nil, message)
+		},
+		Granted: func(r refusal.Request) { log.Info("May " + r.String() + " now") },
+	}
+}
+
 // renew makes a new scheduler.
 func (p *process) renew(ctx context.Context) error {
-	i, err := newInstance(ctx, p.config, p.records)
+	i, err := newInstance(p.refused.Quiet(ctx), p.config, p.records)
 	if err == nil {
 		p.current.Store(i)
 	}
@@ -203,7 +221,7 @@ func (p *process) takeTurn(ctx context.Context, i *instance) error {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		elector.Run(quiet(ctx, p.away)) // gives the lease back while the plugins are closed
+		elector.Run(logging.Quiet(ctx, p.away)) // gives the lease back while the plugins are closed
 	}()
 	select {
 	case leading := <-turn:

@@ -40,6 +40,7 @@ func command(launcher func(path string) (testbed.Launcher, error)) *ucli.Command
 			"   gnnsched compare prod.record                                       # the default scheduler and gnn\n" +
 			"   gnnsched compare --profile acgnn-pack --profile most-allocated --objective pack prod.record\n" +
 			"   gnnsched compare --checkpoint mine=my.safetensors --checkpoint stock.yaml prod.record\n" +
+			"   gnnsched compare --present now=scheduler.yaml prod.record          # the cluster's kube-scheduler has a configuration\n" +
 			"   gnnsched compare --prices prices.yaml prod.record                  # what the nodes in use cost\n" +
 			"   gnnsched compare --out run prod.record && gnnsched report run      # as a page\n" +
 			"   gnnsched compare --live --to 2026-06-01T01:00:00Z prod.record      # the same on simulated clusters with real schedulers\n" +
@@ -51,7 +52,7 @@ func command(launcher func(path string) (testbed.Launcher, error)) *ucli.Command
 
 func flags() []ucli.Flag {
 	return append([]ucli.Flag{
-		&ucli.StringFlag{Name: "present", Value: server.DefaultProfile, Usage: "`PROFILE` that the cluster has now"},
+		&ucli.StringFlag{Name: "present", Value: server.DefaultProfile, Usage: "`PROFILE` that the cluster has now: the name of one, or [NAME=]FILE, as for --checkpoint"},
 		&ucli.StringSliceFlag{Name: "profile", Aliases: []string{"p"}, Value: ucli.NewStringSlice("gnn"), Usage: "`PROFILE` to compare with it; may be given several times"},
 		recording.CheckpointFlag(),
 		&ucli.StringFlag{Name: "objective", Value: "balance", Usage: "`OBJECTIVE` of the column cost, such as pack or balance=1,pack=0.5"},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -254,6 +255,63 @@ func TestFiles(t *testing.T) {
 	}
 	if code, _, errs := execute(t, "--checkpoint", "gnn="+own, "--profile", "gnn", dir); code != exit.Usage || !strings.Contains(errs, "there is a profile gnn already") {
 		t.Errorf("code %d: %s", code, errs)
+	}
+}
+
+// The cluster's scheduler has a configuration that packs. The first line, the baseline and the row are those of the file.
+func TestPresentFile(t *testing.T) {
+	dir, folder := recorded(t), t.TempDir()
+	file := filepath.Join(folder, "packs.yaml")
+	text := `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    multiPoint:
+      disabled: [{name: NodeResourcesBalancedAllocation}, {name: PodTopologySpread}, {name: ImageLocality}]
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := func(args ...string) (r result) {
+		t.Helper()
+		code, out, errs := execute(t, append(args, "-o", "json", dir)...)
+		if code != exit.OK {
+			t.Fatalf("code %d: %s", code, errs)
+		}
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := read("--present", file, "--profile", "default")
+	if len(r.Rows) != 3 || r.Rows[1].Name != "packs" || r.Rows[2].Name != "default-scheduler" {
+		t.Fatalf("%+v", r.Rows)
+	}
+	really, packs, spreads := r.Rows[0].Figures["nodes_in_use"], r.Rows[1].Figures["nodes_in_use"], r.Rows[2].Figures["nodes_in_use"]
+	if packs > 1.01 || spreads < 2 {
+		t.Errorf("%v nodes in use with the file, %v without", packs, spreads)
+	}
+	if d := r.Rows[1].Differences["nodes_in_use"].Mean; math.Abs(d-(packs-really)) > 1e-9 {
+		t.Errorf("%v nodes from what really happened, want %v", d, packs-really)
+	}
+	if d := r.Rows[2].Differences["nodes_in_use"].Mean; math.Abs(d-(spreads-packs)) > 1e-9 {
+		t.Errorf("%v nodes from the baseline, want %v", d, spreads-packs)
+	}
+	if code, out, _ := execute(t, "--present", "now="+file, dir); code != exit.OK || !strings.HasPrefix(out, "How far the simulated now is from what really happened: ") {
+		t.Errorf("code %d: %s", code, out)
+	}
+	for say, args := range map[string][]string{
+		"--present: ": {"--present", "none.yaml"},
+		"--profile gnn: the file of --present has that name": {"--present", "gnn=" + file},
+		"there is a profile packs already":                   {"--present", file, "--checkpoint", file},
+	} {
+		if code, _, errs := execute(t, append(args, dir)...); code != exit.Usage || !strings.Contains(errs, say) {
+			t.Errorf("%v: code %d, want %q: %s", args, code, say, errs)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package recording
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	ucli "github.com/urfave/cli/v2"
@@ -25,7 +26,7 @@ const patience = time.Hour
 func Profiles(c *ucli.Context) ([]server.Profile, error) {
 	var out []server.Profile
 	if present := c.String("present"); present != "" {
-		p, err := named("present", present)
+		p, err := presentOf(present)
 		if err != nil {
 			return nil, err
 		}
@@ -40,6 +41,8 @@ func Profiles(c *ucli.Context) ([]server.Profile, error) {
 			}
 			if !has(out, p.SchedulerName) {
 				out = append(out, p)
+			} else if isFile(c.String("present")) && out[0].SchedulerName == p.SchedulerName {
+				return nil, exit.Usagef("--profile %s: the file of --present has that name; name it with NAME=FILE", name)
 			}
 		}
 	}
@@ -59,6 +62,21 @@ func Profiles(c *ucli.Context) ([]server.Profile, error) {
 func has(list []server.Profile, name string) bool {
 	return slices.ContainsFunc(list, func(p server.Profile) bool { return p.SchedulerName == name })
 }
+
+// presentOf returns the profile that the cluster has now: a built-in one, or that of a file.
+func presentOf(name string) (server.Profile, error) {
+	if !isFile(name) {
+		return named("present", name)
+	}
+	p, err := fromFile(name)
+	if err != nil {
+		return p, fmt.Errorf("--present: %w", err)
+	}
+	return p, nil
+}
+
+// isFile reports whether an argument is [NAME=]FILE. Names of profiles have neither = nor a point.
+func isFile(argument string) bool { return strings.ContainsAny(argument, "=.") }
 
 // named returns the profile that a flag names; "default" is upstream's.
 func named(flag, name string) (server.Profile, error) {

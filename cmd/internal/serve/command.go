@@ -20,6 +20,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
+	"gnnsched/internal/refusal"
 	"gnnsched/scheduler/advise"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
@@ -127,7 +128,13 @@ func printed(c *ucli.Context, text func() ([]byte, error)) error {
 func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) error {
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
-	client, rest, err := cli.Target(c).Connect(ctx)
+	_, rest, err := cli.Target(c).Connect(ctx)
+	if err != nil {
+		return err
+	}
+	refused := refusal.Requiring(serve.Rules(), "`gnnsched serve --print-rbac` prints the rights", cancel, func(text string) { say.log.Warn().Msg(text) })
+	rest = refused.Config(rest)
+	client, err := kubeconfig.Typed(rest)
 	if err != nil {
 		return err
 	}
@@ -135,7 +142,7 @@ func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) er
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	a, err := advise.New(ctx, advise.Config{Client: client, Dynamic: named, Profile: p, Promise: c.Duration("promise"), Clock: clock.RealClock{}})
+	a, err := advise.New(refused.Quiet(ctx), advise.Config{Client: client, Dynamic: named, Profile: p, Promise: c.Duration("promise"), Clock: clock.RealClock{}})
 	if err != nil {
 		return exit.New(exit.Usage, err, "see --help")
 	}
@@ -146,7 +153,7 @@ func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) er
 	if err := say.hello(s.Address(), rest.Host, config); err != nil {
 		return err
 	}
-	err = s.Run(ctx)
+	err = errors.Join(s.Run(ctx), refused.Err())
 	if err == nil {
 		say.log.Info().Msg("stopped")
 	}

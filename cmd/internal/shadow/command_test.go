@@ -7,12 +7,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
+	"k8s.io/client-go/kubernetes"
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
+	"gnnsched/internal/kubeconfig"
+	"gnnsched/internal/refusal/refusaltest"
+	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/server"
+	watching "gnnsched/scheduler/shadow"
 )
 
 // run runs the command.
@@ -69,5 +77,28 @@ func TestRole(t *testing.T) {
 		if strings.Contains(out, never) {
 			t.Errorf("it says %q", never)
 		}
+	}
+}
+
+// A right that upstream's plugins need and the cluster refuses ends the watch, which would never begin.
+func TestRefused(t *testing.T) {
+	s := refusaltest.New(t, "list services")
+	file, remove, err := server.WriteTemporary(server.Config{Profiles: []server.Profile{{SchedulerName: "default-scheduler", Variant: "gnn", Deadline: time.Second, Preferences: preference.First}}, QPS: 100}, kubeconfig.Target{Kubeconfig: s.Kubeconfig(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := filepath.Join(t.TempDir(), "report.json")
+	scheduler := Scheduler{Name: "gnn", File: file, Remove: remove, Page: func(kubernetes.Interface, func(context.Context) (watching.Live, error)) (func(), error) { return func() {}, nil }}
+	flags := append(Flags(), &ucli.StringFlag{Name: "bind-address"}, &ucli.IntFlag{Name: "port"})
+	var out, log bytes.Buffer
+	app := &ucli.App{Name: "rungnn", Writer: &out, ErrWriter: &out, Flags: flags, Action: func(c *ucli.Context) error { return scheduler.Run(c, zerolog.New(&log)) }}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	code := cli.RunContext(ctx, app, []string{"rungnn", "--shadow", "--shadow-report", report})
+	if code != exit.Kubeconfig || !strings.Contains(out.String(), "does not let this user list services;") || !strings.Contains(out.String(), "shadow --print-rbac") {
+		t.Errorf("exit code %d: %s%s", code, out.String(), log.String())
+	}
+	if text, err := os.ReadFile(report); len(text) > 0 {
+		t.Errorf("it left the report %s, %v", text, err)
 	}
 }

@@ -20,9 +20,11 @@ import (
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/refusal"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/serve"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/shadow"
 )
@@ -151,9 +153,13 @@ func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logg
 	if config.Profile, err = profileOf(o.Scheduler); err != nil {
 		return none, err
 	}
-	config.Client, config.Name = o.Client, s.Name
-	config.Recording = s.Recording
-	if config.Dynamic, err = dynamic.NewForConfig(o.REST); err != nil {
+	config.Name, config.Recording = s.Name, s.Recording
+	refused := refusal.Requiring(serve.Rules(), "`gnnsched shadow --print-rbac` prints the rights", cancel, func(text string) { log.Warn().Msg(text) })
+	rest := refused.Config(o.REST)
+	if config.Client, err = kubernetes.NewForConfig(rest); err != nil {
+		return none, fmt.Errorf("make a client: %w", err)
+	}
+	if config.Dynamic, err = dynamic.NewForConfig(rest); err != nil {
 		return none, fmt.Errorf("make a client: %w", err)
 	}
 	config.Tell = func(r shadow.Report) { say(log, r); tell(r) }
@@ -179,7 +185,8 @@ func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logg
 	defer away()
 	log.Info().Str("profile", s.Name).Strs("of", config.Of).Str("cluster", o.REST.Host).Int("port", c.Int("port")).
 		Msg("watching, and placing nothing; Ctrl-C prints the report")
-	return w.Run(ctx)
+	r, err := w.Run(refused.Quiet(ctx))
+	return r, errors.Join(err, refused.Err())
 }
 
 // profileOf returns the one profile that is to be watched for.

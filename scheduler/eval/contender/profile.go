@@ -82,7 +82,7 @@ func FileProfile(argument string) (server.Profile, error) {
 		return server.Profile{SchedulerName: name, Checkpoint: file, Variant: server.Variants[0]}, nil // any variant: the file says what the network is
 	}
 	if _, err := linear.Load(file); err != nil {
-		return server.Profile{}, exit.New(exit.Usage, fmt.Errorf("--checkpoint %s: %w", argument, err), "networks, heuristics and linear weights have a scheduler profile; a table has none")
+		return server.Profile{}, exit.New(exit.Usage, fmt.Errorf("%s: %w", argument, err), "networks, heuristics and linear weights have a scheduler profile; a table has none")
 	}
 	return server.Profile{SchedulerName: name, Policy: heuristic.FromWeights(file)}, nil
 }

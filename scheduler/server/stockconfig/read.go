@@ -86,7 +86,19 @@ func profileOf(profile *config.KubeSchedulerProfile) (out stock.Profile, err err
 			return out, err
 		}
 	}
+	withoutArguments(&out)
 	return out, out.Validate()
+}
+
+// withoutArguments gives plugins that are disabled everywhere upstream's arguments: its defaults have none for them.
+func withoutArguments(p *stock.Profile) {
+	def := stock.Default()
+	if p.Weights.Fit == 0 && len(p.Fit) == 0 {
+		p.Strategy, p.Fit = def.Strategy, def.Fit
+	}
+	if p.Weights.Balanced == 0 && len(p.Balanced) == 0 {
+		p.Balanced = def.Balanced
+	}
 }
 
 // addFit sets the strategy of NodeResourcesFit.

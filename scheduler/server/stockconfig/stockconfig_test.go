@@ -56,6 +56,12 @@ func TestWeights(t *testing.T) {
 	if d := cmp.Diff(stock.Weights{Fit: 4}, got.Weights); d != "" || err != nil {
 		t.Errorf("%v: %s", err, d)
 	}
+	got, err = parse([]byte(header + "profiles: [{plugins: {multiPoint: {disabled: [{name: NodeResourcesBalancedAllocation}]}}}]"))
+	without := stock.Default()
+	without.Weights.Balanced = 0
+	if d := cmp.Diff(without, got); d != "" || err != nil {
+		t.Errorf("%v: %s", err, d)
+	}
 }
 
 func TestRefuses(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/metrics/pkg/client/clientset/versioned"
 
-	"gnnsched/internal/exit"
+	"gnnsched/internal/refusal"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/observe"
 )
@@ -38,8 +38,8 @@ type Config struct {
 // Recorder watches a cluster.
 type Recorder struct {
 	cfg   Config
+	tally refusal.Tally
 	mu    sync.Mutex
-	found map[string]bool // resources that were listed
 	down  map[string]bool // resources whose last request failed
 	lacks []string
 	fatal error
@@ -48,7 +48,7 @@ type Recorder struct {
 
 // New returns a recorder.
 func New(c Config) *Recorder {
-	return &Recorder{cfg: c, found: map[string]bool{}, down: map[string]bool{}}
+	return &Recorder{cfg: c, down: map[string]bool{}}
 }
 
 // Lacks lists what the cluster refused so far.
@@ -159,25 +159,30 @@ func (r *Recorder) follow(ctx context.Context, work *sync.WaitGroup, what target
 func (r *Recorder) answered(what target, verb string, err error, stop func()) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	request := refusal.Request{Verb: verb, Group: what.group, Resource: what.name}
+	never := false
 	refused := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+	if refused {
+		_, never = r.tally.Refused(request)
+	}
 	absent := apierrors.IsNotFound(err)
 	switch {
 	case err == nil:
 		if r.down[what.name] {
 			r.cfg.Warn(fmt.Sprintf("%s can be read again", what.name))
 		}
-		r.down[what.name], r.found[what.name+verb] = false, true
+		r.down[what.name] = false
+		r.tally.Granted(request)
 	case errors.Is(err, context.Canceled):
-	case refused && what.needed && !r.found[what.name+verb]:
+	case refused && what.needed && never:
 		if r.fatal == nil {
-			r.fatal = exit.New(exit.Kubeconfig, fmt.Errorf("the cluster does not let this user %s %s; there is no record without them", verb, what.name),
-				"`gnnsched record --print-rbac` prints the rights that it needs; an administrator can apply and bind them")
+			r.fatal = request.Error("there is no record without them", "`gnnsched record --print-rbac` prints the rights that it needs; an administrator can apply and bind them")
 		}
 		r.stop()
 	case (refused || absent) && !what.needed:
-		text := fmt.Sprintf("may not %s %s", verb, what.full())
+		text := "may not " + request.String()
 		if absent {
-			text = "the cluster has no " + what.full()
+			text = "the cluster has no " + request.Name()
 		}
 		r.lacks = append(r.lacks, text)
 		r.cfg.Warn(fmt.Sprintf("%s: the record will lack %s", text, what.loss))
@@ -187,11 +192,4 @@ func (r *Recorder) answered(what target, verb string, err error, stop func()) er
 		r.cfg.Warn(fmt.Sprintf("%s %s: %v; still trying", verb, what.name, err))
 	}
 	return err
-}
-
-func (r target) full() string {
-	if r.group == "" {
-		return r.name
-	}
-	return r.name + "." + r.group
 }

@@ -17,6 +17,7 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/refusal"
 )
 
 // link knows whether the API server answers. It observes the requests of the reflectors.
@@ -39,38 +40,38 @@ func (l *link) observe(resource string, lw *cache.ListWatch) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			list, err := lw.ListWithContext(ctx, o)
-			l.note(ctx, resource, err)
+			l.note(ctx, refusal.Request{Verb: "list", Resource: resource}, err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
 			w, err := lw.WatchWithContext(ctx, o)
-			l.note(ctx, resource, err)
+			l.note(ctx, refusal.Request{Verb: "watch", Resource: resource}, err)
 			return w, err
 		},
 	}
 }
 
-// note records whether a request for the resource succeeded.
-func (l *link) note(ctx context.Context, resource string, err error) {
+// note records whether a request succeeded.
+func (l *link) note(ctx context.Context, r refusal.Request, err error) {
 	if err != nil && (ctx.Err() != nil || negotiation(err)) {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		delete(l.failing, resource)
+		delete(l.failing, r.Resource)
 		return
 	}
 	if l.starting {
 		select {
-		case l.fatal <- explain(resource, err):
+		case l.fatal <- explain(r, err):
 		default: // one is enough
 		}
 	}
 	if len(l.failing) == 0 {
 		l.since = l.now()
 	}
-	l.failing[resource] = err
+	l.failing[r.Resource] = err
 }
 
 // started says that the first lists are complete: from now on, failures are outages that end
@@ -100,15 +101,15 @@ func negotiation(err error) bool {
 }
 
 // explain turns a failed first request into an error with an exit code and a next step.
-func explain(resource string, err error) error {
-	err = fmt.Errorf("list the %s: %w", resource, err)
+func explain(r refusal.Request, err error) error {
+	err = fmt.Errorf("%s: %w", r, err)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
 	case apierrors.IsUnauthorized(err):
 		return exit.New(exit.Kubeconfig, err, "the credentials in the kubeconfig are not accepted; fetch new ones, or name another with --kubeconfig or --context")
 	case apierrors.IsForbidden(err):
-		return exit.New(exit.Kubeconfig, err, "the user of the kubeconfig needs get, list and watch on "+resource+" in all namespaces")
+		return exit.New(exit.Kubeconfig, err, "the user of the kubeconfig may not "+r.String()+" in all namespaces; `gnnsched doctor ktop` lists what is missing")
 	}
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {

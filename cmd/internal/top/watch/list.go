@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/refusal"
 )
 
 // pageSize is the number of objects in one answer of the server: a few megabytes before they
@@ -60,7 +61,7 @@ func pages(ctx context.Context, list pager.ListPageFunc, each func(runtime.Objec
 
 func listError(ctx context.Context, resource string, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("list the %s: %w", resource, ctx.Err())
+		return fmt.Errorf("list %s: %w", resource, ctx.Err())
 	}
-	return explain(resource, err)
+	return explain(refusal.Request{Verb: "list", Resource: resource}, err)
 }

@@ -28,6 +28,7 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/refusal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -227,7 +228,7 @@ func TestFirstFailureCarriesItsCode(t *testing.T) {
 		hint string
 	}{
 		{"refused", refused, exit.Unreachable, "kwokcluster status"},
-		{"forbidden", apierrors.NewForbidden(pods, "", errors.New("no")), exit.Kubeconfig, "list and watch"},
+		{"forbidden", apierrors.NewForbidden(pods, "", errors.New("no")), exit.Kubeconfig, "may not list pods"},
 		{"unauthorized", apierrors.NewUnauthorized("expired"), exit.Kubeconfig, "credentials"},
 		{"server error", apierrors.NewInternalError(errors.New("boom")), exit.Internal, ""},
 	} {
@@ -246,6 +247,16 @@ func TestFirstFailureCarriesItsCode(t *testing.T) {
 				t.Errorf("%s, %s: hint %q", how, c.name, e.Hint)
 			}
 		}
+	}
+}
+
+// Which verb is missing is said.
+func TestRefusedWatch(t *testing.T) {
+	l := newLink(time.Now)
+	l.note(t.Context(), refusal.Request{Verb: "watch", Resource: "pods"}, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no")))
+	var e *exit.Error
+	if err := <-l.fatal; !errors.As(err, &e) || e.Code != exit.Kubeconfig || !strings.Contains(e.Hint, "may not watch pods in all namespaces") {
+		t.Errorf("%v, %+v", err, e)
 	}
 }
 

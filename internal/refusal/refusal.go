@@ -1,0 +1,112 @@
+// Package refusal tells what an API server does not let its user read. Reflectors never end because of a refusal: they log it again
+// at each try, and do not name the verb. Here each refused verb and resource is told once.
+package refusal
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"gnnsched/internal/exit"
+)
+
+// Request is something that a user may or may not do.
+type Request struct{ Verb, Group, Resource string }
+
+// Name returns, for example, "nodes" or "replicasets.apps".
+func (r Request) Name() string {
+	if r.Group == "" {
+		return r.Resource
+	}
+	return r.Resource + "." + r.Group
+}
+
+// String returns, for example, "list nodes" or "watch replicasets.apps".
+func (r Request) String() string { return r.Verb + " " + r.Name() }
+
+// Error returns an error of exit code 4 that says that the request is refused, and why that is the end.
+func (r Request) Error(why, hint string) error {
+	return exit.New(exit.Kubeconfig, fmt.Errorf("the cluster does not let this user %s; %s", r, why), hint)
+}
+
+// Tally remembers which requests were granted and which are refused. Its zero value remembers none.
+type Tally struct {
+	mu      sync.Mutex
+	granted map[Request]bool // ever
+	refused map[Request]bool // by the last answer
+}
+
+// Granted notes a granted request. It returns true if the request was refused before.
+func (t *Tally) Granted(r Request) (again bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.granted == nil {
+		t.granted = map[Request]bool{}
+	}
+	again = t.refused[r]
+	t.granted[r] = true
+	delete(t.refused, r)
+	return again
+}
+
+// Refused notes a refused request. first is true unless the last answer was a refusal, too; never is true if the request was never
+// granted.
+func (t *Tally) Refused(r Request) (first, never bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.refused == nil {
+		t.refused = map[Request]bool{}
+	}
+	first = !t.refused[r]
+	t.refused[r] = true
+	return first, !t.granted[r]
+}
+
+// any reports whether a request about the resource is refused.
+func (t *Tally) any(group, resource string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for r := range t.refused {
+		if r.Group == group && r.Resource == resource {
+			return true
+		}
+	}
+	return false
+}
+
+// requestOf returns what a request of HTTP reads; false if it writes or reads no resource.
+func requestOf(r *http.Request) (Request, bool) {
+	var out Request
+	if r.Method != http.MethodGet {
+		return out, false
+	}
+	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	root := slices.IndexFunc(path, func(s string) bool { return s == "api" || s == "apis" }) // a proxy may put a path before it
+	if root < 0 {
+		return out, false
+	}
+	rest := path[root+1:]
+	if path[root] == "apis" && len(rest) > 0 {
+		out.Group, rest = rest[0], rest[1:]
+	}
+	if len(rest) < 2 { // the version, and what it serves
+		return out, false
+	}
+	rest = rest[1:]
+	if len(rest) > 2 && rest[0] == "namespaces" {
+		rest = rest[2:]
+	}
+	out.Resource, out.Verb = rest[0], "get"
+	if len(rest) > 2 {
+		out.Resource += "/" + rest[2]
+	}
+	if len(rest) == 1 {
+		out.Verb = "list"
+		if w := r.URL.Query().Get("watch"); w == "true" || w == "1" {
+			out.Verb = "watch"
+		}
+	}
+	return out, true
+}
