@@ -117,7 +117,7 @@ func TestPowerFirst(t *testing.T) {
 	idle := policytest.GPUNode(32_000, 2)
 	idle.GPUModel = "T4"
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{idle, using(100), using(300), using(600)}} // 205 W more on the first, else 60
-	for range 40 { // full, and no candidates
+	for range 40 {                                                                           // full, and no candidates
 		n := policytest.GPUNode(32_000, 2, policytest.Whole(2))
 		n.GPUModel = "T4"
 		s.Nodes = append(s.Nodes, n)
