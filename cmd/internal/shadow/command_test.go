@@ -88,7 +88,9 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := filepath.Join(t.TempDir(), "report.json")
-	scheduler := Scheduler{Name: "gnn", File: file, Remove: remove, Page: func(kubernetes.Interface, func(context.Context) (watching.Live, error)) (func(), error) { return func() {}, nil }}
+	scheduler := Scheduler{Name: "gnn", File: file, Remove: remove, Page: func(kubernetes.Interface, func(context.Context) (watching.Live, error)) (func(), error) {
+		return func() {}, nil
+	}}
 	flags := append(Flags(), &ucli.StringFlag{Name: "bind-address"}, &ucli.IntFlag{Name: "port"})
 	var out, log bytes.Buffer
 	app := &ucli.App{Name: "rungnn", Writer: &out, ErrWriter: &out, Flags: flags, Action: func(c *ucli.Context) error { return scheduler.Run(c, zerolog.New(&log)) }}
