@@ -72,6 +72,14 @@ func rule(group string, resources ...string) rbacv1.PolicyRule {
 // Rules returns the rights to read what an Advisor watches.
 func Rules() []rbacv1.PolicyRule { return slices.Clone(reads) }
 
+// DelegatedRules returns the rights of system:auth-delegator, which Role.Delegates adds.
+func DelegatedRules() []rbacv1.PolicyRule {
+	create := func(group, resource string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"create"}}
+	}
+	return []rbacv1.PolicyRule{create("authentication.k8s.io", "tokenreviews"), create("authorization.k8s.io", "subjectaccessreviews")}
+}
+
 // RoleName is the usual name of the server's role, its binding and its service account.
 const RoleName = "gnnsched-serve"
 

@@ -19,18 +19,29 @@ import (
 
 // prometheusFlags are the flags of a record of Prometheus' history.
 func prometheusFlags() []ucli.Flag {
-	return []ucli.Flag{
+	return append([]ucli.Flag{
 		&ucli.StringFlag{Name: "prometheus", Usage: "make a record of the history that the Prometheus server at `URL` has, or go on with one; needs --from and --out"},
 		&ucli.StringFlag{Name: "from", Usage: "with --prometheus, begin at `TIME`, such as 2026-03-01T00:00:00Z"},
 		&ucli.StringFlag{Name: "to", Usage: "with --prometheus, end at `TIME`; default: now"},
 		&ucli.DurationFlag{Name: "chunk", Value: time.Hour, Usage: "with --prometheus, `TIME` that one query covers"},
 		&ucli.DurationFlag{Name: "usage", Value: 5 * time.Minute, Usage: "with --prometheus, `TIME` between two measurements of usage; 0 for none"},
+	}, ServerFlags()...)
+}
+
+// ServerFlags are those of the connection to the server of --prometheus.
+func ServerFlags() []ucli.Flag {
+	return []ucli.Flag{
 		&ucli.StringFlag{Name: "ca-file", Usage: "PEM `FILE` with the certificates that sign Prometheus' certificate"},
 		&ucli.StringFlag{Name: "cert-file", Usage: "PEM `FILE` with a client certificate for Prometheus"},
 		&ucli.StringFlag{Name: "key-file", Usage: "PEM `FILE` with the key of the client certificate"},
 		&ucli.StringFlag{Name: "server-name", Usage: "`NAME` in Prometheus' certificate, if it is not that of the URL"},
 		&ucli.StringFlag{Name: "token-file", Usage: "`FILE` with a bearer token for Prometheus"},
 	}
+}
+
+// Server returns the server of --prometheus.
+func Server(c *ucli.Context) promapi.Server {
+	return promapi.Server{Address: c.String("prometheus"), CAFile: c.String("ca-file"), CertFile: c.String("cert-file"), KeyFile: c.String("key-file"), TokenFile: c.String("token-file"), ServerName: c.String("server-name")}
 }
 
 // historyToRecord makes a record of what Prometheus has kept, or goes on with one that an earlier call made.
@@ -42,7 +53,7 @@ func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	server := promapi.Server{Address: c.String("prometheus"), CAFile: c.String("ca-file"), CertFile: c.String("cert-file"), KeyFile: c.String("key-file"), TokenFile: c.String("token-file"), ServerName: c.String("server-name")}
+	server := Server(c)
 	if err := server.Validate(); err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("--prometheus: %w", err), "")
 	}

@@ -4,15 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 
-	"gnnsched/deploy"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/workload/cleanup"
@@ -86,112 +81,6 @@ func (x *examination) nodes(ctx context.Context, count func(context.Context) (cl
 		f.detail = fmt.Sprintf("%d of %d are real: runsim and cleancluster ask before they change anything", n.Real, n.Total)
 	}
 	x.add(f)
-}
-
-// right is a verb on a resource.
-type right struct{ verb, group, resource, namespace, name string }
-
-func (r right) String() string {
-	s := r.verb + " " + r.resource
-	if r.group != "" {
-		s += "." + r.group
-	}
-	if r.name != "" {
-		s += "/" + r.name
-	}
-	return s
-}
-
-// rightsOf are the rights that commands need beside those of the scheduler.
-var rightsOf = map[string][]right{
-	"ktop": {
-		{verb: "list", resource: "nodes"}, {verb: "watch", resource: "nodes"}, {verb: "list", resource: "pods"}, {verb: "watch", resource: "pods"},
-	},
-	"runsim": {
-		{verb: "list", resource: "nodes"}, {verb: "list", resource: "pods"}, {verb: "watch", resource: "pods"}, {verb: "create", resource: "namespaces"},
-		{verb: "create", resource: "deployments", group: "apps"}, {verb: "delete", resource: "deployments", group: "apps"},
-	},
-	"cleancluster": {
-		{verb: "list", resource: "nodes"}, {verb: "list", resource: "deployments", group: "apps"}, {verb: "delete", resource: "deployments", group: "apps"},
-	},
-	"usage": {
-		{verb: "list", resource: "nodes", group: "metrics.k8s.io"}, {verb: "list", resource: "pods", group: "metrics.k8s.io"},
-	},
-}
-
-// schedulerRights returns the rights of the roles that `gnnsched deploy` prints.
-func schedulerRights() (out []right, err error) {
-	rules, err := deploy.Rules(deploy.Options{Name: "gnnsched", Namespace: "gnnsched"})
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range rules {
-		names := r.ResourceNames
-		if len(names) == 0 {
-			names = []string{""}
-		}
-		for _, group := range r.APIGroups {
-			for _, resource := range r.Resources {
-				for _, verb := range r.Verbs {
-					for _, name := range names {
-						out = append(out, right{verb, group, resource, r.Namespace, name})
-					}
-				}
-			}
-		}
-	}
-	return out, nil
-}
-
-// askAtOnce is how many questions about rights are open at one time.
-const askAtOnce = 16
-
-// rights checks that the user of the kubeconfig has what a command needs.
-func (x *examination) rights(ctx context.Context, c kubernetes.Interface, command string, need []right) {
-	answers, errs := make([]bool, len(need)), make([]error, len(need))
-	var all sync.WaitGroup
-	open := make(chan struct{}, askAtOnce)
-	for i, r := range need {
-		all.Go(func() {
-			open <- struct{}{}
-			defer func() { <-open }()
-			answers[i], errs[i] = allowed(ctx, c, r)
-		})
-	}
-	all.Wait()
-	f := finding{what: command + " rights", code: exit.Unreachable, hint: "give them to the user of the kubeconfig"}
-	if command == "rungnn" {
-		f.hint = "bind the roles of `gnnsched deploy --print`, or use another user with --context"
-	}
-	var lack []string
-	for i, r := range need {
-		if !answers[i] {
-			lack = append(lack, r.String())
-		}
-	}
-	switch err := errors.Join(errs...); {
-	case err != nil:
-		f.detail, f.state, f.hint = err.Error(), x.lacking(command), "every user may ask for their own rights (SelfSubjectAccessReview); does the cluster answer?"
-	case len(lack) > 0:
-		f.detail, f.state = fmt.Sprintf("%d of %d are missing: %s", len(lack), len(need), strings.Join(lack, ", ")), x.lacking(command)
-	default:
-		f.detail = fmt.Sprintf("all %d", len(need))
-	}
-	x.add(f)
-}
-
-// allowed asks the API server whether the user has a right.
-func allowed(ctx context.Context, c kubernetes.Interface, r right) (bool, error) {
-	resource, sub, _ := strings.Cut(r.resource, "/")
-	answer, err := c.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: r.verb, Group: r.group, Resource: resource, Subresource: sub, Namespace: r.namespace, Name: r.name,
-		}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return false, err
-	}
-	return answer.Status.Allowed, nil
 }
 
 // usage checks that the cluster measures usage. Requests decide without it.

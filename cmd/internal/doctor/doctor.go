@@ -11,6 +11,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/client-go/kubernetes"
 
+	"gnnsched/cmd/internal/convert"
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -22,8 +23,11 @@ import (
 // The commands whose needs are checked. Without arguments, what an optional one lacks is no failure.
 var (
 	expected = []string{"rungnn", "ktop", "runsim", "cleancluster"}
-	optional = []string{"usage", "kwokcluster", "gnntrain", "deploy", "compose"}
+	optional = []string{"record", "shadow", "share", "explain", "usage", "convert", "kwokcluster", "gnntrain", "deploy", "compose"}
 )
+
+// onClusters are the commands that need rights on a cluster.
+var onClusters = []string{"rungnn", "ktop", "runsim", "cleancluster", "record", "shadow", "share", "explain", "usage"}
 
 // Command returns the command.
 func Command() *ucli.Command {
@@ -33,16 +37,18 @@ func Command() *ucli.Command {
 		ArgsUsage: "[COMMAND...]",
 		Description: "It only looks: at the kubeconfig, the cluster and the user's rights there, at weights, ports, disk and programs.\n" +
 			"The commands are " + strings.Join(slices.Concat(expected, optional), ", ") + ".\n" +
-			"Without arguments it checks all; the last five may lack something without a failure. The exit code is that of the\n" +
-			"first failure.\n\n" +
+			"Without arguments it checks all; only the first four are then expected to lack nothing. For share it checks what a share needs\n" +
+			"beside rungnn, for convert whether the Prometheus of --prometheus answers. The exit code is that of the first failure.\n\n" +
 			"Examples:\n" +
 			"   gnnsched doctor                                      # everything\n" +
 			"   gnnsched doctor gnntrain compose                     # only these, which then must not lack anything\n" +
 			"   gnnsched doctor --context production rungnn          # may this user schedule there?\n" +
+			"   gnnsched doctor --prometheus http://localhost:9090 convert\n" +
 			"   gnnsched doctor --checkpoint my.safetensors rungnn",
-		Flags: append(cli.ClusterFlags(),
+		Flags: slices.Concat(cli.ClusterFlags(), []ucli.Flag{
 			&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with weights, to say whether it can be read and what it holds"},
-		),
+			&ucli.StringFlag{Name: "prometheus", Usage: "`URL` of the Prometheus server that convert will read"},
+		}, convert.ServerFlags()),
 		Action: run,
 	}
 }
@@ -54,8 +60,14 @@ func run(c *ucli.Context) error {
 			return exit.New(exit.Usage, fmt.Errorf("no checks for %q", name), "choose from "+strings.Join(slices.Concat(expected, optional), ", "))
 		}
 	}
+	if err := x.checkPrometheus(c); err != nil {
+		return err
+	}
 	if x.needsCluster() {
 		x.connected(c.Context, cli.Target(c))
+	}
+	if c.IsSet("prometheus") {
+		x.prometheus(c.Context, convert.Server(c))
 	}
 	x.weights(c.String("checkpoint"))
 	x.local(c.Context)
@@ -98,7 +110,7 @@ func (x *examination) lacking(command string) state {
 
 // needsCluster reports whether a command that needs a cluster is to be checked.
 func (x *examination) needsCluster() bool {
-	return slices.ContainsFunc(append(slices.Clone(expected), "usage"), x.asked)
+	return slices.ContainsFunc(onClusters, x.asked)
 }
 
 // connected connects, and checks the cluster.
@@ -124,16 +136,9 @@ func (x *examination) connected(ctx context.Context, t kubeconfig.Target) {
 func (x *examination) onCluster(ctx context.Context, c kubernetes.Interface, count func(context.Context) (cleanup.NodeCounts, error)) {
 	x.server(c)
 	x.nodes(ctx, count)
-	if x.asked("rungnn") {
-		if need, err := schedulerRights(); err != nil {
-			x.add(finding{what: "rungnn rights", state: failed, detail: err.Error(), code: exit.Internal})
-		} else {
-			x.rights(ctx, c, "rungnn", need)
-		}
-	}
-	for _, command := range []string{"ktop", "runsim", "cleancluster", "usage"} {
+	for _, command := range onClusters {
 		if x.asked(command) {
-			x.rights(ctx, c, command, rightsOf[command])
+			x.allRights(ctx, c, command)
 		}
 	}
 	if x.asked("usage") {

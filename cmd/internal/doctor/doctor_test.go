@@ -3,11 +3,16 @@ package doctor
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	ucli "github.com/urfave/cli/v2"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,10 +21,13 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"gnnsched/deploy"
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
 	"gnnsched/workload/cleanup"
+	"gnnsched/workload/record/history"
 )
 
 // healthy is a machine that has everything.
@@ -61,7 +69,11 @@ func cluster(gitVersion string, usage bool, refused func(*authorizationv1.Resour
 	}
 	c.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
-		review.Status.Allowed = !refused(review.Spec.ResourceAttributes)
+		what := review.Spec.ResourceAttributes
+		if path := review.Spec.NonResourceAttributes; path != nil {
+			what = &authorizationv1.ResourceAttributes{Verb: path.Verb, Name: path.Path}
+		}
+		review.Status.Allowed = !refused(what)
 		return true, review, nil
 	})
 	return c
@@ -84,11 +96,15 @@ func TestReports(t *testing.T) {
 	}{
 		{"healthy", nil, healthy(), cluster("v1.36.3", true, nobody), counted(11, 0), exit.OK},
 		{"broken", nil, broken(), cluster("v1.33.1", false, func(r *authorizationv1.ResourceAttributes) bool {
-			return r.Verb == "delete" || r.Subresource == "binding" || r.Resource == "leases"
+			return r.Verb == "delete" || r.Verb == "deletecollection" || r.Subresource == "binding" || r.Resource == "leases" || r.Resource == "events" ||
+				r.Resource == "services" || r.Resource == "poddisruptionbudgets" || r.Resource == "priorityclasses" || r.Name == "/debug/decisions"
 		}), counted(5, 5), exit.Unreachable},
 		{"hostile", []string{"usage"}, healthy(), cluster("v1.36\x1b[2J\nFAIL everything", true, nobody), func(context.Context) (cleanup.NodeCounts, error) {
 			return cleanup.NodeCounts{}, errors.New("\x1b[31m" + strings.Repeat("x", 2000))
 		}, exit.Unreachable},
+		{"parts", []string{"ktop", "runsim"}, healthy(), cluster("v1.36.3", true, func(r *authorizationv1.ResourceAttributes) bool {
+			return r.Resource == "events" || r.Resource == "pods" && r.Verb == "create"
+		}), counted(11, 0), exit.Unreachable},
 		{"asked", []string{"compose", "gnntrain"}, broken(), nil, nil, exit.Usage},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -139,6 +155,87 @@ func TestSchedulerRights(t *testing.T) {
 	for _, want := range []string{" create pods/binding", " watch replicasets.apps", "kube-system update leases.coordination.k8s.io/gnnsched-gnn"} {
 		if !seen[want] {
 			t.Errorf("%q is not among %d rights", want, len(all))
+		}
+	}
+}
+
+// What is asked of Prometheus is whether it answers with the series without which there is no record.
+func TestPrometheus(t *testing.T) {
+	answers := map[string]string{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `{"status":"success","data":{"resultType":"vector","result":[`+answers[r.FormValue("query")]+`]}}`) //nolint:errcheck // the client sees it
+	}))
+	defer s.Close()
+	const one = `{"metric":{},"value":[1,"3"]}`
+	whole := map[string]string{}
+	for _, series := range history.Needed() {
+		whole["count("+series+")"] = one
+	}
+	for _, c := range []struct {
+		name    string
+		url     string
+		answers map[string]string
+		args    []string
+		code    int
+		say     string
+	}{
+		{"answers", s.URL, whole, []string{"convert"}, exit.OK, "answers, and has"},
+		{"lacks a series", s.URL, map[string]string{"count(" + history.Needed()[0] + ")": one}, []string{"convert"}, exit.Unreachable, "it has no series " + history.Needed()[1]},
+		{"does not answer", "http://127.0.0.1:1", nil, []string{"convert"}, exit.Unreachable, "connection refused"},
+		{"no URL", "ftp://x", nil, []string{"convert"}, exit.Usage, "must be a URL"},
+		{"not named", "", nil, []string{"convert"}, exit.Usage, "--prometheus URL"},
+		{"not asked", s.URL, nil, []string{"compose"}, exit.Usage, "not among the commands"},
+		{"a token for nothing", "", nil, []string{"--token-file", "x", "compose"}, exit.Usage, "--token-file goes with --prometheus only"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			answers = c.answers
+			args := []string{"gnnsched", "doctor"}
+			if c.url != "" {
+				args = append(args, "--prometheus", c.url)
+			}
+			var out strings.Builder
+			app := &ucli.App{Name: "gnnsched", Writer: &out, ErrWriter: &out, Commands: []*ucli.Command{Command()}}
+			if code := cli.RunContext(t.Context(), app, append(args, c.args...)); code != c.code || !strings.Contains(out.String(), c.say) {
+				t.Errorf("code %d, want %d with %q: %s", code, c.code, c.say, out.String())
+			}
+		})
+	}
+}
+
+// Every command that needs rights on a cluster has some, and the roles that commands print are those that are asked for.
+func TestNeeds(t *testing.T) {
+	for _, command := range onClusters {
+		if n, err := needsOf(command); err != nil || len(n.always) == 0 || len(n.parts) > 0 && n.without == "" {
+			t.Errorf("%s: %+v, %v", command, n, err)
+		}
+		if !slices.Contains(slices.Concat(expected, optional), command) {
+			t.Errorf("%s cannot be asked for", command)
+		}
+	}
+	for command, want := range map[string]string{
+		"record": "watch poddisruptionbudgets.policy", "shadow": "create tokenreviews.authentication.k8s.io", "explain": "get /debug/decisions",
+		"share": "update leases.coordination.k8s.io/kube-scheduler",
+	} {
+		n, err := needsOf(command)
+		if err != nil || !slices.ContainsFunc(n.always, func(r right) bool { return r.String() == want }) {
+			t.Errorf("%s does not need %q: %v, %v", command, want, n.always, err)
+		}
+	}
+}
+
+// The roles that the hint about a share names have the rights.
+func TestShareRights(t *testing.T) {
+	rules, err := deploy.Rules(deploy.Options{Name: "gnnsched", Namespace: "gnnsched", Mode: "replacement"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var given []right
+	for _, r := range rules {
+		given = append(given, rightsIn(r.Namespace, r.PolicyRule)...)
+	}
+	for _, need := range needsOfOthers["share"].always {
+		if !slices.Contains(given, need) {
+			t.Errorf("the replacement may not %s", need)
 		}
 	}
 }

@@ -186,9 +186,12 @@ func (r *reader) write(to time.Time) error {
 	return err
 }
 
+// Needed returns the series without which there is no record.
+func Needed() []string { return []string{podInfo, requests, allocatable} }
+
 // needed returns an error if a series is missing without which there is no record.
 func (r *reader) needed() error {
-	for _, series := range []string{podInfo, requests, allocatable} {
+	for _, series := range Needed() {
 		if !r.seen[series] {
 			return Unanswered{fmt.Errorf("Prometheus has no series %s from %s to %s", series, text(r.From), text(r.To))}
 		}

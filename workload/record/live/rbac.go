@@ -25,21 +25,26 @@ var (
 // RBAC returns the rights that a recorder needs, as YAML: a ClusterRole and nothing else. With usage it also may read
 // metrics.k8s.io.
 func RBAC(usage bool) ([]byte, error) {
-	role := rbacv1.ClusterRole{
+	return yaml.Marshal(rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
 		ObjectMeta: metav1.ObjectMeta{Name: "gnnsched-record"},
-	}
+		Rules:      Rules(usage),
+	})
+}
+
+// Rules returns the rules of the role.
+func Rules(usage bool) []rbacv1.PolicyRule {
 	var core []string
 	for _, r := range []target{nodes, pods, namespaces} {
 		core = append(core, r.name)
 	}
 	verbs := []string{"list", "watch"}
-	role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: core, Verbs: verbs})
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: core, Verbs: verbs}}
 	for _, r := range []target{classes, budgets} {
-		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.name}, Verbs: verbs})
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.name}, Verbs: verbs})
 	}
 	if usage {
-		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{metrics.group}, Resources: []string{"nodes", "pods"}, Verbs: []string{"list"}})
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{metrics.group}, Resources: []string{"nodes", "pods"}, Verbs: []string{"list"}})
 	}
-	return yaml.Marshal(role)
+	return rules
 }
