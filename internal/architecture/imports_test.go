@@ -31,7 +31,7 @@ var may = map[string][]string{
 	"scheduler/decision":          {"scheduler/policy", "internal/cluster"},
 	"scheduler/decision/record":   {"scheduler/decision", "scheduler/policy", "internal/quote"},
 	"scheduler/eval":              {"scheduler/policy", "scheduler/objective", "scheduler/sim", "workload", "internal"},
-	"scheduler/eval/agreement":    {"scheduler/eval", "scheduler/policy", "scheduler/sim", "scheduler/server", "workload", "internal"},
+	"scheduler/eval/agreement":    {"scheduler/eval", "scheduler/policy", "scheduler/sim", "scheduler/server", "scheduler/usage", "workload", "internal"},
 	"scheduler/eval/contender":    {"scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "scheduler/server", "gnn", "internal"},
 	"scheduler/eval/front":        {"scheduler/eval", "scheduler/objective", "scheduler/sim", "internal/runfolder"},
 	"scheduler/eval/liverun":      {"scheduler/eval/testbed", "scheduler/plugin", "scheduler/replay", "scheduler/server", "workload", "internal"},

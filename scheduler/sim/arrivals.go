@@ -171,13 +171,16 @@ type Arrival struct {
 	// Lifetime is how long the pod runs, counted from its placement or from the end of the fill,
 	// whichever is later; +Inf if it stays.
 	Lifetime float64
+	// Usage is what the pod uses; nil if that is what it requests.
+	Usage *usage.Model
 }
 
 // Plan returns the workload of the episode in order of arrival. It does not depend on the choices.
 func (e *Env) Plan() []Arrival {
 	plan := make([]Arrival, len(e.arrivals.pods))
 	for i := range plan {
-		plan[i] = Arrival{Pod: &e.deployment(int32(i)).pod, At: e.arrivals.at[i], Lifetime: math.Inf(1)}
+		d := e.deployment(int32(i))
+		plan[i] = Arrival{Pod: &d.pod, At: e.arrivals.at[i], Lifetime: math.Inf(1), Usage: d.usage}
 		if e.arrivals.lifetime != nil {
 			plan[i].Lifetime = e.arrivals.lifetime[i]
 		}

@@ -137,6 +137,14 @@ func (u *usageState) due() float64 {
 // seconds returns a time of the episode in the meter's time. The fill takes no time there.
 func (u *usageState) seconds(at float64) float64 { return max(at-u.begin, 0) * u.unit }
 
+// UsageAt returns a time of the episode in seconds since usage began, which is the end of the fill; 0 without usage.
+func (e *Env) UsageAt(at float64) float64 {
+	if e.usage == nil {
+		return 0
+	}
+	return e.usage.seconds(at)
+}
+
 func (u *usageState) place(e *Env, pod, row int32) {
 	if u == nil {
 		return

@@ -42,6 +42,7 @@ type follower struct {
 	running   map[int]runningPod // by arrival
 	attempts  map[int]int        // pods created so far, by arrival
 	events    *toolswatch.RetryWatcher
+	usage     *player // nil without usage
 }
 
 type runningPod struct{ name, node string } // both as on the cluster
@@ -53,6 +54,10 @@ func newFollower(ctx context.Context, client kubernetes.Interface, scheduler str
 		rows: rowsByName(env.Snapshot().Nodes), lost: map[string]bool{}, running: map[int]runningPod{}, attempts: map[int]int{},
 	}
 	if err := f.empty(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if f.usage, err = newPlayer(ctx, client, env); err != nil {
 		return nil, err
 	}
 	for i, n := range env.Snapshot().Nodes {
@@ -169,7 +174,11 @@ func (f *follower) choice(p *corev1.Pod) (out eval.Choice, err error) {
 func (f *follower) schedule(ctx context.Context, arrival int) (*corev1.Pod, error) {
 	name := podName(arrival, f.attempts[arrival])
 	f.attempts[arrival]++
-	if err := f.create(ctx, f.pod(name, f.plan[arrival].Pod)); err != nil {
+	p := f.pod(name, f.plan[arrival].Pod)
+	if err := f.usage.describe(p, f.plan[arrival].Usage); err != nil {
+		return nil, err
+	}
+	if err := f.create(ctx, p); err != nil {
 		return nil, err
 	}
 	return f.waitDecision(ctx, name)
@@ -313,6 +322,7 @@ func (f *follower) outcome(ctx context.Context) (sim.Outcome, error) {
 	o := sim.Measure(nodes)
 	o.GPU = devicesInUse(nodes)
 	o.Cost = f.env.Config().Objective.Cost(nodes)
+	o.Usage = f.usage.outcome()
 	o.Arrived, o.Unscheduled = len(f.plan), unbound
 	o.Placed = o.Arrived - unbound
 	return o, nil

@@ -14,9 +14,16 @@ import (
 // metrics names the metrics that can be measured on a cluster at the end of an episode.
 var metrics = []string{"cost", "cpuStd", "memoryStd", "unscheduled", "nodesInUse", "gpuIdle"}
 
+// usageMetrics names those of an episode with usage, whose costs are about what nodes use. All but unscheduled are means over time.
+var usageMetrics = []string{"usageImbalance", "resourcesUnused", "cpuUnused", "hotTime", "throttledPart", "unscheduled"}
+
 // metrics returns the metrics of the report.
 func (r *Report) metrics() (out []eval.Metric) {
-	for _, name := range metrics {
+	names := metrics
+	if r.Scenario.Usage != nil {
+		names = usageMetrics
+	}
+	for _, name := range names {
 		if m, known := eval.FindMetric(name); known && (name != "gpuIdle" || r.gpus()) {
 			out = append(out, m)
 		}
@@ -39,7 +46,11 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 	if err := eval.Render(&b, r.placements(), markdown); err != nil {
 		return err
 	}
-	fmt.Fprintf(&b, "\nMeans at the end of the episodes:\n\n")
+	means := "Means at the end of the episodes"
+	if r.Scenario.Usage != nil {
+		means = "Means over the time after the fill"
+	}
+	fmt.Fprintf(&b, "\n%s:\n\n", means)
 	if err := eval.Render(&b, r.means(), markdown); err != nil {
 		return err
 	}

@@ -73,7 +73,14 @@ func (c Config) seed(ctx context.Context, i int) (trials []Trial, err error) {
 // seed.
 func (c Config) onCluster(ctx context.Context, i, from, to int) (trials []Trial, err error) {
 	c.Progress(c.done(i, from, 0), fmt.Sprintf("%s: starting a cluster for seed %d", c.Scenario.Name, c.Seeds[i]))
-	nodes, err := c.nodes(c.Seeds[i])
+	env, err := c.episode(c.Seeds[i])
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkUsage(env); err != nil {
+		return nil, err
+	}
+	nodes, err := nodesOf(env)
 	if err != nil {
 		return nil, err
 	}
@@ -104,12 +111,8 @@ func (c Config) done(seed, contender int, part float64) float64 {
 	return (float64(seed) + (float64(contender)+part)/float64(len(c.Contenders))) / float64(len(c.Seeds))
 }
 
-// nodes are the nodes that the simulator draws for a seed.
-func (c Config) nodes(seed uint64) (testbed.Nodes, error) {
-	env, err := c.episode(seed)
-	if err != nil {
-		return testbed.Nodes{}, err
-	}
+// nodesOf returns the nodes that the simulator has drawn.
+func nodesOf(env *sim.Env) (testbed.Nodes, error) {
 	y, err := pools(env.Snapshot().Nodes)
 	if err != nil {
 		return testbed.Nodes{}, exit.New(exit.Usage, err, "choose another scenario for --live")
@@ -132,6 +135,9 @@ func (c Config) scheduler() server.Config {
 	for _, x := range c.Contenders {
 		p := x.Profile
 		p.Preferences = c.Scenario.PreferenceMode()
+		if c.Scenario.Usage != nil && p.Variant != server.DefaultProfile { // upstream's profile has no use for it
+			p.Usage = usageSource()
+		}
 		out.Profiles = append(out.Profiles, p)
 	}
 	return out

@@ -111,6 +111,9 @@ func (e *episode) step(ctx context.Context) error {
 		e.observer.Decided(env, choice)
 	}
 	env.StepOn(choice.Candidate, choice.Devices)
+	if err := e.follower.usage.follow(ctx); err != nil {
+		return err
+	}
 	if err := e.follower.lose(ctx); err != nil {
 		return err
 	}
@@ -118,12 +121,13 @@ func (e *episode) step(ctx context.Context) error {
 }
 
 // atEnd returns the outcome at the end of the simulator's episode. Unlike env.Outcome, it has no
-// averages over the episode, which cannot be measured on a cluster.
+// averages over the episode but those of usage, which alone are measured on a cluster.
 func atEnd(env *sim.Env) sim.Outcome {
 	nodes := env.Snapshot().Nodes
 	all := env.Outcome()
 	o := sim.Measure(nodes)
 	o.GPU = devicesInUse(nodes)
+	o.Usage = all.Usage
 	o.Cost = env.Config().Objective.Cost(nodes)
 	o.Arrived = all.Arrived
 	o.Placed, o.Unscheduled = all.Placed, all.Unscheduled

@@ -1,0 +1,109 @@
+package agreement
+
+import (
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/testbed/inprocess"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/server"
+	"gnnsched/scheduler/sim"
+	"gnnsched/workload"
+	"gnnsched/workload/usage"
+)
+
+// using has two nodes of 4 CPUs and pods that use three times the CPU that they request, or a tenth. An episode
+// takes a few seconds.
+func using(t *testing.T) eval.Scenario {
+	shape := func(name, model string) workload.Shape {
+		m := &usage.Model{}
+		if err := m.UnmarshalJSON([]byte(model)); err != nil {
+			t.Fatal(err)
+		}
+		return workload.Shape{Name: name, Weight: 1, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}, Usage: m}
+	}
+	return eval.Scenario{Name: "using", About: "pods that use what they do not request", Config: sim.Config{
+		Nodes: sim.Exactly(2), Sizes: []sim.NodeSize{{Weight: 1, Allocatable: cluster.Resources{MilliCPU: 4000, Memory: 16 << 30, Pods: 110}}},
+		Shapes:   []workload.Shape{shape("much", `{"cpu": "1500m", "memory": "1Gi"}`), shape("little", `{"cpu": "50m", "memory": "1Gi", "networkOut": 1000000}`)},
+		Replicas: sim.IntRange{Min: 1, Max: 2}, Load: sim.FloatRange{Min: 0.7, Max: 0.7}, Turnover: 1,
+		Usage:     &sim.Usage{Unit: 0.3, Tick: 2, Known: 1, Network: 1e7},
+		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
+	}}
+}
+
+// The cluster plays usage in real time: pods carry their models, the sampler plays them, a profile places by metrics.k8s.io,
+// and what the nodes' pages say is near what the simulator says.
+func TestClusterPlaysUsage(t *testing.T) {
+	var last string
+	c := Config{
+		Scenario: using(t), Seeds: []uint64{seed}, Launcher: inprocess.Launcher{}, Progress: func(_ float64, text string) { last = text },
+		Contenders: []Contender{contender(t, "target-load-packing", server.Profile{Policy: "target-load-packing"})},
+	}
+	r, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatalf("%v, after: %s", err, last)
+	}
+	x := r.Trials[0]
+	s, got := x.Simulated.Usage, x.Cluster.Usage
+	if x.Placed < 10 || s == nil || got == nil {
+		t.Fatalf("trial %+v", x)
+	}
+	if math.Abs(got.Utilisation-s.Utilisation) > 0.2 || math.Abs(got.InUse-s.InUse) > 0.2 || got.Utilisation < 0.3 {
+		t.Errorf("cluster %+v, simulator %+v", got, s)
+	}
+}
+
+// What a cluster cannot play is refused before it starts.
+func TestUsageRefused(t *testing.T) {
+	long, jobs := using(t), using(t)
+	long.Usage.Unit = 10_000
+	jobs.Shapes[0].Usage.Work = 10
+	for want, s := range map[string]eval.Scenario{"an episode takes": long, "batch jobs": jobs} {
+		_, err := Run(t.Context(), Config{Scenario: s, Seeds: []uint64{seed}, Contenders: []Contender{{}}, Progress: func(float64, string) {}})
+		if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// The page is one that the sampler wrote for a test of its own.
+func TestParsePage(t *testing.T) {
+	text, err := os.ReadFile("../../../kwok/usage/testdata/cadvisor.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := parsePage(string(text))
+	if err != nil || got.used[usage.CPU] <= 0 || got.used[usage.Memory] <= 300<<20 || got.used[usage.DiskRead] <= 0 || got.used[usage.NetworkOut] <= 0 || got.used[usage.NetworkIn] != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := parsePage("<html>"); err == nil {
+		t.Error("no error")
+	}
+}
+
+// Two nodes for 10 s: one used all of its 4 CPUs and lost 5 core-seconds, the other used 1; one sent more than the
+// network has, the other nothing.
+func TestTotals(t *testing.T) {
+	offer := usage.Amounts{usage.CPU: 4, usage.Memory: 100, usage.NetworkOut: 1000}
+	before := []counters{{used: usage.Amounts{usage.CPU: 7}, lost: 1}, {}}
+	now := []counters{
+		{used: usage.Amounts{usage.CPU: 47, usage.Memory: 50, usage.NetworkOut: 30_000, usage.DiskRead: 9}, lost: 6},
+		{used: usage.Amounts{usage.CPU: 10, usage.Memory: 50}},
+	}
+	p := player{}
+	p.sum.add([]usage.Amounts{offer, offer}, before, now, 10)
+	got := p.outcome()
+	// CPU 1 and 0.25, memory 0.5 twice, network 1 and 0; the disk has no capacity.
+	want := sim.UsageOutcome{Throttled: 5, ThrottledPart: 5. / 55, BatchSlowdown: 1, Utilisation: 0.625, InUse: (0.625 + 0.5 + 0.5) / 3, HotTime: 0.5, Imbalance: (0.375 + 0 + 0.5) / 3}
+	if *got != want {
+		t.Errorf("%+v, want %+v", *got, want)
+	}
+	if (*player)(nil).outcome() != nil {
+		t.Error("without usage there is no outcome")
+	}
+}
