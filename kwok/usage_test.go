@@ -327,14 +327,14 @@ func BenchmarkScrape(b *testing.B) {
 		time.Sleep(time.Second)
 	}
 	time.Sleep(30 * time.Second) // the cluster has work left from its pods
-	for _, page := range []string{"resource", "cadvisor"} {
+	for page, path := range map[string]string{"resource": "/proxy/metrics/resource", "cadvisor": "/proxy/metrics/cadvisor", "kepler": ":28282/proxy/metrics"} {
 		b.Run(page, func(b *testing.B) {
 			var used time.Duration
 			lines := 0
 			for range b.N {
 				begin := cpuTime(b)
 				for i := range nodes {
-					lines += get(fmt.Sprintf("/api/v1/nodes/node-%d/proxy/metrics/%s", i, page))
+					lines += get(fmt.Sprintf("/api/v1/nodes/node-%d%s", i, path))
 				}
 				used += cpuTime(b) - begin
 			}
