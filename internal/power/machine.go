@@ -10,9 +10,9 @@ const (
 )
 
 // Machine returns the model of a node without its GPUs: the one by measured watts, else its own, else the default for its
-// CPU.
+// CPU. Measured watts have those of GPUs in them, so they count only where there are none.
 func Machine(n *cluster.Node) cluster.PowerModel {
-	if n.Usage != nil && n.Usage.Power != nil {
+	if n.Usage != nil && n.Usage.Power != nil && len(n.GPUs) == 0 {
 		return *n.Usage.Power
 	}
 	if n.Power != nil {

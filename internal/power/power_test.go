@@ -67,6 +67,10 @@ func TestDraw(t *testing.T) {
 	if got := Full(n); math.Abs(got-(33+140)) > 1e-9 {
 		t.Errorf("it draws at most %v W", got)
 	}
+	n.Usage = &cluster.NodeUsage{Power: &cluster.PowerModel{Idle: 500, Full: 900}} // measured with the device
+	if got := Full(n); math.Abs(got-(33+140)) > 1e-9 {
+		t.Errorf("with measured watts it draws at most %v W, want the device counted once", got)
+	}
 	watts := 2.0
 	n = &cluster.Node{Allocatable: n.Allocatable, Power: &cluster.PowerModel{Idle: 50, Full: 100, Sleep: &watts}}
 	if got := Draw(n, 0); got != 2 {

@@ -52,7 +52,8 @@ func (t *Tally) Granted(r Request) (again bool) {
 }
 
 // Refused notes a refused request. first is true unless the last answer was a refusal, too; never is true if the request was never
-// granted.
+// granted. A reflector that may watch does not list (client-go's WatchListClient) before the watch fails, so a granted watch counts for
+// a list.
 func (t *Tally) Refused(r Request) (first, never bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,7 +62,8 @@ func (t *Tally) Refused(r Request) (first, never bool) {
 	}
 	first = !t.refused[r]
 	t.refused[r] = true
-	return first, !t.granted[r]
+	watch := Request{"watch", r.Group, r.Resource}
+	return first, !t.granted[r] && !(r.Verb == "list" && t.granted[watch])
 }
 
 // any reports whether a request about the resource is refused.

@@ -99,6 +99,18 @@ func TestObserver(t *testing.T) {
 	}
 }
 
+// A reflector that watches without a list first lists when its watch is refused. That is a lost right.
+func TestListAfterWatch(t *testing.T) {
+	var tally Tally
+	tally.Granted(Request{"watch", "", "pods"})
+	if first, never := tally.Refused(Request{"list", "", "pods"}); !first || never {
+		t.Errorf("first %v, never %v after a granted watch", first, never)
+	}
+	if first, never := tally.Refused(Request{"list", "", "nodes"}); !first || !never {
+		t.Errorf("first %v, never %v without one", first, never)
+	}
+}
+
 // A program ends because of a right that it requires and never had. It goes on without others, and when it loses one.
 func TestRequiring(t *testing.T) {
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{"apps"}, Resources: []string{"replicasets"}, Verbs: []string{"list"}}}

@@ -3,6 +3,7 @@ package shadow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -46,7 +47,7 @@ const (
 	mostCourse = 240
 )
 
-// Live asks a Watcher that runs what it has found so far. It waits until the events at hand are worked off, or ctx ends.
+// Live asks a Watcher that runs what it has found so far. It waits until the events at hand are worked off, Run or ctx ends.
 func (w *Watcher) Live(ctx context.Context) (Live, error) {
 	reply := make(chan Live, 1)
 	for asked := w.asked; ; {
@@ -55,6 +56,8 @@ func (w *Watcher) Live(ctx context.Context) (Live, error) {
 			asked = nil
 		case l := <-reply:
 			return l, nil
+		case <-w.ended:
+			return Live{}, errors.New("the watcher has ended")
 		case <-ctx.Done():
 			return Live{}, fmt.Errorf("ask the watcher: %w", ctx.Err())
 		}

@@ -59,6 +59,9 @@ func (c Config) Validate() error {
 		if objective.Measured(w.Term) {
 			return fmt.Errorf("objective %s is about measured usage, which nobody can measure where the pods are not; choose a term about requests, such as balance or pack", w.Term.Name())
 		}
+		if objective.Talks(w.Term) {
+			return fmt.Errorf("objective %s is about traffic, which the copy of the cluster does not follow; choose a term about requests, such as balance or pack", w.Term.Name())
+		}
 	}
 	switch {
 	case len(c.Of) == 0:
@@ -82,6 +85,7 @@ type Watcher struct {
 	ours   *memcluster.Placements
 	synced atomic.Bool
 	asked  chan chan<- Live
+	ended  chan struct{} // closed at the end of Run
 	log    klog.Logger
 
 	// The rest belongs to Run.
@@ -104,7 +108,7 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 	}
 	registerMetrics()
 	w := &Watcher{
-		config: c, queue: newQueue(c.Clock), asked: make(chan chan<- Live), log: klog.FromContext(ctx).WithName(logging.ProjectLogger),
+		config: c, queue: newQueue(c.Clock), asked: make(chan chan<- Live), ended: make(chan struct{}), log: klog.FromContext(ctx).WithName(logging.ProjectLogger),
 		shared:  scheduler.NewInformerFactory(c.Client, 0),
 		waiting: sets.New[types.UID](), blocks: timeline{length: c.Block.Seconds()},
 		counts: Counts{Results: map[outcome]int{}, NotCompared: map[string]int{}},
@@ -151,6 +155,7 @@ const (
 
 // Run watches until ctx ends, and returns the report. An error is one of the plugins or of the program.
 func (w *Watcher) Run(ctx context.Context) (Report, error) {
+	defer close(w.ended)
 	w.shared.StartWithContext(ctx)
 	w.shared.WaitForCacheSync(ctx.Done())
 	if w.named != nil {

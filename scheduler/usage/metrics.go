@@ -31,7 +31,7 @@ var (
 	}, []string{"state"})
 	powerDegraded = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: "gnnsched", Name: "power_degraded_total",
-		Help:           "How often a node's power was no longer measured, by reason: absent, stale, invalid, failed.",
+		Help:           "How often a node's power was no longer measured, by reason: gpu, absent, stale, invalid, failed.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"reason"})
 	powerWatts = metrics.NewGaugeVec(&metrics.GaugeOpts{

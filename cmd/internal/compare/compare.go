@@ -105,6 +105,9 @@ func playerOf(c *ucli.Context) (*player, error) {
 	if err == nil && slices.ContainsFunc(term, func(w objective.Weighted) bool { return objective.Measured(w.Term) }) {
 		err = errors.New("a replay cannot measure usage; choose terms about requests, such as balance or pack")
 	}
+	if err == nil && slices.ContainsFunc(term, func(w objective.Weighted) bool { return objective.Talks(w.Term) }) {
+		err = errors.New("a record does not say who talks to whom; choose terms about requests, such as balance or pack")
+	}
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "")
 	}

@@ -330,6 +330,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"--profile", "gn", dir}, `there is no profile "gn"`},
 		{[]string{"--present", "gn", dir}, "--present"},
 		{[]string{"--objective", "usage-balance", dir}, "cannot measure usage"},
+		{[]string{"--objective", "balance,traffic", dir}, "who talks to whom"},
 		{[]string{"--objective", "joy", dir}, "joy"},
 		{[]string{"--prices", bad, dir}, "must be 0 or more"},
 		{[]string{"--prices", dir + ".yaml", dir}, "no such file"},

@@ -144,7 +144,7 @@ func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logg
 	var none shadow.Report
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
-	o, err := server.NewObserver(ctx, s.File, server.Endpoint{Address: c.String("bind-address"), Port: c.Int("port")})
+	o, err := server.NewObserver(ctx, s.File, server.Endpoint{Address: c.String("bind-address"), Port: c.Int("port"), FeatureGates: c.StringSlice("feature-gates")})
 	if err != nil {
 		return none, err
 	}
