@@ -11,6 +11,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/progress"
+	"gnnsched/cmd/internal/promflags"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record"
@@ -25,23 +26,7 @@ func prometheusFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "to", Usage: "with --prometheus, end at `TIME`; default: now"},
 		&ucli.DurationFlag{Name: "chunk", Value: time.Hour, Usage: "with --prometheus, `TIME` that one query covers"},
 		&ucli.DurationFlag{Name: "usage", Value: 5 * time.Minute, Usage: "with --prometheus, `TIME` between two measurements of usage; 0 for none"},
-	}, ServerFlags()...)
-}
-
-// ServerFlags are those of the connection to the server of --prometheus.
-func ServerFlags() []ucli.Flag {
-	return []ucli.Flag{
-		&ucli.StringFlag{Name: "ca-file", Usage: "PEM `FILE` with the certificates that sign Prometheus' certificate"},
-		&ucli.StringFlag{Name: "cert-file", Usage: "PEM `FILE` with a client certificate for Prometheus"},
-		&ucli.StringFlag{Name: "key-file", Usage: "PEM `FILE` with the key of the client certificate"},
-		&ucli.StringFlag{Name: "server-name", Usage: "`NAME` in Prometheus' certificate, if it is not that of the URL"},
-		&ucli.StringFlag{Name: "token-file", Usage: "`FILE` with a bearer token for Prometheus"},
-	}
-}
-
-// Server returns the server of --prometheus.
-func Server(c *ucli.Context) promapi.Server {
-	return promapi.Server{Address: c.String("prometheus"), CAFile: c.String("ca-file"), CertFile: c.String("cert-file"), KeyFile: c.String("key-file"), TokenFile: c.String("token-file"), ServerName: c.String("server-name")}
+	}, promflags.Flags("")...)
 }
 
 // historyToRecord makes a record of what Prometheus has kept, or goes on with one that an earlier call made.
@@ -53,22 +38,11 @@ func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	server := Server(c)
-	if err := server.Validate(); err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("--prometheus: %w", err), "")
-	}
-	client, err := promapi.New(server)
+	client, err := promflags.Client(c, "", log)
 	if err != nil {
-		return exit.New(exit.Usage, err, "")
+		return err
 	}
 	defer client.HTTP.CloseIdleConnections()
-	warned := map[string]bool{}
-	client.Warn = func(w string) {
-		if !warned[w] && len(warned) < 20 { // the same for each chunk, mostly
-			warned[w] = true
-			log.Warn().Str("prometheus", w).Msg("Prometheus warns; the record may lack what it warns of")
-		}
-	}
 	out, err := record.Create(c.String("out"), record.Options{})
 	if err != nil {
 		return exit.New(exit.Usage, err, "name another folder with --out")
@@ -93,7 +67,7 @@ func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 	conf.Progress = func(done float64, pods int) { view.Show(done, "reading", fmt.Sprintf("read %d pods", pods)) }
 	got, err := history.Read(c.Context, conf)
 	if err != nil {
-		return historyError(c.Context, server.Address, err)
+		return historyError(c.Context, c.String("prometheus"), err)
 	}
 	log.Info().Str("out", c.String("out")).Int("nodes", got.Nodes).Int("pods", got.Pods).Str("lacks", got.Missing).Msg("converted")
 	return nil

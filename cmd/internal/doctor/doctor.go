@@ -11,7 +11,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/client-go/kubernetes"
 
-	"gnnsched/cmd/internal/convert"
+	"gnnsched/cmd/internal/promflags"
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -48,7 +48,7 @@ func Command() *ucli.Command {
 		Flags: slices.Concat(cli.ClusterFlags(), []ucli.Flag{
 			&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with weights, to say whether it can be read and what it holds"},
 			&ucli.StringFlag{Name: "prometheus", Usage: "`URL` of the Prometheus server that convert will read"},
-		}, convert.ServerFlags()),
+		}, promflags.Flags("")),
 		Action: run,
 	}
 }
@@ -67,7 +67,7 @@ func run(c *ucli.Context) error {
 		x.connected(c.Context, cli.Target(c))
 	}
 	if c.IsSet("prometheus") {
-		x.prometheus(c.Context, convert.Server(c))
+		x.prometheus(c.Context, promflags.Server(c, ""))
 	}
 	x.weights(c.String("checkpoint"))
 	x.local(c.Context)

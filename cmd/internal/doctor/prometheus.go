@@ -9,7 +9,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/convert"
+	"gnnsched/cmd/internal/promflags"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record/history"
@@ -19,7 +19,7 @@ import (
 func (x *examination) checkPrometheus(c *ucli.Context) error {
 	const url = "prometheus"
 	if !c.IsSet(url) {
-		for _, f := range convert.ServerFlags() {
+		for _, f := range promflags.Flags("") {
 			if name := f.Names()[0]; c.IsSet(name) {
 				return exit.Usagef("--%s goes with --%s only", name, url)
 			}
@@ -32,7 +32,7 @@ func (x *examination) checkPrometheus(c *ucli.Context) error {
 	if !x.asked("convert") {
 		return exit.New(exit.Usage, errors.New("--prometheus is for convert, which is not among the commands"), "add convert, or leave out the flag")
 	}
-	if err := convert.Server(c).Validate(); err != nil {
+	if err := promflags.Server(c, "").Validate(); err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("--prometheus: %w", err), "")
 	}
 	return nil

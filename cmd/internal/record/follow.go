@@ -88,6 +88,10 @@ func (s *recording) save(r *live.Recorder, f *observe.Follower, merge bool) {
 			s.log.Warn().Err(err).Msg("parts of the record stay as they are, because they cannot be merged")
 		}
 	}
+	if t := r.Trouble(); t != s.trouble {
+		s.log.Info().Int("failed", t.Failed).Int("invalid", t.Invalid).Int("unknown", t.Unknown).Msg("usage that Prometheus did not give, since the beginning")
+		s.trouble = t
+	}
 	c := f.Counts()
 	s.log.Info().Int("nodes", c.Nodes).Int("pods", c.Pods).Int("waiting", c.Waiting).Int("arrived", c.Arrived).Int("bound", c.Bound).Int("ended", c.Ended).
 		Str("size", size(s.dir)).Msg("recorded")

@@ -15,8 +15,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/metrics/pkg/client/clientset/versioned"
 
+	"gnnsched/cmd/internal/promflags"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/promapi"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/live"
 )
@@ -34,23 +36,28 @@ func Command() *ucli.Command {
 			"   gnnsched record --print-rbac | kubectl apply -f -        # the rights that it needs\n" +
 			"   gnnsched record --out prod.record --keep 720h            # the last thirty days\n" +
 			"   gnnsched record --out prod.record --for 24h --usage 1m\n" +
+			"   gnnsched record --out prod.record --prometheus https://prometheus:9090 --prometheus-token-file token\n" +
 			"   gnnsched record --out public.record --anonymise          # names become pseudonyms; the key lies beside the folder",
 		Flags:  append(append(cli.ClusterFlags(), flags()...), cli.LogFlags()...),
 		Action: run,
 	}
 }
 
+// prefix begins the names of the flags about Prometheus, because --key-file is the key of the pseudonyms.
+const prefix = "prometheus-"
+
 func flags() []ucli.Flag {
-	return []ucli.Flag{
+	return append([]ucli.Flag{
 		&ucli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "write to the folder `DIR`; a record that is there is continued"},
 		&ucli.DurationFlag{Name: "flush", Value: 5 * time.Minute, Usage: "`TIME` between two writes to the disk; a crash loses so much at most"},
 		&ucli.DurationFlag{Name: "keep", Usage: "drop pods that ended, and samples that were taken, this `TIME` ago; 0 keeps all"},
-		&ucli.DurationFlag{Name: "usage", Value: 5 * time.Minute, Usage: "`TIME` between two measurements of what nodes and pods use, by metrics.k8s.io; 0 for none"},
+		&ucli.DurationFlag{Name: "usage", Value: 5 * time.Minute, Usage: "`TIME` between two measurements of what nodes and pods use, by metrics.k8s.io or --prometheus; 0 for none"},
+		&ucli.StringFlag{Name: "prometheus", Usage: "measure usage by the Prometheus server at `URL`, which scrapes the kubelets of this cluster, and not by metrics.k8s.io"},
 		&ucli.DurationFlag{Name: "for", Usage: "end after this `TIME`; 0: with Ctrl-C"},
 		&ucli.BoolFlag{Name: "anonymise", Usage: "replace every name by a pseudonym"},
 		&ucli.StringFlag{Name: "key-file", Usage: "`FILE` with the key of the pseudonyms; made if it is missing; default: DIR.key"},
 		&ucli.BoolFlag{Name: "print-rbac", Usage: "print the ClusterRole that recording needs, and end"},
-	}
+	}, promflags.Flags(prefix)...)
 }
 
 func run(c *ucli.Context) error {
@@ -58,7 +65,7 @@ func run(c *ucli.Context) error {
 		return exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()), "gnnsched record takes flags only; name the folder with --out")
 	}
 	if c.Bool("print-rbac") {
-		role, err := live.RBAC(c.Duration("usage") > 0)
+		role, err := live.RBAC(c.Duration("usage") > 0 && !c.IsSet("prometheus"))
 		if err == nil {
 			_, err = c.App.Writer.Write(role)
 		}
@@ -66,6 +73,18 @@ func run(c *ucli.Context) error {
 	}
 	if err := checkFlags(c); err != nil {
 		return err
+	}
+	log, closer, err := cli.Log(c, "record", false)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	var asked *promapi.Client
+	if c.IsSet("prometheus") {
+		if asked, err = promflags.Client(c, prefix, log); err != nil {
+			return err
+		}
+		defer asked.HTTP.CloseIdleConnections()
 	}
 	client, config, err := cli.Target(c).Connect(c.Context)
 	if err != nil {
@@ -76,17 +95,17 @@ func run(c *ucli.Context) error {
 		return err
 	}
 	defer s.out.Close() //nolint:errcheck // a run that got that far has flushed and said what went wrong
-	log, closer, err := cli.Log(c, "record", false)
-	if err != nil {
-		return err
-	}
-	defer closer.Close()
 	s.log = log
 	cfg := live.Config{Client: client, Interval: c.Duration("usage"), Warn: func(text string) { log.Warn().Msg(text) }}
-	if cfg.Interval > 0 {
-		if cfg.Metrics, err = metricsClient(config); err != nil {
+	switch {
+	case asked != nil:
+		cfg.Usage = live.Prometheus{Ask: asked, Now: time.Now}
+	case cfg.Interval > 0:
+		metrics, err := metricsClient(config)
+		if err != nil {
 			return err
 		}
+		cfg.Usage = live.MetricsAPI(metrics)
 	}
 	return s.record(c.Context, cfg)
 }
@@ -115,6 +134,14 @@ func checkFlags(c *ucli.Context) error {
 	}
 	if c.IsSet("key-file") && !c.Bool("anonymise") {
 		return exit.Usagef("--key-file works with --anonymise only")
+	}
+	for _, f := range promflags.Flags(prefix) {
+		if name := f.Names()[0]; c.IsSet(name) && !c.IsSet("prometheus") {
+			return exit.New(exit.Usage, fmt.Errorf("--%s works with --prometheus only", name), "name the server, for example --prometheus https://prometheus:9090")
+		}
+	}
+	if c.IsSet("prometheus") && c.Duration("usage") == 0 {
+		return exit.New(exit.Usage, errors.New("--prometheus measures usage, and --usage 0 turns that off"), "leave out one of them")
 	}
 	return nil
 }
@@ -201,5 +228,6 @@ type recording struct {
 	log                 zerolog.Logger
 	failing             bool // the last flush failed
 	lost                int64
-	run                 record.Run // the row about this run
+	trouble             live.Trouble // that was logged
+	run                 record.Run   // the row about this run
 }

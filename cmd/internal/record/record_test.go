@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -32,9 +33,23 @@ func TestWrongFlags(t *testing.T) {
 		"--keep 1m0s is less than an hour":   {"--out", dir, "--keep", "1m"},
 		"--for -1s is negative":              {"--out", dir, "--for", "-1s"},
 		"--key-file works with --anonymise ": {"--out", dir, "--key-file", "k"},
+
+		"--prometheus: address must be a URL":                {"--out", dir, "--prometheus", "prometheus:9090"},
+		"--prometheus measures usage":                        {"--out", dir, "--prometheus", "http://p", "--usage", "0"},
+		"--prometheus-key-file works with --prometheus only": {"--out", dir, "--prometheus-key-file", "k"},
+		"certFile and keyFile belong together":               {"--out", dir, "--prometheus", "https://p", "--prometheus-key-file", "k"},
+		"certificates or token for https://p":                {"--out", dir, "--prometheus", "https://p", "--prometheus-ca-file", "/none"},
+		"a token is only sent over https":                    {"--out", dir, "--prometheus", "http://p", "--prometheus-token-file", "t"},
 	} {
 		if _, err := runCommand(t, args...); err == nil || !strings.Contains(err.Error(), want) || exit.Code(err) != exit.Usage {
 			t.Errorf("%v: %v, want %q", args, err, want)
+		}
+	}
+	for _, args := range [][]string{{"--prometheus-token-file", "t"}, {"--prometheus", "http://p", "--usage", "0"}, {"--prometheus", "p"}} {
+		_, err := runCommand(t, append(args, "--out", dir)...)
+		var with *exit.Error
+		if !errors.As(err, &with) || with.Hint == "" {
+			t.Errorf("%v: no hint in %v", args, err)
 		}
 	}
 	if record.Is(dir) {
@@ -47,8 +62,10 @@ func TestPrintRBAC(t *testing.T) {
 	if err != nil || !strings.Contains(all, "metrics.k8s.io") || !strings.Contains(all, "name: gnnsched-record") {
 		t.Errorf("%s, %v", all, err)
 	}
-	if less, err := runCommand(t, "--print-rbac", "--usage", "0"); err != nil || strings.Contains(less, "metrics.k8s.io") || !strings.Contains(less, "pods") {
-		t.Errorf("without usage: %s, %v", less, err)
+	for _, args := range [][]string{{"--usage", "0"}, {"--prometheus", "http://p"}} {
+		if less, err := runCommand(t, append(args, "--print-rbac")...); err != nil || strings.Contains(less, "metrics.k8s.io") || !strings.Contains(less, "pods") {
+			t.Errorf("with %v: %s, %v", args, less, err)
+		}
 	}
 }
 

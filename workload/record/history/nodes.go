@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -17,7 +16,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// The series of nodes, and of usage.
+// The series of nodes.
 const (
 	nodeInfo      = "kube_node_info"
 	nodeCreated   = "kube_node_created"
@@ -25,8 +24,6 @@ const (
 	allocatable   = "kube_node_status_allocatable"
 	taint         = "kube_node_spec_taint"
 	unschedulable = "kube_node_spec_unschedulable"
-	cpuUsage      = "container_cpu_usage_seconds_total"
-	memoryUsage   = "container_memory_working_set_bytes"
 )
 
 // readNodes looks at the nodes at a time, and notes those that came, changed or left since the last look.
@@ -127,56 +124,5 @@ func offer(n *record.Node, resource string, v float64) {
 		if v > 0 {
 			n.Extended = withAmount(n.Extended, resource, v)
 		}
-	}
-}
-
-// readUsage reads what pods and nodes used.
-func (r *reader) readUsage(ctx context.Context, from, to time.Time) error {
-	for _, x := range []struct{ by, match, name string }{{"namespace,pod", `pod!="",container!=""`, "pod"}, {"node", `id="/"`, "node"}} {
-		cpu, err := r.ranged(ctx, cpuUsage, fmt.Sprintf("sum by (%s) (rate(%s{%s}[5m]))", x.by, cpuUsage, x.match), from, to)
-		if err != nil {
-			return err
-		}
-		memory, err := r.ranged(ctx, memoryUsage, fmt.Sprintf("sum by (%s) (%s{%s})", x.by, memoryUsage, x.match), from, to)
-		if err != nil {
-			return err
-		}
-		r.samples(model.LabelName(x.name), cpu, memory)
-	}
-	return nil
-}
-
-// samples joins measurements of CPU and memory. One without the other counts as 0.
-func (r *reader) samples(label model.LabelName, cpu, memory model.Matrix) {
-	type key struct {
-		at              int64
-		namespace, name string
-	}
-	all := map[key]*record.Sample{}
-	add := func(m model.Matrix, set func(*record.Sample, float64)) {
-		for _, series := range m {
-			for _, v := range series.Values {
-				k := key{int64(v.Timestamp), string(series.Metric["namespace"]), string(series.Metric[label])}
-				if k.name == "" || k.at <= 0 {
-					continue
-				}
-				if all[k] == nil {
-					all[k] = &record.Sample{Time: k.at, Namespace: k.namespace, Name: k.name}
-				}
-				set(all[k], float64(v.Value))
-			}
-		}
-	}
-	add(cpu, func(s *record.Sample, v float64) { s.MilliCPU = amount(v*1000, cluster.MaxMilliCPU) })
-	add(memory, func(s *record.Sample, v float64) { s.Memory = amount(v, cluster.MaxMemory) })
-	out := make([]*record.Sample, 0, len(all))
-	for _, s := range all {
-		out = append(out, s)
-	}
-	slices.SortFunc(out, func(a, b *record.Sample) int {
-		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	for _, s := range out {
-		r.rows.samples = append(r.rows.samples, *s)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/metrics/pkg/client/clientset/versioned"
 
 	"gnnsched/internal/refusal"
 	"gnnsched/workload/record"
@@ -30,7 +30,7 @@ type Config struct {
 	Follower *observe.Follower // is told what happens
 	Warn     func(string)      // is told what the record will lack, each thing once
 
-	Metrics  versioned.Interface // nil: usage is not measured
+	Usage    Source              // nil: usage is not measured
 	Interval time.Duration       // between two measurements
 	Sample   func(record.Sample) // takes them
 }
@@ -44,18 +44,37 @@ type Recorder struct {
 	lacks []string
 	fatal error
 	stop  context.CancelFunc
+
+	unlisted map[string]bool // what of nodes and pods the follower has no list of yet
+	listed   chan struct{}   // is closed once it has both
+	trouble  Trouble
 }
 
 // New returns a recorder.
 func New(c Config) *Recorder {
-	return &Recorder{cfg: c, down: map[string]bool{}}
+	return &Recorder{cfg: c, down: map[string]bool{},
+		unlisted: map[string]bool{nodes.name: true, pods.name: true}, listed: make(chan struct{})}
 }
 
-// Lacks lists what the cluster refused so far.
+// list notes that the follower has a list of nodes or pods.
+func (r *Recorder) list(what target) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if delete(r.unlisted, what.name); len(r.unlisted) > 0 {
+		return
+	}
+	select {
+	case <-r.listed:
+	default:
+		close(r.listed)
+	}
+}
+
+// Lacks lists what the cluster refused, and what Prometheus did not give, so far.
 func (r *Recorder) Lacks() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]string(nil), r.lacks...)
+	return slices.Concat(r.lacks, r.trouble.lacks())
 }
 
 // Run watches until the context ends; the error is then nil. It ends before that, with an error of exit code 4, if the
@@ -66,12 +85,12 @@ func (r *Recorder) Run(ctx context.Context) error {
 	f, c := r.cfg.Follower, r.cfg.Client
 	var work sync.WaitGroup
 	r.follow(ctx, &work, nodes, c.CoreV1().RESTClient(), follow(&corev1.Node{}, &corev1.NodeList{},
-		func(n *corev1.Node, _ bool) { f.Node(n) }, func(n *corev1.Node) { f.NodeGone(n.Name) }, f.Nodes))
-	r.follow(ctx, &work, pods, c.CoreV1().RESTClient(), follow(&corev1.Pod{}, &corev1.PodList{}, f.Pod, f.PodGone, f.Pods))
+		func(n *corev1.Node, _ bool) { f.Node(n) }, func(n *corev1.Node) { f.NodeGone(n.Name) }, func(all []*corev1.Node) { f.Nodes(all); r.list(nodes) }))
+	r.follow(ctx, &work, pods, c.CoreV1().RESTClient(), follow(&corev1.Pod{}, &corev1.PodList{}, f.Pod, f.PodGone, func(all []*corev1.Pod) { f.Pods(all); r.list(pods) }))
 	r.follow(ctx, &work, namespaces, c.CoreV1().RESTClient(), objects(f, record.KindNamespace, &corev1.Namespace{}, &corev1.NamespaceList{}, observe.Namespace))
 	r.follow(ctx, &work, classes, c.SchedulingV1().RESTClient(), objects(f, record.KindPriorityClass, &schedulingv1.PriorityClass{}, &schedulingv1.PriorityClassList{}, observe.PriorityClass))
 	r.follow(ctx, &work, budgets, c.PolicyV1().RESTClient(), objects(f, record.KindBudget, &policyv1.PodDisruptionBudget{}, &policyv1.PodDisruptionBudgetList{}, observe.Budget))
-	if r.cfg.Metrics != nil {
+	if r.cfg.Usage != nil {
 		work.Go(func() { r.measure(ctx) })
 	}
 	work.Wait()

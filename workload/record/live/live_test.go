@@ -49,6 +49,7 @@ func TestRecordingACluster(t *testing.T) {
 		recorder = rulesOf(t, role)
 		recordPods(ctx, t, b)
 		refused(ctx, t, b)
+		measuredByPrometheus(ctx, t, b)
 		return nil
 	})
 	if err != nil {
@@ -115,7 +116,7 @@ func as(t *testing.T, b *testbed.Bed, may []rbacv1.PolicyRule, w *record.Writer)
 	}
 	said := &warnings{}
 	f := observe.NewFollower(observe.Config{Out: w, Now: func() int64 { return time.Now().UnixMilli() }})
-	return New(Config{Client: client, Metrics: usage, Interval: time.Second, Follower: f, Warn: said.say, Sample: w.Sample}), said
+	return New(Config{Client: client, Usage: MetricsAPI(usage), Interval: time.Second, Follower: f, Warn: said.say, Sample: w.Sample}), said
 }
 
 type warnings struct {

@@ -20,6 +20,8 @@ var (
 	classes    = target{group: "scheduling.k8s.io", name: "priorityclasses", loss: "priority classes; pods have their priority all the same"}
 	budgets    = target{group: "policy", name: "poddisruptionbudgets", loss: "disruption budgets"}
 	metrics    = target{group: "metrics.k8s.io", name: "nodes and pods", loss: "what nodes and pods use"}
+
+	prometheus = target{name: "Prometheus"}
 )
 
 // RBAC returns the rights that a recorder needs, as YAML: a ClusterRole and nothing else. With usage it also may read

@@ -6,24 +6,26 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/metrics/pkg/client/clientset/versioned"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/workload/record"
 )
 
+// Source measures what nodes and pods use: MetricsAPI or Prometheus.
+type Source interface {
+	// measure gives one set of samples to the recorder. stop ends measuring.
+	measure(ctx context.Context, r *Recorder, stop func())
+}
+
 // measure takes samples until the context ends or the cluster refuses.
 func (r *Recorder) measure(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	newest := times{}
 	tick := time.NewTicker(r.cfg.Interval)
 	defer tick.Stop()
 	for {
-		next := make(times, len(newest))
-		if r.measureNodes(ctx, stop, newest, next) == nil {
-			r.measurePods(ctx, stop, newest, next) //nolint:errcheck // was said
-		}
-		newest = next
+		r.cfg.Usage.measure(ctx, r, stop)
 		select {
 		case <-ctx.Done():
 			return
@@ -32,23 +34,40 @@ func (r *Recorder) measure(ctx context.Context) {
 	}
 }
 
+// MetricsAPI measures by metrics.k8s.io.
+func MetricsAPI(client versioned.Interface) Source { return &metricsAPI{client: client} }
+
+type metricsAPI struct {
+	client versioned.Interface
+	newest times
+}
+
 // times are when things were measured last: the cluster may answer with the same sample twice.
 type times map[[2]string]int64
 
-func (r *Recorder) measureNodes(ctx context.Context, stop func(), old, next times) error {
-	list, err := r.cfg.Metrics.MetricsV1beta1().NodeMetricses().List(ctx, metav1.ListOptions{})
+// measure implements Source.
+func (m *metricsAPI) measure(ctx context.Context, r *Recorder, stop func()) {
+	next := make(times, len(m.newest))
+	if m.nodes(ctx, r, stop, next) == nil {
+		m.pods(ctx, r, stop, next) //nolint:errcheck // was said
+	}
+	m.newest = next
+}
+
+func (m *metricsAPI) nodes(ctx context.Context, r *Recorder, stop func(), next times) error {
+	list, err := m.client.MetricsV1beta1().NodeMetricses().List(ctx, metav1.ListOptions{})
 	if err := r.answered(metrics, "list", err, stop); err != nil {
 		return err
 	}
 	for i := range list.Items {
 		n := &list.Items[i]
-		r.sample(record.Sample{Time: n.Timestamp.UnixMilli(), Name: n.Name}, []corev1.ResourceList{n.Usage}, old, next)
+		m.sample(r, record.Sample{Time: n.Timestamp.UnixMilli(), Name: n.Name}, []corev1.ResourceList{n.Usage}, next)
 	}
 	return nil
 }
 
-func (r *Recorder) measurePods(ctx context.Context, stop func(), old, next times) error {
-	list, err := r.cfg.Metrics.MetricsV1beta1().PodMetricses(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+func (m *metricsAPI) pods(ctx context.Context, r *Recorder, stop func(), next times) error {
+	list, err := m.client.MetricsV1beta1().PodMetricses(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err := r.answered(metrics, "list", err, stop); err != nil {
 		return err
 	}
@@ -58,16 +77,16 @@ func (r *Recorder) measurePods(ctx context.Context, stop func(), old, next times
 		for _, c := range p.Containers {
 			all = append(all, c.Usage)
 		}
-		r.sample(record.Sample{Time: p.Timestamp.UnixMilli(), Namespace: p.Namespace, Name: p.Name}, all, old, next)
+		m.sample(r, record.Sample{Time: p.Timestamp.UnixMilli(), Namespace: p.Namespace, Name: p.Name}, all, next)
 	}
 	return nil
 }
 
 // sample adds up what was used, and gives it on unless it was given before.
-func (r *Recorder) sample(s record.Sample, used []corev1.ResourceList, old, next times) {
+func (m *metricsAPI) sample(r *Recorder, s record.Sample, used []corev1.ResourceList, next times) {
 	k := [2]string{s.Namespace, s.Name}
 	next[k] = s.Time
-	if old[k] == s.Time || s.Time <= 0 {
+	if m.newest[k] == s.Time || s.Time <= 0 {
 		return
 	}
 	for _, l := range used {

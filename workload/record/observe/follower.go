@@ -83,6 +83,23 @@ func (f *Follower) Counts() Counts {
 	return c
 }
 
+// Present returns a function that reports whether a sample, with its real names, is of a node or pod that is there now.
+func (f *Follower) Present() func(record.Sample) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	there := make(map[[2]string]bool, len(f.nodes)+len(f.pods))
+	for name := range f.nodes {
+		there[[2]string{"", name}] = true
+	}
+	for _, p := range f.pods {
+		there[[2]string{p.Namespace, p.Name}] = true
+	}
+	return func(s record.Sample) bool {
+		record.Anonymise(f.names, &s)
+		return there[[2]string{s.Namespace, s.Name}]
+	}
+}
+
 // Pod takes the state of a pod. live tells that the follower is told of the event that led to it, and not of a list.
 func (f *Follower) Pod(p *corev1.Pod, live bool) {
 	f.mu.Lock()

@@ -5,9 +5,11 @@ package historytest
 import (
 	_ "embed"
 	"encoding/json"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +35,7 @@ func Key(path string, form url.Values) string {
 	return strings.TrimPrefix(path, "/api/v1/") + " " + form.Get("query") + " " + form.Get("time") + form.Get("start")
 }
 
-// Server answers queries until the test ends. answer, if not nil, is asked first; it returns true if it has answered.
+// Server answers queries until the test ends: those of the answers, and queries of usage at one of the recorded times. answer, if not nil, is asked first; it returns true if it has answered.
 func Server(t *testing.T, answer func(w http.ResponseWriter, query url.Values) bool) *httptest.Server {
 	t.Helper()
 	var all map[string]json.RawMessage
@@ -49,6 +51,9 @@ func Server(t *testing.T, answer func(w http.ResponseWriter, query url.Values) b
 		}
 		text, ok := all[Key(r.URL.Path, r.Form)]
 		if !ok {
+			text, ok = instant(t, all, r.Form)
+		}
+		if !ok {
 			t.Errorf("no answer is recorded to %q", Key(r.URL.Path, r.Form))
 			w.WriteHeader(http.StatusNotFound)
 			return
@@ -57,4 +62,52 @@ func Server(t *testing.T, answer func(w http.ResponseWriter, query url.Values) b
 	}))
 	t.Cleanup(s.Close)
 	return s
+}
+
+// instant answers a query for one of the times that a recorded answer to the same query over a range has.
+func instant(t *testing.T, all map[string]json.RawMessage, form url.Values) (json.RawMessage, bool) {
+	at, err := strconv.ParseFloat(form.Get("time"), 64)
+	if err != nil {
+		return nil, false
+	}
+	for key, text := range all {
+		if !strings.HasPrefix(key, "query_range "+form.Get("query")+" ") || !covers(key, at) {
+			continue
+		}
+		var ranged struct {
+			Data struct {
+				Result []struct {
+					Metric json.RawMessage `json:"metric"`
+					Values [][2]any        `json:"values"`
+				} `json:"result"`
+			} `json:"data"`
+		}
+		if err := json.Unmarshal(text, &ranged); err != nil {
+			t.Error(err)
+		}
+		vector := []map[string]any{}
+		for _, series := range ranged.Data.Result {
+			for _, v := range series.Values {
+				if v[0] == at {
+					vector = append(vector, map[string]any{"metric": series.Metric, "value": v})
+				}
+			}
+		}
+		return answer(t, vector), true
+	}
+	return nil, false
+}
+
+// covers reports whether the range of a recorded answer has a time.
+func covers(key string, at float64) bool {
+	start, err := strconv.ParseFloat(key[strings.LastIndex(key, " ")+1:], 64)
+	return err == nil && at >= start && at < start+Chunk.Seconds() && math.Mod(at-start, Usage.Seconds()) == 0
+}
+
+func answer(t *testing.T, vector []map[string]any) json.RawMessage {
+	text, err := json.Marshal(map[string]any{"status": "success", "data": map[string]any{"resultType": "vector", "result": vector}})
+	if err != nil {
+		t.Error(err)
+	}
+	return text
 }

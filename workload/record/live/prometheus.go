@@ -1,0 +1,98 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"gnnsched/workload/record"
+	"gnnsched/workload/record/history"
+)
+
+// patience is how long all queries of one measurement may take.
+const patience = 30 * time.Second
+
+// Prometheus measures by the series of the kubelets that a Prometheus server scrapes.
+type Prometheus struct {
+	Ask      history.Asker
+	Now      func() time.Time
+	Patience time.Duration // for all queries of one measurement; 0 for 30 seconds
+}
+
+// Trouble counts what a Prometheus did not give.
+type Trouble struct {
+	Failed  int // measurements
+	Invalid int // values of pods and nodes that were negative or no finite numbers
+	Unknown int // values of pods and nodes that the cluster does not have
+}
+
+// measure implements Source. It waits until the nodes and pods of the cluster are known.
+func (p Prometheus) measure(ctx context.Context, r *Recorder, stop func()) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-r.listed:
+	}
+	try, cancel := context.WithTimeout(ctx, cmp.Or(p.Patience, patience))
+	defer cancel()
+	got, err := history.Measure(try, p.Ask, p.Now())
+	if ctx.Err() != nil { // recording ends
+		return
+	}
+	r.answered(prometheus, "ask", err, stop) //nolint:errcheck // it is counted
+	if err != nil {
+		r.count(Trouble{Failed: 1}, "")
+		return
+	}
+	there := r.cfg.Follower.Present()
+	unknown, example := 0, ""
+	for _, s := range got.Samples {
+		if !there(s) {
+			unknown, example = unknown+1, cmp.Or(example, name(s))
+			continue
+		}
+		r.cfg.Sample(s)
+	}
+	r.count(Trouble{Invalid: got.Invalid, Unknown: unknown}, example)
+}
+
+func name(s record.Sample) string {
+	if s.Namespace == "" {
+		return "node " + s.Name
+	}
+	return "pod " + s.Namespace + "/" + s.Name
+}
+
+// count adds to the counts, and says what happens for the first time. unknown is one of those that the cluster does not have.
+func (r *Recorder) count(t Trouble, unknown string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t.Invalid > 0 && r.trouble.Invalid == 0 {
+		r.cfg.Warn("Prometheus answers with usage that is negative or no finite number; the record will lack the usage of these pods and nodes at these times")
+	}
+	if t.Unknown > 0 && r.trouble.Unknown == 0 {
+		r.cfg.Warn(fmt.Sprintf("Prometheus has usage of the %s, which the cluster does not have: it has just ended, or Prometheus scrapes another cluster; such usage is left out", unknown))
+	}
+	r.trouble.Failed += t.Failed
+	r.trouble.Invalid += t.Invalid
+	r.trouble.Unknown += t.Unknown
+}
+
+// Trouble returns what Prometheus did not give so far.
+func (r *Recorder) Trouble() Trouble {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.trouble
+}
+
+// lacks lists what the record lacks because of it.
+func (t Trouble) lacks() (out []string) {
+	if t.Failed > 0 {
+		out = append(out, fmt.Sprintf("usage at %d times, at which Prometheus did not answer", t.Failed))
+	}
+	if t.Invalid > 0 {
+		out = append(out, fmt.Sprintf("%d values of usage that were negative or no finite numbers", t.Invalid))
+	}
+	return out
+}
