@@ -36,7 +36,7 @@ func main() {
 // commands lists the subcommands in the order of the help.
 func commands() []*ucli.Command {
 	return append(runCommands(),
-		ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), compare.Command(), convert.Command(), explain.Command(), plan.Command(), record.Command(), report.Command(), demoCommand(), serve.Command(), shadow.Command(), deploy.Command(), man.Command(version, commands), doctor.Command(), soakCommand(), healthcheckCommand(), completionCommand())
+		ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), compare.Command(), convert.Command(), explain.Command(), plan.Command(), record.Command(), report.Command(), demoCommand(), serve.Command(), shadow.Command(), deploy.Command(), man.Command("gnnsched", version, commands), doctor.Command(), soakCommand(), healthcheckCommand(), completionCommand())
 }
 
 // app returns the command line for the name under which the program was called.

@@ -11,6 +11,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/man"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/tensorboard"
@@ -38,10 +39,15 @@ func app() *ucli.App {
 			"   gnntrain --variant acgnn --trace prod.record --out my.safetensors    # for your own cluster\n" +
 			"   gnntrain --print-config >my.yaml && gnntrain --config my.yaml --out my.safetensors\n" +
 			"   rungnn --checkpoint my.safetensors        # schedules with the trained network",
-		Commands: []*ucli.Command{gpuCommand(), joinCommand(), pickCommand()},
+		Commands: append(commands(), man.Command("gnntrain", commit, commands)),
 		Flags:    slices.Concat(runFlags(), onlineFlags(), flags.All()),
 		Action:   dispatch,
 	}
+}
+
+// commands lists the commands that the help shows.
+func commands() []*ucli.Command {
+	return []*ucli.Command{gpuCommand(), joinCommand(), pickCommand()}
 }
 
 // runFlags returns the flags that are not hyperparameters.

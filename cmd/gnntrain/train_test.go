@@ -189,6 +189,19 @@ func TestTrainBadInput(t *testing.T) {
 }
 
 // gnntrain completes its flags for the scripts of gnnsched completion.
+// The program and each command have a manual page.
+func TestManual(t *testing.T) {
+	dir := t.TempDir()
+	if code, _, errs := gnntrain(t, t.Context(), "man", dir); code != exit.OK {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	for page, want := range map[string]string{"gnntrain.8": "--variant", "gnntrain-gpu.8": "--out", "gnntrain-join.8": "--out", "gnntrain-pick.8": "--out"} {
+		if text, err := os.ReadFile(filepath.Join(dir, page)); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s lacks %q: %v", page, want, err)
+		}
+	}
+}
+
 func TestCompletion(t *testing.T) {
 	if code, _, errs := gnntrain(t, context.Background(), "--generate-bash-completion"); code != exit.OK || errs != "" {
 		t.Errorf("code %d: %s", code, errs)

@@ -10,6 +10,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/client-go/rest"
 
+	"gnnsched/cmd/internal/man"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
@@ -46,7 +47,7 @@ func app(args []string) *ucli.App {
 		Description: "Runs etcd, kube-apiserver, kube-controller-manager and kwok, without containers. By default it\n" +
 			"listens on the loopback interface only, with TLS and a token. It has no scheduler: rungnn starts one.\n\nExamples:\n   " + examples,
 		Version: cli.Versions(version), EnableBashCompletion: true, DisableSliceFlagSeparator: true,
-		Commands: []*ucli.Command{upCommand(args), downCommand(), statusCommand()},
+		Commands: append(commands(args), man.Command("kwokcluster", version, func() []*ucli.Command { return commands(args) })),
 		Action: func(c *ucli.Context) error {
 			if c.Args().Present() {
 				return cli.UnknownCommand("kwokcluster", c.Args().First(), c.App.Commands)
@@ -54,6 +55,11 @@ func app(args []string) *ucli.App {
 			return ucli.ShowAppHelp(c)
 		},
 	}
+}
+
+// commands lists the commands that the help shows.
+func commands(args []string) []*ucli.Command {
+	return []*ucli.Command{upCommand(args), downCommand(), statusCommand()}
 }
 
 func dirFlag() ucli.Flag {

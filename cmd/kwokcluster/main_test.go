@@ -56,6 +56,19 @@ func runProcess(t *testing.T, args ...string) (code int, stdout, stderr string) 
 	return c.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
+// The program and each command have a manual page.
+func TestManual(t *testing.T) {
+	dir := t.TempDir()
+	if code, _, errs := runApp(t, "man", dir); code != exit.OK {
+		t.Fatalf("code %d: %s", code, errs)
+	}
+	for page, want := range map[string]string{"kwokcluster.8": "kwokcluster up --pools", "kwokcluster-up.8": "--pools", "kwokcluster-down.8": "--purge", "kwokcluster-status.8": "--output"} {
+		if text, err := os.ReadFile(filepath.Join(dir, page)); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s lacks %q: %v", page, want, err)
+		}
+	}
+}
+
 func TestWrongUseIsReported(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

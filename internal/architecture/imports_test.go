@@ -12,7 +12,7 @@ import (
 var may = map[string][]string{
 	"cmd/gnnsched":                {"cmd/internal", "gnn", "scheduler", "workload", "internal"},
 	"cmd/gnntrain":                {"cmd/internal", "gnn", "scheduler", "workload", "internal"},
-	"cmd/kwokcluster":             {"kwok", "workload/record", "workload/trace", "internal"},
+	"cmd/kwokcluster":             {"cmd/internal/man", "kwok", "workload/record", "workload/trace", "internal"},
 	"cmd/internal":                {"cmd/internal", "deploy", "gnn", "scheduler", "workload", "internal"},
 	"cmd/internal/plan":           {"cmd/internal", "kwok/nodepool", "scheduler", "workload/record", "internal"},
 	"deploy":                      {"internal/exit"},

@@ -18,18 +18,19 @@ import (
 // section is that of programs for administrators.
 const section = 8
 
-// Command returns the hidden command `gnnsched man`, which writes a page for the program and one for each of
-// its commands into a folder.
-func Command(version string, commands func() []*ucli.Command) *ucli.Command {
+// Command returns the hidden command man of a program, which writes a page for the program and one for each of its
+// commands into a folder.
+func Command(program, version string, commands func() []*ucli.Command) *ucli.Command {
+	example := program + " man ~/.local/share/man/man8"
 	return &ucli.Command{
 		Name:        "man",
 		Usage:       "write manual pages of this program and its commands, made from their help",
 		ArgsUsage:   "DIR",
-		Description: "Examples:\n   gnnsched man ~/.local/share/man/man8 && man rungnn",
+		Description: "Examples:\n   " + example + " && man " + program,
 		Hidden:      true,
 		Action: func(c *ucli.Context) error {
 			if c.NArg() != 1 {
-				return exit.New(exit.Usage, fmt.Errorf("%d arguments, want a directory", c.NArg()), "for example gnnsched man ~/.local/share/man/man8")
+				return exit.New(exit.Usage, fmt.Errorf("%d arguments, want a directory", c.NArg()), "for example "+example)
 			}
 			return write(c.App, commands(), version, c.Args().First())
 		},
@@ -41,10 +42,7 @@ var linked = []string{"rungnn", "rundqn", "runacgnn", "runacdqn", "runsim", "cle
 
 // write writes the pages. The directory is made if it is missing.
 func write(program *ucli.App, commands []*ucli.Command, version, dir string) error {
-	pages := map[string]*ucli.App{program.Name: {
-		Name: program.Name, Usage: program.Usage, Version: version, Description: overview(commands),
-		UsageText: program.Name + " COMMAND [options]",
-	}}
+	pages := map[string]*ucli.App{program.Name: overview(program, commands, version)}
 	for _, c := range commands {
 		if c.Hidden {
 			continue
@@ -77,16 +75,27 @@ func write(program *ucli.App, commands []*ucli.Command, version, dir string) err
 	return nil
 }
 
-// overview lists commands.
-func overview(commands []*ucli.Command) string {
-	var out strings.Builder
-	out.WriteString("The commands, each with a page of its own:\n")
-	for _, c := range commands {
-		if !c.Hidden {
-			fmt.Fprintf(&out, "   %-14s %s\n", c.Name, c.Usage)
+// overview returns what the page of a program shows: what it does without a command, and its commands.
+func overview(program *ucli.App, commands []*ucli.Command, version string) *ucli.App {
+	out := &ucli.App{Name: program.Name, Usage: program.Usage, UsageText: program.Name + " COMMAND [options]", Version: version}
+	var text strings.Builder
+	if program.Description != "" {
+		text.WriteString(program.Description + "\n\n")
+	}
+	for _, f := range program.Flags {
+		if name := f.Names()[0]; name != "help" && name != "version" && name != "generate-bash-completion" { // those of every program
+			out.Flags = append(out.Flags, f)
+			out.UsageText = program.Name + " [options]\n" + program.Name + " COMMAND [options]"
 		}
 	}
-	return out.String()
+	text.WriteString("The commands, each with a page of its own:\n")
+	for _, c := range commands {
+		if !c.Hidden {
+			fmt.Fprintf(&text, "   %-14s %s\n", c.Name, c.Usage)
+		}
+	}
+	out.Description = text.String()
+	return out
 }
 
 // page returns the manual page of a program in roff.

@@ -53,6 +53,16 @@ func TestWrite(t *testing.T) {
 		fmt.Fprintf(&text, "== %s\n%s", filepath.Base(f), page)
 	}
 	golden.Check(t, "pages.txt", text.String())
+	alone := &ucli.App{Name: "train", Usage: "train it", Description: "It trains.\n\nExamples:\n   train --steps 5", Flags: []ucli.Flag{&ucli.IntFlag{Name: "steps", Usage: "`NUMBER` of steps"}, ucli.HelpFlag}}
+	dir = t.TempDir()
+	if err := write(alone, commands[1:], "v1", dir); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "train.8"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "train.8", string(page))
 	if err := write(all, commands, "v1", files[0]); exit.Code(err) != exit.Usage {
 		t.Errorf("in place of a directory there is a file: %v", err)
 	}
