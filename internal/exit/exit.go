@@ -22,6 +22,27 @@ const (
 	Interrupted = 130 // Ctrl-C or SIGTERM
 )
 
+// Meaning says to users what an exit code means.
+type Meaning struct {
+	Code int
+	Text string
+}
+
+// Meanings returns the meanings of all exit codes, in ascending order.
+func Meanings() []Meaning {
+	return []Meaning{
+		{OK, "success"},
+		{Internal, "another error"},
+		{Usage, "wrong option, argument or configuration file"},
+		{Unreachable, "the cluster does not answer"},
+		{Kubeconfig, "no kubeconfig, no such context in it, or its user lacks a right that the command needs"},
+		{Checkpoint, "a checkpoint cannot be read or does not fit"},
+		{Declined, "the answer to a question was no; nothing was changed"},
+		{Gate, "a threshold was missed"},
+		{Interrupted, "Ctrl-C or SIGTERM"},
+	}
+}
+
 // Error is an error with an exit code. Err says what failed and why. Hint says what the user can do
 // next; it may be empty.
 type Error struct {

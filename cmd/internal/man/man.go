@@ -109,7 +109,17 @@ func page(program *ucli.App) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the manual page of %s: %w", p.Name, err)
 	}
-	return text, nil
+	return strings.TrimRight(text, "\n") + "\n" + exitStatus(), nil
+}
+
+// exitStatus returns the section about exit codes, which all programs share.
+func exitStatus() string {
+	var out strings.Builder
+	out.WriteString("\n.SH EXIT STATUS\n")
+	for _, m := range exit.Meanings() {
+		fmt.Fprintf(&out, ".TP\n\\fB%d\\fP\n%s\n", m.Code, m.Text)
+	}
+	return out.String()
 }
 
 // markdown makes Markdown of a help text: its indented lines stay as they are, and stars and underscores
