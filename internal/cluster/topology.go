@@ -85,7 +85,7 @@ func Nearest(levels [][]string, from DeviceSet, k int, keep DeviceSet) (on Devic
 	return on, spans
 }
 
-// part is what one group gives to a pod.
+// part holds the cards that one group gives to a pod.
 type part struct {
 	on    DeviceSet
 	spans []int // groups at each further level

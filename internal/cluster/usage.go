@@ -46,7 +46,7 @@ type NodeUsage struct {
 	Missing [Dimensions]float64
 	Recent  []RecentPod // pods that were bound after At - UsageWindow, in the order in which they were bound
 
-	// Power is what the machine draws by measured watts; nil: Node.Power counts.
+	// Power is the power model that was fitted to measured watts. If it is nil, Node.Power counts.
 	Power *PowerModel
 
 	Wanted    float64 // thousandths of a core that services on the node wanted at the measurement; 0 if not known

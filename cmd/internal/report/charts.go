@@ -201,7 +201,7 @@ func (p plot) chart() chart {
 	return chart{d.html(p.title + ": " + strings.Join(said, "; ")), upper(p.title) + "."}
 }
 
-// waitBars draws, for each class and contender, the pods that waited, as who names them, and those that got no node, as parts of all.
+// waitBars draws, for each class and contender, the share of the pods that waited and the share that got no node. who labels the axis.
 func waitBars(who string, classes, names []string, of map[[2]string]runfolder.Waits) chart {
 	const gap = 12.0
 	const bar = 13.0

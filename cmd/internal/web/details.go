@@ -60,7 +60,7 @@ type card struct {
 	Parts      []part `json:"parts"`
 }
 
-// part is what a pod or a claim has of a GPU.
+// part is the share of a GPU that one pod or claim has.
 type part struct {
 	Pod    string `json:"pod,omitempty"`
 	Claim  string `json:"claim,omitempty"`

@@ -24,7 +24,7 @@ const (
 	maxTrafficRate = 1e12 // bytes a second
 )
 
-// Flow is what one pod exchanges with all pods of a workload together.
+// Flow is the traffic of one pod with all pods of a workload together.
 type Flow struct {
 	To   string  // name of the workload, without its kind
 	Rate float64 // bytes a second, both directions together

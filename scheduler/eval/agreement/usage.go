@@ -92,7 +92,7 @@ type player struct {
 	sum    totals
 }
 
-// counters are what a node has used and lost since the cluster began; memory is what it uses now.
+// counters holds what a node has used and lost since the cluster began. memory is its use now.
 type counters struct {
 	used usage.Amounts
 	lost float64 // core-seconds

@@ -17,7 +17,7 @@ type Card struct {
 	Parts      []Part // by pod and device
 }
 
-// Part is what a pod or a claim has of a card.
+// Part is the share of a card that one pod or claim has.
 type Part struct {
 	Pod    string // NAMESPACE/NAME; empty for a claim that no pod on the node has
 	Claim  string // empty for a pod whose annotation names the card

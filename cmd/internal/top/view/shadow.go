@@ -316,7 +316,7 @@ func (s *shadowScreen) columns(c *canvas) []textColumn {
 		result, why)
 }
 
-// gainText is what a choice other than theirs would have saved.
+// gainText renders the cost that our choice would have saved, if it differs from theirs.
 func gainText(found *shadow.Live, x *shadow.Comparison) string {
 	if x.Gained == 0 || resultOf(found, x).Fails {
 		return "-"

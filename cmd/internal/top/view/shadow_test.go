@@ -14,7 +14,7 @@ import (
 	"gnnsched/scheduler/shadow"
 )
 
-// found is what a scheduler in the shadow says after an hour, with n of the last bindings.
+// found returns the report of a scheduler in the shadow after an hour, with n of the last bindings.
 func found(t testing.TB, n int) shadow.Live {
 	t.Helper()
 	l, err := shadow.ParseLive([]byte(`{"version": "gnnsched.shadow/v1", "profile": "gnn", "policy": "gnn", "fingerprint": "74ddf5c6d924fe74", "of": ["default-scheduler"], "objective": "balance",
