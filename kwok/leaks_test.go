@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"go.uber.org/goleak"
-	"k8s.io/klog/v2"
+
+	"gnnsched/internal/logging"
 )
 
 func init() {
 	// Kubernetes' log would hide the tests' output.
-	klog.SetLogger(logr.Discard())
+	logging.DropKlog()
 }
 
 // upstreamLeaks are goroutines of Kubernetes and kwok that cannot be stopped or that end some

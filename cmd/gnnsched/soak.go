@@ -4,11 +4,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/go-logr/logr"
 	ucli "github.com/urfave/cli/v2"
-	"k8s.io/klog/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/eval/soak"
 	"gnnsched/scheduler/eval/testbed"
 )
@@ -56,7 +55,7 @@ func runSoak(c *ucli.Context) error {
 	if err != nil {
 		trainer = "" // the soak says so
 	}
-	klog.SetLogger(logr.Discard()) // etcd's client complains there whenever the cluster is killed
+	logging.DropKlog() // etcd's client complains there whenever the cluster is killed
 	return soak.Run(c.Context, soak.Config{
 		For: c.Duration("for"), Seed: c.Uint64("seed"), Nodes: c.Int("nodes"), Pods: c.Int("pods"), Rate: c.Float64("rate"),
 		Every: c.Duration("every"), Schedulers: c.Int("schedulers"), Kwokcluster: string(program), Scheduler: self, Trainer: trainer, Out: c.App.Writer,

@@ -13,7 +13,6 @@ import (
 	"github.com/go-logr/zerologr"
 	"github.com/rs/zerolog"
 	"gopkg.in/natefinch/lumberjack.v2"
-	"k8s.io/klog/v2"
 
 	"gnnsched/internal/exit"
 )
@@ -103,15 +102,11 @@ const ProjectLogger = "gnnsched"
 // klog's lowest verbosity ("starting controller …"), so its messages below a warning appear only at
 // level debug. Messages of ProjectLogger keep their level.
 func bridgeKlog(log zerolog.Logger) {
-	zerologr.NameFieldName = "logger"
-	zerologr.VerbosityFieldName = ""
 	sink := log.Hook(zerolog.HookFunc(func(e *zerolog.Event, _ zerolog.Level, _ string) { e.Str("source", "kubernetes") }))
 	if log.GetLevel() > zerolog.DebugLevel {
 		sink = sink.Level(zerolog.WarnLevel)
 	}
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
-	klog.SetLoggerWithOptions(logr.New(bridge{zerologr.NewLogSink(&sink), zerologr.NewLogSink(&log)}), klog.ContextualLogger(true)) // otherwise klog drops loggers' names
+	route(bridge{zerologr.NewLogSink(&sink), zerologr.NewLogSink(&log)})
 }
 
 // bridge is the log sink of Kubernetes' loggers. A logger named ProjectLogger gets the sink project

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,7 +24,6 @@ func TestSetupWritesFileAndBridgesKlog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(klog.ClearLogger)
 	log.Info().Int("pods", 3).Msg("hello")
 	klog.ErrorS(errors.New("boom"), "from klog")
 	klog.InfoS("chatter")
@@ -58,10 +59,39 @@ func TestSetupWritesFileAndBridgesKlog(t *testing.T) {
 	}
 }
 
+// A process may set up its logger again while goroutines log: run with the race detector.
+func TestSetupAgain(t *testing.T) {
+	var stop atomic.Bool
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for !stop.Load() {
+			klog.ErrorS(nil, "busy")
+		}
+	})
+	defer func() {
+		stop.Store(true)
+		ended.Wait() // before the files go
+	}()
+	for _, want := range []string{"first", "second"} {
+		dir := t.TempDir()
+		_, closer, err := Setup(Config{Component: "unit", Dir: dir, Level: "info", Quiet: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { closer.Close() })
+		klog.ErrorS(nil, want)
+		DropKlog()
+		klog.ErrorS(nil, "dropped")
+		b, err := os.ReadFile(filepath.Join(dir, "unit.log"))
+		if err != nil || !strings.Contains(string(b), want) || strings.Contains(string(b), "dropped") {
+			t.Errorf("%v: the log is %.300q, want a line with %q and none that was dropped", err, b, want)
+		}
+	}
+}
+
 // A default directory that cannot be written costs the file, and one warning says so. A directory that
 // had to be made is named.
 func TestSetupWithoutPlace(t *testing.T) {
-	t.Cleanup(klog.ClearLogger)
 	file := filepath.Join(t.TempDir(), "a-file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

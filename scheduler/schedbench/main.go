@@ -12,13 +12,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-logr/logr"
 	ucli "github.com/urfave/cli/v2"
-	"k8s.io/klog/v2"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
 )
@@ -146,7 +145,7 @@ func (o *options) findCheckpoint() (cleanup func(), err error) {
 
 // run measures everything and prints the results.
 func (o *options) run(ctx context.Context) error {
-	klog.SetLogger(logr.Discard()) // a cluster and a scheduler in one process log a lot
+	logging.DropKlog() // a cluster and a scheduler in one process log a lot
 	gogc := os.Getenv("GOGC")
 	if gogc == "" {
 		debug.SetGCPercent(300)

@@ -11,16 +11,15 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/go-logr/logr"
 	ucli "github.com/urfave/cli/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"k8s.io/klog/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/logging"
 	"gnnsched/internal/tcpproxy"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
@@ -82,7 +81,7 @@ const ourProfile = "gnn"
 
 // run makes the outages and prints the results.
 func (o *outage) run(ctx context.Context) (err error) {
-	klog.SetLogger(logr.Discard()) // a cluster in this process logs a lot
+	logging.DropKlog() // a cluster in this process logs a lot
 	if o.dir, err = os.MkdirTemp("", "gnnsched-outage-"); err != nil {
 		return err
 	}

@@ -12,11 +12,10 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/go-logr/logr"
 	ucli "github.com/urfave/cli/v2"
-	"k8s.io/klog/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
@@ -69,7 +68,7 @@ type recordingCost struct {
 }
 
 func (r *recordingCost) run(ctx context.Context) (err error) {
-	klog.SetLogger(logr.Discard())
+	logging.DropKlog()
 	debug.SetGCPercent(300)
 	if r.dir, err = os.MkdirTemp("", "schedbench-*"); err != nil {
 		return err

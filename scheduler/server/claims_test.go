@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -263,18 +262,33 @@ func (l *lab) testHostileSlices(t *testing.T) {
 	l.create(t, ns, claimPod("before", "best", "not-gpu-0", "whole"))
 	l.bound(t, ns, 1)
 
-	theirs := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "hostile"}, Spec: resourceapi.ResourceSliceSpec{
-		Driver: nodepool.DefaultDriver, NodeName: ptr.To("whole-0"), Devices: []resourceapi.Device{{Name: "gpu-0"}},
-		Pool: resourceapi.ResourcePool{Name: "whole-0", Generation: 1, ResourceSliceCount: 2},
-	}}
-	if _, err := slicesAPI.Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	// Whether a pool whose slices count differently is incomplete or invalid depends on which of them upstream sees first.
+	var hostile []string
+	for _, c := range []struct {
+		pod, reason                string
+		generation, count, doubles int64
+	}{
+		{"too-many-slices", "cannot allocate all claims", 1, 1, 1}, // beside the cluster's own, which counts one, too
+		{"same-device-twice", "invalid resource pools were encountered", 2, 2, 2},
+	} {
+		for i := range c.doubles {
+			theirs := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(c.pod, "-", i)}, Spec: resourceapi.ResourceSliceSpec{
+				Driver: nodepool.DefaultDriver, NodeName: ptr.To("whole-0"), Devices: []resourceapi.Device{{Name: "gpu-0"}},
+				Pool: resourceapi.ResourcePool{Name: "whole-0", Generation: c.generation, ResourceSliceCount: c.count},
+			}}
+			if _, err := slicesAPI.Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			hostile = append(hostile, theirs.Name)
+		}
+		l.create(t, ns, claimPod(c.pod, "best", "whole", "whole"))
+		l.refused(t, ns, c.pod, c.reason)
 	}
-	l.create(t, ns, claimPod("contradicted", "best", "whole", "whole"))
-	l.refused(t, ns, "contradicted", "cannot allocate all claims")
 	have, err := slicesAPI.Get(t.Context(), "whole-0-gpu.nvidia.com-0", metav1.GetOptions{})
-	if err == nil {
-		err = errors.Join(slicesAPI.Delete(t.Context(), "hostile", metav1.DeleteOptions{}), slicesAPI.Delete(t.Context(), have.Name, metav1.DeleteOptions{}))
+	for _, name := range append([]string{"whole-0-gpu.nvidia.com-0"}, hostile...) { // in this order, nothing is allocated meanwhile
+		if err == nil {
+			err = slicesAPI.Delete(t.Context(), name, metav1.DeleteOptions{})
+		}
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +302,7 @@ func (l *lab) testHostileSlices(t *testing.T) {
 	if _, err := slicesAPI.Create(t.Context(), have, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	l.bound(t, ns, 3)
+	l.bound(t, ns, 4)
 	on := map[string]string{}
 	for pod, device := range l.allocated(t, ns) {
 		if other, has := on[device]; has {
@@ -296,7 +310,7 @@ func (l *lab) testHostileSlices(t *testing.T) {
 		}
 		on[device] = pod
 	}
-	if len(on) != 3 || on["whole-0/gpu-1"] != "before" {
+	if len(on) != 4 || on["whole-0/gpu-1"] != "before" {
 		t.Errorf("devices: %v", on)
 	}
 }

@@ -11,16 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/rs/zerolog"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/workload"
@@ -29,7 +28,7 @@ import (
 )
 
 func TestWorkloadOnACluster(t *testing.T) {
-	klog.SetLogger(logr.Discard()) // controllers log a lot while their objects are deleted
+	logging.DropKlog() // controllers log a lot while their objects are deleted
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	log := &lines{}

@@ -10,14 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/workload"
@@ -27,7 +26,7 @@ import (
 // More pods than one request deletes are removed from a real API server, although the answer
 // to the first deletion is lost.
 func TestRemoveManyPods(t *testing.T) {
-	klog.SetLogger(logr.Discard())
+	logging.DropKlog()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	err := testbed.Run(ctx, testbed.Config{Name: "e2e", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Count: 1}}, func(ctx context.Context, b *testbed.Bed) error {

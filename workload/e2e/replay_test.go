@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,10 +17,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/workload"
@@ -35,7 +34,7 @@ import (
 
 // A cluster is recorded, played, and recorded again: the pods have the same constraints. Then everything is removed.
 func TestReplayOfARecord(t *testing.T) {
-	klog.SetLogger(logr.Discard())
+	logging.DropKlog()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	err := testbed.Run(ctx, testbed.Config{Name: "replay", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Count: 4}}, func(ctx context.Context, b *testbed.Bed) error {

@@ -10,18 +10,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	ucli "github.com/urfave/cli/v2"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
 	recordcommand "gnnsched/cmd/internal/record"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/scheduler/server"
@@ -31,7 +30,7 @@ import (
 // A cluster's default scheduler places pods with constraints while `gnnsched record` follows. In `gnnsched compare` of the
 // record, what really happened agrees with what the API server said, and the simulated default scheduler is near it.
 func TestChain(t *testing.T) {
-	klog.SetLogger(logr.Discard())
+	logging.DropKlog()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	seen := &kubeconfigOf{Launcher: inprocess.Launcher{}}

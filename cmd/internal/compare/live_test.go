@@ -9,12 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	ucli "github.com/urfave/cli/v2"
-	"k8s.io/klog/v2"
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/logging"
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
@@ -66,7 +65,7 @@ func forced(t *testing.T) string {
 
 // The record is played on clusters. Where the constraints leave no choice, live and simulated rows agree.
 func TestLive(t *testing.T) {
-	klog.SetLogger(logr.Discard())
+	logging.DropKlog()
 	dir := forced(t)
 	folder := filepath.Join(t.TempDir(), "run")
 	code, out, errs := executeLive(t.Context(), inprocess.Launcher{}, "--speed", "4", "-o", "json", "--out", folder, dir)
@@ -115,7 +114,7 @@ func (i *interrupting) Launch(ctx context.Context, n testbed.Nodes, folder, log 
 
 // After Ctrl-C in the second live profile, what was played before is printed.
 func TestLiveInterrupted(t *testing.T) {
-	klog.SetLogger(logr.Discard())
+	logging.DropKlog()
 	dir := forced(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

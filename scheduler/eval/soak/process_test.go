@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"go.uber.org/goleak"
-	"k8s.io/klog/v2"
+
+	"gnnsched/internal/logging"
 )
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard()) // etcd's client complains there while etcd is stopped
+	logging.DropKlog() // etcd's client complains there while etcd is stopped
 	goleak.VerifyTestMain(m)
 }
 

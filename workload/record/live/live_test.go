@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,12 +23,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 	"k8s.io/metrics/pkg/client/clientset/versioned"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/workload/record"
@@ -38,7 +37,7 @@ import (
 
 // One cluster, and three users: with the rights that RBAC prints, with those to nodes and pods only, and with none.
 func TestRecordingACluster(t *testing.T) {
-	klog.SetLogger(logr.Discard()) // reflectors log every refusal
+	logging.DropKlog() // reflectors log every refusal
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err := testbed.Run(ctx, testbed.Config{Name: "record", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Count: 2}}, func(ctx context.Context, b *testbed.Bed) error {
