@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,12 +43,13 @@ type Config struct {
 
 // Advisor answers where pods should go. It is safe for concurrent use; answers come one at a time.
 type Advisor struct {
-	profile  framework.Framework
-	cache    cacheOfPods
-	snapshot *cache.Snapshot
-	log      klog.Logger
-	synced   atomic.Bool
-	turn     chan struct{} // holds a value while an answer is worked out
+	profile   framework.Framework
+	cache     cacheOfPods
+	snapshot  *cache.Snapshot
+	log       klog.Logger
+	synced    atomic.Bool
+	informers sync.WaitGroup
+	turn      chan struct{} // holds a value while an answer is worked out
 
 	// The holder of the turn owns these.
 	clock    clock.PassiveClock
@@ -66,7 +68,8 @@ type cacheOfPods interface {
 // ErrNotSynced is the error of answers before the cluster's objects have been read.
 var ErrNotSynced = errors.New("the state of the cluster has not been read yet")
 
-// New makes an Advisor and starts its informers, which end with ctx. It does not wait for them: see Synced.
+// New makes an Advisor and starts its informers, which end with ctx (see Wait). It does not wait until they have read
+// the cluster: see Synced.
 func New(ctx context.Context, c Config) (*Advisor, error) {
 	profiles, err := profilesOf(c.Profile)
 	if err != nil {
@@ -94,7 +97,14 @@ func New(ctx context.Context, c Config) (*Advisor, error) {
 		profile: profile, cache: sched.Cache, snapshot: snapshot, log: klog.FromContext(ctx),
 		turn: make(chan struct{}, 1), clock: c.Clock, window: c.Promise, promised: map[types.UID]promise{},
 	}
-	go a.sync(ctx, sched, shared, named)
+	a.informers.Go(func() {
+		a.sync(ctx, sched, shared, named)
+		<-ctx.Done()
+		shared.Shutdown()
+		if named != nil {
+			named.Shutdown()
+		}
+	})
 	return a, nil
 }
 
@@ -125,6 +135,9 @@ func (a *Advisor) sync(ctx context.Context, sched *scheduler.Scheduler, shared i
 		a.synced.Store(true)
 	}
 }
+
+// Wait waits until the informers have ended, after New's context has.
+func (a *Advisor) Wait() { a.informers.Wait() }
 
 // Synced reports whether the cluster's objects have been read.
 func (a *Advisor) Synced() bool { return a.synced.Load() }

@@ -146,6 +146,10 @@ func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) er
 	if err != nil {
 		return exit.New(exit.Usage, err, "see --help")
 	}
+	defer func() {
+		cancel()
+		a.Wait() // its informers log
+	}()
 	s, err := serve.New(config, a)
 	if err != nil {
 		return err
