@@ -56,6 +56,13 @@ func (l *lines) count(text string) (n int) {
 	return n
 }
 
+// text returns all lines.
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.all, "\n")
+}
+
 // through returns a kubeconfig that reaches the cluster through a proxy at an address.
 func (l *lab) through(t *testing.T, address string) string {
 	t.Helper()

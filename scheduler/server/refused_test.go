@@ -35,7 +35,7 @@ func TestWaitsForRights(t *testing.T) {
 		default:
 		}
 		if n := cluster.Refused(); n < tries {
-			return fmt.Errorf("there were %d; the log is %q", n, log.all)
+			return fmt.Errorf("there were %d; the log is %q", n, log.text())
 		}
 		return nil
 	})
@@ -47,6 +47,6 @@ func TestWaitsForRights(t *testing.T) {
 		t.Error(err)
 	}
 	if log.count("May not list services") != 1 || log.count("May not watch services") != 1 || log.count("gnnsched deploy --print") != 2 || log.count("forbidden") != 0 {
-		t.Errorf("after %d tries the log is %q", tries, log.all)
+		t.Errorf("after %d tries the log is %q", tries, log.text())
 	}
 }
