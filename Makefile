@@ -152,11 +152,11 @@ test-torch: toolchain ## Run the tests that need libtorch
 TORCH := ./gnn/torch/... ./scheduler/learn/... ./cmd/gnntrain/...
 
 # TestExtending runs go test in a copy of the module, without the detector. TestClaimCases places a hundred pods one after
-# another, as TestClaims does a few; it would take minutes more. TestChain runs commands beside a scheduler in one process,
-# and each sets the logger of the process. On a busy machine with two cores, scheduler/server needs more than Go's ten minutes.
+# another, as TestClaims does a few; it would take minutes more. On a busy machine with two cores, scheduler/server needs more
+# than Go's ten minutes.
 .PHONY: test-race
 test-race: ## Run the tests with the race detector (takes minutes more to build)
-	go test -race -timeout 20m -skip '^(TestExtending|TestClaimCases|TestChain)$$' ./...
+	go test -race -timeout 20m -skip '^(TestExtending|TestClaimCases)$$' ./...
 
 .PHONY: test-compose
 test-compose: build trainer ## Start the services of Docker Compose and check them, if a Docker engine answers
