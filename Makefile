@@ -117,8 +117,12 @@ front: build ## Play the front of docs/evaluation.md, with those networks of tra
 		$(foreach f,$(wildcard .cache/single/energy-*.safetensors),--single energy=2.5:$(f))
 
 .PHONY: results
-results: build ## Evaluate the shipped networks and write docs/results.md (minutes)
+results: build results-usage ## Evaluate the shipped networks and write docs/results.md and docs/usage-results.md (an hour)
 	@docs/results.sh
+
+.PHONY: results-usage
+results-usage: build ## Write docs/usage-results.md alone: usage, energy and traffic (minutes)
+	@docs/usage-results.sh
 
 .PHONY: results-gpu
 results-gpu: build ## Evaluate the networks for GPU clusters on the openb trace in OPENB=DIR and write docs/gpu-results.md

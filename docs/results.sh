@@ -13,35 +13,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 played=.cache/results
 rm -rf "$played" && mkdir -p "$played"
-summed=() # the files whose comparisons have a verdict
-
-say() { printf '%s\n' "$@" >>"$tmp/tables"; }
-play() { # a file's name, then arguments of gnnsched eval
-	local json=$played/$1.json code=0 line='gnnsched eval -o markdown' a
-	shift
-	set -- --seed $first "$@"
-	for a in "$@"; do
-		case $a in
-		*[!a-zA-Z0-9_.,:/=+-]*) line+=" '$a'" ;;
-		*) line+=" $a" ;;
-		esac
-	done
-	say '' "    $line" ''
-	echo "$line" >&2
-	bin/gnnsched eval -o json "$@" >"$json" || code=$?
-	if [ $code -ne 0 ] && [ $code -ne 99 ]; then exit $code; fi
-	bin/gnnsched eval --from "$json" -o markdown >>"$tmp/tables" 2>/dev/null || [ $? -eq 99 ]
-}
-runs() { # flags for the runs of make train of some networks
-	local n f
-	for n in "$@"; do
-		for f in $(compgen -G ".cache/train/$n-[0-9]*.safetensors"); do echo --checkpoint "$(basename "$f" .safetensors)=$f"; done
-	done
-}
-compare() { # the same, with a verdict
-	summed+=(--from "$played/$1.json")
-	play "$@"
-}
+. docs/page.sh
 
 bin/gnnsched tune --method tabular-q --out .cache/tabular-q.json
 
@@ -120,7 +92,7 @@ compare tiny --scenario tiny --seeds "$seeds" --policies kube-scheduler,greedy-b
 		'' \
 		'## Verdicts' \
 		''
-	bin/gnnsched eval "${summed[@]}" -o verdicts --plot docs 2>/dev/null || [ $? -eq 99 ]
+	verdicts --plot docs
 	printf '%s\n' '' \
 		'![Objective over time of the best network relative to the best policy without one](verdicts.svg)' \
 		'' \
