@@ -192,7 +192,7 @@ func TestKtopInTmux(t *testing.T) {
 	p.after([]string{"f"}, "shop/big", "6 Insufficient cpu")
 	p.after([]string{"o"}, hosts[1]+" (o: next of 2)", "the scheduler is in the shadow of no other one")
 	beside.Close()
-	p.after([]string{"v"}, hosts[1]+": ask the scheduler: ", "acdqn at "+hosts[1], "gnn at "+hosts[0])
+	p.after([]string{"v"}, hosts[1]+": ", "acdqn at "+hosts[1], "gnn at "+hosts[0])
 	p.after([]string{":", "p", "e", "n", "Enter"}, "no pod is pending")
 	p.after([]string{"/", "x", "Enter"}, "filter x")
 	p.after([]string{"Escape"}, "? help") // a letter right behind Escape would be Alt and the letter

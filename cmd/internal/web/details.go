@@ -58,6 +58,7 @@ type card struct {
 	Requested  int64  `json:"requested"`         // thousandths
 	Unnamed    int64  `json:"unnamed,omitempty"` // of these, by pods that name no device
 	Parts      []part `json:"parts"`
+	More       int    `json:"more,omitempty"` // parts that are not listed
 }
 
 // part is the share of a GPU that one pod or claim has.
@@ -89,15 +90,16 @@ func (s *server) node(w http.ResponseWriter, r *http.Request) {
 			Pods      list[pod]         `json:"pods"`
 			Decisions []json.RawMessage `json:"decisions"`
 			Cards     []card            `json:"cards"`
-		}{listOf(d.Pods, mostPods, podOf), plain(chosen), cardsOf(d.Cards)}
+		}{listOf(d.Pods, mostPods, podOf), plain(chosen), cardsOf(d.Cards, mostPods)}
 	})
 }
 
-func cardsOf(all []state.Card) []card {
+// cardsOf lists at most most parts of each GPU.
+func cardsOf(all []state.Card, most int) []card {
 	out := make([]card, len(all))
 	for i, c := range all {
-		out[i] = card{Name: c.Name, Partitions: c.Partitions, Requested: c.Milli, Unnamed: c.Unnamed, Parts: []part{}}
-		for _, p := range c.Parts[:min(len(c.Parts), mostPods)] {
+		out[i] = card{Name: c.Name, Partitions: c.Partitions, Requested: c.Milli, Unnamed: c.Unnamed, Parts: []part{}, More: max(len(c.Parts)-most, 0)}
+		for _, p := range c.Parts[:min(len(c.Parts), most)] {
 			out[i].Parts = append(out[i].Parts, part{p.Pod, p.Claim, p.Device, p.Milli})
 		}
 	}

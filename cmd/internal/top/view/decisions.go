@@ -78,7 +78,7 @@ func (s *decisionsScreen) headingLines(c *canvas) int { return len(s.figures(c))
 func (s *decisionsScreen) figures(c *canvas) []string {
 	lines := c.silent()
 	if len(lines) == 0 || len(s.shown) > 0 {
-		lines = append(lines, s.summary(c))
+		lines = append(lines, s.summary(c)...)
 	}
 	return lines
 }
@@ -226,26 +226,23 @@ func failureText(r *record.Record) string {
 	return r.Failure
 }
 
-// silent returns a line about the schedulers that do not answer; none if all do.
-func (c *canvas) silent() []string {
-	var parts []string
+// silent returns a line about each scheduler that does not answer.
+func (c *canvas) silent() (lines []string) {
 	for _, x := range c.details.Silent {
 		text := x.Err.Error()
 		if x.Server != "" {
-			text = x.Server + ": " + text
+			text = x.Server + ": " + strings.TrimPrefix(text, "ask the scheduler: ")
 		}
-		parts = append(parts, c.st.Warn.Render(state.Printable(text)))
+		lines = append(lines, c.st.Warn.Render(c.st.Fit(state.Printable(text), c.width)))
 	}
-	if len(parts) == 0 {
-		return nil
-	}
-	return []string{c.st.Fit(c.st.Join(parts, c.width), c.width)}
+	return lines
 }
 
-// summary sums up the decisions of each profile.
-func (s *decisionsScreen) summary(c *canvas) string {
+// summary sums up the decisions of each profile on one line; of several schedulers each of the first few profiles has its own.
+func (s *decisionsScreen) summary(c *canvas) (lines []string) {
 	var parts []string
-	for _, p := range tallies(s.shown) {
+	all := tallies(s.shown)
+	for i, p := range all {
 		parts = append(parts, c.st.Bold.Render(state.Printable(p.title()))+" "+fmt.Sprint(len(p.list)))
 		if p.asked > 0 {
 			parts = append(parts, fmt.Sprintf("as default %d of %d", p.same, p.asked))
@@ -259,8 +256,11 @@ func (s *decisionsScreen) summary(c *canvas) string {
 		if len(p.latencies) > 0 {
 			parts = append(parts, "median "+c.st.Latency(median(p.latencies)))
 		}
+		if len(c.servers) > 1 && len(lines) < 2 && i < len(all)-1 {
+			lines, parts = append(lines, c.st.Fit(c.st.Join(parts, c.width), c.width)), nil
+		}
 	}
-	return c.st.Fit(c.st.Join(parts, c.width), c.width)
+	return append(lines, c.st.Fit(c.st.Join(parts, c.width), c.width))
 }
 
 // hintOf is what an error says that the reader can do.
