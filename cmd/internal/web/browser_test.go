@@ -100,7 +100,7 @@ func TestVersusInChromium(t *testing.T) {
 	const measures = `[...document.querySelector("main table").querySelectorAll("tr")].map((r) => [...r.cells].map((c) => c.textContent).join("|")).join(" ")`
 	tab.Becomes(`document.querySelectorAll("main table").length === 3 && document.querySelector("main").innerText.includes("gnn-4")`)
 	// Names are in order, so the hostile one comes first.
-	if got := chromiumtest.Value[string](tab, measures); got != "|"+hostile+"|gnn decisions|3|5 bound/s now|0.0|3.1 pending now|0|1 no node|0|0 as the default|0 of 3|0 of 5 fallbacks|0|0 nodes used|1|1 most on a node|3|5 median margin|0.25|0.25 median latency|12 µs|12 µs" {
+	if got := chromiumtest.Value[string](tab, measures); got != "|"+hostile+"|gnn decisions|3|5 bound now|0|0 bound/s now|0.0|3.1 pending now|0|1 no node|0|0 as the default|0 of 3|0 of 5 fallbacks|0|0 nodes used|1|1 most on a node|3|5 median margin|0.25|0.25 median latency|12 µs|12 µs" {
 		t.Errorf("the measures are %s", got)
 	}
 	const first = `[...document.querySelectorAll("main .charts table")].map((t) => t.querySelector("tbody tr td.name").textContent).join(" ")`
@@ -121,7 +121,28 @@ func TestVersusInChromium(t *testing.T) {
 	}`))
 	tab.Becomes(`document.querySelectorAll("main .charts table")[1].innerText.includes("seldom: 1")`)
 	tab.Do(chromedp.SendKeys(chromedp.CSS("main input"), "gnn-3"))
-	tab.Becomes(`[...document.querySelectorAll("main table")].map((t) => t.tBodies[0].rows.length).join() === "10,1,0" && document.querySelectorAll("main select")[0].value === "gnn"`)
+	tab.Becomes(`[...document.querySelectorAll("main table")].map((t) => t.tBodies[0].rows.length).join() === "11,1,0" && document.querySelectorAll("main select")[0].value === "gnn"`)
+	clean(t, tab)
+}
+
+// In a browser, a profile stands beside a scheduler that is no part of this process: the API says what that one has bound.
+func TestVersusStockInChromium(t *testing.T) {
+	tab := chromiumtest.Open(t)
+	s := newTestServer(t, config{}, frozen{frame: frameOf(3), placed: []state.Placed{stock(hostile), {Scheduler: "gnn", Bound: 5, Nodes: 1, Most: 5}}})
+	s.book.Decided(decided(1, "web-1"))
+	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"), chromedp.Navigate(s.http.URL+"/#versus"))
+	tab.Becomes(`document.querySelectorAll("main table").length === 3`)
+	for expression, want := range map[string]string{
+		`[...document.querySelector("main table").rows].slice(0, 6).map((r) => [...r.cells].map((c) => c.textContent).join("|")).join(" ")`:     "|" + hostile + " (bound pods)|gnn decisions|-|1 bound now|400 on 7 nodes, most 90|5 on 1 node bound/s now|0.0|3.1 pending now|0|1 no node|-|0",
+		`[...document.querySelectorAll("main .charts table")].map((t) => t.tBodies[0].rows.length + " " + t.tHead.rows[0].cells.length).join()`: "100 3,1 5",
+		`[...document.querySelectorAll("main .charts tbody tr")].slice(2, 4).map((r) => r.cells[0].textContent === "-").join()`:                 "false,true",
+	} {
+		if got := chromiumtest.Value[string](tab, expression); got != want {
+			t.Errorf("%s is %q, want %q", expression, got, want)
+		}
+	}
+	tab.Do(chromedp.SendKeys(chromedp.CSS("main input"), "web-1"))
+	tab.Becomes(`[...document.querySelectorAll("main .charts table")].map((t) => t.tBodies[0].rows.length).join() === "0,1"`)
 	clean(t, tab)
 }
 

@@ -20,6 +20,8 @@ const (
 	searched      = 3000 // decisions among which those of a node are looked for
 	mostWorkloads = 1000
 	mostEvents    = 500
+	mostPlaced    = 20  // schedulers
+	lastPlaced    = 100 // pods of each
 	maxName       = 253
 )
 
@@ -136,6 +138,28 @@ func (s *server) workloads(w http.ResponseWriter, r *http.Request) {
 				name = w.Namespace + " (no controller)"
 			}
 			return workload{name, w.Bound, w.Pending, w.Nodes, w.CPU, w.Memory, w.GPU}
+		})
+	})
+}
+
+// placed is what a scheduler has placed, as the API tells it.
+type placed struct {
+	Scheduler string            `json:"scheduler"`
+	Bound     int               `json:"bound"`
+	Nodes     int               `json:"nodes"`
+	Most      int               `json:"most"` // pods on the node with the most
+	Last      []json.RawMessage `json:"last"` // the pods that were bound last, as decisions
+}
+
+// placements answers with what each scheduler has placed, also those of other processes.
+func (s *server) placements(w http.ResponseWriter, r *http.Request) {
+	s.ask(w, r, state.Ask{Placed: true}, func(d state.Details) any {
+		return listOf(d.Placed, mostPlaced, func(p *state.Placed) placed {
+			last := make([]record.Record, min(len(p.Last), lastPlaced))
+			for i := range last {
+				last[i] = p.Last[i].Record
+			}
+			return placed{p.Scheduler, p.Bound, p.Nodes, p.Most, plain(last)}
 		})
 	})
 }

@@ -34,6 +34,7 @@ const hostile = `<script>window.pwned=true</script><img src=x onerror="window.pw
 type frozen struct {
 	frame   state.Frame
 	waiting int // more pending pods, each with a reason of its own
+	placed  []state.Placed
 }
 
 func (f frozen) Frame(most int) state.Frame {
@@ -52,6 +53,9 @@ func (f frozen) Details(ask state.Ask) state.Details {
 			{Milli: 1000, Unnamed: 1000}, {Milli: 500, Parts: []state.Part{{Pod: "shop/" + hostile, Milli: 500}}}, {},
 			{Name: "gpu-3", Partitions: true, Milli: 750, Parts: []state.Part{{Pod: "ml/tune", Claim: "ml/tune-gpu", Device: "gpu-3-mig-3g20gb-4", Milli: 500}, {Claim: "ml/left", Device: "gpu-3-mig-1g10gb-0", Milli: 250}}},
 		}
+	}
+	if ask.Placed {
+		d.Placed = f.placed
 	}
 	if ask.Pending {
 		d.Pending = []state.PendingPod{
@@ -373,6 +377,36 @@ func TestManyPending(t *testing.T) {
 		if have := [5]int{len(got.Pods.Rows), got.Pods.Total, len(got.Causes.Rows), got.Causes.Total, got.All}; have != want {
 			t.Errorf("%s: %v, want %v", path, have, want)
 		}
+	}
+}
+
+// stock is what a scheduler of another process has placed.
+func stock(name string) state.Placed {
+	p := state.Placed{Scheduler: name, Bound: 400, Nodes: 7, Most: 90}
+	for i := range 200 {
+		d := state.Decision{Counted: true, Record: record.Record{Profile: name, Namespace: "shop", Pod: fmt.Sprint(hostile, i), Node: "node-1", Outcome: record.Bound}}
+		if i < 3 {
+			d.Time = noon
+		}
+		p.Last = append(p.Last, d)
+	}
+	return p
+}
+
+// What schedulers have placed is bounded, and no name is markup.
+func TestPlacements(t *testing.T) {
+	many := make([]state.Placed, 30)
+	for i := range many {
+		many[i] = stock(fmt.Sprint(hostile, i))
+	}
+	s := newTestServer(t, config{}, frozen{frame: frameOf(1), placed: many})
+	_, body := do(t, s.request(t, http.MethodGet, "/api/placed"))
+	var got list[placed]
+	if err := json.Unmarshal([]byte(body), &got); err != nil || strings.Contains(body, "<script") {
+		t.Fatalf("%v: %.300s", err, body)
+	}
+	if got.Total != 30 || len(got.Rows) != mostPlaced || len(got.Rows[0].Last) != lastPlaced || got.Rows[0].Bound != 400 {
+		t.Errorf("%d of %d, %d pods", len(got.Rows), got.Total, len(got.Rows[0].Last))
 	}
 }
 
