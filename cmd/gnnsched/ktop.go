@@ -15,6 +15,7 @@ import (
 	"gnnsched/cmd/internal/top"
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/report"
+	clusterwatch "gnnsched/cmd/internal/top/watch"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
@@ -29,7 +30,8 @@ const ktopExamples = `ktop                            the live view; ? shows the
    ktop -w -o json --interval 10s  one JSON document every ten seconds
    ktop --sort cpu                 the fullest node first
    ktop --selector type=kwok       only the nodes with this label
-   ktop --server https://127.0.0.1:10260   decisions of a scheduler on another port`
+   ktop --server https://127.0.0.1:10260   decisions of a scheduler on another port
+   ktop --server https://127.0.0.1:10259 --server https://127.0.0.1:10260   two schedulers; v shows them side by side`
 
 func ktopCommand() *ucli.Command {
 	return &ucli.Command{
@@ -37,7 +39,7 @@ func ktopCommand() *ucli.Command {
 		Usage: "show the nodes, what pods request of them, pending pods, and how fast schedulers bind",
 		Description: "It shows what pods request, not what they use, so it needs no metrics-server. m draws a heat map, Enter\n" +
 			"opens a node, l shows the decisions of the scheduler on this machine, t how it learns, s what it finds in the\n" +
-			"shadow of another one. If stdout is not a terminal, ktop prints the table once.\n\nExamples:\n   " + ktopExamples,
+			"shadow of another one, v two schedulers side by side. If stdout is not a terminal, ktop prints the table once.\n\nExamples:\n   " + ktopExamples,
 		Flags: slices.Concat(cli.ClusterFlags(), []ucli.Flag{
 			&ucli.BoolFlag{Name: "once", Usage: "print the table once and exit"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print as `FORMAT` instead of drawing: table, wide, json or yaml"},
@@ -47,7 +49,7 @@ func ktopCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "sort", Value: "name", Usage: "sort by `COLUMN`: name, status, role, age, version, pods, cpu, memory or gpu; add :asc or :desc for the direction"},
 			&ucli.StringFlag{Name: "log-dir", Usage: "`DIR`ectory of the log file; default: no log file"},
 			&ucli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
-		}, decisions.Flags()),
+		}, decisions.FlagsOfSeveral()),
 		Action: runKtop,
 	}
 }
@@ -123,17 +125,23 @@ func ktopConnect(c *ucli.Context, cfg *top.Config) error {
 	return nil
 }
 
-// ktopAsk sets who is asked for the scheduler's decisions. Most of the view works without them, so only flags that are
+// ktopAsk sets which schedulers are asked for their decisions. Most of the view works without them, so only flags that are
 // set lead to an error; else the screens that show decisions say what is missing.
 func ktopAsk(c *ucli.Context, cfg *top.Config) error {
-	client, err := decisions.New(c)
+	clients, err := decisions.NewOfEach(c)
 	switch {
 	case err == nil:
-		cfg.Asker = client
 	case c.IsSet("server") || c.IsSet("ca-file") || c.IsSet("token-file"):
 		return err
 	default:
-		cfg.Asker = noAsker{err}
+		cfg.Servers = []clusterwatch.Server{{Asker: noAsker{err}}}
+	}
+	for _, client := range clients {
+		server := clusterwatch.Server{Asker: client}
+		if len(clients) > 1 {
+			server.Name = client.Host()
+		}
+		cfg.Servers = append(cfg.Servers, server)
 	}
 	return nil
 }

@@ -77,6 +77,7 @@ func TestKtopPrints(t *testing.T) {
 		{[]string{"--once"}, "", func(s string) bool {
 			return strings.HasPrefix(s, "NAME      STATUS      ROLES    AGE") && strings.Index(s, "node-9 ") < strings.Index(s, "node-10 ") && strings.Contains(s, "TOTAL     0/2 ready")
 		}},
+		{[]string{"--once", "--token-file", config, "--server", "https://127.0.0.1:1", "--server", "https://127.0.0.1:2"}, "", func(s string) bool { return strings.Contains(s, "TOTAL") }},
 		{nil, "ktop: stdout is not a terminal: printing once, as with --once\n", func(s string) bool { return strings.Contains(s, "1/8 (13%)") }},
 		{[]string{"-o", "wide"}, "", func(s string) bool { return strings.Contains(s, "TAINTS") }},
 		{[]string{"-o", "json", "--sort", "cpu"}, "", func(s string) bool {
@@ -110,6 +111,9 @@ func TestKtopRefuses(t *testing.T) {
 		{[]string{"--log-level", "loud"}, exit.Usage},
 		{[]string{"node-9"}, exit.Usage},
 		{[]string{"--nonsense"}, exit.Usage},
+		{[]string{"--token-file", config, "--server", "https://127.0.0.1:1", "--server", "https://127.0.0.1:1/"}, exit.Usage},
+		{[]string{"--token-file", config, "--server", "https://127.0.0.1:1", "--server", "http://127.0.0.1:2"}, exit.Usage},
+		{[]string{"--token-file", config, "--server", "https://127.0.0.1:1,https://elsewhere.example:2"}, exit.Usage},
 		{[]string{"--context", "other"}, exit.Kubeconfig},
 		{[]string{"--kubeconfig", "/does/not/exist"}, exit.Kubeconfig},
 	} {

@@ -149,6 +149,14 @@ func TestKtopInTmux(t *testing.T) {
 	})
 	scheduler := httptest.NewTLSServer(doors)
 	defer scheduler.Close()
+	second := record.NewBook(10, nil)
+	second.Decided(decision.Decision{
+		Number: 1, Profile: "acdqn", Policy: "linear", Pod: decision.Pod{Namespace: "shop", Name: "db-1", UID: "v"}, At: time.Unix(1001, 0), Node: "node-4", Bound: true,
+	})
+	secondDoors := http.NewServeMux()
+	secondDoors.Handle(record.Path, second)
+	beside := httptest.NewTLSServer(secondDoors)
+	defer beside.Close()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +172,7 @@ func TestKtopInTmux(t *testing.T) {
 	}
 	p := pane{t, filepath.Join(dir, "tmux")}
 	t.Setenv("LC_ALL", "C.UTF-8")
-	command := fmt.Sprintf("%s --kubeconfig %s --server %s --token-file %s --interval 200ms; echo left with $?; cat", program, watchedServer(t), scheduler.URL, token)
+	command := fmt.Sprintf("%s --kubeconfig %s --server %s --server %s --token-file %s --interval 200ms; echo left with $?; cat", program, watchedServer(t), scheduler.URL, beside.URL, token)
 	p.tmux("new-session", "-d", "-x", "80", "-y", "24", command)
 	t.Cleanup(func() { p.tmux("kill-server") })
 
@@ -174,12 +182,17 @@ func TestKtopInTmux(t *testing.T) {
 	p.after([]string{"m", "Right", "Right"}, "to 100%", "node-2 · Ready")
 	p.after([]string{"Enter"}, "WORKLOAD", "shop/web-1", "node-5", "node-2 · Ready")
 	p.after([]string{"Escape"}, "to 100%")
-	p.after([]string{"l"}, "RUNNER-UP", "shop/web-1", "node-5", "gnn 1")
+	hosts := []string{strings.TrimPrefix(scheduler.URL, "https://"), strings.TrimPrefix(beside.URL, "https://")}
+	p.after([]string{"l"}, "DEFAULT", "shop/web-1", "shop/db-1", "gnn at "+hosts[0]+" 1")
+	p.after([]string{"v"}, "acdqn at "+hosts[1], "gnn at "+hosts[0], "shop/web-1", "shop/db-1", "2 on 2 nodes, most 1")
 	p.after([]string{"w"}, "shop (no controller)", "BOUND")
 	p.after([]string{"z"}, "zone-a", "6/6")
 	p.after([]string{"e"}, "assigned web-0")
 	p.after([]string{":", "s", "h", "a", "d", "o", "w", "Enter"}, "NOT WORTH IT · gnn", "the cost would change by +2 %", "shop/web-7", "-0.25", "another node")
 	p.after([]string{"f"}, "shop/big", "6 Insufficient cpu")
+	p.after([]string{"o"}, hosts[1]+" (o: next of 2)", "the scheduler is in the shadow of no other one")
+	beside.Close()
+	p.after([]string{"v"}, hosts[1]+": ", "acdqn at "+hosts[1], "gnn at "+hosts[0])
 	p.after([]string{":", "p", "e", "n", "Enter"}, "no pod is pending")
 	p.after([]string{"/", "x", "Enter"}, "filter x")
 	p.after([]string{"Escape"}, "? help") // a letter right behind Escape would be Alt and the letter

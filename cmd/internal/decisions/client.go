@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,10 +29,22 @@ import (
 	"gnnsched/scheduler/shadow"
 )
 
+// defaultServer is a scheduler on this machine with the default port.
+const defaultServer = "https://127.0.0.1:10259"
+
 // Flags returns the flags that [New] reads, besides those of the cluster.
 func Flags() []ucli.Flag {
+	return append([]ucli.Flag{&ucli.StringFlag{Name: "server", Value: defaultServer, Usage: "`URL` of the scheduler's port"}}, access()...)
+}
+
+// FlagsOfSeveral returns the flags that [NewOfEach] reads, besides those of the cluster.
+func FlagsOfSeveral() []ucli.Flag {
+	return append([]ucli.Flag{&ucli.StringSliceFlag{Name: "server", Value: ucli.NewStringSlice(defaultServer), Usage: "`URL` of a scheduler's port; may be repeated, to see several schedulers side by side"}}, access()...)
+}
+
+// access are the flags about certificates and tokens.
+func access() []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.StringFlag{Name: "server", Value: "https://127.0.0.1:10259", Usage: "`URL` of the scheduler's port"},
 		&ucli.StringFlag{Name: "ca-file", Usage: "PEM `FILE` with the CA of the scheduler's certificate; without it, the certificate is not verified, and only a scheduler on this machine is asked"},
 		&ucli.StringFlag{Name: "token-file", Usage: "`FILE` with a bearer token that may get " + record.Path + "; default: the kubeconfig's token"},
 	}
@@ -49,8 +62,25 @@ type Client struct {
 
 // New returns a client for the scheduler that the flags name. It checks that there is a token, but sends nothing yet. A
 // token's file is read again for each request, because tokens of service accounts are replaced in time.
-func New(c *ucli.Context) (*Client, error) {
-	client, err := clientOf(c)
+func New(c *ucli.Context) (*Client, error) { return clientOf(c, c.String("server")) }
+
+// NewOfEach returns a client for each scheduler that the flags name, as [New] does for one. All get the same token.
+func NewOfEach(c *ucli.Context) (all []*Client, err error) {
+	for _, server := range c.StringSlice("server") {
+		client, err := clientOf(c, server)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(all, func(other *Client) bool { return other.Host() == client.Host() }) {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--server names %s twice", client.Host()), "name each scheduler once")
+		}
+		all = append(all, client)
+	}
+	return all, nil
+}
+
+func clientOf(c *ucli.Context, server string) (*Client, error) {
+	client, err := connection(c, server)
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +91,11 @@ func New(c *ucli.Context) (*Client, error) {
 	if _, err := token(); err != nil {
 		return nil, err
 	}
-	return &Client{server: strings.TrimSuffix(c.String("server"), "/"), token: token, http: client}, nil
+	return &Client{server: strings.TrimSuffix(server, "/"), token: token, http: client}, nil
 }
+
+// Host returns HOST:PORT of the scheduler.
+func (c *Client) Host() string { return strings.TrimPrefix(c.server, "https://") }
 
 // Last returns the scheduler's last decisions that the query matches, the newest first. Without a limit these are as
 // many as the scheduler likes. Texts in them are safe to print. Errors have exit codes.
@@ -178,12 +211,12 @@ func parse(body []byte, limit int) ([]record.Record, error) {
 	return records, nil
 }
 
-// clientOf returns a client that verifies the scheduler's certificate, or talks to this machine only. It follows no
+// connection returns a client that verifies the scheduler's certificate, or talks to this machine only. It follows no
 // redirect, which could carry the token elsewhere.
-func clientOf(c *ucli.Context) (*http.Client, error) {
-	u, err := url.Parse(c.String("server"))
+func connection(c *ucli.Context, server string) (*http.Client, error) {
+	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "https" || u.Host == "" {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--server %q is not an address that begins with https://", c.String("server")), "for example https://127.0.0.1:10259")
+		return nil, exit.New(exit.Usage, fmt.Errorf("--server %q is not an address that begins with https://", server), "for example https://127.0.0.1:10259")
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if path := c.String("ca-file"); path != "" {

@@ -36,9 +36,9 @@ type Config struct {
 	Selector string        // label selector of the nodes; empty means all
 	Interval time.Duration // between two frames; 0 means DefaultInterval
 	Sort     query.Sort
-	Asker    watch.Asker   // of a scheduler's decisions; nil for none
-	Status   func() string // a line of the program that embeds the view; may be nil
-	Log      logr.Logger   // client-go's messages; the zero value drops them
+	Servers  []watch.Server // schedulers that are asked for their decisions
+	Status   func() string  // a line of the program that embeds the view; may be nil
+	Log      logr.Logger    // client-go's messages; the zero value drops them
 
 	in  io.Reader // keys; nil means the terminal
 	Out io.Writer // screen or file; nil means stdout
@@ -68,7 +68,7 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) source() watch.Config {
-	return watch.Config{Client: c.Client, Selector: c.Selector, Asker: c.Asker, Log: c.Log}
+	return watch.Config{Client: c.Client, Selector: c.Selector, Servers: c.Servers, Log: c.Log}
 }
 
 // Run draws the cluster on the terminal until the reader quits or ctx ends; it then returns
@@ -91,8 +91,12 @@ func Run(ctx context.Context, cfg Config) error {
 }
 
 func draw(ctx context.Context, cfg Config, read func(int) state.Frame, details func(state.Ask) state.Details) error {
+	var servers []string
+	for _, s := range cfg.Servers {
+		servers = append(servers, s.Name)
+	}
 	m, err := view.New(view.Config{
-		Title: cfg.Title, Interval: cfg.Interval, Sort: cfg.Sort, Look: lookOf(cfg.Env),
+		Title: cfg.Title, Interval: cfg.Interval, Sort: cfg.Sort, Look: lookOf(cfg.Env), Servers: servers,
 		Read: read, Details: details, Status: cfg.Status, Done: ctx.Done(),
 	})
 	if err != nil {

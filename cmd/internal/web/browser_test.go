@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -24,7 +25,7 @@ import (
 // as a script.
 func TestInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
-	s := newTestServer(t, config{}, frozen{frameOf(300)})
+	s := newTestServer(t, config{}, frozen{frame: frameOf(300)})
 	s.book.Decided(decided(1, hostile))
 	u, err := url.Parse(s.http.URL)
 	if err != nil {
@@ -61,7 +62,7 @@ func TestInChromium(t *testing.T) {
 	tab.Becomes(`document.querySelector("tr.why pre")?.textContent.includes("The runner-up is node-2, 0.25 behind.") === true`)
 	tab.Do(chromedp.SendKeys(chromedp.CSS("input[type=search]"), "script"))
 	tab.Becomes(`document.querySelectorAll("tbody tr").length === 1 && document.querySelector("tbody td.name").textContent.includes("<script>")`)
-	for _, page := range []string{"used", "learning", "shadow", "workloads", "zones", "events"} {
+	for _, page := range []string{"pending", "used", "devices", "learning", "shadow", "workloads", "zones", "events"} {
 		tab.Do(chromedp.Navigate(u.String() + "/#" + page))
 		tab.Becomes(fmt.Sprintf(`document.querySelector("h2")?.textContent.toLowerCase().includes(%q) && document.querySelector("main div")?.childNodes.length > 0`, page))
 	}
@@ -81,7 +82,7 @@ func TestInChromium(t *testing.T) {
 // In a browser, two profiles stand side by side, each with its decisions, and the reader can choose others.
 func TestVersusInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
-	s := newTestServer(t, config{}, frozen{frameOf(3)})
+	s := newTestServer(t, config{}, frozen{frame: frameOf(3)})
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"))
 	tab.Do(chromedp.Navigate(s.http.URL + "/#versus"))
 	tab.Becomes(`document.querySelector("main").innerText.includes("decided nothing yet")`)
@@ -99,7 +100,7 @@ func TestVersusInChromium(t *testing.T) {
 	const measures = `[...document.querySelector("main table").querySelectorAll("tr")].map((r) => [...r.cells].map((c) => c.textContent).join("|")).join(" ")`
 	tab.Becomes(`document.querySelectorAll("main table").length === 3 && document.querySelector("main").innerText.includes("gnn-4")`)
 	// Names are in order, so the hostile one comes first.
-	if got := chromiumtest.Value[string](tab, measures); got != "|"+hostile+"|gnn decisions|3|5 bound/s now|0.0|3.1 pending now|0|1 no node|0|0 as the default|0 of 3|0 of 5 fallbacks|0|0 nodes used|1|1 most on a node|3|5 median margin|0.25|0.25 median latency|12 µs|12 µs" {
+	if got := chromiumtest.Value[string](tab, measures); got != "|"+hostile+"|gnn decisions|3|5 bound now|0|0 bound/s now|0.0|3.1 pending now|0|1 no node|0|0 as the default|0 of 3|0 of 5 fallbacks|0|0 nodes used|1|1 most on a node|3|5 median margin|0.25|0.25 median latency|12 µs|12 µs" {
 		t.Errorf("the measures are %s", got)
 	}
 	const first = `[...document.querySelectorAll("main .charts table")].map((t) => t.querySelector("tbody tr td.name").textContent).join(" ")`
@@ -120,7 +121,28 @@ func TestVersusInChromium(t *testing.T) {
 	}`))
 	tab.Becomes(`document.querySelectorAll("main .charts table")[1].innerText.includes("seldom: 1")`)
 	tab.Do(chromedp.SendKeys(chromedp.CSS("main input"), "gnn-3"))
-	tab.Becomes(`[...document.querySelectorAll("main table")].map((t) => t.tBodies[0].rows.length).join() === "10,1,0" && document.querySelectorAll("main select")[0].value === "gnn"`)
+	tab.Becomes(`[...document.querySelectorAll("main table")].map((t) => t.tBodies[0].rows.length).join() === "11,1,0" && document.querySelectorAll("main select")[0].value === "gnn"`)
+	clean(t, tab)
+}
+
+// In a browser, a profile stands beside a scheduler that is no part of this process: the API says what that one has bound.
+func TestVersusStockInChromium(t *testing.T) {
+	tab := chromiumtest.Open(t)
+	s := newTestServer(t, config{}, frozen{frame: frameOf(3), placed: []state.Placed{stock(hostile), {Scheduler: "gnn", Bound: 5, Nodes: 1, Most: 5}}})
+	s.book.Decided(decided(1, "web-1"))
+	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"), chromedp.Navigate(s.http.URL+"/#versus"))
+	tab.Becomes(`document.querySelectorAll("main table").length === 3`)
+	for expression, want := range map[string]string{
+		`[...document.querySelector("main table").rows].slice(0, 6).map((r) => [...r.cells].map((c) => c.textContent).join("|")).join(" ")`:     "|" + hostile + " (bound pods)|gnn decisions|-|1 bound now|400 on 7 nodes, most 90|5 on 1 node bound/s now|0.0|3.1 pending now|0|1 no node|-|0",
+		`[...document.querySelectorAll("main .charts table")].map((t) => t.tBodies[0].rows.length + " " + t.tHead.rows[0].cells.length).join()`: "100 3,1 5",
+		`[...document.querySelectorAll("main .charts tbody tr")].slice(2, 4).map((r) => r.cells[0].textContent === "-").join()`:                 "false,true",
+	} {
+		if got := chromiumtest.Value[string](tab, expression); got != want {
+			t.Errorf("%s is %q, want %q", expression, got, want)
+		}
+	}
+	tab.Do(chromedp.SendKeys(chromedp.CSS("main input"), "web-1"))
+	tab.Becomes(`[...document.querySelectorAll("main .charts table")].map((t) => t.tBodies[0].rows.length).join() === "0,1"`)
 	clean(t, tab)
 }
 
@@ -135,7 +157,7 @@ func TestUsedInChromium(t *testing.T) {
 		}
 	}
 	frame.Nodes[5].Name = hostile
-	s := newTestServer(t, config{}, frozen{frame})
+	s := newTestServer(t, config{}, frozen{frame: frame})
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"))
 	tab.Do(chromedp.Navigate(s.http.URL + "/#used"))
 	tab.Becomes(`document.querySelectorAll("main tbody tr").length === 100`)
@@ -163,6 +185,64 @@ func TestUsedInChromium(t *testing.T) {
 	clean(t, tab)
 }
 
+// In a browser, the page of pending pods says why they wait, in the scheduler's words, and searches all of them.
+func TestPendingInChromium(t *testing.T) {
+	tab := chromiumtest.Open(t)
+	s := newTestServer(t, config{}, frozen{frame: frameOf(3)})
+	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"), chromedp.Navigate(s.http.URL+"/#pending"))
+	const rows = `[...document.querySelectorAll("main table")].map((t) => t.caption.textContent + "\n" + [...t.tBodies[0].rows].map((r) => [...r.cells].map((c) => c.textContent).join("|")).join("\n")).join("\n")`
+	tab.Becomes(`document.querySelectorAll("main table").length === 2`)
+	// Waiting times go on, so they are left out.
+	got := regexp.MustCompile(`\|\d+[smhd]\|`).ReplaceAllString(chromiumtest.Value[string](tab, rows), "|age|")
+	const message = "0/3 nodes are available: 1 node(s) had untolerated taint {" + hostile + "}, 2 Insufficient cpu. preemption: 0/3 nodes are available: 3 No preemption victims found."
+	if want := strings.Join([]string{
+		"Why they wait: 3", "Insufficient cpu|2|3", "node(s) had untolerated taint {" + hostile + "}|1|1", "no scheduler has tried it yet|1|-",
+		"The oldest first: 3", "shop/" + hostile + "|Deployment/" + hostile + "|age|gnn|Unschedulable|" + message,
+		"shop/web-1|Deployment/web|age|gnn|Unschedulable|0/3 nodes are available: 3 Insufficient cpu.", "shop/new|-|age|" + hostile + "|-|no scheduler has tried it yet",
+	}, "\n"); got != want {
+		t.Errorf("the page has\n%s\nwant\n%s", got, want)
+	}
+	tab.Do(chromedp.SendKeys(chromedp.CSS("main input"), "web-1"))
+	tab.Becomes(`[...document.querySelectorAll("main table")].map((t) => t.tBodies[0].rows.length).join() === "1,1"`)
+	tab.Do(chromedp.SendKeys(chromedp.CSS("main input"), " nothing"))
+	tab.Becomes(`document.querySelector("main").innerText.includes("No pending pod passes the filter.")`)
+	clean(t, tab)
+	tab.Do(chromedp.SendKeys(chromedp.CSS("main input"), " !"))
+	tab.Becomes(`document.querySelector("main p.bad")?.textContent.includes("needs a word after the !") === true && document.activeElement.tagName === "INPUT"`)
+}
+
+// In a browser, the page of devices says how much of each GPU is given, and to which pods, partitions and claims.
+func TestDevicesInChromium(t *testing.T) {
+	tab := chromiumtest.Open(t)
+	s := newTestServer(t, config{}, frozen{frame: frameOf(3)})
+	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"), chromedp.Navigate(s.http.URL+"/#devices"))
+	tab.Becomes(`document.querySelectorAll("main tbody tr").length === 2`)
+	for expression, want := range map[string]string{
+		`[...document.querySelectorAll("main .figures li")].map((e) => e.textContent).join()`:                "A100 2.25/4," + hostile + " 0/1",
+		`[...document.querySelector("main tbody tr").cells].slice(0, 4).map((c) => c.textContent).join("|")`: "node-1|A100|2.25/4|100 50 · 75",
+		`[...document.querySelectorAll("main tbody tr:first-child li")].map((e) => e.textContent).join("\n")`: "0: pods that name no device · 100%\n1: shop/" + hostile + " · 50%\n" +
+			"gpu-3: ml/tune · 50% · partition gpu-3-mig-3g20gb-4 · claim ml/tune-gpu\ngpu-3: no pod on this node · 25% · partition gpu-3-mig-1g10gb-0 · claim ml/left",
+		`[...document.querySelectorAll("main tbody tr")[1].cells].map((c) => c.textContent).join("|")`: hostile + "|" + hostile + "|0/1|·|-",
+	} {
+		if got := chromiumtest.Value[string](tab, expression); got != want {
+			t.Errorf("%s is %q, want %q", expression, got, want)
+		}
+	}
+	tab.Do(chromedp.SendKeys(chromedp.CSS("main input"), "ml/tune-gpu"))
+	tab.Becomes(`document.querySelectorAll("main tbody tr").length === 1`)
+	tab.Do(chromedp.Click(chromedp.CSS("main tbody a")))
+	tab.Becomes(`document.querySelector("h2")?.textContent === "Node node-1"`)
+	clean(t, tab)
+	tab.Do(chromedp.EmulateViewport(360, 740))
+	for _, page := range []string{"pending", "devices"} {
+		tab.Do(chromedp.Navigate(s.http.URL + "/#" + page))
+		tab.Becomes(`document.querySelectorAll("main tbody tr").length > 1`)
+		if wide := chromiumtest.Value[int](tab, `document.documentElement.scrollWidth`); wide > 360 {
+			t.Errorf("%s is %d wide on a phone of 360", page, wide)
+		}
+	}
+}
+
 // clean checks that no name became markup, and that the console is silent.
 func clean(t *testing.T, tab *chromiumtest.Tab) {
 	t.Helper()
@@ -177,7 +257,7 @@ func clean(t *testing.T, tab *chromiumtest.Tab) {
 // In a browser, the page of learning has a curve for each figure.
 func TestLearningInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
-	s := newTestServer(t, config{Course: taught(t, 12)}, frozen{frameOf(3)})
+	s := newTestServer(t, config{Course: taught(t, 12)}, frozen{frame: frameOf(3)})
 	tab.Do(chromedp.EmulateViewport(360, 740), chromedp.Navigate(s.http.URL+"/?key=sesame"))
 	tab.Do(chromedp.Navigate(s.http.URL + "/#learning"))
 	tab.Becomes(`document.querySelectorAll("main svg.chart").length > 0`)
@@ -204,9 +284,9 @@ func TestLearningInChromium(t *testing.T) {
 // In a browser, the page of a scheduler in the shadow says what it would choose and whether to switch.
 func TestShadowInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
-	s := newTestServer(t, config{Shadow: watched}, frozen{frameOf(3)})
+	s := newTestServer(t, config{Shadow: watched}, frozen{frame: frameOf(3)})
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"))
-	tab.Becomes(`[...document.querySelectorAll("nav a")].filter((a) => !a.parentElement.hidden).map((a) => a.hash).join(" ") === "#cluster #used #decisions #shadow #workloads #zones #events #sandbox"`)
+	tab.Becomes(`[...document.querySelectorAll("nav a")].filter((a) => !a.parentElement.hidden).map((a) => a.hash).join(" ") === "#cluster #pending #used #devices #decisions #shadow #workloads #zones #events #sandbox"`)
 	tab.Do(chromedp.Navigate(s.http.URL + "/#shadow"))
 	tab.Becomes(`document.querySelectorAll("main table").length === 3`)
 	text := chromiumtest.Value[string](tab, `document.querySelector("main").innerText.replaceAll("\t", "|")`)
@@ -229,7 +309,7 @@ func TestShadowInChromium(t *testing.T) {
 // In a browser, the decisions in the shadow say where pods would go, where they really are, and why.
 func TestShadowDecisionsInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
-	s := newTestServer(t, config{Shadow: watched}, frozen{frameOf(3)})
+	s := newTestServer(t, config{Shadow: watched}, frozen{frame: frameOf(3)})
 	s.book.Decided(decision.Decision{
 		Number: 1, Profile: "gnn", Policy: "best-fit", Pod: decision.Pod{Namespace: "shop", Name: "web-1", UID: "u"}, At: noon, Node: "node-2", Really: "node-1",
 		Nodes: 3, Feasible: 3, Preferred: 3, Best: []decision.Candidate{{Node: "node-2", Score: 3}, {Node: "node-1", Score: 1}},
@@ -258,7 +338,7 @@ func TestShadowStaysInChromium(t *testing.T) {
 			l.Course = append(l.Course, shadow.Block{Seconds: 60, Theirs: 0.3, Ours: 0.2})
 		}
 		return l, err
-	}}, frozen{frameOf(3)})
+	}}, frozen{frame: frameOf(3)})
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"))
 	tab.Do(chromedp.Navigate(s.http.URL + "/#shadow"))
 	tab.Becomes(`document.querySelectorAll("main table").length === 3`)
@@ -293,7 +373,7 @@ func TestShadowStaysInChromium(t *testing.T) {
 // In a browser, the sandbox plays, steps with the keyboard, and says what other nodes, weights and objectives change.
 func TestSandboxInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
-	s := newTestServer(t, config{Clock: clock.RealClock{}}, frozen{frameOf(3)})
+	s := newTestServer(t, config{Clock: clock.RealClock{}}, frozen{frame: frameOf(3)})
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"))
 	tab.Do(chromedp.Navigate(s.http.URL + "/#sandbox"))
 	const ended, verdict = `document.querySelectorAll("main .charts table tbody tr").length === 2`, `document.querySelector("main p[role=status]").textContent`
@@ -340,7 +420,7 @@ func lively(t *testing.T, nodes int) *testServer {
 	for i := range frame.Nodes {
 		frame.Nodes[i].Used = &state.Measured{CPU: int64(i%65) * 700, Memory: int64(i%257) << 29}
 	}
-	s := newTestServer(t, config{Clock: clock.RealClock{}, Course: taught(t, 30), Shadow: watched}, frozen{frame})
+	s := newTestServer(t, config{Clock: clock.RealClock{}, Course: taught(t, 30), Shadow: watched}, frozen{frame: frame})
 	for i := range 30 {
 		d := decided(i, fmt.Sprint("web-", i))
 		d.Profile = []string{"gnn", "default-scheduler"}[i%2]
@@ -360,7 +440,7 @@ func TestLooks(t *testing.T) {
 			for _, scheme := range []string{"light", "dark"} {
 				tab.Scheme(scheme)
 				tab.Do(chromedp.EmulateViewport(1200, 800), chromedp.Navigate(s.http.URL+"/?key=sesame"))
-				for _, page := range []string{"cluster", "node/node-1", "used", "decisions", "versus", "learning", "shadow", "sandbox"} {
+				for _, page := range []string{"cluster", "pending", "node/node-1", "used", "devices", "decisions", "versus", "learning", "shadow", "sandbox"} {
 					tab.Do(chromedp.Navigate(s.http.URL + "/#" + page))
 					tab.Becomes(drawn)
 					bright, colours := tab.Picture(fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(page, "/", "-"), nodes, scheme))
@@ -377,7 +457,7 @@ func TestLooks(t *testing.T) {
 func TestAccessible(t *testing.T) {
 	tab, s := chromiumtest.Open(t), lively(t, 10)
 	tab.Do(chromedp.EmulateViewport(1200, 800), chromedp.Navigate(s.http.URL+"/?key=sesame"))
-	for _, page := range []string{"cluster", "node/node-1", "used", "decisions", "versus", "learning", "shadow", "sandbox", "workloads", "zones", "events"} {
+	for _, page := range []string{"cluster", "pending", "node/node-1", "used", "devices", "decisions", "versus", "learning", "shadow", "sandbox", "workloads", "zones", "events"} {
 		tab.Do(chromedp.Navigate(s.http.URL + "/#" + page))
 		if page == "events" || page == "workloads" || page == "zones" { // they may have no rows
 			tab.Becomes(fmt.Sprintf(`document.querySelector("h2")?.textContent.toLowerCase().includes(%q) && document.querySelector("main div")?.childNodes.length > 0`, page))

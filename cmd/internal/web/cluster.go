@@ -71,6 +71,7 @@ type node struct {
 
 type pending struct {
 	Pod       string    `json:"pod"` // NAMESPACE/NAME
+	Workload  string    `json:"workload,omitempty"`
 	Scheduler string    `json:"scheduler"`
 	Created   time.Time `json:"created"`
 	Reason    string    `json:"reason"`
@@ -107,8 +108,8 @@ func (s *server) clusterOf(f *state.Frame) clusterNow {
 	for i := range f.Nodes {
 		out.Nodes[i] = nodeOf(&f.Nodes[i])
 	}
-	for i, p := range f.Pending {
-		out.Pending[i] = pending{p.Namespace + "/" + p.Name, p.Scheduler, p.Created.UTC(), p.Reason, p.Message}
+	for i := range f.Pending {
+		out.Pending[i] = pendingOf(&f.Pending[i])
 	}
 	return out
 }
@@ -122,6 +123,10 @@ func nodeOf(n *state.Node) node {
 		out.Used = &usage{n.Used.CPU, n.Used.Memory}
 	}
 	return out
+}
+
+func pendingOf(p *state.PendingPod) pending {
+	return pending{p.Namespace + "/" + p.Name, p.Workload, p.Scheduler, p.Created.UTC(), p.Reason, p.Message}
 }
 
 func usageOf(u state.Usage) usage { return usage{u.Requested, u.Allocatable} }

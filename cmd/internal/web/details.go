@@ -20,6 +20,8 @@ const (
 	searched      = 3000 // decisions among which those of a node are looked for
 	mostWorkloads = 1000
 	mostEvents    = 500
+	mostPlaced    = 20  // schedulers
+	lastPlaced    = 100 // pods of each
 	maxName       = 253
 )
 
@@ -58,6 +60,7 @@ type card struct {
 	Requested  int64  `json:"requested"`         // thousandths
 	Unnamed    int64  `json:"unnamed,omitempty"` // of these, by pods that name no device
 	Parts      []part `json:"parts"`
+	More       int    `json:"more,omitempty"` // parts that are not listed
 }
 
 // part is the share of a GPU that one pod or claim has.
@@ -89,15 +92,16 @@ func (s *server) node(w http.ResponseWriter, r *http.Request) {
 			Pods      list[pod]         `json:"pods"`
 			Decisions []json.RawMessage `json:"decisions"`
 			Cards     []card            `json:"cards"`
-		}{listOf(d.Pods, mostPods, podOf), plain(chosen), cardsOf(d.Cards)}
+		}{listOf(d.Pods, mostPods, podOf), plain(chosen), cardsOf(d.Cards, mostPods)}
 	})
 }
 
-func cardsOf(all []state.Card) []card {
+// cardsOf lists at most most parts of each GPU.
+func cardsOf(all []state.Card, most int) []card {
 	out := make([]card, len(all))
 	for i, c := range all {
-		out[i] = card{Name: c.Name, Partitions: c.Partitions, Requested: c.Milli, Unnamed: c.Unnamed, Parts: []part{}}
-		for _, p := range c.Parts[:min(len(c.Parts), mostPods)] {
+		out[i] = card{Name: c.Name, Partitions: c.Partitions, Requested: c.Milli, Unnamed: c.Unnamed, Parts: []part{}, More: max(len(c.Parts)-most, 0)}
+		for _, p := range c.Parts[:min(len(c.Parts), most)] {
 			out[i].Parts = append(out[i].Parts, part{p.Pod, p.Claim, p.Device, p.Milli})
 		}
 	}
@@ -134,6 +138,28 @@ func (s *server) workloads(w http.ResponseWriter, r *http.Request) {
 				name = w.Namespace + " (no controller)"
 			}
 			return workload{name, w.Bound, w.Pending, w.Nodes, w.CPU, w.Memory, w.GPU}
+		})
+	})
+}
+
+// placed is what a scheduler has placed, as the API tells it.
+type placed struct {
+	Scheduler string            `json:"scheduler"`
+	Bound     int               `json:"bound"`
+	Nodes     int               `json:"nodes"`
+	Most      int               `json:"most"` // pods on the node with the most
+	Last      []json.RawMessage `json:"last"` // the pods that were bound last, as decisions
+}
+
+// placements answers with what each scheduler has placed, also those of other processes.
+func (s *server) placements(w http.ResponseWriter, r *http.Request) {
+	s.ask(w, r, state.Ask{Placed: true}, func(d state.Details) any {
+		return listOf(d.Placed, mostPlaced, func(p *state.Placed) placed {
+			last := make([]record.Record, min(len(p.Last), lastPlaced))
+			for i := range last {
+				last[i] = p.Last[i].Record
+			}
+			return placed{p.Scheduler, p.Bound, p.Nodes, p.Most, plain(last)}
 		})
 	})
 }

@@ -39,7 +39,7 @@ func TestAddress(t *testing.T) {
 
 // Only requests to a loopback host with the key come in, and none of another page.
 func TestDoor(t *testing.T) {
-	s := newTestServer(t, config{}, frozen{frameOf(1)})
+	s := newTestServer(t, config{}, frozen{frame: frameOf(1)})
 	key := func(r *http.Request) { r.AddCookie(&http.Cookie{Name: s.door.cookie, Value: s.door.key}) }
 	for _, c := range []struct {
 		name, method, path string
@@ -148,7 +148,7 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
 
 // A client that does not read is dropped, and the scheduler's book never waits for it.
 func TestSlowClient(t *testing.T) {
-	s := newTestServer(t, config{patience: 5 * time.Second}, frozen{frameOf(100)})
+	s := newTestServer(t, config{patience: 5 * time.Second}, frozen{frame: frameOf(100)})
 	there, here := net.Pipe()
 	p := pipes{make(chan net.Conn, 1)}
 	p.connections <- there

@@ -39,7 +39,7 @@ func TestShadow(t *testing.T) {
 		case <-time.After(time.Millisecond):
 			return shadow.Live{}, errors.New("it works off events")
 		}
-	}}, frozen{frameOf(2)})
+	}}, frozen{frame: frameOf(2)})
 	stream := s.open(t)
 	stream.next(topicCluster)
 	l, err := watched(t.Context())

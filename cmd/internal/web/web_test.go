@@ -31,7 +31,11 @@ var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 const hostile = `<script>window.pwned=true</script><img src=x onerror="window.pwned=true">`
 
 // frozen is a source that never changes.
-type frozen struct{ frame state.Frame }
+type frozen struct {
+	frame   state.Frame
+	waiting int // more pending pods, each with a reason of its own
+	placed  []state.Placed
+}
 
 func (f frozen) Frame(most int) state.Frame {
 	out := f.frame
@@ -49,6 +53,24 @@ func (f frozen) Details(ask state.Ask) state.Details {
 			{Milli: 1000, Unnamed: 1000}, {Milli: 500, Parts: []state.Part{{Pod: "shop/" + hostile, Milli: 500}}}, {},
 			{Name: "gpu-3", Partitions: true, Milli: 750, Parts: []state.Part{{Pod: "ml/tune", Claim: "ml/tune-gpu", Device: "gpu-3-mig-3g20gb-4", Milli: 500}, {Claim: "ml/left", Device: "gpu-3-mig-1g10gb-0", Milli: 250}}},
 		}
+	}
+	if ask.Placed {
+		d.Placed = f.placed
+	}
+	if ask.Pending {
+		d.Pending = []state.PendingPod{
+			{Namespace: "shop", Name: hostile, Workload: "Deployment/" + hostile, Scheduler: "gnn", Created: noon, Reason: "Unschedulable", Message: "0/3 nodes are available: 1 node(s) had untolerated taint {" + hostile + "}, 2 Insufficient cpu. preemption: 0/3 nodes are available: 3 No preemption victims found."},
+			{Namespace: "shop", Name: "web-1", Workload: "Deployment/web", Scheduler: "gnn", Created: noon.Add(time.Minute), Reason: "Unschedulable", Message: "0/3 nodes are available: 3 Insufficient cpu."},
+			{Namespace: "shop", Name: "new", Scheduler: hostile, Created: noon.Add(time.Hour)},
+		}
+		for i := range f.waiting {
+			d.Pending = append(d.Pending, state.PendingPod{Namespace: "many", Name: fmt.Sprint("p-", i), Scheduler: "gnn", Created: noon.Add(time.Hour), Reason: fmt.Sprint("Reason", i)})
+		}
+	}
+	if ask.Devices {
+		node := state.Node{Name: "node-1", GPUModel: "A100", Devices: []int64{1000, 500, 0, 750}, GPU: state.Usage{Requested: 2250, Allocatable: 4000}}
+		other := state.Node{Name: hostile, GPUModel: hostile, Devices: []int64{0}, GPU: state.Usage{Allocatable: 1000}}
+		d.Devices = []state.NodeCards{{Node: node, Cards: f.Details(state.Ask{Node: "node-1"}).Cards}, {Node: other, Cards: []state.Card{{Name: hostile}}}}
 	}
 	if ask.Workloads {
 		d.Workloads = []state.Workload{{Namespace: "shop", Name: "Deployment/web", Bound: 3, Pending: 1, Nodes: 2, CPU: 2000, Memory: 4 << 30}, {Namespace: "default", Bound: 1, Nodes: 1, CPU: 1000, Memory: 1 << 30}}
@@ -211,7 +233,7 @@ func TestStream(t *testing.T) {
 	frame := frameOf(2)
 	frame.Nodes[1].Used = &state.Measured{CPU: 5000, Memory: 1 << 30}
 	frame.Lost = &state.Lost{Since: noon, Reason: "connection refused"}
-	s := newTestServer(t, config{}, frozen{frame})
+	s := newTestServer(t, config{}, frozen{frame: frame})
 	s.book.Decided(decided(1, hostile))
 	s.book.Decided(decision.Decision{Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "big", UID: "uid-0"}, At: noon, Nodes: 3, Failure: "0/3 nodes are available"})
 	stream := s.open(t)
@@ -248,7 +270,7 @@ func TestStreamBounds(t *testing.T) {
 
 // Five thousand nodes are one message of a bounded size.
 func TestManyNodes(t *testing.T) {
-	s := newTestServer(t, config{}, frozen{frameOf(5000)})
+	s := newTestServer(t, config{}, frozen{frame: frameOf(5000)})
 	text := s.open(t).next(topicCluster)
 	if n := len(text); n > 1_200_000 {
 		t.Errorf("%d bytes", n)
@@ -260,7 +282,7 @@ func TestManyNodes(t *testing.T) {
 
 // There are only so many clients; one that leaves makes room.
 func TestTooManyClients(t *testing.T) {
-	s := newTestServer(t, config{}, frozen{frameOf(1)})
+	s := newTestServer(t, config{}, frozen{frame: frameOf(1)})
 	var open []*openStream
 	for range maxClients {
 		e := s.open(t)
@@ -314,13 +336,13 @@ func TestFaults(t *testing.T) {
 }
 
 func TestDetails(t *testing.T) {
-	s := newTestServer(t, config{}, frozen{frameOf(1)})
+	s := newTestServer(t, config{}, frozen{frame: frameOf(1)})
 	s.book.Decided(decided(1, "web-1"))
 	other := decided(2, "web-2")
 	other.Node = "node-2"
 	s.book.Decided(other)
 	var all strings.Builder
-	for _, path := range []string{"/api/node?name=node-1", "/api/workloads", "/api/events", "/api/decision?uid=uid-1&time=2026-11-23T12:00:01Z"} {
+	for _, path := range []string{"/api/node?name=node-1", "/api/pending", "/api/pending?filter=web+!script", "/api/devices", "/api/devices?filter=ml%2Ftune", "/api/devices?filter=gpu%3E99%25", "/api/workloads", "/api/events", "/api/decision?uid=uid-1&time=2026-11-23T12:00:01Z"} {
 		resp, body := do(t, s.request(t, http.MethodGet, path))
 		if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/json" || strings.Contains(body, "<script") {
 			t.Errorf("%s: %s, %s", path, resp.Status, body)
@@ -329,11 +351,62 @@ func TestDetails(t *testing.T) {
 	}
 	golden.Check(t, "details.json", all.String())
 	for path, want := range map[string]int{
-		"/api/node": 400, "/api/node?name=" + strings.Repeat("a", 300): 400, "/api/decision?uid=none&time=x": 404, "/api/decision": 400, "/api/nothing": 404, "/doc.go": 404, "/assets/": 404,
+		"/api/pending?filter=!": 400, "/api/devices?filter=cpu%3E%3Cb%3E": 400, "/api/node": 400, "/api/node?name=" + strings.Repeat("a", 300): 400, "/api/decision?uid=none&time=x": 404, "/api/decision": 400, "/api/nothing": 404, "/doc.go": 404, "/assets/": 404,
 	} {
 		if resp, _ := do(t, s.request(t, http.MethodGet, path)); resp.StatusCode != want {
 			t.Errorf("%s: %s, want %d", path, resp.Status, want)
 		}
+	}
+}
+
+// Of many pending pods the page gets some, and the number of all; the filter searches all.
+func TestManyPending(t *testing.T) {
+	s := newTestServer(t, config{}, frozen{frame: frameOf(1), waiting: 3000})
+	for path, want := range map[string][5]int{
+		"/api/pending": {mostPending, 3003, mostCauses, 3003, 3003}, "/api/pending?filter=p-2999": {1, 1, 1, 1, 3003}, "/api/pending?filter=nothing": {0, 0, 0, 0, 3003},
+	} {
+		_, body := do(t, s.request(t, http.MethodGet, path))
+		var got struct {
+			Pods   list[pending]
+			Causes list[cause]
+			All    int
+		}
+		if err := json.Unmarshal([]byte(body), &got); err != nil {
+			t.Fatal(err)
+		}
+		if have := [5]int{len(got.Pods.Rows), got.Pods.Total, len(got.Causes.Rows), got.Causes.Total, got.All}; have != want {
+			t.Errorf("%s: %v, want %v", path, have, want)
+		}
+	}
+}
+
+// stock is what a scheduler of another process has placed.
+func stock(name string) state.Placed {
+	p := state.Placed{Scheduler: name, Bound: 400, Nodes: 7, Most: 90}
+	for i := range 200 {
+		d := state.Decision{Counted: true, Record: record.Record{Profile: name, Namespace: "shop", Pod: fmt.Sprint(hostile, i), Node: "node-1", Outcome: record.Bound}}
+		if i < 3 {
+			d.Time = noon
+		}
+		p.Last = append(p.Last, d)
+	}
+	return p
+}
+
+// What schedulers have placed is bounded, and no name is markup.
+func TestPlacements(t *testing.T) {
+	many := make([]state.Placed, 30)
+	for i := range many {
+		many[i] = stock(fmt.Sprint(hostile, i))
+	}
+	s := newTestServer(t, config{}, frozen{frame: frameOf(1), placed: many})
+	_, body := do(t, s.request(t, http.MethodGet, "/api/placed"))
+	var got list[placed]
+	if err := json.Unmarshal([]byte(body), &got); err != nil || strings.Contains(body, "<script") {
+		t.Fatalf("%v: %.300s", err, body)
+	}
+	if got.Total != 30 || len(got.Rows) != mostPlaced || len(got.Rows[0].Last) != lastPlaced || got.Rows[0].Bound != 400 {
+		t.Errorf("%d of %d, %d pods", len(got.Rows), got.Total, len(got.Rows[0].Last))
 	}
 }
 
@@ -353,7 +426,7 @@ func (s slow) Details(state.Ask) state.Details {
 // is left.
 func TestStopWaitsForRequests(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	src, d := slow{frozen{frameOf(1)}, make(chan struct{}), make(chan struct{})}, doorWith("sesame")
+	src, d := slow{frozen{frame: frameOf(1)}, make(chan struct{}), make(chan struct{})}, doorWith("sesame")
 	var out bytes.Buffer
 	ready := make(chan struct{})
 	stop, err := start(t.Context(), config{
@@ -404,7 +477,7 @@ func TestClusterAfterTrouble(t *testing.T) {
 		if tries++; tries == 1 {
 			return nil, errors.New("connection refused")
 		}
-		return frozen{frameOf(1)}, nil
+		return frozen{frame: frameOf(1)}, nil
 	}}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	s.tasks.Go(func() { s.readCluster(ctx) })

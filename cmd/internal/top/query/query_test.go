@@ -95,7 +95,7 @@ func TestFilter(t *testing.T) {
 			t.Errorf("%q: %v", expr, err)
 			continue
 		}
-		if got := names(Select(f, nodes, nodeRow)); got != want {
+		if got := names(Select(f, nodes, NodeRow)); got != want {
 			t.Errorf("%q: %q, want %q", expr, got, want)
 		}
 	}
@@ -117,7 +117,7 @@ func TestFilterPending(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, p := range Select(f, pods, pendingRow) {
+		for _, p := range Select(f, pods, PendingRow) {
 			got = append(got, p.Name)
 		}
 		if strings.Join(got, " ") != want {
@@ -198,7 +198,7 @@ func TestFilterChooses(t *testing.T) {
 			t.Fatal(err)
 		}
 		in = slices.Clone(in)
-		pass, fail := Select(yes, in, nodeRow), Select(no, in, nodeRow)
+		pass, fail := Select(yes, in, NodeRow), Select(no, in, NodeRow)
 		if len(pass)+len(fail) != len(in) {
 			t.Fatalf("%q passes %d, its negation %d of %d", expr, len(pass), len(fail), len(in))
 		}
@@ -208,7 +208,7 @@ func TestFilterChooses(t *testing.T) {
 			t.Fatalf("%q: %s and %s do not make up %s", expr, names(pass), names(fail), names(in))
 		}
 		both, err := ParseFilter(expr + " !" + expr)
-		if err != nil || len(Select(both, in, nodeRow)) != 0 {
+		if err != nil || len(Select(both, in, NodeRow)) != 0 {
 			t.Fatalf("%q and its negation pass something", expr)
 		}
 	})
@@ -241,14 +241,14 @@ func FuzzParseFilter(f *testing.F) {
 			}
 			return
 		}
-		pass := Select(filter, slices.Clone(nodes), nodeRow)
+		pass := Select(filter, slices.Clone(nodes), NodeRow)
 		if filter.Empty() != (strings.TrimSpace(s) == "") {
 			t.Errorf("%q: empty is %v", s, filter.Empty())
 		}
 		if filter.Empty() && len(pass) != len(nodes) {
 			t.Errorf("%q drops nodes without saying anything", s)
 		}
-		if again := Select(filter, pass, nodeRow); len(again) != len(pass) {
+		if again := Select(filter, pass, NodeRow); len(again) != len(pass) {
 			t.Errorf("%q: what has passed does not pass again", s)
 		}
 	})
@@ -265,26 +265,4 @@ func BenchmarkSort(b *testing.B) {
 		copy(work, many)
 		By(CPU).Apply(work)
 	}
-}
-
-// nodeRow and pendingRow are rows as the view makes them.
-func nodeRow(n *state.Node) Row {
-	return Row{
-		Texts: []string{n.Name, n.Status, n.Role(), n.Zone, n.Version},
-		Usage: func(field string) state.Usage {
-			switch field {
-			case "cpu":
-				return n.CPU
-			case "memory":
-				return n.Memory
-			case "gpu":
-				return n.GPU
-			}
-			return n.Pods
-		},
-	}
-}
-
-func pendingRow(p *state.PendingPod) Row {
-	return Row{Texts: []string{p.Namespace + "/" + p.Name, p.Scheduler, p.Reason, p.Message}}
 }

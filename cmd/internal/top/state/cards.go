@@ -29,72 +29,128 @@ type Part struct {
 func (c *Cluster) CardsOf(node string) []Card {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.nodes[node]
-	if s == nil || !s.known {
-		return nil
+	if s := c.nodes[node]; s != nil {
+		return c.cards(map[string]*nodeSum{node: s})[node]
 	}
+	return nil
+}
+
+// NodeCards is a node with its GPUs.
+type NodeCards struct {
+	Node  Node
+	Cards []Card
+}
+
+// Devices returns the nodes with GPUs, in the natural order of their names.
+func (c *Cluster) Devices() (all []NodeCards) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, list := range c.cards(c.nodes) {
+		s := c.nodes[name]
+		x := NodeCards{s.Node, list}
+		c.devices.show(&x.Node, s.named, s.unnamed)
+		all = append(all, x)
+	}
+	slices.SortFunc(all, func(a, b NodeCards) int { return CompareNatural(a.Node.Name, b.Node.Name) })
+	return all
+}
+
+// cards returns the GPUs of some nodes.
+func (c *Cluster) cards(nodes map[string]*nodeSum) map[string][]Card {
 	c.devices.count()
-	n, set, used := s.Node, c.devices.cards[node], c.devices.used[node]
-	c.devices.show(&n, s.named, s.unnamed)
-	var out []Card
-	for i, milli := range n.Devices {
-		x := Card{Milli: milli, Unnamed: milli}
-		if set != nil && i < len(set.Cards) {
-			x.Name, x.Partitions = Printable(set.Cards[i].Name), set.Cards[i].Counters != nil
+	out := map[string][]Card{}
+	for name, s := range nodes {
+		if !s.known {
+			continue
 		}
-		if i < len(s.named) {
-			x.Unnamed -= s.named[i]
+		n, set, used := s.Node, c.devices.cards[name], c.devices.used[name]
+		c.devices.show(&n, s.named, s.unnamed)
+		for i, milli := range n.Devices {
+			x := Card{Milli: milli, Unnamed: milli}
+			if set != nil && i < len(set.Cards) {
+				x.Name, x.Partitions = Printable(set.Cards[i].Name), set.Cards[i].Counters != nil
+			}
+			if i < len(s.named) {
+				x.Unnamed -= s.named[i]
+			}
+			if i < len(used) {
+				x.Unnamed -= used[i]
+			}
+			out[name] = append(out[name], x)
 		}
-		if i < len(used) {
-			x.Unnamed -= used[i]
-		}
-		out = append(out, x)
 	}
-	c.addParts(out, node)
-	for i := range out {
-		slices.SortFunc(out[i].Parts, func(a, b Part) int {
-			return cmp.Or(CompareNatural(a.Pod, b.Pod), CompareNatural(a.Device, b.Device), strings.Compare(a.Claim, b.Claim))
-		})
+	c.addParts(out)
+	for _, list := range out {
+		for i := range list {
+			slices.SortFunc(list[i].Parts, func(a, b Part) int {
+				return cmp.Or(CompareNatural(a.Pod, b.Pod), CompareNatural(a.Device, b.Device), strings.Compare(a.Claim, b.Claim))
+			})
+		}
 	}
 	return out
 }
 
-// addParts adds what pods have of a node's cards by annotations and by claims.
-func (c *Cluster) addParts(of []Card, node string) {
-	add := func(card int, p Part) {
-		if card < len(of) {
-			of[card].Parts = append(of[card].Parts, p)
+// addParts adds what pods have of the nodes' cards by annotations and by claims.
+func (c *Cluster) addParts(of map[string][]Card) {
+	add := func(node string, card int, p Part) {
+		if card < len(of[node]) {
+			of[node][card].Parts = append(of[node][card].Parts, p)
 		}
 	}
-	holders := map[podKey][]string{} // of each claim, the pods on the node
+	type claimed struct {
+		claim podKey
+		node  string
+	}
+	holders := map[claimed][]string{} // of each claim, the pods on the node
 	for k, p := range c.pods {
-		if p.node == nil || p.node.Name != node {
+		if p.node == nil || of[p.node.Name] == nil {
 			continue
 		}
 		name := k.namespace.Value() + "/" + k.name
 		for i := range cluster.MaxDevices {
 			if p.devices.Has(i) {
-				add(i, Part{Pod: name, Milli: p.gpu / int64(p.devices.Len())})
+				add(p.node.Name, i, Part{Pod: name, Milli: p.gpu / int64(p.devices.Len())})
 			}
 		}
 		for _, claim := range p.claims {
-			key := podKey{k.namespace, claim}
+			key := claimed{podKey{k.namespace, claim}, p.node.Name}
 			holders[key] = append(holders[key], name)
 		}
 	}
 	for k, x := range c.devices.claims {
 		for i := range x.Results {
-			on, card, milli := c.devices.taken(&x.Results[i])
-			if on != node || milli == 0 {
+			node, card, milli := c.devices.taken(&x.Results[i])
+			if of[node] == nil || milli == 0 {
 				continue
 			}
-			pods := holders[k]
+			pods := holders[claimed{k, node}]
 			if len(pods) == 0 {
 				pods = []string{""}
 			}
 			for _, pod := range pods {
-				add(card, Part{Pod: pod, Claim: Printable(k.namespace.Value() + "/" + k.name), Device: Printable(x.Results[i].Device), Milli: milli})
+				add(node, card, Part{Pod: pod, Claim: Printable(k.namespace.Value() + "/" + k.name), Device: Printable(x.Results[i].Device), Milli: milli})
 			}
 		}
 	}
+}
+
+// Model is the sum of the GPUs of one model.
+type Model struct {
+	Name string // empty if the nodes do not say it
+	GPU  Usage  // thousandths of devices
+}
+
+// ModelsOf sums up the GPUs of nodes by model, the model with the most first.
+func ModelsOf(nodes []Node) (all []Model) {
+	sums := map[string]Usage{}
+	for i := range nodes {
+		sums[nodes[i].GPUModel] = sums[nodes[i].GPUModel].plus(nodes[i].GPU)
+	}
+	for name, sum := range sums {
+		all = append(all, Model{name, sum})
+	}
+	slices.SortFunc(all, func(a, b Model) int {
+		return cmp.Or(cmp.Compare(b.GPU.Allocatable, a.GPU.Allocatable), strings.Compare(a.Name, b.Name))
+	})
+	return all
 }

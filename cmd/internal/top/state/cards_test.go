@@ -63,6 +63,15 @@ func TestCardsOf(t *testing.T) {
 	if d := cmp.Diff(want, c.CardsOf("counted")); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}
+	all := c.Devices()
+	if len(all) != 2 || all[0].Node.Name != "a" || all[0].Node.GPU.Requested != 2060 || all[1].Node.Name != "counted" || cmp.Diff(c.CardsOf("a"), all[0].Cards)+cmp.Diff(want, all[1].Cards) != "" {
+		t.Errorf("all nodes: %+v", all)
+	}
+	if d := cmp.Diff([]Model{{"G2", Usage{1, 9}}, {"", Usage{5, 8}}, {"T4", Usage{2, 3}}}, ModelsOf([]Node{
+		{GPUModel: "T4", GPU: Usage{2, 3}}, {GPUModel: "G2", GPU: Usage{1, 5}}, {GPU: Usage{5, 8}}, {GPUModel: "G2", GPU: Usage{0, 4}},
+	})); d != "" {
+		t.Errorf("models: -want +got\n%s", d)
+	}
 	for _, name := range []string{"plain", "nowhere"} {
 		if got := c.CardsOf(name); got != nil {
 			t.Errorf("%s: %+v", name, got)

@@ -43,6 +43,7 @@ type podSum struct {
 	devices          cluster.DeviceSet
 	generation       uint32
 	created          int64 // Unix time; 0 if it is not known
+	bound            int64 // Unix time in nanoseconds; 0 if it is pending or the time is not known
 	workload         unique.Handle[string]
 	claims           []string // names; nil for none
 }
@@ -204,9 +205,11 @@ func (c *Cluster) setPod(p Pod, now time.Time, watched bool) {
 		wasPending := known && old.node == nil
 		switch {
 		case wasPending && watched:
-			sum.scheduler.bind(now, now)
+			sum.bind(now, now)
 		case !known || wasPending:
-			sum.scheduler.bind(p.Scheduled, now)
+			sum.bind(p.Scheduled, now)
+		default:
+			sum.bound = old.bound
 		}
 	}
 	c.pods[k] = sum
@@ -263,18 +266,19 @@ func (s *nodeSum) addDevices(p podSum, sign int64) {
 	}
 }
 
-// bind counts a binding at t; the zero time means that the time is unknown. A t after now comes
+// bind counts the pod's binding at t; the zero time means that the time is unknown. A t after now comes
 // from a server whose clock is ahead.
-func (s *schedulerSum) bind(t, now time.Time) {
+func (p *podSum) bind(t, now time.Time) {
 	if t.IsZero() {
 		return
 	}
 	if t.After(now) {
 		t = now
 	}
-	s.rate.add(t)
-	if t.After(s.last) {
-		s.last = t
+	p.bound = t.UnixNano()
+	p.scheduler.rate.add(t)
+	if t.After(p.scheduler.last) {
+		p.scheduler.last = t
 	}
 }
 
@@ -315,6 +319,13 @@ func (c *Cluster) schedulersAt(now time.Time) []Scheduler {
 	return out
 }
 
+// Pending returns all pending pods, the oldest first.
+func (c *Cluster) Pending() []PendingPod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.oldestPending(All)
+}
+
 func (c *Cluster) oldestPending(limit int) []PendingPod {
 	if limit == 0 {
 		return nil
@@ -322,7 +333,7 @@ func (c *Cluster) oldestPending(limit int) []PendingPod {
 	out := make([]PendingPod, 0, len(c.pending))
 	for k, w := range c.pending {
 		out = append(out, PendingPod{
-			Namespace: k.namespace.Value(), Name: k.name, Scheduler: c.pods[k].scheduler.name,
+			Namespace: k.namespace.Value(), Name: k.name, Workload: c.pods[k].workload.Value(), Scheduler: c.pods[k].scheduler.name,
 			Created: w.created, Reason: w.reason.Value(), Message: w.message.Value(),
 		})
 	}

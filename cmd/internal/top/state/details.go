@@ -16,10 +16,14 @@ import (
 type Ask struct {
 	Node      string // the pods on this node
 	Workloads bool
-	Decisions bool // of the scheduler
+	Decisions bool // of all schedulers that are asked
+	Placed    bool
+	Pending   bool
+	Devices   bool // the GPUs of all nodes
 	Events    bool
-	Learning  bool // of the scheduler
-	Shadow    bool // what the scheduler has found in the shadow of another one
+	Learning  bool // of one scheduler
+	Shadow    bool // what one scheduler has found in the shadow of another one
+	Server    int  // which of the schedulers is asked for Learning and Shadow
 }
 
 // Details is the part of the cluster that few screens show. It holds only what was asked for.
@@ -27,10 +31,13 @@ type Details struct {
 	Node      string // whose Pods these are
 	Pods      []BoundPod
 	Cards     []Card
+	Devices   []NodeCards
+	Pending   []PendingPod // all of them, the oldest first
 	Workloads []Workload
 
-	Decisions    []record.Record // the newest first
-	DecisionsErr error           // why there are none, or no newer ones
+	Decisions []Decision // the newest first
+	Silent    []Silent   // the schedulers that told none, or no newer ones
+	Placed    []Placed
 
 	Events    []Event // the newest first
 	EventsErr error
@@ -40,6 +47,19 @@ type Details struct {
 
 	Shadow    shadow.Live // no version: nothing is known
 	ShadowErr error       // why nothing is known, or nothing newer
+}
+
+// Decision is a decision that a scheduler told, or a pod that the API says is bound.
+type Decision struct {
+	record.Record
+	Server  string // the scheduler that told it; empty if only one is asked
+	Counted bool   // nobody told it: the pod is bound, and its schedulerName is Profile
+}
+
+// Silent is a scheduler that does not answer.
+type Silent struct {
+	Server string // empty if only one is asked
+	Err    error
 }
 
 // BoundPod is a pod on a node with its requests.

@@ -1,9 +1,13 @@
 package state
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/scheduler/decision/record"
 )
 
 func TestDetails(t *testing.T) {
@@ -46,5 +50,45 @@ func TestDetails(t *testing.T) {
 	c.SetPod(Pod{Namespace: "default", Name: "other", Done: true}, noon)
 	if got := c.Workloads(); len(got) != 1 {
 		t.Errorf("a workload without pods stays: %v", got)
+	}
+}
+
+// The API's pods say what each scheduler has placed, the newest first.
+func TestPlaced(t *testing.T) {
+	c := New()
+	set := func(name, node, scheduler string, scheduled, now time.Time) {
+		p := pod(name, node, 1, 1)
+		p.Scheduler, p.Scheduled = scheduler, scheduled
+		c.SetPod(p, now)
+	}
+	set("old", "a", "stock", time.Time{}, noon)
+	set("first", "a", "stock", noon.Add(-time.Minute), noon)
+	set("second", "", "stock", time.Time{}, noon)
+	set("second", "b", "stock", time.Time{}, noon.Add(time.Second)) // bound while it was watched
+	set("second", "b", "stock", noon, noon.Add(time.Hour))          // a change later
+	set("ours", "b", "gnn", noon, noon)
+	set("waiting", "", "gnn", time.Time{}, noon)
+	var got []string
+	for _, p := range c.Placed() {
+		text := fmt.Sprint(p.Scheduler, " ", p.Bound, " ", p.Nodes, " ", p.Most)
+		for _, d := range p.Last {
+			if !d.Counted || d.Profile != p.Scheduler || d.Outcome != record.Bound || d.Namespace != "default" {
+				t.Errorf("%+v", d)
+			}
+			text += " " + d.Pod + ">" + d.Node
+			if !d.Time.IsZero() {
+				text += "@" + d.Time.UTC().Format(time.TimeOnly)
+			}
+		}
+		got = append(got, text)
+	}
+	if d := cmp.Diff([]string{"stock 3 2 2 second>b@12:00:01 first>a@11:59:00 old>a", "gnn 1 1 1 ours>b@12:00:00"}, got); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+	for i := range lastPlaced + 9 {
+		set(fmt.Sprint("many-", i), "a", "stock", noon, noon)
+	}
+	if p := c.Placed()[0]; p.Bound != lastPlaced+12 || p.Most != lastPlaced+11 || len(p.Last) != lastPlaced || p.Last[0].Pod != "second" {
+		t.Errorf("of many: %d, %d, %d listed", p.Bound, p.Most, len(p.Last))
 	}
 }

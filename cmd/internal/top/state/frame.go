@@ -110,6 +110,7 @@ type Spread struct {
 type PendingPod struct {
 	Namespace string
 	Name      string
+	Workload  string // its controller, as Kind/name; empty without one
 	Scheduler string
 	Created   time.Time
 	Reason    string // Unschedulable, SchedulingGated, …; empty before the first attempt

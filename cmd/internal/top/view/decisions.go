@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,14 +19,14 @@ import (
 	"gnnsched/scheduler/decision/record"
 )
 
-// decisionsScreen is the stream of a scheduler's decisions, the newest first.
+// decisionsScreen is the stream of the schedulers' decisions, the newest first.
 type decisionsScreen struct {
-	shown []record.Record // those that pass the filter
+	shown []state.Decision // those that pass the filter
 }
 
 func (*decisionsScreen) describe() description {
 	return description{
-		name: "decisions", heading: 2, open: bind("l", "decisions of the scheduler", "l"),
+		name: "decisions", open: bind("l", "decisions of the scheduler", "l"),
 		notes: []note{{title: "Decisions", lines: []string{
 			"  MARGIN    score of the node minus that of the runner-up",
 			"  DEFAULT   what the default profile would have chosen; a dash: it was not asked",
@@ -40,8 +41,8 @@ func (s *decisionsScreen) update(c *canvas, f query.Filter) {
 }
 
 // decisionRow lets the filter read the fields of a decision.
-func decisionRow(r *record.Record) query.Row {
-	return query.Row{Texts: []string{r.Namespace + "/" + r.Pod, r.Node, r.RunnerUp, r.Profile, r.Policy, r.Outcome, r.Really, r.Fallback, r.Failure}}
+func decisionRow(r *state.Decision) query.Row {
+	return query.Row{Texts: []string{r.Namespace + "/" + r.Pod, r.Node, r.RunnerUp, r.Profile, r.Server, r.Policy, r.Outcome, r.Really, r.Fallback, r.Failure}}
 }
 
 func (*decisionsScreen) press(*canvas, tea.KeyPressMsg) {}
@@ -53,31 +54,43 @@ func (s *decisionsScreen) size(c *canvas) (shown, total int) {
 func (s *decisionsScreen) opens(_ *canvas, row int) string { return s.shown[row].Node }
 func (s *decisionsScreen) name(row int) string {
 	r := &s.shown[row]
-	return r.UID + r.Pod + r.Time.String()
+	return r.UID + r.Pod + r.Time.String() + r.Server
 }
 
 func (s *decisionsScreen) empty(c *canvas) string {
 	switch {
 	case len(c.details.Decisions) > 0:
 		return "no decision passes the filter"
-	case c.details.DecisionsErr != nil:
-		return state.Printable(hintOf(c.details.DecisionsErr))
+	case len(c.details.Silent) > 0:
+		return state.Printable(hintOf(c.details.Silent[0].Err))
 	}
 	return "the scheduler has decided nothing yet"
 }
 
 func (s *decisionsScreen) draw(c *canvas, from, to int) []string {
-	lines := []string{s.summary(c)}
-	return append(lines, c.textTable(decisionColumns(c, s.shown, true), len(s.shown), from, to)...)
+	return append(s.figures(c), c.textTable(decisionColumns(c, s.shown, true), len(s.shown), from, to)...)
+}
+
+// headingLines are the figures and the titles of the columns.
+func (s *decisionsScreen) headingLines(c *canvas) int { return len(s.figures(c)) + 1 }
+
+// figures say which schedulers do not answer, and sum up what the others have decided.
+func (s *decisionsScreen) figures(c *canvas) []string {
+	lines := c.silent()
+	if len(lines) == 0 || len(s.shown) > 0 {
+		lines = append(lines, s.summary(c)...)
+	}
+	return lines
 }
 
 // decisionColumns are the columns of a list of decisions. A list of one node's decisions needs no column for the node.
-func decisionColumns(c *canvas, list []record.Record, node bool) []textColumn {
+func decisionColumns(c *canvas, list []state.Decision, node bool) []textColumn {
 	of := func(cell func(r *record.Record) string) func(int) string {
-		return func(row int) string { return cell(&list[row]) }
+		return func(row int) string { return cell(&list[row].Record) }
 	}
-	failed := func(row int) lipgloss.Style { return decidedStyle(c, &list[row]) }
-	shadow := slices.ContainsFunc(list, func(r record.Record) bool { return r.Outcome == record.Shadow })
+	failed := func(row int) lipgloss.Style { return decidedStyle(c, &list[row].Record) }
+	shadow := slices.ContainsFunc(list, func(r state.Decision) bool { return r.Outcome == record.Shadow })
+	several := len(c.servers) > 1
 	differs := func(row int) lipgloss.Style {
 		if d := list[row].Default; d != nil && d.Node != list[row].Node {
 			return c.st.Accent
@@ -88,8 +101,9 @@ func decisionColumns(c *canvas, list []record.Record, node bool) []textColumn {
 	if shadow && !node {
 		pod = "WOULD COME"
 	}
+	profile := textColumn{title: "PROFILE", extra: !several, cell: of(func(r *record.Record) string { return r.Profile })}
 	cols := []textColumn{
-		{title: "TIME", cell: of(func(r *record.Record) string { return r.Time.In(c.frame.Time.Location()).Format(time.TimeOnly) })},
+		{title: "TIME", cell: of(c.decidedAt)},
 		{title: pod, middle: true, cell: of(func(r *record.Record) string { return r.Namespace + "/" + r.Pod }), style: failed},
 	}
 	if node {
@@ -98,19 +112,34 @@ func decisionColumns(c *canvas, list []record.Record, node bool) []textColumn {
 	if shadow {
 		cols = append(cols, textColumn{title: "REALLY ON", cell: of(func(r *record.Record) string { return orDash(r.Really) })})
 	}
-	if slices.ContainsFunc(list, func(r record.Record) bool { return len(r.Claimed) > 0 || len(r.Devices) > 0 }) {
+	if several {
+		cols = append(cols, profile)
+	}
+	if slices.ContainsFunc(list, func(r state.Decision) bool { return len(r.Claimed) > 0 || len(r.Devices) > 0 }) {
 		cols = append(cols, textColumn{title: "DEVICE", extra: true, cell: of(decidedDevices)})
 	}
-	return append(cols,
+	cols = append(cols,
 		textColumn{title: "MARGIN", right: true, cell: of(marginText)},
-		textColumn{title: "RUNNER-UP", extra: shadow, cell: of(func(r *record.Record) string { return orDash(r.RunnerUp) })},
+		textColumn{title: "RUNNER-UP", extra: shadow || several, cell: of(func(r *record.Record) string { return orDash(r.RunnerUp) })},
 		textColumn{title: "DEFAULT", cell: of(defaultText), style: differs},
 		textColumn{title: "LATENCY", right: true, cell: of(func(r *record.Record) string { return c.st.Latency(r.Latency) })},
 		textColumn{title: "POLICY", extra: true, cell: of(policyText)},
 		textColumn{title: "FITS", extra: true, right: true, cell: of(func(r *record.Record) string { return fmt.Sprintf("%d/%d", r.Feasible, r.Nodes) })},
-		textColumn{title: "PROFILE", extra: true, cell: of(func(r *record.Record) string { return r.Profile })},
-		textColumn{title: "WHY NOT", extra: true, cell: of(failureText)},
 	)
+	if several {
+		cols = append(cols, textColumn{title: "SERVER", extra: true, cell: func(row int) string { return list[row].Server }})
+	} else {
+		cols = append(cols, profile)
+	}
+	return append(cols, textColumn{title: "WHY NOT", extra: true, cell: of(failureText)})
+}
+
+// decidedAt is the time of a decision; a dash if it is not known.
+func (c *canvas) decidedAt(r *record.Record) string {
+	if r.Time.IsZero() {
+		return "-"
+	}
+	return r.Time.In(c.frame.Time.Location()).Format(time.TimeOnly)
 }
 
 // nodeTitle is the title of the column of chosen nodes.
@@ -197,14 +226,24 @@ func failureText(r *record.Record) string {
 	return r.Failure
 }
 
-// summary sums up the decisions of each profile, or says why there are no newer ones.
-func (s *decisionsScreen) summary(c *canvas) string {
-	if err := c.details.DecisionsErr; err != nil {
-		return c.st.Warn.Render(c.st.Fit(state.Printable(err.Error()), c.width))
+// silent returns a line about each scheduler that does not answer.
+func (c *canvas) silent() (lines []string) {
+	for _, x := range c.details.Silent {
+		text := x.Err.Error()
+		if x.Server != "" {
+			text = x.Server + ": " + strings.TrimPrefix(text, "ask the scheduler: ")
+		}
+		lines = append(lines, c.st.Warn.Render(c.st.Fit(state.Printable(text), c.width)))
 	}
+	return lines
+}
+
+// summary sums up the decisions of each profile on one line; of several schedulers each of the first few profiles has its own.
+func (s *decisionsScreen) summary(c *canvas) (lines []string) {
 	var parts []string
-	for _, p := range tallies(s.shown) {
-		parts = append(parts, c.st.Bold.Render(p.title())+" "+fmt.Sprint(len(p.list)))
+	all := tallies(s.shown)
+	for i, p := range all {
+		parts = append(parts, c.st.Bold.Render(state.Printable(p.title()))+" "+fmt.Sprint(len(p.list)))
 		if p.asked > 0 {
 			parts = append(parts, fmt.Sprintf("as default %d of %d", p.same, p.asked))
 		}
@@ -217,8 +256,11 @@ func (s *decisionsScreen) summary(c *canvas) string {
 		if len(p.latencies) > 0 {
 			parts = append(parts, "median "+c.st.Latency(median(p.latencies)))
 		}
+		if len(c.servers) > 1 && len(lines) < 2 && i < len(all)-1 {
+			lines, parts = append(lines, c.st.Fit(c.st.Join(parts, c.width), c.width)), nil
+		}
 	}
-	return c.st.Fit(c.st.Join(parts, c.width), c.width)
+	return append(lines, c.st.Fit(c.st.Join(parts, c.width), c.width))
 }
 
 // hintOf is what an error says that the reader can do.
@@ -228,4 +270,117 @@ func hintOf(err error) string {
 		return e.Hint
 	}
 	return ""
+}
+
+// decider is a profile of a scheduler.
+type decider struct {
+	profile, server string // the server is empty if only one is asked
+	counted         bool   // it is not asked
+}
+
+func (d decider) title() string {
+	switch {
+	case d.counted:
+		return d.profile + " (bound pods)"
+	case d.server != "":
+		return d.profile + " at " + d.server
+	}
+	return d.profile
+}
+
+func (d decider) compare(other decider) int { return strings.Compare(d.title(), other.title()) }
+
+// tally sums up the decisions of a profile.
+type tally struct {
+	of                 decider
+	list               []*record.Record
+	asked, same        int // the default profile's choice is known; it is the same
+	none, fell         int
+	latencies, margins []float64      // of those that have one
+	nodes              map[string]int // pods bound to each, or in the shadow those that would be
+	shadow             bool           // the profile only watches
+}
+
+// title names the profile.
+func (t *tally) title() string {
+	if t.shadow {
+		return t.of.title() + " (in the shadow)"
+	}
+	return t.of.title()
+}
+
+// tallies returns the sums of all profiles, the one with the most decisions first.
+func tallies(list []state.Decision) (out []*tally) {
+	all := map[decider]*tally{}
+	for i := range list {
+		d := &list[i]
+		of := decider{profile: d.Profile, server: d.Server, counted: d.Counted}
+		t := all[of]
+		if t == nil {
+			t = &tally{of: of, nodes: map[string]int{}}
+			all[of] = t
+			out = append(out, t)
+		}
+		t.add(&d.Record)
+	}
+	slices.SortFunc(out, func(a, b *tally) int {
+		return cmp.Or(cmp.Compare(len(b.list), len(a.list)), a.of.compare(b.of))
+	})
+	return out
+}
+
+func (t *tally) add(r *record.Record) {
+	t.list = append(t.list, r)
+	if r.Latency > 0 {
+		t.latencies = append(t.latencies, r.Latency)
+	}
+	if r.Margin != nil {
+		t.margins = append(t.margins, *r.Margin)
+	}
+	if r.Default != nil {
+		t.asked++
+		if r.Default.Node == r.Node {
+			t.same++
+		}
+	}
+	if r.Fallback != "" {
+		t.fell++
+	}
+	t.shadow = t.shadow || r.Outcome == record.Shadow
+	switch {
+	case r.Node == "":
+		t.none++
+	case r.Outcome == record.Bound || r.Outcome == record.Shadow:
+		t.nodes[r.Node]++
+	}
+}
+
+// most returns how many pods the node with the most got.
+func (t *tally) most() (n int) {
+	for _, pods := range t.nodes {
+		n = max(n, pods)
+	}
+	return n
+}
+
+// median returns the median, the upper one of two; 0 for none.
+func median(of []float64) float64 {
+	if len(of) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(of))[len(of)/2]
+}
+
+func medianText(of []float64) string {
+	if len(of) == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(median(of), 'g', 3, 64)
+}
+
+func outOf(n, all int) string {
+	if all == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d of %d", n, all)
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // decided is n decisions of two profiles, the newest first: most with a runner-up, some without, two that failed.
-func decided(n int) (out []record.Record) {
+func decided(n int) (out []state.Decision) {
 	for i := range n {
 		d := decision.Decision{
 			Number: uint64(n - i), Profile: []string{"gnn", "default-scheduler"}[i%5/4], Policy: "linear", Nodes: 13, Feasible: 9, Preferred: 9,
@@ -44,13 +44,13 @@ func decided(n int) (out []record.Record) {
 		case 7:
 			d.Latency = 12345 * time.Microsecond
 		}
-		out = append(out, record.Of(&d))
+		out = append(out, state.Decision{Record: record.Of(&d)})
 	}
 	return out
 }
 
 // inShadow makes the decisions those of one profile that only watches.
-func inShadow(list []record.Record) []record.Record {
+func inShadow(list []state.Decision) []state.Decision {
 	for i := range list {
 		list[i].Profile, list[i].Outcome, list[i].Really = "gnn", record.Shadow, fmt.Sprintf("node-%d", i*5%12+i%2)
 	}
@@ -58,7 +58,7 @@ func inShadow(list []record.Record) []record.Record {
 }
 
 // withDevices gives some of the decisions devices, by claims and by numbers.
-func withDevices(list []record.Record) []record.Record {
+func withDevices(list []state.Decision) []state.Decision {
 	for i := range list {
 		switch d := (record.ClaimedDevice{Claim: "gpu", Request: "gpu", Driver: "gpu.nvidia.com", Pool: list[i].Node, Name: "gpu-2", Milli: 460}); i % 4 {
 		case 0:
@@ -74,10 +74,10 @@ func withDevices(list []record.Record) []record.Record {
 }
 
 // answering gives a view the details of a cluster, and decisions or an error.
-func answering(c *state.Cluster, list []record.Record, err error) func(*Config, *state.Frame) {
+func answering(c *state.Cluster, list []state.Decision, silent ...state.Silent) func(*Config, *state.Frame) {
 	return func(cfg *Config, _ *state.Frame) {
 		cfg.Details = func(ask state.Ask) state.Details {
-			d := state.Details{Node: ask.Node, DecisionsErr: err}
+			d := state.Details{Node: ask.Node, Silent: silent}
 			if ask.Node != "" {
 				d.Pods = c.PodsOn(ask.Node)
 			}
@@ -87,6 +87,9 @@ func answering(c *state.Cluster, list []record.Record, err error) func(*Config, 
 			if ask.Decisions {
 				d.Decisions = list
 			}
+			if ask.Placed {
+				d.Placed = c.Placed()
+			}
 			return d
 		}
 	}
@@ -94,12 +97,15 @@ func answering(c *state.Cluster, list []record.Record, err error) func(*Config, 
 
 var errAway = exit.New(exit.Unreachable, errors.New("ask the scheduler: connection refused"), "is one running? --server names another one")
 
+// away is the only scheduler, which does not answer.
+var away = []state.Silent{{Err: errAway}}
+
 func TestGoldenDecisions(t *testing.T) {
 	small := sample(12, false)
 	for _, c := range []struct {
 		name          string
-		list          []record.Record
-		err           error
+		list          []state.Decision
+		silent        []state.Silent
 		look          paint.Look
 		width, height int
 		keys          []string
@@ -115,23 +121,23 @@ func TestGoldenDecisions(t *testing.T) {
 		{"versus.txt", decided(40), nil, full, 80, 24, []string{"v"}},
 		{"versus-200x50.txt", decided(100), nil, full, 200, 50, []string{"v"}},
 		{"versus-low.txt", decided(40), nil, full, 40, 15, []string{"v"}},
-		{"versus-one.txt", decided(3), errAway, ascii, 80, 24, []string{"v"}},
+		{"versus-one.txt", decided(3), away, ascii, 80, 24, []string{"v"}},
 		{"versus-filtered.txt", decided(40), nil, full, 80, 24, []string{"v", "/", "a", "p", "p", "-", "3", "enter", "j", "j"}},
-		{"versus-none.txt", nil, errAway, full, 40, 12, []string{"v"}},
+		{"versus-none.txt", nil, away, full, 40, 12, []string{"v"}},
 		{"decisions-none.txt", nil, nil, full, 80, 24, []string{"l"}},
-		{"decisions-away.txt", nil, errAway, full, 80, 24, []string{"l"}},
-		{"decisions-old.txt", decided(3), errAway, full, 80, 24, []string{"l"}},
+		{"decisions-away.txt", nil, away, full, 80, 24, []string{"l"}},
+		{"decisions-old.txt", decided(3), away, full, 80, 24, []string{"l"}},
 		{"node.txt", decided(40), nil, full, 80, 24, []string{"j", "j", "enter"}},
 		{"node-200x50.txt", decided(100), nil, full, 200, 50, []string{"j", "j", "enter"}},
-		{"node-away.txt", nil, errAway, full, 80, 24, []string{"j", "j", "enter", "G"}},
+		{"node-away.txt", nil, away, full, 80, 24, []string{"j", "j", "enter", "G"}},
 		{"node-idle.txt", decided(2), nil, full, 80, 24, []string{"enter"}},
 	} {
-		m := model(t, small, terminal{c.look, c.width, c.height}, answering(small, c.list, c.err))
+		m := model(t, small, terminal{c.look, c.width, c.height}, answering(small, c.list, c.silent...))
 		press(m, c.keys...)
 		golden.Check(t, c.name, trimmed(ansi.Strip(m.View().Content)))
 	}
 	many := zoned(100, 3)
-	m := model(t, many, terminal{full, 80, 24}, answering(many, nil, errAway))
+	m := model(t, many, terminal{full, 80, 24}, answering(many, nil, away...))
 	press(m, "m", "enter")
 	golden.Check(t, "node-gpu.txt", trimmed(ansi.Strip(m.View().Content)))
 }
@@ -177,7 +183,7 @@ func TestClaimsShow(t *testing.T) {
 		width, height int
 	}{{"80x24", 80, 24}, {"200x50", 200, 50}} {
 		for screen, keys := range map[string][]string{"nodes": nil, "devices": {"d"}, "node": {"j", "j", "enter", "/", "m", "l", "/", "enter"}} {
-			m := model(t, c, terminal{full, size.width, size.height}, answering(c, nil, errAway))
+			m := model(t, c, terminal{full, size.width, size.height}, answering(c, nil, away...))
 			press(m, keys...)
 			golden.Check(t, "claims-"+screen+"-"+size.name+".txt", trimmed(ansi.Strip(m.View().Content)))
 		}
@@ -187,7 +193,7 @@ func TestClaimsShow(t *testing.T) {
 // TestNodeOpensAndCloses: Enter opens a node from every list that has nodes, and Esc leads back there.
 func TestNodeOpensAndCloses(t *testing.T) {
 	c := zoned(30, 2)
-	m := model(t, c, terminal{full, 120, 40}, answering(c, decided(20), nil))
+	m := model(t, c, terminal{full, 120, 40}, answering(c, decided(20)))
 	for _, open := range []string{"", "d", "u", "m", "l"} {
 		press(m, "j")
 		if open != "" {
@@ -221,7 +227,7 @@ func TestNodeOpensAndCloses(t *testing.T) {
 // TestBeforeTheDetails: a screen says that it reads, not that there is nothing, until its answer is there.
 func TestBeforeTheDetails(t *testing.T) {
 	c := sample(3, false)
-	m := model(t, c, terminal{full, 80, 24}, answering(c, nil, nil))
+	m := model(t, c, terminal{full, 80, 24}, answering(c, nil))
 	for key, empty := range map[rune]string{'l': "has decided nothing", 'w': "no workload", 'e': "no events"} {
 		_, read := m.Update(tea.KeyPressMsg{Code: key, Text: string(key)})
 		if got := m.View().Content; !strings.Contains(got, "reading…") || strings.Contains(got, empty) {
@@ -261,14 +267,15 @@ func TestStreamKeepsItsPlace(t *testing.T) {
 func TestHostileDetails(t *testing.T) {
 	evil := "a\x1b[2J\x1b]0;owned\a\nb\u202e世界"
 	r := decided(2)[1]
-	for _, s := range []*string{&r.Pod, &r.Namespace, &r.Node, &r.RunnerUp, &r.Profile, &r.Policy, &r.Fallback, &r.Failure, &r.Default.Node} {
+	for _, s := range []*string{&r.Pod, &r.Namespace, &r.Node, &r.RunnerUp, &r.Profile, &r.Server, &r.Policy, &r.Fallback, &r.Failure, &r.Default.Node} {
 		*s = evil
 	}
 	for _, size := range [][2]int{{80, 24}, {200, 50}, {9, 12}, {1, 1}} {
 		m := model(t, sample(2, false), terminal{full, size[0], size[1]}, func(cfg *Config, _ *state.Frame) {
 			cfg.Details = func(ask state.Ask) state.Details {
 				return state.Details{
-					Node: ask.Node, Decisions: []record.Record{r}, DecisionsErr: errors.New(evil),
+					Node: ask.Node, Decisions: []state.Decision{r}, Silent: []state.Silent{{Server: evil, Err: errors.New(evil)}},
+					Placed:    []state.Placed{{Scheduler: evil, Bound: 1, Last: []state.Decision{{Record: r.Record, Counted: true}}}},
 					Pods:      []state.BoundPod{{Namespace: evil, Name: evil, Workload: evil, Scheduler: evil}},
 					Workloads: []state.Workload{{Namespace: evil, Name: evil}},
 					Events:    []state.Event{{Type: evil, Reason: evil, Object: evil, From: evil, Message: evil}}, EventsErr: errors.New(evil),
@@ -291,4 +298,4 @@ func TestHostileDetails(t *testing.T) {
 	}
 }
 
-var hostileViews = [][]string{{"l"}, {"esc", "j", "enter"}, {"w"}, {"e"}, {"z"}}
+var hostileViews = [][]string{{"l"}, {"esc", "j", "enter"}, {"w"}, {"e"}, {"z"}, {"v"}, {"tab"}}

@@ -58,6 +58,6 @@ func (s *eventsScreen) draw(c *canvas, from, to int) []string {
 		{title: "OBJECT", middle: true, cell: of(func(e *state.Event) string { return e.Object })},
 		{title: "COUNT", right: true, extra: true, cell: of(func(e *state.Event) string { return fmt.Sprint(e.Count) })},
 		{title: "FROM", extra: true, cell: of(func(e *state.Event) string { return e.From })},
-		{title: "MESSAGE", cell: of(func(e *state.Event) string { return excluded(e.Message) })},
+		{title: "MESSAGE", cell: of(func(e *state.Event) string { return state.Excluded(e.Message) })},
 	}, len(s.shown), from, to)
 }

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,7 +29,7 @@ func (*gpuScreen) describe() description {
 func (s *gpuScreen) update(c *canvas, f query.Filter) {
 	nodes := slices.DeleteFunc(slices.Clone(c.frame.Nodes), func(n state.Node) bool { return n.Devices == nil })
 	s.total = len(nodes)
-	s.shown = query.Select(f, nodes, nodeRow)
+	s.shown = query.Select(f, nodes, query.NodeRow)
 }
 
 func (*gpuScreen) press(*canvas, tea.KeyPressMsg)    {}
@@ -56,26 +55,9 @@ func (s *gpuScreen) empty(*canvas) string {
 
 // models sums up the devices of each model: "G2 88.5/96 · T4 4/16".
 func (s *gpuScreen) models(c *canvas) string {
-	sums := map[string]state.Usage{}
-	for i := range s.shown {
-		n := &s.shown[i]
-		u := sums[n.GPUModel]
-		sums[n.GPUModel] = state.Usage{Requested: u.Requested + n.GPU.Requested, Allocatable: u.Allocatable + n.GPU.Allocatable}
-	}
-	type model struct {
-		name string
-		use  state.Usage
-	}
-	var all []model
-	for name, u := range sums {
-		all = append(all, model{name, u})
-	}
-	slices.SortFunc(all, func(a, b model) int {
-		return cmp.Or(cmp.Compare(b.use.Allocatable, a.use.Allocatable), cmp.Compare(a.name, b.name))
-	})
 	var parts []string
-	for _, m := range all {
-		parts = append(parts, fmt.Sprintf("%s %s", orDash(m.name), c.st.Bold.Render(state.Devices(m.use.Requested)+"/"+state.Devices(m.use.Allocatable))))
+	for _, m := range state.ModelsOf(s.shown) {
+		parts = append(parts, fmt.Sprintf("%s %s", orDash(m.Name), c.st.Bold.Render(state.Devices(m.GPU.Requested)+"/"+state.Devices(m.GPU.Allocatable))))
 	}
 	return c.st.Join(parts, c.width)
 }

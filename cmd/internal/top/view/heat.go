@@ -67,7 +67,7 @@ func (s *heatScreen) describe() description {
 }
 
 func (s *heatScreen) update(c *canvas, f query.Filter) {
-	s.shown, s.filtered = query.Select(f, workers(c.frame.Nodes), nodeRow), !f.Empty()
+	s.shown, s.filtered = query.Select(f, workers(c.frame.Nodes), query.NodeRow), !f.Empty()
 	slices.SortStableFunc(s.shown, func(a, b state.Node) int { return state.CompareNatural(a.Zone, b.Zone) })
 }
 

@@ -16,6 +16,7 @@ type keyMap struct {
 	up, down, pageUp, pageDown, home, end key.Binding
 	halfUp, halfDown                      key.Binding
 	enter, filter, command, clear, quit   key.Binding
+	server                                key.Binding
 }
 
 func newKeyMap(a arrows) keyMap {
@@ -32,6 +33,7 @@ func newKeyMap(a arrows) keyMap {
 		filter:   bind("/", "filter", "/"),
 		command:  bind(":", "go to a view by its name, as :pending", ":"),
 		clear:    bind("Esc", "clear the filter, go back", "esc"),
+		server:   bind("o", "learning, shadow: next scheduler", "o"),
 		quit:     bind("q", "quit", "q"),
 	}
 }
@@ -295,7 +297,7 @@ func helpLines(c *canvas) []string {
 		}
 		own = append(own, p.about.keys...)
 	}
-	general = append(general, k.quit)
+	general = append(general, k.server, k.quit)
 	lines := append([]string{st.Bold.Render("Keys")}, keyLines(c, general, own)...)
 	for _, p := range c.pages {
 		for _, n := range p.about.notes {

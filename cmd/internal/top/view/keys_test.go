@@ -277,21 +277,6 @@ func TestFitsEveryWindow(t *testing.T) {
 	})
 }
 
-func TestExplanation(t *testing.T) {
-	for _, c := range []struct{ reason, message, want string }{
-		{"", "", "no scheduler has tried it yet"},
-		{"Unschedulable", "", "Unschedulable"},
-		{"Unschedulable", "0/5 nodes are available: 1 node(s) had untolerated taint {a: b}, 4 Insufficient cpu. no new claims to deallocate, preemption: 0/5 nodes are available: 5 No preemption victims found.", "4 Insufficient cpu, 1 had untolerated taint {a: b}"},
-		{"Unschedulable", "0/2 nodes are available: pod has unbound claims, 2 Insufficient cpu.", "pod has unbound claims, 2 Insufficient cpu"},
-		{"Unschedulable", "no nodes available to schedule pods", "no nodes available to schedule pods"},
-		{"SchedulingGated", "blocked", "SchedulingGated: blocked"},
-	} {
-		if got := explanation(&state.PendingPod{Reason: c.reason, Message: c.message}); got != c.want {
-			t.Errorf("%q, %q: %q, want %q", c.reason, c.message, got, c.want)
-		}
-	}
-}
-
 // The pending pods are still there after the help, although a regular frame came meanwhile.
 func TestPendingPodsAfterHelp(t *testing.T) {
 	m := model(t, sample(12, false), terminal{full, 80, 24}, nil)

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -133,10 +134,10 @@ func (s *learningScreen) draw(c *canvas, from, to int) []string {
 
 // summary counts what every profile has learned from, or says why nothing newer is known.
 func (s *learningScreen) summary(c *canvas) string {
+	parts := c.oneServer()
 	if err := c.details.LearningErr; err != nil {
-		return c.st.Warn.Render(c.st.Fit(state.Printable(err.Error()), c.width))
+		return c.st.Fit(c.st.Join(append(parts, c.st.Warn.Render(state.Printable(err.Error()))), c.width), c.width)
 	}
-	var parts []string
 	samples := &c.details.Learning
 	for _, profile := range samples.Names() {
 		count := func(name string) string {
@@ -156,6 +157,14 @@ func (s *learningScreen) summary(c *canvas) string {
 		}
 	}
 	return c.st.Fit(c.st.Join(parts, c.width), c.width)
+}
+
+// oneServer names the scheduler that a screen of one scheduler shows, if there are others.
+func (c *canvas) oneServer() []string {
+	if len(c.servers) < 2 {
+		return nil
+	}
+	return []string{c.st.Accent.Render(fmt.Sprintf("%s (o: next of %d)", c.servers[c.server], len(c.servers)))}
 }
 
 // about says what the chosen figure is.

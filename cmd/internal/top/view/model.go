@@ -23,6 +23,7 @@ type Config struct {
 	Interval time.Duration // between two frames; 0 means two seconds
 	Sort     query.Sort
 	Look     paint.Look
+	Servers  []string // names of the schedulers that Details asks; only several of them are named on the screen
 
 	// Read returns the cluster now, with the maxPending oldest pending pods. It is called from
 	// other goroutines; at most one call at a time is for a regular frame.
@@ -80,7 +81,7 @@ func New(cfg Config) (*Model, error) {
 		cfg.Sort = query.By(query.Name)
 	}
 	cfg.Title = state.Printable(cfg.Title)
-	m := &Model{cfg: cfg, canvas: canvas{st: paint.New(cfg.Look), keys: newKeyMap(arrowsOf(cfg.Look)), width: 80, height: 24}}
+	m := &Model{cfg: cfg, canvas: canvas{st: paint.New(cfg.Look), keys: newKeyMap(arrowsOf(cfg.Look)), servers: cfg.Servers, width: 80, height: 24}}
 	for _, s := range newScreens(cfg) {
 		m.pages = append(m.pages, &page{screen: s, about: s.describe()})
 	}
@@ -110,10 +111,7 @@ func (m *Model) Init() tea.Cmd { return m.read(true) }
 
 // read returns a command that reads a frame.
 func (m *Model) read(regular bool) tea.Cmd {
-	cfg, limit, ask := m.cfg, m.wanting().about.pending, state.Ask{}
-	if s, ok := m.wanting().screen.(asker); ok {
-		ask = s.asks()
-	}
+	cfg, limit, ask := m.cfg, m.wanting().about.pending, m.asking(m.wanting())
 	return func() tea.Msg {
 		msg := frameMsg{frame: cfg.Read(limit), ask: ask, regular: regular}
 		if cfg.Details != nil && ask != (state.Ask{}) {
@@ -125,6 +123,20 @@ func (m *Model) read(regular bool) tea.Cmd {
 		return msg
 	}
 }
+
+// asking is what a screen shows besides a frame; the zero value for nothing.
+func (m *Model) asking(p *page) (ask state.Ask) {
+	if s, ok := p.screen.(asker); ok {
+		ask = s.asks()
+	}
+	if ofOne(ask) {
+		ask.Server = m.server
+	}
+	return ask
+}
+
+// ofOne reports whether only one scheduler is asked, so that the reader chooses it.
+func ofOne(ask state.Ask) bool { return ask.Learning || ask.Shadow }
 
 // wanting is the screen that a frame is for: the one that is shown, or the one that an overlay covers and the reader may
 // return to before the next frame.
@@ -161,6 +173,9 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case frameMsg:
 		m.frame, m.status = msg.frame, msg.status
 		m.asked, m.details = msg.ask, msg.details
+		if ofOne(msg.ask) && msg.ask.Server != m.server { // the reader has chosen another one meanwhile
+			m.details = state.Details{}
+		}
 		m.loaded = true
 		m.update()
 		if msg.regular {
@@ -211,6 +226,8 @@ func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 	case key.Matches(k, m.keys.command):
 		return m.startTyping(command)
 	case m.scroll(k), p.about.overlay:
+	case key.Matches(k, m.keys.server):
+		return m.nextServer()
 	case key.Matches(k, m.keys.filter):
 		return m.startTyping(filter)
 	case key.Matches(k, m.keys.enter):
@@ -223,6 +240,16 @@ func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 		m.update()
 	}
 	return nil
+}
+
+// nextServer asks the next scheduler, if the screen shows one of several.
+func (m *Model) nextServer() tea.Cmd {
+	if len(m.servers) < 2 || !ofOne(m.asking(m.page())) {
+		return nil
+	}
+	m.server, m.details = (m.server+1)%len(m.servers), state.Details{}
+	m.update()
+	return m.complete()
 }
 
 // page is the screen that is shown.
@@ -254,7 +281,7 @@ func (m *Model) show(screen int) tea.Cmd {
 
 // complete reads what the shown screen wants besides a frame; nil if it wants nothing.
 func (m *Model) complete() tea.Cmd {
-	if _, asks := m.page().screen.(asker); asks || m.page().about.pending > 0 {
+	if m.asking(m.page()) != (state.Ask{}) || m.page().about.pending > 0 {
 		return m.read(false)
 	}
 	return nil

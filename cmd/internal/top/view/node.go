@@ -11,7 +11,6 @@ import (
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
-	"gnnsched/scheduler/decision/record"
 )
 
 // nodeScreen shows one node: its figures, the scheduler's last decisions for it, and its pods. Enter opens it.
@@ -20,7 +19,7 @@ type nodeScreen struct {
 	here      *state.Node      // nil if the node is gone
 	shown     []state.BoundPod // those that pass the filter
 	total     int
-	decisions []record.Record
+	decisions []state.Decision
 }
 
 func (*nodeScreen) describe() description { return description{name: "node", heading: 2} }
@@ -77,7 +76,11 @@ const nodeHeading = 3
 
 // headingLines gives the decisions a third of a high window.
 func (s *nodeScreen) headingLines(c *canvas) int {
-	return nodeHeading + min(len(s.decisions), s.room(c))
+	n := min(len(s.decisions), s.room(c))
+	if n > 0 {
+		n += len(c.silent())
+	}
+	return nodeHeading + n
 }
 
 // room is how many decisions the window has room for.
@@ -87,6 +90,7 @@ func (s *nodeScreen) draw(c *canvas, from, to int) []string {
 	lines := []string{s.figures(c)}
 	if n := min(len(s.decisions), s.room(c)); n > 0 {
 		last := s.decisions[:n]
+		lines = append(lines, c.silent()...)
 		lines = append(lines, c.textTable(decisionColumns(c, last, false), n, 0, n)...)
 	} else {
 		lines = append(lines, s.noDecisions(c))
@@ -145,9 +149,9 @@ func claimsOf(p *state.BoundPod) string {
 // noDecisions says why no decisions are shown.
 func (s *nodeScreen) noDecisions(c *canvas) string {
 	text := "the scheduler's last decisions chose other nodes"
-	switch err := c.details.DecisionsErr; {
-	case err != nil:
-		text = state.Printable(err.Error())
+	switch silent := c.silent(); {
+	case len(silent) > 0:
+		return silent[0]
 	case len(s.decisions) > 0:
 		text = fmt.Sprintf("%d decisions: the window is too low for them", len(s.decisions))
 	case c.details.Node != s.node:

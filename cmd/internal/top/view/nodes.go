@@ -8,7 +8,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"gnnsched/cmd/internal/top/query"
-	"gnnsched/cmd/internal/top/state"
 )
 
 // nodesScreen lists the nodes with their requested CPU, memory and GPUs. A key for each column
@@ -68,27 +67,9 @@ func (s *nodesScreen) describe() description {
 }
 
 func (s *nodesScreen) update(c *canvas, f query.Filter) {
-	s.shown = query.Select(f, c.frame.Nodes, nodeRow)
+	s.shown = query.Select(f, c.frame.Nodes, query.NodeRow)
 	s.filtered = !f.Empty()
 	s.sort.Apply(s.shown)
-}
-
-// nodeRow lets the filter read the fields of a node.
-func nodeRow(n *state.Node) query.Row {
-	return query.Row{
-		Texts: []string{n.Name, n.Status, n.Role(), n.Zone, n.Version, n.GPUModel},
-		Usage: func(field string) state.Usage {
-			switch field {
-			case "cpu":
-				return n.CPU
-			case "memory":
-				return n.Memory
-			case "gpu":
-				return n.GPU
-			}
-			return n.Pods
-		},
-	}
 }
 
 // press sorts.

@@ -44,7 +44,7 @@ func newScreens(cfg Config) []screen {
 		&eventsScreen{},
 		&gpuScreen{},
 		&usedScreen{},
-		&versusScreen{},
+		newVersusScreen(),
 		&learningScreen{},
 		newShadowScreen(),
 		&helpScreen{},
@@ -115,6 +115,8 @@ type canvas struct {
 	frame         state.Frame
 	asked         state.Ask
 	details       state.Details // what asked asked for
+	servers       []string      // names of the schedulers that are asked
+	server        int           // the one that screens of one scheduler show
 	width, height int           // of the window, in cells
 	st            paint.Styles
 	space         int     // rows that fit below the heading

@@ -124,6 +124,9 @@ func (s *shadowScreen) figures(c *canvas) []string {
 			all = append(all, headerLine{style.Render(c.st.Fit(state.Printable(text), c.width)), importance})
 		}
 	}
+	for _, name := range c.oneServer() {
+		all = append(all, headerLine{c.st.Fit(name, c.width), 9})
+	}
 	if err := c.details.ShadowErr; err != nil {
 		add(9, c.st.Warn, err.Error())
 	}

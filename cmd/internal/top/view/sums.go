@@ -116,7 +116,7 @@ func (*zonesScreen) describe() description {
 
 func (s *zonesScreen) update(c *canvas, f query.Filter) {
 	s.shown = nil
-	for _, n := range query.Select(f, workers(c.frame.Nodes), nodeRow) {
+	for _, n := range query.Select(f, workers(c.frame.Nodes), query.NodeRow) {
 		i := slices.IndexFunc(s.shown, func(z zoneSum) bool { return z.zone == n.Zone })
 		if i < 0 {
 			i = len(s.shown)

@@ -28,7 +28,7 @@ func (*usedScreen) describe() description {
 }
 
 func (s *usedScreen) update(c *canvas, f query.Filter) {
-	s.shown = query.Select(f, c.frame.Nodes, nodeRow)
+	s.shown = query.Select(f, c.frame.Nodes, query.NodeRow)
 	slices.SortStableFunc(s.shown, func(a, b state.Node) int { // the frame is sorted by name
 		return cmp.Compare(usedCPU(&b), usedCPU(&a))
 	})

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
+	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
@@ -16,223 +15,264 @@ import (
 	"gnnsched/scheduler/decision/record"
 )
 
-// versusScreen shows the two profiles of a scheduler that decided most, side by side: what their decisions come to, and
-// below that each one's decisions, the newest first.
+// versusScreen shows two profiles side by side, of one scheduler or of two: what their decisions come to, and below that each
+// one's decisions, the newest first. Of a scheduler that is not asked it shows the pods that it has bound.
 type versusScreen struct {
-	sides [2]tally // a profile without a name has decided nothing
+	sides       [2]*tally  // nil: there is none
+	picked      [2]decider // by the reader; the zero value if he has not
+	all         []decider  // to pick from, by name
+	total       int        // decisions of the side with the most, without the filter
+	right, left key.Binding
 }
 
-// measures are the lines that compare the profiles.
-var measures = []struct {
-	name string
-	of   func(c *canvas, t *tally) string
-}{
-	{"decisions", func(_ *canvas, t *tally) string { return strconv.Itoa(len(t.list)) }},
-	{"bound/s now", func(c *canvas, t *tally) string { return fmt.Sprintf("%.1f", schedulerOf(c, t.profile).Rate) }},
-	{"pending now", func(c *canvas, t *tally) string { return strconv.Itoa(schedulerOf(c, t.profile).Pending) }},
-	{"no node", func(_ *canvas, t *tally) string { return strconv.Itoa(t.none) }},
-	{"as the default", func(_ *canvas, t *tally) string { return outOf(t.same, t.asked) }},
-	{"fallbacks", func(_ *canvas, t *tally) string { return strconv.Itoa(t.fell) }},
-	{"nodes used", func(_ *canvas, t *tally) string { return strconv.Itoa(len(t.nodes)) }},
-	{"most on a node", func(_ *canvas, t *tally) string { return strconv.Itoa(t.most()) }},
-	{"median margin", func(_ *canvas, t *tally) string { return medianText(t.margins) }},
-	{"median latency", func(c *canvas, t *tally) string { return c.st.Latency(median(t.latencies)) }},
-}
-
-func (*versusScreen) describe() description {
-	return description{
-		name: "versus", open: bind("v", "two profiles side by side", "v"),
-		notes: []note{{title: "Side by side", text: "the two profiles with the most decisions that pass the filter"}},
+func newVersusScreen() *versusScreen {
+	return &versusScreen{
+		right: bind("Tab", "versus: next at the right", "tab"), left: bind("S-Tab", "versus: next at the left", "shift+tab"),
 	}
 }
 
-func (*versusScreen) asks() state.Ask { return state.Ask{Decisions: true} }
+// measures are the lines that compare the profiles. Those with counted set come from the API, so they are known of every scheduler.
+var measures = []struct {
+	name    string
+	counted bool
+	of      func(c *canvas, t *tally) string
+}{
+	{"decisions", false, func(_ *canvas, t *tally) string { return strconv.Itoa(len(t.list)) }},
+	{"bound now", true, boundText},
+	{"bound/s now", true, func(c *canvas, t *tally) string { return fmt.Sprintf("%.1f", schedulerOf(c, t.of.profile).Rate) }},
+	{"pending now", true, func(c *canvas, t *tally) string { return strconv.Itoa(schedulerOf(c, t.of.profile).Pending) }},
+	{"no node", false, func(_ *canvas, t *tally) string { return strconv.Itoa(t.none) }},
+	{"as the default", false, func(_ *canvas, t *tally) string { return outOf(t.same, t.asked) }},
+	{"fallbacks", false, func(_ *canvas, t *tally) string { return strconv.Itoa(t.fell) }},
+	{"nodes used", false, func(_ *canvas, t *tally) string { return strconv.Itoa(len(t.nodes)) }},
+	{"most on a node", false, func(_ *canvas, t *tally) string { return strconv.Itoa(t.most()) }},
+	{"median margin", false, func(_ *canvas, t *tally) string { return medianText(t.margins) }},
+	{"median latency", false, func(c *canvas, t *tally) string { return c.st.Latency(median(t.latencies)) }},
+}
+
+func (s *versusScreen) describe() description {
+	return description{
+		name: "versus", open: bind("v", "two schedulers side by side", "v"), keys: []key.Binding{s.right, s.left},
+		notes: []note{{title: "Side by side", lines: []string{
+			"  the profiles with the most decisions that pass the filter, first one of each --server",
+			"  bound pods   this scheduler is not asked: the API says what it has bound",
+		}}},
+	}
+}
+
+func (*versusScreen) asks() state.Ask { return state.Ask{Decisions: true, Placed: true} }
 
 func (s *versusScreen) update(c *canvas, f query.Filter) {
-	s.sides = [2]tally{}
-	for i, t := range tallies(query.Select(f, c.details.Decisions, decisionRow)) {
-		if i < len(s.sides) {
-			s.sides[i] = *t
+	list := compared(c)
+	found := ranked(c, tallies(query.Select(f, list, decisionRow)))
+	every := tallies(list)
+	s.all = nil
+	for _, t := range every {
+		s.all = append(s.all, t.of)
+	}
+	slices.SortFunc(s.all, decider.compare)
+	s.sides = [2]*tally{}
+	for i, of := range s.picked {
+		if !slices.Contains(s.all, of) {
+			continue
+		}
+		s.sides[i] = &tally{of: of}
+		if at := slices.IndexFunc(found, func(t *tally) bool { return t.of == of }); at >= 0 {
+			s.sides[i] = found[at]
 		}
 	}
-	slices.SortFunc(s.sides[:], func(a, b tally) int { // so that they do not change sides
-		return cmp.Or(cmp.Compare(min(len(b.profile), 1), min(len(a.profile), 1)), strings.Compare(a.profile, b.profile))
+	for i := range s.sides {
+		at := slices.IndexFunc(found, func(t *tally) bool { return t != s.sides[0] && t != s.sides[1] })
+		if s.sides[i] == nil && at >= 0 {
+			s.sides[i] = found[at]
+		}
+	}
+	if l, r := s.sides[0], s.sides[1]; s.picked == [2]decider{} && r != nil && l.of.compare(r.of) > 0 { // so that they do not change sides
+		s.sides[0], s.sides[1] = r, l
+	}
+	s.total = 0
+	for _, t := range every {
+		if slices.ContainsFunc(s.sides[:], func(shown *tally) bool { return shown == nil || shown.of == t.of }) {
+			s.total = max(s.total, len(t.list))
+		}
+	}
+}
+
+// compared are the decisions that the schedulers told, and the bound pods of schedulers that told none.
+func compared(c *canvas) []state.Decision {
+	told := map[string]bool{}
+	for i := range c.details.Decisions {
+		told[c.details.Decisions[i].Profile] = true
+	}
+	list := slices.Clip(c.details.Decisions)
+	for _, p := range c.details.Placed {
+		if !told[p.Scheduler] {
+			list = append(list, p.Last...)
+		}
+	}
+	return list
+}
+
+// ranked sorts the tallies: of each server the profile with the most decisions, then the other profiles, then the schedulers that are
+// not asked.
+func ranked(c *canvas, all []*tally) []*tally {
+	servers, rank := map[string]bool{}, map[*tally]int{}
+	for _, t := range all {
+		switch {
+		case t.of.counted:
+			rank[t] = 2
+		case servers[t.of.server]:
+			rank[t] = 1
+		default:
+			servers[t.of.server] = true
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *tally) int {
+		if a.of.counted && b.of.counted {
+			return cmp.Compare(placedBy(c, b.of.profile).Bound, placedBy(c, a.of.profile).Bound)
+		}
+		return cmp.Compare(rank[a], rank[b])
 	})
+	return all
 }
 
-func (*versusScreen) press(*canvas, tea.KeyPressMsg) {}
-func (*versusScreen) order(*canvas) string           { return "newest first" }
-
-func (s *versusScreen) size(c *canvas) (shown, total int) {
-	return max(len(s.sides[0].list), len(s.sides[1].list)), longest(tallies(c.details.Decisions))
-}
-
-// longest returns how many decisions the profile with the most has made.
-func longest(all []*tally) int {
-	if len(all) == 0 {
-		return 0
+// press shows the next profile on one of the sides. The other side stays.
+func (s *versusScreen) press(_ *canvas, k tea.KeyPressMsg) {
+	side := 1
+	switch {
+	case key.Matches(k, s.left):
+		side = 0
+	case !key.Matches(k, s.right):
+		return
 	}
-	return len(all[0].list)
+	for i, t := range s.sides {
+		if t != nil {
+			s.picked[i] = t.of
+		}
+	}
+	at := slices.Index(s.all, s.picked[side])
+	for range s.all {
+		at = (at + 1) % len(s.all)
+		if s.all[at] != s.picked[1-side] {
+			s.picked[side] = s.all[at]
+			return
+		}
+	}
 }
 
-// headingLines is 0 without decisions, so that the reason is seen. A low window shows fewer measures.
+func (*versusScreen) order(*canvas) string { return "newest first" }
+
+func (s *versusScreen) size(*canvas) (shown, total int) { return s.rows(), s.total }
+
+// rows is how many decisions the longer list has.
+func (s *versusScreen) rows() (n int) {
+	for _, t := range s.sides {
+		if t != nil {
+			n = max(n, len(t.list))
+		}
+	}
+	return n
+}
+
+// headingLines is small without decisions, so that the reason is seen. A low window shows fewer measures.
 func (s *versusScreen) headingLines(c *canvas) int {
-	if s.sides[0].profile == "" {
-		return 0
+	n := len(c.silent())
+	if s.sides[0] != nil {
+		n += c.measuresShown() + 2
 	}
-	return c.measuresShown() + 2
+	return n
 }
 
 // measuresShown is how many measures leave room for some decisions.
 func (c *canvas) measuresShown() int {
 	const others = 12 // the header, the footer, titles and four decisions
-	return max(0, min(len(measures), c.height-others))
+	return max(0, min(len(measures), c.height-others-len(c.silent())))
 }
 
 func (*versusScreen) empty(c *canvas) string { return (&decisionsScreen{}).empty(c) }
 
 func (s *versusScreen) draw(c *canvas, from, to int) []string {
-	if s.sides[0].profile == "" {
-		return nil
+	lines := c.silent()
+	if s.sides[0] == nil {
+		return lines
 	}
-	name, first := 14, "" // the longest measure
-	if c.details.DecisionsErr != nil {
-		first = "out of date"
-	}
+	const name = 14 // the longest measure
 	half := max((c.width-name-2*len(c.gap()))/2, 1)
 	line := func(first string, cell func(t *tally) string) string {
-		return c.st.Fit(first, name) + c.gap() + c.st.Fit(cell(&s.sides[0]), half) + c.gap() + c.st.Fit(cell(&s.sides[1]), half)
+		out := c.st.Fit(first, name)
+		for _, t := range s.sides {
+			text := "-"
+			if t != nil {
+				text = state.Printable(cell(t))
+			}
+			out += c.gap() + c.st.Fit(text, half)
+		}
+		return out
 	}
-	lines := []string{c.st.Bold.Render(line(first, func(t *tally) string { return orDash(t.title()) }))}
+	lines = append(lines, c.st.Bold.Render(line("", (*tally).title)))
 	for _, m := range measures[:c.measuresShown()] {
 		lines = append(lines, line(m.name, func(t *tally) string {
-			if t.profile == "" {
+			if t.of.counted && !m.counted {
 				return "-"
 			}
 			return m.of(c, t)
 		}))
 	}
-	return append(lines, c.textTable(slices.Concat(s.columns(c, 0), s.columns(c, 1)), max(len(s.sides[0].list), len(s.sides[1].list)), from, to)...)
+	return append(lines, c.textTable(slices.Concat(columnsOf(c, s.sides[0]), columnsOf(c, s.sides[1])), s.rows(), from, to)...)
 }
 
-// columns are those of one profile's decisions.
-func (s *versusScreen) columns(c *canvas, side int) []textColumn {
-	list := s.sides[side].list
+// columnsOf are the columns of one side's decisions.
+func columnsOf(c *canvas, t *tally) []textColumn {
+	if t == nil {
+		return nil
+	}
 	of := func(cell func(r *record.Record) string) func(int) string {
 		return func(row int) string {
-			if row >= len(list) {
+			if row >= len(t.list) {
 				return ""
 			}
-			return cell(list[row])
+			return cell(t.list[row])
 		}
 	}
 	failed := func(row int) lipgloss.Style {
-		if row < len(list) {
-			return decidedStyle(c, list[row])
+		if row < len(t.list) {
+			return decidedStyle(c, t.list[row])
 		}
 		return c.st.Plain
 	}
-	return []textColumn{
-		{title: "TIME", cell: of(func(r *record.Record) string { return r.Time.In(c.frame.Time.Location()).Format(time.TimeOnly) })},
+	cols := []textColumn{
+		{title: "TIME", cell: of(c.decidedAt)},
 		{title: "POD", middle: true, cell: of(func(r *record.Record) string { return r.Namespace + "/" + r.Pod }), style: failed},
-		{title: nodeTitle(s.sides[side].shadow), cell: of(decidedNode), style: failed},
-		{title: "MARGIN", right: true, extra: true, cell: of(marginText)},
-		{title: "DEFAULT", extra: true, cell: of(defaultText)},
+		{title: nodeTitle(t.shadow), cell: of(decidedNode), style: failed},
 	}
+	if t.of.counted {
+		return cols
+	}
+	return append(cols,
+		textColumn{title: "MARGIN", right: true, extra: true, cell: of(marginText)},
+		textColumn{title: "DEFAULT", extra: true, cell: of(defaultText)},
+	)
 }
 
-// tally sums up the decisions of a profile.
-type tally struct {
-	profile            string
-	list               []*record.Record
-	asked, same        int // the default profile's choice is known; it is the same
-	none, fell         int
-	latencies, margins []float64      // of those that have one
-	nodes              map[string]int // pods bound to each, or in the shadow those that would be
-	shadow             bool           // the profile only watches
+// placedBy returns what a scheduler has placed.
+func placedBy(c *canvas, name string) state.Placed {
+	i := slices.IndexFunc(c.details.Placed, func(p state.Placed) bool { return p.Scheduler == name })
+	if i < 0 {
+		return state.Placed{Scheduler: name}
+	}
+	return c.details.Placed[i]
 }
 
-// title names the profile.
-func (t *tally) title() string {
-	if t.shadow {
-		return t.profile + " (in the shadow)"
+// boundText says on how many nodes the profile's pods are.
+func boundText(c *canvas, t *tally) string {
+	p := placedBy(c, t.of.profile)
+	if p.Bound == 0 {
+		return "0"
 	}
-	return t.profile
-}
-
-// tallies returns the sums of all profiles, the one with the most decisions first.
-func tallies(list []record.Record) (out []*tally) {
-	byName := map[string]*tally{}
-	for i := range list {
-		r := &list[i]
-		t := byName[r.Profile]
-		if t == nil {
-			t = &tally{profile: r.Profile, nodes: map[string]int{}}
-			byName[r.Profile] = t
-			out = append(out, t)
-		}
-		t.add(r)
+	if p.Nodes == 1 {
+		return fmt.Sprintf("%d on 1 node", p.Bound)
 	}
-	slices.SortFunc(out, func(a, b *tally) int {
-		return cmp.Or(cmp.Compare(len(b.list), len(a.list)), strings.Compare(a.profile, b.profile))
-	})
-	return out
-}
-
-func (t *tally) add(r *record.Record) {
-	t.list = append(t.list, r)
-	if r.Latency > 0 {
-		t.latencies = append(t.latencies, r.Latency)
-	}
-	if r.Margin != nil {
-		t.margins = append(t.margins, *r.Margin)
-	}
-	if r.Default != nil {
-		t.asked++
-		if r.Default.Node == r.Node {
-			t.same++
-		}
-	}
-	if r.Fallback != "" {
-		t.fell++
-	}
-	t.shadow = t.shadow || r.Outcome == record.Shadow
-	switch {
-	case r.Node == "":
-		t.none++
-	case r.Outcome == record.Bound || r.Outcome == record.Shadow:
-		t.nodes[r.Node]++
-	}
-}
-
-// most returns how many pods the node with the most got.
-func (t *tally) most() (n int) {
-	for _, pods := range t.nodes {
-		n = max(n, pods)
-	}
-	return n
-}
-
-// median returns the median, the upper one of two; 0 for none.
-func median(of []float64) float64 {
-	if len(of) == 0 {
-		return 0
-	}
-	return slices.Sorted(slices.Values(of))[len(of)/2]
-}
-
-func medianText(of []float64) string {
-	if len(of) == 0 {
-		return "-"
-	}
-	return strconv.FormatFloat(median(of), 'g', 3, 64)
-}
-
-func outOf(n, all int) string {
-	if all == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%d of %d", n, all)
+	return fmt.Sprintf("%d on %d nodes, most %d", p.Bound, p.Nodes, p.Most)
 }
 
 // schedulerOf returns what the frame says of a scheduler.

@@ -16,6 +16,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"gnnsched/cmd/internal/top/state"
 )
 
 // minRows is the number of rows that keep their place when the header is shortened.
@@ -73,7 +75,7 @@ func (m *Model) body() []string {
 	}
 	if shown == 0 && rows > 0 {
 		text := p.empty(&m.canvas)
-		if s, ok := p.screen.(asker); ok && s.asks() != m.asked {
+		if ask := m.asking(p); ask != (state.Ask{}) && ask != m.asked {
 			text = "reading" + m.st.Ellipsis
 		}
 		lines = append(lines, m.st.Dim.Render(text))

@@ -320,5 +320,5 @@ func TestDocumentedScreen(t *testing.T) {
 // deciding is a view of a small cluster with decisions.
 func deciding(t *testing.T) *Model {
 	c := sample(12, false)
-	return model(t, c, terminal{full, 80, 24}, answering(c, decided(40), nil))
+	return model(t, c, terminal{full, 80, 24}, answering(c, decided(40)))
 }

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,6 +11,12 @@ import (
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/shadow"
 )
+
+// Server is a scheduler that is asked.
+type Server struct {
+	Name  string // tells it from the others; empty for the only one
+	Asker Asker
+}
 
 // Asker asks a scheduler.
 type Asker interface {
@@ -21,29 +28,90 @@ type Asker interface {
 	Shadow(ctx context.Context) (shadow.Live, error)
 }
 
-// Details returns what was asked for. It waits for the scheduler and the API server if the details come from there, but
+// server is a scheduler with its last answers.
+type server struct {
+	name      string
+	decisions decisionLog
+	learning  answer[course.Samples]
+	shadow    answer[shadow.Live]
+}
+
+func serversOf(cfg Config) []*server {
+	all := make([]*server, len(cfg.Servers))
+	for i, s := range cfg.Servers {
+		all[i] = &server{
+			name: s.Name, decisions: decisionLog{server: s.Name, asker: s.Asker},
+			learning: answer[course.Samples]{ask: s.Asker.Learning, every: learningInterval, now: cfg.Now},
+			shadow:   answer[shadow.Live]{ask: s.Asker.Shadow, every: shadowInterval, now: cfg.Now},
+		}
+	}
+	return all
+}
+
+// Details returns what was asked for. It waits for the schedulers and the API server if the details come from there, but
 // not longer than detailsTimeout.
 func (s *Source) Details(ask state.Ask) state.Details {
 	out := state.Details{Node: ask.Node}
 	if ask.Node != "" {
 		out.Pods, out.Cards = s.cluster.PodsOn(ask.Node), s.cluster.CardsOf(ask.Node)
 	}
+	if ask.Devices {
+		out.Devices = s.cluster.Devices()
+	}
 	if ask.Workloads {
 		out.Workloads = s.cluster.Workloads()
 	}
+	if ask.Placed {
+		out.Placed = s.cluster.Placed()
+	}
+	if ask.Pending {
+		out.Pending = s.cluster.Pending()
+	}
 	if ask.Decisions {
-		out.Decisions, out.DecisionsErr = s.decisions.last(s.ctx)
+		out.Decisions, out.Silent = s.lastDecisions()
 	}
 	if ask.Events {
 		out.Events, out.EventsErr = s.events.last(s.ctx)
 	}
+	if !ask.Learning && !ask.Shadow {
+		return out
+	}
+	if ask.Server < 0 || ask.Server >= len(s.servers) {
+		out.LearningErr, out.ShadowErr = errNoScheduler, errNoScheduler
+		return out
+	}
+	of := s.servers[ask.Server]
 	if ask.Learning {
-		out.Learning, out.LearningErr = s.learning.last(s.ctx)
+		out.Learning, out.LearningErr = of.learning.last(s.ctx)
 	}
 	if ask.Shadow {
-		out.Shadow, out.ShadowErr = s.shadow.last(s.ctx)
+		out.Shadow, out.ShadowErr = of.shadow.last(s.ctx)
 	}
 	return out
+}
+
+// lastDecisions asks all schedulers at once. It returns the decisions of all, the newest first, and who did not answer.
+func (s *Source) lastDecisions() (all []state.Decision, silent []state.Silent) {
+	if len(s.servers) == 0 {
+		return nil, []state.Silent{{Err: errNoScheduler}}
+	}
+	lists, errs := make([][]state.Decision, len(s.servers)), make([]error, len(s.servers))
+	var asked sync.WaitGroup
+	for i, x := range s.servers {
+		asked.Go(func() { lists[i], errs[i] = x.decisions.last(s.ctx) })
+	}
+	asked.Wait()
+	for i, err := range errs {
+		if err != nil {
+			silent = append(silent, state.Silent{Server: s.servers[i].name, Err: err})
+		}
+	}
+	if len(lists) == 1 {
+		return lists[0], silent
+	}
+	all = slices.Concat(lists...)
+	slices.SortStableFunc(all, func(a, b state.Decision) int { return b.Time.Compare(a.Time) })
+	return all, silent
 }
 
 const (
@@ -60,8 +128,8 @@ const (
 
 // answer holds the last answer of a scheduler to a question.
 type answer[T any] struct {
-	ask   func(context.Context) (T, error) // nil if there is no scheduler to ask
-	every time.Duration                    // the shortest time between two questions
+	ask   func(context.Context) (T, error)
+	every time.Duration // the shortest time between two questions
 	now   func() time.Time
 
 	mu    sync.Mutex
@@ -74,9 +142,6 @@ type answer[T any] struct {
 func (a *answer[T]) last(ctx context.Context) (T, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ask == nil {
-		return a.known, errNoScheduler
-	}
 	if now := a.now(); a.asked.IsZero() || now.Sub(a.asked) >= a.every {
 		ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
 		defer cancel()
@@ -91,17 +156,15 @@ func (a *answer[T]) last(ctx context.Context) (T, error) {
 
 // decisionLog keeps the decisions of a scheduler since the first question, as far as the scheduler still had them.
 type decisionLog struct {
-	asker Asker // nil if there is no scheduler to ask
+	server string // the scheduler's name
+	asker  Asker
 
 	mu   sync.Mutex
-	kept []record.Record // the newest first
+	kept []state.Decision // the newest first
 }
 
 // last asks for new decisions, and returns all that are kept. After an error these are the old ones.
-func (l *decisionLog) last(ctx context.Context) ([]record.Record, error) {
-	if l.asker == nil {
-		return nil, errNoScheduler
-	}
+func (l *decisionLog) last(ctx context.Context) ([]state.Decision, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
@@ -113,14 +176,16 @@ func (l *decisionLog) last(ctx context.Context) ([]record.Record, error) {
 	fresh := len(page)
 	if len(l.kept) > 0 {
 		for i := range page {
-			if same(&page[i], &l.kept[0]) {
+			if same(&page[i], &l.kept[0].Record) {
 				fresh = i
 				break
 			}
 		}
 	}
-	kept := make([]record.Record, 0, min(fresh+len(l.kept), keptDecisions))
-	kept = append(kept, page[:fresh]...)
+	kept := make([]state.Decision, 0, min(fresh+len(l.kept), keptDecisions))
+	for _, r := range page[:fresh] {
+		kept = append(kept, state.Decision{Record: r, Server: l.server})
+	}
 	kept = append(kept, l.kept[:min(len(l.kept), keptDecisions-fresh)]...)
 	l.kept = kept // a new list, because frames hold the old one
 	return kept, nil

@@ -57,15 +57,12 @@ func TestAnswerIsKept(t *testing.T) {
 			t.Errorf("question %d: %v, %v, want %d", i, s.Times, err, c.want)
 		}
 	}
-	if _, err := (&answer[course.Samples]{}).last(t.Context()); !errors.Is(err, errNoScheduler) {
-		t.Errorf("without a scheduler: %v", err)
-	}
 }
 
 // TestDecisionsAreKept: every decision is kept once, newest first, over several answers and an outage, up to a limit.
 func TestDecisionsAreKept(t *testing.T) {
 	asker := &bookAsker{book: record.NewBook(askedDecisions, nil)}
-	s, err := Start(t.Context(), Config{Client: fake.NewClientset(node("a", nil), pod("p", "a")), Asker: asker})
+	s, err := Start(t.Context(), Config{Client: fake.NewClientset(node("a", nil), pod("p", "a")), Servers: []Server{{Asker: asker}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +78,8 @@ func TestDecisionsAreKept(t *testing.T) {
 	for _, n := range []int{0, 3, 0, 7, askedDecisions, 2, 100} {
 		decide(n)
 		d := s.Details(ask)
-		if len(d.Decisions) != total || d.DecisionsErr != nil {
-			t.Fatalf("%d decisions of %d, %v", len(d.Decisions), total, d.DecisionsErr)
+		if len(d.Decisions) != total || d.Silent != nil {
+			t.Fatalf("%d decisions of %d, %v", len(d.Decisions), total, d.Silent)
 		}
 		for i, r := range d.Decisions {
 			if r.Number != uint64(total-i) {
@@ -91,8 +88,8 @@ func TestDecisionsAreKept(t *testing.T) {
 		}
 	}
 	asker.err = errors.New("away")
-	if d := s.Details(ask); len(d.Decisions) != total || !errors.Is(d.DecisionsErr, asker.err) {
-		t.Errorf("during an outage: %d of %d, %v", len(d.Decisions), total, d.DecisionsErr)
+	if d := s.Details(ask); len(d.Decisions) != total || len(d.Silent) != 1 || !errors.Is(d.Silent[0].Err, asker.err) {
+		t.Errorf("during an outage: %d of %d, %v", len(d.Decisions), total, d.Silent)
 	}
 	asker.err = nil
 	for range keptDecisions/askedDecisions + 1 {
@@ -104,9 +101,52 @@ func TestDecisionsAreKept(t *testing.T) {
 	}
 }
 
+// Decisions of several schedulers are one list by time. One that does not answer is named, and the others' decisions stay.
+func TestSeveralServers(t *testing.T) {
+	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	one, two := &bookAsker{book: record.NewBook(10, nil)}, &bookAsker{book: record.NewBook(10, nil)}
+	s, err := Start(t.Context(), Config{Client: fake.NewClientset(node("a", nil)), Servers: []Server{{"one", one}, {"two", two}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	for i := range 6 {
+		of := []*bookAsker{one, two}[i%2]
+		of.book.Decided(decision.Decision{Number: uint64(i), Profile: "gnn", Pod: decision.Pod{Name: fmt.Sprint("p-", i)}, At: begin.Add(time.Duration(i) * time.Second), Node: "a"})
+	}
+	list := func() (out string) {
+		d := s.Details(state.Ask{Decisions: true})
+		for _, r := range d.Decisions {
+			out += r.Server + ":" + r.Pod + " "
+		}
+		for _, x := range d.Silent {
+			out += x.Server + " " + x.Err.Error()
+		}
+		return out
+	}
+	const all = "two:p-5 one:p-4 two:p-3 one:p-2 two:p-1 one:p-0 "
+	if got := list(); got != all {
+		t.Error(got)
+	}
+	two.err = errors.New("away")
+	one.book.Decided(decision.Decision{Number: 6, Profile: "gnn", Pod: decision.Pod{Name: "p-6"}, At: begin.Add(time.Minute), Node: "a"})
+	if got := list(); got != "one:p-6 "+all+"two away" {
+		t.Error(got)
+	}
+	for i, want := range []error{nil, two.err, errNoScheduler} {
+		d := s.Details(state.Ask{Learning: true, Shadow: true, Server: i})
+		if !errors.Is(d.LearningErr, want) || !errors.Is(d.ShadowErr, want) || d.Silent != nil {
+			t.Errorf("server %d: %v, %v", i, d.LearningErr, d.ShadowErr)
+		}
+	}
+	if one.asked != 1 || two.asked != 1 {
+		t.Errorf("asked %d and %d times", one.asked, two.asked)
+	}
+}
+
 // What a scheduler in the shadow has found is asked for only by the screen that shows it.
 func TestShadowDetails(t *testing.T) {
-	s, err := Start(t.Context(), Config{Client: fake.NewClientset(node("a", nil)), Asker: &bookAsker{}})
+	s, err := Start(t.Context(), Config{Client: fake.NewClientset(node("a", nil)), Servers: []Server{{Asker: &bookAsker{}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,13 +169,13 @@ func TestDetailsOfTheCluster(t *testing.T) {
 	if d.Node != "a" || len(d.Pods) != 1 || d.Pods[0].Name != "p" || len(d.Workloads) != 1 || d.Workloads[0].Bound != 2 {
 		t.Errorf("got %+v", d)
 	}
-	if !errors.Is(d.DecisionsErr, errNoScheduler) {
-		t.Errorf("without a scheduler: %v", d.DecisionsErr)
+	if len(d.Silent) != 1 || !errors.Is(d.Silent[0].Err, errNoScheduler) {
+		t.Errorf("without a scheduler: %v", d.Silent)
 	}
 	if d := s.Details(state.Ask{Learning: true, Shadow: true}); !errors.Is(d.LearningErr, errNoScheduler) || !errors.Is(d.ShadowErr, errNoScheduler) {
 		t.Errorf("without a scheduler: %v, %v", d.LearningErr, d.ShadowErr)
 	}
-	if d := s.Details(state.Ask{}); d.Pods != nil || d.Workloads != nil || d.DecisionsErr != nil {
+	if d := s.Details(state.Ask{}); d.Pods != nil || d.Workloads != nil || d.Silent != nil {
 		t.Errorf("nothing asked: %+v", d)
 	}
 }

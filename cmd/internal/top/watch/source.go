@@ -21,8 +21,6 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/plugin/course"
-	"gnnsched/scheduler/shadow"
 )
 
 // runningPods selects the pods that hold resources or wait for them.
@@ -35,7 +33,7 @@ var errNoScheduler = errors.New("there is no scheduler to ask")
 type Config struct {
 	Client   kubernetes.Interface
 	Selector string           // label selector of the nodes; empty means all
-	Asker    Asker            // of a scheduler's decisions; nil for none
+	Servers  []Server         // schedulers that are asked for their decisions
 	Log      logr.Logger      // client-go's messages; the zero value drops them
 	Now      func() time.Time // nil means time.Now
 	retry    time.Duration    // first pause before reconnecting, doubled up to ten times as much; 0 means 500 ms
@@ -79,10 +77,8 @@ type Source struct {
 	stop    context.CancelFunc
 	done    sync.WaitGroup
 
-	decisions decisionLog
-	events    eventLog
-	learning  answer[course.Samples]
-	shadow    answer[shadow.Live]
+	servers []*server
+	events  eventLog
 }
 
 // Start lists the cluster, follows its changes, and returns once the first list is complete.
@@ -97,11 +93,7 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, cfg.Log))
 	s := &Source{
 		cluster: state.New(), link: newLink(cfg.Now), now: cfg.Now, ctx: ctx, stop: stop,
-		decisions: decisionLog{asker: cfg.Asker}, events: eventLog{client: cfg.Client, now: cfg.Now},
-		learning: answer[course.Samples]{every: learningInterval, now: cfg.Now}, shadow: answer[shadow.Live]{every: shadowInterval, now: cfg.Now},
-	}
-	if cfg.Asker != nil {
-		s.learning.ask, s.shadow.ask = cfg.Asker.Learning, cfg.Asker.Shadow
+		servers: serversOf(cfg), events: eventLog{client: cfg.Client, now: cfg.Now},
 	}
 	nodes := &nodeStore{newFeed(s.cluster)}
 	pods := &podStore{feed: newFeed(s.cluster), now: cfg.Now}

@@ -6,7 +6,7 @@ import {decisionColumns} from "./decisions.js";
 const rebuild = (body, ...children) => { if (!body.querySelector(":focus")) body.replaceChildren(...children); };
 
 // asking fills body with what draw makes of the answer of path, again and again.
-function asking(body, path, draw, put = update) {
+export function asking(body, path, draw, put = update) {
   const abort = new AbortController();
   const end = every(5000, async () => {
     try {
@@ -21,17 +21,19 @@ function asking(body, path, draw, put = update) {
 // cards lists the GPUs of a node and who has them: whole, in shares, or in partitions.
 const cards = (list) => table("GPUs: " + list.length, [
   {title: "GPU", node: (c) => c.name || String(list.indexOf(c))}, {title: "Requested", right: true, node: (c) => share(c.requested / 1000)}, {title: "In partitions", text: (c) => c.partitions ? "yes" : "-"},
-  {title: "By", node: (c) => holders(c)},
+  {title: "By", node: (c) => lines(parts(c))},
 ], list);
 
-// holders says what has how much of a GPU, a line each.
-function holders(c) {
+// parts says who has how much of a GPU, a line each.
+export function parts(c) {
   const lines = c.parts.map((p) => [p.pod || "no pod on this node", percent(p.gpu / 1000), ...(p.device && p.device !== c.name ? ["partition " + p.device] : []), ...(p.claim ? ["claim " + p.claim] : [])].join(" · "));
   if (c.unnamed > 0) lines.push("pods that name no device · " + percent(c.unnamed / 1000));
-  return lines.length ? h("ul", {class: "lines"}, ...lines.map((l) => h("li", {}, l))) : "-";
+  if (c.more) lines.push(c.more + " more");
+  return lines;
 }
+export const lines = (list) => list.length ? h("ul", {class: "lines"}, ...list.map((l) => h("li", {}, l))) : "-";
 
-const part = (rows, total) => rows.length < total ? rows.length + " of " + total : String(total);
+export const part = (rows, total) => rows.length < total ? rows.length + " of " + total : String(total);
 
 export function node(main, news, name) {
   const figures = h("p"), body = h("div");

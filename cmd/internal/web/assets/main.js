@@ -4,12 +4,13 @@ import {cluster, zones} from "./cluster.js";
 import {decisions, take} from "./decisions.js";
 import {events, node, workloads} from "./details.js";
 import {learning} from "./learning.js";
+import {gpus, pending} from "./search.js";
 import {usage} from "./nodes.js";
 import {sandbox} from "./sandbox.js";
 import {shadow} from "./shadow.js";
 import {versus} from "./versus.js";
 
-const pages = {cluster, used: usage, decisions, versus, learning, shadow, workloads, zones, events, node, sandbox};
+const pages = {cluster, pending, used: usage, devices: gpus, decisions, versus, learning, shadow, workloads, zones, events, node, sandbox};
 const main = document.getElementById("main"), line = document.getElementById("state");
 
 // news is the newest message of each topic.

@@ -25,7 +25,7 @@ export function bytes(b) {
   for (; b >= 1024 && u < units.length - 1; u++) b /= 1024;
   return short(b) + units[u];
 }
-export const clock = (time) => { const t = new Date(time); return isNaN(t) ? "-" : t.toLocaleTimeString("en-GB"); };
+export const clock = (time) => { const t = new Date(time); return !(t > 0) ? "-" : t.toLocaleTimeString("en-GB"); };
 export function age(time) {
   const s = Math.max(0, (Date.now() - new Date(time)) / 1000);
   if (!(s < 3e9)) return "-";

@@ -1,0 +1,26 @@
+package query
+
+import "gnnsched/cmd/internal/top/state"
+
+// NodeRow lets the filter read the fields of a node.
+func NodeRow(n *state.Node) Row {
+	return Row{
+		Texts: []string{n.Name, n.Status, n.Role(), n.Zone, n.Version, n.GPUModel},
+		Usage: func(field string) state.Usage {
+			switch field {
+			case "cpu":
+				return n.CPU
+			case "memory":
+				return n.Memory
+			case "gpu":
+				return n.GPU
+			}
+			return n.Pods
+		},
+	}
+}
+
+// PendingRow lets the filter read the fields of a pending pod. It has no usage: the pod is on no node.
+func PendingRow(p *state.PendingPod) Row {
+	return Row{Texts: []string{p.Namespace + "/" + p.Name, p.Workload, p.Scheduler, p.Reason, p.Message}}
+}

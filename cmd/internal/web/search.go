@@ -1,0 +1,106 @@
+package web
+
+import (
+	"net/http"
+
+	"gnnsched/cmd/internal/top/query"
+	"gnnsched/cmd/internal/top/state"
+)
+
+// The rows of the pages that have ktop's filter.
+const (
+	mostPending = 1000
+	mostCauses  = 100
+	mostDevices = 200 // nodes
+	mostParts   = 20  // of a GPU
+	mostModels  = 50
+	maxFilter   = 1000
+)
+
+// filterOf returns the filter that a request has. It answers one that cannot be parsed with status 400.
+func filterOf(w http.ResponseWriter, r *http.Request) (query.Filter, bool) {
+	text := r.URL.Query().Get("filter")
+	f, err := query.ParseFilter(text[:min(len(text), maxFilter)])
+	if err != nil {
+		http.Error(w, "the filter: "+state.Printable(err.Error()), http.StatusBadRequest)
+	}
+	return f, err == nil
+}
+
+// cause is a reason why pods wait.
+type cause struct {
+	Reason string `json:"reason"`
+	Pods   int    `json:"pods"`
+	Nodes  int    `json:"nodes,omitempty"` // the most that it excludes
+}
+
+// pendingPods answers with the pending pods that pass a filter, the oldest first, and with the reasons why they wait.
+func (s *server) pendingPods(w http.ResponseWriter, r *http.Request) {
+	f, ok := filterOf(w, r)
+	if !ok {
+		return
+	}
+	s.ask(w, r, state.Ask{Pending: true}, func(d state.Details) any {
+		found := query.Select(f, d.Pending, query.PendingRow)
+		return struct {
+			Pods   list[pending] `json:"pods"`
+			Causes list[cause]   `json:"causes"`
+			All    int           `json:"all"` // without the filter
+		}{
+			listOf(found, mostPending, pendingOf),
+			listOf(state.CausesOf(found), mostCauses, func(c *state.Cause) cause { return cause{c.Reason, c.Pods, c.Nodes} }),
+			len(d.Pending),
+		}
+	})
+}
+
+// model is the sum of the GPUs of one model.
+type model struct {
+	Name string `json:"name"`
+	GPU  usage  `json:"gpu"`
+}
+
+// nodeCards is a node with its GPUs.
+type nodeCards struct {
+	Node  string `json:"node"`
+	Model string `json:"model"`
+	GPU   usage  `json:"gpu"`
+	Cards []card `json:"cards"`
+}
+
+// devices answers with the nodes with GPUs that pass a filter, and with the sums of the models.
+func (s *server) devices(w http.ResponseWriter, r *http.Request) {
+	f, ok := filterOf(w, r)
+	if !ok {
+		return
+	}
+	s.ask(w, r, state.Ask{Devices: true}, func(d state.Details) any {
+		found := query.Select(f, d.Devices, devicesRow)
+		nodes := make([]state.Node, len(found))
+		for i := range found {
+			nodes[i] = found[i].Node
+		}
+		return struct {
+			Models list[model]     `json:"models"`
+			Nodes  list[nodeCards] `json:"nodes"`
+			All    int             `json:"all"` // without the filter
+		}{
+			listOf(state.ModelsOf(nodes), mostModels, func(m *state.Model) model { return model{m.Name, usageOf(m.GPU)} }),
+			listOf(found, mostDevices, func(x *state.NodeCards) nodeCards {
+				return nodeCards{x.Node.Name, x.Node.GPUModel, usageOf(x.Node.GPU), cardsOf(x.Cards, mostParts)}
+			}),
+			len(d.Devices),
+		}
+	})
+}
+
+// devicesRow lets the filter read the fields of a node, and who has its GPUs.
+func devicesRow(x *state.NodeCards) query.Row {
+	row := query.NodeRow(&x.Node)
+	for _, c := range x.Cards {
+		for _, p := range c.Parts {
+			row.Texts = append(row.Texts, p.Pod, p.Claim, p.Device)
+		}
+	}
+	return row
+}
