@@ -152,12 +152,12 @@ func (p *poller) read(samples model.Vector) (map[pair]float64, error) {
 		label := func(i int) string { return string(s.Metric[model.LabelName(p.config.Labels[i])]) }
 		x := pair{key{label(1), label(0)}, key{label(3), label(2)}}
 		rate := float64(s.Value)
-		if s.Histogram == nil && label(0) != "" && label(1) != "" && label(2) != "" && label(3) != "" && rate >= 1 && rates[x]+rate <= maxMeasured { // not NaN
-			rates[x] += rate
+		if s.Histogram == nil && label(0) != "" && label(1) != "" && label(2) != "" && label(3) != "" && rate > 0 && rate <= maxMeasured { // not NaN
+			rates[x] = min(rates[x]+rate, maxMeasured)
 		}
 	}
 	if len(samples) > 0 && len(rates) == 0 {
-		return nil, errors.New("no sample has the labels of two workloads and a rate of at least 1 byte a second")
+		return nil, errors.New("no sample has the labels of two workloads and a rate above 0")
 	}
 	return rates, nil
 }
