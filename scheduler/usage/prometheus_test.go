@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -171,6 +172,7 @@ func TestPrometheusHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	failed := polled(t, "error")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -188,10 +190,19 @@ func TestPrometheusHangs(t *testing.T) {
 	}
 	cancel()
 	<-ended
-	if !p.failing || len(p.store.current().Nodes) != 0 {
+	if polled(t, "error") == failed || len(p.store.current().Nodes) != 0 {
 		t.Error("the poll did not fail")
 	}
 	p.source.(*prometheus).client.HTTP.CloseIdleConnections()
+}
+
+func polled(t *testing.T, result string) float64 {
+	t.Helper()
+	n, err := testutil.GetCounterMetricValue(polls.WithLabelValues(result))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func TestPrometheusTLSAndToken(t *testing.T) {

@@ -38,6 +38,12 @@ var polls = metrics.NewCounterVec(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 }, []string{"result"})
 
+var ignoredSamples = metrics.NewCounterVec(&metrics.CounterOpts{
+	Subsystem: "gnnsched", Name: "traffic_samples_ignored_total",
+	Help:           "Samples of measured traffic without effect, by reason: faulty, or unknown where a workload has no pods. Each measurement counts them again.",
+	StabilityLevel: metrics.ALPHA,
+}, []string{"reason"})
+
 var registerOnce sync.Once
 
 // annotations parses annotations for one profile. Whoever may create a pod can write any text there.
@@ -104,5 +110,5 @@ func (a *annotations) tell(what string, p *v1.Pod, reason string) {
 func (a *annotations) forget() { a.known = map[string][]kube.Flow{} }
 
 func registerMetrics() {
-	registerOnce.Do(func() { legacyregistry.MustRegister(refused, capped, polls) })
+	registerOnce.Do(func() { legacyregistry.MustRegister(refused, capped, polls, ignoredSamples) })
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/promapi"
 )
 
 // maxRacks is the largest number of racks in a network, whose size is its square.
@@ -56,11 +55,10 @@ func Start(ctx context.Context, c *Config, h fwk.Handle, log klog.Logger) (*View
 	}
 	v := newView(*c, s, &annotations{profile: h.ProfileName(), log: log, clock: clock.RealClock{}})
 	if c.Measured != nil {
-		client, err := promapi.New(c.Measured.server())
-		if err != nil {
+		var err error
+		if v.poller, err = newPoller(*c.Measured, s, clock.RealClock{}); err != nil {
 			return nil, fmt.Errorf("traffic: %w", err)
 		}
-		v.poller = &poller{config: *c.Measured, client: client, clock: clock.RealClock{}}
 		go v.poller.run(ctx, log)
 	}
 	return v, nil
