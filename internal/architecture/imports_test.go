@@ -65,7 +65,7 @@ var may = map[string][]string{
 	"workload/record":             {"internal/cluster"},
 	"workload/record/play":        {"workload", "internal/cluster"},
 	"workload/record/live":        {"workload/record", "internal/cluster", "internal/refusal"},
-	"workload/record/observe":     {"workload/record", "internal/cluster"},
+	"workload/record/observe":     {"workload/record", "internal/cluster", "internal/quote"},
 	"workload/record/restore":     {"workload/record", "internal/cluster"},
 	"workload/record/history":     {"workload/record", "internal/cluster", "internal/promapi"},
 

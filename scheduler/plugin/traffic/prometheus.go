@@ -71,8 +71,10 @@ func (c *Measured) complete() error {
 		return fmt.Errorf("labels: there are %d, want 4: source, its namespace, destination, its namespace", len(c.Labels))
 	case c.Interval.Duration < 5*time.Second || c.Interval.Duration > 10*time.Minute:
 		return fmt.Errorf("interval is %v, want a time from 5s to 10m", c.Interval.Duration)
-	case c.Timeout.Duration < 0 || c.MaxAge.Duration < c.Interval.Duration:
-		return fmt.Errorf("timeout must be positive, and maxAge at least interval (%v)", c.Interval.Duration)
+	case c.Timeout.Duration < 0:
+		return fmt.Errorf("timeout is %v, want more than 0", c.Timeout.Duration)
+	case c.MaxAge.Duration < c.Interval.Duration:
+		return fmt.Errorf("maxAge is %v, want at least interval (%v)", c.MaxAge.Duration, c.Interval.Duration)
 	}
 	return c.server().Validate()
 }

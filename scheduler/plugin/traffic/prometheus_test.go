@@ -144,8 +144,8 @@ func TestMeasuredConfig(t *testing.T) {
 		{Measured{Address: "http://prometheus:9090", TokenFile: "t"}, "a token is only sent over https"},
 		{Measured{Address: "https://p", Labels: []string{"a", "b"}}, "labels: there are 2, want 4"},
 		{Measured{Address: "https://p", Interval: duration(time.Second)}, "interval is 1s, want a time from 5s to 10m"},
-		{Measured{Address: "https://p", MaxAge: duration(time.Second)}, "maxAge at least interval (30s)"},
-		{Measured{Address: "https://p", Timeout: duration(-1)}, "timeout must be positive"},
+		{Measured{Address: "https://p", MaxAge: duration(time.Second)}, "maxAge is 1s, want at least interval (30s)"},
+		{Measured{Address: "https://p", Timeout: duration(-1)}, "timeout is -1ns, want more than 0"},
 	} {
 		config := Config{Network: links, Measured: &c.measured}
 		if err := config.Default(); (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
