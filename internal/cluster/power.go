@@ -43,8 +43,11 @@ func (m *PowerModel) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Equal reports whether two models say the same.
+// Equal reports whether two models say the same; nil says the same as nil only.
 func (m *PowerModel) Equal(o *PowerModel) bool {
+	if m == nil || o == nil {
+		return m == o
+	}
 	if m.Sleep == nil || o.Sleep == nil {
 		if m.Sleep != o.Sleep {
 			return false

@@ -261,7 +261,7 @@ func TestConfig(t *testing.T) {
 		"certFile and keyFile belong":     {Source: PrometheusSource, Address: "https://prometheus", CertFile: "t"},
 		`query "node_gpu" is not known`:   {Source: PrometheusSource, Address: "https://prometheus", Queries: map[string]string{"node_gpu": "x"}},
 		"interval is 1s":                  {Source: MetricsAPISource, Interval: duration(time.Second)},
-		"want at least interval":        {Source: MetricsAPISource, MaxAge: duration(time.Second)},
+		"want at least interval":          {Source: MetricsAPISource, MaxAge: duration(time.Second)},
 	} {
 		if err := c.Default(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("error %v, want %q", err, want)

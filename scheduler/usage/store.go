@@ -23,6 +23,7 @@ const (
 type table struct {
 	Nodes     map[string]*cluster.NodeUsage // by name, of nodes that were ever measured
 	Workloads map[string]*cluster.PodUsage  // by key
+	Report    Report
 }
 
 // degradation says why a node is scored by requests.
@@ -61,7 +62,7 @@ type workloadHistory struct {
 // newStore returns an empty store for a valid configuration.
 func newStore(c Config) *store {
 	s := &store{config: c, nodes: map[string]*nodeHistory{}, workloads: map[string]*workloadHistory{}}
-	s.table.Store(&table{})
+	s.table.Store(&table{Report: Report{Source: c.Source, Named: []Degraded{}}})
 	return s
 }
 
@@ -104,7 +105,7 @@ func (s *store) Observe(m measurement, failed bool, now float64, directory objec
 			delete(s.nodes, name)
 		}
 	}
-	s.publish()
+	s.publish(s.reportOf(now, failed))
 	return out
 }
 
@@ -290,8 +291,8 @@ func (s *store) judge(name string, now float64, otherwise degradation, out *outc
 }
 
 // publish makes the table of the present state.
-func (s *store) publish() {
-	t := &table{Nodes: make(map[string]*cluster.NodeUsage, len(s.nodes)), Workloads: make(map[string]*cluster.PodUsage, len(s.workloads))}
+func (s *store) publish(r Report) {
+	t := &table{Report: r, Nodes: make(map[string]*cluster.NodeUsage, len(s.nodes)), Workloads: make(map[string]*cluster.PodUsage, len(s.workloads))}
 	for name, h := range s.nodes {
 		if h.usage != nil {
 			t.Nodes[name] = h.usage

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"gnnsched/internal/chromiumtest"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/shadow"
+	measured "gnnsched/scheduler/usage"
 )
 
 // In a browser the page shows the cluster and each decision as it is made, the keyboard opens a node, and no name runs
@@ -135,9 +137,11 @@ func TestUsedInChromium(t *testing.T) {
 		}
 	}
 	frame.Nodes[5].Name = hostile
-	s := newTestServer(t, config{}, frozen{frame})
+	s := newTestServer(t, config{Usage: func() []measured.Report { return scored }}, frozen{frame})
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"))
 	tab.Do(chromedp.Navigate(s.http.URL + "/#used"))
+	tab.Becomes(`(document.querySelector("main p.warn") || {textContent: ""}).textContent.startsWith("The scheduler scores 2 of 3 nodes by the usage that prometheus measures; ")`)
+	tab.Becomes(`document.querySelector("main p.warn").textContent.endsWith("By requests: " + ` + strconv.Quote(hostile) + ` + " (stale).")`)
 	tab.Becomes(`document.querySelectorAll("main tbody tr").length === 100`)
 	const row = `document.querySelector("main tbody tr").innerText.split("\t").map((t) => t.trim()).join("|")`
 	for expression, want := range map[string]string{

@@ -10,6 +10,7 @@ import (
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/shadow"
+	"gnnsched/scheduler/usage"
 )
 
 // Ask says which details a screen shows. The zero value asks for none.
@@ -20,6 +21,7 @@ type Ask struct {
 	Events    bool
 	Learning  bool // of the scheduler
 	Shadow    bool // what the scheduler has found in the shadow of another one
+	Usage     bool // what the scheduler has measured
 }
 
 // Details is the part of the cluster that few screens show. It holds only what was asked for.
@@ -40,6 +42,9 @@ type Details struct {
 
 	Shadow    shadow.Live // no version: nothing is known
 	ShadowErr error       // why nothing is known, or nothing newer
+
+	Usage    []usage.Report // none: the scheduler measures nothing
+	UsageErr error          // why nothing is known, or nothing newer
 }
 
 // BoundPod is a pod on a node with its requests.

@@ -9,6 +9,7 @@ import (
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/shadow"
+	"gnnsched/scheduler/usage"
 )
 
 // Asker asks a scheduler.
@@ -19,6 +20,8 @@ type Asker interface {
 	Learning(ctx context.Context) (course.Samples, error)
 	// Shadow returns what it has found in the shadow of another scheduler.
 	Shadow(ctx context.Context) (shadow.Live, error)
+	// Usage returns what its sources of usage have measured.
+	Usage(ctx context.Context) ([]usage.Report, error)
 }
 
 // Details returns what was asked for. It waits for the scheduler and the API server if the details come from there, but
@@ -43,6 +46,9 @@ func (s *Source) Details(ask state.Ask) state.Details {
 	if ask.Shadow {
 		out.Shadow, out.ShadowErr = s.shadow.last(s.ctx)
 	}
+	if ask.Usage {
+		out.Usage, out.UsageErr = s.usage.last(s.ctx)
+	}
 	return out
 }
 
@@ -52,10 +58,11 @@ const (
 	// askedDecisions is how many decisions one answer holds at most, and keptDecisions how many are kept of several.
 	askedDecisions = 300
 	keptDecisions  = 3000
-	// learningInterval and shadowInterval are the shortest times between two questions. The scheduler takes a sample of its
-	// learning every 10 s, and one in the shadow accounts for time every second.
+	// These are the shortest times between two questions. The scheduler takes a sample of its learning every 10 s, one in the
+	// shadow accounts for time every second, and usage is measured every 5 s or less often.
 	learningInterval = 5 * time.Second
 	shadowInterval   = 2 * time.Second
+	reportInterval   = 5 * time.Second
 )
 
 // answer holds the last answer of a scheduler to a question.

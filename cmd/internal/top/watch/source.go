@@ -23,6 +23,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/shadow"
+	"gnnsched/scheduler/usage"
 )
 
 // runningPods selects the pods that hold resources or wait for them.
@@ -83,6 +84,7 @@ type Source struct {
 	events    eventLog
 	learning  answer[course.Samples]
 	shadow    answer[shadow.Live]
+	usage     answer[[]usage.Report]
 }
 
 // Start lists the cluster, follows its changes, and returns once the first list is complete.
@@ -99,9 +101,11 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 		cluster: state.New(), link: newLink(cfg.Now), now: cfg.Now, ctx: ctx, stop: stop,
 		decisions: decisionLog{asker: cfg.Asker}, events: eventLog{client: cfg.Client, now: cfg.Now},
 		learning: answer[course.Samples]{every: learningInterval, now: cfg.Now}, shadow: answer[shadow.Live]{every: shadowInterval, now: cfg.Now},
+		usage: answer[[]usage.Report]{every: reportInterval, now: cfg.Now},
 	}
 	if cfg.Asker != nil {
 		s.learning.ask, s.shadow.ask = cfg.Asker.Learning, cfg.Asker.Shadow
+		s.usage.ask = cfg.Asker.Usage
 	}
 	nodes := &nodeStore{newFeed(s.cluster)}
 	pods := &podStore{feed: newFeed(s.cluster), now: cfg.Now}
