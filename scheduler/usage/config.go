@@ -107,6 +107,12 @@ func (c *Config) validatePrometheus() error {
 	return nil
 }
 
+// KnowsThrottled reports whether the source says what pods wanted and did not get.
+func (c *Config) KnowsThrottled() bool {
+	query, replaced := c.Queries[throttledQuery]
+	return c.Source == PrometheusSource && (!replaced || query != "")
+}
+
 // CheckFiles returns an error if a file of a valid configuration cannot be read or has no certificate, key or token.
 func (c *Config) CheckFiles() error {
 	if c.Source != PrometheusSource {

@@ -50,6 +50,8 @@ type nodeHistory struct {
 	measured [cluster.Dimensions]float64 // when
 	at       float64                     // time of the last measurement
 	power    powerHistory
+	lost     float64 // CPU that was wanted and not given, in thousandths of a core
+	lostAt   float64 // time of that; 0: it was never measured
 	usage    *cluster.NodeUsage
 	degraded degradation // empty while it is measured
 }
@@ -85,6 +87,7 @@ func (s *store) Observe(m measurement, failed bool, now float64, directory objec
 	known := directory.Nodes()
 	invalid := map[string]bool{}
 	fresh := s.observeNodes(&m, now, known, invalid, &out)
+	s.observeThrottled(&m, now, known, fresh, &out)
 	powerless := s.observeWatts(&m, now, known, &out)
 	s.observePods(&m, now, directory, &out)
 	present := map[string]bool{}
@@ -250,12 +253,40 @@ func (s *store) forgetWorkloads() {
 	}
 }
 
+// observeThrottled notes what the pods of nodes with new samples did not get. A source that knows it of some nodes has none of those
+// without limits, where nothing is lost.
+func (s *store) observeThrottled(m *measurement, now float64, known map[string]nodeInfo, fresh map[string]bool, out *outcome) {
+	if len(m.Throttled) == 0 {
+		return
+	}
+	lost, faulty := map[string]float64{}, map[string]bool{}
+	for _, x := range m.Throttled {
+		switch n, is := find(known, x.Names); {
+		case !is:
+			out.Unknown++
+		case !possible(x.Value, cluster.UsedCPU, n.Allocatable):
+			out.Rejected++
+			faulty[n.Name] = true
+		default:
+			lost[n.Name] = max(lost[n.Name], x.Value)
+		}
+	}
+	for name := range fresh {
+		if h := s.node(name); !faulty[name] {
+			h.lost, h.lostAt = lost[name], now
+		}
+	}
+}
+
 // usageOf returns the usage of a node with new samples. A dimension whose last sample is too old is not known.
 func (s *store) usageOf(h *nodeHistory, now float64) *cluster.NodeUsage {
 	u := &cluster.NodeUsage{Version: cluster.NextVersion(), At: h.at, Power: h.power.model}
 	network, disk := s.config.NetworkCapacity.AsApproximateFloat64(), s.config.DiskCapacity.AsApproximateFloat64()
 	u.Capacity = [cluster.Dimensions]float64{
 		cluster.NetworkIn: network, cluster.NetworkOut: network, cluster.DiskRead: disk, cluster.DiskWrite: disk,
+	}
+	if cpu := h.series[cluster.UsedCPU]; cpu != nil && h.lostAt > 0 && now-h.lostAt <= s.config.MaxAge.Seconds() {
+		u.Wanted, u.Throttled = cpu.last()+h.lost, h.lost
 	}
 	for d, x := range h.series {
 		if x != nil && now-h.measured[d] <= s.config.MaxAge.Seconds() {
