@@ -22,6 +22,7 @@ import (
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/shadow"
+	"gnnsched/scheduler/usage"
 )
 
 const ktopExamples = `ktop                            the live view; ? shows the keys, q quits
@@ -154,6 +155,9 @@ func (a noAsker) Last(context.Context, record.Query) ([]record.Record, error) { 
 
 // Learning implements watch.Asker.
 func (a noAsker) Learning(context.Context) (course.Samples, error) { return course.Samples{}, a.err }
+
+// Usage implements watch.Asker.
+func (a noAsker) Usage(context.Context) ([]usage.Report, error) { return nil, a.err }
 
 // Shadow implements watch.Asker.
 func (a noAsker) Shadow(context.Context) (shadow.Live, error) { return shadow.Live{}, a.err }

@@ -49,7 +49,7 @@ var may = map[string][]string{
 	"scheduler/plugin/counted":    {},
 	"scheduler/plugin/course":     {},
 	"scheduler/plugin/canary":     {"scheduler/plugin/userconfig", "internal/cluster/kube"},
-	"scheduler/plugin/traffic":    {"internal/cluster", "internal/promapi"},
+	"scheduler/plugin/traffic":    {"internal/cluster", "internal/poll", "internal/promapi"},
 	"scheduler/plugin/userconfig": {"internal"},
 	"scheduler/schedbench":        {"scheduler/decision", "scheduler/eval/testbed", "scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "gnn/checkpoint", "internal"},
 	"scheduler/serve":             {"scheduler/advise", "scheduler/plugin", "internal/exit"},
@@ -65,7 +65,7 @@ var may = map[string][]string{
 	"workload/record":             {"internal/cluster"},
 	"workload/record/play":        {"workload", "internal/cluster"},
 	"workload/record/live":        {"workload/record", "internal/cluster", "internal/refusal"},
-	"workload/record/observe":     {"workload/record", "internal/cluster"},
+	"workload/record/observe":     {"workload/record", "internal/cluster", "internal/quote"},
 	"workload/record/restore":     {"workload/record", "internal/cluster"},
 	"workload/record/history":     {"workload/record", "internal/cluster", "internal/promapi"},
 

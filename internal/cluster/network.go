@@ -116,7 +116,22 @@ type Network struct {
 	rack      []int32 // by row of the node
 	zone      []int32 // by rack
 	paths     []Path  // rack × rack; between nodes of one rack on the diagonal
+	hops      Hops
 	bandwidth []float64
+}
+
+// Hops are the paths that a network has.
+type Hops struct {
+	Rack    Path       // between nodes of one rack
+	Zone    Path       // between racks of one zone
+	Far     Path       // between zones, but those of Between
+	Between []ZonePath // pairs of zones, each once
+}
+
+// ZonePath is the path between two zones.
+type ZonePath struct {
+	A, B int32 // numbers of the zones
+	Path
 }
 
 // NewNetwork returns the network of nodes, which stand in the racks and zones that their fields name. Nodes without a
@@ -142,6 +157,16 @@ func NewNetwork(l Links, nodes []*Node) *Network {
 	farthest := max(l.counts(l.Node.Latency, l.Node.Price), l.counts(l.Rack.Latency, l.Rack.Price), l.counts(l.Zone.Latency, l.Zone.Price))
 	for _, b := range l.Between {
 		farthest = max(farthest, l.counts(b.Latency, b.Price))
+	}
+	n.hops = Hops{Rack: l.path(true, "", "", farthest), Zone: l.path(false, "", "", farthest), Far: l.of(l.Zone, farthest)}
+	known := map[[2]int32]bool{}
+	for _, b := range l.Between {
+		x, is := zones[b.Zones[0]]
+		y, too := zones[b.Zones[1]]
+		if pair := [2]int32{min(x, y), max(x, y)}; is && too && !known[pair] {
+			known[pair] = true
+			n.hops.Between = append(n.hops.Between, ZonePath{pair[0], pair[1], l.path(false, b.Zones[0], b.Zones[1], farthest)})
+		}
 	}
 	for a := range names {
 		for b := range names {
@@ -174,11 +199,25 @@ func (l *Links) path(sameRack bool, a, b string, farthest float64) Path {
 			}
 		}
 	}
+	return l.of(h, farthest)
+}
+
+// of returns the path over a hop.
+func (l *Links) of(h Hop, farthest float64) Path {
 	return Path{h.Latency, h.Price, l.counts(h.Latency, h.Price) / max(farthest, math.SmallestNonzeroFloat64)}
 }
 
 // Nodes returns the number of nodes.
 func (n *Network) Nodes() int { return len(n.rack) }
+
+// Links returns the number of links: those of the nodes, the racks and the zones, in this order.
+func (n *Network) Links() int { return len(n.bandwidth) }
+
+// Racks returns the number of racks.
+func (n *Network) Racks() int { return len(n.zone) }
+
+// Hops returns the paths of the network. They must not be changed.
+func (n *Network) Hops() *Hops { return &n.hops }
 
 // Rack returns the number of the rack that a node is in, counted over all zones.
 func (n *Network) Rack(row int32) int32 { return n.rack[row] }

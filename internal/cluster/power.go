@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // PowerModel says what a machine draws, by the fraction of its CPU that is in use.
@@ -40,6 +41,21 @@ func (m *PowerModel) Validate() error {
 		check("sleep", *m.Sleep, 0, m.Idle)
 	}
 	return errors.Join(errs...)
+}
+
+// Equal reports whether two models say the same; nil says the same as nil only.
+func (m *PowerModel) Equal(o *PowerModel) bool {
+	if m == nil || o == nil {
+		return m == o
+	}
+	if m.Sleep == nil || o.Sleep == nil {
+		if m.Sleep != o.Sleep {
+			return false
+		}
+	} else if *m.Sleep != *o.Sleep {
+		return false
+	}
+	return m.Idle == o.Idle && m.Full == o.Full && slices.Equal(m.Curve, o.Curve)
 }
 
 // At returns the watts of a machine that is awake with a fraction of its CPU in use, linear between the points of the

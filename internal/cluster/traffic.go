@@ -90,6 +90,20 @@ func (t *Traffic) change(row int32, peers []Peer, sign float64) {
 	}
 }
 
+// Assume makes the traffic what somebody else has summed up: all flows but Excess and Over, and the load of each link in bytes a
+// second.
+func (t *Traffic) Assume(f Flows, load func(link int) float64) {
+	t.Flows = f
+	t.Excess, t.Over = 0, 0
+	for link, limit := range t.Network.bandwidth {
+		t.load[link] = load(link)
+		if over := t.load[link] - limit; limit > 0 && over > 0 {
+			t.Excess += over
+			t.Over++
+		}
+	}
+}
+
 // carry adds to the load of a link.
 func (t *Traffic) carry(link int, rate float64) {
 	limit := t.Network.bandwidth[link]

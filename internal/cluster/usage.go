@@ -49,8 +49,8 @@ type NodeUsage struct {
 	// Power is the power model that was fitted to measured watts. If it is nil, Node.Power counts.
 	Power *PowerModel
 
-	Wanted    float64 // thousandths of a core that services on the node wanted at the measurement; 0 if not known
-	Throttled float64 // of them, those that the services did not get
+	Wanted    float64 // thousandths of a core that services on the node wanted at the measurement, on a cluster all pods; 0 if not known
+	Throttled float64 // of them, those that they did not get
 }
 
 // RecentPod is a pod that was bound to a node not long ago.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -29,12 +30,26 @@ type Observer struct {
 // Config returns a copy of the configuration whose clients the observer hears.
 func (o *Observer) Config(c *rest.Config) *rest.Config {
 	c = rest.CopyConfig(c)
-	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{o, next} })
+	base := baseOf(c)
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{o, base, next} })
 	return c
+}
+
+// baseOf returns the path of the API server with a slash at its end, or "". A host that is no URL makes no client, and so no requests.
+func baseOf(c *rest.Config) string {
+	server, _, err := rest.DefaultServerUrlFor(c)
+	if err != nil {
+		return ""
+	}
+	if path := strings.Trim(server.Path, "/"); path != "" {
+		return path + "/"
+	}
+	return ""
 }
 
 type transport struct {
 	observer *Observer
+	base     string // see requestOf
 	next     http.RoundTripper
 }
 
@@ -47,7 +62,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return response, err
 	}
-	if request, reads := requestOf(r); reads {
+	if request, reads := requestOf(r, t.base); reads {
 		t.observer.note(request, response.StatusCode)
 	}
 	return response, nil

@@ -5,7 +5,6 @@ package refusal
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 
@@ -78,20 +77,21 @@ func (t *Tally) any(group, resource string) bool {
 	return false
 }
 
-// requestOf returns what a request of HTTP reads; false if it writes or reads no resource.
-func requestOf(r *http.Request) (Request, bool) {
+// requestOf returns what a request of HTTP reads; false if it writes or reads no resource. base is the path at which the API server is,
+// such as that of a proxy; often empty.
+func requestOf(r *http.Request, base string) (Request, bool) {
 	var out Request
-	if r.Method != http.MethodGet {
+	below, is := strings.CutPrefix(strings.Trim(r.URL.Path, "/")+"/", base)
+	if r.Method != http.MethodGet || !is {
 		return out, false
 	}
-	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	root := slices.IndexFunc(path, func(s string) bool { return s == "api" || s == "apis" }) // a proxy may put a path before it
-	if root < 0 {
-		return out, false
-	}
-	rest := path[root+1:]
-	if path[root] == "apis" && len(rest) > 0 {
+	path := strings.Split(strings.TrimSuffix(below, "/"), "/")
+	rest := path[1:]
+	switch {
+	case path[0] == "apis" && len(rest) > 0:
 		out.Group, rest = rest[0], rest[1:]
+	case path[0] != "api":
+		return out, false
 	}
 	if len(rest) < 2 { // the version, and what it serves
 		return out, false

@@ -21,26 +21,35 @@ import (
 )
 
 func TestRequests(t *testing.T) {
-	for _, c := range []struct{ method, path, want string }{
-		{"GET", "/api/v1/services?limit=500", "list services"},
-		{"GET", "/api/v1/services?watch=true", "watch services"},
-		{"GET", "/api/v1/namespaces", "list namespaces"},
-		{"GET", "/api/v1/namespaces/a", "get namespaces"},
-		{"GET", "/api/v1/namespaces/a/pods?watch=1", "watch pods"},
-		{"GET", "/api/v1/namespaces/a/pods/b", "get pods"},
-		{"GET", "/api/v1/namespaces/a/pods/b/log", "get pods/log"},
-		{"GET", "/apis/apps/v1/replicasets", "list replicasets.apps"},
-		{"GET", "/apis/apps/v1/namespaces/a/replicasets/b", "get replicasets.apps"},
-		{"GET", "/k8s/clusters/c-1/apis/apps/v1/replicasets", "list replicasets.apps"},
-		{"GET", "/apis/apps/v1", ""},
-		{"GET", "/apis", ""},
-		{"GET", "/api", ""},
-		{"GET", "/version", ""},
-		{"POST", "/api/v1/namespaces/a/pods", ""},
+	for _, c := range []struct{ host, method, path, want string }{
+		{"", "GET", "/api/v1/services?limit=500", "list services"},
+		{"", "GET", "/api/v1/services?watch=true", "watch services"},
+		{"", "GET", "/api/v1/namespaces", "list namespaces"},
+		{"", "GET", "/api/v1/namespaces/a", "get namespaces"},
+		{"", "GET", "/api/v1/namespaces/a/pods?watch=1", "watch pods"},
+		{"", "GET", "/api/v1/namespaces/a/pods/b", "get pods"},
+		{"", "GET", "/api/v1/namespaces/a/pods/b/log", "get pods/log"},
+		{"", "GET", "/apis/apps/v1/replicasets", "list replicasets.apps"},
+		{"", "GET", "/apis/apps/v1/namespaces/a/replicasets/b", "get replicasets.apps"},
+		{"https://h/k8s/clusters/c-1", "GET", "/k8s/clusters/c-1/apis/apps/v1/replicasets", "list replicasets.apps"},
+		{"https://h/k8s/api/cluster1", "GET", "/k8s/api/cluster1/api/v1/namespaces/a/pods/b", "get pods"},
+		{"https://h/k8s/api/cluster1/", "GET", "/k8s/api/cluster1/apis/apps/v1/replicasets?watch=1", "watch replicasets.apps"},
+		{"https://h/api", "GET", "/api/api/v1/nodes", "list nodes"},
+		{"https://h/apis", "GET", "/apis/version", ""},
+		{"https://h/k8s", "GET", "/k8s", ""},
+		{"https://h/k8s", "GET", "/k8sother/api/v1/nodes", ""},
+		{"https://h/k8s", "GET", "/api/v1/nodes", ""},
+		{"h:6443", "GET", "/api/v1/nodes", "list nodes"},
+		{"", "GET", "/", ""},
+		{"", "GET", "/apis/apps/v1", ""},
+		{"", "GET", "/apis", ""},
+		{"", "GET", "/api", ""},
+		{"", "GET", "/version", ""},
+		{"", "POST", "/api/v1/namespaces/a/pods", ""},
 	} {
-		r, reads := requestOf(httptest.NewRequest(c.method, c.path, nil))
+		r, reads := requestOf(httptest.NewRequest(c.method, c.path, nil), baseOf(&rest.Config{Host: c.host}))
 		if reads != (c.want != "") || reads && r.String() != c.want {
-			t.Errorf("%s %s: %v, %q; want %q", c.method, c.path, reads, r, c.want)
+			t.Errorf("%s: %s %s: %v, %q; want %q", c.host, c.method, c.path, reads, r, c.want)
 		}
 	}
 }
@@ -96,6 +105,25 @@ func TestObserver(t *testing.T) {
 	quiet.Error(http.ErrServerClosed, "Another error")
 	if len(logged) != 2 {
 		t.Errorf("logged %q, want both errors that no refusal explains", logged)
+	}
+}
+
+// A client reaches its server through a proxy whose path looks like one of the API.
+func TestObserverBehindAProxy(t *testing.T) {
+	var told []string
+	o := &Observer{Refused: func(r Request, _ bool) { told = append(told, r.String()) }}
+	s := refusaltest.New(t, "list services")
+	proxy := httptest.NewServer(http.StripPrefix("/k8s/api/cluster1", s))
+	defer proxy.Close()
+	c, err := kubernetes.NewForConfig(o.Config(&rest.Config{Host: proxy.URL + "/k8s/api/cluster1"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.CoreV1().Services("").List(t.Context(), metav1.ListOptions{}); err == nil || !slices.Equal(told, []string{"list services"}) {
+		t.Errorf("error %v, told %q", err, told)
 	}
 }
 

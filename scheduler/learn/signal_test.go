@@ -24,6 +24,7 @@ var ranked = map[string][3]string{
 	"balance,energy=2.5": {"greedy:balance+energy=2.5", "random", "best-fit"},
 	"pack=0.5,zones":     {"linear-zones", "best-fit", "kube-scheduler"},
 	"usage-balance":      {"linear-usage", "kube-scheduler", "most-allocated"},
+	"throttled":          {"linear-usage", "kube-scheduler", "most-allocated"},
 }
 
 // shapedDiscounts are those with which networks once learned from the shaped reward (docs/adr/0013-what-the-shaped-reward-did.md).

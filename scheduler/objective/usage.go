@@ -126,7 +126,7 @@ func (hotNodes) Cost(nodes []*cluster.Node) float64 {
 }
 
 // Throttled measures what services lose to their neighbours: the CPU that they wanted and did not get, as a
-// share of what they wanted. Metrics of a cluster do not say what pods wanted; the cost is 0 there.
+// share of what they wanted. On a cluster it is that of all pods, by the counters of cgroups; it is 0 where nobody measures it.
 type Throttled struct{}
 
 // Name implements Term.

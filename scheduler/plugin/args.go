@@ -193,10 +193,10 @@ func (a *Args) validateLearn() error {
 	terms, err := objective.Parse(a.Learn.Objective)
 	for _, w := range terms {
 		switch name := w.Term.Name(); {
-		case name == (objective.Throttled{}).Name():
-			return fmt.Errorf("learn: no source measures what the objective %s is about, so every reward would be 0", name)
 		case objective.Measured(w.Term) && a.Usage == nil:
 			return fmt.Errorf("learn: the objective %s is about measured usage; add usage with a source", name)
+		case name == (objective.Throttled{}).Name() && !a.Usage.KnowsThrottled():
+			return fmt.Errorf("learn: the source %s does not say what the objective %s is about, so every reward would be 0; ask %s", a.Usage.Source, name, usage.PrometheusSource)
 		case objective.Talks(w.Term) && a.Traffic == nil:
 			return fmt.Errorf("learn: the objective %s is about traffic; add traffic with a network", name)
 		}

@@ -249,12 +249,18 @@ func TestDecodeLearnArgs(t *testing.T) {
 		"trainer":   func(a *Args) { a.Learn.Trainer = nil },
 		"objective": func(a *Args) { a.Learn.Objective = "fun" },
 		"no source": func(a *Args) { a.Learn.Objective = "balance=0.5,hot" },
-		"throttled": func(a *Args) { a.Learn.Objective, a.Usage = "throttled", &usage.Config{} },
-		"epsilon":   func(a *Args) { a.Learn.InitEpsilon = 1.1 },
-		"final":     func(a *Args) { a.Learn.FinalEpsilon = 0.2 },
-		"decay":     func(a *Args) { a.Learn.EpsilonDecay = math.NaN() },
-		"file":      func(a *Args) { a.Checkpoint = "" },
-		"heuristic": func(a *Args) { a.Checkpoint, a.Policy = "", "best-fit" },
+		"throttled, which metrics.k8s.io does not know": func(a *Args) {
+			a.Learn.Objective, a.Usage = "throttled", &usage.Config{Source: usage.MetricsAPISource}
+		},
+		"throttled, which is not asked": func(a *Args) {
+			a.Learn.Objective, a.Usage = "throttled", &usage.Config{Source: usage.PrometheusSource, Queries: map[string]string{"node_throttled": ""}}
+		},
+		"throttled without a source": func(a *Args) { a.Learn.Objective = "throttled" },
+		"epsilon":                    func(a *Args) { a.Learn.InitEpsilon = 1.1 },
+		"final":                      func(a *Args) { a.Learn.FinalEpsilon = 0.2 },
+		"decay":                      func(a *Args) { a.Learn.EpsilonDecay = math.NaN() },
+		"file":                       func(a *Args) { a.Checkpoint = "" },
+		"heuristic":                  func(a *Args) { a.Checkpoint, a.Policy = "", "best-fit" },
 		"peers": func(a *Args) {
 			a.Checkpoint = untrainedOf(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "traffic"}}, 1, nil)
 		},
@@ -274,9 +280,11 @@ func TestDecodeLearnArgs(t *testing.T) {
 	if later.Checkpoint += ".later"; later.validateLearn() != nil {
 		t.Error("a file that comes later is refused")
 	}
-	good.Learn.Objective, good.Usage = "balance=0.5,hot", &usage.Config{}
-	if err := good.validateLearn(); err != nil {
-		t.Errorf("measured usage with a source: %v", err)
+	for _, objective := range []string{"balance=0.5,hot", "throttled"} {
+		good.Learn.Objective, good.Usage = objective, &usage.Config{Source: usage.PrometheusSource}
+		if err := good.validateLearn(); err != nil {
+			t.Errorf("%s with a source: %v", objective, err)
+		}
 	}
 }
 

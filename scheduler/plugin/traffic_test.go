@@ -20,9 +20,9 @@ import (
 	"gnnsched/scheduler/policy/preference"
 )
 
-// network is one of racks in zones, with little bandwidth.
+// network is one of racks in zones, with little bandwidth: a link of a node carries what a pod of web declares.
 var network = cluster.Links{
-	Node: cluster.Hop{Latency: 0.1, Bandwidth: 50}, Rack: cluster.Hop{Latency: 0.3, Bandwidth: 60}, Zone: cluster.Hop{Latency: 1, Bandwidth: 70},
+	Node: cluster.Hop{Latency: 0.1, Bandwidth: 60}, Rack: cluster.Hop{Latency: 0.3, Bandwidth: 60}, Zone: cluster.Hop{Latency: 1, Bandwidth: 70},
 	Between: []cluster.Between{{Zones: [2]string{"a", "c"}, Latency: 2}},
 }
 

@@ -25,6 +25,8 @@ func idleAndHot(t *testing.T) (source *usage.Config, idle, hot *v1.Node) {
 		switch q := r.FormValue("query"); {
 		case q == "cpu":
 			answer = `{"metric":{"node":"idle"},"value":[1,"0.1"]},{"metric":{"node":"hot"},"value":[1,"2.4"]}`
+		case strings.Contains(q, "throttled"):
+			answer = `{"metric":{"node":"hot"},"value":[1,"0.5"]}`
 		case strings.HasPrefix(q, "sum by (node, instance) (node_memory"):
 			answer = `{"metric":{"node":"idle"},"value":[1,"1e9"]},{"metric":{"node":"hot"},"value":[1,"1e9"]}`
 		}
@@ -39,10 +41,19 @@ func idleAndHot(t *testing.T) (source *usage.Config, idle, hot *v1.Node) {
 
 // The costs of a step count the chosen node, too, where they are about measured usage: a placement changes neither.
 func TestStepsCostMeasuredUsage(t *testing.T) {
+	for objective, want := range map[string]float64{
+		"usage-balance": 0.14375, // the CPU is used by 0.025 and 0.6, the memory alike: the mean of the standard deviations 0.2875 and 0
+		"throttled":     0.5 / 3, // 2.5 cores are used, and another half was wanted
+	} {
+		t.Run(objective, func(t *testing.T) { costsMeasuredUsage(t, objective, want) })
+	}
+}
+
+func costsMeasuredUsage(t *testing.T, objective string, want float64) {
 	source, idle, hot := idleAndHot(t)
-	const profile = "learns-usage"
+	profile := "learns-" + objective
 	args := learning(t, 0)
-	args.Learn.Objective, args.Usage = "usage-balance", source
+	args.Learn.Objective, args.Usage = objective, source
 	b, finish := newLearningBed(t, profile, args, idle, hot)
 	for _, n := range []*v1.Node{idle, hot} {
 		b.sched.Cache.AddNode(b.log, n)
@@ -70,9 +81,8 @@ func TestStepsCostMeasuredUsage(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	steps := finish()
-	// The CPU is used by 0.025 and 0.6, the memory alike: the mean of the standard deviations 0.2875 and 0.
-	if len(steps) != 1 || math.Abs(steps[0].Before-0.14375) > 1e-6 || steps[0].Before != steps[0].After {
-		t.Errorf("%d steps: %+v, want one with the costs 0.14375", len(steps), steps)
+	if len(steps) != 1 || math.Abs(steps[0].Before-want) > 1e-6 || steps[0].Before != steps[0].After {
+		t.Errorf("%d steps: %+v, want one with the costs %v", len(steps), steps, want)
 	}
 }
 

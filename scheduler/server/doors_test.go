@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/usage"
 )
 
 // doors are the paths of the endpoint: everybody may read the health, a token opens the rest, and the
@@ -27,6 +28,7 @@ var doors = []struct {
 	{method: http.MethodGet, path: "/flagz"},
 	{method: http.MethodGet, path: "/statusz"},
 	{method: http.MethodGet, path: course.Path},
+	{method: http.MethodGet, path: usage.Path},
 	{method: http.MethodGet, path: "/debug/pprof/", profiling: true},
 	{method: http.MethodGet, path: "/debug/pprof/heap", profiling: true},
 	{method: http.MethodPut, path: "/debug/flags/v", profiling: true},

@@ -30,6 +30,7 @@ import (
 
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/usage"
 )
 
 // componentName is the name of kube-scheduler in its endpoint's answers.
@@ -120,6 +121,7 @@ func (p *process) paths(ctx context.Context) http.Handler {
 		m.Handle(record.Path, p.records.Book)
 	}
 	m.Handle(course.Path, p.records.Course) // a nil one answers that nothing learns
+	m.HandleFunc(usage.Path, usage.ServeReports)
 	slis.SLIMetricsWithReset{}.Install(m)
 	if k := p.config.ComponentConfig; k.EnableProfiling {
 		routes.Profiling{}.Install(m)

@@ -74,8 +74,11 @@ func (c *Config) validate() error {
 	if c.Interval.Duration < 5*time.Second || c.Interval.Duration > time.Minute {
 		return fmt.Errorf("usage: interval is %v, want a time from 5s to 1m", c.Interval.Duration)
 	}
-	if c.Timeout.Duration <= 0 || c.MaxAge.Duration < c.Interval.Duration {
-		return fmt.Errorf("usage: timeout must be positive, and maxAge at least interval (%v)", c.Interval.Duration)
+	if c.Timeout.Duration <= 0 {
+		return fmt.Errorf("usage: timeout is %v, want more than 0", c.Timeout.Duration)
+	}
+	if c.MaxAge.Duration < c.Interval.Duration {
+		return fmt.Errorf("usage: maxAge is %v, want at least interval (%v)", c.MaxAge.Duration, c.Interval.Duration)
 	}
 	if c.NetworkCapacity.Sign() < 0 || c.DiskCapacity.Sign() < 0 {
 		return errors.New("usage: networkCapacity and diskCapacity must be positive")
@@ -102,6 +105,21 @@ func (c *Config) validatePrometheus() error {
 		}
 	}
 	return nil
+}
+
+// KnowsThrottled reports whether the source says what pods wanted and did not get.
+func (c *Config) KnowsThrottled() bool {
+	query, replaced := c.Queries[throttledQuery]
+	return c.Source == PrometheusSource && (!replaced || query != "")
+}
+
+// CheckFiles returns an error if a file of a valid configuration cannot be read or has no certificate, key or token.
+func (c *Config) CheckFiles() error {
+	if c.Source != PrometheusSource {
+		return nil
+	}
+	_, err := promapi.New(c.server())
+	return err
 }
 
 func (c *Config) server() promapi.Server {

@@ -2,13 +2,14 @@ package usage
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"gnnsched/internal/poll"
 )
 
 // poller asks a source again and again, and keeps the answers in a store.
@@ -17,8 +18,7 @@ type poller struct {
 	source    source
 	directory objects
 	store     *store
-	clock     clock.WithTicker
-	failing   bool
+	asks      poll.Poll
 }
 
 // newPoller returns a poller of the source that a configuration names. It reads the files of the configuration.
@@ -38,71 +38,47 @@ func newPoller(c Config, api *rest.Config, directory objects, clk clock.WithTick
 		return nil, err
 	}
 	registerMetrics()
-	return &poller{config: c, source: from, directory: directory, store: newStore(c), clock: clk}, nil
+	return &poller{config: c, source: from, directory: directory, store: newStore(c),
+		asks: poll.Poll{Interval: c.Interval.Duration, Timeout: c.Timeout.Duration, Clock: clk}}, nil
 }
 
 // Run measures at once and then at every interval, until ctx is done.
 func (p *poller) Run(ctx context.Context, log klog.Logger) {
-	ticker := p.clock.NewTicker(p.config.Interval.Duration)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
-		p.poll(ctx, log)
-		select {
-		case <-ticker.C():
-		case <-ctx.Done():
-		}
-	}
+	p.asks.Run(ctx, func(ctx context.Context) { p.poll(ctx, log) })
 }
 
 // poll measures once.
 func (p *poller) poll(ctx context.Context, log klog.Logger) {
-	within, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := p.clock.NewTimer(p.config.Timeout.Duration)
-	defer timer.Stop()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		select {
-		case <-timer.C():
-			cancel(errSlow)
-		case <-within.Done():
-		}
-	}()
-	m, err := p.source.Measure(within)
-	if err != nil && errors.Is(context.Cause(within), errSlow) {
-		err = errors.Join(errSlow, err)
-	}
-	cancel(nil)
-	<-ended
+	var m measurement
+	changed, err := p.asks.Ask(ctx, func(ctx context.Context) (err error) {
+		m, err = p.source.Measure(ctx)
+		return err
+	})
 	if ctx.Err() != nil {
 		return
 	}
-	p.report(err, log)
-	brought := p.store.Observe(m, err != nil, seconds(p.clock.Now()), p.directory)
+	p.report(err, changed, log)
+	brought := p.store.Observe(m, err != nil, seconds(p.asks.Clock.Now()), p.directory)
 	brought.count()
 	brought.log(log)
 }
-
-var errSlow = errors.New("no answer within the timeout")
 
 // Seconds is the clock of a scheduler's cluster.Snapshot.Now.
 func seconds(t time.Time) float64 { return float64(t.Unix()) + float64(t.Nanosecond())/1e9 }
 
 // report counts the result, and logs it if it is another than before.
-func (p *poller) report(err error, log klog.Logger) {
+func (p *poller) report(err error, changed bool, log klog.Logger) {
+	result := "ok"
 	if err != nil {
-		polls.WithLabelValues("error").Inc()
-	} else {
-		polls.WithLabelValues("ok").Inc()
+		result = "error"
 	}
+	polls.WithLabelValues(result).Inc()
 	switch {
-	case err != nil && !p.failing:
+	case changed && err != nil:
 		log.Error(err, "Measuring usage failed; nodes without fresh usage are scored by requests", "source", p.config.Source, "again", p.config.Interval.Duration)
-	case err == nil && p.failing:
+	case changed:
 		log.Info("Measuring usage works again", "source", p.config.Source)
 	}
-	p.failing = err != nil
 }
 
 // named is how many nodes one log line names.

@@ -46,13 +46,14 @@ type wattsSample struct {
 
 // powerHistory is what was measured of a node's power. Its size is fixed.
 type powerHistory struct {
-	fit    powerFit
-	fitted float64             // time of the last sample in fit
-	since  float64             // time from which on there are samples without a gap
-	at     float64             // time of the last sample
-	watts  float64             // of the last sample
-	model  *cluster.PowerModel // in use; nil: the node's annotation or the default
-	state  powerState
+	declared cluster.PowerModel // that fit and model go by
+	fit      powerFit
+	fitted   float64             // time of the last sample in fit
+	since    float64             // time from which on there are samples without a gap
+	at       float64             // time of the last sample
+	watts    float64             // of the last sample
+	model    *cluster.PowerModel // in use; nil: the node's annotation or the default
+	state    powerState
 }
 
 // powerOutcome says what a measurement brought about power.
@@ -91,13 +92,22 @@ func (s *store) observeWatts(m *measurement, now float64, known map[string]nodeI
 		if at-h.power.at > s.config.MaxAge.Seconds() {
 			h.power.since = at
 		}
-		h.power.add(at, cpu.last()/float64(max(n.Allocatable.MilliCPU, 1)), w, n.machine())
+		h.power.follow(n.machine())
+		h.power.add(at, cpu.last()/float64(max(n.Allocatable.MilliCPU, 1)), w)
 	}
 	return invalid
 }
 
-// add takes in a sample. used is the share of the CPU in use, and declared what the machine draws without measurements.
-func (p *powerHistory) add(at, used, watts float64, declared cluster.PowerModel) {
+// follow drops the curve if another model is declared than before: its samples were placed by the form of that one.
+func (p *powerHistory) follow(declared cluster.PowerModel) {
+	if !p.declared.Equal(&declared) {
+		p.declared, p.fit, p.model = declared, powerFit{}, nil
+	}
+}
+
+// add takes in a sample. used is the share of the CPU in use.
+func (p *powerHistory) add(at, used, watts float64) {
+	declared := p.declared
 	asleep := declared.Sleep != nil && watts < (*declared.Sleep+declared.Idle)/2 // which is no point of the curve
 	if !asleep && at-p.since >= fitFrom {
 		p.fit.add(at-p.fitted, shape(&declared, used), watts)
@@ -145,6 +155,7 @@ func withPoints(form *cluster.PowerModel, idle, full float64) *cluster.PowerMode
 func (s *store) judgePower(n nodeInfo, now float64, otherwise degradation, out *powerOutcome) {
 	h := s.node(n.Name)
 	p, before := &h.power, h.power.state
+	p.follow(n.machine())
 	switch fresh := p.at > 0 && now-p.at <= s.config.MaxAge.Seconds(); {
 	case n.Allocatable.GPU > 0:
 		p.state = powerGPU

@@ -197,6 +197,43 @@ func TestPowerAsleep(t *testing.T) {
 	}
 }
 
+// When another model is declared, it counts at once, and a curve in its form follows from new samples alone.
+func TestPowerIsDeclaredAnew(t *testing.T) {
+	old := &cluster.PowerModel{Idle: 50, Full: 100, Curve: []float64{90}}
+	asleep := 5.0
+	for name, c := range map[string]struct {
+		declared *cluster.PowerModel
+		anew     bool
+	}{
+		"another curve":  {&cluster.PowerModel{Idle: 50, Full: 100, Curve: []float64{60}}, true},
+		"another range":  {&cluster.PowerModel{Idle: 50, Full: 120, Curve: []float64{90}}, true},
+		"it sleeps":      {&cluster.PowerModel{Idle: 50, Full: 100, Curve: []float64{90}, Sleep: &asleep}, true},
+		"no annotation":  {nil, true},
+		"the same again": {&cluster.PowerModel{Idle: 50, Full: 100, Curve: []float64{90}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newMachineRoom(t, poweredNodes{model: old})
+			r.spread(40, func(u float64) float64 { return 2 * old.At(u) })
+			if m := r.model(); m.Full < 180 {
+				t.Fatalf("no curve: %+v", m)
+			}
+			r.poweredNodes.model = c.declared
+			out := r.measure(0.5) // without watts
+			if gathering := out.Power.Nodes[powerGathering] == 1; gathering != c.anew {
+				t.Fatalf("states %v", out.Power.Nodes)
+			}
+			want := power.Machine(&cluster.Node{Allocatable: cluster.Resources{MilliCPU: 4000}, Power: c.declared})
+			if m := r.model(); m.Equal(&want) != c.anew {
+				t.Errorf("got %+v, declared %+v", m, want)
+			}
+			r.spread(fitSamples, func(u float64) float64 { return 3 * want.At(u) })
+			if m := r.model(); c.anew && !near(m, 3*want.Idle, 3*want.At(0.5), 3*want.Full) {
+				t.Errorf("got %+v, half %v, want three times %+v", m, m.At(0.5), want)
+			}
+		})
+	}
+}
+
 // What is measured now outweighs what was measured days ago.
 func TestPowerForgets(t *testing.T) {
 	r := newMachineRoom(t, poweredNodes{})

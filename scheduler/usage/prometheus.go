@@ -78,6 +78,8 @@ func (m *measurement) add(name string, samples model.Vector) {
 			m.Ages = append(m.Ages, nodeAge{nodeNames(s.Metric), float64(s.Timestamp)/1000 - value})
 		case name == wattsQuery:
 			m.Watts = append(m.Watts, wattsSample{nodeNames(s.Metric), value})
+		case name == throttledQuery:
+			m.Throttled = append(m.Throttled, throttledSample{nodeNames(s.Metric), value * factors[cluster.UsedCPU]})
 		case kind == "node":
 			d := dimensionNamed(dimension)
 			m.Nodes = append(m.Nodes, nodeSample{nodeNames(s.Metric), d, value * factors[d]})

@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -171,6 +172,7 @@ func TestPrometheusHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	failed := polled(t, "error")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -188,10 +190,19 @@ func TestPrometheusHangs(t *testing.T) {
 	}
 	cancel()
 	<-ended
-	if !p.failing || len(p.store.current().Nodes) != 0 {
+	if polled(t, "error") == failed || len(p.store.current().Nodes) != 0 {
 		t.Error("the poll did not fail")
 	}
 	p.source.(*prometheus).client.HTTP.CloseIdleConnections()
+}
+
+func polled(t *testing.T, result string) float64 {
+	t.Helper()
+	n, err := testutil.GetCounterMetricValue(polls.WithLabelValues(result))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func TestPrometheusTLSAndToken(t *testing.T) {
@@ -250,7 +261,7 @@ func TestConfig(t *testing.T) {
 		"certFile and keyFile belong":     {Source: PrometheusSource, Address: "https://prometheus", CertFile: "t"},
 		`query "node_gpu" is not known`:   {Source: PrometheusSource, Address: "https://prometheus", Queries: map[string]string{"node_gpu": "x"}},
 		"interval is 1s":                  {Source: MetricsAPISource, Interval: duration(time.Second)},
-		"maxAge at least interval":        {Source: MetricsAPISource, MaxAge: duration(time.Second)},
+		"want at least interval":          {Source: MetricsAPISource, MaxAge: duration(time.Second)},
 	} {
 		if err := c.Default(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("error %v, want %q", err, want)

@@ -8,6 +8,9 @@ const ageQuery = "node_time"
 // wattsQuery is the name of the query for what machines draw.
 const wattsQuery = "node_watts"
 
+// throttledQuery is the name of the query for the CPU that pods wanted and did not get.
+const throttledQuery = "node_throttled"
+
 // defaultQueries holds the queries in PromQL by name. The result of a node_ query has one of the labels node,
 // node_name, kubernetes_node, nodename, exported_instance and instance, that of a pod_ query the labels namespace and pod. Units
 // are cores, bytes, bytes a second and watts; node_time is the Unix time of the newest sample. They read the kubelet's resource metrics, node-exporter
@@ -37,6 +40,8 @@ var defaultQueries = map[string]string{
 		` or sum by (` + machineLabels + `) (rate(kepler_node_platform_joules_total[2m]))` +
 		` or sum by (` + machineLabels + `) (rate(kepler_node_package_joules_total[2m]))` +
 		` or sum by (` + machineLabels + `) (rate(node_rapl_package_joules_total[2m]))`,
+
+	throttledQuery: `sum by (node, instance) (rate(container_cpu_cfs_throttled_seconds_total{container!=""}[2m]))`,
 
 	"pod_cpu": `sum by (namespace, pod) (rate(container_cpu_usage_seconds_total{pod!="",container!=""}[2m]))` +
 		` or sum by (namespace, pod) (rate(pod_cpu_usage_seconds_total[2m]))`,

@@ -18,6 +18,14 @@ type measurement struct {
 	Pods  []podSample
 	Watts []wattsSample
 	Ages  []nodeAge
+
+	Throttled []throttledSample
+}
+
+// throttledSample is the CPU that the pods of a node wanted and did not get, in thousandths of a core.
+type throttledSample struct {
+	Names []string // by which the source knows the node, the best first
+	Value float64
 }
 
 // nodeSample is a node's use in one dimension, in the dimension's unit.

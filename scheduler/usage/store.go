@@ -23,6 +23,7 @@ const (
 type table struct {
 	Nodes     map[string]*cluster.NodeUsage // by name, of nodes that were ever measured
 	Workloads map[string]*cluster.PodUsage  // by key
+	Report    Report
 }
 
 // degradation says why a node is scored by requests.
@@ -49,6 +50,8 @@ type nodeHistory struct {
 	measured [cluster.Dimensions]float64 // when
 	at       float64                     // time of the last measurement
 	power    powerHistory
+	lost     float64 // CPU that was wanted and not given, in thousandths of a core
+	lostAt   float64 // time of that; 0: it was never measured
 	usage    *cluster.NodeUsage
 	degraded degradation // empty while it is measured
 }
@@ -61,7 +64,7 @@ type workloadHistory struct {
 // newStore returns an empty store for a valid configuration.
 func newStore(c Config) *store {
 	s := &store{config: c, nodes: map[string]*nodeHistory{}, workloads: map[string]*workloadHistory{}}
-	s.table.Store(&table{})
+	s.table.Store(&table{Report: Report{Source: c.Source, Named: []Degraded{}}})
 	return s
 }
 
@@ -84,6 +87,7 @@ func (s *store) Observe(m measurement, failed bool, now float64, directory objec
 	known := directory.Nodes()
 	invalid := map[string]bool{}
 	fresh := s.observeNodes(&m, now, known, invalid, &out)
+	s.observeThrottled(&m, now, known, fresh, &out)
 	powerless := s.observeWatts(&m, now, known, &out)
 	s.observePods(&m, now, directory, &out)
 	present := map[string]bool{}
@@ -104,7 +108,7 @@ func (s *store) Observe(m measurement, failed bool, now float64, directory objec
 			delete(s.nodes, name)
 		}
 	}
-	s.publish()
+	s.publish(s.reportOf(now, failed))
 	return out
 }
 
@@ -249,12 +253,40 @@ func (s *store) forgetWorkloads() {
 	}
 }
 
+// observeThrottled notes what the pods of nodes with new samples did not get. A source that knows it of some nodes has none of those
+// without limits, where nothing is lost.
+func (s *store) observeThrottled(m *measurement, now float64, known map[string]nodeInfo, fresh map[string]bool, out *outcome) {
+	if len(m.Throttled) == 0 {
+		return
+	}
+	lost, faulty := map[string]float64{}, map[string]bool{}
+	for _, x := range m.Throttled {
+		switch n, is := find(known, x.Names); {
+		case !is:
+			out.Unknown++
+		case !possible(x.Value, cluster.UsedCPU, n.Allocatable):
+			out.Rejected++
+			faulty[n.Name] = true
+		default:
+			lost[n.Name] = max(lost[n.Name], x.Value)
+		}
+	}
+	for name := range fresh {
+		if h := s.node(name); !faulty[name] {
+			h.lost, h.lostAt = lost[name], now
+		}
+	}
+}
+
 // usageOf returns the usage of a node with new samples. A dimension whose last sample is too old is not known.
 func (s *store) usageOf(h *nodeHistory, now float64) *cluster.NodeUsage {
 	u := &cluster.NodeUsage{Version: cluster.NextVersion(), At: h.at, Power: h.power.model}
 	network, disk := s.config.NetworkCapacity.AsApproximateFloat64(), s.config.DiskCapacity.AsApproximateFloat64()
 	u.Capacity = [cluster.Dimensions]float64{
 		cluster.NetworkIn: network, cluster.NetworkOut: network, cluster.DiskRead: disk, cluster.DiskWrite: disk,
+	}
+	if cpu := h.series[cluster.UsedCPU]; cpu != nil && h.lostAt > 0 && now-h.lostAt <= s.config.MaxAge.Seconds() {
+		u.Wanted, u.Throttled = cpu.last()+h.lost, h.lost
 	}
 	for d, x := range h.series {
 		if x != nil && now-h.measured[d] <= s.config.MaxAge.Seconds() {
@@ -290,8 +322,8 @@ func (s *store) judge(name string, now float64, otherwise degradation, out *outc
 }
 
 // publish makes the table of the present state.
-func (s *store) publish() {
-	t := &table{Nodes: make(map[string]*cluster.NodeUsage, len(s.nodes)), Workloads: make(map[string]*cluster.PodUsage, len(s.workloads))}
+func (s *store) publish(r Report) {
+	t := &table{Report: r, Nodes: make(map[string]*cluster.NodeUsage, len(s.nodes)), Workloads: make(map[string]*cluster.PodUsage, len(s.workloads))}
 	for name, h := range s.nodes {
 		if h.usage != nil {
 			t.Nodes[name] = h.usage

@@ -74,10 +74,10 @@ func (t *table) number(i int, what string) float64 {
 // given returns a cell with an amount that a machine or job was given, which must be 0 or more.
 func (t *table) given(i int, what string, most float64) float64 {
 	x := t.number(i, what)
-	if math.IsNaN(x) {
+	if t.cells[i] == "" {
 		return 0
 	}
-	if x < 0 || x > most {
+	if !(x >= 0 && x <= most) { // also refuses NaN
 		t.fail("%s: %v is not 0 to %g", what, x, most)
 		return 0
 	}

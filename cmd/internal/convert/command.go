@@ -158,7 +158,7 @@ func options(c *ucli.Context) (measured.Options, error) {
 func read(c *ucli.Context, o measured.Options, log zerolog.Logger) (*measured.Workload, error) {
 	files, total, err := list(c.Args().Slice())
 	if err != nil {
-		return nil, exit.New(exit.Usage, err, "")
+		return nil, exit.New(exit.Usage, err, "name CSV files, or folders that have some")
 	}
 	view := progress.New(os.Stderr, progress.OnTerminal(), log)
 	defer view.Close()

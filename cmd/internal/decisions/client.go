@@ -27,6 +27,7 @@ import (
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/shadow"
+	"gnnsched/scheduler/usage"
 )
 
 // defaultServer is a scheduler on this machine with the default port.
@@ -132,6 +133,22 @@ func (c *Client) Learning(ctx context.Context) (course.Samples, error) {
 		return s, exit.New(exit.Unreachable, fmt.Errorf("the answer is no course of learning: %w", err), "are both programs of the same version?")
 	}
 	return s, nil
+}
+
+// Usage returns what the scheduler's sources of usage have measured; nothing if it has none. Errors are as those of Last.
+func (c *Client) Usage(ctx context.Context) ([]usage.Report, error) {
+	body, err := c.get(ctx, usage.Path, nil)
+	if errors.Is(err, errNotFound) {
+		return nil, exit.New(exit.Usage, errors.New("the scheduler does not say what it knows of usage"), "it is an older version")
+	}
+	if err != nil {
+		return nil, err
+	}
+	reports, err := usage.ParseReports(body)
+	if err != nil {
+		return nil, exit.New(exit.Unreachable, fmt.Errorf("the answer is no report of usage: %w", err), "are both programs of the same version?")
+	}
+	return reports, nil
 }
 
 // Shadow returns what a scheduler in the shadow of another one has found so far. Errors are as those of Last.

@@ -27,6 +27,7 @@ import (
 	"gnnsched/scheduler/serve"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/shadow"
+	"gnnsched/scheduler/usage"
 )
 
 // Flag makes a scheduler's command watch another scheduler.
@@ -169,7 +170,7 @@ func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logg
 	if err != nil {
 		return none, exit.New(exit.Usage, err, "see --help")
 	}
-	paths := map[string]http.Handler{shadow.Path: w}
+	paths := map[string]http.Handler{shadow.Path: w, usage.Path: http.HandlerFunc(usage.ServeReports)}
 	if s.Recording.Book != nil {
 		paths[record.Path] = s.Recording.Book
 	}

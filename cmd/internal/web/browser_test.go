@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"gnnsched/internal/chromiumtest"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/shadow"
+	measured "gnnsched/scheduler/usage"
 )
 
 // In a browser the page shows the cluster and each decision as it is made, the keyboard opens a node, and no name runs
@@ -157,9 +159,11 @@ func TestUsedInChromium(t *testing.T) {
 		}
 	}
 	frame.Nodes[5].Name = hostile
-	s := newTestServer(t, config{}, frozen{frame: frame})
+	s := newTestServer(t, config{Usage: func() []measured.Report { return scored }}, frozen{frame: frame})
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"))
 	tab.Do(chromedp.Navigate(s.http.URL + "/#used"))
+	tab.Becomes(`(document.querySelector("main p.warn") || {textContent: ""}).textContent.startsWith("The scheduler scores 2 of 3 nodes by the usage that prometheus measures; ")`)
+	tab.Becomes(`document.querySelector("main p.warn").textContent.endsWith("By requests: " + ` + strconv.Quote(hostile) + ` + " (stale).")`)
 	tab.Becomes(`document.querySelectorAll("main tbody tr").length === 100`)
 	const row = `document.querySelector("main tbody tr").innerText.split("\t").map((t) => t.trim()).join("|")`
 	for expression, want := range map[string]string{

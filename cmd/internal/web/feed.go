@@ -14,6 +14,7 @@ const (
 	topicLearning = "learning"
 	topicShadow   = "shadow"
 	topicTrouble  = "trouble"
+	topicUsage    = "usage"
 
 	eventDecisions = "decisions"
 )

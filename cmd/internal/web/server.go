@@ -21,6 +21,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
+	measured "gnnsched/scheduler/usage"
 )
 
 // config says what is served and where.
@@ -32,6 +33,7 @@ type config struct {
 	Shadow     inShadow                              // nil for a scheduler that places pods
 	Checkpoint string                                // file with the weights that decide; empty: those that the program carries
 	Course     *course.Course                        // of the scheduler's learning; nil if it has none
+	Usage      func() []measured.Report              // of the scheduler's sources of usage; nil if it has none
 	Log        logr.Logger                           // client-go's messages; the zero value drops them
 	Out        io.Writer                             // gets the line with the address and its key
 	Clock      clock.WithTicker                      // nil means the real one

@@ -151,7 +151,7 @@ func (s *server) publish(ctx context.Context) {
 		case <-ticker.C():
 			s.safely(next)
 		case <-s.feed.kicked:
-			s.safely(func() { s.publishCluster(); s.publishLearning(); s.publishShadow(ctx) })
+			s.safely(func() { s.publishCluster(); s.publishLearning(); s.publishUsage(); s.publishShadow(ctx) })
 		}
 	}
 }
@@ -172,6 +172,7 @@ func (s *server) publishTick(ctx context.Context, n int) {
 	}
 	if n%clusterTicks == 0 {
 		s.publishCluster()
+		s.publishUsage()
 		s.publishShadow(ctx)
 	}
 }

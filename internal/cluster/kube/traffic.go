@@ -21,7 +21,7 @@ const MaxTraffic = 4 << 10
 // The other bounds of a TrafficAnnotation.
 const (
 	maxFlows       = 64
-	maxTrafficRate = 1e12 // bytes a second
+	maxTrafficRate = 1e12 // bytes a second, of all entries together
 )
 
 // Flow is the traffic of one pod with all pods of a workload together.
@@ -30,8 +30,8 @@ type Flow struct {
 	Rate float64 // bytes a second, both directions together
 }
 
-// Traffic parses the text of a TrafficAnnotation: for each workload its name, = and 1 to 1e12 bytes a second, separated by
-// commas. Errors are short and free of control characters.
+// Traffic parses the text of a TrafficAnnotation: for each workload its name, = and at least 1 byte a second, separated by
+// commas. All together have at most 1e12 bytes a second. Errors are short and free of control characters.
 func Traffic(text string) (flows []Flow, err error) {
 	if len(text) > MaxTraffic {
 		return nil, fmt.Errorf("annotation %s has %d bytes, more than %d", TrafficAnnotation, len(text), MaxTraffic)
@@ -39,11 +39,14 @@ func Traffic(text string) (flows []Flow, err error) {
 	if strings.Count(text, ",") >= maxFlows {
 		return nil, fmt.Errorf("annotation %s has more than %d entries", TrafficAnnotation, maxFlows)
 	}
-	seen := map[string]bool{}
+	seen, all := map[string]bool{}, 0.0
 	for entry := range strings.SplitSeq(text, ",") {
 		f, err := flow(strings.TrimSpace(entry))
 		if err == nil && seen[f.To] {
 			err = errors.New("the workload is named twice")
+		}
+		if all += f.Rate; err == nil && all > maxTrafficRate {
+			err = fmt.Errorf("all up to here have more than %g bytes a second", maxTrafficRate)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("annotation %s: entry %s: %w", TrafficAnnotation, quote.Value(entry), err)

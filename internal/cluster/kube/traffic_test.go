@@ -21,7 +21,9 @@ func TestTraffic(t *testing.T) {
 	}{
 		{text: "api=3e6,db=1e6", want: []Flow{{"api", 3e6}, {"db", 1e6}}},
 		{text: " api=3000000 , my.db-0=1.5", want: []Flow{{"api", 3e6}, {"my.db-0", 1.5}}},
-		{text: "a=1,b=1e12", want: []Flow{{"a", 1}, {"b", 1e12}}},
+		{text: "a=1,b=9e11", want: []Flow{{"a", 1}, {"b", 9e11}}},
+		{text: "b=1e12", want: []Flow{{"b", 1e12}}},
+		{text: "a=1,b=1e12,c=2", err: `entry "b=1e12": all up to here have more than 1e+12`},
 		{text: "", err: `entry "": want NAME=RATE`},
 		{text: "api=1,", err: "want NAME=RATE"},
 		{text: "api", err: "want NAME=RATE"},

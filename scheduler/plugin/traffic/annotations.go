@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -25,11 +26,23 @@ var refused = metrics.NewCounterVec(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 }, []string{"profile"})
 
+var capped = metrics.NewCounterVec(&metrics.CounterOpts{
+	Subsystem: "gnnsched", Name: "traffic_annotations_capped_total",
+	Help:           "Annotations of pods with more traffic than the link of a node carries, which count as so much. The same text counts once while it is remembered.",
+	StabilityLevel: metrics.ALPHA,
+}, []string{"profile"})
+
 var polls = metrics.NewCounterVec(&metrics.CounterOpts{
 	Subsystem: "gnnsched", Name: "traffic_polls_total",
 	Help:           "Measurements of traffic between workloads, by result: ok or error.",
 	StabilityLevel: metrics.ALPHA,
 }, []string{"result"})
+
+var ignoredSamples = metrics.NewCounterVec(&metrics.CounterOpts{
+	Subsystem: "gnnsched", Name: "traffic_samples_ignored_total",
+	Help:           "Samples of measured traffic without effect, by reason: faulty, or unknown where a workload has no pods. Each measurement counts them again.",
+	StabilityLevel: metrics.ALPHA,
+}, []string{"reason"})
 
 var registerOnce sync.Once
 
@@ -38,8 +51,9 @@ type annotations struct {
 	profile string
 	log     klog.Logger
 	clock   clock.PassiveClock
+	most    float64                // bytes a second that all flows of a pod together may have; 0: not limited
 	known   map[string][]kube.Flow // by the beginning of the text; nil for an invalid one
-	logged  time.Time              // when an invalid one was last logged
+	logged  time.Time              // when an invalid or a capped one was last logged
 }
 
 // read returns the annotation of a pod and its flows; "" and nil if there is no valid one.
@@ -53,8 +67,10 @@ func (a *annotations) read(p *v1.Pod) (string, []kube.Flow) {
 	if !known {
 		var err error
 		if flows, err = kube.Traffic(text); err != nil {
-			a.refuse(p, err)
+			refused.WithLabelValues(a.profile).Inc()
+			a.tell("An annotation with traffic is ignored", p, err.Error())
 		}
+		a.cap(p, flows)
 		if len(a.known) >= maxKnown {
 			clear(a.known)
 		}
@@ -66,11 +82,27 @@ func (a *annotations) read(p *v1.Pod) (string, []kube.Flow) {
 	return text, flows
 }
 
-func (a *annotations) refuse(p *v1.Pod, err error) {
-	refused.WithLabelValues(a.profile).Inc()
+// cap lessens flows that together have more than a node's link carries, each by the same factor.
+func (a *annotations) cap(p *v1.Pod, flows []kube.Flow) {
+	var all float64
+	for _, f := range flows {
+		all += f.Rate
+	}
+	if a.most == 0 || all <= a.most {
+		return
+	}
+	for i := range flows {
+		flows[i].Rate *= a.most / all
+	}
+	capped.WithLabelValues(a.profile).Inc()
+	a.tell("An annotation with traffic counts as what the link of a node carries", p, fmt.Sprintf("%g bytes a second are more than %g", all, a.most))
+}
+
+// tell logs what becomes of an annotation, at most once in a while.
+func (a *annotations) tell(what string, p *v1.Pod, reason string) {
 	if now := a.clock.Now(); a.logged.IsZero() || now.Sub(a.logged) >= logAgain {
 		a.logged = now
-		a.log.Info("An annotation with traffic is ignored", "profile", a.profile, "pod", klog.KObj(p), "reason", err.Error())
+		a.log.Info(what, "profile", a.profile, "pod", klog.KObj(p), "reason", reason)
 	}
 }
 
@@ -78,5 +110,5 @@ func (a *annotations) refuse(p *v1.Pod, err error) {
 func (a *annotations) forget() { a.known = map[string][]kube.Flow{} }
 
 func registerMetrics() {
-	registerOnce.Do(func() { legacyregistry.MustRegister(refused, polls) })
+	registerOnce.Do(func() { legacyregistry.MustRegister(refused, capped, polls, ignoredSamples) })
 }

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/promapi"
 )
 
 // defaultRackLabel is the default of Config.RackLabel.
@@ -64,6 +65,11 @@ func Load(path string) (*Config, error) {
 	}
 	if err := checked.Default(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if c.Measured != nil {
+		if _, err := promapi.New(c.Measured.server()); err != nil {
+			return nil, fmt.Errorf("%s: measured: %w", path, err)
+		}
 	}
 	return c, nil
 }

@@ -1,7 +1,6 @@
 package traffic
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -9,17 +8,16 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// each returns the rate of one pod of a flow with one other, for these sizes of the two workloads. Whole numbers can be
-// added and taken away again without rounding errors. What is measured between two workloads, in either direction, counts
-// instead of annotations.
-func (m *matrix) each(f *flow, of, to int32) float64 {
+// each returns the rate of one pod of a flow with one other in units, for these sizes of the two workloads. What is measured
+// between two workloads, in either direction, counts instead of annotations.
+func (m *matrix) each(f *flow, of, to int32) uint64 {
 	switch {
 	case f.measured:
-		return math.Round(f.rate / float64(of) / float64(to))
+		return units(f.rate / float64(of) / float64(to))
 	case len(m.measured) > 0 && (m.measured[pair{f.of.key, f.to.key}] != nil || m.measured[pair{f.to.key, f.of.key}] != nil):
 		return 0
 	}
-	return math.Round(f.rate / float64(to))
+	return units(f.rate / float64(to))
 }
 
 // peers appends what one more pod of a class exchanges with the running pods, by ascending row.
@@ -30,24 +28,24 @@ func (m *matrix) peers(c *class, out []cluster.Peer) []cluster.Peer {
 		}
 		return w.size
 	}
-	var known []*workload // whose pods count already
 	add := func(f *flow, other *workload, at []place) {
 		each := m.each(f, size(f.of), size(f.to))
-		again := slices.Contains(known, other)
+		if each == 0 {
+			return
+		}
 		for _, a := range at {
-			p := cluster.Peer{Row: a.row, Pods: a.pods, Rate: each * float64(a.pods)}
-			if again {
-				p.Pods = 0
+			pods := a.pods
+			if other.counts {
+				pods = 0
 			}
-			if each > 0 {
-				out = cluster.AddPeer(out, p)
-			}
+			m.sums.note(int(a.row), product(each, a.pods), pods)
 		}
 	}
+	var known []*workload // whose pods count already
 	for _, flows := range [][]*flow{c.flows, c.of.to} {
 		for _, f := range flows {
-			add(f, f.to, f.to.at)
-			if m.each(f, size(f.of), size(f.to)) > 0 {
+			if add(f, f.to, f.to.at); m.each(f, size(f.of), size(f.to)) > 0 {
+				f.to.counts = true
 				known = append(known, f.to)
 			}
 		}
@@ -55,51 +53,85 @@ func (m *matrix) peers(c *class, out []cluster.Peer) []cluster.Peer {
 	for _, f := range c.of.from {
 		add(f, f.of, f.pods.at)
 	}
-	return out
+	for _, w := range known {
+		w.counts = false
+	}
+	return m.sums.peers(out)
 }
 
-// resize divides the flows of a workload anew if its size changes with so many running pods.
-func (m *matrix) resize(w *workload, running int32) {
-	size := w.sized(running)
-	if size == w.size {
+// book adds to the sums, or takes away, what all that talk to a workload exchange with it.
+func (m *matrix) book(w *workload, change func(a, b amount) amount) {
+	if w.pods == 0 || len(w.from) == 0 {
 		return
 	}
-	flows := w.from
-	if len(w.to) > 0 {
-		flows = slices.Clone(flows)
-		for _, f := range w.to {
-			if f.to != w { // else it is there already
-				flows = append(flows, f)
-			}
+	var all, self amount
+	for _, f := range w.from {
+		if f.pods.pods == 0 {
+			continue
 		}
-	}
-	m.book(flows, (*cluster.Traffic).Remove)
-	w.size = size
-	m.book(flows, (*cluster.Traffic).Place)
-}
-
-// book adds to the traffic, or removes from it, all of some flows between running pods.
-func (m *matrix) book(flows []*flow, change func(*cluster.Traffic, int32, []cluster.Peer)) {
-	if m.traffic == nil {
-		return
-	}
-	for _, f := range flows {
-		each := m.each(f, f.of.size, f.to.size)
-		if each == 0 || len(f.to.at) == 0 {
+		each := m.each(f, f.of.size, w.size)
+		if each == 0 {
 			continue
 		}
 		for _, a := range f.pods.at {
-			m.buffer = m.buffer[:0]
-			for _, b := range f.to.at {
-				pairs := a.pods * b.pods
-				if a.row == b.row && f.of == f.to {
-					pairs -= a.pods // no pod talks to itself
-				}
-				m.buffer = append(m.buffer, cluster.Peer{Row: b.row, Pods: b.pods, Rate: each * float64(pairs)})
-			}
-			change(m.traffic, a.row, m.buffer)
+			m.sums.spread(a.row, product(each, a.pods), 0)
+		}
+		sent := product(each, f.pods.pods)
+		all = all.plus(sent)
+		if f.of == w { // no pod talks to itself
+			self = self.plus(sent)
 		}
 	}
+	for _, b := range w.at {
+		m.sums.spread(b.row, amount{}, b.pods)
+	}
+	m.sums.change(all, w.pods, self, change)
+}
+
+// touch takes what goes to a workload out of the sums, before something about it changes. settle adds it again.
+func (m *matrix) touch(w *workload) {
+	if m.sums == nil || w.touched {
+		return
+	}
+	w.touched = true
+	m.touched = append(m.touched, w)
+	m.book(w, amount.minus)
+}
+
+// touchSize does so for all that depends on the size of a workload.
+func (m *matrix) touchSize(w *workload) {
+	m.touch(w)
+	for _, f := range w.to {
+		m.touch(f.to)
+	}
+}
+
+// settle adds to the sums what was touched, and makes them the traffic.
+func (m *matrix) settle() {
+	if len(m.touched) == 0 {
+		return
+	}
+	for _, w := range m.touched {
+		m.book(w, amount.plus)
+		w.touched = false
+	}
+	m.touched = m.touched[:0]
+	m.sums.publish(m.traffic)
+}
+
+// start makes the sums anew, on a network.
+func (m *matrix) start(n *cluster.Network) {
+	_, _ = m.sizes.drain() // all of them are looked at
+	m.traffic, m.sums, m.touched = cluster.NewTraffic(n), newSums(n), m.touched[:0]
+	for _, w := range m.workloads {
+		w.touched = false
+		w.exist = m.sizes.of(w.key)
+		w.size = w.sized()
+	}
+	for _, w := range m.workloads {
+		m.book(w, amount.plus)
+	}
+	m.sums.publish(m.traffic)
 }
 
 // adapt divides flows anew whose workloads have got or lost pods.
@@ -108,11 +140,14 @@ func (m *matrix) adapt() {
 	if all {
 		changed = slices.Collect(maps.Keys(m.workloads))
 	}
-	slices.SortFunc(changed, key.compare)
 	for _, k := range changed {
-		if w := m.workloads[k]; w != nil {
-			w.exist = m.sizes.of(k)
-			m.resize(w, w.pods)
+		w := m.workloads[k]
+		if w == nil {
+			continue
+		}
+		if w.exist = m.sizes.of(k); w.sized() != w.size {
+			m.touchSize(w)
+			w.size = w.sized()
 		}
 	}
 }
@@ -122,14 +157,14 @@ const notable = 0.1
 
 // measure makes the measured rates those given, in bytes a second of two whole workloads, and drops the others.
 func (m *matrix) measure(rates map[pair]float64) {
-	for _, p := range slices.SortedFunc(maps.Keys(m.measured), pair.compare) {
+	for p := range m.measured {
 		if rates[p] == 0 {
 			m.set(p, 0)
 		}
 	}
-	for _, p := range slices.SortedFunc(maps.Keys(rates), pair.compare) {
-		if f := m.measured[p]; f == nil || math.Abs(rates[p]-f.rate) > notable*f.rate {
-			m.set(p, rates[p])
+	for p, rate := range rates {
+		if f := m.measured[p]; f == nil || math.Abs(rate-f.rate) > notable*f.rate {
+			m.set(p, rate)
 		}
 	}
 }
@@ -137,41 +172,29 @@ func (m *matrix) measure(rates map[pair]float64) {
 // set changes the measured rate of a pair; 0 for none.
 func (m *matrix) set(p pair, rate float64) {
 	a, b := m.workload(p.from), m.workload(p.to)
-	var flows []*flow // between the two
-	for _, f := range b.from {
-		if f.of == a {
-			flows = append(flows, f)
-		}
-	}
-	for _, f := range a.from {
-		if a != b && f.of == b {
-			flows = append(flows, f)
-		}
-	}
-	m.book(flows, (*cluster.Traffic).Remove)
+	m.touch(a) // an annotation of b's pods may count, or count no more
+	m.touch(b)
 	f := m.measured[p]
 	switch {
 	case f == nil:
 		f = &flow{pods: &a.members, of: a, to: b, rate: rate, measured: true}
-		m.measured[p], a.to, b.from = f, append(a.to, f), append(b.from, f)
-		flows = append(flows, f)
+		m.measured[p] = f
+		f.outOf = len(a.to)
+		a.to = append(a.to, f)
+		b.receive(f)
 	case rate == 0:
-		is := func(x *flow) bool { return x == f }
 		delete(m.measured, p)
-		a.to, b.from, flows = slices.DeleteFunc(a.to, is), slices.DeleteFunc(b.from, is), slices.DeleteFunc(flows, is)
+		last := len(a.to) - 1
+		a.to[f.outOf] = a.to[last]
+		a.to[f.outOf].outOf = f.outOf
+		a.to = a.to[:last]
+		b.lose(f)
 	default:
 		f.rate = rate
 	}
-	m.book(flows, (*cluster.Traffic).Place)
 	m.tidy(a)
 	m.tidy(b)
 }
 
 // pair is two workloads of which one sends to the other.
 type pair struct{ from, to key }
-
-func (p pair) compare(q pair) int { return cmp.Or(p.from.compare(q.from), p.to.compare(q.to)) }
-
-func (k key) compare(l key) int {
-	return cmp.Or(cmp.Compare(k.namespace, l.namespace), cmp.Compare(k.name, l.name))
-}

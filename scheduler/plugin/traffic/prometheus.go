@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"gnnsched/internal/poll"
 	"gnnsched/internal/promapi"
 )
 
@@ -70,8 +71,10 @@ func (c *Measured) complete() error {
 		return fmt.Errorf("labels: there are %d, want 4: source, its namespace, destination, its namespace", len(c.Labels))
 	case c.Interval.Duration < 5*time.Second || c.Interval.Duration > 10*time.Minute:
 		return fmt.Errorf("interval is %v, want a time from 5s to 10m", c.Interval.Duration)
-	case c.Timeout.Duration < 0 || c.MaxAge.Duration < c.Interval.Duration:
-		return fmt.Errorf("timeout must be positive, and maxAge at least interval (%v)", c.Interval.Duration)
+	case c.Timeout.Duration < 0:
+		return fmt.Errorf("timeout is %v, want more than 0", c.Timeout.Duration)
+	case c.MaxAge.Duration < c.Interval.Duration:
+		return fmt.Errorf("maxAge is %v, want at least interval (%v)", c.MaxAge.Duration, c.Interval.Duration)
 	}
 	return c.server().Validate()
 }
@@ -84,13 +87,23 @@ const (
 
 // poller measures again and again. latest may be called while it does.
 type poller struct {
-	config  Measured
-	client  *promapi.Client
-	clock   clock.WithTicker
-	failing bool
+	config Measured
+	client *promapi.Client
+	sizes  *sizes
+	asks   poll.Poll
+	told   map[ignored]bool // of what there was any in the last answer
 
 	mu   sync.Mutex
 	last *measurement // nil before the first
+}
+
+func newPoller(c Measured, s *sizes, clk clock.WithTicker) (*poller, error) {
+	client, err := promapi.New(c.server())
+	if err != nil {
+		return nil, err
+	}
+	asks := poll.Poll{Interval: c.Interval.Duration, Timeout: c.Timeout.Duration, Clock: clk}
+	return &poller{config: c, client: client, sizes: s, asks: asks, told: map[ignored]bool{}}, nil
 }
 
 // measurement is an answer of Prometheus. Nobody changes it.
@@ -101,26 +114,20 @@ type measurement struct {
 
 // run measures at once and then at every interval, until ctx is done.
 func (p *poller) run(ctx context.Context, log klog.Logger) {
-	ticker := p.clock.NewTicker(p.config.Interval.Duration)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
-		p.poll(ctx, log)
-		select {
-		case <-ticker.C():
-		case <-ctx.Done():
-		}
-	}
+	p.asks.Run(ctx, func(ctx context.Context) { p.poll(ctx, log) })
 }
 
 // poll measures once. The log says when it begins to fail and when it works again.
 func (p *poller) poll(ctx context.Context, log klog.Logger) {
-	within, cancel := context.WithTimeout(ctx, p.config.Timeout.Duration)
-	defer cancel()
-	samples, err := p.client.Query(within, p.config.Query, time.Time{})
 	var rates map[pair]float64
-	if err == nil {
-		rates, err = p.read(samples)
-	}
+	var without map[ignored]int
+	changed, err := p.asks.Ask(ctx, func(ctx context.Context) error {
+		samples, err := p.client.Query(ctx, p.config.Query, time.Time{})
+		if err == nil {
+			rates, without, err = p.read(samples)
+		}
+		return err
+	})
 	if ctx.Err() != nil {
 		return
 	}
@@ -130,43 +137,70 @@ func (p *poller) poll(ctx context.Context, log klog.Logger) {
 	}
 	polls.WithLabelValues(result).Inc()
 	switch {
-	case err != nil && !p.failing:
+	case changed && err != nil:
 		log.Error(err, "Measuring traffic failed; annotations count once the last measurement is too old", "again", p.config.Interval.Duration)
-	case err == nil && p.failing:
+	case changed:
 		log.Info("Measuring traffic works again", "pairs", len(rates))
 	}
-	if p.failing = err != nil; !p.failing {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.last = &measurement{rates, p.clock.Now()}
+	if err != nil {
+		return
+	}
+	p.tell(without, log)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = &measurement{rates, p.asks.Clock.Now()}
+}
+
+// ignored says why a sample has no effect.
+type ignored string
+
+const (
+	ignoredFaulty  ignored = "faulty"  // a label lacks, or the value is NaN, not above 0, too large or a histogram
+	ignoredUnknown ignored = "unknown" // one of the workloads has no pods; they may still come
+)
+
+// tell counts samples without effect. The log says so when there are some and there were none before.
+func (p *poller) tell(without map[ignored]int, log klog.Logger) {
+	for _, why := range []ignored{ignoredFaulty, ignoredUnknown} {
+		n := without[why]
+		ignoredSamples.WithLabelValues(string(why)).Add(float64(n))
+		if n > 0 && !p.told[why] {
+			log.Info("Measured traffic without effect", "reason", string(why), "samples", n)
+		}
+		p.told[why] = n > 0
 	}
 }
 
-// read returns the rates of an answer. What lies about a value or lacks a name is left out.
-func (p *poller) read(samples model.Vector) (map[pair]float64, error) {
+// read returns the rates of an answer, and how many samples have no effect.
+func (p *poller) read(samples model.Vector) (rates map[pair]float64, without map[ignored]int, err error) {
 	if len(samples) > maxPairs {
-		return nil, fmt.Errorf("the query gives %d pairs of workloads, more than %d", len(samples), maxPairs)
+		return nil, nil, fmt.Errorf("the query gives %d pairs of workloads, more than %d", len(samples), maxPairs)
 	}
-	rates := map[pair]float64{}
+	rates, without = map[pair]float64{}, map[ignored]int{}
 	for _, s := range samples {
 		label := func(i int) string { return string(s.Metric[model.LabelName(p.config.Labels[i])]) }
 		x := pair{key{label(1), label(0)}, key{label(3), label(2)}}
 		rate := float64(s.Value)
-		if s.Histogram == nil && label(0) != "" && label(1) != "" && label(2) != "" && label(3) != "" && rate >= 1 && rates[x]+rate <= maxMeasured { // not NaN
-			rates[x] += rate
+		if s.Histogram != nil || label(0) == "" || label(1) == "" || label(2) == "" || label(3) == "" || !(rate > 0 && rate <= maxMeasured) { // also refuses NaN
+			without[ignoredFaulty]++
+			continue
 		}
+		if p.sizes.of(x.from) == 0 || p.sizes.of(x.to) == 0 {
+			without[ignoredUnknown]++
+		}
+		rates[x] = min(rates[x]+rate, maxMeasured)
 	}
 	if len(samples) > 0 && len(rates) == 0 {
-		return nil, errors.New("no sample has the labels of two workloads and a rate of at least 1 byte a second")
+		return nil, nil, errors.New("no sample has the labels of two workloads and a rate above 0")
 	}
-	return rates, nil
+	return rates, without, nil
 }
 
 // latest returns the last measurement; nil if there is none, or if it is too old.
 func (p *poller) latest() *measurement {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.last == nil || p.clock.Since(p.last.at) > p.config.MaxAge.Duration {
+	if p.last == nil || p.asks.Clock.Since(p.last.at) > p.config.MaxAge.Duration {
 		return nil
 	}
 	return p.last

@@ -3,6 +3,7 @@ package traffic
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,11 +12,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics/testutil"
+	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 	testclock "k8s.io/utils/clock/testing"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/promapi"
 )
 
 // sample is an answer's line about two workloads of the namespace shop.
@@ -41,12 +43,11 @@ func TestMeasuredTraffic(t *testing.T) {
 	if err := c.Default(); err != nil {
 		t.Fatal(err)
 	}
-	client, err := promapi.New(c.Measured.server())
+	clock := testclock.NewFakeClock(time.Unix(1e9, 0))
+	p, err := newPoller(*c.Measured, w.view.sizes, clock)
 	if err != nil {
 		t.Fatal(err)
 	}
-	clock := testclock.NewFakeClock(time.Unix(1e9, 0))
-	p := &poller{config: *c.Measured, client: client, clock: clock}
 	w.view.poller = p
 	for i, x := range []struct{ owner, text string }{{"web", "api=60,db=8"}, {"api", ""}, {"db", ""}} {
 		w.create(w.pod("shop", x.owner, x.text))
@@ -59,6 +60,7 @@ func TestMeasuredTraffic(t *testing.T) {
 			t.Errorf("%s: %s", when, d)
 		}
 	}
+	faulty, unknown := ignoredCount(t, ignoredFaulty), ignoredCount(t, ignoredUnknown)
 	check("before the first measurement", 60)
 	p.poll(t.Context(), logger)
 	if asked != defaultQuery {
@@ -71,6 +73,9 @@ func TestMeasuredTraffic(t *testing.T) {
 	answer = sample("web", "api", "2000")
 	p.poll(t.Context(), logger)
 	check("more", 1000)
+	if faulty, unknown := ignoredCount(t, ignoredFaulty)-faulty, ignoredCount(t, ignoredUnknown)-unknown; faulty != 3 || unknown != 1 {
+		t.Errorf("%v faulty samples and %v of unknown workloads are counted, want 3 and 1", faulty, unknown)
+	}
 	for _, broken := range []string{`{}`, sample("web", "api", "0"), "nonsense"} {
 		answer = broken
 		p.poll(t.Context(), logger)
@@ -84,10 +89,45 @@ func TestMeasuredTraffic(t *testing.T) {
 	status, answer = http.StatusOK, ""
 	p.poll(t.Context(), logger)
 	check("an answer without samples", 60)
-	for text, times := range map[string]int{"Measuring traffic failed": 1, "too old; annotations count": 1, "works again": 1} {
+	for text, times := range map[string]int{"Measuring traffic failed": 1, "too old; annotations count": 1, "works again": 1,
+		`reason="faulty" samples=3`: 1, `reason="unknown" samples=1`: 1, "without effect": 2} {
 		if n := strings.Count(log.String(), text); n != times {
 			t.Errorf("the log says %d times %q, want %d:\n%s", n, text, times, log.String())
 		}
+	}
+}
+
+func ignoredCount(t *testing.T, why ignored) float64 {
+	t.Helper()
+	n, err := testutil.GetCounterMetricValue(ignoredSamples.WithLabelValues(string(why)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// What is measured between two large workloads is a small part for each pair of their pods. It counts nevertheless, and instead of the annotation.
+func TestSmallMeasuredRates(t *testing.T) {
+	w := newWorld(t, klog.Logger{}, 3)
+	for i := range 600 {
+		owner, text := "api", ""
+		if i%2 == 1 {
+			owner, text = "web", "api=60"
+		}
+		w.create(w.pod("shop", owner, text))
+		w.update(i, w.nodes[i%3].Name, text)
+	}
+	w.view.measure(map[pair]float64{{key{"shop", "web"}, key{"shop", "api"}}: 900})
+	s := w.attach(w.pod("other", "quiet", ""))
+	if rate := s.Nodes[0].Traffic.Rate; math.Abs(rate-900) > 10 {
+		t.Errorf("the running pods exchange %v, want about 900", rate)
+	}
+	var all float64
+	for _, p := range w.attach(w.pod("shop", "web", "api=60")).Peers {
+		all += p.Rate
+	}
+	if math.Abs(all-900./301) > 0.1 {
+		t.Errorf("one more pod exchanges %v, want about %v", all, 900./301)
 	}
 }
 
@@ -104,8 +144,8 @@ func TestMeasuredConfig(t *testing.T) {
 		{Measured{Address: "http://prometheus:9090", TokenFile: "t"}, "a token is only sent over https"},
 		{Measured{Address: "https://p", Labels: []string{"a", "b"}}, "labels: there are 2, want 4"},
 		{Measured{Address: "https://p", Interval: duration(time.Second)}, "interval is 1s, want a time from 5s to 10m"},
-		{Measured{Address: "https://p", MaxAge: duration(time.Second)}, "maxAge at least interval (30s)"},
-		{Measured{Address: "https://p", Timeout: duration(-1)}, "timeout must be positive"},
+		{Measured{Address: "https://p", MaxAge: duration(time.Second)}, "maxAge is 1s, want at least interval (30s)"},
+		{Measured{Address: "https://p", Timeout: duration(-1)}, "timeout is -1ns, want more than 0"},
 	} {
 		config := Config{Network: links, Measured: &c.measured}
 		if err := config.Default(); (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {

@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/promapi"
 )
 
 // maxRacks is the largest number of racks in a network, whose size is its square.
@@ -56,11 +55,10 @@ func Start(ctx context.Context, c *Config, h fwk.Handle, log klog.Logger) (*View
 	}
 	v := newView(*c, s, &annotations{profile: h.ProfileName(), log: log, clock: clock.RealClock{}})
 	if c.Measured != nil {
-		client, err := promapi.New(c.Measured.server())
-		if err != nil {
+		var err error
+		if v.poller, err = newPoller(*c.Measured, s, clock.RealClock{}); err != nil {
 			return nil, fmt.Errorf("traffic: %w", err)
 		}
-		v.poller = &poller{config: *c.Measured, client: client, clock: clock.RealClock{}}
 		go v.poller.run(ctx, log)
 	}
 	return v, nil
@@ -68,6 +66,7 @@ func Start(ctx context.Context, c *Config, h fwk.Handle, log klog.Logger) (*View
 
 func newView(c Config, s *sizes, a *annotations) *View {
 	registerMetrics()
+	a.most = c.Network.Node.Bandwidth
 	v := &View{config: c, log: a.log, matrix: matrix{annotations: a, sizes: s}}
 	v.Forget()
 	return v
@@ -78,7 +77,7 @@ func (v *View) Forget() {
 	if v == nil {
 		return
 	}
-	v.rows, v.nodes, v.traffic = nil, nil, nil
+	v.rows, v.nodes, v.traffic, v.sums, v.touched = nil, nil, nil, nil, nil
 	v.workloads, v.classes = map[key]*workload{}, map[classKey]*class{}
 	v.measured, v.used = map[pair]*flow{}, nil
 	v.annotations.forget()
@@ -103,6 +102,7 @@ func (v *View) Attach(s *cluster.Snapshot, infos []fwk.NodeInfo, pending *v1.Pod
 	if v.poller != nil {
 		v.use(v.poller.latest())
 	}
+	v.settle()
 	c := v.acquire(pending)
 	if s.Peers == nil {
 		s.Peers = []cluster.Peer{} // known to be none
@@ -163,12 +163,12 @@ func (v *View) begin(nodes []*cluster.Node, infos []fwk.NodeInfo) {
 			p.class.of.clear()
 		}
 	}
-	v.traffic, v.rows, v.nodes = nil, make([]row, len(nodes)), make([]*cluster.Node, len(nodes))
+	v.sums, v.rows, v.nodes = nil, make([]row, len(nodes)), make([]*cluster.Node, len(nodes))
 	for i, n := range nodes {
 		v.rows[i] = row{name: n.Name, zone: n.Zone, rack: v.rackOf(n), pods: before[n.Name]}
 		delete(before, n.Name)
 		for _, p := range v.rows[i].pods {
-			v.enter(p.class, int32(i))
+			v.move(p.class, int32(i), 1)
 		}
 		v.follow(int32(i), infos[i].GetPods())
 	}
@@ -196,29 +196,6 @@ func (v *View) countRacks() {
 	if v.tooMany = len(racks) > maxRacks; v.tooMany && !v.reported {
 		v.reported = true
 		v.log.Info("Racks do not count for traffic: there are too many", "label", v.config.RackLabel, "racks", len(racks), "most", maxRacks)
-	}
-}
-
-// start computes the traffic on a network. The order of the sums is that of the rows.
-func (v *View) start(n *cluster.Network) {
-	_, _ = v.sizes.drain() // all of them are looked at
-	for _, w := range v.workloads {
-		w.exist = v.sizes.of(w.key)
-		w.size = w.sized(w.pods)
-	}
-	v.traffic = cluster.NewTraffic(n)
-	classes, workloads := map[*class]bool{}, map[*workload]bool{}
-	for _, r := range v.rows {
-		for _, p := range r.pods {
-			if !classes[p.class] {
-				classes[p.class] = true
-				v.book(p.class.flows, (*cluster.Traffic).Place)
-			}
-			if w := p.class.of; !workloads[w] {
-				workloads[w] = true
-				v.book(w.to, (*cluster.Traffic).Place)
-			}
-		}
 	}
 }
 
@@ -252,14 +229,14 @@ func (v *View) follow(at int32, pods []fwk.PodInfo) {
 	}
 	for j, k := range old {
 		if !stays[j] {
-			v.leave(k.class, at)
+			v.move(k.class, at, -1)
 			v.release(k.class)
 		}
 	}
 	for i, k := range now {
 		if k.class == nil {
 			now[i].class = v.acquire(k.pod)
-			v.enter(now[i].class, at)
+			v.move(now[i].class, at, 1)
 		}
 	}
 	v.rows[at].pods = now

@@ -40,16 +40,22 @@ type world struct {
 	made  int
 	late  map[types.UID]bool // of which the API server has not told yet
 
+	links    cluster.Links
 	measured map[pair]float64
 }
 
 func newWorld(t testing.TB, log klog.Logger, nodes int) *world {
 	t.Helper()
-	c := Config{Network: links}
+	return newWorldOf(t, links, log, nodes)
+}
+
+func newWorldOf(t testing.TB, l cluster.Links, log klog.Logger, nodes int) *world {
+	t.Helper()
+	c := Config{Network: l}
 	if err := c.Default(); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{late: map[types.UID]bool{}, view: newView(c, newSizes(), &annotations{profile: t.Name(), log: log, clock: testclock.NewFakePassiveClock(time.Unix(1e9, 0))})}
+	w := &world{links: l, late: map[types.UID]bool{}, view: newView(c, newSizes(), &annotations{profile: t.Name(), log: log, clock: testclock.NewFakePassiveClock(time.Unix(1e9, 0))})}
 	for range nodes {
 		w.join(string("abc"[len(w.nodes)%3]), fmt.Sprint("rack-", len(w.nodes)/3%2))
 	}
@@ -162,15 +168,27 @@ func (w *world) size(of *v1.Pod, more int) float64 {
 func (w *world) rate(p, q *v1.Pod, ofP, ofQ int) float64 {
 	there, back := w.measured[pair{keyOf(p), keyOf(q)}], w.measured[pair{keyOf(q), keyOf(p)}]
 	if there+back > 0 {
-		return math.Round(there / w.size(p, ofP) / w.size(q, ofQ))
+		return rounded(there / w.size(p, ofP) / w.size(q, ofQ))
 	}
 	flows, _ := kube.Traffic(p.Annotations[kube.TrafficAnnotation])
+	var all, to float64
 	for _, f := range flows {
-		if (key{p.Namespace, f.To}) == keyOf(q) {
-			return math.Round(f.Rate / w.size(q, ofQ))
+		if all += f.Rate; (key{p.Namespace, f.To}) == keyOf(q) {
+			to = f.Rate
 		}
 	}
-	return 0
+	if most := w.links.Node.Bandwidth; most > 0 && all > most {
+		to *= most / all
+	}
+	return rounded(to / w.size(q, ofQ))
+}
+
+// rounded returns a rate in the parts that count.
+func rounded(rate float64) float64 {
+	if rate >= 1 {
+		return math.Round(rate)
+	}
+	return math.Round(rate*(1<<20)) / (1 << 20)
 }
 
 func (w *world) row(p *v1.Pod) int32 {
@@ -179,7 +197,7 @@ func (w *world) row(p *v1.Pod) int32 {
 
 // count counts what the view should say, pair by pair.
 func (w *world) count(pending *v1.Pod) (peers []cluster.Peer, all *cluster.Traffic) {
-	all = cluster.NewTraffic(cluster.NewNetwork(links, w.nodes))
+	all = cluster.NewTraffic(cluster.NewNetwork(w.links, w.nodes))
 	peers = []cluster.Peer{}
 	for _, q := range w.pods {
 		if q.Spec.NodeName == "" {
@@ -204,11 +222,11 @@ func (w *world) count(pending *v1.Pod) (peers []cluster.Peer, all *cluster.Traff
 // check compares a snapshot with a naive recount.
 func (w *world) check(t rapid.TB, s cluster.Snapshot, pending *v1.Pod) {
 	peers, all := w.count(pending)
-	if d := cmp.Diff(peers, s.Peers); d != "" {
+	if d := cmp.Diff(peers, s.Peers, cmpopts.EquateApprox(1e-12, 0)); d != "" {
 		t.Fatalf("peers: %s", d)
 	}
 	got := cluster.TrafficOf(s.Nodes)
-	if d := cmp.Diff(all.Flows, got.Flows, cmpopts.EquateApprox(0, 1e-6)); d != "" {
+	if d := cmp.Diff(all.Flows, got.Flows, cmpopts.EquateApprox(1e-9, 1e-6)); d != "" {
 		t.Fatalf("flows: %s", d)
 	}
 	for i, n := range s.Nodes {
@@ -217,7 +235,7 @@ func (w *world) check(t rapid.TB, s cluster.Snapshot, pending *v1.Pod) {
 			t.Fatalf("node %s has rack %q and the traffic %p, want %p", n.Name, n.Rack, n.Traffic, got)
 		}
 		for _, link := range []int{i, all.Network.RackLink(row), all.Network.ZoneLink(row)} {
-			if a, b := all.Use(link, 0), got.Use(link, 0); math.Abs(a-b) > 1e-9 {
+			if a, b := all.Use(link, 0), got.Use(link, 0); math.Abs(a-b) > 1e-9*max(a, 1) {
 				t.Fatalf("link %d carries %v of its bandwidth, want %v", link, b, a)
 			}
 		}
@@ -234,9 +252,11 @@ func anyPair(t *rapid.T) pair {
 // Pods and nodes come, go and change in any order: peers, flows and loads are those of a naive recount, and nothing is
 // kept of pods that are gone.
 func TestViewCountsAsARecount(t *testing.T) {
-	texts := []string{"", "", "web=60,db=7", "db=1000", "api=120,web=12", "api=90", "nobody=5", "api=-1", "db=3,db=4"}
+	texts := []string{"", "", "web=60,db=7", "db=1000", "api=120,web=12", "api=90", "nobody=5", "api=-1", "db=3,db=4", "web=1e12", "api=4e11,db=5e11"}
+	unlimited := links // so that nothing is capped
+	unlimited.Node.Bandwidth = 0
 	rapid.Check(t, func(r *rapid.T) {
-		w := newWorld(t, klog.Logger{}, rapid.IntRange(1, 7).Draw(r, "nodes"))
+		w := newWorldOf(t, rapid.SampledFrom([]cluster.Links{links, unlimited}).Draw(r, "links"), klog.Logger{}, rapid.IntRange(1, 7).Draw(r, "nodes"))
 		someNode := func() string { return rapid.SampledFrom(w.nodes).Draw(r, "node").Name }
 		newPod := func() *v1.Pod {
 			return w.pod(rapid.SampledFrom([]string{"x", "x", "y"}).Draw(r, "namespace"), rapid.SampledFrom([]string{"web", "api", "db"}).Draw(r, "owner"), rapid.SampledFrom(texts).Draw(r, "text"))
@@ -244,7 +264,7 @@ func TestViewCountsAsARecount(t *testing.T) {
 		for range rapid.IntRange(1, 25).Draw(r, "steps") {
 			switch step := rapid.IntRange(0, 10).Draw(r, "step"); {
 			case step == 10:
-				w.measured = rapid.MapOfN(rapid.Custom(anyPair), rapid.SampledFrom([]float64{1, 500, 1e4, 3e5}), 0, 4).Draw(r, "measured")
+				w.measured = rapid.MapOfN(rapid.Custom(anyPair), rapid.SampledFrom([]float64{0.01, 1, 500, 1e4, 3e5, 1e13}), 0, 4).Draw(r, "measured")
 				w.view.measure(w.measured)
 			case step <= 3 || len(w.pods) == 0: // a pod comes, which waits or runs at once
 				if p := newPod(); rapid.IntRange(0, 3).Draw(r, "late") > 0 {
@@ -366,6 +386,59 @@ func TestHostileAnnotations(t *testing.T) {
 	}
 }
 
+// A pod counts with no more than its node's link carries. That is told, and the shares of its flows stay.
+func TestCappedAnnotations(t *testing.T) {
+	var log bytes.Buffer
+	w := newWorld(t, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))), 3)
+	for i, x := range []string{"api", "db"} {
+		w.create(w.pod("shop", x, ""))
+		w.update(i, w.nodes[i].Name, "")
+	}
+	for range 2 {
+		if d := cmp.Diff([]cluster.Peer{{Row: 0, Pods: 1, Rate: 75}, {Row: 1, Pods: 1, Rate: 25}}, w.attach(w.pod("shop", "web", "api=3e11,db=1e11")).Peers); d != "" {
+			t.Error(d)
+		}
+	}
+	if strings.Count(log.String(), "4e+11 bytes a second are more than 100") != 1 {
+		t.Errorf("log %q", log.String())
+	}
+	if got, err := testutil.GetCounterMetricValue(capped.WithLabelValues(t.Name())); err != nil || got != 1 {
+		t.Errorf("%v are counted, want 1; %v", got, err)
+	}
+}
+
+// Whatever was added to the sums, and in whatever order, taking it away leaves exactly what there was: the rates of 10,000 pods
+// that declare the most there is are far beyond 2^53 bytes a second.
+func TestSumsLoseNothing(t *testing.T) {
+	unlimited := links
+	unlimited.Node.Bandwidth = 0
+	w := newWorldOf(t, unlimited, klog.Logger{}, 3)
+	w.create(w.pod("shop", "api", ""))
+	w.update(0, "node-1", "")
+	w.create(w.pod("shop", "web", "api=7"))
+	w.update(1, "node-2", "api=7")
+	pending := w.pod("shop", "quiet", "")
+	w.attach(pending)
+	before := w.nodes[0].Traffic.Flows
+	use := w.nodes[0].Traffic.Use(w.nodes[0].Traffic.Network.ZoneLink(0), 0)
+	hostile := w.view.acquire(w.pod("shop", "flood", "api=1e12"))
+	for row := range int32(3) {
+		w.view.move(hostile, row, 10_000)
+	}
+	w.attach(pending)
+	if rate := w.nodes[0].Traffic.Rate; math.Abs(rate-3e16) > 1e3 {
+		t.Errorf("all exchange %v, want about 3e16", rate)
+	}
+	for _, row := range []int32{2, 0, 1} {
+		w.view.move(hostile, row, -10_000)
+	}
+	w.view.release(hostile)
+	w.attach(pending)
+	if after := w.nodes[0].Traffic; after.Flows != before || after.Use(after.Network.ZoneLink(0), 0) != use || before.Rate != 7 {
+		t.Errorf("%+v is left, want %+v", after.Flows, before)
+	}
+}
+
 // Labels that put every node into a rack of its own do not make the network large.
 func TestTooManyRacks(t *testing.T) {
 	var log bytes.Buffer
@@ -447,4 +520,58 @@ func BenchmarkAttach(b *testing.B) {
 			w.view.Attach(&s, infos, talking)
 		}
 	})
+}
+
+// BenchmarkWorkload measures what a decision pays for two workloads of so many pods, each on as many nodes, that talk to each other: after a pod has
+// come or gone, after another rate was measured, and with a list of nodes that is new. times/100-pods compares with 100 pods.
+func BenchmarkWorkload(b *testing.B) {
+	sizes := []int{100, 5000}
+	events := []struct {
+		name string
+		do   func(w *world, infos []fwk.NodeInfo, i int)
+	}{
+		{"pod", func(w *world, infos []fwk.NodeInfo, i int) {
+			w.touch(w.nodes[7].Name)
+			infos[7] = infos[8+i%2] // with the pods of row 8 or of row 9
+		}},
+		{"measured", func(w *world, _ []fwk.NodeInfo, i int) {
+			w.view.measure(map[pair]float64{{key{"shop", "api"}, key{"shop", "web"}}: float64(1e9 * (1 + i%2))})
+		}},
+		{"nodes", func(w *world, _ []fwk.NodeInfo, i int) {
+			w.touch(w.nodes[7].Name)
+			w.nodes[7].Labels = map[string]string{defaultRackLabel: fmt.Sprint("rack-", i%2)}
+		}},
+	}
+	for _, e := range events {
+		var first float64
+		for _, size := range sizes {
+			b.Run(fmt.Sprintf("%s/%d-pods", e.name, size), func(b *testing.B) {
+				w := newWorld(b, klog.Logger{}, size)
+				infos := make([]fwk.NodeInfo, size)
+				for i, n := range w.nodes {
+					infos[i] = framework.NewNodeInfo()
+					for _, x := range [][2]string{{"web", "api=3e6"}, {"api", ""}} {
+						p := w.pod("shop", x[0], x[1])
+						p.Spec.NodeName = n.Name
+						w.view.sizes.OnAdd(p, false)
+						infos[i].AddPodInfo(&framework.PodInfo{Pod: p})
+					}
+				}
+				infos[9] = framework.NewNodeInfo() // see the event pod
+				s := cluster.Snapshot{Nodes: w.nodes}
+				pending := w.pod("shop", "web", "api=3e6")
+				w.view.Attach(&s, infos, pending)
+				for i := 0; b.Loop(); i++ {
+					e.do(w, infos, i)
+					w.view.Attach(&s, infos, pending)
+				}
+				took := float64(b.Elapsed()) / float64(b.N)
+				if size == sizes[0] {
+					first = took
+				} else if first > 0 {
+					b.ReportMetric(took/first, "times/100-pods")
+				}
+			})
+		}
+	}
 }

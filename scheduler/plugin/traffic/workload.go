@@ -53,10 +53,26 @@ type workload struct {
 	from    []*flow // to the workload
 	to      []*flow // from it, of all its pods; those that are measured
 	classes int     // of its pods
+	touched bool    // what goes to it is not in the sums; see matrix.touch
+	counts  bool    // see matrix.peers
 }
 
-// sized returns the size of the workload if so many of its pods run.
-func (w *workload) sized(running int32) int32 { return max(w.exist, running, 1) }
+// sized returns what the size of the workload should be.
+func (w *workload) sized() int32 { return max(w.exist, w.pods, 1) }
+
+// receive and lose add and remove a flow to the workload.
+func (w *workload) receive(f *flow) {
+	f.into = len(w.from)
+	w.from = append(w.from, f)
+}
+
+func (w *workload) lose(f *flow) {
+	last := len(w.from) - 1
+	w.from[f.into] = w.from[last]
+	w.from[f.into].into = f.into
+	w.from[last] = nil
+	w.from = w.from[:last]
+}
 
 // classKey identifies a class.
 type classKey struct {
@@ -79,6 +95,8 @@ type flow struct {
 	of, to   *workload
 	rate     float64 // bytes a second: of each pod, or of all together if it is measured
 	measured bool
+
+	into, outOf int // places in to.from and, if it is measured, in of.to
 }
 
 // matrix holds who talks to whom, where the pods run, and what they exchange.
@@ -88,8 +106,9 @@ type matrix struct {
 	workloads   map[key]*workload
 	measured    map[pair]*flow
 	classes     map[classKey]*class
-	traffic     *cluster.Traffic // nil while it is not kept up to date
-	buffer      []cluster.Peer
+	traffic     *cluster.Traffic // nil before the first decision
+	sums        *sums            // that the traffic follows from; nil while they are not kept up to date
+	touched     []*workload      // what goes to these is not in the sums
 }
 
 // acquire returns the class of a pod. release gives it back.
@@ -102,7 +121,8 @@ func (m *matrix) acquire(p *v1.Pod) *class {
 		c.of.classes++
 		for _, x := range flows {
 			f := &flow{pods: &c.members, of: c.of, to: m.workload(key{id.namespace, x.To}), rate: x.Rate}
-			c.flows, f.to.from = append(c.flows, f), append(f.to.from, f)
+			c.flows = append(c.flows, f)
+			f.to.receive(f)
 		}
 		m.classes[id] = c
 	}
@@ -115,7 +135,7 @@ func (m *matrix) workload(k key) *workload {
 	w := m.workloads[k]
 	if w == nil {
 		w = &workload{key: k, exist: m.sizes.of(k)}
-		w.size = w.sized(0)
+		w.size = w.sized()
 		m.workloads[k] = w
 	}
 	return w
@@ -130,7 +150,7 @@ func (m *matrix) release(c *class) {
 	delete(m.classes, c.classKey)
 	c.of.classes--
 	for _, f := range c.flows {
-		f.to.from = slices.DeleteFunc(f.to.from, func(x *flow) bool { return x == f })
+		f.to.lose(f)
 		m.tidy(f.to)
 	}
 	m.tidy(c.of)
@@ -142,24 +162,13 @@ func (m *matrix) tidy(w *workload) {
 	}
 }
 
-// enter adds a pod on a node.
-func (m *matrix) enter(c *class, row int32) {
-	if m.traffic != nil {
-		m.resize(c.of, c.of.pods+1)
-		m.buffer = m.peers(c, m.buffer[:0])
-		m.traffic.Place(row, m.buffer)
+// move adds pods of a class on a node; a negative number takes them away.
+func (m *matrix) move(c *class, row, pods int32) {
+	m.touchSize(c.of)
+	for _, f := range c.flows {
+		m.touch(f.to)
 	}
-	c.add(row, 1)
-	c.of.add(row, 1)
-}
-
-// leave undoes enter.
-func (m *matrix) leave(c *class, row int32) {
-	c.add(row, -1)
-	c.of.add(row, -1)
-	if m.traffic != nil {
-		m.buffer = m.peers(c, m.buffer[:0])
-		m.traffic.Remove(row, m.buffer)
-		m.resize(c.of, c.of.pods)
-	}
+	c.add(row, pods)
+	c.of.add(row, pods)
+	c.of.size = c.of.sized()
 }

@@ -59,7 +59,7 @@ func Config(c *ucli.Context) (*usage.Config, error) {
 	}{{&out.CAFile, "usage-ca-file"}, {&out.CertFile, "usage-cert-file"}, {&out.KeyFile, "usage-key-file"}, {&out.TokenFile, "usage-token-file"}} {
 		path, err := readableFile(c.String(f.name))
 		if err != nil {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: %w", f.name, err), "")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: %w", f.name, err), "name a file that this user can read")
 		}
 		*f.to = path
 	}
@@ -69,6 +69,9 @@ func Config(c *ucli.Context) (*usage.Config, error) {
 	checked := *out // what is left out stays out of --print-config
 	if err := checked.Default(); err != nil {
 		return nil, exit.New(exit.Usage, err, "see --help")
+	}
+	if err := checked.CheckFiles(); err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--usage: %w", err), "docs/scheduler.md describes the files")
 	}
 	return out, nil
 }

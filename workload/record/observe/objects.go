@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
+	"gnnsched/internal/quote"
 	"gnnsched/workload/record"
 )
 
@@ -28,8 +31,9 @@ func ReadObjects(r io.Reader, file string) (Objects, error) {
 	dec := json.NewDecoder(r)
 	for n := 1; ; n++ {
 		var doc struct {
-			Kind  string            `json:"kind"`
-			Items []json.RawMessage `json:"items"`
+			Kind    string            `json:"kind"`
+			Version string            `json:"apiVersion"`
+			Items   []json.RawMessage `json:"items"`
 		}
 		var raw json.RawMessage
 		err := dec.Decode(&raw)
@@ -41,6 +45,9 @@ func ReadObjects(r io.Reader, file string) (Objects, error) {
 		}
 		if err == nil {
 			err = json.Unmarshal(raw, &doc)
+		}
+		if err == nil && doc.Kind == "List" {
+			err = versionFault(doc.Version, "v1")
 		}
 		if err != nil {
 			return out, fmt.Errorf("%s: byte %d: not what kubectl -o json prints: %w", file, dec.InputOffset(), err)
@@ -59,7 +66,8 @@ func ReadObjects(r io.Reader, file string) (Objects, error) {
 // add adds one object. An object in a typed list, such as a PodList, may have no kind of its own.
 func (o *Objects) add(raw json.RawMessage, list string) error {
 	var is struct {
-		Kind string `json:"kind"`
+		Kind    string `json:"kind"`
+		Version string `json:"apiVersion"`
 	}
 	if err := json.Unmarshal(raw, &is); err != nil {
 		return err
@@ -67,16 +75,25 @@ func (o *Objects) add(raw json.RawMessage, list string) error {
 	if is.Kind == "" && len(list) > len("List") {
 		is.Kind = list[:len(list)-len("List")]
 	}
+	if err := versionFault(is.Version, versions[is.Kind]); err != nil {
+		return err
+	}
 	switch is.Kind {
 	case "Pod":
 		p := &corev1.Pod{}
 		if err := decode(raw, p, &p.Name); err != nil {
 			return err
 		}
+		if err := podFault(p); err != nil {
+			return err
+		}
 		o.Pods = append(o.Pods, p)
 	case "Node":
 		n := &corev1.Node{}
 		if err := decode(raw, n, &n.Name); err != nil {
+			return err
+		}
+		if err := errors.Join(quantityFault("status.allocatable", n.Status.Allocatable), quantityFault("status.capacity", n.Status.Capacity)); err != nil {
 			return err
 		}
 		o.Nodes = append(o.Nodes, n)
@@ -93,6 +110,45 @@ func (o *Objects) add(raw json.RawMessage, list string) error {
 		return errors.New("it has no kind")
 	default:
 		o.Skipped[is.Kind]++
+	}
+	return nil
+}
+
+// versions are those of the kinds that a record holds.
+var versions = map[string]string{
+	"Pod": "v1", "Node": "v1", record.KindNamespace: "v1", record.KindPriorityClass: "scheduling.k8s.io/v1", record.KindBudget: "policy/v1",
+}
+
+// versionFault returns an error for a version of the API that is not read. An object of a typed list has none, and objects of other kinds
+// are skipped.
+func versionFault(is, want string) error {
+	if is == "" || want == "" || is == want {
+		return nil
+	}
+	return fmt.Errorf("its apiVersion is %s, want %s", quote.Value(is), want)
+}
+
+// maxQuantity is more than a cluster has of anything, in cores, bytes or pieces.
+const maxQuantity = 1e15
+
+// quantityFault returns an error for the first quantity that is negative or too large.
+func quantityFault(field string, l corev1.ResourceList) error {
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		q := l[name]
+		if q.Sign() < 0 || q.AsApproximateFloat64() > maxQuantity {
+			return fmt.Errorf("%s.%s is %s, want 0 to %g", field, name, q.String(), maxQuantity)
+		}
+	}
+	return nil
+}
+
+func podFault(p *corev1.Pod) error {
+	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+		for field, l := range map[string]corev1.ResourceList{"requests": c.Resources.Requests, "limits": c.Resources.Limits} {
+			if err := quantityFault("container "+quote.Value(c.Name)+": resources."+field, l); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/shadow"
+	"gnnsched/scheduler/usage"
 )
 
 // Ask says which details a screen shows. The zero value asks for none.
@@ -23,7 +24,8 @@ type Ask struct {
 	Events    bool
 	Learning  bool // of one scheduler
 	Shadow    bool // what one scheduler has found in the shadow of another one
-	Server    int  // which of the schedulers is asked for Learning and Shadow
+	Usage     bool // what one scheduler has measured
+	Server    int  // which of the schedulers is asked for Learning, Shadow and Usage
 }
 
 // Details is the part of the cluster that few screens show. It holds only what was asked for.
@@ -47,6 +49,9 @@ type Details struct {
 
 	Shadow    shadow.Live // no version: nothing is known
 	ShadowErr error       // why nothing is known, or nothing newer
+
+	Usage    []usage.Report // none: the scheduler measures nothing
+	UsageErr error          // why nothing is known, or nothing newer
 }
 
 // Decision is a decision that a scheduler told, or a pod that the API says is bound.

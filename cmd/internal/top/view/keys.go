@@ -33,7 +33,7 @@ func newKeyMap(a arrows) keyMap {
 		filter:   bind("/", "filter", "/"),
 		command:  bind(":", "go to a view by its name, as :pending", ":"),
 		clear:    bind("Esc", "clear the filter, go back", "esc"),
-		server:   bind("o", "learning, shadow: next scheduler", "o"),
+		server:   bind("o", "in t, s and u: the next scheduler", "o"),
 		quit:     bind("q", "quit", "q"),
 	}
 }

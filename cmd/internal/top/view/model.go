@@ -136,7 +136,7 @@ func (m *Model) asking(p *page) (ask state.Ask) {
 }
 
 // ofOne reports whether only one scheduler is asked, so that the reader chooses it.
-func ofOne(ask state.Ask) bool { return ask.Learning || ask.Shadow }
+func ofOne(ask state.Ask) bool { return ask.Learning || ask.Shadow || ask.Usage }
 
 // wanting is the screen that a frame is for: the one that is shown, or the one that an overlay covers and the reader may
 // return to before the next frame.

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/scheduler/usage"
 )
 
 // usedScreen lists what the nodes use beside what their pods request, the node that uses most CPU first.
@@ -19,13 +21,16 @@ type usedScreen struct {
 
 func (*usedScreen) describe() description {
 	return description{
-		name: "used", heading: 2, open: bind("u", "used beside requested", "u"),
+		name: "used", heading: 3, open: bind("u", "used beside requested", "u"),
 		notes: []note{{title: "Used", lines: []string{
 			"  REQ, USED   requested by pods and really used, of what is allocatable",
 			"  used is what metrics.k8s.io says; a dash: the node is not measured",
+			"  below that: which nodes the scheduler scores by usage, and which by requests",
 		}}},
 	}
 }
+
+func (*usedScreen) asks() state.Ask { return state.Ask{Usage: true} }
 
 func (s *usedScreen) update(c *canvas, f query.Filter) {
 	s.shown = query.Select(f, c.frame.Nodes, query.NodeRow)
@@ -63,7 +68,7 @@ func (s *usedScreen) draw(c *canvas, from, to int) []string {
 		}
 		heading = append(heading, c.st.FitRight(title, width))
 	}
-	lines := []string{s.sum(c), c.st.Dim.Render(row(heading...))}
+	lines := []string{s.sum(c), s.scored(c), c.st.Dim.Render(row(heading...))}
 	for i := range s.shown[from:to] {
 		n := &s.shown[from+i]
 		cpu, memory := "", ""
@@ -104,4 +109,46 @@ func (s *usedScreen) sum(c *canvas) string {
 		parts = append(parts, c.st.Warn.Render(fmt.Sprintf("%d of %d nodes measured", t.Measured, t.Workers)))
 	}
 	return c.st.Join(parts, c.width)
+}
+
+// scored says which nodes the scheduler scores by the usage that it measures itself, and which by requests.
+func (s *usedScreen) scored(c *canvas) string {
+	reports, parts := c.details.Usage, c.oneServer()
+	for i := range reports {
+		parts = append(parts, reportParts(c, &reports[i])...)
+	}
+	switch err := c.details.UsageErr; {
+	case len(reports) == 0 && err != nil:
+		parts = append(parts, c.st.Dim.Render("by what nodes are scored is not known: "+state.Printable(err.Error())))
+	case len(reports) == 0:
+		parts = append(parts, c.st.Dim.Render("the scheduler scores by requests; rungnn --usage measures"))
+	case err != nil:
+		parts = append(parts, c.st.Warn.Render("the scheduler does not answer"))
+	}
+	return c.st.Fit(c.st.Join(parts, c.width), c.width)
+}
+
+// reportParts are what a line says of a source, the most important first.
+func reportParts(c *canvas, r *usage.Report) []string {
+	count := fmt.Sprintf("scored by usage %d/%d", r.Measured, r.Measured+r.Degraded)
+	if r.Degraded > 0 || r.Failed {
+		count = c.st.Warn.Render(count)
+	}
+	parts := []string{count, state.Printable(r.Source)}
+	if r.Newest > 0 {
+		parts = append(parts, "measured "+state.Age(c.frame.Time, time.Unix(r.Newest, 0))+" ago")
+	} else {
+		parts = append(parts, "nothing measured yet")
+	}
+	if r.Failed {
+		parts = append(parts, c.st.Warn.Render("no answer"))
+	}
+	for i, d := range r.Named { // as many as there is room for
+		name := state.Printable(d.Node + " " + d.Reason)
+		if i == 0 {
+			name = "by requests: " + name
+		}
+		parts = append(parts, name)
+	}
+	return parts
 }

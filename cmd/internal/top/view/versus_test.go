@@ -119,7 +119,7 @@ func TestNextServer(t *testing.T) {
 		cfg.Servers = twoServers
 		cfg.Details = func(ask state.Ask) state.Details {
 			if ask.Server == 1 {
-				return state.Details{LearningErr: errAway, ShadowErr: errAway}
+				return state.Details{LearningErr: errAway, ShadowErr: errAway, UsageErr: errAway}
 			}
 			return state.Details{Learning: learned(20, "gnn"), Shadow: shadow.Live{Report: shadow.Report{Version: "v1", Profile: "gnn"}}}
 		}
@@ -147,7 +147,11 @@ func TestNextServer(t *testing.T) {
 	shows("its shadow", twoServers[1], "connection refused")
 	press(m, "o")
 	shows("the shadow of the first", twoServers[0], "gnn () in the shadow")
-	press(m, "l")
+	press(m, "u")
+	shows("what the first measures", twoServers[0]+" (o: next of 2)", "scores by requests")
+	press(m, "o")
+	shows("what the second measures", twoServers[1], "connection refused")
+	press(m, "o", "l")
 	if press(m, "o"); m.server != 0 {
 		t.Error("o chooses a scheduler where all are shown")
 	}

@@ -17,6 +17,7 @@ import (
 	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/golden"
+	"gnnsched/scheduler/usage"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -299,7 +300,7 @@ func TestDocumentedScreen(t *testing.T) {
 		keys     []string
 		from, to int
 	}{
-		{model(t, measured(12), terminal{full, 80, 24}, nil), []string{"u"}, 5, 10},
+		{model(t, measured(12), terminal{full, 80, 24}, scoring([]usage.Report{someScored}, nil)), []string{"u"}, 5, 11},
 		{model(t, sample(24, true), terminal{full, 80, 24}, nil), []string{"d"}, 5, 15},
 		{model(t, zoned(100, 3), terminal{full, 80, 24}, nil), []string{"m"}, 6, 11},
 		{model(t, zoned(5000, 3), terminal{full, 80, 24}, nil), []string{"m"}, 6, 11},

@@ -10,6 +10,7 @@ import (
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/shadow"
+	"gnnsched/scheduler/usage"
 )
 
 // Server is a scheduler that is asked.
@@ -26,6 +27,8 @@ type Asker interface {
 	Learning(ctx context.Context) (course.Samples, error)
 	// Shadow returns what it has found in the shadow of another scheduler.
 	Shadow(ctx context.Context) (shadow.Live, error)
+	// Usage returns what its sources of usage have measured.
+	Usage(ctx context.Context) ([]usage.Report, error)
 }
 
 // server is a scheduler with its last answers.
@@ -34,6 +37,7 @@ type server struct {
 	decisions decisionLog
 	learning  answer[course.Samples]
 	shadow    answer[shadow.Live]
+	usage     answer[[]usage.Report]
 }
 
 func serversOf(cfg Config) []*server {
@@ -43,6 +47,7 @@ func serversOf(cfg Config) []*server {
 			name: s.Name, decisions: decisionLog{server: s.Name, asker: s.Asker},
 			learning: answer[course.Samples]{ask: s.Asker.Learning, every: learningInterval, now: cfg.Now},
 			shadow:   answer[shadow.Live]{ask: s.Asker.Shadow, every: shadowInterval, now: cfg.Now},
+			usage:    answer[[]usage.Report]{ask: s.Asker.Usage, every: reportInterval, now: cfg.Now},
 		}
 	}
 	return all
@@ -73,11 +78,11 @@ func (s *Source) Details(ask state.Ask) state.Details {
 	if ask.Events {
 		out.Events, out.EventsErr = s.events.last(s.ctx)
 	}
-	if !ask.Learning && !ask.Shadow {
+	if !ask.Learning && !ask.Shadow && !ask.Usage {
 		return out
 	}
 	if ask.Server < 0 || ask.Server >= len(s.servers) {
-		out.LearningErr, out.ShadowErr = errNoScheduler, errNoScheduler
+		out.LearningErr, out.ShadowErr, out.UsageErr = errNoScheduler, errNoScheduler, errNoScheduler
 		return out
 	}
 	of := s.servers[ask.Server]
@@ -86,6 +91,9 @@ func (s *Source) Details(ask state.Ask) state.Details {
 	}
 	if ask.Shadow {
 		out.Shadow, out.ShadowErr = of.shadow.last(s.ctx)
+	}
+	if ask.Usage {
+		out.Usage, out.UsageErr = of.usage.last(s.ctx)
 	}
 	return out
 }
@@ -120,10 +128,11 @@ const (
 	// askedDecisions is how many decisions one answer holds at most, and keptDecisions how many are kept of several.
 	askedDecisions = 300
 	keptDecisions  = 3000
-	// learningInterval and shadowInterval are the shortest times between two questions. The scheduler takes a sample of its
-	// learning every 10 s, and one in the shadow accounts for time every second.
+	// These are the shortest times between two questions. The scheduler takes a sample of its learning every 10 s, one in the
+	// shadow accounts for time every second, and usage is measured every 5 s or less often.
 	learningInterval = 5 * time.Second
 	shadowInterval   = 2 * time.Second
+	reportInterval   = 5 * time.Second
 )
 
 // answer holds the last answer of a scheduler to a question.

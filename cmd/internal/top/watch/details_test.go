@@ -14,6 +14,7 @@ import (
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/shadow"
+	"gnnsched/scheduler/usage"
 )
 
 // bookAsker answers from a book, as a scheduler does, or with an error.
@@ -33,6 +34,10 @@ func (a *bookAsker) Last(_ context.Context, q record.Query) ([]record.Record, er
 func (a *bookAsker) Learning(context.Context) (course.Samples, error) {
 	a.asked++
 	return course.Samples{Times: []int64{int64(a.asked)}}, a.err
+}
+
+func (a *bookAsker) Usage(context.Context) ([]usage.Report, error) {
+	return []usage.Report{{Source: "prometheus", Measured: 2}}, a.err
 }
 
 func (a *bookAsker) Shadow(context.Context) (shadow.Live, error) {

@@ -14,7 +14,7 @@ const pages = {cluster, pending, used: usage, devices: gpus, decisions, versus, 
 const main = document.getElementById("main"), line = document.getElementById("state");
 
 // news is the newest message of each topic.
-const news = {cluster: null, learning: null, shadow: null, trouble: null, decisions: null};
+const news = {cluster: null, learning: null, shadow: null, trouble: null, usage: null, decisions: null};
 let page = {}, live = false;
 
 function status() {
@@ -66,7 +66,7 @@ function open() {
     const answer = await fetch("icon.svg", {method: "HEAD"}).catch(() => null);
     if (answer?.status === 401) line.textContent = "the scheduler was started again: open the address that it printed";
   };
-  for (const topic of ["cluster", "learning", "shadow", "trouble", "decisions"]) {
+  for (const topic of ["cluster", "learning", "shadow", "trouble", "usage", "decisions"]) {
     source.addEventListener(topic, (e) => {
       const message = JSON.parse(e.data);
       news[topic] = topic === "decisions" ? take(news.decisions, message) : message;

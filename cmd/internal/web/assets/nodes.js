@@ -1,5 +1,5 @@
 // Lists of nodes, and the page of what nodes use beside what pods request of them.
-import {bytes, cores, fraction, h, natural, nodeLink, percent, share, table, update} from "./ui.js";
+import {bytes, clock, cores, fraction, h, natural, nodeLink, percent, share, table, update} from "./ui.js";
 
 const perPage = 100;
 
@@ -34,9 +34,9 @@ const usedColumns = [
 
 // usage is the page of used beside requested, the node that uses most CPU first.
 export function usage(main, news) {
-  const sum = h("p"), list = nodeTable("Of what is allocatable; a dash: the node is not measured", usedColumns, "usedCPU");
+  const sum = h("p"), scored = h("div"), list = nodeTable("Of what is allocatable; a dash: the node is not measured", usedColumns, "usedCPU");
   const filter = h("input", {type: "search", size: "18", input: () => draw()});
-  main.append(h("h2", {}, "Used beside requested"), sum, h("div", {class: "controls"}, h("label", {}, "Filter ", filter)), list.element);
+  main.append(h("h2", {}, "Used beside requested"), sum, scored, h("div", {class: "controls"}, h("label", {}, "Filter ", filter)), list.element);
   function draw() {
     if (!news.cluster) return;
     const nodes = news.cluster.nodes, workers = nodes.filter((n) => n.worker), of = workers.length ? workers : nodes, measured = of.filter((n) => n.used);
@@ -46,6 +46,14 @@ export function usage(main, news) {
       "Used " + [part("CPU", 0, cpu, cores), part("memory", 1, memory, bytes), ...(measured.length < of.length ? [measured.length + " of " + of.length + " nodes measured"] : [])].join(" · ");
     list.show(nodes.filter((n) => [n.name, n.zone, n.status].some((t) => t.toLowerCase().includes(filter.value.toLowerCase()))));
   }
+  // reports says by what the scheduler scores the nodes.
+  function reports() {
+    update(scored, ...(news.usage || []).map((r) => h("p", {class: r.failed || r.degraded ? "warn" : null},
+      "The scheduler scores " + r.measured + " of " + (r.measured + r.degraded) + " nodes by the usage that " + r.source + " measures; " +
+      (r.newest ? "the newest value is from " + clock(r.newest * 1000) + ", asked at " + clock(r.polled * 1000) : "it has measured nothing yet") + (r.failed ? ", without an answer" : "") + "." +
+      (r.degraded ? " By requests: " + r.named.map((d) => d.node + " (" + d.reason + ")").join(", ") + (r.degraded > r.named.length ? " and " + (r.degraded - r.named.length) + " more" : "") + "." : ""))));
+  }
   draw();
-  return {cluster: draw};
+  reports();
+  return {cluster: draw, usage: reports};
 }

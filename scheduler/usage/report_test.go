@@ -1,0 +1,63 @@
+package usage
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A report says which nodes are scored by requests, and why, and how old the newest value is.
+func TestReport(t *testing.T) {
+	s := newStore(config(t))
+	if d := cmp.Diff(Report{Source: s.config.Source, Named: []Degraded{}}, s.current().Report); d != "" {
+		t.Errorf("before the first measurement: %s", d)
+	}
+	at := func(now float64, m measurement, failed bool) Report {
+		s.Observe(m, failed, now, fakeDirectory{})
+		return s.current().Report
+	}
+	only := func(name string) measurement { return measurement{Nodes: both(name, 1000, 1<<30)} }
+	for _, c := range []struct {
+		name string
+		got  Report
+		want Report
+	}{
+		{"one node is measured", at(100_000, only("a"), false), Report{Polled: 100_000, Newest: 100_000, Measured: 1, Degraded: 1, Named: []Degraded{{"b", "absent"}}}},
+		{"both are", at(100_015, measurement{Nodes: append(only("a").Nodes, only("b").Nodes...)}, false), Report{Polled: 100_015, Newest: 100_015, Measured: 2, Named: []Degraded{}}},
+		{"one is no more", at(100_300, only("a"), false), Report{Polled: 100_300, Newest: 100_300, Measured: 1, Degraded: 1, Named: []Degraded{{"b", "stale"}}}},
+		{"the source does not answer for long", at(101_000, measurement{}, true), Report{Polled: 101_000, Newest: 100_300, Failed: true, Degraded: 2, Named: []Degraded{{"a", "failed"}, {"b", "failed"}}}},
+	} {
+		c.want.Source = s.config.Source
+		if d := cmp.Diff(c.want, c.got); d != "" {
+			t.Errorf("%s: %s", c.name, d)
+		}
+	}
+}
+
+// The reports of sources that are asked are served, and are read as they were.
+func TestServeReports(t *testing.T) {
+	s := newStore(config(t))
+	s.Observe(measurement{Nodes: both("a", 1000, 1<<30)}, false, 100_000, fakeDirectory{})
+	key := startedKey{config: t.Name()}
+	started.Store(key, s)
+	defer started.Delete(key)
+	w := httptest.NewRecorder()
+	ServeReports(w, httptest.NewRequest(http.MethodGet, Path, nil))
+	got, err := ParseReports(w.Body.Bytes())
+	if d := cmp.Diff(Reports(), got); err != nil || d != "" || len(got) == 0 {
+		t.Errorf("error %v, %s", err, d)
+	}
+	w = httptest.NewRecorder()
+	ServeReports(w, httptest.NewRequest(http.MethodPost, Path, nil))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("status %d of a POST", w.Code)
+	}
+	for _, text := range []string{"", "{}", `[{}]`, `[{"source":"x","measured":-1}]`, `[{"source":"x","named":[{"node":"a"}]}]`, strings.Repeat("[", 99)} {
+		if _, err := ParseReports([]byte(text)); err == nil {
+			t.Errorf("%q is read", text)
+		}
+	}
+}
