@@ -118,8 +118,9 @@ func (s *usedScreen) scored(c *canvas) string {
 		parts = append(parts, reportParts(c, &reports[i])...)
 	}
 	switch err := c.details.UsageErr; {
-	case len(reports) == 0 && err != nil:
-		parts = append(parts, c.st.Dim.Render("by what nodes are scored is not known: "+state.Printable(err.Error())))
+	case len(reports) == 0 && err != nil: // cut off rather than left out
+		parts = append(parts, "by what nodes are scored is not known: "+state.Printable(err.Error()))
+		return c.st.Dim.Render(c.st.Fit(strings.Join(parts, c.st.Dot), c.width))
 	case len(reports) == 0:
 		parts = append(parts, c.st.Dim.Render("the scheduler scores by requests; rungnn --usage measures"))
 	case err != nil:

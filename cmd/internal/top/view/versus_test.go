@@ -150,7 +150,7 @@ func TestNextServer(t *testing.T) {
 	press(m, "u")
 	shows("what the first measures", twoServers[0]+" (o: next of 2)", "scores by requests")
 	press(m, "o")
-	shows("what the second measures", twoServers[1], "connection refused")
+	shows("what the second measures", twoServers[1], "by what nodes are scored is not")
 	press(m, "o", "l")
 	if press(m, "o"); m.server != 0 {
 		t.Error("o chooses a scheduler where all are shown")
