@@ -523,7 +523,7 @@ func BenchmarkAttach(b *testing.B) {
 }
 
 // BenchmarkWorkload measures what a decision pays for two workloads of so many pods, each on as many nodes, that talk to each other: after a pod has
-// come or gone, after another rate was measured, and with a list of nodes that is new. times/100-pods compares with 100 pods.
+// come or gone on a node, after one was created or deleted, after another rate was measured, and with a list of nodes that is new. times/100-pods compares with 100 pods.
 func BenchmarkWorkload(b *testing.B) {
 	sizes := []int{100, 5000}
 	events := []struct {
@@ -533,6 +533,13 @@ func BenchmarkWorkload(b *testing.B) {
 		{"pod", func(w *world, infos []fwk.NodeInfo, i int) {
 			w.touch(w.nodes[7].Name)
 			infos[7] = infos[8+i%2] // with the pods of row 8 or of row 9
+		}},
+		{"replicas", func(w *world, _ []fwk.NodeInfo, i int) {
+			if more := w.pods[0]; i%2 == 0 {
+				w.view.sizes.OnAdd(more, false)
+			} else {
+				w.view.sizes.OnDelete(more)
+			}
 		}},
 		{"measured", func(w *world, _ []fwk.NodeInfo, i int) {
 			w.view.measure(map[pair]float64{{key{"shop", "api"}, key{"shop", "web"}}: float64(1e9 * (1 + i%2))})
@@ -560,6 +567,7 @@ func BenchmarkWorkload(b *testing.B) {
 				infos[9] = framework.NewNodeInfo() // see the event pod
 				s := cluster.Snapshot{Nodes: w.nodes}
 				pending := w.pod("shop", "web", "api=3e6")
+				w.pods = []*v1.Pod{w.pod("shop", "api", "")} // see the event replicas
 				w.view.Attach(&s, infos, pending)
 				for i := 0; b.Loop(); i++ {
 					e.do(w, infos, i)
