@@ -23,6 +23,7 @@ import (
 type Ledger struct {
 	manager fwk.SharedDRAManager
 	shares  shares
+	order   order
 
 	holding sync.Mutex
 	held    map[*resourceapi.AllocationResult]int // how many pods being bound have it

@@ -64,6 +64,9 @@ func New(host Host) fwkruntime.PluginFactory {
 		}
 		m := &manager{SharedDRAManager: h.SharedDRAManager(), ledger: LedgerOf(ctx, h)}
 		m.taken = func(v *View) map[string][]int64 { return host.Taken(h, v) }
+		if err := m.ledger.order.follow(h.SharedInformerFactory()); err != nil {
+			return nil, fmt.Errorf("follow the claims: %w", err)
+		}
 		// The registry's factory knows the feature gates.
 		made, err := plugins.NewInTreeRegistry()[dynamicresources.Name](ctx, args, handle{h, m})
 		if err != nil {
@@ -132,7 +135,7 @@ func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	if !status.IsSuccess() {
 		return status
 	}
-	r := &reserved{claims: p.manager.ledger.allClaims(pod, given)}
+	r := &reserved{claims: p.manager.ledger.allClaims(pod, given), given: given}
 	if len(r.claims) == 0 { // it has none, or the node itself offers what it requests
 		return status
 	}
