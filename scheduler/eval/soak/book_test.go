@@ -221,6 +221,15 @@ func TestBook(t *testing.T) {
 		"a pod without its claim": {happens: func(h *history) {
 			h.sees(pod("a", core, "n", "", byClaim("c"), func(p *corev1.Pod) { p.Status.ResourceClaimStatuses = nil }))
 		}, want: []string{"no device a"}},
+		"a pod whose status lacks one of its claims": {happens: func(h *history) {
+			h.claims(claimState("c", "n", "gpu-0", 600, "a"), claimState("d", "n", "gpu-1", 600, "a"))
+			h.sees(pod("a", core, "n", "", func(p *corev1.Pod) { claim(p, "other") }, byClaim("c")))
+		}},
+		"a pod whose status lacks one of its claims, which is freed": {happens: func(h *history) {
+			h.claims(claimState("c", "n", "gpu-0", 600, "a"), claimState("d", "n", "gpu-1", 600, "a"))
+			h.sees(pod("a", core, "n", "", func(p *corev1.Pod) { claim(p, "other") }, byClaim("c")))
+			h.claims(claimState("d", "", "", 600))
+		}, want: []string{"no device a"}},
 		"a claim that is freed while its pod runs": {happens: func(h *history) {
 			h.claims(claimState("c", "n", "gpu-0", 600, "a"))
 			h.sees(pod("a", core, "n", "", byClaim("c")))
