@@ -146,6 +146,14 @@ func TestBook(t *testing.T) {
 			h.sees(pod("a", core, "", "", condition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)))
 			h.judgeUnbound()
 		}, want: []string{"lost a"}},
+		"never bound, and its status lacks one of its claims": {happens: func(h *history) {
+			h.sees(pod("a", core, "", "", func(p *corev1.Pod) { claim(p, "other") }, byClaim("c")))
+			h.judgeUnbound()
+		}},
+		"never bound, without any of its claims": {happens: func(h *history) {
+			h.sees(pod("a", core, "", "", byClaim("c"), func(p *corev1.Pod) { p.Status.ResourceClaimStatuses = nil }))
+			h.judgeUnbound()
+		}, want: []string{"lost a"}},
 		"too large and reported": {happens: func(h *history) {
 			h.sees(pod("a", core, "", "", tooLarge, condition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)))
 			h.judgeUnbound()

@@ -107,7 +107,8 @@ func (b *book) checkClaims(r *record, p *corev1.Pod) {
 	if p.Status.ExtendedResourceClaimStatus != nil {
 		want++
 	}
-	if len(r.claims) < want { // Kubernetes 1.36.3 may forget one of several in the pod's status: kubernetes#138407
+	if r.forgotten { // by Kubernetes 1.36.3: kubernetes#138407
+		b.totals.forgotten++
 		r.claims = b.reservedFor(r.name)
 	}
 	if len(r.claims) != want {
