@@ -2,7 +2,7 @@
 #
 #   kubectl get resourceslices,resourceclaims,pods -A -o json | jq -f devices.jq
 #
-# Claims without an allocation and pods without a node hold nothing. Device i of an annotation is the i-th device of the node's slices.
+# Claims without an allocation, admin access and pods without a node hold nothing. Devices are given out whole or in shares; those of partitions are not added up. Device i of an annotation is the i-th device of the node's slices.
 
 def amount: if endswith("k") then (rtrimstr("k") | tonumber * 1000) else tonumber end;
 def number: capture("(?<n>[0-9]+)$").n | tonumber;
@@ -10,7 +10,7 @@ def number: capture("(?<n>[0-9]+)$").n | tonumber;
 .items as $all
 | ($all | map(select(.kind == "ResourceSlice").spec | {node: .nodeName, pool: .pool.name, devices: (.devices // [] | map(.name) | sort_by(number))})) as $pools
 | ($pools | map({key: .node, value: .}) | from_entries) as $on
-| ($all | map(select(.kind == "ResourceClaim" and .status.allocation != null) | .status.allocation.devices.results[]
+| ($all | map(select(.kind == "ResourceClaim" and .status.allocation != null) | .status.allocation.devices.results[] | select(.adminAccess != true)
     | {by: "claims", device: "\(.pool)/\(.device)", milli: (.consumedCapacity.shares // "1000" | amount)})) as $claims
 | ($all | map(select(.kind == "Pod" and .spec.nodeName != null and (.status.phase | IN("Succeeded", "Failed") | not)))) as $pods
 | ($pods | map(.spec.nodeName as $node | .metadata.annotations as $a

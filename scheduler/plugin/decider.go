@@ -357,7 +357,7 @@ func (p *learnedScore) devices(ctx context.Context, q deviceQuestion) (on cluste
 	changed := p.mirror.before(row, q.uid)
 	v.rows = []int32{row}
 	defer p.mirror.closeCards(ctx, v.rows, q.claims)()
-	on, err = d.devices(v, cycle != nil && cycle.pod == p.scored && !changed)
+	on, err = d.devices(v, cycle != nil && cycle.pod == p.scored && !changed && q.claims == p.asked)
 	if errors.Is(err, errNoNetwork) {
 		return 0 // GPUShares chooses, and nothing is damaged
 	}

@@ -48,6 +48,7 @@ type learnedScore struct {
 	rows       []int32              // of the current decision's candidates, in the mirror
 	raw        []float32            // reused
 	scored     uint64               // pods whose nodes were scored
+	asked      *dra.Ask             // with which the last one's were
 	complained map[string]time.Time // when each reason was last logged
 }
 
@@ -297,7 +298,8 @@ func (p *learnedScore) decide(ctx context.Context, state fwk.CycleState, s *scor
 		s.reason = reasonSnapshot
 		return 0, fmt.Errorf("read the snapshot: %w", err)
 	}
-	asked := dra.Asked(state)
+	asked := dra.Asked(state).Among(ctx, s.names)
+	p.asked = asked
 	if err := p.look(ctx, asked); err != nil {
 		s.reason = reasonSnapshot
 		return 0, err

@@ -195,3 +195,12 @@ func (p *learnedScore) prefer(ctx context.Context, state fwk.CycleState, s *scor
 	}
 	p.metrics.preferred.Observe(float64(len(s.nodes)))
 }
+
+// names yields the names of the nodes that the preferences leave.
+func (s *scoring) names(yield func(string) bool) {
+	for _, n := range s.nodes {
+		if !yield(n.Node().Name) {
+			return
+		}
+	}
+}

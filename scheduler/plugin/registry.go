@@ -45,16 +45,16 @@ type host struct{}
 var _ dra.Host = host{}
 
 // Choose implements dra.Host: the policy of LearnedScore, if the profile has it and it decides about the pod, chooses.
-func (host) Choose(ctx context.Context, h fwk.Handle, state fwk.CycleState, pod *v1.Pod, node string) (on cluster.DeviceSet, at mig.Slices) {
+func (host) Choose(ctx context.Context, h fwk.Handle, q dra.Question) (on cluster.DeviceSet, at mig.Slices) {
 	loaded, has := deciders.Load(h)
-	if !has || loaded.(*learnedScore).groupOf(pod) == canary.Rest {
+	if !has || loaded.(*learnedScore).groupOf(q.Pod) == canary.Rest {
 		return 0, 0
 	}
-	p, asked, waiting := loaded.(*learnedScore), dra.Asked(state), convertPod(pod)
-	asked.Apply(&waiting)
-	on = p.devices(ctx, deviceQuestion{pod: &waiting, uid: pod.UID, node: node, cycle: readScores(state), claims: asked})
+	p, waiting := loaded.(*learnedScore), convertPod(q.Pod)
+	q.Ask.Apply(&waiting)
+	on = p.devices(ctx, deviceQuestion{pod: &waiting, uid: q.Pod.UID, node: q.Node, cycle: readScores(q.State), claims: q.Ask})
 	if waiting.Partition != mig.None && on.Len() == 1 {
-		at = p.partition(asked.Slices(node, bits.TrailingZeros64(uint64(on))), waiting.Partition)
+		at = p.partition(q.Ask.Slices(q.Node, bits.TrailingZeros64(uint64(on))), waiting.Partition)
 	}
 	return on, at
 }

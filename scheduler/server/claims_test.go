@@ -121,6 +121,7 @@ func TestClaims(t *testing.T) {
 		{"first fit breaks a GPU", []*corev1.Pod{claimPod("a", DefaultProfile, "half-of-gpu-1", ""), claimPod("b", DefaultProfile, "half", "")}, "mig-0/gpu-1-mig-3g20gb-0 mig-0/gpu-0-mig-3g20gb-0"},
 		{"partitions, best fit", []*corev1.Pod{claimPod("a", "best", "half-of-gpu-1", ""), claimPod("b", "best", "half", ""), claimPod("c", "best", "half", "")}, "mig-0/gpu-1-mig-3g20gb-4 mig-0/gpu-1-mig-3g20gb-0 mig-0/gpu-0-mig-3g20gb-4"},
 		{"alternatives", []*corev1.Pod{claimPod("a", "best", "half-of-gpu-1", ""), claimPod("b", "best", "whole-or-half", ""), claimPod("c", "best", "whole-or-half", "")}, "mig-0/gpu-1-mig-3g20gb-4 mig-0/gpu-0 mig-0/gpu-1-mig-3g20gb-0"},
+		{"alternatives, of which the node has the second", []*corev1.Pod{claimPod("a", "best", "share-of-gpu-2", "shared"), claimPod("b", "best", "whole-or-share", "shared"), claimPod("c", "net", "whole-or-share", "shared")}, "*/gpu-2 */gpu-2 */gpu-0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ns := l.claimNamespace(t)

@@ -62,6 +62,7 @@ type totals struct {
 	evicted       map[string]int
 	states        int // states of pods, deletions included, that etcd's history held
 	allocated     int // claims
+	forgotten     int // pods whose status lacked one of several claims when they were judged
 }
 
 // record is one pod.
@@ -77,6 +78,7 @@ type record struct {
 	tooLarge      bool   // it fits on no node
 	evicted       string // reason of the condition DisruptionTarget
 	unschedulable bool   // a scheduler reported that it fits nowhere
+	forgotten     bool   // its status has some of its claims and lacks others
 	phase         corev1.PodPhase
 	history       []string
 }
@@ -133,6 +135,8 @@ func (b *book) see(revision int64, p *corev1.Pod) {
 	if r.uid != p.UID {
 		b.report(violation{kind: miscounted, pods: []string{r.name}, detail: fmt.Sprintf("its UID changed from %s to %s", r.uid, p.UID)})
 	}
+	has := len(kube.ClaimNames(p))
+	r.forgotten = has > 0 && has < len(p.Spec.ResourceClaims)
 	b.conditions(r, revision, p)
 	b.place(r, revision, p)
 	if p.Status.Phase != r.phase && (p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed) {

@@ -146,6 +146,14 @@ func TestBook(t *testing.T) {
 			h.sees(pod("a", core, "", "", condition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)))
 			h.judgeUnbound()
 		}, want: []string{"lost a"}},
+		"never bound, and its status lacks one of its claims": {happens: func(h *history) {
+			h.sees(pod("a", core, "", "", func(p *corev1.Pod) { claim(p, "other") }, byClaim("c")))
+			h.judgeUnbound()
+		}},
+		"never bound, without any of its claims": {happens: func(h *history) {
+			h.sees(pod("a", core, "", "", byClaim("c"), func(p *corev1.Pod) { p.Status.ResourceClaimStatuses = nil }))
+			h.judgeUnbound()
+		}, want: []string{"lost a"}},
 		"too large and reported": {happens: func(h *history) {
 			h.sees(pod("a", core, "", "", tooLarge, condition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable)))
 			h.judgeUnbound()
@@ -220,6 +228,15 @@ func TestBook(t *testing.T) {
 		"a claim that does not exist": {happens: func(h *history) { h.sees(pod("a", core, "n", "", byClaim("c"))) }, want: []string{"claim elsewhere a"}},
 		"a pod without its claim": {happens: func(h *history) {
 			h.sees(pod("a", core, "n", "", byClaim("c"), func(p *corev1.Pod) { p.Status.ResourceClaimStatuses = nil }))
+		}, want: []string{"no device a"}},
+		"a pod whose status lacks one of its claims": {happens: func(h *history) {
+			h.claims(claimState("c", "n", "gpu-0", 600, "a"), claimState("d", "n", "gpu-1", 600, "a"))
+			h.sees(pod("a", core, "n", "", func(p *corev1.Pod) { claim(p, "other") }, byClaim("c")))
+		}},
+		"a pod whose status lacks one of its claims, which is freed": {happens: func(h *history) {
+			h.claims(claimState("c", "n", "gpu-0", 600, "a"), claimState("d", "n", "gpu-1", 600, "a"))
+			h.sees(pod("a", core, "n", "", func(p *corev1.Pod) { claim(p, "other") }, byClaim("c")))
+			h.claims(claimState("d", "", "", 600))
 		}, want: []string{"no device a"}},
 		"a claim that is freed while its pod runs": {happens: func(h *history) {
 			h.claims(claimState("c", "n", "gpu-0", 600, "a"))

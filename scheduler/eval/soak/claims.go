@@ -107,6 +107,10 @@ func (b *book) checkClaims(r *record, p *corev1.Pod) {
 	if p.Status.ExtendedResourceClaimStatus != nil {
 		want++
 	}
+	if r.forgotten { // by Kubernetes 1.36.3: kubernetes#138407
+		b.totals.forgotten++
+		r.claims = b.reservedFor(r.name)
+	}
 	if len(r.claims) != want {
 		b.report(violation{kind: noDevice, pods: []string{r.name}, history: r.history, detail: fmt.Sprintf("it asks by %d claims and has %v", want, r.claims)})
 	}
@@ -121,6 +125,17 @@ func (b *book) checkClaims(r *record, p *corev1.Pod) {
 			r.note(0, "claim %s: devices %q, %d thousandths", name, kube.FormatDevices(c.held.Devices), c.held.Milli)
 		}
 	}
+}
+
+// reservedFor returns the names of the claims that are reserved for a pod, in order.
+func (b *book) reservedFor(pod string) (names []string) {
+	for name, c := range b.claims {
+		if slices.Contains(c.pods, pod) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // claimNames returns the claims that exist, in order.

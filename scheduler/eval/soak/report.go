@@ -50,6 +50,9 @@ func (s *soak) writeCount() {
 	}
 	fmt.Fprintf(out, "; %d were unschedulable at some time\n", t.unschedulable)
 	fmt.Fprintf(out, "%d claims allocated\n", t.allocated)
+	if t.forgotten > 0 {
+		fmt.Fprintf(out, "%d pods whose status lacks one of their claims: the controller manager's fault, kubernetes#138407\n", t.forgotten)
+	}
 	fmt.Fprintf(out, "%d states of pods read from etcd in %s\n", t.states, clock(time.Since(s.started)))
 	for _, line := range s.recoveries.lines() {
 		fmt.Fprintln(out, line)

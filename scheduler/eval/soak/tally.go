@@ -88,6 +88,8 @@ func (b *book) judgeUnbound() {
 		case r == nil:
 		case !r.seen:
 			b.report(violation{kind: lost, pods: []string{name}, detail: "the API server accepted it, but etcd never had it"})
+		case !r.tooLarge && r.forgotten: // see checkClaims; no scheduler can place it
+			b.totals.forgotten++
 		case !r.tooLarge:
 			b.report(violation{kind: lost, pods: []string{name}, detail: "it has no node although the cluster is empty", history: r.history})
 		case !r.unschedulable:

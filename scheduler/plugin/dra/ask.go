@@ -1,8 +1,8 @@
 package dra
 
 import (
-	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"slices"
 
@@ -27,6 +27,10 @@ type Ask struct {
 	match  matching
 
 	partition mig.Profile
+
+	pod   *v1.Pod
+	eased bool     // some request has alternatives
+	nodes []string // whose devices say which alternative is meant
 }
 
 // want is one request of a claim. A request with alternatives has a want for the first of them that some free device
@@ -90,7 +94,8 @@ func (a *Ask) setPartition(ctx context.Context) {
 		return
 	}
 	found := mig.None
-	for _, n := range a.view.nodes {
+	for _, name := range a.nodes {
+		n := a.view.nodes[name]
 		for i, ok := range a.satisfying(ctx, n.shape, a.wants[0]) {
 			p := n.shape.Devices[i].Profile
 			if !ok || p == found {
@@ -167,7 +172,33 @@ func newAsk(ctx context.Context, l *Ledger, view *View, celCache *cel.Cache, pod
 	if view == nil {
 		return nil
 	}
-	a := &Ask{ledger: l, view: view, cel: celCache}
+	return (&Ask{ledger: l, view: view, cel: celCache, pod: pod, nodes: slices.Sorted(maps.Keys(view.nodes))}).read(ctx)
+}
+
+// Among returns what the pod asks of some nodes' devices: with alternatives, the first for which one of the nodes has enough free ones. Nodes that
+// upstream scores alike give the pod the same alternative. It returns a if that is what a asks. a may be nil.
+func (a *Ask) Among(ctx context.Context, nodes iter.Seq[string]) *Ask {
+	if a == nil || !a.eased {
+		return a
+	}
+	here := &Ask{ledger: a.ledger, view: a.view, cel: a.cel, pod: a.pod}
+	for name := range nodes {
+		if a.view.Node(name) != nil {
+			here.nodes = append(here.nodes, name)
+		}
+	}
+	slices.Sort(here.nodes)
+	here = here.read(ctx)
+	if here == nil || here.partition == a.partition && slices.Equal(here.sizes, a.sizes) &&
+		slices.EqualFunc(here.wants, a.wants, func(x, y want) bool { return x.request == y.request }) {
+		return a
+	}
+	return here
+}
+
+// read adds the requests of the pod's claims, and its GPUs if a claim serves them. It returns a; nil if that is nothing that a policy can choose.
+func (a *Ask) read(ctx context.Context) *Ask {
+	l, pod := a.ledger, a.pod
 	for i := range pod.Spec.ResourceClaims {
 		name, owned, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
 		if err != nil || name == nil {
@@ -208,6 +239,7 @@ func (a *Ask) add(ctx context.Context, r *resourceapi.DeviceRequest) bool {
 		}
 		return true
 	}
+	a.eased = true
 	before := len(a.wants)
 	for _, s := range r.FirstAvailable {
 		if s.AllocationMode == resourceapi.DeviceAllocationModeAll {
@@ -225,7 +257,7 @@ func (a *Ask) add(ctx context.Context, r *resourceapi.DeviceRequest) bool {
 	return true
 }
 
-// try adds a want if some device in the cluster satisfies it, and reports whether such a device is free.
+// try adds a want if some device of the nodes satisfies it, and reports whether a node has as many free ones as it wants.
 func (a *Ask) try(ctx context.Context, class string, w want) (free bool) {
 	c, err := a.ledger.manager.DeviceClasses().Get(class)
 	if err != nil {
@@ -241,19 +273,24 @@ func (a *Ask) try(ctx context.Context, class string, w want) (free bool) {
 
 // size returns the size of the devices that satisfy a want: that of the first free one, else of the first.
 func (a *Ask) size(ctx context.Context, w want) (size int64, found, free bool) {
-	for _, name := range slices.SortedFunc(maps.Keys(a.view.nodes), cmp.Compare[string]) {
-		n := a.view.nodes[name]
+	some := false // is free
+	for _, name := range a.nodes {
+		n, left := a.view.nodes[name], w.count
 		parts := n.shape.partsOf(w.capacity)
 		for i, ok := range a.satisfying(ctx, n.shape, w) {
 			if !ok {
 				continue
 			}
-			s := sizeOf(&n.shape.Devices[i], parts.at(i))
-			if n.room(i, parts.at(i)) {
-				return s, true, true
+			s, room := sizeOf(&n.shape.Devices[i], parts.at(i)), n.room(i, parts.at(i))
+			if !found || room && !some {
+				size = s
 			}
-			if !found {
-				size, found = s, true
+			found, some = true, some || room
+			if room {
+				left--
+			}
+			if left == 0 {
+				return size, true, true
 			}
 		}
 	}

@@ -7,6 +7,9 @@
 // more on this node alone, with the devices that the policy chose at the front. So PreFilter and Filter cost
 // what they cost upstream, and no preference can keep a pod from a node.
 //
+// Before a pod is bound, PreBind waits until the watch of the claims shows what was written, and gives devices back that another
+// scheduler gave away first.
+//
 // A [Ledger] translates slices and allocations into what policies know: the cards of each node and the used
 // thousandths of each. A card is a device that is given out whole or in shares, or one that partitions
 // share, which is a set of counters; a partition takes as much of it as of its counters in the mean. An [Ask] does the same for the claims of a pending pod.

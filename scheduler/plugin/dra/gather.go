@@ -140,6 +140,7 @@ func (l *Ledger) gather() (*structured.AllocatedState, error) {
 	state, err := tracker.GatherAllocatedState()
 	if err == nil {
 		l.addHeld(state)
+		l.order.addTwice(state)
 	}
 	if err != nil || len(state.AllocatedSharedDeviceIDs) == 0 {
 		return state, err

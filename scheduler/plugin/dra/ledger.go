@@ -23,6 +23,7 @@ import (
 type Ledger struct {
 	manager fwk.SharedDRAManager
 	shares  shares
+	order   order
 
 	holding sync.Mutex
 	held    map[*resourceapi.AllocationResult]int // how many pods being bound have it
@@ -120,7 +121,7 @@ func (l *Ledger) update(all []*resourceapi.ResourceSlice, state *structured.Allo
 	defer l.mu.Unlock()
 	old := l.last
 	shapes, view := make(map[string]*shape, len(byNode)), &View{ledger: l, nodes: make(map[string]*Node, len(byNode))}
-	same := true
+	same, places := true, places{known: l.shapes}
 	for name, in := range byNode {
 		s := l.shapes[name]
 		slices.SortFunc(in, cards.Compare)
@@ -128,6 +129,7 @@ func (l *Ledger) update(all []*resourceapi.ResourceSlice, state *structured.Allo
 			if s = newShape(in); s == nil {
 				continue
 			}
+			places.intern(s)
 		}
 		shapes[name] = s
 		n := old.Node(name)

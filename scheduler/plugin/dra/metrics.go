@@ -22,7 +22,13 @@ var unconfirmed = metrics.NewGaugeVec(&metrics.GaugeOpts{
 	Help: "Claims whose allocation could not be written for certain. Their pods and devices wait until the API server says whether it was.",
 }, []string{"profile"})
 
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(choices, unconfirmed) })
+// conflicts counts the pods whose devices another scheduler gave away at the same time.
+var conflicts = metrics.NewCounterVec(&metrics.CounterOpts{
+	Namespace: "gnnsched", Name: "claim_conflicts_total", StabilityLevel: metrics.ALPHA,
+	Help: "Pods that gave their devices back before they were bound, because another scheduler had given the same devices to a claim at the same time and was first. They try again.",
+}, []string{"profile"})
+
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(choices, unconfirmed, conflicts) })
 
 // The values of the label choice.
 const (

@@ -3,6 +3,7 @@ package dra
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -27,13 +28,21 @@ const Name = userconfig.LearnedDevices
 
 // Host is the rest of the profiles, each of which h stands for.
 type Host interface {
-	// Choose returns the cards that the profile's policy chooses for the pod of a scheduling cycle on a node;
+	// Choose returns the cards that the profile's policy chooses for a question;
 	// none if it has no opinion. For a pod that requests one MIG partition it also returns the memory slices of the partition;
 	// none if any will do.
-	Choose(ctx context.Context, h fwk.Handle, state fwk.CycleState, pod *v1.Pod, node string) (cluster.DeviceSet, mig.Slices)
+	Choose(ctx context.Context, h fwk.Handle, q Question) (cluster.DeviceSet, mig.Slices)
 	// Taken returns what pods without claims use of the cards of nodes that offer them to such pods, too, by
 	// node and in thousandths. Nodes of which they use nothing are left out.
 	Taken(h fwk.Handle, view *View) map[string][]int64
+}
+
+// Question asks for the cards that the pod of a scheduling cycle should get on a node.
+type Question struct {
+	State fwk.CycleState
+	Pod   *v1.Pod
+	Node  string
+	Ask   *Ask // what the pod asks of the node
 }
 
 // plugin is upstream's DynamicResources with all its extension points.
@@ -64,6 +73,9 @@ func New(host Host) fwkruntime.PluginFactory {
 		}
 		m := &manager{SharedDRAManager: h.SharedDRAManager(), ledger: LedgerOf(ctx, h)}
 		m.taken = func(v *View) map[string][]int64 { return host.Taken(h, v) }
+		if err := m.ledger.order.follow(h.SharedInformerFactory()); err != nil {
+			return nil, fmt.Errorf("follow the claims: %w", err)
+		}
 		// The registry's factory knows the feature gates.
 		made, err := plugins.NewInTreeRegistry()[dynamicresources.Name](ctx, args, handle{h, m})
 		if err != nil {
@@ -132,7 +144,7 @@ func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	if !status.IsSuccess() {
 		return status
 	}
-	r := &reserved{claims: p.manager.ledger.allClaims(pod, given)}
+	r := &reserved{claims: p.manager.ledger.allClaims(pod, given), given: given}
 	if len(r.claims) == 0 { // it has none, or the node itself offers what it requests
 		return status
 	}
@@ -146,14 +158,14 @@ func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 
 // allocate replaces the node's allocation in the cycle's state, if the policy chooses devices.
 func (p *plugin) allocate(ctx context.Context, state fwk.CycleState, pod *v1.Pod, c *choice) *fwk.Status {
-	if c.on, c.at = p.host.Choose(ctx, p.handle, state, pod, c.name); c.on == 0 {
+	a := Asked(state).Among(ctx, slices.Values([]string{c.name}))
+	if c.on, c.at = p.host.Choose(ctx, p.handle, Question{State: state, Pod: pod, Node: c.name, Ask: a}); c.on == 0 {
 		return nil
 	}
 	info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(c.name)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	a := Asked(state)
 	c.on = a.together(ctx, c.node, c.on, func() []int64 { return p.manager.taken(a.view)[c.name] })
 	if _, status := p.preFilter(ctx, state, pod, []fwk.NodeInfo{info}, &cycle{choice: c}); !status.IsSuccess() {
 		return status

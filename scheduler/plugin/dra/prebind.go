@@ -16,15 +16,16 @@ import (
 
 // PreBind implements fwk.PreBindPlugin: upstream's, which writes the allocations. If that fails, the API server may have
 // written them all the same, when it was killed before it answered for example. Upstream takes the devices for free at once. Here they
-// stay in use until it is known, and then the claim is in the cache.
+// stay in use until it is known, and then the claim is in the cache. Allocations that are written must not be another scheduler's, too; see settle.
 func (p *plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	claims := reservedIn(state).claims
-	defer p.manager.ledger.hold(claims)()
+	r := reservedIn(state)
+	defer p.manager.ledger.hold(r.claims)()
 	status := p.DynamicResources.PreBind(ctx, state, pod, node)
-	if !status.IsSuccess() {
-		for _, c := range claims {
-			p.confirm(ctx, pod, c, status.AsError())
-		}
+	if status.IsSuccess() {
+		return p.settle(ctx, pod, r)
+	}
+	for _, c := range r.claims {
+		p.confirm(ctx, pod, c, status.AsError())
 	}
 	return status
 }
@@ -123,7 +124,7 @@ func (p *plugin) written(ctx context.Context, pod *v1.Pod, c *resourceapi.Resour
 		return nil, err
 	}
 	for i := range list.Items {
-		if o := metav1.GetControllerOf(&list.Items[i]); o != nil && o.UID == pod.UID && list.Items[i].Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" {
+		if servesExtended(&list.Items[i], pod) {
 			return &list.Items[i], nil
 		}
 	}

@@ -17,6 +17,12 @@ type reserved struct {
 	node   *Node // nil if a policy knows no cards there
 	cards  cluster.DeviceSet
 	claims []*resourceapi.ResourceClaim // all of the pod's, with their allocations
+	given  []*resourceapi.ResourceClaim // those that were allocated in the cycle
+}
+
+// gave reports whether a claim was allocated in the cycle.
+func (r *reserved) gave(c *resourceapi.ResourceClaim) bool {
+	return slices.ContainsFunc(r.given, func(g *resourceapi.ResourceClaim) bool { return g.UID == c.UID })
 }
 
 // Clone implements fwk.StateData.

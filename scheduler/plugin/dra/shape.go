@@ -1,6 +1,7 @@
 package dra
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,7 +18,7 @@ import (
 type shape struct {
 	*cards.Set
 	ids      []structured.DeviceID // of Devices
-	topology *cluster.Topology     // nil if the driver does not say where its devices are
+	topology *cluster.Topology     // nil if the driver does not say where its devices are; see places
 
 	mu      sync.Mutex
 	matched map[string][]bool    // which devices an expression selects; see selects
@@ -63,4 +64,37 @@ func topologyOf(set *cards.Set) *cluster.Topology {
 		return nil
 	}
 	return &t
+}
+
+// places lets nodes whose devices are at the same places have one topology: networks take its pointer for what they know of a node, and so know two
+// such nodes as one.
+type places struct {
+	known map[string]*shape            // those of before, by node
+	by    map[string]*cluster.Topology // by what they hold; nil until it is needed
+}
+
+// intern replaces the topology of a new shape by an equal one that there is already.
+func (p *places) intern(s *shape) {
+	if s.topology == nil {
+		return
+	}
+	if p.by == nil {
+		p.by = make(map[string]*cluster.Topology, len(p.known))
+		for _, k := range p.known {
+			if k.topology != nil {
+				p.by[placesKey(k.topology)] = k.topology
+			}
+		}
+	}
+	key := placesKey(s.topology)
+	if equal := p.by[key]; equal != nil {
+		s.topology = equal
+		return
+	}
+	p.by[key] = s.topology
+}
+
+// placesKey returns a text that is equal for equal topologies only: it quotes the values, which are a driver's.
+func placesKey(t *cluster.Topology) string {
+	return fmt.Sprintf("%#v", *t)
 }

@@ -132,3 +132,39 @@ func TestLevels(t *testing.T) {
 		t.Errorf("topology %+v of devices that are anywhere", got)
 	}
 }
+
+// Nodes whose devices are at the same places have one topology, also after a driver publishes them again. Others have their own.
+func TestOneTopology(t *testing.T) {
+	on := func(node string, in *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+		in.Name, in.Spec.NodeName, in.Spec.Pool.Name = node, &node, node
+		return in
+	}
+	nowhere, other := on("nowhere", placed("-", "-")), on("other", placed("0a", "1b"))
+	a, b := on("a", placed("0a", "0b")), on("b", placed("0a", "0b"))
+	l := &Ledger{shapes: map[string]*shape{}}
+	at := func(node string) *cluster.Topology { return l.shapes[node].topology }
+	l.update([]*resourceapi.ResourceSlice{a, b, nowhere, other}, noState())
+	first := at("a")
+	if first == nil || at("b") != first || at("other") == first || at("nowhere") != nil {
+		t.Errorf("a %p, b %p, other %p, nowhere %p", first, at("b"), at("other"), at("nowhere"))
+	}
+	l.update([]*resourceapi.ResourceSlice{on("a", placed("0a", "0b")), b, nowhere, on("other", placed("0a", "0b"))}, noState())
+	if at("a") != first || at("other") != first {
+		t.Errorf("published again: a %p, other %p, before %p", at("a"), at("other"), first)
+	}
+}
+
+// Topologies that differ have different keys, whatever drivers put into them.
+func TestPlacesKey(t *testing.T) {
+	known := map[string]int{}
+	for i, p := range []*cluster.Topology{
+		{NUMA: []string{"0", "1"}}, {Roots: []string{"0", "1"}}, {NUMA: []string{"0 1"}}, {NUMA: []string{`0" "1`}}, {NUMA: []string{"0", ""}}, {NUMA: []string{"0"}},
+		{NUMA: []string{"0", "1"}, Linked: map[int][]string{2: {"0", "1"}}}, {NUMA: []string{"0", "1"}, Linked: map[int][]string{4: {"0", "1"}}},
+	} {
+		key := placesKey(p)
+		if j, has := known[key]; has {
+			t.Errorf("%d and %d have the key %s", i, j, key)
+		}
+		known[key] = i
+	}
+}

@@ -1,0 +1,319 @@
+package dra
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+// order knows in which order claims got their devices. The API server tells every scheduler the changes of claims in the order
+// in which it wrote them, so schedulers that do not know of each other agree on who was first.
+type order struct {
+	once   sync.Once
+	failed error // of follow
+
+	mu      sync.Mutex
+	last    int64
+	claims  map[types.UID]*taking
+	holders map[structured.DeviceID][]*taking // in the order; a claim is in it once for each of its results
+	waiting map[types.UID]chan struct{}
+	twice   map[structured.DeviceID]bool // devices that several claims have, or had until one of them gave it back
+}
+
+// taking is what one claim has.
+type taking struct {
+	claim   types.UID
+	at      int64 // in the order
+	results []resourceapi.DeviceRequestAllocationResult
+}
+
+// whole reports whether the claim has all of a device.
+func (t *taking) whole(id structured.DeviceID) bool {
+	return slices.ContainsFunc(t.results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+		return r.ShareID == nil && consumes(&r) && deviceOf(&r) == id
+	})
+}
+
+// follow begins to listen to the claims. Only the first call does. f may be nil: then nothing is known.
+func (o *order) follow(f informers.SharedInformerFactory) error {
+	o.once.Do(func() {
+		if f == nil {
+			return
+		}
+		_, o.failed = f.Resource().V1().ResourceClaims().Informer().AddEventHandler(o.handler())
+	})
+	return o.failed
+}
+
+// handler returns what has to hear of the claims.
+func (o *order) handler() cache.ResourceEventHandler {
+	o.claims, o.holders = map[types.UID]*taking{}, map[structured.DeviceID][]*taking{}
+	o.waiting, o.twice = map[types.UID]chan struct{}{}, map[structured.DeviceID]bool{}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(is any) { o.set(is.(*resourceapi.ResourceClaim)) },
+		UpdateFunc: func(was, is any) { o.replace(was.(*resourceapi.ResourceClaim), is.(*resourceapi.ResourceClaim)) },
+		DeleteFunc: func(was any) {
+			if gone, unseen := was.(cache.DeletedFinalStateUnknown); unseen {
+				was = gone.Obj
+			}
+			o.drop(was.(*resourceapi.ResourceClaim).UID)
+		},
+	}
+}
+
+// replace notes a change of a claim, which may be another one of the same name.
+func (o *order) replace(was, is *resourceapi.ResourceClaim) {
+	if was.UID != is.UID {
+		o.drop(was.UID)
+	}
+	o.set(is)
+}
+
+// set notes what a claim has.
+func (o *order) set(c *resourceapi.ResourceClaim) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	had := o.claims[c.UID]
+	if c.Status.Allocation != nil && had != nil && apiequality.Semantic.DeepEqual(had.results, c.Status.Allocation.Devices.Results) {
+		return
+	}
+	o.remove(c.UID)
+	if c.Status.Allocation == nil {
+		return
+	}
+	o.last++
+	t := &taking{claim: c.UID, at: o.last, results: c.Status.Allocation.Devices.Results}
+	o.claims[c.UID] = t
+	for i := range t.results {
+		if r := &t.results[i]; consumes(r) {
+			id := deviceOf(r)
+			o.holders[id] = append(o.holders[id], t)
+			if r.ShareID == nil && len(o.holders[id]) > 1 {
+				o.twice[id] = true
+			}
+		}
+	}
+	if seen, has := o.waiting[c.UID]; has {
+		close(seen)
+		delete(o.waiting, c.UID)
+	}
+}
+
+// addTwice adds to a state the devices that several claims had and one still has. Upstream keeps a set of devices, and takes a device out of it
+// as soon as one of the claims gives it back.
+func (o *order) addTwice(state *structured.AllocatedState) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for id := range o.twice {
+		if slices.ContainsFunc(o.holders[id], func(h *taking) bool { return h.whole(id) }) {
+			state.AllocatedDevices.Insert(id)
+		} else {
+			delete(o.twice, id)
+		}
+	}
+}
+
+// drop notes that a claim is gone.
+func (o *order) drop(claim types.UID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.remove(claim)
+}
+
+// remove takes a claim out of the books. The caller holds the lock.
+func (o *order) remove(claim types.UID) {
+	t := o.claims[claim]
+	if t == nil {
+		return
+	}
+	delete(o.claims, claim)
+	for i := range t.results {
+		id := deviceOf(&t.results[i])
+		left := slices.DeleteFunc(o.holders[id], func(h *taking) bool { return h == t })
+		if o.holders[id] = left; len(left) == 0 {
+			delete(o.holders, id)
+		}
+	}
+}
+
+// seen returns a channel that is closed as soon as the claim is in the order.
+func (o *order) seen(claim types.UID) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c, has := o.waiting[claim]
+	if !has {
+		c = make(chan struct{})
+	}
+	switch {
+	case o.claims[claim] != nil && !has:
+		close(c)
+	case !has:
+		o.waiting[claim] = c
+	}
+	return c
+}
+
+// forget ends the wait for a claim that never came.
+func (o *order) forget(claim types.UID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.waiting, claim)
+}
+
+// overdrawn says which device of a claim was gone when the claim got it, given the slices: other claims had it, or had too much
+// of its capacity or of its counters. With others, claims that got it later count, too. It returns "" if all is right.
+func (o *order) overdrawn(claim types.UID, all []*resourceapi.ResourceSlice, others bool) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t := o.claims[claim]
+	if t == nil {
+		return ""
+	}
+	before := func(h *taking) bool { return others || h.at <= t.at }
+	pools := map[[2]string]*poolDevices{}
+	for i := range t.results {
+		r := &t.results[i]
+		if !consumes(r) {
+			continue
+		}
+		key := [2]string{r.Driver, r.Pool}
+		if pools[key] == nil {
+			pools[key] = devicesOf(all, r.Driver, r.Pool)
+		}
+		if o.conflicts(t, r, before) || pools[key].short(o, r, before) {
+			return fmt.Sprintf("%s/%s/%s", r.Driver, r.Pool, r.Device)
+		}
+	}
+	return ""
+}
+
+// conflicts reports whether another claim has the device of a result of t, and at least one of the two has all of it. The caller holds the lock.
+func (o *order) conflicts(t *taking, r *resourceapi.DeviceRequestAllocationResult, before func(*taking) bool) bool {
+	for _, h := range o.holders[deviceOf(r)] {
+		if h == t || !before(h) {
+			continue
+		}
+		if r.ShareID == nil || h.whole(deviceOf(r)) {
+			return true
+		}
+	}
+	return false
+}
+
+// taken returns what the holders of a device for which before holds consume of its capacities, and whether there are any. The caller holds the lock.
+func (o *order) taken(id structured.DeviceID, before func(*taking) bool) (sums map[resourceapi.QualifiedName]resource.Quantity, any bool) {
+	sums = map[resourceapi.QualifiedName]resource.Quantity{}
+	counted := map[*taking]bool{}
+	for _, h := range o.holders[id] {
+		if !before(h) || counted[h] {
+			continue
+		}
+		counted[h], any = true, true
+		for i := range h.results {
+			if r := &h.results[i]; consumes(r) && deviceOf(r) == id {
+				for name, q := range r.ConsumedCapacity {
+					sum := sums[name]
+					sum.Add(q)
+					sums[name] = sum
+				}
+			}
+		}
+	}
+	return sums, any
+}
+
+// poolDevices are the devices and counters of a pool's newest generation.
+type poolDevices struct {
+	devices  map[structured.DeviceID]*resourceapi.Device
+	counters map[string]map[string]resourceapi.Counter // by set
+}
+
+func devicesOf(all []*resourceapi.ResourceSlice, driver, pool string) *poolDevices {
+	of := func(s *resourceapi.ResourceSlice) bool { return s.Spec.Driver == driver && s.Spec.Pool.Name == pool }
+	newest := int64(math.MinInt64)
+	for _, s := range all {
+		if of(s) {
+			newest = max(newest, s.Spec.Pool.Generation)
+		}
+	}
+	p := &poolDevices{devices: map[structured.DeviceID]*resourceapi.Device{}, counters: map[string]map[string]resourceapi.Counter{}}
+	for _, s := range all {
+		if !of(s) || s.Spec.Pool.Generation != newest {
+			continue
+		}
+		for i := range s.Spec.Devices {
+			p.devices[structured.MakeDeviceID(driver, pool, s.Spec.Devices[i].Name)] = &s.Spec.Devices[i]
+		}
+		for _, set := range s.Spec.SharedCounters {
+			p.counters[set.Name] = set.Counters
+		}
+	}
+	return p
+}
+
+// short reports whether the claims for which before holds take more than there is of the capacity of a result's device, or of the counters
+// that it consumes. A device that the driver does not publish any more has no limits. The caller holds the order's lock.
+func (p *poolDevices) short(o *order, r *resourceapi.DeviceRequestAllocationResult, before func(*taking) bool) bool {
+	d := p.devices[deviceOf(r)]
+	if d == nil {
+		return false
+	}
+	if r.ShareID != nil {
+		sums, _ := o.taken(deviceOf(r), before)
+		for name, sum := range sums {
+			if has, known := d.Capacity[name]; known && sum.Cmp(has.Value) > 0 {
+				return true
+			}
+		}
+	}
+	for _, use := range d.ConsumesCounters {
+		if p.exhausted(o, use.CounterSet, before) {
+			return true
+		}
+	}
+	return false
+}
+
+// exhausted reports whether the devices that the claims have consume more than there is of a set's counters.
+func (p *poolDevices) exhausted(o *order, set string, before func(*taking) bool) bool {
+	sums := map[string]resource.Quantity{}
+	for id, d := range p.devices {
+		if _, any := o.taken(id, before); !any {
+			continue
+		}
+		for _, use := range d.ConsumesCounters {
+			if use.CounterSet != set {
+				continue
+			}
+			for name, c := range use.Counters {
+				sum := sums[name]
+				sum.Add(c.Value)
+				sums[name] = sum
+			}
+		}
+	}
+	for name, sum := range sums {
+		if has := p.counters[set][name]; sum.Cmp(has.Value) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// consumes reports whether a result takes something of its device. Admin access does not.
+func consumes(r *resourceapi.DeviceRequestAllocationResult) bool {
+	return r.AdminAccess == nil || !*r.AdminAccess
+}
+
+func deviceOf(r *resourceapi.DeviceRequestAllocationResult) structured.DeviceID {
+	return structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
+}

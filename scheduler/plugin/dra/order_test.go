@@ -1,0 +1,164 @@
+package dra
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/utils/ptr"
+)
+
+// wholeClaim returns a claim with whole devices of node n.
+func wholeClaim(name string, devices ...string) *resourceapi.ResourceClaim {
+	c := shareClaim(name, "", "1")
+	c.Status.Allocation.Devices.Results = nil
+	for _, d := range devices {
+		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{Driver: driver, Pool: "n", Device: d})
+	}
+	return c
+}
+
+// orderSlices offer gpu-0 and gpu-1 whole, shared with 1000 shares, and the partitions low, high and all of one card.
+func orderSlices() []*resourceapi.ResourceSlice {
+	s, counters := sliceOf("s-0", 2, "gpu-0", "gpu-1", "shared", "low", "high", "all"), sliceOf("s-1", 2)
+	for i := range s.Spec.Devices {
+		d := &s.Spec.Devices[i]
+		d.AllowMultipleAllocations = ptr.To(d.Name == "shared")
+		if amount := map[string]string{"low": "4", "high": "4", "all": "8"}[d.Name]; amount != "" {
+			d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(amount)}}}}
+		}
+	}
+	counters.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("8")}}}}
+	old := sliceOf("s-2", 1, "gpu-0") // of a generation that is over
+	old.Spec.Pool.Generation = 0
+	return []*resourceapi.ResourceSlice{old, s, counters}
+}
+
+// Of claims that got the same device, or together more than there is, the later one has to give it back; with others, also the first.
+func TestOverdrawn(t *testing.T) {
+	admin := wholeClaim("admin", "gpu-0")
+	admin.Status.Allocation.Devices.Results[0].AdminAccess = ptr.To(true)
+	free := wholeClaim("a", "gpu-0")
+	free.Status.Allocation = nil
+	for name, c := range map[string]struct {
+		claims []*resourceapi.ResourceClaim // in the order of their events
+		gone   string                       // a claim that is deleted in the end
+		want   string                       // CLAIM=DEVICE for each that has to give a device back
+		others string                       // the same, with others
+	}{
+		"two whole devices":    {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-1")}},
+		"one device twice":     {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-1", "gpu-0"), wholeClaim("c", "gpu-1")}, want: "b=gpu-0 c=gpu-1", others: "a=gpu-0 b=gpu-1 c=gpu-1"},
+		"the first gave back":  {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-0"), free}},
+		"the first is deleted": {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-0")}, gone: "a"},
+		"got it again":         {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-0"), free, wholeClaim("a", "gpu-0")}, want: "a=gpu-0", others: "a=gpu-0 b=gpu-0"},
+		"said again":           {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-0"), wholeClaim("a", "gpu-0")}, want: "b=gpu-0", others: "a=gpu-0 b=gpu-0"},
+		"admin access":         {claims: []*resourceapi.ResourceClaim{admin, wholeClaim("b", "gpu-0")}},
+		"shares":               {claims: []*resourceapi.ResourceClaim{shareClaim("a", "shared", "500"), shareClaim("b", "shared", "500")}},
+		"too many shares":      {claims: []*resourceapi.ResourceClaim{shareClaim("a", "shared", "500"), shareClaim("b", "shared", "460"), shareClaim("c", "shared", "460")}, want: "c=shared", others: "a=shared b=shared c=shared"},
+		"a share and all":      {claims: []*resourceapi.ResourceClaim{shareClaim("a", "shared", "1"), wholeClaim("b", "shared"), shareClaim("c", "shared", "1")}, want: "b=shared c=shared", others: "a=shared b=shared c=shared"},
+		"partitions":           {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "low"), wholeClaim("b", "high")}},
+		"too many partitions":  {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "low"), wholeClaim("b", "all"), wholeClaim("c", "gpu-0")}, want: "b=all", others: "a=low b=all"},
+		"not published":        {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "old"), wholeClaim("b", "old"), shareClaim("c", "gone", "2000")}, want: "b=old", others: "a=old b=old"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var o order
+			h, known := o.handler(), map[string]*resourceapi.ResourceClaim{}
+			for _, claim := range c.claims {
+				if was := known[claim.Name]; was != nil {
+					h.OnUpdate(was, claim)
+				} else {
+					h.OnAdd(claim, false)
+				}
+				known[claim.Name] = claim
+			}
+			if c.gone != "" {
+				h.OnDelete(cache.DeletedFinalStateUnknown{Obj: known[c.gone]})
+			}
+			for others, want := range map[bool]string{false: c.want, true: c.others} {
+				var got []string
+				for _, name := range slices.Sorted(maps.Keys(known)) {
+					if device := o.overdrawn(types.UID(name), orderSlices(), others); device != "" {
+						got = append(got, name+"="+strings.TrimPrefix(device, driver+"/n/"))
+					}
+				}
+				if strings.Join(got, " ") != want {
+					t.Errorf("with others %v: %v, want %q", others, got, want)
+				}
+			}
+			for _, claim := range known {
+				h.OnDelete(claim)
+			}
+			if len(o.claims) > 0 || len(o.holders) > 0 {
+				t.Errorf("left: %v, %v", o.claims, o.holders)
+			}
+		})
+	}
+}
+
+// A wait ends when the claim is seen with an allocation, before or after it began.
+func TestSeen(t *testing.T) {
+	var o order
+	h := o.handler()
+	before := o.seen("a")
+	h.OnAdd(wholeClaim("b", "gpu-0"), false)
+	select {
+	case <-before:
+		t.Error("a is seen")
+	default:
+	}
+	h.OnAdd(wholeClaim("a", "gpu-1"), false)
+	<-before
+	<-o.seen("a")
+	<-o.seen("b")
+	o.seen("c")
+	o.forget("c")
+	if len(o.waiting) > 0 {
+		t.Errorf("waiting: %v", o.waiting)
+	}
+}
+
+// Two claims have a device and one gives it back. Upstream's state then has the device for free, ours for taken as long as the other has it.
+func TestGivenBackOnce(t *testing.T) {
+	l, upstream := upstreamLedger(t, orderSlices()...)
+	ours := l.order.handler()
+	a, b := wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-0")
+	var back []*resourceapi.ResourceClaim
+	for _, c := range []*resourceapi.ResourceClaim{a, b} {
+		c = c.DeepCopy()
+		c.ResourceVersion, c.Status.Allocation = "3", nil
+		back = append(back, c)
+	}
+	taken := func() (upstreams, here bool) {
+		t.Helper()
+		theirs, err := l.manager.ResourceClaims().GatherAllocatedState()
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := l.gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := structured.MakeDeviceID(driver, "n", "gpu-0")
+		return theirs.AllocatedDevices.Has(id), state.AllocatedDevices.Has(id)
+	}
+	for _, h := range []cache.ResourceEventHandler{upstream, ours} {
+		h.OnAdd(a, false)
+		h.OnAdd(b, false)
+		h.OnUpdate(b, back[1])
+	}
+	if theirs, here := taken(); theirs || !here {
+		t.Errorf("taken: %v upstream, %v here", theirs, here)
+	}
+	for _, h := range []cache.ResourceEventHandler{upstream, ours} {
+		h.OnUpdate(a, back[0])
+	}
+	if theirs, here := taken(); theirs || here || len(l.order.twice) > 0 {
+		t.Errorf("taken: %v upstream, %v here, noted: %v", theirs, here, l.order.twice)
+	}
+}
