@@ -140,7 +140,7 @@ func (m *marks) tell(x *mark, other string) {
 	}
 	m.told[x] = other
 	if x == m.shared {
-		m.log.Error(nil, "Another scheduler works on this cluster. Where there are GPUs, both give the same devices away: run all profiles in one process, or every process with leader election", "other", processOf(other), "lease", x.lease)
+		m.log.Error(nil, "Another scheduler works on this cluster. Where there are GPUs, both may give the same devices away: run all profiles in one process, or every process with leader election", "other", processOf(other), "lease", x.lease)
 		return
 	}
 	m.log.Error(nil, "Another process schedules pods of the same scheduler name: stop one of them, or start both with leader election", "other", processOf(other), "lease", x.lease)
