@@ -39,6 +39,9 @@ func newReporter(c *ucli.Context, unit string, steps int) *reporter {
 // progress shows how far the run is, the figures of its rounds and, if it scrolls, the best evaluation.
 func (r *reporter) progress(p run.Pace, figures, best string) {
 	r.last, r.figures = p, figures
+	if !p.Evaluated {
+		best = "none yet"
+	}
 	if r.bar != nil {
 		r.bar.Describe(figures + "  best " + best)
 		_ = r.bar.Set(p.Step)

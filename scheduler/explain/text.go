@@ -154,9 +154,9 @@ func ties(n int) string {
 	case 0, 1:
 		return ""
 	case 2:
-		return ", or the other one with the same score"
+		return ", or another node that it scores the same"
 	}
-	return fmt.Sprintf(", or one of %d others with the same score", n-1)
+	return fmt.Sprintf(", or one of %d others that it scores the same", n-1)
 }
 
 // refused writes why nodes were refused.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
@@ -114,6 +115,8 @@ func begin(ctx context.Context, s Source, c Config, by placer) (*course, error) 
 	}
 	c.Profile.SchedulerName = v1.DefaultSchedulerName
 	v := &virtual{time.UnixMilli(s.From)}
+	// A search plays hundreds of courses. What the plugins say when they start is the same for each, so it is for level debug.
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).V(1))
 	cluster, err := memcluster.New(ctx, memcluster.Config{Client: client, Shared: shared, Profile: c.Profile, Objective: c.Objective, Clock: v, Seed: c.Seed})
 	if err != nil {
 		return nil, err

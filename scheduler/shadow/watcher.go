@@ -123,7 +123,8 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 	}
 	of.Seed++
 	of.Recording = plugin.Recording{} // the choices of the second cluster are about a state that nobody sees
-	second, err := memcluster.New(ctx, of)
+	// What the plugins say when they start was logged for the first cluster.
+	second, err := memcluster.New(klog.NewContext(ctx, klog.FromContext(ctx).V(1)), of)
 	if err != nil {
 		return nil, err
 	}

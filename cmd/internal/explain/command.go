@@ -60,7 +60,7 @@ func run(c *ucli.Context) error {
 	}
 	if r == nil {
 		return exit.New(exit.Usage, fmt.Errorf("there is no decision about pod %s/%s", quote.Message(q.Namespace, 253), quote.Message(q.Pod, 253)),
-			"the scheduler keeps the last ones only, see its flag --decisions; --decision-log keeps more for --trace")
+			"the scheduler keeps the last ones only, see its flag --decisions; --decision-log keeps more for --trace. Profiles without a network or policy, such as default-scheduler, record only pods that find no node")
 	}
 	return Write(c.App.Writer, *r, c.String("checkpoint"))
 }
