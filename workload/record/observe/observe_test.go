@@ -160,6 +160,34 @@ func TestWayOfAPod(t *testing.T) {
 	}
 }
 
+// A pod with scheduling gates arrives when it has lost them. One that goes before never arrived.
+func TestGates(t *testing.T) {
+	f, s, clock := follower(record.State{})
+	gate := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
+		return p
+	}
+	f.Pod(gate(podOf("seen", 100)), true)
+	f.Pod(gate(podOf("gone", 100)), true)
+	f.Pods([]*corev1.Pod{gate(podOf("seen", 100)), gate(podOf("gone", 100)), gate(podOf("unseen", 100)), gate(podOf("lost", 100))})
+	f.PodGone(gate(podOf("gone", 100)))
+	if s.rows != 0 {
+		t.Errorf("%d rows of pods with gates", s.rows)
+	}
+	*clock = 160*second + 5
+	f.Pod(podOf("seen", 100), true)
+	*clock = 200 * second
+	f.Pods([]*corev1.Pod{bind(podOf("seen", 100), "n1", 161), bind(podOf("unseen", 100), "n1", 170)})
+	for uid, want := range map[string][2]int64{"uid-seen": {160*second + 5, 161 * second}, "uid-unseen": {170 * second, 170 * second}} {
+		if got := s.pods[uid]; got.Arrived != want[0] || got.Bound != want[1] {
+			t.Errorf("%s arrived at %d and was bound at %d, want %d", uid, got.Arrived, got.Bound, want)
+		}
+	}
+	if c := f.Counts(); len(s.pods) != 2 || len(f.gated) != 0 || c.Arrived != 2 || c.Waiting != 0 {
+		t.Errorf("%d pods, %d gated, counts %+v", len(s.pods), len(f.gated), c)
+	}
+}
+
 func TestClocksThatJump(t *testing.T) {
 	f, s, clock := follower(record.State{})
 	*clock = 5000 * second // far ahead of the API server

@@ -53,6 +53,9 @@ func Pod(p *corev1.Pod) record.Pod {
 	return out
 }
 
+// gated reports whether the pod waits for somebody to remove its scheduling gates.
+func gated(p *corev1.Pod) bool { return p.Spec.NodeName == "" && len(p.Spec.SchedulingGates) > 0 }
+
 // within bounds an amount. An API server accepts amounts that no machine has.
 func within(n, most int64) int64 { return min(max(n, 0), most) }
 
