@@ -47,6 +47,10 @@ func inShadow(r record.Record) string {
 	switch {
 	case r.Outcome != record.Shadow:
 		return ""
+	case r.Really == "" && r.Node == "":
+		return " in the shadow: it places nothing. The pod really got no node either"
+	case r.Really == "":
+		return " in the shadow: it places nothing. The pod would go to " + r.Node + ", and really got no node"
 	case r.Node == "":
 		return " in the shadow: it places nothing. The pod is really on " + r.Really
 	case r.Node == r.Really:
