@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/clock"
 
 	"gnnsched/internal/logging"
@@ -129,6 +130,7 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 		return nil, err
 	}
 	w.ours = memcluster.NewPlacements(second)
+	w.ours.Preempts = slices.ContainsFunc(second.Profile().ListPlugins().PostFilter.Enabled, func(p config.Plugin) bool { return p.Name == names.DefaultPreemption })
 	if _, err := w.shared.Core().V1().Pods().Informer().AddEventHandler(w.queue.pods()); err != nil {
 		return nil, fmt.Errorf("watch pods: %w", err)
 	}
