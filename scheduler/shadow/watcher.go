@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -207,7 +208,9 @@ func (w *Watcher) tell() {
 func (w *Watcher) start(ctx context.Context) {
 	w.begun = w.config.Clock.Now()
 	w.last = w.begun
-	w.work(ctx, w.queue.take())
+	events := w.queue.take()
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.rank(), b.rank()) })
+	w.work(ctx, events)
 	w.frame(w.begun, true)
 	w.log.V(1).Info("Watching", "schedulers", w.config.Of, "pods", len(w.ours.Running))
 }

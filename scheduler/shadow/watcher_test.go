@@ -188,6 +188,21 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
+// A pod that waits when watching begins takes no room of pods that run, whatever the order of the first lists.
+func TestWaitsAtTheBeginning(t *testing.T) {
+	b := newBench(t, "most-allocated")
+	waits := pod("waits").Req(map[v1.ResourceName]string{v1.ResourceCPU: "6"}).Obj()
+	waits.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable}}
+	runs := pod("runs").UID("1").Req(map[v1.ResourceName]string{v1.ResourceCPU: "6"}).Node("a").Obj()
+	for _, e := range []event{{now: node("a"), initial: true}, {pod: waits, initial: true}, {pod: runs, initial: true}} {
+		b.queue.put(e)
+	}
+	b.start(t.Context())
+	if len(b.ours.Running) != 1 || len(b.ours.Waiting) != 1 || b.ours.Waiting[0].UID != "waits" {
+		t.Errorf("%v, %v", b.ours.Running, b.ours.Waiting)
+	}
+}
+
 // A pod that fits nowhere takes the place of one of lower priority in the cluster in memory, which waits there until it really ends.
 func TestPreemption(t *testing.T) {
 	b := newBench(t, "most-allocated", "a", "b")
