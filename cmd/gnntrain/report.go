@@ -61,7 +61,7 @@ func (r *reporter) evaluated(figures string) {
 
 func (r *reporter) line(what string) {
 	p := r.last
-	left := time.Duration(float64(p.Steps-p.Step) / max(p.Speed, 1e-3) * float64(time.Second))
+	left := time.Duration(float64(max(p.Steps-p.Step, 0)) / max(p.Speed, 1e-3) * float64(time.Second))
 	if r.figures != "" {
 		what += "; " + r.figures
 	}
