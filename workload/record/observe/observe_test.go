@@ -224,6 +224,27 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// Where no kubelet says when the containers ended, as after its node was deleted, the last condition does.
+func TestEndWithoutKubelet(t *testing.T) {
+	p := finish(bind(podOf("a", 100), "n1", 101), corev1.PodFailed, 0)
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC", LastTransitionTime: at(500)})
+	ran := corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	over := corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at(102)}}}
+	for name, c := range map[string]struct {
+		containers, init []corev1.ContainerStatus
+		want             int64
+	}{
+		"no statuses":               {nil, nil, 500},
+		"one runs, as far as known": {[]corev1.ContainerStatus{over, ran}, []corev1.ContainerStatus{over}, 500},
+		"all ended":                 {[]corev1.ContainerStatus{over, over}, nil, 102},
+	} {
+		p.Status.ContainerStatuses, p.Status.InitContainerStatuses = c.containers, c.init
+		if got := Pod(p); got.Ended != c.want*second || got.End != record.Evicted {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // A recorder that starts again learns from a list what happened meanwhile: pods that are missing went unseen, those that are there go on, and a
 // node that is as before has no second row.
 func TestRestart(t *testing.T) {
