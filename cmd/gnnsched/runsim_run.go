@@ -166,6 +166,15 @@ func (s *simulation) leaveFolder(ctx context.Context) (finish func(driver.Summar
 	}, nil
 }
 
+// verdict says how many pods got a node. Deployments make preempted pods anew, so these may be more than arrived.
+func verdict(sum driver.Summary, placed, arrived int) string {
+	text := fmt.Sprintf("%s placed %d of %d pods in %s", sum.Scheduler, min(placed, arrived), arrived, sum.Elapsed.Round(time.Second))
+	if placed > arrived {
+		text += fmt.Sprintf(", and %d that came in the place of preempted or deleted ones", placed-arrived)
+	}
+	return text
+}
+
 // fillRows are the rows of the folder about the fills.
 func fillRows(sum driver.Summary) []runfolder.Row {
 	fills := runfolder.Table{Scenario: sum.RunID, Title: "Fills", Columns: []string{"fill", "pods arrived", "ever placed", "pods at the end", "with a node", "without", "CPU requested", "memory requested", "seconds"}}
@@ -187,7 +196,7 @@ func fillRows(sum driver.Summary) []runfolder.Row {
 	}
 	rows := []runfolder.Row{
 		runfolder.Scenario{Name: sum.RunID, About: "pods that runsim deployed to namespace " + sum.Namespace, TimeUnit: "seconds", Soon: soon},
-		runfolder.Verdict{Scenario: sum.RunID, Contender: sum.Scheduler, State: runfolder.Note, Text: fmt.Sprintf("%s placed %d of %d pods in %s", sum.Scheduler, placed, arrived, sum.Elapsed.Round(time.Second))},
+		runfolder.Verdict{Scenario: sum.RunID, Contender: sum.Scheduler, State: runfolder.Note, Text: verdict(sum, placed, arrived)},
 		fills,
 	}
 	for _, t := range []runfolder.Table{reasons, refused} {

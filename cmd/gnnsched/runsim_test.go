@@ -451,3 +451,16 @@ func TestNoLogDirectoryNoCSV(t *testing.T) {
 		}
 	}
 }
+
+// Pods that Deployments made anew are not counted among those that were deployed.
+func TestVerdictOfFills(t *testing.T) {
+	sum := driver.Summary{Scheduler: "gnn", Elapsed: time.Minute}
+	for want, n := range map[string][2]int{
+		"gnn placed 3 of 4 pods in 1m0s": {3, 4},
+		"gnn placed 4 of 4 pods in 1m0s, and 2 that came in the place of preempted or deleted ones": {6, 4},
+	} {
+		if got := verdict(sum, n[0], n[1]); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

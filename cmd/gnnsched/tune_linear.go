@@ -153,7 +153,7 @@ func heldOut(c *ucli.Context, s eval.Scenario, p *linear.Policy, episodes int) (
 // do not differ from those of tuning.
 func warnOfWeights(w io.Writer, baseline string, h *linear.HeldOut) {
 	if h.Samples < 2 && h.Episodes > 1 {
-		fmt.Fprintln(w, "warning: the trace is played as recorded, so these episodes are the one that the weights were tuned on; --resample draws others")
+		fmt.Fprintln(w, "warning: these episodes have the same pods, so they are one sample. With --resample=false, the weights were tuned on them too; else record for a longer time")
 	}
 	for _, m := range cem.Judged {
 		p, worse := h.Worse[m]

@@ -69,7 +69,7 @@ func TestTuneWarns(t *testing.T) {
 		if code != exit.OK || !strings.Contains(errs, "warning: the tuned weights are worse than kube-scheduler in cost") || !strings.Contains(errs, c.say) {
 			t.Fatalf("%v: code %d, %s", c.more, code, errs)
 		}
-		if own := strings.Contains(errs, "these episodes are the one that the weights were tuned on"); own != (c.samples == 1) {
+		if own := strings.Contains(errs, "these episodes have the same pods, so they are one sample"); own != (c.samples == 1) {
 			t.Errorf("%v: %s", c.more, errs)
 		}
 		l, err := linear.Load(out)
@@ -278,7 +278,7 @@ func TestTuneOnRecord(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "my.json")
 	code, _, errs := run(t, "gnnsched", "tune", "--trace", dir, "--generations", "2", "--population", "8", "--episodes", "2", "--held-out", "2", "--out", out)
-	if code != exit.OK || !strings.Contains(errs, "2 later ones are for judging") || !strings.Contains(errs, "tuning on record:") {
+	if code != exit.OK || !strings.Contains(errs, "2 later blocks are for judging") || !strings.Contains(errs, "tuning on record:") {
 		t.Fatalf("code %d: %s", code, errs)
 	}
 	p, err := linear.Load(out)

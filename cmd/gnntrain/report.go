@@ -39,6 +39,9 @@ func newReporter(c *ucli.Context, unit string, steps int) *reporter {
 // progress shows how far the run is, the figures of its rounds and, if it scrolls, the best evaluation.
 func (r *reporter) progress(p run.Pace, figures, best string) {
 	r.last, r.figures = p, figures
+	if !p.Evaluated {
+		best = "none yet"
+	}
 	if r.bar != nil {
 		r.bar.Describe(figures + "  best " + best)
 		_ = r.bar.Set(p.Step)
@@ -58,7 +61,7 @@ func (r *reporter) evaluated(figures string) {
 
 func (r *reporter) line(what string) {
 	p := r.last
-	left := time.Duration(float64(p.Steps-p.Step) / max(p.Speed, 1e-3) * float64(time.Second))
+	left := time.Duration(float64(max(p.Steps-p.Step, 0)) / max(p.Speed, 1e-3) * float64(time.Second))
 	if r.figures != "" {
 		what += "; " + r.figures
 	}

@@ -111,7 +111,7 @@ func TestTrainOnRecord(t *testing.T) {
 	out, events := filepath.Join(t.TempDir(), "my.safetensors"), filepath.Join(t.TempDir(), "events")
 	args := []string{"--variant", "acdqn", "--steps", "200", "--evaluate-every", "100", "--hidden-layers", "8", "--trace", dir, "--out", out, "--events", events}
 	code, stdout, errs := gnntrain(t, context.Background(), args...)
-	if code != exit.OK || !strings.Contains(errs, "episodes are drawn from 6 blocks of 1m0s; the next 2 are for choosing, 2 later ones are for judging") {
+	if code != exit.OK || !strings.Contains(errs, "episodes are drawn from 6 blocks of 1m0s; the next 2 blocks are for choosing, 2 later blocks are for judging") {
 		t.Fatalf("code %d: %s", code, errs)
 	}
 	c, err := checkpoint.Load(out)

@@ -121,7 +121,7 @@ func Filter(ctx context.Context, profile framework.Framework, state fwk.CycleSta
 // maxReason is the number of bytes of a reason, which may quote what a pod's owner wrote.
 const maxReason = 300
 
-func reason(st *fwk.Status) string { return Shorten(strings.Join(st.Reasons(), ", "), maxReason) }
+func reason(st *fwk.Status) string { return Shorten(strings.Join(st.Reasons(), " and "), maxReason) }
 
 // Shorten returns the text without control characters, cut after about most bytes.
 func Shorten(text string, most int) string {

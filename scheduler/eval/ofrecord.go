@@ -31,11 +31,19 @@ type Recorded struct {
 func (r Recorded) String() string {
 	choose := ""
 	if r.Choose != nil {
-		choose = fmt.Sprintf("the next %d are for choosing, ", r.chooseBlocks)
+		choose = "the next " + are(r.chooseBlocks, "block") + " for choosing, "
 	}
-	line := fmt.Sprintf("%s: episodes are drawn from %d blocks of %v; %s%d later ones are for judging",
-		r.Learn.NodesFile, r.learnBlocks, time.Duration(r.Block)*time.Second, choose, r.judgeBlocks)
+	line := fmt.Sprintf("%s: episodes are drawn from %d blocks of %v; %s%s for judging",
+		r.Learn.NodesFile, r.learnBlocks, time.Duration(r.Block)*time.Second, choose, are(r.judgeBlocks, "later block"))
 	return strings.Join(append([]string{line}, r.notes...), "\nnote: ")
+}
+
+// are returns the beginning of a sentence about n things.
+func are(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing + " is"
+	}
+	return fmt.Sprintf("%d %ss are", n, thing)
 }
 
 // Parts is the number of parts that OfRecord divides a record into.

@@ -96,7 +96,7 @@ func TestOfRecord(t *testing.T) {
 			t.Errorf("day %d: %v", day, seen)
 		}
 	}
-	if got := r.String(); !strings.HasSuffix(got, "episodes are drawn from 7 blocks of 24h0m0s; the next 2 are for choosing, 2 later ones are for judging") {
+	if got := r.String(); !strings.HasSuffix(got, "episodes are drawn from 7 blocks of 24h0m0s; the next 2 blocks are for choosing, 2 later blocks are for judging") {
 		t.Error(got)
 	}
 }

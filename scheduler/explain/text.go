@@ -47,6 +47,10 @@ func inShadow(r record.Record) string {
 	switch {
 	case r.Outcome != record.Shadow:
 		return ""
+	case r.Really == "" && r.Node == "":
+		return " in the shadow: it places nothing. The pod really got no node either"
+	case r.Really == "":
+		return " in the shadow: it places nothing. The pod would go to " + r.Node + ", and really got no node"
 	case r.Node == "":
 		return " in the shadow: it places nothing. The pod is really on " + r.Really
 	case r.Node == r.Really:
@@ -154,9 +158,9 @@ func ties(n int) string {
 	case 0, 1:
 		return ""
 	case 2:
-		return ", or the other one with the same score"
+		return ", or another node that it scores the same"
 	}
-	return fmt.Sprintf(", or one of %d others with the same score", n-1)
+	return fmt.Sprintf(", or one of %d others that it scores the same", n-1)
 }
 
 // refused writes why nodes were refused.

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -111,7 +112,7 @@ func (m *model) swap(ctx context.Context, c *checkpoint.Checkpoint, err error) {
 	}
 	reloads.WithLabelValues(m.profile, "ok").Inc()
 	a := c.Manifest.Architecture
-	logger(ctx).Info("Network loaded", "profile", m.profile, "file", m.file, "network", a.String(), "objective", c.Manifest.Objective)
+	logger(ctx).Info("Network loaded", "profile", m.profile, "file", cmp.Or(m.file, "built in"), "network", a.String(), "objective", c.Manifest.Objective)
 }
 
 // use makes the checkpoint's network decide.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
@@ -34,6 +35,8 @@ type Config struct {
 	Progress func(done float64)
 	Watch    Watcher // nil: nobody
 	Frames   int     // how often Watch sees the cluster, at equal distances; at least 2, or 0 for never
+
+	recording plugin.Recording // has a book if choices shall have their decisions
 }
 
 // Real returns what really happened.
@@ -114,7 +117,11 @@ func begin(ctx context.Context, s Source, c Config, by placer) (*course, error) 
 	}
 	c.Profile.SchedulerName = v1.DefaultSchedulerName
 	v := &virtual{time.UnixMilli(s.From)}
-	cluster, err := memcluster.New(ctx, memcluster.Config{Client: client, Shared: shared, Profile: c.Profile, Objective: c.Objective, Clock: v, Seed: c.Seed})
+	// A search plays hundreds of courses. What the plugins say when they start is the same for each, so it is for level debug.
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).V(1))
+	cluster, err := memcluster.New(ctx, memcluster.Config{
+		Client: client, Shared: shared, Profile: c.Profile, Objective: c.Objective, Clock: v, Seed: c.Seed, Recording: c.recording,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -310,5 +311,18 @@ func TestInterrupted(t *testing.T) {
 	c := Config{Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 10, Progress: func(float64) { cancel() }}
 	if _, err := Run(ctx, source([]record.Pod{pod("x", 10), pod("y", 20)}, node("a")), c); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// A search plays a record many times, so starting the plugins logs nothing at level info.
+func TestStartsSilently(t *testing.T) {
+	var lines []string
+	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+	s := source([]record.Pod{pod("web", 10)}, node("a"))
+	if _, err := Run(klog.NewContext(t.Context(), log), s, Config{Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if len(lines) > 0 {
+		t.Errorf("logged %q", lines)
 	}
 }

@@ -152,7 +152,7 @@ func (s *Source) limit(runs []record.Run, w Window) error {
 		}
 	}
 	if missing > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("in %d gaps, %v together, nobody watched; figures and waits leave them out, and waits also the pods that arrived in them", len(s.gaps), time.Duration(missing)*time.Millisecond))
+		s.Notes = append(s.Notes, fmt.Sprintf("nobody watched for %v (gaps: %d); figures and waits leave this time out, and waits also the pods that arrived in it", time.Duration(missing)*time.Millisecond, len(s.gaps)))
 	}
 	return nil
 }

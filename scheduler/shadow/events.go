@@ -17,6 +17,20 @@ type event struct {
 	was, now *v1.Node
 }
 
+// rank orders the events of the beginning. The first lists come in any order, but the profile may try a pod that waits only when the
+// nodes and the pods that run are known; otherwise it takes their room.
+func (e event) rank() int {
+	switch {
+	case !e.initial:
+		return 3
+	case e.pod == nil:
+		return 0
+	case e.pod.Spec.NodeName != "":
+		return 1
+	}
+	return 2
+}
+
 // queue holds events that have not been worked off. It is safe for concurrent use.
 type queue struct {
 	clock clock.PassiveClock

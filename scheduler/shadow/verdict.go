@@ -147,7 +147,7 @@ func notes(r Report) (out []string) {
 		out = append(out, fmt.Sprintf("%d of %d pods were not compared and stay on their real nodes", n, r.Counts.Bound))
 	}
 	if r.Counts.Waited > 0 {
-		out = append(out, "the other scheduler lets pods wait; where it preempts, its victims are gone in both clusters, and the profile's preemption is not tried")
+		out = append(out, "the other scheduler lets pods wait; disruption budgets do not count where the profile preempts")
 	}
 	return out
 }

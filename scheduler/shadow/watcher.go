@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/clock"
 
 	"gnnsched/internal/logging"
@@ -123,11 +125,13 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 	}
 	of.Seed++
 	of.Recording = plugin.Recording{} // the choices of the second cluster are about a state that nobody sees
-	second, err := memcluster.New(ctx, of)
+	// What the plugins say when they start was logged for the first cluster.
+	second, err := memcluster.New(klog.NewContext(ctx, klog.FromContext(ctx).V(1)), of)
 	if err != nil {
 		return nil, err
 	}
 	w.ours = memcluster.NewPlacements(second)
+	w.ours.Preempts = slices.ContainsFunc(second.Profile().ListPlugins().PostFilter.Enabled, func(p config.Plugin) bool { return p.Name == names.DefaultPreemption })
 	if _, err := w.shared.Core().V1().Pods().Informer().AddEventHandler(w.queue.pods()); err != nil {
 		return nil, fmt.Errorf("watch pods: %w", err)
 	}
@@ -204,7 +208,9 @@ func (w *Watcher) tell() {
 func (w *Watcher) start(ctx context.Context) {
 	w.begun = w.config.Clock.Now()
 	w.last = w.begun
-	w.work(ctx, w.queue.take())
+	events := w.queue.take()
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.rank(), b.rank()) })
+	w.work(ctx, events)
 	w.frame(w.begun, true)
 	w.log.V(1).Info("Watching", "schedulers", w.config.Of, "pods", len(w.ours.Running))
 }

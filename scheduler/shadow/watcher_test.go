@@ -188,6 +188,44 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
+// A pod that waits when watching begins takes no room of pods that run, whatever the order of the first lists.
+func TestWaitsAtTheBeginning(t *testing.T) {
+	b := newBench(t, "most-allocated")
+	waits := pod("waits").Req(map[v1.ResourceName]string{v1.ResourceCPU: "6"}).Obj()
+	waits.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable}}
+	runs := pod("runs").UID("1").Req(map[v1.ResourceName]string{v1.ResourceCPU: "6"}).Node("a").Obj()
+	for _, e := range []event{{now: node("a"), initial: true}, {pod: waits, initial: true}, {pod: runs, initial: true}} {
+		b.queue.put(e)
+	}
+	b.start(t.Context())
+	if len(b.ours.Running) != 1 || len(b.ours.Waiting) != 1 || b.ours.Waiting[0].UID != "waits" {
+		t.Errorf("%v, %v", b.ours.Running, b.ours.Waiting)
+	}
+}
+
+// A pod that fits nowhere takes the place of one of lower priority in the cluster in memory, which waits there until it really ends.
+func TestPreemption(t *testing.T) {
+	b := newBench(t, "most-allocated", "a", "b")
+	sized := func(name string, priority int32) *v1.Pod {
+		return pod(name).Priority(priority).Req(map[v1.ResourceName]string{v1.ResourceCPU: "6"}).Obj()
+	}
+	b.binds(sized("kept", 1000), "a")
+	low := b.binds(sized("low", 0), "b")
+	high := sized("high", 1000)
+	failed := memcluster.On(high, "")
+	failed.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable}}
+	b.happens(event{pod: high})
+	b.happens(event{old: high, pod: failed})
+	if b.ours.Running["high"] == nil || b.ours.Running["kept"] == nil || len(b.ours.Waiting) != 1 || b.ours.Waiting[0].UID != "low" {
+		t.Fatalf("%v, %v", b.ours.Running, b.ours.Waiting)
+	}
+	b.happens(event{old: low})
+	b.happens(event{old: failed, pod: memcluster.On(failed, "b")})
+	if len(b.ours.Running) != 2 || len(b.ours.Waiting) != 0 || len(b.waiting) != 0 {
+		t.Errorf("%v, %v", b.ours.Running, b.ours.Waiting)
+	}
+}
+
 // Many waiting pods that fit nowhere do not keep one from its turn that fits, even if they have a higher priority.
 func TestEveryWaitingPodHasItsTurn(t *testing.T) {
 	b := newBench(t, "most-allocated", "a")

@@ -25,18 +25,22 @@ import (
 func Command() *ucli.Command {
 	return &ucli.Command{
 		Name:      "explain",
-		Usage:     "say why a pod got its node, from the running scheduler or from a file of decisions",
+		Usage:     "say why a pod got its node, from the running scheduler, a file of decisions or a recorded cluster",
 		ArgsUsage: "pod/NAME",
 		Description: "It asks the scheduler on this machine, with the token of the kubeconfig, or reads a file that a scheduler wrote\n" +
 			"with --decision-log. It explains the pod's newest decision.\n\n" +
+			"With --record it says where a profile would have sent a pod of a recorded cluster, whichever scheduler placed it.\n\n" +
 			"Examples:\n" +
 			"   gnnsched explain pod/web-0                              # of a scheduler on this machine\n" +
 			"   gnnsched explain -n shop --trace decisions.jsonl pod/web-0\n" +
+			"   gnnsched explain -n shop --record prod.record --profile linear pod/web-0\n" +
 			"   gnnsched explain --server https://10.0.0.7:10259 --ca-file ca.crt --token-file token pod/web-0",
 		Flags: slices.Concat(cli.ClusterFlags(), []ucli.Flag{
 			&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: "default", Usage: "`NAMESPACE` of the pod"},
 			&ucli.StringFlag{Name: "trace", Usage: "read decisions from `FILE` instead of asking a scheduler"},
-			&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights of the network that decided; not needed for those built into the program"},
+			&ucli.StringFlag{Name: "record", Usage: "ask what --profile would have done with the pod in the recorded cluster of a folder `DIR`"},
+			&ucli.StringFlag{Name: "profile", Aliases: []string{"p"}, Value: "gnn", Usage: "`NAME` of the profile that decides with --record: a network or a policy, as in rungnn"},
+			&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights of the network that decided; not needed for those built into the program. With --record, the file that decides in place of --profile"},
 		}, decisions.Flags()),
 		Action: run,
 	}
@@ -50,9 +54,14 @@ func run(c *ucli.Context) error {
 	q := record.Query{Namespace: c.String("namespace"), Pod: name, Limit: 1}
 	var r *record.Record
 	var err error
-	if path := c.String("trace"); path != "" {
+	switch dir, path := c.String("record"), c.String("trace"); {
+	case dir != "":
+		r, err = fromRecord(c, dir, q)
+	case c.IsSet("profile"):
+		err = exit.Usagef("--profile has no effect without --record")
+	case path != "":
 		r, err = fromTrace(path, q)
-	} else {
+	default:
 		r, err = fromServer(c, q)
 	}
 	if err != nil {
@@ -60,7 +69,7 @@ func run(c *ucli.Context) error {
 	}
 	if r == nil {
 		return exit.New(exit.Usage, fmt.Errorf("there is no decision about pod %s/%s", quote.Message(q.Namespace, 253), quote.Message(q.Pod, 253)),
-			"the scheduler keeps the last ones only, see its flag --decisions; --decision-log keeps more for --trace")
+			"the scheduler keeps the last ones only, see its flag --decisions; --decision-log keeps more for --trace. Profiles without a network or policy, such as default-scheduler, record only pods that find no node")
 	}
 	return Write(c.App.Writer, *r, c.String("checkpoint"))
 }

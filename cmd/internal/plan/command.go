@@ -170,7 +170,7 @@ func runMoves(c *ucli.Context, s *session) error {
 	if err != nil {
 		return failed(c, err)
 	}
-	moves, err := plan.Find(ctx, state, limits, func(done float64) { s.bar.Show(done, "search", "") })
+	moves, err := plan.Find(ctx, state, limits, func(done float64) { s.bar.Show(done, "search", fmt.Sprintf("%.0f %%", 100*done)) })
 	s.bar.Close()
 	if err != nil {
 		return failed(c, err)

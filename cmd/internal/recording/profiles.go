@@ -59,6 +59,14 @@ func Profiles(c *ucli.Context) ([]server.Profile, error) {
 	return out, nil
 }
 
+// Profile returns the profile of a file of --checkpoint, or the one that --profile names if file is empty.
+func Profile(name, file string) (server.Profile, error) {
+	if file != "" {
+		return fromFile(file)
+	}
+	return named("profile", name)
+}
+
 func has(list []server.Profile, name string) bool {
 	return slices.ContainsFunc(list, func(p server.Profile) bool { return p.SchedulerName == name })
 }

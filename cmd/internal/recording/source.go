@@ -38,7 +38,11 @@ func Source(c *ucli.Context, w replay.Window) (replay.Source, error) {
 	if c.NArg() != 1 {
 		return replay.Source{}, exit.New(exit.Usage, fmt.Errorf("there are %d arguments, want the folder of a record", c.NArg()), "gnnsched record --out prod.record writes one")
 	}
-	dir := c.Args().First()
+	return Open(c.Args().First(), w)
+}
+
+// Open reads a window of the record in a folder. Its errors are usage errors.
+func Open(dir string, w replay.Window) (replay.Source, error) {
 	r, err := record.Open(dir)
 	if err != nil {
 		hint := "" // the error says what the folder lacks

@@ -51,7 +51,7 @@ func read(c *ucli.Context) error {
 	path := c.Args().First()
 	text, err := readFile(path)
 	if err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("read the report: %w", err), "rungnn --shadow --shadow-report FILE writes it")
+		return exit.New(exit.Usage, fmt.Errorf("read the report: %w", err), "rungnn --shadow --shadow-report FILE writes it every minute, and at its end")
 	}
 	r, err := shadow.Parse(text)
 	if err != nil {

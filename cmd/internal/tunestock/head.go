@@ -64,7 +64,7 @@ func judged() []eval.Metric {
 // warnings says where the tuned profile is worse than the default, and whether it is better at all.
 func warnings(r *eval.Comparison) (lines []string) {
 	if r.Samples() < 2 && len(r.Seeds) > 1 {
-		lines = append(lines, "the trace is played as recorded, so these episodes are the one that the profile was tuned on; --resample draws others")
+		lines = append(lines, "these episodes have the same pods, so they are one sample. With --resample=false, the profile was tuned on them too; else record for a longer time")
 	}
 	for i, d := range r.Differences(judged()) {
 		m, how := judged()[i], fmt.Sprintf("p = %.2g over %d episodes", d[0].Adjusted, len(r.Seeds))

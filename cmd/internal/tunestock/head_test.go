@@ -38,7 +38,7 @@ func TestWarnings(t *testing.T) {
 		{"chance", comparison(-0.001, 0.01, 0), []string{"not shown to be better than the default in objective"}},
 		{"the same", comparison(0, 0, 0), []string{"not shown to be better than the default in objective"}},
 		{"worse", comparison(0.01, 0.001, 0), []string{"worse than the default in objective: 0.1145 against 0.1045 (p = "}},
-		{"one sample", once, []string{"--resample draws others", "worse than the default in objective: 0.1145 against 0.1045 (one sample)"}},
+		{"one sample", once, []string{"they are one sample. With --resample=false", "worse than the default in objective: 0.1145 against 0.1045 (one sample)"}},
 	} {
 		got := warnings(c.r)
 		if len(got) != len(c.want) {

@@ -44,7 +44,8 @@ type Pace struct {
 	Step, Steps int
 	Elapsed     time.Duration // over all processes that the run took
 	Speed       float64       // steps a second in this process, evaluations included
-	Best        float64       // lowest evaluation so far (Loop.Total); 0 before the first
+	Best        float64       // lowest evaluation so far (Loop.Total), if Evaluated
+	Evaluated   bool          // whether there was an evaluation
 }
 
 // Loop is the course of every training run: rounds of a learner, and between them evaluations, of which
@@ -181,7 +182,7 @@ func (l *Loop[S]) report() {
 	l.Figures.Report(l.step, l.Recorder)
 	l.Progress(Pace{
 		Step: l.step, Steps: l.Steps, Elapsed: l.elapsed(),
-		Speed: float64(l.step-l.from) / time.Since(l.start).Seconds(), Best: l.Total(l.bestScore),
+		Speed: float64(l.step-l.from) / time.Since(l.start).Seconds(), Best: l.Total(l.bestScore), Evaluated: l.best != nil,
 	})
 }
 

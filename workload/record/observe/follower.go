@@ -20,6 +20,7 @@ type Follower struct {
 	names   *record.Anonymiser
 	now     func() int64 // milliseconds since 1970
 	pods    map[string]*record.Pod
+	gated   map[string]struct{} // UIDs of pods with scheduling gates, which no scheduler looks at yet
 	nodes   map[string]*record.Node
 	objects map[objectKey]*record.Object
 	words   map[string]string // one copy of texts that many pods have
@@ -52,7 +53,7 @@ type Config struct {
 // NewFollower returns a follower.
 func NewFollower(c Config) *Follower {
 	open := c.Open
-	f := &Follower{out: c.Out, names: c.Anonymise, now: c.Now, pods: map[string]*record.Pod{}, nodes: map[string]*record.Node{}, objects: map[objectKey]*record.Object{}, words: map[string]string{}}
+	f := &Follower{out: c.Out, names: c.Anonymise, now: c.Now, pods: map[string]*record.Pod{}, gated: map[string]struct{}{}, nodes: map[string]*record.Node{}, objects: map[objectKey]*record.Object{}, words: map[string]string{}}
 	for i := range open.Pods {
 		f.pods[open.Pods[i].UID] = &open.Pods[i]
 	}
@@ -104,7 +105,18 @@ func (f *Follower) Present() func(record.Sample) bool {
 func (f *Follower) Pod(p *corev1.Pod, live bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.pod(f.row(p), live)
+	f.take(p, live)
+}
+
+// take records a pod, unless it has scheduling gates: it arrives when it has lost them.
+func (f *Follower) take(p *corev1.Pod, live bool) (uid string) {
+	row := f.row(p)
+	if gated(p) {
+		f.gated[row.UID] = struct{}{}
+	} else {
+		f.pod(row, live)
+	}
+	return row.UID
 }
 
 // row translates a pod into what the record holds of it.
@@ -120,7 +132,14 @@ func (f *Follower) pod(p record.Pod, live bool) {
 	switch {
 	case old == nil:
 		f.counts.Arrived++
-		if live {
+		_, was := f.gated[p.UID]
+		delete(f.gated, p.UID)
+		switch {
+		case was && p.Bound != 0: // nobody saw when it lost its gates
+			p.Arrived = p.Bound
+		case was:
+			p.Arrived = max(p.Arrived, now)
+		case live:
 			p.Arrived = refine(p.Arrived, now)
 		}
 	default:
@@ -174,10 +193,10 @@ func refine(api, observed int64) int64 { return min(max(observed, api), api+999)
 func (f *Follower) PodGone(p *corev1.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	last := f.row(p)
-	f.pod(last, true)
-	f.end(last.UID, why(p))
-	delete(f.pods, last.UID)
+	uid := f.take(p, true)
+	f.end(uid, why(p))
+	delete(f.pods, uid)
+	delete(f.gated, uid)
 }
 
 // end records that a pod went now, unless it had ended.
@@ -197,9 +216,12 @@ func (f *Follower) Pods(all []*corev1.Pod) {
 	defer f.mu.Unlock()
 	there := make(map[string]bool, len(all))
 	for _, p := range all {
-		row := f.row(p)
-		there[row.UID] = true
-		f.pod(row, false)
+		there[f.take(p, false)] = true
+	}
+	for uid := range f.gated {
+		if !there[uid] {
+			delete(f.gated, uid)
+		}
 	}
 	for uid := range f.pods {
 		if !there[uid] {

@@ -160,6 +160,34 @@ func TestWayOfAPod(t *testing.T) {
 	}
 }
 
+// A pod with scheduling gates arrives when it has lost them. One that goes before never arrived.
+func TestGates(t *testing.T) {
+	f, s, clock := follower(record.State{})
+	gate := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
+		return p
+	}
+	f.Pod(gate(podOf("seen", 100)), true)
+	f.Pod(gate(podOf("gone", 100)), true)
+	f.Pods([]*corev1.Pod{gate(podOf("seen", 100)), gate(podOf("gone", 100)), gate(podOf("unseen", 100)), gate(podOf("lost", 100))})
+	f.PodGone(gate(podOf("gone", 100)))
+	if s.rows != 0 {
+		t.Errorf("%d rows of pods with gates", s.rows)
+	}
+	*clock = 160*second + 5
+	f.Pod(podOf("seen", 100), true)
+	*clock = 200 * second
+	f.Pods([]*corev1.Pod{bind(podOf("seen", 100), "n1", 161), bind(podOf("unseen", 100), "n1", 170)})
+	for uid, want := range map[string][2]int64{"uid-seen": {160*second + 5, 161 * second}, "uid-unseen": {170 * second, 170 * second}} {
+		if got := s.pods[uid]; got.Arrived != want[0] || got.Bound != want[1] {
+			t.Errorf("%s arrived at %d and was bound at %d, want %d", uid, got.Arrived, got.Bound, want)
+		}
+	}
+	if c := f.Counts(); len(s.pods) != 2 || len(f.gated) != 0 || c.Arrived != 2 || c.Waiting != 0 {
+		t.Errorf("%d pods, %d gated, counts %+v", len(s.pods), len(f.gated), c)
+	}
+}
+
 func TestClocksThatJump(t *testing.T) {
 	f, s, clock := follower(record.State{})
 	*clock = 5000 * second // far ahead of the API server
@@ -192,6 +220,27 @@ func TestEnds(t *testing.T) {
 		f.PodGone(p)
 		if got := s.pods["uid-a"]; got.End != want || got.Ended == 0 {
 			t.Errorf("%+v, want %s", got, want)
+		}
+	}
+}
+
+// Where no kubelet says when the containers ended, as after its node was deleted, the last condition does.
+func TestEndWithoutKubelet(t *testing.T) {
+	p := finish(bind(podOf("a", 100), "n1", 101), corev1.PodFailed, 0)
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC", LastTransitionTime: at(500)})
+	ran := corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	over := corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at(102)}}}
+	for name, c := range map[string]struct {
+		containers, init []corev1.ContainerStatus
+		want             int64
+	}{
+		"no statuses":               {nil, nil, 500},
+		"one runs, as far as known": {[]corev1.ContainerStatus{over, ran}, []corev1.ContainerStatus{over}, 500},
+		"all ended":                 {[]corev1.ContainerStatus{over, over}, nil, 102},
+	} {
+		p.Status.ContainerStatuses, p.Status.InitContainerStatuses = c.containers, c.init
+		if got := Pod(p); got.Ended != c.want*second || got.End != record.Evicted {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

@@ -53,6 +53,9 @@ func Pod(p *corev1.Pod) record.Pod {
 	return out
 }
 
+// gated reports whether the pod waits for somebody to remove its scheduling gates.
+func gated(p *corev1.Pod) bool { return p.Spec.NodeName == "" && len(p.Spec.SchedulingGates) > 0 }
+
 // within bounds an amount. An API server accepts amounts that no machine has.
 func within(n, most int64) int64 { return min(max(n, 0), most) }
 
@@ -207,15 +210,20 @@ func ended(p *corev1.Pod) (at int64, how string) {
 	if !kube.Finished(p) {
 		return 0, ""
 	}
+	told := len(p.Status.ContainerStatuses) > 0
 	for _, c := range slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses) {
 		if t := c.State.Terminated; t != nil {
 			at = max(at, millis(t.FinishedAt))
 		}
 	}
-	for _, c := range p.Status.Conditions {
-		if at == 0 {
-			at = max(at, millis(c.LastTransitionTime))
-		}
+	for _, c := range p.Status.ContainerStatuses {
+		told = told && c.State.Terminated != nil
+	}
+	if told {
+		return max(at, bound(p), millis(p.CreationTimestamp)), why(p)
+	}
+	for _, c := range p.Status.Conditions { // the last one is the end, as where the node is gone or the kubelet evicts
+		at = max(at, millis(c.LastTransitionTime))
 	}
 	return max(at, bound(p), millis(p.CreationTimestamp)), why(p)
 }

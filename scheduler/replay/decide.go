@@ -1,0 +1,67 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/memcluster"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/plugin"
+)
+
+// Newest returns the row of the pod with the name that arrived last; -1 if the source has none.
+func (s *Source) Newest(namespace, name string) int {
+	for i := len(s.Pods) - 1; i >= 0; i-- {
+		if p := &s.Pods[i]; p.Namespace == namespace && p.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// Decide returns what the profile would have done with the pod of a row when it got its node, and on a cluster that is as it
+// really was a millisecond before. For a pod that never got a node, the time is the last one at which it waited. The decision has all that
+// a record of decisions holds. Notes say what of the source could not be read. An error says what the source does not know.
+func Decide(ctx context.Context, s Source, row int, profile config.KubeSchedulerProfile) (*decision.Decision, []string, error) {
+	pod := &s.Pods[row]
+	if pod.Daemon {
+		return nil, nil, errors.New("the pod belongs to its node, so there was nothing to decide: it is static or of a DaemonSet")
+	}
+	when := s.To
+	switch {
+	case pod.Bound != 0:
+		when = pod.Bound
+	case pod.Ended != 0:
+		when = pod.Ended
+	}
+	if when <= s.From || s.Watched(when-1, when) == 0 {
+		return nil, nil, fmt.Errorf("nobody watched the cluster at %s, when it was decided where the pod goes", at(when))
+	}
+	s.From, s.To = when-1, when
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the plugins
+	p, err := begin(ctx, s, Config{
+		Profile: profile, Objective: objective.Balance{}, Blocks: 1,
+		recording: plugin.Recording{Book: record.NewBook(1, nil), DefaultShare: 1},
+	}, really{})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := p.run(ctx); err != nil {
+		return nil, nil, err
+	}
+	choice, err := p.Choose(ctx, memcluster.On(p.objects.pod(pod), pod.Node))
+	if err != nil {
+		return nil, nil, fmt.Errorf("a plugin failed on the pod: %w", err)
+	}
+	if d := choice.Decision; d != nil {
+		d.At, d.Really = time.UnixMilli(when), pod.Node
+	}
+	return choice.Decision, p.objects.Notes(), nil
+}
