@@ -3,6 +3,8 @@ package replay
 import (
 	"cmp"
 	"container/heap"
+
+	"gnnsched/workload/record"
 )
 
 // kind is the kind of an event. Events of one time happen in the order of their kinds.
@@ -48,9 +50,17 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// agendaOf returns what happens in the window and what leads to the state at its beginning.
-func agendaOf(s *Source) agenda {
+// settling is how long after a node's coming the pods of DaemonSets may get it and still count as part of it, in milliseconds.
+const settling = 30_000
+
+// agendaOf returns what happens in the window and what leads to the state at its beginning. If a profile places the pods, the pods of DaemonSets
+// take their part of a new node at once. Otherwise pods that wait would have filled it before they come.
+func agendaOf(s *Source, follows bool) agenda {
 	var a agenda
+	came := map[string][]int64{}
+	if !follows {
+		came = comings(s.Nodes)
+	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		if n.From < s.To && (n.To == 0 || n.To > max(s.From, n.From)) {
@@ -69,7 +79,13 @@ func agendaOf(s *Source) agenda {
 			a = append(a, event{max(p.Arrived, s.From), podArrives, i})
 		}
 		if p.Bound != 0 && p.Bound < s.To {
-			a = append(a, event{max(p.Bound, s.From), podBinds, i})
+			at := p.Bound
+			for _, t := range came[p.Node] {
+				if p.Daemon && t < p.Bound && p.Bound-t <= settling {
+					at = t
+				}
+			}
+			a = append(a, event{max(at, s.From), podBinds, i})
 		}
 		if p.Ended != 0 && p.Ended < s.To {
 			a = append(a, event{max(p.Ended, p.Bound+1, p.Arrived+1), podEnds, i}) // it runs for a millisecond at least
@@ -77,4 +93,25 @@ func agendaOf(s *Source) agenda {
 	}
 	heap.Init(&a)
 	return a
+}
+
+// comings returns when each node came.
+func comings(nodes []record.Node) map[string][]int64 {
+	type state struct {
+		name string
+		to   int64
+	}
+	stayed := map[state]bool{}
+	for i := range nodes {
+		if n := &nodes[i]; !n.Gone {
+			stayed[state{n.Name, n.To}] = true
+		}
+	}
+	out := map[string][]int64{}
+	for i := range nodes {
+		if n := &nodes[i]; !stayed[state{n.Name, n.From}] {
+			out[n.Name] = append(out[n.Name], n.From)
+		}
+	}
+	return out
 }

@@ -126,7 +126,7 @@ func begin(ctx context.Context, s Source, c Config, by placer) (*course, error) 
 		return nil, err
 	}
 	p := &course{
-		Placements: memcluster.NewPlacements(cluster), source: &s, config: c, agenda: agendaOf(&s), objects: newObjects(), meter: newMeter(&s, c.Blocks),
+		Placements: memcluster.NewPlacements(cluster), source: &s, config: c, agenda: agendaOf(&s, by.follows()), objects: newObjects(), meter: newMeter(&s, c.Blocks),
 		clock: v, by: by, rows: make(map[types.UID]int, len(s.Pods)), ends: map[int]int64{}, since: map[int]int64{}, began: map[int]int64{}, waits: map[int]int64{},
 		ran: map[int]bool{}, used: map[string]int{}, nodes: map[string]*v1.Node{}, prices: map[string]float64{}, unknown: map[string]bool{}, now: s.From, changed: true,
 	}

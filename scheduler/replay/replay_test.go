@@ -326,3 +326,18 @@ func TestStartsSilently(t *testing.T) {
 		t.Errorf("logged %q", lines)
 	}
 }
+
+// The pod of a DaemonSet has its part of a node that comes, though it was bound a moment later: a pod that waits finds the rest.
+func TestDaemonsComeWithTheirNode(t *testing.T) {
+	late := node("b")
+	late.From = seconds(20)
+	changed := late
+	late.To, changed.From, changed.Labels = seconds(21), seconds(21), `{"kubernetes.io/hostname":"b","a":"b"}`
+	whole := func(p *record.Pod) { p.MilliCPU, p.Bound, p.Node = 4000, 0, "" }
+	rest := func(p *record.Pod) { p.MilliCPU, p.Bound, p.Node = 3000, 0, "" }
+	daemon := func(p *record.Pod) { p.Daemon, p.OwnerKind, p.Node = true, "DaemonSet", "b" }
+	s := source([]record.Pod{pod("full", -50, func(p *record.Pod) { p.MilliCPU = 4000 }), pod("whole", 5, whole), pod("rest", 6, rest), pod("daemon", 20, daemon)}, node("a"), late, changed)
+	if _, homes := packs(t, s); homes["daemon"] != "b" || homes["rest"] != "b" || homes["whole"] != "" {
+		t.Errorf("%v", homes)
+	}
+}
