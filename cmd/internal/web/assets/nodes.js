@@ -34,7 +34,7 @@ const usedColumns = [
 
 // usage is the page of used beside requested, the node that uses most CPU first.
 export function usage(main, news) {
-  const sum = h("p"), scored = h("div"), list = nodeTable("Of what is allocatable; a dash: the node is not measured", usedColumns, "usedCPU");
+  const sum = h("p"), scored = h("section"), list = nodeTable("Of what is allocatable; a dash: the node is not measured", usedColumns, "usedCPU");
   const filter = h("input", {type: "search", size: "18", input: () => draw()});
   main.append(h("h2", {}, "Used beside requested"), sum, scored, h("div", {class: "controls"}, h("label", {}, "Filter ", filter)), list.element);
   function draw() {
