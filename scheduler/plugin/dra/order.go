@@ -78,7 +78,9 @@ func (o *order) handler() cache.ResourceEventHandler {
 			if gone, unseen := was.(cache.DeletedFinalStateUnknown); unseen {
 				was = gone.Obj
 			}
-			o.drop(was.(*resourceapi.ResourceClaim).UID)
+			if c, known := was.(*resourceapi.ResourceClaim); known { // client-go may have lost the object, too
+				o.drop(c.UID)
+			}
 		},
 	}
 }

@@ -116,6 +116,7 @@ func TestListedByName(t *testing.T) {
 	again := b.DeepCopy()
 	again.ResourceVersion = "11"
 	h.OnUpdate(b, again)
+	h.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/c"})
 	if ofA, ofB := o.overdrawn("a", orderSlices(), false), o.overdrawn("b", orderSlices(), false); ofA == "" || ofB != "" {
 		t.Errorf("a was first: %q and %q", ofA, ofB)
 	}
