@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -86,6 +87,7 @@ type Watcher struct {
 	theirs *memcluster.Cluster
 	ours   *memcluster.Placements
 	synced atomic.Bool
+	listed []cache.InformerSynced // whether the queue has the first lists
 	asked  chan chan<- Live
 	ended  chan struct{} // closed at the end of Run
 	log    klog.Logger
@@ -132,12 +134,15 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 	}
 	w.ours = memcluster.NewPlacements(second)
 	w.ours.Preempts = slices.ContainsFunc(second.Profile().ListPlugins().PostFilter.Enabled, func(p config.Plugin) bool { return p.Name == names.DefaultPreemption })
-	if _, err := w.shared.Core().V1().Pods().Informer().AddEventHandler(w.queue.pods()); err != nil {
+	pods, err := w.shared.Core().V1().Pods().Informer().AddEventHandler(w.queue.pods())
+	if err != nil {
 		return nil, fmt.Errorf("watch pods: %w", err)
 	}
-	if _, err := w.shared.Core().V1().Nodes().Informer().AddEventHandler(w.queue.nodes()); err != nil {
+	nodes, err := w.shared.Core().V1().Nodes().Informer().AddEventHandler(w.queue.nodes())
+	if err != nil {
 		return nil, fmt.Errorf("watch nodes: %w", err)
 	}
+	w.listed = []cache.InformerSynced{pods.HasSynced, nodes.HasSynced}
 	return w, nil
 }
 
@@ -166,7 +171,7 @@ func (w *Watcher) Run(ctx context.Context) (Report, error) {
 		w.named.Start(ctx.Done())
 		w.named.WaitForCacheSync(ctx.Done())
 	}
-	if w.theirs.WaitForHandlers(ctx) != nil || w.ours.WaitForHandlers(ctx) != nil {
+	if w.theirs.WaitForHandlers(ctx) != nil || w.ours.WaitForHandlers(ctx) != nil || !cache.WaitForCacheSync(ctx.Done(), w.listed...) {
 		return w.Report(), nil // ctx has ended
 	}
 	w.start(ctx)

@@ -203,6 +203,22 @@ func TestWaitsAtTheBeginning(t *testing.T) {
 	}
 }
 
+// Nothing begins before the queue has the first lists. Informers that have synced may still be handing them over.
+func TestBeginsWithTheFirstLists(t *testing.T) {
+	b := newBench(t, "most-allocated")
+	ctx, cancel := context.WithCancel(t.Context())
+	if len(b.listed) != 2 {
+		t.Errorf("it waits for %d lists, want those of pods and of nodes", len(b.listed))
+	}
+	b.listed[1] = func() bool {
+		cancel() // no more comes
+		return false
+	}
+	if _, err := b.Run(ctx); err != nil || b.Ready() == nil {
+		t.Errorf("began, or failed: %v", err)
+	}
+}
+
 // A pod that fits nowhere takes the place of one of lower priority in the cluster in memory, which waits there until it really ends.
 func TestPreemption(t *testing.T) {
 	b := newBench(t, "most-allocated", "a", "b")

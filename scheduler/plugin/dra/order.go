@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -15,25 +16,37 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
-// order knows in which order claims got their devices. The API server tells every scheduler the changes of claims in the order
-// in which it wrote them, so schedulers that do not know of each other agree on who was first.
+// order knows in which order claims got their devices: in that of their resource versions, so schedulers that do not know of each other
+// agree on who was first. The order of events would not do. After a broken watch, claims are listed by name.
 type order struct {
 	once   sync.Once
 	failed error // of follow
 
 	mu      sync.Mutex
-	last    int64
 	claims  map[types.UID]*taking
-	holders map[structured.DeviceID][]*taking // in the order; a claim is in it once for each of its results
-	waiting map[types.UID]chan struct{}
+	holders map[structured.DeviceID][]*taking // a claim is in it once for each of its results
+	waiting map[types.UID]lookout
 	twice   map[structured.DeviceID]bool // devices that several claims have, or had until one of them gave it back
 }
 
 // taking is what one claim has.
 type taking struct {
 	claim   types.UID
-	at      int64 // in the order
+	at      int64 // the resource version with which it was first seen to have it
+	newest  int64 // the last one
 	results []resourceapi.DeviceRequestAllocationResult
+}
+
+// lookout ends when a claim is seen in a resource version or a later one.
+type lookout struct {
+	version int64
+	over    chan struct{}
+}
+
+// versionOf returns the resource version of a claim. Those of one resource are numbers that grow with every write.
+func versionOf(c *resourceapi.ResourceClaim) int64 {
+	v, _ := strconv.ParseInt(c.ResourceVersion, 10, 64)
+	return v
 }
 
 // whole reports whether the claim has all of a device.
@@ -57,7 +70,7 @@ func (o *order) follow(f informers.SharedInformerFactory) error {
 // handler returns what has to hear of the claims.
 func (o *order) handler() cache.ResourceEventHandler {
 	o.claims, o.holders = map[types.UID]*taking{}, map[structured.DeviceID][]*taking{}
-	o.waiting, o.twice = map[types.UID]chan struct{}{}, map[structured.DeviceID]bool{}
+	o.waiting, o.twice = map[types.UID]lookout{}, map[structured.DeviceID]bool{}
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(is any) { o.set(is.(*resourceapi.ResourceClaim)) },
 		UpdateFunc: func(was, is any) { o.replace(was.(*resourceapi.ResourceClaim), is.(*resourceapi.ResourceClaim)) },
@@ -65,7 +78,9 @@ func (o *order) handler() cache.ResourceEventHandler {
 			if gone, unseen := was.(cache.DeletedFinalStateUnknown); unseen {
 				was = gone.Obj
 			}
-			o.drop(was.(*resourceapi.ResourceClaim).UID)
+			if c, known := was.(*resourceapi.ResourceClaim); known { // client-go may have lost the object, too
+				o.drop(c.UID)
+			}
 		},
 	}
 }
@@ -82,17 +97,26 @@ func (o *order) replace(was, is *resourceapi.ResourceClaim) {
 func (o *order) set(c *resourceapi.ResourceClaim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	had := o.claims[c.UID]
-	if c.Status.Allocation != nil && had != nil && apiequality.Semantic.DeepEqual(had.results, c.Status.Allocation.Devices.Results) {
-		return
-	}
-	o.remove(c.UID)
 	if c.Status.Allocation == nil {
+		o.remove(c.UID)
 		return
 	}
-	o.last++
-	t := &taking{claim: c.UID, at: o.last, results: c.Status.Allocation.Devices.Results}
-	o.claims[c.UID] = t
+	t, results := o.claims[c.UID], c.Status.Allocation.Devices.Results
+	if t == nil || !apiequality.Semantic.DeepEqual(t.results, results) {
+		o.remove(c.UID)
+		t = &taking{claim: c.UID, at: versionOf(c), results: results}
+		o.add(t)
+	}
+	t.newest = versionOf(c)
+	if w, has := o.waiting[c.UID]; has && t.newest >= w.version {
+		close(w.over)
+		delete(o.waiting, c.UID)
+	}
+}
+
+// add takes a claim into the books. The caller holds the lock.
+func (o *order) add(t *taking) {
+	o.claims[t.claim] = t
 	for i := range t.results {
 		if r := &t.results[i]; consumes(r) {
 			id := deviceOf(r)
@@ -101,10 +125,6 @@ func (o *order) set(c *resourceapi.ResourceClaim) {
 				o.twice[id] = true
 			}
 		}
-	}
-	if seen, has := o.waiting[c.UID]; has {
-		close(seen)
-		delete(o.waiting, c.UID)
 	}
 }
 
@@ -145,21 +165,21 @@ func (o *order) remove(claim types.UID) {
 	}
 }
 
-// seen returns a channel that is closed as soon as the claim is in the order.
-func (o *order) seen(claim types.UID) <-chan struct{} {
+// seen returns a channel that is closed as soon as the order has an allocated claim in its resource version or a later one: what it had before
+// it gave devices back does not count.
+func (o *order) seen(c *resourceapi.ResourceClaim) <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	c, has := o.waiting[claim]
-	if !has {
-		c = make(chan struct{})
+	w, has := o.waiting[c.UID]
+	if !has || w.version < versionOf(c) {
+		w = lookout{versionOf(c), make(chan struct{})}
 	}
-	switch {
-	case o.claims[claim] != nil && !has:
-		close(c)
-	case !has:
-		o.waiting[claim] = c
+	if t := o.claims[c.UID]; t != nil && t.newest >= w.version {
+		close(w.over)
+	} else {
+		o.waiting[c.UID] = w
 	}
-	return c
+	return w.over
 }
 
 // forget ends the wait for a claim that never came.
@@ -169,8 +189,8 @@ func (o *order) forget(claim types.UID) {
 	delete(o.waiting, claim)
 }
 
-// overdrawn says which device of a claim was gone when the claim got it, given the slices: other claims had it, or had too much
-// of its capacity or of its counters. With others, claims that got it later count, too. It returns "" if all is right.
+// overdrawn says which device of a claim was gone when the claim got it, given the slices: claims that were allocated before have it, or too much
+// of its capacity or of its counters. With others, claims that were allocated later count, too. It returns "" if all is right.
 func (o *order) overdrawn(claim types.UID, all []*resourceapi.ResourceSlice, others bool) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -261,7 +281,7 @@ func devicesOf(all []*resourceapi.ResourceSlice, driver, pool string) *poolDevic
 }
 
 // short reports whether the claims for which before holds take more than there is of the capacity of a result's device, or of the counters
-// that it consumes. A device that the driver does not publish any more has no limits. The caller holds the order's lock.
+// that it consumes. A device or counter that the driver does not publish, or not yet, has no limits. The caller holds the order's lock.
 func (p *poolDevices) short(o *order, r *resourceapi.DeviceRequestAllocationResult, before func(*taking) bool) bool {
 	d := p.devices[deviceOf(r)]
 	if d == nil {
@@ -302,7 +322,7 @@ func (p *poolDevices) exhausted(o *order, set string, before func(*taking) bool)
 		}
 	}
 	for name, sum := range sums {
-		if has := p.counters[set][name]; sum.Cmp(has.Value) > 0 {
+		if has, known := p.counters[set][name]; known && sum.Cmp(has.Value) > 0 {
 			return true
 		}
 	}

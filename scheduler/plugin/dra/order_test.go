@@ -3,6 +3,7 @@ package dra
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,14 +25,16 @@ func wholeClaim(name string, devices ...string) *resourceapi.ResourceClaim {
 	return c
 }
 
-// orderSlices offer gpu-0 and gpu-1 whole, shared with 1000 shares, and the partitions low, high and all of one card.
+// orderSlices offer gpu-0 and gpu-1 whole, shared with 1000 shares, the partitions low, high and all of one card, and those of a
+// new one whose counters are in a slice that is not published yet.
 func orderSlices() []*resourceapi.ResourceSlice {
-	s, counters := sliceOf("s-0", 2, "gpu-0", "gpu-1", "shared", "low", "high", "all"), sliceOf("s-1", 2)
+	s, counters := sliceOf("s-0", 2, "gpu-0", "gpu-1", "shared", "low", "high", "all", "new-low", "new-all"), sliceOf("s-1", 2)
 	for i := range s.Spec.Devices {
 		d := &s.Spec.Devices[i]
 		d.AllowMultipleAllocations = ptr.To(d.Name == "shared")
-		if amount := map[string]string{"low": "4", "high": "4", "all": "8"}[d.Name]; amount != "" {
-			d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(amount)}}}}
+		if amount := map[string]string{"low": "4", "high": "4", "all": "8"}[strings.TrimPrefix(d.Name, "new-")]; amount != "" {
+			set := map[bool]string{false: "card", true: "new card"}[strings.HasPrefix(d.Name, "new-")]
+			d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: set, Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(amount)}}}}
 		}
 	}
 	counters.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("8")}}}}
@@ -64,12 +67,14 @@ func TestOverdrawn(t *testing.T) {
 		"a share and all":      {claims: []*resourceapi.ResourceClaim{shareClaim("a", "shared", "1"), wholeClaim("b", "shared"), shareClaim("c", "shared", "1")}, want: "b=shared c=shared", others: "a=shared b=shared c=shared"},
 		"partitions":           {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "low"), wholeClaim("b", "high")}},
 		"too many partitions":  {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "low"), wholeClaim("b", "all"), wholeClaim("c", "gpu-0")}, want: "b=all", others: "a=low b=all"},
+		"counters come later":  {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "new-low"), wholeClaim("b", "new-all")}},
 		"not published":        {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "old"), wholeClaim("b", "old"), shareClaim("c", "gone", "2000")}, want: "b=old", others: "a=old b=old"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var o order
 			h, known := o.handler(), map[string]*resourceapi.ResourceClaim{}
-			for _, claim := range c.claims {
+			for i, claim := range c.claims {
+				claim.ResourceVersion = strconv.Itoa(i + 1)
 				if was := known[claim.Name]; was != nil {
 					h.OnUpdate(was, claim)
 				} else {
@@ -101,22 +106,60 @@ func TestOverdrawn(t *testing.T) {
 	}
 }
 
-// A wait ends when the claim is seen with an allocation, before or after it began.
+// After a broken watch, claims come in the order of their names. The one that was written first was first all the same, also after it was written again.
+func TestListedByName(t *testing.T) {
+	var o order
+	h, a, b := o.handler(), wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-0")
+	a.ResourceVersion, b.ResourceVersion = "10", "9"
+	h.OnAdd(a, true)
+	h.OnAdd(b, true)
+	again := b.DeepCopy()
+	again.ResourceVersion = "11"
+	h.OnUpdate(b, again)
+	h.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/c"})
+	if ofA, ofB := o.overdrawn("a", orderSlices(), false), o.overdrawn("b", orderSlices(), false); ofA == "" || ofB != "" {
+		t.Errorf("a was first: %q and %q", ofA, ofB)
+	}
+}
+
+// A wait ends when the claim is seen with an allocation, before or after it began. What it had in an earlier version does not end it.
 func TestSeen(t *testing.T) {
 	var o order
 	h := o.handler()
-	before := o.seen("a")
-	h.OnAdd(wholeClaim("b", "gpu-0"), false)
-	select {
-	case <-before:
-		t.Error("a is seen")
-	default:
+	claim := func(name, version string) *resourceapi.ResourceClaim {
+		c := wholeClaim(name, "gpu-0")
+		c.ResourceVersion = version
+		return c
 	}
-	h.OnAdd(wholeClaim("a", "gpu-1"), false)
-	<-before
-	<-o.seen("a")
-	<-o.seen("b")
-	o.seen("c")
+	ended := func(seen <-chan struct{}) bool {
+		select {
+		case <-seen:
+			return true
+		default:
+			return false
+		}
+	}
+	before := o.seen(claim("a", "2"))
+	h.OnAdd(claim("b", "3"), false)
+	if ended(before) {
+		t.Error("a is seen")
+	}
+	h.OnAdd(claim("a", "2"), false)
+	if !ended(before) || !ended(o.seen(claim("a", "2"))) || !ended(o.seen(claim("b", "2"))) {
+		t.Error("a and b are not seen")
+	}
+	next := o.seen(claim("a", "4"))
+	free := claim("a", "3")
+	free.Status.Allocation = nil
+	h.OnUpdate(claim("a", "2"), free)
+	if ended(next) {
+		t.Error("what a gave back counts")
+	}
+	h.OnUpdate(free, claim("a", "4"))
+	if !ended(next) {
+		t.Error("a is not seen again")
+	}
+	o.seen(claim("c", "5"))
 	o.forget("c")
 	if len(o.waiting) > 0 {
 		t.Errorf("waiting: %v", o.waiting)

@@ -2,6 +2,7 @@ package dra
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -25,11 +26,13 @@ func (p *plugin) settle(ctx context.Context, pod *v1.Pod, r *reserved) *fwk.Stat
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
+	within, cancel := context.WithTimeout(ctx, seeWithin)
+	defer cancel()
 	o, lost := &p.manager.ledger.order, ""
 	var own []*resourceapi.ResourceClaim
 	for _, c := range r.claims {
 		is := p.cached(pod, c)
-		if is == nil || is.Status.Allocation == nil || !usedBy(is, pod) || !p.see(ctx, is) {
+		if is == nil || is.Status.Allocation == nil || !usedBy(is, pod) || !p.see(within, is) {
 			continue
 		}
 		own = append(own, is)
@@ -50,25 +53,30 @@ func (p *plugin) settle(ctx context.Context, pod *v1.Pod, r *reserved) *fwk.Stat
 	return fwk.AsStatus(fmt.Errorf("another scheduler gave device %s away at the same time, and was first", lost))
 }
 
-// seeWithin is how long settle waits for the watch of the claims, on which all other claims come, too.
+// seeWithin is how long settle waits for the watch of the claims, on which all other claims come, too. It holds for all claims of a pod together.
 const seeWithin = 10 * time.Second
 
-// see waits until the order has the claim. If it does not come, the claim goes unchecked, as it would upstream.
+// see waits until the order has the claim. If it has not when ctx is done, the claim goes unchecked, as it would upstream.
 func (p *plugin) see(ctx context.Context, c *resourceapi.ResourceClaim) bool {
 	o := &p.manager.ledger.order
 	if o.claims == nil { // nothing is followed
 		return false
 	}
-	late := time.NewTimer(seeWithin)
-	defer late.Stop()
+	seen := o.seen(c)
 	select {
-	case <-o.seen(c.UID):
+	case <-seen:
 		return true
 	case <-ctx.Done():
-	case <-late.C:
-		klog.FromContext(ctx).Info("The watch of the claims is late: whether another scheduler gave the same devices away is not known", "claim", klog.KObj(c))
 	}
 	o.forget(c.UID)
+	select {
+	case <-seen: // that of an earlier claim took all the time
+		return true
+	default:
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		klog.FromContext(ctx).Info("The watch of the claims is late: whether another scheduler gave the same devices away is not known", "claim", klog.KObj(c))
+	}
 	return false
 }
 
