@@ -142,7 +142,7 @@ func (s *server) workloads(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// placed is what a scheduler has placed, as the API tells it.
+// placed holds the pods that a scheduler has bound, as the API server lists them.
 type placed struct {
 	Scheduler string            `json:"scheduler"`
 	Bound     int               `json:"bound"`

@@ -9,7 +9,7 @@ import (
 	measured "gnnsched/scheduler/usage"
 )
 
-// scored is what a scheduler says of a source that one node is missing from.
+// scored is a report of usage that lacks one node.
 var scored = []measured.Report{{Source: "prometheus", Polled: noon.Unix(), Newest: noon.Unix() - 12, Measured: 2, Degraded: 1, Named: []measured.Degraded{{Node: hostile, Reason: "stale"}}}}
 
 // A page hears by what the nodes are scored, unless nothing is measured.

@@ -380,7 +380,7 @@ func TestManyPending(t *testing.T) {
 	}
 }
 
-// stock is what a scheduler of another process has placed.
+// stock holds the pods that a scheduler of another process has bound.
 func stock(name string) state.Placed {
 	p := state.Placed{Scheduler: name, Bound: 400, Nodes: 7, Most: 90}
 	for i := range 200 {

@@ -176,7 +176,7 @@ func newAsk(ctx context.Context, l *Ledger, view *View, celCache *cel.Cache, pod
 }
 
 // Among returns what the pod asks of some nodes' devices: with alternatives, the first for which one of the nodes has enough free ones. Nodes that
-// upstream scores alike give the pod the same alternative. It returns a if that is what a asks. a may be nil.
+// upstream scores alike give the pod the same alternative. It returns a itself if the nodes make no difference. a may be nil.
 func (a *Ask) Among(ctx context.Context, nodes iter.Seq[string]) *Ask {
 	if a == nil || !a.eased {
 		return a

@@ -25,7 +25,7 @@ var unconfirmed = metrics.NewGaugeVec(&metrics.GaugeOpts{
 // conflicts counts the pods whose devices another scheduler gave away at the same time.
 var conflicts = metrics.NewCounterVec(&metrics.CounterOpts{
 	Namespace: "gnnsched", Name: "claim_conflicts_total", StabilityLevel: metrics.ALPHA,
-	Help: "Pods that gave their devices back before they were bound, because another scheduler had given the same devices to a claim at the same time and was first. They try again.",
+	Help: "Pods that gave their devices back before they were bound, because another scheduler had given the same devices to a claim. They try again.",
 }, []string{"profile"})
 
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(choices, unconfirmed, conflicts) })

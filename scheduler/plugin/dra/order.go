@@ -23,14 +23,14 @@ type order struct {
 	failed error // of follow
 
 	mu      sync.Mutex
-	claims  map[types.UID]*taking
-	holders map[structured.DeviceID][]*taking // a claim is in it once for each of its results
+	claims  map[types.UID]*holder
+	holders map[structured.DeviceID][]*holder // a claim is in it once for each of its results
 	waiting map[types.UID]lookout
 	twice   map[structured.DeviceID]bool // devices that several claims have, or had until one of them gave it back
 }
 
-// taking is what one claim has.
-type taking struct {
+// holder is a claim with the devices that it has.
+type holder struct {
 	claim   types.UID
 	at      int64 // the resource version with which it was first seen to have it
 	newest  int64 // the last one
@@ -50,7 +50,7 @@ func versionOf(c *resourceapi.ResourceClaim) int64 {
 }
 
 // whole reports whether the claim has all of a device.
-func (t *taking) whole(id structured.DeviceID) bool {
+func (t *holder) whole(id structured.DeviceID) bool {
 	return slices.ContainsFunc(t.results, func(r resourceapi.DeviceRequestAllocationResult) bool {
 		return r.ShareID == nil && consumes(&r) && deviceOf(&r) == id
 	})
@@ -69,7 +69,7 @@ func (o *order) follow(f informers.SharedInformerFactory) error {
 
 // handler returns what has to hear of the claims.
 func (o *order) handler() cache.ResourceEventHandler {
-	o.claims, o.holders = map[types.UID]*taking{}, map[structured.DeviceID][]*taking{}
+	o.claims, o.holders = map[types.UID]*holder{}, map[structured.DeviceID][]*holder{}
 	o.waiting, o.twice = map[types.UID]lookout{}, map[structured.DeviceID]bool{}
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(is any) { o.set(is.(*resourceapi.ResourceClaim)) },
@@ -104,7 +104,7 @@ func (o *order) set(c *resourceapi.ResourceClaim) {
 	t, results := o.claims[c.UID], c.Status.Allocation.Devices.Results
 	if t == nil || !apiequality.Semantic.DeepEqual(t.results, results) {
 		o.remove(c.UID)
-		t = &taking{claim: c.UID, at: versionOf(c), results: results}
+		t = &holder{claim: c.UID, at: versionOf(c), results: results}
 		o.add(t)
 	}
 	t.newest = versionOf(c)
@@ -115,7 +115,7 @@ func (o *order) set(c *resourceapi.ResourceClaim) {
 }
 
 // add takes a claim into the books. The caller holds the lock.
-func (o *order) add(t *taking) {
+func (o *order) add(t *holder) {
 	o.claims[t.claim] = t
 	for i := range t.results {
 		if r := &t.results[i]; consumes(r) {
@@ -134,7 +134,7 @@ func (o *order) addTwice(state *structured.AllocatedState) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for id := range o.twice {
-		if slices.ContainsFunc(o.holders[id], func(h *taking) bool { return h.whole(id) }) {
+		if slices.ContainsFunc(o.holders[id], func(h *holder) bool { return h.whole(id) }) {
 			state.AllocatedDevices.Insert(id)
 		} else {
 			delete(o.twice, id)
@@ -158,7 +158,7 @@ func (o *order) remove(claim types.UID) {
 	delete(o.claims, claim)
 	for i := range t.results {
 		id := deviceOf(&t.results[i])
-		left := slices.DeleteFunc(o.holders[id], func(h *taking) bool { return h == t })
+		left := slices.DeleteFunc(o.holders[id], func(h *holder) bool { return h == t })
 		if o.holders[id] = left; len(left) == 0 {
 			delete(o.holders, id)
 		}
@@ -198,7 +198,7 @@ func (o *order) overdrawn(claim types.UID, all []*resourceapi.ResourceSlice, oth
 	if t == nil {
 		return ""
 	}
-	before := func(h *taking) bool { return others || h.at <= t.at }
+	before := func(h *holder) bool { return others || h.at <= t.at }
 	pools := map[[2]string]*poolDevices{}
 	for i := range t.results {
 		r := &t.results[i]
@@ -217,7 +217,7 @@ func (o *order) overdrawn(claim types.UID, all []*resourceapi.ResourceSlice, oth
 }
 
 // conflicts reports whether another claim has the device of a result of t, and at least one of the two has all of it. The caller holds the lock.
-func (o *order) conflicts(t *taking, r *resourceapi.DeviceRequestAllocationResult, before func(*taking) bool) bool {
+func (o *order) conflicts(t *holder, r *resourceapi.DeviceRequestAllocationResult, before func(*holder) bool) bool {
 	for _, h := range o.holders[deviceOf(r)] {
 		if h == t || !before(h) {
 			continue
@@ -230,9 +230,9 @@ func (o *order) conflicts(t *taking, r *resourceapi.DeviceRequestAllocationResul
 }
 
 // taken returns what the holders of a device for which before holds consume of its capacities, and whether there are any. The caller holds the lock.
-func (o *order) taken(id structured.DeviceID, before func(*taking) bool) (sums map[resourceapi.QualifiedName]resource.Quantity, any bool) {
+func (o *order) taken(id structured.DeviceID, before func(*holder) bool) (sums map[resourceapi.QualifiedName]resource.Quantity, any bool) {
 	sums = map[resourceapi.QualifiedName]resource.Quantity{}
-	counted := map[*taking]bool{}
+	counted := map[*holder]bool{}
 	for _, h := range o.holders[id] {
 		if !before(h) || counted[h] {
 			continue
@@ -282,7 +282,7 @@ func devicesOf(all []*resourceapi.ResourceSlice, driver, pool string) *poolDevic
 
 // short reports whether the claims for which before holds take more than there is of the capacity of a result's device, or of the counters
 // that it consumes. A device or counter that the driver does not publish, or not yet, has no limits. The caller holds the order's lock.
-func (p *poolDevices) short(o *order, r *resourceapi.DeviceRequestAllocationResult, before func(*taking) bool) bool {
+func (p *poolDevices) short(o *order, r *resourceapi.DeviceRequestAllocationResult, before func(*holder) bool) bool {
 	d := p.devices[deviceOf(r)]
 	if d == nil {
 		return false
@@ -304,7 +304,7 @@ func (p *poolDevices) short(o *order, r *resourceapi.DeviceRequestAllocationResu
 }
 
 // exhausted reports whether the devices that the claims have consume more than there is of a set's counters.
-func (p *poolDevices) exhausted(o *order, set string, before func(*taking) bool) bool {
+func (p *poolDevices) exhausted(o *order, set string, before func(*holder) bool) bool {
 	sums := map[string]resource.Quantity{}
 	for id, d := range p.devices {
 		if _, any := o.taken(id, before); !any {

@@ -50,7 +50,7 @@ func (p *plugin) settle(ctx context.Context, pod *v1.Pod, r *reserved) *fwk.Stat
 			klog.FromContext(ctx).Error(err, "Devices that another scheduler gave away, too, cannot be given back yet", "pod", klog.KObj(pod), "claim", klog.KObj(c))
 		}
 	}
-	return fwk.AsStatus(fmt.Errorf("another scheduler gave device %s away at the same time, and was first", lost))
+	return fwk.AsStatus(fmt.Errorf("another scheduler gave device %s away, too", lost))
 }
 
 // seeWithin is how long settle waits for the watch of the claims, on which all other claims come, too. It holds for all claims of a pod together.

@@ -124,7 +124,7 @@ func (m *Model) read(regular bool) tea.Cmd {
 	}
 }
 
-// asking is what a screen shows besides a frame; the zero value for nothing.
+// asking returns the details that a screen shows besides a frame.
 func (m *Model) asking(p *page) (ask state.Ask) {
 	if s, ok := p.screen.(asker); ok {
 		ask = s.asks()

@@ -129,7 +129,7 @@ func (s *usedScreen) scored(c *canvas) string {
 	return c.st.Fit(c.st.Join(parts, c.width), c.width)
 }
 
-// reportParts are what a line says of a source, the most important first.
+// reportParts returns the parts of the line about a source of usage, the most important first.
 func reportParts(c *canvas, r *usage.Report) []string {
 	count := fmt.Sprintf("scored by usage %d/%d", r.Measured, r.Measured+r.Degraded)
 	if r.Degraded > 0 || r.Failed {
