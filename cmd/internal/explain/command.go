@@ -1,11 +1,9 @@
 package explain
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -89,53 +87,15 @@ func Write(w io.Writer, r record.Record, file string) error {
 
 // fromTrace returns the newest record of a file that the query matches; nil if none does.
 func fromTrace(path string, q record.Query) (newest *record.Record, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--trace: %w", err), "a scheduler writes the file with --decision-log")
-	}
-	defer f.Close()
-	take := func(r record.Record) {
+	err = record.ReadFile(path, func(r record.Record) {
 		if r.Namespace == q.Namespace && r.Pod == q.Pod && (newest == nil || !r.Time.Before(newest.Time)) {
 			newest = &r
 		}
+	})
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--trace: %w", err), "name a file that a scheduler wrote with --decision-log")
 	}
-	if record.IsTable(f) {
-		if _, err := record.ReadTable(f, take); err != nil { // a file that is cut off has its whole row groups
-			return nil, exit.New(exit.Usage, fmt.Errorf("%s: %w", path, err), written)
-		}
-		return newest, nil
-	}
-	err = readLines(f, path, take)
-	return newest, err
-}
-
-// written says where a trace comes from.
-const written = "name a file that a scheduler wrote with --decision-log"
-
-// readLines calls take with the records of a file of JSON lines.
-func readLines(f *os.File, path string, take func(record.Record)) error {
-	lines, faulty := bufio.NewScanner(f), error(nil)
-	number, records := 0, 0
-	lines.Buffer(nil, 2<<20)
-	for lines.Scan() {
-		if number++; len(lines.Bytes()) == 0 {
-			continue
-		}
-		r, err := record.Parse(lines.Bytes())
-		if err != nil { // a torn line of a writer that was killed, unless no line is a record
-			faulty = fmt.Errorf("%s:%d: %w", path, number, err)
-			continue
-		}
-		records++
-		take(r)
-	}
-	if err := lines.Err(); err != nil { // what follows may be newer
-		return exit.New(exit.Usage, fmt.Errorf("%s:%d: %w", path, number+1, err), written)
-	}
-	if records == 0 && faulty != nil {
-		return exit.New(exit.Usage, faulty, written)
-	}
-	return nil
+	return newest, nil
 }
 
 // fromServer asks the running scheduler.

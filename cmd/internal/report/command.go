@@ -17,14 +17,15 @@ func Command() *ucli.Command {
 	return &ucli.Command{
 		Name:      "report",
 		Usage:     "make one HTML page of the folders of runs",
-		ArgsUsage: "DIR...",
+		ArgsUsage: "DIR|FILE...",
 		Description: "The page works offline: verdict, differences, distributions, the cluster over time, waiting by class, decisions,\n" +
 			"learning curves, and the commands that do it again. gnnsched eval --out DIR, gnnsched compare\n" +
-			"--out DIR, runsim --out DIR and gnntrain leave such folders.\n" +
+			"--out DIR, runsim --out DIR and gnntrain leave such folders. A FILE holds the decisions of a scheduler (--decision-log).\n" +
 			"docs/report.md describes page and folders. A page has at most 3 MB; it says what was thinned out.\n\n" +
 			"Examples:\n" +
 			"   gnnsched eval --scenario mixed --out run && gnnsched report --out report.html run\n" +
 			"   gnnsched report --out both.html run logs/gnn           # an evaluation and a training run\n" +
+			"   gnnsched report load decisions.jsonl                   # what runsim --out load saw, and what the scheduler decided\n" +
 			"   gnnsched report --title 'Monday' --out - run >monday.html",
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "out", Value: "report.html", Usage: "write to `FILE`; - is standard output"},
@@ -41,7 +42,7 @@ func act(c *ucli.Context) error {
 	}
 	var runs []*runfolder.Run
 	for _, dir := range dirs {
-		r, err := runfolder.Read(dir)
+		r, err := read(dir)
 		if err != nil {
 			return err
 		}

@@ -204,7 +204,7 @@ func TestSize(t *testing.T) {
 	if n := len(page); n > maxPage || n < maxPage/8 {
 		t.Errorf("%d bytes", n)
 	}
-	for _, want := range []string{"of the 20000 choices", "of 9,000 rows", "36 curves are not drawn", "Each row of the heat maps is the mean of", "means of"} {
+	for _, want := range []string{"of 20000 choices", "of 9,000 rows", "36 curves are not drawn", "Each row of the heat maps is the mean of", "means of"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page does not say %q", want)
 		}

@@ -68,7 +68,7 @@ func podsIn(t *testing.T, path string) (names []string, cut bool) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	cut, err = ReadTable(f, func(r Record) { names = append(names, r.Pod) })
+	cut, err = readTable(f, func(r Record) { names = append(names, r.Pod) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestTableHasWhatLinesHave(t *testing.T) {
 	}
 	defer f.Close()
 	var got []Record
-	if cut, err := ReadTable(f, func(r Record) { got = append(got, r) }); err != nil || cut || !IsTable(f) {
+	if cut, err := readTable(f, func(r Record) { got = append(got, r) }); err != nil || cut || !isTable(f) {
 		t.Fatalf("cut %v, %v", cut, err)
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -398,7 +398,7 @@ func FuzzReadTable(f *testing.F) {
 		defer file.Close()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, _ = ReadTable(file, func(r Record) {
+		_, _ = readTable(file, func(r Record) {
 			if r.Outcome == "" || strings.ContainsAny(r.Pod, "\x1b\n") {
 				t.Errorf("%+v", r)
 			}

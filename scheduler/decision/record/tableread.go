@@ -116,16 +116,16 @@ func checkGroups(f *parquet.File, size int64) error {
 	return nil
 }
 
-// IsTable reports whether a file begins as a Parquet file does.
-func IsTable(f *os.File) bool {
+// isTable reports whether a file begins as a Parquet file does.
+func isTable(f *os.File) bool {
 	head := make([]byte, len(magic))
 	_, err := f.ReadAt(head, 0)
 	return err == nil && string(head) == magic
 }
 
-// ReadTable calls each with the records of a Parquet file, in their order. Of a file that is cut off, these are those up to its last
+// readTable calls each with the records of a Parquet file, in their order. Of a file that is cut off, these are those up to its last
 // whole row group, and cut is true.
-func ReadTable(f *os.File, each func(Record)) (cut bool, err error) {
+func readTable(f *os.File, each func(Record)) (cut bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("malformed Parquet: %v", p)

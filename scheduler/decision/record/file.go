@@ -1,0 +1,50 @@
+package record
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+)
+
+// ReadFile calls each with the records of a file that a Journal wrote, in its order: JSON lines or Parquet. The last line or group
+// may be cut off. What is no such file is an error that names the file and, for lines, the line.
+func ReadFile(path string, each func(Record)) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if !isTable(f) {
+		return readLines(f, path, each)
+	}
+	if _, err := readTable(f, each); err != nil { // a file that is cut off has its whole row groups
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// readLines calls each with the records of a file of JSON lines.
+func readLines(f *os.File, path string, each func(Record)) error {
+	lines, faulty := bufio.NewScanner(f), error(nil)
+	number, records := 0, 0
+	lines.Buffer(nil, 2<<20)
+	for lines.Scan() {
+		if number++; len(lines.Bytes()) == 0 {
+			continue
+		}
+		r, err := Parse(lines.Bytes())
+		if err != nil { // a torn line of a writer that was killed, unless no line is a record
+			faulty = fmt.Errorf("%s:%d: %w", path, number, err)
+			continue
+		}
+		records++
+		each(r)
+	}
+	if err := lines.Err(); err != nil { // what follows may be newer
+		return fmt.Errorf("%s:%d: %w", path, number+1, err)
+	}
+	if records == 0 && faulty != nil {
+		return faulty
+	}
+	return nil
+}
