@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -111,25 +110,23 @@ type Default struct {
 // MaxBest is the number of candidates that a Decision keeps.
 const MaxBest = 5
 
-// Best returns the MaxBest candidates with the highest scores, or all if there are fewer, the
-// highest first and equals by name. name returns the node of scores[i].
-func Best(scores []float32, name func(i int) string) []Candidate {
-	best := make([]Candidate, 0, MaxBest+1)
+// Best returns the indices of the MaxBest highest scores, or of all if there are fewer, the highest first and equals by
+// name. name returns the node of scores[i].
+func Best(scores []float32, name func(i int) string) []int {
+	best := make([]int, 0, MaxBest)
 	for i, score := range scores {
-		if len(best) == MaxBest && score < best[MaxBest-1].Score {
+		at := len(best)
+		for at > 0 && (score > scores[best[at-1]] || score == scores[best[at-1]] && name(i) < name(best[at-1])) {
+			at--
+		}
+		if at == MaxBest {
 			continue // by far the most candidates of a large cluster
 		}
-		c := Candidate{Node: name(i), Score: score}
-		at, _ := slices.BinarySearchFunc(best, c, order)
-		best = slices.Insert(best, at, c)
-		best = best[:min(len(best), MaxBest)]
+		best = append(best[:min(len(best), MaxBest-1)], 0)
+		copy(best[at+1:], best[at:])
+		best[at] = i
 	}
 	return best
-}
-
-// order sorts candidates by falling score, and equals by name.
-func order(a, b Candidate) int {
-	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Node, b.Node))
 }
 
 // RunnerUp returns the best of the candidates in Best that is not the chosen node. ok is false if there is none.

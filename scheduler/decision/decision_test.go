@@ -31,7 +31,11 @@ func TestBest(t *testing.T) {
 			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Node, b.Node))
 		})
 		want = want[:min(len(want), decision.MaxBest)]
-		if got := decision.Best(scores, name); !reflect.DeepEqual(got, append([]decision.Candidate{}, want...)) {
+		got := []decision.Candidate{}
+		for _, i := range decision.Best(scores, name) {
+			got = append(got, decision.Candidate{Node: name(i), Score: scores[i]})
+		}
+		if !reflect.DeepEqual(got, append([]decision.Candidate{}, want...)) {
 			t.Fatalf("%v, want %v", got, want)
 		}
 	})
@@ -100,7 +104,7 @@ func ExampleQueue() {
 	q := decision.NewQueue(print, 8, func() {})
 	q.Offer(decision.Decision{
 		Pod: decision.Pod{Namespace: "default", Name: "web"}, Node: "b",
-		Best: decision.Best([]float32{0.25, 0.5}, func(i int) string { return []string{"a", "b"}[i] }),
+		Best: []decision.Candidate{{Node: "b", Score: 0.5}, {Node: "a", Score: 0.25}},
 	})
 	q.Close()
 	// Output: default/web on b, then a with 0.25

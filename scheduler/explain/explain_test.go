@@ -52,14 +52,9 @@ func recordedOn(t *testing.T, p policy.Reader, fingerprint uint64, s *cluster.Sn
 		Number: 7, Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0", UID: "u"}, At: time.Unix(1_700_000_000, 0),
 		Policy: p.Name(), Fingerprint: fingerprint, Latency: 12 * time.Microsecond, Nodes: 6, Feasible: 4, Preferred: 4, Bound: true,
 		Refused: []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 2}},
-		Best:    decision.Best(scores, func(i int) string { return s.Nodes[i].Name }),
 	}
-	for k := range d.Best {
-		for i, n := range s.Nodes {
-			if n.Name == d.Best[k].Node {
-				d.Best[k].Read = p.Reading(s, pod, rows, i)
-			}
-		}
+	for _, i := range decision.Best(scores, func(i int) string { return s.Nodes[i].Name }) {
+		d.Best = append(d.Best, decision.Candidate{Node: s.Nodes[i].Name, Score: scores[i], Read: p.Reading(s, pod, rows, i)})
 	}
 	d.Node = d.Best[0].Node
 	d.Default = &decision.Default{Candidate: d.Best[2], Ties: 2, Preferred: true}

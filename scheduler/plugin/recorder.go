@@ -99,13 +99,14 @@ func (p *pending) Clone() fwk.StateData { return p }
 
 // scored implements observer: it begins a decision.
 func (r *recorder) scored(state fwk.CycleState, s *scoring) {
+	best := decision.Best(s.raw, s.name)
 	p := &pending{decision: decision.Decision{
 		Profile: r.profile,
 		Pod:     podOf(s.pod), At: s.view.began,
 		Group: string(s.group), Policy: s.decider.policyName(), Fingerprint: s.decider.fingerprint(),
 		Fallback: s.reason, Latency: time.Since(s.view.began),
 		Nodes: len(r.mirror.infos), Refused: refusals.Of(state),
-		Feasible: len(s.feasible), Preferred: len(s.nodes), Best: decision.Best(s.raw, s.name),
+		Feasible: len(s.feasible), Preferred: len(s.nodes), Best: s.candidates(best),
 	}}
 	if s.group == canary.Rest {
 		p.decision.Policy, p.decision.Fingerprint = "", 0
@@ -114,17 +115,25 @@ func (r *recorder) scored(state fwk.CycleState, s *scoring) {
 		}
 	}
 	if r.asks != nil {
-		r.record(state, s, &p.decision)
+		r.record(state, s, best, &p.decision)
 	}
 	state.Write(decisionKey, p)
 }
 
-// record adds to a decision what only records need.
-func (r *recorder) record(state fwk.CycleState, s *scoring, d *decision.Decision) {
+// candidates returns nodes as candidates, with their raw scores.
+func (s *scoring) candidates(nodes []int) []decision.Candidate {
+	out := make([]decision.Candidate, len(nodes))
+	for k, i := range nodes {
+		out[k] = decision.Candidate{Node: s.nodes[i].Node().Name, Score: s.raw[i]}
+	}
+	return out
+}
+
+// record adds to a decision what only records need. best are the nodes of d.Best.
+func (r *recorder) record(state fwk.CycleState, s *scoring, best []int, d *decision.Decision) {
 	asked := dra.Asked(state)
-	for k := range d.Best[:min(len(d.Best), 2)] {
+	for k, i := range best[:min(len(best), 2)] {
 		c := &d.Best[k]
-		i := slices.IndexFunc(s.nodes, func(n fwk.NodeInfo) bool { return n.Node().Name == c.Node })
 		c.Read, c.Cards = r.reading(s, i), r.cards(s, i, asked)
 	}
 	if other, err := state.Read(comparedKey); err == nil {
@@ -197,31 +206,6 @@ func Considered(state fwk.CycleState) (d decision.Decision, ok bool) {
 	}
 	return p.decision, true
 }
-
-// allowance is a share of the time, which asking the default profile may take.
-type allowance struct {
-	share  float64 // 0 for none, 1 for all
-	earned time.Duration
-	until  time.Time // that it is earned for
-}
-
-// maxEarned bounds what an idle scheduler saves up, and so the share of a busy time.
-const maxEarned = 50 * time.Millisecond
-
-// open reports whether something may be spent now.
-func (a *allowance) open(now time.Time) bool {
-	if a.share >= 1 {
-		return true
-	}
-	if !a.until.IsZero() {
-		a.earned = min(a.earned+time.Duration(a.share*float64(now.Sub(a.until))), maxEarned)
-	}
-	a.until = now
-	return a.share > 0 && a.earned >= 0
-}
-
-// spend takes what was spent off what was earned.
-func (a *allowance) spend(took time.Duration) { a.earned -= took }
 
 // reading returns what the decider read of s.nodes[i]; nil if that is not known.
 func (r *recorder) reading(s *scoring, i int) *policy.Reading {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -131,3 +132,28 @@ func (u *upstream) choice(state fwk.CycleState, ours *scoring) (at, ties int, er
 	}
 	return at, ties, nil
 }
+
+// allowance is a share of the time, which asking the default profile may take.
+type allowance struct {
+	share  float64 // 0 for none, 1 for all
+	earned time.Duration
+	until  time.Time // that it is earned for
+}
+
+// maxEarned bounds what an idle scheduler saves up, and so the share of a busy time.
+const maxEarned = 50 * time.Millisecond
+
+// open reports whether something may be spent now.
+func (a *allowance) open(now time.Time) bool {
+	if a.share >= 1 {
+		return true
+	}
+	if !a.until.IsZero() {
+		a.earned = min(a.earned+time.Duration(a.share*float64(now.Sub(a.until))), maxEarned)
+	}
+	a.until = now
+	return a.share > 0 && a.earned >= 0
+}
+
+// spend takes what was spent off what was earned.
+func (a *allowance) spend(took time.Duration) { a.earned -= took }
