@@ -2,6 +2,7 @@ package bound_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"gnnsched/internal/cluster"
@@ -69,6 +70,38 @@ func TestLookaheadImproves(t *testing.T) {
 		if better == 0 {
 			t.Errorf("%s: knowledge of the future changes nothing", name)
 		}
+	}
+}
+
+// Rollouts over drawn futures, of which none is the true one, are better than their policy on the mean, and play alike with the same seed.
+func TestExpectingImproves(t *testing.T) {
+	env := started(t, "hetero90")
+	var base, improved float64
+	l := bound.NewExpecting(heuristic.Kubernetes{})
+	l.Horizon = 60
+	play := func(seed uint64) float64 {
+		l.Seed(seed)
+		return total(t, env, seed, l.Decide)
+	}
+	for seed := range uint64(3) {
+		base += total(t, env, seed, eval.Deciding(heuristic.Kubernetes{}, nil))
+		improved += play(seed)
+	}
+	if improved >= base {
+		t.Errorf("the costs sum up to %v, and to %v with drawn futures", base, improved)
+	}
+	if once, again := play(1), play(1); once != again {
+		t.Errorf("the same seed costs %v and %v", once, again)
+	}
+}
+
+// A lookahead over drawn futures says what it cannot draw.
+func TestExpectingRefuses(t *testing.T) {
+	env := started(t, "heavytail")
+	l := bound.NewExpecting(heuristic.Kubernetes{})
+	l.Seed(1)
+	if _, err := eval.Episode(env, 1, l.Decide); err == nil || !strings.Contains(err.Error(), "exponential") {
+		t.Errorf("heavy tails: %v", err)
 	}
 }
 

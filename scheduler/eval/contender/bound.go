@@ -12,10 +12,11 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// bounds makes players that have what no scheduler has, of a policy; by the prefix of their names.
-var bounds = map[string]func(policy.Policy, *rand.Rand) player{
-	"clairvoyant": func(p policy.Policy, _ *rand.Rand) player { return clairvoyant(p) },
-	"moved":       func(p policy.Policy, ties *rand.Rand) player { return moved(p, ties) },
+// bounds makes players of a policy that have what no scheduler has: knowledge, time or pods that move. By the prefix of their names.
+var bounds = map[string]func(p policy.Policy, ties *rand.Rand) player{
+	"clairvoyant": func(p policy.Policy, _ *rand.Rand) player { return looking(bound.NewLookahead(p)) },
+	"expecting":   func(p policy.Policy, _ *rand.Rand) player { return looking(bound.NewExpecting(p)) },
+	"moved":       moved,
 }
 
 // player plays the episode of a seed.
@@ -40,10 +41,10 @@ func boundOf(prefix, name string) (eval.Contender, error) {
 	}, nil
 }
 
-// clairvoyant plays the policy's best candidates against the true future (bound.Lookahead).
-func clairvoyant(p policy.Policy) player {
-	l := bound.NewLookahead(p)
+// looking plays a policy's best candidates against the true future, or against drawn ones.
+func looking(l *bound.Lookahead) player {
 	return func(env *sim.Env, seed uint64, stop func() error) (sim.Outcome, error) {
+		l.Seed(seed)
 		return eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
 			if err := stop(); err != nil {
 				return eval.Choice{}, err
