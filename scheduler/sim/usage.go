@@ -66,6 +66,9 @@ func (c Config) validateUsage(bad func(string, ...any)) {
 	}
 }
 
+// Limits returns the limits of each node.
+func (u Usage) Limits() usage.Limits { return usage.Limits{Network: u.Network, Disk: u.Disk} }
+
 func (u Usage) unit() float64 {
 	if u.Unit == 0 {
 		return 1
@@ -101,7 +104,7 @@ func newUsageState(e *Env) *usageState {
 	u := &usageState{begin: float64(e.arrivals.fill), unit: c.unit(), tick: c.tick(), seed: rng.Uint64(), bound: make([]int, len(e.arrivals.pods))}
 	u.meter = meter.New(meter.Config{
 		Tick: u.tick, Start: math.Floor(rng.Float64() * 86400), Pods: len(e.arrivals.pods),
-		Capacity: usage.Amounts{usage.NetworkIn: c.Network, usage.NetworkOut: c.Network, usage.DiskRead: c.Disk, usage.DiskWrite: c.Disk},
+		Capacity: c.Limits().Amounts(),
 	}, e.snapshot.Nodes)
 	e.drawKnown(c.Known, rng)
 	return u
