@@ -69,6 +69,9 @@ func gpuOf(n *cluster.Node) draw {
 
 // gpuWatts returns what the node's devices would draw with one more pod.
 func gpuWatts(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (watts float64) {
+	if len(n.GPUs) == 0 && n.Allocatable.GPU == 0 {
+		return 0
+	}
 	device := gpuOf(n)
 	for i, used := range n.GPUs {
 		if used > 0 || on.Has(i) {

@@ -54,7 +54,7 @@ func (c *caches) shutdown() {
 	}
 }
 
-// stripNode keeps a node's name, labels, amounts and power.
+// stripNode keeps a node's name, labels, amounts, power and limits.
 func stripNode(obj any) (any, error) {
 	n, ok := obj.(*corev1.Node)
 	if !ok {
@@ -64,8 +64,10 @@ func stripNode(obj any) (any, error) {
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: n.Labels},
 		Status:     corev1.NodeStatus{Capacity: amounts(n.Status.Capacity), Allocatable: amounts(n.Status.Allocatable)},
 	}
-	if text, has := n.Annotations[kube.PowerAnnotation]; has {
-		out.Annotations = map[string]string{kube.PowerAnnotation: text}
+	for _, name := range []string{kube.PowerAnnotation, usage.LimitsAnnotation} {
+		if text, has := n.Annotations[name]; has {
+			metav1.SetMetaDataAnnotation(&out.ObjectMeta, name, text)
+		}
 	}
 	return out, nil
 }

@@ -126,9 +126,22 @@ func defaultModel(p *corev1.Pod) *usage.Model {
 type models struct {
 	log      zerolog.Logger
 	old, now map[string]*usage.Model // by annotation; nil: the annotation is wrong
-	faults   int                     // wrong annotations found in this sample
+	faults   int                     // wrong annotations of pods found in this sample
 	first    error
 	where    types.NamespacedName
+}
+
+// limits returns the limits in the annotation of a node that is new or has changed; none if the annotation is wrong.
+func (m *models) limits(n *corev1.Node) usage.Limits {
+	text, has := n.Annotations[usage.LimitsAnnotation]
+	if !has {
+		return usage.Limits{}
+	}
+	out, err := usage.ParseLimits(text)
+	if err != nil {
+		m.log.Warn().Err(err).Str("node", n.Name).Msg("a node's annotation is wrong; its network and disk are not limited")
+	}
+	return out
 }
 
 // begin begins a sample.

@@ -67,6 +67,7 @@ type nodeSample struct {
 	node   *corev1.Node
 	pods   []podSample  // by namespace and name
 	plain  cluster.Node // what its power follows from
+	limits usage.Limits // of its annotation
 	watts  float64      // that its machine draws
 	joules float64      // integral of watts over time
 }
@@ -99,7 +100,7 @@ func (b *builder) build(nodes []*corev1.Node, pods []*corev1.Pod, now time.Time)
 			out.nodes[i].sample, out.nodes[i].joules = was.sample, was.joules+was.watts*passed
 			out.nodes[i].advance(passed)
 		}
-		out.nodes[i].plain = b.plain(n)
+		out.nodes[i].plain, out.nodes[i].limits = b.plain(n)
 	}
 	for _, p := range pods {
 		if n := out.node(p.Spec.NodeName); n != nil && p.Status.Phase == corev1.PodRunning {
@@ -116,14 +117,14 @@ func (b *builder) build(nodes []*corev1.Node, pods []*corev1.Pod, now time.Time)
 	return out
 }
 
-// plain returns what the power of a node's machine follows from: its CPUs and its annotation. A faulty annotation counts as
-// none.
-func (b *builder) plain(n *corev1.Node) cluster.Node {
+// plain returns what the power of a node's machine follows from, its CPUs and its annotation, and the limits of another
+// annotation. A faulty annotation counts as none.
+func (b *builder) plain(n *corev1.Node) (cluster.Node, usage.Limits) {
 	if was := b.old.node(n.Name); was != nil && was.node == n {
-		return was.plain
+		return was.plain, was.limits
 	}
 	model, _ := kube.Power(n)
-	return cluster.Node{Power: model, Allocatable: cluster.Resources{MilliCPU: n.Status.Allocatable.Cpu().MilliValue()}}
+	return cluster.Node{Power: model, Allocatable: cluster.Resources{MilliCPU: n.Status.Allocatable.Cpu().MilliValue()}}, b.models.limits(n)
 }
 
 // passed returns the seconds since the last snapshot. A clock that was set back counts as one that stands.
@@ -150,7 +151,7 @@ func (b *builder) measure(n *nodeSample, now time.Time) {
 	for i := range n.pods {
 		demands[i] = n.pods[i].pod.demand(now)
 	}
-	usage.Share(capacity(n.node), demands, got)
+	usage.Share(n.capacity(), demands, got)
 	n.rate, n.throttled = idle, 0
 	for i := range n.pods {
 		p := &n.pods[i]
@@ -176,10 +177,10 @@ func (b *builder) begin(n *nodeSample, p *podSample, now time.Time) {
 	n.total, n.lost = plus(n.total, p.total), n.lost+p.lost
 }
 
-// capacity returns what the pods of a node can have together. Network and disk are not limited.
-func capacity(n *corev1.Node) usage.Amounts {
-	var out usage.Amounts
-	if cores := n.Status.Allocatable.Cpu().AsApproximateFloat64(); cores > 0 {
+// capacity returns what the pods of a node can have together.
+func (n *nodeSample) capacity() usage.Amounts {
+	out := n.limits.Amounts()
+	if cores := n.node.Status.Allocatable.Cpu().AsApproximateFloat64(); cores > 0 {
 		out[usage.CPU] = max(cores-idle[usage.CPU], cores/2)
 	}
 	return out

@@ -216,6 +216,49 @@ func TestSharing(t *testing.T) {
 	near(t, "its throttled core-seconds", l.lost, 5)
 }
 
+// TestLimits: pods share what their node's annotation leaves them of network and disk, a wrong annotation limits nothing and
+// is logged once, and a node follows an annotation that changes.
+func TestLimits(t *testing.T) {
+	c := newCluster()
+	annotate := func(node, text string) {
+		n, _, _ := c.nodes.GetByKey(node)
+		changed := n.(*corev1.Node).DeepCopy()
+		changed.Annotations = map[string]string{usage.LimitsAnnotation: text}
+		_ = c.nodes.Add(must(stripNode(changed)))
+	}
+	for _, node := range []string{"limited", "free", "wrong"} {
+		c.addNode(node, "4")
+		for i, sends := range []string{"100", "700"} {
+			c.add(c.podOf(fmt.Sprint(node, "-", i), node, `{"networkOut": `+sends+`, "networkIn": 10, "diskRead": 300}`))
+		}
+	}
+	annotate("limited", `{"network": 500, "disk": "1k"}`)
+	annotate("wrong", `{"network": -1}`)
+	check := func(node string, first, second float64) {
+		t.Helper()
+		now, _ := c.read()
+		for i, want := range []float64{first, second} {
+			p := now.pods[types.NamespacedName{Namespace: "default", Name: fmt.Sprint(node, "-", i)}]
+			near(t, "what "+p.pod.source.Name+" sends", p.rate[usage.NetworkOut], want)
+			near(t, "what it receives", p.rate[usage.NetworkIn], 10)
+			near(t, "what it reads", p.rate[usage.DiskRead], 300)
+		}
+		near(t, "what the node sends", now.node(node).rate[usage.NetworkOut], first+second)
+	}
+	for range 3 {
+		c.tick(t, 10*time.Second)
+	}
+	check("limited", 100, 400)
+	check("free", 100, 700)
+	check("wrong", 100, 700)
+	if n := strings.Count(c.log.String(), "\n"); n != 1 || !strings.Contains(c.log.String(), "limits.network: -1 is not 0 to 1e+12") {
+		t.Errorf("%d lines: %s", n, c.log.String())
+	}
+	annotate("limited", `{"network": 100}`)
+	c.tick(t, 10*time.Second)
+	check("limited", 50, 50)
+}
+
 func near(t *testing.T, what string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-9*max(1, math.Abs(want)) {

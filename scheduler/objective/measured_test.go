@@ -18,10 +18,11 @@ func TestMeasuredTrackers(t *testing.T) {
 				for i := range nodes {
 					nodes[i] = &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 4000, Memory: 8 << 30, Pods: 10}}
 				}
-				tracker := Track(term, nodes)
+				tracker, told := Track(term, nodes), Mix{{Term: term, Weight: 1}}.Track(nodes)
+				tell := Told(told)
 				for step := range 10 {
-					if got, want := tracker.Cost(), term.Cost(nodes); got != want {
-						t.Fatalf("step %d: the tracker says %v, the term %v", step, got, want)
+					if got, alike, want := tracker.Cost(), told.Cost(), term.Cost(nodes); got != want || alike != want {
+						t.Fatalf("step %d: the tracker says %v, the one that is told of measurements %v, the term %v", step, got, alike, want)
 					}
 					if rapid.Bool().Draw(t, "placement") {
 						i := rapid.IntRange(0, len(nodes)-1).Draw(t, "node")
@@ -29,6 +30,7 @@ func TestMeasuredTrackers(t *testing.T) {
 						tracker.Update(i)
 						continue
 					}
+					tell()
 					for _, n := range nodes {
 						if rapid.IntRange(0, 4).Draw(t, "lost") == 0 {
 							n.Usage = nil

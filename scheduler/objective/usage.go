@@ -28,6 +28,9 @@ type measuredTracker struct {
 	at    float64 // sum of the times of the measurements that the cost is of
 	n     int     // number of nodes that counted
 	cost  float64
+
+	told  bool // see Told
+	stale bool // it was told of a measurement since
 }
 
 // trackMeasured returns the tracker of a term that depends on nothing but measurements and on which nodes count.
@@ -38,6 +41,12 @@ func trackMeasured(t Term, nodes []*cluster.Node) Tracker {
 func (*measuredTracker) Update(int) {}
 
 func (m *measuredTracker) Cost() float64 {
+	if m.told {
+		if m.stale {
+			m.cost, m.stale = m.term.Cost(m.nodes), false
+		}
+		return m.cost
+	}
 	at, n := 0.0, 0
 	for _, v := range m.nodes {
 		if counted(v) {
@@ -48,6 +57,29 @@ func (m *measuredTracker) Cost() float64 {
 		m.at, m.n, m.cost = at, n, m.term.Cost(m.nodes)
 	}
 	return m.cost
+}
+
+// Told promises that the returned function is called after each measurement of the nodes that a tracker tracks, so that it
+// need not look for one whenever it is asked for the cost.
+func Told(t Tracker) (measured func()) {
+	var all []*measuredTracker
+	add := func(t Tracker) {
+		if m, is := t.(*measuredTracker); is {
+			m.told, m.stale = true, true
+			all = append(all, m)
+		}
+	}
+	add(t)
+	if mix, is := t.(mixTracker); is {
+		for _, w := range mix {
+			add(w.Tracker)
+		}
+	}
+	return func() {
+		for _, m := range all {
+			m.stale = true
+		}
+	}
 }
 
 // counted reports whether a node counts in the terms about usage.
@@ -82,7 +114,9 @@ func (usageBalance) Cost(nodes []*cluster.Node) float64 {
 		}
 		n++
 		for d := range m {
-			m[d].replace(0, used(v, cluster.Dimension(d)))
+			if v.Usage.Measured[d].Mean != 0 { // most nodes do not use every dimension
+				m[d].replace(0, used(v, cluster.Dimension(d)))
+			}
 		}
 	}
 	for d := range m {

@@ -45,10 +45,13 @@ func (l *lines) context(ctx context.Context) context.Context {
 }
 
 // count returns the number of lines with a text.
-func (l *lines) count(text string) (n int) {
+func (l *lines) count(text string) (n int) { return l.countFrom(0, text) }
+
+// countFrom is count without the first lines.
+func (l *lines) countFrom(begin int, text string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, line := range l.all {
+	for _, line := range l.all[begin:] {
 		if strings.Contains(line, text) {
 			n++
 		}

@@ -27,6 +27,7 @@ type Env struct {
 	snapshot cluster.Snapshot
 	arrivals arrivalList
 	tracker  objective.Tracker
+	measured func()  // tells the tracker of a measurement
 	cost     float64 // of the present state
 	feasible feasibleNodes
 
@@ -154,6 +155,7 @@ func (e *Env) draw() (err error) {
 // track starts to track the snapshot's nodes after the list of nodes has changed.
 func (e *Env) track() {
 	e.tracker = e.cfg.Objective.Track(e.snapshot.Nodes)
+	e.measured = objective.Told(e.tracker)
 	e.cost = e.tracker.Cost()
 	e.feasible.reset(&e.snapshot, len(e.arrivals.shapes))
 	e.means.track(e.snapshot.Nodes)

@@ -66,6 +66,9 @@ func (c Config) validateUsage(bad func(string, ...any)) {
 	}
 }
 
+// Limits returns the limits of each node.
+func (u Usage) Limits() usage.Limits { return usage.Limits{Network: u.Network, Disk: u.Disk} }
+
 func (u Usage) unit() float64 {
 	if u.Unit == 0 {
 		return 1
@@ -87,7 +90,8 @@ type usageState struct {
 	begin  float64 // time of the episode at which the meter's time begins: the end of the fill
 	unit   float64 // seconds in a unit of time
 	tick   float64 // seconds
-	ticks  int     // measurements so far
+	window int     // measurements in a window
+	ticks  int     // so far
 	bound  []int   // by arrival: measurements when its pod was bound
 	fallen float64 // by how much measurements have lowered the cost since the last decision
 }
@@ -99,9 +103,10 @@ func newUsageState(e *Env) *usageState {
 	}
 	rng := stream(e.seed, streamUsage)
 	u := &usageState{begin: float64(e.arrivals.fill), unit: c.unit(), tick: c.tick(), seed: rng.Uint64(), bound: make([]int, len(e.arrivals.pods))}
+	u.window = max(int(math.Round(cluster.UsageWindow/u.tick)), 1)
 	u.meter = meter.New(meter.Config{
 		Tick: u.tick, Start: math.Floor(rng.Float64() * 86400), Pods: len(e.arrivals.pods),
-		Capacity: usage.Amounts{usage.NetworkIn: c.Network, usage.NetworkOut: c.Network, usage.DiskRead: c.Disk, usage.DiskWrite: c.Disk},
+		Capacity: c.Limits().Amounts(),
 	}, e.snapshot.Nodes)
 	e.drawKnown(c.Known, rng)
 	return u
@@ -156,7 +161,7 @@ func (u *usageState) place(e *Env, pod, row int32) {
 	if n := e.snapshot.Nodes[row].Usage; n != nil {
 		u.bound[pod] = u.ticks
 		recent := cluster.RecentPod{ID: int(pod), At: at, Requests: d.pod.Requests, Limits: d.pod.Limits, Expected: d.pod.ExpectedAll()}
-		n.Recent = append(slices.Clip(n.Recent), recent) // copies of the environment share it
+		n.Recent = append(n.Recent, recent)
 		n.Expect(u.missing)
 		n.Version = cluster.NextVersion()
 	}
@@ -167,10 +172,14 @@ func (u *usageState) place(e *Env, pod, row int32) {
 func (u *usageState) forget(nodes []*cluster.Node) {
 	for _, n := range nodes {
 		recent := n.Usage.Recent
-		for len(recent) > 0 && recent[0].At <= n.Usage.At-cluster.UsageWindow {
-			recent = recent[1:]
+		if len(recent) == 0 {
+			continue // nothing is missing
 		}
-		n.Usage.Recent = recent
+		old := 0
+		for old < len(recent) && recent[old].At <= n.Usage.At-cluster.UsageWindow {
+			old++
+		}
+		n.Usage.Recent = slices.Delete(recent, 0, old)
 		n.Usage.Expect(u.missing)
 	}
 }
@@ -178,7 +187,7 @@ func (u *usageState) forget(nodes []*cluster.Node) {
 // missing returns the share of a pod's usage that the mean of the last measurements lacks: those of the window that
 // were made before it came.
 func (u *usageState) missing(p *cluster.RecentPod) float64 {
-	within := float64(min(max(int(math.Round(cluster.UsageWindow/u.tick)), 1), u.ticks))
+	within := float64(min(u.window, u.ticks))
 	return max(1-float64(u.ticks-u.bound[p.ID])/within, 0)
 }
 
@@ -193,7 +202,7 @@ func (u *usageState) remove(e *Env, pod, row int32) {
 	}
 	i := slices.IndexFunc(n.Recent, func(p cluster.RecentPod) bool { return p.ID == int(pod) })
 	if i >= 0 {
-		n.Recent = slices.Delete(slices.Clone(n.Recent), i, i+1) // copies of the environment share it
+		n.Recent = slices.Delete(n.Recent, i, i+1)
 		n.Expect(u.missing)
 		n.Version = cluster.NextVersion()
 	}
@@ -234,6 +243,7 @@ func (e *Env) measure() {
 	}
 	e.snapshot.Now = u.seconds(e.now)
 	u.meter.Tick(e.snapshot.Now)
+	e.measured()
 	u.ticks++
 	u.forget(e.snapshot.Nodes)
 	before := e.cost

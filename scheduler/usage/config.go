@@ -38,7 +38,7 @@ type Config struct {
 	// ServerName is the name that Prometheus' certificate must have, if it is not that of Address.
 	ServerName string `json:"serverName,omitempty"`
 	// Interval is the time between two measurements, 15s by default, and Timeout that after which one is given up,
-	// 10s by default.
+	// 10s by default, but at most MaxAge.
 	Interval metav1.Duration `json:"interval,omitempty"`
 	Timeout  metav1.Duration `json:"timeout,omitempty"`
 	// MaxAge is the age from which a measurement is not used any more, 3m by default.
@@ -54,10 +54,13 @@ func (c *Config) Default() error {
 	for _, d := range []struct {
 		to    *metav1.Duration
 		value time.Duration
-	}{{&c.Interval, 15 * time.Second}, {&c.Timeout, 10 * time.Second}, {&c.MaxAge, 3 * time.Minute}} {
+	}{{&c.Interval, 15 * time.Second}, {&c.MaxAge, 3 * time.Minute}} {
 		if d.to.Duration == 0 {
 			d.to.Duration = d.value
 		}
+	}
+	if c.Timeout.Duration == 0 {
+		c.Timeout.Duration = min(10*time.Second, c.MaxAge.Duration)
 	}
 	for _, q := range []struct {
 		to    *resource.Quantity
@@ -79,6 +82,9 @@ func (c *Config) validate() error {
 	}
 	if c.MaxAge.Duration < c.Interval.Duration {
 		return fmt.Errorf("usage: maxAge is %v, want at least interval (%v)", c.MaxAge.Duration, c.Interval.Duration)
+	}
+	if c.MaxAge.Duration < c.Timeout.Duration {
+		return fmt.Errorf("usage: maxAge is %v, want at least timeout (%v), or a source that hangs would be told too late", c.MaxAge.Duration, c.Timeout.Duration)
 	}
 	if c.NetworkCapacity.Sign() < 0 || c.DiskCapacity.Sign() < 0 {
 		return errors.New("usage: networkCapacity and diskCapacity must be positive")

@@ -262,6 +262,7 @@ func TestConfig(t *testing.T) {
 		`query "node_gpu" is not known`:   {Source: PrometheusSource, Address: "https://prometheus", Queries: map[string]string{"node_gpu": "x"}},
 		"interval is 1s":                  {Source: MetricsAPISource, Interval: duration(time.Second)},
 		"want at least interval":          {Source: MetricsAPISource, MaxAge: duration(time.Second)},
+		"want at least timeout (10m0s)":   {Source: MetricsAPISource, Timeout: duration(10 * time.Minute)},
 	} {
 		if err := c.Default(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("error %v, want %q", err, want)

@@ -8,6 +8,8 @@ type Curve interface {
 	at(seed uint64, now, age float64) float64
 	// holds returns for how many seconds the amount is sure to stay the same; 0 or less if that is not known.
 	holds(seed uint64, now, age float64) float64
+	// clocked reports whether at depends on nothing but now.
+	clocked() bool
 	// validate calls bad with each field that is wrong. No amount may be over most.
 	validate(most float64, bad func(field, format string, a ...any))
 }
@@ -18,6 +20,8 @@ type Constant float64
 func (c Constant) at(uint64, float64, float64) float64 { return float64(c) }
 
 func (c Constant) holds(uint64, float64, float64) float64 { return math.Inf(1) }
+
+func (c Constant) clocked() bool { return true }
 
 // Day goes up and down once a period, as a cosine:
 //
@@ -38,6 +42,8 @@ func (c Day) holds(uint64, float64, float64) float64 {
 	}
 	return 0
 }
+
+func (c Day) clocked() bool { return true }
 
 // Bursts is High for Length seconds once in every Every seconds, and Low otherwise. The seed decides when. Two
 // dimensions of a pod with equal Every and Length have their bursts together.
@@ -69,6 +75,8 @@ func (c Bursts) holds(seed uint64, _, age float64) float64 {
 	return c.Every - in - safety
 }
 
+func (c Bursts) clocked() bool { return false }
+
 // Walk is a random walk that is reflected at Low and High. It starts at a random place between them.
 type Walk struct {
 	Low, High float64 // amounts
@@ -77,14 +85,37 @@ type Walk struct {
 }
 
 func (c Walk) at(seed uint64, _, age float64) float64 {
-	width := c.High - c.Low
-	if width <= 0 {
+	if c.High <= c.Low {
 		return c.Low
 	}
-	at := uniform(mix(seed, startOfWalk))*width + c.Deviation*math.Sqrt(c.Step/3600)*brownian(seed, index(age/c.Step))
-	at = math.Mod(math.Abs(at), 2*width) // reflected at 0
-	return c.Low + min(at, 2*width-at)   // and at width
+	return c.reflected(seed, brownian(seed, index(age/c.Step)))
 }
+
+// atFor returns at and holds. last is the stretch of the last call.
+func (c Walk) atFor(seed uint64, age float64, last **stretch) (amount, hold float64) {
+	if c.High <= c.Low {
+		return c.Low, c.holds(seed, 0, age)
+	}
+	k := index(age / c.Step)
+	now := *last
+	if now == nil || now.first != k&^(stretchSteps-1) {
+		now = now.next(seed, k&^(stretchSteps-1), c)
+		*last = now
+	}
+	return now.amounts[k-now.first], float64(k+1)*c.Step - age - safety // as rest
+}
+
+// reflected returns the amount at a position of the Brownian motion.
+func (c Walk) reflected(seed uint64, position float64) float64 {
+	width := c.High - c.Low
+	at := math.Abs(uniform(mix(seed, startOfWalk))*width + c.Deviation*math.Sqrt(c.Step/3600)*position) // reflected at 0
+	if at >= 2*width {
+		at = math.Mod(at, 2*width)
+	}
+	return c.Low + min(at, 2*width-at) // and at width
+}
+
+func (c Walk) clocked() bool { return false }
 
 func (c Walk) holds(_ uint64, _, age float64) float64 { return rest(age, c.Step) }
 
@@ -105,18 +136,23 @@ func brownian(seed, k uint64) float64 {
 		low, high = high, high+step*normal(mix(seed, to))
 	}
 	for k != from && k != to {
-		middle := from + (to-from)/2
-		w := (low+high)/2 + math.Sqrt(float64(to-from))/2*normal(mix(seed, middle))
-		if k >= middle {
-			from, low = middle, w
+		half := from + (to-from)/2
+		w := middle(low, high, to-from, mix(seed, half))
+		if k >= half {
+			from, low = half, w
 		} else {
-			to, high = middle, w
+			to, high = half, w
 		}
 	}
 	if k == from {
 		return low
 	}
 	return high
+}
+
+// middle draws the position in the middle of so many steps, between the positions at their ends.
+func middle(low, high float64, steps, bits uint64) float64 {
+	return (low+high)/2 + math.Sqrt(float64(steps))/2*normal(bits)
 }
 
 // Series is a measured series: value i holds from i·Step until (i+1)·Step.
@@ -170,6 +206,8 @@ func (c *Series) holds(_ uint64, now, age float64) float64 {
 	}
 	return rest(age+c.Offset, c.Step)
 }
+
+func (c *Series) clocked() bool { return c.Clock && !c.RandomStart }
 
 // safety is the time, in seconds, for which nothing is sure before a change, for the sake of rounding.
 const safety = 1e-3

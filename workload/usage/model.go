@@ -30,22 +30,35 @@ func (m *Model) At(seed uint64, now, age float64) Amounts {
 	return out
 }
 
-// AtFor is At, and also returns for how many seconds of now and age the amounts are sure to hold: 0 or less if
-// they change all the time.
-func (m *Model) AtFor(seed uint64, now, age float64) (out Amounts, hold float64) {
-	hold = math.Inf(1)
-	now, before := sane(now), age
-	age = sane(age)
-	for d, c := range m.Curves {
-		if c != nil {
-			out[d] = c.at(seed, now, age)
-			hold = min(hold, c.holds(seed, now, age))
+// AtFor returns what At says of one dimension, and for how many seconds of now and age it is sure to hold: 0 or less if it
+// changes all the time. recall is of the same pod; it may be nil if the model is Clocked.
+func (m *Model) AtFor(d Dimension, seed uint64, now, age float64, recall *Recall) (amount, hold float64) {
+	switch c := m.Curves[d].(type) {
+	case nil:
+		return 0, math.Inf(1)
+	case Constant:
+		return float64(c), math.Inf(1)
+	case Walk:
+		if age >= 0 {
+			return c.atFor(seed, sane(age), &recall.walks[d])
 		}
 	}
-	if before < 0 { // age stands still at 0 until the pod starts
-		return out, 0
+	c, before := m.Curves[d], age
+	now, age = sane(now), sane(age)
+	if amount = c.at(seed, now, age); before < 0 { // age stands still at 0 until the pod starts
+		return amount, 0
 	}
-	return out, hold
+	return amount, c.holds(seed, now, age)
+}
+
+// Clocked reports whether what a pod uses depends on nothing but the time, so that all pods with the model always use the same.
+func (m *Model) Clocked() bool {
+	for _, c := range m.Curves {
+		if c != nil && !c.clocked() {
+			return false
+		}
+	}
+	return true
 }
 
 // sane returns a time that curves can work with.

@@ -35,8 +35,17 @@ func ShareOf(d Dimension, capacity float64, demands []Demand, got []Amounts) {
 		got[i][d] = w
 		total += w
 	}
-	if shared(d) && capacity > 0 && total > capacity {
-		divide(capacity, d, demands, got)
+	if !shared(d) || capacity <= 0 || total <= capacity {
+		return
+	}
+	var memory [3][64]float64 // on the stack; enough for most nodes
+	wants, weights, parts := memory[0][:0], memory[1][:0], memory[2][:0]
+	for i := range demands {
+		wants, weights, parts = append(wants, demands[i].wants(d)), append(weights, demands[i].weight(d)), append(parts, 0)
+	}
+	Divide(capacity, wants, weights, parts)
+	for i, x := range parts {
+		got[i][d] = x
 	}
 }
 
@@ -50,38 +59,43 @@ func (p *Demand) wants(d Dimension) float64 {
 
 func (p *Demand) weight(d Dimension) float64 {
 	if d == CPU {
-		return max(p.Request, minWeight)
+		return Weight(p.Request)
 	}
 	return 1
 }
 
-// divide divides a capacity that is less than the sum of what the pods want. Round by round, pods that want
-// no more than their part of what is left get what they want; the others then get their parts.
-func divide(capacity float64, d Dimension, demands []Demand, got []Amounts) {
+// Weight returns the weight, when CPU is short, of a pod that requests so many cores.
+func Weight(request float64) float64 { return max(request, minWeight) }
+
+// Divide sets got to the parts of a capacity that is less than the sum of what the pods want. Round by round, pods that want
+// no more than their weight's part of what is left get what they want; the others then get their parts. The slices have the
+// same length.
+func Divide(capacity float64, wants, weights, got []float64) {
 	const open = -1
+	weights, got = weights[:len(wants)], got[:len(wants)]
 	for i := range got {
-		got[i][d] = open
+		got[i] = open
 	}
 	for {
-		weights, settled := 0.0, false
-		for i := range demands {
-			if got[i][d] == open {
-				weights += demands[i].weight(d)
+		sum, settled := 0.0, false
+		for i, x := range got {
+			if x == open {
+				sum += weights[i]
 			}
 		}
-		level := capacity / weights
-		for i := range demands {
-			if want := demands[i].wants(d); got[i][d] == open && want <= level*demands[i].weight(d) {
-				got[i][d], settled = want, true
+		level := capacity / sum
+		for i, want := range wants {
+			if got[i] == open && want <= level*weights[i] {
+				got[i], settled = want, true
 				capacity = max(capacity-want, 0)
 			}
 		}
 		if settled {
 			continue
 		}
-		for i := range demands {
-			if got[i][d] == open {
-				got[i][d] = level * demands[i].weight(d)
+		for i, x := range got {
+			if x == open {
+				got[i] = level * weights[i]
 			}
 		}
 		return

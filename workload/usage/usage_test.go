@@ -239,3 +239,32 @@ func BenchmarkAt(b *testing.B) {
 		m.At(uint64(i), float64(i), 20_000)
 	}
 }
+
+// Whatever AtFor recalls, it returns what At returns, and what it says to hold does.
+func TestAtForIsAt(t *testing.T) {
+	m := parse(t, everything)
+	walk := Walk{Low: 1, High: 3, Deviation: 2, Step: 7}
+	rapid.Check(t, func(t *rapid.T) {
+		m := *m
+		m.Curves[NetworkIn], m.Curves[DiskRead] = walk, Walk{High: 5, Deviation: 3, Step: 60}
+		var recall Recall
+		seed, age, until := rapid.Uint64().Draw(t, "seed"), 0.0, [Dimensions]float64{}
+		var before Amounts
+		for range rapid.IntRange(1, 60).Draw(t, "calls") {
+			last := age
+			age += rapid.SampledFrom([]float64{0, 1, 7, 60, 61.5, 900, -300, 1e7}).Draw(t, "later")
+			now := age + 5e4
+			want := m.At(seed, now, age)
+			for d, x := range want {
+				if age > last && age < until[d] && x != before[d] {
+					t.Fatalf("%s is %v at %v, but %v should hold until %v", names[d], x, age, before[d], until[d])
+				}
+				got, hold := m.AtFor(Dimension(d), seed, now, age, &recall)
+				if got != x {
+					t.Fatalf("%s is %v at %v, want %v", names[d], got, age, x)
+				}
+				before[d], until[d] = x, age+hold
+			}
+		}
+	})
+}

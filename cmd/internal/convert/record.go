@@ -47,6 +47,9 @@ func toRecord(c *ucli.Context, log zerolog.Logger) error {
 		for _, kind := range slices.Sorted(maps.Keys(l.Skipped)) {
 			log.Warn().Str("file", path).Str("kind", kind).Int("objects", l.Skipped[kind]).Msg("a record has no place for these objects")
 		}
+		if b := l.Bounded; b.Pods > 0 {
+			log.Warn().Str("file", path).Int("pods", b.Pods).Str("first", b.First).Msg("pods ask for more than any cluster has; the record bounds it")
+		}
 		all = append(all, l)
 	}
 	out, err := record.Create(dir, record.Options{})

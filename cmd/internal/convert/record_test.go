@@ -1,13 +1,52 @@
 package convert
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/workload/record"
 )
+
+// A limit that no cluster has is bounded, and the log counts and names such pods. The others are converted as they are.
+func TestAbsurdAmounts(t *testing.T) {
+	dir := t.TempDir()
+	absurd := func(name, list, amount string) string {
+		return `{"kind":"Pod","metadata":{"name":"` + name + `","namespace":"x","uid":"` + name + `"},"spec":{"containers":[{"name":"c","resources":{"` + list + `":{"cpu":"` + amount + `"}}}]}},`
+	}
+	pods := absurd("greedy", "limits", "1e30") + absurd("huge", "requests", "999999999999999999999999Gi") + absurd("large", "limits", "1000")
+	from := file(t, filepath.Join(dir, "1.json"), strings.Replace(listed, `"items":[`, `"items":[`+pods, 1))
+	to := filepath.Join(dir, "now.record")
+	if _, err := convert(t, "--log-dir="+dir, "--log-level=warn", "--out", to, from); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "convert.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed := string(log)
+	r, err := record.Open(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.Pods()
+	if err != nil || len(got) != 4 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	limits, requests := map[string]int64{}, map[string]int64{}
+	for _, p := range got {
+		limits[p.Name], requests[p.Name] = p.CPULimit, p.MilliCPU
+	}
+	if limits["greedy"] != cluster.MaxMilliCPU || requests["huge"] != cluster.MaxMilliCPU || limits["large"] != 1_000_000 || requests["p"] != 1000 {
+		t.Errorf("limits %v, requests %v", limits, requests)
+	}
+	if strings.Count(printed, "the record bounds it") != 1 || !strings.Contains(printed, `"pods":2`) || !strings.Contains(printed, "x/greedy") || !strings.Contains(printed, "resources.limits.cpu is 1e30") {
+		t.Errorf("the log says %q", printed)
+	}
+}
 
 const listed = `{"kind":"List","items":[
 {"kind":"Node","metadata":{"name":"n1"},"status":{"allocatable":{"cpu":"4","memory":"8Gi","pods":"110"}}},

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 
 	"gnnsched/cmd/internal/top/query"
@@ -14,13 +15,17 @@ const (
 	mostDevices = 200 // nodes
 	mostParts   = 20  // of a GPU
 	mostModels  = 50
-	maxFilter   = 1000
+	maxFilter   = 1000 // bytes
 )
 
-// filterOf returns the filter that a request has. It answers one that cannot be parsed with status 400.
+// filterOf returns the filter that a request has. It answers one that cannot be parsed, or is too long, with status 400.
 func filterOf(w http.ResponseWriter, r *http.Request) (query.Filter, bool) {
 	text := r.URL.Query().Get("filter")
-	f, err := query.ParseFilter(text[:min(len(text), maxFilter)])
+	if len(text) > maxFilter {
+		http.Error(w, fmt.Sprintf("the filter has %d bytes, more than %d; shorten it", len(text), maxFilter), http.StatusBadRequest)
+		return query.Filter{}, false
+	}
+	f, err := query.ParseFilter(text)
 	if err != nil {
 		http.Error(w, "the filter: "+state.Printable(err.Error()), http.StatusBadRequest)
 	}

@@ -351,7 +351,7 @@ func TestDetails(t *testing.T) {
 	}
 	golden.Check(t, "details.json", all.String())
 	for path, want := range map[string]int{
-		"/api/pending?filter=!": 400, "/api/devices?filter=cpu%3E%3Cb%3E": 400, "/api/node": 400, "/api/node?name=" + strings.Repeat("a", 300): 400, "/api/decision?uid=none&time=x": 404, "/api/decision": 400, "/api/nothing": 404, "/doc.go": 404, "/assets/": 404,
+		"/api/pending?filter=!": 400, "/api/devices?filter=cpu%3E%3Cb%3E": 400, "/api/pending?filter=" + strings.Repeat("a", maxFilter): 200, "/api/pending?filter=" + strings.Repeat("a", maxFilter+1): 400, "/api/node": 400, "/api/node?name=" + strings.Repeat("a", 300): 400, "/api/decision?uid=none&time=x": 404, "/api/decision": 400, "/api/nothing": 404, "/doc.go": 404, "/assets/": 404,
 	} {
 		if resp, _ := do(t, s.request(t, http.MethodGet, path)); resp.StatusCode != want {
 			t.Errorf("%s: %s, want %d", path, resp.Status, want)

@@ -3,6 +3,7 @@ package agreement
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -114,17 +116,33 @@ func newPlayer(ctx context.Context, client kubernetes.Interface, env *sim.Env) (
 	for _, n := range env.Snapshot().Nodes {
 		if n.Available() {
 			p.nodes = append(p.nodes, testbed.NodeName(n.Name))
-			p.offers = append(p.offers, usage.Amounts{
-				usage.CPU: float64(n.Allocatable.MilliCPU) / 1000, usage.Memory: float64(n.Allocatable.Memory),
-				usage.NetworkIn: c.Network, usage.NetworkOut: c.Network, usage.DiskRead: c.Disk, usage.DiskWrite: c.Disk,
-			})
+			offer := c.Limits().Amounts()
+			offer[usage.CPU], offer[usage.Memory] = float64(n.Allocatable.MilliCPU)/1000, float64(n.Allocatable.Memory)
+			p.offers = append(p.offers, offer)
 		}
 	}
-	var err error
+	err := p.limit(ctx, c.Limits())
+	if err != nil {
+		return nil, err
+	}
 	if p.owners, err = createWorkloads(ctx, client, env.Plan()); err != nil {
 		return nil, err
 	}
 	return p, p.sampled(ctx)
+}
+
+// limit tells the sampler what each node can do, as in the simulator.
+func (p *player) limit(ctx context.Context, l usage.Limits) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{usage.LimitsAnnotation: usage.FormatLimits(l)}}})
+	if err != nil {
+		return err
+	}
+	for _, name := range p.nodes {
+		if _, err := p.client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("limit the network and disk of node %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // sampled waits until the cluster has sampled every node, which takes an interval after its start.
@@ -259,7 +277,7 @@ func parsePage(text string) (out counters, err error) {
 // hot is the fraction of a node's CPU, network or disk over which the node is hot, as in the simulator.
 const hot = 0.8
 
-// add adds a time. Network and disk have no capacity on the simulated cluster: more than the scenario's counts as all of it.
+// add adds a time. A rate may exceed what a node offers by rounding, and by the memory that pods do not share.
 func (t *totals) add(offers []usage.Amounts, before, now []counters, seconds float64) {
 	if seconds <= 0 {
 		return

@@ -8,24 +8,26 @@ import (
 )
 
 // history holds what a node used lately, for the statistics that a monitoring system would have.
+//
+// A dimension that has been at 0 from the beginning costs nothing. One that has not changed for the whole window keeps its
+// statistics, but for the maxima.
 type history struct {
-	window []usage.Amounts // ring of the ticks within cluster.UsageWindow, at least one
-	next   int             // ticks so far
-	hour   maxima          // of the last hour
-	day    maxima          // of the last day
+	size   int       // ticks within cluster.UsageWindow, at least one
+	window []float64 // rings of size ticks, one for each dimension
+	ticks  int       // so far
+	place  int       // of the next tick in each ring
+	hour   maxima    // of the last hour
+	day    maxima    // of the last day
 
-	// A dimension that has been at 0 from the beginning costs nothing, and one that has not changed for the whole
-	// window keeps its statistics.
-	seen [usage.Dimensions]bool
+	seen dimensions            // that were ever over 0
+	last usage.Amounts         // tick
 	same [usage.Dimensions]int // ticks since it last changed
 }
 
 // newHistory returns the history of a node that is measured every tick seconds.
 func newHistory(tick float64) *history {
-	return &history{
-		window: make([]usage.Amounts, max(int(math.Round(cluster.UsageWindow/tick)), 1)),
-		hour:   maxima{length: 3600}, day: maxima{length: 86400},
-	}
+	size := max(int(math.Round(cluster.UsageWindow/tick)), 1)
+	return &history{size: size, window: make([]float64, size*usage.Dimensions), hour: maxima{length: 3600}, day: maxima{length: 86400}}
 }
 
 func (h *history) copyTo(dst *history) {
@@ -42,23 +44,26 @@ type maxima struct {
 	before, part usage.Amounts
 }
 
-func (m *maxima) add(at float64, used *usage.Amounts) {
-	if at-m.since >= m.length/2 {
-		m.before, m.part, m.since = m.part, usage.Amounts{}, at
+// pass begins another part if the last one is complete, and reports whether it is.
+func (m *maxima) pass(at float64) bool {
+	if at-m.since < m.length/2 {
+		return false
 	}
-	for d, x := range used {
-		m.part[d] = max(m.part[d], x)
+	m.before, m.part, m.since = m.part, usage.Amounts{}, at
+	return true
+}
+
+func (m *maxima) add(d int, x float64) {
+	if x > m.part[d] {
+		m.part[d] = x
 	}
 }
 
 func (m *maxima) of(d int) float64 { return max(m.before[d], m.part[d]) }
 
 // measure adds what the node uses from now on and brings cluster.Node.Usage up to date.
-func (r *row) measure(at float64, used *usage.Amounts) {
+func (r *row) measure(at float64) {
 	h := r.history
-	h.push(used)
-	h.hour.add(at, used)
-	h.day.add(at, used)
 	u := r.node.Usage
 	if u == nil {
 		u = &cluster.NodeUsage{}
@@ -69,31 +74,39 @@ func (r *row) measure(at float64, used *usage.Amounts) {
 		r.node.Usage = u
 	}
 	u.Version, u.At = cluster.NextVersion(), at
-	for d := range used {
-		switch {
-		case !h.seen[d]:
-		case h.same[d] > len(h.window):
-			u.Measured[d].HourMax, u.Measured[d].DayMax = unit(d)*h.hour.of(d), unit(d)*h.day.of(d)
-		default:
-			u.Measured[d] = h.statistics(d)
-		}
-	}
+	h.measure(at, &r.used, u)
 }
 
-// push adds a tick to the window.
-func (h *history) push(used *usage.Amounts) {
-	last := used
-	if h.next > 0 {
-		last = h.now()
-	}
+// measure adds a tick, and writes the statistics of the dimensions that have others since.
+func (h *history) measure(at float64, used *usage.Amounts, u *cluster.NodeUsage) {
+	hour, day := h.hour.pass(at), h.day.pass(at)
+	h.ticks++
 	for d, x := range used {
-		h.seen[d] = h.seen[d] || x != 0
-		if h.same[d]++; x != last[d] {
-			h.same[d] = 0
+		if !h.seen.has(d) {
+			if x == 0 {
+				continue
+			}
+			h.seen |= 1 << d
+		}
+		if x == h.last[d] {
+			h.same[d]++
+		} else {
+			h.same[d], h.last[d] = 0, x
+		}
+		if h.same[d] <= h.size {
+			h.window[d*h.size+h.place] = x
+			h.hour.add(d, x)
+			h.day.add(d, x)
+			h.statistics(d, &u.Measured[d])
+		} else if hour || day {
+			h.hour.add(d, x)
+			h.day.add(d, x)
+			u.Measured[d].HourMax, u.Measured[d].DayMax = unit(d)*h.hour.of(d), unit(d)*h.day.of(d)
 		}
 	}
-	h.window[h.next%len(h.window)] = *used
-	h.next++
+	if h.place++; h.place == h.size {
+		h.place = 0
+	}
 }
 
 // unit returns what one unit of a dimension of package usage is in package cluster, which counts CPU in
@@ -105,28 +118,30 @@ func unit(d int) float64 {
 	return 1
 }
 
-// statistics summarises the ticks of the window in one dimension.
-func (h *history) statistics(d int) cluster.Statistics {
-	n := min(h.next, len(h.window))
+// statistics summarises the ticks of the window in one dimension, of which the last was just written.
+func (h *history) statistics(d int, s *cluster.Statistics) {
+	ring := h.window[d*h.size : (d+1)*h.size]
+	ticks, place := h.size, h.place+1 // the oldest
+	if h.ticks < h.size {
+		ticks, place = h.ticks, 0
+	}
 	var sum, squares, slope float64
-	place := (h.next - n) % len(h.window)
-	for i := range n {
-		x := h.window[place][d]
-		if place++; place == len(h.window) {
+	n := float64(ticks)
+	for i := range ticks {
+		if place >= len(ring) {
 			place = 0
 		}
+		x := ring[place]
+		place++
 		sum += x
 		squares += x * x
-		slope += (float64(i) - float64(n-1)/2) * x
+		slope += (float64(i) - (n-1)/2) * x
 	}
 	k := unit(d)
-	mean := sum / float64(n)
-	s := cluster.Statistics{Mean: k * mean, Deviation: k * math.Sqrt(max(squares/float64(n)-mean*mean, 0)), HourMax: k * h.hour.of(d), DayMax: k * h.day.of(d)}
-	if n > 1 { // least squares: the sum of squared distances of 0 to n-1 from their mean is n(n²-1)/12
-		s.Trend = k * slope * 12 / (float64(n) * float64(n*n-1)) * float64(n-1)
+	mean := sum / n
+	s.Mean, s.Deviation = k*mean, k*math.Sqrt(max(squares/n-mean*mean, 0))
+	s.HourMax, s.DayMax, s.Trend = k*h.hour.of(d), k*h.day.of(d), 0
+	if ticks > 1 { // least squares: the sum of squared distances of 0 to n-1 from their mean is n(n²-1)/12
+		s.Trend = k * slope * 12 / (n * float64(ticks*ticks-1)) * (n - 1)
 	}
-	return s
 }
-
-// now returns what the node uses in this tick.
-func (h *history) now() *usage.Amounts { return &h.window[(h.next-1)%len(h.window)] }

@@ -4,8 +4,9 @@
 //
 // Everything is evaluated at the beginning of a tick and holds until its end. Pods that come or go in between
 // count from the next tick on. Most curves hold for longer than a tick (usage.Model.AtFor): a pod is evaluated
-// again when one of its curves changes, and a node is summed up again when one of its pods does. The result is the
-// same, bit by bit, as evaluating everything at each tick.
+// again when one of its curves changes, pods that follow the clock alike are evaluated once, and a dimension of a node is
+// summed up again when one of its pods wants another amount of it. The result is the same, bit by bit, as evaluating everything
+// at each tick.
 package meter
 
 import (
@@ -27,11 +28,12 @@ type Pod struct {
 type Meter struct {
 	cfg    Config
 	pods   []pod // by arrival
+	kinds  []kind
 	rows   []row
 	ended  []int32 // batch jobs that have done their work since the last call of Ended
 	totals Totals
 
-	got []usage.Amounts // of the pods of one node
+	want, weight, got []float64 // of the pods of one node, for divide
 }
 
 // pod is a pod that has a node.
@@ -57,6 +59,9 @@ func New(c Config, nodes []*cluster.Node) *Meter {
 	return m
 }
 
+// podsOfNode is the number of pods of a node for which there is memory at first.
+const podsOfNode = 16
+
 // Track goes on with another list of nodes. on has the row of each pod by arrival, or -1.
 func (m *Meter) Track(nodes []*cluster.Node, on []int32) {
 	old := map[*cluster.Node]*history{}
@@ -69,13 +74,16 @@ func (m *Meter) Track(nodes []*cluster.Node, on []int32) {
 		if h == nil {
 			h = newHistory(m.cfg.Tick)
 		}
-		m.rows[i] = row{node: n, capacity: m.cfg.Capacity, history: h}
+		m.rows[i] = row{
+			node: n, capacity: m.cfg.Capacity, history: h,
+			slots: make([]slot, 0, podsOfNode), holds: make([]float64, 0, podsOfNode), wants: make([]usage.Amounts, 0, podsOfNode), recalls: make([]usage.Recall, 0, podsOfNode),
+		}
 		m.rows[i].capacity[usage.CPU] = float64(n.Allocatable.MilliCPU) / 1000
 		m.rows[i].capacity[usage.Memory] = float64(n.Allocatable.Memory)
 	}
 	for p, r := range on {
 		if r >= 0 {
-			m.rows[r].add(m.pods, int32(p))
+			m.add(&m.rows[r], int32(p))
 		}
 	}
 }
@@ -84,7 +92,7 @@ func (m *Meter) Track(nodes []*cluster.Node, on []int32) {
 func (m *Meter) Place(arrival, node int32, p Pod, at float64) {
 	m.pods[arrival] = pod{Pod: p, since: at}
 	m.ended = slices.DeleteFunc(m.ended, func(a int32) bool { return a == arrival }) // it lost its node since
-	m.rows[node].add(m.pods, arrival)
+	m.add(&m.rows[node], arrival)
 }
 
 // Remove ends a pod that runs on a node.
@@ -102,25 +110,30 @@ func (m *Meter) Ended() []int32 {
 
 // Tick plays one tick from a time in seconds on, and writes to each node what it uses.
 func (m *Meter) Tick(at float64) {
-	for i := range m.rows {
-		m.node(&m.rows[i], at)
+	for i := range m.kinds {
+		m.kinds[i].follow(m.cfg.Start, at)
 	}
-	m.totals.add(m.rows, m.cfg.Tick)
+	var s spread
+	for i := range m.rows {
+		m.play(&m.rows[i], at)
+		m.totals.add(&m.rows[i], m.cfg.Tick, &s)
+	}
+	m.totals.end(m.cfg.Tick, &s)
 }
 
-// node plays the pods of one node.
-func (m *Meter) node(r *row, at float64) {
-	if r.dirty || at >= r.holds {
+// play plays the pods of one node.
+func (m *Meter) play(r *row, at float64) {
+	if r.dirty || at >= r.until {
 		m.evaluate(r, at)
 	}
 	if r.batch > 0 {
 		for i := range r.slots {
 			if s := &r.slots[i]; s.batch {
-				m.work(s.arrival, r.wants[i].Want[usage.CPU], s.got)
+				m.work(s.arrival, r.wants[i][usage.CPU], s.got)
 			}
 		}
 	}
-	r.measure(at, &r.used)
+	r.measure(at)
 	r.node.Usage.Wanted, r.node.Usage.Throttled = 1000*r.wanted, 1000*r.throttled
 }
 
@@ -145,15 +158,11 @@ func (m *Meter) CopyTo(dst *Meter, nodes []*cluster.Node) {
 	old := *dst
 	*dst = *m
 	dst.pods = append(old.pods[:0], m.pods...)
+	dst.kinds = append(old.kinds[:0], m.kinds...)
 	dst.ended = append(old.ended[:0], m.ended...)
-	dst.got = old.got
+	dst.want, dst.weight, dst.got = old.want, old.weight, old.got
 	dst.rows = slices.Grow(old.rows[:0], len(m.rows))[:len(m.rows)]
-	for i, r := range m.rows {
-		r.copyTo(&dst.rows[i])
-		dst.rows[i].node = nodes[i]
-		if r.node.Usage != nil {
-			copied := *r.node.Usage
-			nodes[i].Usage = &copied
-		}
+	for i := range m.rows {
+		m.rows[i].copyTo(&dst.rows[i], nodes[i])
 	}
 }

@@ -89,16 +89,20 @@ func TestBatchTakesLonger(t *testing.T) {
 
 func TestStatistics(t *testing.T) {
 	r := row{node: node(1), history: newHistory(100)}
+	measure := func(at, x float64) {
+		r.used[usage.DiskRead] = x
+		r.measure(at)
+	}
 	for i, x := range []float64{9, 1, 2, 3} { // the window has the last three
-		r.measure(100*float64(i), &usage.Amounts{usage.DiskRead: x})
+		measure(100*float64(i), x)
 	}
 	got := r.node.Usage.Measured[cluster.DiskRead]
 	near(t, "mean", got.Mean, 2)
 	near(t, "deviation", got.Deviation, math.Sqrt(2.0/3))
 	near(t, "trend", got.Trend, 2)
 	near(t, "maximum of the hour", got.HourMax, 9)
-	r.measure(4000, &usage.Amounts{})
-	r.measure(8000, &usage.Amounts{})
+	measure(4000, 0)
+	measure(8000, 0)
 	got = r.node.Usage.Measured[cluster.DiskRead]
 	near(t, "maximum of a later hour", got.HourMax, 0)
 	near(t, "maximum of the day", got.DayMax, 9)

@@ -1,7 +1,7 @@
 package meter
 
 import (
-	"slices"
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -52,7 +52,7 @@ func anyPod(t *rapid.T) Pod {
 func (m *Meter) plain(r *row, at float64) (used usage.Amounts, wanted, throttled float64) {
 	demands, got := make([]usage.Demand, len(r.slots)), make([]usage.Amounts, len(r.slots))
 	for i, s := range r.slots {
-		demands[i], _ = m.pods[s.arrival].demand(m.cfg.Start+at, at)
+		demands[i] = m.pods[s.arrival].plain(m.cfg.Start+at, at)
 	}
 	usage.Share(r.capacity, demands, got)
 	for i, s := range r.slots {
@@ -67,49 +67,114 @@ func (m *Meter) plain(r *row, at float64) (used usage.Amounts, wanted, throttled
 	return used, wanted, throttled
 }
 
+// plain returns what a pod wants without memory of earlier ticks.
+func (p *pod) plain(now, at float64) usage.Demand {
+	d := usage.Demand{Request: float64(p.Request.MilliCPU) / 1000, Limit: float64(p.Limit) / 1000}
+	if p.Model == nil {
+		d.Want[usage.CPU], d.Want[usage.Memory] = d.Request, float64(p.Request.Memory)
+	} else {
+		d.Want = p.Model.At(p.Seed, now, at-p.since)
+	}
+	if d.Limit > 0 {
+		d.Want[usage.CPU] = min(d.Want[usage.CPU], d.Limit)
+	}
+	return d
+}
+
+// plainHistory has all that a node used, and computes everything from it at each tick.
+type plainHistory struct {
+	at  []float64
+	all []usage.Amounts
+}
+
+func (h *plainHistory) statistics(d int, tick float64) (s cluster.Statistics) {
+	size := max(int(math.Round(cluster.UsageWindow/tick)), 1)
+	window := h.all[max(len(h.all)-size, 0):]
+	var sum, squares, slope float64
+	n := float64(len(window))
+	for i, used := range window {
+		x := used[d]
+		sum, squares, slope = sum+x, squares+x*x, slope+(float64(i)-(n-1)/2)*x
+	}
+	k := unit(d)
+	mean := sum / n
+	s = cluster.Statistics{Mean: k * mean, Deviation: k * math.Sqrt(max(squares/n-mean*mean, 0)), HourMax: k * h.most(d, 3600), DayMax: k * h.most(d, 86400)}
+	if n > 1 {
+		s.Trend = k * slope * 12 / (n * (n*n - 1)) * (n - 1)
+	}
+	return s
+}
+
+// most returns the maximum of the part of a length that goes on and of the one before.
+func (h *plainHistory) most(d int, length float64) (most float64) {
+	since, before, begin := 0.0, 0, 0
+	for i, at := range h.at {
+		if at-since >= length/2 {
+			since, before, begin = at, begin, i
+		}
+	}
+	for _, used := range h.all[before:] {
+		most = max(most, used[d])
+	}
+	return most
+}
+
+// copied goes on with copies of the meter and of its nodes.
+func (m *Meter) copied(dst *Meter) (*Meter, []*cluster.Node) {
+	nodes := make([]*cluster.Node, len(m.rows))
+	for i := range m.rows {
+		n := *m.rows[i].node
+		nodes[i] = &n
+	}
+	m.CopyTo(dst, nodes)
+	return dst, nodes
+}
+
 // What the meter keeps from tick to tick changes nothing: use, losses and statistics are, bit by bit, those of
-// evaluating everything at each tick, while pods come and go.
+// evaluating everything at each tick, while pods come and go, and in copies.
 func TestAgreesWithPlainEvaluation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const pods = 8
-		nodes := []*cluster.Node{node(2), node(8)}
+		nodes, other := []*cluster.Node{node(2), node(8)}, &Meter{}
 		tick := rapid.SampledFrom([]float64{10, 60, 61.7, 600}).Draw(t, "tick")
 		m := New(Config{Tick: tick, Start: rapid.Float64Range(0, 86400).Draw(t, "start"), Capacity: usage.Amounts{usage.NetworkIn: 5, usage.DiskRead: 9}, Pods: pods}, nodes)
 		on := make([]int32, pods)
 		for p := range on {
 			on[p] = -1
 		}
-		window := make([][]usage.Amounts, len(nodes))
-		for i := range 40 {
+		kinds := []Pod{anyPod(t), anyPod(t), anyPod(t), anyPod(t)} // several pods have one model
+		histories := make([]plainHistory, len(nodes))
+		for i := range 60 {
 			at := tick * float64(i)
-			switch p := rapid.IntRange(0, 3*pods).Draw(t, "pod"); {
+			switch p := rapid.IntRange(0, 2*pods).Draw(t, "pod"); {
 			case p >= pods:
 			case on[p] < 0:
 				on[p] = rapid.Int32Range(0, 1).Draw(t, "node")
-				m.Place(int32(p), on[p], anyPod(t), at-tick*rapid.Float64Range(0, 1).Draw(t, "before"))
+				kind := rapid.SampledFrom(kinds).Draw(t, "kind")
+				kind.Seed = rapid.Uint64().Draw(t, "seed of the pod")
+				m.Place(int32(p), on[p], kind, at-tick*rapid.Float64Range(0, 1).Draw(t, "before"))
 			default:
 				m.Remove(int32(p), on[p])
 				on[p] = -1
 			}
-			if i == 20 {
+			switch {
+			case i == 20:
 				m.Track(nodes, on)
+			case i == 30 || i == 40:
+				before := m
+				m, nodes = m.copied(other)
+				other = before // its memory is used again
 			}
 			m.Tick(at)
 			for n := range m.rows {
-				r := &m.rows[n]
+				r, h := &m.rows[n], &histories[n]
 				used, wanted, throttled := m.plain(r, at)
 				if r.used != used || r.wanted != wanted || r.throttled != throttled {
 					t.Fatalf("node %d at %v: used %v, wanted %v, throttled %v; want %v, %v, %v", n, at, r.used, r.wanted, r.throttled, used, wanted, throttled)
 				}
-				window[n] = append(window[n], used)
-				h := &history{window: slices.Clone(r.history.window), next: r.history.next, hour: r.history.hour, day: r.history.day}
-				for back := range min(len(h.window), i+1) {
-					if got, want := h.window[(h.next-1-back)%len(h.window)], window[n][i-back]; got != want {
-						t.Fatalf("node %d: %d ticks ago %v, want %v", n, back, got, want)
-					}
-				}
+				h.at, h.all = append(h.at, at), append(h.all, used)
 				for d := range used {
-					if got, want := r.node.Usage.Measured[d], h.statistics(d); got != want {
+					if got, want := nodes[n].Usage.Measured[d], h.statistics(d, tick); got != want {
 						t.Fatalf("node %d, dimension %d: %+v, want %+v", n, d, got, want)
 					}
 				}

@@ -11,15 +11,19 @@ import (
 // row is one node.
 type row struct {
 	node     *cluster.Node
-	capacity usage.Amounts // 0: not limited
+	copied   *cluster.NodeUsage // memory of a copy's node
+	capacity usage.Amounts      // 0: not limited
 	slots    []slot
-	wants    []usage.Demand // of the pods in slots
-	batch    int            // batch jobs among them
+	holds    []float64       // until when what the pods in slots want is known
+	wants    []usage.Amounts // what they want, within their limits
+	recalls  []usage.Recall  // of the same
+	batch    int             // batch jobs among them
 	history  *history
 
 	// What follows holds until a time, unless pods came or went since: then the row is dirty.
 	dirty             bool
-	holds             float64
+	until             float64
+	uses              dimensions // that any pod has wanted since the row began
 	used              usage.Amounts
 	wanted, throttled float64 // cores of services
 }
@@ -27,20 +31,60 @@ type row struct {
 // slot is the place of a pod on its node.
 type slot struct {
 	arrival int32
+	kind    int32 // index in Meter.kinds; -1: none
 	batch   bool
-	holds   float64 // until when what it wants is known
-	got     float64 // cores
+	seed    uint64
+	since   float64 // when it started, in seconds of the meter's time
+	weight  float64 // when CPU is short
+	limit   float64 // cores; 0: no limit
+	got     float64 // cores, of a batch job
 }
 
-func (r *row) add(pods []pod, arrival int32) {
-	p := &pods[arrival]
-	s := slot{arrival: arrival, batch: p.Model != nil && p.Model.Work > 0, holds: math.Inf(-1)}
+// dimensions is a set of dimensions.
+type dimensions uint8
+
+const allDimensions dimensions = 1<<usage.Dimensions - 1
+
+func (s dimensions) has(d int) bool { return s>>d&1 != 0 }
+
+// add starts a pod. What it always wants is known at once.
+func (m *Meter) add(r *row, arrival int32) {
+	p := &m.pods[arrival]
+	s := slot{arrival: arrival, kind: m.kindOf(p.Model), seed: p.Seed, since: p.since, limit: float64(p.Limit) / 1000}
+	request := float64(p.Request.MilliCPU) / 1000
+	s.weight = usage.Weight(request)
+	want, hold := usage.Amounts{}, math.Inf(1)
+	if p.Model == nil {
+		want[usage.CPU], want[usage.Memory] = request, float64(p.Request.Memory)
+	} else {
+		s.batch = p.Model.Work > 0
+		for d, c := range p.Model.Curves {
+			if x, always := c.(usage.Constant); always {
+				want[d] = float64(x)
+			} else if c != nil {
+				hold = math.Inf(-1)
+			}
+		}
+	}
+	want[usage.CPU] = s.limited(want[usage.CPU])
+	for d, x := range want {
+		if x != 0 {
+			r.uses |= 1 << d
+		}
+	}
 	if s.batch {
 		r.batch++
 	}
-	r.slots = append(r.slots, s)
-	r.wants = append(r.wants, usage.Demand{})
+	r.slots, r.holds, r.wants, r.recalls = append(r.slots, s), append(r.holds, hold), append(r.wants, want), append(r.recalls, usage.Recall{})
 	r.dirty = true
+}
+
+// limited returns what a pod wants of the CPU. What a limit takes is no demand: no node would give it.
+func (s *slot) limited(cores float64) float64 {
+	if s.limit > 0 && cores > s.limit {
+		return s.limit
+	}
+	return cores
 }
 
 func (r *row) remove(arrival int32) {
@@ -49,78 +93,175 @@ func (r *row) remove(arrival int32) {
 	if r.slots[i].batch {
 		r.batch--
 	}
-	r.slots[i], r.wants[i] = r.slots[last], r.wants[last]
-	r.slots, r.wants = r.slots[:last], r.wants[:last]
+	r.slots[i], r.holds[i], r.wants[i], r.recalls[i] = r.slots[last], r.holds[last], r.wants[last], r.recalls[last]
+	r.slots, r.holds, r.wants, r.recalls = r.slots[:last], r.holds[:last], r.wants[:last], r.recalls[:last]
 	r.dirty = true
 }
 
-// copyTo makes dst an equal row of the same node. It uses dst's memory again.
-func (r *row) copyTo(dst *row) {
+// copyTo makes dst an equal row of another node, which gets a copy of the measured usage. It uses dst's memory again.
+func (r *row) copyTo(dst *row, node *cluster.Node) {
 	old := *dst
 	*dst = *r
-	dst.slots, dst.wants, dst.history = append(old.slots[:0], r.slots...), append(old.wants[:0], r.wants...), old.history
-	if dst.history == nil {
+	dst.slots, dst.holds = append(old.slots[:0], r.slots...), append(old.holds[:0], r.holds...)
+	dst.wants, dst.recalls = append(old.wants[:0], r.wants...), append(old.recalls[:0], r.recalls...)
+	if dst.history = old.history; dst.history == nil {
 		dst.history = &history{}
 	}
 	r.history.copyTo(dst.history)
+	dst.node, dst.copied = node, old.copied
+	if r.node.Usage == nil {
+		return
+	}
+	if dst.copied == nil {
+		dst.copied = &cluster.NodeUsage{}
+	}
+	recent := dst.copied.Recent
+	*dst.copied = *r.node.Usage
+	dst.copied.Recent = append(recent[:0], r.node.Usage.Recent...)
+	node.Usage = dst.copied
 }
 
-// evaluate finds what the pods of a node want and get from a time on.
+// evaluate finds what the pods of a node want and get from a time on. Dimensions in which no pod wants anything else than
+// before stay as they are.
 func (m *Meter) evaluate(r *row, at float64) {
-	r.dirty, r.holds = false, math.Inf(1)
-	var total usage.Amounts
-	for i := range r.slots {
-		s := &r.slots[i]
-		if at >= s.holds {
-			var hold float64
-			r.wants[i], hold = m.pods[s.arrival].demand(m.cfg.Start+at, at)
-			s.holds = at + hold
+	var changed dimensions
+	if r.dirty {
+		changed = allDimensions
+	}
+	r.dirty = false
+	until := math.Inf(1)
+	for i, hold := range r.holds {
+		if at >= hold {
+			changed |= m.renew(r, i, at)
+			hold = r.holds[i]
 		}
-		r.holds = min(r.holds, s.holds)
-		for d, x := range &r.wants[i].Want {
-			total[d] += x
+		if hold < until {
+			until = hold
 		}
 	}
-	shared := total[usage.CPU] > r.capacity[usage.CPU]
-	for d, x := range total {
-		if r.capacity[d] > 0 && x > r.capacity[d] && usage.Dimension(d) != usage.Memory {
-			m.share(r, usage.Dimension(d), &total)
-		}
+	r.until = until
+	if changed &= r.uses; changed == 0 {
+		return
 	}
-	r.used, r.wanted, r.throttled = total, 0, 0
-	for i := range r.slots {
-		s, want := &r.slots[i], r.wants[i].Want[usage.CPU]
-		if s.got = want; shared {
-			s.got = m.got[i][usage.CPU]
-		}
-		if !s.batch {
-			r.wanted, r.throttled = r.wanted+want, r.throttled+want-s.got
+	for d := range r.used {
+		if changed.has(d) {
+			m.sum(r, d)
 		}
 	}
 }
 
-// share divides a dimension of which the pods want more than the node has, and sets its total to what they get.
-func (m *Meter) share(r *row, d usage.Dimension, total *usage.Amounts) {
-	m.got = slices.Grow(m.got[:0], len(r.slots))[:len(r.slots)]
-	usage.ShareOf(d, r.capacity[d], r.wants, m.got)
-	total[d] = 0
-	for i := range m.got {
-		total[d] += m.got[i][d]
+// renew finds what the i-th pod of a node wants at a time and how long that holds. It returns the dimensions that changed.
+func (m *Meter) renew(r *row, i int, at float64) (changed dimensions) {
+	s := &r.slots[i]
+	if s.kind < 0 {
+		return m.renewAs(&kind{model: m.pods[s.arrival].Model, varies: allDimensions}, r, i, at)
 	}
+	k := &m.kinds[s.kind]
+	if k.clocked && k.single >= 0 {
+		x := k.want[k.single]
+		if k.single == int(usage.CPU) {
+			x = s.limited(x)
+		}
+		r.holds[i] = at + k.hold
+		return r.want(i, k.single, x)
+	}
+	if k.single >= 0 {
+		x, hold := m.wants(k, s, k.single, at, &r.recalls[i])
+		r.holds[i] = at + hold
+		return r.want(i, k.single, x)
+	}
+	return m.renewAs(k, r, i, at)
 }
 
-// demand returns what the pod wants and for how many seconds. now is the time of day and at the meter's time, in
-// seconds. What a limit takes from a pod is no demand: no node would give it.
-func (p *pod) demand(now, at float64) (usage.Demand, float64) {
-	d := usage.Demand{Request: float64(p.Request.MilliCPU) / 1000, Limit: float64(p.Limit) / 1000}
-	hold := math.Inf(1)
-	if p.Model == nil {
-		d.Want[usage.CPU], d.Want[usage.Memory] = d.Request, float64(p.Request.Memory)
+// renewAs is renew of a pod of a kind.
+func (m *Meter) renewAs(k *kind, r *row, i int, at float64) (changed dimensions) {
+	until := math.Inf(1)
+	for d := range usage.Dimensions {
+		if !k.varies.has(d) {
+			continue
+		}
+		x, hold := m.wants(k, &r.slots[i], d, at, &r.recalls[i])
+		until = min(until, hold)
+		changed |= r.want(i, d, x)
+	}
+	r.holds[i] = at + until
+	return changed
+}
+
+// wants returns what a pod of a kind wants in one dimension at a time, and for how many seconds.
+func (m *Meter) wants(k *kind, s *slot, d int, at float64, recall *usage.Recall) (x, hold float64) {
+	if k.clocked {
+		x, hold = k.want[d], k.hold
 	} else {
-		d.Want, hold = p.Model.AtFor(p.Seed, now, at-p.since)
+		x, hold = k.model.AtFor(usage.Dimension(d), s.seed, m.cfg.Start+at, at-s.since, recall)
 	}
-	if d.Limit > 0 {
-		d.Want[usage.CPU] = min(d.Want[usage.CPU], d.Limit)
+	if usage.Dimension(d) == usage.CPU {
+		x = s.limited(x)
 	}
-	return d, hold
+	return x, hold
+}
+
+// want sets what the i-th pod wants in one dimension. It returns the dimension if that is another amount.
+func (r *row) want(i, d int, x float64) dimensions {
+	if r.wants[i][d] == x {
+		return 0
+	}
+	r.wants[i][d] = x
+	r.uses |= 1 << d
+	return 1 << d
+}
+
+// sum finds what the pods of a node want and get in one dimension.
+func (m *Meter) sum(r *row, d int) {
+	total := 0.0
+	for i := range r.wants {
+		total += r.wants[i][d]
+	}
+	short := usage.Dimension(d) != usage.Memory && r.capacity[d] > 0 && total > r.capacity[d]
+	if short {
+		m.divide(r, usage.Dimension(d))
+		total = 0
+		for _, x := range m.got {
+			total += x
+		}
+	}
+	r.used[d] = total
+	switch {
+	case usage.Dimension(d) != usage.CPU:
+	case !short && r.batch == 0: // everybody is a service and gets what it wants
+		r.wanted, r.throttled = total, 0
+	default:
+		m.lose(r, short)
+	}
+}
+
+// divide sets m.got to what the pods of a node get of a dimension of which they want more than there is.
+func (m *Meter) divide(r *row, d usage.Dimension) {
+	n := len(r.slots)
+	m.got, m.want, m.weight = slices.Grow(m.got[:0], n)[:n], slices.Grow(m.want[:0], n)[:n], slices.Grow(m.weight[:0], n)[:n]
+	for i := range r.slots {
+		m.want[i], m.weight[i] = r.wants[i][d], 1
+		if d == usage.CPU {
+			m.weight[i] = r.slots[i].weight
+		}
+	}
+	usage.Divide(r.capacity[d], m.want, m.weight, m.got)
+}
+
+// lose finds what CPU the services of a node want and do not get, and what its batch jobs get. short says that m.got has what
+// each gets; else it is what each wants.
+func (m *Meter) lose(r *row, short bool) {
+	r.wanted, r.throttled = 0, 0
+	for i := range r.slots {
+		s, want := &r.slots[i], r.wants[i][usage.CPU]
+		got := want
+		if short {
+			got = m.got[i]
+		}
+		if s.batch {
+			s.got = got
+		} else {
+			r.wanted, r.throttled = r.wanted+want, r.throttled+want-got
+		}
+	}
 }

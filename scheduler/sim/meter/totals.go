@@ -29,45 +29,50 @@ type Totals struct {
 	BatchWanted float64 // core-seconds that they would have done in that time with all the CPU they wanted
 }
 
-// add adds one tick.
-func (t *Totals) add(rows []row, tick float64) {
-	var nodes float64
-	var sum, squares usage.Amounts // of the fractions in use
-	for i := range rows {
-		r := &rows[i]
-		if !r.node.Available() {
+// spread sums up the fractions of the available nodes in use, in one tick.
+type spread struct {
+	nodes        float64
+	sum, squares usage.Amounts
+}
+
+// add adds one tick of a node.
+func (t *Totals) add(r *row, tick float64, s *spread) {
+	if !r.node.Available() {
+		return
+	}
+	s.nodes++
+	hottest := 0.0
+	for d, x := range &r.used {
+		if x == 0 || r.capacity[d] == 0 {
 			continue
 		}
-		nodes++
-		hottest := 0.0
-		for d, x := range &r.used {
-			if x == 0 || r.capacity[d] == 0 {
-				continue
-			}
-			x /= r.capacity[d]
-			sum[d] += x
-			squares[d] += x * x
-			if usage.Dimension(d) != usage.Memory {
-				hottest = max(hottest, x)
-			}
-		}
-		t.Wanted += r.node.Usage.Wanted / 1000 * tick
-		t.Throttled += r.node.Usage.Throttled / 1000 * tick
-		t.CPU += r.used[usage.CPU] * tick
-		t.Capacity += r.capacity[usage.CPU] * tick
-		t.Joules += power.Draw(r.node, r.used[usage.CPU]/r.capacity[usage.CPU]) * tick
-		if hottest > hot {
-			t.HotTime += tick
+		x /= r.capacity[d]
+		s.sum[d] += x
+		s.squares[d] += x * x
+		if usage.Dimension(d) != usage.Memory {
+			hottest = max(hottest, x)
 		}
 	}
+	t.Wanted += r.node.Usage.Wanted / 1000 * tick
+	t.Throttled += r.node.Usage.Throttled / 1000 * tick
+	t.CPU += r.used[usage.CPU] * tick
+	t.Capacity += r.capacity[usage.CPU] * tick
+	t.Joules += power.Draw(r.node, r.used[usage.CPU]/r.capacity[usage.CPU]) * tick
+	if hottest > hot {
+		t.HotTime += tick
+	}
+}
+
+// end adds one tick of all nodes.
+func (t *Totals) end(tick float64, s *spread) {
 	t.Seconds += tick
-	t.NodeTime += nodes * tick
+	t.NodeTime += s.nodes * tick
 	used, uneven, dimensions := 0.0, 0.0, 0.0
-	for d := range sum {
-		if sum[d] > 0 {
-			mean := sum[d] / nodes
+	for d := range s.sum {
+		if s.sum[d] > 0 {
+			mean := s.sum[d] / s.nodes
 			used += mean
-			uneven += math.Sqrt(max(squares[d]/nodes-mean*mean, 0))
+			uneven += math.Sqrt(max(s.squares[d]/s.nodes-mean*mean, 0))
 			dimensions++
 		}
 	}

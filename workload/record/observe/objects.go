@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"gnnsched/internal/quote"
 	"gnnsched/workload/record"
@@ -22,6 +23,13 @@ type Objects struct {
 	Pods    []*corev1.Pod
 	others  map[string][]record.Object // by kind
 	Skipped map[string]int             // number of other objects by kind
+	Bounded Bounded
+}
+
+// Bounded says of which pods a record holds less than they ask for, because no cluster has so much.
+type Bounded struct {
+	Pods  int
+	First string // the name of the first, and what it asks for
 }
 
 // ReadObjects reads what `kubectl get pods,nodes -A -o json` prints: a list of objects, or several lists or objects one
@@ -84,7 +92,7 @@ func (o *Objects) add(raw json.RawMessage, list string) error {
 		if err := decode(raw, p, &p.Name); err != nil {
 			return err
 		}
-		if err := podFault(p); err != nil {
+		if err := o.Bounded.add(p); err != nil {
 			return err
 		}
 		o.Pods = append(o.Pods, p)
@@ -142,13 +150,41 @@ func quantityFault(field string, l corev1.ResourceList) error {
 	return nil
 }
 
-func podFault(p *corev1.Pod) error {
+// add bounds what a pod asks for. An API server takes limits such as 1e30 cores, and one such pod must not keep a whole cluster from
+// being recorded. It takes no negative amount, which is an error.
+func (b *Bounded) add(p *corev1.Pod) error {
+	type amounts struct {
+		field string
+		list  corev1.ResourceList
+	}
+	all := []amounts{{"spec.overhead", p.Spec.Overhead}}
 	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
-		for field, l := range map[string]corev1.ResourceList{"requests": c.Resources.Requests, "limits": c.Resources.Limits} {
-			if err := quantityFault("container "+quote.Value(c.Name)+": resources."+field, l); err != nil {
-				return err
+		at := "container " + quote.Value(c.Name) + ": resources."
+		all = append(all, amounts{at + "requests", c.Resources.Requests}, amounts{at + "limits", c.Resources.Limits})
+	}
+	if r := p.Spec.Resources; r != nil {
+		all = append(all, amounts{"spec.resources.requests", r.Requests}, amounts{"spec.resources.limits", r.Limits})
+	}
+	var first error
+	for _, a := range all {
+		fault := quantityFault(a.field, a.list)
+		for name, q := range a.list {
+			if q.AsApproximateFloat64() > maxQuantity {
+				a.list[name] = *resource.NewQuantity(maxQuantity, q.Format)
 			}
 		}
+		if err := quantityFault(a.field, a.list); err != nil {
+			return err // what is left is negative
+		}
+		if first == nil {
+			first = fault
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	if b.Pods++; b.Pods == 1 {
+		b.First = fmt.Sprintf("%s: %v", quote.Value(p.Namespace+"/"+p.Name), first)
 	}
 	return nil
 }

@@ -1,0 +1,63 @@
+package usage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"gnnsched/internal/quote"
+)
+
+// LimitsAnnotation is the annotation of a node with its Limits as JSON, such as {"network": "1250M", "disk": 500000000}.
+const LimitsAnnotation = "gnnsched.io/usage-limits"
+
+// maxLimits is the longest annotation of a node that is read, in bytes.
+const maxLimits = 1 << 10
+
+// Limits is what a node can do in each direction, in bytes per second; 0: not limited. ShareOf divides it among the pods,
+// in the simulator as on the simulated cluster.
+type Limits struct {
+	Network, Disk float64
+}
+
+type limitsEntry struct {
+	Network amount `json:"network,omitempty"`
+	Disk    amount `json:"disk,omitempty"`
+}
+
+// Amounts returns the limits by dimension. CPU and memory are 0.
+func (l Limits) Amounts() Amounts {
+	return Amounts{NetworkIn: l.Network, NetworkOut: l.Network, DiskRead: l.Disk, DiskWrite: l.Disk}
+}
+
+// ParseLimits reads a node's annotation. Errors are short and free of control characters.
+func ParseLimits(value string) (out Limits, err error) {
+	if len(value) > maxLimits {
+		return out, fmt.Errorf("annotation %s has %d bytes, more than %d", LimitsAnnotation, len(value), maxLimits)
+	}
+	var e limitsEntry
+	f := &fields{at: "limits"}
+	if err := unmarshalStrict([]byte(value), &e); err != nil {
+		f.errs = append(f.errs, err)
+	}
+	for _, x := range []struct {
+		field string
+		from  amount
+		to    *float64
+	}{{"network", e.Network, &out.Network}, {"disk", e.Disk, &out.Disk}} {
+		*x.to = f.number(x.field, x.from)
+		between(*x.to, 0, maxRate, x.field, func(field, format string, a ...any) {
+			f.errs = append(f.errs, fmt.Errorf("%s.%s: %s", f.at, field, fmt.Sprintf(format, a...)))
+		})
+	}
+	if err := errors.Join(f.errs...); err != nil {
+		return Limits{}, errors.New("annotation " + LimitsAnnotation + ": " + quote.Message(err.Error(), maxMessage))
+	}
+	return out, nil
+}
+
+// FormatLimits returns the annotation of a node with limits.
+func FormatLimits(l Limits) string {
+	b, _ := json.Marshal(limitsEntry{formatAmount(l.Network), formatAmount(l.Disk)}) // amounts are valid JSON
+	return string(b)
+}
