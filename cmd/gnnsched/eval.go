@@ -70,6 +70,7 @@ func evalCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "plot", Usage: "draw a figure of each scenario into the `DIRECTORY`, as SVG; with -o verdicts one figure, verdicts.svg"},
 			&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: every episode's metrics, the cluster over time, waiting times, decisions"},
 			&ucli.StringSliceFlag{Name: "from", Usage: "play nothing, and read the comparisons from `FILES` that -o json wrote"},
+			&ucli.StringFlag{Name: "metrics", Usage: "print one table with these `METRICS`: a row for each policy, means and differences from the first; with -o table or markdown"},
 			&ucli.BoolFlag{Name: "all", Usage: "print the mean of every metric and most differences; markdown, csv and json always hold every mean"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 			&ucli.BoolFlag{Name: "live", Usage: "repeat the episodes on simulated clusters with the real kube-scheduler, and show the difference"},
@@ -111,8 +112,9 @@ type evaluation struct {
 	seeds      []uint64
 	thresholds []eval.Threshold
 	format     string
-	plots      string // directory for figures; empty for none
-	all        bool   // print every metric
+	plots      string        // directory for figures; empty for none
+	all        bool          // print every metric
+	metrics    []eval.Metric // print these alone; empty for the usual tables
 	notes      io.Writer
 }
 
@@ -191,15 +193,6 @@ func evaluationOf(c *ucli.Context) (e evaluation, err error) {
 	}
 	e.thresholds, err = eval.ChooseThresholds(c.StringSlice("threshold"), e.scenarios, e.contenders)
 	return e, err
-}
-
-// outputOf reads the flags about the output.
-func outputOf(c *ucli.Context) (evaluation, error) {
-	e := evaluation{format: c.String("output"), plots: c.String("plot"), all: c.Bool("all"), notes: c.App.ErrWriter}
-	if !slices.Contains(evalFormats, e.format) {
-		return e, exit.Usagef("--output %q is not known; there are %s", e.format, strings.Join(evalFormats, ", "))
-	}
-	return e, nil
 }
 
 func resampleFlag() *ucli.BoolFlag {
@@ -317,6 +310,8 @@ func (e evaluation) write(w io.Writer, comparisons []*eval.Comparison) error {
 	for _, r := range comparisons {
 		write := r.WriteSummary
 		switch {
+		case len(e.metrics) > 0:
+			write = func(w io.Writer) error { return r.WriteMetrics(w, e.metrics, e.format == "markdown") }
 		case e.format == "markdown":
 			write = r.WriteMarkdown
 		case e.all:

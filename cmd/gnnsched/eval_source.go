@@ -34,7 +34,7 @@ const liveSeeds = 2
 
 // runLive repeats the episodes of scenarios on simulated clusters.
 func runLive(c *ucli.Context) error {
-	for _, flag := range []string{"plot", "threshold", "all", "from"} {
+	for _, flag := range []string{"plot", "threshold", "all", "metrics", "from"} {
 		if c.IsSet(flag) {
 			return exit.Usagef("--%s works in the simulator only; leave it or --live out", flag)
 		}
@@ -171,6 +171,26 @@ func readOf(c *ucli.Context) (evaluation, []*eval.Comparison, error) {
 		return all, nil
 	})
 	return e, all, err
+}
+
+// outputOf reads the flags about the output.
+func outputOf(c *ucli.Context) (evaluation, error) {
+	e := evaluation{format: c.String("output"), plots: c.String("plot"), all: c.Bool("all"), notes: c.App.ErrWriter}
+	if !slices.Contains(evalFormats, e.format) {
+		return e, exit.Usagef("--output %q is not known; there are %s", e.format, strings.Join(evalFormats, ", "))
+	}
+	text := c.String("metrics")
+	if text == "" {
+		return e, nil
+	}
+	if e.format != "table" && e.format != "markdown" || e.all {
+		return e, exit.Usagef("--metrics chooses the columns of -o table and -o markdown; leave --all and other formats out")
+	}
+	var err error
+	if e.metrics, err = eval.ParseMetrics(text); err != nil {
+		return e, exit.New(exit.Usage, fmt.Errorf("--metrics: %w", err), "")
+	}
+	return e, nil
 }
 
 // inFolder calls play with a log that writes into the folder of --out, or with nil if there is none.

@@ -228,6 +228,8 @@ func TestReportsGolden(t *testing.T) {
 		"judged.txt":            func(b *bytes.Buffer) error { return judged(t).WriteTable(b) },
 		"packed.txt":            func(b *bytes.Buffer) error { return packed(4, "pack").WriteTable(b) },
 		"pieces.txt":            func(b *bytes.Buffer) error { return packed(1, "balance=0.5,fragmentation").WriteTable(b) },
+		"metrics.md":            func(b *bytes.Buffer) error { return made(4).WriteMetrics(b, []Metric{Objective, Unscheduled}, true) },
+		"metrics-one-seed.txt":  func(b *bytes.Buffer) error { return made(1).WriteMetrics(b, []Metric{Objective}, false) },
 		"markdown.md":           func(b *bytes.Buffer) error { return made(4).WriteMarkdown(b) },
 		"json.json": func(b *bytes.Buffer) error {
 			e := json.NewEncoder(b)
@@ -367,5 +369,15 @@ func TestCompareOnATrace(t *testing.T) {
 		if !strings.Contains(text, "one sample") || strings.Contains(text, " to +") || strings.Contains(text, "0.00195") || strings.Contains(text, "better") && strings.Contains(text, "worse") {
 			t.Errorf("as recorded:\n%s", text)
 		}
+	}
+}
+
+func TestParseMetrics(t *testing.T) {
+	got, err := ParseMetrics("joulesOfWork, unscheduled")
+	if err != nil || len(got) != 2 || got[0].Name != "joulesOfWork" || got[1].Name != "unscheduled" {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := ParseMetrics("cost,luck"); err == nil || !strings.Contains(err.Error(), `"luck"`) {
+		t.Errorf("%v", err)
 	}
 }

@@ -48,7 +48,7 @@ func Run(c *ucli.Context, scenario *eval.Scenario, seeds []uint64) error {
 	if !slices.Contains(formats, c.String("output")) {
 		return exit.Usagef("--%s: --output %q is not one of %s", Flag, c.String("output"), strings.Join(formats, ", "))
 	}
-	for _, name := range []string{"threshold", "from", "all", "live", "objective", "resample"} {
+	for _, name := range []string{"threshold", "from", "all", "metrics", "live", "objective", "resample"} {
 		if c.IsSet(name) {
 			return exit.Usagef("--%s and --%s exclude each other", Flag, name)
 		}

@@ -84,6 +84,8 @@ func Named(name string) (eval.Contender, error) {
 		return ofFirstFit(of)
 	} else if ok && prefix == stockPrefix {
 		return stockOf(name, of)
+	} else if ok && slices.Contains(checkpoint.ShippedNames(), prefix) {
+		return ofObjective(prefix, of)
 	}
 	h, err := heuristic.Find(name)
 	switch {
@@ -101,6 +103,27 @@ func Named(name string) (eval.Contender, error) {
 		return eval.Contender{}, exit.New(exit.Checkpoint, err, "train one with gnntrain and give it with --checkpoint")
 	}
 	return network(name, c)
+}
+
+// ofObjective returns the contender NETWORK:OBJECTIVE: a shipped network of many objectives that serves this one, whatever
+// the scenario's objective is. A plus sign separates the terms.
+func ofObjective(network, text string) (eval.Contender, error) {
+	x, err := Named(network)
+	if err != nil {
+		return x, err
+	}
+	if x.Wish == nil {
+		return x, exit.Usagef("--policies: %s:%s: %s was trained for one objective and reads no other", network, text, network)
+	}
+	m, err := objective.Parse(strings.ReplaceAll(text, "+", ","))
+	if err == nil {
+		x, err = x.Wish(m)
+	}
+	if err != nil {
+		return x, exit.New(exit.Usage, fmt.Errorf("--policies: %s:%s: %w", network, text, err), "docs/evaluation.md#objectives lists the terms")
+	}
+	x.Name = network + ":" + text
+	return x, nil
 }
 
 // running is the prefix of a policy that counts typical pods by the time for which they run.

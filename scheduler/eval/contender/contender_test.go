@@ -260,3 +260,25 @@ func TestNetworkOfManyObjectives(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// NETWORK:OBJECTIVE serves its own objective whatever the scenario's is. On a cluster its profile says so.
+func TestObjectiveOfShippedNetwork(t *testing.T) {
+	const name = "wishes:balance=0.5+energy=1.25"
+	x, err := contender.Named(name)
+	if err != nil || x.Name != name || !x.Network || x.Wish != nil {
+		t.Fatalf("%+v, %v", x, err)
+	}
+	with, err := contender.WithProfiles([]eval.Contender{x}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := server.Profile{SchedulerName: "wishes-balance-0.5-energy-1.25", Variant: "wishes", Objective: "balance=0.5,energy=1.25"}
+	if d := cmp.Diff(want, with[0].Profile); d != "" {
+		t.Error(d)
+	}
+	for bad, want := range map[string]string{"acdqn:balance": "one objective", "wishes:luck": "luck", "wishes:pack": "does not know pack"} {
+		if _, err := contender.Named(bad); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}

@@ -35,6 +35,7 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 		if ofRunning {
 			p.SchedulerName = strings.Replace(x.Name, ":", "-", 1)
 		}
+		network, wanted, _ := strings.Cut(name, ":")
 		file, isFile := strings.CutPrefix(name, stockPrefix+":")
 		_, notHeuristic := heuristic.Find(name)
 		switch {
@@ -51,8 +52,9 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 			p.Variant = server.DefaultProfile
 		case notHeuristic == nil:
 			p.Policy = name
-		case slices.Contains(checkpoint.ShippedNames(), name):
-			p.Variant = name
+		case slices.Contains(checkpoint.ShippedNames(), network):
+			p.Variant, p.Objective = network, strings.ReplaceAll(wanted, "+", ",")
+			p.SchedulerName = strings.NewReplacer(":", "-", "=", "-", "+", "-").Replace(p.SchedulerName)
 		}
 		out = append(out, agreement.Contender{Contender: x, Profile: p, Running: ofRunning && !keepsLonger}) // with PodsLeave, the pod list counts by lifetime
 	}

@@ -1,0 +1,82 @@
+package eval
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// ParseMetrics reads the names of metrics, separated by commas.
+func ParseMetrics(text string) (out []Metric, err error) {
+	for name := range strings.SplitSeq(text, ",") {
+		m, known := FindMetric(strings.TrimSpace(name))
+		if !known {
+			return nil, fmt.Errorf("no metric is called %q; there are %s", strings.TrimSpace(name), metricNames())
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// WriteMetrics writes the comparison as one table with a row for each policy: for each of the metrics the mean, and the
+// difference from the baseline with its interval.
+func (c *Comparison) WriteMetrics(w io.Writer, metrics []Metric, markdown bool) error {
+	var b bytes.Buffer
+	title := "%s: %s.\n"
+	if markdown {
+		title = "### %s\n\n%s.\n"
+	}
+	fmt.Fprintf(&b, title, c.Scenario.Name, c.Scenario.About)
+	fmt.Fprintf(&b, "\nMeans over %s, less is better", c.seeds())
+	if len(c.Results) > 1 {
+		fmt.Fprintf(&b, ", and differences from %s", c.Results[0].Name)
+		if c.Samples() > 1 {
+			b.WriteString(" with 95% intervals")
+		}
+	}
+	b.WriteString(":\n\n")
+	if err := Render(&b, c.columns(metrics), markdown); err != nil {
+		return err
+	}
+	c.writeVerdicts(&b)
+	b.WriteByte('\n')
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// columns returns the rows of WriteMetrics.
+func (c *Comparison) columns(metrics []Metric) [][]string {
+	rows := [][]string{{"policy"}}
+	for _, r := range c.Results {
+		rows = append(rows, []string{r.Name})
+	}
+	several := len(c.Results) > 1
+	for k, all := range c.Differences(metrics) {
+		m := metrics[k]
+		if rows[0] = append(rows[0], m.Title); several {
+			rows[0] = append(rows[0], "difference")
+		}
+		for i, r := range c.Results {
+			row := append(rows[i+1], strconv.FormatFloat(r.Mean(m), 'f', m.Digits, 64))
+			switch {
+			case i > 0:
+				row = append(row, all[i-1].inOneCell(m.Digits, c.Samples()))
+			case several:
+				row = append(row, "")
+			}
+			rows[i+1] = row
+		}
+	}
+	return rows
+}
+
+// inOneCell returns the difference, with its interval in brackets unless there is one sample only.
+func (d Difference) inOneCell(digits, samples int) string {
+	cells := d.cells(digits, samples)
+	if cells[1] == "" {
+		return cells[0]
+	}
+	return fmt.Sprintf("%s (%s)", cells[0], cells[1])
+}
