@@ -58,12 +58,15 @@ type Candidates struct {
 
 	available available // see all
 	measured  used      // see used
+	racks     racks     // see rackRoom
+	joining   cluster.Joining
 }
 
 // Path is the context of the features of the way from a candidate to a node with peers of the pending pod.
 type Path struct {
 	Network         *cluster.Network
 	Candidate, Peer int32 // rows
+	PeerRoom        Room  // of the peer's rack
 }
 
 // Usage is how much of a node is requested.
@@ -83,7 +86,7 @@ func (c *Candidates) Measure() {
 	c.cpu, c.memory = moments{}, moments{}
 	c.addCPU, c.addMemory = moments{}, moments{}
 	c.skew, c.available = moments{}, available{}
-	c.measured.known = false
+	c.measured.known, c.racks.known = false, false
 	c.Shares = c.Shares[:0]
 	r := c.Pod.Requests
 	for _, v := range c.Rows {

@@ -8,12 +8,12 @@ import (
 
 func init() { Register(traffic) }
 
-// traffic describes what the pending pod exchanges with running pods, and how far its candidates are from these. All is
-// 0 where traffic is not known.
+// traffic describes what the pending pod exchanges with running pods, how far its candidates are from these, and how much room
+// their racks have. All is 0 where traffic is not known.
 var traffic = &Set{
 	Name:    "traffic",
-	Doc:     "How far a candidate is from the pods that the pending pod talks to, and how full the links on the way are. A rack is a zone vertex.",
-	Version: 1,
+	Doc:     "How far a candidate is from the pods that the pending pod talks to, how full the links on the way are, and what room its rack has. A rack is a zone vertex.",
+	Version: 2,
 	Racks:   true,
 	Cluster: []ClusterBlock{
 		One("distance", "mean distance of a byte that running pods exchange, as a share of the farthest", func(c *Candidates) float32 {
@@ -35,18 +35,20 @@ var traffic = &Set{
 			}
 			return float32(min(math.Log2(1+pods)/4, limit))
 		}),
-		One("peer_share", "bytes a second of the pending pod with its peers / those of all running pods, at most 4", func(c *Candidates) float32 {
-			t, rate := cluster.TrafficOf(c.Nodes), 0.0
-			if t == nil {
-				return 0
-			}
-			for _, p := range c.Peers {
-				rate += p.Rate
-			}
-			return float32(min(rate/max(t.Rate, 1), limit))
+		One("peer_share", "nodes · bytes a second of the pending pod with its peers / those of all running pods, at most 4", func(c *Candidates) float32 {
+			return float32(min(float64(len(c.Nodes))*c.peerShare(), limit))
 		}),
+		One("racks", "log2(racks) / 4", func(c *Candidates) float32 {
+			if t := cluster.TrafficOf(c.Nodes); t != nil {
+				return float32(math.Log2(float64(t.Network.Racks())) / 4)
+			}
+			return 0
+		}),
+		One("rack_cpu", "free / allocatable CPU, mean over the racks", func(c *Candidates) float32 { return c.room().mean.CPU }),
+		One("rack_memory", "the same of memory", func(c *Candidates) float32 { return c.room().mean.Memory }),
+		One("rack_cpu_std", "free / allocatable CPU, standard deviation over the racks", func(c *Candidates) float32 { return c.room().std.CPU }),
 	},
-	Candidate: []CandidateBlock{{Features: trafficFeatures[:], Fill: fillTraffic}},
+	Candidate: []CandidateBlock{{Features: trafficFeatures[:], Fill: fillTraffic}, {Features: rackFeatures[:], Fill: fillRacks}},
 	Path: []PathBlock{
 		One("same_node", "1 if the peers are on the candidate", func(p *Path) float32 { return flag(p.Candidate == p.Peer) }),
 		One("same_rack", "1 if they are on another node of its rack", func(p *Path) float32 {
@@ -58,6 +60,8 @@ var traffic = &Set{
 		One("path_distance", "distance as a share of the farthest", func(p *Path) float32 {
 			return float32(p.Network.Path(p.Candidate, p.Peer).Distance)
 		}),
+		One("peer_rack_cpu", "free / allocatable CPU of the peers' rack - mean over the racks", func(p *Path) float32 { return p.PeerRoom.CPU }),
+		One("peer_rack_memory", "the same of memory", func(p *Path) float32 { return p.PeerRoom.Memory }),
 	},
 }
 
@@ -66,11 +70,35 @@ var trafficFeatures = [...]Feature{
 	{Name: "near_node", Doc: "share of the pod's traffic that stays on the node"},
 	{Name: "near_rack", Doc: "share that stays in its rack and leaves the node"},
 	{Name: "near_zone", Doc: "share that stays in its zone and leaves the rack"},
-	{Name: "far", Doc: "mean distance to the pod's peers, weighted by traffic, as a share of the farthest"},
-	{Name: "far_rank", Doc: "(far - mean over the candidates) / (standard deviation over the candidates + 0.05), within ±4"},
+	farColumn:    {Name: "far", Doc: "mean distance to the pod's peers, weighted by traffic, as a share of the farthest"},
+	excessColumn: {Name: "over", Doc: "what the links on the way get over their bandwidth / the pod's traffic, at most 4"},
 	{Name: "node_link", Doc: "load of the node's link with what the pod adds / bandwidth, at most 4; 0 without a limit"},
 	{Name: "rack_link", Doc: "the same of its rack's uplink"},
 	{Name: "zone_link", Doc: "the same of its zone's uplink"},
+	costColumn: {Name: "rise", Doc: "(far + over - mean over the candidates) · nodes · the pod's traffic / all traffic with it, within ±4: what it adds to traffic=1,overload=1, times the nodes"},
+	farRank:    {Name: "far_rank", Doc: "(far - mean over the candidates) / (standard deviation over the candidates + 0.05), within ±4"},
+	costRank:   {Name: "cost_rank", Doc: "the same of far + over"},
+}
+
+// The columns of trafficFeatures that others are computed from, and these.
+const (
+	farColumn    = 3
+	excessColumn = 4
+	costColumn   = 8
+	farRank      = 9
+	costRank     = 10
+)
+
+// peerShare returns what the pod exchanges, as a share of all traffic with it.
+func (c *Candidates) peerShare() float64 {
+	t, rate := cluster.TrafficOf(c.Nodes), 0.0
+	if t == nil {
+		return 0
+	}
+	for _, p := range c.Peers {
+		rate += p.Rate
+	}
+	return rate / max(t.Rate+rate, 1)
 }
 
 // fillTraffic writes the features of every candidate.
@@ -82,26 +110,32 @@ func fillTraffic(c *Candidates, out Rows) {
 		}
 		return
 	}
-	var far moments
-	var rate float64
-	for _, p := range c.Peers {
-		rate += p.Rate
-	}
-	n := t.Network
+	j, n := &c.joining, t.Network
+	j.Begin(t, c.Peers)
+	var far, cost moments
 	for i, v := range c.Rows {
-		node, rack, zone, distance := n.Near(v, c.Peers)
-		far.add(distance)
-		leavesNode := rate * (1 - node)
-		leavesRack := leavesNode - rate*rack
-		leavesZone := leavesRack - rate*zone
+		a := j.At(v)
+		over := min(a.Excess, limit)
+		far.add(a.Distance)
+		cost.add(a.Distance + over)
+		leavesNode := j.Rate() * (1 - a.Node)
+		leavesRack := leavesNode - j.Rate()*a.Rack
+		leavesZone := leavesRack - j.Rate()*a.Zone
 		copy(out.Row(i), []float32{
-			float32(node), float32(rack), float32(zone), float32(distance), 0,
+			float32(a.Node), float32(a.Rack), float32(a.Zone), float32(a.Distance), float32(over),
 			within(t.Use(int(v), leavesNode), 0), within(t.Use(n.RackLink(v), leavesRack), 0), within(t.Use(n.ZoneLink(v), leavesZone), 0),
 		})
 	}
-	mean, scale := float32(far.mean()), 1/float32(far.std()+0.05)
+	weight := float32(float64(len(c.Nodes)) * c.peerShare())
 	for i := range c.Rows {
 		row := out.Row(i)
-		row[4] = clamp((row[3] - mean) * scale)
+		x := row[farColumn] + row[excessColumn]
+		row[costColumn] = clamp((x - float32(cost.mean())) * weight)
+		row[farRank], row[costRank] = far.rank(row[farColumn]), cost.rank(x)
 	}
+}
+
+// rank returns where a value is among those that were added: (x - mean) / (standard deviation + 0.05), within ±limit.
+func (m *moments) rank(x float32) float32 {
+	return clamp((x - float32(m.mean())) / float32(m.std()+0.05))
 }

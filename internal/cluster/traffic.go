@@ -151,25 +151,6 @@ func TrafficOf(nodes []*Node) *Traffic {
 	return nodes[0].Traffic
 }
 
-// Near returns which shares of what the peers exchange with a pod would stay on its node, in its rack outside the node,
-// and in its zone outside the rack, and the mean distance of all. The shares are 0 without peers.
-func (n *Network) Near(row int32, peers []Peer) (node, rack, zone, distance float64) {
-	var all float64
-	for _, p := range peers {
-		all += p.Rate
-		distance += p.Rate * n.Path(row, p.Row).Distance
-		switch {
-		case p.Row == row:
-			node += p.Rate
-		case n.rack[p.Row] == n.rack[row]:
-			rack += p.Rate
-		case n.Zone(p.Row) == n.Zone(row):
-			zone += p.Rate
-		}
-	}
-	return share(node, all), share(rack, all), share(zone, all), share(distance, all)
-}
-
 // AddPeer adds pods of a node to a list of peers, which is sorted by row.
 func AddPeer(peers []Peer, p Peer) []Peer {
 	i, found := slices.BinarySearchFunc(peers, p.Row, func(x Peer, row int32) int { return int(x.Row - row) })

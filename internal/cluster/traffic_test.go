@@ -112,7 +112,7 @@ func TestTrafficInvariants(t *testing.T) {
 	})
 }
 
-func TestAddPeerAndNear(t *testing.T) {
+func TestAddPeer(t *testing.T) {
 	var peers []Peer
 	for _, p := range []Peer{{3, 1, 30}, {0, 1, 10}, {3, 2, 20}, {1, 1, 40}} {
 		peers = AddPeer(peers, p)
@@ -120,16 +120,62 @@ func TestAddPeerAndNear(t *testing.T) {
 	if d := cmp.Diff([]Peer{{0, 1, 10}, {1, 1, 40}, {3, 3, 50}}, peers); d != "" {
 		t.Fatal(d)
 	}
-	n := NewNetwork(links, places())
-	for row, want := range map[int32][4]float64{0: {0.1, 0.4, 0, 0.29}, 2: {0, 0, 0.5, 0.35}, 3: {0.5, 0, 0, 0.25}} {
-		node, rack, zone, distance := n.Near(row, peers)
-		if d := cmp.Diff(want, [4]float64{node, rack, zone, distance}, cmpopts.EquateApprox(0, 1e-9)); d != "" {
+}
+
+func TestJoining(t *testing.T) {
+	traffic := NewTraffic(NewNetwork(links, places()))
+	var j Joining
+	j.Begin(traffic, []Peer{{0, 1, 10}, {1, 1, 40}, {3, 3, 50}})
+	for row, want := range map[int32]Added{
+		0: {Node: 0.1, Rack: 0.4, Distance: 0.29, Excess: 0.5},           // 25 over the bandwidth on the way out of each zone
+		2: {Zone: 0.5, Distance: 0.35, Excess: 0.5 + 0.5},                // 50 over the bandwidth of its rack as well
+		3: {Node: 0.5, Distance: 0.25, Excess: 0.5},                      // likewise
+		4: {Distance: 0.5*1 + 0.5*0.5, Excess: 0.25 + 0.25 + 0.75 + 0.5}, // out of both zones, into the third, and its rack
+	} {
+		if d := cmp.Diff(want, j.At(row), cmpopts.EquateApprox(0, 1e-9)); d != "" {
 			t.Errorf("row %d: %s", row, d)
 		}
 	}
-	if node, _, _, distance := n.Near(0, nil); node != 0 || distance != 0 {
-		t.Errorf("without peers %v, %v", node, distance)
+	j.Begin(traffic, nil)
+	if got := j.At(0); got != (Added{}) || j.Rate() != 0 {
+		t.Errorf("without peers %+v, %v", got, j.Rate())
 	}
+}
+
+// What Joining computes is what Place adds, on every node and after any other pods.
+func TestJoiningIsWhatPlaceAdds(t *testing.T) {
+	var j Joining // used again
+	rapid.Check(t, func(t *rapid.T) {
+		tr := NewTraffic(NewNetwork(links, places()))
+		draw := func() (peers []Peer) {
+			for range rapid.IntRange(0, 6).Draw(t, "peers") {
+				peers = AddPeer(peers, Peer{Row: rapid.Int32Range(0, 4).Draw(t, "peer"), Pods: 1, Rate: float64(rapid.IntRange(0, 60).Draw(t, "rate"))})
+			}
+			return peers
+		}
+		for range rapid.IntRange(0, 8).Draw(t, "pods") {
+			tr.Place(rapid.Int32Range(0, 4).Draw(t, "row"), draw())
+		}
+		peers := draw()
+		j.Begin(tr, peers)
+		for row := range int32(len(places())) {
+			var placed Traffic
+			tr.CopyTo(&placed)
+			placed.Place(row, peers)
+			rate := max(placed.Rate-tr.Rate, 1)
+			got := j.At(row)
+			want := Added{
+				Node: (placed.SameNode - tr.SameNode) / rate, Distance: (placed.Distance - tr.Distance) / rate, Excess: (placed.Excess - tr.Excess) / rate,
+				Rack: got.Rack, Zone: got.Zone,
+			}
+			if outside := (placed.Zones - tr.Zones) / rate; rate > 1 && math.Abs(1-got.Node-got.Rack-got.Zone-outside) > 1e-9 {
+				t.Fatalf("row %d: %v leaves the zone, %+v", row, outside, got)
+			}
+			if d := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); d != "" {
+				t.Fatalf("row %d: %s", row, d)
+			}
+		}
+	})
 }
 
 func TestLinksValidate(t *testing.T) {

@@ -35,12 +35,16 @@ func (e *Encoder) encodePaths(s *cluster.Snapshot) {
 	if len(peers) == 0 {
 		return
 	}
+	var rooms [maxPeers]feature.Room
+	for k, p := range peers {
+		rooms[k] = e.candidates.RackRoom(p.Row)
+	}
 	path := feature.Path{Network: t.Network}
 	x := g.PathX
 	for _, row := range g.Candidates {
 		path.Candidate = row
-		for _, p := range peers {
-			path.Peer = p.Row
+		for k, p := range peers {
+			path.Peer, path.PeerRoom = p.Row, rooms[k]
 			feature.Fill(e.layout.Path, &path, x[:width])
 			x = x[width:]
 		}

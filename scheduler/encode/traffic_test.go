@@ -2,6 +2,7 @@ package encode_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"gnnsched/gnn/feature"
@@ -9,6 +10,8 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/sim"
 )
 
@@ -65,6 +68,8 @@ func TestTrafficFeatures(t *testing.T) {
 			for name, want := range map[string]float64{
 				"far":       (placed.Distance - traffic.Distance) / max(added, 1),
 				"near_node": (placed.SameNode - traffic.SameNode) / max(added, 1),
+				"over":      min((placed.Excess-traffic.Excess)/max(added, 1), 4),
+				"rack_cpu":  room(env.Snapshot().Nodes, row),
 				"node_link": placed.Use(int(row), 0),
 				"rack_link": placed.Use(placed.Network.RackLink(row), 0),
 				"zone_link": placed.Use(placed.Network.ZoneLink(row), 0),
@@ -94,6 +99,50 @@ func TestTrafficFeatures(t *testing.T) {
 	}
 	if compared < 100 {
 		t.Errorf("only %d pods had peers", compared)
+	}
+}
+
+// room returns the feature rack_cpu of a node.
+func room(nodes []*cluster.Node, row int32) float64 {
+	type rack struct{ zone, name string }
+	free, offered := map[rack]float64{}, map[rack]float64{}
+	for _, n := range nodes {
+		free[rack{n.Zone, n.Rack}] += float64(n.Free().MilliCPU)
+		offered[rack{n.Zone, n.Rack}] += float64(n.Allocatable.MilliCPU)
+	}
+	var mean float64
+	for r := range free {
+		mean += free[r] / offered[r] / float64(len(free))
+	}
+	own := rack{nodes[row].Zone, nodes[row].Rack}
+	return free[own]/offered[own] - mean
+}
+
+// What a placement adds to traffic=1,overload=1 is the feature rise, so a policy that is greedy for that objective is linear in the
+// features.
+func TestGreedyIsLinearInTheFeatures(t *testing.T) {
+	env, layout := talking(t)
+	h, err := heuristic.Find("greedy:traffic+overload")
+	if err != nil {
+		t.Fatal(err)
+	}
+	greedy, encoder := h.New(policy.Setting{}), encode.New(layout)
+	column := slices.IndexFunc(feature.List(layout.Candidate), func(f feature.Feature) bool { return f.Name == "rise" })
+	for range 300 {
+		rows := env.Candidates()
+		scores := make([]float32, len(rows))
+		if err := greedy.Score(env.Snapshot(), env.Pending(), rows, scores); err != nil {
+			t.Fatal(err)
+		}
+		g := encoder.Encode(env.Snapshot(), env.Pending(), rows)
+		for i := range rows[1:] {
+			want := float64(scores[0] - scores[i+1])
+			got := float64(g.CandidateRow(i + 1)[column] - g.CandidateRow(0)[column])
+			if math.Abs(got-want) > 1e-3 {
+				t.Fatalf("row %d is %v worse than row %d by the feature, and %v by the policy", rows[i+1], got, rows[0], want)
+			}
+		}
+		env.Step(policy.Best(scores))
 	}
 }
 

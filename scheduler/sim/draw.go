@@ -19,6 +19,7 @@ const (
 	streamArrivals
 	streamLoss
 	streamUsage
+	streamTraffic
 )
 
 // stream returns the source of a stream. The generator of package workload uses the same seed with
@@ -128,3 +129,65 @@ func (r *FloatRange) UnmarshalJSON(b []byte) error {
 }
 
 func (r FloatRange) draw(rng *rand.Rand) float64 { return r.Min + rng.Float64()*(r.Max-r.Min) }
+
+// Variation makes each episode draw a network and a matrix of its own, so that what learns on them learns about networks and not about
+// one of them. Each is a range of factors; zero: 1. With any of them, an episode whose nodes share a zone has no hop between zones, so
+// its farthest path is between racks.
+type Variation struct {
+	Bandwidth FloatRange `json:"bandwidth,omitzero"` // of each kind of link
+	Latency   FloatRange `json:"latency,omitzero"`   // of each kind of hop, and of its price
+	Rate      FloatRange `json:"rate,omitzero"`      // of each flow
+}
+
+// maxFactor is the largest factor of a Variation.
+const maxFactor = 100
+
+func (v Variation) validate(l cluster.Links, bad func(string, ...any)) {
+	for _, x := range []struct {
+		field string
+		FloatRange
+	}{{"bandwidth", v.Bandwidth}, {"latency", v.Latency}, {"rate", v.Rate}} {
+		if x.FloatRange != (FloatRange{}) && !(x.Min >= 1./maxFactor && x.Max >= x.Min && x.Max <= maxFactor) {
+			bad("traffic.vary.%s: %v to %v is no range of factors within %v to %v", x.field, x.Min, x.Max, 1./maxFactor, maxFactor)
+		}
+	}
+	l.Zone, l.Between = cluster.Hop{}, nil
+	if v != (Variation{}) && l.Validate(nil) != nil {
+		bad("traffic.vary: without the hop between zones all distances are 0; give node or rack one")
+	}
+}
+
+// draw returns the traffic of an episode, with one value in each range.
+func (c Traffic) draw(seed uint64, nodes []*cluster.Node) Traffic {
+	rng := stream(seed, streamTraffic)
+	c.Apps, c.Racks = Exactly(c.Apps.draw(rng)), Exactly(c.Racks.draw(rng))
+	v := c.Vary
+	if v == (Variation{}) {
+		return c
+	}
+	factor := func(r FloatRange) float64 {
+		if r == (FloatRange{}) {
+			return 1
+		}
+		return r.draw(rng)
+	}
+	l := &c.Network
+	if !slices.ContainsFunc(nodes, func(n *cluster.Node) bool { return n.Zone != nodes[0].Zone }) {
+		l.Zone, l.Between = cluster.Hop{}, nil
+	}
+	for _, h := range []*cluster.Hop{&l.Node, &l.Rack, &l.Zone} {
+		h.Bandwidth *= factor(v.Bandwidth)
+		x := factor(v.Latency)
+		h.Latency, h.Price = h.Latency*x, h.Price*x
+	}
+	l.Between = slices.Clone(l.Between)
+	for i := range l.Between {
+		x := factor(v.Latency)
+		l.Between[i].Latency, l.Between[i].Price = l.Between[i].Latency*x, l.Between[i].Price*x
+	}
+	c.Flows = slices.Clone(c.Flows)
+	for i := range c.Flows {
+		c.Flows[i].Rate *= factor(v.Rate)
+	}
+	return c
+}

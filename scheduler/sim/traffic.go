@@ -27,11 +27,12 @@ import (
 type Traffic struct {
 	// Apps is the number of applications. The deployments of a service are dealt to them in turn, and only services of
 	// one application talk to each other. Default: 1.
-	Apps int `json:"apps,omitempty"`
+	Apps IntRange `json:"apps,omitzero"`
 	// Racks is the number of racks in each zone. The nodes of a zone are dealt to them in turn. Default: 1.
-	Racks   int           `json:"racks,omitempty"`
+	Racks   IntRange      `json:"racks,omitzero"`
 	Flows   []Flow        `json:"flows"`
 	Network cluster.Links `json:"network"`
+	Vary    Variation     `json:"vary,omitzero"`
 }
 
 // Flow is what each pod of one service exchanges with each deployment of another service, or of its own, in its
@@ -61,8 +62,9 @@ func (c Config) validateTraffic(bad func(string, ...any)) {
 		return
 	}
 	t := c.Traffic
-	IntRange{t.Apps, t.Apps}.validate("traffic.apps", 0, maxApps, bad)
-	IntRange{t.Racks, t.Racks}.validate("traffic.racks", 0, maxRacks, bad)
+	t.Apps.validate("traffic.apps", 0, maxApps, bad)
+	t.Racks.validate("traffic.racks", 0, maxRacks, bad)
+	t.Vary.validate(t.Network, bad)
 	if c.Trace != nil || c.OpenB != nil || c.Requests != nil {
 		bad("traffic: only pods of shapes talk; leave trace, openb and requests out")
 	}
@@ -117,6 +119,7 @@ func (c Config) zoneNames() []string {
 
 // trafficState plays the traffic of an episode. All methods of a nil state do nothing.
 type trafficState struct {
+	network  cluster.Links // of the episode
 	traffic  *cluster.Traffic
 	links    float64     // with a limit
 	partners [][]partner // by service: those that it talks to
@@ -141,12 +144,12 @@ type member struct {
 }
 
 func newTrafficState(e *Env) *trafficState {
-	c := e.cfg.Traffic
-	if c == nil {
+	if e.cfg.Traffic == nil {
 		return nil
 	}
+	c := e.cfg.Traffic.draw(e.seed, e.snapshot.Nodes)
 	c.deal(e.snapshot.Nodes)
-	t := &trafficState{}
+	t := &trafficState{network: c.Network}
 	numbers := numbering[string]{}
 	for _, f := range c.Flows {
 		from, to := numbers.of(f.From), numbers.of(f.To)
@@ -156,7 +159,7 @@ func newTrafficState(e *Env) *trafficState {
 		t.link(from, to).to += f.Rate
 		t.link(to, from).from += f.Rate
 	}
-	apps := max(c.Apps, 1)
+	apps := max(c.Apps.Min, 1)
 	dealt := make([]int, len(numbers))
 	for i := range e.arrivals.deployments {
 		service, talks := numbers[e.arrivals.deployments[i].kind]
@@ -192,7 +195,7 @@ func (t *trafficState) groupOf(service int32, app int) int32 {
 func (c *Traffic) deal(nodes []*cluster.Node) {
 	seen := map[string]int{}
 	for _, n := range nodes {
-		n.Rack = "rack-" + strconv.Itoa(seen[n.Zone]%max(c.Racks, 1))
+		n.Rack = "rack-" + strconv.Itoa(seen[n.Zone]%max(c.Racks.Min, 1))
 		seen[n.Zone]++
 	}
 }
@@ -202,7 +205,7 @@ func (t *trafficState) track(e *Env) {
 	if t == nil {
 		return
 	}
-	t.traffic = cluster.NewTraffic(cluster.NewNetwork(e.cfg.Traffic.Network, e.snapshot.Nodes))
+	t.traffic = cluster.NewTraffic(cluster.NewNetwork(t.network, e.snapshot.Nodes))
 	t.links = float64(max(t.traffic.Links(), 1))
 	for _, n := range e.snapshot.Nodes {
 		n.Traffic = t.traffic

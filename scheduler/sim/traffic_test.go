@@ -64,7 +64,7 @@ func exchanged(e *Env, app []int, a, b int) (rate float64) {
 func apps(e *Env) []int {
 	dealt, out := map[string]int{}, []int{}
 	for _, d := range e.arrivals.deployments {
-		out = append(out, dealt[d.kind]%e.cfg.Traffic.Apps)
+		out = append(out, dealt[d.kind]%e.cfg.Traffic.Apps.Min)
 		dealt[d.kind]++
 	}
 	return out
@@ -140,10 +140,14 @@ func TestValidateTraffic(t *testing.T) {
 		"traffic.flows[0].rate: NaN is not 1 to":                                         func(c *Config) { c.Traffic.Flows[0].Rate = math.NaN() },
 		"traffic.flows[1]: an entry before has the same from and to":                     func(c *Config) { c.Traffic.Flows[1] = c.Traffic.Flows[0] },
 		"traffic.flows: there are 0, want 1 to 1000":                                     func(c *Config) { c.Traffic.Flows = nil },
-		"traffic.apps: -1 to -1 is no range":                                             func(c *Config) { c.Traffic.Apps = -1 },
-		"traffic.racks: 1001 to 1001":                                                    func(c *Config) { c.Traffic.Racks = 1001 },
+		"traffic.apps: -1 to -1 is no range":                                             func(c *Config) { c.Traffic.Apps = Exactly(-1) },
+		"traffic.racks: 1001 to 1001":                                                    func(c *Config) { c.Traffic.Racks = Exactly(1001) },
 		`traffic.network: between[0].zones: no node is in a zone "x"; there are ["zone-0" "zone-1"]`: func(c *Config) {
 			c.Traffic.Network.Between = []cluster.Between{{Zones: [2]string{"zone-1", "x"}}}
+		},
+		"traffic.vary.rate: 0 to 2 is no range of factors within 0.01 to 100": func(c *Config) { c.Traffic.Vary.Rate = FloatRange{0, 2} },
+		"traffic.vary: without the hop between zones all distances are 0": func(c *Config) {
+			c.Traffic.Vary.Rate, c.Traffic.Network.Distance = FloatRange{1, 2}, "price"
 		},
 		"traffic: only pods of shapes talk":                                func(c *Config) { c.Requests = &workload.Requests{} },
 		"traffic: the pods of initial talk to nobody":                      func(c *Config) { c.Initial = 0.1 },
@@ -157,5 +161,41 @@ func TestValidateTraffic(t *testing.T) {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)
 		}
+	}
+}
+
+// Episodes draw the network and the matrix from their seed: the same for the same one, and others for others. What does not vary
+// stays as it is.
+func TestTrafficVaries(t *testing.T) {
+	c := talking(t)
+	c.Zones, c.Nodes = IntRange{1, 2}, IntRange{9, 12}
+	c.Traffic.Apps, c.Traffic.Racks = IntRange{2, 4}, IntRange{1, 3}
+	fixed := *c.Traffic
+	c.Traffic.Vary = Variation{Bandwidth: FloatRange{0.5, 2}, Latency: FloatRange{0.8, 1.2}, Rate: FloatRange{0.5, 2}}
+	rates, farthest, racks := map[float64]bool{}, map[float64]bool{}, map[int]bool{}
+	for seed := range uint64(20) {
+		env, again := newEnv(t, c, seed), newEnv(t, c, seed)
+		x, y := c.Traffic.draw(seed, env.Snapshot().Nodes), c.Traffic.draw(seed, again.Snapshot().Nodes)
+		if d := cmp.Diff(x, y); d != "" {
+			t.Fatal(d)
+		}
+		n := cluster.TrafficOf(env.Snapshot().Nodes).Network
+		oneZone := x.Network.Zone == (cluster.Hop{})
+		if far := n.Hops().Far.Latency; oneZone != (far == 0) || oneZone && n.Hops().Zone.Distance != 1 {
+			t.Errorf("seed %d: %+v of %+v", seed, n.Hops(), x.Network)
+		}
+		rates[x.Flows[0].Rate], farthest[n.Hops().Far.Latency], racks[n.Racks()] = true, true, true
+		if x.Flows[1].Rate/1e3 < 0.5 || x.Flows[1].Rate/1e3 > 2 || x.Network.Node.Bandwidth/8e3 < 0.5 || x.Network.Node.Bandwidth/8e3 > 2 {
+			t.Errorf("seed %d: %+v", seed, x)
+		}
+		for !env.Done() {
+			env.Step(0)
+		}
+	}
+	if len(rates) != 20 || len(farthest) < 10 || !farthest[0] || len(racks) < 4 {
+		t.Errorf("rates %v, latencies %v, racks %v", rates, farthest, racks)
+	}
+	if got := fixed.draw(3, nil); got.Network.Node != c.Traffic.Network.Node || got.Flows[0] != c.Traffic.Flows[0] {
+		t.Errorf("without vary: %+v", got)
 	}
 }

@@ -246,6 +246,10 @@ func (a *agent) observe(s *sample, own []float64) {
 		a.envs.Figures.Add(tagAgreement, map[bool]float64{true: 1}[best == 0])
 		own = centred(own)
 	}
+	if a.config.Scale == byDecision {
+		s.even()
+		worths = centred(s.Worth)
+	}
 	a.scale.observe(worths, own)
 }
 

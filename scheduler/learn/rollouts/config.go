@@ -1,6 +1,10 @@
 package rollouts
 
-import "gnnsched/scheduler/learn/run"
+import (
+	"fmt"
+
+	"gnnsched/scheduler/learn/run"
+)
 
 // Config holds the hyperparameters of policy iteration with rollouts.
 type Config struct {
@@ -18,7 +22,16 @@ type Config struct {
 	Memory    int     `json:"memory" flag:"try-memory" usage:"latest decisions, from which updates draw"`
 	Updates   int     `json:"updates" flag:"try-updates" usage:"updates after each decision of all clusters"`
 	Averaging float64 `json:"averaging" flag:"averaging" usage:"share of the learning network in the average that plays, at each update"`
+	// Scale says what a decision's worths, and the teacher's scores, are divided by: byRun (the default) or byDecision. By the run, the
+	// loss counts what a choice is worth, so the few decisions on which much depends, such as those that overload a link, can rule it.
+	Scale string `json:"scale,omitempty" flag:"try-scale" usage:"what worths are divided by: run, the spread of all decisions; or decision, that of each by itself"`
 }
+
+// What Config.Scale may be.
+const (
+	byRun      = "run"
+	byDecision = "decision"
+)
 
 // Defaults returns the values that a run starts from.
 func Defaults() Config {
@@ -33,6 +46,9 @@ func (Config) OnlineFlags() []string { return nil }
 
 // Validate reports the first value out of range. batch is the number of decisions that an update draws.
 func (c Config) Validate(batch int) error {
+	if c.Scale != "" && c.Scale != byRun && c.Scale != byDecision {
+		return fmt.Errorf("scale of rollouts %q is not known; choose %s or %s", c.Scale, byRun, byDecision)
+	}
 	return run.CheckRanges([]run.Range{
 		{Name: "environments of rollouts", Value: float64(c.Envs), Low: 1, High: 4096},
 		{Name: "every", Value: float64(c.Every), Low: 1, High: 1e6},

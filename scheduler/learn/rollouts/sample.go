@@ -30,6 +30,26 @@ func centred(values []float64) []float64 {
 	return out
 }
 
+// even divides the worths, and the teacher's scores, each by their spread in this decision, so that all decisions count alike.
+func (s *sample) even() {
+	for _, values := range [][]float64{s.Worth, s.Taught} {
+		var square float64
+		for _, w := range centred(values) {
+			square += w * w / float64(len(values))
+		}
+		spread := math.Sqrt(square)
+		if spread < leastSpread { // rounding errors tell nothing
+			spread = 1
+		}
+		for i := range values {
+			values[i] /= spread
+		}
+	}
+}
+
+// leastSpread is the smallest spread of worths that is no rounding error.
+const leastSpread = 1e-7
+
 // memory holds the latest samples. The zero value with a limit is ready.
 type memory struct {
 	Samples []sample

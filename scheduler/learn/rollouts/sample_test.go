@@ -57,3 +57,42 @@ func TestScaleOfScoresThatTellNothing(t *testing.T) {
 		t.Errorf("the scale is %v", s.size())
 	}
 }
+
+// A decision that overloads a link is worth a hundred times what others are. Divided by the run's spread, the others are next to
+// nothing in a mean square; divided by their own, all count alike, and the order within each stays.
+func TestEvenDecisionsCountAlike(t *testing.T) {
+	decisions := []sample{
+		{Worth: []float64{0.01, 0, -0.01}, Taught: []float64{5, 7}},
+		{Worth: []float64{1, 0, -1}, Taught: []float64{-0.5, -0.7}},
+		{Worth: []float64{3, 3, 3 + 1e-12}},
+	}
+	share := func(d []sample) float64 { // of the first decision in the squares of both
+		var squares [2]float64
+		for i := range squares {
+			for _, w := range centred(d[i].Worth) {
+				squares[i] += w * w
+			}
+		}
+		return squares[0] / (squares[0] + squares[1])
+	}
+	if got := share(decisions); got > 0.001 {
+		t.Errorf("the small decision has %v of the loss before, want next to nothing", got)
+	}
+	for i := range decisions {
+		decisions[i].even()
+	}
+	if got := share(decisions); math.Abs(got-0.5) > 1e-9 {
+		t.Errorf("the small decision has %v of the loss, want half", got)
+	}
+	for i, d := range decisions[:2] {
+		if !(d.Worth[0] > d.Worth[1] && d.Worth[1] > d.Worth[2]) {
+			t.Errorf("decision %d is in another order: %v", i, d.Worth)
+		}
+		if got := math.Abs(d.Taught[0] - d.Taught[1]); math.Abs(got-2) > 1e-9 {
+			t.Errorf("decision %d: the teacher's scores are %v apart, want twice their spread of 1", i, got)
+		}
+	}
+	if w := decisions[2].Worth; math.Abs(w[2]-w[0]) > 1e-9 {
+		t.Errorf("rounding errors became %v", w)
+	}
+}

@@ -1,0 +1,104 @@
+package feature
+
+import (
+	"math"
+	"slices"
+
+	"gnnsched/internal/cluster"
+)
+
+// Room is what a rack has free / what it offers, over its available nodes.
+type Room struct{ CPU, Memory float32 }
+
+// racks holds the room of all racks.
+type racks struct {
+	known     bool
+	room      []Room    // by rack
+	pods      []float32 // by rack: the feature rack_pods
+	free      []cluster.Resources
+	offered   []cluster.Resources
+	mean, std Room // over the racks
+}
+
+// room returns the room of the racks; nothing where traffic is not known. It is computed once for each decision.
+func (c *Candidates) room() *racks {
+	r := &c.racks
+	if r.known {
+		return r
+	}
+	t := cluster.TrafficOf(c.Nodes)
+	if t == nil {
+		*r = racks{known: true}
+		return r
+	}
+	count := t.Network.Racks()
+	*r = racks{known: true, room: r.room[:0], pods: r.pods[:0], free: zeroed(r.free, count), offered: zeroed(r.offered, count)}
+	for i, n := range c.Nodes {
+		if n.Available() {
+			rack := t.Network.Rack(int32(i))
+			r.free[rack], r.offered[rack] = r.free[rack].Plus(n.Free()), r.offered[rack].Plus(n.Allocatable)
+		}
+	}
+	var cpu, memory moments
+	for i := range count {
+		x := Room{ratio(r.free[i].MilliCPU, r.offered[i].MilliCPU), ratio(r.free[i].Memory, r.offered[i].Memory)}
+		r.room, r.pods = append(r.room, x), append(r.pods, c.holds(r.free[i]))
+		cpu.add(float64(x.CPU))
+		memory.add(float64(x.Memory))
+	}
+	r.mean, r.std = Room{float32(cpu.mean()), float32(memory.mean())}, Room{float32(cpu.std()), float32(memory.std())}
+	return r
+}
+
+// RackRoom returns the room of a node's rack, relative to the mean of the racks; nothing where traffic is not known.
+func (c *Candidates) RackRoom(row int32) Room {
+	r := c.room()
+	if len(r.room) == 0 {
+		return Room{}
+	}
+	x := r.room[cluster.TrafficOf(c.Nodes).Network.Rack(row)]
+	return Room{x.CPU - r.mean.CPU, x.Memory - r.mean.Memory}
+}
+
+// zeroed returns zero values, in the memory of old ones.
+func zeroed(old []cluster.Resources, count int) []cluster.Resources {
+	old = slices.Grow(old[:0], count)[:count]
+	clear(old)
+	return old
+}
+
+// rackFeatures describe the rack of a candidate before the pod is placed there. The pods that will come to talk to the pod need
+// room near it.
+var rackFeatures = [...]Feature{
+	{Name: "rack_cpu", Doc: "free / allocatable CPU of the candidate's rack - mean over the racks"},
+	{Name: "rack_memory", Doc: "the same of memory"},
+	{Name: "rack_pods", Doc: "log2(1 + how many such pods the free CPU and memory of the rack would hold) / 4, at most 4"},
+}
+
+// fillRacks writes the features of every candidate.
+func fillRacks(c *Candidates, out Rows) {
+	r := c.room()
+	if len(r.room) == 0 {
+		for i := range c.Rows {
+			clear(out.Row(i))
+		}
+		return
+	}
+	n := cluster.TrafficOf(c.Nodes).Network
+	for i, v := range c.Rows {
+		x := c.RackRoom(v)
+		copy(out.Row(i), []float32{x.CPU, x.Memory, r.pods[n.Rack(v)]})
+	}
+}
+
+// holds returns log2(1 + how many pods like the pending one free resources would hold) / 4, at most limit.
+func (c *Candidates) holds(free cluster.Resources) float32 {
+	pods, each := math.Inf(1), c.Pod.Requests
+	if each.MilliCPU > 0 {
+		pods = float64(free.MilliCPU) / float64(each.MilliCPU)
+	}
+	if each.Memory > 0 {
+		pods = min(pods, float64(free.Memory)/float64(each.Memory))
+	}
+	return within(math.Log2(1+max(pods, 0))/4, 0)
+}
