@@ -49,6 +49,14 @@ say '' '## Tainted nodes' '' \
 	'of half of the GPU models are tainted, half of the GPU pods tolerate it, and no other pods.'
 compare --curve --seeds 4 --workload default,default+tainted,default+pools --policies fgd,gpu-best-fit,gpu-gnn
 
+say '' '## Pods that leave' '' \
+	'Pods come and go, and wait in the queue ([gpu.md](gpu.md#pods-that-leave)); one day after a day of warm-up. `running:`, `leaving:` and' \
+	'`steady:` are the same networks with other typical pods and reserves.'
+networks=gpu-linear,gpu-dqn,gpu-gnn,gpu-acgnn
+forms=$(for form in running leaving; do for n in ${networks//,/ }; do printf ',%s:%s' $form "$n"; done; done)
+compare --steady --workload default --days 1 --seeds 3 --totals \
+	--policies fgd,gpu-best-fit,gpu-packing,gpu-clustering,gpu-dot-product,kube-scheduler,random,$networks$forms,steady:gpu-gnn
+
 say '' '## Power' '' \
 	'[gpu.md](gpu.md#power) explains it; `--plot docs` drew the figure.'
 compare --power --workload default --plot docs

@@ -56,6 +56,7 @@ func evalOpenBCommand() *ucli.Command {
 			&ucli.BoolFlag{Name: "curve", Usage: "show the allocation and the pods left out at " + percents(published.Loads) + " of the GPUs, instead of at the end"},
 			&ucli.BoolFlag{Name: "steady", Usage: "let pods come and go, and show allocation and waiting at an offered load of " + percents(published.SteadyLoads) + " of the GPUs, or at --factor"},
 			&ucli.BoolFlag{Name: "all", Usage: "for --steady, show the waiting of every class of pods with every policy, also where hardly any pod waits"},
+			&ucli.BoolFlag{Name: "totals", Usage: "for --steady, leave out the table of waiting by class of pods"},
 			&ucli.Float64Flag{Name: "days", Value: published.SteadyDays, Usage: "for --steady, `NUMBER` of days after the warm-up; with --live 0.5 by default"},
 			&ucli.Float64Flag{Name: "warm-up", Value: published.SteadyWarmUp, Usage: "for --steady, `NUMBER` of days before the figures begin; with --live 0.25 by default"},
 			&ucli.Float64Flag{Name: "speed", Value: 240, Usage: "for --steady --live, `SECONDS` of the trace that pass in one second"},
@@ -169,6 +170,8 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 		return cfg, exit.Usagef("--steady has loads of its own and no published figures; leave out --curve and --check")
 	case c.Bool("all") && !c.Bool("steady"):
 		return cfg, exit.Usagef("--all works with --steady only; the other tables are complete")
+	case c.Bool("totals") && (!c.Bool("steady") || c.Bool("all")):
+		return cfg, exit.Usagef("--totals leaves out a table of --steady, which --all makes longer; use it with --steady and without --all")
 	case (c.IsSet("days") || c.IsSet("warm-up")) && !c.Bool("steady"):
 		return cfg, exit.Usagef("--days and --warm-up work with --steady only; otherwise no pod leaves")
 	case !(c.Float64("warm-up") >= 0 && c.Float64("warm-up") <= 1000):
@@ -269,7 +272,7 @@ func reportSteady(c *ucli.Context, cfg published.Config) error {
 	if err != nil {
 		return err
 	}
-	s.All = c.Bool("all")
+	s.All, s.Totals = c.Bool("all"), c.Bool("totals")
 	return writeOpenB(c.App.Writer, s, c.String("output"))
 }
 

@@ -96,7 +96,7 @@ const (
 
 // runSteadyLive lets the pods of one list come and go on a simulated cluster. After Ctrl-C it prints what was measured.
 func runSteadyLive(c *ucli.Context, format string) error {
-	for _, flag := range []string{"node-order", "ties", "check", "curve", "power", "plot", "mixed"} {
+	for _, flag := range []string{"node-order", "ties", "check", "curve", "power", "plot", "mixed", "totals"} {
 		if c.IsSet(flag) {
 			return exit.Usagef("--%s does not work with --steady --live; leave it out", flag)
 		}

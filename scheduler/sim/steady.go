@@ -58,6 +58,14 @@ func (o *OpenB) steadyArrivals(seed uint64) (arrivalList, error) {
 // long, the running pods are a sample of them. It is nil without Steady.
 func (e *Env) TypicalRunning() *fragmentation.Typical { return e.lasting }
 
+// OfferedLoad returns the GPUs that pods request on average, over the cluster's. It is 0 without Steady.
+func (e *Env) OfferedLoad() float64 {
+	if e.openb == nil || e.openb.Steady == nil {
+		return 0
+	}
+	return e.openb.Steady.Load
+}
+
 func (e *Env) typicalRunning() *fragmentation.Typical {
 	if e.openb == nil || e.openb.Steady == nil {
 		return nil

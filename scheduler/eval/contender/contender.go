@@ -76,10 +76,8 @@ func List(names, files []string) ([]eval.Contender, error) {
 func Named(name string) (eval.Contender, error) {
 	if prefix, of, ok := strings.Cut(name, ":"); ok && bounds[prefix] != nil {
 		return boundOf(prefix, of)
-	} else if ok && prefix == running {
-		return ofRunning(of)
-	} else if ok && prefix == leaving {
-		return ofLeaving(of)
+	} else if ok && departures[prefix] != nil {
+		return departing(prefix, of)
 	} else if ok && prefix == firstFit {
 		return ofFirstFit(of)
 	} else if ok && prefix == stockPrefix {
@@ -126,59 +124,6 @@ func ofObjective(network, text string) (eval.Contender, error) {
 	return x, nil
 }
 
-// running is the prefix of a policy that counts typical pods by the time for which they run.
-const running = "running"
-
-// ofRunning returns the contender running:POLICY. Where lifetimes are not known, it is the policy itself.
-func ofRunning(name string) (eval.Contender, error) {
-	x, err := Named(name)
-	if err != nil {
-		return x, err
-	}
-	if x.Play != nil {
-		return x, exit.Usagef("--policies: %s:%s: %s is no policy", running, name, name)
-	}
-	of := x.New
-	x.Name = running + ":" + name
-	x.New = func(s policy.Setting) policy.Policy {
-		if s.Running != nil {
-			s.Typical = s.Running
-		}
-		return of(s)
-	}
-	return x, nil
-}
-
-// leaving is the prefix of a network for clusters that pods leave.
-const leaving = "leaving"
-
-// ofLeaving returns the contender leaving:NETWORK: running:NETWORK with a reserve that keeps twice as much.
-func ofLeaving(name string) (eval.Contender, error) {
-	if !slices.Contains(checkpoint.ShippedFor(checkpoint.GPUGraph), name) {
-		return eval.Contender{}, exit.Usagef("--policies: %s:%s: %q is no network for GPU clusters; there are %s", leaving, name, name, strings.Join(checkpoint.ShippedFor(checkpoint.GPUGraph), ", "))
-	}
-	x, err := ofRunning(name)
-	if err != nil {
-		return x, err
-	}
-	x.Name = leaving + ":" + name
-	return keepLonger(x)
-}
-
-// keepLonger makes the reserve of a contender's policy keep twice as much. A policy without a reserve is an error.
-func keepLonger(x eval.Contender) (eval.Contender, error) {
-	of := x.New
-	if _, ok := of(policy.Setting{}).(*neural.GPUPolicy); !ok {
-		return x, exit.Usagef("--policies: %s: this policy has no reserve", x.Name)
-	}
-	x.New = func(s policy.Setting) policy.Policy {
-		p := of(s).(*neural.GPUPolicy)
-		p.KeepLonger()
-		return p
-	}
-	return x, nil
-}
-
 // firstFit is the prefix of a policy whose devices upstream's allocator chooses.
 const firstFit = "first-fit"
 
@@ -220,9 +165,16 @@ func isStock(path string) bool {
 }
 
 // load reads a policy from a file. The argument is NAME=FILE, or FILE alone, which is then named
-// after its base name. A file whose name ends in .json holds a table or linear weights, in .yaml or
+// after its base name, with or without a prefix of departures before it. A file whose name ends in .json holds a table or linear weights, in .yaml or
 // .yml a KubeSchedulerConfiguration, any other a checkpoint of a network.
 func load(argument string) (eval.Contender, error) {
+	if prefix, of, ok := strings.Cut(argument, ":"); ok && departures[prefix] != nil {
+		x, err := load(of)
+		if err != nil {
+			return x, err
+		}
+		return departures[prefix](x)
+	}
 	name, path := splitArgument(argument)
 	if filepath.Ext(path) == ".json" {
 		return tableOrLinear(name, path)

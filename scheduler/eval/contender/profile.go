@@ -46,6 +46,8 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 			if p, err = stockProfile(x.Name, file); err != nil {
 				return nil, err
 			}
+		case strings.HasPrefix(x.Name, steady+":"):
+			return nil, exit.Usagef("%s has no profile on a cluster: schedulers do not know the load that is offered to them", x.Name)
 		case ofRunning && !x.Network:
 			return nil, exit.Usagef("%s has no profile on a cluster: schedulers count running pods for networks only", x.Name)
 		case name == Kubernetes:
@@ -72,6 +74,9 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 // weights (.json), or with a KubeSchedulerConfiguration (.yaml). Its errors have exit codes. The checkpoint of a
 // network is not read.
 func FileProfile(argument string) (server.Profile, error) {
+	if prefix, _, ok := strings.Cut(argument, ":"); ok && departures[prefix] != nil {
+		return server.Profile{}, exit.Usagef("--checkpoint %s: a file has no profile with %s: on a cluster", argument, prefix)
+	}
 	name, path := splitArgument(argument)
 	file, err := filepath.Abs(path)
 	if err != nil {

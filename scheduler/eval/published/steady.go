@@ -29,6 +29,8 @@ const secondsADay = 86400
 type Steady struct {
 	// All makes Write show every class of pods with every policy, also where hardly any pod waits.
 	All bool
+	// Totals makes Write leave out the tables of waiting by class.
+	Totals bool
 
 	warmUp, days float64
 	runs         []steadyRun // by workload and load

@@ -47,13 +47,20 @@ func (s Steady) all() Steady {
 	return s
 }
 
+// totals returns s without tables of classes.
+func (s Steady) totals() Steady {
+	s.Totals = true
+	return s
+}
+
 func TestSteadyGolden(t *testing.T) {
 	for name, write := range map[string]func(*bytes.Buffer) error{
-		"steady.txt":      func(b *bytes.Buffer) error { return madeSteady(6).Write(b, false) },
-		"steady-all.txt":  func(b *bytes.Buffer) error { return madeSteady(6).all().Write(b, false) },
-		"steady-once.txt": func(b *bytes.Buffer) error { return madeSteady(1).Write(b, false) },
-		"steady.md":       func(b *bytes.Buffer) error { return madeSteady(6).Write(b, true) },
-		"steady.csv":      func(b *bytes.Buffer) error { return madeSteady(2).WriteCSV(b) },
+		"steady.txt":        func(b *bytes.Buffer) error { return madeSteady(6).Write(b, false) },
+		"steady-all.txt":    func(b *bytes.Buffer) error { return madeSteady(6).all().Write(b, false) },
+		"steady-once.txt":   func(b *bytes.Buffer) error { return madeSteady(1).Write(b, false) },
+		"steady-totals.txt": func(b *bytes.Buffer) error { return madeSteady(6).totals().Write(b, false) },
+		"steady.md":         func(b *bytes.Buffer) error { return madeSteady(6).Write(b, true) },
+		"steady.csv":        func(b *bytes.Buffer) error { return madeSteady(2).WriteCSV(b) },
 		"steady.json": func(b *bytes.Buffer) error {
 			e := json.NewEncoder(b)
 			e.SetIndent("", "  ")

@@ -13,7 +13,7 @@ import (
 
 // Write writes two tables for each workload, for a terminal or as Markdown. The first has allocation and waiting of
 // all pods at each load with the differences from the first policy's; the second has the waiting by class of
-// pods. Without All, the second leaves out policies with which a class hardly waits.
+// pods. Without All, the second leaves out policies with which a class hardly waits; with Totals there is none.
 func (s Steady) Write(w io.Writer, markdown bool) error {
 	var b bytes.Buffer
 	title := "%s: %s.\n\n"
@@ -27,6 +27,10 @@ func (s Steady) Write(w io.Writer, markdown bool) error {
 			first.Scenario.Name, first.Scenario.About, seeds(first.Comparison), days(s.days), days(s.warmUp), explained(first.Comparison, comparisons))
 		if err := eval.Render(&b, rows, markdown); err != nil {
 			return err
+		}
+		if s.Totals {
+			b.WriteString("\n")
+			continue
 		}
 		rows, left := s.classes(runs)
 		if len(rows) > 1 {

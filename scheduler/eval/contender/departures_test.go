@@ -10,11 +10,11 @@ import (
 
 // A policy that keeps no reserve cannot keep a longer one: it must not play under that name.
 func TestOnlyReservesAreKeptLonger(t *testing.T) {
-	x := eval.Contender{Name: "leaving:kubernetes", New: func(policy.Setting) policy.Policy { return heuristic.Kubernetes{} }}
-	if _, err := keepLonger(x); err == nil {
+	x := eval.Contender{Name: "kubernetes", New: func(policy.Setting) policy.Policy { return heuristic.Kubernetes{} }}
+	if _, err := ofLeaving(x); err == nil {
 		t.Error("a heuristic was accepted")
 	}
-	if _, err := ofLeaving("gpu-gnn"); err != nil {
+	if _, err := Named("leaving:gpu-gnn"); err != nil {
 		t.Error(err)
 	}
 }
