@@ -203,11 +203,5 @@ func (e *Env) Waiting() []int {
 	return out
 }
 
-// Leaving returns the indices in Plan of the running pods that will leave, in no particular order.
-func (e *Env) Leaving() []int {
-	out := make([]int, len(e.running))
-	for i, d := range e.running {
-		out[i] = int(d.pod)
-	}
-	return out
-}
+// Runs reports whether the pod with an index in Plan is on a node.
+func (e *Env) Runs(arrival int) bool { return e.on[arrival] >= 0 }

@@ -23,12 +23,12 @@ const minWeight = 2.0 / 1024
 // Share does not allocate.
 func Share(capacity Amounts, demands []Demand, got []Amounts) {
 	for d := range Dimension(Dimensions) {
-		ShareOf(d, capacity[d], demands, got)
+		share(d, capacity[d], demands, got)
 	}
 }
 
-// ShareOf is Share in one dimension.
-func ShareOf(d Dimension, capacity float64, demands []Demand, got []Amounts) {
+// share is Share in one dimension.
+func share(d Dimension, capacity float64, demands []Demand, got []Amounts) {
 	total := 0.0
 	for i := range demands {
 		w := demands[i].wants(d)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -227,15 +226,10 @@ func unschedulable(p *corev1.Pod) *corev1.PodCondition {
 // immediately deletes without a grace period.
 var immediately = metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 
-// remove deletes the pods that have left the simulator. leaving are the arrivals that run and will
-// leave later; pods with an infinite lifetime are not among them and stay.
-func (f *follower) remove(ctx context.Context, leaving []int) error {
-	stays := map[int]bool{}
-	for _, a := range leaving {
-		stays[a] = true
-	}
+// remove deletes the pods that have left the simulator, because their lifetime is over or their work is done.
+func (f *follower) remove(ctx context.Context) error {
 	for arrival, p := range f.running {
-		if stays[arrival] || math.IsInf(f.plan[arrival].Lifetime, 1) {
+		if f.env.Runs(arrival) {
 			continue
 		}
 		if err := f.delete(ctx, p.name); err != nil {

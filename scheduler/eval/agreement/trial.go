@@ -117,7 +117,7 @@ func (e *episode) step(ctx context.Context) error {
 	if err := e.follower.lose(ctx); err != nil {
 		return err
 	}
-	return e.follower.remove(ctx, env.Leaving())
+	return e.follower.remove(ctx)
 }
 
 // atEnd returns the outcome at the end of the simulator's episode. Unlike env.Outcome, it has no

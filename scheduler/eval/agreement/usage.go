@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -34,8 +33,7 @@ const longest = time.Hour
 // samplesApart is the time between two samples of what pods use, and between two measurements if the scenario says nothing.
 const samplesApart = 10 * time.Second
 
-// checkUsage returns an error if an episode would take longer than longest, or has batch jobs: on the cluster they do not end when
-// they have done their work.
+// checkUsage returns an error if an episode would take longer than longest.
 func (c Config) checkUsage(env *sim.Env) error {
 	if c.Scenario.Usage == nil {
 		return nil
@@ -43,9 +41,6 @@ func (c Config) checkUsage(env *sim.Env) error {
 	plan := env.Plan()
 	if len(plan) == 0 {
 		return nil
-	}
-	if slices.ContainsFunc(plan, func(a sim.Arrival) bool { return a.Usage != nil && a.Usage.Work > 0 }) {
-		return exit.New(exit.Usage, fmt.Errorf("scenario %s has batch jobs with work, which do not end by it on a simulated cluster", c.Scenario.Name), "leave --live out, or choose another scenario")
 	}
 	last := time.Duration(env.UsageAt(plan[len(plan)-1].At) * float64(time.Second))
 	if last <= longest {
@@ -86,10 +81,11 @@ type player struct {
 	nodes  []string        // as on the cluster
 	offers []usage.Amounts // of the nodes
 	owners map[*usage.Model]metav1.OwnerReference
-	start  time.Time  // of the time after the fill; zero before
-	tick   float64    // seconds between two measurements
-	ticks  int        // measurements so far
-	last   []counters // of the nodes, at the last measurement
+	jobs   map[string]bool // names of pods with work
+	start  time.Time       // of the time after the fill; zero before
+	tick   float64         // seconds between two measurements
+	ticks  int             // measurements so far
+	last   []counters      // of the nodes, at the last measurement
 	lastAt time.Time
 	sum    totals
 }
@@ -97,13 +93,18 @@ type player struct {
 // counters holds what a node has used and lost since the cluster began. memory is its use now.
 type counters struct {
 	used usage.Amounts
-	lost float64 // core-seconds
+	lost float64            // core-seconds
+	jobs map[string]seconds // of them, those of batch jobs, by pod
 }
+
+// seconds holds core-seconds that a pod has got, and that it wanted and did not get.
+type seconds struct{ got, lost float64 }
 
 // totals are sums over time of what the scenario's nodes used.
 type totals struct {
 	seconds, nodeTime, hotTime, uneven, inUse float64
-	cpu, capacity, lost                       float64 // core-seconds
+	cpu, capacity                             float64 // core-seconds
+	services, jobs                            seconds
 }
 
 // newPlayer returns nil for a scenario without usage.
@@ -112,7 +113,7 @@ func newPlayer(ctx context.Context, client kubernetes.Interface, env *sim.Env) (
 	if c == nil {
 		return nil, nil
 	}
-	p := &player{client: client, clock: clock.RealClock{}, env: env, tick: cmp.Or(c.Tick, samplesApart.Seconds())}
+	p := &player{client: client, clock: clock.RealClock{}, env: env, jobs: map[string]bool{}, tick: cmp.Or(c.Tick, samplesApart.Seconds())}
 	for _, n := range env.Snapshot().Nodes {
 		if n.Available() {
 			p.nodes = append(p.nodes, testbed.NodeName(n.Name))
@@ -174,6 +175,9 @@ func (p *player) describe(pod *corev1.Pod, m *usage.Model) error {
 	}
 	pod.Annotations[usage.Annotation] = text
 	pod.OwnerReferences = []metav1.OwnerReference{p.owners[m]}
+	if m.Work > 0 {
+		p.jobs[pod.Name] = true
+	}
 	return nil
 }
 
@@ -218,7 +222,7 @@ func (p *player) read(ctx context.Context) ([]counters, error) {
 	for i, name := range p.nodes {
 		page, err := p.client.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes/" + name + "/proxy/metrics/cadvisor").DoRaw(ctx)
 		if err == nil {
-			out[i], err = parsePage(string(page))
+			out[i], err = parsePage(string(page), p.jobs)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("measure what node %s uses: %w", name, err)
@@ -244,29 +248,33 @@ func (p *player) measure(ctx context.Context) error {
 
 // ofNode names the families with what a whole node uses.
 var ofNode = map[string]usage.Dimension{
-	"container_cpu_usage_seconds_total": usage.CPU, "container_memory_working_set_bytes": usage.Memory,
+	cpuFamily: usage.CPU, "container_memory_working_set_bytes": usage.Memory,
 	"container_network_receive_bytes_total": usage.NetworkIn, "container_network_transmit_bytes_total": usage.NetworkOut,
 	"container_fs_reads_bytes_total": usage.DiskRead, "container_fs_writes_bytes_total": usage.DiskWrite,
 }
 
-// parsePage reads a node's page in Prometheus' text format.
-func parsePage(text string) (out counters, err error) {
+// The families with the core-seconds that were used, and those that were wanted and not given.
+const cpuFamily, lostFamily = "container_cpu_usage_seconds_total", "container_cpu_cfs_throttled_seconds_total"
+
+// parsePage reads a node's page in Prometheus' text format. jobs are the names of the batch jobs.
+func parsePage(text string, jobs map[string]bool) (out counters, err error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	if err != nil {
 		return out, err
 	}
+	out.jobs = map[string]seconds{}
 	for name, f := range families {
 		for _, m := range f.Metric {
+			v := m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			for _, l := range m.Label {
-				if l.GetName() != "id" || l.GetValue() != "/" {
-					continue
-				}
-				v := m.GetCounter().GetValue() + m.GetGauge().GetValue()
-				if name == "container_cpu_cfs_throttled_seconds_total" {
+				switch d, known := ofNode[name]; {
+				case l.GetName() == "id" && l.GetValue() == "/" && name == lostFamily:
 					out.lost = v
-				} else if d, known := ofNode[name]; known {
+				case l.GetName() == "id" && l.GetValue() == "/" && known:
 					out.used[d] = v
+				case l.GetName() == "pod" && jobs[l.GetValue()]:
+					out.addJob(l.GetValue(), name, v)
 				}
 			}
 		}
@@ -274,12 +282,24 @@ func parsePage(text string) (out counters, err error) {
 	return out, nil
 }
 
+// addJob adds a counter of a batch job's container.
+func (c *counters) addJob(pod, family string, v float64) {
+	s := c.jobs[pod]
+	switch family {
+	case cpuFamily:
+		s.got += v
+	case lostFamily:
+		s.lost += v
+	}
+	c.jobs[pod] = s
+}
+
 // hot is the fraction of a node's CPU, network or disk over which the node is hot, as in the simulator.
 const hot = 0.8
 
 // add adds a time. A rate may exceed what a node offers by rounding, and by the memory that pods do not share.
-func (t *totals) add(offers []usage.Amounts, before, now []counters, seconds float64) {
-	if seconds <= 0 {
+func (t *totals) add(offers []usage.Amounts, before, now []counters, passed float64) {
+	if passed <= 0 {
 		return
 	}
 	nodes := float64(len(offers))
@@ -288,7 +308,7 @@ func (t *totals) add(offers []usage.Amounts, before, now []counters, seconds flo
 		hottest := 0.0
 		for d, x := range now[i].used {
 			if usage.Dimension(d) != usage.Memory {
-				x = (x - before[i].used[d]) / seconds
+				x = (x - before[i].used[d]) / passed
 			}
 			if offer[d] == 0 || x == 0 {
 				continue
@@ -301,11 +321,13 @@ func (t *totals) add(offers []usage.Amounts, before, now []counters, seconds flo
 			}
 		}
 		if hottest > hot {
-			t.hotTime += seconds
+			t.hotTime += passed
 		}
-		t.cpu += now[i].used[usage.CPU] - before[i].used[usage.CPU]
-		t.capacity += offer[usage.CPU] * seconds
-		t.lost += now[i].lost - before[i].lost
+		cpu, jobs := now[i].used[usage.CPU]-before[i].used[usage.CPU], now[i].jobsSince(before[i])
+		t.cpu += cpu
+		t.capacity += offer[usage.CPU] * passed
+		t.jobs = t.jobs.plus(jobs)
+		t.services = t.services.plus(seconds{max(cpu-jobs.got, 0), max(now[i].lost-before[i].lost-jobs.lost, 0)})
 	}
 	inUse, uneven, dimensions := 0.0, 0.0, 0.0
 	for d := range sum {
@@ -314,10 +336,25 @@ func (t *totals) add(offers []usage.Amounts, before, now []counters, seconds flo
 			inUse, uneven, dimensions = inUse+mean, uneven+math.Sqrt(max(squares[d]/nodes-mean*mean, 0)), dimensions+1
 		}
 	}
-	t.seconds += seconds
-	t.nodeTime += nodes * seconds
-	t.inUse += inUse / max(dimensions, 1) * seconds
-	t.uneven += uneven / max(dimensions, 1) * seconds
+	t.seconds += passed
+	t.nodeTime += nodes * passed
+	t.inUse += inUse / max(dimensions, 1) * passed
+	t.uneven += uneven / max(dimensions, 1) * passed
+}
+
+func (s seconds) plus(o seconds) seconds { return seconds{s.got + o.got, s.lost + o.lost} }
+
+// part returns the part of what was wanted that was not given.
+func (s seconds) part() float64 { return s.lost / max(s.got+s.lost, 1e-9) }
+
+// jobsSince returns what batch jobs have got and lost since an earlier measurement. What a job that has ended got after that is
+// not known any more.
+func (c counters) jobsSince(before counters) (out seconds) {
+	for pod, now := range c.jobs {
+		was := before.jobs[pod]
+		out = out.plus(seconds{now.got - was.got, now.lost - was.lost})
+	}
+	return out
 }
 
 // outcome returns what was measured; nil for a nil player.
@@ -325,9 +362,12 @@ func (p *player) outcome() *sim.UsageOutcome {
 	if p == nil {
 		return nil
 	}
-	t := &p.sum
+	t, slowdown := &p.sum, 1.0
+	if t.jobs.got > 0 {
+		slowdown = (t.jobs.got + t.jobs.lost) / t.jobs.got
+	}
 	return &sim.UsageOutcome{
-		Throttled: t.lost, ThrottledPart: t.lost / max(t.cpu+t.lost, 1e-9), BatchSlowdown: 1,
+		Throttled: t.services.lost, ThrottledPart: t.services.part(), BatchSlowdown: slowdown,
 		Utilisation: t.cpu / max(t.capacity, 1e-9), InUse: t.inUse / max(t.seconds, 1e-9),
 		HotTime: t.hotTime / max(t.nodeTime, 1e-9), Imbalance: t.uneven / max(t.seconds, 1e-9),
 	}
