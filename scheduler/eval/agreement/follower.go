@@ -114,7 +114,7 @@ func (f *follower) pod(name string, p *cluster.Pod) *corev1.Pod {
 		Spec: corev1.PodSpec{
 			SchedulerName: f.scheduler, NodeSelector: p.NodeSelector, Tolerations: kube.Tolerations(p.Tolerations),
 			EnableServiceLinks: ptr.To(false), TerminationGracePeriodSeconds: ptr.To[int64](0),
-			Containers: []corev1.Container{{Name: "app", Image: "none", Resources: corev1.ResourceRequirements{Requests: kube.ResourceList(p.Requests), Limits: kube.GPUResourceList(p.Requests)}}},
+			Containers: []corev1.Container{{Name: "app", Image: "none", Resources: corev1.ResourceRequirements{Requests: kube.NonzeroResourceList(p.Requests), Limits: kube.GPUResourceList(p.Requests)}}},
 		},
 	}
 }
