@@ -50,12 +50,14 @@ say '' '## Tainted nodes' '' \
 compare --curve --seeds 4 --workload default,default+tainted,default+pools --policies fgd,gpu-best-fit,gpu-gnn
 
 say '' '## Pods that leave' '' \
-	'Pods come and go, and wait in the queue ([gpu.md](gpu.md#pods-that-leave)); one day after a day of warm-up. `running:`, `leaving:` and' \
-	'`steady:` are the same networks with other typical pods and reserves.'
+	'Pods come and go, and wait in the queue ([gpu.md](gpu.md#pods-that-leave)); half a day after half a day of warm-up. `running:` and `leaving:`' \
+	'are the same networks with other typical pods and reserves. `steady:gpu-gnn` is `leaving:gpu-gnn` at 85 and 95 % and `running:gpu-gnn` at 105 %.'
 networks=gpu-linear,gpu-dqn,gpu-gnn,gpu-acgnn
 forms=$(for form in running leaving; do for n in ${networks//,/ }; do printf ',%s:%s' $form "$n"; done; done)
-compare --steady --workload default --days 1 --seeds 3 --totals \
-	--policies fgd,gpu-best-fit,gpu-packing,gpu-clustering,gpu-dot-product,kube-scheduler,random,$networks$forms,steady:gpu-gnn
+for load in 0.85 0.95 1.05; do
+	compare --steady --workload default --factor $load --warm-up 0.5 --days 0.5 --seeds 3 --totals \
+		--policies fgd,gpu-best-fit,gpu-packing,gpu-clustering,gpu-dot-product,kube-scheduler,$networks$forms
+done
 
 say '' '## Power' '' \
 	'[gpu.md](gpu.md#power) explains it; `--plot docs` drew the figure.'
