@@ -3,9 +3,10 @@
 summed=() # the files whose comparisons have a verdict
 
 say() { printf '%s\n' "$@" >>"$tmp/tables"; }
-play() { # a file's name, then arguments of gnnsched eval
-	local json=$played/$1.json code=0 line='gnnsched eval -o markdown' a
+play() { # a file's name, then arguments of gnnsched eval; METRICS names the columns of its table, all if empty
+	local json=$played/$1.json code=0 line='gnnsched eval -o markdown' a columns=${METRICS:+--metrics $METRICS}
 	shift
+	line+=${columns:+ $columns}
 	set -- --seed $first "$@"
 	for a in "$@"; do
 		case $a in
@@ -15,9 +16,12 @@ play() { # a file's name, then arguments of gnnsched eval
 	done
 	say '' "    $line" ''
 	echo "$line" >&2
-	bin/gnnsched eval -o json "$@" >"$json" || code=$?
-	if [ $code -ne 0 ] && [ $code -ne 99 ]; then exit $code; fi
-	bin/gnnsched eval --from "$json" -o markdown >>"$tmp/tables" 2>/dev/null || [ $? -eq 99 ]
+	if [ -z "${REUSE:-}" ] || [ ! -s "$json" ] || [ "$(cat "$json.command" 2>/dev/null)" != "$*" ]; then
+		bin/gnnsched eval -o json "$@" >"$json" || code=$?
+		if [ $code -ne 0 ] && [ $code -ne 99 ]; then exit $code; fi
+		echo "$*" >"$json.command"
+	fi
+	bin/gnnsched eval --from "$json" -o markdown $columns >>"$tmp/tables" 2>/dev/null || [ $? -eq 99 ]
 }
 runs() { # flags for the runs of make train of some networks
 	local n f

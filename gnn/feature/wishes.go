@@ -37,22 +37,12 @@ var wishes = &Set{
 	Doc:     "The share of each term in the objective, what a placement does to the terms, and what the machines draw.",
 	Version: 1,
 	Wishes:  true,
-	Node: []NodeBlock{
-		One("log_watts", "log2(watts of a core at full load / 3.3), within ±4", func(n *Node) float32 {
-			m := power.Machine(n.State)
-			return float32(logRatio(m.Full*1000/max(float64(n.State.Allocatable.MilliCPU), 1), 3.3))
-		}),
-		One("idle_watts", "watts while nothing runs / watts at full load", func(n *Node) float32 {
-			m := power.Machine(n.State)
-			return float32(quotient(m.Idle, m.Full))
-		}),
-		One("sleeps", "1 if the machine sleeps without pods, else 0", func(n *Node) float32 { return flag(power.Machine(n.State).Sleep != nil) }),
-	},
+	Node:    machineBlocks,
 	Cluster: []ClusterBlock{
 		One("share_balance", "share of balance in the objective", func(c *Candidates) float32 { return c.Wishes[balanceTerm] }),
 		One("share_energy", "share of energy", func(c *Candidates) float32 { return c.Wishes[energyTerm] }),
 		One("share_pack", "share of pack", func(c *Candidates) float32 { return c.Wishes[packTerm] }),
-		One("unused", "share of the available nodes that run no pod", func(c *Candidates) float32 { return c.all().unused() }),
+		unusedBlock,
 	},
 	Candidate: []CandidateBlock{{Features: wishFeatures(), Fill: fillWishes}},
 }

@@ -21,10 +21,11 @@ var ranked = map[string][3]string{
 	"balance": {"linear", "random", "most-allocated"},
 	"pack":    {"linear-pack", "best-fit", "kube-scheduler"},
 
-	"balance,energy=2.5": {"greedy:balance+energy=2.5", "random", "best-fit"},
-	"pack=0.5,zones":     {"linear-zones", "best-fit", "kube-scheduler"},
-	"usage-balance":      {"linear-usage", "kube-scheduler", "most-allocated"},
-	"throttled":          {"linear-usage", "kube-scheduler", "most-allocated"},
+	"balance,energy=2.5":  {"greedy:balance+energy=2.5", "random", "best-fit"},
+	"energy,throttled=20": {"linear-energy", "kube-scheduler", "best-fit"},
+	"pack=0.5,zones":      {"linear-zones", "best-fit", "kube-scheduler"},
+	"usage-balance":       {"linear-usage", "kube-scheduler", "most-allocated"},
+	"throttled":           {"linear-usage", "kube-scheduler", "most-allocated"},
 }
 
 // shapedDiscounts are those with which networks once learned from the shaped reward (docs/adr/0013-what-the-shaped-reward-did.md).
@@ -90,7 +91,9 @@ func measured(t *testing.T, j Job, returns func(*testing.T, Job, *sim.Env, polic
 		t.Fatalf("no policies for %s", objective)
 	}
 	c := j.Environment
-	c.Nodes = sim.IntRange{Min: 16, Max: 16}
+	if len(c.Pools) == 0 {
+		c.Nodes = sim.IntRange{Min: 16, Max: 16}
+	}
 	if string(objective) != "balance" {
 		c.Preferences = preference.Declared // a cluster whose replicas are spread cannot be packed
 	}

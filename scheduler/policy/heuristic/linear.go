@@ -8,6 +8,7 @@ import (
 // The linear policies whose weights the program carries.
 var (
 	linearBalance = tuned("linear", "balance")
+	linearEnergy  = byUsage(tuned("linear-energy", "little energy and little throttled work, by measured usage"))
 	linearPack    = tuned("linear-pack", "packing")
 	linearUsage   = byUsage(tuned("linear-usage", "evenly used nodes, by measured usage"))
 	linearZones   = tuned("linear-zones", "packing with even zones")

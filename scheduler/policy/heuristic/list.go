@@ -20,6 +20,7 @@ var list = []Heuristic{
 	linearBalance,
 	linearPack,
 	linearUsage,
+	linearEnergy,
 	linearZones,
 	targetLoadPacking,
 	loadVariation,

@@ -12,7 +12,7 @@ import (
 
 // tunedFiles holds tuned weights, one file for each objective. `gnnsched tune` writes such files.
 //
-//go:embed linear.json linear-pack.json linear-usage.json linear-zones.json
+//go:embed linear.json linear-energy.json linear-pack.json linear-usage.json linear-zones.json
 var tunedFiles embed.FS
 
 // file is the JSON form of a policy, with its weights by the names of their features.
@@ -106,7 +106,8 @@ func TunedNames() []string {
 }
 
 // Tuned returns one of the policies that the program carries: "linear" for balance, "linear-pack" for
-// packing, "linear-zones" for packing with even zones, "linear-usage" for evenly used nodes. It panics for other names.
+// packing, "linear-zones" for packing with even zones, "linear-usage" for evenly used nodes, "linear-energy" for little energy
+// and little throttled work. It panics for other names.
 func Tuned(name string) *Policy {
 	text, err := tunedFiles.ReadFile(name + ".json")
 	if err != nil {
