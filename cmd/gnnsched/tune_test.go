@@ -174,7 +174,7 @@ func TestTuneBadInput(t *testing.T) {
 		"--population 4":                "population 4",
 		"--episodes 0":                  "episodes",
 		"--from /nowhere.json":          "nowhere.json",
-		"--from nothing":                "one of zero, linear, linear-pack",
+		"--from nothing":                "one of zero, linear, linear-energy, linear-pack",
 		"--features balance,luck":       `no feature "luck"`,
 		"--held-out -1":                 "--held-out",
 		"--stop-after 31":               "--stop-after",

@@ -59,8 +59,11 @@ func (c *Config) Default() error {
 			d.to.Duration = d.value
 		}
 	}
-	if c.Timeout.Duration == 0 {
-		c.Timeout.Duration = min(10*time.Second, c.MaxAge.Duration)
+	if c.Timeout.Duration == 0 { // a negative MaxAge is an error of its own
+		c.Timeout.Duration = 10 * time.Second
+		if c.MaxAge.Duration > 0 {
+			c.Timeout.Duration = min(c.Timeout.Duration, c.MaxAge.Duration)
+		}
 	}
 	for _, q := range []struct {
 		to    *resource.Quantity
