@@ -201,7 +201,7 @@ func runSteady(t *testing.T, how driver.GPURequests) {
 		if x.Started == 0 || x.Policy == "fgd" && x.SameStart != x.Started {
 			t.Errorf("%s: %d of the %d pods of the start are on the devices of the simulator", x.Policy, x.SameStart, x.Started)
 		}
-		if x.Cluster.TurnedAway != x.Simulated.TurnedAway {
+		if x.SameStart == x.Started && x.Cluster.TurnedAway != x.Simulated.TurnedAway { // kube-scheduler draws among ties, and other ties may leave room for another pod
 			t.Errorf("%s: %d pods are turned away, in the simulator %d", x.Policy, x.Cluster.TurnedAway, x.Simulated.TurnedAway)
 		}
 		waited, simulated := 0, 0
