@@ -147,7 +147,7 @@ test-go: ## Run the tests that need only Go; those with Prometheus and Chromium 
 	@compose/monitoring/install.sh || true
 	@cmd/internal/report/chromium.sh || true
 	$(GO) vet ./...
-	$(GO) test ./...
+	$(GO) test -timeout 20m ./...
 
 .PHONY: test-torch
 test-torch: toolchain ## Run the tests that need libtorch
@@ -157,11 +157,11 @@ test-torch: toolchain ## Run the tests that need libtorch
 TORCH := ./gnn/torch/... ./scheduler/learn/... ./cmd/gnntrain/...
 
 # TestExtending runs go test in a copy of the module, without the detector. TestClaimCases places a hundred pods one after
-# another, as TestClaims does a few; it would take minutes more. On a busy machine with two cores, scheduler/server needs more
+# another, as TestClaims does a few, and TestRealPrometheusFails adds a program to what TestPrometheusFails does; they would take minutes more. On a busy machine with two cores, scheduler/server needs more
 # than Go's ten minutes.
 .PHONY: test-race
 test-race: ## Run the tests with the race detector (takes minutes more to build)
-	go test -race -timeout 20m -skip '^(TestExtending|TestClaimCases)$$' ./...
+	go test -race -timeout 20m -skip '^(TestExtending|TestClaimCases|TestRealPrometheusFails)$$' ./...
 
 .PHONY: test-compose
 test-compose: build trainer ## Start the services of Docker Compose and check them, if a Docker engine answers
