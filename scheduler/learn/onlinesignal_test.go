@@ -68,7 +68,7 @@ func TestOnlineReturnsTellPoliciesApart(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"balance", "pack", "pack=0.5,zones", "usage-balance"}; !slices.Equal(slices.Sorted(maps.Keys(played)), want) {
+	if want := []string{"balance", "energy,throttled=20", "pack", "pack=0.5,zones", "usage-balance"}; !slices.Equal(slices.Sorted(maps.Keys(played)), want) {
 		t.Errorf("networks learn online for %v, want %v", slices.Sorted(maps.Keys(played)), want)
 	}
 }
@@ -100,7 +100,7 @@ type streams struct {
 }
 
 // streamScenario names the scenario in which policies for an objective play.
-var streamScenario = map[string]string{"balance": "mixed", "pack": "family-pack", "pack=0.5,zones": "family-zones", "usage-balance": "blind", "throttled": "blind"}
+var streamScenario = map[string]string{"balance": "mixed", "pack": "family-pack", "pack=0.5,zones": "family-zones", "usage-balance": "blind", "throttled": "blind", "energy,throttled=20": "energy"}
 
 // rankedStreams plays the ranked policies of an objective on paired episodes.
 func rankedStreams(t *testing.T, objective string) (out streams) {
@@ -113,7 +113,9 @@ func rankedStreams(t *testing.T, objective string) (out streams) {
 	if err := c.Objective.UnmarshalText([]byte(objective)); err != nil {
 		t.Fatal(err)
 	}
-	c.Nodes = sim.IntRange{Min: 32, Max: 32} // so that streams are long and their end has no weight
+	if len(c.Pools) == 0 {
+		c.Nodes = sim.IntRange{Min: 32, Max: 32} // so that streams are long and their end has no weight
+	}
 	if objective != "balance" {
 		c.Preferences = preference.Declared // as in measured
 	}
