@@ -78,12 +78,12 @@ func TestExpectingImproves(t *testing.T) {
 	env := started(t, "hetero90")
 	var base, improved float64
 	l := bound.NewExpecting(heuristic.Kubernetes{})
-	l.Horizon = 60
+	l.Horizon = 30
 	play := func(seed uint64) float64 {
 		l.Seed(seed)
 		return total(t, env, seed, l.Decide)
 	}
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		base += total(t, env, seed, eval.Deciding(heuristic.Kubernetes{}, nil))
 		improved += play(seed)
 	}
