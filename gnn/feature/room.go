@@ -7,7 +7,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Room is what a rack has free / what it offers, over its available nodes.
+// Room is the free share of what the available nodes of a rack offer.
 type Room struct{ CPU, Memory float32 }
 
 // racks holds the room of all racks.

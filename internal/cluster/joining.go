@@ -14,7 +14,7 @@ type Joining struct {
 	near    []int32 // racks that run peers
 }
 
-// place is what a rack or a zone has of the peers.
+// place sums up the peers in a rack or a zone.
 type place struct {
 	rate float64 // bytes a second of the peers there
 	over float64 // part of Joining.over
@@ -22,7 +22,7 @@ type place struct {
 	is   bool    // far is known
 }
 
-// Added is what a pod would add on one node. All but Excess are shares of what it exchanges.
+// Added is what a pod would add to the traffic if it ran on a node. Node, Rack and Zone are shares of the bytes that it exchanges.
 type Added struct {
 	Node, Rack, Zone float64 // what stays on the node, in its rack outside the node, and in its zone outside the rack
 	Distance         float64 // mean Path.Distance

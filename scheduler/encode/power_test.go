@@ -2,7 +2,6 @@ package encode_test
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	"gnnsched/gnn/feature"
@@ -27,26 +26,19 @@ func TestPowerFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	behind := feature.Default().Widths // names of base recur
-	at := func(list []feature.Feature, from int, name string) int {
-		i := slices.IndexFunc(list[from:], func(f feature.Feature) bool { return f.Name == name })
-		if i < 0 {
-			t.Fatalf("no feature %s", name)
-		}
-		return from + i
-	}
 	candidate := feature.List(layout.Candidate)
 	mean := math.Log2(50 / (300. / 3)) // of a core's watts, against the mean
 	for name, want := range map[string][3]float64{
 		"rise": {4. / 100, (14 - 1) / 100., 16. / 100}, "watts": {mean, mean, mean + 2}, "wakes": {0, 1, 0},
 	} {
 		for c := range 3 {
-			if got := float64(g.CandidateRow(c)[at(candidate, behind.Candidate, name)]); math.Abs(got-want[c]) > 1e-6 {
+			if got := float64(g.CandidateRow(c)[featureBehind(t, candidate, behind.Candidate, name)]); math.Abs(got-want[c]) > 1e-6 {
 				t.Errorf("%s of candidate %d is %v, want %v", name, c, got, want[c])
 			}
 		}
 	}
 	total := feature.List(layout.Cluster)
-	if got := float64(g.ClusterX[at(total, behind.Cluster, "unused")]); math.Abs(got-2./3) > 1e-6 {
+	if got := float64(g.ClusterX[featureBehind(t, total, behind.Cluster, "unused")]); math.Abs(got-2./3) > 1e-6 {
 		t.Errorf("unused is %v", got)
 	}
 }

@@ -41,6 +41,16 @@ func usageLayout(t *testing.T) *feature.Layout {
 	return l
 }
 
+// featureBehind returns the index of a feature behind the first ones of a list, whose names may recur.
+func featureBehind(t *testing.T, list []feature.Feature, first int, name string) int {
+	t.Helper()
+	i := slices.IndexFunc(list[first:], func(f feature.Feature) bool { return f.Name == name })
+	if i < 0 {
+		t.Fatalf("no feature %s", name)
+	}
+	return first + i
+}
+
 // The features are computed by hand from their docs.
 func TestUsageFeatures(t *testing.T) {
 	layout := usageLayout(t)
@@ -52,13 +62,6 @@ func TestUsageFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := feature.Default().Widths // names of base recur
-	at := func(list []feature.Feature, behind int, name string) int {
-		i := slices.IndexFunc(list[behind:], func(f feature.Feature) bool { return f.Name == name })
-		if i < 0 {
-			t.Fatalf("no feature %s", name)
-		}
-		return behind + i
-	}
 	// Used CPU: (400+200)/4000, (800+200)/4000, and 2000/4000 by requests. The pod adds 100/4000.
 	mean, std := (0.15+0.25+0.5)/3, math.Sqrt((0.15*0.15+0.25*0.25+0.5*0.5)/3-0.3*0.3)
 	rise := func(after float64) float64 { return 4 * (after - mean) * 0.025 / (std + 0.025 + 0.01) }
@@ -69,13 +72,13 @@ func TestUsageFeatures(t *testing.T) {
 		"used_age": {0.2, 0.2, 1}, "used_known": {0.5, 0.5, 0},
 	} {
 		for c := range 3 {
-			if got := float64(g.CandidateRow(c)[at(candidate, base.Candidate, name)]); math.Abs(got-want[c]) > 1e-6 {
+			if got := float64(g.CandidateRow(c)[featureBehind(t, candidate, base.Candidate, name)]); math.Abs(got-want[c]) > 1e-6 {
 				t.Errorf("%s of candidate %d is %v, want %v", name, c, got, want[c])
 			}
 		}
 	}
 	for name, want := range map[string]float64{"used_cpu": mean, "used_cpu_std": std, "add_cpu": 0.025, "add_memory": 0, "pod_known": 1. / 6} {
-		if got := float64(g.ClusterX[at(total, base.Cluster, name)]); math.Abs(got-want) > 1e-6 {
+		if got := float64(g.ClusterX[featureBehind(t, total, base.Cluster, name)]); math.Abs(got-want) > 1e-6 {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}

@@ -73,7 +73,7 @@ func TestLookaheadImproves(t *testing.T) {
 	}
 }
 
-// Rollouts over drawn futures, of which none is the true one, are better than their policy on the mean, and play alike with the same seed.
+// Over two seeds, rollouts in drawn futures cost less than their policy. The same seed draws the same futures.
 func TestExpectingImproves(t *testing.T) {
 	env := started(t, "hetero90")
 	var base, improved float64
