@@ -164,10 +164,10 @@ func (l *lab) testOutageOf(t *testing.T, name string, way unreliable) {
 	l.make(t, first, name, 1)
 	l.bound(t, first, 1)
 	before := l.unreachable(t)
+	began := time.Now()
 	if err := way.leave(); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	l.until(t, "/readyz to fail", func() error {
 		if status, body := l.get(t, "/readyz", ""); status != http.StatusInternalServerError || !strings.Contains(body, "[-]api-server failed") {
 			return fmt.Errorf("%d: %s", status, body)
