@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
@@ -86,13 +87,7 @@ func countBindings(ctx context.Context, client kubernetes.Interface, bound *mete
 	if len(list.Items) != bound.total {
 		return fmt.Errorf("%d pods wait for a node, want %d", len(list.Items), bound.total)
 	}
-	// The API server ends watches that are read too slowly, as happens on a busy machine.
-	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = waiting
-			return pods.Watch(ctx, o)
-		},
-	})
+	w, err := watchPods(ctx, pods, list.ResourceVersion, waiting)
 	if err != nil {
 		return err
 	}
@@ -109,6 +104,17 @@ func countBindings(ctx context.Context, client kubernetes.Interface, bound *mete
 		fail(errors.New("the watch of the pods ended"))
 	}()
 	return nil
+}
+
+// watchPods watches the pods that a field selector selects, from a resource version on. The API server ends watches that are read
+// too slowly, as happens on a busy machine; they begin again.
+func watchPods(ctx context.Context, pods typedv1.PodInterface, from, selector string) (watch.Interface, error) {
+	return watchtools.NewRetryWatcherWithContext(ctx, from, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = selector
+			return pods.Watch(ctx, o)
+		},
+	})
 }
 
 // deletePods deletes the pods of a run and waits until none is left.

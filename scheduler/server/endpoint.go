@@ -42,12 +42,16 @@ const endpointStop = 5 * time.Second
 // unreadyAfter is the length of an outage of the API server after which /readyz fails.
 const unreadyAfter = 10 * time.Second
 
-// serveEndpoint starts the endpoint. stop ends it.
+// serveEndpoint starts the endpoint, if the configuration has a port. stop ends it. /configz is of the whole process, so of several
+// schedulers in it only one may have an endpoint.
 func (p *process) serveEndpoint(ctx context.Context) (stop func(), err error) {
+	if p.config.SecureServing == nil {
+		return func() {}, nil
+	}
 	if err := p.publishConfig(); err != nil {
 		return nil, err
 	}
-	forget := func() { configz.Delete(configzName) } // otherwise a second scheduler in this process fails
+	forget := func() { configz.Delete(configzName) } // otherwise the next scheduler in this process fails
 	end, err := serveOn(p.config, p.paths(ctx))
 	if err != nil {
 		forget()

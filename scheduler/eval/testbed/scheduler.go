@@ -29,7 +29,7 @@ func (b *Bed) StartRecorded(ctx context.Context, c server.Config, r plugin.Recor
 	if err != nil {
 		return nil, exit.New(exit.Usage, err, "")
 	}
-	file := filepath.Join(b.dir, "scheduler.yaml")
+	file := filepath.Join(b.dir, fmt.Sprintf("scheduler-%d.yaml", b.schedulers.Add(1))) // of its own: it is read later
 	if err := os.WriteFile(file, y, 0o600); err != nil {
 		return nil, fmt.Errorf("write the scheduler configuration: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -28,9 +29,10 @@ type Bed struct {
 	Client kubernetes.Interface
 	REST   *rest.Config
 
-	dir     string // temporary folder
-	cluster Cluster
-	cancel  context.CancelCauseFunc
+	dir        string // temporary folder
+	cluster    Cluster
+	cancel     context.CancelCauseFunc
+	schedulers atomic.Int64 // started so far
 }
 
 // Run starts a test bed, calls use and takes the test bed down. The context of use ends when ctx
