@@ -47,7 +47,7 @@ func recordingCommand() *ucli.Command {
 			"the speed of a machine that others share changes within seconds. The garbage is collected between the rounds, and what its collection costs\n" +
 			"is added by the bytes that a block allocates: a collection in one block and not in another would hide the difference.\n\n" +
 			"Examples:\n" +
-			"   go run ./scheduler/schedbench recording                  # about fifteen minutes\n" +
+			"   go run ./scheduler/schedbench recording                  # about ten minutes\n" +
 			"   go run ./scheduler/schedbench recording --rounds 40      # a first impression\n" +
 			"   go run ./scheduler/schedbench recording --gate 0.97      # exit code 99 if a way to record takes more than 3 % of the throughput",
 		Flags: []ucli.Flag{
@@ -126,7 +126,8 @@ func (r *recordingCost) start(ctx context.Context, b *testbed.Bed, way int) (sto
 			}
 			done = journal.Close
 		}
-		records = plugin.Recording{Book: record.NewBook(record.DefaultSize, journal), DefaultShare: 0.01}
+		// The share is of all time, also of the blocks of the others.
+		records = plugin.Recording{Book: record.NewBook(record.DefaultSize, journal), DefaultShare: 0.01 / float64(len(recordings))}
 	}
 	end, err := b.StartRecorded(ctx, server.Config{QPS: loopQPS, Profiles: []server.Profile{{SchedulerName: r.scheduler(way), Variant: r.variant}}}, records)
 	if err != nil {
