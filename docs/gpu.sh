@@ -51,7 +51,7 @@ compare --curve --seeds 4 --workload default,default+tainted,default+pools --pol
 
 say '' '## Pods that leave' '' \
 	'Pods come and go, and wait in the queue ([gpu.md](gpu.md#pods-that-leave)); half a day after half a day of warm-up. `running:` and `leaving:`' \
-	'are the same networks with other typical pods and reserves. `steady:gpu-gnn` is `leaving:gpu-gnn` at 85 and 95 % and `running:gpu-gnn` at 105 %.'
+	'are the same networks with other typical pods and reserves. `by-load:gpu-gnn` is `leaving:gpu-gnn` at 85 and 95 % and `running:gpu-gnn` at 105 %.'
 networks=gpu-linear,gpu-dqn,gpu-gnn,gpu-acgnn
 forms=$(for form in running leaving; do for n in ${networks//,/ }; do printf ',%s:%s' $form "$n"; done; done)
 for load in 0.85 0.95 1.05; do

@@ -75,6 +75,7 @@ func evalCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 			&ucli.BoolFlag{Name: "live", Usage: "repeat the episodes on simulated clusters with the real kube-scheduler, and show the difference"},
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
+			&ucli.StringFlag{Name: "prometheus", Usage: "with --live and a scenario with usage: schedulers ask this `PROGRAM` of Prometheus what pods use, not metrics.k8s.io"},
 		}, front.Flags(), cli.LogFlags()),
 		Action:      runEval,
 		Subcommands: []*ucli.Command{evalOpenBCommand(), mig.Command()},
@@ -135,6 +136,9 @@ func runEval(c *ucli.Context) error {
 	}
 	if c.Bool("live") {
 		return runLive(c)
+	}
+	if c.IsSet("prometheus") {
+		return exit.Usagef("--prometheus works with --live only")
 	}
 	compare := playedOf
 	if c.IsSet("from") {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -54,6 +56,10 @@ func runLive(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
+	prometheus, err := e.prometheus(c.String("prometheus"))
+	if err != nil {
+		return err
+	}
 	log, closer, err := cli.Log(c, "eval-live", true) // messages of schedulers go to the file only
 	if err != nil {
 		return err
@@ -62,7 +68,7 @@ func runLive(c *ucli.Context) error {
 	log.Info().Strs("scenarios", c.StringSlice("scenario")).Msg("repeating on clusters")
 	view := evalProgress(c)
 	defer view.Close()
-	played := agreement.Config{Seeds: e.seeds, Contenders: contenders, Launcher: program, LogDir: c.String("log-dir")}
+	played := agreement.Config{Seeds: e.seeds, Contenders: contenders, Launcher: program, LogDir: c.String("log-dir"), Prometheus: prometheus}
 	reports, err := inFolder(c, e, func(out *runlog.Log) ([]*agreement.Report, error) { return e.onClusters(c, played, out, view) })
 	if err != nil {
 		return err
@@ -77,6 +83,21 @@ func runLive(c *ucli.Context) error {
 		}
 	}
 	return nil
+}
+
+// prometheus returns the path of a program of Prometheus, which may be in PATH; "" for "".
+func (e evaluation) prometheus(program string) (string, error) {
+	if program == "" {
+		return "", nil
+	}
+	if !slices.ContainsFunc(e.scenarios, func(s eval.Scenario) bool { return s.Usage != nil }) {
+		return "", exit.New(exit.Usage, errors.New("--prometheus: no scenario has usage that it could measure"), "leave it out, or choose another scenario, such as blind; docs/evaluation.md#usage-on-a-cluster makes one shorter")
+	}
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return "", exit.New(exit.Usage, fmt.Errorf("--prometheus: %w", err), testbed.PrometheusHint)
+	}
+	return filepath.Abs(path)
 }
 
 // onClusters repeats the episodes of all scenarios. Each goes to the log, unless that is nil.

@@ -79,11 +79,8 @@ func TestPowerFromACluster(t *testing.T) {
 		}
 	}()
 	// Our clock runs 30 times as fast as Prometheus', so that two minutes are four seconds.
-	clk, queries := clocktesting.NewFakeClock(time.Now()), map[string]string{}
-	for name, q := range defaultQueries {
-		queries[name] = strings.ReplaceAll(q, "[2m]", "[4s]")
-	}
-	p, err := newPoller(Config{Source: PrometheusSource, Address: "http://" + address, Queries: queries}, nil, rackOfTwo{}, clk)
+	clk := clocktesting.NewFakeClock(time.Now())
+	p, err := newPoller(Config{Source: PrometheusSource, Address: "http://" + address, Queries: QueriesOver(4 * time.Second)}, nil, rackOfTwo{}, clk)
 	if err != nil {
 		t.Fatal(err)
 	}

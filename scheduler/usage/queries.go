@@ -1,6 +1,11 @@
 package usage
 
-import "gnnsched/internal/cluster"
+import (
+	"strings"
+	"time"
+
+	"gnnsched/internal/cluster"
+)
 
 // ageQuery is the name of the query for the time of the samples.
 const ageQuery = "node_time"
@@ -51,6 +56,16 @@ var defaultQueries = map[string]string{
 	"pod_network_out": `sum by (namespace, pod) (rate(container_network_transmit_bytes_total{pod!=""}[2m]))`,
 	"pod_disk_read":   `sum by (namespace, pod) (rate(container_fs_reads_bytes_total{pod!=""}[2m]))`,
 	"pod_disk_write":  `sum by (namespace, pod) (rate(container_fs_writes_bytes_total{pod!=""}[2m]))`,
+}
+
+// QueriesOver returns the default queries with rates and means over another time than two minutes, which must hold two scrapes. It is for clusters that play usage
+// faster than it is.
+func QueriesOver(window time.Duration) map[string]string {
+	out := map[string]string{}
+	for name, q := range defaultQueries {
+		out[name] = strings.ReplaceAll(q, "[2m]", "["+window.String()+"]")
+	}
+	return out
 }
 
 // machineLabels name a node in Kepler's metrics: node_name today, exported_instance before release 0.10.

@@ -9,6 +9,7 @@ import (
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
+	measured "gnnsched/scheduler/usage"
 )
 
 // Config describes which episodes to repeat.
@@ -18,6 +19,7 @@ type Config struct {
 	Contenders []Contender      // preferences count in their profiles as in the scenario
 	Launcher   testbed.Launcher // starts the clusters
 	LogDir     string           // folder of the cluster's log; empty: the log is deleted with the cluster
+	Prometheus string           // program that schedulers ask what pods use in scenarios with usage; empty: they ask metrics.k8s.io
 	// Progress is called with the overall progress, from 0 to 1, and a line about the current step.
 	Progress func(done float64, text string)
 }
@@ -89,7 +91,12 @@ func (c Config) onCluster(ctx context.Context, i, from, to int) (trials []Trial,
 		if err := c.createServices(ctx, b.Client, c.Seeds[i]); err != nil { // before the scheduler starts, so that it knows them for the first pod
 			return err
 		}
-		stop, err := b.StartScheduler(ctx, c.scheduler())
+		source, end, err := c.usageSource(ctx, b)
+		if err != nil {
+			return err
+		}
+		defer end()
+		stop, err := b.StartScheduler(ctx, c.scheduler(source))
 		if err != nil {
 			return err
 		}
@@ -129,14 +136,14 @@ func (c Config) episode(seed uint64) (*sim.Env, error) {
 	return env, env.Reset(seed)
 }
 
-// scheduler has a profile for each contender. It scores every node, as the simulator does.
-func (c Config) scheduler() server.Config {
+// scheduler has a profile for each contender, with a source of measured usage. It scores every node, as the simulator does.
+func (c Config) scheduler(source *measured.Config) server.Config {
 	out := server.Config{PercentageOfNodesToScore: 100}
 	for _, x := range c.Contenders {
 		p := x.Profile
 		p.Preferences = c.Scenario.PreferenceMode()
-		if c.Scenario.Usage != nil && p.Variant != server.DefaultProfile { // upstream's profile has no use for it
-			p.Usage = usageSource()
+		if p.Variant != server.DefaultProfile { // upstream's profile has no use for it
+			p.Usage = source
 		}
 		out.Profiles = append(out.Profiles, p)
 	}

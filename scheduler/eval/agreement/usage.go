@@ -22,7 +22,6 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/sim"
-	measured "gnnsched/scheduler/usage"
 	"gnnsched/workload/usage"
 )
 
@@ -48,11 +47,6 @@ func (c Config) checkUsage(env *sim.Env) error {
 	}
 	return exit.New(exit.Usage, fmt.Errorf("scenario %s has usage, which a cluster plays in real time, and an episode takes %v; the most is %v", c.Scenario.Name, last.Round(time.Minute), longest),
 		"lower usage.unit or turnover in a copy of the scenario (gnnsched eval --print-scenario NAME)")
-}
-
-// usageSource is where the profiles find measured usage: the cluster's own metrics.k8s.io.
-func usageSource() *measured.Config {
-	return &measured.Config{Source: measured.MetricsAPISource, Interval: metav1.Duration{Duration: 5 * time.Second}}
 }
 
 // createWorkloads creates an object for each usage model of the episode, which owns the pods with that model. The scheduler

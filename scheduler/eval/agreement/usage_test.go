@@ -3,6 +3,8 @@ package agreement
 import (
 	"math"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -36,12 +38,29 @@ func using(t *testing.T) eval.Scenario {
 	}}
 }
 
-// The cluster plays usage in real time: pods carry their models, the sampler plays them, a profile places by metrics.k8s.io,
+// The cluster plays usage in real time: pods carry their models, the sampler plays them, a profile places by metrics.k8s.io or Prometheus,
 // and what the nodes' pages say is near what the simulator says.
 func TestClusterPlaysUsage(t *testing.T) {
+	t.Run("metrics.k8s.io", func(t *testing.T) { playsUsage(t, "") })
+	t.Run("prometheus", func(t *testing.T) { playsUsage(t, prometheus(t)) })
+}
+
+// prometheus returns the program, or skips the test.
+func prometheus(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"prometheus", "../../../.cache/prometheus/usr/bin/prometheus"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("prometheus is not installed: run make prometheus, or install Debian's package")
+	return ""
+}
+
+func playsUsage(t *testing.T, prometheus string) {
 	var last string
 	c := Config{
-		Scenario: using(t), Seeds: []uint64{seed}, Launcher: inprocess.Launcher{}, Progress: func(_ float64, text string) { last = text },
+		Scenario: using(t), Seeds: []uint64{seed}, Launcher: inprocess.Launcher{}, Prometheus: prometheus, Progress: func(_ float64, text string) { last = text },
 		Contenders: []Contender{contender(t, "target-load-packing", server.Profile{Policy: "target-load-packing"})},
 	}
 	r, err := Run(t.Context(), c)
@@ -68,6 +87,18 @@ func TestUsageRefused(t *testing.T) {
 	_, err := Run(t.Context(), Config{Scenario: long, Seeds: []uint64{seed}, Contenders: []Contender{{}}, Progress: func(float64, string) {}})
 	if want := "an episode takes"; exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+// A program that ends at once is an error with its last line.
+func TestPrometheusThatEnds(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "prometheus")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho no such flag\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Scenario: using(t), Seeds: []uint64{seed}, Launcher: inprocess.Launcher{}, Prometheus: program, Progress: func(float64, string) {}, Contenders: []Contender{{}}}
+	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "Prometheus did not start: no such flag") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -159,7 +159,7 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// leaving:NETWORK keeps an idle node for pods of several devices where running:NETWORK takes it. steady:NETWORK is the first of
+// leaving:NETWORK keeps an idle node for pods of several devices where running:NETWORK takes it. by-load:NETWORK is the first of
 // them where fewer GPUs are requested than there are.
 func TestLeaving(t *testing.T) {
 	demand := func(gpus int64, count float64) fragmentation.Demand {
@@ -188,12 +188,12 @@ func TestLeaving(t *testing.T) {
 		return scores[1] - scores[0]
 	}
 	for _, load := range []float64{0.95, 1.05} {
-		a, b, both := lead("running:gpu-gnn", load), lead("leaving:gpu-gnn", load), lead("steady:gpu-gnn", load)
+		a, b, both := lead("running:gpu-gnn", load), lead("leaving:gpu-gnn", load), lead("by-load:gpu-gnn", load)
 		if b < a+1 {
 			t.Errorf("a node in use is ahead by %v, with a reserve that lasts longer by %v", a, b)
 		}
 		if want := map[float64]float32{0.95: b, 1.05: a}[load]; both != want {
-			t.Errorf("steady:gpu-gnn at a load of %v: a node in use is ahead by %v, not by %v", load, both, want)
+			t.Errorf("by-load:gpu-gnn at a load of %v: a node in use is ahead by %v, not by %v", load, both, want)
 		}
 	}
 	x, err := contender.Named("leaving:gpu-gnn")
@@ -207,12 +207,12 @@ func TestLeaving(t *testing.T) {
 	if p := with[0].Profile; with[0].Running || p.SchedulerName != "leaving-gpu-gnn" || p.Variant != "gpu-gnn" || !p.PodsLeave {
 		t.Errorf("got %+v", with[0])
 	}
-	for _, name := range []string{"leaving:fgd", "leaving:acgnn", "leaving:nothing", "steady:fgd"} {
+	for _, name := range []string{"leaving:fgd", "leaving:acgnn", "leaving:nothing", "by-load:fgd"} {
 		if _, err := contender.Named(name); exit.Code(err) != exit.Usage {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if x, err = contender.Named("steady:gpu-gnn"); err != nil {
+	if x, err = contender.Named("by-load:gpu-gnn"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := contender.WithProfiles([]eval.Contender{x}, nil); err == nil || !strings.Contains(err.Error(), "do not know the load") {
@@ -223,12 +223,12 @@ func TestLeaving(t *testing.T) {
 // A network in a file has the same forms for clusters that pods leave. They have no profile on a cluster.
 func TestFilesWherePodsLeave(t *testing.T) {
 	file := filepath.Join("..", "..", "..", "gnn", "checkpoint", "shipped", "gpu-gnn.safetensors")
-	files := []string{"running:mine=" + file, "leaving:mine=" + file, "steady:" + file}
+	files := []string{"running:mine=" + file, "leaving:mine=" + file, "by-load:" + file}
 	all, err := contender.List([]string{"fgd"}, files)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"fgd", "running:mine", "leaving:mine", "steady:gpu-gnn"} {
+	for i, want := range []string{"fgd", "running:mine", "leaving:mine", "by-load:gpu-gnn"} {
 		if all[i].Name != want {
 			t.Errorf("%s, not %s", all[i].Name, want)
 		}

@@ -15,11 +15,11 @@ import (
 const (
 	running = "running" // counts typical pods by the time for which they run
 	leaving = "leaving" // and has a reserve that keeps twice as much
-	steady  = "steady"  // leaving below an offered load of all GPUs, else running
+	byLoad  = "by-load" // leaving below an offered load of all GPUs, else running
 )
 
 // departures makes the contender PREFIX:POLICY of a policy.
-var departures = map[string]func(eval.Contender) (eval.Contender, error){running: ofRunning, leaving: ofLeaving, steady: ofSteady}
+var departures = map[string]func(eval.Contender) (eval.Contender, error){running: ofRunning, leaving: ofLeaving, byLoad: ofLoad}
 
 // departing returns the contender PREFIX:NAME of a heuristic or a shipped network.
 func departing(prefix, name string) (eval.Contender, error) {
@@ -54,11 +54,11 @@ func ofLeaving(x eval.Contender) (eval.Contender, error) {
 	return keepingLonger(leaving, x, func(policy.Setting) bool { return true })
 }
 
-// ofSteady returns the contender steady:NETWORK: running:NETWORK where pods request as many GPUs on average as there are or more, and
+// ofLoad returns the contender by-load:NETWORK: running:NETWORK where pods request as many GPUs on average as there are or more, and
 // leaving:NETWORK elsewhere. In an overload some pod waits for every device, so a larger reserve for rare pods only moves the
 // waiting to others.
-func ofSteady(x eval.Contender) (eval.Contender, error) {
-	return keepingLonger(steady, x, func(s policy.Setting) bool { return s.Load < 1 })
+func ofLoad(x eval.Contender) (eval.Contender, error) {
+	return keepingLonger(byLoad, x, func(s policy.Setting) bool { return s.Load < 1 })
 }
 
 // keepingLonger returns the contender PREFIX:NETWORK: running:NETWORK with a reserve that keeps twice as much in some settings. A policy without a

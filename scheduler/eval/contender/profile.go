@@ -46,7 +46,7 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 			if p, err = stockProfile(x.Name, file); err != nil {
 				return nil, err
 			}
-		case strings.HasPrefix(x.Name, steady+":"):
+		case strings.HasPrefix(x.Name, byLoad+":"):
 			return nil, exit.Usagef("%s has no profile on a cluster: schedulers do not know the load that is offered to them", x.Name)
 		case ofRunning && !x.Network:
 			return nil, exit.Usagef("%s has no profile on a cluster: schedulers count running pods for networks only", x.Name)

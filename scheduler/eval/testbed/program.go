@@ -1,7 +1,6 @@
 package testbed
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"gnnsched/internal/exit"
@@ -45,22 +42,11 @@ func (p Program) Launch(ctx context.Context, nodes Nodes, folder, log string) (C
 	if err != nil {
 		return nil, err
 	}
-	c := &process{dir: folder, log: log, done: make(chan struct{})}
-	out, err := os.Create(log)
+	started, err := start("the cluster", "build it with `make build`, or name it with --kwokcluster", log, string(p), append([]string{"up", "--dir", folder}, args...)...)
 	if err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("write the cluster's log: %w", err), "choose a directory that you can write to with --log-dir")
+		return nil, err
 	}
-	defer out.Close() // the process has its own handle
-	c.cmd = exec.Command(string(p), append([]string{"up", "--dir", folder}, args...)...)
-	c.cmd.Stderr, c.cmd.Stdout = out, out
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must reach the cluster after the scheduler has stopped
-	if err := c.cmd.Start(); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("start the cluster: %w", err), "build it with `make build`, or name it with --kwokcluster")
-	}
-	go func() {
-		_ = c.cmd.Wait() // the log tells how it ended
-		close(c.done)
-	}()
+	c := &kwokcluster{process: started, dir: folder}
 	if err := c.waitReady(ctx); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -90,81 +76,20 @@ func (n Nodes) arguments(folder string) ([]string, error) {
 	return []string{"--nodes", count}, nil
 }
 
-// process is a running kwokcluster.
-type process struct {
-	dir  string
-	log  string
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the process has ended
-}
+const readyWithin = 2 * time.Minute
 
-const (
-	readyWithin = 2 * time.Minute
-	stopWithin  = 10 * time.Second
-)
+// kwokcluster is a running kwokcluster. It implements Cluster.
+type kwokcluster struct {
+	*process
+	dir string
+}
 
 // waitReady waits until the nodes are Ready.
-func (c *process) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
-	defer cancel()
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-c.done:
-			return fmt.Errorf("the cluster did not start: %s (its log is %s)", c.lastLine(), c.log)
-		case <-ctx.Done():
-			return fmt.Errorf("the cluster was not ready: %w", context.Cause(ctx))
-		case <-tick.C:
-			if c.ready(ctx) {
-				return nil
-			}
-		}
-	}
-}
-
-// ready asks `kwokcluster status`.
-func (c *process) ready(ctx context.Context) bool {
-	return exec.CommandContext(ctx, c.cmd.Path, "status", "--dir", c.dir).Run() == nil
+func (c *kwokcluster) waitReady(ctx context.Context) error {
+	return c.wait(ctx, func(ctx context.Context) bool {
+		return exec.CommandContext(ctx, c.cmd.Path, "status", "--dir", c.dir).Run() == nil
+	})
 }
 
 // Kubeconfig implements Cluster.
-func (c *process) Kubeconfig() string { return kubeconfig.SimulatedKubeconfig(c.dir) }
-
-// Done implements Cluster.
-func (c *process) Done() <-chan struct{} { return c.done }
-
-// Err implements Cluster.
-func (c *process) Err() error { return fmt.Errorf("the cluster ended; its log is %s", c.log) }
-
-// Stop implements Cluster.
-func (c *process) Stop() error {
-	_ = c.cmd.Process.Signal(os.Interrupt) // it may have ended already
-	select {
-	case <-c.done:
-		return nil
-	case <-time.After(stopWithin):
-		_ = c.cmd.Process.Kill()
-		<-c.done
-		return fmt.Errorf("the cluster did not stop within %v and was killed", stopWithin)
-	}
-}
-
-// lastLine returns the last line of the log that is not empty.
-func (c *process) lastLine() string {
-	f, err := os.Open(c.log)
-	if err != nil {
-		return "no log"
-	}
-	defer f.Close()
-	last := "no output"
-	for r := bufio.NewReader(f); ; {
-		line, err := r.ReadString('\n')
-		if l := strings.TrimSpace(line); l != "" {
-			last = l
-		}
-		if err != nil {
-			return last
-		}
-	}
-}
+func (c *kwokcluster) Kubeconfig() string { return kubeconfig.SimulatedKubeconfig(c.dir) }

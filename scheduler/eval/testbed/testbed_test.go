@@ -205,7 +205,7 @@ func TestProgramThatFails(t *testing.T) {
 	if err := launch(t.Context(), "/no/such/program", log); exit.Code(err) != exit.Usage || !strings.Contains(fmt.Sprint(err), "start the cluster") {
 		t.Errorf("got %v", err)
 	}
-	if err := launch(t.Context(), program(t, ""), filepath.Join(log, "no", "folder")); exit.Code(err) != exit.Usage || !strings.Contains(fmt.Sprint(err), "the cluster's log") {
+	if err := launch(t.Context(), program(t, ""), filepath.Join(log, "no", "folder")); exit.Code(err) != exit.Usage || !strings.Contains(fmt.Sprint(err), "the log of the cluster") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
