@@ -83,10 +83,10 @@ for s in energy $played/energy-awake.yaml; do
 	METRICS=$joules play $name-as-peaks --scenario $s --seeds "$seeds" --policies peaks,wishes:energy --checkpoint linear-5=$tuned/$name-5.json
 done
 
-say '' '## Traffic' '' 'No shipped network reads traffic; [evaluation.md](evaluation.md#traffic) says what was tried.'
+say '' '## Traffic' '' '`gnn-traffic` learned on other networks and services ([evaluation.md](evaluation.md#traffic)).'
 for s in traffic traffic-racks; do
 	play $s --scenario $s --seeds "$seeds" \
-		--policies kube-scheduler,affinity:node,affinity:rack,affinity:zone,greedy:traffic,greedy:traffic+overload,greedy:traffic+overload+balance=0.1
+		--policies kube-scheduler,affinity:node,affinity:rack,affinity:zone,greedy:traffic,greedy:traffic+overload,greedy:traffic+overload+balance=0.1,ahead:traffic+overload+balance=0.1,gnn-traffic $(runs gnn-traffic dqn-traffic)
 done
 
 {

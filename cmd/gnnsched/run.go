@@ -77,6 +77,7 @@ func heuristicHelp() string {
 		fmt.Fprintf(&b, "   %-27s %s\n", h.Name, h.About)
 	}
 	fmt.Fprintf(&b, "   %-27s %s\n", "greedy:OBJECTIVE", "the node after which the objective is lowest, such as greedy:pack=0.5+zones")
+	fmt.Fprintf(&b, "   %-27s %s\n", "ahead:OBJECTIVE", "the same, near the partners of the pod's partners and in racks with room, such as ahead:traffic+overload+balance=0.1")
 	fmt.Fprintf(&b, "   %-27s %s\n", "linear:FILE", "a weighted sum of features, with weights from a file of gnnsched tune")
 	return b.String()
 }
@@ -84,7 +85,7 @@ func heuristicHelp() string {
 func runFlags(variant string) []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "scheduler-name", Usage: "`NAME` that pods give as schedulerName; default: " + variant + ", or the policy's name"},
-		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides instead of the network, from the list above, greedy:OBJECTIVE or linear:FILE"},
+		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides instead of the network, from the list above, greedy:OBJECTIVE, ahead:OBJECTIVE or linear:FILE"},
 		&ucli.StringSliceFlag{Name: "profiles", Usage: "run these `PROFILES` in one process, each under its own name: " + strings.Join(server.ProfileNames(), ", ")},
 		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: those built into the program. A file that changes is loaded again"},
 		&ucli.StringFlag{Name: "objective", Usage: "`OBJECTIVE` that a network of many objectives serves, such as balance=1,energy=0.3; default: that of its training"},

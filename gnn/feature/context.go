@@ -67,6 +67,7 @@ type Path struct {
 	Network         *cluster.Network
 	Candidate, Peer int32 // rows
 	PeerRoom        Room  // of the peer's rack
+	Beyond          bool  // the peer is two steps away (cluster.Snapshot.Beyond)
 }
 
 // Usage is how much of a node is requested.

@@ -12,8 +12,8 @@ func init() { Register(traffic) }
 // their racks have. All is 0 where traffic is not known.
 var traffic = &Set{
 	Name:    "traffic",
-	Doc:     "How far a candidate is from the pods that the pending pod talks to, how full the links on the way are, and what room its rack has. A rack is a zone vertex.",
-	Version: 2,
+	Doc:     "How far a candidate is from the pods that the pending pod talks to, how full the links on the way are, and what room its rack has. Messages also come from the pods two steps away. A rack is a zone vertex.",
+	Version: 3,
 	Racks:   true,
 	Cluster: []ClusterBlock{
 		One("distance", "mean distance of a byte that running pods exchange, as a share of the farthest", func(c *Candidates) float32 {
@@ -49,20 +49,40 @@ var traffic = &Set{
 		One("rack_cpu_std", "free / allocatable CPU, standard deviation over the racks", func(c *Candidates) float32 { return c.room().std.CPU }),
 	},
 	Candidate: []CandidateBlock{{Features: trafficFeatures[:], Fill: fillTraffic}, {Features: rackFeatures[:], Fill: fillRacks}},
-	Path: []PathBlock{
-		One("same_node", "1 if the peers are on the candidate", func(p *Path) float32 { return flag(p.Candidate == p.Peer) }),
-		One("same_rack", "1 if they are on another node of its rack", func(p *Path) float32 {
-			return flag(p.Candidate != p.Peer && p.Network.Rack(p.Candidate) == p.Network.Rack(p.Peer))
-		}),
-		One("same_zone", "1 if they are in another rack of its zone", func(p *Path) float32 {
-			return flag(p.Network.Rack(p.Candidate) != p.Network.Rack(p.Peer) && p.Network.Zone(p.Candidate) == p.Network.Zone(p.Peer))
-		}),
-		One("path_distance", "distance as a share of the farthest", func(p *Path) float32 {
-			return float32(p.Network.Path(p.Candidate, p.Peer).Distance)
-		}),
-		One("peer_rack_cpu", "free / allocatable CPU of the peers' rack - mean over the racks", func(p *Path) float32 { return p.PeerRoom.CPU }),
-		One("peer_rack_memory", "the same of memory", func(p *Path) float32 { return p.PeerRoom.Memory }),
-	},
+	Path:      []PathBlock{{Features: pathFeatures(), Fill: fillPath}},
+}
+
+// pathFeatures describe the way from a candidate to a node with peers, and again to a node with pods two steps away, so that messages
+// tell the two apart. Those of the other kind are 0.
+func pathFeatures() (all []Feature) {
+	for _, kind := range [...]struct{ prefix, who string }{{"", "the peers"}, {beyondPrefix, "pods two steps away"}} {
+		all = append(all,
+			Feature{Name: kind.prefix + "same_node", Doc: "1 if " + kind.who + " are on the candidate"},
+			Feature{Name: kind.prefix + "same_rack", Doc: "1 if they are on another node of its rack"},
+			Feature{Name: kind.prefix + "same_zone", Doc: "1 if they are in another rack of its zone"},
+			Feature{Name: kind.prefix + "path_distance", Doc: "distance as a share of the farthest"},
+			Feature{Name: kind.prefix + "peer_rack_cpu", Doc: "free / allocatable CPU of their rack - mean over the racks"},
+			Feature{Name: kind.prefix + "peer_rack_memory", Doc: "the same of memory"},
+		)
+	}
+	return all
+}
+
+// beyondPrefix begins the names of features of pods two steps away.
+const beyondPrefix = "beyond_"
+
+// fillPath writes the features of one path.
+func fillPath(p *Path, out []float32) {
+	clear(out)
+	if p.Beyond {
+		out = out[len(out)/2:]
+	}
+	n := p.Network
+	sameRack, sameZone := n.Rack(p.Candidate) == n.Rack(p.Peer), n.Zone(p.Candidate) == n.Zone(p.Peer)
+	copy(out, []float32{
+		flag(p.Candidate == p.Peer), flag(p.Candidate != p.Peer && sameRack), flag(!sameRack && sameZone),
+		float32(n.Path(p.Candidate, p.Peer).Distance), p.PeerRoom.CPU, p.PeerRoom.Memory,
+	})
 }
 
 // trafficFeatures describe a candidate once the pod is placed there.

@@ -34,9 +34,10 @@ type Graph struct {
 	SplitX []float32      // C × Layout.Split.Width()
 	Kept   []feature.Kept // N: of candidates; those of other nodes are not valid. nil in a whole graph
 
-	// The nodes on which peers of the pending pod run, P of them. P is 0 unless Widths.Path is over 0.
+	// The nodes on which peers of the pending pod run, then those with pods two steps away, P of both. A node may be in either
+	// part or in both. P is 0 unless Widths.Path is over 0.
 	Peers      []int32   // P: rows
-	PeerWeight []float32 // P: share of what the pod exchanges with all of them; they add up to 1
+	PeerWeight []float32 // P: share of what the pod exchanges with all of its part; those of each part add up to 1
 	PathX      []float32 // C × P × Widths.Path
 }
 

@@ -10,7 +10,8 @@
 //	cluster   c   = ReLU(C x_c + C' · mean_v h_v + C" p)
 //	zone      z_k = ReLU(Z · mean_{v in k} h_v + Z' c)
 //	candidate k_i = ReLU(A h_v + A' z_{zone(v)} + A" c + B p + E e_i + T m_i)     e_i: candidate edge
-//	peers     m_i = Σ_u w_u ReLU(T' h_u + D d_{u,i})                      over the nodes u of the pod's peers
+//	peers     m_i = Σ_u w_u ReLU(T' h_u + D d_{u,i})                      over the nodes u of the pod's peers,
+//	                                                                      and of pods two steps away
 //	score     a_i = s · k_i
 //	value     V   = w · ReLU(W [c, p, mean_i k_i])
 //
@@ -20,8 +21,9 @@
 // without the messages: G, M, C', C", Z, Z', A', T, T' and D are absent.
 //
 // The messages m_i go from the pending pod over the nodes on which pods run that it exchanges data with: w_u is the
-// share of the data, and d_{u,i} the features of the path from u to the candidate's node. Only layouts with paths
-// have them (feature.Layout.Path).
+// share of the data, and d_{u,i} the features of the path from u to the candidate's node. They also go over the nodes with
+// pods two steps away, which exchange data with the pod's partners and not with it: those have weights and features of paths of
+// their own. Only layouts with paths have messages of this kind (feature.Layout.Path).
 //
 // Only one node changes between two decisions. A Session therefore keeps h_v and A h_v of every
 // node and the zones' sums, and computes again only the nodes whose stamp changed. So the cost of a

@@ -57,8 +57,18 @@ func TestTrafficFeatures(t *testing.T) {
 			t.Fatalf("%d zone vertices, want one for each of 6 racks", g.Zones)
 		}
 		traffic, peers := cluster.TrafficOf(env.Snapshot().Nodes), env.Snapshot().Peers
-		if len(g.Peers) != len(peers) {
-			t.Fatalf("%d peers, want %d", len(g.Peers), len(peers))
+		beyond := env.Snapshot().Beyond
+		if len(g.Peers) != len(peers)+len(beyond) {
+			t.Fatalf("%d peers, want %d and %d two steps away", len(g.Peers), len(peers), len(beyond))
+		}
+		var weight float32
+		for k, p := range beyond {
+			if weight += g.PeerWeight[len(peers)+k]; g.Peers[len(peers)+k] != p.Row {
+				t.Fatalf("pods two steps away are on row %d, want %d", g.Peers[len(peers)+k], p.Row)
+			}
+		}
+		if len(beyond) > 0 && math.Abs(float64(weight-1)) > 1e-5 {
+			t.Fatalf("the weights two steps away add up to %v", weight)
 		}
 		for i, row := range g.Candidates {
 			var placed cluster.Traffic
@@ -88,11 +98,18 @@ func TestTrafficFeatures(t *testing.T) {
 					t.Fatalf("peer %d is on row %d, want %d", k, g.Peers[k], p.Row)
 				}
 			}
+			for k, p := range beyond {
+				at := (i*len(g.Peers) + len(peers) + k) * g.Widths.Path
+				near, path := g.PathX[at:at+g.Widths.Path/2], g.PathX[at+g.Widths.Path/2:]
+				if want := float32(traffic.Network.Path(row, p.Row).Distance); path[3] != want || slices.ContainsFunc(near, func(v float32) bool { return v != 0 }) {
+					t.Fatalf("the path to row %d, two steps away, is %v and %v, want a distance of %v", p.Row, near, path[:6], want)
+				}
+			}
 			if math.Abs(far-float64(x[column["far"]])) > 1e-4 || math.Abs(share-float64(x[column["near_node"]])) > 1e-4 {
 				t.Fatalf("the paths are %v far and %v on the node, the features say %v and %v", far, share, x[column["far"]], x[column["near_node"]])
 			}
 		}
-		if len(peers) > 3 {
+		if len(peers) > 3 && len(beyond) > 3 {
 			compared++
 		}
 		env.Step(step % len(env.Candidates()))

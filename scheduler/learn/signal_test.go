@@ -26,6 +26,7 @@ var ranked = map[string][3]string{
 	"pack=0.5,zones":      {"linear-zones", "best-fit", "kube-scheduler"},
 	"usage-balance":       {"linear-usage", "kube-scheduler", "most-allocated"},
 	"throttled":           {"linear-usage", "kube-scheduler", "most-allocated"},
+	"traffic,overload":    {"ahead:traffic+overload+balance=0.1", "affinity:node", "kube-scheduler"},
 }
 
 // shapedDiscounts are those with which networks once learned from the shaped reward (docs/adr/0013-what-the-shaped-reward-did.md).

@@ -51,8 +51,8 @@
 // # Traffic
 //
 // With Config.Traffic pods of some services exchange data with those of others. Snapshot.Peers has what the pending pod
-// exchanges with the running pods of each node, and cluster.Node.Traffic what all running pods exchange. Waiting pods
-// exchange nothing.
+// exchanges with the running pods of each node, Snapshot.Beyond the running pods two steps away in the matrix, and
+// cluster.Node.Traffic what all running pods exchange. Waiting pods exchange nothing.
 //
 // # Seeds
 //

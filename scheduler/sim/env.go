@@ -382,7 +382,7 @@ func (e *Env) CopyTo(dst *Env) {
 	dst.queued = append(old.queued[:0], e.queued...)
 	dst.freed = append(old.freed[:0], e.freed...)
 	dst.feasible = feasibleNodes{changed: old.feasible.changed[:0]}
-	dst.traffic = e.traffic.copyTo(old.traffic, &dst.snapshot, old.snapshot.Peers)
+	dst.traffic = e.traffic.copyTo(old.traffic, &dst.snapshot, old.snapshot)
 	dst.track()
 	dst.means.timeTotals = e.means.timeTotals
 	dst.steady = e.steady.copyOf(old.steady)

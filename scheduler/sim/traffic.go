@@ -239,10 +239,40 @@ func (t *trafficState) peers(e *Env, pod int32, buffer []cluster.Peer) []cluster
 	return buffer
 }
 
+// beyond appends to buffer the running pods two steps away from a pod in the matrix, by ascending row (cluster.Snapshot.Beyond).
+// It does not matter whether a service between them runs.
+func (t *trafficState) beyond(e *Env, pod int32, buffer []cluster.Peer) []cluster.Peer {
+	d := e.arrivals.pods[pod]
+	service := t.service[d]
+	if service < 0 {
+		return buffer
+	}
+	app := t.group[d] - service
+	var far []member
+	for _, p := range t.partners[service] {
+		far = far[:0]
+		for _, q := range t.partners[p.service] {
+			if !t.talk(service, q.service) {
+				far = append(far, t.running[app+q.service]...)
+			}
+		}
+		for _, m := range far {
+			buffer = cluster.AddPeer(buffer, cluster.Peer{Row: m.row, Pods: 1, Rate: (p.to + p.from) / float64(len(far))})
+		}
+	}
+	return buffer
+}
+
+// talk reports whether two services exchange data.
+func (t *trafficState) talk(a, b int32) bool {
+	return slices.ContainsFunc(t.partners[a], func(p partner) bool { return p.service == b })
+}
+
 // observe writes the peers of the pending pod into the snapshot.
 func (t *trafficState) observe(e *Env) {
 	if t != nil {
 		e.snapshot.Peers = t.peers(e, e.pending, e.snapshot.Peers[:0])
+		e.snapshot.Beyond = t.beyond(e, e.pending, e.snapshot.Beyond[:0])
 	}
 }
 
@@ -289,8 +319,8 @@ func (t *trafficState) pass(time float64) {
 	t.time += time
 }
 
-// copyTo returns a copy for the snapshot of a copied environment, in the memory of an older copy.
-func (t *trafficState) copyTo(old *trafficState, s *cluster.Snapshot, peers []cluster.Peer) *trafficState {
+// copyTo returns a copy for the snapshot of a copied environment, in the memory of an older copy and of the snapshot that it replaced.
+func (t *trafficState) copyTo(old *trafficState, s *cluster.Snapshot, replaced cluster.Snapshot) *trafficState {
 	if t == nil {
 		return nil
 	}
@@ -304,7 +334,8 @@ func (t *trafficState) copyTo(old *trafficState, s *cluster.Snapshot, peers []cl
 	}
 	*old = *t
 	old.traffic, old.running = own, running
-	s.Peers = append(peers[:0], s.Peers...)
+	s.Peers = append(replaced.Peers[:0], s.Peers...)
+	s.Beyond = append(replaced.Beyond[:0], s.Beyond...)
 	for _, n := range s.Nodes {
 		n.Traffic = own
 	}

@@ -77,17 +77,19 @@ func TestTrafficIsThatOfAllPairs(t *testing.T) {
 		c.Lose = lose
 		env := newEnv(t, c, 4)
 		app, rng := apps(env), rand.New(rand.NewPCG(1, 2))
-		talked := false
+		talked, reached := false, false
 		for step := 0; !env.Done(); step++ {
 			if step%29 == 0 {
 				want := cluster.NewTraffic(cluster.NewNetwork(c.Traffic.Network, env.Snapshot().Nodes))
-				var peers []cluster.Peer
+				var peers, beyond []cluster.Peer
 				for a, row := range env.on {
 					if row < 0 {
 						continue
 					}
 					if r := exchanged(env, app, a, env.Next()); r > 0 {
 						peers = cluster.AddPeer(peers, cluster.Peer{Row: row, Pods: 1, Rate: r})
+					} else if app[env.arrivals.pods[a]] == app[env.arrivals.pods[env.Next()]] && env.deployment(int32(a)).kind == "web" && env.Pending().Requests.MilliCPU == 500 {
+						beyond = cluster.AddPeer(beyond, cluster.Peer{Row: row, Pods: 1, Rate: 600})
 					}
 					for b, other := range env.on[:a] {
 						if r := exchanged(env, app, a, b); other >= 0 && r > 0 {
@@ -102,16 +104,31 @@ func TestTrafficIsThatOfAllPairs(t *testing.T) {
 				if d := cmp.Diff(peers, env.Snapshot().Peers, cmpopts.EquateEmpty()); d != "" {
 					t.Fatalf("lose %v, step %d: peers: %s", lose, step, d)
 				}
+				divide(beyond)
+				if d := cmp.Diff(beyond, env.Snapshot().Beyond, cmpopts.EquateEmpty(), cmpopts.EquateApprox(1e-9, 0)); d != "" {
+					t.Fatalf("lose %v, step %d: two steps away: %s", lose, step, d)
+				}
 				if d := math.Abs(env.Cost() - want.MeanDistance() - 0.5*want.ExcessShare()); d > 1e-9 {
 					t.Fatalf("lose %v, step %d: the cost differs by %v", lose, step, d)
 				}
-				talked = talked || len(peers) > 1 && want.Over > 0
+				talked, reached = talked || len(peers) > 1 && want.Over > 0, reached || len(beyond) > 1
 			}
 			env.Step(rng.IntN(len(env.Candidates())))
 		}
-		if o := env.Outcome().Traffic; !talked || o.Distance <= 0 || o.Latency <= 0 || o.Overload <= 0 || o.Zones <= 0 || o.SameNode <= 0 {
+		if o := env.Outcome().Traffic; !talked || !reached || o.Distance <= 0 || o.Latency <= 0 || o.Overload <= 0 || o.Zones <= 0 || o.SameNode <= 0 {
 			t.Errorf("lose %v: %+v", lose, o)
 		}
+	}
+}
+
+// divide divides a rate of 600 among pods.
+func divide(peers []cluster.Peer) {
+	var pods float64
+	for _, p := range peers {
+		pods += float64(p.Pods)
+	}
+	for i := range peers {
+		peers[i].Rate = 600 * float64(peers[i].Pods) / pods
 	}
 }
 

@@ -83,7 +83,7 @@ func (v *View) Forget() {
 	v.annotations.forget()
 }
 
-// Attach sets the racks and the traffic of a snapshot's nodes, and the peers of the pending pod. infos are those that the
+// Attach sets the racks and the traffic of a snapshot's nodes, the peers of the pending pod and those beyond. infos are those that the
 // nodes were converted from.
 func (v *View) Attach(s *cluster.Snapshot, infos []fwk.NodeInfo, pending *v1.Pod) {
 	if v == nil {
@@ -108,6 +108,7 @@ func (v *View) Attach(s *cluster.Snapshot, infos []fwk.NodeInfo, pending *v1.Pod
 		s.Peers = []cluster.Peer{} // known to be none
 	}
 	s.Peers = v.peers(c, s.Peers[:0])
+	s.Beyond = v.beyond(c, s.Beyond[:0])
 	v.release(c)
 }
 

@@ -48,13 +48,13 @@ func (m *members) clear() { m.at, m.pods = m.at[:0], 0 }
 type workload struct {
 	key
 	members
-	exist   int32   // its pods that the API server has, waiting or running
-	size    int32   // the number of pods among which the flows to the workload are divided
-	from    []*flow // to the workload
-	to      []*flow // from it, of all its pods; those that are measured
-	classes int     // of its pods
-	touched bool    // what goes to it is not in the sums; see matrix.touch
-	counts  bool    // see matrix.peers
+	exist   int32    // its pods that the API server has, waiting or running
+	size    int32    // the number of pods among which the flows to the workload are divided
+	from    []*flow  // to the workload
+	to      []*flow  // from it, of all its pods; those that are measured
+	classes []*class // of its pods
+	touched bool     // what goes to it is not in the sums; see matrix.touch
+	counts  bool     // see matrix.peers and matrix.beyond
 }
 
 // sized returns what the size of the workload should be.
@@ -109,6 +109,7 @@ type matrix struct {
 	traffic     *cluster.Traffic // nil before the first decision
 	sums        *sums            // that the traffic follows from; nil while they are not kept up to date
 	touched     []*workload      // what goes to these is not in the sums
+	near, far   []*workload      // see beyond
 }
 
 // acquire returns the class of a pod. release gives it back.
@@ -118,7 +119,7 @@ func (m *matrix) acquire(p *v1.Pod) *class {
 	c := m.classes[id]
 	if c == nil {
 		c = &class{classKey: id, of: m.workload(id.key)}
-		c.of.classes++
+		c.of.classes = append(c.of.classes, c)
 		for _, x := range flows {
 			f := &flow{pods: &c.members, of: c.of, to: m.workload(key{id.namespace, x.To}), rate: x.Rate}
 			c.flows = append(c.flows, f)
@@ -148,7 +149,8 @@ func (m *matrix) release(c *class) {
 		return
 	}
 	delete(m.classes, c.classKey)
-	c.of.classes--
+	i := slices.Index(c.of.classes, c)
+	c.of.classes = slices.Delete(c.of.classes, i, i+1)
 	for _, f := range c.flows {
 		f.to.lose(f)
 		m.tidy(f.to)
@@ -157,7 +159,7 @@ func (m *matrix) release(c *class) {
 }
 
 func (m *matrix) tidy(w *workload) {
-	if w.classes == 0 && len(w.from) == 0 && len(w.to) == 0 {
+	if len(w.classes) == 0 && len(w.from) == 0 && len(w.to) == 0 {
 		delete(m.workloads, w.key)
 	}
 }

@@ -39,7 +39,7 @@ var list = []Heuristic{
 }
 
 // families holds the heuristics that have a parameter in their names.
-var families = []family{affinityFamily, greedyFamily, linearFamily, pwrFGDFamily, powerNetworkFamily, partitionFamily}
+var families = []family{affinityFamily, greedyFamily, aheadFamily, linearFamily, pwrFGDFamily, powerNetworkFamily, partitionFamily}
 
 // List returns the heuristics without a parameter: first those for any cluster, then those for
 // clusters with GPUs.
@@ -64,8 +64,8 @@ func namesOf(which func(Heuristic) bool) (names []string) {
 }
 
 // Find returns the heuristic of a name: one of List, "affinity:TOPOLOGY" for kube-scheduler with podAffinity,
-// "greedy:OBJECTIVE" for the one that is greedy
-// for an objective, "linear:FILE" for the one with the weights in a file, "pwr+fgd:WEIGHT" for a mix of
+// "greedy:OBJECTIVE" for the one that is greedy for an objective, "ahead:OBJECTIVE" for the one that also thinks of partners
+// that are still to come, "linear:FILE" for the one with the weights in a file, "pwr+fgd:WEIGHT" for a mix of
 // pwr and fgd, "power+NETWORK:WEIGHT" for a shipped network with a price on power, or "mig:RULE" for MIG partitions. The error of an unknown
 // name lists the known ones.
 func Find(name string) (Heuristic, error) {

@@ -110,8 +110,10 @@ func (m *MixedPolicy) look(s *cluster.Snapshot) {
 	for _, row := range m.spared {
 		m.place[row] = 0
 	}
-	for _, peer := range s.Peers {
-		m.place[peer.Row] = 0
+	for _, peers := range [...][]cluster.Peer{s.Peers, s.Beyond} {
+		for _, peer := range peers {
+			m.place[peer.Row] = 0
+		}
 	}
 	m.view.Nodes, m.view.Now = m.view.Nodes[:0], s.Now
 	for i, n := range s.Nodes {
@@ -124,8 +126,14 @@ func (m *MixedPolicy) look(s *cluster.Snapshot) {
 	for _, row := range m.spared {
 		m.rows = append(m.rows, m.place[row])
 	}
-	m.view.Peers = slices.Clone(s.Peers) // nil if they are not known, which is not the same as none
-	for i := range m.view.Peers {
-		m.view.Peers[i].Row = m.place[m.view.Peers[i].Row]
+	m.view.Peers, m.view.Beyond = m.placed(s.Peers), m.placed(s.Beyond)
+}
+
+// placed returns peers with their rows in the view; nil if they are not known, which is not the same as none.
+func (m *MixedPolicy) placed(peers []cluster.Peer) []cluster.Peer {
+	out := slices.Clone(peers)
+	for i := range out {
+		out[i].Row = m.place[out[i].Row]
 	}
+	return out
 }
