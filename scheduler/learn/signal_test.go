@@ -23,7 +23,7 @@ var ranked = map[string][3]string{
 	"pack":    {"linear-pack", "best-fit", "kube-scheduler"},
 
 	"balance,energy=2.5":   {"greedy:balance+energy=2.5", "random", "best-fit"},
-	"ordinary,gpu-idle=10": {"mixed", "random", "most-allocated"},
+	"ordinary,gpu-idle=10": {"mixed", "kube-scheduler", "requested-to-capacity-ratio"},
 	"energy,throttled=20":  {"linear-energy", "kube-scheduler", "best-fit"},
 	"pack=0.5,zones":       {"linear-zones", "best-fit", "kube-scheduler"},
 	"usage-balance":        {"linear-usage", "kube-scheduler", "most-allocated"},
