@@ -8,7 +8,8 @@ import (
 	"gnnsched/scheduler/policy/cache"
 )
 
-// stars encodes nodes with their devices for a network that reads the set devices. A nil value does nothing.
+// stars encodes nodes with their devices for a network that reads the set devices. It keeps what it made of a node, as it is and with
+// each pod of late, until the node changes. A nil value does nothing.
 type stars struct {
 	typical *fragmentation.Typical
 	nodes   *GPUNodeEncoder
@@ -48,6 +49,7 @@ func (e *Encoder) Devices(n *cluster.Node, r cluster.Resources) cluster.DeviceSe
 	return e.stars.devices(n, r)
 }
 
+// devices is Encoder.Devices.
 func (s *stars) devices(n *cluster.Node, r cluster.Resources) (on cluster.DeviceSet) {
 	if s == nil || r.GPUMilli == 0 || !n.HasDevices() {
 		return n.ChooseDevices(r)
@@ -62,6 +64,7 @@ func (s *stars) devices(n *cluster.Node, r cluster.Resources) (on cluster.Device
 	return on
 }
 
+// of returns the features of a node as it is; nil for one without devices.
 func (s *stars) of(n *cluster.Node) []float32 {
 	if s == nil || len(n.GPUs) == 0 {
 		return nil
@@ -69,6 +72,7 @@ func (s *stars) of(n *cluster.Node) []float32 {
 	return s.made(n, cluster.Resources{}).x
 }
 
+// made returns a node once a pod that requests r runs there, or as it is if r is zero.
 func (s *stars) made(n *cluster.Node, r cluster.Resources) (out star) {
 	if r != (cluster.Resources{}) {
 		out.on = s.devices(n, r)
