@@ -71,7 +71,7 @@ trainer: toolchain ## Build gnntrain, the only program that links libtorch
 	@echo "building bin/gnntrain (minutes the first time: it compiles gotch)"
 	@$(TORCHENV) go build -tags torch -ldflags "-X main.commit=$(COMMIT)" -o bin/gnntrain ./cmd/gnntrain
 
-NETWORKS := gnn dqn acgnn acdqn acgnn-pack acgnn-zones acdqn-zones acdqn-usage acdqn-energy gnn-traffic wishes gpu-mig
+NETWORKS := gnn dqn acgnn acdqn acgnn-pack acgnn-zones acdqn-zones acdqn-usage acdqn-energy gnn-traffic wishes mixed gpu-mig
 JOBS     ?= 2
 SEEDS    ?= 1 2 3
 

@@ -1,8 +1,8 @@
 //go:build torch
 
 // Command gnntrain trains a network and writes it as a checkpoint: in the simulator, for GPU clusters
-// (gnntrain gpu), or with the placements of a running scheduler (--online). gnntrain join makes one
-// network of two, gnntrain pick takes the best of several runs. It is the one program that links libtorch. `make trainer` builds it.
+// (gnntrain gpu), or with the placements of a running scheduler (--online). gnntrain pick takes the best of several
+// runs. It is the one program that links libtorch. `make trainer` builds it.
 package main
 
 import (
@@ -47,7 +47,7 @@ func app() *ucli.App {
 
 // commands lists the commands that the help shows.
 func commands() []*ucli.Command {
-	return []*ucli.Command{gpuCommand(), joinCommand(), pickCommand()}
+	return []*ucli.Command{gpuCommand(), pickCommand()}
 }
 
 // runFlags returns the flags that are not hyperparameters.

@@ -142,10 +142,9 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State[run.Score], f fi
 	}
 	fmt.Fprintf(os.Stderr, "default scoring on the held-out workloads: %v\n", baseline)
 	r := newReporter(c, "step", job.Steps)
-	save := func(k *checkpoint.Checkpoint) error {
-		k.Manifest.Commit = commit
-		maps.Copy(k.Manifest.Training, baseline.Figures("default"))
-		return k.Save(f.out)
+	save, err := saving(job, f.out, baseline)
+	if err != nil {
+		return err
 	}
 	t, err := learn.NewTrainer(job)
 	if err != nil {
@@ -183,6 +182,19 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State[run.Score], f fi
 		fmt.Fprintln(c.App.Writer, judged)
 	}
 	return f.end(err)
+}
+
+// saving returns a function that writes a network of the job, with the typical pods beside it if it reads them.
+func saving(job learn.Job, out string, baseline run.Score) (func(*checkpoint.Checkpoint) error, error) {
+	typical, err := job.TypicalPods()
+	return func(k *checkpoint.Checkpoint) error {
+		k.Manifest.Commit = commit
+		maps.Copy(k.Manifest.Training, baseline.Figures("default"))
+		if err := k.Save(out); err != nil || typical == nil {
+			return err
+		}
+		return typical.Save(out)
+	}, err
 }
 
 // end returns the error of a run that was interrupted, or removes the state file of one that is over.

@@ -195,7 +195,7 @@ func TestManual(t *testing.T) {
 	if code, _, errs := gnntrain(t, t.Context(), "man", dir); code != exit.OK {
 		t.Fatalf("code %d: %s", code, errs)
 	}
-	for page, want := range map[string]string{"gnntrain.8": "--variant", "gnntrain-gpu.8": "--out", "gnntrain-join.8": "--out", "gnntrain-pick.8": "--out"} {
+	for page, want := range map[string]string{"gnntrain.8": "--variant", "gnntrain-gpu.8": "--out", "gnntrain-pick.8": "--out"} {
 		if text, err := os.ReadFile(filepath.Join(dir, page)); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s lacks %q: %v", page, want, err)
 		}

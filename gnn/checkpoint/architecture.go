@@ -28,8 +28,8 @@ const (
 	ClusterGraph Graph = ""    // graph.Graph: any cluster
 	GPUGraph     Graph = "gpu" // graph.GPUNode: GPU clusters, device by device
 
-	// MixedGraph is both: clusters where some nodes have GPUs and others have none. A network on it has
-	// a part for each; see Mixed.
+	// MixedGraph is ClusterGraph with the nodes' GPU devices, by the set devices: clusters where some nodes have GPUs
+	// and others have none.
 	MixedGraph Graph = "mixed"
 )
 
@@ -58,17 +58,10 @@ type Architecture struct {
 	// Features names the sets of features that the network reads, in order: of package feature's Set
 	// or, on the GPU graph, GPUSet. None means the set "base".
 	Features []string `json:"features,omitempty"`
-
-	// Mixed is the parts of a network on MixedGraph, where the fields above but Graph have no meaning. On
-	// other graphs it is nil.
-	Mixed *Mixed `json:"mixed,omitempty"`
 }
 
 // String describes the network in a few words, such as "gnn dqn 32" or "gpu gnn dqn 24".
 func (a Architecture) String() string {
-	if a.Mixed != nil {
-		return fmt.Sprintf("mixed (%v; %v)", a.Mixed.Nodes, a.Mixed.Devices)
-	}
 	text := fmt.Sprintf("%s %s %d", a.Encoder, a.Head, a.Hidden)
 	if a.Graph != ClusterGraph {
 		text = string(a.Graph) + " " + text
@@ -78,10 +71,18 @@ func (a Architecture) String() string {
 
 // Equal reports whether two architectures are the same.
 func (a Architecture) Equal(b Architecture) bool {
-	return a.Graph == b.Graph && a.Encoder == b.Encoder && a.Head == b.Head && a.Hidden == b.Hidden && slices.Equal(a.Features, b.Features) && a.Mixed.equal(b.Mixed)
+	return a.Graph == b.Graph && a.Encoder == b.Encoder && a.Head == b.Head && a.Hidden == b.Hidden && slices.Equal(a.Features, b.Features)
 }
 
-// Layout returns the features that the network reads, for a network on ClusterGraph.
+// GraphOf returns the graph of a network that reads sets of feature.Set with these names: MixedGraph if one reads devices.
+func GraphOf(features []string) Graph {
+	if l, err := feature.NewLayout(features); err == nil && l.Devices {
+		return MixedGraph
+	}
+	return ClusterGraph
+}
+
+// Layout returns the features that the network reads, for a network on ClusterGraph or MixedGraph.
 func (a Architecture) Layout() (*feature.Layout, error) { return feature.NewLayout(a.Features) }
 
 // ReadsPeers reports whether the network reads with which running pods the pending pod exchanges data. The stream of steps
@@ -99,9 +100,6 @@ func (a Architecture) GPULayout() (*feature.GPULayout, error) {
 // Schema identifies the features that the network reads: the hash of its layout. It is empty if the
 // architecture names a set that is not known.
 func (a Architecture) Schema() string {
-	if a.Mixed != nil {
-		return a.Mixed.Nodes.Schema() + "+" + a.Mixed.Devices.Schema()
-	}
 	if a.Graph == GPUGraph {
 		if l, err := a.GPULayout(); err == nil {
 			return l.Hash()
@@ -116,11 +114,8 @@ func (a Architecture) Schema() string {
 
 // Validate checks the values. The error names the first that is wrong.
 func (a Architecture) Validate() error {
-	if a.Graph == MixedGraph {
-		return a.Mixed.validate()
-	}
-	if a.Mixed != nil || a.Graph != ClusterGraph && a.Graph != GPUGraph {
-		return fmt.Errorf("graph %q is not known (gpu, mixed, or none), or has parts that it must not have", a.Graph)
+	if a.Graph != ClusterGraph && a.Graph != GPUGraph && a.Graph != MixedGraph {
+		return fmt.Errorf("graph %q is not known (gpu, mixed, or none)", a.Graph)
 	}
 	if a.Encoder != GNN && a.Encoder != MLP && (a.Encoder != Linear || a.Graph != GPUGraph) {
 		return fmt.Errorf("encoder %q is not known (gnn, mlp; linear for the graph gpu)", a.Encoder)
@@ -135,8 +130,13 @@ func (a Architecture) Validate() error {
 		_, err := a.GPULayout()
 		return err
 	}
-	_, err := a.Layout()
-	return err
+	if _, err := a.Layout(); err != nil {
+		return err
+	}
+	if want := GraphOf(a.Features); a.Graph != want {
+		return fmt.Errorf("the sets of features %v are for the graph %q, not %q", a.Features, want, a.Graph)
+	}
+	return nil
 }
 
 // Param is the name and the shape of one parameter, in PyTorch's convention: a weight is out × in.
@@ -147,9 +147,6 @@ type Param struct {
 
 // Params lists the parameters in a fixed order. The architecture must be valid.
 func (a Architecture) Params() []Param {
-	if a.Mixed != nil {
-		return a.Mixed.params()
-	}
 	if a.Graph == GPUGraph {
 		return a.gpuParams()
 	}

@@ -6,10 +6,6 @@ import (
 )
 
 func TestCheckOnline(t *testing.T) {
-	mixed, err := Shipped("mixed")
-	if err != nil {
-		t.Fatal(err)
-	}
 	of := func(graph Graph, features ...string) *Checkpoint {
 		return &Checkpoint{Manifest: Manifest{Architecture: Architecture{Graph: graph, Encoder: GNN, Head: DQN, Hidden: 8, Features: features}}}
 	}
@@ -24,7 +20,7 @@ func TestCheckOnline(t *testing.T) {
 		{of(GPUGraph), ""},
 		{of(ClusterGraph, "base", "traffic"), "peers"},
 		{many, "many objectives"},
-		{mixed, `graph "mixed"`},
+		{of(MixedGraph, "base", "devices"), `graph "mixed"`},
 	} {
 		err := c.network.CheckOnline()
 		if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {

@@ -58,3 +58,22 @@ func TestArchitectureWithMoreSets(t *testing.T) {
 		}
 	}
 }
+
+// Sets that read devices are for the mixed graph, and it has no others.
+func TestDevicesMakeTheGraphMixed(t *testing.T) {
+	for _, c := range []struct {
+		graph    Graph
+		features []string
+		valid    bool
+	}{
+		{MixedGraph, []string{"base", "devices"}, true},
+		{ClusterGraph, []string{"base", "devices"}, false},
+		{MixedGraph, []string{"base", "whole"}, false},
+		{ClusterGraph, []string{"base", "whole"}, true},
+	} {
+		a := Architecture{Graph: c.graph, Encoder: GNN, Head: ActorCritic, Hidden: 8, Features: c.features}
+		if err := a.Validate(); (err == nil) != c.valid {
+			t.Errorf("%v on the graph %q: %v", c.features, c.graph, err)
+		}
+	}
+}

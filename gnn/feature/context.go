@@ -7,6 +7,7 @@ type Node struct {
 	State       *cluster.Node
 	CPU, Memory float64 // requested / allocatable
 	Offered     *Offered
+	Star        []float32 // the node with its devices, StarWidth numbers; nil without devices or in a layout that does not read them
 }
 
 // Offered holds the allocatable resources of all nodes together.
@@ -50,6 +51,8 @@ type Candidates struct {
 	Now     float64           // time of the decision in seconds, as cluster.Snapshot.Now
 	Peers   []cluster.Peer    // of the pending pod, as cluster.Snapshot.Peers
 	Wishes  Wishes            // the objective
+	Stars   []Star            // of each candidate; none in a layout that does not read devices
+	GPUs    []float32         // features of the cluster in GPUBase; none in such a layout
 
 	Shares []Share // of each candidate; Measure sets them
 
@@ -60,6 +63,7 @@ type Candidates struct {
 	measured  used      // see used
 	racks     racks     // see rackRoom
 	joining   cluster.Joining
+	ordinary  ordinary // see ordinaryNodes
 }
 
 // Path is the context of the features of the way from a candidate to a node with peers of the pending pod.
@@ -87,7 +91,7 @@ func (c *Candidates) Measure() {
 	c.cpu, c.memory = moments{}, moments{}
 	c.addCPU, c.addMemory = moments{}, moments{}
 	c.skew, c.available = moments{}, available{}
-	c.measured.known, c.racks.known = false, false
+	c.measured.known, c.racks.known, c.ordinary.known = false, false, false
 	c.Shares = c.Shares[:0]
 	r := c.Pod.Requests
 	for _, v := range c.Rows {

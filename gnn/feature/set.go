@@ -124,6 +124,8 @@ type Set struct {
 	Path []PathBlock
 	// Racks makes each rack a zone vertex of the graph, in place of the whole zone.
 	Racks bool
+	// Devices tells that the features depend on GPU devices and the typical pods (Node.Star, Candidates.Stars).
+	Devices bool
 	// Wishes tells that the features depend on the objective (Candidates.Wishes).
 	Wishes bool
 }

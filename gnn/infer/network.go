@@ -44,13 +44,13 @@ func (n *Network) Head() checkpoint.Head { return n.arch.Head }
 // Fingerprint returns the checkpoint's fingerprint; see checkpoint.Checkpoint.Fingerprint.
 func (n *Network) Fingerprint() uint64 { return n.fingerprint }
 
-// New prepares the weights of a checkpoint on any cluster's graph. The error wraps one of package
+// New prepares the weights of a checkpoint on any cluster's graph, with devices or without. The error wraps one of package
 // checkpoint's: the checkpoint is not valid, or reads the GPU graph.
 func New(c *checkpoint.Checkpoint) (*Network, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.Manifest.Architecture.Graph != checkpoint.ClusterGraph {
+	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
 		return nil, fmt.Errorf("%w: the network reads nodes with GPU devices; use infer.NewGPU", checkpoint.ErrSchema)
 	}
 	layout, err := c.Manifest.Architecture.Layout()

@@ -26,7 +26,7 @@ var may = map[string][]string{
 	"kwok/nodepool/recorded":      {"kwok/nodepool", "workload/record", "internal/cluster"},
 	"kwok/usage":                  {"workload/usage", "internal"},
 	"scheduler/explain":           {"scheduler/decision", "scheduler/policy", "gnn/infer", "internal/cluster"},
-	"scheduler/encode":            {"gnn/feature", "gnn/graph", "internal/cluster", "internal/fragmentation"},
+	"scheduler/encode":            {"gnn/feature", "gnn/graph", "internal/cluster", "internal/fragmentation", "scheduler/policy/cache"},
 	"scheduler/advise":            {"scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "internal/cluster"},
 	"scheduler/decision":          {"scheduler/policy", "internal/cluster"},
 	"scheduler/decision/record":   {"scheduler/decision", "scheduler/policy", "internal/quote"},
@@ -73,7 +73,7 @@ var may = map[string][]string{
 
 	"scheduler/eval/testbed/inprocess": {"scheduler/eval/testbed", "kwok", "workload/record", "workload/trace"},
 
-	"scheduler/learn/run":       {"scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "workload", "gnn", "internal/cluster", "internal/seeds"},
+	"scheduler/learn/run":       {"scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "workload", "gnn", "internal/cluster", "internal/fragmentation", "internal/seeds"},
 	"scheduler/learn/online":    {"scheduler/learn/run", "scheduler/experience", "scheduler/policy", "gnn"},
 	"scheduler/learn/dqn":       {"scheduler/learn/run", "scheduler/learn/online", "scheduler/policy", "gnn"},
 	"scheduler/learn/ppo":       {"scheduler/learn/run", "scheduler/learn/online", "scheduler/policy", "gnn"},

@@ -20,6 +20,9 @@ func (d DeviceSet) Has(i int) bool { return d>>i&1 == 1 }
 // Len returns the number of devices in the set.
 func (d DeviceSet) Len() int { return bits.OnesCount64(uint64(d)) }
 
+// First returns the set of the first device in the set, which must not be empty.
+func (d DeviceSet) First() DeviceSet { return Device(bits.TrailingZeros64(uint64(d))) }
+
 // HasDevices reports whether the node's devices are known one by one.
 func (n *Node) HasDevices() bool { return n.GPUs != nil }
 
@@ -62,6 +65,24 @@ func (n *Node) ChooseDevices(r Resources) (on DeviceSet) {
 		}
 		if on == 0 && len(n.GPUs) > 0 {
 			on = n.roomiest(0)
+		}
+	}
+	return on
+}
+
+// DistinctDevices returns the devices with room for a share of the given thousandths of a
+// device. Of devices with the same room, and the same used memory slices, only the first is in the set.
+func (n *Node) DistinctDevices(milli int64) (on DeviceSet) {
+	for i, used := range n.GPUs {
+		if used+milli > DeviceMilli {
+			continue
+		}
+		first := true
+		for j := 0; j < i && first; j++ {
+			first = n.GPUs[j] != used || i < len(n.Slices) && n.Slices[j] != n.Slices[i]
+		}
+		if first {
+			on |= Device(i)
 		}
 	}
 	return on

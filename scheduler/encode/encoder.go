@@ -23,6 +23,8 @@ type Encoder struct {
 	group      feature.Group
 	pod        feature.Pod
 	candidates feature.Candidates
+
+	stars *stars // nil in a layout that does not read devices
 }
 
 // row is the state in which a row was encoded.
@@ -40,6 +42,7 @@ func New(layout *feature.Layout) *Encoder {
 	}
 	e := &Encoder{layout: layout, zones: map[string]int32{}}
 	e.g.Widths = layout.Widths
+	e.Know(nil)
 	return e
 }
 
@@ -87,6 +90,7 @@ func (e *Encoder) prepare(s *cluster.Snapshot, pod *cluster.Pod, candidates []in
 	e.g.Candidates = append(e.g.Candidates[:0], candidates...)
 	c.Rows = e.g.Candidates
 	c.Measure()
+	e.stars.look(c)
 }
 
 // syncNodes encodes the rows whose node changed, or all of them if the mean size of a node changed,
@@ -139,6 +143,7 @@ func (e *Encoder) encodeNode(i int, n *cluster.Node) {
 		CPU:    cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU),
 		Memory: cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory),
 	}
+	e.node.Star = e.stars.of(n)
 	feature.Fill(e.layout.Node, &e.node, e.g.NodeRow(i))
 	e.usage[i] = feature.Usage{
 		CPU: float32(e.node.CPU), Memory: float32(e.node.Memory), MilliCPU: n.Allocatable.MilliCPU, MemoryBytes: n.Allocatable.Memory,

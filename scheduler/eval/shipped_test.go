@@ -29,11 +29,15 @@ func TestShippedCheckpoints(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Manifest.Architecture.Graph != checkpoint.ClusterGraph {
+		scenarios := []string{"small8", "zonal"}
+		switch c.Manifest.Architecture.Graph {
+		case checkpoint.GPUGraph:
 			scoreEpisode(t, &got, name, gpuEnvironment(t, openb.Taints{}), name)
 			continue
+		case checkpoint.MixedGraph:
+			scenarios = []string{"mixed-gpu95"}
 		}
-		for _, scenario := range []string{"small8", "zonal"} {
+		for _, scenario := range scenarios {
 			s, err := eval.Find(scenario)
 			if err != nil {
 				t.Fatal(err)

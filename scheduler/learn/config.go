@@ -67,7 +67,7 @@ func Architecture(variant string, hidden int) checkpoint.Architecture {
 // Architecture returns the network that the run trains.
 func (c Config) Architecture() checkpoint.Architecture {
 	a := Architecture(c.Variant, c.Hidden)
-	a.Features = c.Features
+	a.Features, a.Graph = c.Features, checkpoint.GraphOf(c.Features)
 	return a
 }
 

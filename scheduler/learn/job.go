@@ -205,7 +205,7 @@ func (j Job) Validate() error {
 		}
 	}
 	if j.Imitation.Taught() && len(j.Wishes) == 0 {
-		if _, err := run.TeacherByName(j.Imitation.Teacher); err != nil {
+		if _, err := run.TeacherByName(j.Imitation.Teacher, nil); err != nil {
 			return err
 		}
 	}
@@ -221,6 +221,18 @@ func validateOther(field string, c *sim.Config) error {
 		return fmt.Errorf("%s: %w", field, err)
 	}
 	return nil
+}
+
+// TypicalPods returns the typical pods of the environment; nil if the network does not read them.
+func (j Job) TypicalPods() (*checkpoint.TypicalPods, error) {
+	if j.Architecture().Graph != checkpoint.MixedGraph {
+		return nil, nil
+	}
+	env, err := sim.New(j.Environment)
+	if err != nil {
+		return nil, err
+	}
+	return &checkpoint.TypicalPods{Family: []string{}, Pods: value.Listed(env.Typical())}, nil
 }
 
 // Evaluation returns the clusters and workloads to evaluate on.

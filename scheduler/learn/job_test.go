@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/sim"
@@ -168,4 +171,33 @@ func FuzzReadJob(f *testing.F) {
 			t.Fatalf("not the same after a round trip: %v\n%s\nbecame\n%s", err, y, z)
 		}
 	})
+}
+
+// A job of a network that reads devices has the typical pods of its environment; others have none.
+func TestTypicalPodsOfAJob(t *testing.T) {
+	for name, want := range map[string]bool{"mixed": true, "acdqn": false} {
+		file := filepath.Join("runs", name+".yaml")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := ReadJob(file, text, "gnn")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods, err := j.TypicalPods()
+		if err != nil || (pods != nil) != want {
+			t.Fatalf("%s: %v, %v", name, pods, err)
+		}
+		if !want {
+			continue
+		}
+		shipped, err := checkpoint.ShippedTypical(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(shipped, pods); d != "" {
+			t.Errorf("the shipped typical pods are not those of the job: %s", d)
+		}
+	}
 }

@@ -60,4 +60,3 @@ for name in "$@"; do
 	case $name in gpu-*) more=() ;; esac
 	bin/gnntrain pick "${more[@]}" --out "$shipped/$name.safetensors" "${runs[@]}"
 done
-bin/gnntrain join --nodes $shipped/acdqn.safetensors --devices $shipped/gpu-gnn.safetensors --out $shipped/mixed.safetensors

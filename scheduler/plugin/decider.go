@@ -246,10 +246,12 @@ func (n devicesNetwork) newPolicy(name string, typical *fragmentation.Typical) g
 }
 
 // mixedNetwork is a network on the mixed graph.
-type mixedNetwork struct{ *infer.MixedNetwork }
+type mixedNetwork struct{ *infer.Network }
 
 func (n mixedNetwork) newPolicy(name string, typical *fragmentation.Typical) gpuPolicy {
-	return neural.NewMixed(name, n.MixedNetwork, typical)
+	p := neural.New(name, n.Network)
+	p.Know(typical)
+	return p
 }
 
 func (n *gpuNetworkDecider) label() string { return networkLabel }

@@ -130,7 +130,7 @@ func (m *model) use(c *checkpoint.Checkpoint) error {
 		}
 		return err
 	case checkpoint.MixedGraph:
-		n, err := infer.NewMixed(c)
+		n, err := infer.New(c)
 		if err == nil {
 			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: mixedNetwork{n}, podsLeave: m.podsLeave})
 		}

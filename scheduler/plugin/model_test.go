@@ -170,8 +170,7 @@ func TestModelChangesTheKindOfNetwork(t *testing.T) {
 		case 1:
 			written = untrainedOf(t, gpuArchitecture, 1, nil)
 		case 2:
-			nodes := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}
-			written = untrainedOf(t, checkpoint.Architecture{Graph: checkpoint.MixedGraph, Mixed: &checkpoint.Mixed{Nodes: nodes, Devices: gpuArchitecture}}, 1, nil)
+			written = untrainedOf(t, checkpoint.Architecture{Graph: checkpoint.MixedGraph, Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8, Features: []string{"base", "devices"}}, 1, nil)
 		}
 		c, err := checkpoint.Load(written)
 		if err != nil {

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"math/bits"
-
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/policy/preference"
@@ -92,31 +90,8 @@ func DeviceWays(n *cluster.Node, r cluster.Resources) (ways []cluster.DeviceSet)
 	if r.GPUMilli == 0 || !n.HasDevices() {
 		return []cluster.DeviceSet{n.ChooseDevices(r)}
 	}
-	for rest := DistinctDevices(n, r.GPUMilli); rest != 0; rest &= rest - 1 {
-		ways = append(ways, FirstDevice(rest))
+	for rest := n.DistinctDevices(r.GPUMilli); rest != 0; rest &= rest - 1 {
+		ways = append(ways, rest.First())
 	}
 	return ways
-}
-
-// DistinctDevices returns the devices of n with room for a share of the given thousandths of a
-// device. Of devices with the same room, and the same used memory slices, only the first is in the set.
-func DistinctDevices(n *cluster.Node, milli int64) (on cluster.DeviceSet) {
-	for i, used := range n.GPUs {
-		if used+milli > cluster.DeviceMilli {
-			continue
-		}
-		first := true
-		for j := 0; j < i && first; j++ {
-			first = n.GPUs[j] != used || i < len(n.Slices) && n.Slices[j] != n.Slices[i]
-		}
-		if first {
-			on |= cluster.Device(i)
-		}
-	}
-	return on
-}
-
-// FirstDevice returns the set of the first device in a set that is not empty.
-func FirstDevice(set cluster.DeviceSet) cluster.DeviceSet {
-	return cluster.Device(bits.TrailingZeros64(uint64(set)))
 }

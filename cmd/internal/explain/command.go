@@ -132,10 +132,10 @@ func networkOf(path, fingerprint string) (explain.Weights, error) {
 	return none, nil
 }
 
-// weightsOf returns the network of a checkpoint; none for one of mixed clusters, of which records hold values.
+// weightsOf returns the network of a checkpoint.
 func weightsOf(c *checkpoint.Checkpoint) (out explain.Weights, err error) {
 	switch c.Manifest.Architecture.Graph {
-	case checkpoint.ClusterGraph:
+	case checkpoint.ClusterGraph, checkpoint.MixedGraph:
 		out.Cluster, err = infer.New(c)
 	case checkpoint.GPUGraph:
 		out.GPU, err = infer.NewGPU(c)

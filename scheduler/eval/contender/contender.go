@@ -220,19 +220,12 @@ func tableOrLinear(name, path string) (eval.Contender, error) {
 // network makes a policy of a checkpoint.
 func network(name string, c *checkpoint.Checkpoint) (eval.Contender, error) {
 	damaged := func(err error) (eval.Contender, error) { return eval.Contender{}, exit.New(exit.Checkpoint, err, "") }
-	switch c.Manifest.Architecture.Graph {
-	case checkpoint.GPUGraph:
+	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
 		net, err := infer.NewGPU(c)
 		if err != nil {
 			return damaged(err)
 		}
 		return eval.Contender{Name: name, Network: true, New: func(s policy.Setting) policy.Policy { return neural.NewGPU(name, net, s.Typical) }}, nil
-	case checkpoint.MixedGraph:
-		net, err := infer.NewMixed(c)
-		if err != nil {
-			return damaged(err)
-		}
-		return eval.Contender{Name: name, Network: true, New: func(s policy.Setting) policy.Policy { return neural.NewMixed(name, net, s.Typical) }}, nil
 	}
 	net, err := infer.New(c)
 	if err != nil {
@@ -250,8 +243,9 @@ func network(name string, c *checkpoint.Checkpoint) (eval.Contender, error) {
 
 // serving returns the policy of a network for one objective.
 func serving(name string, net *infer.Network, w feature.Wishes) eval.Contender {
-	return eval.Contender{Name: name, Network: true, New: func(policy.Setting) policy.Policy {
+	return eval.Contender{Name: name, Network: true, New: func(s policy.Setting) policy.Policy {
 		p := neural.New(name, net)
+		p.Know(s.Typical)
 		p.Wish(w)
 		return p
 	}}

@@ -57,8 +57,10 @@ func (a *agent) follow(c *checkpoint.Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("the weights went wrong, lower the learning rate: %w", err)
 	}
-	for _, r := range a.rollouts {
-		r.Policy = neural.New("learning", net)
+	for i, r := range a.rollouts {
+		p := neural.New("learning", net)
+		p.Know(a.envs.All[i].Typical())
+		r.Policy = p
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/policy"
@@ -83,7 +84,8 @@ func (e *Environment) restore(p progress) error {
 		if e.env.Done() || int(a) >= e.Candidates() {
 			return fmt.Errorf("training episode %d cannot be repeated: placement %d of %d does not exist; another version made it", p.Seed, i+1, len(p.Actions))
 		}
-		e.env.Step(e.candidate(int(a)))
+		candidate := e.candidate(int(a))
+		e.env.StepOn(candidate, e.encoder.Devices(e.env.Snapshot().Nodes[e.env.Candidates()[candidate]], e.env.Pending().Requests))
 	}
 	if e.env.Done() {
 		return fmt.Errorf("training episode %d cannot be repeated: it ends early; another version made it", p.Seed)
@@ -96,6 +98,7 @@ func (e *Environment) restore(p progress) error {
 // on the episode and the weights, and a resumed run continues as the unbroken one.
 func (e *Environment) follow(net *infer.Network) {
 	e.encoder, e.session = encode.New(net.Layout()), net.NewSession()
+	e.encoder.Know(e.env.Typical())
 	e.encoder.Wish(e.wishes)
 	e.copied = nil
 }
@@ -194,6 +197,9 @@ func (e *Environment) Cost(r *rollout.Rollout, choice int) (float64, error) {
 	return r.Cost(e.env, e.candidate(choice))
 }
 
+// Typical returns the typical pods of the environment's workload.
+func (e *Environment) Typical() *fragmentation.Typical { return e.env.Typical() }
+
 // CopyState returns a copy of the observed decision's graph. It shares the pod groups of unchanged
 // nodes with the copy before it, and has none for a network that does not read them.
 func (e *Environment) CopyState() *graph.Graph {
@@ -223,7 +229,8 @@ func (e *Environment) CopyState() *graph.Graph {
 func (e *Environment) Step(choice int) (reward float64, last bool) {
 	candidate := e.candidate(choice)
 	row := e.env.Candidates()[candidate]
-	reward = e.settings.Reward.step(e.env, candidate, e.settings.Discount())
+	on := e.encoder.Devices(e.env.Snapshot().Nodes[row], e.env.Pending().Requests)
+	reward = e.settings.Reward.step(e.env, candidate, on, e.settings.Discount())
 	e.Actions, e.Return = append(e.Actions, int32(choice)), e.Return+reward
 	last = e.env.Done()
 	if last {

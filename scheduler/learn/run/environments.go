@@ -32,13 +32,6 @@ type Layout struct{ Count, Group int }
 
 // NewEnvironments returns environments of a simulator's configuration, before their first episode.
 func NewEnvironments(s Settings, c sim.Config, l Layout, a checkpoint.Architecture, f *Figures) (*Environments, error) {
-	var teacher policy.Policy
-	if s.Imitation.Taught() {
-		var err error
-		if teacher, err = s.teacherOf(c.Objective); err != nil {
-			return nil, err
-		}
-	}
 	wishes, _, err := s.Wishing(a, c.Objective)
 	if err != nil {
 		return nil, err
@@ -49,6 +42,12 @@ func NewEnvironments(s Settings, c sim.Config, l Layout, a checkpoint.Architectu
 		env, err := sim.New(c)
 		if err != nil {
 			return nil, fmt.Errorf("simulator: %w", err)
+		}
+		var teacher policy.Policy
+		if s.Imitation.Taught() {
+			if teacher, err = s.teacherOf(c.Objective, env.Typical()); err != nil {
+				return nil, err
+			}
 		}
 		next := e.nextSeed
 		if first := i - i%l.Group; first < i { // the others of a group follow its first

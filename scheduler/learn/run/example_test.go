@@ -25,7 +25,7 @@ func ExampleHeldOut_Evaluate() {
 		fmt.Println(err)
 		return
 	}
-	teacher, err := run.TeacherByName("greedy-balance")
+	teacher, err := run.TeacherByName("greedy-balance", nil)
 	if err != nil {
 		fmt.Println(err)
 		return

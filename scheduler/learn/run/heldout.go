@@ -66,6 +66,9 @@ func (h *HeldOut) Episodes() (sim.Config, int) { return h.env.Config(), h.episod
 // does.
 func (h *HeldOut) Evaluate(p policy.Policy, randomTies bool) (Score, error) {
 	var s Score
+	if q, reads := p.(knower); reads {
+		q.Know(h.env.Typical())
+	}
 	for i := range uint64(h.episodes) {
 		seed := heldOutSeed + h.first + i
 		if len(h.wishes) > 0 {

@@ -39,7 +39,7 @@ func (h *HeldOut) Judge(c *checkpoint.Checkpoint, i Imitation, unscheduled float
 	}
 	out.TeacherName = i.Teacher
 	var teacher policy.Policy
-	if teacher, err = TeacherByName(out.TeacherName); err == nil {
+	if teacher, err = TeacherByName(out.TeacherName, h.env.Typical()); err == nil {
 		out.Teacher, err = h.Evaluate(teacher, true)
 	}
 	return out, err

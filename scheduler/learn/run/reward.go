@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
 )
@@ -71,10 +72,10 @@ func (r Reward) Unscaled(c Change, gamma float64) float64 {
 }
 
 // step takes a step in env and returns its reward for a learner with the discount gamma.
-func (r Reward) step(env *sim.Env, choice int, gamma float64) float64 {
+func (r Reward) step(env *sim.Env, choice int, on cluster.DeviceSet, gamma float64) float64 {
 	scale, waiting := r.Scale*float64(len(env.Snapshot().Nodes)), r.waiting(env)
 	c := Change{Before: env.Cost()}
-	c.Fall = env.Step(choice)
+	c.Fall = env.StepOn(choice, on)
 	c.After, c.Last = env.Cost(), env.Done()
 	return scale * (r.Unscaled(c, gamma) - env.Config().WaitCost*float64(r.waiting(env)-waiting))
 }

@@ -4,15 +4,19 @@ import (
 	"fmt"
 	"strings"
 
+	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
 )
 
-// TeacherByName returns the policy to imitate: a heuristic by its name, or the linear policy of a
-// .json file. A heuristic that cannot be imitated is an error: a network cannot see what it decides by,
+// TeacherByName returns the policy to imitate, for a workload with the given typical pods: a heuristic by its name, the linear policy
+// of a .json file, or a pair of shipped networks for mixed clusters, DEVICES+NODES. A heuristic that cannot be imitated is an error: a network cannot see what it decides by,
 // or a resumed run cannot repeat its choices.
-func TeacherByName(name string) (policy.Policy, error) {
+func TeacherByName(name string, typical *fragmentation.Typical) (policy.Policy, error) {
+	if isPair(name) {
+		return newPair(name, typical)
+	}
 	if strings.HasSuffix(name, ".json") {
 		l, err := linear.Load(name)
 		if err != nil {
@@ -22,10 +26,10 @@ func TeacherByName(name string) (policy.Policy, error) {
 	}
 	h, err := heuristic.Find(name)
 	if err != nil {
-		return nil, fmt.Errorf("teacher: %w; or the .json file of a linear policy", err)
+		return nil, fmt.Errorf("teacher: %w; the .json file of a linear policy, or two shipped networks such as gpu-gnn+acdqn", err)
 	}
 	if h.NotImitable != "" {
 		return nil, fmt.Errorf("teacher: %s cannot be imitated: %s; choose another with --teacher", name, h.NotImitable)
 	}
-	return h.New(policy.Setting{}), nil
+	return h.New(policy.Setting{Typical: typical}), nil
 }

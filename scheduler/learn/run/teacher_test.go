@@ -6,7 +6,7 @@ import (
 )
 
 func TestTeacherByName(t *testing.T) {
-	if p, err := TeacherByName("best-fit"); err != nil || p.Name() != "best-fit" {
+	if p, err := TeacherByName("best-fit", nil); err != nil || p.Name() != "best-fit" {
 		t.Error(p, err)
 	}
 	for name, want := range map[string]string{
@@ -14,7 +14,7 @@ func TestTeacherByName(t *testing.T) {
 		"random": "--resume", "round-robin": "--resume", // whose state is not saved
 		"fgd": "gnntrain gpu", "gpu-packing": "gnntrain gpu",
 	} {
-		if _, err := TeacherByName(name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := TeacherByName(name, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/wish"
@@ -18,6 +19,11 @@ const greedyTeacher = "greedy"
 
 // wisher is a policy that reads the objective.
 type wisher interface{ Wish(w feature.Wishes) }
+
+// knower is a policy that reads the typical pods.
+type knower interface {
+	Know(t *fragmentation.Typical)
+}
 
 // Wishing returns what a network reads of the objective o of an environment, and what its manifest says about it:
 // nothing, unless its features depend on the objective.
@@ -70,12 +76,12 @@ func (s Settings) validateWishes() error {
 	return nil
 }
 
-// teacherOf returns the policy to imitate in episodes with an objective.
-func (s Settings) teacherOf(o objective.Mix) (policy.Policy, error) {
+// teacherOf returns the policy to imitate in episodes with an objective, whose pods have these typical ones.
+func (s Settings) teacherOf(o objective.Mix, typical *fragmentation.Typical) (policy.Policy, error) {
 	if len(s.Wishes) == 0 {
-		return TeacherByName(s.Imitation.Teacher)
+		return TeacherByName(s.Imitation.Teacher, typical)
 	}
-	return TeacherByName(greedyTeacher + ":" + strings.ReplaceAll(o.Name(), ",", "+"))
+	return TeacherByName(greedyTeacher+":"+strings.ReplaceAll(o.Name(), ",", "+"), typical)
 }
 
 // draw makes the objective of the episode of e.Seed that of the simulator, of the teacher and of the network.
@@ -93,6 +99,6 @@ func (e *Environment) draw() error {
 		return nil
 	}
 	var err error
-	e.teacher, err = e.settings.teacherOf(o)
+	e.teacher, err = e.settings.teacherOf(o, e.env.Typical())
 	return err
 }

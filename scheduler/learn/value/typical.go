@@ -37,7 +37,12 @@ func typicalPods(family []Workload, weight func(openb.Pod) float64) (out []check
 	if len(all) == 0 {
 		return nil
 	}
-	for _, p := range fragmentation.NewTypical(all).Pods() {
+	return Listed(fragmentation.NewTypical(all))
+}
+
+// Listed returns typical pods as they lie beside a checkpoint, the most frequent first.
+func Listed(typical *fragmentation.Typical) (out []checkpoint.TypicalPod) {
+	for _, p := range typical.Pods() {
 		t := checkpoint.TypicalPod{MilliCPU: p.MilliCPU, GPU: p.Devices, GPUModels: p.Models, Frequency: p.Frequency}
 		if p.Milli < cluster.DeviceMilli {
 			t.GPU, t.GPUMilli = 0, p.Milli

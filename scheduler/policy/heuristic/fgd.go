@@ -56,8 +56,8 @@ func (f *FGD) best(n *cluster.Node, r cluster.Resources) (score int64, on cluste
 		return descent(before, f.typical.After(n, r, on)), on
 	}
 	score = -1
-	for rest := policy.DistinctDevices(n, r.GPUMilli); rest != 0; rest &= rest - 1 {
-		device := policy.FirstDevice(rest)
+	for rest := n.DistinctDevices(r.GPUMilli); rest != 0; rest &= rest - 1 {
+		device := rest.First()
 		if x := descent(before, f.typical.After(n, r, device)); x > score {
 			score, on = x, device
 		}

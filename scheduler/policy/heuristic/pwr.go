@@ -53,8 +53,8 @@ func least(n *cluster.Node, r cluster.Resources) (watts float64, on cluster.Devi
 		return power.After(n, r, on) - before, on
 	}
 	watts = math.MaxInt32 // no device has room
-	for rest := policy.DistinctDevices(n, r.GPUMilli); rest != 0; rest &= rest - 1 {
-		device := policy.FirstDevice(rest)
+	for rest := n.DistinctDevices(r.GPUMilli); rest != 0; rest &= rest - 1 {
+		device := rest.First()
 		if x := power.After(n, r, device) - before; x < watts {
 			watts, on = x, device
 		}

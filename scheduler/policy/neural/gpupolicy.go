@@ -230,7 +230,7 @@ func (p *GPUPolicy) Devices(n *cluster.Node, pod *cluster.Pod) (on cluster.Devic
 // ways returns one bit for each way of policy.DeviceWays, without allocating memory.
 func ways(n *cluster.Node, r cluster.Resources) cluster.DeviceSet {
 	if r.GPUMilli > 0 && n.HasDevices() {
-		return policy.DistinctDevices(n, r.GPUMilli)
+		return n.DistinctDevices(r.GPUMilli)
 	}
 	return 1
 }
@@ -238,7 +238,7 @@ func ways(n *cluster.Node, r cluster.Resources) cluster.DeviceSet {
 // firstWay returns the devices of the first of the ways, which are near each other if the network sees where they are.
 func (p *GPUPolicy) firstWay(n *cluster.Node, r cluster.Resources, ways cluster.DeviceSet) cluster.DeviceSet {
 	if r.GPUMilli > 0 && n.HasDevices() {
-		return policy.FirstDevice(ways)
+		return ways.First()
 	}
 	if p.sees.Topology {
 		return n.NearDevices(r)

@@ -5,6 +5,7 @@ import (
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/policy"
 )
@@ -29,6 +30,18 @@ func New(name string, net *infer.Network) *Policy {
 
 // Wish makes w the objective of later decisions. It has an effect on networks that read the objective.
 func (l *Policy) Wish(w feature.Wishes) { l.encoder.Wish(w) }
+
+// Know makes the policy see devices for a workload with the given typical pods. It has an effect on networks that read devices.
+func (l *Policy) Know(typical *fragmentation.Typical) { l.encoder.Know(typical) }
+
+// Devices implements policy.DeviceChooser.
+func (l *Policy) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
+	return l.encoder.Devices(n, pod.Requests)
+}
+
+// KeepLonger makes the reserve for pods that only some nodes can serve keep twice as much, for clusters that pods leave. It has
+// an effect on networks that read devices.
+func (l *Policy) KeepLonger() { l.encoder.KeepLonger() }
 
 // Name implements policy.Policy.
 func (l *Policy) Name() string { return l.name }

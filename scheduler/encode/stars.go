@@ -1,0 +1,116 @@
+package encode
+
+import (
+	"gnnsched/gnn/feature"
+	"gnnsched/gnn/graph"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/policy/cache"
+)
+
+// stars encodes nodes with their devices for a network that reads the set devices. It keeps what it made of a node, as it is and with
+// each pod of late, until the node changes. A nil value does nothing.
+type stars struct {
+	typical *fragmentation.Typical
+	nodes   *GPUNodeEncoder
+	cluster *GPUClusterEncoder
+	kept    cache.Cache[star]
+	g       graph.GPUNode
+}
+
+// star is a node with its devices, as it is or once a pod runs there.
+type star struct {
+	x    []float32
+	lost float64 // thousandths of devices that typical pods cannot use
+	held Held
+	on   cluster.DeviceSet
+}
+
+// Know makes the encoder see nodes for a workload with the given typical pods, in a layout that reads devices.
+func (e *Encoder) Know(typical *fragmentation.Typical) {
+	if !e.layout.Devices {
+		return
+	}
+	nodes := NewGPUNodeEncoder(feature.DefaultGPU(), typical)
+	e.stars = &stars{typical: typical, nodes: nodes, cluster: NewGPUClusterEncoder(nodes)}
+	clear(e.rows)
+}
+
+// KeepLonger is GPUClusterEncoder.KeepLonger, in a layout that reads devices.
+func (e *Encoder) KeepLonger() {
+	if e.stars != nil {
+		e.stars.cluster.KeepLonger()
+	}
+}
+
+// Devices returns the devices of a node for a pod: for a share of one, the device on which the pod leaves the fewest devices that typical pods
+// cannot use.
+func (e *Encoder) Devices(n *cluster.Node, r cluster.Resources) cluster.DeviceSet {
+	return e.stars.devices(n, r)
+}
+
+// devices is Encoder.Devices.
+func (s *stars) devices(n *cluster.Node, r cluster.Resources) (on cluster.DeviceSet) {
+	if s == nil || r.GPUMilli == 0 || !n.HasDevices() {
+		return n.ChooseDevices(r)
+	}
+	least := 0.0
+	for rest := n.DistinctDevices(r.GPUMilli); rest != 0; rest &= rest - 1 {
+		device := rest.First()
+		if x := s.typical.After(n, r, device); on == 0 || x < least {
+			least, on = x, device
+		}
+	}
+	return on
+}
+
+// of returns the features of a node as it is; nil for one without devices.
+func (s *stars) of(n *cluster.Node) []float32 {
+	if s == nil || len(n.GPUs) == 0 {
+		return nil
+	}
+	return s.made(n, cluster.Resources{}).x
+}
+
+// made returns a node once a pod that requests r runs there, or as it is if r is zero.
+func (s *stars) made(n *cluster.Node, r cluster.Resources) (out star) {
+	if r != (cluster.Resources{}) {
+		out.on = s.devices(n, r)
+	}
+	s.nodes.Node(&s.g, n, r, out.on)
+	out.x = make([]float32, feature.StarWidth)
+	copy(out.x, s.g.X)
+	feature.Scatter(out.x, s.g.Free)
+	out.lost, out.held = s.nodes.node.Unusable, s.nodes.Held()
+	return out
+}
+
+// look sets the stars of the candidates.
+func (s *stars) look(c *feature.Candidates) {
+	if s == nil {
+		return
+	}
+	c.GPUs = s.cluster.Features(c.Nodes)
+	reserve := s.cluster.Reserve()
+	before, after := s.kept.Column(cluster.Resources{}, len(c.Nodes)), s.kept.Column(c.Pod.Requests, len(c.Nodes))
+	c.Stars = resize(c.Stars, len(c.Rows))
+	for i, row := range c.Rows {
+		n := c.Nodes[row]
+		if len(n.GPUs) == 0 {
+			c.Stars[i] = feature.Star{}
+			continue
+		}
+		b, a := &before[row], &after[row]
+		if !b.Valid(n) {
+			b.Set(n, s.made(n, cluster.Resources{}))
+		}
+		if !a.Valid(n) {
+			a.Set(n, s.made(n, c.Pod.Requests))
+		}
+		x, y := &b.Value, &a.Value
+		c.Stars[i] = feature.Star{
+			Before: x.x, After: y.x, Takes: float32((y.lost - x.lost) / cluster.DeviceMilli),
+			Reserved: float32(reserve.Worth(&x.held) - reserve.Worth(&y.held)),
+		}
+	}
+}
