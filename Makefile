@@ -80,7 +80,7 @@ train: trainer ## Train the shipped networks again, from each of SEEDS (1 2 3), 
 	@SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' scheduler/learn/train.sh $(NETWORKS)
 
 # The pod lists that the networks learn from. The evaluation plays the same lists, with other arrivals (seeds) and in other mixes, so none
-# is kept apart from training.
+# is kept apart from training. docs/gpu.md ("One list left out") says how networks do on a list that they did not learn from.
 GPU_FAMILY   := cpu100 default gpushare40 gpuspec10 multigpu20
 GPU_NETWORKS := gpu-gnn gpu-acgnn gpu-dqn gpu-linear
 
