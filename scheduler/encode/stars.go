@@ -44,8 +44,11 @@ func (e *Encoder) KeepLonger() {
 }
 
 // Devices returns the devices of a node for a pod: for a share of one, the device on which the pod leaves the fewest devices that typical pods
-// cannot use.
+// cannot use. Without an encoder, the node chooses.
 func (e *Encoder) Devices(n *cluster.Node, r cluster.Resources) cluster.DeviceSet {
+	if e == nil {
+		return n.ChooseDevices(r)
+	}
 	return e.stars.devices(n, r)
 }
 
