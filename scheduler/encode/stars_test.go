@@ -53,7 +53,7 @@ func addDrawn(t *rapid.T, n *cluster.Node) {
 	}
 }
 
-// After many changes the encoder, with what it keeps, encodes as a new one does.
+// After many changes the encoder, with what it keeps, encodes as a new one does, also after it was told the typical pods again.
 func TestDevicesEncodeAsAnew(t *testing.T) {
 	layout, typical := withDevices(t), fragmentation.NewTypical(mixedDemand)
 	rapid.Check(t, func(t *rapid.T) {
@@ -70,6 +70,9 @@ func TestDevicesEncodeAsAnew(t *testing.T) {
 						t.Fatalf("%s: %s", what, d)
 					}
 				}
+			}
+			if rapid.Bool().Draw(t, "known again") {
+				kept.Know(typical)
 			}
 			addDrawn(t, s.Nodes[rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "changed")])
 		}
@@ -98,7 +101,7 @@ func TestEdgeSaysWhatTheNodeBecomes(t *testing.T) {
 		}
 		before := typical.Fragmentation(n)
 		n.AddOn(pod.Requests, e.Devices(n, pod.Requests))
-		if d := cmp.Diff(e.stars.of(n), edge.After); d != "" {
+		if d := cmp.Diff(e.stars.of(int(rows[i]), n), edge.After); d != "" {
 			t.Fatal(d)
 		}
 		if want := float32((typical.Fragmentation(n) - before) / cluster.DeviceMilli); edge.Takes != want {
