@@ -16,6 +16,7 @@ import (
 	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
@@ -35,11 +36,19 @@ func short(t *testing.T, steps int) Config {
 // trainer returns a run, and the evaluation that it uses.
 func trainer(t *testing.T, c Config) (*run.Trainer, *run.HeldOut) {
 	t.Helper()
-	held, err := run.NewHeldOut(learntest.Env(), c.EvaluateSeeds)
+	env := learntest.Env()
+	if c.Architecture().Graph == checkpoint.MixedGraph {
+		s, err := eval.Find("mixed-gpu95")
+		if err != nil {
+			t.Fatal(err)
+		}
+		env = s.Config
+	}
+	held, err := run.NewHeldOut(env, c.EvaluateSeeds)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := NewTrainer(Job{Config: c, Environment: learntest.Env()})
+	tr, err := NewTrainer(Job{Config: c, Environment: env})
 	if err != nil {
 		t.Fatal(err)
 	}
