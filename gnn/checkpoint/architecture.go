@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -112,10 +113,16 @@ func (a Architecture) Schema() string {
 	return ""
 }
 
+// errTwoParts is the error of a file for mixed clusters with a network for nodes and one for devices, as earlier versions wrote it.
+var errTwoParts = errors.New("it holds two networks for mixed clusters, which earlier versions asked in turn; take the shipped network mixed, or train one with the features base, whole and devices")
+
 // Validate checks the values. The error names the first that is wrong.
 func (a Architecture) Validate() error {
 	if a.Graph != ClusterGraph && a.Graph != GPUGraph && a.Graph != MixedGraph {
 		return fmt.Errorf("graph %q is not known (gpu, mixed, or none)", a.Graph)
+	}
+	if a.Graph == MixedGraph && a.Encoder == "" && len(a.Features) == 0 {
+		return errTwoParts
 	}
 	if a.Encoder != GNN && a.Encoder != MLP && (a.Encoder != Linear || a.Graph != GPUGraph) {
 		return fmt.Errorf("encoder %q is not known (gnn, mlp; linear for the graph gpu)", a.Encoder)
@@ -130,8 +137,12 @@ func (a Architecture) Validate() error {
 		_, err := a.GPULayout()
 		return err
 	}
-	if _, err := a.Layout(); err != nil {
+	l, err := a.Layout()
+	if err != nil {
 		return err
+	}
+	if l.Devices && l.Wishes {
+		return errors.New("the sets devices and wishes do not go together: a network for mixed clusters serves one objective")
 	}
 	if want := GraphOf(a.Features); a.Graph != want {
 		return fmt.Errorf("the sets of features %v are for the graph %q, not %q", a.Features, want, a.Graph)

@@ -145,6 +145,9 @@ type ordinary struct {
 	cpu, memory, skew moments
 }
 
+// hasDevices reports whether a node has devices, also where it has too many to be known one by one or where none can be allocated for now.
+func hasDevices(n *cluster.Node) bool { return n.Allocatable.GPU > 0 || len(n.GPUs) > 0 }
+
 // ordinaryNodes returns these statistics. They are computed once for each decision.
 func (c *Candidates) ordinaryNodes() *ordinary {
 	o := &c.ordinary
@@ -153,7 +156,7 @@ func (c *Candidates) ordinaryNodes() *ordinary {
 	}
 	*o = ordinary{known: true}
 	for i, n := range c.Nodes {
-		if n.Allocatable.GPU == 0 && n.Available() {
+		if !hasDevices(n) && n.Available() {
 			u := &c.Usage[i]
 			o.cpu.add(float64(u.CPU))
 			o.memory.add(float64(u.Memory))
@@ -174,7 +177,7 @@ func fillOrdinary(c *Candidates, out Rows) {
 		clear(row)
 		x, y := s.CPU+s.AddCPU, s.Memory+s.AddMemory
 		row[offCPU], row[offMemory] = x-float32(o.cpu.mean()), y-float32(o.memory.mean())
-		if c.Nodes[v].Allocatable.GPU > 0 {
+		if hasDevices(c.Nodes[v]) {
 			continue
 		}
 		row[isOrdinary] = 1

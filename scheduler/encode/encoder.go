@@ -143,7 +143,7 @@ func (e *Encoder) encodeNode(i int, n *cluster.Node) {
 		CPU:    cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU),
 		Memory: cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory),
 	}
-	e.node.Star = e.stars.of(n)
+	e.node.Star = e.stars.of(i, n)
 	feature.Fill(e.layout.Node, &e.node, e.g.NodeRow(i))
 	e.usage[i] = feature.Usage{
 		CPU: float32(e.node.CPU), Memory: float32(e.node.Memory), MilliCPU: n.Allocatable.MilliCPU, MemoryBytes: n.Allocatable.Memory,

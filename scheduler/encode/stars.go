@@ -8,13 +8,14 @@ import (
 	"gnnsched/scheduler/policy/cache"
 )
 
-// stars encodes nodes with their devices for a network that reads the set devices. It keeps what it made of a node, as it is and with
-// each pod of late, until the node changes. A nil value does nothing.
+// stars encodes nodes with their devices for a network that reads the set devices. It keeps what it made of a node until the node
+// changes. A nil value does nothing.
 type stars struct {
 	typical *fragmentation.Typical
 	nodes   *GPUNodeEncoder
 	cluster *GPUClusterEncoder
-	kept    cache.Cache[star]
+	asIs    cache.Cache[star] // nodes without the pending pod: a single column
+	placed  cache.Cache[star] // nodes with a pod, by what it requests
 	g       graph.GPUNode
 }
 
@@ -23,7 +24,6 @@ type star struct {
 	x    []float32
 	lost float64 // thousandths of devices that typical pods cannot use
 	held Held
-	on   cluster.DeviceSet
 }
 
 // Know makes the encoder see nodes for a workload with the given typical pods, in a layout that reads devices.
@@ -33,7 +33,9 @@ func (e *Encoder) Know(typical *fragmentation.Typical) {
 	}
 	nodes := NewGPUNodeEncoder(feature.DefaultGPU(), typical)
 	e.stars = &stars{typical: typical, nodes: nodes, cluster: NewGPUClusterEncoder(nodes)}
-	clear(e.rows)
+	for i := range e.rows {
+		e.rows[i].version = 0 // encoded again; what the node offers is still in the sum
+	}
 }
 
 // KeepLonger is GPUClusterEncoder.KeepLonger, in a layout that reads devices.
@@ -67,20 +69,30 @@ func (s *stars) devices(n *cluster.Node, r cluster.Resources) (on cluster.Device
 	return on
 }
 
-// of returns the features of a node as it is; nil for one without devices.
-func (s *stars) of(n *cluster.Node) []float32 {
+// of returns the features of the node of a row as it is; nil for one without devices.
+func (s *stars) of(row int, n *cluster.Node) []float32 {
 	if s == nil || len(n.GPUs) == 0 {
 		return nil
 	}
-	return s.made(n, cluster.Resources{}).x
+	return s.kept(&s.asIs.Column(cluster.Resources{}, row+1)[row], n, cluster.Resources{}).x
+}
+
+// kept returns the value of an entry for a node and a pod that requests r, or for the node as it is if r is zero. It makes the value anew if the
+// node has changed.
+func (s *stars) kept(e *cache.Entry[star], n *cluster.Node, r cluster.Resources) *star {
+	if !e.Valid(n) {
+		e.Set(n, s.made(n, r))
+	}
+	return &e.Value
 }
 
 // made returns a node once a pod that requests r runs there, or as it is if r is zero.
 func (s *stars) made(n *cluster.Node, r cluster.Resources) (out star) {
+	var on cluster.DeviceSet
 	if r != (cluster.Resources{}) {
-		out.on = s.devices(n, r)
+		on = s.devices(n, r)
 	}
-	s.nodes.Node(&s.g, n, r, out.on)
+	s.nodes.Node(&s.g, n, r, on)
 	out.x = make([]float32, feature.StarWidth)
 	copy(out.x, s.g.X)
 	feature.Scatter(out.x, s.g.Free)
@@ -95,7 +107,7 @@ func (s *stars) look(c *feature.Candidates) {
 	}
 	c.GPUs = s.cluster.Features(c.Nodes)
 	reserve := s.cluster.Reserve()
-	before, after := s.kept.Column(cluster.Resources{}, len(c.Nodes)), s.kept.Column(c.Pod.Requests, len(c.Nodes))
+	before, after := s.asIs.Column(cluster.Resources{}, len(c.Nodes)), s.placed.Column(c.Pod.Requests, len(c.Nodes))
 	c.Stars = resize(c.Stars, len(c.Rows))
 	for i, row := range c.Rows {
 		n := c.Nodes[row]
@@ -103,14 +115,7 @@ func (s *stars) look(c *feature.Candidates) {
 			c.Stars[i] = feature.Star{}
 			continue
 		}
-		b, a := &before[row], &after[row]
-		if !b.Valid(n) {
-			b.Set(n, s.made(n, cluster.Resources{}))
-		}
-		if !a.Valid(n) {
-			a.Set(n, s.made(n, c.Pod.Requests))
-		}
-		x, y := &b.Value, &a.Value
+		x, y := s.kept(&before[row], n, cluster.Resources{}), s.kept(&after[row], n, c.Pod.Requests)
 		c.Stars[i] = feature.Star{
 			Before: x.x, After: y.x, Takes: float32((y.lost - x.lost) / cluster.DeviceMilli),
 			Reserved: float32(reserve.Worth(&x.held) - reserve.Worth(&y.held)),

@@ -1,6 +1,7 @@
 package encode
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,7 +54,7 @@ func addDrawn(t *rapid.T, n *cluster.Node) {
 	}
 }
 
-// After many changes the encoder, with what it keeps, encodes as a new one does.
+// After many changes the encoder, with what it keeps, encodes as a new one does, also after it was told the typical pods again.
 func TestDevicesEncodeAsAnew(t *testing.T) {
 	layout, typical := withDevices(t), fragmentation.NewTypical(mixedDemand)
 	rapid.Check(t, func(t *rapid.T) {
@@ -70,6 +71,9 @@ func TestDevicesEncodeAsAnew(t *testing.T) {
 						t.Fatalf("%s: %s", what, d)
 					}
 				}
+			}
+			if rapid.Bool().Draw(t, "known again") {
+				kept.Know(typical)
 			}
 			addDrawn(t, s.Nodes[rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "changed")])
 		}
@@ -98,7 +102,7 @@ func TestEdgeSaysWhatTheNodeBecomes(t *testing.T) {
 		}
 		before := typical.Fragmentation(n)
 		n.AddOn(pod.Requests, e.Devices(n, pod.Requests))
-		if d := cmp.Diff(e.stars.of(n), edge.After); d != "" {
+		if d := cmp.Diff(e.stars.of(int(rows[i]), n), edge.After); d != "" {
 			t.Fatal(d)
 		}
 		if want := float32((typical.Fragmentation(n) - before) / cluster.DeviceMilli); edge.Takes != want {
@@ -134,6 +138,25 @@ func TestScatter(t *testing.T) {
 	for i, x := range want {
 		if d := got[i] - x; d > 1e-6 || d < -1e-6 {
 			t.Fatalf("%v, want %v", got, want)
+		}
+	}
+}
+
+// A node whose devices are all lost, or too many to be known one by one, is none of the nodes without devices.
+func TestNodesWithoutUsableDevicesAreNotOrdinary(t *testing.T) {
+	node := func(gpus int64, used ...int64) *cluster.Node {
+		return &cluster.Node{Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, GPU: gpus, Pods: 110}, GPUs: used}
+	}
+	s := &cluster.Snapshot{Nodes: []*cluster.Node{node(0), node(0, cluster.DeviceMilli, cluster.DeviceMilli), node(80)}}
+	layout := withDevices(t)
+	e := New(layout)
+	e.Know(fragmentation.NewTypical(mixedDemand))
+	g := e.Encode(s, &cluster.Pod{Requests: mixedDemand[0].Requests}, []int32{0, 1, 2})
+	names := feature.List(layout.Candidate)
+	column := slices.IndexFunc(names, func(f feature.Feature) bool { return f.Name == "ordinary" })
+	for i, want := range []float32{1, 0, 0} {
+		if got := g.CandidateX[i*len(names)+column]; got != want {
+			t.Errorf("node %d: ordinary is %v, want %v", i, got, want)
 		}
 	}
 }

@@ -252,6 +252,46 @@ func TestPartsAddUp(t *testing.T) {
 	}
 }
 
+// For the network for mixed clusters the parts add up, too, about pods with devices and without.
+func TestMixedPartsAddUp(t *testing.T) {
+	c, err := checkpoint.Shipped("mixed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := infer.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := neural.New("mixed", net)
+	p.Know(fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Whole(2), Count: 1}}))
+	ordinary := cluster.Resources{MilliCPU: 4000, Memory: 8 << 30, Pods: 1}
+	for _, requests := range []cluster.Resources{ordinary, policytest.Share(500), policytest.Whole(2)} {
+		s := &cluster.Snapshot{Nodes: []*cluster.Node{
+			policytest.GPUNode(64_000, 4, policytest.Share(500)), policytest.GPUNode(64_000, 8), policytest.GPUNode(32_000, 2), policytest.GPUNode(64_000, 3, policytest.Whole(1)),
+		}}
+		if requests == ordinary {
+			s.Nodes[0], s.Nodes[2] = policytest.GPUNode(64_000, 0), policytest.GPUNode(16_000, 0)
+		}
+		for i, n := range s.Nodes {
+			n.Name = "node-" + string(rune('a'+i))
+		}
+		r := recordedOn(t, p, net.Fingerprint(), s, requests)
+		for _, other := range r.Best[1:] {
+			c, err := compare(r.Best[0], other, Weights{Cluster: net})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := 0.0
+			for _, part := range c.parts {
+				sum += part.Part
+			}
+			if math.Abs(sum-c.margin()) > 1e-3*(1+math.Abs(c.margin())) {
+				t.Errorf("%v, %s: the parts add up to %v, the margin is %v", requests, other.Node, sum, c.margin())
+			}
+		}
+	}
+}
+
 // A record that was made by other weights, or that somebody changed, is not explained by wrong parts.
 func TestOtherWeights(t *testing.T) {
 	r := recorded(t, linear.Tuned("linear"), 0)

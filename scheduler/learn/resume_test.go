@@ -18,7 +18,9 @@ import (
 func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
 	byRollouts := tiny(t, "gnn")
 	byRollouts.ByRollouts = true
-	runs := map[string]Config{"rollouts": byRollouts}
+	mixed := tiny(t, "acdqn")
+	mixed.ByRollouts, mixed.Features, mixed.Imitation.Teacher = true, []string{"base", "devices"}, "gpu-gnn+acdqn"
+	runs := map[string]Config{"rollouts": byRollouts, "mixed": mixed}
 	for _, variant := range Variants() {
 		runs[variant] = tiny(t, variant)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,11 +17,14 @@ import (
 	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/neural"
+	"gnnsched/scheduler/sim"
+	"gnnsched/workload"
 )
 
 // short returns the configuration of a run of seconds by deep Q-learning.
@@ -35,16 +39,39 @@ func short(t *testing.T, steps int) Config {
 // trainer returns a run, and the evaluation that it uses.
 func trainer(t *testing.T, c Config) (*run.Trainer, *run.HeldOut) {
 	t.Helper()
-	held, err := run.NewHeldOut(learntest.Env(), c.EvaluateSeeds)
+	env := learntest.Env()
+	if c.Architecture().Graph == checkpoint.MixedGraph {
+		env = manyShares(t)
+	}
+	held, err := run.NewHeldOut(env, c.EvaluateSeeds)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := NewTrainer(Job{Config: c, Environment: learntest.Env()})
+	tr, err := NewTrainer(Job{Config: c, Environment: env})
 	if err != nil {
 		t.Fatal(err)
 	}
 	tr.HeldOut = held
 	return tr, held
+}
+
+// manyShares returns a mixed cluster of six nodes with pods that nearly all request a share of a device, so that it matters which one.
+func manyShares(t *testing.T) sim.Config {
+	t.Helper()
+	s, err := eval.Find("mixed-gpu95")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.Config
+	c.Pools, c.Load = slices.Clone(c.Pools[2:5]), sim.FloatRange{Min: 0.2, Max: 0.2}
+	for i := range c.Pools {
+		c.Pools[i].Count = sim.IntRange{Min: 2, Max: 2}
+	}
+	c.Shapes = slices.DeleteFunc(slices.Clone(c.Shapes), func(x workload.Shape) bool { return x.Requests.GPUMilli == 0 && x.Name != "web" })
+	for i := range c.Shapes {
+		c.Shapes[i].Requests.MilliCPU, c.Shapes[i].Weight = 1000, 1
+	}
+	return c
 }
 
 // finish trains to the end and returns the checkpoint file, without what depends on the clock, and the

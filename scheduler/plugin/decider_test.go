@@ -84,8 +84,18 @@ func TestDeadlineIsNamed(t *testing.T) {
 	}
 }
 
-// The shipped network for mixed clusters keeps the CPU beside idle GPUs for GPU pods, even where the
-// nodes' network alone would choose that node, and places GPU pods as the network for GPUs does.
+// A network that sees no devices chooses a pod's devices without a pass, whatever its deadline.
+func TestDevicesWithoutAPass(t *testing.T) {
+	d := &networkDecider{net: load(t, untrained(t, 1, nil)), deadline: time.Nanosecond}
+	v := testView(nil)
+	v.rows, v.began = v.rows[:1], time.Now().Add(-time.Hour)
+	if on, err := d.devices(v, false); on != cluster.Device(0) || err != nil || d.made != nil {
+		t.Errorf("devices %b, %v; a policy was made: %v", on, err, d.made != nil)
+	}
+}
+
+// The shipped network for mixed clusters keeps the CPU beside idle GPUs for GPU pods, where a network for balance chooses that
+// node, and places a GPU pod there.
 func TestMixedNetworkKeepsCPUForGPUs(t *testing.T) {
 	withCPU := func(p *v1.Pod, cpu string) *v1.Pod {
 		p.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse(cpu)

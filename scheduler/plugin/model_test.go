@@ -9,14 +9,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics/testutil"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"gnnsched/gnn/checkpoint"
@@ -24,6 +27,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/plugin/annotated"
+	"gnnsched/scheduler/plugin/traffic"
 )
 
 func loads(t *testing.T, profile, result string) float64 {
@@ -251,5 +255,23 @@ func TestModelServesAnObjective(t *testing.T) {
 	}
 	if other := scored("pack"); other != nil {
 		t.Error("an objective that the network does not know is served")
+	}
+}
+
+// A network that reads traffic says so where its profile has none.
+func TestModelMissesTraffic(t *testing.T) {
+	for variant, want := range map[string][2]int{"gnn-traffic": {1, 0}, "gnn": {0, 0}} {
+		for i, args := range []Args{{Variant: variant}, {Variant: variant, Traffic: &traffic.Config{}}} {
+			told := 0
+			log := funcr.New(func(_, text string) {
+				if strings.Contains(text, "--traffic") {
+					told++
+				}
+			}, funcr.Options{})
+			openModel(klog.NewContext(t.Context(), log), args, variant, new(activeDecider), nil)
+			if told != want[i] {
+				t.Errorf("%s: %d lines about traffic, want %d", variant, told, want[i])
+			}
+		}
 	}
 }

@@ -248,16 +248,24 @@ func (t *trafficState) beyond(e *Env, pod int32, buffer []cluster.Peer) []cluste
 		return buffer
 	}
 	app := t.group[d] - service
-	var far []member
-	for _, p := range t.partners[service] {
-		far = far[:0]
+	for k, p := range t.partners[service] {
+		var pods int
 		for _, q := range t.partners[p.service] {
 			if !t.talk(service, q.service) {
-				far = append(far, t.running[app+q.service]...)
+				pods += len(t.running[app+q.service])
 			}
 		}
-		for _, m := range far {
-			buffer = cluster.AddPeer(buffer, cluster.Peer{Row: m.row, Pods: 1, Rate: (p.to + p.from) / float64(len(far))})
+		for _, q := range t.partners[p.service] {
+			if t.talk(service, q.service) {
+				continue
+			}
+			count := int32(1)
+			if slices.ContainsFunc(t.partners[service][:k], func(before partner) bool { return t.talk(before.service, q.service) }) {
+				count = 0 // counted already
+			}
+			for _, m := range t.running[app+q.service] {
+				buffer = cluster.AddPeer(buffer, cluster.Peer{Row: m.row, Pods: count, Rate: (p.to + p.from) / float64(pods)})
+			}
 		}
 	}
 	return buffer

@@ -121,6 +121,22 @@ func TestTrafficIsThatOfAllPairs(t *testing.T) {
 	}
 }
 
+// Pods two steps away to which two partners lead count once, with what both exchange.
+func TestBeyondOverSeveralPartners(t *testing.T) {
+	const web, api, cart, db = 0, 1, 2, 3
+	s := trafficState{
+		partners: [][]partner{
+			web: {{service: api, to: 60}, {service: cart, to: 20}}, api: {{service: web, from: 60}, {service: db, to: 1}},
+			cart: {{service: web, from: 20}, {service: db, to: 1}}, db: {{service: api, from: 1}, {service: cart, from: 1}},
+		},
+		service: []int32{web}, group: []int32{web}, running: [][]member{db: {{row: 2}}},
+	}
+	want := []cluster.Peer{{Row: 2, Pods: 1, Rate: 80}}
+	if d := cmp.Diff(want, s.beyond(&Env{arrivals: arrivalList{pods: []int32{0}}}, 0, nil)); d != "" {
+		t.Error(d)
+	}
+}
+
 // divide divides a rate of 600 among pods.
 func divide(peers []cluster.Peer) {
 	var pods float64

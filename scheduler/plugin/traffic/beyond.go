@@ -6,6 +6,9 @@ import "gnnsched/internal/cluster"
 // all and says nothing about where a pod belongs. It bounds the time of a decision.
 const maxFlows = 64
 
+// mostRate is the highest rate that counts, in bytes a second. It bounds the argument of units.
+const mostRate = 1e13
+
 // beyond appends the running pods two steps away from one more pod of a class, by ascending row (cluster.Snapshot.Beyond). A workload
 // between them leads to those that name it, though it may have no pods; whom it names itself is known while it has some.
 func (m *matrix) beyond(c *class, out []cluster.Peer) []cluster.Peer {
@@ -19,6 +22,7 @@ func (m *matrix) beyond(c *class, out []cluster.Peer) []cluster.Peer {
 			m.near = append(m.near, w)
 		}
 	}
+	m.far = m.far[:0]
 	for f, w := range c.partners {
 		if each := m.each(f, f.of.size, f.to.size); each > 0 {
 			m.reach(w, float64(each)*unit*float64(w.size))
@@ -27,12 +31,18 @@ func (m *matrix) beyond(c *class, out []cluster.Peer) []cluster.Peer {
 	for _, w := range m.near {
 		w.counts = false
 	}
+	for _, far := range m.far { // once each, however many partners lead to it
+		for _, a := range far.at {
+			m.sums.note(int(a.row), far.reached.times(a.pods), a.pods)
+		}
+		far.reached = amount{}
+	}
 	return m.sums.peers(out)
 }
 
-// reach divides a rate among the pods that a workload leads to, but for those of workloads that count, and notes it.
+// reach divides a rate among the pods that a workload leads to, but for those of workloads that count.
 func (m *matrix) reach(w *workload, rate float64) {
-	m.far = m.far[:0]
+	m.met = m.met[:0]
 	if w.flows() <= maxFlows {
 		for _, f := range w.to {
 			m.meet(f, f.to)
@@ -47,14 +57,15 @@ func (m *matrix) reach(w *workload, rate float64) {
 		}
 	}
 	var pods int32
-	for _, far := range m.far {
+	for _, far := range m.met {
 		pods += far.pods
 	}
-	for _, far := range m.far {
+	for _, far := range m.met {
 		far.counts = false
-		for _, a := range far.at {
-			m.sums.note(int(a.row), product(units(rate/float64(pods)), a.pods), a.pods)
+		if far.reached == (amount{}) {
+			m.far = append(m.far, far)
 		}
+		far.reached = far.reached.plus(product(units(min(rate/float64(pods), mostRate)), 1))
 	}
 }
 
@@ -62,7 +73,7 @@ func (m *matrix) reach(w *workload, rate float64) {
 func (m *matrix) meet(f *flow, far *workload) {
 	if far.pods > 0 && !far.counts && m.each(f, f.of.size, f.to.size) > 0 {
 		far.counts = true
-		m.far = append(m.far, far)
+		m.met = append(m.met, far)
 	}
 }
 

@@ -63,3 +63,27 @@ func TestBeyond(t *testing.T) {
 	}
 	want("all talk to the api", nil)
 }
+
+// Pods to which several partners lead count once, with what all of these exchange. Rates of many pods may be more than one pod may declare.
+func TestBeyondOverSeveralPartners(t *testing.T) {
+	w := newWorld(t, klog.Logger{}, 3)
+	run := func(owner, text string, node int) {
+		w.create(w.pod("x", owner, text))
+		w.update(len(w.pods)-1, w.nodes[node].Name, text)
+	}
+	run("db", "", 2)
+	run("api", "db=1", 0)
+	run("cart", "db=1", 0)
+	s := w.attach(w.pod("x", "web", "api=60,cart=20"))
+	if want := (cluster.Peer{Row: 2, Pods: 1, Rate: 80}); len(s.Beyond) != 1 || s.Beyond[0] != want {
+		t.Errorf("%v, want %v", s.Beyond, want)
+	}
+	w.view.annotations.most = 1e12 // bytes a second that the link of a node carries
+	for range 20 {
+		run("sender", "sink=1e12", 1)
+	}
+	run("other", "sender=1", 2)
+	if s = w.attach(w.pod("x", "sink", "")); len(s.Beyond) != 1 || s.Beyond[0].Rate != mostRate {
+		t.Errorf("of 20 pods that send 1e12 bytes a second: %v", s.Beyond)
+	}
+}

@@ -55,6 +55,7 @@ type workload struct {
 	classes []*class // of its pods
 	touched bool     // what goes to it is not in the sums; see matrix.touch
 	counts  bool     // see matrix.peers and matrix.beyond
+	reached amount   // what each of its pods gets in matrix.beyond
 }
 
 // sized returns what the size of the workload should be.
@@ -109,7 +110,10 @@ type matrix struct {
 	traffic     *cluster.Traffic // nil before the first decision
 	sums        *sums            // that the traffic follows from; nil while they are not kept up to date
 	touched     []*workload      // what goes to these is not in the sums
-	near, far   []*workload      // see beyond
+
+	// Of the last call of beyond and of reach.
+	near, far []*workload // partners, and the workloads two steps away
+	met       []*workload // those to which one partner leads
 }
 
 // acquire returns the class of a pod. release gives it back.
