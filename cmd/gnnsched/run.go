@@ -84,7 +84,7 @@ func heuristicHelp() string {
 
 func runFlags(variant string) []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.StringFlag{Name: "scheduler-name", Usage: "`NAME` that pods give as schedulerName; default: " + variant + ", or the policy's name"},
+		&ucli.StringFlag{Name: "scheduler-name", Usage: "`NAME` that pods give as schedulerName; default: " + variant + ", or the policy's or the profile's name"},
 		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides instead of the network, from the list above, greedy:OBJECTIVE, ahead:OBJECTIVE or linear:FILE"},
 		&ucli.StringSliceFlag{Name: "profiles", Usage: "run these `PROFILES` in one process, each under its own name: " + strings.Join(server.ProfileNames(), ", ")},
 		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: those built into the program. A file that changes is loaded again"},
@@ -333,11 +333,8 @@ func profiles(c *ucli.Context, variant string) ([]server.Profile, error) {
 		return []server.Profile{p}, err
 	}
 	for _, flag := range []string{"checkpoint", "policy", "scheduler-name", "learn"} {
-		if one := c.Bool("learn") && len(names) == 1; one && (flag == "checkpoint" || flag == "learn") {
-			continue
-		}
-		if c.IsSet(flag) {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%s describes one scheduler, --profiles names several", flag), "write a file for --config to have both")
+		if one := len(names) == 1 && (flag == "scheduler-name" || c.Bool("learn") && flag != "policy"); c.IsSet(flag) && !one {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s describes one scheduler, and --profiles names others", flag), "leave one out, or write a file for --config to have both")
 		}
 	}
 	var out []server.Profile
@@ -348,6 +345,9 @@ func profiles(c *ucli.Context, variant string) ([]server.Profile, error) {
 		}
 		if c.Bool("learn") {
 			p.Checkpoint = c.String("checkpoint")
+		}
+		if c.IsSet("scheduler-name") { // then there is only one
+			p.SchedulerName = c.String("scheduler-name")
 		}
 		out = append(out, p)
 	}

@@ -55,9 +55,10 @@ type plugin struct {
 }
 
 var (
-	_ fwk.PreFilterPlugin = &plugin{}
-	_ fwk.ReservePlugin   = &plugin{}
-	_ fwk.PreBindPlugin   = &plugin{}
+	_ fwk.PreFilterPlugin  = &plugin{}
+	_ fwk.PostFilterPlugin = &plugin{}
+	_ fwk.ReservePlugin    = &plugin{}
+	_ fwk.PreBindPlugin    = &plugin{}
 )
 
 // maxExpressions is how many compiled selectors are kept.
@@ -124,6 +125,15 @@ func (p *plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	p.manager.cycle.Store(c)
 	defer p.manager.cycle.Store(nil)
 	return p.DynamicResources.PreFilter(ctx, state, pod, nodes)
+}
+
+// PostFilter implements fwk.PostFilterPlugin: upstream's. Where another plugin refused the pod before PreFilter, there is nothing to
+// free, and upstream's would end in the error "not found".
+func (p *plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if _, err := state.Read(dynamicresources.Name); err != nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	return p.DynamicResources.PostFilter(ctx, state, pod, nodes)
 }
 
 // Reserve implements fwk.ReservePlugin: upstream's, after upstream allocated again with the devices that

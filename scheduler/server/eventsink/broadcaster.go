@@ -1,6 +1,9 @@
 package eventsink
 
 import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
@@ -30,9 +33,29 @@ func (b *Broadcaster) StartRecordingToSink(stop <-chan struct{}) {
 	go b.sink.Run(wait.ContextForChannel(stop))
 }
 
-// NewRecorder returns a recorder of events for a reporting controller.
-func (b *Broadcaster) NewRecorder(controller string) events.EventRecorderLogger {
-	return b.broadcaster.NewRecorder(scheme.Scheme, controller)
+// NewRecorder returns a recorder of events for a scheduler, whose name they have as reporting controller.
+func (b *Broadcaster) NewRecorder(scheduler string) events.EventRecorderLogger {
+	return b.broadcaster.NewRecorder(scheme.Scheme, controller(scheduler))
+}
+
+// controller returns the scheduler's name, with dashes for what the API server refuses in a reporting controller: a pod may have
+// any schedulerName, such as greedy:traffic+overload, but an event may not.
+func controller(scheduler string) string {
+	if len(validation.IsQualifiedName(scheduler)) == 0 {
+		return scheduler
+	}
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_':
+			return r
+		}
+		return '-'
+	}, scheduler)
+	name = strings.Trim(name[:min(len(name), validation.LabelValueMaxLength)], "-._")
+	if name == "" {
+		return "gnnsched"
+	}
+	return name
 }
 
 // Shutdown ends the broadcaster and its recorders.
