@@ -253,3 +253,8 @@ func (a LearnArgs) Validate() error {
 	}
 	return nil
 }
+
+// spreadsBeforeTraffic reports whether the profile sees traffic, but only among the nodes that upstream's default topology spread leaves.
+func (a Args) spreadsBeforeTraffic() bool {
+	return a.Traffic != nil && a.Preferences == preference.First
+}

@@ -100,3 +100,21 @@ func FuzzDecodeArgs(f *testing.F) {
 		}
 	})
 }
+
+// A profile with traffic says that default spreading comes first, unless that is off.
+func TestSpreadsBeforeTraffic(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"policy": "greedy:traffic"}`: false,
+		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}}}}`:                            true,
+		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}}}, "preferences": "declared"}`: false,
+		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}}}, "preferences": "off"}`:      false,
+	} {
+		args, err := DecodeArgs(&runtime.Unknown{Raw: []byte(text)}, "talkers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := args.spreadsBeforeTraffic(); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}

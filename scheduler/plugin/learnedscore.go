@@ -111,6 +111,9 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle) (*learnedScor
 		return nil, err
 	}
 	logger(ctx).Info("Preferences of manifests", "profile", profile, "preferences", args.Preferences)
+	if args.spreadsBeforeTraffic() {
+		logger(ctx).Info("Upstream's default topology spread decides before traffic does, and pulls pods apart that talk to each other: --preferences declared leaves it out", "profile", profile)
+	}
 	if err := p.chooseDecider(ctx, args); err != nil {
 		return nil, err
 	}
