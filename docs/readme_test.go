@@ -54,6 +54,31 @@ func TestResultsInTheReadme(t *testing.T) {
 	}
 }
 
+// The README's curve over loads and its queue have the figures of gpu.md.
+func TestGPUFiguresInTheReadme(t *testing.T) {
+	gpu := page(t, "gpu.md")
+	rows := 0
+	for line := range strings.Lines(page(t, "../README.md")) {
+		name, figures, _ := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+		policy, isPolicy := map[string]string{"FGD": "fgd", "`gpu-gnn`": "gpu-gnn", "`running:gpu-gnn`": "running:gpu-gnn", "`leaving:gpu-gnn`": "leaving:gpu-gnn"}[name]
+		if !strings.HasPrefix(line, "| ") || !isPolicy {
+			continue
+		}
+		rows++
+		if oneLineHas(gpu, name+" | "+strings.TrimSpace(figures)) { // a curve
+			continue
+		}
+		for _, hours := range strings.Split(strings.Trim(figures, "| \n"), " | ") {
+			if hours != "–" && !oneLineHas(gpu, "`"+policy+"`", " "+hours+" |") {
+				t.Errorf("gpu.md has no line with %s of %s", hours, policy)
+			}
+		}
+	}
+	if rows != 5 {
+		t.Errorf("%d rows, want 5", rows)
+	}
+}
+
 // checkScenario checks a row with a scenario of results.md.
 func checkScenario(t *testing.T, results, name string, cells []string) {
 	t.Helper()
