@@ -206,22 +206,29 @@ func TestGPUParts(t *testing.T) {
 	}
 }
 
+// addsUp compares the chosen node with another one, and fails unless the parts add up to the difference of the scores.
+func addsUp(t *testing.T, r record.Record, other record.Candidate, net *infer.Network) *comparison {
+	t.Helper()
+	c, err := compare(r.Best[0], other, Weights{Cluster: net})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, part := range c.parts {
+		sum += part.Part
+	}
+	if math.Abs(sum-c.margin()) > 1e-3*(1+math.Abs(c.margin())) {
+		t.Errorf("%s: the parts of %s add up to %v, the margin is %v", r.Policy, other.Node, sum, c.margin())
+	}
+	return c
+}
+
 // The parts add up to the difference of the scores, and a flip that is named flips the choice.
 func TestPartsAddUp(t *testing.T) {
 	net, p := network(t)
 	for _, r := range []record.Record{recorded(t, linear.Tuned("linear"), 0), recorded(t, p, net.Fingerprint())} {
 		for _, other := range r.Best[1:] {
-			c, err := compare(r.Best[0], other, Weights{Cluster: net})
-			if err != nil {
-				t.Fatal(err)
-			}
-			sum := 0.0
-			for _, part := range c.parts {
-				sum += part.Part
-			}
-			if math.Abs(sum-c.margin()) > 1e-3*(1+math.Abs(c.margin())) {
-				t.Errorf("%s: the parts of %s add up to %v, the margin is %v", r.Policy, other.Node, sum, c.margin())
-			}
+			c := addsUp(t, r, other, net)
 			if c.flip == nil {
 				continue
 			}
@@ -241,6 +248,7 @@ func TestPartsAddUp(t *testing.T) {
 						x[j] = float32(c.flip.to)
 					}
 				}
+				var err error
 				if score, err = net.ScoreOf(x); err != nil {
 					t.Fatal(err)
 				}
@@ -277,17 +285,7 @@ func TestMixedPartsAddUp(t *testing.T) {
 		}
 		r := recordedOn(t, p, net.Fingerprint(), s, requests)
 		for _, other := range r.Best[1:] {
-			c, err := compare(r.Best[0], other, Weights{Cluster: net})
-			if err != nil {
-				t.Fatal(err)
-			}
-			sum := 0.0
-			for _, part := range c.parts {
-				sum += part.Part
-			}
-			if math.Abs(sum-c.margin()) > 1e-3*(1+math.Abs(c.margin())) {
-				t.Errorf("%v, %s: the parts add up to %v, the margin is %v", requests, other.Node, sum, c.margin())
-			}
+			addsUp(t, r, other, net)
 		}
 	}
 }
