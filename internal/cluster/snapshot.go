@@ -6,8 +6,8 @@ type Snapshot struct {
 	Nodes []*Node
 	Now   float64 // time of the decision in seconds, from any beginning; the age of measured usage is relative to it
 	Peers []Peer  // of the pending pod, by ascending row; nil if they are not known
-	// Beyond holds the running pods two steps away, by ascending row: they exchange data with workloads that the pending pod
-	// exchanges data with, and not with it. Rate is what the pod and such a workload exchange, divided among them.
+	// Beyond holds the running pods two steps away, by ascending row. The pending pod exchanges data with a workload, that workload with
+	// them, and they not with the pod. Rate is what the pod and the workload exchange, divided among these pods.
 	Beyond []Peer
 }
 

@@ -80,7 +80,7 @@ func TestDevicesEncodeAsAnew(t *testing.T) {
 	})
 }
 
-// What an edge says of a node with the pod is what the node's vertex says once the pod runs there, on the devices that the encoder chose.
+// An edge describes the node with the pod on it. Once the pod runs there, on the devices that the encoder chose, the node's vertex says the same.
 func TestEdgeSaysWhatTheNodeBecomes(t *testing.T) {
 	layout, typical := withDevices(t), fragmentation.NewTypical(mixedDemand)
 	rapid.Check(t, func(t *rapid.T) {

@@ -131,7 +131,7 @@ func spreadOf(scores []float32) float32 {
 	return float32(math.Sqrt(max(squares/n-sum*sum/n/n, 0)))
 }
 
-// spare chooses the candidates for the nodes' network. scores are what a placement takes from the GPUs, times -1.
+// spare chooses the candidates for the nodes' network. A score is the devices that a placement takes from the GPUs, with a minus.
 func (p *pair) spare(candidates []int32, scores []float32) {
 	p.spared, p.at = p.spared[:0], p.at[:0]
 	least := slices.Max(scores)

@@ -29,7 +29,7 @@ func aheadFor(parameter string) (Heuristic, error) {
 const (
 	// reachWeight is the part of a pod's traffic with its partners that counts as if these ran where their own partners run.
 	reachWeight = 0.2
-	// roomWeight is what the free share of a rack's CPU is worth, in units of the objective times nodes.
+	// roomWeight is the worth of a rack whose CPU is all free, beside one without free CPU, in the objective times the number of nodes.
 	roomWeight = 0.005
 )
 
