@@ -27,6 +27,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/component-base/version"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
@@ -38,7 +39,7 @@ var files embed.FS
 const chartFolder = "chart"
 
 // kubeVersion is the Kubernetes version of the scheduler. It satisfies the chart's kubeVersion.
-const kubeVersion = "v1.36.3"
+const kubeVersion = "v" + version.DefaultKubeBinaryVersion + ".0"
 
 // modes are the values of the chart's mode.
 func modes() []string { return []string{"second", "replacement"} }

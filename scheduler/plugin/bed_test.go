@@ -28,6 +28,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/userconfig"
@@ -67,7 +68,7 @@ func newBedWith(t testing.TB, client kubernetes.Interface, profile string, args 
 	log := logr.Discard() // the tests cause hundreds of error lines
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), log))
 	t.Cleanup(cancel)
-	informers := scheduler.NewInformerFactory(client, 0)
+	informers := kuberelease.Informers(client)
 	b := &bed{ctx: ctx, log: log}
 	catch := func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		recording, listeners := Recording{DefaultShare: 1}, listeners

@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/refusals"
 )
@@ -42,7 +43,7 @@ func newInstance(ctx context.Context, c *schedulerserver.Config, records plugin.
 		i.end()
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	i.informers = scheduler.NewInformerFactory(c.Client, 0)
+	i.informers = kuberelease.Informers(c.Client)
 	i.dynamic = dynamicinformer.NewDynamicSharedInformerFactory(dynamicClient, 0)
 	k := &c.ComponentConfig
 	i.sched, err = scheduler.New(i.ctx, c.Client, i.informers, i.dynamic,
