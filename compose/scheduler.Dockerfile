@@ -7,7 +7,7 @@ ARG BINARIES=build
 
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
-COPY go.mod go.sum Makefile ./
+COPY go.mod go.sum go.k136.mod go.k136.sum Makefile ./
 COPY cmd cmd
 COPY deploy deploy
 COPY gnn gnn
@@ -17,9 +17,10 @@ COPY scheduler scheduler
 COPY workload workload
 ARG GOPROXY
 ARG VERSION=dev
+ARG KUBERNETES
 RUN --mount=type=cache,id=gnnsched-modules,target=/go/pkg/mod \
     --mount=type=cache,id=gnnsched-build,target=/root/.cache/go-build \
-    make bin/gnnsched VERSION=$VERSION GOFLAGS=-buildvcs=false
+    make bin/gnnsched VERSION=$VERSION KUBERNETES=$KUBERNETES GOFLAGS=-buildvcs=false
 
 FROM scratch AS prebuilt
 COPY bin/gnnsched /src/bin/gnnsched

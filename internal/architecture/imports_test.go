@@ -27,7 +27,7 @@ var may = map[string][]string{
 	"kwok/usage":                  {"workload/usage", "internal"},
 	"scheduler/explain":           {"scheduler/decision", "scheduler/policy", "gnn/infer", "internal/cluster"},
 	"scheduler/encode":            {"gnn/feature", "gnn/graph", "internal/cluster", "internal/fragmentation", "scheduler/policy/cache"},
-	"scheduler/advise":            {"scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "internal/cluster"},
+	"scheduler/advise":            {"scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "internal/cluster", "internal/kuberelease"},
 	"scheduler/decision":          {"scheduler/policy", "internal/cluster"},
 	"scheduler/decision/record":   {"scheduler/decision", "scheduler/policy", "internal/quote"},
 	"scheduler/eval":              {"scheduler/policy", "scheduler/objective", "scheduler/sim", "workload", "internal"},

@@ -30,7 +30,7 @@ func affinityFor(parameter string) (Heuristic, error) {
 	}, nil
 }
 
-// interPodAffinityWeight is the weight of the plugin InterPodAffinity in kube-scheduler's default profile of Kubernetes 1.36.
+// interPodAffinityWeight is the weight of the plugin InterPodAffinity in kube-scheduler's default profile of Kubernetes 1.36 and 1.37.
 const interPodAffinityWeight = 2
 
 // affinity adds to Kubernetes what upstream's InterPodAffinity scores for manifests of this kind: each service has one

@@ -12,7 +12,7 @@ type Weights struct {
 	Taints int64 // TaintToleration
 }
 
-// Upstream has the weights of kube-scheduler's default profile in Kubernetes 1.36.
+// Upstream has the weights of kube-scheduler's default profile in Kubernetes 1.36 and 1.37.
 var Upstream = Weights{Spread: 2, Taints: 3}
 
 // maxSkew of upstream's two default constraints.
