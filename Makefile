@@ -173,24 +173,17 @@ test-torch: toolchain ## Run the tests that need libtorch
 
 TORCH := ./gnn/torch/... ./scheduler/learn/... ./cmd/gnntrain/...
 
+# The packages that start goroutines or share values between them, without those of libtorch. Where nothing runs at the same time, the race
+# detector finds nothing and takes ten times as long.
+CONCURRENT = $$(grep -rlE '^[[:space:]]*go (func|[a-zA-Z.]+[(])|[.]Go[(]func|errgroup|sync[.](Mutex|RWMutex|Once|Map|WaitGroup)|atomic[.]' --include='*.go' \
+	--exclude='*_test.go' internal deploy gnn kwok workload scheduler cmd | grep -v ^gnn/torch/ | xargs -n1 dirname | sort -u | sed 's,^,./,')
+
 # TestExtending runs go test in a copy of the module, without the detector. TestClaimCases places a hundred pods one after
 # another, as TestClaims does a few, and TestRealPrometheusFails adds a program to what TestPrometheusFails does; they would take minutes more. On a busy machine with two cores, scheduler/server needs more
 # than Go's ten minutes.
 .PHONY: test-race
-test-race: ## Run the tests with the race detector (takes minutes more to build)
-	GOFLAGS='$(strip $(GOFLAGS) $(MODFLAGS))' go test -race -timeout 20m -skip '^(TestExtending|TestClaimCases|TestRealPrometheusFails)$$' ./...
-
-# What differs between Kubernetes releases, in a few minutes: scheduling, claims and records.
-.PHONY: test-older
-test-older: ## Build with each older Kubernetes release and run its tests of scheduling, claims and records
-	@for f in go.k1*.mod; do r=$${f#go.k1}; $(MAKE) --no-print-directory test-release KUBERNETES=1.$${r%.mod} || exit 1; done
-
-.PHONY: test-release
-test-release:
-	$(GOBUILD) -o /dev/null ./cmd/kwokcluster
-	$(GO) build -ldflags '$(LDFLAGS)' -o /dev/null ./cmd/gnnsched
-	$(GO) test ./internal/kuberelease ./scheduler/memcluster ./scheduler/plugin ./scheduler/plugin/dra ./scheduler/replay ./workload/record/...
-	$(GO) test -run '^(TestScheduler|TestClaims|TestDeviceTaintRules)$$' ./scheduler/server
+test-race: ## Run the tests of what runs at the same time with the race detector (takes minutes more to build)
+	go test -race -timeout 20m -skip '^(TestExtending|TestClaimCases|TestRealPrometheusFails)$$' $(CONCURRENT)
 
 .PHONY: test-compose
 test-compose: build trainer ## Start the services of Docker Compose and check them, if a Docker engine answers
