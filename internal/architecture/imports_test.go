@@ -49,6 +49,7 @@ var may = map[string][]string{
 	"scheduler/plugin/counted":    {},
 	"scheduler/plugin/course":     {},
 	"scheduler/plugin/canary":     {"scheduler/plugin/userconfig", "internal/cluster/kube"},
+	"scheduler/plugin/room":       {"internal/cluster/kube"},
 	"scheduler/plugin/traffic":    {"internal/cluster", "internal/poll", "internal/promapi"},
 	"scheduler/plugin/userconfig": {"internal"},
 	"scheduler/schedbench":        {"scheduler/decision", "scheduler/eval/testbed", "scheduler/plugin", "scheduler/policy/preference", "scheduler/server", "gnn/checkpoint", "internal"},

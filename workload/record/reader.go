@@ -164,7 +164,7 @@ func (i interning) of(fields ...*string) {
 func intern[T row](words interning, r *T) {
 	if p, ok := any(r).(*Pod); ok {
 		words.of(&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.PriorityClass, &p.Preemption, &p.GPUModels, &p.Extended,
-			&p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.End, &p.Node)
+			&p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds, &p.DoNotDisrupt, &p.Health, &p.End, &p.Node)
 	}
 }
 

@@ -44,13 +44,33 @@ type Pod struct {
 	Claims       string `parquet:"claims,optional,dict"`          // list of the PersistentVolumeClaims in its namespace
 	Images       string `parquet:"images,optional,dict"`          // list
 	Holds        string `parquet:"holds,optional,dict"`           // list of the constants Holds…, which may be empty; null: not recorded
+	DoNotDisrupt string `parquet:"do_not_disrupt,optional,dict"`  // list of annotations by which its owner asks to leave it, as key=value; may be empty; null: not recorded
 
 	Arrived int64  `parquet:"arrived,timestamp(millisecond),delta"`
 	Bound   int64  `parquet:"bound,optional,timestamp(millisecond)"`
 	Ended   int64  `parquet:"ended,optional,timestamp(millisecond)"` // when it released its node's resources
 	End     string `parquet:"end,optional,dict"`                     // one of the Ends; null: not ended
 	Node    string `parquet:"node,optional,dict"`
+
+	Health      string `parquet:"health,optional,dict"` // one of the Healths, the last that was seen; null: not known
+	HealthSince int64  `parquet:"health_since,optional,timestamp(millisecond)"`
 }
+
+// HealthAt returns the pod's health at a time; "" if the record does not say, as of times before the last change.
+func (p *Pod) HealthAt(t int64) string {
+	if t < p.HealthSince {
+		return ""
+	}
+	return p.Health
+}
+
+// The values of Pod.Health.
+const (
+	Ready       = "Ready"
+	NotReady    = "NotReady"
+	Pending     = "Pending"     // of its containers not all have started
+	Terminating = "Terminating" // it is being deleted
+)
 
 // The values of Pod.End.
 const (
@@ -87,6 +107,7 @@ type Node struct {
 	Labels        string `parquet:"labels,optional,dict"`
 	Taints        string `parquet:"taints,optional,dict"` // spec.taints
 	Unschedulable bool   `parquet:"unschedulable"`
+	DoNotDisrupt  string `parquet:"do_not_disrupt,optional,dict"` // as of a pod
 }
 
 // Object is a row of the table objects: what pods refer to, from one change to the next. Its key is Kind, Namespace,
@@ -100,6 +121,9 @@ type Object struct {
 	Gone      bool   `parquet:"gone"`
 	// Spec is the labels of a Namespace, the value of a PriorityClass, the spec of a PodDisruptionBudget.
 	Spec string `parquet:"spec,optional,dict"`
+	// Status is what the disruption controller found out of a PodDisruptionBudget in this state: disruptionsAllowed, currentHealthy,
+	// desiredHealthy and expectedPods; null: not known.
+	Status string `parquet:"status,optional,dict"`
 }
 
 // Sample is a row of the table usage: what a node or a pod used at a time. Its key is all that names it.
@@ -200,7 +224,7 @@ func (p *Pod) check() error {
 	if p.UID == "" {
 		return fmt.Errorf("pod %q has no uid", p.Name)
 	}
-	if err := times(p.Arrived, p.Bound, p.Ended); err != nil {
+	if err := times(p.Arrived, p.Bound, p.Ended, p.HealthSince); err != nil {
 		return fmt.Errorf("pod %q: %w", p.Name, err)
 	}
 	if p.GPUMilli < 0 || p.GPUMilli >= cluster.DeviceMilli {

@@ -162,6 +162,12 @@ func (f *Follower) pod(p record.Pod, live bool) {
 		p.Ended = max(p.Ended, p.Bound, p.Arrived)
 		f.counts.Ended++
 	}
+	if p.Health != "" && p.HealthSince == 0 { // the API does not say
+		p.HealthSince = now
+		if old != nil && old.Health == p.Health {
+			p.HealthSince = old.HealthSince
+		}
+	}
 	if old != nil && *old == p {
 		return
 	}
@@ -177,7 +183,7 @@ func (f *Follower) intern(p *record.Pod) {
 	if len(f.words) > maxWords {
 		clear(f.words)
 	}
-	for _, s := range []*string{&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.Extended, &p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Node} {
+	for _, s := range []*string{&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.Extended, &p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds, &p.DoNotDisrupt, &p.Health, &p.Node} {
 		if kept, ok := f.words[*s]; ok {
 			*s = kept
 		} else {

@@ -13,6 +13,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/quote"
 	"gnnsched/workload/record"
 )
@@ -158,7 +159,7 @@ func (b *Bounded) add(p *corev1.Pod) error {
 		list  corev1.ResourceList
 	}
 	all := []amounts{{"spec.overhead", p.Spec.Overhead}}
-	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+	for c := range kube.Containers(p) {
 		at := "container " + quote.Value(c.Name) + ": resources."
 		all = append(all, amounts{at + "requests", c.Resources.Requests}, amounts{at + "limits", c.Resources.Limits})
 	}

@@ -85,7 +85,7 @@ func TestPodFields(t *testing.T) {
 		Labels: `{"app":"web","pod-template-hash":"7f9"}`, NodeSelector: `{"disk":"ssd"}`, Tolerations: `[{"key":"gpu","operator":"Exists"}]`,
 		Spread:    `[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}]`,
 		Affinity:  `{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"kubernetes.io/hostname"}]}}`,
-		HostPorts: `["TCP/0.0.0.0/8081"]`, Claims: `["data"]`, Images: `["nginx"]`, Holds: `["emptyDir","hostPath","resourceClaim"]`, Arrived: 100 * second, Bound: 103 * second, Node: "n1",
+		HostPorts: `["TCP/0.0.0.0/8081"]`, Claims: `["data"]`, Images: `["nginx"]`, Holds: `["emptyDir","hostPath","resourceClaim"]`, DoNotDisrupt: "[]", Arrived: 100 * second, Bound: 103 * second, Node: "n1",
 	}
 	if d := cmp.Diff(want, Pod(bind(p, "n1", 103))); d != "" {
 		t.Error(d)

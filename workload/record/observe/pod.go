@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -8,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-helpers/resource"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
@@ -24,10 +24,11 @@ func Pod(p *corev1.Pod) record.Pod {
 		PriorityClass: p.Spec.PriorityClassName,
 		MilliCPU:      within(r.MilliCPU, cluster.MaxMilliCPU), Memory: within(r.Memory, cluster.MaxMemory), GPU: within(r.GPU, 1<<20), GPUMilli: within(r.GPUMilli, cluster.DeviceMilli-1),
 		CPULimit: within(amounts.Limits.MilliCPU, cluster.MaxMilliCPU), MemoryLimit: within(amounts.Limits.Memory, cluster.MaxMemory),
-		GPUModels: list(amounts.GPUModels), Extended: extended(resource.PodRequests(p, resource.PodResourcesOptions{})),
+		GPUModels: list(amounts.GPUModels), Extended: extended(kube.RequestList(p)),
 		Labels: labels(p.Labels), NodeSelector: labels(p.Spec.NodeSelector),
 		HostPorts: list(hostPorts(p)), Claims: list(claims(p)), Images: list(images(p)), Holds: text(holds(p)),
-		Arrived: millis(p.CreationTimestamp), Node: p.Spec.NodeName,
+		DoNotDisrupt: text(doNotDisrupt(p.Annotations, podMarks)),
+		Arrived:      millis(p.CreationTimestamp), Node: p.Spec.NodeName,
 	}
 	if out.UID == "" {
 		out.UID = p.Namespace + "/" + p.Name // a file that somebody wrote by hand
@@ -49,6 +50,7 @@ func Pod(p *corev1.Pod) record.Pod {
 	}
 	owner(p, &out)
 	out.Bound = bound(p)
+	out.Health, out.HealthSince = health(p)
 	out.Ended, out.End = ended(p)
 	return out
 }
@@ -133,20 +135,9 @@ func withoutDaemonNode(p *corev1.Pod, a *corev1.Affinity) *corev1.Affinity {
 
 // hostPorts lists the ports of the node that the pod takes, as protocol/address/port.
 func hostPorts(p *corev1.Pod) (out []string) {
-	for _, c := range p.Spec.Containers {
-		for _, port := range c.Ports {
-			if port.HostPort == 0 {
-				continue
-			}
-			protocol, address := port.Protocol, port.HostIP
-			if protocol == "" {
-				protocol = corev1.ProtocolTCP
-			}
-			if address == "" {
-				address = "0.0.0.0"
-			}
-			out = append(out, fmt.Sprintf("%s/%s/%d", protocol, address, port.HostPort))
-		}
+	for _, port := range kube.HostPorts(p) {
+		protocol, address := cmp.Or(port.Protocol, corev1.ProtocolTCP), cmp.Or(port.HostIP, "0.0.0.0")
+		out = append(out, fmt.Sprintf("%s/%s/%d", protocol, address, port.HostPort))
 	}
 	return out
 }
@@ -180,10 +171,11 @@ func holds(p *corev1.Pod) []string {
 	return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(out))))
 }
 
+// images lists each image once.
 func images(p *corev1.Pod) (out []string) {
-	for _, c := range p.Spec.Containers {
-		if !slices.Contains(out, c.Image) {
-			out = append(out, c.Image)
+	for _, image := range kube.Images(p) {
+		if !slices.Contains(out, image) {
+			out = append(out, image)
 		}
 	}
 	return out

@@ -31,7 +31,7 @@ type Pod struct {
 // PodOf converts an API pod. It computes the effective request as kube-scheduler does, from
 // containers, sidecars, init containers, overhead, pod-level resources and in-place resizes.
 func PodOf(p *v1.Pod) Pod {
-	requests := kube.EffectiveRequests(p)
+	requests := kube.Requests(p)
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Scheduler: Printable(p.Spec.SchedulerName),
 		Workload: Printable(kube.Workload(p)),
