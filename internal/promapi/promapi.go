@@ -191,3 +191,18 @@ func final(status, errorType string, code int) bool {
 	}
 	return false
 }
+
+// NodeNames returns the names and addresses of the node that a series may be of, the best first.
+func NodeNames(m model.Metric) (names []string) {
+	for _, label := range []model.LabelName{"node", "node_name", "kubernetes_node", "nodename", "exported_instance", "instance"} {
+		value := string(m[label])
+		if value == "" {
+			continue
+		}
+		names = append(names, value)
+		if host, _, err := net.SplitHostPort(value); err == nil {
+			names = append(names, host)
+		}
+	}
+	return names
+}
