@@ -3,7 +3,6 @@ package stockconfig
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
 	"gnnsched/scheduler/policy/stock"
 )
 
@@ -22,7 +22,7 @@ const hint = "gnnsched tune --stock writes such a file"
 // more than a stock.Profile can hold is an error, because playing only a part of it would mislead. What does
 // not score is not looked at. Errors have the exit code exit.Usage.
 func Read(path string) (stock.Profile, error) {
-	text, err := os.ReadFile(path)
+	text, err := inputfile.Read(path, inputfile.Text)
 	if err != nil {
 		return stock.Profile{}, exit.New(exit.Usage, fmt.Errorf("scheduler configuration: %w", err), hint)
 	}
