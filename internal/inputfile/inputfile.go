@@ -12,16 +12,16 @@ import (
 
 // The limits in bytes.
 const (
-	Text = 16 << 20 // of what people write: configurations, values, keys, tokens
-	Data = 1 << 30  // of what programs write: shapes with measured series
-	Line = 64 << 20 // of one line of a table
+	Text    = 16 << 20 // of what people write: configurations, values, keys, tokens
+	Data    = 1 << 30  // of what programs write: shapes with measured series
+	maxLine = 64 << 20 // of one line of a table
 )
 
-// ErrTooLong is wrapped by the errors of files that are longer than their limit.
-var ErrTooLong = errors.New("is too long")
+// errTooLong is wrapped by the errors of files that are longer than their limit.
+var errTooLong = errors.New("is too long")
 
 func tooLong(path string, limit int64) error {
-	return fmt.Errorf("%s %w: more than %d MiB; is it the right file?", path, ErrTooLong, limit>>20)
+	return fmt.Errorf("%s %w: more than %d MiB; is it the right file?", path, errTooLong, limit>>20)
 }
 
 // Read returns the content of a file, which may be a pipe.
@@ -52,14 +52,14 @@ func Check(limit int64, paths ...string) error {
 			}
 			continue
 		}
-		if _, err := Read(path, limit); errors.Is(err, ErrTooLong) {
+		if _, err := Read(path, limit); errors.Is(err, errTooLong) {
 			return err
 		}
 	}
 	return nil
 }
 
-// Lines returns a reader that fails at a line of more than Line bytes.
+// Lines returns a reader that fails at a line of more than maxLine bytes.
 func Lines(r io.Reader) io.Reader { return &lines{r: r} }
 
 type lines struct {
@@ -75,8 +75,8 @@ func (l *lines) Read(p []byte) (int, error) {
 	} else {
 		l.long += n
 	}
-	if l.long > Line {
-		return 0, fmt.Errorf("a line %w: more than %d MiB; is it the right file?", ErrTooLong, Line>>20)
+	if l.long > maxLine {
+		return 0, fmt.Errorf("a line %w: more than %d MiB; is it the right file?", errTooLong, maxLine>>20)
 	}
 	return n, err
 }

@@ -19,6 +19,7 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/inputfile"
+	"gnnsched/internal/slowclient"
 	"gnnsched/scheduler/advise"
 )
 
@@ -177,7 +178,7 @@ func (s *Server) handler() http.Handler {
 		}
 		mux.Handle(r.method+" "+r.path, h)
 	}
-	return mux
+	return slowclient.Guard(mux, slowclient.Within)
 }
 
 func alive(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }

@@ -42,6 +42,9 @@ func Read(path string) (*File, error) {
 // parse is Read with the content of the file.
 func parse(path string, b []byte) (*File, error) {
 	f := &File{}
+	if err := CheckVersion(b); err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err), VersionHint)
+	}
 	if err := yaml.UnmarshalStrict(b, &f.content); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err), "compare it with what --print-config prints")
 	}
