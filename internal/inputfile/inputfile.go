@@ -12,9 +12,9 @@ import (
 
 // The limits in bytes.
 const (
-	Text    = 16 << 20 // of what people write: configurations, values, keys, tokens
-	Data    = 1 << 30  // of what programs write: shapes with measured series
-	maxLine = 64 << 20 // of one line of a table
+	Text    = 16 << 20  // of what people write: configurations, values, keys, tokens
+	Data    = 256 << 20 // of what programs write: shapes with measured series
+	maxLine = 64 << 20  // of one line of a table
 )
 
 // errTooLong is wrapped by the errors of files that are longer than their limit.

@@ -82,8 +82,8 @@ func New(c Config, a Adviser) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if err := inputfile.Check(inputfile.Text, c.ClientCAFile, c.CertFile, c.KeyFile); err != nil {
-		return nil, exit.New(exit.Usage, err, "check --client-ca-file, --tls-cert-file and --tls-private-key-file")
+	if err := inputfile.Check(inputfile.Text, c.ClientCAFile, c.TokenFile, c.CertFile, c.KeyFile); err != nil {
+		return nil, exit.New(exit.Usage, err, "check --client-ca-file, --token-auth-file, --tls-cert-file and --tls-private-key-file")
 	}
 	registerMetrics()
 	s := &Server{config: c, adviser: a, limits: newLimits(c.InFlight, c.Timeout), begun: time.Now()}
