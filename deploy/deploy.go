@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -31,6 +30,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
 )
 
 //go:embed all:chart
@@ -89,7 +89,7 @@ func Values() ([]byte, error) {
 func (o Options) values() (map[string]any, error) {
 	values := map[string]any{"namespace": map[string]any{"create": true}}
 	for _, name := range o.ValueFiles {
-		text, err := os.ReadFile(name)
+		text, err := inputfile.Read(name, inputfile.Text)
 		if err != nil {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--values: %w", err), "")
 		}

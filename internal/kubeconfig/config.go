@@ -18,6 +18,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
 	"gnnsched/internal/memfile"
 )
 
@@ -55,8 +56,8 @@ func (t Target) Fallback() string {
 	return t.Name()
 }
 
-// loader returns the loader of the kubeconfig, with the file and context of the target.
-func (t Target) loader() clientcmd.ClientConfig {
+// loader returns the loader of the kubeconfig, with the file and context of the target. It is an error if a file is too long to be one.
+func (t Target) loader() (clientcmd.ClientConfig, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = t.Kubeconfig
 	if t.Kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
@@ -64,7 +65,10 @@ func (t Target) loader() clientcmd.ClientConfig {
 			rules.ExplicitPath = sim
 		}
 	}
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: t.Context})
+	if err := inputfile.Check(inputfile.Text, rules.GetLoadingPrecedence()...); err != nil {
+		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("read the kubeconfig: %w", err), "check the file, or name another with --kubeconfig")
+	}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: t.Context}), nil
 }
 
 // Name returns the name of the target's context, or "" if there is none.
@@ -72,7 +76,11 @@ func (t Target) Name() string {
 	if t.Context != "" {
 		return t.Context
 	}
-	raw, err := t.loader().RawConfig()
+	loader, err := t.loader()
+	if err != nil {
+		return ""
+	}
+	raw, err := loader.RawConfig()
 	if err != nil {
 		return ""
 	}
@@ -87,7 +95,11 @@ const UnlimitedQPS = 5000
 
 // REST returns the client configuration of the target. Its errors have exit code 4.
 func (t Target) REST() (*rest.Config, error) {
-	c, err := t.loader().ClientConfig()
+	loader, err := t.loader()
+	if err != nil {
+		return nil, err
+	}
+	c, err := loader.ClientConfig()
 	env := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	switch {
 	case err == nil:
@@ -122,7 +134,11 @@ func whyEmpty(env string) string {
 // a file but no context. It holds credentials, so it is in memory where the system allows it (see
 // memfile). The caller must call remove.
 func (t Target) File() (path string, remove func(), err error) {
-	raw, err := t.loader().RawConfig()
+	loader, err := t.loader()
+	if err != nil {
+		return "", nil, err
+	}
+	raw, err := loader.RawConfig()
 	if err != nil {
 		return "", nil, exit.New(exit.Kubeconfig, fmt.Errorf("read the kubeconfig: %w", err), noClusterHint)
 	}

@@ -69,6 +69,9 @@ func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 	if err != nil {
 		return historyError(c.Context, c.String("prometheus"), err)
 	}
+	for _, w := range got.Wrong {
+		log.Warn().Str("lacks", w).Msg("series of Prometheus do not fit each other, or have gaps")
+	}
 	log.Info().Str("out", c.String("out")).Int("nodes", got.Nodes).Int("pods", got.Pods).Str("lacks", got.Missing).Msg("converted")
 	return nil
 }

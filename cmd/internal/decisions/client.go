@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +22,7 @@ import (
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
 	"gnnsched/internal/quote"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
@@ -237,7 +237,7 @@ func connection(c *ucli.Context, server string) (*http.Client, error) {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if path := c.String("ca-file"); path != "" {
-		pem, err := os.ReadFile(path)
+		pem, err := inputfile.Read(path, inputfile.Text)
 		if err != nil {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--ca-file: %w", err), "")
 		}
@@ -288,7 +288,7 @@ func tokenOf(c *ucli.Context) (func() (string, error), error) {
 		}
 	}
 	return func() (string, error) {
-		text, err := os.ReadFile(path)
+		text, err := inputfile.Read(path, inputfile.Text)
 		if err != nil {
 			return "", exit.New(exit.Usage, fmt.Errorf("read the token: %w", err), "name a file with a token by --token-file")
 		}

@@ -156,3 +156,12 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A file without weights is no policy, though it is JSON: its author named the wrong file.
+func TestParseRefusesNothing(t *testing.T) {
+	for _, text := range []string{"{}", "null", `{"name":"x"}`, `{"name":"x","weights":{}}`, `{"name":"x","weights":{"used":1}} {}`, "[]", ""} {
+		if p, err := parse([]byte(text)); err == nil {
+			t.Errorf("%s: %+v", text, p)
+		}
+	}
+}

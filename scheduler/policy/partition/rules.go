@@ -2,10 +2,10 @@ package partition
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/inputfile"
 	"gnnsched/scheduler/policy"
 )
 
@@ -38,7 +38,7 @@ func Rules() string {
 // decides about pods that request no partition.
 func Find(name string) (make func(name string, m Mix, others policy.Policy) *Policy, mix bool, err error) {
 	if strings.HasSuffix(name, ".json") {
-		b, err := os.ReadFile(name)
+		b, err := inputfile.Read(name, inputfile.Data)
 		if err != nil {
 			return nil, false, fmt.Errorf("values of MIG states: %w", err)
 		}

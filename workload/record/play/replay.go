@@ -24,7 +24,8 @@ type Replay struct {
 	// Namespaces are the labels of the record's namespaces that selectors of its pods name. Others could make software of
 	// the cluster act on the pods, such as one that injects containers.
 	Namespaces map[string]map[string]string
-	Notes      []string // what is not played, for people
+	Hostnames  map[string]string // names of the record's nodes by their hostname labels, where these differ
+	Notes      []string          // what is not played, for people
 }
 
 // Part is what the record holds of a pod.
@@ -44,10 +45,11 @@ func LoadReplay(dir string) (Replay, error) {
 	pods, podsErr := r.Pods()
 	objects, objectsErr := r.Objects()
 	runs, runsErr := r.Runs()
-	if err := errors.Join(podsErr, objectsErr, runsErr); err != nil {
+	nodes, nodesErr := r.Nodes()
+	if err := errors.Join(podsErr, objectsErr, runsErr, nodesErr); err != nil {
 		return Replay{}, fmt.Errorf("%s: %w", dir, err)
 	}
-	out, err := replayOf(pods, objects, runs)
+	out, err := replayOf(pods, nodes, objects, runs)
 	if err != nil {
 		return Replay{}, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -56,8 +58,8 @@ func LoadReplay(dir string) (Replay, error) {
 }
 
 // replayOf plays the record from its beginning on. The first pod comes at once.
-func replayOf(pods []record.Pod, objects []record.Object, runs []record.Run) (Replay, error) {
-	out, err := Window{From: begin(pods, runs), To: math.MaxInt64}.Replay(pods, objects)
+func replayOf(pods []record.Pod, nodes []record.Node, objects []record.Object, runs []record.Run) (Replay, error) {
+	out, err := Window{From: begin(pods, runs), To: math.MaxInt64}.Replay(pods, nodes, objects)
 	if err != nil {
 		return out, err
 	}
@@ -81,8 +83,8 @@ type Window struct {
 
 // Replay returns what is played of the window. Pods that are there at To stay. The trace begins at 0, with the pods that
 // run at From.
-func (w Window) Replay(pods []record.Pod, objects []record.Object) (Replay, error) {
-	out := Replay{Parts: map[string]Part{}, Namespaces: map[string]map[string]string{}}
+func (w Window) Replay(pods []record.Pod, nodes []record.Node, objects []record.Object) (Replay, error) {
+	out := Replay{Parts: map[string]Part{}, Namespaces: map[string]map[string]string{}, Hostnames: hostnames(nodes)}
 	lacks, taken := map[string]int{}, map[string]bool{}
 	var reader restore.Reader
 	selected := map[string]bool{}
@@ -131,6 +133,21 @@ func (w Window) Replay(pods []record.Pod, objects []record.Object) (Replay, erro
 		out.Notes = append(out.Notes, "not played: "+describe(lacks))
 	}
 	return out, nil
+}
+
+// hostnames returns the names of nodes by their hostname labels, where these differ. Labels that cannot be read are none.
+func hostnames(nodes []record.Node) map[string]string {
+	out := map[string]string{}
+	for i := range nodes {
+		var labels map[string]string
+		if decode("labels", nodes[i].Labels, &labels) != nil {
+			continue
+		}
+		if host := labels[corev1.LabelHostname]; host != "" && host != nodes[i].Name {
+			out[host] = nodes[i].Name
+		}
+	}
+	return out
 }
 
 // begin returns when the record begins.
