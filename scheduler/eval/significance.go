@@ -53,7 +53,7 @@ func Together(all ...*Difference) {
 	for i, adjusted := range Holm(p) {
 		d := all[i]
 		d.Adjusted = adjusted
-		likely, apart := adjusted < Level, d.Low > 0 || d.High < 0
+		likely, apart := adjusted < Level, d.Beyond(0) != None
 		switch {
 		case d.Samples < least:
 			d.Mark = Unmarked
@@ -67,6 +67,20 @@ func Together(all ...*Difference) {
 			d.Mark = Higher
 		}
 	}
+}
+
+// Beyond marks an interval that has no p, such as one of stretches of time: Lower or Higher if it lies beyond a distance from 0,
+// Unclear if it excludes 0 only, and else None.
+func (i Interval) Beyond(distance float64) Mark {
+	switch {
+	case i.High < -distance:
+		return Lower
+	case i.Low > distance:
+		return Higher
+	case i.High < 0 || i.Low > 0:
+		return Unclear
+	}
+	return None
 }
 
 // Style is how a table shows marks.
@@ -92,15 +106,15 @@ func (s Style) Rule(samples, comparisons int) string {
 	return fmt.Sprintf("Nothing is marked: a mark takes at least %d seeds; you have %d. Marks among %s take %d.", fewest, samples, all, least)
 }
 
-// sign returns the sign of a mark in a table without a column for it, behind a space.
-func (m Mark) sign() string { return [...]string{"", "", " ?", " *", " *"}[m] }
+// Sign returns the sign of a mark in a table without a column for it, behind a space.
+func (m Mark) Sign() string { return [...]string{"", "", " ?", " *", " *"}[m] }
 
 // Chance returns the adjusted p for a table, with the sign of its mark; empty if there are too few seeds for any mark.
 func (d Difference) Chance() string {
 	if d.Mark == Unmarked {
 		return ""
 	}
-	return Significance(d.Adjusted) + d.Mark.sign()
+	return Significance(d.Adjusted) + d.Mark.Sign()
 }
 
 // Cell returns the difference with its interval in parentheses, unless it is of one sample, and the sign of its mark.
@@ -108,7 +122,7 @@ func (d Difference) Cell(digits int) string {
 	if d.Samples < 2 {
 		return fmt.Sprintf("%+.*f", digits, d.Mean)
 	}
-	return fmt.Sprintf("%+.*f (%+.*f to %+.*f)%s", digits, d.Mean, digits, d.Low, digits, d.High, d.Mark.sign())
+	return fmt.Sprintf("%+.*f (%+.*f to %+.*f)%s", digits, d.Mean, digits, d.Low, digits, d.High, d.Mark.Sign())
 }
 
 // Significance formats a p for a table. A p below the rounding error of the normal approximation is
