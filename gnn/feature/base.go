@@ -34,15 +34,15 @@ var Base = &Set{
 // nodeFeatures describe a node. One function computes all of them, and likewise those of a group: they are
 // computed anew at every placement, and a call for each would be a tenth of a decision on ten nodes.
 var nodeFeatures = [...]Feature{
-	{Name: "cpu", Doc: "requested / allocatable CPU"},
-	{Name: "memory", Doc: "requested / allocatable memory"},
-	{Name: "pods", Doc: "running pods / pod slots"},
-	{Name: "gpu", Doc: "requested / allocatable GPUs", Rare: true},
-	{Name: "imbalance", Doc: "|cpu - memory|"},
+	{Name: "cpu", Doc: "requested / allocatable CPU", In: Fraction},
+	{Name: "memory", Doc: "requested / allocatable memory", In: Fraction},
+	{Name: "pods", Doc: "running pods / pod slots", In: Fraction},
+	{Name: "gpu", Doc: "requested / allocatable GPUs", Rare: true, In: Fraction},
+	{Name: "imbalance", Doc: "|cpu - memory|", In: Fraction},
 	{Name: "log_cpu", Doc: "log2(allocatable CPU / mean over the nodes), within ±4"},
 	{Name: "log_memory", Doc: "log2(allocatable memory / mean over the nodes), within ±4"},
-	{Name: "has_gpu", Doc: "1 if the node has GPUs, else 0", Rare: true},
-	{Name: "unavailable", Doc: "1 if the node is cordoned or tainted against ordinary pods, else 0"},
+	{Name: "has_gpu", Doc: "1 if the node has GPUs, else 0", Rare: true, In: Flag},
+	{Name: "unavailable", Doc: "1 if the node is cordoned or tainted against ordinary pods, else 0", In: Flag},
 }
 
 // fillNode writes the features of a node.
@@ -66,9 +66,9 @@ var groupFeatures = [...]Feature{
 	{Name: "each_cpu", Doc: "CPU of one pod / allocatable CPU of its node"},
 	{Name: "each_memory", Doc: "memory of one pod / allocatable memory of its node"},
 	{Name: "each_gpu", Doc: "GPUs of one pod / allocatable GPUs of its node", Rare: true},
-	{Name: "cpu", Doc: "CPU of the whole group / allocatable CPU of its node"},
-	{Name: "memory", Doc: "memory of the whole group / allocatable memory of its node"},
-	{Name: "pods", Doc: "pods of the group / pod slots of its node"},
+	{Name: "cpu", Doc: "CPU of the whole group / allocatable CPU of its node", In: Fraction},
+	{Name: "memory", Doc: "memory of the whole group / allocatable memory of its node", In: Fraction},
+	{Name: "pods", Doc: "pods of the group / pod slots of its node", In: Fraction},
 }
 
 // fillGroup writes the features of a group.
@@ -107,13 +107,13 @@ const (
 // candidateFeatures describe a candidate once the pod is placed there. "Spread" is the standard
 // deviation over the candidates, now, plus the mean share that the pod would add.
 var candidateFeatures = [candidateColumns]Feature{
-	afterCPU:    {Name: "cpu", Doc: "requested / allocatable CPU"},
-	afterMemory: {Name: "memory", Doc: "requested / allocatable memory"},
-	afterPods:   {Name: "pods", Doc: "pods / pod slots"},
-	afterGPU:    {Name: "gpu", Doc: "requested / allocatable GPUs", Rare: true},
-	imbalance:   {Name: "imbalance", Doc: "|cpu - memory|"},
-	addCPU:      {Name: "add_cpu", Doc: "CPU of the pod / allocatable CPU"},
-	addMemory:   {Name: "add_memory", Doc: "memory of the pod / allocatable memory"},
+	afterCPU:    {Name: "cpu", Doc: "requested / allocatable CPU", In: Fraction},
+	afterMemory: {Name: "memory", Doc: "requested / allocatable memory", In: Fraction},
+	afterPods:   {Name: "pods", Doc: "pods / pod slots", In: Fraction},
+	afterGPU:    {Name: "gpu", Doc: "requested / allocatable GPUs", Rare: true, In: Fraction},
+	imbalance:   {Name: "imbalance", Doc: "|cpu - memory|", In: Fraction},
+	addCPU:      {Name: "add_cpu", Doc: "CPU of the pod / allocatable CPU", In: Fraction},
+	addMemory:   {Name: "add_memory", Doc: "memory of the pod / allocatable memory", In: Fraction},
 	cpuOff:      {Name: "cpu_off", Doc: "cpu - mean over the candidates now"},
 	memoryOff:   {Name: "memory_off", Doc: "memory - mean over the candidates now"},
 	cpuZ:        {Name: "cpu_z", Doc: "cpu_off / spread of CPU, within ±4"},
@@ -121,7 +121,7 @@ var candidateFeatures = [candidateColumns]Feature{
 	cpuRise:     {Name: "cpu_rise", Doc: "by how much the placement raises the standard deviation of CPU, times the candidates / the mean of both spreads, within ±4"},
 	memoryRise:  {Name: "memory_rise", Doc: "the same of memory"},
 	skewRise:    {Name: "skew_rise", Doc: "the same of CPU minus memory"},
-	room:        {Name: "room", Doc: "how many fewer pods fit that request as much as the largest pod, running or pending; up to 4"},
+	room:        {Name: "room", Doc: "how many fewer pods fit that request as much as the largest pod, running or pending; up to 4", In: Amount},
 }
 
 // fillCandidates writes the features of every candidate.

@@ -70,9 +70,9 @@ const (
 func edgeFeatures() []Feature {
 	return slices.Concat([]Feature{
 		takes:     {Name: "takes", Doc: "devices that typical pods can use no more once the pod is placed, within ±4"},
-		takesMore: {Name: "takes_more", Doc: "the same minus the least of the candidates, up to 4"},
+		takesMore: {Name: "takes_more", Doc: "the same minus the least of the candidates, up to 4", In: Amount},
 		reserved:  {Name: "reserved", Doc: "what the placement takes from the reserve, in devices, within ±4"},
-	}, starFeatures("after_"), starFeatures("less_"))
+	}, starFeatures("after_"), starFeatures(lessPrefix))
 }
 
 // renamed returns features with a prefix before their names.
@@ -84,11 +84,19 @@ func renamed(features []Feature, prefix string) (out []Feature) {
 	return out
 }
 
+// lessPrefix begins the names of features that say by how much a placement lowers those of a node.
+const lessPrefix = "less_"
+
 // starFeatures returns the features of a node with its devices, with a prefix before their names.
 func starFeatures(prefix string) []Feature {
 	out := renamed(List(GPUBase.Node), prefix+"star_")
 	for i := range deviceKnots {
 		out = append(out, Feature{Name: fmt.Sprintf("%sfree_%d", prefix, i), Doc: "devices whose free part is near this knot / 8"})
+	}
+	for i := range out {
+		if out[i].In = Amount; prefix == lessPrefix {
+			out[i].In = Signed
+		}
 	}
 	return out
 }
@@ -130,7 +138,7 @@ const (
 
 // ordinaryFeatures describe a candidate beside the available nodes without devices. A candidate with devices leaves these as even as they are.
 var ordinaryFeatures = [ordinaryColumns]Feature{
-	isOrdinary:   {Name: "ordinary", Doc: "1 if the candidate has no devices, else 0"},
+	isOrdinary:   {Name: "ordinary", Doc: "1 if the candidate has no devices, else 0", In: Flag},
 	even:         {Name: "even", Doc: "by how much the placement lowers the standard deviations of CPU and of memory over the available nodes without devices, times these nodes, within ±4"},
 	evenSkew:     {Name: "even_skew", Doc: "the same of CPU minus memory"},
 	overOrdinary: {Name: "over_ordinary", Doc: "decrease of the squared excess over the mean of these nodes / the standard deviation, CPU plus memory, within ±4"},

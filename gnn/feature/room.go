@@ -72,7 +72,7 @@ func zeroed(old []cluster.Resources, count int) []cluster.Resources {
 var rackFeatures = [...]Feature{
 	{Name: "rack_cpu", Doc: "free / allocatable CPU of the candidate's rack - mean over the racks"},
 	{Name: "rack_memory", Doc: "the same of memory"},
-	{Name: "rack_pods", Doc: "log2(1 + how many such pods the free CPU and memory of the rack would hold) / 4, at most 4"},
+	{Name: "rack_pods", Doc: "log2(1 + how many such pods the free CPU and memory of the rack would hold) / 4, at most 4", In: Amount},
 }
 
 // fillRacks writes the features of every candidate.

@@ -87,14 +87,14 @@ func fillPath(p *Path, out []float32) {
 
 // trafficFeatures describe a candidate once the pod is placed there.
 var trafficFeatures = [...]Feature{
-	{Name: "near_node", Doc: "share of the pod's traffic that stays on the node"},
-	{Name: "near_rack", Doc: "share that stays in its rack and leaves the node"},
-	{Name: "near_zone", Doc: "share that stays in its zone and leaves the rack"},
-	farColumn:    {Name: "far", Doc: "mean distance to the pod's peers, weighted by traffic, as a share of the farthest"},
-	excessColumn: {Name: "over", Doc: "what the links on the way get over their bandwidth / the pod's traffic, at most 4"},
-	{Name: "node_link", Doc: "load of the node's link with what the pod adds / bandwidth, at most 4; 0 without a limit"},
-	{Name: "rack_link", Doc: "the same of its rack's uplink"},
-	{Name: "zone_link", Doc: "the same of its zone's uplink"},
+	{Name: "near_node", Doc: "share of the pod's traffic that stays on the node", In: Fraction},
+	{Name: "near_rack", Doc: "share that stays in its rack and leaves the node", In: Fraction},
+	{Name: "near_zone", Doc: "share that stays in its zone and leaves the rack", In: Fraction},
+	farColumn:    {Name: "far", Doc: "mean distance to the pod's peers, weighted by traffic, as a share of the farthest", In: Fraction},
+	excessColumn: {Name: "over", Doc: "what the links on the way get over their bandwidth / the pod's traffic, at most 4", In: Amount},
+	{Name: "node_link", Doc: "load of the node's link with what the pod adds / bandwidth, at most 4; 0 without a limit", In: Amount},
+	{Name: "rack_link", Doc: "the same of its rack's uplink", In: Amount},
+	{Name: "zone_link", Doc: "the same of its zone's uplink", In: Amount},
 	costColumn: {Name: "rise", Doc: "(far + over - mean over the candidates) · nodes · the pod's traffic / all traffic with it, within ±4: what it adds to traffic=1,overload=1, times the nodes"},
 	farRank:    {Name: "far_rank", Doc: "(far - mean over the candidates) / (standard deviation over the candidates + 0.05), within ±4"},
 	costRank:   {Name: "cost_rank", Doc: "the same of far + over"},

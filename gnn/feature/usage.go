@@ -51,19 +51,19 @@ func usageAdds() (out [][]int) {
 // usageFeatures describe a candidate once the pod is placed there.
 func usageFeatures() (out []Feature) {
 	for _, kind := range []Feature{
-		{Name: "", Doc: "mean usage of five minutes plus the pod's expected usage / capacity, within 0 and 4 before the addition"},
-		{Name: "_std", Doc: "standard deviation of five minutes / capacity, within 0 and 4"},
-		{Name: "_max", Doc: "maximum of an hour plus the pod's expected usage / capacity, within 0 and 4 before the addition"},
+		{Name: "", Doc: "mean usage of five minutes plus the pod's expected usage / capacity, within 0 and 4 before the addition", In: Amount},
+		{Name: "_std", Doc: "standard deviation of five minutes / capacity, within 0 and 4", In: Amount},
+		{Name: "_max", Doc: "maximum of an hour plus the pod's expected usage / capacity, within 0 and 4 before the addition", In: Amount},
 		{Name: "_trend", Doc: "change over five minutes / capacity, within ±4"},
 	} {
 		for d := range cluster.Dimension(cluster.Dimensions) {
-			out = append(out, Feature{Name: "used_" + d.String() + kind.Name, Doc: kind.Doc})
+			out = append(out, Feature{Name: "used_" + d.String() + kind.Name, Doc: kind.Doc, In: kind.In})
 		}
 	}
 	return append(out,
 		Feature{Name: "used_rise", Doc: "sum over the dimensions of (usage after placement - mean over the candidates now) · what the pod adds / (their standard deviation + the pod's mean share + 0.01), as shares of capacity, times 4, within ±4: to first order, by how much the placement makes usage less even"},
-		Feature{Name: "used_age", Doc: "age of the measurement / 300 s, within 0 and 1; 1 without one"},
-		Feature{Name: "used_known", Doc: "measured dimensions / all"})
+		Feature{Name: "used_age", Doc: "age of the measurement / 300 s, within 0 and 1; 1 without one", In: Fraction},
+		Feature{Name: "used_known", Doc: "measured dimensions / all", In: Fraction})
 }
 
 // usedFeatures describe the candidates together, before placement, and the pod.

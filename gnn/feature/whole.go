@@ -29,7 +29,7 @@ var wholeFeatures = [...]Feature{
 	{Name: "all_over", Doc: "decrease of the squared excess over the mean of all available nodes / the standard deviation, CPU plus memory, within ±4"},
 	{Name: "match", Doc: "pod_size · size, within ±4"},
 	{Name: "size", Doc: "log2(the node's size), within ±4"},
-	{Name: "empty", Doc: "1 if the node runs no pod, else 0"},
+	{Name: "empty", Doc: "1 if the node runs no pod, else 0", In: Flag},
 }
 
 // available holds the statistics of all available nodes.

@@ -30,13 +30,14 @@ func (c *Comparison) WriteMetrics(w io.Writer, metrics []Metric, markdown bool) 
 	}
 	fmt.Fprintf(&b, title, c.Scenario.Name, c.Scenario.About)
 	fmt.Fprintf(&b, "\nMeans over %s, less is better", c.seeds())
-	if len(c.Results) > 1 {
-		fmt.Fprintf(&b, ", and differences from %s", c.Results[0].Name)
-		if c.Samples() > 1 {
-			b.WriteString(" with 95% intervals")
-		}
+	switch others := len(c.Results) - 1; {
+	case others > 0 && c.Samples() > 1:
+		fmt.Fprintf(&b, ", and differences from %s with 95%% intervals.\n%s\n\n", c.Results[0].Name, Signs.Rule(c.Samples(), len(metrics)*others))
+	case others > 0:
+		fmt.Fprintf(&b, ", and differences from %s:\n\n", c.Results[0].Name)
+	default:
+		b.WriteString(":\n\n")
 	}
-	b.WriteString(":\n\n")
 	if err := Render(&b, c.columns(metrics), markdown); err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func (c *Comparison) columns(metrics []Metric) [][]string {
 			row := append(rows[i+1], strconv.FormatFloat(r.Mean(m), 'f', m.Digits, 64))
 			switch {
 			case i > 0:
-				row = append(row, all[i-1].inOneCell(m.Digits, c.Samples()))
+				row = append(row, all[i-1].Cell(m.Digits))
 			case several:
 				row = append(row, "")
 			}
@@ -70,13 +71,4 @@ func (c *Comparison) columns(metrics []Metric) [][]string {
 		}
 	}
 	return rows
-}
-
-// inOneCell returns the difference, with its interval in brackets unless there is one sample only.
-func (d Difference) inOneCell(digits, samples int) string {
-	cells := d.cells(digits, samples)
-	if cells[1] == "" {
-		return cells[0]
-	}
-	return fmt.Sprintf("%s (%s)", cells[0], cells[1])
 }

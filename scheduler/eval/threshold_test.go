@@ -89,7 +89,7 @@ func TestJudge(t *testing.T) {
 	}
 	want := `PASS other.cpuStd <= 0.5*base.cpuStd (0.05 and 0.05, p 1)
 FAIL ma*: base.cpuStd + 2*other.cpuStd + 1 < 1.2 (1.2 and 1.2, p 1)
-FAIL other.unscheduled <= base.unscheduled (3.5 and 2, p 0.544)`
+FAIL other.unscheduled <= base.unscheduled (3.5 and 2, p 0.75)`
 	if strings.Join(got, "\n") != want || math.Abs(c.Verdicts[1].Left-1.2) > 1e-12 {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
 	"gnnsched/internal/cli"
 )
@@ -37,11 +36,7 @@ func New(w io.Writer, terminal bool, log zerolog.Logger) *Bar {
 	b := &Bar{log: log}
 	if terminal {
 		const width = 10
-		columns, _, err := term.GetSize(int(os.Stderr.Fd()))
-		if err != nil || columns <= 0 {
-			columns = 80
-		}
-		b.width = max(columns-width-12, 10) // a line that wraps could not be drawn over
+		b.width = max(cli.Columns(os.Stderr)-width-12, 10) // a line that wraps could not be drawn over
 		b.bar = progressbar.NewOptions(steps, progressbar.OptionSetWriter(w), progressbar.OptionSetWidth(width),
 			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true))
 	}

@@ -75,7 +75,7 @@ func warnings(r *eval.Comparison) (lines []string) {
 		if d[0].Mean > 0 {
 			lines = append(lines, fmt.Sprintf("the tuned profile is worse than the default in %s: %.4g against %.4g (%s)", m.Title, r.Results[1].Mean(m), r.Results[0].Mean(m), how))
 		}
-		if m.Name == eval.Objective.Name && d[0].Mean <= 0 && d[0].High >= 0 {
+		if m.Name == eval.Objective.Name && d[0].Mean <= 0 && d[0].Mark != eval.Lower {
 			lines = append(lines, fmt.Sprintf("the tuned profile is not shown to be better than the default in %s (%s); the default will do", m.Title, how))
 		}
 	}

@@ -46,6 +46,21 @@ var UsageFeatures = []string{
 	"usage-deviation", // sum of the standard deviations over five minutes of CPU, network and disk, as fractions
 }
 
+// positive names the features that are 0 or more, with the most that they can be on a node that the pod fits on.
+var positive = map[string]float64{"used": 1, "share": 1, "empty": 1, "usage-full": math.Inf(1), "usage-peak": math.Inf(1), "usage-deviation": math.Inf(1)}
+
+// Reached returns the value nearest to the one that a feature needs, on the way from one that it has, and whether it can have it and
+// it is enough. A feature that is 0 or 1 has nothing between.
+func Reached(feature int, from, needed float64) (to float64, can bool) {
+	name := Features[feature]
+	if name == "empty" {
+		to = 1 - from
+		return to, (needed > from) == (to > from) && math.Abs(needed-from) <= 1
+	}
+	most, bounded := positive[name]
+	return needed, !bounded || needed >= 0 && needed <= most
+}
+
 // Policy scores a candidate by the weighted sum of Features. The cross-entropy method tunes its
 // weights. It is the baseline that a network must beat to be worth its cost.
 type Policy struct {
