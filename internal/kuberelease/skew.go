@@ -19,7 +19,7 @@ type Fit int
 
 const (
 	Fits    Fit = iota
-	Unknown     // the API server's version does not parse
+	Unknown     // the API server does not say its version
 	TooOld      // the scheduler is older than the policy allows
 	TooNew      // the scheduler is newer: it may wait for objects that the API server does not serve
 )
@@ -33,7 +33,7 @@ func check(scheduler, apiServer string) (Fit, string) {
 	is := fmt.Sprintf("the scheduler is kube-scheduler %s, which upstream supports on %s and %s", ours, ours, ours.OffsetMinor(1))
 	theirs, err := version.ParseGeneric(apiServer)
 	switch {
-	case err != nil:
+	case err != nil, theirs.Major() == 0: // a server that was built without its version says v0.0.0
 		return Unknown, "the API server's version is not known; " + is
 	case theirs.LessThan(ours):
 		build := version.MustParseGeneric(oldest)

@@ -23,6 +23,7 @@ func TestCheck(t *testing.T) {
 		{"1.37", "v2.0.0", TooOld, "too old"},
 		{"1.37", "master", Unknown, "not known"},
 		{"1.37", "", Unknown, "not known"},
+		{"1.37", "v0.0.0-master+$Format:%H$", Unknown, "not known"},
 	} {
 		got, problem := check(c.scheduler, c.apiServer)
 		if got != c.want || !strings.Contains(problem, c.say) || (problem == "") != (got == Fits) {

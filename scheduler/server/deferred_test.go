@@ -50,10 +50,21 @@ func TestDeferredResizePreempts(t *testing.T) {
 			pod("grows", "high", "1", map[string]string{kube.GPUMilliAnnotation: "600"})
 			pod("victim", "", "2", nil)
 			l.bound(t, ns, 2)
+			l.until(t, "the pod to run", func() error {
+				p, err := l.client.CoreV1().Pods(ns).Get(t.Context(), "grows", metav1.GetOptions{})
+				if err == nil && p.Status.Phase != corev1.PodRunning {
+					err = fmt.Errorf("it is %s", p.Status.Phase)
+				}
+				return err
+			})
+			// The rest of the status is what a kubelet writes that can resize pods, and then defers the resize.
+			l.patch(t, ns, "grows", "status", corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "c", Image: "i", Ready: true, Resources: &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+			}}}})
 			l.patch(t, ns, "grows", "resize", corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")},
 			}}}}})
-			l.patch(t, ns, "grows", "status", corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{ // as a kubelet does
+			l.patch(t, ns, "grows", "status", corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
 				Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred,
 			}}}})
 			l.until(t, "the victim to go", func() error {
