@@ -1,0 +1,106 @@
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"gnnsched/workload/record/observe"
+)
+
+// sayings are what is said of files that become a record: all that the record does not hold as the files have it.
+type sayings struct {
+	skipped map[string]int         // objects that a record has no place for, by kind
+	leftOut map[string]observe.Few // objects that cannot be read, by kind
+	bounded observe.Few
+	older   observe.Few // files that are older than something in them
+	other   counted     // files of a folder that hold no objects
+}
+
+// counted is a number of files with the first of them.
+type counted struct {
+	files int
+	first string
+}
+
+func (c *counted) add(path string) {
+	if c.files++; c.files == 1 {
+		c.first = path
+	}
+}
+
+// of takes what is said of a file. A file that is older than something in it, as after its clock or its time zone was wrong, gets the
+// newest time in it.
+func (s *sayings) of(f *observe.File) {
+	if s.skipped == nil {
+		s.skipped, s.leftOut = map[string]int{}, map[string]observe.Few{}
+	}
+	for kind, n := range f.Skipped {
+		s.skipped[kind] += n
+	}
+	for kind, few := range f.LeftOut {
+		all := s.leftOut[kind]
+		all.Join(f.Path, few)
+		s.leftOut[kind] = all
+	}
+	s.bounded.Join(f.Path, f.Bounded)
+	if n := f.Newest; n.At > f.At {
+		s.older.Join(f.Path, observe.Few{Objects: 1, First: fmt.Sprintf("it is of %s, and %s has a time of %s", at(f.At), n.Of, at(n.At))})
+		f.At = n.At
+	}
+}
+
+func at(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+
+// log says all of it, each thing once.
+func (s *sayings) log(log zerolog.Logger) {
+	if s.other.files > 0 {
+		log.Warn().Int("files", s.other.files).Str("first", s.other.first).Msg("files of the folder hold no objects of Kubernetes, and are left out")
+	}
+	if kinds := s.kinds(); kinds != "" {
+		log.Warn().Str("objects", kinds).Msg("a record has no place for these objects")
+	}
+	for _, kind := range slices.Sorted(maps.Keys(s.leftOut)) {
+		few := s.leftOut[kind]
+		log.Warn().Str("kind", kind).Int("objects", few.Objects).Str("first", few.First).Msg("objects that cannot be read are left out")
+	}
+	if s.bounded.Objects > 0 {
+		log.Warn().Int("objects", s.bounded.Objects).Str("first", s.bounded.First).Msg("objects have amounts that no cluster has; the record bounds them")
+	}
+	if s.older.Objects > 0 {
+		log.Warn().Int("files", s.older.Objects).Str("first", s.older.First).Msg("files are older than something in them; the newest time in a file counts")
+	}
+}
+
+// kinds lists what a record has no place for, such as "Service: 3, ConfigMap: 2".
+func (s *sayings) kinds() string {
+	var out []string
+	for _, kind := range slices.Sorted(maps.Keys(s.skipped)) {
+		out = append(out, fmt.Sprintf("%s: %d", kind, s.skipped[kind]))
+	}
+	return strings.Join(out, ", ")
+}
+
+// missing says what the record lacks of its cluster.
+func (s *sayings) missing() string {
+	var out []string
+	for _, kind := range slices.Sorted(maps.Keys(s.leftOut)) {
+		out = append(out, fmt.Sprintf("%d objects of kind %s that cannot be read", s.leftOut[kind].Objects, kind))
+	}
+	return strings.Join(out, ", ")
+}
+
+// instead says what files have that have no node and no pod; empty if they have nothing.
+func (s *sayings) instead() string {
+	for _, kind := range slices.Sorted(maps.Keys(s.leftOut)) {
+		return fmt.Sprintf("; left out, because it cannot be read: %s", s.leftOut[kind].First)
+	}
+	if kinds := s.kinds(); kinds != "" {
+		return "; there are other objects: " + kinds
+	}
+	return ""
+}
