@@ -111,12 +111,19 @@ func fromUTF16(text []byte, order func([]byte) uint16) ([]byte, error) {
 }
 
 func eachJSON(text []byte, f func(json.RawMessage) error) error {
-	all := len(text)
+	all := int64(len(text))
 	for len(text) > 0 {
 		dec := json.NewDecoder(bytes.NewReader(text))
 		var raw json.RawMessage
-		if err := dec.Decode(&raw); err != nil {
-			return fmt.Errorf("byte %d: %w: %w", int64(all-len(text))+dec.InputOffset(), errNoObjects, err)
+		err := dec.Decode(&raw)
+		syntax := (*json.SyntaxError)(nil)
+		switch {
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return fmt.Errorf("%w: the file is cut off after %d bytes", errNoObjects, all)
+		case errors.As(err, &syntax):
+			return fmt.Errorf("byte %d: %w: %w", all-int64(len(text))+syntax.Offset, errNoObjects, err)
+		case err != nil:
+			return fmt.Errorf("%w: %w", errNoObjects, err)
 		}
 		if err := f(raw); err != nil {
 			return err

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -114,8 +115,8 @@ func (o *Objects) document(raw json.RawMessage) error {
 		typed
 		Items json.RawMessage `json:"items"`
 	}
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		return fmt.Errorf("%w: %w", errNoObjects, err)
+	if json.Unmarshal(raw, &doc) != nil { // its message would be about Go
+		return fmt.Errorf("%w: %s is no object", errNoObjects, quote.Value(string(raw)))
 	}
 	switch {
 	case doc.Kind == "Status" && doc.group() == "":
@@ -131,7 +132,7 @@ func (o *Objects) document(raw json.RawMessage) error {
 	var items []json.RawMessage // null is an empty list
 	if doc.Items != nil {
 		if err := json.Unmarshal(doc.Items, &items); err != nil {
-			return fmt.Errorf("%w: items: %w", errNoObjects, err)
+			return fmt.Errorf("%w: its items are no list", errNoObjects)
 		}
 	}
 	of := typed{strings.TrimSuffix(doc.Kind, "List"), doc.Version} // a PodList's objects may have no kind of their own
@@ -163,6 +164,7 @@ func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 	k, known := kinds[is.Kind]
 	switch {
 	case err != nil:
+		err = errors.New("it is no object")
 	case len(raw) > maxObject:
 		err = fmt.Errorf("it has %d bytes, and API servers take 3 MiB", len(raw))
 	case is.Kind == "":
@@ -177,7 +179,7 @@ func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 		err = k.read(o, raw, is.Version)
 	}
 	if err != nil {
-		kind := quote.Message(is.Kind, 100)
+		kind := cmp.Or(quote.Message(is.Kind, 100), "none")
 		few := o.LeftOut[kind]
 		few.add(strings.TrimPrefix(object.namespace+"/"+object.name, "/"), err)
 		o.LeftOut[kind] = few
