@@ -313,13 +313,14 @@ func TestReadObjects(t *testing.T) {
 		t.Errorf("%+v, %+v", s.pods, s.nodes)
 	}
 	for text, want := range map[string]string{
-		"":                     "all.json: the file is empty",
-		"\ufeff \n":            "all.json: the file is empty",
-		"---\n---\n":           "all.json: the file is empty",
-		"NAME  READY":          `all.json: not what kubectl -o json or -o yaml prints: "\"NAME  READY\"" is no object`,
-		"a: [":                 "all.json: document 1: not what kubectl",
-		"{}":                   "all.json: not what kubectl -o json or -o yaml prints: a document has no kind",
-		`{"items":7}`:          "its items are no list",
+		"":            "all.json: the file is empty",
+		"\ufeff \n":   "all.json: the file is empty",
+		"---\n---\n":  "all.json: the file is empty",
+		"NAME  READY": `all.json: not what kubectl -o json or -o yaml prints: "\"NAME  READY\"" is no object`,
+		"a: [":        "all.json: document 1: not what kubectl",
+		"{}":          "all.json: not what kubectl -o json or -o yaml prints: a document has no kind",
+		`{"items":7}`: "its items are no list",
+		printed + "\n==== START logs for container c of pod x/p ====\n": "all.json: not what kubectl -o json or -o yaml prints: there are logs",
 		printed + "{7}":        fmt.Sprintf("all.json: byte %d: not what kubectl", len(printed)+2),
 		`[7]`:                  `"7" is no object`,
 		printed[:200]:          "all.json: not what kubectl -o json or -o yaml prints: the file is cut off after 200 bytes",
