@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -73,7 +74,7 @@ func toRecord(c *ucli.Context, log zerolog.Logger) error {
 	if note := restore.NamespaceNote("the file", w.pods, w.objects); note != "" {
 		log.Warn().Msg(note + "; kubectl get namespaces -o json prints them")
 	}
-	log.Info().Str("out", dir).Int("looks", len(looks)).Int("nodes", n.Nodes).Int("pods", n.Pods).Int("waiting", n.Waiting).Int("ended", n.Ended).Msg("converted")
+	log.Info().Str("out", dir).Int("looks", len(looks)).Str("from", at(from)).Str("to", at(now)).Int("nodes", n.Nodes).Int("pods", n.Pods).Int("waiting", n.Waiting).Int("ended", n.Ended).Msg("converted")
 	return closed(out, log)
 }
 
@@ -120,23 +121,26 @@ func readFiles(paths []string) (out []observe.File, all sayings, err error) {
 		if err != nil {
 			return nil, all, exit.New(exit.Usage, err, kubectl)
 		}
+		before := len(out)
 		for _, p := range inside {
 			f, err := readFile(p)
 			if refusal := (observe.Refusal{}); errors.As(err, &refusal) {
 				return nil, all, exit.New(exit.Usage, err, "kubectl auth can-i list pods -A says whether you may read them; log in, and run kubectl get again")
 			}
 			if folder && observe.NoObjects(err) {
-				all.other.add(p)
+				all.other.Join(p, observe.Few{Objects: 1, First: errors.Unwrap(err).Error()})
 				continue
 			}
 			if err != nil {
 				return nil, all, exit.New(exit.Usage, err, kubectl)
 			}
 			found = found || len(f.Nodes)+len(f.Pods) > 0
-			all.of(&f)
+			all.add(&f)
 			out = append(out, f)
 		}
+		slices.SortStableFunc(out[before:], func(a, b observe.File) int { return cmp.Compare(a.At, b.At) })
 	}
+	all.date(out)
 	if !found {
 		return nil, all, exit.New(exit.Usage, fmt.Errorf("%s: no node and no pod%s", strings.Join(paths, ", "), all.instead()), kubectl)
 	}
@@ -144,7 +148,7 @@ func readFiles(paths []string) (out []observe.File, all sayings, err error) {
 }
 
 // dumped returns the JSON and YAML files in a folder and in those below it, as kubectl cluster-info dump, must-gather and support bundles
-// write them, oldest first. A file stands for itself.
+// write them. A file stands for itself.
 func dumped(path string) (files []string, folder bool, err error) {
 	if path == "-" {
 		return []string{path}, false, nil
@@ -152,21 +156,15 @@ func dumped(path string) (files []string, folder bool, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return []string{path}, false, err
 	}
-	times := map[string]time.Time{}
 	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || !slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(p)) {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil {
-			files, times[p] = append(files, p), info.ModTime()
+		if err == nil && d.Type().IsRegular() && slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(p)) {
+			files = append(files, p)
 		}
 		return err
 	})
 	if err == nil && len(files) == 0 {
 		err = fmt.Errorf("%s: the folder has no .json or .yaml file", path)
 	}
-	slices.SortStableFunc(files, func(a, b string) int { return times[a].Compare(times[b]) })
 	return files, true, err
 }
 

@@ -18,24 +18,11 @@ type sayings struct {
 	leftOut map[string]observe.Few // objects that cannot be read, by kind
 	bounded observe.Few
 	older   observe.Few // files that are older than something in them
-	other   counted     // files of a folder that hold no objects
+	other   observe.Few // files of a folder that hold no objects
 }
 
-// counted is a number of files with the first of them.
-type counted struct {
-	files int
-	first string
-}
-
-func (c *counted) add(path string) {
-	if c.files++; c.files == 1 {
-		c.first = path
-	}
-}
-
-// of takes what is said of a file. A file that is older than something in it, as after its clock or its time zone was wrong, gets the
-// newest time in it.
-func (s *sayings) of(f *observe.File) {
+// add takes what is said of a file.
+func (s *sayings) add(f *observe.File) {
 	if s.skipped == nil {
 		s.skipped, s.leftOut = map[string]int{}, map[string]observe.Few{}
 	}
@@ -48,9 +35,25 @@ func (s *sayings) of(f *observe.File) {
 		s.leftOut[kind] = all
 	}
 	s.bounded.Join(f.Path, f.Bounded)
-	if n := f.Newest; n.At > f.At {
-		s.older.Join(f.Path, observe.Few{Objects: 1, First: fmt.Sprintf("it is of %s, and %s has a time of %s", at(f.At), n.Of, at(n.At))})
-		f.At = n.At
+}
+
+// day is the most by which clocks and time zones are taken to be wrong.
+const day = int64(24 * time.Hour / time.Millisecond)
+
+// date corrects the times of files that are older than something in them, as after the clock of a machine or its time zone was wrong: each
+// is at least as new as the newest time in it. All files are as late as the latest of them, so that they are as far apart as they were.
+func (s *sayings) date(files []observe.File) {
+	late := int64(0)
+	for _, f := range files {
+		if by := f.Newest.At - f.At; by > 0 {
+			s.older.Join(f.Path, observe.Few{Objects: 1, First: fmt.Sprintf("it is of %s, and %s has a time of %s", at(f.At), f.Newest.Of, at(f.Newest.At))})
+			if by <= day {
+				late = max(late, by)
+			}
+		}
+	}
+	for i := range files {
+		files[i].At = max(files[i].At+late, files[i].Newest.At)
 	}
 }
 
@@ -58,8 +61,8 @@ func at(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) 
 
 // log says all of it, each thing once.
 func (s *sayings) log(log zerolog.Logger) {
-	if s.other.files > 0 {
-		log.Warn().Int("files", s.other.files).Str("first", s.other.first).Msg("files of the folder hold no objects of Kubernetes, and are left out")
+	if s.other.Objects > 0 {
+		log.Warn().Int("files", s.other.Objects).Str("first", s.other.First).Msg("files of the folder hold no objects of Kubernetes, and are left out")
 	}
 	if kinds := s.kinds(); kinds != "" {
 		log.Warn().Str("objects", kinds).Msg("a record has no place for these objects")

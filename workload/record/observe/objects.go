@@ -33,20 +33,20 @@ type Objects struct {
 	Newest  Time           // the newest time that an object has, such as that of a condition
 }
 
-// Few is a number of objects with the first of them.
+// Few is a number of objects, or of files, with the first of them.
 type Few struct {
 	Objects int
 	First   string // its name, and what is wrong with it
 }
 
-// Add adds an object that is named, and quotes its name.
+// add adds an object, and quotes its name.
 func (f *Few) add(name string, why error) {
 	if f.Objects++; f.Objects == 1 {
 		f.First = fmt.Sprintf("%s: %v", quote.Value(name), why)
 	}
 }
 
-// Join adds the objects of a file to those of the files before it.
+// Join adds those of a file to those of the files before it.
 func (f *Few) Join(file string, other Few) {
 	if f.Objects == 0 && other.Objects > 0 {
 		f.First = file + ": " + other.First
@@ -70,7 +70,8 @@ func (r Refusal) Error() string {
 }
 
 // ReadObjects reads what `kubectl get pods,nodes -A -o json` or `-o yaml` prints: a list of objects, or several lists or objects one
-// after another. An object that cannot be read is left out. Errors name the file; that of a file of something else is NoObjects.
+// after another. An object that cannot be read is left out. Errors name the file; NoObjects tells
+// whether the file holds something else.
 func ReadObjects(r io.Reader, file string) (Objects, error) {
 	out := Objects{scope: newScope(), Skipped: map[string]int{}, LeftOut: map[string]Few{}}
 	if err := eachDocument(r, out.document); err != nil {
@@ -123,6 +124,8 @@ func (o *Objects) document(raw json.RawMessage) error {
 		var s metav1.Status
 		_ = json.Unmarshal(raw, &s) // what cannot be read is not said
 		return Refusal{s}
+	case doc.Kind == "List" && doc.Version != "" && doc.Version != "v1":
+		return fmt.Errorf("%w: its apiVersion is %s, want v1", errNoObjects, quote.Value(doc.Version))
 	case doc.Kind == "" && doc.Items == nil:
 		return fmt.Errorf("%w: a document has no kind", errNoObjects)
 	case doc.Items == nil && !strings.HasSuffix(doc.Kind, "List"):
