@@ -232,7 +232,8 @@ func (p *Pod) check() error {
 	if len(p.UID) > 2*maxWord+1 { // NAMESPACE/NAME where there is no better one
 		return fmt.Errorf("the uid of pod %q has %d bytes", Word(p.Name), len(p.UID))
 	}
-	if err := cmp.Or(names("a pod", p.Name), names("a namespace", p.Namespace), names("a node", p.Node), names("a priority class", p.PriorityClass)); err != nil {
+	err := cmp.Or(names("a pod", p.Name), names("a namespace", p.Namespace), names("a node", p.Node), names("a priority class", p.PriorityClass))
+	if err != nil {
 		return err
 	}
 	if err := times(p.Arrived, p.Bound, p.Ended, p.HealthSince); err != nil {

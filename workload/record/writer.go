@@ -20,7 +20,8 @@ type Options struct {
 // bytes each.
 const defaultLimit = 200_000
 
-// Writer adds to a record. Rows stay in memory until Flush. Rows that Check refuses are left out, and Flush counts them. Its methods may be called from several goroutines.
+// Writer adds to a record. Rows stay in memory until Flush. Rows that Check refuses are left out, and Flush counts them. Its methods
+// may be called from several goroutines.
 type Writer struct {
 	mu      sync.Mutex
 	dir     string

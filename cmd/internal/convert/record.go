@@ -74,7 +74,8 @@ func toRecord(c *ucli.Context, log zerolog.Logger) error {
 	if note := restore.NamespaceNote("the file", w.pods, w.objects); note != "" {
 		log.Warn().Msg(note + "; kubectl get namespaces -o json prints them")
 	}
-	log.Info().Str("out", dir).Int("looks", len(looks)).Str("from", at(from)).Str("to", at(now)).Int("nodes", n.Nodes).Int("pods", n.Pods).Int("waiting", n.Waiting).Int("ended", n.Ended).Msg("converted")
+	log.Info().Str("out", dir).Int("looks", len(looks)).Str("from", at(from)).Str("to", at(now)).
+		Int("nodes", n.Nodes).Int("pods", n.Pods).Int("waiting", n.Waiting).Int("ended", n.Ended).Msg("converted")
 	return closed(out, log)
 }
 
@@ -111,7 +112,10 @@ func warnOf(look []observe.File, a observe.Assumed, log zerolog.Logger) {
 	}
 }
 
-const kubectl = "kubectl get pods,nodes -A -o json prints such a file"
+const (
+	kubectl = "kubectl get pods,nodes -A -o json prints such a file"
+	logIn   = "kubectl auth can-i list pods -A says whether you may read them; log in, and run kubectl get again"
+)
 
 // readFiles reads files, and the files of folders. They have a node or a pod at least.
 func readFiles(paths []string) (out []observe.File, all sayings, err error) {
@@ -125,7 +129,7 @@ func readFiles(paths []string) (out []observe.File, all sayings, err error) {
 		for _, p := range inside {
 			f, err := readFile(p)
 			if refusal := (observe.Refusal{}); errors.As(err, &refusal) {
-				return nil, all, exit.New(exit.Usage, err, "kubectl auth can-i list pods -A says whether you may read them; log in, and run kubectl get again")
+				return nil, all, exit.New(exit.Usage, err, logIn)
 			}
 			if folder && observe.NoObjects(err) {
 				all.other.Join(p, observe.Few{Objects: 1, First: errors.Unwrap(err).Error()})

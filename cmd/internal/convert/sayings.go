@@ -46,7 +46,8 @@ func (s *sayings) date(files []observe.File) {
 	late := int64(0)
 	for _, f := range files {
 		if by := f.Newest.At - f.At; by > 0 {
-			s.older.Join(f.Path, observe.Few{Objects: 1, First: fmt.Sprintf("it is of %s, and %s has a time of %s", at(f.At), f.Newest.Of, at(f.Newest.At))})
+			why := fmt.Sprintf("it is of %s, and %s has a time of %s", at(f.At), f.Newest.Of, at(f.Newest.At))
+			s.older.Join(f.Path, observe.Few{Objects: 1, First: why})
 			if by <= day {
 				late = max(late, by)
 			}
@@ -62,7 +63,8 @@ func at(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) 
 // log says all of it, each thing once.
 func (s *sayings) log(log zerolog.Logger) {
 	if s.other.Objects > 0 {
-		log.Warn().Int("files", s.other.Objects).Str("first", s.other.First).Msg("files of the folder hold no objects of Kubernetes, and are left out")
+		log.Warn().Int("files", s.other.Objects).Str("first", s.other.First).
+			Msg("files of the folder hold no objects of Kubernetes, and are left out")
 	}
 	if kinds := s.kinds(); kinds != "" {
 		log.Warn().Str("objects", kinds).Msg("a record has no place for these objects")
@@ -72,10 +74,12 @@ func (s *sayings) log(log zerolog.Logger) {
 		log.Warn().Str("kind", kind).Int("objects", few.Objects).Str("first", few.First).Msg("objects that cannot be read are left out")
 	}
 	if s.bounded.Objects > 0 {
-		log.Warn().Int("objects", s.bounded.Objects).Str("first", s.bounded.First).Msg("objects have amounts that no cluster has; the record bounds them")
+		log.Warn().Int("objects", s.bounded.Objects).Str("first", s.bounded.First).
+			Msg("objects have amounts that no cluster has; the record bounds them")
 	}
 	if s.older.Objects > 0 {
-		log.Warn().Int("files", s.older.Objects).Str("first", s.older.First).Msg("files are older than something in them; the newest time in a file counts")
+		log.Warn().Int("files", s.older.Objects).Str("first", s.older.First).
+			Msg("files are older than something in them; the newest time in a file counts")
 	}
 }
 

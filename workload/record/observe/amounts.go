@@ -48,9 +48,11 @@ func boundPod(p *corev1.Pod) error {
 		both("container "+quote.Value(c.Name)+": resources", c.Resources)
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		at := "the status of container " + quote.Value(c.Name) + ": "
 		if c.Resources != nil {
-			both("the status of container "+quote.Value(c.Name)+": resources", *c.Resources)
+			both(at+"resources", *c.Resources)
 		}
+		both(at+"allocated", corev1.ResourceRequirements{Requests: c.AllocatedResources})
 	}
 	for _, r := range []*corev1.ResourceRequirements{p.Spec.Resources, p.Status.Resources} {
 		if r != nil {

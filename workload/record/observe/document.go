@@ -121,7 +121,8 @@ func eachJSON(text []byte, f func(json.RawMessage) error) error {
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return fmt.Errorf("%w: the file is cut off after %d bytes", errNoObjects, all)
 		case bytes.HasPrefix(text, []byte("==== START logs")):
-			return fmt.Errorf("%w: there are logs of containers between the lists; kubectl cluster-info dump --output-directory keeps them apart", errNoObjects)
+			const apart = "kubectl cluster-info dump --output-directory keeps them apart"
+			return fmt.Errorf("%w: there are logs of containers between the lists; %s", errNoObjects, apart)
 		case errors.As(err, &syntax):
 			return fmt.Errorf("byte %d: %w: %w", all-int64(len(text))+syntax.Offset, errNoObjects, err)
 		case err != nil:

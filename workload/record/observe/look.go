@@ -35,9 +35,10 @@ const everywhere = "*"
 type scope struct {
 	covers map[part]bool
 	names  map[objectKey]bool // of objects by themselves
+	unread map[objectKey]bool // objects that are there and cannot be read
 }
 
-func newScope() scope { return scope{map[part]bool{}, map[objectKey]bool{}} }
+func newScope() scope { return scope{map[part]bool{}, map[objectKey]bool{}, map[objectKey]bool{}} }
 
 // add adds what a list covers. One command lists the objects of one namespace or of all. So a list with objects of several namespaces
 // covers all of them, and another one the namespace of its objects.
@@ -58,6 +59,9 @@ func (s scope) add(l *listing) {
 
 // spaceless are the kinds whose objects are in no namespace.
 var spaceless = map[string]bool{kindNode: true, record.KindNamespace: true, record.KindPriorityClass: true}
+
+// gone reports whether the lists cover an object that is not in them. Those who call it add the listed objects again.
+func (s scope) gone(k objectKey) bool { return s.covered(k.kind, k.namespace) && !s.unread[k] }
 
 // covered reports whether objects of a kind in a namespace are there only if they are listed.
 func (s scope) covered(kind, namespace string) bool {
@@ -141,13 +145,12 @@ func (p *Present) Look(files []File) (out Assumed) {
 	s := newScope()
 	for _, f := range files {
 		maps.Copy(s.covers, f.scope.covers)
+		maps.Copy(s.unread, f.scope.unread)
 	}
-	before := p.nodes
-	maps.DeleteFunc(p.pods, func(k objectKey, _ *corev1.Pod) bool { return s.covered(k.kind, k.namespace) })
-	maps.DeleteFunc(p.others, func(k objectKey, _ record.Object) bool { return s.covered(k.kind, k.namespace) })
-	if s.covered(kindNode, "") {
-		p.nodes = map[string]*corev1.Node{}
-	}
+	before := maps.Clone(p.nodes)
+	maps.DeleteFunc(p.pods, func(k objectKey, _ *corev1.Pod) bool { return s.gone(k) })
+	maps.DeleteFunc(p.others, func(k objectKey, _ record.Object) bool { return s.gone(k) })
+	maps.DeleteFunc(p.nodes, func(name string, _ *corev1.Node) bool { return s.gone(objectKey{kind: kindNode, name: name}) })
 	listed := map[objectKey]bool{}
 	for _, f := range files {
 		for _, n := range f.Nodes {

@@ -54,6 +54,8 @@ func TestLooks(t *testing.T) {
 		"a node is gone, with its pods":       {[]string{nodes, listOf(podJSON("a/x", "n1")), listOf(podJSON("b/y", "n2")), listOf(nodeJSON("n1"))}, 2, "a/x n1", Assumed{Pods: 1, Pod: "a/x"}},
 		"a list of some nodes":                {[]string{listOf(nodeJSON("n1"), nodeJSON("n2"), podJSON("a/x", "n2")), listOf(nodeJSON("n1"), podJSON("a/x", "n2"))}, 2, "a/x n1 n2", Assumed{}},
 		"a node that no file has":             {[]string{listOf(nodeJSON("n1"), podJSON("a/x", "n9"))}, 1, "a/x n1", Assumed{Nowhere: 1, NodeLess: "n9"}},
+		"an object that cannot be read":       {[]string{listOf(podJSON("a/x", ""), podJSON("a/y", ""), podJSON("a/z", "")), listOf(podJSON("a/x", ""), `{"kind":"Pod","apiVersion":"v9","metadata":{"name":"y","namespace":"a"}}`)}, 2, "a/x a/y", Assumed{Pods: 1, Pod: "a/y"}},
+		"lists in a list":                     {[]string{listOf(listOf(podJSON("a/x", "")), listOf(podJSON("b/y", ""))), listOf(podJSON("a/x", ""))}, 2, "a/x b/y", Assumed{Pods: 1, Pod: "b/y"}},
 		"an empty list":                       {[]string{listOf(podJSON("a/x", "")), `{"kind":"PodList","items":null}`}, 1, "a/x", Assumed{}},
 		"lists in one file":                   {[]string{listOf(podJSON("a/x", "")) + listOf(podJSON("b/y", "")), listOf(podJSON("a/x", ""))}, 2, "a/x b/y", Assumed{Pods: 1, Pod: "b/y"}},
 	} {

@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,15 +62,14 @@ func newestOfPod(p *corev1.Pod) (out int64) {
 	for _, c := range p.Status.Conditions {
 		out = max(out, millis(c.LastTransitionTime), millis(c.LastProbeTime))
 	}
-	for _, all := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses} {
-		for _, c := range all {
-			for _, s := range []corev1.ContainerState{c.State, c.LastTerminationState} {
-				if s.Running != nil {
-					out = max(out, millis(s.Running.StartedAt))
-				}
-				if s.Terminated != nil {
-					out = max(out, millis(s.Terminated.StartedAt), millis(s.Terminated.FinishedAt))
-				}
+	s := p.Status
+	for _, c := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses) {
+		for _, s := range []corev1.ContainerState{c.State, c.LastTerminationState} {
+			if s.Running != nil {
+				out = max(out, millis(s.Running.StartedAt))
+			}
+			if s.Terminated != nil {
+				out = max(out, millis(s.Terminated.StartedAt), millis(s.Terminated.FinishedAt))
 			}
 		}
 	}

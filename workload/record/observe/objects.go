@@ -70,11 +70,11 @@ func (r Refusal) Error() string {
 }
 
 // ReadObjects reads what `kubectl get pods,nodes -A -o json` or `-o yaml` prints: a list of objects, or several lists or objects one
-// after another. An object that cannot be read is left out. Errors name the file; NoObjects tells
-// whether the file holds something else.
+// after another. An object that cannot be read is left out. Errors name the
+// file; NoObjects tells whether it holds something else.
 func ReadObjects(r io.Reader, file string) (Objects, error) {
 	out := Objects{scope: newScope(), Skipped: map[string]int{}, LeftOut: map[string]Few{}}
-	if err := eachDocument(r, out.document); err != nil {
+	if err := eachDocument(r, func(raw json.RawMessage) error { return out.document(raw, maxDepth) }); err != nil {
 		return out, fmt.Errorf("%s: %w", file, err)
 	}
 	return out, nil
@@ -98,15 +98,21 @@ func (t typed) group() string {
 	return group
 }
 
-// document takes one document: a list of objects, an object, or several documents in brackets.
-func (o *Objects) document(raw json.RawMessage) error {
+// maxDepth bounds how deep lists are in lists, as jq -s makes them.
+const maxDepth = 4
+
+// document takes one document: a list of objects or of lists, an object, or several documents in brackets.
+func (o *Objects) document(raw json.RawMessage, depth int) error {
+	if depth == 0 {
+		return fmt.Errorf("%w: lists are in lists over %d deep", errNoObjects, maxDepth)
+	}
 	if bytes.HasPrefix(raw, []byte("[")) {
 		var all []json.RawMessage
 		if err := json.Unmarshal(raw, &all); err != nil {
 			return fmt.Errorf("%w: %w", errNoObjects, err)
 		}
 		for _, d := range all {
-			if err := o.document(d); err != nil {
+			if err := o.document(d, depth-1); err != nil {
 				return err
 			}
 		}
@@ -141,6 +147,12 @@ func (o *Objects) document(raw json.RawMessage) error {
 	of := typed{strings.TrimSuffix(doc.Kind, "List"), doc.Version} // a PodList's objects may have no kind of their own
 	l := &listing{kinds: map[string]bool{}, namespaces: map[string]bool{}}
 	for _, item := range items {
+		if inner := (typed{}); json.Unmarshal(item, &inner) == nil && strings.HasSuffix(inner.Kind, "List") {
+			if err := o.document(item, depth-1); err != nil {
+				return err
+			}
+			continue
+		}
 		o.add(item, of, l)
 	}
 	o.scope.add(l)
@@ -186,6 +198,8 @@ func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 		few := o.LeftOut[kind]
 		few.add(strings.TrimPrefix(object.namespace+"/"+object.name, "/"), err)
 		o.LeftOut[kind] = few
+		o.scope.unread[object] = true
+		l.namespace(object.namespace)
 		return
 	}
 	l.namespace(object.namespace)
@@ -204,11 +218,13 @@ var kinds = map[string]struct {
 	kindPod:                  {"", reader((*Objects).pod, "v1")},
 	kindNode:                 {"", reader((*Objects).node, "v1")},
 	record.KindNamespace:     {"", reader(other(Namespace), "v1")},
-	record.KindPriorityClass: {schedulingv1.GroupName, reader(other(PriorityClass), "scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha1")},
+	record.KindPriorityClass: {schedulingv1.GroupName, reader(other(PriorityClass), classVersions...)},
 	record.KindBudget:        {policyv1.GroupName, reader(other(budget), "policy/v1", "policy/v1beta1")},
 }
 
 const kindPod, kindNode = "Pod", "Node"
+
+var classVersions = []string{"scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha1"}
 
 // pointer is a pointer to an object of Kubernetes' API.
 type pointer[T any] interface {

@@ -322,6 +322,7 @@ func TestReadObjects(t *testing.T) {
 		`{"items":7}`: "its items are no list",
 		printed + "\n==== START logs for container c of pod x/p ====\n": "all.json: not what kubectl -o json or -o yaml prints: there are logs",
 		printed + "{7}":        fmt.Sprintf("all.json: byte %d: not what kubectl", len(printed)+2),
+		"[[[[[]]]]]":           "lists are in lists over 4 deep",
 		`[7]`:                  `"7" is no object`,
 		printed[:200]:          "all.json: not what kubectl -o json or -o yaml prints: the file is cut off after 200 bytes",
 		"\x00\x00\x00\x00":     "the file is no text",

@@ -95,10 +95,12 @@ func Terms(a *v1.Affinity) (out []v1.PodAffinityTerm) {
 	}
 	var weighted []v1.WeightedPodAffinityTerm
 	if p := a.PodAffinity; p != nil {
-		out, weighted = append(out, p.RequiredDuringSchedulingIgnoredDuringExecution...), append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
+		out = append(out, p.RequiredDuringSchedulingIgnoredDuringExecution...)
+		weighted = append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
 	}
 	if p := a.PodAntiAffinity; p != nil {
-		out, weighted = append(out, p.RequiredDuringSchedulingIgnoredDuringExecution...), append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
+		out = append(out, p.RequiredDuringSchedulingIgnoredDuringExecution...)
+		weighted = append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
 	}
 	for _, w := range weighted {
 		out = append(out, w.PodAffinityTerm)
