@@ -56,11 +56,11 @@ func toRecord(c *ucli.Context, log zerolog.Logger) error {
 	w := &spaces{Writer: out}
 	var now int64
 	f := observe.NewFollower(observe.Config{Out: w, Now: func() int64 { return now }})
-	present := observe.NewPresent()
+	known := observe.NewKnown()
 	for _, look := range looks {
 		now = look[len(look)-1].At
-		warnOf(look, present.Look(look), log)
-		present.Tell(f)
+		warnOf(look, known.Look(look), log)
+		known.Tell(f)
 	}
 	from := looks[0][len(looks[0])-1].At
 	out.Run(record.Run{ID: "1", Source: "kubectl", From: from, To: now, Missing: said.missing(), Program: c.App.Version})

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/quote"
 )
 
@@ -44,7 +45,7 @@ func boundPod(p *corev1.Pod) error {
 			}
 		}
 	}
-	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+	for c := range kube.Containers(p) {
 		both("container "+quote.Value(c.Name)+": resources", c.Resources)
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {

@@ -4,5 +4,5 @@
 // objects as they come, change and go, and adds rows to a record whenever something changes that the record holds.
 //
 // [ReadObjects] reads the output of `kubectl get pods,nodes -A -o json`. [Looks] finds out which files are of one look at a cluster, and
-// [Present] what the looks so far say is there. A list of one namespace says nothing about the others.
+// [Known] holds what the looks so far say is there. A list of one namespace says nothing about the others.
 package observe

@@ -40,7 +40,7 @@ func eachDocument(r io.Reader, f func(json.RawMessage) error) error {
 // between them.
 func blank(text []byte) []byte {
 	for {
-		rest := bytes.TrimPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte(mark))
+		rest := bytes.TrimPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte(byteOrderMark))
 		if len(rest) == len(text) {
 			return text
 		}
@@ -48,8 +48,8 @@ func blank(text []byte) []byte {
 	}
 }
 
-// mark is a byte order mark in UTF-8.
-const mark = "\ufeff"
+// byteOrderMark is a byte order mark in UTF-8.
+const byteOrderMark = "\ufeff"
 
 // readText returns a text as UTF-8. Bytes that are no text, such as those of a packed file or a device, are an error at once.
 func readText(r io.Reader) ([]byte, error) {

@@ -118,17 +118,17 @@ func Looks(files []File) ([][]File, error) {
 	return out, nil
 }
 
-// Present is what looks at a cluster together say of it.
-type Present struct {
+// Known is what looks at a cluster together say of it.
+type Known struct {
 	nodes  map[string]*corev1.Node
 	pods   map[objectKey]*corev1.Pod
 	others map[objectKey]record.Object
 	kinds  map[string]bool // of others, now or earlier
 }
 
-// NewPresent returns a cluster of which nothing is known.
-func NewPresent() *Present {
-	return &Present{map[string]*corev1.Node{}, map[objectKey]*corev1.Pod{}, map[objectKey]record.Object{}, map[string]bool{}}
+// NewKnown returns a cluster of which nothing is known.
+func NewKnown() *Known {
+	return &Known{map[string]*corev1.Node{}, map[objectKey]*corev1.Pod{}, map[objectKey]record.Object{}, map[string]bool{}}
 }
 
 // Assumed counts what a look leaves open.
@@ -141,7 +141,7 @@ type Assumed struct {
 
 // Look takes the files of a look. What they cover and lack has gone, but for nodes on which pods of the look are. Pods that they do not
 // cover have gone with their nodes.
-func (p *Present) Look(files []File) (out Assumed) {
+func (p *Known) Look(files []File) (out Assumed) {
 	s := newScope()
 	for _, f := range files {
 		maps.Copy(s.covers, f.scope.covers)
@@ -187,7 +187,7 @@ func (p *Present) Look(files []File) (out Assumed) {
 }
 
 // Tell tells a follower that the cluster has these objects and no others.
-func (p *Present) Tell(f *Follower) {
+func (p *Known) Tell(f *Follower) {
 	var nodes []*corev1.Node
 	for _, name := range slices.Sorted(maps.Keys(p.nodes)) {
 		nodes = append(nodes, p.nodes[name])

@@ -25,7 +25,7 @@ func podJSON(name, node string) string {
 func listOf(all ...string) string { return `{"kind":"List","items":[` + strings.Join(all, ",") + `]}` }
 
 // state returns what is left after looks: nodes, then pods, in order.
-func (p *Present) state() string {
+func (p *Known) state() string {
 	var out []string
 	for n := range p.nodes {
 		out = append(out, n)
@@ -67,7 +67,7 @@ func TestLooks(t *testing.T) {
 		if err != nil || len(looks) != c.looks {
 			t.Errorf("%s: %d looks, %v", what, len(looks), err)
 		}
-		p, assumed := NewPresent(), Assumed{}
+		p, assumed := NewKnown(), Assumed{}
 		for _, l := range looks {
 			assumed = p.Look(l)
 		}
@@ -115,7 +115,7 @@ func TestCutting(t *testing.T) {
 			}
 			f, s, clock := follower(record.State{})
 			*clock = 100
-			p := NewPresent()
+			p := NewKnown()
 			p.Look(looks[0])
 			p.Tell(f)
 			out, _ := json.Marshal([]any{s.pods, s.nodes})

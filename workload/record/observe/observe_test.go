@@ -304,11 +304,11 @@ func TestReadObjects(t *testing.T) {
 	}
 	f, s, clock := follower(record.State{})
 	*clock = 7 * second
-	present := NewPresent()
-	if a := present.Look([]File{o}); a != (Assumed{}) {
+	known := NewKnown()
+	if a := known.Look([]File{o}); a != (Assumed{}) {
 		t.Errorf("%+v", a)
 	}
-	present.Tell(f)
+	known.Tell(f)
 	if p := s.pods["u"]; p.MilliCPU != 1000 || p.Node != "n1" || len(s.nodes) != 1 || s.nodes[0].MilliCPU != 4000 {
 		t.Errorf("%+v, %+v", s.pods, s.nodes)
 	}
@@ -394,9 +394,9 @@ func FuzzReadObjects(f *testing.F) {
 			return
 		}
 		f, s, _ := follower(record.State{})
-		present := NewPresent()
-		present.Look([]File{{Objects: o}})
-		present.Tell(f)
+		known := NewKnown()
+		known.Look([]File{{Objects: o}})
+		known.Tell(f)
 		for _, p := range s.pods {
 			if err := record.Check(&p); err != nil {
 				t.Errorf("%+v: %v", p, err)
