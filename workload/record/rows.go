@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -197,20 +198,24 @@ func keyOf[T row](r *T) key {
 // maxTime is the end of the year 9999.
 const maxTime = 253402300799999
 
-// check returns what is wrong with a row that was read. A file may come from anyone.
-func check[T row](r *T) error {
+// Check returns what is wrong with a row. No record holds such a row: a Writer refuses it, and readers leave it out, because a file
+// may come from anyone.
+func Check[T row](r *T) error {
+	if err := texts(r); err != nil {
+		return err
+	}
 	switch x := any(r).(type) {
 	case *Pod:
 		return x.check()
 	case *Node:
-		if err := times(x.From, x.To); err != nil {
+		if err := cmp.Or(names("a node", x.Name), times(x.From, x.To)); err != nil {
 			return err
 		}
 		return amounts(x.Name, x.MilliCPU, x.Memory, x.Pods, x.GPU)
 	case *Object:
-		return times(x.From, x.To)
+		return cmp.Or(names("a "+x.Kind, x.Name), names("a namespace", x.Namespace), times(x.From, x.To))
 	case *Sample:
-		if err := times(x.Time); err != nil {
+		if err := cmp.Or(names("what was measured", x.Name), names("a namespace", x.Namespace), times(x.Time)); err != nil {
 			return err
 		}
 		return amounts(x.Name, 0, x.Memory, x.MilliCPU, 0)
@@ -223,6 +228,13 @@ func check[T row](r *T) error {
 func (p *Pod) check() error {
 	if p.UID == "" {
 		return fmt.Errorf("pod %q has no uid", p.Name)
+	}
+	if len(p.UID) > 2*maxWord+1 { // NAMESPACE/NAME where there is no better one
+		return fmt.Errorf("the uid of pod %q has %d bytes", Word(p.Name), len(p.UID))
+	}
+	err := cmp.Or(names("a pod", p.Name), names("a namespace", p.Namespace), names("a node", p.Node), names("a priority class", p.PriorityClass))
+	if err != nil {
+		return err
 	}
 	if err := times(p.Arrived, p.Bound, p.Ended, p.HealthSince); err != nil {
 		return fmt.Errorf("pod %q: %w", p.Name, err)

@@ -47,7 +47,7 @@ func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 	if err != nil {
 		return exit.New(exit.Usage, err, "name another folder with --out")
 	}
-	defer func() { err = errors.Join(err, closed(out)) }()
+	defer func() { err = errors.Join(err, closed(out, log)) }()
 	if record.Is(c.String("out")) {
 		if conf.Earlier, err = history.Resume(c.String("out")); err != nil {
 			return exit.New(exit.Usage, err, "name another folder with --out")

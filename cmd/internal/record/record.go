@@ -229,6 +229,7 @@ type recording struct {
 	log                 zerolog.Logger
 	failing             bool // the last flush failed
 	lost                int64
+	refused             int64
 	trouble             live.Trouble // that was logged
 	run                 record.Run   // the row about this run
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +22,7 @@ func Pod(p *corev1.Pod) record.Pod {
 	amounts, _ := kube.Pod(p) // of a contradictory request for GPUs the part that can be trusted
 	r := amounts.Requests
 	out := record.Pod{
-		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Scheduler: p.Spec.SchedulerName,
+		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Scheduler: record.Word(p.Spec.SchedulerName),
 		PriorityClass: p.Spec.PriorityClassName,
 		MilliCPU:      within(r.MilliCPU, cluster.MaxMilliCPU), Memory: within(r.Memory, cluster.MaxMemory), GPU: within(r.GPU, 1<<20), GPUMilli: within(r.GPUMilli, cluster.DeviceMilli-1),
 		CPULimit: within(amounts.Limits.MilliCPU, cluster.MaxMilliCPU), MemoryLimit: within(amounts.Limits.Memory, cluster.MaxMemory),
@@ -69,13 +71,25 @@ func millis(t metav1.Time) int64 {
 	return max(t.UnixMilli(), 0)
 }
 
-// text returns v as JSON. The types here can always be written.
+// text returns v as JSON without control characters. The types here can always be written.
 func text(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return ""
 	}
-	return string(b)
+	out := string(b)
+	if !strings.ContainsFunc(out, unicode.IsControl) {
+		return out
+	}
+	var escaped strings.Builder // JSON leaves those of 0x7f to 0x9f as they are
+	for _, r := range out {
+		if unicode.IsControl(r) {
+			fmt.Fprintf(&escaped, `\u%04x`, r)
+		} else {
+			escaped.WriteRune(r)
+		}
+	}
+	return escaped.String()
 }
 
 func list(l []string) string {
@@ -97,9 +111,11 @@ func owner(p *corev1.Pod, out *record.Pod) {
 	if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static {
 		out.Daemon = true
 	}
-	out.Workload = kube.Workload(p)
+	if kind, name, ok := strings.Cut(kube.Workload(p), "/"); ok {
+		out.Workload = record.Word(kind) + "/" + record.Word(name)
+	}
 	if o := metav1.GetControllerOfNoCopy(p); o != nil {
-		out.OwnerKind, out.OwnerName = o.Kind, o.Name
+		out.OwnerKind, out.OwnerName = record.Word(o.Kind), record.Word(o.Name)
 		out.Daemon = out.Daemon || o.Kind == "DaemonSet"
 	}
 }

@@ -64,6 +64,9 @@ func replayOf(pods []record.Pod, nodes []record.Node, objects []record.Object, r
 		return out, err
 	}
 	out.Trace = out.Trace.FromZero()
+	if note := restore.NamespaceNote("the record", pods, objects); note != "" {
+		out.Notes = append(out.Notes, note)
+	}
 	for _, r := range runs {
 		note := "not recorded, and so not played: " + r.Missing
 		if r.Missing != "" && !slices.Contains(out.Notes, note) { // runs of one source mostly lack the same
@@ -184,21 +187,7 @@ func amountsOf(p *record.Pod) (s workload.Shape, why string) {
 
 // selectedKeys adds the keys of namespaces' labels that the terms of an affinity name.
 func selectedKeys(a *corev1.Affinity, to map[string]bool) {
-	if a == nil {
-		return
-	}
-	var terms []corev1.PodAffinityTerm
-	var weighted []corev1.WeightedPodAffinityTerm
-	if p := a.PodAffinity; p != nil {
-		terms, weighted = append(terms, p.RequiredDuringSchedulingIgnoredDuringExecution...), append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
-	}
-	if p := a.PodAntiAffinity; p != nil {
-		terms, weighted = append(terms, p.RequiredDuringSchedulingIgnoredDuringExecution...), append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
-	}
-	for _, w := range weighted {
-		terms = append(terms, w.PodAffinityTerm)
-	}
-	for _, t := range terms {
+	for _, t := range restore.Terms(a) {
 		if t.NamespaceSelector == nil {
 			continue
 		}

@@ -50,7 +50,7 @@ func TestReplayOfRows(t *testing.T) {
 	if d := cmp.Diff(map[string]map[string]string{"a": {"team": "x", "tier": "1"}}, got.Namespaces); d != "" {
 		t.Error(d)
 	}
-	want := "the column gpu_models of 1 rows cannot be read; they are played without it|the column labels of 1 rows cannot be read; they are played without it|the column node_selector of 1 rows cannot be read; they are played without it|the column tolerations of 1 rows cannot be read; they are played without it|not played: DaemonSet pods without a node (1 pods), disruption budgets (1 pods), owners, and so the default spreading (1 pods), pods with a GPU model that has no name (1 pods), pods with requests that are out of range (1 pods), pods with tolerations that Kubernetes refuses (1 pods), the label app.kubernetes.io/managed-by (1 pods), volume claims (1 pods)|not recorded, and so not played: usage"
+	want := "the column gpu_models of 1 rows cannot be read; they are played without it|the column labels of 1 rows cannot be read; they are played without it|the column node_selector of 1 rows cannot be read; they are played without it|the column tolerations of 1 rows cannot be read; they are played without it|not played: DaemonSet pods without a node (1 pods), disruption budgets (1 pods), owners, and so the default spreading (1 pods), pods with a GPU model that has no name (1 pods), pods with requests that are out of range (1 pods), pods with tolerations that Kubernetes refuses (1 pods), the label app.kubernetes.io/managed-by (1 pods), volume claims (1 pods)|1 pods select namespaces by labels, which the record lacks of 1 namespaces|not recorded, and so not played: usage"
 	if notes := strings.Join(got.Notes, "|"); notes != want {
 		t.Errorf("notes %q", notes)
 	}
