@@ -52,7 +52,8 @@ type stage struct {
 
 // prepareStage creates the namespaces and priority classes that the pods of the plan need.
 func (c *Config) prepareStage(ctx context.Context) (*stage, error) {
-	s := &stage{Config: *c, spaces: map[string]string{}, classes: map[priority]string{}, nodes: map[string]string{}, left: map[string]bool{}, refused: map[string]int{}}
+	s := &stage{Config: *c, spaces: map[string]string{}, classes: map[priority]string{},
+		nodes: map[string]string{}, left: map[string]bool{}, refused: map[string]int{}}
 	if err := s.listNodes(ctx); err != nil {
 		return nil, err
 	}

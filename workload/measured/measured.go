@@ -178,7 +178,11 @@ func (r *reading) finish() {
 	for _, left := range []struct {
 		names map[string]bool
 		why   string
-	}{{empty, "they have no valid value"}, {unsized, "their cores are not known"}, {r.twins, "after shortening, another machine has the same name"}} {
+	}{
+		{empty, "they have no valid value"},
+		{unsized, "their cores are not known"},
+		{r.twins, "after shortening, another machine has the same name"},
+	} {
 		if len(left.names) > 0 {
 			r.note("machines were left out, as %s: %s", left.why, some(left.names))
 		}

@@ -50,7 +50,8 @@ func (o *roster) close(r *reading) error {
 	}
 	switch {
 	case len(o.measured) == 0 && len(o.strangers) > 0:
-		return fmt.Errorf("no measurement belongs to a %s of %s: it has %s, the measurements are of %s", o.what, o.table, some(silent), some(o.strangers))
+		return fmt.Errorf("no measurement belongs to a %s of %s: it has %s, the measurements are of %s",
+			o.what, o.table, some(silent), some(o.strangers))
 	case len(o.measured) == 0 && len(silent) > 0:
 		return fmt.Errorf("no file has measurements of the %ss of %s; name those files too", o.what, o.table)
 	}

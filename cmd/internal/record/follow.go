@@ -93,7 +93,8 @@ func (s *recording) save(r *live.Recorder, f *observe.Follower, merge bool) {
 		}
 	}
 	if t := r.Trouble(); t != s.trouble {
-		s.log.Info().Int("failed", t.Failed).Int("invalid", t.Invalid).Int("unknown", t.Unknown).Int("noPods", t.NoPods).Int("noNodes", t.NoNodes).Msg("usage that Prometheus did not give, since the beginning")
+		s.log.Info().Int("failed", t.Failed).Int("invalid", t.Invalid).Int("unknown", t.Unknown).
+			Int("noPods", t.NoPods).Int("noNodes", t.NoNodes).Msg("usage that Prometheus did not give, since the beginning")
 		s.trouble = t
 	}
 	c := f.Counts()

@@ -49,8 +49,8 @@ func TestListNamesEveryPolicyOnce(t *testing.T) {
 		{[]string{"running:moved:random"}, nil, "is no policy", exit.Usage, ""},
 		{[]string{"running:nothing"}, nil, "no policy is called", exit.Usage, "--checkpoint"},
 		{[]string{"optimum"}, nil, "no policy is called", exit.Usage, "--checkpoint"},
-		{[]string{"stock:none.yaml"}, nil, "none.yaml", exit.Usage, "tune --stock"},
-		{nil, []string{"mine=none.yml"}, "none.yml", exit.Usage, "tune --stock"},
+		{[]string{"stock:none.yaml"}, nil, "none.yaml", exit.Usage, "KubeSchedulerConfiguration"},
+		{nil, []string{"mine=none.yml"}, "none.yml", exit.Usage, "KubeSchedulerConfiguration"},
 		{nil, []string{"none.safetensors"}, "none.safetensors", exit.Checkpoint, "check the path"},
 	} {
 		_, err := contender.List(c.names, c.files)

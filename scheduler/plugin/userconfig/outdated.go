@@ -84,4 +84,5 @@ func CheckVersion(text []byte) error {
 }
 
 // VersionHint is the next step after an error of CheckVersion.
-const VersionHint = "replace plugins that are gone, and write apiVersion: kubescheduler.config.k8s.io/v1, which kube-scheduler has read since Kubernetes 1.25"
+const VersionHint = "replace plugins that are gone, and write apiVersion: kubescheduler.config.k8s.io/v1, " +
+	"which kube-scheduler has read since Kubernetes 1.25"

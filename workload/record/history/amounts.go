@@ -56,7 +56,8 @@ func (all needs) of(p *pod, resource string) *need {
 
 // amounts reads what pods request and are limited to. What they do not request any more is forgotten.
 func (r *reader) amounts(ctx context.Context, at time.Time) error {
-	always, err := r.query(ctx, initInfo, fmt.Sprintf(`group by (%s) (last_over_time(%s{restart_policy="Always"}[%s]))`, widened(podKey+",container"), initInfo, r.window), at)
+	query := fmt.Sprintf(`group by (%s) (last_over_time(%s{restart_policy="Always"}[%s]))`, widened(podKey+",container"), initInfo, r.window)
+	always, err := r.query(ctx, initInfo, query, at)
 	if err != nil {
 		return err
 	}

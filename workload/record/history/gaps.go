@@ -10,7 +10,8 @@ import (
 )
 
 // unknown is what no series of kube-state-metrics tells.
-const unknown = "affinity, topology spread, node selectors, host ports, volume claims, preemption policies, disruption budgets, priorities but those of system classes"
+const unknown = "affinity, topology spread, node selectors, host ports, volume claims, " +
+	"preemption policies, disruption budgets, priorities but those of system classes"
 
 // facts are what the record lacks without a series. A steady series has samples as long as there are pods and nodes, so a chunk without
 // it is a gap.
@@ -63,7 +64,8 @@ type usageGaps struct {
 }
 
 func newGaps() gaps {
-	return gaps{has: map[string]int{}, without: map[string]time.Time{}, now: map[string]bool{}, invalid: map[string]int{}, strays: map[string]names{}, usage: map[string]*usageGaps{},
+	return gaps{has: map[string]int{}, without: map[string]time.Time{}, now: map[string]bool{}, invalid: map[string]int{},
+		strays: map[string]names{}, usage: map[string]*usageGaps{},
 		nodes: names{}, empty: names{}, bare: names{}, lost: names{}, again: names{}}
 }
 

@@ -95,7 +95,8 @@ type batch struct {
 
 // Read reads the history and flushes it to the sink after each chunk. An error says until when the record is complete.
 func Read(ctx context.Context, c Config) (Result, error) {
-	r := &reader{Config: c, pods: map[string]*pod{}, nodes: map[string]*record.Node{}, gaps: newGaps(), before: map[string]bool{}, addresses: map[string]string{}}
+	r := &reader{Config: c, pods: map[string]*pod{}, nodes: map[string]*record.Node{}, gaps: newGaps(),
+		before: map[string]bool{}, addresses: map[string]string{}}
 	if c.Earlier != nil {
 		r.goOn(c.Earlier)
 	}
@@ -200,7 +201,8 @@ func Needed() []string { return []string{podInfo, nodeInfo, requests, allocatabl
 
 // needed returns an error if a series is missing without which there is no record.
 func (r *reader) needed() error {
-	has := map[string]bool{podInfo: r.gaps.chunks > 0, nodeInfo: len(r.gaps.nodes) > 0, requests: r.gaps.has[requests] > 0, allocatable: r.gaps.has[allocatable] > 0}
+	has := map[string]bool{podInfo: r.gaps.chunks > 0, nodeInfo: len(r.gaps.nodes) > 0,
+		requests: r.gaps.has[requests] > 0, allocatable: r.gaps.has[allocatable] > 0}
 	for _, series := range Needed() {
 		if !has[series] {
 			return Unanswered{fmt.Errorf("Prometheus has no series %s from %s to %s", series, text(r.From), text(r.To))}
@@ -213,7 +215,8 @@ func (r *reader) needed() error {
 func (r *reader) joined() error {
 	for _, series := range []string{podInfo, nodeInfo, requests, allocatable} {
 		if strays := r.gaps.strays[series]; len(strays) > 0 && !r.gaps.now[series] && r.gaps.has[series] == 0 {
-			return Unanswered{fmt.Errorf("%s is there, but none of its series is of a pod of kube_pod_info or a node of kube_node_info; they are of %s: "+
+			return Unanswered{fmt.Errorf("%s is there, but none of its series is of a pod of kube_pod_info "+
+				"or a node of kube_node_info; they are of %s: "+
 				"labels such as namespace, pod, uid, node or resource are missing, or Prometheus has renamed them", series, strays.some())}
 		}
 	}
@@ -229,7 +232,8 @@ func (r *reader) joined() error {
 	if placed == 0 || r.located || len(r.gaps.nodes) == 0 {
 		return nil
 	}
-	return Unanswered{fmt.Errorf("no pod is on a node of kube_node_info, though %d are bound: kube_pod_info lacks the label node, or Prometheus has renamed it", placed)}
+	return Unanswered{fmt.Errorf("no pod is on a node of kube_node_info, though %d are bound: "+
+		"kube_pod_info lacks the label node, or Prometheus has renamed it", placed)}
 }
 
 // missing lists what the record lacks.

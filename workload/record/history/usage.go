@@ -254,7 +254,8 @@ func atOnce(v model.Vector, at time.Time) model.Matrix {
 		if s.Histogram != nil {
 			value = model.SampleValue(math.NaN())
 		}
-		out[i] = &model.SampleStream{Metric: s.Metric, Values: []model.SamplePair{{Timestamp: model.TimeFromUnixNano(at.UnixNano()), Value: value}}}
+		pair := model.SamplePair{Timestamp: model.TimeFromUnixNano(at.UnixNano()), Value: value}
+		out[i] = &model.SampleStream{Metric: s.Metric, Values: []model.SamplePair{pair}}
 	}
 	return out
 }

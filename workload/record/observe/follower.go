@@ -54,7 +54,8 @@ type Config struct {
 // NewFollower returns a follower.
 func NewFollower(c Config) *Follower {
 	open := c.Open
-	f := &Follower{out: c.Out, names: c.Anonymise, now: c.Now, pods: map[string]*record.Pod{}, gated: map[string]struct{}{}, nodes: map[string]*record.Node{}, addresses: map[string]string{}, objects: map[objectKey]*record.Object{}, words: map[string]string{}}
+	f := &Follower{out: c.Out, names: c.Anonymise, now: c.Now, pods: map[string]*record.Pod{}, gated: map[string]struct{}{},
+		nodes: map[string]*record.Node{}, addresses: map[string]string{}, objects: map[objectKey]*record.Object{}, words: map[string]string{}}
 	for i := range open.Pods {
 		f.pods[open.Pods[i].UID] = &open.Pods[i]
 	}
