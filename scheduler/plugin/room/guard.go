@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -65,16 +66,22 @@ func (g *guarded) RunReservePluginsReserve(ctx context.Context, state fwk.CycleS
 	return g.Framework.RunReservePluginsReserve(ctx, state, pod, node) // if it fails, Unreserve follows
 }
 
-// RunReservePluginsUnreserve implements framework.Framework.
+// RunReservePluginsUnreserve implements framework.Framework. It takes the announcement back before the pod can try again. Upstream does
+// so, too, but later, when the pod may be announced anew.
 func (g *guarded) RunReservePluginsUnreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
-	g.ledger.end(pod.UID)
+	if g.ledger.end(pod.UID) {
+		if err := g.announce(ctx, pod, nil); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) {
+			klog.FromContext(ctx).Error(err, "A pod stays announced for a node that it does not get", "pod", klog.KObj(pod), "node", node)
+		}
+	}
 	g.Framework.RunReservePluginsUnreserve(ctx, state, pod, node)
 }
 
 // RunPreBindPlugins implements framework.Framework. Beside other schedulers, it announces the pod first.
 func (g *guarded) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	if g.ledger.shared() {
-		if err := g.announce(ctx, pod, node); err != nil && ctx.Err() == nil {
+		g.ledger.announced(pod.UID)
+		if err := g.announce(ctx, pod, &node); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Other schedulers do not know of a pod before it is bound", "pod", klog.KObj(pod), "node", node)
 		}
 	}
@@ -92,7 +99,7 @@ func (g *guarded) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod 
 	return g.Framework.RunBindPlugins(ctx, state, pod, node)
 }
 
-// look returns an error if another scheduler was first. Upstream then takes the announcement back, and the pod tries again.
+// look returns an error if another scheduler was first. The pod then tries again.
 func (g *guarded) look(ctx context.Context, pod *v1.Pod, node string) *fwk.Status {
 	lacks := g.ledger.lacks(pod.UID)
 	if lacks == "" {
@@ -106,8 +113,9 @@ func (g *guarded) look(ctx context.Context, pod *v1.Pod, node string) *fwk.Statu
 // seeWithin is how long a pod waits for the watch to show its announcement.
 const seeWithin = 10 * time.Second
 
-// announce writes the pod's node into its status, and waits until the ledger has seen that, and so what others wrote before.
-func (g *guarded) announce(ctx context.Context, pod *v1.Pod, node string) error {
+// announce writes the pod's node, or that it has none, into its status. It waits until the ledger has seen that, and so what others wrote
+// before.
+func (g *guarded) announce(ctx context.Context, pod *v1.Pod, node *string) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID}, "status": map[string]any{"nominatedNodeName": node},
 	})

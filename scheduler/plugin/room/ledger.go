@@ -64,6 +64,7 @@ type flight struct {
 	node    string
 	number  int                // of the flights before
 	known   map[types.UID]bool // pods of other schedulers that counted when the node was chosen
+	told    bool               // it is announced, or soon will be
 	amounts amounts
 }
 
@@ -239,11 +240,22 @@ func (l *ledger) begin(p *v1.Pod, node string, known map[types.UID]bool) {
 	l.flights[p.UID] = &flight{uid: p.UID, node: node, number: l.number, known: known, amounts: requests(p)}
 }
 
-// end notes that a pod has lost its node before it was bound.
-func (l *ledger) end(uid types.UID) {
+// announced notes that a pod is going to be announced.
+func (l *ledger) announced(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if f := l.flights[uid]; f != nil {
+		f.told = true
+	}
+}
+
+// end notes that a pod has lost its node before it was bound. told says whether it may be announced.
+func (l *ledger) end(uid types.UID) (told bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.flights[uid]
 	delete(l.flights, uid)
+	return f != nil && f.told
 }
 
 // seen returns a channel that is closed as soon as the ledger has a pod in a resource version or a later one.
