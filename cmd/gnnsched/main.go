@@ -3,9 +3,6 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"net/url"
 	"os"
 	"path/filepath"
 
@@ -23,7 +20,6 @@ import (
 	"gnnsched/cmd/internal/serve"
 	"gnnsched/cmd/internal/shadow"
 	"gnnsched/internal/cli"
-	"gnnsched/internal/exit"
 )
 
 // version is set by the linker.
@@ -59,15 +55,4 @@ func app(name string) *ucli.App {
 			return ucli.ShowAppHelp(c)
 		},
 	}
-}
-
-// clusterError gives exit code 3 to a failed request to the API server. It is for errors after
-// the first successful request.
-func clusterError(err error) error {
-	var known *exit.Error
-	var request *url.Error // what every failed HTTP request ends in
-	if err == nil || errors.As(err, &known) || !errors.As(err, &request) || errors.Is(err, context.Canceled) {
-		return err
-	}
-	return exit.New(exit.Unreachable, err, "the cluster answered before; check that it still runs, for example with `kwokcluster status`")
 }
