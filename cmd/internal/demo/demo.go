@@ -46,9 +46,9 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Run runs the demo and writes the results of each part when it ends. When it returns, the clusters
+// run runs the demo and writes the results of each part when it ends. When it returns, the clusters
 // and the schedulers have stopped and the clusters are deleted, also after an error or the end of ctx.
-func Run(ctx context.Context, c Config) error {
+func run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}

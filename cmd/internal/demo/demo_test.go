@@ -293,7 +293,7 @@ func TestClusterThatFails(t *testing.T) {
 	}
 	var out, progress bytes.Buffer
 	c := Config{Seeds: 1, Variant: "gnn", Launcher: testbed.Program(program), LogDir: dir, Out: &out, Err: &progress}
-	err := Run(context.Background(), c)
+	err := run(context.Background(), c)
 	if err == nil || !bytes.Contains([]byte(err.Error()), []byte("the port is in use")) {
 		t.Errorf("got %v", err)
 	}
@@ -301,7 +301,7 @@ func TestClusterThatFails(t *testing.T) {
 		t.Errorf("results of nothing: %s", out.String())
 	}
 	c.Launcher = testbed.Program(filepath.Join(dir, "none"))
-	if err := Run(context.Background(), c); exit.Code(err) != exit.Usage {
+	if err := run(context.Background(), c); exit.Code(err) != exit.Usage {
 		t.Errorf("missing program: %v", err)
 	}
 }
