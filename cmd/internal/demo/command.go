@@ -47,7 +47,7 @@ func runDemo(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	return run(c.Context, Config{
+	return run(c.Context, config{
 		Seeds: c.Int("seeds"), Seed: c.Uint64("seed"), Variant: c.String("variant"),
 		Draw: draw, Launcher: program, LogDir: c.String("log-dir"), Log: log, Out: c.App.Writer, Err: c.App.ErrWriter,
 	})
