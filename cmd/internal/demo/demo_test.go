@@ -274,7 +274,7 @@ func TestQuantile(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	good := config{Seeds: 1, Variant: "gnn"}
-	if err := good.Validate(); err != nil {
+	if err := good.validate(); err != nil {
 		t.Error(err)
 	}
 	for _, c := range []config{{Variant: "gnn"}, {Seeds: 101, Variant: "gnn"}, {Seeds: 1}, {Seeds: 1, Variant: "default-scheduler"}} {
