@@ -13,7 +13,7 @@ import (
 	"gnnsched/scheduler/policy/neural"
 )
 
-// pair is a teacher for mixed clusters: two shipped networks, of which one scores nodes with GPUs and the other any nodes. Neither can do
+// pair is a teacher for mixed clusters, that of the shipped network mixed (scheduler/learn/runs/mixed.yaml): two shipped networks, of which one scores nodes with GPUs and the other any nodes. Neither can do
 // it alone. It scores as follows:
 //
 //  1. A pod that requests GPUs goes by the devices' network.

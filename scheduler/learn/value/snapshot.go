@@ -11,7 +11,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/trace/openb"
@@ -45,10 +44,7 @@ func (p *player) newEnv(w Workload, steady *sim.Steady) (*sim.Env, error) {
 	if steady == nil {
 		o.Factor, o.Loads = p.config.Factor, p.config.loads()
 	}
-	env, err := sim.New(sim.Config{
-		OpenB:     o,
-		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, // its reward is not used
-	})
+	env, err := sim.New(sim.Config{OpenB: o})
 	if err != nil {
 		return nil, fmt.Errorf("workload drawn from %s: %w", w.Name, err)
 	}
