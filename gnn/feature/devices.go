@@ -136,7 +136,8 @@ const (
 	ordinaryColumns
 )
 
-// ordinaryFeatures describe a candidate beside the available nodes without devices. A candidate with devices leaves these as even as they are.
+// ordinaryFeatures describe a candidate beside the available nodes without devices. A candidate with devices leaves these as even as
+// they are.
 var ordinaryFeatures = [ordinaryColumns]Feature{
 	isOrdinary:   {Name: "ordinary", Doc: "1 if the candidate has no devices, else 0", In: Flag},
 	even:         {Name: "even", Doc: "by how much the placement lowers the standard deviations of CPU and of memory over the available nodes without devices, times these nodes, within ±4"},

@@ -155,7 +155,7 @@ func fillTraffic(c *Candidates, out Rows) {
 	}
 }
 
-// rank returns where a value is among those that were added: (x - mean) / (standard deviation + 0.05), within ±limit.
+// rank returns a value's place among the added ones: (x - mean) / (standard deviation + 0.05), within ±limit.
 func (m *moments) rank(x float32) float32 {
 	return clamp((x - float32(m.Mean())) / float32(m.Std()+0.05))
 }

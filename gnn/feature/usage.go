@@ -178,7 +178,7 @@ func (r *usedRow) set(n *cluster.Node) {
 // before returns the mean usage / capacity of each dimension.
 func (r *usedRow) before() *perDimension { return (*perDimension)(r.kept[usageAfter:]) }
 
-// within bounds x by low and limit; 0 for what is not a number.
+// within bounds x by low and limit; 0 for NaN.
 func within(x, low float64) float32 {
 	if math.IsNaN(x) {
 		return 0

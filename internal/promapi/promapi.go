@@ -33,7 +33,7 @@ type Server struct {
 	ServerName string
 }
 
-// Validate returns what is wrong with a server.
+// Validate returns the first fault of a server.
 func (s Server) Validate() error {
 	u, err := url.Parse(s.Address)
 	switch {

@@ -60,7 +60,7 @@ func fraction(r int, n *cluster.Node) float64 {
 	return cluster.Fraction(n.Requested.TotalGPUMilli(), n.Allocatable.TotalGPUMilli())
 }
 
-// counts reports whether a node is among those that are balanced in a resource.
+// counts reports whether a node counts in the balance of a resource.
 func counts(r int, n *cluster.Node) bool {
 	return n.Available() && (r != gpuRow || n.Allocatable.GPU > 0)
 }

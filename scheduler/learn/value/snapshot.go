@@ -104,7 +104,7 @@ func (r *recorder) decide(env *sim.Env) (eval.Choice, error) {
 	return eval.Choice{Candidate: choice, Devices: policy.Devices(r.policy, nodes[rows[choice]], env.Pending())}, nil
 }
 
-// load returns what is allocated, over the cluster's GPUs.
+// load returns the allocated fraction of the cluster's GPUs.
 func (r *recorder) load() float64 {
 	var used, devices float64
 	for _, n := range r.env.Snapshot().Nodes {
