@@ -23,10 +23,11 @@ LDFLAGS  := -s -w -X main.version=$(VERSION) -X $(K8S).gitVersion=$(GITVERSION) 
 # One set of flags for programs and tests, so that Kubernetes is compiled once for both.
 MODFLAGS := $(if $(TAG),-modfile=$(CURDIR)/$(MODFILE) -tags=$(TAG))
 GO       := CGO_ENABLED=0 GOFLAGS='$(strip $(GOFLAGS) -trimpath $(MODFLAGS))' go
-GOBUILD  := $(GO) build -ldflags '$(LDFLAGS)'
-TORCHENV := gnn/torch/toolchain/env.sh env GOFLAGS='$(strip $(GOFLAGS) $(MODFLAGS))'
 # -tags of a command replaces those of GOFLAGS.
 comma    := ,
+# TAGS=service builds gnnsched as it is in its image, without eval and the like.
+GOBUILD  := $(GO) build $(addsuffix $(addprefix $(comma),$(TAG)),$(addprefix -tags=,$(TAGS))) -ldflags '$(LDFLAGS)'
+TORCHENV := gnn/torch/toolchain/env.sh env GOFLAGS='$(strip $(GOFLAGS) $(MODFLAGS))'
 TORCHTAGS := -tags torch$(addprefix $(comma),$(TAG))
 LINKS    := rungnn rundqn runacgnn runacdqn runsim cleancluster ktop
 

@@ -22,10 +22,10 @@ var Base = &Set{
 		rarely(One("no_memory", "1 if the pod requests no memory, else 0", func(p *Pod) float32 { return flag(p.State.Requests.Memory == 0) })),
 	},
 	Cluster: []ClusterBlock{
-		One("cpu", "mean over the candidates of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.cpu.mean()) }),
-		One("memory", "the same of memory", func(c *Candidates) float32 { return float32(c.memory.mean()) }),
-		One("cpu_std", "standard deviation over the candidates of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.cpu.std()) }),
-		One("memory_std", "the same of memory", func(c *Candidates) float32 { return float32(c.memory.std()) }),
+		One("cpu", "mean over the candidates of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.cpu.Mean()) }),
+		One("memory", "the same of memory", func(c *Candidates) float32 { return float32(c.memory.Mean()) }),
+		One("cpu_std", "standard deviation over the candidates of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.cpu.Std()) }),
+		One("memory_std", "the same of memory", func(c *Candidates) float32 { return float32(c.memory.Std()) }),
 		One("feasible", "candidates / nodes", func(c *Candidates) float32 { return ratio(int64(len(c.Rows)), int64(len(c.Nodes))) }),
 	},
 	Candidate: []CandidateBlock{{Features: candidateFeatures[:], Fill: fillCandidates}},
@@ -126,8 +126,8 @@ var candidateFeatures = [candidateColumns]Feature{
 
 // fillCandidates writes the features of every candidate.
 func fillCandidates(c *Candidates, out Rows) {
-	meanCPU, meanMemory := float32(c.cpu.mean()), float32(c.memory.mean())
-	perCPU, perMemory := 1/(c.cpu.std()+c.addCPU.mean()+1e-6), 1/(c.memory.std()+c.addMemory.mean()+1e-6)
+	meanCPU, meanMemory := float32(c.cpu.Mean()), float32(c.memory.Mean())
+	perCPU, perMemory := 1/(c.cpu.Std()+c.addCPU.Mean()+1e-6), 1/(c.memory.Std()+c.addMemory.Mean()+1e-6)
 	common := 2 / (1/perCPU + 1/perMemory) // one scale, so that the rises of both resources can be added
 	cpu, memory := c.cpu.rise(common), c.memory.rise(common)
 	skew, r := c.skew.rise(common), c.Pod.Requests

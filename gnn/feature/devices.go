@@ -50,10 +50,10 @@ var devices = &Set{
 	},
 	Cluster: []ClusterBlock{
 		{Features: renamed(List(GPUBase.Cluster), "gpus_"), Fill: func(c *Candidates, out []float32) { clear(out); copy(out, c.GPUs) }},
-		One("ordinary_cpu", "mean over the available nodes without devices of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.ordinaryNodes().cpu.mean()) }),
-		One("ordinary_memory", "the same of memory", func(c *Candidates) float32 { return float32(c.ordinaryNodes().memory.mean()) }),
-		One("ordinary_cpu_std", "10 times the standard deviation over these nodes", func(c *Candidates) float32 { return 10 * float32(c.ordinaryNodes().cpu.std()) }),
-		One("ordinary_memory_std", "the same of memory", func(c *Candidates) float32 { return 10 * float32(c.ordinaryNodes().memory.std()) }),
+		One("ordinary_cpu", "mean over the available nodes without devices of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.ordinaryNodes().cpu.Mean()) }),
+		One("ordinary_memory", "the same of memory", func(c *Candidates) float32 { return float32(c.ordinaryNodes().memory.Mean()) }),
+		One("ordinary_cpu_std", "10 times the standard deviation over these nodes", func(c *Candidates) float32 { return 10 * float32(c.ordinaryNodes().cpu.Std()) }),
+		One("ordinary_memory_std", "the same of memory", func(c *Candidates) float32 { return 10 * float32(c.ordinaryNodes().memory.Std()) }),
 	},
 	Candidate: []CandidateBlock{{Features: ordinaryFeatures[:], Fill: fillOrdinary}, {Features: edgeFeatures(), Fill: fillEdges}},
 }
@@ -136,7 +136,8 @@ const (
 	ordinaryColumns
 )
 
-// ordinaryFeatures describe a candidate beside the available nodes without devices. A candidate with devices leaves these as even as they are.
+// ordinaryFeatures describe a candidate beside the available nodes without devices. A candidate with devices leaves these as even as
+// they are.
 var ordinaryFeatures = [ordinaryColumns]Feature{
 	isOrdinary:   {Name: "ordinary", Doc: "1 if the candidate has no devices, else 0", In: Flag},
 	even:         {Name: "even", Doc: "by how much the placement lowers the standard deviations of CPU and of memory over the available nodes without devices, times these nodes, within ±4"},
@@ -166,9 +167,9 @@ func (c *Candidates) ordinaryNodes() *ordinary {
 	for i, n := range c.Nodes {
 		if !hasDevices(n) && n.Available() {
 			u := &c.Usage[i]
-			o.cpu.add(float64(u.CPU))
-			o.memory.add(float64(u.Memory))
-			o.skew.add(float64(u.CPU - u.Memory))
+			o.cpu.Add(float64(u.CPU))
+			o.memory.Add(float64(u.Memory))
+			o.skew.Add(float64(u.CPU - u.Memory))
 		}
 	}
 	return o
@@ -184,7 +185,7 @@ func fillOrdinary(c *Candidates, out Rows) {
 		s, row := &c.Shares[i], out.Row(i)
 		clear(row)
 		x, y := s.CPU+s.AddCPU, s.Memory+s.AddMemory
-		row[offCPU], row[offMemory] = x-float32(o.cpu.mean()), y-float32(o.memory.mean())
+		row[offCPU], row[offMemory] = x-float32(o.cpu.Mean()), y-float32(o.memory.Mean())
 		if hasDevices(c.Nodes[v]) {
 			continue
 		}

@@ -43,10 +43,10 @@ func (c *Candidates) room() *racks {
 	for i := range count {
 		x := Room{ratio(r.free[i].MilliCPU, r.offered[i].MilliCPU), ratio(r.free[i].Memory, r.offered[i].Memory)}
 		r.room, r.pods = append(r.room, x), append(r.pods, c.holds(r.free[i]))
-		cpu.add(float64(x.CPU))
-		memory.add(float64(x.Memory))
+		cpu.Add(float64(x.CPU))
+		memory.Add(float64(x.Memory))
 	}
-	r.mean, r.std = Room{float32(cpu.mean()), float32(memory.mean())}, Room{float32(cpu.std()), float32(memory.std())}
+	r.mean, r.std = Room{float32(cpu.Mean()), float32(memory.Mean())}, Room{float32(cpu.Std()), float32(memory.Std())}
 	return r
 }
 

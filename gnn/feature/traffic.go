@@ -136,8 +136,8 @@ func fillTraffic(c *Candidates, out Rows) {
 	for i, v := range c.Rows {
 		a := j.At(v)
 		over := min(a.Excess, limit)
-		far.add(a.Distance)
-		cost.add(a.Distance + over)
+		far.Add(a.Distance)
+		cost.Add(a.Distance + over)
 		leavesNode := j.Rate() * (1 - a.Node)
 		leavesRack := leavesNode - j.Rate()*a.Rack
 		leavesZone := leavesRack - j.Rate()*a.Zone
@@ -150,12 +150,12 @@ func fillTraffic(c *Candidates, out Rows) {
 	for i := range c.Rows {
 		row := out.Row(i)
 		x := row[farColumn] + row[excessColumn]
-		row[costColumn] = clamp((x - float32(cost.mean())) * weight)
+		row[costColumn] = clamp((x - float32(cost.Mean())) * weight)
 		row[farRank], row[costRank] = far.rank(row[farColumn]), cost.rank(x)
 	}
 }
 
-// rank returns where a value is among those that were added: (x - mean) / (standard deviation + 0.05), within ±limit.
+// rank returns a value's place among the added ones: (x - mean) / (standard deviation + 0.05), within ±limit.
 func (m *moments) rank(x float32) float32 {
-	return clamp((x - float32(m.mean())) / float32(m.std()+0.05))
+	return clamp((x - float32(m.Mean())) / float32(m.Std()+0.05))
 }

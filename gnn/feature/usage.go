@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/spread"
 )
 
 func init() { Register(usage) }
@@ -124,7 +125,7 @@ func (c *Candidates) used() *used {
 	}
 	n := max(float32(len(c.Rows)), 1)
 	for d := range u.added {
-		u.before[d] = moments{n: float64(n), sum: float64(sum[d]), squares: float64(squares[d])}
+		u.before[d] = moments{spread.Sums{N: float64(n), Sum: float64(sum[d]), Squares: float64(squares[d])}}
 		if u.added[d] = u.expected[d] * per[d] / n; u.added[d] > limit {
 			u.added[d], u.expected[d] = limit, limit*n/per[d]
 		}
@@ -177,7 +178,7 @@ func (r *usedRow) set(n *cluster.Node) {
 // before returns the mean usage / capacity of each dimension.
 func (r *usedRow) before() *perDimension { return (*perDimension)(r.kept[usageAfter:]) }
 
-// within bounds x by low and limit; 0 for what is not a number.
+// within bounds x by low and limit; 0 for NaN.
 func within(x, low float64) float32 {
 	if math.IsNaN(x) {
 		return 0
@@ -221,7 +222,7 @@ type adding struct{ expected, mean, scale perDimension }
 func (u *used) adding() adding {
 	a := adding{expected: u.expected}
 	for d := range a.mean {
-		a.mean[d], a.scale[d] = float32(u.before[d].mean()), 1/(float32(u.before[d].std())+u.added[d]+0.01)
+		a.mean[d], a.scale[d] = float32(u.before[d].Mean()), 1/(float32(u.before[d].Std())+u.added[d]+0.01)
 	}
 	return a
 }
@@ -268,7 +269,7 @@ func shareOf(known *[cluster.Dimensions]bool) float32 {
 func fillUsed(c *Candidates, out []float32) {
 	u := c.used()
 	for d := range u.before {
-		out[3*d], out[3*d+1], out[3*d+2] = float32(u.before[d].mean()), float32(u.before[d].std()), u.added[d]
+		out[3*d], out[3*d+1], out[3*d+2] = float32(u.before[d].Mean()), float32(u.before[d].Std()), u.added[d]
 	}
 	last := len(out) - 1
 	if out[last] = 0; c.Pod.Usage != nil {

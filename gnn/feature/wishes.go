@@ -133,7 +133,7 @@ func fillWishes(c *Candidates, out Rows) {
 	}
 }
 
-// fullPower is what the available nodes draw at full load, in watts.
+// fullPower is the draw of the available nodes at full load, in watts.
 type fullPower struct {
 	mean float64 // of a node
 	core float64 // of a thousandth of a core, over all nodes

@@ -42,7 +42,7 @@ func flagNames(flags []cli.Flag) []string {
 	return names
 }
 
-// UnknownCommand returns the error for a command that is not among those known. path is what was typed before
+// UnknownCommand returns the error for an unknown command. path is what was typed before
 // it. If a command looks like it, the hint names that.
 func UnknownCommand(path, name string, known []*cli.Command) error {
 	var names []string

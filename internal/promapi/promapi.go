@@ -33,7 +33,7 @@ type Server struct {
 	ServerName string
 }
 
-// Validate returns what is wrong with a server.
+// Validate returns the first fault of a server.
 func (s Server) Validate() error {
 	u, err := url.Parse(s.Address)
 	switch {
@@ -172,7 +172,7 @@ func parse(text []byte, kind string, status int, into any) (warnings []string, e
 	case a.Error != "":
 		return nil, fmt.Errorf("Prometheus says %.200q", a.Error)
 	case err != nil:
-		return nil, fmt.Errorf("not an answer of Prometheus: %w", err)
+		return nil, fmt.Errorf("not an answer of Prometheus: %w; it begins with %.120q", err, text)
 	case a.Status != "success" || a.Data.Type != kind:
 		return nil, fmt.Errorf("not a %s: a query must give one value for each node or pod", kind)
 	}

@@ -12,7 +12,7 @@ type Row interface {
 	check() error // an error if the row cannot be shown
 }
 
-// Scenario is what contenders were compared on: a cluster with a workload, simulated, recorded or real.
+// Scenario is the setting in which contenders were compared: a cluster with a workload, simulated, recorded or real.
 type Scenario struct {
 	Name      string   `json:"name"`
 	About     string   `json:"about,omitempty"`
@@ -102,7 +102,7 @@ type Waits struct {
 	Contender string    `json:"contender"`
 	Class     string    `json:"class"`
 	Pods      int       `json:"pods"`                // all pods of the class
-	Waited    int       `json:"waited"`              // those that did not get a node at once, or within Scenario.Soon
+	Waited    int       `json:"waited"`              // pods that did not get a node at once, or within Scenario.Soon
 	Never     int       `json:"never"`               // of these, those without a node at the end; not in Quantiles
 	Mean      float64   `json:"mean"`                // of the pods with a node
 	Quantiles []float64 `json:"quantiles,omitempty"` // of the pods with a node, as Quantiles lists them

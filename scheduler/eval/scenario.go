@@ -34,6 +34,9 @@ func (s Scenario) Validate() error {
 	if s.Name == "" || strings.Trim(s.Name, nameRunes) != "" || s.Name == all {
 		errs = append(errs, fmt.Errorf("name: %q must consist of lower-case letters, digits and dashes, and must not be %q", s.Name, all))
 	}
+	if err := s.Objective.Validate(); len(s.Objective) == 0 {
+		errs = append(errs, fmt.Errorf("objective: %w", err))
+	}
 	return errors.Join(append(errs, s.Config.Validate())...)
 }
 

@@ -43,7 +43,7 @@ func TestValidate(t *testing.T) {
 		{"load: 0.9 to 0.5 is no range", func(c *Config) { c.Load = FloatRange{0.9, 0.5} }},
 		{"load 0 must be", func(c *Config) { c.Load, c.Initial = FloatRange{}, 0 }},
 		{"turnover: -1", func(c *Config) { c.Turnover = -1 }},
-		{"objective: it has no term", func(c *Config) { c.Objective = nil }},
+		{"objective: term balance occurs twice", func(c *Config) { c.Objective = append(c.Objective, c.Objective...) }},
 		{`preferences is "blend"; choose one of first, declared, off`, func(c *Config) { c.Preferences = "blend" }},
 		{"waitCost: -1", func(c *Config) { c.WaitCost = -1 }},
 	} {

@@ -26,7 +26,7 @@ type Progress struct {
 	Created  int // pods of theirs that exist
 	Bound    int // pods of theirs that have a node
 	Arrivals int // pods of a plan with times; 0 if steps ignore their times
-	Arrived  int // pods created so far by a plan with times, including those that have left
+	Arrived  int // pods created so far by a plan with times, including pods that have left
 	Placed   int // how many of them ever had a node
 	gone     int // how many of them have left
 	deleting int // objects that a reset has yet to delete

@@ -35,7 +35,7 @@ func (r Replayed) Seed() *uint64                     { return nil }
 func (r Replayed) Notes(workload.Plan) []string      { return r.Record.Notes }
 func (r Replayed) Pace(c *Config)                    { c.Bare, c.Speed, c.Replay = true, r.Speed, &r.Record }
 
-// stage is what the pods of a record need on the cluster.
+// stage lists the objects that the pods of a record need on the cluster.
 type stage struct {
 	Config
 	reader  restore.Reader    // package play has noted what it cannot read
@@ -239,7 +239,7 @@ func refusalReason(err error, pod string) string {
 		text = strings.TrimPrefix(text, before)
 	}
 	if i := strings.Index(text, ", requested: "); i >= 0 && strings.Contains(text, "exceeded quota") {
-		text = text[:i] // what is used changes with each pod
+		text = text[:i] // the amount in use changes with each pod
 	}
 	text = regexp.MustCompile(`(^|[^a-z0-9.-])`+regexp.QuoteMeta(pod)+`($|[^a-z0-9.-])`).ReplaceAllString(text, "${1}POD${2}")
 	text = strings.Join(strings.Fields(text), " ")

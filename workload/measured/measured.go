@@ -12,7 +12,7 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// Workload is what a record says.
+// Workload is the content of a record.
 type Workload struct {
 	Machines []Machine // in the order of their first measurements
 	Jobs     []Job     // in the order of the file
@@ -243,7 +243,7 @@ func (r *reading) full() bool {
 	return r.Limit > 0 && max(len(r.out.Jobs), len(r.order)) >= r.Limit
 }
 
-// counter counts what is read from a file.
+// counter counts the bytes read from a file.
 type counter struct {
 	io.Reader
 	r *reading

@@ -87,7 +87,9 @@ func historyError(ctx context.Context, address string, err error) error {
 	case errors.As(err, &refused):
 		return exit.New(exit.Unreachable, err, "a shorter --chunk asks for less at once; --from must lie within what Prometheus keeps"+again)
 	case errors.As(err, &unanswered):
-		return exit.New(exit.Unreachable, fmt.Errorf("%s: %w", address, err), "Prometheus must answer at this URL and scrape kube-state-metrics; docs/record.md names the series"+again)
+		known := promflags.Explain(fmt.Errorf("%s: %w", address, err), "")
+		known.Hint += again
+		return known
 	}
 	return exit.New(exit.Internal, fmt.Errorf("write the record: %w", err), "make room on the disk of --out"+again)
 }

@@ -23,7 +23,7 @@ import (
 
 // director runs the rounds of a part and collects their results.
 type director struct {
-	config      Config
+	config      config
 	part        part
 	bed         *testbed.Bed
 	results     map[string]*result // by scheduler name
@@ -34,7 +34,7 @@ type director struct {
 	reported time.Time              // when the last line was printed
 }
 
-func newDirector(c Config, p part) *director {
+func newDirector(c config, p part) *director {
 	return &director{config: c, part: p, results: map[string]*result{
 		p.learned: {scheduler: p.learned}, server.DefaultProfile: {scheduler: server.DefaultProfile},
 	}}

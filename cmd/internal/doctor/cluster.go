@@ -43,8 +43,7 @@ func (x *examination) server(c kubernetes.Interface) {
 	f := finding{what: "cluster", code: exit.Unreachable}
 	info, err := c.Discovery().ServerVersion()
 	if err != nil {
-		f.detail, f.state, f.hint = err.Error(), failed, "is the cluster up?"
-		x.add(f)
+		x.add(x.failure(f.what, kubeconfig.Explain(err)))
 		return
 	}
 	f.detail = "Kubernetes " + info.GitVersion

@@ -17,7 +17,7 @@ func (s *Set) Values(name string) []string {
 // Models returns the model of each card; empty if the driver does not publish it.
 func (s *Set) Models() []string { return s.common((*Device).model) }
 
-// common returns for each card what is the same for all its devices; empty is as good as any value.
+// common returns for each card the values that all its devices share; empty is as good as any value.
 func (s *Set) common(of func(*Device) string) []string {
 	out, differ := make([]string, len(s.Cards)), make([]bool, len(s.Cards))
 	for i := range s.Devices {

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/spread"
 	"gnnsched/scheduler/policy"
-	"gnnsched/scheduler/policy/spread"
 )
 
 // Features names the features of a candidate node, in the order of the weights. Each is of order one

@@ -34,8 +34,8 @@ func Rules() string {
 	return strings.Join(names, ", ")
 }
 
-// Find returns a constructor of the policy with a rule, or with the values in a .json file, and whether it goes by the mix. The policy's name is given; others
-// decides about pods that request no partition.
+// Find returns a constructor of the policy with a rule, or with the values in a .json file, and whether it goes by the mix. The policy's
+// name is given; others decides about pods that request no partition.
 func Find(name string) (make func(name string, m Mix, others policy.Policy) *Policy, mix bool, err error) {
 	if strings.HasSuffix(name, ".json") {
 		b, err := inputfile.Read(name, inputfile.Data)

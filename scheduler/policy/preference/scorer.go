@@ -139,7 +139,7 @@ func (s *Scorer) addSpread(weight int64, candidates, running []int32) (differ bo
 		s.onNode[row], s.onZone[s.zone[row]] = 0, 0
 	}
 	if low == high {
-		return false // what is the same for all makes no difference
+		return false // equal values make no difference
 	}
 	last, score := int64(-1), int64(0)
 	for i, v := range raw {
