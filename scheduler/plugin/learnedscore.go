@@ -17,6 +17,7 @@ import (
 	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/probe"
 	"gnnsched/scheduler/usage"
 )
 
@@ -335,6 +336,7 @@ func (p *learnedScore) decide(ctx context.Context, state fwk.CycleState, s *scor
 		}
 		return 0, err
 	}
+	p.active.kept.Keep(probe.Decision{Snapshot: s.view.snapshot, Pod: s.view.pod, Candidates: s.view.rows, Typical: s.view.typical}, s.view.began)
 	if len(raw) > len(s.raw) {
 		for i, l := range s.left { // in order, so none is overwritten before it is read
 			s.raw[i] = raw[l]
