@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -18,6 +20,7 @@ const claimPrefix = "claim "
 // claimRecord is one claim.
 type claimRecord struct {
 	held kube.Claimed // zero without an allocation
+	at   time.Time    // of the allocation
 	pods []string     // for which it is reserved
 }
 
@@ -53,7 +56,7 @@ func (b *book) seeClaim(revision int64, c *resourceapi.ResourceClaim) {
 	default:
 		b.totals.allocated++
 	}
-	was.held = now
+	was.held, was.at = now, b.now()
 	if v.detail = b.wrong(c, now); v.detail != "" {
 		b.report(v)
 	}
@@ -143,4 +146,38 @@ func (b *book) claimNames() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Sorted(maps.Keys(b.claims))
+}
+
+// meanwhile is the time in which a scheduler may not know yet what another one placed: its watch is late, or starts again.
+const meanwhile = 10 * time.Second
+
+// tooMuch reports that pods and claims together take too much. The last is v.pods[0]. It only counts a collision: the rival placed the
+// last and the others' leader another one, or the other way round, and neither could know.
+func (b *book) tooMuch(v violation) {
+	byRival, at := b.placement(v.pods[0])
+	for _, name := range v.pods[1:] {
+		if other, when := b.placement(name); other != byRival && at.Sub(when) < meanwhile {
+			if key := "collision " + v.kind + v.pods[0]; !b.known[key] {
+				b.known[key] = true
+				b.totals.collisions[v.kind]++
+			}
+			return
+		}
+	}
+	b.report(v)
+}
+
+// placement tells whether the rival placed a pod or a claim, and when.
+func (b *book) placement(name string) (byRival bool, at time.Time) {
+	claim, is := strings.CutPrefix(name, claimPrefix)
+	if !is {
+		return b.live[name].rival, b.live[name].placed
+	}
+	c := b.claims[claim]
+	for _, pod := range c.pods {
+		if r := b.live[pod]; r != nil {
+			byRival = r.rival
+		}
+	}
+	return byRival, c.at
 }
