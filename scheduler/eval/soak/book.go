@@ -50,6 +50,7 @@ type book struct {
 	live       map[string]*record            // pods that exist, or that the API server accepted, by name
 	on         map[string]map[string]*record // bound pods that have not ended, by node and name
 	gone       map[string]bool               // pods that left etcd before the API server answered that it accepted them
+	collided   map[string]string             // by pod or claim, the one with which it collided last; see tooMuch
 	totals     totals
 	violations []violation
 	known      map[string]bool // violations by kind and pods, to report each once
@@ -91,7 +92,7 @@ type record struct {
 
 func newBook(capacity map[string]machine) *book {
 	return &book{
-		capacity: capacity, now: time.Now, claims: map[string]*claimRecord{}, live: map[string]*record{}, on: map[string]map[string]*record{},
+		capacity: capacity, now: time.Now, collided: map[string]string{}, claims: map[string]*claimRecord{}, live: map[string]*record{}, on: map[string]map[string]*record{},
 		gone: map[string]bool{}, known: map[string]bool{}, totals: totals{evicted: map[string]int{}, collisions: map[string]int{}},
 	}
 }
@@ -182,7 +183,7 @@ func (b *book) place(r *record, revision int64, p *corev1.Pod) {
 	case r.node == "":
 		r.node, r.requests, r.devices = node, running.Requests, running.Devices
 		r.placed = b.now()
-		r.note(revision, "bound to %s, devices %q", node, kube.FormatDevices(r.devices))
+		r.note(revision, "bound to %s by %s, devices %q", node, p.Spec.SchedulerName, kube.FormatDevices(r.devices))
 		b.totals.bound++
 		b.occupy(r)
 		b.checkClaims(r, p)
@@ -295,6 +296,7 @@ func (b *book) left(revision int64, name string) {
 	}
 	b.leave(r)
 	delete(b.live, name)
+	delete(b.collided, name)
 	if !r.accepted {
 		b.gone[name] = true
 	}

@@ -8,9 +8,11 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/plugin"
@@ -132,13 +134,42 @@ func (f *fleet) prepare(m member) error {
 
 func (f *fleet) shadowReport() string { return f.file("shadow.json") }
 
-// judgeShare reports a share that was stopped: its pods fare no worse than the rest, whatever is killed.
-func (s *soak) judgeShare(ctx context.Context) error {
+// stopOf returns why the share is stopped; empty if it is not.
+func (s *soak) stopOf(ctx context.Context) (why string, err error) {
 	lease, err := s.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, userconfig.MarkOf(sharing), metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read whether the share was stopped: %w", err)
+		return "", fmt.Errorf("read whether the share is stopped: %w", err)
 	}
-	if why := lease.Annotations[canary.StoppedAnnotation]; why != "" {
+	return lease.Annotations[canary.StoppedAnnotation], nil
+}
+
+// unclean is in the reason of a share that is stopped because its process was killed.
+const unclean = " unclean: "
+
+// resumeShare does what a person does after the process of a share was killed: it takes the stop back, and starts the schedulers again. It
+// reports false if the share is not stopped.
+func (s *soak) resumeShare(ctx context.Context) bool {
+	if why, err := s.stopOf(ctx); err != nil || !strings.Contains(why, unclean) {
+		return false
+	}
+	patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: null}}}`, canary.StoppedAnnotation)
+	_, err := s.client.CoordinationV1().Leases(metav1.NamespaceSystem).Patch(ctx, userconfig.MarkOf(sharing), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		return false
+	}
+	for _, p := range s.fleet.schedulers[:s.config.Schedulers] {
+		p.end(syscall.SIGTERM)
+	}
+	return true
+}
+
+// judgeShare reports a share that was stopped, unless a kill was the reason: its pods fare no worse than the rest.
+func (s *soak) judgeShare(ctx context.Context) error {
+	why, err := s.stopOf(ctx)
+	if err != nil {
+		return err
+	}
+	if why != "" && !(strings.Contains(why, unclean) && s.recoveries.kills() > 0) {
 		s.book.add(violation{kind: shareStopped, detail: why})
 	}
 	for i := range s.fleet.schedulers {

@@ -67,7 +67,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	if s.fleet, err = newFleet(c, dir); err != nil {
 		return err
 	}
-	s.say("%v with seed %d, %d nodes, %d pods at a time, schedulers: %d, a rival and a shadow, profiles: %s", c.For, c.Seed, c.Nodes, c.Pods, c.Schedulers, strings.Join(profileNames, ", "))
+	s.say("%v with seed %d, %d nodes, %d pods at a time, schedulers: %d, besides a rival and a shadow, profiles: %s", c.For, c.Seed, c.Nodes, c.Pods, c.Schedulers, strings.Join(profileNames, ", "))
 	if c.Trainer == "" {
 		s.say("gnntrain is not built: no profile learns, and no trainer is killed; build it with `make trainer`")
 	}
@@ -184,6 +184,9 @@ func (s *soak) parts(ctx context.Context) error {
 	failing, stopFailing := context.WithTimeout(churning, s.config.failing())
 	defer stopFailing()
 	s.fail(ctx, failing, r, true)
+	if s.resumeShare(ctx) {
+		s.recoveries.happened("share resumed")
+	}
 	s.part.Store(int32(noKills))
 	s.calm = time.Now()
 	s.fail(ctx, churning, r, false)
