@@ -132,7 +132,7 @@ func TestBadInput(t *testing.T) {
 		{"checkpoint truncated", []string{"rungnn", "--checkpoint", write(t, "t", good.Bytes()[:good.Len()/2])}, exit.Checkpoint, "truncated"},
 		{"checkpoint with NaN", []string{"rungnn", "--checkpoint", write(t, "n", nan)}, exit.Checkpoint, "not finite"},
 		{"checkpoint with absurd weights", []string{"rungnn", "--checkpoint", absurd}, exit.Checkpoint, "fails in a trial decision"},
-		{"absurd weights in eval", []string{"gnnsched", "eval", "--policies", "random", "--checkpoint", absurd}, exit.Checkpoint, "fails in a trial decision"},
+		{"absurd weights in eval", []string{"gnnsched", "eval", "--checkpoint", absurd}, exit.Checkpoint, "fails in a trial decision"},
 		{"checkpoint of another schema", []string{"rungnn", "--checkpoint", write(t, "s", schema)}, exit.Checkpoint, "another graph"},
 		{"port in use", []string{"rungnn", "--kubeconfig", alive, "--port", port}, exit.Usage, "--port"},
 		{"log directory", []string{"rungnn", "--kubeconfig", alive, "--log-dir", notADir}, exit.Usage, "--log-dir"},

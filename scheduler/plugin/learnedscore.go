@@ -336,7 +336,8 @@ func (p *learnedScore) decide(ctx context.Context, state fwk.CycleState, s *scor
 		}
 		return 0, err
 	}
-	p.active.kept.Keep(probe.Decision{Snapshot: s.view.snapshot, Pod: s.view.pod, Candidates: s.view.rows, Typical: s.view.typical}, s.view.began)
+	v := &s.view
+	p.active.kept.Keep(probe.Decision{Snapshot: v.snapshot, Pod: v.pod, Candidates: v.rows, Typical: v.typical}, v.began)
 	if len(raw) > len(s.raw) {
 		for i, l := range s.left { // in order, so none is overwritten before it is read
 			s.raw[i] = raw[l]

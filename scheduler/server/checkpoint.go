@@ -27,7 +27,7 @@ func LoadCheckpoint(path string) (*checkpoint.Checkpoint, error) {
 	case errors.Is(err, checkpoint.ErrFile), errors.Is(err, fs.ErrPermission):
 		return nil, exit.New(exit.Checkpoint, err, "name a file with weights that you can read")
 	case errors.Is(err, probe.ErrFails):
-		return nil, exit.New(exit.Checkpoint, err, "its weights are of no use, though each is a number: use an earlier copy of the file, or train it again with gnntrain")
+		return nil, exit.New(exit.Checkpoint, err, "its weights are of no use: take an earlier copy of the file, or train it again with gnntrain")
 	case errors.Is(err, checkpoint.ErrSchema):
 		return nil, exit.New(exit.Checkpoint, err, "train it again with this version's gnntrain")
 	}

@@ -55,8 +55,8 @@ func NewObserver(ctx context.Context, configFile string, e Endpoint) (*Observer,
 	return &Observer{REST: c.KubeConfig, Client: c.Client, Scheduler: &c.ComponentConfig, config: c}, nil
 }
 
-// Serve serves health, metrics, profiles of the process if the configuration wants them, and handlers at paths of their own at the endpoint until stop is called. ready tells whether
-// /readyz succeeds.
+// Serve serves health, metrics, profiles of the process if the configuration wants them, and handlers at paths of their own at the
+// endpoint until stop is called. ready tells whether /readyz succeeds.
 func (o *Observer) Serve(ready func() error, at map[string]http.Handler) (stop func(), err error) {
 	m := mux.NewPathRecorderMux(componentName)
 	healthz.InstallHandler(m)

@@ -65,7 +65,8 @@ func TestStatusNamesWhatIsGone(t *testing.T) {
 			bound := l.bound(t, ns, i+1)
 			p = &bound[slices.IndexFunc(bound, func(p corev1.Pod) bool { return p.Name == name })]
 			names := kube.ClaimNames(p)
-			if missing := len(names) - len(l.claimsOf(t, p)); missing > 0 != c.keeps || len(names) == 0 != (c.node == "offers" && !c.keeps) {
+			missing := len(names) - len(l.claimsOf(t, p))
+			if none := c.node == "offers" && !c.keeps; missing > 0 != c.keeps || len(names) == 0 != none {
 				t.Errorf("on %s its status names the claims %q; %d of them are missing", p.Spec.NodeName, names, missing)
 			}
 		})
@@ -75,8 +76,8 @@ func TestStatusNamesWhatIsGone(t *testing.T) {
 // patchPod changes a pod by a JSON merge patch.
 func (l *lab) patchPod(t *testing.T, ns, name, patch string, subresources ...string) {
 	t.Helper()
-	_, err := l.client.CoreV1().Pods(ns).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
-	if err != nil {
+	api := l.client.CoreV1().Pods(ns)
+	if _, err := api.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -29,8 +29,8 @@ type Journal interface {
 
 // OpenJournal opens the file, which only its owner may read: it names pods. If its name ends in .parquet, it is a Parquet file,
 // else one JSON object a line. failed is called for the first record of several that cannot be written, for example because
-// the disk is full, and once more when writing works again, with a nil error and the number of lost ones. It is also called, with a nil error
-// and 1, if the last record in the file was written in part, and is cut off.
+// the disk is full, and once more when writing works again, with a nil error and the number of lost ones. It is also called, with a
+// nil error and 1, if the last record in the file was written in part, and is cut off.
 func OpenJournal(path string, failed func(err error, lost uint64)) (Journal, error) {
 	if strings.HasSuffix(path, ".parquet") {
 		return openTable(path, failed)
@@ -63,7 +63,8 @@ func openLines(path string, failed func(err error, lost uint64)) (*lines, error)
 	if cut {
 		failed(nil, 1)
 	}
-	return &lines{path: path, file: &lumberjack.Logger{Filename: path, MaxSize: maxMegabytes, MaxBackups: maxBackups}, failed: failed, torn: torn}, nil
+	file := &lumberjack.Logger{Filename: path, MaxSize: maxMegabytes, MaxBackups: maxBackups}
+	return &lines{path: path, file: file, failed: failed, torn: torn}, nil
 }
 
 // whole cuts off the record at the end of the file that a process wrote in part: it was killed, or the disk was full. Other text without

@@ -32,6 +32,11 @@ const (
 	shadowFailed  = "shadow failed"
 )
 
+// violationKinds are all kinds.
+var violationKinds = []string{
+	lost, vanished, boundTwice, deviceTwice, noDevice, claimElse, claimLeft, overcommitted, miscounted, ended, memoryGrew, shareStopped, shadowFailed,
+}
+
 // violation is something that must not happen.
 type violation struct {
 	kind    string
@@ -92,7 +97,8 @@ type record struct {
 
 func newBook(capacity map[string]machine) *book {
 	return &book{
-		capacity: capacity, now: time.Now, collided: map[string]string{}, claims: map[string]*claimRecord{}, live: map[string]*record{}, on: map[string]map[string]*record{},
+		capacity: capacity, now: time.Now, collided: map[string]string{},
+		claims: map[string]*claimRecord{}, live: map[string]*record{}, on: map[string]map[string]*record{},
 		gone: map[string]bool{}, known: map[string]bool{}, totals: totals{evicted: map[string]int{}, collisions: map[string]int{}},
 	}
 }

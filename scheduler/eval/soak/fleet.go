@@ -152,7 +152,10 @@ func (f *fleet) sample(ctx context.Context, i int) (sample, bool) {
 	if err != nil || pid == 0 || pid != f.schedulers[i].pid() {
 		return sample{}, false
 	}
-	return sample{pid: pid, name: f.schedulers[i].name, at: time.Now(), role: roleOf(text), heap: all - held, held: held, rss: residentBytes(pid)}, true
+	return sample{
+		pid: pid, name: f.schedulers[i].name, at: time.Now(), role: roleOf(text),
+		heap: all - held, held: held, rss: residentBytes(pid),
+	}, true
 }
 
 // keepProfile writes a heap profile beside the logs. Each process has two: its first and its latest.

@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/plugin"
@@ -124,19 +125,26 @@ func (f *fleet) prepare(m member) error {
 		return err
 	}
 	f.ports = append(f.ports, port)
-	f.schedulers = append(f.schedulers, &process{name: m.name, output: f.file(m.name + ".log"), pause: 200 * time.Millisecond, command: func() *exec.Cmd {
-		c := exec.Command(f.config.Scheduler, append([]string{"rungnn", "--config", file, "--port", strconv.Itoa(port), "--log-dir", "", "--log-level", "warn"}, m.flags...)...)
+	args := append([]string{"rungnn", "--config", file, "--port", strconv.Itoa(port), "--log-dir", "", "--log-level", "warn"}, m.flags...)
+	command := func() *exec.Cmd {
+		c := exec.Command(f.config.Scheduler, args...)
 		c.Env = append(os.Environ(), fmt.Sprintf("GODEBUG=memprofilerate=%d", profileRate))
 		return c
-	}})
+	}
+	f.schedulers = append(f.schedulers, &process{name: m.name, output: f.file(m.name + ".log"), pause: 200 * time.Millisecond, command: command})
 	return nil
 }
 
 func (f *fleet) shadowReport() string { return f.file("shadow.json") }
 
+// marks returns the leases that schedulers leave in the cluster.
+func (s *soak) marks() coordinationclient.LeaseInterface {
+	return s.client.CoordinationV1().Leases(metav1.NamespaceSystem)
+}
+
 // stopOf returns why the share is stopped; empty if it is not.
 func (s *soak) stopOf(ctx context.Context) (why string, err error) {
-	lease, err := s.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, userconfig.MarkOf(sharing), metav1.GetOptions{})
+	lease, err := s.marks().Get(ctx, userconfig.MarkOf(sharing), metav1.GetOptions{})
 	if err != nil {
 		return "", fmt.Errorf("read whether the share is stopped: %w", err)
 	}
@@ -153,7 +161,7 @@ func (s *soak) resumeShare(ctx context.Context) bool {
 		return false
 	}
 	patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: null}}}`, canary.StoppedAnnotation)
-	_, err := s.client.CoordinationV1().Leases(metav1.NamespaceSystem).Patch(ctx, userconfig.MarkOf(sharing), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := s.marks().Patch(ctx, userconfig.MarkOf(sharing), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		return false
 	}

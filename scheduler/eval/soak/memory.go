@@ -37,7 +37,7 @@ const judgedFrom = memoryWarmup + memoryWindow + 2*time.Minute
 // sample is the memory of one scheduler at one time.
 type sample struct {
 	pid  int
-	name string  // of the member
+	name string // of the member
 	at   time.Time
 	role string  // the metrics of its leases
 	heap float64 // bytes in use after a garbage collection, without events
@@ -63,7 +63,7 @@ func (m *memory) add(s sample) {
 // verdict is the comparison for one process.
 type verdict struct {
 	pid         int
-	name        string // of the member
+	name        string  // of the member
 	from, to    float64 // lower quartiles of live heap without events, in bytes
 	held        float64 // lower quartile of what events hold at the end, in bytes
 	rss, rssEnd float64 // lower quartiles of resident memory in bytes

@@ -108,7 +108,7 @@ func (s *soak) writeViolations() {
 	for _, v := range all {
 		count[v.kind]++
 	}
-	for _, kind := range []string{lost, vanished, boundTwice, deviceTwice, noDevice, claimElse, claimLeft, overcommitted, miscounted, ended, memoryGrew, shareStopped, shadowFailed} {
+	for _, kind := range violationKinds {
 		fmt.Fprintf(out, "%-18s %d\n", kind, count[kind])
 	}
 	for _, v := range all {

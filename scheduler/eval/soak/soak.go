@@ -67,7 +67,8 @@ func Run(ctx context.Context, c Config) (err error) {
 	if s.fleet, err = newFleet(c, dir); err != nil {
 		return err
 	}
-	s.say("%v with seed %d, %d nodes, %d pods at a time, schedulers: %d, besides a rival and a shadow, profiles: %s", c.For, c.Seed, c.Nodes, c.Pods, c.Schedulers, strings.Join(profileNames, ", "))
+	s.say("%v with seed %d, %d nodes, %d pods at a time, schedulers: %d, besides a rival and a shadow, profiles: %s",
+		c.For, c.Seed, c.Nodes, c.Pods, c.Schedulers, strings.Join(profileNames, ", "))
 	if c.Trainer == "" {
 		s.say("gnntrain is not built: no profile learns, and no trainer is killed; build it with `make trainer`")
 	}

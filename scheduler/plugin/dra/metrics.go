@@ -31,7 +31,7 @@ var conflicts = metrics.NewCounterVec(&metrics.CounterOpts{
 // stale counts the pods whose status named a claim that they do not use.
 var stale = metrics.NewCounterVec(&metrics.CounterOpts{
 	Namespace: "gnnsched", Name: "claim_status_cleared_total", StabilityLevel: metrics.ALPHA,
-	Help: "Pods whose status named a claim for extended resources of an earlier attempt, and which were bound without it. The name was removed.",
+	Help: "Pods that were bound without a claim and whose status named one of an earlier attempt. The name was removed.",
 }, []string{"profile"})
 
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(choices, unconfirmed, conflicts, stale) })

@@ -14,7 +14,9 @@ import (
 
 // PreBindPreFlight implements fwk.PreBindPlugin: upstream's, which skips pods without claims. A pod whose status names a claim is not
 // skipped, see clearStale.
-func (p *plugin) PreBindPreFlight(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (p *plugin) PreBindPreFlight(
+	ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string,
+) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	result, status := p.DynamicResources.PreBindPreFlight(ctx, state, pod, node)
 	if status.IsSkip() && pod.Status.ExtendedResourceClaimStatus != nil {
 		return result, nil

@@ -54,7 +54,8 @@ func TestClearStale(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u"}}
-			pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{c.requests: resource.MustParse("1")}}}}
+			requests := v1.ResourceList{c.requests: resource.MustParse("1")}
+			pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: requests}}}
 			named := &v1.PodExtendedResourceClaimStatus{ResourceClaimName: "gone"}
 			actual := pod.DeepCopy()
 			if c.actual {
@@ -75,8 +76,12 @@ func TestClearStale(t *testing.T) {
 				cleared = cleared || a.GetVerb() == "patch" && a.GetSubresource() == "status"
 			}
 			is, err := client.CoreV1().Pods("n").Get(t.Context(), "p", metav1.GetOptions{})
-			if err != nil || asked != c.asked || cleared != c.cleared || (is.Status.ExtendedResourceClaimStatus != nil) != (c.actual && !c.cleared) {
-				t.Errorf("asked %v, cleared %v, %v; its status names %v", asked, cleared, err, is.Status.ExtendedResourceClaimStatus)
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := is.Status.ExtendedResourceClaimStatus
+			if asked != c.asked || cleared != c.cleared || (left != nil) != (c.actual && !c.cleared) {
+				t.Errorf("asked %v, cleared %v; its status names %v", asked, cleared, left)
 			}
 		})
 	}

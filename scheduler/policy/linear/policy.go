@@ -81,7 +81,8 @@ func New(name string, weights []float64) (*Policy, error) {
 	}
 	for i, w := range weights {
 		if !(math.Abs(w) <= mostWeight) {
-			return nil, fmt.Errorf("linear policy %s: the weight of %s is %v; give numbers from %v to %v", name, Features[i], w, -mostWeight, mostWeight)
+			return nil, fmt.Errorf("linear policy %s: the weight of %s is %v; give numbers from %v to %v",
+				name, Features[i], w, -mostWeight, mostWeight)
 		}
 	}
 	return &Policy{name: name, weights: weights}, nil

@@ -1,7 +1,7 @@
 // Package probe tries a network on decisions before a scheduler goes by it.
 //
 // The weights of a checkpoint may be finite and still be so large that every pass of the network overflows. Reading the file does not
-// show that. A scheduler that loaded such a network would leave all its decisions to upstream's scoring, while the network before it was good.
+// show that. A scheduler that loaded such a network in place of a good one would leave all its decisions to upstream's scoring.
 package probe
 
 import (

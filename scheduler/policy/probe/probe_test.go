@@ -56,8 +56,9 @@ func TestTryKept(t *testing.T) {
 	for Try(network(2*by)) == nil {
 		by *= 2
 	}
-	n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 10, Memory: 1 << 10, Pods: 1}, Requested: cluster.Resources{MilliCPU: 1 << 50, Memory: 1 << 60, Pods: 1 << 40}}
-	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1 << 50, Memory: 1 << 60, Pods: 1}}
+	huge := cluster.Resources{MilliCPU: 1 << 50, Memory: 1 << 60, Pods: 1}
+	n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 10, Memory: 1 << 10, Pods: 1}, Requested: huge}
+	pod := &cluster.Pod{Requests: huge}
 	var k Kept
 	k.Keep(Decision{Snapshot: &cluster.Snapshot{Nodes: []*cluster.Node{n, n}}, Pod: pod, Candidates: []int32{0, 1}}, time.Unix(0, 0))
 	if err := Try(network(by), k.Decisions()...); !errors.Is(err, ErrFails) {
@@ -78,14 +79,16 @@ func TestKept(t *testing.T) {
 	}
 	var k Kept
 	for second := range 200 {
-		k.Keep(Decision{Snapshot: s, Pod: &cluster.Pod{Requests: cluster.Resources{MilliCPU: int64(second)}}, Candidates: rows}, time.Unix(int64(second), 0))
+		pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: int64(second)}}
+		k.Keep(Decision{Snapshot: s, Pod: pod, Candidates: rows}, time.Unix(int64(second), 0))
 	}
 	s.Nodes[0].GPUs[0], s.Nodes[0].Usage.Wanted = 1, 1
 	seen := map[int64]bool{}
 	for _, d := range k.Decisions() {
 		seen[d.Pod.Requests.MilliCPU] = true
-		if len(d.Candidates) != 50 || len(d.Snapshot.Nodes) != 50 || d.Snapshot.Nodes[0].GPUs[0] != 0 || d.Snapshot.Nodes[0].Usage.Wanted != 0 {
-			t.Errorf("%d candidates of %d nodes, the first %+v", len(d.Candidates), len(d.Snapshot.Nodes), d.Snapshot.Nodes[0])
+		first := d.Snapshot.Nodes[0]
+		if len(d.Candidates) != 50 || len(d.Snapshot.Nodes) != 50 || first.GPUs[0] != 0 || first.Usage.Wanted != 0 {
+			t.Errorf("%d candidates of %d nodes, the first %+v", len(d.Candidates), len(d.Snapshot.Nodes), first)
 		}
 	}
 	for second := int64(120); second < 200; second += 10 {
