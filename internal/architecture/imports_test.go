@@ -94,6 +94,7 @@ var may = map[string][]string{
 	"scheduler/policy/tabular":    {"scheduler/policy", "internal/cluster", "internal/seeds", "internal/inputfile"},
 	"scheduler/policy/heuristic":  {"scheduler/policy", "scheduler/objective", "gnn/checkpoint", "gnn/infer", "internal/cluster", "internal/fragmentation", "internal/power", "internal/spread"},
 	"scheduler/policy/wish":       {"scheduler/objective", "gnn/feature", "gnn/checkpoint"},
+	"scheduler/policy/probe":      {"scheduler/policy", "gnn/checkpoint", "gnn/infer", "internal/cluster", "internal/fragmentation"},
 	"scheduler/policy/neural":     {"scheduler/policy", "scheduler/encode", "gnn/feature", "gnn/graph", "gnn/infer", "internal/cluster", "internal/fragmentation", "internal/power"},
 	"scheduler/policy/policytest": {"scheduler/policy", "internal/cluster"},
 	"scheduler/policy/usage":      {"scheduler/policy", "internal/cluster", "internal/power"},

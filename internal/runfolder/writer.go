@@ -105,9 +105,11 @@ func (w *Writer) add(r Row) error {
 		w.manifest.Dropped[r.file()]++
 		return nil
 	}
+	if _, err := f.WriteAt(line, f.size); err != nil { // readers refuse a line that is not whole before others
+		return errors.Join(err, f.Truncate(f.size))
+	}
 	f.size += int64(len(line))
-	_, err = f.Write(line)
-	return err
+	return nil
 }
 
 // Close closes the files, and writes into the manifest when the run ended and, unless failed is nil, why it ended

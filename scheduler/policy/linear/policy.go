@@ -70,15 +70,19 @@ type Policy struct {
 	last    atomic.Pointer[view] // of the last Score; atomic because episodes that run in parallel share tuned weights
 }
 
+// mostWeight bounds the weights, so that no score overflows. Only their ratios matter.
+const mostWeight = 1e12
+
 // New returns a policy with the given weights, in the order of Features. It fails if their number is
-// wrong or one is not finite.
+// wrong, or one is not finite or beyond mostWeight.
 func New(name string, weights []float64) (*Policy, error) {
 	if len(weights) != len(Features) {
 		return nil, fmt.Errorf("linear policy %s: got %d weights, want one for each of %d features", name, len(weights), len(Features))
 	}
 	for i, w := range weights {
-		if math.IsNaN(w) || math.IsInf(w, 0) {
-			return nil, fmt.Errorf("linear policy %s: the weight of %s is %v", name, Features[i], w)
+		if !(math.Abs(w) <= mostWeight) {
+			return nil, fmt.Errorf("linear policy %s: the weight of %s is %v; give numbers from %v to %v",
+				name, Features[i], w, -mostWeight, mostWeight)
 		}
 	}
 	return &Policy{name: name, weights: weights}, nil

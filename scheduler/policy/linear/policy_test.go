@@ -130,6 +130,7 @@ func TestLinearFile(t *testing.T) {
 		`{"name":"x","weights":[1]}`:        "cannot unmarshal",
 		`{"name":"x","wights":{}}`:          "unknown field",
 		`{`:                                 "unexpected",
+		`{"weights":{"balance":3.4e38}}`:    "give numbers from -1e+12 to 1e+12",
 	} {
 		if _, err := parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q in it", text, err, want)
