@@ -102,7 +102,11 @@ func RunContext(ctx context.Context, app *cli.App, args []string) int {
 	if app.ErrWriter == nil {
 		app.ErrWriter = os.Stderr
 	}
-	err := app.RunContext(ctx, flagsFirst(app, dashFlags(args)))
+	out := &output{file: os.Stdout}
+	if app.Writer == nil {
+		app.Writer = out
+	}
+	err := out.after(app.RunContext(ctx, flagsFirst(app, dashFlags(args))))
 	if err != nil && ctx.Err() != nil {
 		err = interrupted(err)
 	}

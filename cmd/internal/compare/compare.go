@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/rs/zerolog"
@@ -15,6 +16,7 @@ import (
 	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/objective"
@@ -91,15 +93,18 @@ func run(c *ucli.Context, launcher func(string) (testbed.Launcher, error)) error
 	defer closer.Close()
 	p.bar, p.log = progress.New(c.App.ErrWriter, progress.OnTerminal(), log), log
 	defer p.bar.Close()
-	r, err := inFolder(c, func(j *journal) (result, error) {
-		p.journal = j
-		return p.all(c.Context)
+	m := cli.RunManifest(c, "compare", p.seeds)
+	m.Title = "compare on " + filepath.Base(c.Args().First())
+	return cli.InFolder(c, cli.Computation[result]{
+		Manifest: m,
+		Run: func(w *runfolder.Writer) (result, error) {
+			defer p.bar.Close()
+			p.journal = newJournal(w)
+			return p.all(c.Context)
+		},
+		Print: func(r result) error { return write(c.App.Writer, r) },
+		Rows:  func(r result) []runfolder.Row { return append(r.folder(), p.journal.rows()...) },
 	})
-	if len(r.Rows) == 0 {
-		return err
-	}
-	p.bar.Close()
-	return errors.Join(write(c.App.Writer, r), err)
 }
 
 // playerOf reads the flags and the record.

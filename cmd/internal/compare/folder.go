@@ -1,17 +1,11 @@
 package compare
 
 import (
-	"errors"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
-	ucli "github.com/urfave/cli/v2"
-	"k8s.io/utils/clock"
-
-	"gnnsched/internal/cli"
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/runlog"
@@ -19,27 +13,6 @@ import (
 
 // scenarioName names the record in a run folder.
 const scenarioName = "record"
-
-// inFolder calls play with a journal in the folder of --out, or with nil if there is none, and writes the result there.
-func inFolder(c *ucli.Context, play func(*journal) (result, error)) (out result, err error) {
-	dir := c.String("out")
-	if dir == "" {
-		return play(nil)
-	}
-	m := cli.Manifest(c, "compare")
-	m.Seeds, m.Title = eval.Seeds(c.Uint64("seed"), c.Int("seeds")), "compare on "+filepath.Base(c.Args().First())
-	w, err := runfolder.Create(dir, m, clock.RealClock{})
-	if err != nil {
-		return out, err
-	}
-	defer func() { err = errors.Join(err, w.Close(err)) }()
-	j := newJournal(w)
-	out, err = play(j)
-	if len(out.Rows) > 0 {
-		err = errors.Join(err, j.failed, w.Add(append(out.folder(), j.rows()...)...))
-	}
-	return out, err
-}
 
 // folder returns the rows of a run folder.
 func (r result) folder() []runfolder.Row {

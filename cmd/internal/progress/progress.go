@@ -43,6 +43,14 @@ func New(w io.Writer, terminal bool, log zerolog.Logger) *Bar {
 	return b
 }
 
+// Stderr returns a bar for a command without a log file, on its standard error w: lines where no bar is drawn.
+func Stderr(w io.Writer) *Bar {
+	if OnTerminal() {
+		return New(w, true, zerolog.Nop())
+	}
+	return New(w, false, zerolog.New(zerolog.ConsoleWriter{Out: w, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}}))
+}
+
 // Show says which fraction of the job is done, from 0 to 1. It logs the text if the phase is a
 // new one or the last line is old.
 func (b *Bar) Show(done float64, phase, text string) {

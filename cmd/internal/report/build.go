@@ -53,7 +53,7 @@ func (b *builder) run(id string, r *runfolder.Run) run {
 	out := run{ID: id, Manifest: r.Manifest, Title: titleOf(r), Command: shellLine(r.Manifest.Command), Seeds: seedList(r.Manifest.Seeds)}
 	out.Notes = slices.Concat(r.Manifest.Notes, r.Notes)
 	for file, n := range sorted(r.Manifest.Dropped) {
-		out.Notes = append(out.Notes, fmt.Sprintf("%s was full: %s rows were not written.", file, number(float64(n), 0)))
+		out.Notes = append(out.Notes, fmt.Sprintf("%s lacks %s rows, for which it had no room.", file, number(float64(n), 0)))
 	}
 	if r.Manifest.Error != "" {
 		out.Notes = append(out.Notes, "The run ended before its time: "+r.Manifest.Error)

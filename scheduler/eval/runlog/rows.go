@@ -36,17 +36,12 @@ func Rows(c *eval.Comparison, metrics []Metric, judged ...eval.Metric) []runfold
 	return append(rows, differences(c, judged, c.Differences(judged), more)...)
 }
 
-// WriteRows writes rows about a scenario whose episodes the contenders' observers watched, and their waiting times. It
-// returns the first error of all writes so far.
-func (l *Log) WriteRows(scenario string, contenders []string, rows ...runfolder.Row) error {
-	l.add(rows...)
-	l.mu.Lock()
-	tally := l.waits[scenario]
-	l.mu.Unlock()
-	if tally != nil {
-		l.add(tally.Rows(scenario, contenders...)...)
-	}
+// WriteRows writes rows about a scenario whose episodes the contenders' observers watched, and their waiting times.
+func (l *Log) WriteRows(scenario string, contenders []string, rows ...runfolder.Row) {
+	l.w.Add(rows...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.failed
+	if tally := l.waits[scenario]; tally != nil {
+		l.w.Add(tally.Rows(scenario, contenders...)...)
+	}
 }

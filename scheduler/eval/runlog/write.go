@@ -13,8 +13,8 @@ import (
 var judged = []string{"cost", "meanCost", "unscheduled", "waited"}
 
 // Write writes a comparison: the scenario, a verdict on each result, each episode's metrics, the differences from the baseline,
-// and the waiting times of the episodes that were watched. It returns the first error of all writes so far.
-func (l *Log) Write(c *eval.Comparison) error {
+// and the waiting times of the episodes that were watched.
+func (l *Log) Write(c *eval.Comparison) {
 	var metrics []eval.Metric
 	for _, name := range judged {
 		m, _ := eval.FindMetric(name)
@@ -43,7 +43,7 @@ func (l *Log) Write(c *eval.Comparison) error {
 	for _, r := range c.Results {
 		names = append(names, r.Name)
 	}
-	return l.WriteRows(c.Scenario.Name, names, rows...)
+	l.WriteRows(c.Scenario.Name, names, rows...)
 }
 
 func scenarioOf(c *eval.Comparison) runfolder.Scenario {
