@@ -45,6 +45,7 @@ func TestRequestsCountAResizeInProgress(t *testing.T) {
 		{"a sidecar shrinks", func(p *corev1.Pod) { p.Status.InitContainerStatuses = []corev1.ContainerStatus{status("s", "2", "2")} }, 3000},
 		{"cannot grow", func(p *corev1.Pod) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{status("c", "200m", "200m")}
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{status("s", "500m", "500m")}
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible}}
 		}, 700},
 		{"the whole pod", whole, 1000},
