@@ -44,7 +44,7 @@ func TestValidate(t *testing.T) {
 		{"load 0 must be", func(c *Config) { c.Load, c.Initial = FloatRange{}, 0 }},
 		{"turnover: -1", func(c *Config) { c.Turnover = -1 }},
 		{"objective: term balance occurs twice", func(c *Config) { c.Objective = append(c.Objective, c.Objective...) }},
-		{`preferences is "blend"; choose one of first, declared, off`, func(c *Config) { c.Preferences = "blend" }},
+		{`preferences is "blend"; there are first, declared, off`, func(c *Config) { c.Preferences = "blend" }},
 		{"waitCost: -1", func(c *Config) { c.WaitCost = -1 }},
 	} {
 		cfg := config()

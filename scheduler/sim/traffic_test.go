@@ -168,7 +168,7 @@ func TestTrafficOutcome(t *testing.T) {
 
 func TestValidateTraffic(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
-		`traffic.flows[0].to: no shape is called "dbb"; there are ["web" "db" "silent"]`: func(c *Config) { c.Traffic.Flows[0].To = "dbb" },
+		`traffic.flows[0].to: no shape is called "dbb" (did you mean db?); there are web, db, silent`: func(c *Config) { c.Traffic.Flows[0].To = "dbb" },
 		`traffic.flows[1].from: no shape is called ""`:                                   func(c *Config) { c.Traffic.Flows[1].From = "" },
 		"traffic.flows[0].rate: NaN is not 1 to":                                         func(c *Config) { c.Traffic.Flows[0].Rate = math.NaN() },
 		"traffic.flows[1]: an entry before has the same from and to":                     func(c *Config) { c.Traffic.Flows[1] = c.Traffic.Flows[0] },

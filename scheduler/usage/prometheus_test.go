@@ -259,7 +259,7 @@ func TestConfig(t *testing.T) {
 		"a token is only sent over https": {Source: PrometheusSource, Address: "http://prometheus", TokenFile: "t"},
 		"need an address with https":      {Source: PrometheusSource, Address: "http://prometheus", CAFile: "t"},
 		"certFile and keyFile belong":     {Source: PrometheusSource, Address: "https://prometheus", CertFile: "t"},
-		`query "node_gpu" is not known`:   {Source: PrometheusSource, Address: "https://prometheus", Queries: map[string]string{"node_gpu": "x"}},
+		`no query is called "node_gpu" (did you mean node_cpu?)`:   {Source: PrometheusSource, Address: "https://prometheus", Queries: map[string]string{"node_gpu": "x"}},
 		"interval is 1s":                  {Source: MetricsAPISource, Interval: duration(time.Second)},
 		"want at least interval":          {Source: MetricsAPISource, MaxAge: duration(time.Second)},
 		"want at least timeout (10m0s)":   {Source: MetricsAPISource, Timeout: duration(10 * time.Minute)},

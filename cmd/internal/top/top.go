@@ -20,6 +20,7 @@ import (
 	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/cmd/internal/top/watch"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/decision/record"
 )
 
 // DefaultInterval is the time between two redraws unless told otherwise.
@@ -39,6 +40,9 @@ type Config struct {
 	Servers  []watch.Server // schedulers that are asked for their decisions
 	Status   func() string  // a line of the program that embeds the view; may be nil
 	Log      logr.Logger    // client-go's messages; the zero value drops them
+
+	// Explain says in sentences and tables why a pod got its node; nil if nothing is explained.
+	Explain func(record.Record) (string, error)
 
 	in  io.Reader // keys; nil means the terminal
 	Out io.Writer // screen or file; nil means stdout
@@ -68,7 +72,7 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) source() watch.Config {
-	return watch.Config{Client: c.Client, Selector: c.Selector, Servers: c.Servers, Log: c.Log}
+	return watch.Config{Client: c.Client, Selector: c.Selector, Servers: c.Servers, Log: c.Log, Explain: c.Explain}
 }
 
 // Run draws the cluster on the terminal until the reader quits or ctx ends; it then returns

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/choice"
 )
 
 // Format is an output format of ktop.
@@ -28,8 +29,8 @@ func ParseFormat(s string) (Format, error) {
 	if s == "" {
 		return Table, nil
 	}
-	if !slices.Contains([]Format{Table, Wide, JSON, YAML}, Format(s)) {
-		return "", fmt.Errorf("output format %q is not table, wide, json or yaml", s)
+	if known := []string{string(Table), string(Wide), string(JSON), string(YAML)}; !slices.Contains(known, s) {
+		return "", choice.Unknown("format", s, known)
 	}
 	return Format(s), nil
 }

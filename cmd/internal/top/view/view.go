@@ -74,6 +74,7 @@ func (m *Model) body() []string {
 		lines[at] = m.st.Chosen.Render(m.st.Fit(ansi.Strip(lines[at]), m.width))
 	}
 	if shown == 0 && rows > 0 {
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.TrimSpace(ansi.Strip(l)) == "" })
 		text := p.empty(&m.canvas)
 		if ask := m.asking(p); ask != (state.Ask{}) && ask != m.asked {
 			text = "reading" + m.st.Ellipsis
@@ -163,6 +164,9 @@ func (m *Model) hintKeys() [][2]string {
 		default:
 			others = append(others, hint)
 		}
+	}
+	if p != m.pages[0] && !p.about.open.Enabled() { // Enter led there
+		overlays = append([][2]string{{"Esc", "back"}}, overlays...)
 	}
 	return slices.Concat(overlays, [][2]string{{"q", "quit"}, {"/", "filter"}, {":", "go"}}, others, p.about.hints)
 }
