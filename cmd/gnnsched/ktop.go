@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -86,6 +87,9 @@ func runKtop(c *ucli.Context) error {
 		return err
 	}
 	defer closer.Close()
+	if !print {
+		cfg.Out = os.Stdout // the view draws in ASCII itself
+	}
 	cfg.Log = klog.Background()
 	cfg.Explain = func(r record.Record) (string, error) {
 		var text strings.Builder

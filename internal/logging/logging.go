@@ -16,6 +16,7 @@ import (
 
 	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/locale"
 )
 
 // Config says where and how much a process logs.
@@ -38,7 +39,7 @@ func Setup(c Config) (zerolog.Logger, io.Closer, error) {
 		return zerolog.Nop(), nil, exit.New(exit.Usage, choice.Unknown("log level", c.Level, []string{"debug", "info", "warn", "error"}), "")
 	}
 	if c.Stderr == nil {
-		c.Stderr = os.Stderr
+		c.Stderr = locale.Writer(os.Stderr)
 	}
 	var writers []io.Writer
 	if !c.Quiet {

@@ -20,6 +20,7 @@ import (
 	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/cmd/internal/top/watch"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/locale"
 	"gnnsched/scheduler/decision/record"
 )
 
@@ -174,12 +175,6 @@ func Once(ctx context.Context, cfg Config, format report.Format) error {
 	return nil
 }
 
-// Snapshot reads the cluster once. To read it often use [watch.Start], which transfers only
-// the changes.
-func Snapshot(ctx context.Context, client kubernetes.Interface) (state.Frame, error) {
-	return watch.List(ctx, watch.Config{Client: client})
-}
-
 // lookOf tells from the environment what the terminal can show. A non-empty NO_COLOR turns
 // colours off; a locale other than UTF-8 means ASCII.
 func lookOf(env []string) paint.Look {
@@ -191,12 +186,5 @@ func lookOf(env []string) paint.Look {
 		}
 		return ""
 	}
-	look := paint.Look{Color: get("NO_COLOR") == ""}
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if v := strings.ToUpper(get(name)); v != "" {
-			look.Unicode = strings.Contains(v, "UTF-8") || strings.Contains(v, "UTF8")
-			break
-		}
-	}
-	return look
+	return paint.Look{Color: get("NO_COLOR") == "", Unicode: locale.UTF8(env)}
 }

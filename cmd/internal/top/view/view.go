@@ -18,6 +18,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/locale"
 )
 
 // minRows is the number of rows that keep their place when the header is shortened.
@@ -57,6 +58,10 @@ func (m *Model) lines() []string {
 	}
 	lines = append(lines[:m.height-1], m.footer())
 	for i, l := range lines {
+		if !m.cfg.Look.Unicode { // text of others, such as an explanation
+			l = locale.ASCII(l)
+			lines[i] = l
+		}
 		if ansi.StringWidth(l) > m.width {
 			lines[i] = ansi.Truncate(l, m.width, "")
 		}
