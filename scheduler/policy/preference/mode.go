@@ -1,8 +1,8 @@
 package preference
 
 import (
-	"fmt"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"gnnsched/internal/choice"
