@@ -90,7 +90,7 @@ func (d *director) round(ctx context.Context, i int, scheduler string) error {
 		}
 		r, this := d.results[scheduler], measured(s, plan, fill)
 		r.rounds = append(r.rounds, this)
-		d.report(fmt.Sprintf("%sdone: %d of %s bound, %s; emptying the cluster", what, this.bound, driver.PodCount(this.pods), d.part.figure(this)))
+		d.report(fmt.Sprintf("%sdone: %d of %s bound; %s; emptying the cluster", what, this.bound, driver.PodCount(this.pods), d.part.figure(this)))
 		return nil
 	})
 }
@@ -149,7 +149,7 @@ func (d *director) progress(ctx context.Context, p progress) {
 	}
 	d.reported = time.Now()
 	if s, err := snapshot(ctx, d.bed.Client); err == nil && p.bound > 0 {
-		text += ", " + d.part.figure(measured(s, p.plan, driver.FillSummary{Pods: pods, Bound: p.bound}))
+		text += "; " + d.part.figure(measured(s, p.plan, driver.FillSummary{Pods: pods, Bound: p.bound}))
 	}
 	d.report(text)
 }
