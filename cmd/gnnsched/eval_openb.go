@@ -17,6 +17,7 @@ import (
 
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/runfolder"
@@ -157,13 +158,13 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 	case cfg.Dir == "":
 		return cfg, exit.Usagef("--data is missing: name the folder with %s and the pod lists", openb.NodesFile)
 	case !slices.Contains(evalFormats, format):
-		return cfg, exit.Usagef("--output %q is not known; there are %s", format, strings.Join(evalFormats, ", "))
+		return cfg, exit.Usagef("--output: %w", choice.Unknown("format", format, evalFormats))
 	case n < 1 || n > 100_000:
 		return cfg, exit.Usagef("--seeds %d is outside 1 to 100000", n)
 	case order != drawnOrder && order != fileOrder:
-		return cfg, exit.Usagef("--node-order %q is neither %s nor %s", order, drawnOrder, fileOrder)
+		return cfg, exit.Usagef("--node-order: %w", choice.Unknown("order", order, []string{drawnOrder, fileOrder}))
 	case ties != ownTies && ties != firstTies && ties != randomTies:
-		return cfg, exit.Usagef("--ties %q is none of %s, %s and %s", ties, ownTies, firstTies, randomTies)
+		return cfg, exit.Usagef("--ties: %w", choice.Unknown("rule", ties, []string{ownTies, firstTies, randomTies}))
 	case c.Bool("curve") && (c.IsSet("factor") || c.Bool("check")):
 		return cfg, exit.Usagef("--curve has loads of its own and no published figures; leave out --factor and --check")
 	case c.Bool("steady") && (c.Bool("curve") || c.Bool("check")):

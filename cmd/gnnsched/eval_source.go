@@ -15,6 +15,7 @@ import (
 
 	"gnnsched/cmd/internal/front"
 	"gnnsched/cmd/internal/progress"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/runfolder"
@@ -197,7 +198,7 @@ func runRead(c *ucli.Context) error {
 func outputOf(c *ucli.Context) (evaluation, error) {
 	e := evaluation{format: c.String("output"), plots: c.String("plot"), all: c.Bool("all"), notes: c.App.ErrWriter}
 	if !slices.Contains(evalFormats, e.format) {
-		return e, exit.Usagef("--output %q is not known; there are %s", e.format, strings.Join(evalFormats, ", "))
+		return e, exit.Usagef("--output: %w", choice.Unknown("format", e.format, evalFormats))
 	}
 	text := c.String("metrics")
 	if text == "" {

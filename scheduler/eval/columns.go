@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"gnnsched/internal/choice"
 )
 
 // ParseMetrics reads the names of metrics, separated by commas.
@@ -13,7 +15,7 @@ func ParseMetrics(text string) (out []Metric, err error) {
 	for name := range strings.SplitSeq(text, ",") {
 		m, known := FindMetric(strings.TrimSpace(name))
 		if !known {
-			return nil, fmt.Errorf("no metric is called %q; there are %s", strings.TrimSpace(name), metricNames())
+			return nil, choice.Unknown("metric", strings.TrimSpace(name), metricNames())
 		}
 		out = append(out, m)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"gnnsched/internal/choice"
 	"gnnsched/scheduler/sim"
 )
 
@@ -114,7 +115,7 @@ func Find(name string) (Scenario, error) {
 			return s, nil
 		}
 	}
-	return Scenario{}, unknown("no scenario is called %q", name)
+	return Scenario{}, choice.Unknown("scenario", name, names())
 }
 
 // selectScenarios returns the built-in scenarios whose names match a pattern of path.Match, such as
@@ -138,7 +139,7 @@ func selectScenarios(pattern string) ([]Scenario, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, unknown("no scenario matches %q", pattern)
+		return nil, fmt.Errorf("no scenario matches %q; there are %s", pattern, strings.Join(names(), ", "))
 	}
 	return out, nil
 }
@@ -147,11 +148,7 @@ func selectScenarios(pattern string) ([]Scenario, error) {
 func Source(name string) ([]byte, error) {
 	data, err := files.ReadFile(path.Join("scenarios", name+".yaml"))
 	if err != nil {
-		return nil, unknown("no scenario is called %q", name)
+		return nil, choice.Unknown("scenario", name, names())
 	}
 	return data, nil
-}
-
-func unknown(format, name string) error {
-	return fmt.Errorf(format+"; there are %s", name, strings.Join(names(), ", "))
 }

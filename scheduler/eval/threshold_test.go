@@ -27,7 +27,7 @@ func TestParseThreshold(t *testing.T) {
 		"a.cpuStd = b.cpuStd":              "write <, <=, > or >= between",
 		"a.cpuStd <":                       `"" is neither`,
 		"a.cpuStd < b":                     `"b" is neither`,
-		"a.cpuSdt < 1":                     `no metric is called "cpuSdt"; there are cost, meanCost, cpuStd`,
+		"a.cpuSdt < 1":                     `no metric is called "cpuSdt" (did you mean cpuStd?); there are cost, meanCost, cpuStd`,
 		"x*a.cpuStd < 1":                   `"x" is not a number before a *`,
 		"a.cpuStd < 1e999":                 `"1e999" is neither`,
 		"a.cpuStd < NaN":                   `"NaN" is neither`,

@@ -135,6 +135,18 @@ func (c Config) validateShapes(bad func(string, ...any)) {
 			bad("shapes[%d]: weight %v must be over 0", i, s.Weight)
 		}
 	}
+	lacks := false
+	if c.Replicas == (IntRange{}) {
+		lacks = true
+		bad("replicas: is missing or 0; it says how many pods a deployment has, for example replicas: {min: 1, max: 10}")
+	}
+	if c.Load == (FloatRange{}) {
+		lacks = true
+		bad("load: is missing or 0; it says how much of the cluster the pods request, for example load: {min: 0.5, max: 0.9}")
+	}
+	if lacks { // what the generator says of them has the words of runsim's flags
+		return
+	}
 	for _, load := range []float64{c.Load.Min, c.Load.Max} {
 		if err := c.generator(0, c.Shapes, load).Validate(); err != nil {
 			bad("%w", err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
@@ -78,7 +79,7 @@ func (c Config) validateTraffic(bad func(string, ...any)) {
 		at := fmt.Sprintf("traffic.flows[%d]", i)
 		for _, end := range []struct{ field, name string }{{"from", f.From}, {"to", f.To}} {
 			if !slices.ContainsFunc(c.Shapes, func(s workload.Shape) bool { return s.Name == end.name }) {
-				bad("%s.%s: no shape is called %q; there are %q", at, end.field, end.name, shapeNames(c.Shapes))
+				bad("%s.%s: %w", at, end.field, choice.Unknown("shape", end.name, shapeNames(c.Shapes)))
 			}
 		}
 		if !(f.Rate >= 1 && f.Rate <= maxRate) {

@@ -46,6 +46,9 @@ func (p Progress) String() string {
 		return fmt.Sprintf("fill %d/%d: deleting, %d objects left", p.Fill, p.Fills, p.deleting)
 	}
 	text := fmt.Sprintf("fill %d/%d: %d/%d bound, %v", p.Fill, p.Fills, p.Bound, p.Pods, p.Load)
+	if p.Pods == 0 {
+		text = fmt.Sprintf("fill %d/%d: creating the first pods, %v", p.Fill, p.Fills, p.Load)
+	}
 	if p.Arrivals > 0 {
 		text = fmt.Sprintf("%d/%d pods arrived, %d placed, %d left, %d wait for a node, %v", p.Arrived, p.Arrivals, p.Placed, p.gone, p.Pods-p.Bound, p.Load)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gnnsched/internal/choice"
 	"gnnsched/workload/usage"
 )
 
@@ -81,7 +82,7 @@ func Named(name string) (Format, error) {
 		}
 		names = append(names, f.Name())
 	}
-	return nil, fmt.Errorf("unknown format %q: use one of %s", name, strings.Join(names, ", "))
+	return nil, choice.Unknown("format", name, names)
 }
 
 // Part is a part of the machines or jobs of a record. Names decide which part each belongs to, so a part is the

@@ -163,7 +163,7 @@ func read(c *ucli.Context, o measured.Options, log zerolog.Logger) (*measured.Wo
 	if err != nil {
 		return nil, exit.New(exit.Usage, err, "name CSV files, or folders that have some")
 	}
-	view := progress.New(os.Stderr, progress.OnTerminal(), log)
+	view := progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
 	defer view.Close()
 	o.Progress = func(bytes int64) error {
 		if bytes > 256<<20 { // less takes seconds

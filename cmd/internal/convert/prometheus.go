@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -61,7 +60,7 @@ func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 		}
 		log.Info().Time("from", conf.From).Msg("going on with the record")
 	}
-	view := progress.New(os.Stderr, progress.OnTerminal(), log)
+	view := progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
 	defer view.Close()
 	conf.Ask, conf.Out = client, out
 	conf.Progress = func(done float64, pods int) { view.Show(done, "reading", fmt.Sprintf("read %d pods", pods)) }

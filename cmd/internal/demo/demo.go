@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"gnnsched/cmd/internal/top"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval/testbed"
@@ -41,7 +41,7 @@ func (c config) validate() error {
 		return exit.New(exit.Usage, err, "")
 	}
 	if !slices.Contains(server.Variants, c.Variant) {
-		return exit.Usagef("variant %q: choose one of %s", c.Variant, strings.Join(server.Variants, ", "))
+		return exit.Usagef("%w", choice.Unknown("variant", c.Variant, server.Variants))
 	}
 	return nil
 }

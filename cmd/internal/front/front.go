@@ -13,6 +13,7 @@ import (
 
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/runfolder"
@@ -46,7 +47,7 @@ var baselines = []string{contender.Kubernetes, "best-fit"}
 // Run plays the front of the flags of gnnsched eval and writes it. scenario is nil for the default.
 func Run(c *ucli.Context, scenario *eval.Scenario, seeds []uint64) error {
 	if !slices.Contains(formats, c.String("output")) {
-		return exit.Usagef("--%s: --output %q is not one of %s", Flag, c.String("output"), strings.Join(formats, ", "))
+		return exit.Usagef("--%s: --output: %w", Flag, choice.Unknown("format", c.String("output"), formats))
 	}
 	for _, name := range []string{"threshold", "from", "all", "metrics", "live", "objective", "resample"} {
 		if c.IsSet(name) {

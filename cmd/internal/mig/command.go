@@ -12,6 +12,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/progress"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	migslices "gnnsched/internal/cluster/mig"
 	"gnnsched/internal/exit"
@@ -43,7 +44,7 @@ func Command() *ucli.Command {
 			"have requested 130% of the compute slices; one that fits nowhere is lost. With --steady they come and go, and wait. The last row is a\n" +
 			"bound that no policy can exceed, by linear programming; on up to 8 GPUs the row optimum is the exact one.\n\n" +
 			"Mixes:\n" + mixes.String() + "\n" +
-			"Policies: mig:RULE with the rules " + partition.Rules() + ", or values that\n" +
+			"Policies: mig:RULE with the rules " + strings.Join(partition.Rules(), ", ") + ", or values that\n" +
 			"`gnnsched tune --method mig` wrote (mig:FILE.json). All other policies see a partition as a share of a GPU; it starts where most\n" +
 			"placements stay free. first-fit:POLICY chooses nodes by POLICY, and the GPU and the start as upstream's allocator of claims does.\n\n" +
 			"Examples:\n" +
@@ -76,7 +77,7 @@ func run(c *ucli.Context) error {
 	}
 	format := c.String("output")
 	if !slices.Contains(formats, format) {
-		return exit.Usagef("--output %q is not known; there are %s", format, strings.Join(formats, ", "))
+		return exit.Usagef("--output: %w", choice.Unknown("format", format, formats))
 	}
 	cfg, err := config(c)
 	if err != nil {

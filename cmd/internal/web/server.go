@@ -162,6 +162,7 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/events", s.events)
 	mux.HandleFunc("GET /api/sandbox", s.sandboxOptions)
 	mux.HandleFunc("POST /api/sandbox", s.play)
+	mux.HandleFunc("POST /api/sandbox/scenario", s.scenario)
 	return s.requests.counted(slowclient.Guard(s.door.guard(mux), slowclient.Within))
 }
 

@@ -318,3 +318,25 @@ func TestObjectiveOfShippedNetwork(t *testing.T) {
 		}
 	}
 }
+
+// A comma in an objective separates policies, so the hint joins the terms with a plus sign. Misspelt names get the one that was meant.
+func TestUnknownNames(t *testing.T) {
+	for _, c := range []struct {
+		names []string
+		says  string // in the error
+		hint  string
+	}{
+		{[]string{"greedy:balance", "energy"}, `no policy is called "energy"`, "greedy:balance+energy"},
+		{[]string{"linear", "greedy:balance=2", "pack=0.5"}, `no policy is called "pack=0.5"`, "greedy:balance=2+pack=0.5"},
+		{[]string{"wishes:balance", "energy"}, `"energy"`, "wishes:balance+energy"},
+		{[]string{"linear", "energy"}, `no policy is called "energy"`, "--checkpoint"},
+		{[]string{"gready-balance"}, "did you mean greedy-balance?", "--checkpoint"},
+		{[]string{"greedy:balanse"}, "did you mean balance?", ""},
+	} {
+		_, err := contender.List(c.names, nil)
+		var e *exit.Error
+		if !errors.As(err, &e) || e.Code != exit.Usage || !strings.Contains(err.Error(), c.says) || !strings.Contains(e.Hint, c.hint) {
+			t.Errorf("%v: %v, hint %q", c.names, err, e.Hint)
+		}
+	}
+}

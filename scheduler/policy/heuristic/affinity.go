@@ -1,10 +1,9 @@
 package heuristic
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
 )
@@ -20,7 +19,7 @@ var topologies = []string{"node", "rack", "zone"}
 
 func affinityFor(parameter string) (Heuristic, error) {
 	if !slices.Contains(topologies, parameter) {
-		return Heuristic{}, fmt.Errorf("%s%s: there is no such topology; choose one of %s", affinityPrefix, parameter, strings.Join(topologies, ", "))
+		return Heuristic{}, choice.Unknown("topology of "+affinityPrefix+"TOPOLOGY", parameter, topologies)
 	}
 	return Heuristic{
 		Name:  affinityPrefix + parameter,

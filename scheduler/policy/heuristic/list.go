@@ -1,9 +1,10 @@
 package heuristic
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"gnnsched/internal/choice"
 )
 
 // list holds the heuristics in the order of tables and help texts. The first heuristic for any
@@ -80,9 +81,8 @@ func Find(name string) (Heuristic, error) {
 		}
 	}
 	known := namesOf(func(Heuristic) bool { return true })
-	var patterns []string
 	for _, f := range families {
-		patterns = append(patterns, f.prefix+f.parameter)
+		known = append(known, f.prefix+f.parameter)
 	}
-	return Heuristic{}, fmt.Errorf("no heuristic is called %q; there are %s, and %s", name, strings.Join(known, ", "), strings.Join(patterns, ", "))
+	return Heuristic{}, choice.Unknown("heuristic", name, known)
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/inputfile"
 )
 
@@ -66,7 +67,7 @@ func parse(text []byte) (*Policy, error) {
 	for name, w := range f.Weights {
 		i := slices.Index(Features, name)
 		if i < 0 {
-			return nil, fmt.Errorf("linear policy %s: no feature is called %q; there are %s", f.Name, name, strings.Join(Features, ", "))
+			return nil, fmt.Errorf("linear policy %s: %w", f.Name, choice.Unknown("feature", name, Features))
 		}
 		weights[i] = w
 	}
