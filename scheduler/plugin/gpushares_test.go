@@ -51,12 +51,10 @@ func TestResizedPodKeepsItsDevices(t *testing.T) {
 	p.Spec.NodeName, p.Annotations[kube.GPUIndexAnnotation] = "n", "0"
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 1)}, pods: []*v1.Pod{p}})()
 	b.refresh(t, profile)
-	feasible, state := b.filter(t, profile, p)
-	if len(feasible) != 1 || feasible[0].Node().Name != "n" {
-		t.Fatalf("%d nodes are feasible, want the pod's own", len(feasible))
-	}
-	if asked(state) != nil {
-		t.Error("GPUShares would give the pod devices again")
+	shares, _ := sharers.Load(b.sched.Profiles[profile])
+	state := framework.NewCycleState()
+	if _, status := shares.(*gpuShares).PreFilter(b.ctx, state, p, nil); !status.IsSkip() || asked(state) != nil {
+		t.Errorf("%v: GPUShares would give the pod devices again", status)
 	}
 	if next, _ := b.filter(t, profile, gpuPod("q", share(600))); len(next) != 0 {
 		t.Error("the pod's share is free for another")
