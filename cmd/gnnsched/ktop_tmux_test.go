@@ -27,7 +27,17 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	state, err := os.MkdirTemp("", "gnnsched-state-") // where commands log by default
+	if err == nil {
+		err = os.Setenv("XDG_STATE_HOME", state)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(state) // of a test
+	os.Exit(code)
 }
 
 // watchedServer is an API server of six nodes and two pods in which nothing changes. It returns a kubeconfig.

@@ -25,6 +25,7 @@ import (
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/policy/heuristic"
@@ -153,7 +154,7 @@ func runScheduler(c *ucli.Context, variant string) error {
 		return err
 	}
 	defer done()
-	endpoint.Recording.Course = plugin.NewCourse(clock.RealClock{})
+	endpoint.Recording.Course, endpoint.Recording.Shares = plugin.NewCourse(clock.RealClock{}), &canary.Reports{}
 	stop, err := web.Serve(c, web.Shown{Title: r.title(rest.Host), Client: client, Recording: endpoint.Recording})
 	if err != nil {
 		return err
@@ -164,10 +165,9 @@ func runScheduler(c *ucli.Context, variant string) error {
 		log.Info().Strs("schedulers", r.config.SchedulerNames()).Str("cluster", rest.Host).Int("port", endpoint.Port).Msg(r.begins() + "; Ctrl-C stops")
 	})
 	if err == nil && c.Context.Err() != nil {
-		log.Info().Msg("stopped")
-		return nil // a scheduler that ran until it was told to stop succeeded
+		log.Info().Msg("stopped") // a scheduler that ran until it was told to stop succeeded
 	}
-	return err
+	return errors.Join(err, endpoint.Recording.Shares.WriteText(c.App.Writer))
 }
 
 // watch watches what another scheduler of the cluster places. title names the cluster.

@@ -12,6 +12,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
@@ -33,11 +34,13 @@ func tuneLinear(c *ucli.Context, s tuning) error {
 	record := linear.Tuning{Command: tuneCommandLine(c, linearFlags), Version: version, Scenario: s.learn.Name, Seed: l.Seed}
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
+	var left progress.Left
+	left.After(0)
 	p, err := l.Tune(ctx, c.String("name"), func(g cem.Generation) {
 		if record.Generations = g.Number; g.Number == c.Int("stop-after") {
 			stop()
 		}
-		fmt.Fprintf(c.App.ErrWriter, "generation %d of %d: best %.4f of the default scoring's, elite %.4f\n", g.Number, l.Generations, g.Best, g.Elite)
+		fmt.Fprintf(c.App.ErrWriter, "generation %d of %d: best %.4f of the default scoring's, elite %.4f%s\n", g.Number, l.Generations, g.Best, g.Elite, left.After(float64(g.Number)/float64(l.Generations)))
 	})
 	if err != nil && (!errors.Is(err, context.Canceled) || record.Generations == 0) {
 		return err // before the first generation has ended, there is nothing to save

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -43,9 +44,22 @@ func Target(c *cli.Context) kubeconfig.Target {
 // LogFlags returns the flags --log-dir and --log-level.
 func LogFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "log-dir", Value: "logs", Usage: "`DIR`ectory of the log file; empty for none"},
+		&cli.StringFlag{Name: "log-dir", Value: logDir(), DefaultText: "~/.local/state/gnnsched, or gnnsched in $XDG_STATE_HOME", Usage: "`DIR`ectory of the log file; empty for none"},
 		&cli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
 	}
+}
+
+// logDir is the one place of logs by default, wherever a command is started.
+func logDir() string {
+	base := os.Getenv("XDG_STATE_HOME")
+	if base == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			home = os.TempDir()
+		}
+		base = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(base, "gnnsched")
 }
 
 // Log sets up logging as the flags of LogFlags say. If the default directory cannot be written, it warns

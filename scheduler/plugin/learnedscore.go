@@ -70,6 +70,7 @@ func newPlugin(ctx context.Context, obj runtime.Object, h fwk.Handle, active <-c
 	}
 	if args.Share != nil {
 		p.canary = canary.New(ctx, *args.Share, h, active, logger(ctx))
+		recording.Shares.Add(p.canary)
 	}
 	if args.Learn != nil {
 		l, err := newLearner(ctx, p, *args.Learn, active)

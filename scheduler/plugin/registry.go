@@ -99,7 +99,8 @@ type Recording struct {
 	// DefaultShare is the share of the time, in 0 to 1, that may be spent on finding out what the default profile would
 	// have chosen. Decisions beyond it lack that.
 	DefaultShare float64
-	Events       bool // each pod that gets a node gets an event that says why
+	Events       bool            // each pod that gets a node gets an event that says why
+	Shares       *canary.Reports // gets the profiles' canaries; may be nil
 	// Course takes samples of how learning goes; nil: nobody does.
 	Course *course.Course
 }

@@ -197,8 +197,10 @@ func Tune(c *ucli.Context) error {
 	if err := cli.Writable(out); err != nil {
 		return err
 	}
+	var left progress.Left
+	left.After(0)
 	v, weights, err := learn.Train(c.Context, cfg, func(g cem.Generation) {
-		fmt.Fprintf(c.App.ErrWriter, "generation %d: the elite leaves %.3f%% idle\n", g.Number, 100*g.Elite)
+		fmt.Fprintf(c.App.ErrWriter, "generation %d: the elite leaves %.3f%% idle%s\n", g.Number, 100*g.Elite, left.After(float64(g.Number)/float64(cfg.Generations)))
 	})
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ type Bar struct {
 	log   zerolog.Logger
 	phase string
 	next  time.Time // of the next line in the same phase
+	left  Left
 }
 
 const (
@@ -51,9 +52,10 @@ func Stderr(w io.Writer) *Bar {
 	return New(w, false, zerolog.New(zerolog.ConsoleWriter{Out: w, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}}))
 }
 
-// Show says which fraction of the job is done, from 0 to 1. It logs the text if the phase is a
+// Show says which fraction of the job is done, from 0 to 1, and how long the rest takes. It logs the text if the phase is a
 // new one or the last line is old.
 func (b *Bar) Show(done float64, phase, text string) {
+	text += b.left.After(done)
 	if b.bar != nil {
 		b.bar.Describe(truncate(text, b.width))
 		// The last step is left to Close, because a full bar ends itself.

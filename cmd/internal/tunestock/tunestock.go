@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 
+	"gnnsched/cmd/internal/progress"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/learn/cem"
@@ -43,11 +44,13 @@ func Run(ctx context.Context, c Config) error {
 	search, stop := context.WithCancel(ctx)
 	defer stop()
 	done := 0
+	var left progress.Left
+	left.After(0)
 	found, err := c.Tuner.Tune(search, func(s stock.Strategy, g cem.Generation) {
 		if done++; done == c.StopAfter {
 			stop()
 		}
-		fmt.Fprintf(c.Err, "%s: generation %d of %d: best %.4f of the default profile's, elite %.4f\n", s, g.Number, c.Tuner.Generations, g.Best, g.Elite)
+		fmt.Fprintf(c.Err, "%s: generation %d of %d: best %.4f of the default profile's, elite %.4f%s\n", s, g.Number, c.Tuner.Generations, g.Best, g.Elite, left.After(float64(done)/float64(total)))
 	})
 	if err != nil && (!errors.Is(err, context.Canceled) || len(found) == 0) {
 		return err // before the first generation has ended, there is nothing to write

@@ -41,8 +41,9 @@ type Split struct {
 	close   context.CancelFunc
 	done    sync.WaitGroup // the canary's goroutines
 
-	mu   sync.Mutex // guards seen, and changes of share
-	seen comparison
+	mu     sync.Mutex // guards seen, totals, and changes of share
+	seen   comparison
+	totals totals
 
 	lostMu sync.Mutex // held while a pod is looked up in one of these, and added to the other
 	placed *lru.Cache // the member of pods by UID, of both groups, so that it forgets both alike
@@ -90,7 +91,14 @@ func (c *Split) Attempted(pod *v1.Pod, took time.Duration) {
 	g := c.GroupOf(pod)
 	attempts.WithLabelValues(c.profile, string(g)).Observe(took.Seconds())
 	owner := ownerKey(pod)
-	c.count(reasonLatency, func() string { return c.seen.attempted(g, owner, took) })
+	c.attempted(g, owner, took)
+}
+
+func (c *Split) attempted(g Group, owner uint64, took time.Duration) {
+	c.count(reasonLatency, func() string {
+		c.totals.attempted(g, took)
+		return c.seen.attempted(g, owner, took)
+	})
 }
 
 // Placement is the result of a placement that was decided.
@@ -118,7 +126,10 @@ func (c *Split) Settled(p Placement) {
 
 func (c *Split) settled(m member, r Result) {
 	pods.WithLabelValues(c.profile, string(m.group), string(r)).Inc()
-	c.count(reasonFailures, func() string { return c.seen.settled(m.group, m.owner, r) })
+	c.count(reasonFailures, func() string {
+		c.totals.settled(m.group, r)
+		return c.seen.settled(m.group, m.owner, r)
+	})
 }
 
 // count counts something while the canary runs, and stops it if so is found.
@@ -136,6 +147,7 @@ func (c *Split) count(reason string, what func() (why string)) {
 // stop stops the canary, and leaves to run what to keep in the cluster. The caller holds the lock.
 func (c *Split) stop(reason, why string) {
 	c.halt(reason)
+	c.totals.ended = why
 	c.log.Error(errors.New(why), "The share is stopped: the default scoring decides for all pods", "profile", c.profile, "reason", reason, "again", c.again())
 	lease := &v1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: metav1.NamespaceSystem, Name: c.lease}
 	c.handle.EventRecorder().Eventf(lease, nil, v1.EventTypeWarning, "ShareStopped", "Scheduling", "%s", why)
@@ -202,6 +214,7 @@ func (c *Split) begin(earlier string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.totals.begun = true
 	c.share.Store(math.Float64bits(c.args.Of))
 	current.WithLabelValues(c.profile).Set(c.args.Of)
 	c.log.Info("A share of the pods is decided by the profile's network or policy, the rest by the default scoring", "profile", c.profile, "share", c.args.Of, "by", c.args.By)
@@ -213,6 +226,7 @@ func (c *Split) stopEarlier(why string) {
 	defer c.mu.Unlock()
 	c.log.Error(errors.New(why), "The share was stopped earlier and stays so: the default scoring decides for all pods", "profile", c.profile, "again", c.again())
 	c.halt(reasonEarlier)
+	c.totals.ended = why
 }
 
 // end makes sure that nothing stops the canary any more.
