@@ -16,6 +16,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	kubeversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apimachinery/pkg/version"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/kubernetes/fake"
@@ -26,6 +27,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
+	"gnnsched/internal/kuberelease"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/record/history"
 )
@@ -94,7 +96,7 @@ func TestReports(t *testing.T) {
 		nodes   func(context.Context) (cleanup.NodeCounts, error)
 		code    int
 	}{
-		{"healthy", nil, healthy(), cluster("v1.36.3", true, nobody), counted(11, 0), exit.OK},
+		{"healthy", nil, healthy(), cluster("v"+kuberelease.Scheduler+".2", true, nobody), counted(11, 0), exit.OK},
 		{"broken", nil, broken(), cluster("v1.33.1", false, func(r *authorizationv1.ResourceAttributes) bool {
 			return r.Verb == "delete" || r.Verb == "deletecollection" || r.Subresource == "binding" || r.Resource == "leases" || r.Resource == "events" ||
 				r.Resource == "services" || r.Resource == "poddisruptionbudgets" || r.Resource == "priorityclasses" || r.Name == "/debug/decisions"
@@ -102,7 +104,7 @@ func TestReports(t *testing.T) {
 		{"hostile", []string{"usage"}, healthy(), cluster("v1.36\x1b[2J\nFAIL everything", true, nobody), func(context.Context) (cleanup.NodeCounts, error) {
 			return cleanup.NodeCounts{}, errors.New("\x1b[31m" + strings.Repeat("x", 2000))
 		}, exit.Unreachable},
-		{"parts", []string{"ktop", "runsim"}, healthy(), cluster("v1.36.3", true, func(r *authorizationv1.ResourceAttributes) bool {
+		{"parts", []string{"ktop", "runsim"}, healthy(), cluster("v"+kuberelease.Scheduler+".2", true, func(r *authorizationv1.ResourceAttributes) bool {
 			return r.Resource == "events" || r.Resource == "pods" && r.Verb == "create"
 		}), counted(11, 0), exit.Unreachable},
 		{"asked", []string{"compose", "gnntrain"}, broken(), nil, nil, exit.Usage},
@@ -119,7 +121,10 @@ func TestReports(t *testing.T) {
 			if err := write(&out, x.found); err != nil {
 				t.Fatal(err)
 			}
-			golden.Check(t, c.name+".txt", out.String())
+			// The files are those of 1.37.
+			next := kubeversion.MustParseGeneric(kuberelease.Scheduler).OffsetMinor(1).String()
+			text := strings.NewReplacer(kuberelease.Scheduler, "1.37", next, "1.38").Replace(out.String())
+			golden.Check(t, c.name+".txt", text)
 			if err := verdict(x.found); exit.Code(err) != c.code {
 				t.Errorf("%v: code %d, want %d", err, exit.Code(err), c.code)
 			}
