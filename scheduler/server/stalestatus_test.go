@@ -50,7 +50,7 @@ func TestStatusNamesWhatIsGone(t *testing.T) {
 		{status: extended, profile: "best", node: "devices"}, // the new claim's name takes the place of the old one's
 		{status: template, profile: "best", node: "devices", claim: "whole"},
 		{status: nominee, profile: "best", node: "offers"},
-		{status: extended, profile: "best"}, // on devices-0, if nobody can remove the name
+		{status: extended, profile: "best"},                                  // on devices-0, if nobody can remove the name
 		{status: extended, profile: "best", node: "offers", classless: true}, // last, because it deletes the classes
 	} {
 		t.Run(fmt.Sprintf("%d/%s/%s", i, c.profile, c.node), func(t *testing.T) {
