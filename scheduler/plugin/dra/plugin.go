@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -52,10 +53,13 @@ type plugin struct {
 	manager *manager
 	cel     *cel.Cache
 	host    Host
+	// keepsNames is set once the API server has kept a name in a pod's status that was to be removed; see clearStale.
+	keepsNames atomic.Bool
 }
 
 var (
 	_ fwk.PreFilterPlugin  = &plugin{}
+	_ fwk.FilterPlugin     = &plugin{}
 	_ fwk.PostFilterPlugin = &plugin{}
 	_ fwk.ReservePlugin    = &plugin{}
 	_ fwk.PreBindPlugin    = &plugin{}
@@ -113,6 +117,9 @@ func (p *plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	state.Delete(reservedKey)
 	c := &cycle{}
 	result, status := p.preFilter(ctx, state, pod, nodes, c)
+	if status.IsSkip() && p.stuck(pod) { // no class serves what it requests
+		return nil, stuckStatus(pod)
+	}
 	if status.IsSuccess() && c.view != nil { // otherwise upstream has nothing to allocate
 		if a := newAsk(ctx, p.manager.ledger, c.view, p.cel, pod); a != nil {
 			state.Write(askKey, a)

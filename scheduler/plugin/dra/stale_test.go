@@ -7,8 +7,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -44,12 +46,14 @@ func TestClearStale(t *testing.T) {
 		requests       v1.ResourceName
 		given          []*resourceapi.ResourceClaim
 		asked, cleared bool
+		keeps          bool // the API server keeps the name
 	}{
 		"nothing to do":              {requests: v1.ResourceCPU},
 		"cached":                     {cached: true, actual: true, requests: "example.com/gpu", cleared: true},
 		"cached, no class serves it": {cached: true, actual: true, requests: "example.com/other", cleared: true},
 		"not cached yet":             {actual: true, requests: "example.com/gpu", asked: true, cleared: true},
 		"none":                       {requests: "example.com/gpu", asked: true},
+		"kept":                       {cached: true, actual: true, requests: "example.com/gpu", cleared: true, keeps: true},
 		"its own":                    {cached: true, actual: true, requests: "example.com/gpu", given: given},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,10 +69,13 @@ func TestClearStale(t *testing.T) {
 				pod.Status.ExtendedResourceClaimStatus = named
 			}
 			client := fake.NewClientset(actual)
+			if c.keeps {
+				client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, actual, nil })
+			}
 			p := &plugin{handle: staleHost{client: client}, manager: &manager{SharedDRAManager: staleClasses{}}}
 			registerMetrics()
-			if err := p.clearStale(t.Context(), pod, &reserved{given: c.given}); err != nil {
-				t.Fatal(err)
+			if err := p.clearStale(t.Context(), pod, &reserved{given: c.given}); (err != nil) != c.keeps || p.stuck(pod) != c.keeps {
+				t.Fatalf("%v, stuck: %v", err, p.stuck(pod))
 			}
 			var asked, cleared bool
 			for _, a := range client.Actions() {
@@ -80,7 +87,7 @@ func TestClearStale(t *testing.T) {
 				t.Fatal(err)
 			}
 			left := is.Status.ExtendedResourceClaimStatus
-			if asked != c.asked || cleared != c.cleared || (left != nil) != (c.actual && !c.cleared) {
+			if asked != c.asked || cleared != c.cleared || (left != nil) != (c.actual && !c.cleared || c.keeps) {
 				t.Errorf("asked %v, cleared %v; its status names %v", asked, cleared, left)
 			}
 		})
