@@ -85,59 +85,72 @@ type rows interface {
 	lookup(s *Scope, from, to layer.Kind, x *Tensor) *Tensor
 }
 
-// run computes the vectors of all layers, by name. Those of kinds without vertices are missing.
+// pass is a network on its way over a batch.
+type pass struct {
+	*Network
+	s       *Scope
+	batch   rows
+	vectors map[string]*Tensor    // by layer; those of kinds without vertices are missing
+	kinds   map[string]layer.Kind // by layer
+}
+
+// run computes the vectors of all layers, by name.
 func (n *Network) run(s *Scope, batch rows, layers []layer.Layer) map[string]*Tensor {
-	vectors, kinds := map[string]*Tensor{}, map[string]layer.Kind{}
+	p := pass{n, s, batch, map[string]*Tensor{}, map[string]layer.Kind{}}
 	for _, l := range layers {
-		kinds[l.Name] = l.Of
-		if batch.count(l.Of) == 0 {
+		p.kinds[l.Name] = l.Of
+		if batch.count(l.Of) > 0 {
+			p.vectors[l.Name] = p.layer(l)
+		}
+	}
+	return p.vectors
+}
+
+// layer computes the vectors of a layer. Rows of other kinds, of which there are fewer, are added up before they are looked up.
+func (p *pass) layer(l layer.Layer) *Tensor {
+	var own, y *Tensor
+	others, order := map[layer.Kind]*Tensor{}, []layer.Kind{}
+	for _, t := range l.Terms {
+		x, at := p.input(l, t)
+		if x == nil {
 			continue
 		}
-		var own, others *Tensor // sums in rows of the layer's kind, and of others' rows that were looked up
-		sums, order := map[layer.Kind]*Tensor{}, []layer.Kind{}
-		for _, t := range l.Terms {
-			x, at := n.input(s, batch, l, t, vectors, kinds)
-			if x == nil {
-				continue
-			}
-			if n.ValueApart && strings.HasPrefix(t.Weight, ValueLayers) && l.Name != layer.Value {
-				x = s.Detach(x)
-			}
-			if x = n.affine(s, t, x); at == l.Of {
-				own = plus(s, own, x)
-				continue
-			}
-			if sums[at] == nil {
-				order = append(order, at)
-			}
-			sums[at] = plus(s, sums[at], x)
+		if p.ValueApart && len(t.From) > 1 && strings.HasPrefix(t.Weight, ValueLayers) {
+			x = p.s.Detach(x)
 		}
-		for _, at := range order {
-			others = plus(s, others, batch.lookup(s, at, l.Of, sums[at]))
+		if x = p.affine(p.s, t, x); at == l.Of {
+			own = plus(p.s, own, x)
+			continue
 		}
-		y := plus(s, others, own)
-		if l.Norm != "" {
-			y = s.layerNorm(y, n.byName[l.Norm+".weight"], n.byName[l.Norm+".bias"], 1e-5)
+		if others[at] == nil {
+			order = append(order, at)
 		}
-		if l.ReLU {
-			y = s.relu(y)
-		}
-		vectors[l.Name] = y
+		others[at] = plus(p.s, others[at], x)
 	}
-	return vectors
+	for _, at := range order {
+		y = plus(p.s, y, p.batch.lookup(p.s, at, l.Of, others[at]))
+	}
+	y = plus(p.s, y, own)
+	if l.Norm != "" {
+		y = p.s.layerNorm(y, p.byName[l.Norm+".weight"], p.byName[l.Norm+".bias"], 1e-5)
+	}
+	if l.ReLU {
+		y = p.s.relu(y)
+	}
+	return y
 }
 
 // input returns what a term reads, and of which kind its rows are; nil if there are no such vertices.
-func (n *Network) input(s *Scope, batch rows, l layer.Layer, t layer.Term, vectors map[string]*Tensor, kinds map[string]layer.Kind) (x *Tensor, at layer.Kind) {
+func (p *pass) input(l layer.Layer, t layer.Term) (x *Tensor, at layer.Kind) {
 	if len(t.From) == 0 {
-		return batch.features(s, l.Of), l.Of
+		return p.batch.features(p.s, l.Of), l.Of
 	}
 	var parts []*Tensor
 	for _, name := range t.From {
-		if x, at = vectors[name], kinds[name]; x == nil {
+		if x, at = p.vectors[name], p.kinds[name]; x == nil {
 			return nil, at
 		}
-		if y, collects := batch.collect(s, at, l.Of, x); collects {
+		if y, collects := p.batch.collect(p.s, at, l.Of, x); collects {
 			x, at = y, l.Of
 		}
 		if at == layer.Pod { // it has a row for each graph, as the cluster has
@@ -146,7 +159,7 @@ func (n *Network) input(s *Scope, batch rows, l layer.Layer, t layer.Term, vecto
 		parts = append(parts, x)
 	}
 	if len(parts) > 1 {
-		x = s.Concat(1, parts...)
+		x = p.s.Concat(1, parts...)
 	}
 	return x, at
 }
