@@ -60,6 +60,10 @@ type Architecture struct {
 	// Features names the sets of features that the network reads, in order: of package feature's Set
 	// or, on the GPU graph, GPUSet. None means the set "base".
 	Features []string `json:"features,omitempty"`
+
+	// Residual adds a weighted sum of the candidate's features to its score. Where the weights are those of a rule and the rest
+	// is zero, as Rule makes it, the network is that rule, and it learns what to add (He et al. 2016).
+	Residual bool `json:"residual,omitempty"`
 }
 
 // String describes the network in a few words, such as "gnn dqn 32" or "gpu gnn dqn 24".
@@ -73,7 +77,7 @@ func (a Architecture) String() string {
 
 // Equal reports whether two architectures are the same.
 func (a Architecture) Equal(b Architecture) bool {
-	return a.Graph == b.Graph && a.Encoder == b.Encoder && a.Head == b.Head && a.Hidden == b.Hidden && slices.Equal(a.Features, b.Features)
+	return a.Graph == b.Graph && a.Encoder == b.Encoder && a.Head == b.Head && a.Hidden == b.Hidden && a.Residual == b.Residual && slices.Equal(a.Features, b.Features)
 }
 
 // GraphOf returns the graph of a network that reads sets of feature.Set with these names: MixedGraph if one reads devices.
@@ -156,7 +160,7 @@ func (a Architecture) Validate() error {
 func (a Architecture) Layers() []layer.Layer {
 	switch {
 	case a.Graph != GPUGraph:
-		return layer.Candidates(a.Hidden, a.Encoder == GNN, a.widths()[layer.Path] > 0)
+		return layer.Candidates(a.Hidden, layer.Parts{Messages: a.Encoder == GNN, Paths: a.widths()[layer.Path] > 0, Residual: a.Residual})
 	case a.Encoder == Linear:
 		return layer.Linear("")
 	}

@@ -28,6 +28,7 @@ type Network struct {
 	path struct{ nodes, own []term } // of the layer of paths
 	own  scorer                      // the candidate's own features, and its score
 	part scorer                      // the same of split graphs
+	rule residual                    // what the features add to the score by themselves
 	kept dense                       // of the kept numbers in split graphs; without inputs if there are none
 }
 
@@ -67,6 +68,9 @@ func New(c *checkpoint.Checkpoint) (*Network, error) {
 		known: c.Manifest.Wishes, wishes: c.Wishes(), program: newProgram(c, c.Manifest.Architecture.Layers()),
 	}
 	n.sort()
+	if rule := n.of(&n.program[n.find(layer.Score)], 0); len(rule) > 0 {
+		n.rule = newResidual(rule[0].dense, layout.Split)
+	}
 	if s := layout.Split; s != nil {
 		n.part, n.kept = newScorer(n.own.e.summed(s), n.own.score), n.own.e.rows(s.At, s.Len)
 	}

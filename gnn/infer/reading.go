@@ -162,6 +162,10 @@ func (n *Network) score(x, gradient []float64) (score float64) {
 		open.d[j] = float64(n.own.score[j])
 		score += v * open.d[j]
 	}
+	for _, w := range n.rule.own {
+		score += w.w * own.x[w.at]
+		own.d[w.at] += w.w
+	}
 	if gradient == nil {
 		return score
 	}

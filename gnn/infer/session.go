@@ -227,7 +227,15 @@ func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error
 		if len(g.Peers) > 0 && len(n.candidate.paths) > 0 {
 			part = s.peerPart(g, i, part)
 		}
-		s.scores[i] = scorer.candidate(part, s.base[int(g.Zone[v])*h:], x[i*width:(i+1)*width], s.mean)
+		own := x[i*width : (i+1)*width]
+		s.scores[i] = scorer.candidate(part, s.base[int(g.Zone[v])*h:], own, s.mean)
+		switch {
+		case len(n.rule.own) == 0:
+		case g.Kept == nil:
+			s.scores[i] += float32(of(n.rule.own, own))
+		default:
+			s.scores[i] += float32(of(n.rule.part, own) + of(n.rule.kept, g.Kept[v].X))
+		}
 	}
 	out := Output{Scores: s.scores[:c]}
 	if c > 0 {

@@ -10,10 +10,15 @@ const (
 	ClusterValue = "cluster.value"
 )
 
-// Candidates returns a network that scores the candidates of a decision and values the state, with vectors of h numbers. With messages,
-// groups of pods send to their nodes, nodes to zones and the cluster, and these to the candidates. If the graph has
-// paths, messages also come over them.
-func Candidates(h int, messages, paths bool) []Layer {
+// Parts are the parts of a network that it may lack.
+type Parts struct {
+	Messages bool // groups of pods send to their nodes, nodes to zones and the cluster, and these to the candidates
+	Paths    bool // messages also come over paths, if there are messages
+	Residual bool // a weighted sum of a candidate's features is part of its score
+}
+
+// Candidates returns a network that scores the candidates of a decision and values the state, with vectors of h numbers.
+func Candidates(h int, parts Parts) []Layer {
 	node := Layer{Name: "node", Of: Node, Width: h, Norm: "norm", ReLU: true, Terms: []Term{{Weight: "node", Bias: "node.bias"}}}
 	pod := Layer{Name: "pod", Of: Pod, Width: h, ReLU: true, Terms: []Term{{Weight: "pod", Bias: "pod.bias"}}}
 	cluster := Layer{Name: "cluster", Of: Cluster, Width: h, ReLU: true, Terms: []Term{{Weight: "cluster.features", Bias: "cluster.bias"}}}
@@ -28,7 +33,10 @@ func Candidates(h int, messages, paths bool) []Layer {
 		{Name: "value.hidden", Of: Cluster, Width: h, ReLU: true, Terms: []Term{{Weight: "value.hidden", Bias: "value.hidden.bias", From: []string{"cluster", "pod", "candidate"}}}},
 		{Name: Value, Of: Cluster, Width: 1, Terms: []Term{{Weight: "value.out", Bias: "value.out.bias", From: []string{"value.hidden"}}}},
 	}
-	if !messages {
+	if parts.Residual {
+		results[0].Terms = append(results[0].Terms, Term{Weight: "score.features", added: 3})
+	}
+	if !parts.Messages {
 		return append([]Layer{node, pod, cluster, candidate}, results...)
 	}
 	group := Layer{Name: "group", Of: Group, Width: h, ReLU: true, Terms: []Term{{Weight: "group", Bias: "group.bias", added: 1}}}
@@ -40,7 +48,7 @@ func Candidates(h int, messages, paths bool) []Layer {
 	}}
 	candidate.Terms = append(candidate.Terms, Term{Weight: "candidate.zone", From: []string{"zone"}, added: 1})
 	list := []Layer{group, node, pod, cluster, zone}
-	if paths {
+	if parts.Paths {
 		list = append(list, Layer{Name: "peer", Of: Path, Width: h, ReLU: true, Terms: []Term{
 			{Weight: "peer.node", From: []string{"node"}, Bias: "peer.bias", added: 2}, {Weight: "peer.path", added: 2},
 		}})

@@ -88,7 +88,7 @@ var may = map[string][]string{
 	"scheduler/policy":            {"internal/cluster", "internal/fragmentation"},
 	"scheduler/policy/cache":      {"internal/cluster"},
 	"scheduler/policy/preference": {"internal/cluster"},
-	"scheduler/policy/spread":     {},
+	"internal/spread":             {},
 	"scheduler/policy/stock":      {"scheduler/policy/preference", "internal/cluster"},
 	"scheduler/policy/linear":     {"scheduler/policy", "internal/cluster", "internal/power"},
 	"scheduler/policy/partition":  {"scheduler/policy", "internal/cluster", "internal/fragmentation"},

@@ -2,7 +2,7 @@ package heuristic
 
 import (
 	"gnnsched/internal/cluster"
-	"gnnsched/scheduler/policy/spread"
+	"gnnsched/internal/spread"
 )
 
 var greedyBalance = Heuristic{

@@ -2,7 +2,7 @@ package linear
 
 import (
 	"gnnsched/internal/cluster"
-	"gnnsched/scheduler/policy/spread"
+	"gnnsched/internal/spread"
 )
 
 // usageView holds what the available nodes use, by dimension, and what the pod is expected to use.

@@ -2,7 +2,7 @@ package linear
 
 import (
 	"gnnsched/internal/cluster"
-	"gnnsched/scheduler/policy/spread"
+	"gnnsched/internal/spread"
 )
 
 // zoneView holds the use of each zone, and what one more pod in it would change.
